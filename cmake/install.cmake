@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Components: runtime (the shared library), devel (header, link, pkg-config and CMake package), tools (softrdma).
+include(CMakePackageConfigHelpers)
+
+set(RPMA_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/librpma)
+
+install(TARGETS rpma EXPORT librpma-targets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT devel)
+install(FILES include/librpma.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT devel)
+
+# Paths relative to the .pc file keep the installed tree relocatable.
+file(RELATIVE_PATH RPMA_PC_PREFIX
+  ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+configure_file(cmake/librpma.pc.in librpma.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/librpma.pc
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT devel)
+
+install(EXPORT librpma-targets NAMESPACE rpma:: DESTINATION ${RPMA_CMAKE_DIR} COMPONENT devel)
+configure_package_config_file(cmake/librpma-config.cmake.in librpma-config.cmake
+  INSTALL_DESTINATION ${RPMA_CMAKE_DIR})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/librpma-config-version.cmake
+  COMPATIBILITY AnyNewerVersion)
+install(FILES ${PROJECT_BINARY_DIR}/librpma-config.cmake ${PROJECT_BINARY_DIR}/librpma-config-version.cmake
+  DESTINATION ${RPMA_CMAKE_DIR} COMPONENT devel)

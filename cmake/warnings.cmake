@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# rpma_warnings: what every target of the project compiles with.
+add_library(rpma_warnings INTERFACE)
+target_compile_options(rpma_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wformat=2 -Wconversion -Wsign-conversion -Wundef
+  -Wcast-align -Wpointer-arith -Wvla
+  $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
+  $<$<BOOL:${RPMA_WERROR}>:-Werror>
+  -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
