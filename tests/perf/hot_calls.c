@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Makes every data-path call in two measured phases, of BASE_CALLS and of BASE_CALLS + 1000 calls, and prints one line
+// per phase. The profiler recognises the phases by the function measured_phase, so that setting up does not count.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <librpma.h>
+
+enum {
+    base_calls = 100,
+    measured_calls = 1000,
+    region_size = 4096,
+    no_opcode = -1,
+};
+
+struct fixture {
+    struct rpma_peer *peer;
+    struct rpma_srq *srq;
+    struct rpma_conn *conn;
+    struct rpma_cq *cq;
+    struct rpma_mr_local *local;
+    struct rpma_mr_remote *remote;
+};
+
+static _Alignas(8) char region[region_size];
+static const _Alignas(8) char word[8] = "atomic!";
+static unsigned control_counter;
+
+static int call_read(struct fixture *f)
+{
+    return rpma_read(f->conn, f->local, 8, f->remote, 16, 64, RPMA_F_COMPLETION_ALWAYS, f);
+}
+
+static int call_write(struct fixture *f)
+{
+    return rpma_write(f->conn, f->remote, 8, f->local, 16, 64, RPMA_F_COMPLETION_ALWAYS, f);
+}
+
+static int call_write_with_imm(struct fixture *f)
+{
+    return rpma_write_with_imm(f->conn, f->remote, 8, f->local, 16, 64, RPMA_F_COMPLETION_ALWAYS, 0x87654321, f);
+}
+
+static int call_send(struct fixture *f)
+{
+    return rpma_send(f->conn, f->local, 8, 64, RPMA_F_COMPLETION_ALWAYS, f);
+}
+
+static int call_send_with_imm(struct fixture *f)
+{
+    return rpma_send_with_imm(f->conn, f->local, 8, 64, RPMA_F_COMPLETION_ALWAYS, 0x87654321, f);
+}
+
+static int call_recv(struct fixture *f)
+{
+    return rpma_recv(f->conn, f->local, 8, 64, f);
+}
+
+static int call_srq_recv(struct fixture *f)
+{
+    return rpma_srq_recv(f->srq, f->local, 8, 64, f);
+}
+
+static int call_flush(struct fixture *f)
+{
+    return rpma_flush(f->conn, f->remote, 8, 64, RPMA_FLUSH_TYPE_PERSISTENT, RPMA_F_COMPLETION_ALWAYS, f);
+}
+
+static int call_atomic_write(struct fixture *f)
+{
+    return rpma_atomic_write(f->conn, f->remote, 8, word, RPMA_F_COMPLETION_ALWAYS, f);
+}
+
+static int call_get_wc(struct fixture *f)
+{
+    struct ibv_wc wc;
+    int got;
+    return rpma_cq_get_wc(f->cq, 1, &wc, &got);
+}
+
+// Not a hot call: proves that the profile shows an allocation when there is one.
+static int control_allocation(struct fixture *f)
+{
+    (void)f;
+    struct rpma_peer_cfg *cfg;
+    int ret = rpma_peer_cfg_new(&cfg);
+    return ret != 0 ? ret : rpma_peer_cfg_delete(&cfg);
+}
+
+// Never called from the library: proves that the disassembly check sees a lock and a system call when there is one.
+int control_locks_and_calls(void);
+__attribute__((noinline)) int control_locks_and_calls(void)
+{
+    __atomic_fetch_add(&control_counter, 1, __ATOMIC_SEQ_CST);
+#if defined(__x86_64__)
+    long ret;
+    __asm__ volatile("syscall" : "=a"(ret) : "a"((long)SYS_getpid) : "rcx", "r11", "memory");
+    return ret > 0 ? 0 : -1;
+#elif defined(__aarch64__)
+    __asm__ volatile("svc #0" ::: "memory");
+    return 0;
+#else
+    return 0;
+#endif
+}
+
+struct hot_call {
+    const char *name;
+    int (*call)(struct fixture *f);
+    // Of the work completion that shows which path the call took: without and with native capabilities.
+    int opcode;
+    int native_opcode;
+};
+
+static const struct hot_call hot_calls[] = {
+        {"read", call_read, IBV_WC_RDMA_READ, IBV_WC_RDMA_READ},
+        {"write", call_write, IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE},
+        {"write_with_imm", call_write_with_imm, IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE},
+        {"send", call_send, IBV_WC_SEND, IBV_WC_SEND},
+        {"send_with_imm", call_send_with_imm, IBV_WC_SEND, IBV_WC_SEND},
+        {"recv", call_recv, IBV_WC_RECV, IBV_WC_RECV},
+        {"srq_recv", call_srq_recv, IBV_WC_RECV, IBV_WC_RECV},
+        {"get_wc", call_get_wc, no_opcode, no_opcode},
+        {"flush", call_flush, IBV_WC_RDMA_READ, 8},
+        {"atomic_write", call_atomic_write, IBV_WC_RDMA_WRITE, 9},
+        {"control", control_allocation, no_opcode, no_opcode},
+};
+
+static void require(int ret, const char *what)
+{
+    if (ret != 0) {
+        fprintf(stderr, "hot_calls: %s failed: %s\n", what, rpma_err_2str(ret));
+        exit(EXIT_FAILURE);
+    }
+}
+
+// Not static and not inlined: the profiler has to find it by this name.
+int measured_phase(int (*call)(struct fixture *f), struct fixture *f, int calls);
+__attribute__((noinline)) int measured_phase(int (*call)(struct fixture *f), struct fixture *f, int calls)
+{
+    int failed = 0;
+    for (int i = 0; i < calls; i++) {
+        failed |= call(f);
+    }
+    return failed;
+}
+
+static void set_up(struct fixture *f)
+{
+    struct ibv_context *context;
+    struct rpma_peer_cfg *peer_cfg;
+    struct rpma_conn_req *req;
+    char descriptor[64];
+    size_t descriptor_size;
+    int usage = RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_WRITE_DST |
+                RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT | RPMA_MR_USAGE_SEND |
+                RPMA_MR_USAGE_RECV;
+
+    require(rpma_utils_get_ibv_context("127.0.0.1", RPMA_UTIL_IBV_CONTEXT_REMOTE, &context), "get_ibv_context");
+    require(strcmp(context->device->name, "null0") == 0 ? 0 : RPMA_E_PROVIDER, "finding the null provider");
+    require(rpma_peer_new(context, &f->peer), "peer_new");
+    require(rpma_mr_reg(f->peer, region, sizeof(region), usage, &f->local), "mr_reg");
+    require(rpma_mr_get_descriptor_size(f->local, &descriptor_size), "mr_get_descriptor_size");
+    require(descriptor_size <= sizeof(descriptor) ? 0 : RPMA_E_INVAL, "descriptor size check");
+    require(rpma_mr_get_descriptor(f->local, descriptor), "mr_get_descriptor");
+    require(rpma_mr_remote_from_descriptor(descriptor, descriptor_size, &f->remote), "mr_remote_from_descriptor");
+    require(rpma_srq_new(f->peer, NULL, &f->srq), "srq_new");
+    require(rpma_conn_req_new(f->peer, "127.0.0.1", "1234", NULL, &req), "conn_req_new");
+    require(rpma_conn_req_connect(&req, NULL, &f->conn), "conn_req_connect");
+    require(rpma_conn_get_cq(f->conn, &f->cq), "conn_get_cq");
+    require(rpma_peer_cfg_new(&peer_cfg), "peer_cfg_new");
+    require(rpma_peer_cfg_set_direct_write_to_pmem(peer_cfg, true), "peer_cfg_set_direct_write_to_pmem");
+    require(rpma_conn_apply_remote_peer_cfg(f->conn, peer_cfg), "conn_apply_remote_peer_cfg");
+    require(rpma_peer_cfg_delete(&peer_cfg), "peer_cfg_delete");
+}
+
+static void tear_down(struct fixture *f)
+{
+    require(rpma_conn_delete(&f->conn), "conn_delete");
+    require(rpma_srq_delete(&f->srq), "srq_delete");
+    require(rpma_mr_remote_delete(&f->remote), "mr_remote_delete");
+    require(rpma_mr_dereg(&f->local), "mr_dereg");
+    require(rpma_peer_delete(&f->peer), "peer_delete");
+}
+
+static const char *path_taken(struct fixture *f, const struct hot_call *hot)
+{
+    struct ibv_wc wc;
+    if (hot->opcode == no_opcode) {
+        return "only";
+    }
+    require(rpma_cq_get_wc(f->cq, 1, &wc, NULL), "cq_get_wc");
+    if ((int)wc.opcode == hot->opcode) {
+        return hot->opcode == hot->native_opcode ? "only" : "emulated";
+    }
+    require((int)wc.opcode == hot->native_opcode ? 0 : RPMA_E_UNKNOWN, hot->name);
+    return "native";
+}
+
+int main(void)
+{
+    struct fixture f;
+    set_up(&f);
+    for (size_t i = 0; i < sizeof(hot_calls) / sizeof(hot_calls[0]); i++) {
+        const struct hot_call *hot = &hot_calls[i];
+        for (int calls = base_calls; calls <= base_calls + measured_calls; calls += measured_calls) {
+            require(measured_phase(hot->call, &f, calls), hot->name);
+            printf("%s %s %d\n", hot->name, path_taken(&f, hot), calls);
+        }
+    }
+    tear_down(&f);
+    return control_counter == 0 ? EXIT_SUCCESS : control_locks_and_calls();
+}

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Executed instructions inside librpma.so.0 per successful call, next to the original's and to our own baseline."""
+
+import json
+import pathlib
+import platform
+import sys
+
+import profile
+
+# Of the original 1.3.0 with native flush and native atomic write, gcc 12.2 -O3, x86-64.
+REFERENCE = {
+    "read": 81, "write": 86, "write_with_imm": 92, "send": 73, "recv": 35, "get_wc": 31,
+    "flush emulated": 132, "flush native": 116, "atomic_write emulated": 82, "atomic_write native": 57,
+}
+REFERENCE_MACHINE = "x86_64"
+LIMIT = 0.60
+TOLERANCE = 0.03
+
+
+def count(options, library_dir):
+    """Instructions per call of every row. Both runs of the program count the calls that have only one path."""
+    counts = {}
+    for native in (False, True):
+        phases = iter(profile.run(options, library_dir, native))
+        for first, second in zip(phases, phases):
+            if first.name == profile.CONTROL:
+                continue
+            row = first.name if first.path == "only" else f"{first.name} {first.path}"
+            per_call = (second.instructions - first.instructions) / (second.count - first.count)
+            if counts.setdefault(row, per_call) != per_call:
+                profile.fail(f"{row}: {counts[row]:g} instructions on one run and {per_call:g} on the other")
+    return counts
+
+
+def print_table(ours, debian, baseline):
+    def number(value):
+        return "-" if value is None else f"{value:g}"
+
+    def ratio(row, other):
+        return "-" if not other.get(row) else f"{ours[row] / other[row]:.2f}"
+
+    print(f"{'instructions per call':<24}{'ours':>6}{'baseline':>10}{'Debian':>8}{'ratio':>7}"
+          f"{'1.3.0':>7}{'ratio':>7}{'limit':>7}")
+    for row in sorted(ours, key=lambda name: (list(REFERENCE) + [name]).index(name)):
+        limit = f"{LIMIT:.2f}" if row in REFERENCE else "-"
+        print(f"{row:<24}{number(ours[row]):>6}{number(baseline.get(row)):>10}{number(debian.get(row)):>8}"
+              f"{ratio(row, debian):>7}{number(REFERENCE.get(row)):>7}{ratio(row, REFERENCE):>7}{limit:>7}")
+
+
+def above_limit(ours, exceptions):
+    if platform.machine() != REFERENCE_MACHINE:
+        print(f"limit not applied: the 1.3.0 figures are for {REFERENCE_MACHINE}")
+        return []
+    above = [row for row, reference in REFERENCE.items() if ours[row] > LIMIT * reference]
+    for row in set(above) & exceptions.keys():
+        print(f"{row}: above the limit, accepted: {exceptions[row]}")
+    return [f"{row}: {ours[row]:g} is above {LIMIT:.2f} x {REFERENCE[row]}" for row in above if row not in exceptions]
+
+
+def regressions(ours, baseline):
+    faults = []
+    for row, before in baseline.items():
+        if row not in ours:
+            faults.append(f"{row}: in the baseline but not measured")
+        elif ours[row] > before * (1 + TOLERANCE):
+            faults.append(f"{row}: {ours[row]:g} instructions, {before:g} in the baseline")
+        elif ours[row] < before * (1 - TOLERANCE):
+            print(f"{row}: improved from {before:g} to {ours[row]:g}, run with --update to keep it")
+    return faults
+
+
+def main():
+    parser = profile.arguments(__doc__)
+    parser.add_argument("--baseline", required=True, type=pathlib.Path, help="our numbers, a JSON file")
+    parser.add_argument("--build", required=True, help="compiler and build type, the key in the baseline")
+    parser.add_argument("--debian-dir", type=pathlib.Path, help="directory of Debian's librpma.so.0")
+    parser.add_argument("--update", action="store_true", help="write our numbers of this build into the baseline")
+    options = parser.parse_args()
+
+    stored = json.loads(options.baseline.read_text())
+    key = f"{options.build} {platform.machine()}"
+    baseline = stored["instructions"].get(key, {})
+    ours = count(options, options.library_dir)
+    missing = REFERENCE.keys() - ours.keys()
+    if missing:
+        profile.fail(f"not measured: {', '.join(sorted(missing))}")
+    debian = count(options, options.debian_dir) if options.debian_dir else {}
+    print_table(ours, debian, baseline)
+
+    if options.update:
+        stored["instructions"][key] = ours
+        options.baseline.write_text(json.dumps(stored, indent=2, sort_keys=True) + "\n")
+        print(f"updated: {key}")
+        return 0
+    if not baseline:
+        print(f"no baseline for {key}, only the limit applies; run with --update to add one")
+    faults = regressions(ours, baseline) + above_limit(ours, stored["exceptions"])
+    for fault in faults:
+        print(f"failed: {fault}")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

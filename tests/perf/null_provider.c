@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A preload library that stands in for libibverbs and librdmacm: one device inside the process where every call
+// succeeds and nothing moves. NULL_PROVIDER_NATIVE=1 gives it native flush and native atomic write.
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <arpa/inet.h>
+#include <rdma/rdma_cma.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum {
+    rkey = 0x10111213,
+    lkey = 0x20212223,
+    // rdma-core 44 does not know these names.
+    wc_flush = 8,
+    wc_atomic_write = 9,
+    qp_ex_with_flush = 1 << 11,
+    qp_ex_with_atomic_write = 1 << 12,
+};
+static const uint64_t native_capabilities = UINT64_C(7) << 38;
+
+// The layout of struct ibv_qp_ex since rdma-core 45, whatever headers are installed.
+union null_qp {
+    struct ibv_qp_ex ex;
+    struct {
+        char up_to_atomic_write[352];
+        void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t key, uint64_t addr, size_t len, uint8_t type, uint8_t level);
+    } since_45;
+};
+
+static enum ibv_wc_opcode last_opcode;
+
+static bool is_native(void)
+{
+    const char *native = getenv("NULL_PROVIDER_NATIVE");
+    return native != NULL && strcmp(native, "1") == 0;
+}
+
+static int null_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
+{
+    (void)cq;
+    (void)num_entries;
+    wc->status = IBV_WC_SUCCESS;
+    wc->opcode = last_opcode;
+    return 1;
+}
+
+static int null_req_notify_cq(struct ibv_cq *cq, int solicited_only)
+{
+    (void)cq;
+    (void)solicited_only;
+    return 0;
+}
+
+static int null_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+    (void)qp;
+    (void)bad_wr;
+    if (wr->opcode == IBV_WR_RDMA_READ) {
+        last_opcode = IBV_WC_RDMA_READ;
+    } else if (wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM) {
+        last_opcode = IBV_WC_SEND;
+    } else {
+        last_opcode = IBV_WC_RDMA_WRITE;
+    }
+    return 0;
+}
+
+static int null_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+    (void)qp;
+    (void)wr;
+    (void)bad_wr;
+    last_opcode = IBV_WC_RECV;
+    return 0;
+}
+
+static int null_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+    (void)srq;
+    return null_post_recv(NULL, wr, bad_wr);
+}
+
+static void null_wr_start(struct ibv_qp_ex *qp)
+{
+    (void)qp;
+}
+
+static int null_wr_complete(struct ibv_qp_ex *qp)
+{
+    (void)qp;
+    return 0;
+}
+
+static void null_wr_flush(struct ibv_qp_ex *qp, uint32_t key, uint64_t addr, size_t len, uint8_t type, uint8_t level)
+{
+    (void)qp;
+    (void)key;
+    (void)addr;
+    (void)len;
+    (void)type;
+    (void)level;
+    last_opcode = (enum ibv_wc_opcode)wc_flush;
+}
+
+static void null_wr_atomic_write(struct ibv_qp_ex *qp, uint32_t key, uint64_t addr, const void *value)
+{
+    (void)qp;
+    (void)key;
+    (void)addr;
+    (void)value;
+    last_opcode = (enum ibv_wc_opcode)wc_atomic_write;
+}
+
+static int null_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+        struct ibv_device_attr_ex *attr, size_t attr_size)
+{
+    (void)context;
+    (void)input;
+    memset(attr, 0, attr_size);
+    attr->orig_attr.phys_port_cnt = 1;
+    attr->device_cap_flags_ex = is_native() ? native_capabilities : 0;
+    return 0;
+}
+
+static int null_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t attr_size)
+{
+    (void)context;
+    (void)port;
+    memset(attr, 0, attr_size);
+    attr->state = IBV_PORT_ACTIVE;
+    attr->max_msg_sz = UINT32_C(1) << 31;
+    return 0;
+}
+
+static struct ibv_device device = {.node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB, .name = "null0"};
+
+static struct verbs_context context = {
+        .query_port = null_query_port,
+        .query_device_ex = null_query_device_ex,
+        .sz = sizeof(struct verbs_context),
+        .context =
+                {
+                        .device = &device,
+                        .ops =
+                                {
+                                        .poll_cq = null_poll_cq,
+                                        .req_notify_cq = null_req_notify_cq,
+                                        .post_srq_recv = null_post_srq_recv,
+                                        .post_send = null_post_send,
+                                        .post_recv = null_post_recv,
+                                },
+                        .num_comp_vectors = 1,
+                        .abi_compat = __VERBS_ABI_IS_EXTENDED,
+                },
+};
+
+EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
+{
+    struct ibv_pd *pd = calloc(1, sizeof(*pd));
+    if (pd != NULL) {
+        pd->context = ctx;
+    }
+    return pd;
+}
+
+EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
+{
+    free(pd);
+    return 0;
+}
+
+EXPORT struct ibv_mr *(ibv_reg_mr)(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+    (void)access;
+    struct ibv_mr *mr = calloc(1, sizeof(*mr));
+    if (mr != NULL) {
+        *mr = (struct ibv_mr){
+                .context = pd->context, .pd = pd, .addr = addr, .length = length, .lkey = lkey, .rkey = rkey};
+    }
+    return mr;
+}
+
+EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
+{
+    free(mr);
+    return 0;
+}
+
+EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ctx)
+{
+    struct ibv_comp_channel *channel = calloc(1, sizeof(*channel));
+    if (channel != NULL) {
+        channel->context = ctx;
+        channel->fd = -1;
+    }
+    return channel;
+}
+
+EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+    free(channel);
+    return 0;
+}
+
+EXPORT struct ibv_cq *ibv_create_cq(
+        struct ibv_context *ctx, int cqe, void *cq_context, struct ibv_comp_channel *channel, int comp_vector)
+{
+    (void)comp_vector;
+    struct ibv_cq *cq = calloc(1, sizeof(*cq));
+    if (cq != NULL) {
+        cq->context = ctx;
+        cq->channel = channel;
+        cq->cq_context = cq_context;
+        cq->cqe = cqe;
+    }
+    return cq;
+}
+
+EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
+{
+    free(cq);
+    return 0;
+}
+
+EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+    (void)attr;
+    struct ibv_srq *srq = calloc(1, sizeof(*srq));
+    if (srq != NULL) {
+        srq->context = pd->context;
+        srq->pd = pd;
+    }
+    return srq;
+}
+
+EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
+{
+    free(srq);
+    return 0;
+}
+
+EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+{
+    struct ibv_qp_ex *ex = (struct ibv_qp_ex *)(void *)qp;
+    return ex->wr_start != NULL ? ex : NULL;
+}
+
+EXPORT const char *rdma_event_str(enum rdma_cm_event_type event)
+{
+    (void)event;
+    return "null event";
+}
+
+EXPORT int rdma_getaddrinfo(
+        const char *node, const char *service, const struct rdma_addrinfo *hints, struct rdma_addrinfo **res)
+{
+    (void)node;
+    (void)service;
+    (void)hints;
+    static struct sockaddr_in loopback;
+    loopback.sin_family = AF_INET;
+    loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    static struct rdma_addrinfo info;
+    info = (struct rdma_addrinfo){
+            .ai_family = AF_INET,
+            .ai_qp_type = IBV_QPT_RC,
+            .ai_port_space = RDMA_PS_TCP,
+            .ai_src_len = sizeof(loopback),
+            .ai_dst_len = sizeof(loopback),
+            .ai_src_addr = (struct sockaddr *)&loopback,
+            .ai_dst_addr = (struct sockaddr *)&loopback,
+    };
+    *res = &info;
+    return 0;
+}
+
+EXPORT void rdma_freeaddrinfo(struct rdma_addrinfo *res)
+{
+    (void)res;
+}
+
+EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
+{
+    struct rdma_event_channel *channel = calloc(1, sizeof(*channel));
+    if (channel != NULL) {
+        channel->fd = -1;
+    }
+    return channel;
+}
+
+EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *channel)
+{
+    free(channel);
+}
+
+EXPORT int rdma_create_id(
+        struct rdma_event_channel *channel, struct rdma_cm_id **id, void *id_context, enum rdma_port_space ps)
+{
+    *id = calloc(1, sizeof(**id));
+    if (*id == NULL) {
+        return -1;
+    }
+    (*id)->channel = channel;
+    (*id)->context = id_context;
+    (*id)->ps = ps;
+    (*id)->port_num = 1;
+    return 0;
+}
+
+EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
+{
+    free(id);
+    return 0;
+}
+
+EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
+{
+    (void)addr;
+    id->verbs = &context.context;
+    return 0;
+}
+
+EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst, int timeout_ms)
+{
+    (void)dst;
+    (void)timeout_ms;
+    return rdma_bind_addr(id, src);
+}
+
+EXPORT int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
+{
+    (void)id;
+    (void)timeout_ms;
+    return 0;
+}
+
+EXPORT int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
+{
+    union null_qp *qp = calloc(1, sizeof(*qp));
+    if (qp == NULL) {
+        return -1;
+    }
+    qp->ex.qp_base.context = id->verbs;
+    qp->ex.qp_base.pd = attr->pd;
+    qp->ex.qp_base.send_cq = attr->send_cq;
+    qp->ex.qp_base.recv_cq = attr->recv_cq;
+    qp->ex.qp_base.srq = attr->srq;
+    qp->ex.qp_base.qp_num = 1;
+    qp->ex.qp_base.qp_type = IBV_QPT_RC;
+    if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
+        qp->ex.wr_start = null_wr_start;
+        qp->ex.wr_complete = null_wr_complete;
+        if (attr->send_ops_flags & qp_ex_with_flush) {
+            qp->since_45.wr_flush = null_wr_flush;
+        }
+        if (attr->send_ops_flags & qp_ex_with_atomic_write) {
+            qp->ex.wr_atomic_write = null_wr_atomic_write;
+        }
+    }
+    id->qp = &qp->ex.qp_base;
+    id->pd = attr->pd;
+    return 0;
+}
+
+EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
+{
+    free(id->qp);
+    id->qp = NULL;
+}
+
+EXPORT int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
+{
+    id->channel = channel;
+    return 0;
+}
+
+EXPORT int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
+{
+    (void)id;
+    (void)param;
+    return 0;
+}
+
+EXPORT int rdma_disconnect(struct rdma_cm_id *id)
+{
+    (void)id;
+    return 0;
+}

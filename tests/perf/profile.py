@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs hot_calls under callgrind and reads what happened inside librpma.so.0 during each of its phases."""
+
+import argparse
+import collections
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SKIPPED = 77
+LIBRARY = "librpma.so.0"
+CONTROL = "control"
+
+# instructions: executed inside the library. functions: of the library that ran.
+# calls: (object, function) pairs outside of the library that it called.
+Phase = collections.namedtuple("Phase", "name path count instructions functions calls")
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(SKIPPED)
+
+
+def fail(reason):
+    print(f"failed: {reason}")
+    sys.exit(1)
+
+
+def arguments(description):
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--library-dir", required=True, type=pathlib.Path, help="directory of our librpma.so.0")
+    parser.add_argument("--hot-calls", required=True, type=pathlib.Path, help="the program that makes the calls")
+    parser.add_argument("--provider", required=True, type=pathlib.Path, help="the null provider to preload")
+    return parser
+
+
+def parse(text):
+    """Self cost of the library, its functions that ran and its calls to other objects, from one callgrind dump."""
+    names = {"ob": {}, "fn": {}}
+
+    def resolve(kind, value):
+        number, name = re.fullmatch(r"\((\d+)\)(?: (.*))?", value).groups()
+        if name is not None:
+            names[kind][number] = name
+        return names[kind][number]
+
+    instructions, functions, calls = 0, set(), set()
+    current = {"ob": "", "fn": ""}
+    callee = {}
+    inclusive = False
+    for line in text.splitlines():
+        assignment = re.match(r"(c?)(ob|fn)=(.*)", line)
+        inside = pathlib.PurePath(current["ob"]).name == LIBRARY
+        if assignment:
+            target = callee if assignment[1] else current
+            target[assignment[2]] = resolve(assignment[2], assignment[3])
+        elif line.startswith("calls="):
+            called_object = callee.get("ob", current["ob"])
+            if inside and called_object != current["ob"]:
+                calls.add((pathlib.PurePath(called_object).name, callee["fn"]))
+            callee = {}
+            inclusive = True
+        elif re.match(r"[0-9+*-]", line):
+            if inside and not inclusive:
+                instructions += int(line.split()[1])
+                functions.add(re.sub(r"'\d+$", "", current["fn"]))
+            inclusive = False
+    return instructions, functions, calls
+
+
+def run(options, library_dir, native):
+    """One run of hot_calls against the librpma.so.0 in library_dir."""
+    if shutil.which("valgrind") is None:
+        skip("valgrind is not installed")
+    environment = dict(os.environ, LD_LIBRARY_PATH=str(library_dir.resolve()),
+                       LD_PRELOAD=str(options.provider.resolve()), NULL_PROVIDER_NATIVE="1" if native else "0")
+    environment.pop("RPMA_FLUSH_METHOD", None)
+    with tempfile.TemporaryDirectory() as scratch:
+        dump = pathlib.Path(scratch, "callgrind")
+        result = subprocess.run(
+            ["valgrind", "-q", "--tool=callgrind", "--demangle=no", "--skip-plt=yes",
+             "--toggle-collect=measured_phase", "--dump-after=measured_phase", f"--callgrind-out-file={dump}",
+             str(options.hot_calls.resolve())],
+            env=environment, capture_output=True, text=True, timeout=100, check=False)
+        if result.returncode != 0:
+            fail(f"{options.hot_calls.name} with {library_dir} ended with {result.returncode}: {result.stderr.strip()}")
+        return [Phase(name, path, int(count), *parse(pathlib.Path(f"{dump}.{part}").read_text()))
+                for part, (name, path, count) in enumerate((line.split() for line in result.stdout.splitlines()), 1)]
