@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The library needs the three libraries of the original and no C++ runtime, and carries no search path."""
+
+import argparse
+import pathlib
+import re
+
+import suite
+
+NEEDED = ["libibverbs.so.1", "librdmacm.so.1", "libc.so.6"]
+# Weak references that every shared object of the C compiler carries; they need no library.
+UNVERSIONED = {"_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__gmon_start__"}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--library", required=True, type=pathlib.Path)
+    library = parser.parse_args().library
+    suite.need_tool("readelf")
+
+    needed = suite.dynamic_entries(library, "NEEDED")
+    if needed != NEEDED:
+        suite.fail(f"NEEDED is {needed} instead of {NEEDED}")
+    for tag in ("RPATH", "RUNPATH"):
+        suite.expect_equal(tag, suite.dynamic_entries(library, tag), [])
+    if "NOW" not in " ".join(suite.dynamic_entries(library, "FLAGS") + suite.dynamic_entries(library, "FLAGS_1")):
+        suite.fail("the library is not linked with -z now")
+
+    imported = suite.dynamic_symbols(library, defined=False)
+    foreign = [name for name in imported
+               if not re.search(r"@(GLIBC|IBVERBS|RDMACM)_[0-9.]+$", name) and name not in UNVERSIONED]
+    suite.expect_equal("symbols from other libraries", foreign, [])
+    suite.expect_equal("symbols of C++", [name for name in imported if name.startswith("_Z")], [])
+    print(f"needs {', '.join(needed)}; {len(imported)} imported symbols, all of theirs")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The header compiles alone, twice and without warnings in C and C++, and declares the released interface."""
+
+import argparse
+import pathlib
+import shutil
+import tempfile
+
+import suite
+
+COMPILERS = {"gcc": ("c", ["c11"]), "clang": ("c", ["c11"]),
+             "g++": ("c++", ["c++17", "c++20"]), "clang++": ("c++", ["c++17", "c++20"])}
+SOURCES = {
+    "alone": "#include <librpma.h>\n#include <librpma.h>\n",
+    "released": '#include <librpma.h>\n#include "released_1_0.h"\n',
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--include", required=True, type=pathlib.Path, help="directory of librpma.h")
+    include = parser.parse_args().include
+    compilers = [name for name in COMPILERS if shutil.which(name)]
+    if not {COMPILERS[name][0] for name in compilers} == {"c", "c++"}:
+        suite.skip(f"a C and a C++ compiler are needed, found {compilers}")
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, text in SOURCES.items():
+            source = pathlib.Path(scratch, f"{name}.c")
+            source.write_text(text)
+            for compiler in compilers:
+                language, standards = COMPILERS[compiler]
+                for standard in standards:
+                    suite.command(compiler, "-x", language, f"-std={standard}", *suite.WARNINGS, "-fsyntax-only",
+                                  f"-I{include}", f"-I{suite.HERE}", source)
+                    print(f"{name}: {compiler} {standard}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the scripts of this suite share: results, commands, facts about shared objects and the released interface."""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+SKIPPED = 77
+HERE = pathlib.Path(__file__).resolve().parent
+NODE = "LIBRPMA_1.0"
+LIBRARY = "librpma.so.0"
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(SKIPPED)
+
+
+def fail(reason):
+    print(f"failed: {reason}")
+    sys.exit(1)
+
+
+def need_tool(name):
+    if shutil.which(name) is None:
+        skip(f"{name} is not installed")
+
+
+def command(*words, **options):
+    """Output of a command that has to succeed."""
+    words = [str(word) for word in words]
+    result = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False, **options)
+    if result.returncode != 0:
+        fail(f"{' '.join(words)} ended with {result.returncode}\n{result.stdout}{result.stderr}")
+    return result.stdout
+
+
+def expect_equal(what, found, expected):
+    """Compares two collections without regard to order and shows the difference."""
+    if sorted(found) != sorted(expected):
+        fail(f"{what}: unexpected {sorted(set(found) - set(expected))}, missing {sorted(set(expected) - set(found))}, "
+             f"{len(list(found))} instead of {len(list(expected))}")
+
+
+def prototypes(header):
+    """The function prototypes of a C header by function name, without comments, each ending in ';'."""
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", header.read_text(), flags=re.DOTALL)
+    text = re.sub(r"^\s*#(?:[^\n]*\\\n)*[^\n]*", "", text, flags=re.MULTILINE)
+    text = re.sub(r'extern\s+"C"\s*\{', "", text)
+    found = {}
+    for declaration in re.findall(r"[^;{}]*;", text):
+        name = re.search(r"\b(rpma_\w+)\s*\(", declaration)
+        if name and "typedef" not in declaration:
+            found[name[1]] = " ".join(declaration.split())
+    return found
+
+
+def released_functions():
+    return set(prototypes(HERE / "released_1_0.h"))
+
+
+def dynamic_entries(path, tag):
+    """Values of one tag of the dynamic section, in order."""
+    lines = command("readelf", "-W", "-d", path).splitlines()
+    return [re.sub(r".*\[(.*)\]$", r"\1", line.split(") ", 1)[1].strip()) for line in lines if f"({tag})" in line]
+
+
+def dynamic_symbols(path, defined):
+    """Types of the dynamic symbols that the object defines, or needs, by name with version."""
+    symbols = {}
+    for line in command("readelf", "-W", "--dyn-syms", path).splitlines():
+        fields = line.split()
+        if len(fields) >= 8 and fields[0].rstrip(":").isdigit() and (fields[6] != "UND") == defined:
+            symbols[fields[7]] = fields[3]
+    return symbols
+
+
+def exported_symbols(path):
+    """As dynamic_symbols; a version node carries no version of its own, whatever readelf prints."""
+    return {name if name.startswith("rpma_") else name.partition("@")[0]: kind
+            for name, kind in dynamic_symbols(path, defined=True).items()}
+
+
+class Debian:
+    """Debian's librpma0 and librpma-dev, unpacked below a directory."""
+
+    def __init__(self, directory):
+        libraries = list(directory.glob(f"usr/lib/*/{LIBRARY}"))
+        self.include = directory / "usr/include"
+        if not libraries or not (self.include / "librpma.h").exists():
+            skip(f"Debian's librpma0 and librpma-dev are not below {directory}")
+        self.library = libraries[0]
+        self.header = self.include / "librpma.h"
