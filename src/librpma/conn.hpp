@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <atomic>
+
+#include "conn_parts.hpp"
+#include "flush.hpp"
+#include "private_data.hpp"
+
+struct rpma_conn : heap_object {
+public:
+    rpma_conn(rpma::conn_parts &&parts, rpma::flush &&flush, rpma::private_data &&data);
+    ~rpma_conn();
+    rpma::errc close();
+
+    rpma::errc connect(const rpma_conn_private_data *pdata);
+    rpma::errc accept(const rpma_conn_private_data *pdata);
+    rpma::errc disconnect();
+    rpma::errc next_event(rpma_conn_event *event);
+
+    struct completion {
+        rpma_cq *cq;
+        bool is_rcq;
+    };
+    rpma::result<completion> wait();
+
+    int event_fd() const { return parts_.event_channel->fd; }
+    // NULL: each CQ has a channel of its own.
+    const ibv_comp_channel *shared_channel() const { return parts_.shared_channel.get(); }
+    rpma_conn_private_data private_data() const { return private_data_.view(); }
+    rpma_cq *cq() { return &parts_.cq; }
+    rpma_cq *rcq() { return parts_.rcq_or_null(); }
+
+    void set_direct_write_to_pmem(bool supported);
+
+    // What the operations use.
+    ibv_qp *qp() const { return qp_; }
+    const rpma::flush &flush() const { return flush_; }
+    // NULL: emulate.
+    ibv_qp_ex *native_atomic_write() const { return native_atomic_write_; }
+    unsigned native_atomic_write_flags() const { return native_atomic_write_flags_; }
+    // The RPMA_MR_USAGE_FLUSH_TYPE_* that the remote peer supports on this connection.
+    int flush_types() const { return flush_types_.load(std::memory_order_relaxed); }
+
+private:
+    ibv_qp *const qp_;
+    ibv_qp_ex *native_atomic_write_ = nullptr;
+    unsigned native_atomic_write_flags_ = 0;
+    std::atomic<int> flush_types_ = RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY;
+
+    rpma::conn_parts parts_;
+    rpma::flush flush_;
+    rpma::private_data private_data_;
+};

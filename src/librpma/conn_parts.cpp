@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "conn_parts.hpp"
+
+#include "log.hpp"
+
+namespace rpma
+{
+
+conn_settings::conn_settings(const rpma_conn_cfg &cfg)
+    : timeout_ms(cfg.timeout_ms.load()), cq_size(cfg.cq_size.load()), rcq_size(cfg.rcq_size.load()),
+      sq_size(cfg.sq_size.load()), rq_size(cfg.rq_size.load()), share_channel(cfg.shared_channel.load()),
+      srq(cfg.srq.load())
+{
+}
+
+errc conn_settings::check() const
+{
+    if (!share_channel || srq == nullptr || srq->rcq() == nullptr)
+        return errc::ok;
+    RPMA_LOG_ERROR("a shared completion channel excludes a shared receive queue with a receive CQ of its own\n");
+    return errc::inval;
+}
+
+errc conn_parts::create_queues(const rpma_peer &peer, const conn_settings &settings)
+{
+    if (settings.share_channel) {
+        RPMA_ASSIGN_OR_RETURN(shared_channel, rdma::create_comp_channel(id->verbs));
+    }
+    RPMA_ASSIGN_OR_RETURN(cq, rpma_cq::create(id->verbs, settings.cq_size, shared_channel.get()));
+
+    rpma_cq *const srq_rcq = settings.srq != nullptr ? settings.srq->rcq() : nullptr;
+    if (srq_rcq == nullptr && settings.rcq_size != 0) {
+        RPMA_ASSIGN_OR_RETURN(rcq, rpma_cq::create(id->verbs, settings.rcq_size, shared_channel.get()));
+    }
+    const rpma_cq &recv_cq = srq_rcq != nullptr ? *srq_rcq : rcq ? rcq : cq;
+
+    const rdma::qp_settings qp_settings{
+            .pd = peer.pd(),
+            .send_cq = cq.handle(),
+            .recv_cq = recv_cq.handle(),
+            .srq = settings.srq != nullptr ? settings.srq->handle() : nullptr,
+            .max_sends = settings.sq_size,
+            .max_receives = settings.rq_size,
+            .send_ops = peer.native_send_ops(),
+    };
+    RPMA_ASSIGN_OR_RETURN(native_ops, rdma::create_qp(id.get(), qp_settings, qp));
+    return errc::ok;
+}
+
+errc conn_parts::move_to_own_channel()
+{
+    RPMA_ASSIGN_OR_RETURN(rdma::event_channel_handle channel, rdma::create_event_channel());
+    RPMA_RETURN_IF_ERROR(rdma::migrate(id.get(), channel.get()));
+    event_channel = std::move(channel);
+    return errc::ok;
+}
+
+errc conn_parts::close()
+{
+    first_error failures;
+    failures.note(qp.close());
+    failures.note(rcq.close());
+    failures.note(cq.close());
+    if (id && reject_on_close)
+        failures.note(rdma::reject(id.get()));
+    failures.note(id.close());
+    failures.note(shared_channel.close());
+    failures.note(event_channel.close());
+    return failures.finish();
+}
+
+conn_parts::~conn_parts()
+{
+    const errno_guard keep_errno;
+    (void)close();
+}
+
+} // namespace rpma

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "conn_cfg.hpp"
+#include "peer.hpp"
+#include "srq.hpp"
+
+namespace rpma
+{
+
+// A configuration as it was when the call began.
+struct conn_settings {
+    explicit conn_settings(const rpma_conn_cfg &cfg);
+
+    // inval: the combination cannot be built.
+    errc check() const;
+
+    const int timeout_ms;
+    const std::uint32_t cq_size;
+    const std::uint32_t rcq_size;
+    const std::uint32_t sq_size;
+    const std::uint32_t rq_size;
+    const bool share_channel;
+    rpma_srq *const srq;
+};
+
+// What a connection request is made of and a connection takes over. close() goes through it in the reverse order
+// of declaration and rejects an incoming request that was not accepted.
+struct conn_parts {
+    conn_parts() = default;
+    conn_parts(conn_parts &&) = default;
+    conn_parts &operator=(conn_parts &&) = delete;
+    ~conn_parts();
+    errc close();
+
+    errc create_queues(const rpma_peer &peer, const conn_settings &settings);
+    errc move_to_own_channel();
+
+    rpma_cq *rcq_or_null() { return rcq ? &rcq : nullptr; }
+
+    rdma::event_channel_handle event_channel;
+    rdma::comp_channel_handle shared_channel;
+    rdma::id_handle id;
+    bool reject_on_close = false;
+    rpma_cq cq;
+    rpma_cq rcq;
+    rdma::qp_handle qp;
+    std::uint64_t native_ops = 0;
+};
+
+} // namespace rpma

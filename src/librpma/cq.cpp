@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cq.hpp"
+
+#include <algorithm>
+#include <climits>
+
+#include "log.hpp"
+#include "rdma/work_request.hpp"
+
+using namespace rpma;
+
+result<rpma_cq> rpma_cq::create(ibv_context *context, std::uint32_t entries, ibv_comp_channel *shared_channel)
+{
+    rpma_cq cq;
+    if (shared_channel == nullptr) {
+        RPMA_ASSIGN_OR_RETURN(cq.own_channel_, rdma::create_comp_channel(context));
+        cq.channel_ = cq.own_channel_.get();
+    } else {
+        cq.channel_ = shared_channel;
+    }
+    const int clamped = static_cast<int>(std::min<std::uint32_t>(entries, INT_MAX));
+    RPMA_ASSIGN_OR_RETURN(cq.cq_, rdma::create_cq(context, clamped, cq.channel_));
+    return cq;
+}
+
+errc rpma_cq::close()
+{
+    first_error failures;
+    failures.note(cq_.close());
+    failures.note(own_channel_.close());
+    return failures.finish();
+}
+
+errc rpma_cq::wait() const
+{
+    if (!own_channel_)
+        return errc::shared_channel;
+    auto event = rdma::next_completion_event(channel_);
+    return event.ok() ? rdma::arm_cq(event.value()) : event.error();
+}
+
+namespace
+{
+
+[[gnu::cold, gnu::noinline]] int poll_failed(int polled, int wanted)
+{
+    if (polled == 0) {
+        RPMA_LOG_DEBUG("no completion in the CQ\n");
+        return RPMA_E_NO_COMPLETION;
+    }
+    if (polled < 0)
+        return to_int(log::provider_error(errno, "ibv_poll_cq"));
+    RPMA_LOG_ERROR("ibv_poll_cq() returned %d completions, %d were asked for\n", polled, wanted);
+    return RPMA_E_UNKNOWN;
+}
+
+int poll_several(rpma_cq *cq, int num_entries, ibv_wc *wc, int *num_entries_got)
+{
+    const int polled = rdma::poll(cq->handle(), num_entries, wc);
+    if (polled <= 0 || polled > num_entries) [[unlikely]]
+        return poll_failed(polled, num_entries);
+    *num_entries_got = polled;
+    return 0;
+}
+
+} // namespace
+
+extern "C" {
+
+int rpma_cq_get_fd(const struct rpma_cq *cq, int *fd)
+{
+    if (cq == nullptr || fd == nullptr)
+        return RPMA_E_INVAL;
+    *fd = cq->fd();
+    return 0;
+}
+
+int rpma_cq_wait(struct rpma_cq *cq)
+{
+    if (cq == nullptr)
+        return RPMA_E_INVAL;
+    return to_int(cq->wait());
+}
+
+int rpma_cq_get_wc(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc, int *num_entries_got)
+{
+    if (cq == nullptr || num_entries < 1 || wc == nullptr) [[unlikely]]
+        return RPMA_E_INVAL;
+    if (num_entries > 1)
+        return num_entries_got == nullptr ? RPMA_E_INVAL : poll_several(cq, num_entries, wc, num_entries_got);
+    const int polled = rdma::poll(cq->handle(), 1, wc);
+    if (polled != 1) [[unlikely]]
+        return poll_failed(polled, 1);
+    if (num_entries_got != nullptr)
+        *num_entries_got = 1;
+    return 0;
+}
+
+} // extern "C"

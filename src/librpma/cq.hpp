@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+
+#include "rdma/verbs.hpp"
+
+// A completion queue on its own completion channel or on one that it shares. Part of a connection or an SRQ.
+struct rpma_cq {
+public:
+    rpma_cq() = default;
+
+    // entries is clamped to what the provider's int holds. shared_channel, if any, outlives the queue.
+    static rpma::result<rpma_cq> create(ibv_context *context, std::uint32_t entries, ibv_comp_channel *shared_channel);
+    rpma::errc close();
+
+    explicit operator bool() const { return static_cast<bool>(cq_); }
+    ibv_cq *handle() const { return cq_.get(); }
+    int fd() const { return channel_->fd; }
+    rpma::errc wait() const;
+
+private:
+    rpma::rdma::comp_channel_handle own_channel_;
+    ibv_comp_channel *channel_ = nullptr;
+    rpma::rdma::cq_handle cq_;
+};

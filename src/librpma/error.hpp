@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cerrno>
+#include <utility>
+
+#include "abi.hpp"
+
+namespace rpma
+{
+
+enum class [[nodiscard]] errc : int{
+        ok = 0,
+        unknown = RPMA_E_UNKNOWN,
+        nosupp = RPMA_E_NOSUPP,
+        provider = RPMA_E_PROVIDER,
+        nomem = RPMA_E_NOMEM,
+        inval = RPMA_E_INVAL,
+        no_completion = RPMA_E_NO_COMPLETION,
+        no_event = RPMA_E_NO_EVENT,
+        shared_channel = RPMA_E_SHARED_CHANNEL,
+        not_shared_channel = RPMA_E_NOT_SHARED_CHNL,
+};
+
+// Only at the C boundary.
+constexpr int to_int(errc error)
+{
+    return static_cast<int>(error);
+}
+
+// A value, or the error that kept it from existing.
+template<class T>
+class [[nodiscard]] result
+{
+public:
+    result(errc error) : error_(error) {}
+    result(T value) : error_(errc::ok), value_(std::move(value)) {}
+
+    bool ok() const { return error_ == errc::ok; }
+    errc error() const { return error_; }
+    T &value() { return value_; }
+
+private:
+    errc error_;
+    T value_{};
+};
+
+// Clean-up inside its scope does not change the errno the caller is to see.
+class errno_guard
+{
+public:
+    errno_guard() : saved_(errno) {}
+    ~errno_guard() { errno = saved_; }
+    errno_guard(const errno_guard &) = delete;
+    errno_guard &operator=(const errno_guard &) = delete;
+
+private:
+    int saved_;
+};
+
+// Collects the outcome of steps that are all taken: the first failure wins and its errno is left for the caller.
+class first_error
+{
+public:
+    void note(errc error)
+    {
+        if (error != errc::ok && error_ == errc::ok) {
+            error_ = error;
+            errno_ = errno;
+        }
+    }
+
+    errc finish() const
+    {
+        if (error_ != errc::ok)
+            errno = errno_;
+        return error_;
+    }
+
+private:
+    errc error_ = errc::ok;
+    int errno_ = 0;
+};
+
+} // namespace rpma
+
+#define RPMA_RETURN_IF_ERROR(expression)                                                                               \
+    do {                                                                                                               \
+        if (const ::rpma::errc rpma_error_ = (expression); rpma_error_ != ::rpma::errc::ok)                            \
+            return rpma_error_;                                                                                        \
+    } while (false)
+
+#define RPMA_JOIN_(a, b) a##b
+#define RPMA_JOIN(a, b) RPMA_JOIN_(a, b)
+
+// RPMA_ASSIGN_OR_RETURN(auto x, f()): x becomes the value of the result f() returned, or its error is returned.
+#define RPMA_ASSIGN_OR_RETURN(target, expression)                                                                      \
+    auto RPMA_JOIN(rpma_result_, __LINE__) = (expression);                                                             \
+    if (!RPMA_JOIN(rpma_result_, __LINE__).ok())                                                                       \
+        return RPMA_JOIN(rpma_result_, __LINE__).error();                                                              \
+    target = std::move(RPMA_JOIN(rpma_result_, __LINE__).value())

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "heap.hpp"
+#include "peer.hpp"
+
+struct rpma_mr_local : heap_object {
+public:
+    static rpma::result<rpma_mr_local *> create(rpma_peer &peer, void *ptr, std::size_t size, int usage);
+    rpma::errc close() { return mr_.close(); }
+
+    // Whether the bytes lie inside the region and fit into one message. Cannot wrap.
+    bool can_transfer(std::size_t offset, std::size_t len) const
+    {
+        return len <= max_transfer_ && offset <= size_ - len;
+    }
+
+    ibv_sge sge(std::size_t offset, std::size_t len) const
+    {
+        return {base_ + offset, static_cast<std::uint32_t>(len), lkey_};
+    }
+
+    void *ptr() const { return mr_->addr; }
+    std::size_t size() const { return size_; }
+    void write_descriptor(unsigned char *to) const;
+    rpma::errc advise(std::size_t offset, std::size_t len, int advice, std::uint32_t flags) const;
+
+private:
+    rpma_mr_local(rpma::rdma::mr_handle &&mr, int usage, std::uint32_t max_message)
+        : base_(reinterpret_cast<std::uintptr_t>(mr->addr)), size_(mr->length),
+          max_transfer_(std::min<std::size_t>(size_, max_message)), lkey_(mr->lkey), usage_(usage), mr_(std::move(mr))
+    {
+    }
+
+    const std::uint64_t base_;
+    const std::size_t size_;
+    const std::size_t max_transfer_;
+    const std::uint32_t lkey_;
+    const int usage_;
+    rpma::rdma::mr_handle mr_;
+};
+
+struct rpma_mr_remote : heap_object {
+public:
+    static constexpr std::size_t descriptor_size = 21;
+
+    static rpma::result<rpma_mr_remote *> create(const unsigned char *descriptor);
+
+    // Whether the bytes lie inside the region. Cannot wrap.
+    bool contains(std::size_t offset, std::size_t len) const { return len <= size_ && offset <= size_ - len; }
+
+    // Whether 8 bytes at a multiple of 8 lie inside the region; never true if its base is not a multiple of 8.
+    bool contains_aligned_word(std::size_t offset) const { return offset < aligned_words_size_; }
+
+    // Says so in the log, once, if the base keeps atomic writes from being atomic.
+    void warn_if_unaligned() const;
+
+    // The read that flushes the range at offset by emulation. It stays inside the region.
+    std::uint64_t flush_read_address(std::size_t offset) const
+    {
+        return base_ + std::min(offset, size_ - flush_read_length_);
+    }
+    std::uint32_t flush_read_length() const { return flush_read_length_; }
+
+    std::uint64_t address(std::size_t offset) const { return base_ + offset; }
+    std::uint32_t rkey() const { return rkey_; }
+    std::size_t size() const { return size_; }
+    int usage() const { return usage_; }
+
+private:
+    rpma_mr_remote(std::uint64_t base, std::size_t size, std::uint32_t rkey, int usage)
+        : base_(base), size_(size), aligned_words_size_(base % 8 == 0 ? size & ~std::size_t{7} : 0), rkey_(rkey),
+          flush_read_length_(static_cast<std::uint32_t>(std::min<std::size_t>(size, 8))), usage_(usage)
+    {
+    }
+
+    const std::uint64_t base_;
+    const std::size_t size_;
+    const std::size_t aligned_words_size_;
+    const std::uint32_t rkey_;
+    const std::uint32_t flush_read_length_;
+    const int usage_;
+    mutable std::atomic<bool> warned_unaligned_ = false;
+};

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "conn.hpp"
+#include "log.hpp"
+#include "rdma/work_request.hpp"
+
+// The data path. Each function goes straight to the provider when every pointer is set and everything is in range; what
+// remains, from bad arguments to operations without bytes, is decided out of line.
+
+using namespace rpma;
+
+namespace
+{
+
+// One test for several pointers. Never true if one is NULL; seldom false if none is, so the other branch decides
+// exactly.
+template<class... T>
+bool surely_set(const T *...pointers)
+{
+    return (reinterpret_cast<std::uintptr_t>(pointers) & ...) != 0;
+}
+
+template<ibv_wr_opcode Opcode, class Local, class Remote>
+int post_transfer(rpma_conn *conn, Local *local, std::size_t local_offset, Remote *remote, std::size_t remote_offset,
+        std::size_t len, int flags, const void *op_context, std::uint32_t imm)
+{
+    ibv_sge sge = local->sge(local_offset, len);
+    return rdma::post_rdma(conn->qp(), Opcode, &sge, remote->address(remote_offset), remote->rkey(),
+            rdma::signalled(flags), op_context, imm);
+}
+
+template<ibv_wr_opcode Opcode>
+[[gnu::cold, gnu::noinline]] int decide_transfer(rpma_conn *conn, const rpma_mr_local *local, std::size_t local_offset,
+        const rpma_mr_remote *remote, std::size_t remote_offset, std::size_t len, int flags, const void *op_context,
+        std::uint32_t imm)
+{
+    if (conn == nullptr || flags == 0)
+        return RPMA_E_INVAL;
+    if (local == nullptr && remote == nullptr) {
+        if (local_offset != 0 || remote_offset != 0 || len != 0)
+            return RPMA_E_INVAL;
+        return rdma::post_rdma(conn->qp(), Opcode, nullptr, 0, 0, rdma::signalled(flags), op_context, imm);
+    }
+    if (local == nullptr || remote == nullptr || !local->can_transfer(local_offset, len) ||
+            !remote->contains(remote_offset, len))
+        return RPMA_E_INVAL;
+    return post_transfer<Opcode>(conn, local, local_offset, remote, remote_offset, len, flags, op_context, imm);
+}
+
+// A read or write between a part of a local and an equally long part of a remote region.
+template<ibv_wr_opcode Opcode>
+inline int transfer(rpma_conn *conn, const rpma_mr_local *local, std::size_t local_offset, const rpma_mr_remote *remote,
+        std::size_t remote_offset, std::size_t len, int flags, const void *op_context, std::uint32_t imm = 0)
+{
+    if (!surely_set(conn, local, remote) || flags == 0 || !local->can_transfer(local_offset, len) ||
+            !remote->contains(remote_offset, len)) [[unlikely]]
+        return decide_transfer<Opcode>(conn, local, local_offset, remote, remote_offset, len, flags, op_context, imm);
+    return post_transfer<Opcode>(conn, local, local_offset, remote, remote_offset, len, flags, op_context, imm);
+}
+
+template<ibv_wr_opcode Opcode>
+int post_message(rpma_conn *conn, const rpma_mr_local *src, std::size_t offset, std::size_t len, int flags,
+        const void *op_context, std::uint32_t imm)
+{
+    ibv_sge sge = src->sge(offset, len);
+    return rdma::post_send(conn->qp(), Opcode, &sge, rdma::signalled(flags), op_context, imm);
+}
+
+template<ibv_wr_opcode Opcode>
+[[gnu::cold, gnu::noinline]] int decide_message(rpma_conn *conn, const rpma_mr_local *src, std::size_t offset,
+        std::size_t len, int flags, const void *op_context, std::uint32_t imm)
+{
+    if (conn == nullptr || flags == 0)
+        return RPMA_E_INVAL;
+    if (src == nullptr) {
+        if (offset != 0 || len != 0)
+            return RPMA_E_INVAL;
+        return rdma::post_send(conn->qp(), Opcode, nullptr, rdma::signalled(flags), op_context, imm);
+    }
+    if (!src->can_transfer(offset, len))
+        return RPMA_E_INVAL;
+    return post_message<Opcode>(conn, src, offset, len, flags, op_context, imm);
+}
+
+template<ibv_wr_opcode Opcode>
+inline int send(rpma_conn *conn, const rpma_mr_local *src, std::size_t offset, std::size_t len, int flags,
+        const void *op_context, std::uint32_t imm = 0)
+{
+    if (!surely_set(conn, src) || flags == 0 || !src->can_transfer(offset, len)) [[unlikely]]
+        return decide_message<Opcode>(conn, src, offset, len, flags, op_context, imm);
+    return post_message<Opcode>(conn, src, offset, len, flags, op_context, imm);
+}
+
+// RPMA_MR_USAGE_FLUSH_TYPE_* of a flush type, found without a branch.
+static_assert(RPMA_FLUSH_TYPE_PERSISTENT == 0 && RPMA_FLUSH_TYPE_VISIBILITY == 1 &&
+              RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT >> 1 == RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY);
+constexpr int usage_of(unsigned type)
+{
+    return RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT >> type;
+}
+
+static_assert(rdma::placement_flush_persistent >> 1 == rdma::placement_flush_global);
+constexpr std::uint8_t placement_of(unsigned type)
+{
+    return static_cast<std::uint8_t>(rdma::placement_flush_persistent >> type);
+}
+
+constexpr bool known(unsigned type)
+{
+    return type <= RPMA_FLUSH_TYPE_VISIBILITY;
+}
+
+int post_flush(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset, std::size_t len, unsigned type,
+        int flags, const void *op_context)
+{
+    const flush &method = conn->flush();
+    if (ibv_qp_ex *const qpx = method.native(); qpx != nullptr) {
+        // The wire holds 32 bits of length; what is longer is flushed with its whole region.
+        const auto level = len <= UINT32_MAX ? rdma::flush_level_range : rdma::flush_level_mr;
+        return rdma::post_native_flush(qpx, dst->address(offset), dst->rkey(), len, placement_of(type), level,
+                rdma::signalled(flags), op_context);
+    }
+    ibv_sge target = method.read_target(dst->flush_read_length());
+    return rdma::post_rdma(conn->qp(), IBV_WR_RDMA_READ, &target, dst->flush_read_address(offset), dst->rkey(),
+            rdma::signalled(flags), op_context);
+}
+
+[[gnu::cold, gnu::noinline]] int decide_flush(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset,
+        std::size_t len, unsigned type, int flags, const void *op_context)
+{
+    if (conn == nullptr || dst == nullptr || flags == 0 || !known(type))
+        return RPMA_E_INVAL;
+    if ((conn->flush_types() & usage_of(type)) == 0) {
+        RPMA_LOG_ERROR("no persistent flush: the remote peer's configuration does not say that it writes directly to "
+                       "PMem, or was not applied\n");
+        return RPMA_E_NOSUPP;
+    }
+    if ((dst->usage() & usage_of(type)) == 0) {
+        RPMA_LOG_ERROR("the remote region is not registered for a flush to %s\n",
+                type == RPMA_FLUSH_TYPE_PERSISTENT ? "persistence" : "visibility");
+        return RPMA_E_NOSUPP;
+    }
+    if (!dst->contains(offset, len))
+        return RPMA_E_INVAL;
+    return post_flush(conn, dst, offset, len, type, flags, op_context);
+}
+
+int post_atomic_write(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset, const char *src, int flags,
+        const void *op_context)
+{
+    if (ibv_qp_ex *const qpx = conn->native_atomic_write(); qpx != nullptr)
+        return rdma::post_native_atomic_write(qpx, dst->address(offset), dst->rkey(), src,
+                rdma::signalled(flags) | conn->native_atomic_write_flags(), op_context);
+    ibv_sge sge{reinterpret_cast<std::uintptr_t>(src), RPMA_ATOMIC_WRITE_ALIGNMENT, 0};
+    return rdma::post_rdma(conn->qp(), IBV_WR_RDMA_WRITE, &sge, dst->address(offset), dst->rkey(),
+            rdma::signalled(flags) | IBV_SEND_INLINE | IBV_SEND_FENCE, op_context);
+}
+
+[[gnu::cold, gnu::noinline]] int decide_atomic_write(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset,
+        const char *src, int flags, const void *op_context)
+{
+    if (conn == nullptr || dst == nullptr || src == nullptr || flags == 0 ||
+            offset % RPMA_ATOMIC_WRITE_ALIGNMENT != 0 || !dst->contains(offset, RPMA_ATOMIC_WRITE_ALIGNMENT))
+        return RPMA_E_INVAL;
+    dst->warn_if_unaligned();
+    return post_atomic_write(conn, dst, offset, src, flags, op_context);
+}
+
+[[gnu::cold, gnu::noinline]] int decide_recv(
+        rpma_conn *conn, const rpma_mr_local *dst, std::size_t offset, std::size_t len, const void *op_context)
+{
+    if (conn == nullptr)
+        return RPMA_E_INVAL;
+    if (dst == nullptr) {
+        if (offset != 0 || len != 0)
+            return RPMA_E_INVAL;
+        return rdma::post_receive(conn->qp(), nullptr, op_context);
+    }
+    if (!dst->can_transfer(offset, len))
+        return RPMA_E_INVAL;
+    ibv_sge sge = dst->sge(offset, len);
+    return rdma::post_receive(conn->qp(), &sge, op_context);
+}
+
+} // namespace
+
+extern "C" {
+
+int rpma_read(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t dst_offset, const struct rpma_mr_remote *src,
+        size_t src_offset, size_t len, int flags, const void *op_context)
+{
+    return transfer<IBV_WR_RDMA_READ>(conn, dst, dst_offset, src, src_offset, len, flags, op_context);
+}
+
+int rpma_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, const struct rpma_mr_local *src,
+        size_t src_offset, size_t len, int flags, const void *op_context)
+{
+    return transfer<IBV_WR_RDMA_WRITE>(conn, src, src_offset, dst, dst_offset, len, flags, op_context);
+}
+
+int rpma_write_with_imm(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset,
+        const struct rpma_mr_local *src, size_t src_offset, size_t len, int flags, uint32_t imm, const void *op_context)
+{
+    return transfer<IBV_WR_RDMA_WRITE_WITH_IMM>(conn, src, src_offset, dst, dst_offset, len, flags, op_context, imm);
+}
+
+int rpma_atomic_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, const char src[8],
+        int flags, const void *op_context)
+{
+    if (!surely_set(conn, dst, src) || flags == 0 || dst_offset % RPMA_ATOMIC_WRITE_ALIGNMENT != 0 ||
+            !dst->contains_aligned_word(dst_offset)) [[unlikely]]
+        return decide_atomic_write(conn, dst, dst_offset, src, flags, op_context);
+    return post_atomic_write(conn, dst, dst_offset, src, flags, op_context);
+}
+
+int rpma_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, size_t len,
+        enum rpma_flush_type type, int flags, const void *op_context)
+{
+    const auto kind = static_cast<unsigned>(type);
+    if (!surely_set(conn, dst) || flags == 0 || !known(kind) ||
+            (conn->flush_types() & dst->usage() & usage_of(kind)) == 0 || !dst->contains(dst_offset, len)) [[unlikely]]
+        return decide_flush(conn, dst, dst_offset, len, kind, flags, op_context);
+    return post_flush(conn, dst, dst_offset, len, kind, flags, op_context);
+}
+
+int rpma_send(struct rpma_conn *conn, const struct rpma_mr_local *src, size_t offset, size_t len, int flags,
+        const void *op_context)
+{
+    return send<IBV_WR_SEND>(conn, src, offset, len, flags, op_context);
+}
+
+int rpma_send_with_imm(struct rpma_conn *conn, const struct rpma_mr_local *src, size_t offset, size_t len, int flags,
+        uint32_t imm, const void *op_context)
+{
+    return send<IBV_WR_SEND_WITH_IMM>(conn, src, offset, len, flags, op_context, imm);
+}
+
+int rpma_recv(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t offset, size_t len, const void *op_context)
+{
+    if (!surely_set(conn, dst) || !dst->can_transfer(offset, len)) [[unlikely]]
+        return decide_recv(conn, dst, offset, len, op_context);
+    ibv_sge sge = dst->sge(offset, len);
+    return rdma::post_receive(conn->qp(), &sge, op_context);
+}
+
+} // extern "C"

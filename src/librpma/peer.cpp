@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "peer.hpp"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "boundary.hpp"
+#include "log.hpp"
+
+using namespace rpma;
+
+namespace
+{
+
+enum class flush_method {
+    automatic,
+    native,
+    emulated
+};
+
+result<flush_method> wanted_flush_method()
+{
+    const char *const wanted = std::getenv("RPMA_FLUSH_METHOD");
+    if (wanted == nullptr || std::strcmp(wanted, "auto") == 0)
+        return flush_method::automatic;
+    if (std::strcmp(wanted, "native") == 0)
+        return flush_method::native;
+    if (std::strcmp(wanted, "emulated") == 0)
+        return flush_method::emulated;
+    RPMA_LOG_ERROR("RPMA_FLUSH_METHOD is \"%s\"; set it to auto, native or emulated\n", wanted);
+    return errc::inval;
+}
+
+} // namespace
+
+result<rpma_peer *> rpma_peer::create(ibv_context *context)
+{
+    RPMA_ASSIGN_OR_RETURN(const flush_method method, wanted_flush_method());
+    RPMA_ASSIGN_OR_RETURN(const rdma::capabilities capabilities, rdma::query_capabilities(context));
+    if (!capabilities.native_atomic_write)
+        RPMA_LOG_INFO("the device has no native atomic write; it is emulated\n");
+    if (!capabilities.native_flush) {
+        if (method == flush_method::native) {
+            RPMA_LOG_ERROR("RPMA_FLUSH_METHOD is \"native\", but the device has no native flush; unset it\n");
+            return errc::nosupp;
+        }
+        RPMA_LOG_INFO("the device has no native flush; it is emulated\n");
+    }
+
+    RPMA_ASSIGN_OR_RETURN(rdma::pd_handle pd, rdma::alloc_pd(context));
+    const bool flush_natively = capabilities.native_flush && method != flush_method::emulated;
+    auto *const peer = new rpma_peer(std::move(pd), capabilities, flush_natively);
+    if (peer == nullptr)
+        return errc::nomem;
+    return peer;
+}
+
+std::uint64_t rpma_peer::native_send_ops() const
+{
+    return (flush_natively_ ? rdma::send_op_flush : 0) |
+           (capabilities_.native_atomic_write ? rdma::send_op_atomic_write : 0);
+}
+
+int rpma_peer::access_for(int usage) const
+{
+    int access = 0;
+    if ((usage & RPMA_MR_USAGE_READ_SRC) != 0)
+        access |= IBV_ACCESS_REMOTE_READ;
+    if ((usage & RPMA_MR_USAGE_READ_DST) != 0) {
+        access |= IBV_ACCESS_LOCAL_WRITE;
+        // iWARP implements the answer to a read as a write from the other side.
+        if (pd_->context->device->transport_type == IBV_TRANSPORT_IWARP)
+            access |= IBV_ACCESS_REMOTE_WRITE;
+    }
+    if ((usage & RPMA_MR_USAGE_WRITE_SRC) != 0)
+        access |= IBV_ACCESS_LOCAL_WRITE;
+    if ((usage & RPMA_MR_USAGE_WRITE_DST) != 0)
+        access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
+    if ((usage & RPMA_MR_USAGE_RECV) != 0)
+        access |= IBV_ACCESS_LOCAL_WRITE;
+
+    // A remote peer without native flush reads instead, so both ways stay open.
+    if ((usage & RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY) != 0)
+        access |= IBV_ACCESS_REMOTE_READ | (capabilities_.native_flush ? rdma::access_flush_global : 0);
+    if ((usage & RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT) != 0)
+        access |= IBV_ACCESS_REMOTE_READ | (capabilities_.native_flush ? rdma::access_flush_persistent : 0);
+    return access;
+}
+
+result<rdma::mr_handle> rpma_peer::register_maybe_on_demand(void *ptr, std::size_t size, int access) const
+{
+    auto mr = rdma::register_memory(pd(), ptr, size, access);
+    if (mr.ok() || errno != EOPNOTSUPP || !capabilities_.odp)
+        return mr;
+    // The memory cannot be pinned; a mapping on a DAX file system is the usual case.
+    auto on_demand = rdma::register_memory(pd(), ptr, size, access | IBV_ACCESS_ON_DEMAND);
+    if (!on_demand.ok())
+        errno = EOPNOTSUPP;
+    return on_demand;
+}
+
+result<rdma::mr_handle> rpma_peer::register_memory(void *ptr, std::size_t size, int usage) const
+{
+    const int access = access_for(usage);
+    auto mr = register_maybe_on_demand(ptr, size, access);
+    if (mr.ok())
+        return mr;
+    const int error = errno;
+    if ((access & rdma::access_flush_persistent) != 0 && (error == EINVAL || error == EOPNOTSUPP || error == ENOTSUP)) {
+        mr = register_maybe_on_demand(ptr, size, access & ~rdma::access_flush_persistent);
+        if (mr.ok()) {
+            RPMA_LOG_WARNING("the device refuses native persistent flush of the %zu bytes at %p: they are not "
+                             "persistent memory to it; peers flush them by emulation\n",
+                    size, ptr);
+            return mr;
+        }
+    }
+    return log::provider_error(error, "ibv_reg_mr");
+}
+
+extern "C" {
+
+int rpma_peer_new(struct ibv_context *ibv_ctx, struct rpma_peer **peer_ptr)
+{
+    if (ibv_ctx == nullptr || peer_ptr == nullptr)
+        return RPMA_E_INVAL;
+    return hand_out(rpma_peer::create(ibv_ctx), peer_ptr);
+}
+
+int rpma_peer_delete(struct rpma_peer **peer_ptr)
+{
+    return close_and_delete(peer_ptr);
+}
+
+} // extern "C"

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "heap.hpp"
+#include "rdma/capabilities.hpp"
+#include "rdma/cm.hpp"
+#include "rdma/verbs.hpp"
+
+struct rpma_peer : heap_object {
+public:
+    static rpma::result<rpma_peer *> create(ibv_context *context);
+    rpma::errc close() { return pd_.close(); }
+
+    ibv_pd *pd() const { return pd_.get(); }
+
+    // The longest message the device sends or receives, in bytes.
+    std::uint32_t max_message() const { return capabilities_.max_message; }
+
+    // Registers memory with the access that the RPMA_MR_USAGE_* bits in usage need.
+    rpma::result<rpma::rdma::mr_handle> register_memory(void *ptr, std::size_t size, int usage) const;
+
+    // send_op_* to ask for when a queue pair is created.
+    std::uint64_t native_send_ops() const;
+
+private:
+    rpma_peer(rpma::rdma::pd_handle &&pd, const rpma::rdma::capabilities &capabilities, bool flush_natively)
+        : pd_(std::move(pd)), capabilities_(capabilities), flush_natively_(flush_natively)
+    {
+    }
+
+    int access_for(int usage) const;
+    rpma::result<rpma::rdma::mr_handle> register_maybe_on_demand(void *ptr, std::size_t size, int access) const;
+
+    rpma::rdma::pd_handle pd_;
+    const rpma::rdma::capabilities capabilities_;
+    const bool flush_natively_;
+};

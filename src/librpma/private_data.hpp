@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "error.hpp"
+
+namespace rpma
+{
+
+// A copy of the private data that came with a connection event. One thread may store it while others look.
+class private_data
+{
+public:
+    private_data() = default;
+    private_data(private_data &&other) noexcept : block_(other.block_.exchange(nullptr)) {}
+    private_data &operator=(private_data &&other) noexcept
+    {
+        std::free(block_.exchange(other.block_.exchange(nullptr)));
+        return *this;
+    }
+    ~private_data() { std::free(block_.load()); }
+
+    // No bytes make empty private data.
+    static result<private_data> copy(const void *bytes, std::uint8_t length)
+    {
+        private_data copied;
+        if (bytes == nullptr || length == 0)
+            return copied;
+        auto *const made = static_cast<block *>(std::malloc(offsetof(block, bytes) + length));
+        if (made == nullptr)
+            return errc::nomem;
+        made->length = length;
+        std::memcpy(made->bytes, bytes, length);
+        copied.block_.store(made);
+        return copied;
+    }
+
+    bool empty() const { return block_.load() == nullptr; }
+
+    rpma_conn_private_data view() const
+    {
+        block *const stored = block_.load();
+        return stored == nullptr ? rpma_conn_private_data{nullptr, 0}
+                                 : rpma_conn_private_data{stored->bytes, stored->length};
+    }
+
+private:
+    struct block {
+        std::uint8_t length;
+        // Aligned so that a program may lay a structure over the bytes.
+        alignas(std::max_align_t) unsigned char bytes[1];
+    };
+
+    std::atomic<block *> block_ = nullptr;
+};
+
+} // namespace rpma

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <netdb.h>
+#include <rdma/rdma_cma.h>
+
+#include "rdma/handle.hpp"
+
+namespace rpma::rdma
+{
+
+errc free_addrinfo(rdma_addrinfo *info);
+using addrinfo_handle = handle<rdma_addrinfo, free_addrinfo>;
+
+enum class side {
+    active,
+    passive
+};
+
+// Candidates for an RC connection over RDMA_PS_TCP, linked through ai_next. port may be NULL.
+result<addrinfo_handle> resolve_name(const char *addr, const char *port, side which);
+
+// A socket address in numbers, "[::1]:7204" or "10.0.0.1:7204", for logs.
+class address_text
+{
+public:
+    explicit address_text(const sockaddr *address);
+    const char *c_str() const { return text_; }
+
+private:
+    char text_[NI_MAXHOST + NI_MAXSERV];
+};
+
+// In a Debug build, tells the GIDs of both ends of a resolved identifier; otherwise nothing.
+void log_gids(const rdma_cm_id *id);
+
+} // namespace rpma::rdma

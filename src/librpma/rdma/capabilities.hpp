@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+
+#include "error.hpp"
+
+namespace rpma::rdma
+{
+
+// Values fixed by the kernel and libibverbs ABI that headers before rdma-core 47 or Linux 6.2 do not name.
+inline constexpr std::uint64_t device_flush_global = 1ULL << 38;
+inline constexpr std::uint64_t device_flush_persistent = 1ULL << 39;
+inline constexpr std::uint64_t device_atomic_write = 1ULL << 40;
+inline constexpr int access_flush_global = 1 << 8;
+inline constexpr int access_flush_persistent = 1 << 9;
+inline constexpr std::uint64_t send_op_flush = 1ULL << 11;
+inline constexpr std::uint64_t send_op_atomic_write = 1ULL << 12;
+inline constexpr std::uint8_t placement_flush_global = 1;
+inline constexpr std::uint8_t placement_flush_persistent = 2;
+inline constexpr std::uint8_t flush_level_range = 0;
+inline constexpr std::uint8_t flush_level_mr = 1;
+
+// The longest message of a reliable connection, whatever a device reports.
+inline constexpr std::uint32_t rc_max_message = 1U << 31;
+
+struct capabilities {
+    bool odp = false;
+    bool native_flush = false;
+    bool native_atomic_write = false;
+    // The smallest limit of the device's ports, in bytes.
+    std::uint32_t max_message = rc_max_message;
+};
+
+result<bool> query_odp(ibv_context *context);
+result<capabilities> query_capabilities(ibv_context *context);
+
+} // namespace rpma::rdma

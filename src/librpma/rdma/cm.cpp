@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rdma/cm.hpp"
+
+#include "log.hpp"
+#include "rdma/capabilities.hpp"
+
+namespace rpma::rdma
+{
+
+namespace
+{
+
+constexpr std::uint32_t max_inline_data = 8;
+
+// Functions of librdmacm return -1 and set errno.
+errc check(int returned, const char *call, const char *detail = "", const char *function_name = __builtin_FUNCTION())
+{
+    if (returned == 0) [[likely]]
+        return errc::ok;
+    return log::provider_error(errno, call, detail, __FILE__, __LINE__, function_name);
+}
+
+rdma_conn_param connection_parameters(const rpma_conn_private_data *pdata)
+{
+    rdma_conn_param parameters{};
+    if (pdata != nullptr) {
+        parameters.private_data = pdata->ptr;
+        parameters.private_data_len = pdata->len;
+    }
+    parameters.responder_resources = RDMA_MAX_RESP_RES;
+    parameters.initiator_depth = RDMA_MAX_INIT_DEPTH;
+    parameters.flow_control = 1;
+    parameters.retry_count = 7;
+    parameters.rnr_retry_count = 7;
+    return parameters;
+}
+
+result<id_handle> resolve(const rdma_addrinfo *candidates, int timeout_ms, bool with_route)
+{
+    first_error failures;
+    for (const rdma_addrinfo *candidate = candidates; candidate != nullptr; candidate = candidate->ai_next) {
+        // A failed resolution leaves an identifier bound to the family it tried, so each candidate gets its own.
+        RPMA_ASSIGN_OR_RETURN(id_handle id, create_id(nullptr));
+        const address_text text(candidate->ai_dst_addr);
+        errc outcome = check(rdma_resolve_addr(id.get(), candidate->ai_src_addr, candidate->ai_dst_addr, timeout_ms),
+                "rdma_resolve_addr", text.c_str());
+        if (outcome == errc::ok && with_route)
+            outcome = check(rdma_resolve_route(id.get(), timeout_ms), "rdma_resolve_route", text.c_str());
+        if (outcome == errc::ok)
+            return id;
+        failures.note(outcome);
+    }
+    return failures.finish();
+}
+
+} // namespace
+
+errc destroy_event_channel(rdma_event_channel *channel)
+{
+    rdma_destroy_event_channel(channel);
+    return errc::ok;
+}
+
+errc destroy_id(rdma_cm_id *id)
+{
+    return check(rdma_destroy_id(id), "rdma_destroy_id");
+}
+
+errc destroy_qp(rdma_cm_id *id)
+{
+    rdma_destroy_qp(id);
+    return errc::ok;
+}
+
+result<event_channel_handle> create_event_channel()
+{
+    rdma_event_channel *const channel = rdma_create_event_channel();
+    if (channel == nullptr)
+        return log::provider_error(errno, "rdma_create_event_channel");
+    return event_channel_handle(channel);
+}
+
+result<id_handle> create_id(rdma_event_channel *channel)
+{
+    rdma_cm_id *id = nullptr;
+    RPMA_RETURN_IF_ERROR(check(rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP), "rdma_create_id"));
+    return id_handle(id);
+}
+
+result<id_handle> resolve_address(const rdma_addrinfo *candidates, int timeout_ms)
+{
+    return resolve(candidates, timeout_ms, false);
+}
+
+result<id_handle> resolve_route(const rdma_addrinfo *candidates, int timeout_ms)
+{
+    return resolve(candidates, timeout_ms, true);
+}
+
+result<const rdma_addrinfo *> bind_first(rdma_cm_id *id, const rdma_addrinfo *candidates)
+{
+    first_error failures;
+    for (const rdma_addrinfo *candidate = candidates; candidate != nullptr; candidate = candidate->ai_next) {
+        const errc outcome = check(rdma_bind_addr(id, candidate->ai_src_addr), "rdma_bind_addr",
+                address_text(candidate->ai_src_addr).c_str());
+        if (outcome == errc::ok)
+            return candidate;
+        failures.note(outcome);
+    }
+    return failures.finish();
+}
+
+errc listen(rdma_cm_id *id)
+{
+    return check(rdma_listen(id, 0), "rdma_listen");
+}
+
+result<std::uint64_t> create_qp(rdma_cm_id *id, const qp_settings &settings, qp_handle &qp)
+{
+    ibv_qp_init_attr_ex attributes{};
+    attributes.send_cq = settings.send_cq;
+    attributes.recv_cq = settings.recv_cq;
+    attributes.srq = settings.srq;
+    attributes.cap.max_send_wr = settings.max_sends;
+    attributes.cap.max_recv_wr = settings.max_receives;
+    attributes.cap.max_send_sge = 1;
+    attributes.cap.max_recv_sge = 1;
+    attributes.cap.max_inline_data = max_inline_data;
+    attributes.qp_type = IBV_QPT_RC;
+    attributes.comp_mask = IBV_QP_INIT_ATTR_PD;
+    attributes.pd = settings.pd;
+
+    // Providers without extended queue pairs refuse the mask itself: it is set only for operations that need it.
+    if (settings.send_ops != 0) {
+        ibv_qp_init_attr_ex extended = attributes;
+        extended.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+        extended.send_ops_flags = settings.send_ops;
+        if (rdma_create_qp_ex(id, &extended) == 0) {
+            qp = qp_handle(id);
+            return settings.send_ops;
+        }
+        if (errno != EOPNOTSUPP && errno != ENOTSUP)
+            return log::provider_error(errno, "rdma_create_qp_ex");
+        RPMA_LOG_NOTICE("the device refuses native flush and atomic write on this queue pair; they are emulated\n");
+    }
+    RPMA_RETURN_IF_ERROR(check(rdma_create_qp_ex(id, &attributes), "rdma_create_qp_ex"));
+    qp = qp_handle(id);
+    return std::uint64_t{0};
+}
+
+errc migrate(rdma_cm_id *id, rdma_event_channel *channel)
+{
+    return check(rdma_migrate_id(id, channel), "rdma_migrate_id");
+}
+
+errc connect(rdma_cm_id *id, const rpma_conn_private_data *pdata)
+{
+    rdma_conn_param parameters = connection_parameters(pdata);
+    return check(rdma_connect(id, &parameters), "rdma_connect");
+}
+
+errc accept(rdma_cm_id *id, const rpma_conn_private_data *pdata)
+{
+    rdma_conn_param parameters = connection_parameters(pdata);
+    return check(rdma_accept(id, &parameters), "rdma_accept");
+}
+
+errc reject(rdma_cm_id *id)
+{
+    return check(rdma_reject(id, nullptr, 0), "rdma_reject");
+}
+errc disconnect(rdma_cm_id *id)
+{
+    return check(rdma_disconnect(id), "rdma_disconnect");
+}
+
+result<rdma_cm_event *> next_event(rdma_event_channel *channel)
+{
+    rdma_cm_event *event = nullptr;
+    while (rdma_get_cm_event(channel, &event) != 0) {
+        if (errno == EINTR)
+            continue;
+        if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENODATA)
+            return errc::no_event;
+        return log::provider_error(errno, "rdma_get_cm_event");
+    }
+    return event;
+}
+
+const char *event_name(rdma_cm_event_type type)
+{
+    return rdma_event_str(type);
+}
+
+errc acknowledge(rdma_cm_event *event)
+{
+    return check(rdma_ack_cm_event(event), "rdma_ack_cm_event");
+}
+
+} // namespace rpma::rdma

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+
+#include "rdma/address.hpp"
+
+// librdmacm: identifiers, event channels, connection management. Failures are logged here.
+namespace rpma::rdma
+{
+
+errc destroy_event_channel(rdma_event_channel *channel);
+errc destroy_id(rdma_cm_id *id);
+// A queue pair belongs to its identifier and is destroyed through it.
+errc destroy_qp(rdma_cm_id *id);
+
+using event_channel_handle = handle<rdma_event_channel, destroy_event_channel>;
+using id_handle = handle<rdma_cm_id, destroy_id>;
+using qp_handle = handle<rdma_cm_id, destroy_qp>;
+
+result<event_channel_handle> create_event_channel();
+
+// Without a channel the identifier works synchronously.
+result<id_handle> create_id(rdma_event_channel *channel);
+
+// A synchronous identifier for the first candidate that resolves: its address, or its address and route.
+result<id_handle> resolve_address(const rdma_addrinfo *candidates, int timeout_ms);
+result<id_handle> resolve_route(const rdma_addrinfo *candidates, int timeout_ms);
+
+// Binds the identifier to the first candidate that can be bound, and returns that one.
+result<const rdma_addrinfo *> bind_first(rdma_cm_id *id, const rdma_addrinfo *candidates);
+errc listen(rdma_cm_id *id);
+
+struct qp_settings {
+    ibv_pd *pd;
+    ibv_cq *send_cq;
+    ibv_cq *recv_cq;
+    ibv_srq *srq;
+    std::uint32_t max_sends;
+    std::uint32_t max_receives;
+    std::uint64_t send_ops; // send_op_* the queue pair is to perform natively
+};
+
+// Returns the send_op_* granted: all asked for, or none when the device's queue pairs know only the classic path.
+result<std::uint64_t> create_qp(rdma_cm_id *id, const qp_settings &settings, qp_handle &qp);
+
+errc migrate(rdma_cm_id *id, rdma_event_channel *channel);
+errc connect(rdma_cm_id *id, const rpma_conn_private_data *pdata);
+errc accept(rdma_cm_id *id, const rpma_conn_private_data *pdata);
+errc reject(rdma_cm_id *id);
+errc disconnect(rdma_cm_id *id);
+
+// Waits for the next event, which the caller acknowledges. no_event: none on a non-blocking channel.
+result<rdma_cm_event *> next_event(rdma_event_channel *channel);
+errc acknowledge(rdma_cm_event *event);
+const char *event_name(rdma_cm_event_type type);
+
+} // namespace rpma::rdma

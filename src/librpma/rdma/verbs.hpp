@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "rdma/handle.hpp"
+
+// libibverbs, except what posts work and queries devices. Failures are logged here.
+namespace rpma::rdma
+{
+
+errc destroy_pd(ibv_pd *pd);
+errc destroy_mr(ibv_mr *mr);
+errc destroy_comp_channel(ibv_comp_channel *channel);
+errc destroy_cq(ibv_cq *cq);
+errc destroy_srq(ibv_srq *srq);
+
+using pd_handle = handle<ibv_pd, destroy_pd>;
+using mr_handle = handle<ibv_mr, destroy_mr>;
+using comp_channel_handle = handle<ibv_comp_channel, destroy_comp_channel>;
+using cq_handle = handle<ibv_cq, destroy_cq>;
+using srq_handle = handle<ibv_srq, destroy_srq>;
+
+result<pd_handle> alloc_pd(ibv_context *context);
+
+// Not logged: the caller may know another way. The errno of a failure is left.
+result<mr_handle> register_memory(ibv_pd *pd, void *ptr, std::size_t size, int access);
+errc advise_memory(ibv_mr *mr, std::size_t offset, std::uint32_t length, int advice, std::uint32_t flags);
+
+result<comp_channel_handle> create_comp_channel(ibv_context *context);
+// Armed for every completion.
+result<cq_handle> create_cq(ibv_context *context, int entries, ibv_comp_channel *channel);
+errc arm_cq(ibv_cq *cq);
+result<srq_handle> create_srq(ibv_pd *pd, std::uint32_t max_receives);
+
+// NULL: the queue pair was not created for the extended operations.
+ibv_qp_ex *extended(ibv_qp *qp);
+
+// Waits for the next event of a completion channel and acknowledges it. no_completion: none, errno says why.
+result<ibv_cq *> next_completion_event(ibv_comp_channel *channel);
+
+} // namespace rpma::rdma

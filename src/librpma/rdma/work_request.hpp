@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "abi.hpp"
+#include "rdma/capabilities.hpp"
+
+// Posting work and polling: the hot path. Inline down to the provider's function pointer; failures are told out of
+// line. Only the fields are set that a provider may read for the opcode.
+namespace rpma::rdma
+{
+
+// Logs the failure, sets errno and returns RPMA_E_PROVIDER.
+[[gnu::cold, gnu::noinline]] int post_failed(const char *call, int returned);
+
+inline std::uint64_t to_wr_id(const void *op_context)
+{
+    return reinterpret_cast<std::uintptr_t>(op_context);
+}
+
+static_assert(IBV_SEND_SIGNALED == (RPMA_F_COMPLETION_ALWAYS & ~RPMA_F_COMPLETION_ON_ERROR));
+inline unsigned signalled(int flags)
+{
+    return static_cast<unsigned>(flags) & IBV_SEND_SIGNALED;
+}
+
+// sge NULL posts a buffer of no bytes. Queue is ibv_qp or ibv_srq.
+template<class Queue>
+inline int post_receive(Queue *queue, ibv_sge *sge, const void *op_context)
+{
+    ibv_recv_wr wr;
+    wr.wr_id = to_wr_id(op_context);
+    wr.next = nullptr;
+    wr.sg_list = sge;
+    wr.num_sge = sge != nullptr ? 1 : 0;
+    ibv_recv_wr *bad;
+    int returned;
+    if constexpr (requires { queue->qp_num; })
+        returned = ibv_post_recv(queue, &wr, &bad);
+    else
+        returned = ibv_post_srq_recv(queue, &wr, &bad);
+    if (returned != 0) [[unlikely]]
+        return post_failed("ibv_post_recv", returned);
+    return 0;
+}
+
+inline int post(ibv_qp *qp, ibv_send_wr &wr)
+{
+    wr.next = nullptr;
+    ibv_send_wr *bad;
+    if (const int returned = ibv_post_send(qp, &wr, &bad); returned != 0) [[unlikely]]
+        return post_failed("ibv_post_send", returned);
+    return 0;
+}
+
+// sge NULL moves no bytes. send_flags are IBV_SEND_*; imm is in host order and read only for opcodes that carry it.
+inline int post_send(ibv_qp *qp, ibv_wr_opcode opcode, ibv_sge *sge, unsigned send_flags, const void *op_context,
+        std::uint32_t imm = 0)
+{
+    ibv_send_wr wr;
+    wr.wr_id = to_wr_id(op_context);
+    wr.sg_list = sge;
+    wr.num_sge = sge != nullptr ? 1 : 0;
+    wr.opcode = opcode;
+    wr.send_flags = send_flags;
+    if (opcode == IBV_WR_SEND_WITH_IMM)
+        wr.imm_data = __builtin_bswap32(imm);
+    return post(qp, wr);
+}
+
+inline int post_rdma(ibv_qp *qp, ibv_wr_opcode opcode, ibv_sge *sge, std::uint64_t remote_addr, std::uint32_t rkey,
+        unsigned send_flags, const void *op_context, std::uint32_t imm = 0)
+{
+    ibv_send_wr wr;
+    wr.wr_id = to_wr_id(op_context);
+    wr.sg_list = sge;
+    wr.num_sge = sge != nullptr ? 1 : 0;
+    wr.opcode = opcode;
+    wr.send_flags = send_flags;
+    if (opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+        wr.imm_data = __builtin_bswap32(imm);
+    wr.wr.rdma.remote_addr = remote_addr;
+    wr.wr.rdma.rkey = rkey;
+    return post(qp, wr);
+}
+
+#ifdef RPMA_HAVE_WR_FLUSH
+inline auto wr_flush_of(const ibv_qp_ex *qpx)
+{
+    return qpx->wr_flush;
+}
+#else
+// rdma-core 45 appended wr_flush to struct ibv_qp_ex. Read only if the queue pair was created with send_op_flush, which
+// no older libibverbs grants.
+struct qp_ex_with_flush {
+    ibv_qp_ex base;
+    void (*wr_flush)(ibv_qp_ex *qpx, std::uint32_t rkey, std::uint64_t remote_addr, std::size_t len, std::uint8_t type,
+            std::uint8_t level);
+};
+inline auto wr_flush_of(const ibv_qp_ex *qpx)
+{
+    return reinterpret_cast<const qp_ex_with_flush *>(qpx)->wr_flush;
+}
+#endif
+
+inline int complete(ibv_qp_ex *qpx)
+{
+    if (const int returned = ibv_wr_complete(qpx); returned != 0) [[unlikely]]
+        return post_failed("ibv_wr_complete", returned);
+    return 0;
+}
+
+inline int post_native_flush(ibv_qp_ex *qpx, std::uint64_t remote_addr, std::uint32_t rkey, std::size_t len,
+        std::uint8_t placement, std::uint8_t level, unsigned send_flags, const void *op_context)
+{
+    ibv_wr_start(qpx);
+    qpx->wr_id = to_wr_id(op_context);
+    qpx->wr_flags = send_flags;
+    wr_flush_of(qpx)(qpx, rkey, remote_addr, len, placement, level);
+    return complete(qpx);
+}
+
+inline int post_native_atomic_write(ibv_qp_ex *qpx, std::uint64_t remote_addr, std::uint32_t rkey, const char *src,
+        unsigned send_flags, const void *op_context)
+{
+    ibv_wr_start(qpx);
+    qpx->wr_id = to_wr_id(op_context);
+    qpx->wr_flags = send_flags;
+    ibv_wr_atomic_write(qpx, rkey, remote_addr, src);
+    return complete(qpx);
+}
+
+inline int poll(ibv_cq *cq, int entries, ibv_wc *wc)
+{
+    return ibv_poll_cq(cq, entries, wc);
+}
+
+} // namespace rpma::rdma

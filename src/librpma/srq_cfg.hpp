@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "abi.hpp"
+#include "heap.hpp"
+
+struct rpma_srq_cfg : heap_object {
+    std::atomic<std::uint32_t> rq_size = 20;
+    std::atomic<std::uint32_t> rcq_size = 20;
+};
+
+// What a NULL configuration means.
+inline constinit const rpma_srq_cfg default_srq_cfg;
