@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <librpma.h>
+
+#include "arguments.h"
+#include "connection.h"
+#include "handshake.h"
+#include "hello.h"
+#include "memory.h"
+#include "region.h"
+#include "status.h"
+
+static const struct program program = {
+        .purpose = "Offers a text that the server reads into its persistent memory, then translates the text.",
+        .operands = HELLO_CLIENT_OPERANDS,
+        .operands_help = HELLO_CLIENT_OPERANDS_HELP,
+        .max_operands = HELLO_CLIENT_MAX_OPERANDS,
+        .timeout_s = 30,
+};
+
+int main(int argc, char **argv)
+{
+    const struct arguments args = arguments_parse(argc, argv, &program);
+    struct memory memory = {0};
+    struct rpma_peer *peer = NULL;
+    struct rpma_mr_local *mr = NULL;
+    struct rpma_conn *conn = NULL;
+    struct handshake handshake;
+    const struct rpma_conn_private_data pdata = handshake_private_data(&handshake);
+
+    int status = open_peer(&args, RPMA_UTIL_IBV_CONTEXT_REMOTE, &peer);
+    if (status == STATUS_OK)
+        status = hello_open_record(&args, &memory);
+    if (status == STATUS_OK)
+        status = register_memory(peer, &memory, RPMA_MR_USAGE_READ_SRC, &mr);
+    if (status == STATUS_OK)
+        status = handshake_make(&handshake, mr, memory.data_offset + HELLO_TEXT_OFFSET, NULL);
+    if (status == STATUS_OK)
+        status = connect_to_server(&args, peer, &pdata, &conn);
+    if (status == STATUS_OK) /* the server disconnects when it has read the text */
+        status = wait_for_disconnect(&args, conn);
+    if (status == STATUS_OK)
+        status = hello_translate(&memory);
+
+    status |= check("rpma_conn_delete", rpma_conn_delete(&conn));
+    status |= check("rpma_mr_dereg", rpma_mr_dereg(&mr));
+    status |= check("rpma_peer_delete", rpma_peer_delete(&peer));
+    memory_close(&memory);
+    return status;
+}

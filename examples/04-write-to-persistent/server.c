@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <librpma.h>
+
+#include "arguments.h"
+#include "connection.h"
+#include "handshake.h"
+#include "hello.h"
+#include "memory.h"
+#include "region.h"
+#include "status.h"
+
+static const struct program program = {
+        .purpose = "Lets one client write a text to this server's persistent memory, and persists it.",
+        .operands = "[<pmem-path>]",
+        .operands_help = HELLO_SERVER_OPERANDS_HELP,
+        .max_operands = HELLO_SERVER_MAX_OPERANDS,
+        .retry_s = RETRY_NOT_OFFERED,
+};
+
+int main(int argc, char **argv)
+{
+    const struct arguments args = arguments_parse(argc, argv, &program);
+    struct memory memory = {0};
+    struct rpma_peer *peer = NULL;
+    struct rpma_mr_local *mr = NULL;
+    struct rpma_conn *conn = NULL;
+    struct handshake handshake;
+    const struct rpma_conn_private_data pdata = handshake_private_data(&handshake);
+
+    int status = open_peer(&args, RPMA_UTIL_IBV_CONTEXT_LOCAL, &peer);
+    if (status == STATUS_OK)
+        status = hello_open_area(&args, &memory);
+    if (status == STATUS_OK) /* written to, and read from by the client's read after write */
+        status = register_memory(peer, &memory, RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC, &mr);
+    if (status == STATUS_OK)
+        status = handshake_make(&handshake, mr, memory.data_offset, NULL);
+    if (status == STATUS_OK)
+        status = accept_one_client(&args, peer, &pdata, NULL, NULL, &conn);
+    if (status == STATUS_OK)
+        status = wait_for_disconnect(&args, conn);
+    if (status == STATUS_OK) { /* a read after write reaches PMem only on some platforms: do not rely on it */
+        memory_persist(&memory, HELLO_TEXT_SIZE);
+        status = hello_print_area(&memory);
+    }
+
+    status |= check("rpma_conn_delete", rpma_conn_delete(&conn));
+    status |= check("rpma_mr_dereg", rpma_mr_dereg(&mr));
+    status |= check("rpma_peer_delete", rpma_peer_delete(&peer));
+    memory_close(&memory);
+    return status;
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "arguments.h"
+
+#include <ctype.h>
+#include <err.h>
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <librpma.h>
+
+#include "status.h"
+
+enum {
+    MAX_WAIT_S = 86400
+};
+
+void usage_error(const char *format, ...)
+{
+    char cause[256];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(cause, sizeof(cause), format, arguments);
+    va_end(arguments);
+    warnx("%s; see --help", cause);
+    exit(STATUS_USAGE);
+}
+
+static void print_help(const struct program *program)
+{
+    const bool is_server = program->retry_s == RETRY_NOT_OFFERED;
+
+    printf("Usage: %s [options] <addr> <port>%s%s\n\n%s\n\n", is_server ? "server" : "client",
+            *program->operands ? " " : "", program->operands, program->purpose);
+    printf("  <addr>           %s\n",
+            is_server ? "address of the RDMA interface to listen on" : "address the server listens on");
+    printf("  <port>           number or name of the port\n%s\n", program->operands_help);
+    printf("Options:\n"
+           "  --timeout S      longest wait for the other side in any one step, in seconds; 0: no limit (default %d)\n",
+            program->timeout_s);
+    if (is_server)
+        printf("  --ready-fd N     write a line to file descriptor N once clients can connect, then close it\n");
+    else
+        printf("  --retry S        keep trying for S seconds while no server accepts (default %d)\n", program->retry_s);
+    printf("  --verbose        let librpma log to stderr\n"
+           "  --help           print this and exit\n\n"
+           "Exit status: 0 every step succeeded, 1 failure, 2 wrong command line, 77 no RDMA device.\n"
+           "Without RDMA hardware put `softrdma run --` in front of the command, on both sides.\n");
+}
+
+static uint64_t parse_number(const char *text, const char *name, uint64_t max)
+{
+    char *end = NULL;
+    errno = 0;
+    const unsigned long long value = strtoull(text, &end, 10);
+    if (!isdigit((unsigned char)*text) || *end != '\0')
+        usage_error("%s: '%s' is not a decimal number", name, text);
+    if (errno != 0 || value > max)
+        usage_error("%s: %s is more than %" PRIu64, name, text, max);
+    return value;
+}
+
+/* The resolver takes the low 16 bits of a number without a word, so that 70000 would mean port 4464. */
+static void check_port(const char *port)
+{
+    if (isdigit((unsigned char)*port) && parse_number(port, "<port>", UINT16_MAX) == 0)
+        usage_error("<port>: 0 names no port, choose one from 1 to %d", UINT16_MAX);
+}
+
+static void check_operands(const struct arguments *args, const struct program *program)
+{
+    if (args->operand_count < program->min_operands)
+        usage_error("expected <addr> <port> %s", program->operands);
+
+    for (int i = program->max_operands; i < args->operand_count; ++i)
+        warnx("surplus operand '%s' ignored", args->operands[i]);
+}
+
+static void log_verbosely(void)
+{
+    (void)rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_INFO);
+    (void)rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_INFO);
+}
+
+struct arguments arguments_parse(int argc, char **argv, const struct program *program)
+{
+    static const struct option server_options[] = {{"help", no_argument, NULL, 'h'},
+            {"timeout", required_argument, NULL, 't'}, {"verbose", no_argument, NULL, 'v'},
+            {"ready-fd", required_argument, NULL, 'f'}, {NULL, 0, NULL, 0}};
+    static const struct option client_options[] = {{"help", no_argument, NULL, 'h'},
+            {"timeout", required_argument, NULL, 't'}, {"verbose", no_argument, NULL, 'v'},
+            {"retry", required_argument, NULL, 'r'}, {NULL, 0, NULL, 0}};
+    struct arguments args = {.timeout_s = program->timeout_s, .retry_s = program->retry_s, .ready_fd = -1};
+
+    int option;
+    while ((option = getopt_long(argc, argv, "h",
+                    program->retry_s == RETRY_NOT_OFFERED ? server_options : client_options, NULL)) != -1) {
+        switch (option) {
+        case 'h':
+            print_help(program);
+            exit(STATUS_OK);
+        case 't':
+            args.timeout_s = (int)parse_number(optarg, "--timeout", MAX_WAIT_S);
+            break;
+        case 'r':
+            args.retry_s = (int)parse_number(optarg, "--retry", MAX_WAIT_S);
+            break;
+        case 'f':
+            args.ready_fd = (int)parse_number(optarg, "--ready-fd", INT32_MAX);
+            break;
+        case 'v':
+            log_verbosely();
+            break;
+        default: /* getopt_long has said what is wrong */
+            exit(STATUS_USAGE);
+        }
+    }
+
+    if (argc - optind < 2)
+        usage_error("expected <addr> <port> %s", program->operands);
+    args.addr = argv[optind];
+    args.port = argv[optind + 1];
+    args.operands = argv + optind + 2;
+    args.operand_count = argc - optind - 2;
+    check_port(args.port);
+    check_operands(&args, program);
+    return args;
+}
+
+const char *arguments_operand(const struct arguments *args, int index)
+{
+    return index < args->operand_count ? args->operands[index] : NULL;
+}
+
+uint64_t arguments_number(const struct arguments *args, int index, const char *name, uint64_t fallback)
+{
+    const char *text = arguments_operand(args, index);
+    return text ? parse_number(text, name, UINT64_MAX) : fallback;
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "connection.h"
+
+#include <arpa/inet.h>
+#include <err.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "status.h"
+
+static const struct timespec retry_interval = {.tv_nsec = 200 * 1000 * 1000};
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int wait_readable(int fd, int timeout_s, const char *awaited)
+{
+    const int64_t deadline_ms = now_ms() + (int64_t)timeout_s * 1000;
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
+
+    for (;;) {
+        const int64_t left_ms = deadline_ms - now_ms();
+        const int ready = poll(&readable, 1, timeout_s == 0 ? -1 : left_ms > 0 ? (int)left_ms : 0);
+        if (ready > 0)
+            return STATUS_OK;
+        if (ready == 0) {
+            warnx("no %s within %d s: is the other side still running? --timeout allows for more", awaited, timeout_s);
+            return STATUS_FAILED;
+        }
+        if (errno != EINTR) {
+            warn("poll");
+            return STATUS_FAILED;
+        }
+    }
+}
+
+static int is_wildcard(const char *addr)
+{
+    struct in_addr ipv4;
+    struct in6_addr ipv6;
+
+    return (inet_pton(AF_INET, addr, &ipv4) == 1 && ipv4.s_addr == htonl(INADDR_ANY)) ||
+           (inet_pton(AF_INET6, addr, &ipv6) == 1 && IN6_IS_ADDR_UNSPECIFIED(&ipv6));
+}
+
+int open_peer(const struct arguments *args, enum rpma_util_ibv_context_type side, struct rpma_peer **peer)
+{
+    if (is_wildcard(args->addr)) {
+        warnx("%s stands for every interface and so for no device: give the address of one interface", args->addr);
+        return STATUS_FAILED;
+    }
+
+    struct ibv_context *device = NULL;
+    errno = 0;
+    const int ret = rpma_utils_get_ibv_context(args->addr, side, &device);
+    if (ret == RPMA_E_PROVIDER && errno == ENODEV) {
+        warnx("no RDMA device for %s: give the address of an RDMA interface, or run this under `softrdma run --`",
+                args->addr);
+        return STATUS_NO_DEVICE;
+    }
+    if (ret != 0) {
+        warnx("%s leads to no RDMA device: %s: check the address", args->addr, reason(ret));
+        return STATUS_FAILED;
+    }
+    return check("rpma_peer_new", rpma_peer_new(device, peer));
+}
+
+static int announce(const struct arguments *args)
+{
+    warnx("listening on %s port %s: start the client with the same address and port", args->addr, args->port);
+    if (args->ready_fd < 0)
+        return STATUS_OK;
+
+    if (dprintf(args->ready_fd, "ready %s %s\n", args->addr, args->port) < 0 || close(args->ready_fd) != 0) {
+        warn("--ready-fd %d", args->ready_fd);
+        return STATUS_FAILED;
+    }
+    return STATUS_OK;
+}
+
+static int listen_for_clients(const struct arguments *args, struct rpma_peer *peer, struct rpma_ep **ep)
+{
+    errno = 0;
+    const int ret = rpma_ep_listen(peer, args->addr, args->port, ep);
+    if (ret != 0) {
+        warnx("cannot listen on %s port %s: %s: choose a free port and an address of this machine", args->addr,
+                args->port, reason(ret));
+        return STATUS_FAILED;
+    }
+    return announce(args);
+}
+
+static int take_request(const struct arguments *args, struct rpma_ep *ep, struct rpma_conn_req **req)
+{
+    int fd = -1;
+    int status = check("rpma_ep_get_fd", rpma_ep_get_fd(ep, &fd));
+    if (status == STATUS_OK)
+        status = wait_readable(fd, args->timeout_s, "client");
+    return status ? status : check("rpma_ep_next_conn_req", rpma_ep_next_conn_req(ep, NULL, req));
+}
+
+static int next_event(const struct arguments *args, struct rpma_conn *conn, enum rpma_conn_event *event)
+{
+    int fd = -1;
+    int status = check("rpma_conn_get_event_fd", rpma_conn_get_event_fd(conn, &fd));
+    if (status == STATUS_OK)
+        status = wait_readable(fd, args->timeout_s, "answer from the other side");
+    return status ? status : check("rpma_conn_next_event", rpma_conn_next_event(conn, event));
+}
+
+static int expect_event(const struct arguments *args, struct rpma_conn *conn, enum rpma_conn_event expected)
+{
+    enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
+    const int status = next_event(args, conn, &event);
+    if (status == STATUS_OK && event != expected) {
+        warnx("the connection reports %s instead of %s: see what the other side says",
+                rpma_utils_conn_event_2str(event), rpma_utils_conn_event_2str(expected));
+        return STATUS_FAILED;
+    }
+    return status;
+}
+
+int accept_one_client(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_private_data *pdata,
+        inspect_request *inspect, void *context, struct rpma_conn **conn)
+{
+    struct rpma_ep *ep = NULL;
+    struct rpma_conn_req *req = NULL;
+
+    int status = listen_for_clients(args, peer, &ep);
+    if (status == STATUS_OK)
+        status = take_request(args, ep, &req);
+    if (status == STATUS_OK && inspect)
+        status = inspect(req, context);
+    if (status == STATUS_OK)
+        status = check("rpma_conn_req_connect", rpma_conn_req_connect(&req, pdata, conn));
+    if (status == STATUS_OK)
+        status = expect_event(args, *conn, RPMA_CONN_ESTABLISHED);
+
+    status |= check("rpma_conn_req_delete", rpma_conn_req_delete(&req));
+    status |= check("rpma_ep_shutdown", rpma_ep_shutdown(&ep));
+    return status;
+}
+
+/* One attempt. *event says how it ended; only after RPMA_CONN_ESTABLISHED there is a *conn. */
+static int try_to_connect(const struct arguments *args, struct rpma_peer *peer,
+        const struct rpma_conn_private_data *pdata, struct rpma_conn **conn, enum rpma_conn_event *event)
+{
+    struct rpma_conn_req *req = NULL;
+    errno = 0;
+    const int ret = rpma_conn_req_new(peer, args->addr, args->port, NULL, &req);
+    if (ret != 0) {
+        warnx("cannot reach %s port %s: %s: check the address and the port", args->addr, args->port, reason(ret));
+        return STATUS_FAILED;
+    }
+    int status = check("rpma_conn_req_connect", rpma_conn_req_connect(&req, pdata, conn));
+    if (status == STATUS_OK)
+        status = next_event(args, *conn, event);
+    if (*event != RPMA_CONN_ESTABLISHED)
+        (void)rpma_conn_delete(conn); /* the failure of the attempt is what matters */
+    return status;
+}
+
+int connect_to_server(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_private_data *pdata,
+        struct rpma_conn **conn)
+{
+    const int64_t deadline_ms = now_ms() + (int64_t)args->retry_s * 1000;
+
+    for (int attempt = 0;; ++attempt) {
+        enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
+        const int status = try_to_connect(args, peer, pdata, conn, &event);
+        if (status != STATUS_OK || event == RPMA_CONN_ESTABLISHED)
+            return status;
+
+        if (event != RPMA_CONN_REJECTED) {
+            warnx("no connection to %s port %s: it reports %s: check that the machine is up and reachable", args->addr,
+                    args->port, rpma_utils_conn_event_2str(event));
+            return STATUS_FAILED;
+        }
+        if (now_ms() >= deadline_ms) {
+            warnx("no server accepts connections at %s port %s: start the server first, with the same address and port",
+                    args->addr, args->port);
+            return STATUS_FAILED;
+        }
+        if (attempt == 0)
+            warnx("no server at %s port %s yet, retrying for %d s", args->addr, args->port, args->retry_s);
+        (void)nanosleep(&retry_interval, NULL);
+    }
+}
+
+int next_completion(const struct arguments *args, struct rpma_cq *cq, struct ibv_wc *wc)
+{
+    int fd = -1;
+    int status = check("rpma_cq_get_fd", rpma_cq_get_fd(cq, &fd));
+
+    while (status == STATUS_OK) {
+        const int ret = rpma_cq_get_wc(cq, 1, wc, NULL);
+        if (ret != RPMA_E_NO_COMPLETION)
+            return check("rpma_cq_get_wc", ret);
+
+        /* Nothing yet, or an event whose completion has been collected before: both mean to wait on. */
+        status = wait_readable(fd, args->timeout_s, "completion");
+        if (status == STATUS_OK)
+            status = check("rpma_cq_wait", rpma_cq_wait(cq));
+    }
+    return status;
+}
+
+int check_completion(const struct ibv_wc *wc)
+{
+    if (wc->status == IBV_WC_SUCCESS)
+        return STATUS_OK;
+
+    warnx("%s failed: %s", (const char *)(uintptr_t)wc->wr_id, ibv_wc_status_str(wc->status));
+    return STATUS_FAILED;
+}
+
+int wait_for_completion(const struct arguments *args, struct rpma_conn *conn, const char *op_context)
+{
+    struct rpma_cq *cq = NULL;
+    struct ibv_wc wc;
+    int status = check("rpma_conn_get_cq", rpma_conn_get_cq(conn, &cq));
+    if (status == STATUS_OK)
+        status = next_completion(args, cq, &wc);
+    if (status == STATUS_OK)
+        status = check_completion(&wc);
+    if (status == STATUS_OK && wc.wr_id != (uintptr_t)op_context) {
+        warnx("expected the completion of %s, got that of another operation", op_context);
+        return STATUS_FAILED;
+    }
+    return status;
+}
+
+int disconnect(const struct arguments *args, struct rpma_conn *conn)
+{
+    const int status = check("rpma_conn_disconnect", rpma_conn_disconnect(conn));
+    return status ? status : expect_event(args, conn, RPMA_CONN_CLOSED);
+}
+
+int wait_for_disconnect(const struct arguments *args, struct rpma_conn *conn)
+{
+    const int status = expect_event(args, conn, RPMA_CONN_CLOSED);
+    return status ? status : check("rpma_conn_disconnect", rpma_conn_disconnect(conn));
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef EXAMPLES_CONNECTION_H
+#define EXAMPLES_CONNECTION_H 1
+
+#include <librpma.h>
+
+#include "arguments.h"
+
+/*
+ * The steps that every client and server takes around its data transfer. All of them return a status (status.h), give
+ * up after args->timeout_s seconds without a sign of the peer. A handle that is not NULL afterwards is the caller's to
+ * delete, whatever the status.
+ */
+
+/* Finds the device for args->addr, which is a local address for a server and a remote one for a client. */
+int open_peer(const struct arguments *args, enum rpma_util_ibv_context_type side, struct rpma_peer **peer);
+
+/*
+ * What a server does with a request before it is accepted, such as to judge the private data that came with it.
+ * A status other than STATUS_OK rejects the client.
+ */
+typedef int inspect_request(struct rpma_conn_req *req, void *context);
+
+/*
+ * Listens, says so on stderr and on args->ready_fd, waits for one client, lets inspect (unless it is NULL) look at
+ * its request, accepts it with pdata, which may be NULL, and waits until the connection is established.
+ */
+int accept_one_client(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_private_data *pdata,
+        inspect_request *inspect, void *context, struct rpma_conn **conn);
+
+/* Connects with pdata, which may be NULL, and waits until the server has accepted. */
+int connect_to_server(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_private_data *pdata,
+        struct rpma_conn **conn);
+
+/* Takes the next completion, of whatever status, from cq. */
+int next_completion(const struct arguments *args, struct rpma_cq *cq, struct ibv_wc *wc);
+
+/*
+ * Waits until the operation posted with op_context, the name of the operation, is complete. The completion of an
+ * earlier operation can only be an error, as the others are posted with RPMA_F_COMPLETION_ON_ERROR.
+ */
+int wait_for_completion(const struct arguments *args, struct rpma_conn *conn, const char *op_context);
+
+/* The status that a completion stands for; op_context of the operation is its name. */
+int check_completion(const struct ibv_wc *wc);
+
+/* The two ends of a disconnection: the side that is done starts it, the other one waits for it and answers. */
+int disconnect(const struct arguments *args, struct rpma_conn *conn);
+int wait_for_disconnect(const struct arguments *args, struct rpma_conn *conn);
+
+#endif /* EXAMPLES_CONNECTION_H */

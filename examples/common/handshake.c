@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "handshake.h"
+
+#include <err.h>
+
+#include "status.h"
+
+enum {
+    MAX_DESCRIPTORS_SIZE = HANDSHAKE_SIZE - HANDSHAKE_DESCRIPTORS_OFFSET
+};
+
+int handshake_make(struct handshake *handshake, const struct rpma_mr_local *mr, size_t data_offset,
+        const struct rpma_peer_cfg *pcfg)
+{
+    size_t mr_size = 0;
+    size_t pcfg_size = 0;
+    int status = check("rpma_mr_get_descriptor_size", rpma_mr_get_descriptor_size(mr, &mr_size));
+    if (status == STATUS_OK && pcfg)
+        status = check("rpma_peer_cfg_get_descriptor_size", rpma_peer_cfg_get_descriptor_size(pcfg, &pcfg_size));
+    if (status != STATUS_OK)
+        return status;
+
+    if (mr_size + pcfg_size > MAX_DESCRIPTORS_SIZE) {
+        warnx("descriptors of %zu bytes do not fit in the private data, which has room for %d", mr_size + pcfg_size,
+                MAX_DESCRIPTORS_SIZE);
+        return STATUS_FAILED;
+    }
+    if (data_offset > UINT16_MAX) {
+        warnx("data at offset %zu cannot be announced, the limit is %d: choose a smaller <pmem-offset>", data_offset,
+                UINT16_MAX);
+        return STATUS_FAILED;
+    }
+
+    *handshake = (struct handshake){.bytes = {(uint8_t)(data_offset & 0xff), (uint8_t)(data_offset >> 8),
+                                            (uint8_t)mr_size, (uint8_t)pcfg_size}};
+    uint8_t *descriptors = handshake->bytes + HANDSHAKE_DESCRIPTORS_OFFSET;
+    status = check("rpma_mr_get_descriptor", rpma_mr_get_descriptor(mr, descriptors));
+    if (status == STATUS_OK && pcfg)
+        status = check("rpma_peer_cfg_get_descriptor", rpma_peer_cfg_get_descriptor(pcfg, descriptors + mr_size));
+    return status;
+}
+
+struct rpma_conn_private_data handshake_private_data(struct handshake *handshake)
+{
+    return (struct rpma_conn_private_data){.ptr = handshake->bytes, .len = HANDSHAKE_SIZE};
+}
+
+static int parse_region(const uint8_t *descriptor, size_t descriptor_size, size_t data_offset, size_t data_size,
+        struct rpma_mr_remote **mr)
+{
+    size_t mr_size = 0;
+    int status =
+            check("rpma_mr_remote_from_descriptor", rpma_mr_remote_from_descriptor(descriptor, descriptor_size, mr));
+    if (status == STATUS_OK)
+        status = check("rpma_mr_remote_get_size", rpma_mr_remote_get_size(*mr, &mr_size));
+    if (status == STATUS_OK && (data_offset > mr_size || data_size > mr_size - data_offset)) {
+        warnx("the other side offers %zu bytes of memory, too few for %zu bytes at offset %zu", mr_size, data_size,
+                data_offset);
+        return STATUS_FAILED;
+    }
+    return status;
+}
+
+int handshake_parse(const struct rpma_conn_private_data *pdata, size_t data_size, struct rpma_mr_remote **mr,
+        size_t *data_offset, struct rpma_peer_cfg **pcfg)
+{
+    /* More bytes than were sent is normal: InfiniBand and RoCE pad private data with zeros. */
+    const uint8_t *bytes = pdata->ptr;
+    if (!bytes || pdata->len < HANDSHAKE_SIZE) {
+        warnx("the other side sent %u bytes of private data instead of %d: it runs another example", pdata->len,
+                HANDSHAKE_SIZE);
+        return STATUS_FAILED;
+    }
+
+    const size_t mr_size = bytes[2];
+    const size_t pcfg_size = bytes[3];
+    if (mr_size == 0 || mr_size + pcfg_size > MAX_DESCRIPTORS_SIZE) {
+        warnx("the other side sent no description of its memory: it runs another example");
+        return STATUS_FAILED;
+    }
+
+    const uint8_t *descriptors = bytes + HANDSHAKE_DESCRIPTORS_OFFSET;
+    const size_t offset = (size_t)bytes[0] | (size_t)bytes[1] << 8;
+    int status = parse_region(descriptors, mr_size, offset, data_size, mr);
+    if (status == STATUS_OK && pcfg && pcfg_size > 0)
+        status = check(
+                "rpma_peer_cfg_from_descriptor", rpma_peer_cfg_from_descriptor(descriptors + mr_size, pcfg_size, pcfg));
+    if (status == STATUS_OK)
+        *data_offset = offset;
+    return status;
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef EXAMPLES_HANDSHAKE_H
+#define EXAMPLES_HANDSHAKE_H 1
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <librpma.h>
+
+/*
+ * What one side tells the other about its memory, in the private data of the connection. 28 bytes, little-endian:
+ *
+ *   0  u16  where the user data starts inside the memory region
+ *   2  u8   size of the memory region's descriptor
+ *   3  u8   size of the peer configuration's descriptor, 0 if there is none
+ *   4       both descriptors one after the other, then zeros
+ */
+enum {
+    HANDSHAKE_SIZE = 28,
+    HANDSHAKE_DESCRIPTORS_OFFSET = 4
+};
+
+struct handshake {
+    uint8_t bytes[HANDSHAKE_SIZE];
+};
+
+/* Describes mr and, unless it is NULL, pcfg. Fails if data_offset does not fit in 16 bits. Returns a status. */
+int handshake_make(struct handshake *handshake, const struct rpma_mr_local *mr, size_t data_offset,
+        const struct rpma_peer_cfg *pcfg);
+
+/* The handshake as private data for connecting; valid as long as *handshake. */
+struct rpma_conn_private_data handshake_private_data(struct handshake *handshake);
+
+/*
+ * Takes apart what the other side sent. *mr becomes its memory region, which must hold data_size bytes from
+ * *data_offset on. *pcfg becomes its peer configuration, or NULL if it sent none; a NULL pcfg ignores it. Returns a
+ * status. The caller deletes the objects that are not NULL afterwards.
+ */
+int handshake_parse(const struct rpma_conn_private_data *pdata, size_t data_size, struct rpma_mr_remote **mr,
+        size_t *data_offset, struct rpma_peer_cfg **pcfg);
+
+#endif /* EXAMPLES_HANDSHAKE_H */

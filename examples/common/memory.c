@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "memory.h"
+
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "status.h"
+
+static const char signature[] = "RPMA_EXAMPLE_SIG";
+
+int memory_allocate(struct memory *memory, size_t size)
+{
+    void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED) {
+        warn("cannot allocate %zu bytes", size);
+        return STATUS_FAILED;
+    }
+    *memory = (struct memory){.base = base, .size = size, .is_new = true};
+    return STATUS_OK;
+}
+
+static int open_file(const char *path)
+{
+    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd >= 0)
+        return fd;
+
+    if (errno == ENOENT)
+        warnx("%s does not exist: create it, for example with `truncate -s 64K %s`", path, path);
+    else
+        warn("%s: cannot be opened for reading and writing", path);
+    return -1;
+}
+
+/* Only files and devices can be mapped; libpmem2 would say so in terms of its own. */
+static int check_kind(const char *path, int fd)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0) {
+        warn("%s", path);
+        return STATUS_FAILED;
+    }
+    if (!S_ISREG(info.st_mode) && !S_ISCHR(info.st_mode)) {
+        warnx("%s is neither a file nor a PMem device: name one of these", path);
+        return STATUS_FAILED;
+    }
+    if (S_ISREG(info.st_mode) && info.st_size == 0) {
+        warnx("%s is empty: give it a size, for example with `truncate -s 64K %s`", path, path);
+        return STATUS_FAILED;
+    }
+    return STATUS_OK;
+}
+
+static int map(struct memory *memory, const char *path)
+{
+    const int fd = open_file(path);
+    if (fd < 0)
+        return STATUS_FAILED;
+
+    int status = check_kind(path, fd);
+    if (status == STATUS_OK)
+        status = memory_map_file(memory, path, fd);
+    (void)close(fd); /* the mapping does not need it */
+    return status;
+}
+
+int memory_open(struct memory *memory, const char *path, size_t offset, size_t data_size)
+{
+    if (!path) {
+        warnx("no <pmem-path> given: using DRAM, nothing here will be persistent");
+        return memory_allocate(memory, data_size);
+    }
+
+    const int status = map(memory, path);
+    if (status != STATUS_OK)
+        return status;
+
+    const size_t needed = sizeof(signature) + data_size;
+    if (memory->size < needed || offset > memory->size - needed) {
+        warnx("%s has %zu bytes, too few for %zu at offset %zu: enlarge it or choose a smaller offset", path,
+                memory->size, needed, offset);
+        memory_close(memory);
+        return STATUS_FAILED;
+    }
+    if (!memory->is_persistent)
+        warnx("WARNING: %s is an ordinary file, NOT persistent memory: data is durable only once msync(2) has run",
+                path);
+
+    memory->data_offset = offset + sizeof(signature);
+    memory->is_new = memcmp(memory->base + offset, signature, sizeof(signature)) != 0;
+    return STATUS_OK;
+}
+
+void memory_sign(struct memory *memory, size_t size)
+{
+    memory_persist(memory, size);
+    if (memory->map) {
+        char *destination = memory->base + memory->data_offset - sizeof(signature);
+        memcpy(destination, signature, sizeof(signature));
+        memory->persist(destination, sizeof(signature));
+    }
+    memory->is_new = false;
+}
+
+void memory_persist(const struct memory *memory, size_t size)
+{
+    if (memory->map)
+        memory->persist(memory->base + memory->data_offset, size);
+}
+
+void memory_close(struct memory *memory)
+{
+    if (memory->map)
+        memory_unmap_file(memory);
+    else if (memory->base)
+        (void)munmap(memory->base, memory->size);
+    *memory = (struct memory){0};
+}

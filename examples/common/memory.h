@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef EXAMPLES_MEMORY_H
+#define EXAMPLES_MEMORY_H 1
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * Memory that a program opens to its peer: anonymous memory, or a whole file or PMem device mapped by libpmem2. In a
+ * file the user data follows a signature of 17 bytes, which says that the data was initialised once.
+ */
+struct memory {
+    char *base;
+    size_t size;
+    size_t data_offset; /* where the user data starts */
+    bool is_new;        /* the user data was never initialised */
+    bool is_persistent; /* whether memory_persist() makes data survive a power failure */
+
+    struct pmem2_map *map;                             /* NULL for anonymous memory */
+    void (*persist)(const void *address, size_t size); /* what the mapping needs: CPU cache flushes or msync */
+};
+
+/* Zeroed anonymous memory, page-aligned. Returns a status. */
+int memory_allocate(struct memory *memory, size_t size);
+
+/*
+ * Maps the file or device at path, with the signature at offset and data_size bytes of user data behind it. A NULL path
+ * allocates data_size bytes of anonymous memory instead. Says on stderr what becomes of the data. Returns a status.
+ */
+int memory_open(struct memory *memory, const char *path, size_t offset, size_t data_size);
+
+/* The user data has been initialised: makes its first size bytes persistent and then signs them. */
+void memory_sign(struct memory *memory, size_t size);
+
+/* Makes part of the user data persistent; does nothing for anonymous memory. */
+void memory_persist(const struct memory *memory, size_t size);
+
+/* Unmaps the memory; does nothing if it was never opened (all members zero). */
+void memory_close(struct memory *memory);
+
+/*
+ * The two operations which need libpmem2. memory_map_file fills in everything but data_offset and is_new, and writes
+ * its failure to stderr.
+ */
+int memory_map_file(struct memory *memory, const char *path, int fd);
+void memory_unmap_file(struct memory *memory);
+
+#endif /* EXAMPLES_MEMORY_H */

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "region.h"
+
+#include <err.h>
+#include <errno.h>
+
+#include "status.h"
+
+int register_memory(struct rpma_peer *peer, const struct memory *memory, int usage, struct rpma_mr_local **mr)
+{
+    const int ret = rpma_mr_reg(peer, memory->base, memory->size, usage, mr);
+    if (ret == RPMA_E_PROVIDER && errno == ENOMEM) {
+        warnx("cannot lock %zu bytes of memory for the device: raise the limit of `ulimit -l`", memory->size);
+        return STATUS_FAILED;
+    }
+    if (ret != 0)
+        return check("rpma_mr_reg", ret);
+
+    /* Spares the first access a page fault where pages are not pinned. Other devices refuse, and lose nothing by it. */
+    if (memory->map && (usage & (RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_DST)))
+        (void)rpma_mr_advise(*mr, 0, memory->size, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH);
+    return STATUS_OK;
+}

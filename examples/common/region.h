@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef EXAMPLES_REGION_H
+#define EXAMPLES_REGION_H 1
+
+#include <librpma.h>
+
+#include "memory.h"
+
+/* Registers all of memory for the RPMA_MR_USAGE_* in usage. Returns a status. */
+int register_memory(struct rpma_peer *peer, const struct memory *memory, int usage, struct rpma_mr_local **mr);
+
+#endif /* EXAMPLES_REGION_H */

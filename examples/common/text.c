@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "text.h"
+
+#include <err.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "status.h"
+
+int print_text(const char *label, const char *text, size_t size)
+{
+    const size_t length = text ? strnlen(text, size) : 0;
+    if (length == 0) {
+        warnx("%s: nothing where a text should be", label);
+        return STATUS_FAILED;
+    }
+    if (length == size) {
+        warnx("%s: a text without an end within %zu bytes", label, size);
+        return STATUS_FAILED;
+    }
+
+    printf("%s: %s\n", label, text);
+    return STATUS_OK;
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef EXAMPLES_TEXT_H
+#define EXAMPLES_TEXT_H 1
+
+#include <stddef.h>
+
+/*
+ * Prints "<label>: <text>" to stdout. What came from another machine is not to be trusted: the text must not be NULL or
+ * empty, and must end within size bytes. Returns a status.
+ */
+int print_text(const char *label, const char *text, size_t size);
+
+#endif /* EXAMPLES_TEXT_H */
