@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cm.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "address.hpp"
+#include "queue_pair.hpp"
+
+// Identifiers of the connection manager.
+namespace
+{
+
+using fake::call;
+using fake::cm_id;
+using fake::minus_one;
+using fake::queued_event;
+using fake::the;
+
+void remember_parameters(const rdma_conn_param &parameters)
+{
+    fake_arguments &seen = the().seen;
+    seen.connect_parameters = parameters;
+    if (parameters.private_data != nullptr)
+        std::memcpy(seen.private_data, parameters.private_data, parameters.private_data_len);
+}
+
+// What the private data of RDMA_PS_TCP holds on InfiniBand.
+constexpr unsigned request_data_limit = 56;
+constexpr unsigned answer_data_limit = 196;
+
+int usable_for_connecting(call &c, rdma_cm_id *id, const rdma_conn_param *parameters, unsigned data_limit)
+{
+    if (c.find<cm_id>(id) == nullptr || id->qp == nullptr)
+        return EINVAL;
+    if (id->channel == nullptr)
+        the().problem(std::string(c.name()) + " would block: the identifier is synchronous");
+    remember_parameters(*parameters);
+    return parameters->private_data_len > data_limit ? EINVAL : c.error();
+}
+
+} // namespace
+
+namespace fake
+{
+
+cm_id &make_id(call &c, rdma_event_channel *channel)
+{
+    auto made = std::make_unique<cm_id>();
+    made->face.channel = channel;
+    made->face.ps = RDMA_PS_TCP;
+    made->face.qp_type = IBV_QPT_RC;
+    if (channel != nullptr)
+        the().depend(made.get(), channel, c.name());
+    cm_id &id = *made;
+    the().add(&id.face, std::move(made));
+    return id;
+}
+
+} // namespace fake
+
+extern "C" {
+
+int rdma_create_id(
+        struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context, enum rdma_port_space port_space)
+{
+    call c("rdma_create_id");
+    if (context != nullptr || port_space != RDMA_PS_TCP)
+        the().problem("rdma_create_id with a context or another port space than TCP");
+    if (c.error() != 0)
+        return minus_one(c.error());
+    *id = &fake::make_id(c, channel).face;
+    return 0;
+}
+
+int rdma_destroy_id(struct rdma_cm_id *id)
+{
+    call c("rdma_destroy_id");
+    cm_id *const dying = c.find<cm_id>(id);
+    if (dying == nullptr)
+        return minus_one(EINVAL);
+    if (c.error() == 0) {
+        if (id->qp != nullptr)
+            the().problem("rdma_destroy_id with a queue pair");
+        fake::take_queued(*dying);
+        fake::await_acknowledged(c, dying->unacknowledged);
+    }
+    return minus_one(c.destroy(id));
+}
+
+int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *address)
+{
+    call c("rdma_bind_addr");
+    if (c.find<cm_id>(id) == nullptr)
+        return minus_one(EINVAL);
+    if (c.error() != 0)
+        return minus_one(c.error());
+    if (fake::address_index(address) < the().device.bad_addresses)
+        return minus_one(EADDRNOTAVAIL);
+    if (!fake::is_wildcard(address))
+        id->verbs = fake_context();
+    return 0;
+}
+
+int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *, struct sockaddr *destination, int timeout_ms)
+{
+    call c("rdma_resolve_addr");
+    the().seen.resolve_addr_timeout_ms = timeout_ms;
+    cm_id *const found = c.find<cm_id>(id);
+    if (found == nullptr)
+        return minus_one(EINVAL);
+    if (found->resolved)
+        the().problem("rdma_resolve_addr on an identifier that tried an address before");
+    found->resolved = true;
+    if (c.error() != 0)
+        return minus_one(c.error());
+    if (fake::address_index(destination) < the().device.bad_addresses)
+        return minus_one(EHOSTUNREACH);
+    found->routed = fake::address_index(destination) >= the().device.bad_routes;
+    if (!fake::is_wildcard(destination))
+        id->verbs = fake_context();
+    return 0;
+}
+
+int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
+{
+    call c("rdma_resolve_route");
+    the().seen.resolve_route_timeout_ms = timeout_ms;
+    cm_id *const found = c.find<cm_id>(id);
+    if (found == nullptr || !found->resolved)
+        return minus_one(EINVAL);
+    return minus_one(c.error() == 0 && !found->routed ? ENETUNREACH : c.error());
+}
+
+int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attributes)
+{
+    call c("rdma_create_qp_ex");
+    the().seen.qp_attributes = *attributes;
+    cm_id *const found = c.find<cm_id>(id);
+    if (found == nullptr || id->verbs == nullptr || id->qp != nullptr)
+        return minus_one(EINVAL);
+    if (c.error() != 0)
+        return minus_one(c.error());
+    id->qp = fake::make_qp(c, id->verbs, *attributes);
+    return id->qp != nullptr ? 0 : -1;
+}
+
+void rdma_destroy_qp(struct rdma_cm_id *id)
+{
+    call c("rdma_destroy_qp", call::kind::infallible);
+    if (c.find<cm_id>(id) == nullptr)
+        return;
+    if (c.destroy(id->qp) != 0)
+        the().problem("rdma_destroy_qp failed");
+    id->qp = nullptr;
+}
+
+int rdma_listen(struct rdma_cm_id *id, int backlog)
+{
+    call c("rdma_listen");
+    the().seen.backlog = backlog;
+    cm_id *const found = c.find<cm_id>(id);
+    if (found == nullptr || c.error() != 0)
+        return minus_one(found == nullptr ? EINVAL : c.error());
+    found->listening = true;
+    return 0;
+}
+
+int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
+{
+    call c("rdma_connect");
+    return minus_one(usable_for_connecting(c, id, parameters, request_data_limit));
+}
+
+int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
+{
+    call c("rdma_accept");
+    const int error = usable_for_connecting(c, id, parameters, answer_data_limit);
+    if (error == 0)
+        static_cast<cm_id *>(the().peek(id))->incoming = false;
+    return minus_one(error);
+}
+
+int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
+{
+    call c("rdma_reject");
+    if (private_data != nullptr || private_data_len != 0)
+        the().problem("rdma_reject with private data");
+    cm_id *const found = c.find<cm_id>(id);
+    if (found == nullptr || !found->incoming)
+        return minus_one(EINVAL);
+    if (c.error() != 0)
+        return minus_one(c.error());
+    found->incoming = false;
+    return 0;
+}
+
+int rdma_disconnect(struct rdma_cm_id *id)
+{
+    call c("rdma_disconnect");
+    return minus_one(c.find<cm_id>(id) == nullptr ? EINVAL : c.error());
+}
+
+int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
+{
+    call c("rdma_migrate_id");
+    cm_id *const found = c.find<cm_id>(id);
+    if (found == nullptr || c.error() != 0)
+        return minus_one(found == nullptr ? EINVAL : c.error());
+    fake::await_acknowledged(c, found->unacknowledged);
+    std::deque<queued_event> moved = fake::take_queued(*found);
+    the().release(found, id->channel);
+    id->channel = channel;
+    if (channel == nullptr)
+        return 0;
+    the().depend(found, channel, c.name());
+    auto &target = *static_cast<fake::event_channel *>(the().peek(channel));
+    for (queued_event &event : moved) {
+        target.queued.push_back(std::move(event));
+        target.bell.ring();
+    }
+    return 0;
+}
+
+} // extern "C"

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A whole RDMA stack inside the test process: every ibv_* and rdma_* function the library calls, over one device.
+ *
+ * It keeps state: objects know what they depend on and cannot be destroyed before their dependants, channels have real
+ * descriptors, events wait for acknowledgement. It moves no data: posted work is recorded. Whatever the library does
+ * wrong (leaks, destroys twice, uses what it did not ask for) is collected for fake_problems().
+ * Every function may be called from any thread. Strings and pointers returned live until the next call of the same
+ * function.
+ */
+#ifndef FAKE_RDMA_H
+#define FAKE_RDMA_H 1
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    FAKE_CAP_FLUSH_GLOBAL = 38, /* bit numbers of device_cap_flags_ex */
+    FAKE_CAP_FLUSH_PERSISTENT = 39,
+    FAKE_CAP_ATOMIC_WRITE = 40,
+
+    FAKE_ACCESS_FLUSH_GLOBAL = 1 << 8,
+    FAKE_ACCESS_FLUSH_PERSISTENT = 1 << 9,
+
+    FAKE_SEND_OPS_FLUSH = 1 << 11,
+    FAKE_SEND_OPS_ATOMIC_WRITE = 1 << 12,
+
+    FAKE_ADDRESSES = 4,
+    FAKE_PORTS = 4
+};
+
+/* What the device is like. Change it before the call that is to see the change. */
+struct fake_traits {
+    uint64_t capabilities; /* device_cap_flags_ex */
+    uint64_t odp_general;
+    uint32_t odp_rc;
+    enum ibv_transport_type transport;
+    unsigned ports;
+    uint32_t max_msg_sz[FAKE_PORTS];
+    bool without_extended_query; /* no query_device_ex */
+    bool without_advise;         /* no advise_mr */
+    int advise_error;            /* errno of advise_mr, 0 for success */
+    bool extended_qps;           /* every QP has the extended view, as with mlx5 */
+    bool without_wr_flush;       /* the view grants flush but its function is missing */
+    bool without_wr_atomic_write;
+    int send_ops_error;      /* errno for a QP with send_ops_flags, 0 if it is granted */
+    int persistent_error;    /* errno for memory registered with FLUSH_PERSISTENT, 0 if it is accepted */
+    bool unpinnable;         /* memory needs ON_DEMAND, otherwise EOPNOTSUPP */
+    unsigned addresses;      /* results of rdma_getaddrinfo */
+    unsigned bad_addresses;  /* of which the first this many cannot be bound or resolved */
+    unsigned bad_routes;     /* or have no route */
+    int name_error;          /* what rdma_getaddrinfo returns, 0 for success */
+    bool ipv6;               /* resolved addresses are IPv6 */
+    unsigned poll_surplus;   /* entries ibv_poll_cq claims beyond those asked for */
+    bool alloc_pd_is_silent; /* ibv_alloc_pd fails and leaves errno alone */
+};
+
+struct fake_traits *fake_device(void);
+struct ibv_context *fake_context(void);
+
+/* A capable device has native flush and native atomic write. */
+void fake_make_native(void);
+
+/* Forgets everything, and makes the device the plain one again: one port, one address, IB, no capabilities. */
+void fake_reset(void);
+
+/* Objects */
+
+enum fake_kind {
+    FAKE_PD,
+    FAKE_MR,
+    FAKE_COMP_CHANNEL,
+    FAKE_CQ,
+    FAKE_SRQ,
+    FAKE_QP,
+    FAKE_CM_ID,
+    FAKE_EVENT_CHANNEL,
+    FAKE_ADDRINFO,
+    FAKE_CM_EVENT,
+    FAKE_KINDS
+};
+
+unsigned fake_count(enum fake_kind kind);
+
+/* The index-th oldest object of the kind, as its struct ibv_* or rdma_*; NULL if there is none. */
+void *fake_live(enum fake_kind kind, unsigned index);
+
+/* The objects of the kind are meant to be left over. */
+void fake_abandon(enum fake_kind kind);
+
+/* Text naming every misuse so far and every object left over, "" if there is none. */
+const char *fake_problems(void);
+
+/* Calls */
+
+/* Names of the calls since the last fake_forget_calls(), separated by spaces. */
+const char *fake_calls(void);
+void fake_forget_calls(void);
+
+/*
+ * The n-th call from now that can fail (1 is the next) fails with the errno error, and with persistent so does every
+ * later one, each with an errno one higher. n 0 lets all calls succeed again.
+ */
+void fake_fail_call(unsigned n, int error, bool persistent);
+
+/* Only calls of this name count for fake_fail_call(); NULL for all. Ended by fake_fail_call(0, 0, false). */
+void fake_fail_only(const char *name);
+
+/* Name of the call that failed first, NULL if none did. */
+const char *fake_failed_call(void);
+
+/* What the latest calls were given. */
+struct fake_arguments {
+    char node[64];
+    char service[16];
+    struct rdma_addrinfo hints;
+    int resolve_addr_timeout_ms;
+    int resolve_route_timeout_ms;
+    int backlog;
+    int access;
+    void *mr_addr;
+    size_t mr_length;
+    bool device_query_had_input;
+    int solicited_only;
+    struct ibv_qp_init_attr_ex qp_attributes;
+    struct ibv_srq_init_attr srq_attributes;
+    struct rdma_conn_param connect_parameters;
+    uint8_t private_data[256];
+    int advice;
+    uint32_t advice_flags;
+    struct ibv_sge advice_range;
+    struct ibv_pd *advice_pd;
+};
+
+const struct fake_arguments *fake_seen(void);
+
+/* Work */
+
+enum fake_work_kind {
+    FAKE_WORK_SEND, /* ibv_post_send: opcode says what */
+    FAKE_WORK_RECV,
+    FAKE_WORK_SRQ_RECV,
+    FAKE_WORK_FLUSH, /* native */
+    FAKE_WORK_ATOMIC_WRITE
+};
+
+struct fake_work {
+    enum fake_work_kind kind;
+    void *queue; /* struct ibv_qp or struct ibv_srq */
+    uint64_t wr_id;
+    enum ibv_wr_opcode opcode;
+    unsigned flags;
+    uint32_t imm_data;
+    uint64_t remote_addr;
+    uint32_t rkey;
+    bool has_next;
+    bool has_bad_wr;
+    int num_sge;
+    struct ibv_sge sge;
+    unsigned char data[8]; /* inline data */
+    size_t flush_length;
+    uint8_t flush_placement;
+    uint8_t flush_level;
+};
+
+unsigned fake_work_count(void);
+const struct fake_work *fake_last_work(void);
+
+/* Adds a completion to the CQ, or none if wc is NULL, and fires the CQ's event if it is armed. */
+void fake_complete(struct ibv_cq *cq, const struct ibv_wc *wc);
+
+/* Fires the CQ's event whether it is armed or not. */
+void fake_fire(struct ibv_cq *cq);
+
+/* Connection management */
+
+/* A client asks the oldest listener for a connection. */
+void fake_incoming(const void *private_data, uint8_t length);
+
+/* An event for the identifier. */
+void fake_event(struct rdma_cm_id *id, enum rdma_cm_event_type type, const void *private_data, uint8_t length);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* FAKE_RDMA_H */

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cerrno>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fake_rdma.h"
+
+// State shared by the parts of the fake stack: objects and their dependencies, the call log, injected failures.
+namespace fake
+{
+
+struct object {
+    explicit object(fake_kind its_kind) : kind(its_kind) {}
+    virtual ~object() = default;
+
+    const fake_kind kind;
+    unsigned long serial = 0;
+    std::set<object *> parents;
+    std::set<object *> children;
+    // Destroying it failed, so that it is no leak when it stays.
+    bool lost = false;
+};
+
+struct stack {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::map<const void *, std::unique_ptr<object>> objects;
+    unsigned long next_serial = 1;
+
+    fake_traits device{};
+    fake_arguments seen{};
+    std::deque<fake_work> work;
+    std::string problems;
+    std::string calls;
+    std::string answer;
+
+    unsigned fail_in = 0;
+    bool fail_persistently = false;
+    int fail_errno = 0;
+    std::string fail_only;
+    std::string failed_call;
+
+    void problem(const std::string &text) { problems += text + "; "; }
+
+    // The object behind a provider pointer; a pointer that is none is a problem of the caller.
+    object *find(const void *handle, const char *caller);
+    object *peek(const void *handle) const;
+    void add(const void *handle, std::unique_ptr<object> made);
+    void depend(object *child, const void *parent, const char *caller);
+    void release(object *child, const void *parent);
+    void erase(const void *handle);
+};
+
+stack &the();
+
+// One call of the library into the stack: holds the lock, is logged, and may have been chosen to fail.
+class call
+{
+public:
+    enum class kind {
+        fallible,
+        infallible
+    };
+
+    explicit call(const char *name, kind which = kind::fallible);
+
+    const char *name() const { return name_; }
+    // Errno the call is to fail with, 0 if it goes on.
+    int error() const { return error_; }
+    std::unique_lock<std::mutex> &lock() { return lock_; }
+
+    template<class T>
+    T *find(const void *handle)
+    {
+        return static_cast<T *>(the().find(handle, name_));
+    }
+
+    // Destroys unless the call is to fail or something depends on the object; 0 or an errno value.
+    int destroy(const void *handle);
+
+private:
+    std::unique_lock<std::mutex> lock_;
+    const char *name_;
+    int error_ = 0;
+};
+
+// Conventions of the two libraries for a failing call.
+inline int minus_one(int error)
+{
+    if (error == 0)
+        return 0;
+    errno = error;
+    return -1;
+}
+
+template<class T>
+T *null(int error)
+{
+    errno = error;
+    return nullptr;
+}
+
+// A semaphore eventfd: readable as long as there is something to take, blocking or not as its user sets it.
+class bell
+{
+public:
+    bell();
+    ~bell();
+    bell(const bell &) = delete;
+    bell &operator=(const bell &) = delete;
+
+    int fd() const { return fd_; }
+    void ring();
+    // Takes one ring back; 0 or an errno value. May block.
+    int wait();
+    void unring();
+
+private:
+    int fd_;
+};
+
+// Waits until the count is 0; a real provider would wait for ever, which is a problem of the library.
+void await_acknowledged(call &c, const unsigned &unacknowledged);
+
+} // namespace fake
