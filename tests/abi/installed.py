@@ -41,9 +41,10 @@ def through_pkg_config(prefix, scratch):
     return program, version
 
 
-def through_find_package(prefix, scratch):
+def through_find_package(prefix, scratch, generator):
     build = scratch / "consumer-build"
-    suite.command("cmake", "-S", suite.HERE / "consumer", "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
+    suite.command("cmake", "-G", generator, "-S", suite.HERE / "consumer", "-B", build,
+                  f"-DCMAKE_PREFIX_PATH={prefix}")
     suite.command("cmake", "--build", build)
     return build / "consumer_cpp"
 
@@ -51,6 +52,7 @@ def through_find_package(prefix, scratch):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", required=True, type=pathlib.Path, help="the project's build directory")
+    parser.add_argument("--generator", required=True, help="of the consumer's CMake project")
     options = parser.parse_args()
     for tool in ("cmake", "pkg-config", "cc", "readelf"):
         suite.need_tool(tool)
@@ -66,7 +68,7 @@ def main():
         for tag in ("RPATH", "RUNPATH"):
             suite.expect_equal(tag, suite.dynamic_entries(library, tag), [])
         program, version = through_pkg_config(prefix, scratch)
-        for consumer in (program, through_find_package(prefix, scratch)):
+        for consumer in (program, through_find_package(prefix, scratch, options.generator)):
             suite.command(consumer, env=dict(os.environ, LD_LIBRARY_PATH=str(library.parent)))
             print(f"{consumer.name} built against the moved librpma {version} and ran")
         for text in [*prefix.rglob("*.pc"), *prefix.rglob("*.cmake")]:
