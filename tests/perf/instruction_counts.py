@@ -75,7 +75,7 @@ def main():
     parser = profile.arguments(__doc__)
     parser.add_argument("--baseline", required=True, type=pathlib.Path, help="our numbers, a JSON file")
     parser.add_argument("--build", required=True, help="compiler and build type, the key in the baseline")
-    parser.add_argument("--debian-dir", type=pathlib.Path, help="directory of Debian's librpma.so.0")
+    parser.add_argument("--debian", required=True, type=pathlib.Path, help="where Debian's librpma0 is unpacked")
     parser.add_argument("--update", action="store_true", help="write our numbers of this build into the baseline")
     options = parser.parse_args()
 
@@ -86,7 +86,10 @@ def main():
     missing = REFERENCE.keys() - ours.keys()
     if missing:
         profile.fail(f"not measured: {', '.join(sorted(missing))}")
-    debian = count(options, options.debian_dir) if options.debian_dir else {}
+    debian_libraries = list(options.debian.glob(f"usr/lib/*/{profile.LIBRARY}"))
+    if not debian_libraries:
+        print(f"Debian's librpma0 is not below {options.debian}: its column stays empty")
+    debian = count(options, debian_libraries[0].parent) if debian_libraries else {}
     print_table(ours, debian, baseline)
 
     if options.update:
