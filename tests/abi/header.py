@@ -17,10 +17,7 @@ SOURCES = {
 }
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--include", required=True, type=pathlib.Path, help="directory of librpma.h")
-    include = parser.parse_args().include
+def check(include):
     compilers = [name for name in COMPILERS if shutil.which(name)]
     if not {COMPILERS[name][0] for name in compilers} == {"c", "c++"}:
         suite.skip(f"a C and a C++ compiler are needed, found {compilers}")
@@ -34,6 +31,12 @@ def main():
                     suite.command(compiler, "-x", language, f"-std={standard}", *suite.WARNINGS, "-fsyntax-only",
                                   f"-I{include}", f"-I{suite.HERE}", source)
                     print(f"{name}: {compiler} {standard}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--include", required=True, type=pathlib.Path, help="directory of librpma.h")
+    check(parser.parse_args().include)
 
 
 if __name__ == "__main__":

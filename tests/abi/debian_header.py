@@ -1,0 +1,19 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The interface that our header has to keep is the one that Debian's header declares."""
+
+import argparse
+import pathlib
+
+import header
+import suite
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--debian", required=True, type=pathlib.Path)
+    header.check(suite.Debian(parser.parse_args().debian).include)
+
+
+if __name__ == "__main__":
+    main()
