@@ -100,7 +100,7 @@ struct ibv_context *fake_context(void)
     verbs_context &face = context_face;
     device_face.transport_type = the().device.transport;
     face.query_device_ex = the().device.without_extended_query ? nullptr : query_device_ex;
-    face.query_port = query_port;
+    face.query_port = the().device.without_extended_query ? nullptr : query_port;
     face.advise_mr = the().device.without_advise ? nullptr : advise_mr;
     face.sz = sizeof(face);
     face.context.device = &device_face;
@@ -118,6 +118,14 @@ int ibv_query_device(struct ibv_context *, struct ibv_device_attr *attributes)
     *attributes = {};
     attributes->phys_port_cnt = static_cast<uint8_t>(the().device.ports);
     return 0;
+}
+
+#undef ibv_query_port
+int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attributes)
+{
+    // The old structure is the beginning of the new one.
+    return query_port(
+            context, port, reinterpret_cast<ibv_port_attr *>(attributes), offsetof(ibv_port_attr, port_cap_flags2));
 }
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)

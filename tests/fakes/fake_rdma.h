@@ -45,7 +45,7 @@ struct fake_traits {
     enum ibv_transport_type transport;
     unsigned ports;
     uint32_t max_msg_sz[FAKE_PORTS];
-    bool without_extended_query; /* no query_device_ex */
+    bool without_extended_query; /* only the calls of the oldest libibverbs can query it */
     bool without_advise;         /* no advise_mr */
     int advise_error;            /* errno of advise_mr, 0 for success */
     bool extended_qps;           /* every QP has the extended view, as with mlx5 */

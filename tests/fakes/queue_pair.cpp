@@ -59,9 +59,13 @@ int post_send(ibv_qp *queue, ibv_send_wr *wr, ibv_send_wr **bad_wr)
     work.wr_id = wr->wr_id;
     work.opcode = wr->opcode;
     work.flags = wr->send_flags;
-    work.imm_data = wr->imm_data;
-    work.remote_addr = wr->wr.rdma.remote_addr;
-    work.rkey = wr->wr.rdma.rkey;
+    // Only what a provider may read for the opcode is set.
+    if (wr->opcode == IBV_WR_SEND_WITH_IMM || wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+        work.imm_data = wr->imm_data;
+    if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM) {
+        work.remote_addr = wr->wr.rdma.remote_addr;
+        work.rkey = wr->wr.rdma.rkey;
+    }
     work.has_next = wr->next != nullptr;
     work.has_bad_wr = bad_wr != nullptr;
     work.num_sge = wr->num_sge;

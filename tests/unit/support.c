@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "support.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum {
+    LEVELS = RPMA_LOG_LEVEL_DEBUG + 1
+};
+
+char test_memory[MR_SIZE];
+
+static struct {
+    pthread_mutex_t mutex;
+    unsigned count[LEVELS];
+    char text[LEVELS][512];
+} captured = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static long allocations_before;
+static long mappings_before;
+
+__attribute__((format(printf, 5, 6))) static void capture(enum rpma_log_level level, const char *file_name,
+        const int line_no, const char *function_name, const char *message_format, ...)
+{
+    char text[sizeof(captured.text[0])];
+    va_list arguments;
+    va_start(arguments, message_format);
+    vsnprintf(text, sizeof(text), message_format, arguments);
+    va_end(arguments);
+    if (file_name == NULL || line_no <= 0 || function_name == NULL || strchr(text, '\n') == NULL)
+        abort();
+
+    pthread_mutex_lock(&captured.mutex);
+    ++captured.count[level];
+    memcpy(captured.text[level], text, sizeof(text));
+    pthread_mutex_unlock(&captured.mutex);
+    // A log function may change errno; what the library reports may not depend on it.
+    errno = 4095;
+}
+
+int begin_test(void **state)
+{
+    (void)state;
+    fake_reset();
+    fake_libc_fail_none();
+    fake_libc_forget_syslog();
+    memset(captured.count, 0, sizeof(captured.count));
+    memset(captured.text, 0, sizeof(captured.text));
+    unsetenv("RPMA_FLUSH_METHOD");
+    rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_DEBUG);
+    rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
+    rpma_log_set_function(capture);
+    allocations_before = fake_libc_allocations();
+    mappings_before = fake_libc_mappings();
+    return 0;
+}
+
+int end_test(void **state)
+{
+    (void)state;
+    fake_fail_call(0, 0, false);
+    fake_libc_fail_none();
+    int wrong = 0;
+    if (*fake_problems() != '\0') {
+        print_error("fake stack: %s\n", fake_problems());
+        wrong = 1;
+    }
+    if (fake_libc_allocations() != allocations_before) {
+        print_error("%ld allocations left over\n", fake_libc_allocations() - allocations_before);
+        wrong = 1;
+    }
+    if (fake_libc_mappings() != mappings_before) {
+        print_error("%ld mappings left over\n", fake_libc_mappings() - mappings_before);
+        wrong = 1;
+    }
+    fake_reset();
+    return wrong;
+}
+
+unsigned log_count(enum rpma_log_level level)
+{
+    return captured.count[level];
+}
+
+const char *log_text(enum rpma_log_level level)
+{
+    return captured.text[level];
+}
+
+struct rpma_peer *make_peer(void)
+{
+    struct rpma_peer *peer = NULL;
+    assert_int_equal(rpma_peer_new(fake_context(), &peer), 0);
+    assert_non_null(peer);
+    return peer;
+}
+
+void drop_peer(struct rpma_peer *peer)
+{
+    assert_int_equal(rpma_peer_delete(&peer), 0);
+    assert_null(peer);
+}
+
+struct rpma_mr_local *make_mr(struct rpma_peer *peer)
+{
+    struct rpma_mr_local *mr = NULL;
+    const int usage = RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC |
+                      RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV;
+    assert_int_equal(rpma_mr_reg(peer, test_memory, sizeof(test_memory), usage, &mr), 0);
+    assert_non_null(mr);
+    return mr;
+}
+
+void drop_mr(struct rpma_mr_local *mr)
+{
+    assert_int_equal(rpma_mr_dereg(&mr), 0);
+    assert_null(mr);
+}
+
+struct rpma_mr_remote *make_remote(uint64_t address, uint64_t size, int usage)
+{
+    unsigned char descriptor[21];
+    for (unsigned i = 0; i < 8; ++i) {
+        descriptor[i] = (unsigned char)(address >> (8 * i));
+        descriptor[8 + i] = (unsigned char)(size >> (8 * i));
+    }
+    const unsigned char rkey[] = {0x13, 0x12, 0x11, 0x10};
+    memcpy(descriptor + 16, rkey, sizeof(rkey));
+    descriptor[20] = (unsigned char)usage;
+    struct rpma_mr_remote *mr = NULL;
+    assert_int_equal(rpma_mr_remote_from_descriptor(descriptor, sizeof(descriptor), &mr), 0);
+    assert_non_null(mr);
+    return mr;
+}
+
+void drop_remote(struct rpma_mr_remote *mr)
+{
+    assert_int_equal(rpma_mr_remote_delete(&mr), 0);
+    assert_null(mr);
+}
+
+struct rpma_conn_req *make_req(struct rpma_peer *peer, const struct rpma_conn_cfg *cfg)
+{
+    struct rpma_conn_req *req = NULL;
+    assert_int_equal(rpma_conn_req_new(peer, "server", "7204", cfg, &req), 0);
+    assert_non_null(req);
+    return req;
+}
+
+struct rpma_conn *make_conn(struct rpma_peer *peer, const struct rpma_conn_cfg *cfg)
+{
+    struct rpma_conn_req *req = make_req(peer, cfg);
+    struct rpma_conn *conn = NULL;
+    assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), 0);
+    assert_null(req);
+    assert_non_null(conn);
+    return conn;
+}
+
+void drop_conn(struct rpma_conn *conn)
+{
+    assert_int_equal(rpma_conn_delete(&conn), 0);
+    assert_null(conn);
+}
+
+struct rpma_ep *make_ep(struct rpma_peer *peer)
+{
+    struct rpma_ep *ep = NULL;
+    assert_int_equal(rpma_ep_listen(peer, "here", "7204", &ep), 0);
+    assert_non_null(ep);
+    return ep;
+}
+
+void drop_ep(struct rpma_ep *ep)
+{
+    assert_int_equal(rpma_ep_shutdown(&ep), 0);
+    assert_null(ep);
+}
+
+struct rpma_conn_req *make_incoming_req(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg)
+{
+    struct rpma_conn_req *req = NULL;
+    fake_incoming("hello", 6);
+    assert_int_equal(rpma_ep_next_conn_req(ep, cfg, &req), 0);
+    assert_non_null(req);
+    return req;
+}
+
+struct rpma_conn_cfg *make_cfg(bool shared, uint32_t rcq_size)
+{
+    struct rpma_conn_cfg *cfg = NULL;
+    assert_int_equal(rpma_conn_cfg_new(&cfg), 0);
+    assert_int_equal(rpma_conn_cfg_set_compl_channel(cfg, shared), 0);
+    assert_int_equal(rpma_conn_cfg_set_rcq_size(cfg, rcq_size), 0);
+    return cfg;
+}
+
+void drop_cfg(struct rpma_conn_cfg *cfg)
+{
+    assert_int_equal(rpma_conn_cfg_delete(&cfg), 0);
+    assert_null(cfg);
+}
+
+struct ibv_qp *newest_qp(void)
+{
+    assert_true(fake_count(FAKE_QP) > 0);
+    return fake_live(FAKE_QP, fake_count(FAKE_QP) - 1);
+}
+
+struct rdma_cm_id *newest_id(void)
+{
+    assert_true(fake_count(FAKE_CM_ID) > 0);
+    return fake_live(FAKE_CM_ID, fake_count(FAKE_CM_ID) - 1);
+}
+
+void set_nonblocking(int fd)
+{
+    const int flags = fcntl(fd, F_GETFL);
+    assert_int_equal(fcntl(fd, F_SETFL, flags | O_NONBLOCK), 0);
+}
+
+bool is_readable(int fd)
+{
+    struct pollfd waited = {.fd = fd, .events = POLLIN};
+    return poll(&waited, 1, 0) == 1;
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+}
+
+static struct {
+    pthread_t interrupted;
+    void (*call)(void *);
+    void *argument;
+} interruption;
+
+static void *interrupt(void *unused)
+{
+    (void)unused;
+    const struct timespec pause = {.tv_nsec = 5000000};
+    for (int i = 0; i < 10; ++i) {
+        nanosleep(&pause, NULL);
+        pthread_kill(interruption.interrupted, SIGUSR1);
+    }
+    interruption.call(interruption.argument);
+    return NULL;
+}
+
+void interrupt_soon(void (*call)(void *), void *argument)
+{
+    // Without SA_RESTART a signal ends the system call it meets.
+    const struct sigaction action = {.sa_handler = on_signal};
+    sigaction(SIGUSR1, &action, NULL);
+    interruption.interrupted = pthread_self();
+    interruption.call = call;
+    interruption.argument = argument;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, interrupt, NULL), 0);
+    pthread_detach(thread);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What every unit test starts from: the fake stack reset, logs captured, and nothing left over at the end. */
+#ifndef UNIT_SUPPORT_H
+#define UNIT_SUPPORT_H 1
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fake_libc.h"
+#include "fake_rdma.h"
+#include "librpma.h"
+
+int begin_test(void **state);
+
+/* Fails the test if anything is left over or was misused. */
+int end_test(void **state);
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin_test, end_test)
+
+/* An address that is not one of an object: dereferencing it crashes. */
+#define BOGUS ((void *)0x0bad)
+
+enum {
+    ODD_FLAGS = 0xC416, /* signalled, with bits nobody defined */
+    MR_SIZE = 4096
+};
+
+#define CONTEXT ((const void *)0xC417)
+
+#define assert_provider(expression, error)                                                                             \
+    do {                                                                                                               \
+        errno = 0;                                                                                                     \
+        assert_int_equal(expression, RPMA_E_PROVIDER);                                                                 \
+        assert_int_equal(errno, error);                                                                                \
+    } while (0)
+
+#define assert_calls(names) assert_string_equal(fake_calls(), names)
+
+extern char test_memory[MR_SIZE];
+
+struct rpma_peer *make_peer(void);
+void drop_peer(struct rpma_peer *peer);
+
+/* Memory of MR_SIZE bytes, for every use. */
+struct rpma_mr_local *make_mr(struct rpma_peer *peer);
+void drop_mr(struct rpma_mr_local *mr);
+
+/* A region of the other side, as its descriptor would tell. */
+struct rpma_mr_remote *make_remote(uint64_t address, uint64_t size, int usage);
+void drop_remote(struct rpma_mr_remote *mr);
+
+/* An outgoing request and connection; cfg may be NULL. */
+struct rpma_conn_req *make_req(struct rpma_peer *peer, const struct rpma_conn_cfg *cfg);
+struct rpma_conn *make_conn(struct rpma_peer *peer, const struct rpma_conn_cfg *cfg);
+void drop_conn(struct rpma_conn *conn);
+
+struct rpma_ep *make_ep(struct rpma_peer *peer);
+void drop_ep(struct rpma_ep *ep);
+
+/* The request of a client that sends "hello". */
+struct rpma_conn_req *make_incoming_req(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg);
+
+struct rpma_conn_cfg *make_cfg(bool shared, uint32_t rcq_size);
+void drop_cfg(struct rpma_conn_cfg *cfg);
+
+/* The latest queue pair or identifier. */
+struct ibv_qp *newest_qp(void);
+struct rdma_cm_id *newest_id(void);
+
+/* How many messages of the level came since the test began, and the latest one. */
+unsigned log_count(enum rpma_log_level level);
+const char *log_text(enum rpma_log_level level);
+
+void set_nonblocking(int fd);
+bool is_readable(int fd);
+
+/* Interrupts this thread's next blocking call, and keeps doing so until call is made from another thread. */
+void interrupt_soon(void (*call)(void *), void *argument);
+
+#endif /* UNIT_SUPPORT_H */
