@@ -14,7 +14,7 @@ REFERENCE = {
     "read": 81, "write": 86, "write_with_imm": 92, "send": 73, "recv": 35, "get_wc": 31,
     "flush emulated": 132, "flush native": 116, "atomic_write emulated": 82, "atomic_write native": 57,
 }
-REFERENCE_MACHINE = "x86_64"
+REFERENCE_COMPILER, REFERENCE_MACHINE = "GNU", "x86_64"
 LIMIT = 0.60
 TOLERANCE = 0.03
 
@@ -49,9 +49,9 @@ def print_table(ours, debian, baseline):
               f"{ratio(row, debian):>7}{number(REFERENCE.get(row)):>7}{ratio(row, REFERENCE):>7}{limit:>7}")
 
 
-def above_limit(ours, exceptions):
-    if platform.machine() != REFERENCE_MACHINE:
-        print(f"limit not applied: the 1.3.0 figures are for {REFERENCE_MACHINE}")
+def above_limit(ours, build, exceptions):
+    if platform.machine() != REFERENCE_MACHINE or not build.startswith(REFERENCE_COMPILER):
+        print(f"limit not applied: the 1.3.0 figures are for {REFERENCE_COMPILER} and {REFERENCE_MACHINE}")
         return []
     above = [row for row, reference in REFERENCE.items() if ours[row] > LIMIT * reference]
     for row in set(above) & exceptions.keys():
@@ -99,7 +99,7 @@ def main():
         return 0
     if not baseline:
         print(f"no baseline for {key}, only the limit applies; run with --update to add one")
-    faults = regressions(ours, baseline) + above_limit(ours, stored["exceptions"])
+    faults = regressions(ours, baseline) + above_limit(ours, options.build, stored["exceptions"])
     for fault in faults:
         print(f"failed: {fault}")
     return 1 if faults else 0
