@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* Every data operation, with the data checked on the other side. */
+#include "support/memory_server.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+#define MEMORY_SIZE 65536
+#define ALWAYS RPMA_F_COMPLETION_ALWAYS
+
+static const size_t lengths[] = {1, 7, 8, 9, 255, 4096, 4097, 40000};
+
+static void write_places_the_bytes_at_the_offset_and_no_others(void **state)
+{
+    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    for (unsigned i = 0; i < sizeof(lengths) / sizeof(*lengths); ++i) {
+        size_t length = lengths[i], from = i * 3, to = 1001 + i * 5;
+        fill_pattern(session.local.ptr + from, length, i + 1);
+        CHECK_OK(rpma_write(session.conn, session.remote, to, session.local.mr, from, length, ALWAYS, &lengths[i]));
+        expect_completion(session.cq, IBV_WC_RDMA_WRITE, &lengths[i]);
+        ask(session.server->link, "check %zu %zu %u", to, length, i + 1);
+        ask(session.server->link, "check 0 %zu 0", to);
+        ask(session.server->link, "check %zu %zu 0", to + length, MEMORY_SIZE - to - length);
+        ask(session.server->link, "fill 0 %d 0", MEMORY_SIZE);
+    }
+}
+
+static void read_fetches_the_bytes_at_the_offset_and_no_others(void **state)
+{
+    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    for (unsigned i = 0; i < sizeof(lengths) / sizeof(*lengths); ++i) {
+        size_t length = lengths[i], from = 13 + i * 7, to = 101 + i * 3;
+        ask(session.server->link, "fill 0 %d 200", MEMORY_SIZE);
+        ask(session.server->link, "fill %zu %zu %u", from, length, i + 1);
+        CHECK_OK(rpma_read(session.conn, session.local.mr, to, session.remote, from, length, ALWAYS, &lengths[i]));
+        expect_completion(session.cq, IBV_WC_RDMA_READ, &lengths[i]);
+        check_pattern(session.local.ptr + to, length, i + 1);
+        check_pattern(session.local.ptr, to, 0);
+        check_pattern(session.local.ptr + to + length, MEMORY_SIZE - to - length, 0);
+        memset(session.local.ptr, 0, MEMORY_SIZE);
+    }
+}
+
+static void the_last_byte_of_both_regions_can_be_written_and_read(void **state)
+{
+    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    fill_pattern(session.local.ptr + MEMORY_SIZE - 1, 1, 5);
+    CHECK_OK(rpma_write(
+            session.conn, session.remote, MEMORY_SIZE - 1, session.local.mr, MEMORY_SIZE - 1, 1, ALWAYS, NULL));
+    expect_completion(session.cq, IBV_WC_RDMA_WRITE, NULL);
+    ask(session.server->link, "check %d 1 5", MEMORY_SIZE - 1);
+    CHECK_OK(rpma_read(session.conn, session.local.mr, 0, session.remote, MEMORY_SIZE - 1, 1, ALWAYS, NULL));
+    expect_completion(session.cq, IBV_WC_RDMA_READ, NULL);
+    check_pattern(session.local.ptr, 1, 5);
+}
+
+static void check_arrival(struct server *server, enum ibv_wc_opcode opcode, size_t length, bool has_imm, uint32_t imm)
+{
+    struct ibv_wc wc = collect_completion(server);
+    CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+    CHECK_EQ(wc.opcode, opcode);
+    CHECK_EQ(wc.byte_len, length);
+    CHECK_EQ((wc.wc_flags & IBV_WC_WITH_IMM) != 0, has_imm);
+    CHECK_EQ(wc.imm_data, imm);
+}
+
+static void write_with_imm_places_the_bytes_and_delivers_the_value(void **state)
+{
+    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    ask(session.server->link, "recv 0 0 1");
+    fill_pattern(session.local.ptr + 11, 5000, 3);
+    CHECK_OK(rpma_write_with_imm(
+            session.conn, session.remote, 77, session.local.mr, 11, 5000, ALWAYS, 0x87654321, &session));
+    expect_completion(session.cq, IBV_WC_RDMA_WRITE, &session);
+    check_arrival(session.server, IBV_WC_RECV_RDMA_WITH_IMM, 5000, true, 0x87654321);
+    ask(session.server->link, "check 77 5000 3");
+}
+
+static void send_delivers_the_message_into_the_posted_buffer(void **state)
+{
+    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    for (unsigned i = 0; i < sizeof(lengths) / sizeof(*lengths); ++i) {
+        ask(session.server->link, "recv 100 50000 1");
+        fill_pattern(session.local.ptr + i, lengths[i], i + 1);
+        CHECK_OK(rpma_send(session.conn, session.local.mr, i, lengths[i], ALWAYS, &lengths[i]));
+        expect_completion(session.cq, IBV_WC_SEND, &lengths[i]);
+        check_arrival(session.server, IBV_WC_RECV, lengths[i], false, 0);
+        ask(session.server->link, "message 100 %zu %u", lengths[i], i + 1);
+    }
+}
+
+static void send_with_imm_delivers_the_message_and_the_value(void **state)
+{
+    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    ask(session.server->link, "recv 0 64 1");
+    fill_pattern(session.local.ptr, 64, 9);
+    CHECK_OK(rpma_send_with_imm(session.conn, session.local.mr, 0, 64, ALWAYS, 0xfffffffe, &session));
+    expect_completion(session.cq, IBV_WC_SEND, &session);
+    check_arrival(session.server, IBV_WC_RECV, 64, true, 0xfffffffe);
+    ask(session.server->link, "message 0 64 9");
+}
+
+static void recv_gets_what_the_server_sends(void **state)
+{
+    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    CHECK_OK(rpma_recv(session.conn, session.local.mr, 10, 4000, &session));
+    CHECK_OK(rpma_recv(session.conn, session.local.mr, 5000, 4000, &state));
+    ask(session.server->link, "send 3 3999 4");
+    struct ibv_wc first = expect_completion(session.cq, IBV_WC_RECV, &session);
+    CHECK_EQ(first.byte_len, 3999);
+    CHECK_EQ(first.wc_flags & IBV_WC_WITH_IMM, 0);
+    check_pattern(session.local.ptr + 10, 3999, 4);
+    check_pattern(session.local.ptr + 10 + 3999, 1, 0);
+    ask(session.server->link, "send 0 1 5 17");
+    struct ibv_wc second = expect_completion(session.cq, IBV_WC_RECV, &state);
+    CHECK_EQ(second.byte_len, 1);
+    CHECK_EQ(ntohl(second.imm_data), 17);
+    check_pattern(session.local.ptr + 5000, 1, 5);
+}
+
+static void empty_operations_complete_and_touch_nothing(void **state)
+{
+    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    CHECK_OK(rpma_read(session.conn, NULL, 0, NULL, 0, 0, ALWAYS, &session));
+    expect_completion(session.cq, IBV_WC_RDMA_READ, &session);
+    CHECK_OK(rpma_write(session.conn, NULL, 0, NULL, 0, 0, ALWAYS, &session));
+    expect_completion(session.cq, IBV_WC_RDMA_WRITE, &session);
+    CHECK_OK(rpma_read(session.conn, session.local.mr, 1, session.remote, 1, 0, ALWAYS, &session));
+    expect_completion(session.cq, IBV_WC_RDMA_READ, &session);
+    CHECK_OK(rpma_write(session.conn, session.remote, 1, session.local.mr, 1, 0, ALWAYS, &session));
+    expect_completion(session.cq, IBV_WC_RDMA_WRITE, &session);
+    ask(session.server->link, "check 0 %d 0", MEMORY_SIZE);
+    check_pattern(session.local.ptr, MEMORY_SIZE, 0);
+}
+
+static void empty_messages_carry_their_immediate_value(void **state)
+{
+    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    ask(session.server->link, "recv 0 0 3");
+    CHECK_OK(rpma_write_with_imm(session.conn, NULL, 0, NULL, 0, 0, ALWAYS, 1, &session));
+    expect_completion(session.cq, IBV_WC_RDMA_WRITE, &session);
+    check_arrival(session.server, IBV_WC_RECV_RDMA_WITH_IMM, 0, true, 1);
+    CHECK_OK(rpma_send(session.conn, NULL, 0, 0, ALWAYS, &session));
+    expect_completion(session.cq, IBV_WC_SEND, &session);
+    check_arrival(session.server, IBV_WC_RECV, 0, false, 0);
+    CHECK_OK(rpma_send_with_imm(session.conn, NULL, 0, 0, ALWAYS, 2, &session));
+    expect_completion(session.cq, IBV_WC_SEND, &session);
+    check_arrival(session.server, IBV_WC_RECV, 0, true, 2);
+    CHECK_OK(rpma_recv(session.conn, NULL, 0, 0, &session));
+    ask(session.server->link, "send 0 0 0 3");
+    struct ibv_wc wc = expect_completion(session.cq, IBV_WC_RECV, &session);
+    CHECK_EQ(wc.byte_len, 0);
+    CHECK_EQ(ntohl(wc.imm_data), 3);
+}
+
+static void atomic_write_places_eight_bytes_and_no_others(void **state)
+{
+    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    for (unsigned i = 1; i <= 5; ++i) {
+        char word[8];
+        fill_pattern(word, sizeof(word), i);
+        CHECK_OK(rpma_atomic_write(session.conn, session.remote, i * 24, word, ALWAYS, &session));
+        memset(word, 0xee, sizeof(word));
+        expect_atomic_write(session.cq, &session);
+        ask(session.server->link, "check %u 8 %u", i * 24, i);
+        ask(session.server->link, "check %u 16 0", i * 24 + 8);
+    }
+    CHECK_RPMA(rpma_atomic_write(session.conn, session.remote, 4, "unequal", ALWAYS, NULL), RPMA_E_INVAL);
+}
+
+static void flush_to_visibility_completes_after_the_write(void **state)
+{
+    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    fill_pattern(session.local.ptr, 4096, 8);
+    CHECK_OK(
+            rpma_write(session.conn, session.remote, 512, session.local.mr, 0, 4096, RPMA_F_COMPLETION_ON_ERROR, NULL));
+    CHECK_OK(rpma_flush(session.conn, session.remote, 512, 4096, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, &session));
+    expect_flush(session.cq, &session);
+    ask(session.server->link, "check 512 4096 8");
+}
+
+static void flush_of_a_regions_last_bytes_stays_inside(void **state)
+{
+    needs_no_older_library();
+    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    for (size_t offset = MEMORY_SIZE - 9; offset < MEMORY_SIZE; ++offset) {
+        CHECK_OK(rpma_flush(session.conn, session.remote, offset, MEMORY_SIZE - offset, RPMA_FLUSH_TYPE_VISIBILITY,
+                ALWAYS, &session));
+        expect_flush(session.cq, &session);
+    }
+}
+
+static void transfer_there_and_back(struct side *self, size_t size)
+{
+    struct session session = open_session(self, size, NULL);
+    fill_pattern(session.local.ptr, size, 6);
+    CHECK_OK(rpma_write(session.conn, session.remote, 0, session.local.mr, 0, size, ALWAYS, &session));
+    expect_completion(session.cq, IBV_WC_RDMA_WRITE, &session);
+    ask(session.server->link, "check 0 %zu 6", size);
+    ask(session.server->link, "fill 0 %zu 7", size);
+    CHECK_OK(rpma_read(session.conn, session.local.mr, 0, session.remote, 0, size, ALWAYS, &session));
+    expect_completion(session.cq, IBV_WC_RDMA_READ, &session);
+    check_pattern(session.local.ptr, size, 7);
+}
+
+static void one_mebibyte_goes_there_and_back(void **state)
+{
+    transfer_there_and_back(*state, 1 << 20);
+}
+
+static void sixty_four_mebibytes_go_there_and_back(void **state)
+{
+    transfer_there_and_back(*state, 64 << 20);
+}
+
+static void one_mebibyte_fits_one_message(void **state)
+{
+    struct side *self = *state;
+    size_t size = 1 << 20;
+    struct server *server = start_server(self, "memory", "4096 %d - %zu", USAGE_MEMORY, size);
+    struct session session = open_session_with(self, server, size, NULL);
+    ask(server->link, "recv 0 %zu 1", size);
+    fill_pattern(session.local.ptr, size, 2);
+    CHECK_OK(rpma_send(session.conn, session.local.mr, 0, size, ALWAYS, &session));
+    expect_completion(session.cq, IBV_WC_SEND, &session);
+    check_arrival(server, IBV_WC_RECV, size, false, 0);
+    ask(server->link, "message 0 %zu 2", size);
+}
+
+static void a_server_can_start_before_and_after_other_servers(void **state)
+{
+    struct side *self = *state;
+    struct session sessions[4];
+    for (unsigned i = 0; i < 4; ++i)
+        sessions[i] = open_session(self, 4096, NULL);
+    for (unsigned i = 0; i < 4; ++i) {
+        fill_pattern(sessions[i].local.ptr, 4096, i + 1);
+        CHECK_OK(rpma_write(
+                sessions[i].conn, sessions[i].remote, 0, sessions[i].local.mr, 0, 4096, ALWAYS, &sessions[i]));
+    }
+    for (unsigned i = 0; i < 4; ++i) {
+        expect_completion(sessions[i].cq, IBV_WC_RDMA_WRITE, &sessions[i]);
+        ask(sessions[i].server->link, "check 0 4096 %u", i + 1);
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+        INTEGRATION_TEST(write_places_the_bytes_at_the_offset_and_no_others),
+        INTEGRATION_TEST(read_fetches_the_bytes_at_the_offset_and_no_others),
+        INTEGRATION_TEST(the_last_byte_of_both_regions_can_be_written_and_read),
+        INTEGRATION_TEST(write_with_imm_places_the_bytes_and_delivers_the_value),
+        INTEGRATION_TEST(send_delivers_the_message_into_the_posted_buffer),
+        INTEGRATION_TEST(send_with_imm_delivers_the_message_and_the_value),
+        INTEGRATION_TEST(recv_gets_what_the_server_sends),
+        INTEGRATION_TEST(empty_operations_complete_and_touch_nothing),
+        INTEGRATION_TEST(empty_messages_carry_their_immediate_value),
+        INTEGRATION_TEST(atomic_write_places_eight_bytes_and_no_others),
+        INTEGRATION_TEST(flush_to_visibility_completes_after_the_write),
+        INTEGRATION_TEST(flush_of_a_regions_last_bytes_stays_inside),
+        INTEGRATION_TEST(one_mebibyte_goes_there_and_back),
+        INTEGRATION_TEST(sixty_four_mebibytes_go_there_and_back),
+        INTEGRATION_TEST(one_mebibyte_fits_one_message),
+        INTEGRATION_TEST(a_server_can_start_before_and_after_other_servers),
+};
+
+static const struct role no_roles[] = {{0}};
+
+INTEGRATION_MAIN(no_roles, tests)

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* How connections end: orderly from either side, from both at once, and because a process died. */
+#include "support/memory_server.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MEMORY_SIZE 65536
+#define ALWAYS RPMA_F_COMPLETION_ALWAYS
+
+static void the_client_disconnects(void **state)
+{
+    struct side *self = *state;
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
+    CHECK_OK(rpma_conn_disconnect(session.conn));
+    ask(session.server->link, "disconnect");
+    expect_event(session.conn, RPMA_CONN_CLOSED);
+}
+
+/* Accepts connections and ends each as the argument says: "disconnect" or "delete". */
+static void serve_endings(struct side *self, const char *argument)
+{
+    struct rpma_peer *peer = make_peer(self);
+    char port[8];
+    struct rpma_ep *ep = make_ep(self, peer, port);
+    struct rpma_conn *conn = accept_next(self, ep, NULL, NULL);
+    hear(self->link, "end");
+    if (!strcmp(argument, "disconnect"))
+        disconnect(conn);
+    scope_drop(&self->scope, conn);
+}
+
+static void server_ends_by(struct side *self, const char *way)
+{
+    struct server *server = start_server(self, "endings", "%s", way);
+    struct rpma_conn *conn = connect_to(self, make_peer(self), server->port, NULL);
+    say(server->link, "end");
+    expect_end(conn);
+    CHECK_OK(rpma_conn_disconnect(conn));
+}
+
+static void the_server_disconnects(void **state)
+{
+    server_ends_by(*state, "disconnect");
+}
+
+static void the_server_deletes_the_connection(void **state)
+{
+    server_ends_by(*state, "delete");
+}
+
+#define CROSSINGS 25
+
+/* Disconnects at the moment the client does. */
+static void serve_crossings(struct side *self, const char *argument)
+{
+    (void)argument;
+    struct rpma_peer *peer = make_peer(self);
+    char port[8];
+    struct rpma_ep *ep = make_ep(self, peer, port);
+    for (int i = 0; i < CROSSINGS; ++i) {
+        struct rpma_conn *conn = accept_next(self, ep, NULL, NULL);
+        say(self->link, "ready");
+        hear(self->link, "now");
+        disconnect(conn);
+        scope_drop(&self->scope, conn);
+    }
+}
+
+static void both_sides_may_disconnect_at_once(void **state)
+{
+    struct side *self = *state;
+    struct server *server = start_server(self, "crossings", "-");
+    struct rpma_peer *peer = make_peer(self);
+    for (int i = 0; i < CROSSINGS; ++i) {
+        struct rpma_conn *conn = connect_to(self, peer, server->port, NULL);
+        hear(server->link, "ready");
+        say(server->link, "now");
+        disconnect(conn);
+        scope_drop(&self->scope, conn);
+    }
+}
+
+static void outstanding_receives_are_flushed_in_order(void **state)
+{
+    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    for (size_t i = 0; i < 5; ++i)
+        CHECK_OK(rpma_recv(session.conn, session.local.mr, i * 64, 64, session.local.ptr + i));
+    CHECK_OK(rpma_conn_disconnect(session.conn));
+    for (size_t i = 0; i < 5; ++i)
+        expect_failure(session.cq, IBV_WC_WR_FLUSH_ERR, session.local.ptr + i);
+    ask(session.server->link, "disconnect");
+    expect_event(session.conn, RPMA_CONN_CLOSED);
+    check_pattern(session.local.ptr, MEMORY_SIZE, 0);
+}
+
+static void operations_after_the_end_fail(void **state)
+{
+    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    CHECK_OK(rpma_conn_disconnect(session.conn));
+    for (int i = 0; i < 3; ++i) {
+        int result = rpma_write(
+                session.conn, session.remote, 0, session.local.mr, 0, 8, RPMA_F_COMPLETION_ON_ERROR, &session);
+        if (result == 0)
+            expect_failure(session.cq, IBV_WC_WR_FLUSH_ERR, &session);
+        else
+            CHECK_RPMA(result, RPMA_E_PROVIDER);
+    }
+    ask(session.server->link, "check 0 8 0");
+    ask(session.server->link, "disconnect");
+}
+
+static void the_queue_pair_number_outlives_the_connection(void **state)
+{
+    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    uint32_t before = 0, after = 1;
+    CHECK_OK(rpma_conn_get_qp_num(session.conn, &before));
+    CHECK_OK(rpma_conn_disconnect(session.conn));
+    ask(session.server->link, "disconnect");
+    expect_event(session.conn, RPMA_CONN_CLOSED);
+    CHECK_OK(rpma_conn_get_qp_num(session.conn, &after));
+    CHECK_EQ(after, before);
+}
+
+/* Keeps operations going until one fails; every later one must be flushed. */
+static void write_until_it_fails(struct session *session)
+{
+    int64_t until = deadline();
+    struct ibv_wc wc;
+    do {
+        CHECK(now_ms() < until);
+        if (rpma_write(session->conn, session->remote, 0, session->local.mr, 0, MEMORY_SIZE, ALWAYS, session))
+            return;
+        wc = next_completion(session->cq);
+    } while (wc.status == IBV_WC_SUCCESS);
+    CHECK(wc.status == IBV_WC_RETRY_EXC_ERR || wc.status == IBV_WC_WR_FLUSH_ERR);
+    CHECK_EQ(wc.wr_id, (uintptr_t)session);
+}
+
+static void a_killed_server_fails_operations_and_ends_the_connection(void **state)
+{
+    struct side *self = *state;
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
+    CHECK_OK(rpma_recv(session.conn, session.local.mr, 0, 64, &state));
+    for (int i = 0; i < 20; ++i) {
+        CHECK_OK(rpma_write(session.conn, session.remote, 0, session.local.mr, 0, MEMORY_SIZE, ALWAYS, &session));
+        expect_completion(session.cq, IBV_WC_RDMA_WRITE, &session);
+    }
+    kill_server(session.server);
+    /* The flushed receive may come before or after the failed write. */
+    int64_t until = deadline();
+    bool receive_failed = false, write_failed = false;
+    while (!receive_failed || !write_failed) {
+        CHECK(now_ms() < until);
+        if (!write_failed &&
+                rpma_write(session.conn, session.remote, 0, session.local.mr, 0, MEMORY_SIZE, ALWAYS, &session))
+            write_failed = true;
+        struct ibv_wc wc = next_completion(session.cq);
+        receive_failed = receive_failed || wc.wr_id == (uintptr_t)&state;
+        write_failed = write_failed || (wc.wr_id == (uintptr_t)&session && wc.status != IBV_WC_SUCCESS);
+    }
+    expect_end(session.conn);
+}
+
+static void a_server_killed_amid_traffic_is_noticed(void **state)
+{
+    struct side *self = *state;
+    for (int round = 0; round < 5; ++round) {
+        struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.sq = 16, .cq = 32});
+        struct session session = open_session(self, MEMORY_SIZE, cfg);
+        for (int i = 0; i < 8; ++i)
+            CHECK_OK(rpma_write(session.conn, session.remote, 0, session.local.mr, 0, MEMORY_SIZE, ALWAYS, &session));
+        kill_server(session.server);
+        for (int i = 0; i < 8; ++i)
+            CHECK_EQ(next_completion(session.cq).wr_id, (uintptr_t)&session);
+        write_until_it_fails(&session);
+        expect_end(session.conn);
+        scope_drop(&self->scope, session.conn);
+    }
+}
+
+/* Dies with a connection and a pending request, leaving nothing behind that hinders the next server. */
+static void serve_and_die(struct side *self, const char *argument)
+{
+    (void)argument;
+    struct rpma_peer *peer = make_peer(self);
+    char port[8];
+    struct rpma_ep *ep = make_ep(self, peer, port);
+    accept_next(self, ep, NULL, NULL);
+    next_request(self, ep, NULL);
+    say(self->link, "both");
+    hear(self->link, "never said");
+}
+
+static void a_request_pending_at_a_killed_server_fails(void **state)
+{
+    struct side *self = *state;
+    struct server *server = start_server(self, "dying", "-");
+    struct rpma_peer *peer = make_peer(self);
+    struct rpma_conn *first = connect_to(self, peer, server->port, NULL);
+    struct rpma_conn *second = connect_request(self, new_request(self, peer, server->port, NULL), NULL);
+    hear(server->link, "both");
+    kill_server(server);
+    expect_end(first);
+    if (!getenv("RPMA_TEST_QUICK_UNREACHABLE"))
+        skip_because("RPMA_TEST_QUICK_UNREACHABLE does not promise that the device gives up soon");
+    enum rpma_conn_event event = next_event(second);
+    CHECK(event == RPMA_CONN_UNREACHABLE || event == RPMA_CONN_REJECTED || event == RPMA_CONN_LOST);
+}
+
+static const struct CMUnitTest tests[] = {
+        INTEGRATION_TEST(the_client_disconnects),
+        INTEGRATION_TEST(the_server_disconnects),
+        INTEGRATION_TEST(the_server_deletes_the_connection),
+        INTEGRATION_TEST(both_sides_may_disconnect_at_once),
+        INTEGRATION_TEST(outstanding_receives_are_flushed_in_order),
+        INTEGRATION_TEST(operations_after_the_end_fail),
+        INTEGRATION_TEST(the_queue_pair_number_outlives_the_connection),
+        INTEGRATION_TEST(a_killed_server_fails_operations_and_ends_the_connection),
+        INTEGRATION_TEST(a_server_killed_amid_traffic_is_noticed),
+        INTEGRATION_TEST(a_request_pending_at_a_killed_server_fails),
+};
+
+static const struct role roles[] = {
+        {"endings", serve_endings},
+        {"crossings", serve_crossings},
+        {"dying", serve_and_die},
+};
+
+INTEGRATION_MAIN(roles, tests)

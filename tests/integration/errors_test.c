@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* Operations that must not succeed: refused before they are posted, or by the other side. */
+#include "support/memory_server.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#define MEMORY_SIZE 8192
+#define ALWAYS RPMA_F_COMPLETION_ALWAYS
+#define ON_ERROR RPMA_F_COMPLETION_ON_ERROR
+#define DESCRIPTOR_LENGTH_OFFSET 8
+#define DESCRIPTOR_KEY_OFFSET 16
+#define DESCRIPTOR_USAGE_OFFSET 20
+
+static void expect_access_error(struct session *session, int posted)
+{
+    CHECK_OK(posted);
+    expect_failure(session->cq, IBV_WC_REM_ACCESS_ERR, session);
+    /* The queue pair is broken: what follows is flushed. */
+    CHECK_OK(rpma_write(session->conn, NULL, 0, NULL, 0, 0, ON_ERROR, &posted));
+    expect_failure(session->cq, IBV_WC_WR_FLUSH_ERR, &posted);
+    ask(session->server->link, "check 0 %d 0", MEMORY_SIZE);
+}
+
+static struct rpma_mr_remote *forged_region(struct side *self, struct session *session, size_t at, int changed_bits)
+{
+    uint8_t descriptor[DESCRIPTOR_SIZE];
+    memcpy(descriptor, received_greeting(session->conn)->descriptors[0], sizeof(descriptor));
+    descriptor[at] = (uint8_t)(descriptor[at] ^ changed_bits);
+    return make_remote(self, descriptor);
+}
+
+static void a_wrong_key_is_a_remote_access_error(void **state)
+{
+    struct side *self = *state;
+    for (size_t byte = 0; byte < 4; ++byte) {
+        struct session session = open_session(self, MEMORY_SIZE, NULL);
+        struct rpma_mr_remote *forged = forged_region(self, &session, DESCRIPTOR_KEY_OFFSET + byte, 0x10);
+        memset(session.local.ptr, 1, MEMORY_SIZE);
+        int posted = byte % 2 ? rpma_read(session.conn, session.local.mr, 0, forged, 0, 64, ALWAYS, &session)
+                              : rpma_write(session.conn, forged, 0, session.local.mr, 0, 64, ALWAYS, &session);
+        expect_access_error(&session, posted);
+    }
+}
+
+static void an_access_past_the_registered_region_is_a_remote_access_error(void **state)
+{
+    struct side *self = *state;
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
+    struct rpma_mr_remote *forged =
+            forged_region(self, &session, DESCRIPTOR_LENGTH_OFFSET + 2, 0x10); /* longer by a mebibyte */
+    expect_access_error(
+            &session, rpma_write(session.conn, forged, MEMORY_SIZE - 4, session.local.mr, 0, 8, ALWAYS, &session));
+}
+
+static void an_unsignalled_operation_completes_when_it_fails(void **state)
+{
+    struct side *self = *state;
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
+    struct rpma_mr_remote *forged = forged_region(self, &session, DESCRIPTOR_KEY_OFFSET, 1);
+    expect_access_error(&session, rpma_write(session.conn, forged, 0, session.local.mr, 0, 8, ON_ERROR, &session));
+}
+
+static struct session open_restricted(struct side *self, int usage)
+{
+    struct server *server = start_server(self, "memory", "%d %d - 4096", MEMORY_SIZE, usage);
+    return open_session_with(self, server, MEMORY_SIZE, NULL);
+}
+
+static void a_region_to_read_from_cannot_be_written(void **state)
+{
+    struct side *self = *state;
+    struct session session = open_restricted(self, RPMA_MR_USAGE_READ_SRC);
+    memset(session.local.ptr, 1, MEMORY_SIZE);
+    expect_access_error(
+            &session, rpma_write(session.conn, session.remote, 0, session.local.mr, 0, 64, ALWAYS, &session));
+    session = open_restricted(self, RPMA_MR_USAGE_READ_SRC);
+    expect_access_error(&session, rpma_atomic_write(session.conn, session.remote, 0, "8 bytes", ALWAYS, &session));
+}
+
+static void a_region_to_write_to_cannot_be_read(void **state)
+{
+    struct session session = open_restricted(*state, RPMA_MR_USAGE_WRITE_DST);
+    expect_access_error(
+            &session, rpma_read(session.conn, session.local.mr, 0, session.remote, 0, 64, ALWAYS, &session));
+}
+
+static void a_deregistered_region_is_a_remote_access_error(void **state)
+{
+    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    ask(session.server->link, "deregister");
+    expect_access_error(
+            &session, rpma_write(session.conn, session.remote, 0, session.local.mr, 0, 64, ALWAYS, &session));
+}
+
+static void a_local_region_without_the_usage_is_a_local_protection_error(void **state)
+{
+    struct side *self = *state;
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
+    struct region source = make_region(self, session.peer, 4096, RPMA_MR_USAGE_SEND);
+    CHECK_OK(rpma_read(session.conn, source.mr, 0, session.remote, 0, 64, ALWAYS, &session));
+    expect_failure(session.cq, IBV_WC_LOC_PROT_ERR, &session);
+}
+
+static void a_message_longer_than_the_receive_breaks_both_sides(void **state)
+{
+    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    ask(session.server->link, "recv 0 64 1");
+    memset(session.local.ptr, 1, MEMORY_SIZE);
+    CHECK_OK(rpma_send(session.conn, session.local.mr, 0, 65, ALWAYS, &session));
+    expect_failure(session.cq, IBV_WC_REM_INV_REQ_ERR, &session);
+    CHECK_EQ(collect_completion(session.server).status, IBV_WC_LOC_LEN_ERR);
+    ask(session.server->link, "message 64 64 0");
+}
+
+static void a_message_waits_for_its_receive(void **state)
+{
+    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    fill_pattern(session.local.ptr, 100, 4);
+    CHECK_OK(rpma_send(session.conn, session.local.mr, 0, 100, ALWAYS, &session));
+    sleep_ms(50);
+    struct ibv_wc wc;
+    CHECK_RPMA(rpma_cq_get_wc(session.cq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);
+    ask(session.server->link, "recv 0 4096 1");
+    expect_completion(session.cq, IBV_WC_SEND, &session);
+    CHECK_EQ(collect_completion(session.server).byte_len, 100);
+    ask(session.server->link, "message 0 100 4");
+}
+
+static void ranges_outside_a_region_are_refused_before_posting(void **state)
+{
+    needs_no_older_library();
+    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    struct rpma_conn *conn = session.conn;
+    struct rpma_mr_local *local = session.local.mr;
+    struct rpma_mr_remote *remote = session.remote;
+    const struct {
+        size_t remote_offset, local_offset, length;
+    } bad[] = {
+            {MEMORY_SIZE, 0, 1},
+            {0, MEMORY_SIZE, 1},
+            {0, 1, MEMORY_SIZE},
+            {1, 0, MEMORY_SIZE},
+            {0, 0, MEMORY_SIZE + 1},
+            {SIZE_MAX, 0, 2},
+            {0, SIZE_MAX, 2},
+            {8, 8, SIZE_MAX},
+            {SIZE_MAX - 7, SIZE_MAX - 7, 8},
+            {0, 0, 0x100000008},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); ++i) {
+        size_t to = bad[i].remote_offset, from = bad[i].local_offset, length = bad[i].length;
+        CHECK_RPMA(rpma_write(conn, remote, to, local, from, length, ALWAYS, NULL), RPMA_E_INVAL);
+        CHECK_RPMA(rpma_read(conn, local, from, remote, to, length, ALWAYS, NULL), RPMA_E_INVAL);
+        CHECK_RPMA(rpma_write_with_imm(conn, remote, to, local, from, length, ALWAYS, 1, NULL), RPMA_E_INVAL);
+    }
+    CHECK_RPMA(rpma_send(conn, local, 1, MEMORY_SIZE, ALWAYS, NULL), RPMA_E_INVAL);
+    CHECK_RPMA(rpma_send_with_imm(conn, local, SIZE_MAX, 2, ALWAYS, 1, NULL), RPMA_E_INVAL);
+    CHECK_RPMA(rpma_recv(conn, local, MEMORY_SIZE - 1, 2, NULL), RPMA_E_INVAL);
+    CHECK_RPMA(rpma_atomic_write(conn, remote, MEMORY_SIZE, "8 bytes", ALWAYS, NULL), RPMA_E_INVAL);
+    CHECK_RPMA(rpma_flush(conn, remote, 8, MEMORY_SIZE, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, NULL), RPMA_E_INVAL);
+    CHECK_RPMA(rpma_flush(conn, remote, 0, 8, (enum rpma_flush_type)7, ALWAYS, NULL), RPMA_E_INVAL);
+    CHECK_RPMA(rpma_write(conn, remote, 0, local, 0, 8, 0, NULL), RPMA_E_INVAL);
+
+    /* Nothing was posted: the connection works and this is its first completion. */
+    CHECK_OK(rpma_write(conn, remote, 0, local, 0, MEMORY_SIZE, ALWAYS, &session));
+    expect_completion(session.cq, IBV_WC_RDMA_WRITE, &session);
+}
+
+static void a_region_that_is_not_mapped_cannot_be_registered(void **state)
+{
+    struct side *self = *state;
+    struct rpma_peer *peer = make_peer(self);
+    struct rpma_mr_local *mr = NULL;
+    CHECK_RPMA(rpma_mr_reg(peer, (void *)(uintptr_t)4096, 4096, RPMA_MR_USAGE_READ_SRC, &mr), RPMA_E_PROVIDER);
+    CHECK(mr == NULL);
+}
+
+static void deleting_a_peer_before_its_regions_fails(void **state)
+{
+    struct side *self = *state;
+    struct rpma_peer *peer = make_peer(self);
+    char buffer[64];
+    struct rpma_mr_local *mr = NULL;
+    CHECK_OK(rpma_mr_reg(peer, buffer, sizeof(buffer), RPMA_MR_USAGE_SEND, &mr));
+    scope_forget(&self->scope, peer);
+    CHECK_RPMA(rpma_peer_delete(&peer), RPMA_E_PROVIDER);
+    CHECK(peer == NULL);
+    CHECK_OK(rpma_mr_dereg(&mr));
+}
+
+static const struct CMUnitTest tests[] = {
+        INTEGRATION_TEST(a_wrong_key_is_a_remote_access_error),
+        INTEGRATION_TEST(an_access_past_the_registered_region_is_a_remote_access_error),
+        INTEGRATION_TEST(an_unsignalled_operation_completes_when_it_fails),
+        INTEGRATION_TEST(a_region_to_read_from_cannot_be_written),
+        INTEGRATION_TEST(a_region_to_write_to_cannot_be_read),
+        INTEGRATION_TEST(a_deregistered_region_is_a_remote_access_error),
+        INTEGRATION_TEST(a_local_region_without_the_usage_is_a_local_protection_error),
+        INTEGRATION_TEST(a_message_longer_than_the_receive_breaks_both_sides),
+        INTEGRATION_TEST(a_message_waits_for_its_receive),
+        INTEGRATION_TEST(ranges_outside_a_region_are_refused_before_posting),
+        INTEGRATION_TEST(a_region_that_is_not_mapped_cannot_be_registered),
+        INTEGRATION_TEST(deleting_a_peer_before_its_regions_fails),
+};
+
+static const struct role no_roles[] = {{0}};
+
+INTEGRATION_MAIN(no_roles, tests)

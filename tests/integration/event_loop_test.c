@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* Waiting: descriptors in an event loop, the shared completion channel, the receive CQ, signals. */
+#include "support/memory_server.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#define ALWAYS RPMA_F_COMPLETION_ALWAYS
+#define CLIENTS 8
+#define ECHOES 40
+#define MESSAGE_SIZE 512
+
+static void make_nonblocking(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    CHECK(flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0);
+}
+
+static int event_fd_of(const struct rpma_conn *conn)
+{
+    int fd = -1;
+    CHECK_OK(rpma_conn_get_event_fd(conn, &fd));
+    return fd;
+}
+
+static int fd_of(const struct rpma_cq *cq)
+{
+    int fd = -1;
+    CHECK_OK(rpma_cq_get_fd(cq, &fd));
+    return fd;
+}
+
+static void empty_nonblocking_descriptors_have_nothing(void **state)
+{
+    struct side *self = *state;
+    struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.rcq = 8});
+    struct session session = open_session(self, 4096, cfg);
+    char port[8];
+    struct rpma_ep *ep = make_ep(self, session.peer, port);
+    struct rpma_cq *rcq = receive_cq(session.conn);
+    int ep_fd = -1;
+    CHECK_OK(rpma_ep_get_fd(ep, &ep_fd));
+    make_nonblocking(ep_fd);
+    make_nonblocking(event_fd_of(session.conn));
+    make_nonblocking(fd_of(session.cq));
+    make_nonblocking(fd_of(rcq));
+
+    struct rpma_conn_req *req = NULL;
+    enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
+    struct ibv_wc wc;
+    for (int i = 0; i < 3; ++i) {
+        CHECK_RPMA(rpma_ep_next_conn_req(ep, NULL, &req), RPMA_E_NO_EVENT);
+        CHECK_RPMA(rpma_conn_next_event(session.conn, &event), RPMA_E_NO_EVENT);
+        CHECK_RPMA(rpma_cq_wait(session.cq), RPMA_E_NO_COMPLETION);
+        CHECK_RPMA(rpma_cq_wait(rcq), RPMA_E_NO_COMPLETION);
+        CHECK_RPMA(rpma_cq_get_wc(session.cq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);
+    }
+    CHECK(req == NULL && event == RPMA_CONN_UNDEFINED);
+}
+
+/* One descriptor of the loop and what to do when it is readable. */
+struct source {
+    int fd;
+    struct client *client;
+};
+
+struct client {
+    struct rpma_conn *conn;
+    struct region messages;
+    bool established;
+    bool closed;
+    struct source events;
+    struct source completions;
+};
+
+struct loop {
+    struct side *self;
+    int epoll;
+    struct rpma_peer *peer;
+    struct rpma_ep *ep;
+    struct source requests;
+    struct client clients[CLIENTS];
+    int accepted;
+    int closed;
+};
+
+static int close_fd(void *object)
+{
+    return close((int)(intptr_t)object);
+}
+
+static void watch(struct loop *loop, struct source *source, int fd, struct client *client)
+{
+    make_nonblocking(fd);
+    *source = (struct source){fd, client};
+    struct epoll_event entry = {.events = EPOLLIN, .data.ptr = source};
+    CHECK_EQ(epoll_ctl(loop->epoll, EPOLL_CTL_ADD, fd, &entry), 0);
+}
+
+static void take_requests(struct loop *loop)
+{
+    for (;;) {
+        struct rpma_conn_req *req = NULL;
+        int result = rpma_ep_next_conn_req(loop->ep, NULL, &req);
+        if (result == RPMA_E_NO_EVENT)
+            return;
+        CHECK_OK(result);
+        scope_add(&loop->self->scope, release_req, req);
+        CHECK(loop->accepted < CLIENTS);
+        struct client *client = &loop->clients[loop->accepted++];
+        client->messages = make_region(loop->self, loop->peer, MESSAGE_SIZE, USAGE_MESSAGES);
+        CHECK_OK(rpma_conn_req_recv(req, client->messages.mr, 0, MESSAGE_SIZE, client));
+        client->conn = connect_request(loop->self, req, NULL);
+        watch(loop, &client->events, event_fd_of(client->conn), client);
+        watch(loop, &client->completions, fd_of(main_cq(client->conn)), client);
+    }
+}
+
+static void take_events(struct loop *loop, struct client *client)
+{
+    enum rpma_conn_event event;
+    int result;
+    while ((result = rpma_conn_next_event(client->conn, &event)) == 0) {
+        if (event == RPMA_CONN_ESTABLISHED) {
+            CHECK(!client->established);
+            client->established = true;
+        } else if (!client->closed) {
+            CHECK_EQ(event, RPMA_CONN_CLOSED);
+            client->closed = true;
+            ++loop->closed;
+            CHECK_OK(rpma_conn_disconnect(client->conn));
+        }
+    }
+    CHECK_RPMA(result, RPMA_E_NO_EVENT);
+}
+
+static void take_completions(struct client *client)
+{
+    struct rpma_cq *cq = main_cq(client->conn);
+    int result;
+    while ((result = rpma_cq_wait(cq)) == 0) {
+        struct ibv_wc wcs[4];
+        int got = 0;
+        while ((result = rpma_cq_get_wc(cq, 4, wcs, &got)) == 0) {
+            CHECK(got >= 1 && got <= 4);
+            for (int i = 0; i < got; ++i) {
+                if (wcs[i].status == IBV_WC_WR_FLUSH_ERR)
+                    continue;
+                CHECK_EQ(wcs[i].status, IBV_WC_SUCCESS);
+                if (wcs[i].opcode != IBV_WC_RECV)
+                    continue;
+                /* The message goes back from where it is; its buffer takes the next one, sent after the echo. */
+                CHECK_OK(rpma_recv(client->conn, client->messages.mr, 0, MESSAGE_SIZE, client));
+                CHECK_OK(rpma_send(client->conn, client->messages.mr, 0, wcs[i].byte_len, ALWAYS, client));
+            }
+        }
+        CHECK_RPMA(result, RPMA_E_NO_COMPLETION);
+    }
+    CHECK_RPMA(result, RPMA_E_NO_COMPLETION);
+}
+
+/* One thread, one epoll descriptor: every descriptor of librpma in it and none may block. */
+static void serve_event_loop(struct side *self, const char *argument)
+{
+    (void)argument;
+    struct loop loop = {.self = self, .epoll = epoll_create1(EPOLL_CLOEXEC)};
+    CHECK(loop.epoll >= 0);
+    scope_add(&self->scope, close_fd, (void *)(intptr_t)loop.epoll);
+    loop.peer = make_peer(self);
+    char port[8];
+    loop.ep = make_ep(self, loop.peer, port);
+    int fd = -1;
+    CHECK_OK(rpma_ep_get_fd(loop.ep, &fd));
+    watch(&loop, &loop.requests, fd, NULL);
+    int64_t until = deadline();
+    while (loop.closed < CLIENTS) {
+        struct epoll_event ready[4];
+        int count = epoll_wait(loop.epoll, ready, 4, 100);
+        CHECK(now_ms() < until);
+        for (int i = 0; i < count; ++i) {
+            struct source *source = ready[i].data.ptr;
+            if (source == &loop.requests)
+                take_requests(&loop);
+            else if (source == &source->client->events)
+                take_events(&loop, source->client);
+            else
+                take_completions(source->client);
+        }
+    }
+    for (int i = 0; i < CLIENTS; ++i)
+        CHECK(loop.clients[i].established);
+    say(self->link, "all closed");
+}
+
+static void a_nonblocking_event_loop_serves_many_clients(void **state)
+{
+    struct side *self = *state;
+    struct server *server = start_server(self, "event loop", "-");
+    struct rpma_peer *peer = make_peer(self);
+    struct rpma_conn *conns[CLIENTS];
+    for (int i = 0; i < CLIENTS; ++i)
+        conns[i] = connect_to(self, peer, server->port, NULL);
+    struct region local = make_region(self, peer, 2 * MESSAGE_SIZE * CLIENTS, USAGE_MESSAGES);
+    for (unsigned round = 1; round <= ECHOES; ++round) {
+        for (size_t i = 0; i < CLIENTS; ++i) {
+            size_t out = 2 * i * MESSAGE_SIZE, in = out + MESSAGE_SIZE;
+            fill_pattern(local.ptr + out, MESSAGE_SIZE, (unsigned)i + round);
+            CHECK_OK(rpma_recv(conns[i], local.mr, in, MESSAGE_SIZE, conns[i]));
+            CHECK_OK(rpma_send(conns[i], local.mr, out, MESSAGE_SIZE, RPMA_F_COMPLETION_ON_ERROR, NULL));
+        }
+        for (size_t i = 0; i < CLIENTS; ++i) {
+            expect_completion(main_cq(conns[i]), IBV_WC_RECV, conns[i]);
+            check_pattern(local.ptr + (2 * i + 1) * MESSAGE_SIZE, MESSAGE_SIZE, (unsigned)i + round);
+            if (round % 4 == 0) {
+                CHECK_OK(rpma_write(conns[i], NULL, 0, NULL, 0, 0, ALWAYS, &round));
+                expect_completion(main_cq(conns[i]), IBV_WC_RDMA_WRITE, &round);
+            }
+        }
+    }
+    for (int i = 0; i < CLIENTS; ++i)
+        disconnect(conns[i]);
+    hear(server->link, "all closed");
+}
+
+/* Waits on the shared channel until cq gives a completion. */
+static struct ibv_wc next_shared_completion(struct rpma_conn *conn, struct rpma_cq *cq, bool is_rcq)
+{
+    int fd = -1;
+    CHECK_OK(rpma_conn_get_compl_fd(conn, &fd));
+    struct ibv_wc wc;
+    for (int64_t until = deadline();;) {
+        CHECK(readable_by(fd, until));
+        struct rpma_cq *ready = NULL;
+        bool ready_is_rcq = !is_rcq;
+        CHECK_OK(rpma_conn_wait(conn, 0, &ready, &ready_is_rcq));
+        CHECK(ready == cq);
+        CHECK_EQ(ready_is_rcq, is_rcq);
+        int result = rpma_cq_get_wc(ready, 1, &wc, NULL);
+        if (result == 0)
+            return wc;
+        CHECK_RPMA(result, RPMA_E_NO_COMPLETION);
+    }
+}
+
+static void check_shared(struct session *session, struct rpma_cq *cq)
+{
+    int shared_fd = -1;
+    CHECK_OK(rpma_conn_get_compl_fd(session->conn, &shared_fd));
+    CHECK_EQ(fd_of(cq), shared_fd);
+    CHECK_RPMA(rpma_cq_wait(cq), RPMA_E_SHARED_CHANNEL);
+}
+
+static void expect_nothing_shared(struct session *session)
+{
+    int fd = -1;
+    CHECK_OK(rpma_conn_get_compl_fd(session->conn, &fd));
+    make_nonblocking(fd);
+    struct rpma_cq *cq = NULL;
+    bool is_rcq = true;
+    CHECK_RPMA(rpma_conn_wait(session->conn, 0, &cq, &is_rcq), RPMA_E_NO_COMPLETION);
+    CHECK(cq == NULL && is_rcq);
+}
+
+static void a_shared_channel_reports_the_main_cq(void **state)
+{
+    struct side *self = *state;
+    struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.shared = true});
+    struct session session = open_session(self, 4096, cfg);
+    CHECK(receive_cq(session.conn) == NULL);
+    check_shared(&session, session.cq);
+    for (int i = 0; i < 10; ++i) {
+        CHECK_OK(rpma_write(session.conn, session.remote, 0, session.local.mr, 0, 64, ALWAYS, &session));
+        struct ibv_wc wc = next_shared_completion(session.conn, session.cq, false);
+        CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RDMA_WRITE);
+        CHECK_OK(rpma_recv(session.conn, session.local.mr, 0, 64, &session));
+        ask(session.server->link, "send 0 64 1");
+        wc = next_shared_completion(session.conn, session.cq, false);
+        CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV);
+    }
+    expect_nothing_shared(&session);
+}
+
+static void a_shared_channel_tells_both_cqs_apart(void **state)
+{
+    struct side *self = *state;
+    struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.rcq = 10, .shared = true});
+    struct session session = open_session(self, 4096, cfg);
+    struct rpma_cq *rcq = receive_cq(session.conn);
+    check_shared(&session, session.cq);
+    check_shared(&session, rcq);
+    for (int i = 0; i < 10; ++i) {
+        CHECK_OK(rpma_recv(session.conn, session.local.mr, 0, 64, &session));
+        ask(session.server->link, "send 0 64 1");
+        struct ibv_wc wc = next_shared_completion(session.conn, rcq, true);
+        CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV);
+        CHECK_OK(rpma_write(session.conn, session.remote, 0, session.local.mr, 0, 64, ALWAYS, &session));
+        wc = next_shared_completion(session.conn, session.cq, false);
+        CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RDMA_WRITE);
+    }
+    expect_nothing_shared(&session);
+}
+
+static void receives_complete_on_the_receive_cq_only(void **state)
+{
+    struct side *self = *state;
+    struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.rcq = 10});
+    struct session session = open_session(self, 4096, cfg);
+    struct rpma_cq *rcq = receive_cq(session.conn);
+    CHECK(rcq != NULL && rcq != session.cq);
+    CHECK(fd_of(rcq) != fd_of(session.cq));
+    int fd = -1;
+    struct rpma_cq *cq = NULL;
+    CHECK_RPMA(rpma_conn_get_compl_fd(session.conn, &fd), RPMA_E_NOT_SHARED_CHNL);
+    CHECK_RPMA(rpma_conn_wait(session.conn, 0, &cq, NULL), RPMA_E_NOT_SHARED_CHNL);
+
+    CHECK_OK(rpma_recv(session.conn, session.local.mr, 0, 64, &session));
+    CHECK_OK(rpma_write(session.conn, session.remote, 0, session.local.mr, 64, 64, ALWAYS, &state));
+    ask(session.server->link, "send 0 64 1");
+    expect_completion(rcq, IBV_WC_RECV, &session);
+    expect_completion(session.cq, IBV_WC_RDMA_WRITE, &state);
+    struct ibv_wc wc;
+    CHECK_RPMA(rpma_cq_get_wc(rcq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);
+    CHECK_RPMA(rpma_cq_get_wc(session.cq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);
+}
+
+static volatile sig_atomic_t signals;
+
+static void count_signal(int number)
+{
+    (void)number;
+    ++signals;
+}
+
+static int stop_signals(void *object)
+{
+    (void)object;
+    struct itimerval never = {0};
+    return setitimer(ITIMER_REAL, &never, NULL) || signal(SIGALRM, SIG_DFL) == SIG_ERR;
+}
+
+/* Sends one message some time after it was asked to, then waits for the end. */
+static void serve_slowly(struct side *self, const char *argument)
+{
+    struct rpma_peer *peer = make_peer(self);
+    char port[8];
+    struct rpma_conn *conn = accept_next(self, make_ep(self, peer, port), NULL, NULL);
+    hear(self->link, "go");
+    sleep_ms(atoi(argument));
+    CHECK_OK(rpma_send(conn, NULL, 0, 0, ALWAYS, self));
+    expect_completion(main_cq(conn), IBV_WC_SEND, self);
+    sleep_ms(atoi(argument));
+    disconnect(conn);
+}
+
+static void a_signal_does_not_end_a_wait(void **state)
+{
+    struct side *self = *state;
+    struct server *server = start_server(self, "slow", "100");
+    struct rpma_conn *conn = connect_to(self, make_peer(self), server->port, NULL);
+    CHECK_OK(rpma_recv(conn, NULL, 0, 0, conn));
+    struct sigaction action = {.sa_handler = count_signal};
+    struct itimerval often = {.it_interval.tv_usec = 5000, .it_value.tv_usec = 5000};
+    CHECK_EQ(sigaction(SIGALRM, &action, NULL), 0);
+    scope_add(&self->scope, stop_signals, server->port);
+    say(server->link, "go");
+    CHECK_EQ(setitimer(ITIMER_REAL, &often, NULL), 0);
+    CHECK_OK(rpma_cq_wait(main_cq(conn)));
+    struct ibv_wc wc;
+    CHECK_OK(rpma_cq_get_wc(main_cq(conn), 1, &wc, NULL));
+    CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV);
+    enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
+    CHECK_OK(rpma_conn_next_event(conn, &event));
+    CHECK_EQ(event, RPMA_CONN_CLOSED);
+    CHECK(signals > 0);
+    CHECK_OK(rpma_conn_disconnect(conn));
+}
+
+static const struct CMUnitTest tests[] = {
+        INTEGRATION_TEST(empty_nonblocking_descriptors_have_nothing),
+        INTEGRATION_TEST(a_nonblocking_event_loop_serves_many_clients),
+        INTEGRATION_TEST(a_shared_channel_reports_the_main_cq),
+        INTEGRATION_TEST(a_shared_channel_tells_both_cqs_apart),
+        INTEGRATION_TEST(receives_complete_on_the_receive_cq_only),
+        INTEGRATION_TEST(a_signal_does_not_end_a_wait),
+};
+
+static const struct role roles[] = {
+        {"event loop", serve_event_loop},
+        {"slow", serve_slowly},
+};
+
+INTEGRATION_MAIN(roles, tests)

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* Flush to persistence, on memory mapped from an ordinary file, and who may flush what. */
+#include "support/memory_server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define FILE_SIZE 65536
+#define ALWAYS RPMA_F_COMPLETION_ALWAYS
+#define ON_ERROR RPMA_F_COMPLETION_ON_ERROR
+#define USAGE_PERSISTENT (USAGE_MEMORY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT)
+#define DEVICE_FLUSH_GLOBAL (1ULL << 38)
+#define DEVICE_FLUSH_PERSISTENT (1ULL << 39)
+
+/* cachestat(2), Linux 6.5; the number is the same on every architecture. */
+#define CACHESTAT_NUMBER 451
+struct cache_range {
+    uint64_t offset;
+    uint64_t length;
+};
+struct cache_state {
+    uint64_t cached;
+    uint64_t dirty;
+    uint64_t under_writeback;
+    uint64_t evicted;
+    uint64_t recently_evicted;
+};
+
+static int release_file(void *object)
+{
+    int result = unlink(object);
+    free(object);
+    return result;
+}
+
+/* The name of a file that does not outlive the test. Not under /tmp, which has no storage behind it on some systems. */
+static const char *make_file(struct side *self)
+{
+    const char *directory = getenv("TMPDIR");
+    char *path = NULL;
+    CHECK(asprintf(&path, "%s/rpma-test-XXXXXX", directory ? directory : "/var/tmp") > 0);
+    int fd = mkstemp(path);
+    if (fd < 0) {
+        free(path);
+        check_failed(__FILE__, __LINE__, "cannot create a file in %s", directory ? directory : "/var/tmp");
+    }
+    close(fd);
+    scope_add(&self->scope, release_file, path);
+    return path;
+}
+
+static struct server *start_file_server(struct side *self, const char *path)
+{
+    return start_server(self, "memory", "%d %d %s 4096", FILE_SIZE, USAGE_PERSISTENT, path);
+}
+
+static void check_file(const char *path, size_t offset, size_t length, unsigned seed)
+{
+    static char content[FILE_SIZE];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    CHECK(fd >= 0);
+    ssize_t got = pread(fd, content, length, (off_t)offset);
+    close(fd);
+    CHECK_EQ(got, length);
+    check_pattern(content, length, seed);
+}
+
+/* Pages of the file that storage does not have yet; -1 where the kernel cannot tell. */
+static long long unstored_pages(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    CHECK(fd >= 0);
+    struct cache_range range = {.offset = 0, .length = FILE_SIZE};
+    struct cache_state state = {0};
+    long result = syscall(CACHESTAT_NUMBER, fd, &range, &state, 0);
+    int error = errno;
+    close(fd);
+    CHECK(result == 0 || error == ENOSYS || error == EOPNOTSUPP);
+    return result ? -1 : (long long)(state.dirty + state.under_writeback);
+}
+
+static void write_unsignalled(struct session *session, size_t offset, size_t length, unsigned seed)
+{
+    fill_pattern(session->local.ptr, length, seed);
+    CHECK_OK(rpma_write(session->conn, session->remote, offset, session->local.mr, 0, length, ON_ERROR, NULL));
+}
+
+static void flush_persistent(struct session *session, size_t offset, size_t length)
+{
+    CHECK_OK(rpma_flush(session->conn, session->remote, offset, length, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, session));
+    expect_flush(session->cq, session);
+}
+
+static void the_file_holds_the_data_after_a_flush(void **state)
+{
+    struct side *self = *state;
+    const char *path = make_file(self);
+    struct session session = open_session_with(self, start_file_server(self, path), FILE_SIZE, NULL);
+    write_unsignalled(&session, 100, 10000, 1);
+    flush_persistent(&session, 100, 10000);
+    check_file(path, 100, 10000, 1);
+    check_file(path, 0, 100, 0);
+}
+
+static void the_data_is_on_storage_when_the_flush_completes(void **state)
+{
+    struct side *self = *state;
+    const char *path = make_file(self);
+    if (unstored_pages(path) < 0)
+        skip_because("this kernel has no cachestat");
+    struct session session = open_session_with(self, start_file_server(self, path), FILE_SIZE, NULL);
+    for (unsigned i = 1; i <= 5; ++i) {
+        fill_pattern(session.local.ptr, 20000, i);
+        CHECK_OK(rpma_write(session.conn, session.remote, 100, session.local.mr, 0, 20000, ALWAYS, &session));
+        expect_completion(session.cq, IBV_WC_RDMA_WRITE, &session);
+        if (unstored_pages(path) == 0)
+            skip_because("the file system of the test file keeps no unwritten data");
+        flush_persistent(&session, 100, 20000);
+        CHECK_EQ(unstored_pages(path), 0);
+    }
+}
+
+static void flushed_data_survives_the_death_of_the_server(void **state)
+{
+    struct side *self = *state;
+    const char *path = make_file(self);
+    struct server *server = start_file_server(self, path);
+    struct session session = open_session_with(self, server, FILE_SIZE, NULL);
+    write_unsignalled(&session, 0, 30000, 1);
+    flush_persistent(&session, 0, 30000);
+    kill_server(server);
+    expect_end(session.conn);
+    check_file(path, 0, 30000, 1);
+    CHECK_EQ(unstored_pages(path) > 0, false);
+}
+
+static void a_pointer_flushed_after_its_data_survives_with_it(void **state)
+{
+    struct side *self = *state;
+    const char *path = make_file(self);
+    struct server *server = start_file_server(self, path);
+    struct session session = open_session_with(self, server, FILE_SIZE, NULL);
+    char pointer[8];
+    fill_pattern(pointer, sizeof(pointer), 9);
+    write_unsignalled(&session, 4096, 30000, 1);
+    CHECK_OK(rpma_flush(session.conn, session.remote, 4096, 30000, RPMA_FLUSH_TYPE_PERSISTENT, ON_ERROR, NULL));
+    CHECK_OK(rpma_atomic_write(session.conn, session.remote, 8, pointer, ON_ERROR, NULL));
+    flush_persistent(&session, 8, 8);
+    kill_server(server);
+    check_file(path, 8, 8, 9);
+    check_file(path, 4096, 30000, 1);
+}
+
+static int forget_flush_method(void *object)
+{
+    (void)object;
+    return unsetenv("RPMA_FLUSH_METHOD");
+}
+
+static void choose_flush_method(struct side *self, const char *method)
+{
+    CHECK_EQ(setenv("RPMA_FLUSH_METHOD", method, 1), 0);
+    scope_add(&self->scope, forget_flush_method, (void *)(uintptr_t)method);
+}
+
+static bool has_native_flush(struct side *self)
+{
+    struct ibv_context *context;
+    struct ibv_device_attr_ex attributes = {0};
+    query_device(self, &context, &attributes);
+    uint64_t both = DEVICE_FLUSH_GLOBAL | DEVICE_FLUSH_PERSISTENT;
+    return (attributes.device_cap_flags_ex & both) == both;
+}
+
+static void flush_with(struct side *self, const char *method, int opcode)
+{
+    const char *path = make_file(self);
+    struct server *server = start_file_server(self, path);
+    choose_flush_method(self, method);
+    struct session session = open_session_with(self, server, FILE_SIZE, NULL);
+    write_unsignalled(&session, 0, 4096, 3);
+    CHECK_OK(rpma_flush(session.conn, session.remote, 0, 4096, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, &session));
+    expect_completion(session.cq, (enum ibv_wc_opcode)opcode, &session);
+    CHECK_EQ(unstored_pages(path) > 0, false);
+    kill_server(server);
+    check_file(path, 0, 4096, 3);
+}
+
+static void emulated_flush_persists_whatever_the_device_can(void **state)
+{
+    flush_with(*state, "emulated", IBV_WC_RDMA_READ);
+}
+
+static void native_flush_persists_where_the_device_has_it(void **state)
+{
+    needs_no_older_library();
+    struct side *self = *state;
+    if (has_native_flush(self)) {
+        flush_with(self, "native", 8 /* IBV_WC_FLUSH */);
+        return;
+    }
+    struct ibv_context *context;
+    struct ibv_device_attr_ex attributes;
+    query_device(self, &context, &attributes);
+    choose_flush_method(self, "native");
+    struct rpma_peer *peer = NULL;
+    CHECK_RPMA(rpma_peer_new(context, &peer), RPMA_E_NOSUPP);
+    CHECK(peer == NULL);
+}
+
+static void an_unknown_flush_method_is_refused(void **state)
+{
+    needs_no_older_library();
+    struct side *self = *state;
+    struct ibv_context *context;
+    struct ibv_device_attr_ex attributes;
+    query_device(self, &context, &attributes);
+    choose_flush_method(self, "sometimes");
+    struct rpma_peer *peer = NULL;
+    CHECK_RPMA(rpma_peer_new(context, &peer), RPMA_E_INVAL);
+    CHECK(peer == NULL);
+}
+
+static void flush_needs_the_usage_of_the_region_and_direct_write(void **state)
+{
+    struct side *self = *state;
+    struct session volatile_memory = open_session(self, 4096, NULL);
+    CHECK_RPMA(rpma_flush(volatile_memory.conn, volatile_memory.remote, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, NULL),
+            RPMA_E_NOSUPP);
+
+    const char *path = make_file(self);
+    struct server *server = start_server(
+            self, "memory", "4096 %d %s 4096", RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT, path);
+    struct session file = open_session_with(self, server, 4096, NULL);
+    int flush_type = 0;
+    CHECK_OK(rpma_mr_remote_get_flush_type(file.remote, &flush_type));
+    CHECK_EQ(flush_type, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT);
+    CHECK_RPMA(rpma_flush(file.conn, file.remote, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, NULL), RPMA_E_NOSUPP);
+    flush_persistent(&file, 0, 8);
+
+    struct rpma_peer_cfg *without = NULL;
+    CHECK_OK(rpma_peer_cfg_new(&without));
+    int result = rpma_conn_apply_remote_peer_cfg(file.conn, without);
+    CHECK_OK(rpma_peer_cfg_delete(&without));
+    CHECK_OK(result);
+    CHECK_RPMA(rpma_flush(file.conn, file.remote, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, NULL), RPMA_E_NOSUPP);
+    write_unsignalled(&file, 0, 8, 1);
+    CHECK_OK(rpma_write(file.conn, file.remote, 8, file.local.mr, 0, 8, ALWAYS, &file));
+    expect_completion(file.cq, IBV_WC_RDMA_WRITE, &file);
+}
+
+static const struct CMUnitTest tests[] = {
+        INTEGRATION_TEST(the_file_holds_the_data_after_a_flush),
+        INTEGRATION_TEST(the_data_is_on_storage_when_the_flush_completes),
+        INTEGRATION_TEST(flushed_data_survives_the_death_of_the_server),
+        INTEGRATION_TEST(a_pointer_flushed_after_its_data_survives_with_it),
+        INTEGRATION_TEST(emulated_flush_persists_whatever_the_device_can),
+        INTEGRATION_TEST(native_flush_persists_where_the_device_has_it),
+        INTEGRATION_TEST(an_unknown_flush_method_is_refused),
+        INTEGRATION_TEST(flush_needs_the_usage_of_the_region_and_direct_write),
+};
+
+static const struct role no_roles[] = {{0}};
+
+INTEGRATION_MAIN(no_roles, tests)

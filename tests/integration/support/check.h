@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef RPMA_TESTS_INTEGRATION_CHECK_H
+#define RPMA_TESTS_INTEGRATION_CHECK_H
+
+#include <librpma.h>
+
+/*
+ * A failed check ends what runs: the test in the test process, the thread in a worker (whose join fails in turn), the
+ * process in a server, which tells the test why.
+ */
+_Noreturn void check_failed(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+void check_equal(const char *file, int line, const char *text, long long actual, long long expected);
+void check_rpma(const char *file, int line, const char *text, int actual, int expected);
+
+#define CHECK(condition) ((condition) ? (void)0 : check_failed(__FILE__, __LINE__, "%s", #condition))
+#define CHECK_EQ(actual, expected) check_equal(__FILE__, __LINE__, #actual, (long long)(actual), (long long)(expected))
+#define CHECK_RPMA(call, expected) check_rpma(__FILE__, __LINE__, #call, (call), (expected))
+#define CHECK_OK(call) CHECK_RPMA(call, 0)
+
+/* Receives the message of a failed check and does not return. */
+typedef void check_handler(void *argument, const char *message);
+
+/* A thread's own handler goes before that of the process; without either the cmocka test fails. */
+void check_handle_in_process(check_handler *handler, void *argument);
+void check_handle_in_thread(check_handler *handler, void *argument);
+
+#endif

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef RPMA_TESTS_INTEGRATION_LINK_H
+#define RPMA_TESTS_INTEGRATION_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Lines of text between a test and a server, over a socket pair: readiness, commands and results. */
+struct link {
+    int fd;
+    pid_t pid; /* of the server, in the test */
+    size_t fill;
+    char buffer[1024];
+};
+
+void say(struct link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The next line without its end. False when the other side has closed its end. */
+bool link_read(struct link *link, char *line, size_t size);
+
+/* The next line must be this one. */
+void hear(struct link *link, const char *expected);
+
+/* Says a line and hears "ok". */
+void ask(struct link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/*
+ * Starts this program again as a server of the given role; the last argument is NULL. Its LD_LIBRARY_PATH is
+ * RPMA_TEST_SERVER_LIBRARY_PATH where that is set. NULL if it cannot be started.
+ */
+struct link *link_start(char *const arguments[]);
+
+/* SIGKILL and no zombie. */
+void link_kill(struct link *link);
+
+/* Closes the socket and frees the link. Returns 0 if the server ended by itself with success, or was killed before. */
+int link_finish(struct link *link, bool kill_it);
+
+#endif

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* What both sides do with librpma over and over. Every object made here is owned by self. Every wait has a deadline. */
+#ifndef RPMA_TESTS_INTEGRATION_RDMA_H
+#define RPMA_TESTS_INTEGRATION_RDMA_H
+
+#include "side.h"
+
+/* Everything but persistence, which only files have. */
+#define USAGE_MEMORY                                                                                                   \
+    (RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_WRITE_DST |             \
+            RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY)
+#define USAGE_MESSAGES (RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV)
+
+scope_release release_peer, release_mr, release_remote, release_cfg, release_srq_cfg, release_srq, release_ep,
+        release_req, release_conn;
+
+struct rpma_peer *make_peer(struct side *self);
+
+/* Attributes of the device that serves the side's address. */
+void query_device(struct side *self, struct ibv_context **context, struct ibv_device_attr_ex *attributes);
+
+struct region {
+    char *ptr;
+    size_t size;
+    struct rpma_mr_local *mr;
+};
+
+/* Zeroed anonymous memory. */
+struct region make_region(struct side *self, struct rpma_peer *peer, size_t size, int usage);
+
+/* The first size bytes of a file, created if need be. */
+struct region map_region(struct side *self, struct rpma_peer *peer, const char *path, size_t size, int usage);
+
+/* Bytes that depend on the seed and on their place in the range; seed 0 is all zeros. */
+void fill_pattern(void *ptr, size_t length, unsigned seed);
+void check_pattern(const void *ptr, size_t length, unsigned seed);
+
+/* Zeros stand for the defaults. */
+struct queues {
+    uint32_t cq;
+    uint32_t rcq;
+    uint32_t sq;
+    uint32_t rq;
+    bool shared;
+    struct rpma_srq *srq;
+};
+struct rpma_conn_cfg *make_cfg(struct side *self, struct queues queues);
+struct rpma_srq *make_srq(struct side *self, struct rpma_peer *peer, uint32_t rq_size, uint32_t rcq_size);
+
+/* A TCP port that was free a moment ago. */
+void pick_port(const char *addr, char port[8]);
+
+/* Listens at a free port, and tells the test which if this is a server. */
+struct rpma_ep *make_ep(struct side *self, struct rpma_peer *peer, char port[8]);
+
+struct rpma_conn_req *next_request(struct side *self, struct rpma_ep *ep, const struct rpma_conn_cfg *cfg);
+struct rpma_conn_req *new_request(
+        struct side *self, struct rpma_peer *peer, const char *port, const struct rpma_conn_cfg *cfg);
+
+/* Consumes the request; pdata may be NULL. The connection is not yet established. */
+struct rpma_conn *connect_request(
+        struct side *self, struct rpma_conn_req *req, const struct rpma_conn_private_data *pdata);
+
+enum rpma_conn_event next_event(struct rpma_conn *conn);
+void expect_event(struct rpma_conn *conn, enum rpma_conn_event expected);
+
+/* Either of the two events that end a connection. */
+void expect_end(struct rpma_conn *conn);
+
+struct rpma_cq *main_cq(const struct rpma_conn *conn);
+struct rpma_cq *receive_cq(const struct rpma_conn *conn);
+
+/* Waits on the CQ's own channel. Not for a CQ on a shared one. */
+struct ibv_wc next_completion(struct rpma_cq *cq);
+struct ibv_wc expect_completion(struct rpma_cq *cq, enum ibv_wc_opcode opcode, const void *op_context);
+struct ibv_wc expect_failure(struct rpma_cq *cq, enum ibv_wc_status status, const void *op_context);
+
+/* On a device with native flush or atomic write the completions have opcodes of their own. */
+void expect_flush(struct rpma_cq *cq, const void *op_context);
+void expect_atomic_write(struct rpma_cq *cq, const void *op_context);
+
+/* What a server tells about itself while connecting: its peer configuration and up to eight regions. */
+#define GREETING_REGIONS 8
+#define DESCRIPTOR_SIZE 21
+struct greeting {
+    uint8_t peer_cfg;
+    uint8_t count;
+    uint8_t descriptors[GREETING_REGIONS][DESCRIPTOR_SIZE];
+};
+struct greeting make_greeting(const struct region *regions, size_t count, bool direct_write_to_pmem);
+
+/* Accepts the next request with a greeting and waits until it is established. greeting may be NULL. */
+struct rpma_conn *accept_next(
+        struct side *self, struct rpma_ep *ep, const struct rpma_conn_cfg *cfg, const struct greeting *greeting);
+
+/* Connects, waits until it is established and applies the peer configuration of the greeting. */
+struct rpma_conn *connect_to(
+        struct side *self, struct rpma_peer *peer, const char *port, const struct rpma_conn_cfg *cfg);
+
+/* The greeting that the connection was established with. */
+const struct greeting *received_greeting(const struct rpma_conn *conn);
+struct rpma_mr_remote *remote_region(struct side *self, const struct rpma_conn *conn, size_t index);
+
+/* Makes a remote region from a descriptor. */
+struct rpma_mr_remote *make_remote(struct side *self, const uint8_t descriptor[DESCRIPTOR_SIZE]);
+
+/* Disconnects an established connection and waits for the end; the other side must answer or go away. */
+void disconnect(struct rpma_conn *conn);
+
+#endif

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "side.h"
+#include "memory_server.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define CLIENT_LIBRARY "RPMA_TEST_CLIENT_LIBRARY_PATH"
+#define SERVER_LIBRARY "RPMA_TEST_SERVER_LIBRARY_PATH"
+
+/* A server that nobody ends is stuck: no test takes this long. */
+#define SERVER_LIFETIME_S 100
+
+/* Whether a check of the running test failed: its servers are then killed rather than waited for. */
+static bool test_failed;
+
+static const char *test_address(void)
+{
+    const char *addr = getenv("RPMA_TEST_ADDR");
+    return addr ? addr : "127.0.0.1";
+}
+
+static int release_server(void *object)
+{
+    struct server *server = object;
+    int result = link_finish(server->link, test_failed);
+    free(server);
+    return result;
+}
+
+struct server *start_server_at(struct side *self, const char *addr, const char *role, const char *argument)
+{
+    char *const arguments[] = {"server", "--role", (char *)role, (char *)addr, (char *)argument, NULL};
+    struct server *server = calloc(1, sizeof(*server));
+    CHECK(server != NULL);
+    server->link = link_start(arguments);
+    if (!server->link) {
+        free(server);
+        check_failed(__FILE__, __LINE__, "cannot start a server");
+    }
+    scope_add(&self->scope, release_server, server);
+    hear_port(server);
+    return server;
+}
+
+struct server *start_server(struct side *self, const char *role, const char *argument, ...)
+{
+    char text[256];
+    va_list arguments;
+    va_start(arguments, argument);
+    vsnprintf(text, sizeof(text), argument, arguments);
+    va_end(arguments);
+    return start_server_at(self, self->addr, role, text);
+}
+
+void hear_port(struct server *server)
+{
+    char line[64];
+    CHECK(link_read(server->link, line, sizeof(line)));
+    if (sscanf(line, "port %7s", server->port) != 1)
+        check_failed(__FILE__, __LINE__, "heard \"%s\" instead of a port", line);
+}
+
+void kill_server(struct server *server)
+{
+    link_kill(server->link);
+}
+
+struct worker {
+    pthread_t thread;
+    void (*run)(struct side *self, void *argument);
+    void *argument;
+    struct side side;
+    jmp_buf failed;
+    bool joined;
+    char failure[768];
+};
+
+static void worker_failed(void *argument, const char *message)
+{
+    struct worker *worker = argument;
+    snprintf(worker->failure, sizeof(worker->failure), "%s", message);
+    longjmp(worker->failed, 1);
+}
+
+static void *worker_main(void *argument)
+{
+    struct worker *worker = argument;
+    check_handle_in_thread(worker_failed, worker);
+    if (setjmp(worker->failed) == 0)
+        worker->run(&worker->side, worker->argument);
+    if (scope_close(&worker->side.scope) && !*worker->failure)
+        snprintf(worker->failure, sizeof(worker->failure), "an object of the worker could not be released");
+    return NULL;
+}
+
+static int release_worker(void *object)
+{
+    struct worker *worker = object;
+    if (!worker->joined)
+        pthread_join(worker->thread, NULL);
+    free(worker);
+    return 0;
+}
+
+struct worker *start_worker(struct side *self, void (*run)(struct side *self, void *argument), void *argument)
+{
+    struct worker *worker = calloc(1, sizeof(*worker));
+    CHECK(worker != NULL);
+    worker->run = run;
+    worker->argument = argument;
+    worker->side.addr = self->addr;
+    if (pthread_create(&worker->thread, NULL, worker_main, worker)) {
+        free(worker);
+        check_failed(__FILE__, __LINE__, "cannot start a thread");
+    }
+    scope_add(&self->scope, release_worker, worker);
+    return worker;
+}
+
+void join_worker(struct side *self, struct worker *worker)
+{
+    pthread_join(worker->thread, NULL);
+    worker->joined = true;
+    if (*worker->failure)
+        check_failed(__FILE__, __LINE__, "in a worker: %s", worker->failure);
+    scope_drop(&self->scope, worker);
+}
+
+static void test_check_failed(void *argument, const char *message)
+{
+    (void)argument;
+    test_failed = true;
+    fail_msg("%s", message);
+}
+
+int side_setup(void **state)
+{
+    struct side *self = calloc(1, sizeof(*self));
+    if (!self)
+        return -1;
+    self->addr = test_address();
+    test_failed = false;
+    *state = self;
+    return 0;
+}
+
+int side_teardown(void **state)
+{
+    struct side *self = *state;
+    int failures = scope_close(&self->scope);
+    free(self);
+    return failures;
+}
+
+void skip_because(const char *reason)
+{
+    print_message("skipped: %s\n", reason);
+    skip();
+    abort();
+}
+
+void needs_no_older_library(void)
+{
+    if (getenv(CLIENT_LIBRARY) || getenv(SERVER_LIBRARY))
+        skip_because("an older librpma fails it");
+}
+
+/* The librpma that must be used according to a variable; false if the variable is not set. */
+static bool library_wanted(const char *variable, char path[4096])
+{
+    const char *directory = getenv(variable);
+    return directory && snprintf(path, 4096, "%s/librpma.so.0", directory) < 4096;
+}
+
+static bool library_is_missing(const char *variable)
+{
+    char path[4096];
+    if (!library_wanted(variable, path) || access(path, R_OK) == 0)
+        return false;
+    fprintf(stderr, "skipped: there is no %s\n", path);
+    return true;
+}
+
+static bool wrong_library(const char *variable)
+{
+    char path[4096];
+    Dl_info info;
+    if (!library_wanted(variable, path) ||
+            (dladdr((void *)(uintptr_t)rpma_err_2str, &info) && !strcmp(info.dli_fname, path)))
+        return false;
+    fprintf(stderr, "%s is not the librpma in use\n", path);
+    return true;
+}
+
+static void server_check_failed(void *argument, const char *message)
+{
+    struct link *link = argument;
+    fprintf(stderr, "server: %s\n", message);
+    char line[900];
+    int length = snprintf(line, sizeof(line), "failed: %s\n", message);
+    for (char *at = line; at < line + length - 1; ++at) {
+        if (*at == '\n')
+            *at = ' ';
+    }
+    if (write(link->fd, line, (size_t)length) < 0)
+        perror("cannot tell the test");
+    _exit(1);
+}
+
+static int run_role(const struct role *role, const char *addr, const char *argument)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm(SERVER_LIFETIME_S);
+    struct link link = {.fd = STDIN_FILENO};
+    struct side self = {.addr = addr, .link = &link};
+    check_handle_in_process(server_check_failed, &link);
+    role->run(&self, argument);
+    char line[sizeof(link.buffer)];
+    while (link_read(&link, line, sizeof(line)))
+        check_failed(__FILE__, __LINE__, "unexpected \"%s\"", line);
+    return scope_close(&self.scope) ? 1 : 0;
+}
+
+static int run_server(char **argv, const struct role *roles, size_t role_count)
+{
+    static const struct role memory = {"memory", serve_memory};
+    const struct role *role = strcmp(argv[2], memory.name) ? NULL : &memory;
+    for (size_t i = 0; i < role_count; ++i) {
+        if (!strcmp(argv[2], roles[i].name))
+            role = &roles[i];
+    }
+    if (!role) {
+        fprintf(stderr, "no role %s\n", argv[2]);
+        return 2;
+    }
+    return run_role(role, argv[3], argv[4]);
+}
+
+int integration_main(int argc, char **argv, const struct role *roles, size_t role_count, const struct CMUnitTest *tests,
+        size_t test_count)
+{
+    if (argc == 5 && !strcmp(argv[1], "--role"))
+        return wrong_library(SERVER_LIBRARY) ? 1 : run_server(argv, roles, role_count);
+    if (argc > 2) {
+        fprintf(stderr, "usage: %s [pattern of test names]\n", argv[0]);
+        return 2;
+    }
+    if (library_is_missing(CLIENT_LIBRARY) || library_is_missing(SERVER_LIBRARY))
+        return 77;
+    if (wrong_library(CLIENT_LIBRARY))
+        return 1;
+    struct ibv_context *device;
+    if (rpma_utils_get_ibv_context(test_address(), RPMA_UTIL_IBV_CONTEXT_LOCAL, &device)) {
+        fprintf(stderr, "no RDMA device serves %s: run under `softrdma run --`, or set RPMA_TEST_ADDR\n",
+                test_address());
+        return getenv("RPMA_TEST_REQUIRE_DEVICE") ? 1 : 77;
+    }
+    if (argc == 2)
+        cmocka_set_test_filter(argv[1]);
+    check_handle_in_process(test_check_failed, NULL);
+    const char *name = strrchr(argv[0], '/');
+    return _cmocka_run_group_tests(name ? name + 1 : argv[0], tests, test_count, NULL, NULL) ? 1 : 0;
+}

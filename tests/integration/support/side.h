@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef RPMA_TESTS_INTEGRATION_SIDE_H
+#define RPMA_TESTS_INTEGRATION_SIDE_H
+
+#include "check.h"
+#include "cmocka_headers.h"
+#include "deadline.h"
+#include "link.h"
+#include "scope.h"
+
+/* One side of a scenario: the test, a server process or a worker thread. The state of every cmocka test. */
+struct side {
+    struct scope scope;
+    const char *addr;
+    struct link *link; /* a server's: to the test */
+};
+
+/* A server process as the test sees it. */
+struct server {
+    struct link *link;
+    char port[8];
+    bool killed;
+};
+
+/* What a server process does; argument is what start_server was given. */
+struct role {
+    const char *name;
+    void (*run)(struct side *self, const char *argument);
+};
+
+/* Starts a server of a role of this program; it ends by itself when the test is over. The argument is one word or more.
+ */
+struct server *start_server(struct side *self, const char *role, const char *argument, ...)
+        __attribute__((format(printf, 3, 4)));
+
+/* As start_server, listening at another address than the test's. */
+struct server *start_server_at(struct side *self, const char *addr, const char *role, const char *argument);
+
+/* In the test: takes the port that a server announced with make_ep. start_server has done so for the first endpoint. */
+void hear_port(struct server *server);
+
+void kill_server(struct server *server);
+
+/* A thread with a side of its own; its failed check fails join_worker. */
+struct worker;
+struct worker *start_worker(struct side *self, void (*run)(struct side *self, void *argument), void *argument);
+void join_worker(struct side *self, struct worker *worker);
+
+int side_setup(void **state);
+int side_teardown(void **state);
+
+#define INTEGRATION_TEST(function) cmocka_unit_test_setup_teardown(function, side_setup, side_teardown)
+
+/* Skips the running test and says why. */
+_Noreturn void skip_because(const char *reason);
+
+/* Skips the running test if another librpma, which may be older, is on one side: see integration_main. */
+void needs_no_older_library(void);
+
+/*
+ * The main function of a test program: runs the tests, or one role as a server. Environment:
+ *   RPMA_TEST_ADDR             the address to test at; 127.0.0.1 unless set
+ *   RPMA_TEST_REQUIRE_DEVICE   if set, fails where no device serves the address, rather than skipping the program (77)
+ *   RPMA_TEST_QUICK_UNREACHABLE  if set, says that the device takes seconds to give up on a server that does not answer
+ *   RPMA_TEST_CLIENT_LIBRARY_PATH, RPMA_TEST_SERVER_LIBRARY_PATH  directory of the librpma.so.0 that the test or its
+ *                              servers must use; LD_LIBRARY_PATH leads the test there, link_start the servers. The
+ *                              program is skipped (77) where the directory has none.
+ */
+int integration_main(int argc, char **argv, const struct role *roles, size_t role_count, const struct CMUnitTest *tests,
+        size_t test_count);
+
+#define INTEGRATION_MAIN(roles, tests)                                                                                 \
+    int main(int argc, char **argv)                                                                                    \
+    {                                                                                                                  \
+        return integration_main(                                                                                       \
+                argc, argv, roles, sizeof(roles) / sizeof(*(roles)), tests, sizeof(tests) / sizeof(*(tests)));         \
+    }
+
+#endif
