@@ -2,12 +2,20 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 #include "error.hpp"
 
 // What the C functions share that create, delete and configure objects.
 namespace rpma
 {
+
+// One test for two heap objects, for the hot path. Never true if one is NULL; seldom false if none is, so that the
+// other branch decides exactly.
+inline bool surely_set(const void *one, const void *other)
+{
+    return (reinterpret_cast<std::uintptr_t>(one) & reinterpret_cast<std::uintptr_t>(other)) != 0;
+}
 
 // Stores a created object for the caller, or returns why there is none.
 template<class T>

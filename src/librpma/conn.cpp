@@ -132,7 +132,7 @@ result<rpma_conn::completion> rpma_conn::wait()
 
 void rpma_conn::set_direct_write_to_pmem(bool supported)
 {
-    flush_types_.store(RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | (supported ? RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT : 0),
+    flush_types_.store(RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | (supported ? RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT : 0U),
             std::memory_order_relaxed);
 }
 

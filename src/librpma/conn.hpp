@@ -40,13 +40,13 @@ public:
     ibv_qp_ex *native_atomic_write() const { return native_atomic_write_; }
     unsigned native_atomic_write_flags() const { return native_atomic_write_flags_; }
     // The RPMA_MR_USAGE_FLUSH_TYPE_* that the remote peer supports on this connection.
-    int flush_types() const { return flush_types_.load(std::memory_order_relaxed); }
+    unsigned flush_types() const { return flush_types_.load(std::memory_order_relaxed); }
 
 private:
     ibv_qp *const qp_;
     ibv_qp_ex *native_atomic_write_ = nullptr;
     unsigned native_atomic_write_flags_ = 0;
-    std::atomic<int> flush_types_ = RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY;
+    std::atomic<unsigned> flush_types_ = RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY;
 
     rpma::conn_parts parts_;
     rpma::flush flush_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <climits>
 
+#include "boundary.hpp"
 #include "log.hpp"
 #include "rdma/work_request.hpp"
 
@@ -54,12 +55,15 @@ namespace
     return RPMA_E_UNKNOWN;
 }
 
-int poll_several(rpma_cq *cq, int num_entries, ibv_wc *wc, int *num_entries_got)
+[[gnu::noinline]] int get_several(rpma_cq *cq, int num_entries, ibv_wc *wc, int *num_entries_got)
 {
+    if (cq == nullptr || num_entries < 1 || wc == nullptr || (num_entries > 1 && num_entries_got == nullptr))
+        return RPMA_E_INVAL;
     const int polled = rdma::poll(cq->handle(), num_entries, wc);
     if (polled <= 0 || polled > num_entries) [[unlikely]]
         return poll_failed(polled, num_entries);
-    *num_entries_got = polled;
+    if (num_entries_got != nullptr)
+        *num_entries_got = polled;
     return 0;
 }
 
@@ -84,10 +88,8 @@ int rpma_cq_wait(struct rpma_cq *cq)
 
 int rpma_cq_get_wc(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc, int *num_entries_got)
 {
-    if (cq == nullptr || num_entries < 1 || wc == nullptr) [[unlikely]]
-        return RPMA_E_INVAL;
-    if (num_entries > 1)
-        return num_entries_got == nullptr ? RPMA_E_INVAL : poll_several(cq, num_entries, wc, num_entries_got);
+    if (!surely_set(cq, wc) || num_entries != 1) [[unlikely]]
+        return get_several(cq, num_entries, wc, num_entries_got);
     const int polled = rdma::poll(cq->handle(), 1, wc);
     if (polled != 1) [[unlikely]]
         return poll_failed(polled, 1);

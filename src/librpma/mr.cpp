@@ -54,7 +54,7 @@ result<rpma_mr_remote *> rpma_mr_remote::create(const unsigned char *descriptor)
     const auto base = load_le<std::uint64_t>(descriptor + base_at);
     const auto size = load_le<std::uint64_t>(descriptor + size_at);
     const auto rkey = load_le<std::uint32_t>(descriptor + rkey_at);
-    const int usage = descriptor[usage_at];
+    const unsigned usage = descriptor[usage_at];
     if (usage == 0) {
         RPMA_LOG_ERROR("a memory region descriptor without any usage is not valid\n");
         return errc::inval;
@@ -64,7 +64,7 @@ result<rpma_mr_remote *> rpma_mr_remote::create(const unsigned char *descriptor)
         return errc::nomem;
     RPMA_LOG_DEBUG("remote memory region: address 0x%" PRIx64 ", size 0x%" PRIx64 ", rkey 0x%" PRIx32
                    ", usage 0x%02x\n",
-            base, size, rkey, static_cast<unsigned>(usage));
+            base, size, rkey, usage);
     return mr;
 }
 
@@ -153,7 +153,8 @@ int rpma_mr_remote_get_flush_type(const struct rpma_mr_remote *mr, int *flush_ty
 {
     if (mr == nullptr || flush_type == nullptr)
         return RPMA_E_INVAL;
-    *flush_type = mr->usage() & (RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT);
+    *flush_type =
+            static_cast<int>(mr->usage() & (RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT));
     return 0;
 }
 

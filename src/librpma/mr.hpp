@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -20,9 +22,11 @@ public:
         return len <= max_transfer_ && offset <= size_ - len;
     }
 
+    // Only for what can_transfer().
     ibv_sge sge(std::size_t offset, std::size_t len) const
     {
-        return {base_ + offset, static_cast<std::uint32_t>(len), lkey_};
+        return std::bit_cast<ibv_sge>(
+                std::array<std::uint64_t, 2>{base_ + offset, lkey_word_ + (std::uint64_t{len} << length_shift)});
     }
 
     void *ptr() const { return mr_->addr; }
@@ -33,14 +37,17 @@ public:
 private:
     rpma_mr_local(rpma::rdma::mr_handle &&mr, int usage, std::uint32_t max_message)
         : base_(reinterpret_cast<std::uintptr_t>(mr->addr)), size_(mr->length),
-          max_transfer_(std::min<std::size_t>(size_, max_message)), lkey_(mr->lkey), usage_(usage), mr_(std::move(mr))
+          max_transfer_(std::min<std::size_t>(size_, max_message)),
+          lkey_word_(std::uint64_t{mr->lkey} << (32 - length_shift)), usage_(usage), mr_(std::move(mr))
     {
     }
 
     const std::uint64_t base_;
     const std::size_t size_;
     const std::size_t max_transfer_;
-    const std::uint32_t lkey_;
+    // The second word of a scatter-gather element, length and key, is put together by one addition.
+    static constexpr int length_shift = std::endian::native == std::endian::little ? 0 : 32;
+    const std::uint64_t lkey_word_;
     const int usage_;
     rpma::rdma::mr_handle mr_;
 };
@@ -53,6 +60,12 @@ public:
 
     // Whether the bytes lie inside the region. Cannot wrap.
     bool contains(std::size_t offset, std::size_t len) const { return len <= size_ && offset <= size_ - len; }
+
+    // As contains(), for a length that a native flush of a range can carry.
+    bool can_flush_range(std::size_t offset, std::size_t len) const
+    {
+        return len <= max_flush_ && offset <= size_ - len;
+    }
 
     // Whether 8 bytes at a multiple of 8 lie inside the region; never true if its base is not a multiple of 8.
     bool contains_aligned_word(std::size_t offset) const { return offset < aligned_words_size_; }
@@ -70,20 +83,22 @@ public:
     std::uint64_t address(std::size_t offset) const { return base_ + offset; }
     std::uint32_t rkey() const { return rkey_; }
     std::size_t size() const { return size_; }
-    int usage() const { return usage_; }
+    unsigned usage() const { return usage_; }
 
 private:
-    rpma_mr_remote(std::uint64_t base, std::size_t size, std::uint32_t rkey, int usage)
-        : base_(base), size_(size), aligned_words_size_(base % 8 == 0 ? size & ~std::size_t{7} : 0), rkey_(rkey),
+    rpma_mr_remote(std::uint64_t base, std::size_t size, std::uint32_t rkey, unsigned usage)
+        : base_(base), size_(size), max_flush_(std::min<std::size_t>(size, UINT32_MAX)),
+          aligned_words_size_(base % 8 == 0 ? size & ~std::size_t{7} : 0), rkey_(rkey),
           flush_read_length_(static_cast<std::uint32_t>(std::min<std::size_t>(size, 8))), usage_(usage)
     {
     }
 
     const std::uint64_t base_;
     const std::size_t size_;
+    const std::size_t max_flush_;
     const std::size_t aligned_words_size_;
     const std::uint32_t rkey_;
     const std::uint32_t flush_read_length_;
-    const int usage_;
+    const unsigned usage_;
     mutable std::atomic<bool> warned_unaligned_ = false;
 };

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <type_traits>
+
+#include "boundary.hpp"
 #include "conn.hpp"
 #include "log.hpp"
 #include "rdma/work_request.hpp"
@@ -11,55 +14,63 @@ using namespace rpma;
 namespace
 {
 
-// One test for several pointers. Never true if one is NULL; seldom false if none is, so the other branch decides
-// exactly.
-template<class... T>
-bool surely_set(const T *...pointers)
+bool in_range(const rpma_mr_local *mr, std::size_t offset, std::size_t len)
 {
-    return (reinterpret_cast<std::uintptr_t>(pointers) & ...) != 0;
+    return mr->can_transfer(offset, len);
+}
+bool in_range(const rpma_mr_remote *mr, std::size_t offset, std::size_t len)
+{
+    return mr->contains(offset, len);
 }
 
-template<ibv_wr_opcode Opcode, class Local, class Remote>
-int post_transfer(rpma_conn *conn, Local *local, std::size_t local_offset, Remote *remote, std::size_t remote_offset,
-        std::size_t len, int flags, const void *op_context, std::uint32_t imm)
+// Of dst and src one is local, the other remote: the opcode's direction is theirs. Arguments stay in the order of the C
+// functions, so that they stay in their registers as well.
+template<ibv_wr_opcode Opcode, class Dst, class Src>
+[[gnu::always_inline]] inline int post_transfer(rpma_conn *conn, const Dst *dst, std::size_t dst_offset, const Src *src,
+        std::size_t src_offset, std::size_t len, int flags, const void *op_context, std::uint32_t imm)
 {
-    ibv_sge sge = local->sge(local_offset, len);
-    return rdma::post_rdma(conn->qp(), Opcode, &sge, remote->address(remote_offset), remote->rkey(),
-            rdma::signalled(flags), op_context, imm);
+    const auto post = [&](const rpma_mr_local *local, std::size_t local_offset, const rpma_mr_remote *remote,
+                              std::size_t remote_offset) {
+        ibv_sge sge = local->sge(local_offset, len);
+        return rdma::post_rdma(conn->qp(), Opcode, &sge, remote->address(remote_offset), remote->rkey(),
+                rdma::signalled(flags), op_context, imm);
+    };
+    if constexpr (std::is_same_v<Dst, rpma_mr_local>)
+        return post(dst, dst_offset, src, src_offset);
+    else
+        return post(src, src_offset, dst, dst_offset);
 }
 
-template<ibv_wr_opcode Opcode>
-[[gnu::cold, gnu::noinline]] int decide_transfer(rpma_conn *conn, const rpma_mr_local *local, std::size_t local_offset,
-        const rpma_mr_remote *remote, std::size_t remote_offset, std::size_t len, int flags, const void *op_context,
-        std::uint32_t imm)
+template<ibv_wr_opcode Opcode, class Dst, class Src>
+[[gnu::cold, gnu::noinline]] int decide_transfer(rpma_conn *conn, const Dst *dst, std::size_t dst_offset,
+        const Src *src, std::size_t src_offset, std::size_t len, int flags, const void *op_context, std::uint32_t imm)
 {
     if (conn == nullptr || flags == 0)
         return RPMA_E_INVAL;
-    if (local == nullptr && remote == nullptr) {
-        if (local_offset != 0 || remote_offset != 0 || len != 0)
+    if (dst == nullptr && src == nullptr) {
+        if (dst_offset != 0 || src_offset != 0 || len != 0)
             return RPMA_E_INVAL;
         return rdma::post_rdma(conn->qp(), Opcode, nullptr, 0, 0, rdma::signalled(flags), op_context, imm);
     }
-    if (local == nullptr || remote == nullptr || !local->can_transfer(local_offset, len) ||
-            !remote->contains(remote_offset, len))
+    if (dst == nullptr || src == nullptr || !in_range(dst, dst_offset, len) || !in_range(src, src_offset, len))
         return RPMA_E_INVAL;
-    return post_transfer<Opcode>(conn, local, local_offset, remote, remote_offset, len, flags, op_context, imm);
+    return post_transfer<Opcode>(conn, dst, dst_offset, src, src_offset, len, flags, op_context, imm);
 }
 
 // A read or write between a part of a local and an equally long part of a remote region.
-template<ibv_wr_opcode Opcode>
-inline int transfer(rpma_conn *conn, const rpma_mr_local *local, std::size_t local_offset, const rpma_mr_remote *remote,
-        std::size_t remote_offset, std::size_t len, int flags, const void *op_context, std::uint32_t imm = 0)
+template<ibv_wr_opcode Opcode, class Dst, class Src>
+[[gnu::always_inline]] inline int transfer(rpma_conn *conn, const Dst *dst, std::size_t dst_offset, const Src *src,
+        std::size_t src_offset, std::size_t len, int flags, const void *op_context, std::uint32_t imm = 0)
 {
-    if (!surely_set(conn, local, remote) || flags == 0 || !local->can_transfer(local_offset, len) ||
-            !remote->contains(remote_offset, len)) [[unlikely]]
-        return decide_transfer<Opcode>(conn, local, local_offset, remote, remote_offset, len, flags, op_context, imm);
-    return post_transfer<Opcode>(conn, local, local_offset, remote, remote_offset, len, flags, op_context, imm);
+    if (!surely_set(conn, dst) || src == nullptr || flags == 0 || !in_range(dst, dst_offset, len) ||
+            !in_range(src, src_offset, len)) [[unlikely]]
+        return decide_transfer<Opcode>(conn, dst, dst_offset, src, src_offset, len, flags, op_context, imm);
+    return post_transfer<Opcode>(conn, dst, dst_offset, src, src_offset, len, flags, op_context, imm);
 }
 
 template<ibv_wr_opcode Opcode>
-int post_message(rpma_conn *conn, const rpma_mr_local *src, std::size_t offset, std::size_t len, int flags,
-        const void *op_context, std::uint32_t imm)
+[[gnu::always_inline]] inline int post_message(rpma_conn *conn, const rpma_mr_local *src, std::size_t offset,
+        std::size_t len, int flags, const void *op_context, std::uint32_t imm)
 {
     ibv_sge sge = src->sge(offset, len);
     return rdma::post_send(conn->qp(), Opcode, &sge, rdma::signalled(flags), op_context, imm);
@@ -82,46 +93,46 @@ template<ibv_wr_opcode Opcode>
 }
 
 template<ibv_wr_opcode Opcode>
-inline int send(rpma_conn *conn, const rpma_mr_local *src, std::size_t offset, std::size_t len, int flags,
-        const void *op_context, std::uint32_t imm = 0)
+[[gnu::always_inline]] inline int send(rpma_conn *conn, const rpma_mr_local *src, std::size_t offset, std::size_t len,
+        int flags, const void *op_context, std::uint32_t imm = 0)
 {
     if (!surely_set(conn, src) || flags == 0 || !src->can_transfer(offset, len)) [[unlikely]]
         return decide_message<Opcode>(conn, src, offset, len, flags, op_context, imm);
     return post_message<Opcode>(conn, src, offset, len, flags, op_context, imm);
 }
 
-// RPMA_MR_USAGE_FLUSH_TYPE_* of a flush type, found without a branch.
-static_assert(RPMA_FLUSH_TYPE_PERSISTENT == 0 && RPMA_FLUSH_TYPE_VISIBILITY == 1 &&
-              RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT >> 1 == RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY);
-constexpr int usage_of(unsigned type)
+// The placement of a native flush, and the RPMA_MR_USAGE_FLUSH_TYPE_* bit, of a flush type: found without branches.
+static_assert(RPMA_FLUSH_TYPE_PERSISTENT == 0 && RPMA_FLUSH_TYPE_VISIBILITY == 1);
+static_assert(rdma::placement_flush_persistent == 2 && rdma::placement_flush_global == 1);
+static_assert(RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT == 2 << 4 && RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY == 1 << 4);
+constexpr unsigned placement_of(unsigned type)
 {
-    return RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT >> type;
+    return 2 - type;
 }
-
-static_assert(rdma::placement_flush_persistent >> 1 == rdma::placement_flush_global);
-constexpr std::uint8_t placement_of(unsigned type)
+constexpr unsigned usage_of(unsigned type)
 {
-    return static_cast<std::uint8_t>(rdma::placement_flush_persistent >> type);
+    return placement_of(type) << 4;
 }
-
 constexpr bool known(unsigned type)
 {
     return type <= RPMA_FLUSH_TYPE_VISIBILITY;
 }
 
-int post_flush(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset, std::size_t len, unsigned type,
-        int flags, const void *op_context)
+// Out of line, both methods: what one needs would burden the other. They take the arguments of rpma_flush as they are.
+[[gnu::noinline]] int post_emulated_flush(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset, std::size_t,
+        unsigned, int flags, const void *op_context)
 {
-    const flush &method = conn->flush();
-    if (ibv_qp_ex *const qpx = method.native(); qpx != nullptr) {
-        // The wire holds 32 bits of length; what is longer is flushed with its whole region.
-        const auto level = len <= UINT32_MAX ? rdma::flush_level_range : rdma::flush_level_mr;
-        return rdma::post_native_flush(qpx, dst->address(offset), dst->rkey(), len, placement_of(type), level,
-                rdma::signalled(flags), op_context);
-    }
-    ibv_sge target = method.read_target(dst->flush_read_length());
+    ibv_sge target = conn->flush().read_target(dst->flush_read_length());
     return rdma::post_rdma(conn->qp(), IBV_WR_RDMA_READ, &target, dst->flush_read_address(offset), dst->rkey(),
             rdma::signalled(flags), op_context);
+}
+
+template<std::uint8_t Level>
+[[gnu::noinline]] int post_native_flush(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset, std::size_t len,
+        unsigned type, int flags, const void *op_context)
+{
+    return rdma::post_native_flush(conn->flush().native(), dst->address(offset), dst->rkey(), len,
+            static_cast<std::uint8_t>(placement_of(type)), Level, rdma::signalled(flags), op_context);
 }
 
 [[gnu::cold, gnu::noinline]] int decide_flush(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset,
@@ -141,18 +152,32 @@ int post_flush(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset, s
     }
     if (!dst->contains(offset, len))
         return RPMA_E_INVAL;
-    return post_flush(conn, dst, offset, len, type, flags, op_context);
+    if (conn->flush().native() != nullptr) {
+        // What is longer than the wire's length field holds is flushed with its whole region.
+        return dst->can_flush_range(offset, len)
+                       ? post_native_flush<rdma::flush_level_range>(conn, dst, offset, len, type, flags, op_context)
+                       : post_native_flush<rdma::flush_level_mr>(conn, dst, offset, len, type, flags, op_context);
+    }
+    return post_emulated_flush(conn, dst, offset, len, type, flags, op_context);
 }
 
-int post_atomic_write(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset, const char *src, int flags,
-        const void *op_context)
+// Out of line for the same reason as the ways to flush.
+[[gnu::noinline]] int post_emulated_atomic_write(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset,
+        const char *src, int flags, const void *op_context)
 {
-    if (ibv_qp_ex *const qpx = conn->native_atomic_write(); qpx != nullptr)
-        return rdma::post_native_atomic_write(qpx, dst->address(offset), dst->rkey(), src,
-                rdma::signalled(flags) | conn->native_atomic_write_flags(), op_context);
     ibv_sge sge{reinterpret_cast<std::uintptr_t>(src), RPMA_ATOMIC_WRITE_ALIGNMENT, 0};
     return rdma::post_rdma(conn->qp(), IBV_WR_RDMA_WRITE, &sge, dst->address(offset), dst->rkey(),
             rdma::signalled(flags) | IBV_SEND_INLINE | IBV_SEND_FENCE, op_context);
+}
+
+[[gnu::always_inline]] inline int post_atomic_write(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset,
+        const char *src, int flags, const void *op_context)
+{
+    ibv_qp_ex *const qpx = conn->native_atomic_write();
+    if (qpx == nullptr)
+        return post_emulated_atomic_write(conn, dst, offset, src, flags, op_context);
+    return rdma::post_native_atomic_write(qpx, dst->address(offset), dst->rkey(), src,
+            rdma::signalled(flags) | conn->native_atomic_write_flags(), op_context);
 }
 
 [[gnu::cold, gnu::noinline]] int decide_atomic_write(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset,
@@ -194,7 +219,7 @@ int rpma_read(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t dst_offs
 int rpma_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, const struct rpma_mr_local *src,
         size_t src_offset, size_t len, int flags, const void *op_context)
 {
-    return transfer<IBV_WR_RDMA_WRITE>(conn, src, src_offset, dst, dst_offset, len, flags, op_context);
+    return transfer<IBV_WR_RDMA_WRITE>(conn, dst, dst_offset, src, src_offset, len, flags, op_context);
 }
 
 int rpma_write_with_imm(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset,
@@ -206,7 +231,7 @@ int rpma_write_with_imm(struct rpma_conn *conn, struct rpma_mr_remote *dst, size
 int rpma_atomic_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, const char src[8],
         int flags, const void *op_context)
 {
-    if (!surely_set(conn, dst, src) || flags == 0 || dst_offset % RPMA_ATOMIC_WRITE_ALIGNMENT != 0 ||
+    if (!surely_set(conn, dst) || src == nullptr || flags == 0 || dst_offset % RPMA_ATOMIC_WRITE_ALIGNMENT != 0 ||
             !dst->contains_aligned_word(dst_offset)) [[unlikely]]
         return decide_atomic_write(conn, dst, dst_offset, src, flags, op_context);
     return post_atomic_write(conn, dst, dst_offset, src, flags, op_context);
@@ -217,9 +242,12 @@ int rpma_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_of
 {
     const auto kind = static_cast<unsigned>(type);
     if (!surely_set(conn, dst) || flags == 0 || !known(kind) ||
-            (conn->flush_types() & dst->usage() & usage_of(kind)) == 0 || !dst->contains(dst_offset, len)) [[unlikely]]
+            (conn->flush_types() & dst->usage() & usage_of(kind)) == 0 || !dst->can_flush_range(dst_offset, len))
+            [[unlikely]]
         return decide_flush(conn, dst, dst_offset, len, kind, flags, op_context);
-    return post_flush(conn, dst, dst_offset, len, kind, flags, op_context);
+    if (conn->flush().native() != nullptr)
+        return post_native_flush<rdma::flush_level_range>(conn, dst, dst_offset, len, kind, flags, op_context);
+    return post_emulated_flush(conn, dst, dst_offset, len, kind, flags, op_context);
 }
 
 int rpma_send(struct rpma_conn *conn, const struct rpma_mr_local *src, size_t offset, size_t len, int flags,

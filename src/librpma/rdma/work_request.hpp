@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "abi.hpp"
 #include "rdma/capabilities.hpp"
@@ -35,22 +36,21 @@ inline int post_receive(Queue *queue, ibv_sge *sge, const void *op_context)
     wr.next = nullptr;
     wr.sg_list = sge;
     wr.num_sge = sge != nullptr ? 1 : 0;
-    ibv_recv_wr *bad;
+    // With one request the failing one is known; its next field is as good a place to name it as any.
     int returned;
-    if constexpr (requires { queue->qp_num; })
-        returned = ibv_post_recv(queue, &wr, &bad);
+    if constexpr (std::is_same_v<Queue, ibv_qp>)
+        returned = ibv_post_recv(queue, &wr, &wr.next);
     else
-        returned = ibv_post_srq_recv(queue, &wr, &bad);
+        returned = ibv_post_srq_recv(queue, &wr, &wr.next);
     if (returned != 0) [[unlikely]]
-        return post_failed("ibv_post_recv", returned);
+        return post_failed(std::is_same_v<Queue, ibv_qp> ? "ibv_post_recv" : "ibv_post_srq_recv", returned);
     return 0;
 }
 
 inline int post(ibv_qp *qp, ibv_send_wr &wr)
 {
     wr.next = nullptr;
-    ibv_send_wr *bad;
-    if (const int returned = ibv_post_send(qp, &wr, &bad); returned != 0) [[unlikely]]
+    if (const int returned = ibv_post_send(qp, &wr, &wr.next); returned != 0) [[unlikely]]
         return post_failed("ibv_post_send", returned);
     return 0;
 }
@@ -107,9 +107,8 @@ inline auto wr_flush_of(const ibv_qp_ex *qpx)
 
 inline int complete(ibv_qp_ex *qpx)
 {
-    if (const int returned = ibv_wr_complete(qpx); returned != 0) [[unlikely]]
-        return post_failed("ibv_wr_complete", returned);
-    return 0;
+    const int returned = ibv_wr_complete(qpx);
+    return returned == 0 ? returned : post_failed("ibv_wr_complete", returned);
 }
 
 inline int post_native_flush(ibv_qp_ex *qpx, std::uint64_t remote_addr, std::uint32_t rkey, std::size_t len,
