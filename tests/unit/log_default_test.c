@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "support.h"
+
+#include <regex.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <syslog.h>
+#include <unistd.h>
+
+static char printed[4096];
+
+static int begin(void **state)
+{
+    begin_test(state);
+    return rpma_log_set_function(RPMA_LOG_USE_DEFAULT_FUNCTION);
+}
+
+#define DEFAULT_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end_test)
+
+static void provoke_error(void)
+{
+    struct rpma_peer_cfg *pcfg = NULL;
+    assert_int_equal(rpma_peer_cfg_from_descriptor("", 0, &pcfg), RPMA_E_INVAL);
+}
+
+// What provoke writes to stderr ends up in printed.
+static void catch_stderr(void (*provoke)(void))
+{
+    FILE *const file = tmpfile();
+    assert_non_null(file);
+    fflush(stderr);
+    const int saved = dup(STDERR_FILENO);
+    dup2(fileno(file), STDERR_FILENO);
+    provoke();
+    fflush(stderr);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    rewind(file);
+    printed[fread(printed, 1, sizeof(printed) - 1, file)] = '\0';
+    fclose(file);
+}
+
+static void assert_matches(const char *text, const char *pattern)
+{
+    regex_t compiled;
+    assert_int_equal(regcomp(&compiled, pattern, REG_EXTENDED | REG_NOSUB), 0);
+    const int outcome = regexec(&compiled, text, 0, NULL, 0);
+    regfree(&compiled);
+    if (outcome != 0)
+        fail_msg("\"%s\" does not match %s", text, pattern);
+}
+
+#define PLACE "peer_cfg\\.cpp: +[0-9]+: rpma_peer_cfg_from_descriptor: "
+
+static void syslog_gets_level_place_and_message(void **state)
+{
+    (void)state;
+    provoke_error();
+    assert_matches(fake_libc_syslog_message(), "^\\*ERROR\\* " PLACE "a peer configuration descriptor.*\n$");
+    assert_int_equal(fake_libc_syslog_priority(), LOG_LOCAL7 | LOG_ERR);
+}
+
+static void stderr_gets_time_and_thread_before_that(void **state)
+{
+    (void)state;
+    assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR), 0);
+    catch_stderr(provoke_error);
+    assert_matches(printed,
+            "^[A-Z][a-z]{2} [0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{6} \\[[0-9]+\\] \\*ERROR\\* " PLACE
+            "a peer configuration descriptor[^\n]*\n$");
+    char thread[32];
+    snprintf(thread, sizeof(thread), "[%ld]", syscall(SYS_gettid));
+    assert_non_null(strstr(printed, thread));
+}
+
+static void stderr_gets_nothing_below_the_auxiliary_threshold(void **state)
+{
+    (void)state;
+    assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_FATAL), 0);
+    catch_stderr(provoke_error);
+    assert_string_equal(printed, "");
+    assert_string_not_equal(fake_libc_syslog_message(), "");
+}
+
+static void nothing_is_written_when_the_main_threshold_is_disabled(void **state)
+{
+    (void)state;
+    assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED), 0);
+    assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_DEBUG), 0);
+    catch_stderr(provoke_error);
+    assert_string_equal(printed, "");
+    assert_string_equal(fake_libc_syslog_message(), "");
+}
+
+static void provoke_info(void)
+{
+    struct rpma_peer_cfg *pcfg = NULL;
+    assert_int_equal(rpma_peer_cfg_from_descriptor("", 1, &pcfg), 0);
+    assert_int_equal(rpma_peer_cfg_delete(&pcfg), 0);
+}
+
+static void provoke_debug(void)
+{
+    drop_remote(make_remote(0, 8, RPMA_MR_USAGE_READ_SRC));
+}
+
+static void provoke_notice(void)
+{
+    struct rpma_peer *peer = make_peer();
+    fake_libc_forget_syslog();
+    struct rpma_ep *ep = make_ep(peer);
+    drop_ep(ep);
+    drop_peer(peer);
+}
+
+static void provoke_warning(void)
+{
+    struct rpma_peer *peer = make_peer();
+    struct rpma_conn *conn = make_conn(peer, NULL);
+    enum rpma_conn_event event;
+    fake_event(newest_id(), RDMA_CM_EVENT_ADDR_CHANGE, NULL, 0);
+    assert_int_equal(rpma_conn_next_event(conn, &event), RPMA_E_UNKNOWN);
+    drop_conn(conn);
+    drop_peer(peer);
+}
+
+static void provoke_fatal(void)
+{
+    struct rpma_peer *peer = make_peer();
+    struct rpma_conn_req *req = make_req(peer, NULL);
+    struct rpma_conn *conn = NULL;
+    fake_libc_fail(FAKE_SYSCONF, 1, false);
+    assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), RPMA_E_PROVIDER);
+    drop_peer(peer);
+}
+
+static void every_level_has_its_tag_and_severity(void **state)
+{
+    (void)state;
+    const struct {
+        void (*provoke)(void);
+        const char *tag;
+        int severity;
+    } rows[] = {
+            {provoke_fatal, "*FATAL* flush.cpp", LOG_CRIT},
+            {provoke_error, "*ERROR* peer_cfg.cpp", LOG_ERR},
+            {provoke_warning, "*WARN*  conn.cpp", LOG_WARNING},
+            {provoke_notice, "*NOTE*  ep.cpp", LOG_NOTICE},
+            {provoke_info, "*INFO*  peer_cfg.cpp", LOG_INFO},
+            {provoke_debug, "*DEBUG* mr.cpp", LOG_DEBUG},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
+        fake_libc_forget_syslog();
+        rows[i].provoke();
+        assert_memory_equal(fake_libc_syslog_message(), rows[i].tag, strlen(rows[i].tag));
+        assert_int_equal(fake_libc_syslog_priority(), LOG_LOCAL7 | rows[i].severity);
+    }
+}
+
+static void a_failing_clock_is_told_in_the_line(void **state)
+{
+    (void)state;
+    const enum fake_libc_call calls[] = {FAKE_CLOCK_GETTIME, FAKE_LOCALTIME_R, FAKE_STRFTIME};
+    assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR), 0);
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); ++i) {
+        fake_libc_fail(calls[i], 1, false);
+        catch_stderr(provoke_error);
+        assert_true(fake_libc_failed(calls[i]));
+        assert_matches(printed, "^\\[time error\\] \\[[0-9]+\\] \\*ERROR\\* " PLACE);
+    }
+}
+
+static void an_unprintable_place_is_told_in_the_line(void **state)
+{
+    (void)state;
+    fake_libc_fail(FAKE_SNPRINTF, 1, false);
+    provoke_error();
+    assert_matches(fake_libc_syslog_message(), "^\\*ERROR\\* \\[file info error\\]: a peer configuration");
+}
+
+static void an_unprintable_message_is_dropped(void **state)
+{
+    (void)state;
+    assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR), 0);
+    fake_libc_fail(FAKE_VSNPRINTF, 1, false);
+    catch_stderr(provoke_error);
+    assert_string_equal(printed, "");
+    assert_string_equal(fake_libc_syslog_message(), "");
+}
+
+static void logging_leaves_errno_alone(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = make_peer();
+    assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR), 0);
+    fake_libc_fail(FAKE_CLOCK_GETTIME, 1, false);
+    fake_fail_call(1, EBUSY, false);
+    catch_stderr(provoke_error);
+    assert_provider(rpma_peer_delete(&peer), EBUSY);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            DEFAULT_TEST(syslog_gets_level_place_and_message),
+            DEFAULT_TEST(stderr_gets_time_and_thread_before_that),
+            DEFAULT_TEST(stderr_gets_nothing_below_the_auxiliary_threshold),
+            DEFAULT_TEST(nothing_is_written_when_the_main_threshold_is_disabled),
+            DEFAULT_TEST(every_level_has_its_tag_and_severity),
+            DEFAULT_TEST(a_failing_clock_is_told_in_the_line),
+            DEFAULT_TEST(an_unprintable_place_is_told_in_the_line),
+            DEFAULT_TEST(an_unprintable_message_is_dropped),
+            DEFAULT_TEST(logging_leaves_errno_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

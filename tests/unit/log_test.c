@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "support.h"
+
+// Built with the library's own switch for other initial thresholds.
+#ifdef RPMA_DEBUG_BUILD
+enum {
+    INITIAL_THRESHOLD = RPMA_LOG_LEVEL_DEBUG,
+    INITIAL_AUX_THRESHOLD = RPMA_LOG_LEVEL_WARNING
+};
+#else
+enum {
+    INITIAL_THRESHOLD = RPMA_LOG_LEVEL_WARNING,
+    INITIAL_AUX_THRESHOLD = RPMA_LOG_DISABLED
+};
+#endif
+
+static enum rpma_log_level initial[RPMA_LOG_THRESHOLD_MAX];
+static enum rpma_log_level got_level;
+static unsigned got;
+
+static void count_calls(enum rpma_log_level level, const char *file_name, const int line_no, const char *function_name,
+        const char *message_format, ...)
+{
+    (void)file_name;
+    (void)line_no;
+    (void)function_name;
+    (void)message_format;
+    got_level = level;
+    ++got;
+}
+
+// Emits one message of ERROR.
+static void provoke_error(void)
+{
+    struct rpma_peer_cfg *pcfg = NULL;
+    assert_int_equal(rpma_peer_cfg_from_descriptor("", 0, &pcfg), RPMA_E_INVAL);
+}
+
+static void initial_thresholds_are_the_documented_ones(void **state)
+{
+    (void)state;
+    assert_int_equal(initial[RPMA_LOG_THRESHOLD], INITIAL_THRESHOLD);
+    assert_int_equal(initial[RPMA_LOG_THRESHOLD_AUX], INITIAL_AUX_THRESHOLD);
+}
+
+static void every_level_can_be_set_on_both_thresholds(void **state)
+{
+    (void)state;
+    for (enum rpma_log_threshold which = RPMA_LOG_THRESHOLD; which < RPMA_LOG_THRESHOLD_MAX; ++which)
+        for (int level = RPMA_LOG_DISABLED; level <= RPMA_LOG_LEVEL_DEBUG; ++level) {
+            enum rpma_log_level read_back = RPMA_LOG_LEVEL_FATAL;
+            assert_int_equal(rpma_log_set_threshold(which, (enum rpma_log_level)level), 0);
+            assert_int_equal(rpma_log_get_threshold(which, &read_back), 0);
+            assert_int_equal((int)read_back, level);
+        }
+}
+
+static void unknown_thresholds_and_levels_are_refused(void **state)
+{
+    (void)state;
+    enum rpma_log_level level = RPMA_LOG_LEVEL_NOTICE;
+    assert_int_equal(rpma_log_set_threshold((enum rpma_log_threshold) - 1, level), RPMA_E_INVAL);
+    assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_MAX, level), RPMA_E_INVAL);
+    assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD, (enum rpma_log_level) - 2), RPMA_E_INVAL);
+    assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD, (enum rpma_log_level)6), RPMA_E_INVAL);
+    assert_int_equal(rpma_log_get_threshold((enum rpma_log_threshold) - 1, &level), RPMA_E_INVAL);
+    assert_int_equal(rpma_log_get_threshold(RPMA_LOG_THRESHOLD_MAX, &level), RPMA_E_INVAL);
+    assert_int_equal(level, RPMA_LOG_LEVEL_NOTICE);
+    assert_int_equal(rpma_log_get_threshold(RPMA_LOG_THRESHOLD, &level), 0);
+    assert_int_equal(level, RPMA_LOG_LEVEL_DEBUG);
+}
+
+static void a_message_passes_up_to_its_level(void **state)
+{
+    (void)state;
+    assert_int_equal(rpma_log_set_function(count_calls), 0);
+    got = 0;
+    assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_FATAL), 0);
+    provoke_error();
+    assert_int_equal(got, 0);
+    assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_ERROR), 0);
+    provoke_error();
+    assert_int_equal(got, 1);
+    assert_int_equal(got_level, RPMA_LOG_LEVEL_ERROR);
+    assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED), 0);
+    assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_DEBUG), 0);
+    provoke_error();
+    assert_int_equal(got, 1);
+}
+
+static void the_default_function_comes_back_with_null(void **state)
+{
+    (void)state;
+    assert_int_equal(rpma_log_set_function(RPMA_LOG_USE_DEFAULT_FUNCTION), 0);
+    provoke_error();
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 0);
+    assert_non_null(strstr(fake_libc_syslog_message(), "*ERROR* peer_cfg.cpp: "));
+}
+
+static void provider_errors_are_logged_with_call_and_cause(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = make_peer();
+    fake_fail_call(1, EIO, false);
+    assert_provider(rpma_peer_delete(&peer), EIO);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
+    assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_ERROR), "ibv_dealloc_pd"));
+    assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_ERROR), strerror(EIO)));
+}
+
+static void an_errno_without_a_name_is_logged_by_number(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = make_peer();
+    fake_fail_call(1, 123456, false);
+    assert_provider(rpma_peer_delete(&peer), 123456);
+    assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_ERROR), "123456"));
+}
+
+static void provider_errors_are_returned_with_logging_off(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = make_peer();
+    assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED), 0);
+    fake_fail_call(1, EIO, false);
+    assert_provider(rpma_peer_delete(&peer), EIO);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 0);
+}
+
+static void loading_the_library_leaves_the_programs_syslog_alone(void **state)
+{
+    (void)state;
+    assert_int_equal(fake_libc_openlog_calls(), 0);
+}
+
+int main(void)
+{
+    rpma_log_get_threshold(RPMA_LOG_THRESHOLD, &initial[RPMA_LOG_THRESHOLD]);
+    rpma_log_get_threshold(RPMA_LOG_THRESHOLD_AUX, &initial[RPMA_LOG_THRESHOLD_AUX]);
+    const struct CMUnitTest tests[] = {
+            TEST(initial_thresholds_are_the_documented_ones),
+            TEST(every_level_can_be_set_on_both_thresholds),
+            TEST(unknown_thresholds_and_levels_are_refused),
+            TEST(a_message_passes_up_to_its_level),
+            TEST(the_default_function_comes_back_with_null),
+            TEST(provider_errors_are_logged_with_call_and_cause),
+            TEST(an_errno_without_a_name_is_logged_by_number),
+            TEST(provider_errors_are_returned_with_logging_off),
+            TEST(loading_the_library_leaves_the_programs_syslog_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
