@@ -86,6 +86,8 @@ def run(options, library_dir, native):
              "--toggle-collect=measured_phase", "--dump-after=measured_phase", f"--callgrind-out-file={dump}",
              str(options.hot_calls.resolve())],
             env=environment, capture_output=True, text=True, timeout=100, check=False)
+        if "debuginfo reader" in result.stderr:
+            skip("this valgrind cannot read the debug information of this compiler")
         if result.returncode != 0:
             fail(f"{options.hot_calls.name} with {library_dir} ended with {result.returncode}: {result.stderr.strip()}")
         return [Phase(name, path, int(count), *parse(pathlib.Path(f"{dump}.{part}").read_text()))
