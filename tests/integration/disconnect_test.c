@@ -208,6 +208,41 @@ static void a_request_pending_at_a_killed_server_fails(void **state)
     CHECK(event == RPMA_CONN_UNREACHABLE || event == RPMA_CONN_REJECTED || event == RPMA_CONN_LOST);
 }
 
+/* Connects to the port given, writes without an end and dies of it. */
+static void write_for_ever(struct side *self, const char *argument)
+{
+    struct rpma_peer *peer = make_peer(self);
+    struct region local = make_region(self, peer, MEMORY_SIZE, USAGE_MEMORY);
+    struct rpma_conn *conn = connect_to(self, peer, argument, NULL);
+    struct rpma_mr_remote *remote = remote_region(self, conn, 0);
+    say(self->link, "writing");
+    for (;;) {
+        CHECK_OK(rpma_write(conn, remote, 0, local.mr, 0, MEMORY_SIZE, ALWAYS, &local));
+        expect_completion(main_cq(conn), IBV_WC_RDMA_WRITE, &local);
+    }
+}
+
+static void killed_clients_do_no_harm_to_the_server(void **state)
+{
+    struct side *self = *state;
+    struct rpma_peer *peer = make_peer(self);
+    struct region memory = make_region(self, peer, MEMORY_SIZE, USAGE_MEMORY | USAGE_MESSAGES);
+    struct greeting greeting = make_greeting(&memory, 1, false);
+    char port[8];
+    struct rpma_ep *ep = make_ep(self, peer, port);
+    for (int round = 0; round < 5; ++round) {
+        struct server *client = start_process(self, self->addr, "endless writer", port);
+        struct rpma_conn *conn = accept_next(self, ep, NULL, &greeting);
+        CHECK_OK(rpma_recv(conn, memory.mr, 0, 64, &greeting));
+        hear(client->link, "writing");
+        kill_server(client);
+        expect_end(conn);
+        CHECK_OK(rpma_conn_disconnect(conn));
+        expect_failure(main_cq(conn), IBV_WC_WR_FLUSH_ERR, &greeting);
+        scope_drop(&self->scope, conn);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
         INTEGRATION_TEST(the_client_disconnects),
         INTEGRATION_TEST(the_server_disconnects),
@@ -218,6 +253,7 @@ static const struct CMUnitTest tests[] = {
         INTEGRATION_TEST(the_queue_pair_number_outlives_the_connection),
         INTEGRATION_TEST(a_killed_server_fails_operations_and_ends_the_connection),
         INTEGRATION_TEST(a_server_killed_amid_traffic_is_noticed),
+        INTEGRATION_TEST(killed_clients_do_no_harm_to_the_server),
         INTEGRATION_TEST(a_request_pending_at_a_killed_server_fails),
 };
 
@@ -225,6 +261,7 @@ static const struct role roles[] = {
         {"endings", serve_endings},
         {"crossings", serve_crossings},
         {"dying", serve_and_die},
+        {"endless writer", write_for_ever},
 };
 
 INTEGRATION_MAIN(roles, tests)

@@ -34,7 +34,7 @@ static int release_server(void *object)
     return result;
 }
 
-struct server *start_server_at(struct side *self, const char *addr, const char *role, const char *argument)
+struct server *start_process(struct side *self, const char *addr, const char *role, const char *argument)
 {
     char *const arguments[] = {"server", "--role", (char *)role, (char *)addr, (char *)argument, NULL};
     struct server *server = calloc(1, sizeof(*server));
@@ -45,7 +45,6 @@ struct server *start_server_at(struct side *self, const char *addr, const char *
         check_failed(__FILE__, __LINE__, "cannot start a server");
     }
     scope_add(&self->scope, release_server, server);
-    hear_port(server);
     return server;
 }
 
@@ -56,15 +55,12 @@ struct server *start_server(struct side *self, const char *role, const char *arg
     va_start(arguments, argument);
     vsnprintf(text, sizeof(text), argument, arguments);
     va_end(arguments);
-    return start_server_at(self, self->addr, role, text);
-}
-
-void hear_port(struct server *server)
-{
+    struct server *server = start_process(self, self->addr, role, text);
     char line[64];
     CHECK(link_read(server->link, line, sizeof(line)));
     if (sscanf(line, "port %7s", server->port) != 1)
         check_failed(__FILE__, __LINE__, "heard \"%s\" instead of a port", line);
+    return server;
 }
 
 void kill_server(struct server *server)

@@ -28,16 +28,15 @@ struct role {
     void (*run)(struct side *self, const char *argument);
 };
 
-/* Starts a server of a role of this program; it ends by itself when the test is over. The argument is one word or more.
+/*
+ * Starts a process of a role of this program, which must end by itself when the test is over. It does the role at addr;
+ * the argument is any text.
  */
+struct server *start_process(struct side *self, const char *addr, const char *role, const char *argument);
+
+/* As start_process at the test's address, and takes the port of the role's endpoint. */
 struct server *start_server(struct side *self, const char *role, const char *argument, ...)
         __attribute__((format(printf, 3, 4)));
-
-/* As start_server, listening at another address than the test's. */
-struct server *start_server_at(struct side *self, const char *addr, const char *role, const char *argument);
-
-/* In the test: takes the port that a server announced with make_ep. start_server has done so for the first endpoint. */
-void hear_port(struct server *server);
 
 void kill_server(struct server *server);
 

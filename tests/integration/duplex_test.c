@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* Both sides operate on each other's memory at once, with more bytes under way than any socket buffer holds. */
+#include "support/rdma.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALWAYS RPMA_F_COMPLETION_ALWAYS
+#define ON_ERROR RPMA_F_COMPLETION_ON_ERROR
+#define CHUNK (4u << 20)
+#define ROUNDS 4u
+
+/* Each side's memory: what it writes, what the other side writes, what it reads back. */
+enum {
+    OWN,
+    FOREIGN,
+    BACK,
+    PARTS
+};
+
+struct duplex {
+    struct region memory;
+    struct region messages;
+    struct rpma_conn *conn;
+    struct rpma_mr_remote *remote;
+    unsigned seed;         /* of what this side writes */
+    unsigned foreign_seed; /* of what the other side writes */
+};
+
+static struct region make_memory(struct side *self, struct rpma_peer *peer)
+{
+    return make_region(self, peer, PARTS * (size_t)CHUNK, USAGE_MEMORY);
+}
+
+static void collect_one(struct duplex *duplex, const char *what, unsigned *sent, unsigned *received, unsigned *read)
+{
+    struct ibv_wc wc = next_completion(main_cq(duplex->conn));
+    if (wc.status != IBV_WC_SUCCESS)
+        check_failed(__FILE__, __LINE__, "%s: \"%s\"", what, ibv_wc_status_str(wc.status));
+    *sent += wc.opcode == IBV_WC_SEND;
+    *received += wc.opcode == IBV_WC_RECV;
+    *read += wc.opcode == IBV_WC_RDMA_READ;
+}
+
+/* Writes a chunk, reads it back, tells the other side and waits until it did the same. */
+static void play_round(struct duplex *duplex, unsigned round)
+{
+    char *memory = duplex->memory.ptr;
+    struct rpma_mr_local *local = duplex->memory.mr;
+    unsigned sent = 0, received = 0, read = 0;
+    fill_pattern(memory + OWN * CHUNK, CHUNK, duplex->seed + round);
+    CHECK_OK(rpma_recv(duplex->conn, duplex->messages.mr, 0, 8, NULL));
+    CHECK_OK(rpma_write(duplex->conn, duplex->remote, FOREIGN * CHUNK, local, OWN * CHUNK, CHUNK, ON_ERROR, NULL));
+    CHECK_OK(rpma_read(duplex->conn, local, BACK * CHUNK, duplex->remote, FOREIGN * CHUNK, CHUNK, ALWAYS, NULL));
+    CHECK_OK(rpma_send(duplex->conn, duplex->messages.mr, 8, 8, ALWAYS, NULL));
+    while (!sent || !received || !read)
+        collect_one(duplex, "while both sides write", &sent, &received, &read);
+    check_pattern(memory + BACK * CHUNK, CHUNK, duplex->seed + round);
+    check_pattern(memory + FOREIGN * CHUNK, CHUNK, duplex->foreign_seed + round);
+
+    /* The next write of the other side may come only when this one's check is over. */
+    CHECK_OK(rpma_recv(duplex->conn, duplex->messages.mr, 0, 8, NULL));
+    CHECK_OK(rpma_send(duplex->conn, NULL, 0, 0, ALWAYS, NULL));
+    while (sent < 2 || received < 2)
+        collect_one(duplex, "between rounds", &sent, &received, &read);
+}
+
+static void play(struct duplex *duplex)
+{
+    for (unsigned round = 0; round < ROUNDS; ++round)
+        play_round(duplex, round);
+}
+
+/* The client's region comes with its request. */
+static void serve_duplex(struct side *self, const char *argument)
+{
+    (void)argument;
+    struct rpma_peer *peer = make_peer(self);
+    struct duplex duplex = {.memory = make_memory(self, peer), .seed = 1, .foreign_seed = 101};
+    duplex.messages = make_region(self, peer, 16, USAGE_MESSAGES);
+    struct greeting greeting = make_greeting(&duplex.memory, 1, false);
+    char port[8];
+    struct rpma_ep *ep = make_ep(self, peer, port);
+    struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.cq = 32});
+    struct rpma_conn_req *req = next_request(self, ep, cfg);
+    struct rpma_conn_private_data pdata;
+    CHECK_OK(rpma_conn_req_get_private_data(req, &pdata));
+    CHECK(pdata.len >= DESCRIPTOR_SIZE);
+    duplex.remote = make_remote(self, pdata.ptr);
+    CHECK_OK(rpma_conn_req_recv(req, duplex.messages.mr, 0, 8, NULL));
+    duplex.conn =
+            connect_request(self, req, &(struct rpma_conn_private_data){.ptr = &greeting, .len = sizeof(greeting)});
+    expect_event(duplex.conn, RPMA_CONN_ESTABLISHED);
+    play(&duplex);
+    say(self->link, "played");
+    expect_end(duplex.conn);
+}
+
+static void both_sides_write_and_read_megabytes_at_once(void **state)
+{
+    struct side *self = *state;
+    struct server *server = start_server(self, "duplex", "-");
+    struct rpma_peer *peer = make_peer(self);
+    struct duplex duplex = {.memory = make_memory(self, peer), .seed = 101, .foreign_seed = 1};
+    duplex.messages = make_region(self, peer, 16, USAGE_MESSAGES);
+    struct greeting greeting = make_greeting(&duplex.memory, 1, false);
+    struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.cq = 32});
+    struct rpma_conn_req *req = new_request(self, peer, server->port, cfg);
+    CHECK_OK(rpma_conn_req_recv(req, duplex.messages.mr, 0, 8, NULL));
+    duplex.conn = connect_request(
+            self, req, &(struct rpma_conn_private_data){.ptr = greeting.descriptors[0], .len = DESCRIPTOR_SIZE});
+    expect_event(duplex.conn, RPMA_CONN_ESTABLISHED);
+    duplex.remote = remote_region(self, duplex.conn, 0);
+    play(&duplex);
+    hear(server->link, "played");
+}
+
+static const struct CMUnitTest tests[] = {
+        INTEGRATION_TEST(both_sides_write_and_read_megabytes_at_once),
+};
+
+static const struct role roles[] = {{"duplex", serve_duplex}};
+
+INTEGRATION_MAIN(roles, tests)
