@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "core/objects.hpp"
+
+#include <cerrno>
+
+namespace softrdma::abi
+{
+
+// One ibv_open_device. verbs_context is followed by what is ours; programs see its last member.
+struct open_device {
+    verbs_context verbs{};
+    device_context core;
+};
+
+// False in a forked child, whose parent owns every object; errno is then ENODEV.
+bool usable() noexcept;
+
+ibv_context *open_context();
+// The connection manager's context and its protection domain; they live as long as the process.
+ibv_context *process_context();
+ibv_pd *process_pd();
+
+void fill_device_attributes(ibv_device_attr &attr) noexcept;
+int query_port(ibv_context *context, std::uint8_t port, ibv_port_attr *attr, std::size_t size);
+
+// The op tables of a context, from the files that implement them.
+void install_data_path(ibv_context_ops &ops) noexcept;
+void install_extended(verbs_context &verbs) noexcept;
+
+// Sets errno and gives the failing value.
+template<typename T>
+T fail_with(T result, int error) noexcept
+{
+    errno = error;
+    return result;
+}
+
+} // namespace softrdma::abi

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "abi/device.hpp"
+#include "net/agent.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <vector>
+
+namespace softrdma
+{
+
+device_context &context_of(ibv_context *context) noexcept
+{
+    auto *verbs =
+            reinterpret_cast<verbs_context *>(reinterpret_cast<char *>(context) - offsetof(verbs_context, context));
+    return reinterpret_cast<abi::open_device *>(verbs)->core;
+}
+
+namespace abi
+{
+
+namespace
+{
+
+constexpr std::uint16_t default_pkey = 0xffff;
+constexpr std::uint64_t node_guid = 0x0200535246544401; // locally administered
+
+// Provider libraries cast an ibv_device to their own, larger type and compare what follows with their
+// address: it must be readable and match nothing.
+struct device_block {
+    ibv_device device{};
+    std::array<std::byte, 128> slack{};
+};
+
+ibv_device *the_device() noexcept
+{
+    static device_block *block = [] {
+        auto *b = new device_block;
+        b->device.node_type = IBV_NODE_CA;
+        b->device.transport_type = IBV_TRANSPORT_IB;
+        snprintf(b->device.name, sizeof(b->device.name), "softrdma0");
+        snprintf(b->device.dev_name, sizeof(b->device.dev_name), "uverbs-softrdma0");
+        snprintf(b->device.dev_path, sizeof(b->device.dev_path), "/sys/class/infiniband_verbs/uverbs-softrdma0");
+        snprintf(b->device.ibdev_path, sizeof(b->device.ibdev_path), "/sys/class/infiniband/softrdma0");
+        return b;
+    }();
+    return &block->device;
+}
+
+struct gid_entry {
+    ibv_gid gid{};
+    unsigned interface = 0;
+};
+
+// One entry per local address, as a RoCE port has; taken once, so that an index stays what it was.
+const std::vector<gid_entry> &gid_table()
+{
+    static const auto *table = [] {
+        auto *t = new std::vector<gid_entry>;
+        ifaddrs *all = nullptr;
+        if (getifaddrs(&all) != 0)
+            return t;
+        for (const ifaddrs *i = all; i != nullptr; i = i->ifa_next) {
+            if (i->ifa_addr == nullptr || (i->ifa_flags & IFF_UP) == 0)
+                continue;
+            gid_entry e;
+            e.interface = if_nametoindex(i->ifa_name);
+            if (i->ifa_addr->sa_family == AF_INET) {
+                e.gid.raw[10] = e.gid.raw[11] = 0xff;
+                memcpy(e.gid.raw + 12, &reinterpret_cast<const sockaddr_in *>(i->ifa_addr)->sin_addr, 4);
+            } else if (i->ifa_addr->sa_family == AF_INET6) {
+                memcpy(e.gid.raw, &reinterpret_cast<const sockaddr_in6 *>(i->ifa_addr)->sin6_addr, sizeof(e.gid.raw));
+            } else {
+                continue;
+            }
+            t->push_back(e);
+        }
+        freeifaddrs(all);
+        return t;
+    }();
+    return *table;
+}
+
+bool valid_gid(std::uint32_t port, std::uint32_t index)
+{
+    return port == 1 && index < gid_table().size();
+}
+
+void fill_gid_entry(std::uint32_t index, ibv_gid_entry &out)
+{
+    const gid_entry &e = gid_table()[index];
+    out = {};
+    out.gid = e.gid;
+    out.gid_index = index;
+    out.port_num = 1;
+    out.gid_type = IBV_GID_TYPE_ROCE_V2;
+    out.ndev_ifindex = e.interface;
+}
+
+} // namespace
+
+bool usable() noexcept
+{
+    if (!net::agent::lost_by_fork())
+        return true;
+    errno = ENODEV;
+    return false;
+}
+
+ibv_context *open_context()
+{
+    if (net::agent::get() == nullptr)
+        return nullptr;
+    auto *d = new open_device;
+    verbs_context &v = d->verbs;
+    v.sz = sizeof(v);
+    v.context.device = the_device();
+    v.context.cmd_fd = -1;
+    v.context.async_fd = d->core.async.fd();
+    v.context.num_comp_vectors = 1;
+    v.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+    pthread_mutex_init(&v.context.mutex, nullptr);
+    install_data_path(v.context.ops);
+    install_extended(v);
+    return &v.context;
+}
+
+ibv_context *process_context()
+{
+    static ibv_context *context = open_context();
+    return context;
+}
+
+ibv_pd *process_pd()
+{
+    static ibv_pd *pd = ibv_alloc_pd(process_context());
+    return pd;
+}
+
+void fill_device_attributes(ibv_device_attr &attr) noexcept
+{
+    attr = {};
+    snprintf(attr.fw_ver, sizeof(attr.fw_ver), "1.0.0");
+    attr.node_guid = attr.sys_image_guid = htobe64(node_guid);
+    attr.max_mr_size = UINT64_MAX;
+    attr.page_size_cap = 0xfffff000;
+    attr.max_qp = 1 << 20;
+    attr.max_qp_wr = limits::max_qp_wr;
+    attr.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_SYS_IMAGE_GUID;
+    attr.max_sge = limits::max_sge;
+    attr.max_sge_rd = limits::max_sge;
+    attr.max_cq = 1 << 20;
+    attr.max_cqe = limits::max_cqe;
+    attr.max_mr = 1 << 24;
+    attr.max_pd = 1 << 20;
+    attr.max_qp_rd_atom = limits::max_reads;
+    attr.max_res_rd_atom = INT32_MAX;
+    attr.max_qp_init_rd_atom = limits::max_reads;
+    attr.atomic_cap = IBV_ATOMIC_NONE;
+    attr.max_srq = 1 << 20;
+    attr.max_srq_wr = limits::max_qp_wr;
+    attr.max_srq_sge = limits::max_sge;
+    attr.max_pkeys = 1;
+    attr.phys_port_cnt = 1;
+}
+
+int query_port(ibv_context *, std::uint8_t port, ibv_port_attr *attr, std::size_t size)
+{
+    if (port != 1)
+        return EINVAL;
+    ibv_port_attr full{};
+    full.state = IBV_PORT_ACTIVE;
+    full.max_mtu = full.active_mtu = IBV_MTU_4096;
+    full.gid_tbl_len = static_cast<int>(gid_table().size());
+    full.max_msg_sz = limits::max_message;
+    full.pkey_tbl_len = 1;
+    full.active_width = 2;  // 4X
+    full.active_speed = 32; // EDR
+    full.phys_state = 5;    // link up
+    full.link_layer = IBV_LINK_LAYER_ETHERNET;
+    // The caller's structure may be an older, shorter one.
+    memcpy(attr, &full, std::min(size, sizeof(full)));
+    return 0;
+}
+
+} // namespace abi
+
+} // namespace softrdma
+
+using namespace softrdma;
+
+extern "C" {
+
+ibv_device **ibv_get_device_list(int *count)
+{
+    if (!abi::usable())
+        return nullptr;
+    auto **list = static_cast<ibv_device **>(calloc(2, sizeof(ibv_device *)));
+    if (list == nullptr)
+        return nullptr;
+    list[0] = abi::the_device();
+    if (count != nullptr)
+        *count = 1;
+    return list;
+}
+
+void ibv_free_device_list(ibv_device **list)
+{
+    free(list);
+}
+
+const char *ibv_get_device_name(ibv_device *device)
+{
+    return device->name;
+}
+
+int ibv_get_device_index(ibv_device *)
+{
+    return -1;
+}
+
+__be64 ibv_get_device_guid(ibv_device *)
+{
+    return htobe64(abi::node_guid);
+}
+
+ibv_context *ibv_open_device(ibv_device *)
+{
+    return abi::open_context();
+}
+
+int ibv_close_device(ibv_context *context)
+{
+    auto *d =
+            reinterpret_cast<abi::open_device *>(reinterpret_cast<char *>(context) - offsetof(verbs_context, context));
+    if (d->core.children.load() != 0)
+        return abi::fail_with(-1, EBUSY);
+    pthread_mutex_destroy(&context->mutex);
+    delete d;
+    return 0;
+}
+
+int ibv_query_device(ibv_context *, ibv_device_attr *attr)
+{
+    abi::fill_device_attributes(*attr);
+    return 0;
+}
+
+int(ibv_query_port)(ibv_context *context, std::uint8_t port, _compat_ibv_port_attr *attr)
+{
+    // The symbol dates from the structure without port_cap_flags2.
+    return abi::query_port(
+            context, port, reinterpret_cast<ibv_port_attr *>(attr), offsetof(ibv_port_attr, port_cap_flags2));
+}
+
+int ibv_query_gid(ibv_context *, std::uint8_t port, int index, ibv_gid *gid)
+{
+    if (index < 0 || !abi::valid_gid(port, static_cast<std::uint32_t>(index)))
+        return abi::fail_with(-1, EINVAL);
+    *gid = abi::gid_table()[static_cast<std::size_t>(index)].gid;
+    return 0;
+}
+
+int _ibv_query_gid_ex(ibv_context *, std::uint32_t port, std::uint32_t index, ibv_gid_entry *entry, std::uint32_t flags,
+        std::size_t size)
+{
+    if (flags != 0 || !abi::valid_gid(port, index))
+        return EINVAL;
+    ibv_gid_entry full;
+    abi::fill_gid_entry(index, full);
+    memcpy(entry, &full, std::min(size, sizeof(full)));
+    return 0;
+}
+
+ssize_t _ibv_query_gid_table(
+        ibv_context *, ibv_gid_entry *entries, std::size_t max_entries, std::uint32_t flags, std::size_t entry_size)
+{
+    if (flags != 0 || entry_size == 0)
+        return -EINVAL;
+    const std::size_t count = std::min(max_entries, abi::gid_table().size());
+    for (std::size_t i = 0; i < count; ++i) {
+        ibv_gid_entry full;
+        abi::fill_gid_entry(static_cast<std::uint32_t>(i), full);
+        memcpy(reinterpret_cast<char *>(entries) + i * entry_size, &full, std::min(entry_size, sizeof(full)));
+    }
+    return static_cast<ssize_t>(count);
+}
+
+// Exported by libibverbs for ibv_devinfo; no public header declares it. 1 stands for RoCE v2.
+int ibv_query_gid_type(ibv_context *, std::uint8_t port, unsigned index, int *type);
+int ibv_query_gid_type(ibv_context *, std::uint8_t port, unsigned index, int *type)
+{
+    if (!abi::valid_gid(port, index))
+        return abi::fail_with(-1, EINVAL);
+    *type = 1;
+    return 0;
+}
+
+int ibv_query_pkey(ibv_context *, std::uint8_t port, int index, __be16 *pkey)
+{
+    if (port != 1 || index != 0)
+        return abi::fail_with(-1, EINVAL);
+    *pkey = htobe16(abi::default_pkey);
+    return 0;
+}
+
+int ibv_get_pkey_index(ibv_context *, std::uint8_t port, __be16 pkey)
+{
+    return port == 1 && pkey == htobe16(abi::default_pkey) ? 0 : abi::fail_with(-1, EINVAL);
+}
+
+int ibv_get_async_event(ibv_context *context, ibv_async_event *event)
+{
+    return abi::usable() ? context_of(context).async.take(event) : -1;
+}
+
+void ibv_ack_async_event(ibv_async_event *) {}
+
+int ibv_fork_init(void)
+{
+    return 0;
+}
+
+ibv_fork_status ibv_is_fork_initialized(void)
+{
+    return IBV_FORK_UNNEEDED;
+}
+
+} // extern "C"

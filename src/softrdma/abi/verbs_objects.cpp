@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "abi/device.hpp"
+#include "core/qp.hpp"
+
+using namespace softrdma;
+using abi::fail_with;
+
+namespace
+{
+
+// Objects which others depend on are not destroyed; verbs report that as EBUSY.
+int busy_unless(bool idle) noexcept
+{
+    return idle ? 0 : EBUSY;
+}
+
+} // namespace
+
+extern "C" {
+
+ibv_pd *ibv_alloc_pd(ibv_context *context)
+{
+    if (!abi::usable())
+        return nullptr;
+    auto *pd = new protection_domain;
+    pd->context = context;
+    context_of(context).children.fetch_add(1);
+    return pd;
+}
+
+int ibv_dealloc_pd(ibv_pd *pd)
+{
+    if (const int error = busy_unless(pd_of(pd).children.load() == 0); error != 0)
+        return error;
+    context_of(pd->context).children.fetch_sub(1);
+    delete &pd_of(pd);
+    return 0;
+}
+
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+ibv_mr *ibv_reg_mr_iova2(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova, unsigned access)
+{
+    return abi::usable() ? region_table::instance().add(pd, addr, length, iova, access) : nullptr;
+}
+
+ibv_mr *ibv_reg_mr(ibv_pd *pd, void *addr, std::size_t length, int access)
+{
+    return ibv_reg_mr_iova2(pd, addr, length, reinterpret_cast<std::uintptr_t>(addr), static_cast<unsigned>(access));
+}
+
+ibv_mr *ibv_reg_mr_iova(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova, int access)
+{
+    return ibv_reg_mr_iova2(pd, addr, length, iova, static_cast<unsigned>(access));
+}
+
+int ibv_dereg_mr(ibv_mr *mr)
+{
+    return abi::usable() ? region_table::instance().remove(mr) : ENODEV;
+}
+
+ibv_comp_channel *ibv_create_comp_channel(ibv_context *context)
+{
+    if (!abi::usable())
+        return nullptr;
+    auto channel = std::make_unique<completion_channel>(context);
+    if (!channel->valid())
+        return nullptr;
+    context_of(context).children.fetch_add(1);
+    return channel.release();
+}
+
+int ibv_destroy_comp_channel(ibv_comp_channel *channel)
+{
+    auto *c = static_cast<completion_channel *>(channel);
+    if (const int error = busy_unless(c->users.load() == 0); error != 0)
+        return error;
+    context_of(channel->context).children.fetch_sub(1);
+    delete c;
+    return 0;
+}
+
+ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cookie, ibv_comp_channel *channel, int vector)
+{
+    if (!abi::usable())
+        return nullptr;
+    if (cqe < 1 || cqe > limits::max_cqe || vector < 0 || vector >= context->num_comp_vectors)
+        return fail_with(nullptr, EINVAL);
+    context_of(context).children.fetch_add(1);
+    return new completion_queue(context, cqe, static_cast<completion_channel *>(channel), cookie);
+}
+
+int ibv_resize_cq(ibv_cq *cq, int cqe)
+{
+    if (cqe < 1 || cqe > limits::max_cqe)
+        return EINVAL;
+    cq->cqe = cqe;
+    return 0;
+}
+
+int ibv_destroy_cq(ibv_cq *cq)
+{
+    if (!abi::usable())
+        return ENODEV;
+    if (const int error = busy_unless(cq_of(cq).users.load() == 0); error != 0)
+        return error;
+    cq_of(cq).drain_events();
+    context_of(cq->context).children.fetch_sub(1);
+    delete &cq_of(cq);
+    return 0;
+}
+
+int ibv_get_cq_event(ibv_comp_channel *channel, ibv_cq **cq, void **cookie)
+{
+    completion_queue *fired = nullptr;
+    if (!abi::usable() || static_cast<completion_channel *>(channel)->take(&fired) != 0)
+        return -1;
+    *cq = fired;
+    *cookie = fired->cq_context;
+    return 0;
+}
+
+void ibv_ack_cq_events(ibv_cq *cq, unsigned events)
+{
+    cq_of(cq).acknowledge(events);
+}
+
+ibv_srq *ibv_create_srq(ibv_pd *pd, ibv_srq_init_attr *attr)
+{
+    if (!abi::usable())
+        return nullptr;
+    if (attr->attr.max_wr < 1 || attr->attr.max_wr > limits::max_qp_wr || attr->attr.max_sge > limits::max_sge)
+        return fail_with(nullptr, EINVAL);
+    attr->attr.srq_limit = 0;
+    return new shared_receive_queue(pd, *attr);
+}
+
+int ibv_modify_srq(ibv_srq *srq, ibv_srq_attr *attr, int mask)
+{
+    return abi::usable() ? srq_of(srq).modify(*attr, mask) : ENODEV;
+}
+
+int ibv_query_srq(ibv_srq *srq, ibv_srq_attr *attr)
+{
+    srq_of(srq).query(*attr);
+    return 0;
+}
+
+int ibv_destroy_srq(ibv_srq *srq)
+{
+    if (const int error = busy_unless(srq_of(srq).users.load() == 0); error != 0)
+        return error;
+    delete &srq_of(srq);
+    return 0;
+}
+
+ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr)
+{
+    if (!abi::usable())
+        return nullptr;
+    const auto qp = queue_pair::create(pd, *attr);
+    return qp == nullptr ? nullptr : qp->verbs();
+}
+
+int ibv_modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask)
+{
+    return abi::usable() ? qp_of(qp).modify(*attr, mask) : ENODEV;
+}
+
+int ibv_query_qp(ibv_qp *qp, ibv_qp_attr *attr, int, ibv_qp_init_attr *init)
+{
+    if (!abi::usable())
+        return ENODEV;
+    qp_of(qp).query(*attr, *init);
+    return 0;
+}
+
+int ibv_destroy_qp(ibv_qp *qp)
+{
+    if (!abi::usable())
+        return ENODEV;
+    // Its table entry may hold the last reference.
+    const auto keep = qp_of(qp).shared_from_this();
+    keep->destroy();
+    return 0;
+}
+
+// NULL says that the new post interface (ibv_wr_*) is not available on this queue pair.
+ibv_qp_ex *ibv_qp_to_qp_ex(ibv_qp *)
+{
+    return nullptr;
+}
+
+} // extern "C"
+
+namespace
+{
+
+int poll_cq(ibv_cq *cq, int entries, ibv_wc *wc)
+{
+    return abi::usable() ? cq_of(cq).poll(entries, wc) : -1;
+}
+
+int req_notify_cq(ibv_cq *cq, int solicited_only)
+{
+    cq_of(cq).arm(solicited_only != 0);
+    return 0;
+}
+
+int post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad)
+{
+    return abi::usable() ? qp_of(qp).post_send(wr, bad) : (*bad = wr, ENODEV);
+}
+
+int post_recv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad)
+{
+    return abi::usable() ? qp_of(qp).post_receive(wr, bad) : (*bad = wr, ENODEV);
+}
+
+int post_srq_recv(ibv_srq *srq, ibv_recv_wr *wr, ibv_recv_wr **bad)
+{
+    return abi::usable() ? srq_of(srq).post(wr, bad) : (*bad = wr, ENODEV);
+}
+
+int query_device_ex(ibv_context *, const ibv_query_device_ex_input *input, ibv_device_attr_ex *attr, std::size_t size)
+{
+    if (input != nullptr && input->comp_mask != 0)
+        return EINVAL;
+    if (size < sizeof(ibv_device_attr))
+        return EINVAL;
+    ibv_device_attr_ex full{};
+    abi::fill_device_attributes(full.orig_attr);
+    full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+    full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
+    memcpy(attr, &full, std::min(size, sizeof(full)));
+    return 0;
+}
+
+ibv_qp *create_qp_ex(ibv_context *, ibv_qp_init_attr_ex *attr)
+{
+    constexpr std::uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0)
+        return fail_with(nullptr, EINVAL);
+    if ((attr->comp_mask & ~known) != 0 ||
+            ((attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 && attr->send_ops_flags != 0))
+        return fail_with(nullptr, EOPNOTSUPP);
+    ibv_qp_init_attr plain{};
+    memcpy(&plain, attr, sizeof(plain)); // the extended structure begins like the plain one
+    return ibv_create_qp(attr->pd, &plain);
+}
+
+} // namespace
+
+namespace softrdma::abi
+{
+
+void install_data_path(ibv_context_ops &ops) noexcept
+{
+    ops.poll_cq = poll_cq;
+    ops.req_notify_cq = req_notify_cq;
+    ops.post_send = post_send;
+    ops.post_recv = post_recv;
+    ops.post_srq_recv = post_srq_recv;
+}
+
+void install_extended(verbs_context &verbs) noexcept
+{
+    verbs.query_device_ex = query_device_ex;
+    verbs.query_port = query_port;
+    verbs.create_qp_ex = create_qp_ex;
+}
+
+} // namespace softrdma::abi

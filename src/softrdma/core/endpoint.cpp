@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/endpoint.hpp"
+
+#include <algorithm>
+
+namespace softrdma
+{
+
+bool gathered::collect(
+        const ibv_pd *pd, std::span<const ibv_sge> sges, int access, std::uint64_t offset, std::uint64_t bytes)
+{
+    count = 0;
+    for (const ibv_sge &sge : sges) {
+        if (bytes == 0)
+            break;
+        if (offset >= sge.length) {
+            offset -= sge.length;
+            continue;
+        }
+        const std::uint64_t part = std::min<std::uint64_t>(sge.length - offset, bytes);
+        const std::uint64_t at = sge.addr + offset;
+        pins[count] = region_table::instance().pin(sge.lkey, pd, access, at, part);
+        if (!pins[count])
+            return false;
+        pieces[count] = {pins[count]->at(at), part};
+        ++count;
+        bytes -= part;
+        offset = 0;
+    }
+    return bytes == 0;
+}
+
+} // namespace softrdma

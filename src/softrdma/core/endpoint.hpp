@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "core/cq.hpp"
+#include "core/mr.hpp"
+#include "core/transport.hpp"
+
+#include <array>
+#include <memory>
+
+namespace softrdma
+{
+
+// What the sending and the answering half of a queue pair share. Guarded by the queue pair's lock.
+struct endpoint {
+    ibv_qp *qp = nullptr;
+    ibv_qp_attr attr{};
+    ibv_qp_cap cap{};
+    std::shared_ptr<transport> path;
+
+    void transmit(packet header, std::span<const iovec> payload = {})
+    {
+        if (path == nullptr)
+            return;
+        header.dest_qpn = attr.dest_qp_num;
+        path->transmit(header, payload);
+    }
+};
+
+// What an incoming packet did to the queue pair.
+enum class outcome {
+    proceed,
+    broken,    // the queue pair has to go to the error state
+    violation, // the peer breaks the protocol: cut the path
+};
+
+// The pieces of a scatter list between two offsets, with their regions held.
+struct gathered {
+    std::array<iovec, limits::max_sge> pieces;
+    std::array<region_pin, limits::max_sge> pins;
+    std::size_t count = 0;
+
+    std::span<const iovec> span() const noexcept { return {pieces.data(), count}; }
+    // False if some element is not covered by a region of `pd` with that access.
+    bool collect(
+            const ibv_pd *pd, std::span<const ibv_sge> sges, int access, std::uint64_t offset, std::uint64_t bytes);
+};
+
+} // namespace softrdma

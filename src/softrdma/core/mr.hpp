@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "core/objects.hpp"
+#include "pmem/mapping.hpp"
+
+#include <condition_variable>
+#include <memory>
+#include <shared_mutex>
+#include <unordered_map>
+#include <utility>
+
+namespace softrdma
+{
+
+class memory_region : public ibv_mr
+{
+public:
+    int access() const noexcept { return access_; }
+    // True if [va, va + bytes) in the region's own addressing lies inside it, without wrapping.
+    bool contains(std::uint64_t va, std::uint64_t bytes) const noexcept
+    {
+        return va >= iova_ && bytes <= length && va - iova_ <= length - bytes;
+    }
+    std::byte *at(std::uint64_t va) const noexcept { return static_cast<std::byte *>(addr) + (va - iova_); }
+
+    // Accounts a store that was just made. Returns true if durability needs sync().
+    bool stored(const std::byte *begin, std::size_t bytes) noexcept;
+    int sync(std::uintptr_t begin, std::size_t bytes) const noexcept { return mapping_.sync(begin, bytes); }
+
+private:
+    friend class region_table;
+    std::uint64_t iova_ = 0;
+    int access_ = 0;
+    pmem::mapping mapping_;
+    std::atomic<int> users_{0};
+    std::atomic<bool> unsynced_{false};
+};
+
+// Keeps a region registered while it is being read or written.
+class region_pin
+{
+public:
+    region_pin() = default;
+    region_pin(std::shared_ptr<memory_region> region, std::atomic<int> &users)
+        : region_(std::move(region)), users_(&users)
+    {
+    }
+    region_pin(region_pin &&other) noexcept
+        : region_(std::move(other.region_)), users_(std::exchange(other.users_, nullptr))
+    {
+    }
+    region_pin &operator=(region_pin &&other) noexcept
+    {
+        release();
+        region_ = std::move(other.region_);
+        users_ = std::exchange(other.users_, nullptr);
+        return *this;
+    }
+    ~region_pin() { release(); }
+
+    explicit operator bool() const noexcept { return region_ != nullptr; }
+    memory_region *operator->() const noexcept { return region_.get(); }
+    const std::shared_ptr<memory_region> &region() const noexcept { return region_; }
+
+private:
+    void release() noexcept;
+
+    std::shared_ptr<memory_region> region_;
+    std::atomic<int> *users_ = nullptr;
+};
+
+class region_table
+{
+public:
+    static region_table &instance();
+
+    // NULL with errno: EINVAL, EOPNOTSUPP, EFAULT, ENOMEM.
+    ibv_mr *add(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova, unsigned access);
+    // Waits for accesses in progress. Returns 0, or the errno value of a failed last sync.
+    int remove(ibv_mr *mr);
+
+    // A pinned region if the key names one of this domain with all of `access` and the range lies inside it.
+    region_pin pin(std::uint32_t key, const ibv_pd *pd, int access, std::uint64_t va, std::uint64_t bytes);
+    // A pin on a region that may have been deregistered meanwhile: then it is empty.
+    region_pin pin(const std::shared_ptr<memory_region> &region);
+
+    static void released(std::atomic<int> &users) noexcept;
+
+private:
+    std::uint32_t unused_key() const;
+
+    std::shared_mutex mutex_;
+    std::unordered_map<std::uint32_t, std::shared_ptr<memory_region>> regions_;
+};
+
+} // namespace softrdma

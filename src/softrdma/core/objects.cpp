@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/objects.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+namespace softrdma
+{
+
+event_fd::event_fd() : fd_(eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC)) {}
+
+event_fd::~event_fd()
+{
+    if (fd_ >= 0)
+        close(fd_);
+}
+
+void event_fd::put() const noexcept
+{
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof(one));
+}
+
+int event_fd::take() const noexcept
+{
+    std::uint64_t token = 0;
+    return read(fd_, &token, sizeof(token)) == sizeof(token) ? 0 : -1;
+}
+
+void async_queue::push(const ibv_async_event &event)
+{
+    {
+        const std::lock_guard lock(mutex_);
+        queue_.push_back(event);
+    }
+    ready_.put();
+}
+
+int async_queue::take(ibv_async_event *event)
+{
+    for (;;) {
+        if (ready_.take() != 0)
+            return -1;
+        const std::lock_guard lock(mutex_);
+        if (queue_.empty())
+            continue;
+        *event = queue_.front();
+        queue_.pop_front();
+        return 0;
+    }
+}
+
+void async_queue::forget(const void *element)
+{
+    const std::lock_guard lock(mutex_);
+    std::erase_if(queue_, [element](const ibv_async_event &e) { return e.element.qp == element; });
+}
+
+} // namespace softrdma

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <infiniband/verbs.h>
+#include <mutex>
+
+namespace softrdma
+{
+
+// Limits of the device. ibv_query_device reports them and the object constructors enforce them.
+namespace limits
+{
+inline constexpr int max_qp_wr = 16384;
+inline constexpr int max_sge = 16;
+inline constexpr int max_cqe = 1 << 22;
+inline constexpr int max_inline = 256;
+inline constexpr int max_reads = 128; // per queue pair and direction
+inline constexpr std::uint32_t max_message = 1u << 30;
+} // namespace limits
+
+// A counting descriptor: readable while tokens are in it, one read takes one, O_NONBLOCK as the program sets it.
+class event_fd
+{
+public:
+    event_fd();
+    ~event_fd();
+    event_fd(const event_fd &) = delete;
+    event_fd &operator=(const event_fd &) = delete;
+
+    int fd() const noexcept { return fd_; }
+    void put() const noexcept;
+    // 0, or -1 with errno: EAGAIN, EINTR.
+    int take() const noexcept;
+
+private:
+    int fd_;
+};
+
+// Asynchronous events of one open device.
+class async_queue
+{
+public:
+    int fd() const noexcept { return ready_.fd(); }
+    void push(const ibv_async_event &event);
+    int take(ibv_async_event *event);
+    // Forgets the queued events of an object that is going away. A take() may then find nothing and go on waiting.
+    void forget(const void *element);
+
+private:
+    event_fd ready_;
+    std::mutex mutex_;
+    std::deque<ibv_async_event> queue_;
+};
+
+// The parts of an open device that core needs; abi/ wraps it into a verbs_context.
+struct device_context {
+    async_queue async;
+    std::atomic<int> children{0};
+};
+
+device_context &context_of(ibv_context *context) noexcept;
+
+struct protection_domain : ibv_pd {
+    std::atomic<int> children{0};
+};
+
+inline protection_domain &pd_of(ibv_pd *pd) noexcept
+{
+    return *static_cast<protection_domain *>(pd);
+}
+
+} // namespace softrdma

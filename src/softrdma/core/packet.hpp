@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace softrdma
+{
+
+// One message segment in the terms of the InfiniBand transport headers (BTH, RETH, ImmDt, AETH).
+// Opcodes are the reliable-connection opcodes of the InfiniBand specification; 0xC0 and above is the
+// range it leaves to manufacturers.
+enum class opcode : std::uint8_t {
+    send_first = 0x00,
+    send_middle = 0x01,
+    send_last = 0x02,
+    send_last_imm = 0x03,
+    send_only = 0x04,
+    send_only_imm = 0x05,
+    write_first = 0x06,
+    write_middle = 0x07,
+    write_last = 0x08,
+    write_last_imm = 0x09,
+    write_only = 0x0a,
+    write_only_imm = 0x0b,
+    read_request = 0x0c,
+    read_response_first = 0x0d,
+    read_response_middle = 0x0e,
+    read_response_last = 0x0f,
+    read_response_only = 0x10,
+    acknowledge = 0x11,
+    receive_posted = 0xc0, // ends a receiver-not-ready pause early
+    cm_request = 0xc8,
+    cm_reply = 0xc9,
+    cm_ready = 0xca,
+    cm_reject = 0xcb,
+    cm_disconnect_request = 0xcc,
+    cm_disconnect_reply = 0xcd,
+};
+
+// AETH syndromes.
+namespace syndrome
+{
+inline constexpr std::uint8_t ack = 0x1f;
+inline constexpr std::uint8_t rnr = 0x20; // low five bits: the receiver's RNR timer
+inline constexpr std::uint8_t invalid_request = 0x61;
+inline constexpr std::uint8_t remote_access = 0x62;
+inline constexpr std::uint8_t remote_operational = 0x63;
+// A code the specification reserves: the queue pair will never answer. Hardware stays silent here and
+// lets the sender run into its retry limit.
+inline constexpr std::uint8_t unresponsive = 0x7f;
+} // namespace syndrome
+
+inline constexpr std::uint32_t psn_mask = 0xffffff;
+
+// Largest payload of one segment. A multiple of 8, so that segments of an 8-byte aligned target stay aligned.
+inline constexpr std::uint32_t max_segment = 256 * 1024;
+
+struct packet {
+    opcode op{};
+    bool solicited = false;
+    std::uint32_t dest_qpn = 0;
+    std::uint32_t psn = 0;
+    std::uint64_t remote_addr = 0;
+    std::uint32_t rkey = 0;
+    std::uint32_t dma_length = 0;
+    std::uint32_t imm_data = 0; // network byte order, as in struct ibv_wc
+    std::uint8_t syndrome = 0;
+    std::span<const std::byte> payload{}; // inbound packets only
+};
+
+// True if `a` comes after `b` in the circular 24-bit sequence space.
+constexpr bool psn_after(std::uint32_t a, std::uint32_t b) noexcept
+{
+    const std::uint32_t distance = (a - b) & psn_mask;
+    return distance != 0 && distance < (psn_mask + 1) / 2;
+}
+
+constexpr bool is_send(opcode op) noexcept
+{
+    return op <= opcode::send_only_imm;
+}
+
+constexpr bool is_write(opcode op) noexcept
+{
+    return op >= opcode::write_first && op <= opcode::write_only_imm;
+}
+
+constexpr bool is_first(opcode op) noexcept
+{
+    return op == opcode::send_first || op == opcode::send_only || op == opcode::send_only_imm ||
+           op == opcode::write_first || op == opcode::write_only || op == opcode::write_only_imm;
+}
+
+constexpr bool is_last(opcode op) noexcept
+{
+    return (is_send(op) || is_write(op)) && op != opcode::send_first && op != opcode::send_middle &&
+           op != opcode::write_first && op != opcode::write_middle;
+}
+
+constexpr bool has_imm(opcode op) noexcept
+{
+    return op == opcode::send_last_imm || op == opcode::send_only_imm || op == opcode::write_last_imm ||
+           op == opcode::write_only_imm;
+}
+
+constexpr bool has_reth(opcode op) noexcept
+{
+    return op == opcode::write_first || op == opcode::write_only || op == opcode::write_only_imm ||
+           op == opcode::read_request;
+}
+
+constexpr bool has_aeth(opcode op) noexcept
+{
+    return op == opcode::acknowledge || op == opcode::read_response_first || op == opcode::read_response_last ||
+           op == opcode::read_response_only;
+}
+
+constexpr bool is_request(opcode op) noexcept
+{
+    return op <= opcode::read_request;
+}
+
+constexpr bool is_read_response(opcode op) noexcept
+{
+    return op >= opcode::read_response_first && op <= opcode::read_response_only;
+}
+
+constexpr bool is_cm(opcode op) noexcept
+{
+    return op >= opcode::cm_request && op <= opcode::cm_disconnect_reply;
+}
+
+} // namespace softrdma

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/qp.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <sys/random.h>
+#include <unordered_map>
+
+namespace softrdma
+{
+
+namespace
+{
+
+static_assert(offsetof(ibv_qp_ex, qp_base) == 0);
+
+class number_table
+{
+public:
+    std::uint32_t add(const std::shared_ptr<queue_pair> &qp)
+    {
+        const std::lock_guard lock(mutex_);
+        if (next_ == 0 && getrandom(&next_, sizeof(next_), 0) != sizeof(next_))
+            next_ = 1;
+        do {
+            next_ = (next_ + 1) & psn_mask;
+        } while (next_ < 2 || pairs_.contains(next_)); // 0 and 1 are the management queue pairs
+        pairs_.emplace(next_, qp);
+        return next_;
+    }
+    std::shared_ptr<queue_pair> find(std::uint32_t number)
+    {
+        const std::lock_guard lock(mutex_);
+        const auto found = pairs_.find(number);
+        return found == pairs_.end() ? nullptr : found->second;
+    }
+    void remove(std::uint32_t number)
+    {
+        const std::lock_guard lock(mutex_);
+        pairs_.erase(number);
+    }
+
+private:
+    std::mutex mutex_;
+    std::uint32_t next_ = 0;
+    std::unordered_map<std::uint32_t, std::shared_ptr<queue_pair>> pairs_;
+};
+
+number_table &numbers()
+{
+    static auto *table = new number_table;
+    return *table;
+}
+
+struct transition {
+    ibv_qp_state from;
+    ibv_qp_state to;
+    int required;
+};
+
+constexpr transition transitions[] = {
+        {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+        {IBV_QPS_INIT, IBV_QPS_INIT, 0},
+        {IBV_QPS_INIT, IBV_QPS_RTR,
+                IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+                        IBV_QP_MIN_RNR_TIMER},
+        {IBV_QPS_RTR, IBV_QPS_RTS,
+                IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC},
+        {IBV_QPS_RTS, IBV_QPS_RTS, 0},
+        {IBV_QPS_RTS, IBV_QPS_SQD, 0},
+        {IBV_QPS_SQD, IBV_QPS_RTS, 0},
+        {IBV_QPS_SQD, IBV_QPS_SQD, 0},
+};
+
+bool allowed(ibv_qp_state from, ibv_qp_state to, int mask) noexcept
+{
+    if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
+        return true;
+    return std::any_of(std::begin(transitions), std::end(transitions),
+            [&](const transition &t) { return t.from == from && t.to == to && (mask & t.required) == t.required; });
+}
+
+bool within_limits(const ibv_qp_init_attr &attr) noexcept
+{
+    const ibv_qp_cap &cap = attr.cap;
+    return cap.max_send_wr <= limits::max_qp_wr && cap.max_recv_wr <= limits::max_qp_wr &&
+           cap.max_send_sge <= limits::max_sge && cap.max_recv_sge <= limits::max_sge &&
+           cap.max_inline_data <= limits::max_inline;
+}
+
+} // namespace
+
+std::shared_ptr<queue_pair> queue_pair::create(ibv_pd *pd, ibv_qp_init_attr &attr)
+{
+    if (attr.qp_type != IBV_QPT_RC) {
+        errno = EOPNOTSUPP;
+        return nullptr;
+    }
+    if (attr.send_cq == nullptr || attr.recv_cq == nullptr || !within_limits(attr)) {
+        errno = EINVAL;
+        return nullptr;
+    }
+    auto qp = std::make_shared<queue_pair>(pd, attr);
+    qp->qp_base.qp_num = numbers().add(qp);
+    qp->qp_base.handle = qp->qp_base.qp_num;
+    return qp;
+}
+
+std::shared_ptr<queue_pair> queue_pair::find(std::uint32_t number)
+{
+    return numbers().find(number);
+}
+
+queue_pair::queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr)
+    : ibv_qp_ex{}, init_(attr), requester_(ep_, attr.sq_sig_all != 0), responder_(ep_)
+{
+    if (attr.srq != nullptr) // the receive queue's limits are those of the shared one
+        init_.cap.max_recv_wr = init_.cap.max_recv_sge = 0;
+    qp_base.context = pd->context;
+    qp_base.qp_context = attr.qp_context;
+    qp_base.pd = pd;
+    qp_base.send_cq = attr.send_cq;
+    qp_base.recv_cq = attr.recv_cq;
+    qp_base.srq = attr.srq;
+    qp_base.qp_type = attr.qp_type;
+    qp_base.state = IBV_QPS_RESET;
+    pthread_mutex_init(&qp_base.mutex, nullptr);
+    pthread_cond_init(&qp_base.cond, nullptr);
+    ep_.qp = &qp_base;
+    ep_.cap = init_.cap;
+    ep_.attr.qp_state = IBV_QPS_RESET;
+    pd_of(pd).children.fetch_add(1);
+    cq_of(attr.send_cq).users.fetch_add(1);
+    cq_of(attr.recv_cq).users.fetch_add(1);
+    if (attr.srq != nullptr)
+        srq_of(attr.srq).users.fetch_add(1);
+}
+
+queue_pair::~queue_pair()
+{
+    pthread_cond_destroy(&qp_base.cond);
+    pthread_mutex_destroy(&qp_base.mutex);
+}
+
+void queue_pair::destroy()
+{
+    numbers().remove(qp_base.qp_num);
+    const std::lock_guard lock(lock_);
+    responder_.abandon();
+    destroyed_ = true;
+    set_state(IBV_QPS_RESET);
+    requester_.reset();
+    responder_.reset();
+    context_of(qp_base.context).async.forget(&qp_base);
+    pd_of(qp_base.pd).children.fetch_sub(1);
+    cq_of(qp_base.send_cq).users.fetch_sub(1);
+    cq_of(qp_base.recv_cq).users.fetch_sub(1);
+    if (qp_base.srq != nullptr)
+        srq_of(qp_base.srq).users.fetch_sub(1);
+}
+
+void queue_pair::set_state(ibv_qp_state to) noexcept
+{
+    ep_.attr.qp_state = ep_.attr.cur_qp_state = to;
+    __atomic_store_n(&qp_base.state, to, __ATOMIC_RELAXED);
+}
+
+bool queue_pair::answers() const noexcept
+{
+    const ibv_qp_state s = ep_.attr.qp_state;
+    return !destroyed_ && (s == IBV_QPS_RTR || s == IBV_QPS_RTS || s == IBV_QPS_SQD);
+}
+
+int queue_pair::modify(const ibv_qp_attr &attr, int mask)
+{
+    const std::lock_guard lock(lock_);
+    const ibv_qp_state from = ep_.attr.qp_state;
+    const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr.qp_state : from;
+    if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != from)
+        return EINVAL;
+    if (!allowed(from, to, mask))
+        return EINVAL;
+    if (to == IBV_QPS_RTR && from == IBV_QPS_INIT && ep_.path == nullptr)
+        return EOPNOTSUPP; // only the connection manager makes paths
+    if (const int error = enter(attr, mask); error != 0)
+        return error;
+    if (to == IBV_QPS_ERR) {
+        fail();
+        return 0;
+    }
+    set_state(to);
+    if (to == IBV_QPS_RESET) {
+        requester_.reset();
+        responder_.reset();
+    } else if (to == IBV_QPS_RTR && from == IBV_QPS_INIT) {
+        responder_.start(ep_.attr.rq_psn);
+    } else if (to == IBV_QPS_RTS && from == IBV_QPS_RTR) {
+        requester_.start(ep_.attr.sq_psn);
+    } else if (to == IBV_QPS_RTS) {
+        settle(requester_.pump());
+    }
+    return 0;
+}
+
+int queue_pair::enter(const ibv_qp_attr &attr, int mask)
+{
+    if ((mask & IBV_QP_PORT) != 0 && attr.port_num != 1)
+        return EINVAL;
+    if ((mask & IBV_QP_PKEY_INDEX) != 0 && attr.pkey_index != 0)
+        return EINVAL;
+    if (((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0 && attr.max_rd_atomic > limits::max_reads) ||
+            ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0 && attr.max_dest_rd_atomic > limits::max_reads))
+        return EINVAL;
+    const auto take = [&](int bit, auto member) {
+        if ((mask & bit) != 0)
+            ep_.attr.*member = attr.*member;
+    };
+    take(IBV_QP_ACCESS_FLAGS, &ibv_qp_attr::qp_access_flags);
+    take(IBV_QP_PKEY_INDEX, &ibv_qp_attr::pkey_index);
+    take(IBV_QP_PORT, &ibv_qp_attr::port_num);
+    take(IBV_QP_AV, &ibv_qp_attr::ah_attr);
+    take(IBV_QP_PATH_MTU, &ibv_qp_attr::path_mtu);
+    take(IBV_QP_TIMEOUT, &ibv_qp_attr::timeout);
+    take(IBV_QP_RETRY_CNT, &ibv_qp_attr::retry_cnt);
+    take(IBV_QP_RNR_RETRY, &ibv_qp_attr::rnr_retry);
+    take(IBV_QP_RQ_PSN, &ibv_qp_attr::rq_psn);
+    take(IBV_QP_SQ_PSN, &ibv_qp_attr::sq_psn);
+    take(IBV_QP_MAX_QP_RD_ATOMIC, &ibv_qp_attr::max_rd_atomic);
+    take(IBV_QP_MAX_DEST_RD_ATOMIC, &ibv_qp_attr::max_dest_rd_atomic);
+    take(IBV_QP_MIN_RNR_TIMER, &ibv_qp_attr::min_rnr_timer);
+    take(IBV_QP_DEST_QPN, &ibv_qp_attr::dest_qp_num);
+    return 0;
+}
+
+void queue_pair::query(ibv_qp_attr &attr, ibv_qp_init_attr &init)
+{
+    const std::lock_guard lock(lock_);
+    attr = ep_.attr;
+    attr.cap = ep_.cap;
+    init = init_;
+}
+
+int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
+{
+    const std::lock_guard lock(lock_);
+    const ibv_qp_state state = ep_.attr.qp_state;
+    int error = state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_ERR ? 0 : EINVAL;
+    for (; wr != nullptr; wr = wr->next) {
+        if (error == 0)
+            error = requester_.post(*wr);
+        if (error != 0) {
+            *bad = wr;
+            break;
+        }
+    }
+    if (state == IBV_QPS_ERR)
+        requester_.flush();
+    else if (state == IBV_QPS_RTS)
+        settle(requester_.pump());
+    if (ep_.attr.qp_state == IBV_QPS_RTS && ep_.path->lost() && requester_.fail_first(IBV_WC_RETRY_EXC_ERR))
+        fail();
+    return error;
+}
+
+int queue_pair::post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad)
+{
+    const std::lock_guard lock(lock_);
+    int error = qp_base.srq != nullptr || ep_.attr.qp_state == IBV_QPS_RESET ? EINVAL : 0;
+    for (; wr != nullptr; wr = wr->next) {
+        if (error == 0)
+            error = responder_.post(*wr);
+        if (error != 0) {
+            *bad = wr;
+            break;
+        }
+    }
+    if (ep_.attr.qp_state == IBV_QPS_ERR)
+        responder_.flush();
+    else if (answers())
+        responder_.announce_receive();
+    return error;
+}
+
+void queue_pair::receive_available()
+{
+    const std::lock_guard lock(lock_);
+    if (answers())
+        responder_.announce_receive();
+}
+
+void queue_pair::attach(std::shared_ptr<transport> path)
+{
+    const std::lock_guard lock(lock_);
+    if (!destroyed_)
+        ep_.path = std::move(path);
+}
+
+void queue_pair::fail()
+{
+    if (ep_.attr.qp_state == IBV_QPS_ERR)
+        return;
+    responder_.abandon();
+    set_state(IBV_QPS_ERR);
+    requester_.flush();
+    responder_.flush();
+    if (qp_base.srq != nullptr) {
+        ibv_async_event event{};
+        event.element.qp = &qp_base;
+        event.event_type = IBV_EVENT_QP_LAST_WQE_REACHED;
+        context_of(qp_base.context).async.push(event);
+    }
+}
+
+bool queue_pair::settle(outcome o)
+{
+    if (o == outcome::broken)
+        fail();
+    return o != outcome::violation;
+}
+
+bool queue_pair::receive(const packet &p)
+{
+    if (is_request(p.op))
+        return receive_request_packet(p);
+    const std::lock_guard lock(lock_);
+    if (!answers() || ep_.attr.qp_state == IBV_QPS_RTR)
+        return true;
+    if (is_read_response(p.op))
+        return settle(requester_.read_response(p));
+    if (p.op == opcode::acknowledge)
+        return settle(requester_.acknowledged(p));
+    return settle(requester_.resume());
+}
+
+bool queue_pair::receive_request_packet(const packet &p)
+{
+    {
+        const std::lock_guard lock(lock_);
+        if (!answers()) {
+            if (is_last(p.op) || p.op == opcode::read_request)
+                ep_.transmit({.op = opcode::acknowledge, .psn = p.psn, .syndrome = syndrome::unresponsive});
+            return true;
+        }
+        const auto admitted = responder_.admit(p, weak_from_this());
+        if (admitted != responder::admission::execute)
+            return admitted == responder::admission::ignore;
+    }
+    const std::uint8_t answer = responder_.execute(p);
+    const std::lock_guard lock(lock_);
+    return !answers() || settle(responder_.finish(p, answer));
+}
+
+void queue_pair::received_all()
+{
+    const std::lock_guard lock(lock_);
+    if (answers())
+        responder_.release();
+}
+
+void queue_pair::path_writable()
+{
+    const std::lock_guard lock(lock_);
+    if (!answers())
+        return;
+    responder_.release();
+    if (ep_.attr.qp_state == IBV_QPS_RTS)
+        settle(requester_.pump());
+}
+
+void queue_pair::path_lost()
+{
+    const std::lock_guard lock(lock_);
+    if (answers() && requester_.fail_first(IBV_WC_RETRY_EXC_ERR))
+        fail();
+}
+
+void queue_pair::timer_expired()
+{
+    const std::lock_guard lock(lock_);
+    if (ep_.attr.qp_state == IBV_QPS_RTS && !destroyed_)
+        settle(requester_.resume());
+}
+
+} // namespace softrdma

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "core/requester.hpp"
+#include "core/responder.hpp"
+
+namespace softrdma
+{
+
+// A reliable-connection queue pair. The verbs calls, the connection manager and the path's reader all
+// enter here; the lock makes each of them one step. Order of locks: queue pair, then CQ, SRQ or path.
+class queue_pair : public ibv_qp_ex, public std::enable_shared_from_this<queue_pair>
+{
+public:
+    // NULL with errno. The limits in `attr` are rounded up to what was granted.
+    static std::shared_ptr<queue_pair> create(ibv_pd *pd, ibv_qp_init_attr &attr);
+    static std::shared_ptr<queue_pair> find(std::uint32_t number);
+
+    queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr);
+    ~queue_pair();
+
+    ibv_qp *verbs() noexcept { return &qp_base; }
+    // Afterwards nothing arrives, completes or is sent any more.
+    void destroy();
+
+    int modify(const ibv_qp_attr &attr, int mask);
+    void query(ibv_qp_attr &attr, ibv_qp_init_attr &init);
+    int post_send(ibv_send_wr *wr, ibv_send_wr **bad);
+    int post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad);
+    void receive_available();
+
+    void attach(std::shared_ptr<transport> path);
+
+    // Upcalls of the path. receive() returns false if the peer broke the protocol.
+    bool receive(const packet &p);
+    void received_all();
+    void path_writable();
+    void path_lost();
+    void timer_expired();
+
+private:
+    bool receive_request_packet(const packet &p);
+    bool settle(outcome o);
+    bool answers() const noexcept;
+    int enter(const ibv_qp_attr &attr, int mask);
+    void set_state(ibv_qp_state to) noexcept;
+    void fail();
+
+    std::mutex lock_;
+    ibv_qp_init_attr init_{};
+    endpoint ep_;
+    requester requester_;
+    responder responder_;
+    bool destroyed_ = false;
+};
+
+inline queue_pair &qp_of(ibv_qp *qp) noexcept
+{
+    return *static_cast<queue_pair *>(reinterpret_cast<ibv_qp_ex *>(qp));
+}
+
+} // namespace softrdma

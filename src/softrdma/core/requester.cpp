@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/requester.hpp"
+#include "core/copy.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace softrdma
+{
+
+namespace
+{
+
+// IBA table "RNR NAK timer": microseconds for the 5-bit code.
+constexpr std::array<std::uint32_t, 32> rnr_delay_us = {655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640,
+        960, 1280, 1920, 2560, 3840, 5120, 7680, 10240, 15360, 20480, 30720, 40960, 61440, 81920, 122880, 163840,
+        245760, 327680, 491520};
+
+constexpr std::uint8_t infinite_retry = 7;
+
+ibv_wc_opcode completion_opcode(ibv_wr_opcode opcode) noexcept
+{
+    switch (opcode) {
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        return IBV_WC_RDMA_WRITE;
+    case IBV_WR_RDMA_READ:
+        return IBV_WC_RDMA_READ;
+    default:
+        return IBV_WC_SEND;
+    }
+}
+
+ibv_wc_status status_of(std::uint8_t code) noexcept
+{
+    switch (code) {
+    case syndrome::remote_access:
+        return IBV_WC_REM_ACCESS_ERR;
+    case syndrome::remote_operational:
+        return IBV_WC_REM_OP_ERR;
+    case syndrome::unresponsive:
+        return IBV_WC_RETRY_EXC_ERR;
+    default:
+        return IBV_WC_REM_INV_REQ_ERR;
+    }
+}
+
+bool is_supported(ibv_wr_opcode opcode) noexcept
+{
+    return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE ||
+           opcode == IBV_WR_RDMA_WRITE_WITH_IMM || opcode == IBV_WR_RDMA_READ;
+}
+
+} // namespace
+
+int requester::post(const ibv_send_wr &wr)
+{
+    if (!is_supported(wr.opcode))
+        return EOPNOTSUPP;
+    if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > ep_.cap.max_send_sge)
+        return EINVAL;
+    if (queue_.size() >= ep_.cap.max_send_wr)
+        return ENOMEM;
+    std::uint64_t length = 0;
+    for (int i = 0; i < wr.num_sge; ++i)
+        length += wr.sg_list[i].length;
+    const bool copies = (wr.send_flags & IBV_SEND_INLINE) != 0;
+    if (copies && (wr.opcode == IBV_WR_RDMA_READ || length > ep_.cap.max_inline_data))
+        return EINVAL;
+
+    work &w = queue_.emplace_back();
+    w.wr_id = wr.wr_id;
+    w.opcode = wr.opcode;
+    w.flags = wr.send_flags;
+    w.imm_data = wr.imm_data;
+    w.remote_addr = wr.wr.rdma.remote_addr;
+    w.rkey = wr.wr.rdma.rkey;
+    w.length = static_cast<std::uint32_t>(length);
+    w.sent = w.received = 0;
+    w.numbered = false;
+    w.local_status = length > limits::max_message ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
+    w.sge_count = copies ? 0 : wr.num_sge;
+    std::copy_n(wr.sg_list, w.sge_count, w.sges.begin());
+    std::byte *to = w.inlined.data();
+    for (int i = 0; copies && i < wr.num_sge; ++i) {
+        memcpy(to, reinterpret_cast<const void *>(wr.sg_list[i].addr), wr.sg_list[i].length);
+        to += wr.sg_list[i].length;
+    }
+    return 0;
+}
+
+outcome requester::pump()
+{
+    while (next_ < queue_.size() && !waiting_for_receiver_ && ep_.path != nullptr && !ep_.path->congested()) {
+        work &w = queue_[next_];
+        const bool fenced = (w.flags & IBV_SEND_FENCE) != 0 && reads_in_flight_ > 0;
+        const bool too_many_reads = w.is_read() && reads_in_flight_ >= std::max<int>(ep_.attr.max_rd_atomic, 1);
+        if (fenced || too_many_reads)
+            return outcome::proceed;
+        if (const outcome o = transmit(w); o != outcome::proceed || w.local_status != IBV_WC_SUCCESS)
+            return o;
+    }
+    return outcome::proceed;
+}
+
+outcome requester::local_error(work &w, ibv_wc_status status)
+{
+    // The error is reported in its turn: after everything posted before has completed.
+    w.local_status = status;
+    return &w == &queue_.front() ? (complete_first(status), outcome::broken) : outcome::proceed;
+}
+
+outcome requester::transmit(work &w)
+{
+    if (w.local_status != IBV_WC_SUCCESS)
+        return local_error(w, w.local_status);
+    if (!w.numbered) {
+        w.psn = next_psn_;
+        w.numbered = true;
+        next_psn_ = (next_psn_ + 1) & psn_mask;
+    }
+    if (w.is_read()) {
+        gathered target;
+        if (!target.collect(ep_.qp->pd, w.scatter(), IBV_ACCESS_LOCAL_WRITE, 0, w.length))
+            return local_error(w, IBV_WC_LOC_PROT_ERR);
+        ep_.transmit({.op = opcode::read_request,
+                .psn = w.psn,
+                .remote_addr = w.remote_addr,
+                .rkey = w.rkey,
+                .dma_length = w.length});
+        ++reads_in_flight_;
+        ++next_;
+        return outcome::proceed;
+    }
+    // The cut of the first segment aligns the following ones to 8-byte words at the target.
+    std::uint32_t bytes = std::min(w.length - w.sent, max_segment);
+    if (bytes < w.length - w.sent)
+        bytes -= static_cast<std::uint32_t>((w.remote_addr + w.sent + bytes) % 8);
+    return transmit_segment(w, bytes);
+}
+
+opcode requester::segment_opcode(const work &w, std::uint32_t bytes) const noexcept
+{
+    const bool write = w.opcode == IBV_WR_RDMA_WRITE || w.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+    const bool imm = w.opcode == IBV_WR_SEND_WITH_IMM || w.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+    const bool first = w.sent == 0;
+    const bool last = w.sent + bytes == w.length;
+    if (first && last)
+        return write ? (imm ? opcode::write_only_imm : opcode::write_only)
+                     : (imm ? opcode::send_only_imm : opcode::send_only);
+    if (last)
+        return write ? (imm ? opcode::write_last_imm : opcode::write_last)
+                     : (imm ? opcode::send_last_imm : opcode::send_last);
+    if (first)
+        return write ? opcode::write_first : opcode::send_first;
+    return write ? opcode::write_middle : opcode::send_middle;
+}
+
+outcome requester::transmit_segment(work &w, std::uint32_t bytes)
+{
+    const opcode op = segment_opcode(w, bytes);
+    const packet header{.op = op,
+            .solicited = (w.flags & IBV_SEND_SOLICITED) != 0 && is_last(op),
+            .psn = w.psn,
+            .remote_addr = w.remote_addr,
+            .rkey = w.rkey,
+            .dma_length = w.length,
+            .imm_data = w.imm_data};
+    if ((w.flags & IBV_SEND_INLINE) != 0) {
+        const iovec payload{w.inlined.data(), bytes};
+        ep_.transmit(header, {&payload, 1});
+    } else {
+        gathered source;
+        if (!source.collect(ep_.qp->pd, w.scatter(), 0, w.sent, bytes))
+            return local_error(w, IBV_WC_LOC_PROT_ERR);
+        ep_.transmit(header, source.span());
+    }
+    w.sent += bytes;
+    if (is_last(op))
+        ++next_;
+    return outcome::proceed;
+}
+
+void requester::complete_first(ibv_wc_status status)
+{
+    const work &w = queue_.front();
+    if (status != IBV_WC_SUCCESS || signal_all_ || (w.flags & IBV_SEND_SIGNALED) != 0) {
+        ibv_wc wc{};
+        wc.wr_id = w.wr_id;
+        wc.status = status;
+        wc.opcode = completion_opcode(w.opcode);
+        wc.byte_len = w.length;
+        wc.qp_num = ep_.qp->qp_num;
+        cq_of(ep_.qp->send_cq).push(wc, false);
+    }
+    queue_.pop_front();
+    next_ -= next_ > 0 ? 1 : 0;
+    rnr_tries_ = 0;
+}
+
+bool requester::complete_before(std::uint32_t psn)
+{
+    while (!queue_.empty() && next_ > 0 && psn_after(psn, queue_.front().psn)) {
+        if (queue_.front().is_read())
+            return false;
+        complete_first(IBV_WC_SUCCESS);
+    }
+    return true;
+}
+
+outcome requester::acknowledged(const packet &p)
+{
+    if (p.syndrome != syndrome::ack)
+        return rejected(p);
+    if (!complete_before((p.psn + 1) & psn_mask))
+        return outcome::violation;
+    if (!queue_.empty() && next_ == 0 && queue_.front().local_status != IBV_WC_SUCCESS) {
+        complete_first(queue_.front().local_status);
+        return outcome::broken;
+    }
+    return pump();
+}
+
+outcome requester::rejected(const packet &p)
+{
+    if (!complete_before(p.psn) || queue_.empty() || !queue_.front().numbered || queue_.front().psn != p.psn)
+        return outcome::violation;
+    if ((p.syndrome & 0xe0) == syndrome::rnr)
+        return receiver_not_ready(p.syndrome & 0x1f);
+    complete_first(status_of(p.syndrome));
+    return outcome::broken;
+}
+
+outcome requester::receiver_not_ready(std::uint8_t timer)
+{
+    if (ep_.attr.rnr_retry != infinite_retry && rnr_tries_ >= ep_.attr.rnr_retry) {
+        complete_first(IBV_WC_RNR_RETRY_EXC_ERR);
+        return outcome::broken;
+    }
+    ++rnr_tries_;
+    // The receiver ignores everything after the refused message: all of it is sent again.
+    next_ = 0;
+    reads_in_flight_ = 0;
+    for (work &w : queue_)
+        w.sent = w.received = 0;
+    waiting_for_receiver_ = true;
+    ep_.path->start_timer(std::chrono::microseconds(rnr_delay_us[timer]));
+    return outcome::proceed;
+}
+
+outcome requester::resume()
+{
+    if (!waiting_for_receiver_)
+        return outcome::proceed;
+    waiting_for_receiver_ = false;
+    return pump();
+}
+
+outcome requester::read_response(const packet &p)
+{
+    if (!complete_before(p.psn) || queue_.empty() || next_ == 0)
+        return outcome::violation;
+    work &w = queue_.front();
+    if (!w.is_read() || w.psn != p.psn || p.payload.size() > w.length - w.received)
+        return outcome::violation;
+    gathered target;
+    if (!target.collect(ep_.qp->pd, w.scatter(), IBV_ACCESS_LOCAL_WRITE, w.received, p.payload.size())) {
+        complete_first(IBV_WC_LOC_PROT_ERR);
+        return outcome::broken;
+    }
+    const std::byte *from = p.payload.data();
+    for (std::size_t i = 0; i < target.count; ++i) {
+        copy_in(static_cast<std::byte *>(target.pieces[i].iov_base), from, target.pieces[i].iov_len);
+        from += target.pieces[i].iov_len;
+    }
+    w.received += static_cast<std::uint32_t>(p.payload.size());
+    if (p.op != opcode::read_response_last && p.op != opcode::read_response_only)
+        return outcome::proceed;
+    if (w.received != w.length)
+        return outcome::violation;
+    --reads_in_flight_;
+    complete_first(IBV_WC_SUCCESS);
+    if (!queue_.empty() && next_ == 0 && queue_.front().local_status != IBV_WC_SUCCESS) {
+        complete_first(queue_.front().local_status);
+        return outcome::broken;
+    }
+    return pump();
+}
+
+bool requester::fail_first(ibv_wc_status status)
+{
+    if (queue_.empty())
+        return false;
+    complete_first(status);
+    return true;
+}
+
+void requester::flush()
+{
+    while (!queue_.empty())
+        complete_first(IBV_WC_WR_FLUSH_ERR);
+    waiting_for_receiver_ = false;
+}
+
+void requester::reset()
+{
+    queue_.clear();
+    next_ = 0;
+    reads_in_flight_ = 0;
+    rnr_tries_ = 0;
+    waiting_for_receiver_ = false;
+}
+
+} // namespace softrdma

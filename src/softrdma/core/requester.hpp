@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "core/endpoint.hpp"
+
+namespace softrdma
+{
+
+// The sending half of a queue pair: its send queue, in the order of posting. Guarded by the queue pair's lock.
+class requester
+{
+public:
+    requester(endpoint &ep, bool signal_all) : ep_(ep), signal_all_(signal_all) {}
+
+    void start(std::uint32_t psn) noexcept { next_psn_ = psn & psn_mask; }
+    // 0, ENOMEM (queue full), EINVAL or EOPNOTSUPP. Nothing is sent before pump().
+    int post(const ibv_send_wr &wr);
+    // Sends what may be sent now.
+    outcome pump();
+    outcome acknowledged(const packet &p);
+    outcome read_response(const packet &p);
+    // The receiver has buffers again, or the time to wait for them is over.
+    outcome resume();
+    bool fail_first(ibv_wc_status status);
+    void flush();
+    void reset();
+    bool empty() const noexcept { return queue_.empty(); }
+
+private:
+    struct work {
+        std::uint64_t wr_id;
+        ibv_wr_opcode opcode;
+        unsigned flags;
+        std::uint32_t imm_data;
+        std::uint64_t remote_addr;
+        std::uint32_t rkey;
+        std::uint32_t length;
+        std::uint32_t psn;
+        std::uint32_t sent;     // bytes handed to the path
+        std::uint32_t received; // of a READ
+        bool numbered;          // psn is valid
+        ibv_wc_status local_status;
+        int sge_count;
+        std::array<ibv_sge, limits::max_sge> sges;
+        std::array<std::byte, limits::max_inline> inlined;
+
+        bool is_read() const noexcept { return opcode == IBV_WR_RDMA_READ; }
+        std::span<const ibv_sge> scatter() const noexcept { return {sges.data(), static_cast<std::size_t>(sge_count)}; }
+    };
+
+    outcome transmit(work &w);
+    outcome transmit_segment(work &w, std::uint32_t bytes);
+    opcode segment_opcode(const work &w, std::uint32_t bytes) const noexcept;
+    outcome local_error(work &w, ibv_wc_status status);
+    void complete_first(ibv_wc_status status);
+    bool complete_before(std::uint32_t psn);
+    outcome rejected(const packet &p);
+    outcome receiver_not_ready(std::uint8_t timer);
+
+    endpoint &ep_;
+    const bool signal_all_;
+    std::deque<work> queue_;
+    std::size_t next_ = 0; // first entry not yet handed to the path entirely
+    std::uint32_t next_psn_ = 0;
+    int reads_in_flight_ = 0;
+    int rnr_tries_ = 0;
+    bool waiting_for_receiver_ = false;
+};
+
+} // namespace softrdma

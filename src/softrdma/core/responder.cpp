@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/responder.hpp"
+#include "core/copy.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace softrdma
+{
+
+int responder::post(const ibv_recv_wr &wr)
+{
+    if (queue_.size() >= ep_.cap.max_recv_wr)
+        return ENOMEM;
+    receive_request request;
+    if (const int error = receive_request::from(wr, ep_.cap.max_recv_sge, request); error != 0)
+        return error;
+    queue_.push_back(request);
+    return 0;
+}
+
+void responder::announce_receive()
+{
+    if (receiver_not_ready_)
+        ep_.transmit({.op = opcode::receive_posted});
+}
+
+bool responder::take_receive(const std::weak_ptr<queue_pair> &self, std::uint32_t psn)
+{
+    receiver_not_ready_ = false;
+    if (ep_.qp->srq != nullptr) {
+        auto &srq = srq_of(ep_.qp->srq);
+        do {
+            current_ = srq.take();
+        } while (!current_ && !srq.call_when_posted(self));
+    } else if (!queue_.empty()) {
+        current_ = queue_.front();
+        queue_.pop_front();
+    }
+    if (current_)
+        return true;
+    receiver_not_ready_ = true;
+    replies_.push_back(
+            {.psn = psn, .syndrome = static_cast<std::uint8_t>(syndrome::rnr | (ep_.attr.min_rnr_timer & 0x1f))});
+    return false;
+}
+
+responder::admission responder::admit(const packet &p, std::weak_ptr<queue_pair> self)
+{
+    const bool opens = is_first(p.op) || p.op == opcode::read_request;
+    if (receiver_not_ready_ && (p.psn != expected_psn_ || !opens))
+        return admission::ignore;
+    if (p.psn != expected_psn_ || opens == in_message_)
+        return admission::violation;
+    if (!opens && message_is_write_ != is_write(p.op))
+        return admission::violation;
+    receiver_not_ready_ = false;
+    if ((is_first(p.op) && is_send(p.op)) || (is_write(p.op) && has_imm(p.op))) {
+        if (!take_receive(self, p.psn)) {
+            in_message_ = false;
+            return admission::ignore;
+        }
+    }
+    if (is_first(p.op)) {
+        in_message_ = true;
+        message_is_write_ = is_write(p.op);
+        placed_ = 0;
+    }
+    access_ = ep_.attr.qp_access_flags;
+    return admission::execute;
+}
+
+std::uint8_t responder::execute(const packet &p)
+{
+    if (is_write(p.op))
+        return place_write(p);
+    if (p.op != opcode::read_request)
+        return syndrome::ack;
+    if (p.dma_length > limits::max_message)
+        return syndrome::invalid_request;
+    if ((access_ & IBV_ACCESS_REMOTE_READ) == 0)
+        return syndrome::remote_access;
+    if (p.dma_length > 0 &&
+            !region_table::instance().pin(p.rkey, ep_.qp->pd, IBV_ACCESS_REMOTE_READ, p.remote_addr, p.dma_length))
+        return syndrome::remote_access;
+    return make_durable();
+}
+
+std::uint8_t responder::place_write(const packet &p)
+{
+    if (is_first(p.op)) {
+        write_addr_ = p.remote_addr;
+        write_rkey_ = p.rkey;
+        write_length_ = p.dma_length;
+    }
+    const auto bytes = static_cast<std::uint32_t>(p.payload.size());
+    const std::uint32_t left = write_length_ - placed_;
+    if (write_length_ > limits::max_message || bytes > left || (is_last(p.op) && bytes != left))
+        return syndrome::invalid_request;
+    if ((access_ & IBV_ACCESS_REMOTE_WRITE) == 0)
+        return syndrome::remote_access;
+    if (bytes == 0)
+        return syndrome::ack;
+    const auto pin =
+            region_table::instance().pin(write_rkey_, ep_.qp->pd, IBV_ACCESS_REMOTE_WRITE, write_addr_, write_length_);
+    if (!pin)
+        return syndrome::remote_access;
+    std::byte *to = pin->at(write_addr_ + placed_);
+    copy_in(to, p.payload.data(), bytes);
+    note_store(pin, to, bytes);
+    placed_ += bytes;
+    return syndrome::ack;
+}
+
+void responder::note_store(const region_pin &pin, std::byte *begin, std::size_t bytes)
+{
+    if (!pin->stored(begin, bytes))
+        return;
+    const auto from = reinterpret_cast<std::uintptr_t>(begin);
+    for (dirty_range &range : dirty_) {
+        if (range.region == pin.region()) {
+            range.begin = std::min(range.begin, from);
+            range.end = std::max(range.end, from + bytes);
+            return;
+        }
+    }
+    dirty_.push_back({pin.region(), from, from + bytes});
+}
+
+std::uint8_t responder::make_durable()
+{
+    for (const dirty_range &range : dirty_) {
+        // A region that is gone was made durable when it was deregistered.
+        const auto pin = region_table::instance().pin(range.region);
+        if (pin && pin->sync(range.begin, range.end - range.begin) != 0)
+            return syndrome::remote_operational;
+    }
+    dirty_.clear();
+    return syndrome::ack;
+}
+
+std::uint8_t responder::place_message(const packet &p)
+{
+    const std::span<const ibv_sge> sges{current_->sges.data(), static_cast<std::size_t>(current_->sge_count)};
+    std::uint64_t room = 0;
+    for (const ibv_sge &sge : sges)
+        room += sge.length;
+    if (placed_ + p.payload.size() > room || placed_ + p.payload.size() > limits::max_message) {
+        complete_receive(p, IBV_WC_LOC_LEN_ERR);
+        return syndrome::invalid_request;
+    }
+    gathered target;
+    if (!target.collect(ep_.qp->pd, sges, IBV_ACCESS_LOCAL_WRITE, placed_, p.payload.size())) {
+        complete_receive(p, IBV_WC_LOC_PROT_ERR);
+        return syndrome::remote_operational;
+    }
+    const std::byte *from = p.payload.data();
+    for (std::size_t i = 0; i < target.count; ++i) {
+        auto *to = static_cast<std::byte *>(target.pieces[i].iov_base);
+        copy_in(to, from, target.pieces[i].iov_len);
+        note_store(target.pins[i], to, target.pieces[i].iov_len);
+        from += target.pieces[i].iov_len;
+    }
+    placed_ += static_cast<std::uint32_t>(p.payload.size());
+    return syndrome::ack;
+}
+
+outcome responder::finish(const packet &p, std::uint8_t answer)
+{
+    if (answer == syndrome::ack && is_send(p.op))
+        answer = place_message(p);
+    if (answer == syndrome::ack && p.op == opcode::read_request && ++reads_queued_ > limits::max_reads)
+        answer = syndrome::invalid_request;
+    if (answer != syndrome::ack)
+        return refuse(p, answer);
+    if (p.op == opcode::read_request) {
+        expected_psn_ = (expected_psn_ + 1) & psn_mask;
+        replies_.push_back({.psn = p.psn,
+                .syndrome = syndrome::ack,
+                .read = true,
+                .addr = p.remote_addr,
+                .rkey = p.rkey,
+                .length = p.dma_length});
+    } else if (is_last(p.op)) {
+        expected_psn_ = (expected_psn_ + 1) & psn_mask;
+        in_message_ = false;
+        acknowledge(p.psn);
+        if (current_)
+            complete_receive(p, IBV_WC_SUCCESS);
+    }
+    return outcome::proceed;
+}
+
+outcome responder::refuse(const packet &p, std::uint8_t code)
+{
+    replies_.push_back({.psn = p.psn, .syndrome = code});
+    ibv_async_event event{};
+    event.element.qp = ep_.qp;
+    event.event_type = code == syndrome::remote_access     ? IBV_EVENT_QP_ACCESS_ERR
+                       : code == syndrome::invalid_request ? IBV_EVENT_QP_REQ_ERR
+                                                           : IBV_EVENT_QP_FATAL;
+    context_of(ep_.qp->context).async.push(event);
+    return outcome::broken;
+}
+
+void responder::complete_receive(const packet &p, ibv_wc_status status)
+{
+    completion c{};
+    c.wc.wr_id = current_->wr_id;
+    c.wc.status = status;
+    c.wc.opcode = is_write(p.op) ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+    c.wc.byte_len = placed_;
+    c.wc.qp_num = ep_.qp->qp_num;
+    c.wc.src_qp = ep_.attr.dest_qp_num;
+    if (has_imm(p.op)) {
+        c.wc.wc_flags = IBV_WC_WITH_IMM;
+        c.wc.imm_data = p.imm_data;
+    }
+    c.solicited = p.solicited;
+    completions_.push_back(c);
+    current_.reset();
+}
+
+void responder::acknowledge(std::uint32_t psn)
+{
+    if (!replies_.empty() && !replies_.back().read && replies_.back().syndrome == syndrome::ack)
+        replies_.back().psn = psn;
+    else
+        replies_.push_back({.psn = psn, .syndrome = syndrome::ack});
+}
+
+bool responder::send_reply(reply &r)
+{
+    if (!r.read) {
+        ep_.transmit({.op = opcode::acknowledge, .psn = r.psn, .syndrome = r.syndrome});
+        return true;
+    }
+    std::vector<std::byte> staged;
+    do {
+        if (ep_.path == nullptr || ep_.path->congested())
+            return false;
+        const std::uint32_t bytes = std::min(r.length - r.sent, max_segment);
+        if (bytes > 0) {
+            const auto pin = region_table::instance().pin(r.rkey, ep_.qp->pd, IBV_ACCESS_REMOTE_READ, r.addr, r.length);
+            if (!pin) {
+                r.read = false;
+                r.syndrome = syndrome::remote_access;
+                return send_reply(r);
+            }
+            staged.resize(bytes);
+            copy_out(staged.data(), pin->at(r.addr + r.sent), bytes);
+        }
+        const bool first = r.sent == 0;
+        r.sent += bytes;
+        const bool last = r.sent == r.length;
+        const opcode op = first ? (last ? opcode::read_response_only : opcode::read_response_first)
+                                : (last ? opcode::read_response_last : opcode::read_response_middle);
+        const iovec payload{staged.data(), bytes};
+        ep_.transmit({.op = op, .psn = r.psn, .syndrome = syndrome::ack}, {&payload, 1});
+    } while (r.sent < r.length);
+    --reads_queued_;
+    return true;
+}
+
+void responder::send_replies()
+{
+    while (!replies_.empty() && send_reply(replies_.front()))
+        replies_.pop_front();
+}
+
+void responder::push_completions()
+{
+    for (const completion &c : completions_)
+        cq_of(ep_.qp->recv_cq).push(c.wc, c.solicited);
+    completions_.clear();
+}
+
+void responder::release()
+{
+    send_replies();
+    push_completions();
+}
+
+void responder::abandon()
+{
+    send_replies();
+    if (!replies_.empty()) {
+        ep_.transmit({.op = opcode::acknowledge, .psn = replies_.front().psn, .syndrome = syndrome::unresponsive});
+        replies_.clear();
+    }
+    push_completions();
+}
+
+void responder::flush()
+{
+    if (current_)
+        queue_.push_front(*current_);
+    current_.reset();
+    for (const receive_request &request : queue_) {
+        ibv_wc wc{};
+        wc.wr_id = request.wr_id;
+        wc.status = IBV_WC_WR_FLUSH_ERR;
+        wc.opcode = IBV_WC_RECV;
+        wc.qp_num = ep_.qp->qp_num;
+        cq_of(ep_.qp->recv_cq).push(wc, false);
+    }
+    queue_.clear();
+}
+
+void responder::reset()
+{
+    queue_.clear();
+    current_.reset();
+    replies_.clear();
+    completions_.clear();
+    in_message_ = false;
+    receiver_not_ready_ = false;
+    reads_queued_ = 0;
+}
+
+} // namespace softrdma

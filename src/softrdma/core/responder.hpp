@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "core/endpoint.hpp"
+#include "core/receive_queue.hpp"
+
+#include <vector>
+
+namespace softrdma
+{
+
+// The answering half of a queue pair: its receive queue, the peer's requests and the replies to them.
+// Guarded by the queue pair's lock, except execute(), which only the thread that reads the path calls.
+class responder
+{
+public:
+    explicit responder(endpoint &ep) : ep_(ep) {}
+
+    void start(std::uint32_t psn) noexcept { expected_psn_ = psn & psn_mask; }
+    int post(const ibv_recv_wr &wr);
+    // A receive was posted: lets a sender that was told to wait go on at once.
+    void announce_receive();
+
+    enum class admission {
+        execute,
+        ignore,
+        violation,
+    };
+    admission admit(const packet &p, std::weak_ptr<queue_pair> self);
+    // Touches memory only: places a WRITE segment, checks a READ and makes what it follows durable.
+    // Returns the syndrome of the answer.
+    std::uint8_t execute(const packet &p);
+    outcome finish(const packet &p, std::uint8_t answer);
+
+    // Sends the replies that are due, then lets the program see what they acknowledge: a program that
+    // exits as soon as it sees a message must not leave its sender without an acknowledgement.
+    void release();
+    // As release(), but a READ that is still being answered is broken off.
+    void abandon();
+    void flush();
+    void reset();
+
+private:
+    struct reply {
+        std::uint32_t psn = 0;
+        std::uint8_t syndrome = 0;
+        bool read = false;
+        std::uint64_t addr = 0;
+        std::uint32_t rkey = 0;
+        std::uint32_t length = 0;
+        std::uint32_t sent = 0;
+    };
+    struct completion {
+        ibv_wc wc;
+        bool solicited;
+    };
+    struct dirty_range {
+        std::shared_ptr<memory_region> region;
+        std::uintptr_t begin;
+        std::uintptr_t end;
+    };
+
+    bool take_receive(const std::weak_ptr<queue_pair> &self, std::uint32_t psn);
+    void complete_receive(const packet &p, ibv_wc_status status);
+    std::uint8_t place_message(const packet &p);
+    std::uint8_t place_write(const packet &p);
+    std::uint8_t make_durable();
+    void note_store(const region_pin &pin, std::byte *begin, std::size_t bytes);
+    void acknowledge(std::uint32_t psn);
+    bool send_reply(reply &r);
+    void send_replies();
+    void push_completions();
+    outcome refuse(const packet &p, std::uint8_t code);
+
+    endpoint &ep_;
+    std::deque<receive_request> queue_;
+    std::optional<receive_request> current_; // taken for the message that is arriving
+    std::uint32_t expected_psn_ = 0;
+    bool in_message_ = false;
+    bool message_is_write_ = false;
+    bool receiver_not_ready_ = false;
+    std::uint32_t placed_ = 0; // bytes of the arriving message
+    std::uint64_t write_addr_ = 0;
+    std::uint32_t write_rkey_ = 0;
+    std::uint32_t write_length_ = 0;
+    unsigned access_ = 0;
+    int reads_queued_ = 0;
+    std::deque<reply> replies_;
+    std::vector<completion> completions_;
+    std::vector<dirty_range> dirty_;
+};
+
+} // namespace softrdma

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "core/packet.hpp"
+
+#include <chrono>
+#include <span>
+#include <sys/uio.h>
+
+namespace softrdma
+{
+
+// What a queue pair needs from the path to its peer. Every call is made with the queue pair's lock held,
+// returns without waiting and never calls back into the queue pair.
+class transport
+{
+public:
+    virtual ~transport() = default;
+
+    // Sends one segment, in order. The payload is consumed before the call returns. A path that has
+    // failed swallows the segment; the queue pair learns of it through qp::path_lost().
+    virtual void transmit(const packet &header, std::span<const iovec> payload) = 0;
+
+    // True while no further data segment should be offered; qp::path_writable() follows.
+    virtual bool congested() = 0;
+
+    // Calls qp::timer_expired() after the delay. Only the latest timer of a path counts.
+    virtual void start_timer(std::chrono::microseconds delay) = 0;
+
+    virtual bool lost() = 0;
+};
+
+} // namespace softrdma

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "net/agent.hpp"
+#include "core/cq.hpp"
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include <vector>
+
+namespace softrdma::net
+{
+
+namespace
+{
+
+constexpr agent::watch_id timer_watch = 0;
+
+std::atomic<agent *> running{nullptr};
+std::atomic<bool> forked{false};
+
+// Never destroyed: threads of the program may still be inside when the process exits.
+std::mutex &start_mutex()
+{
+    static auto *m = new std::mutex;
+    return *m;
+}
+
+} // namespace
+
+bool agent::lost_by_fork() noexcept
+{
+    return forked.load(std::memory_order_relaxed);
+}
+
+agent *agent::get()
+{
+    if (lost_by_fork()) {
+        errno = ENODEV;
+        return nullptr;
+    }
+    if (agent *a = running.load(std::memory_order_acquire))
+        return a;
+    const std::lock_guard lock(start_mutex());
+    if (agent *a = running.load(std::memory_order_acquire))
+        return a;
+    std::unique_ptr<agent> fresh(new agent);
+    if (const int error = fresh->start(); error != 0) {
+        errno = error;
+        return nullptr;
+    }
+    running.store(fresh.get(), std::memory_order_release);
+    set_idle_hook(&agent::poll_once);
+    return fresh.release();
+}
+
+int agent::start()
+{
+    epoll_ = epoll_create1(EPOLL_CLOEXEC);
+    timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    epoll_event event{.events = EPOLLIN, .data = {.u64 = timer_watch}};
+    int error = 0;
+    if (epoll_ < 0 || timer_ < 0 || epoll_ctl(epoll_, EPOLL_CTL_ADD, timer_, &event) != 0)
+        error = errno;
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_t thread{};
+    const auto entry = [](void *self) -> void * {
+        static_cast<agent *>(self)->run();
+        return nullptr;
+    };
+    if (error == 0)
+        error = pthread_create(&thread, nullptr, entry, this);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (error == 0) {
+        pthread_detach(thread);
+        pthread_atfork(&agent::before_fork, &agent::after_fork_in_parent, &agent::after_fork_in_child);
+    } else {
+        close(epoll_);
+        close(timer_);
+    }
+    return error;
+}
+
+void agent::run()
+{
+    for (;;)
+        dispatch(-1);
+}
+
+void agent::poll_once()
+{
+    agent *a = running.load(std::memory_order_acquire);
+    if (a != nullptr && !lost_by_fork())
+        a->dispatch(0);
+}
+
+void agent::dispatch(int timeout_ms)
+{
+    std::array<epoll_event, 32> events;
+    const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), timeout_ms);
+    for (int i = 0; i < count; ++i) {
+        if (events[static_cast<std::size_t>(i)].data.u64 == timer_watch) {
+            run_timers();
+            continue;
+        }
+        std::shared_ptr<event_handler> handler;
+        {
+            const std::lock_guard lock(mutex_);
+            const auto found = watched_.find(events[static_cast<std::size_t>(i)].data.u64);
+            if (found != watched_.end())
+                handler = found->second.handler;
+        }
+        if (handler != nullptr)
+            handler->ready(events[static_cast<std::size_t>(i)].events);
+    }
+}
+
+agent::watch_id agent::watch(int fd, std::uint32_t events, std::shared_ptr<event_handler> handler)
+{
+    const std::lock_guard lock(mutex_);
+    const watch_id id = next_id_++;
+    epoll_event event{.events = events, .data = {.u64 = id}};
+    watched_.emplace(id, watched{fd, std::move(handler)});
+    if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0)
+        return id;
+    watched_.erase(id);
+    return 0;
+}
+
+void agent::change(watch_id id, std::uint32_t events)
+{
+    const std::lock_guard lock(mutex_);
+    const auto found = watched_.find(id);
+    epoll_event event{.events = events, .data = {.u64 = id}};
+    if (found != watched_.end())
+        epoll_ctl(epoll_, EPOLL_CTL_MOD, found->second.fd, &event);
+}
+
+void agent::unwatch(watch_id id)
+{
+    std::shared_ptr<event_handler> last; // destroyed after the lock is released
+    const std::lock_guard lock(mutex_);
+    const auto found = watched_.find(id);
+    if (found == watched_.end())
+        return;
+    epoll_ctl(epoll_, EPOLL_CTL_DEL, found->second.fd, nullptr);
+    last = std::move(found->second.handler);
+    watched_.erase(found);
+}
+
+void agent::after(std::chrono::microseconds delay, std::function<void()> call)
+{
+    const std::lock_guard lock(mutex_);
+    timers_.emplace(clock::now() + delay, std::move(call));
+    set_timer_locked();
+}
+
+void agent::set_timer_locked()
+{
+    itimerspec spec{};
+    if (!timers_.empty()) {
+        const auto wait = std::max<clock::duration>(timers_.begin()->first - clock::now(), std::chrono::nanoseconds(1));
+        const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(wait).count();
+        spec.it_value = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    }
+    timerfd_settime(timer_, 0, &spec, nullptr);
+}
+
+void agent::run_timers()
+{
+    std::vector<std::function<void()>> due;
+    {
+        const std::lock_guard lock(mutex_);
+        std::uint64_t expirations = 0;
+        [[maybe_unused]] const ssize_t got = read(timer_, &expirations, sizeof(expirations));
+        const auto now = clock::now();
+        while (!timers_.empty() && timers_.begin()->first <= now)
+            due.push_back(std::move(timers_.extract(timers_.begin()).mapped()));
+        set_timer_locked();
+    }
+    for (auto &call : due)
+        call();
+}
+
+void agent::before_fork()
+{
+    running.load()->mutex_.lock();
+}
+
+void agent::after_fork_in_parent()
+{
+    running.load()->mutex_.unlock();
+}
+
+void agent::after_fork_in_child()
+{
+    // The sockets belong to the parent's connections: their ends must be seen when the parent ends.
+    agent *a = running.load();
+    forked.store(true, std::memory_order_relaxed);
+    for (const auto &[id, w] : a->watched_)
+        close(w.fd);
+    close(a->epoll_);
+    close(a->timer_);
+    a->mutex_.unlock();
+}
+
+} // namespace softrdma::net

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+namespace softrdma::net
+{
+
+class event_handler
+{
+public:
+    virtual ~event_handler() = default;
+    // Called by the agent or by a polling thread, with no lock held, possibly by several threads at once.
+    virtual void ready(std::uint32_t events) = 0;
+};
+
+// The thread that serves sockets and timers of this process, started with its first user. All signals are blocked in
+// it.
+class agent
+{
+public:
+    // The running agent; NULL with errno if it cannot be started, ENODEV in a forked child of its process.
+    static agent *get();
+    // True in a child of a process that had an agent: the device belongs to the parent.
+    static bool lost_by_fork() noexcept;
+
+    using watch_id = std::uint64_t;
+
+    // Watches a descriptor level-triggered (EPOLLIN, ...). 0 if that fails, with errno.
+    watch_id watch(int fd, std::uint32_t events, std::shared_ptr<event_handler> handler);
+    void change(watch_id id, std::uint32_t events);
+    void unwatch(watch_id id);
+
+    void after(std::chrono::microseconds delay, std::function<void()> call);
+
+private:
+    using clock = std::chrono::steady_clock;
+    struct watched {
+        int fd;
+        std::shared_ptr<event_handler> handler;
+    };
+
+    agent() = default;
+    int start();
+    void run();
+    void dispatch(int timeout_ms);
+    void run_timers();
+    void set_timer_locked();
+    static void poll_once();
+    static void before_fork();
+    static void after_fork_in_parent();
+    static void after_fork_in_child();
+
+    int epoll_ = -1;
+    int timer_ = -1;
+    std::mutex mutex_;
+    watch_id next_id_ = 1;
+    std::unordered_map<watch_id, watched> watched_;
+    std::multimap<clock::time_point, std::function<void()>> timers_;
+};
+
+} // namespace softrdma::net

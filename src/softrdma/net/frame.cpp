@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "net/frame.hpp"
+#include "net/bytes.hpp"
+
+namespace softrdma::net
+{
+
+namespace
+{
+
+constexpr std::uint8_t solicited_flag = 0x80;
+constexpr std::uint16_t default_pkey = 0xffff;
+
+bool is_known(opcode op) noexcept
+{
+    return op <= opcode::acknowledge || op == opcode::receive_posted || is_cm(op);
+}
+
+bool carries_payload(opcode op) noexcept
+{
+    return is_send(op) || is_write(op) || is_read_response(op) || is_cm(op);
+}
+
+} // namespace
+
+frame_headers encode(const packet &p, std::size_t payload_size) noexcept
+{
+    frame_headers h;
+    byte_writer w(h.bytes.data() + length_size);
+    w.put(static_cast<std::uint8_t>(p.op))
+            .put(static_cast<std::uint8_t>(p.solicited ? solicited_flag : 0))
+            .put(default_pkey)
+            .put(p.dest_qpn & psn_mask)
+            .put(p.psn & psn_mask);
+    if (has_reth(p.op))
+        w.put(p.remote_addr).put(p.rkey).put(p.dma_length);
+    if (has_aeth(p.op))
+        w.put(static_cast<std::uint32_t>(p.syndrome) << 24);
+    if (has_imm(p.op))
+        w.put_raw(&p.imm_data, sizeof(p.imm_data));
+    h.size = length_size + w.size();
+    byte_writer(h.bytes.data()).put(static_cast<std::uint32_t>(w.size() + payload_size));
+    return h;
+}
+
+std::optional<std::size_t> frame_size(std::span<const std::byte> start) noexcept
+{
+    byte_reader r(start);
+    const auto length = r.get<std::uint32_t>();
+    if (!r.good())
+        return 0;
+    if (length > max_frame - length_size)
+        return std::nullopt;
+    return length_size + length;
+}
+
+bool decode(std::span<const std::byte> frame, packet &p) noexcept
+{
+    if (frame_size(frame) != frame.size())
+        return false;
+    byte_reader r(frame.subspan(length_size));
+    p = {};
+    p.op = static_cast<opcode>(r.get<std::uint8_t>());
+    p.solicited = (r.get<std::uint8_t>() & solicited_flag) != 0;
+    r.get<std::uint16_t>();
+    p.dest_qpn = r.get<std::uint32_t>();
+    p.psn = r.get<std::uint32_t>();
+    if (!r.good() || !is_known(p.op) || p.dest_qpn > psn_mask || p.psn > psn_mask)
+        return false;
+    if (has_reth(p.op)) {
+        p.remote_addr = r.get<std::uint64_t>();
+        p.rkey = r.get<std::uint32_t>();
+        p.dma_length = r.get<std::uint32_t>();
+    }
+    if (has_aeth(p.op))
+        p.syndrome = static_cast<std::uint8_t>(r.get<std::uint32_t>() >> 24);
+    if (has_imm(p.op))
+        r.get_raw(&p.imm_data, sizeof(p.imm_data));
+    p.payload = r.rest();
+    return r.good() && p.payload.size() <= max_segment && (p.payload.empty() || carries_payload(p.op));
+}
+
+} // namespace softrdma::net

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "net/link.hpp"
+#include "net/cm.hpp"
+#include "net/frame.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace softrdma::net
+{
+
+namespace
+{
+
+constexpr std::size_t input_size = 64 * 1024;
+constexpr std::size_t read_budget = 1024 * 1024;      // one connection must not starve the others
+constexpr std::size_t output_limit = 4 * max_segment; // a peer that asks but never reads
+constexpr auto finish_time = std::chrono::seconds(2);
+
+} // namespace
+
+std::shared_ptr<link> link::open(int fd, role r)
+{
+    auto l = std::make_shared<link>(fd, r);
+    const int one = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    agent *a = agent::get();
+    const std::uint32_t events = r == role::connecting ? EPOLLOUT : EPOLLIN | EPOLLRDHUP;
+    const std::lock_guard lock(l->mutex_);
+    if (a == nullptr || (l->watch_ = a->watch(fd, events, l)) == 0)
+        return nullptr;
+    return l;
+}
+
+link::~link()
+{
+    if (!agent::lost_by_fork())
+        close(fd_);
+}
+
+void link::bind(std::shared_ptr<queue_pair> qp, std::uint32_t local_qpn)
+{
+    const std::lock_guard lock(mutex_);
+    if (closed_)
+        return;
+    qp_ = std::move(qp);
+    local_qpn_ = local_qpn;
+}
+
+std::shared_ptr<queue_pair> link::bound()
+{
+    const std::lock_guard lock(mutex_);
+    return qp_;
+}
+
+void link::update_watch_locked()
+{
+    if (closed_ || lost())
+        return;
+    std::uint32_t events = held_ || finishing_ ? 0 : EPOLLIN | EPOLLRDHUP;
+    if (connecting_ || sent_ < output_.size())
+        events |= EPOLLOUT;
+    agent::get()->change(watch_, events);
+}
+
+void link::hold()
+{
+    const std::lock_guard lock(mutex_);
+    held_ = true;
+    update_watch_locked();
+}
+
+void link::unhold()
+{
+    const std::lock_guard lock(mutex_);
+    held_ = false;
+    update_watch_locked();
+    // What was read before the hold waits in our buffer, of which the socket knows nothing.
+    agent::get()->after(std::chrono::microseconds(0), [weak = weak_from_this()] {
+        if (const auto self = weak.lock()) {
+            const std::lock_guard reading(self->read_mutex_);
+            self->serve(0);
+        }
+    });
+}
+
+bool link::congested()
+{
+    const std::lock_guard lock(mutex_);
+    return sent_ < output_.size();
+}
+
+void link::transmit(const packet &header, std::span<const iovec> payload)
+{
+    std::size_t payload_size = 0;
+    for (const iovec &piece : payload)
+        payload_size += piece.iov_len;
+    frame_headers headers = encode(header, payload_size);
+    std::array<iovec, limits::max_sge + 1> pieces;
+    pieces[0] = {headers.bytes.data(), headers.size};
+    const auto end = std::copy(payload.begin(), payload.end(), pieces.begin() + 1);
+
+    const std::lock_guard lock(mutex_);
+    if (closed_ || lost())
+        return;
+    std::size_t sent = 0;
+    if (sent_ == output_.size() && !connecting_) {
+        msghdr message{};
+        message.msg_iov = pieces.data();
+        message.msg_iovlen = static_cast<std::size_t>(end - pieces.begin());
+        const ssize_t n = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno != EAGAIN && errno != EINTR) {
+            shutdown(fd_, SHUT_RDWR); // the reader notices and reports the loss
+            return;
+        }
+        sent = n < 0 ? 0 : static_cast<std::size_t>(n);
+        if (sent == headers.size + payload_size)
+            return;
+    }
+    const bool was_empty = sent_ == output_.size();
+    for (auto piece = pieces.begin(); piece != end; ++piece) {
+        const std::size_t skip = std::min(sent, piece->iov_len);
+        const auto *from = static_cast<const std::byte *>(piece->iov_base);
+        output_.insert(output_.end(), from + skip, from + piece->iov_len);
+        sent -= skip;
+    }
+    if (output_.size() - sent_ > output_limit)
+        shutdown(fd_, SHUT_RDWR);
+    else if (was_empty)
+        update_watch_locked();
+}
+
+void link::flush_output()
+{
+    {
+        const std::lock_guard lock(mutex_);
+        if (closed_ || sent_ == output_.size())
+            return;
+        const ssize_t n = send(fd_, output_.data() + sent_, output_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno != EAGAIN && errno != EINTR)
+            shutdown(fd_, SHUT_RDWR);
+        sent_ += n > 0 ? static_cast<std::size_t>(n) : 0;
+        if (sent_ < output_.size())
+            return;
+        output_.clear();
+        sent_ = 0;
+        if (finishing_)
+            return disconnect_locked();
+        update_watch_locked();
+    }
+    if (const auto qp = bound())
+        qp->path_writable();
+}
+
+void link::start_timer(std::chrono::microseconds delay)
+{
+    std::uint64_t generation = 0;
+    {
+        const std::lock_guard lock(mutex_);
+        generation = ++timer_generation_;
+    }
+    agent::get()->after(delay, [weak = weak_from_this(), generation] {
+        const auto self = weak.lock();
+        if (self == nullptr)
+            return;
+        std::shared_ptr<queue_pair> qp;
+        {
+            const std::lock_guard lock(self->mutex_);
+            if (self->timer_generation_ == generation)
+                qp = self->qp_;
+        }
+        if (qp != nullptr)
+            qp->timer_expired();
+    });
+}
+
+void link::ready(std::uint32_t events)
+{
+    const std::unique_lock reading(read_mutex_, std::try_to_lock);
+    if (reading)
+        serve(events);
+}
+
+void link::serve(std::uint32_t events)
+{
+    if (lost())
+        return;
+    bool held = false;
+    bool connecting = false;
+    {
+        const std::lock_guard lock(mutex_);
+        if (closed_)
+            return;
+        held = held_ || finishing_;
+        connecting = connecting_;
+    }
+    if (connecting)
+        return finish_connecting();
+    if ((events & EPOLLOUT) != 0)
+        flush_output();
+    if (!held)
+        read_input();
+    else if ((events & (EPOLLHUP | EPOLLERR)) != 0)
+        drop(ECONNRESET);
+}
+
+void link::finish_connecting()
+{
+    int error = 0;
+    socklen_t size = sizeof(error);
+    getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error != 0)
+        return drop(error);
+    {
+        const std::lock_guard lock(mutex_);
+        connecting_ = false;
+        update_watch_locked();
+    }
+    cm::path_connected(shared_from_this());
+}
+
+void link::read_input()
+{
+    std::size_t budget = read_budget;
+    bool more = true;
+    bool good = parse_input();
+    int error = 0;
+    while (more && good && budget > 0) {
+        if (input_.size() - filled_ < input_size / 2)
+            input_.resize(filled_ + input_size);
+        const ssize_t n = recv(fd_, input_.data() + filled_, input_.size() - filled_, MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            error = n == 0 ? ECONNRESET : errno;
+            more = false;
+        } else {
+            more = static_cast<std::size_t>(n) == input_.size() - filled_;
+            filled_ += static_cast<std::size_t>(n);
+            budget -= std::min(budget, static_cast<std::size_t>(n));
+            good = parse_input();
+        }
+    }
+    if (const auto qp = bound())
+        qp->received_all();
+    if (!good)
+        drop(EPROTO);
+    else if (error != 0 && error != EAGAIN)
+        drop(error);
+}
+
+bool link::parse_input()
+{
+    std::size_t at = 0;
+    while (at < filled_) {
+        const std::span<const std::byte> left{input_.data() + at, filled_ - at};
+        const auto size = frame_size(left);
+        if (!size)
+            return false;
+        if (*size == 0 || left.size() < *size) {
+            if (*size > input_.size() - at)
+                input_.resize(at + *size);
+            break;
+        }
+        if (!handle(left.first(*size)))
+            return false;
+        at += *size;
+        const std::lock_guard lock(mutex_);
+        if (held_ || closed_)
+            break;
+    }
+    std::copy(input_.begin() + static_cast<std::ptrdiff_t>(at), input_.begin() + static_cast<std::ptrdiff_t>(filled_),
+            input_.begin());
+    filled_ -= at;
+    return true;
+}
+
+bool link::handle(std::span<const std::byte> frame)
+{
+    packet p;
+    if (!decode(frame, p))
+        return false;
+    if (is_cm(p.op))
+        return cm::received(shared_from_this(), p);
+    std::shared_ptr<queue_pair> qp;
+    std::uint32_t qpn = 0;
+    {
+        const std::lock_guard lock(mutex_);
+        qp = qp_;
+        qpn = local_qpn_;
+    }
+    return qp != nullptr && p.dest_qpn == qpn && qp->receive(p);
+}
+
+void link::drop(int error)
+{
+    if (lost_.exchange(true, std::memory_order_acq_rel))
+        return;
+    std::shared_ptr<queue_pair> qp;
+    {
+        const std::lock_guard lock(mutex_);
+        qp = qp_;
+        disconnect_locked();
+    }
+    if (qp != nullptr)
+        qp->path_lost();
+    cm::path_lost(shared_from_this(), error);
+}
+
+void link::disconnect_locked()
+{
+    if (closed_)
+        return;
+    closed_ = true;
+    lost_.store(true, std::memory_order_release);
+    shutdown(fd_, SHUT_RDWR);
+    qp_.reset();
+    agent::get()->unwatch(watch_);
+}
+
+void link::finish()
+{
+    const std::lock_guard lock(mutex_);
+    if (closed_ || finishing_)
+        return;
+    if (qp_ != nullptr) // it may be reading right now: told later, without our lock
+        agent::get()->after(std::chrono::microseconds(0), [qp = qp_] { qp->path_lost(); });
+    if (sent_ == output_.size() || connecting_)
+        return disconnect_locked();
+    finishing_ = true;
+    update_watch_locked();
+    agent::get()->after(finish_time, [weak = weak_from_this()] {
+        if (const auto self = weak.lock()) {
+            const std::lock_guard relock(self->mutex_);
+            self->disconnect_locked();
+        }
+    });
+}
+
+} // namespace softrdma::net

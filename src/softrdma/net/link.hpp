@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "core/qp.hpp"
+#include "net/agent.hpp"
+
+#include <vector>
+
+namespace softrdma::net
+{
+
+class cm_id;
+
+// One TCP connection: the path of one queue pair and the channel of its connection management.
+class link : public transport, public event_handler, public std::enable_shared_from_this<link>
+{
+public:
+    enum class role {
+        connecting, // our connect() is under way
+        accepted,
+    };
+
+    // Takes the descriptor. NULL with errno if it cannot be watched.
+    static std::shared_ptr<link> open(int fd, role r);
+    link(int fd, role r) : fd_(fd), connecting_(r == role::connecting) {}
+    ~link() override;
+
+    void transmit(const packet &header, std::span<const iovec> payload) override;
+    bool congested() override;
+    void start_timer(std::chrono::microseconds delay) override;
+    bool lost() override { return lost_.load(std::memory_order_acquire); }
+    void ready(std::uint32_t events) override;
+
+    int fd() const noexcept { return fd_; }
+    void bind(std::shared_ptr<queue_pair> qp, std::uint32_t local_qpn);
+    // While held, nothing is read: the queue pair is not ready for it.
+    void hold();
+    void unhold();
+    // Ends the connection once what was transmitted has left.
+    void finish();
+
+    // The id that is told about connection management; guarded by the connection manager's lock.
+    cm_id *owner = nullptr;
+    // The listener that accepted the connection, until its request has come; guarded likewise.
+    std::uint64_t listener_serial = 0;
+
+private:
+    std::shared_ptr<queue_pair> bound();
+    void serve(std::uint32_t events);
+    void update_watch_locked();
+    void flush_output();
+    void finish_connecting();
+    void read_input();
+    bool parse_input();
+    bool handle(std::span<const std::byte> frame);
+    void drop(int error);
+    void disconnect_locked();
+
+    const int fd_;
+    agent::watch_id watch_ = 0;
+
+    std::mutex read_mutex_; // taken before every other lock
+    std::vector<std::byte> input_;
+    std::size_t filled_ = 0;
+
+    std::mutex mutex_; // taken after every other lock
+    bool connecting_;
+    bool held_ = false;
+    bool finishing_ = false;
+    bool closed_ = false;
+    std::vector<std::byte> output_;
+    std::size_t sent_ = 0;
+    std::shared_ptr<queue_pair> qp_;
+    std::uint32_t local_qpn_ = 0;
+    std::uint64_t timer_generation_ = 0;
+    std::atomic<bool> lost_{false};
+};
+
+} // namespace softrdma::net

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "net/listener.hpp"
+#include "net/cm.hpp"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace softrdma::net
+{
+
+std::shared_ptr<listener> listener::open(int fd, std::uint64_t id_serial)
+{
+    auto l = std::make_shared<listener>(fd, id_serial);
+    if (::listen(fd, SOMAXCONN) != 0)
+        return nullptr;
+    l->watch_ = agent::get()->watch(fd, EPOLLIN, l);
+    return l->watch_ == 0 ? nullptr : l;
+}
+
+listener::~listener()
+{
+    if (!agent::lost_by_fork())
+        ::close(fd_);
+}
+
+void listener::close()
+{
+    agent::get()->unwatch(watch_);
+    shutdown(fd_, SHUT_RDWR); // refuses connections at once, even while the agent holds a reference
+}
+
+void listener::ready(std::uint32_t)
+{
+    // One at a time: the descriptor stays ready while there are more.
+    const int socket = accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (socket >= 0)
+        cm::incoming(id_serial_, socket);
+}
+
+} // namespace softrdma::net

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <chrono>
+
+namespace softrdma::net
+{
+
+// Read from the environment once; a value that is no number in range counts as absent.
+struct settings_values {
+    int port_offset;                            // SOFTRDMA_PORT_OFFSET
+    std::chrono::milliseconds response_timeout; // SOFTRDMA_CM_TIMEOUT_MS
+    std::chrono::milliseconds timewait;         // SOFTRDMA_TIMEWAIT_MS
+    bool exact_private_data;                    // SOFTRDMA_PRIVATE_DATA=exact
+};
+
+const settings_values &settings();
+
+} // namespace softrdma::net

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "pmem/mapping.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+namespace softrdma::pmem
+{
+
+namespace
+{
+
+struct file_closer {
+    void operator()(FILE *f) const noexcept { fclose(f); }
+};
+using file_ptr = std::unique_ptr<FILE, file_closer>;
+
+struct free_deleter {
+    void operator()(char *p) const noexcept { free(p); }
+};
+
+// Reads a /proc file line by line; lines may be as long as a path.
+class line_reader
+{
+public:
+    explicit line_reader(const char *path) : file_(fopen(path, "re")) {}
+    explicit operator bool() const noexcept { return file_ != nullptr; }
+
+    const char *next()
+    {
+        char *raw = line_.release();
+        const ssize_t got = getline(&raw, &capacity_, file_.get());
+        line_.reset(raw);
+        return got < 0 ? nullptr : line_.get();
+    }
+
+private:
+    file_ptr file_;
+    std::unique_ptr<char, free_deleter> line_;
+    std::size_t capacity_ = 0;
+};
+
+struct area {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    char permissions[5] = {};
+    std::uint64_t inode = 0;
+    std::string path;
+};
+
+bool parse_area(const char *line, area &out)
+{
+    int path_at = 0;
+    unsigned major = 0;
+    unsigned minor = 0;
+    std::uint64_t offset = 0;
+    if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &out.begin, &out.end,
+                out.permissions, &offset, &major, &minor, &out.inode, &path_at) < 7)
+        return false;
+    out.path = line + path_at;
+    if (!out.path.empty() && out.path.back() == '\n')
+        out.path.pop_back();
+    return true;
+}
+
+bool is_shared_file(const area &a)
+{
+    return a.permissions[3] == 's' && !a.path.empty() && a.path != "/dev/zero (deleted)";
+}
+
+// A device-DAX character device is always mapped synchronously but carries no "sf" flag.
+bool is_device_dax(const area &a)
+{
+    struct stat st {
+    };
+    if (stat(a.path.c_str(), &st) != 0 || !S_ISCHR(st.st_mode))
+        return false;
+    char link[64];
+    snprintf(link, sizeof(link), "/sys/dev/char/%u:%u/subsystem", major(st.st_rdev), minor(st.st_rdev));
+    char target[256];
+    const ssize_t n = readlink(link, target, sizeof(target) - 1);
+    if (n < 0)
+        return false;
+    target[n] = '\0';
+    const char *name = strrchr(target, '/');
+    return name != nullptr && strcmp(name + 1, "dax") == 0;
+}
+
+// True if the mapping that begins at `begin` is synchronous (MAP_SYNC), which only smaps tells.
+bool is_synchronous(std::uintptr_t begin)
+{
+    line_reader smaps("/proc/self/smaps");
+    if (!smaps)
+        return false;
+    bool inside = false;
+    while (const char *line = smaps.next()) {
+        area a;
+        if (strncmp(line, "VmFlags:", 8) == 0) {
+            if (inside)
+                return strstr(line, " sf") != nullptr;
+        } else if (parse_area(line, a)) {
+            inside = a.begin == begin;
+        }
+    }
+    return false;
+}
+
+std::uintptr_t page_size() noexcept
+{
+    static const auto size = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    return size;
+}
+
+} // namespace
+
+void mapping::add(extent e)
+{
+    has_files_ = has_files_ || e.kind == durability::file;
+    if (!extents_.empty() && extents_.back().end == e.begin && extents_.back().kind == e.kind)
+        extents_.back().end = e.end;
+    else
+        extents_.push_back(e);
+}
+
+int mapping::inspect(std::uintptr_t begin, std::size_t length, bool writable, mapping &out)
+{
+    const std::uintptr_t end = begin + length;
+    if (end < begin)
+        return EFAULT;
+    line_reader maps("/proc/self/maps");
+    if (!maps)
+        return errno;
+    std::uintptr_t covered = begin;
+    while (covered < end) {
+        const char *line = maps.next();
+        if (line == nullptr)
+            return EFAULT;
+        area a;
+        if (!parse_area(line, a) || a.end <= covered)
+            continue;
+        if (a.begin > covered || a.permissions[0] != 'r' || (writable && a.permissions[1] != 'w'))
+            return EFAULT;
+        const std::uintptr_t part_end = std::min(end, a.end);
+        if (is_shared_file(a)) {
+            const bool direct = is_device_dax(a) || is_synchronous(a.begin);
+            out.add({covered, part_end, direct ? durability::direct_access : durability::file});
+        }
+        covered = part_end;
+    }
+    return 0;
+}
+
+bool mapping::stored(std::uintptr_t begin, std::size_t length) const noexcept
+{
+    bool files = false;
+    for (const extent &e : extents_) {
+        const std::uintptr_t from = std::max(begin, e.begin);
+        const std::uintptr_t to = std::min(begin + length, e.end);
+        if (from >= to)
+            continue;
+        if (e.kind == durability::direct_access)
+            write_back(from, to - from);
+        else
+            files = true;
+    }
+    return files;
+}
+
+int mapping::sync(std::uintptr_t begin, std::size_t length) const noexcept
+{
+    for (const extent &e : extents_) {
+        const std::uintptr_t from = std::max(begin, e.begin) & ~(page_size() - 1);
+        const std::uintptr_t to = std::min(begin + length, e.end);
+        if (e.kind != durability::file || from >= to || begin >= e.end)
+            continue;
+        if (msync(reinterpret_cast<void *>(from), to - from, MS_SYNC) != 0)
+            return errno;
+    }
+    return 0;
+}
+
+} // namespace softrdma::pmem
