@@ -270,6 +270,7 @@ static const struct role roles[] = {
         {"silent", serve_silently},
         {"late", serve_late},
         {"without endpoint", serve_without_endpoint},
+        {NULL, NULL},
 };
 
 INTEGRATION_MAIN(roles, tests)

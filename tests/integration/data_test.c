@@ -263,6 +263,4 @@ static const struct CMUnitTest tests[] = {
         INTEGRATION_TEST(a_server_can_start_before_and_after_other_servers),
 };
 
-static const struct role no_roles[] = {{0}};
-
-INTEGRATION_MAIN(no_roles, tests)
+INTEGRATION_MAIN(NULL, tests)

@@ -262,6 +262,7 @@ static const struct role roles[] = {
         {"crossings", serve_crossings},
         {"dying", serve_and_die},
         {"endless writer", write_for_ever},
+        {NULL, NULL},
 };
 
 INTEGRATION_MAIN(roles, tests)

@@ -120,6 +120,6 @@ static const struct CMUnitTest tests[] = {
         INTEGRATION_TEST(both_sides_write_and_read_megabytes_at_once),
 };
 
-static const struct role roles[] = {{"duplex", serve_duplex}};
+static const struct role roles[] = {{"duplex", serve_duplex}, {NULL, NULL}};
 
 INTEGRATION_MAIN(roles, tests)

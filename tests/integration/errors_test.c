@@ -204,6 +204,4 @@ static const struct CMUnitTest tests[] = {
         INTEGRATION_TEST(deleting_a_peer_before_its_regions_fails),
 };
 
-static const struct role no_roles[] = {{0}};
-
-INTEGRATION_MAIN(no_roles, tests)
+INTEGRATION_MAIN(NULL, tests)

@@ -393,6 +393,7 @@ static const struct CMUnitTest tests[] = {
 static const struct role roles[] = {
         {"event loop", serve_event_loop},
         {"slow", serve_slowly},
+        {NULL, NULL},
 };
 
 INTEGRATION_MAIN(roles, tests)

@@ -173,6 +173,7 @@ static const struct CMUnitTest tests[] = {
 static const struct role roles[] = {
         {"log reader", serve_a_log_reader},
         {"word watcher", serve_a_word_watcher},
+        {NULL, NULL},
 };
 
 INTEGRATION_MAIN(roles, tests)

@@ -265,6 +265,4 @@ static const struct CMUnitTest tests[] = {
         INTEGRATION_TEST(flush_needs_the_usage_of_the_region_and_direct_write),
 };
 
-static const struct role no_roles[] = {{0}};
-
-INTEGRATION_MAIN(no_roles, tests)
+INTEGRATION_MAIN(NULL, tests)

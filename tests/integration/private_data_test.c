@@ -158,6 +158,6 @@ static const struct CMUnitTest tests[] = {
         INTEGRATION_TEST(an_answer_with_too_much_private_data_rejects_the_client),
 };
 
-static const struct role roles[] = {{"private data", serve_private_data}};
+static const struct role roles[] = {{"private data", serve_private_data}, {NULL, NULL}};
 
 INTEGRATION_MAIN(roles, tests)

@@ -199,6 +199,7 @@ static const struct CMUnitTest tests[] = {
 static const struct role roles[] = {
         {"srq", serve_srq},
         {"hungry srq", serve_hungry_srq},
+        {NULL, NULL},
 };
 
 INTEGRATION_MAIN(roles, tests)

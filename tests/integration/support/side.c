@@ -224,13 +224,13 @@ static int run_role(const struct role *role, const char *addr, const char *argum
     return scope_close(&self.scope) ? 1 : 0;
 }
 
-static int run_server(char **argv, const struct role *roles, size_t role_count)
+static int run_server(char **argv, const struct role *roles)
 {
     static const struct role memory = {"memory", serve_memory};
     const struct role *role = strcmp(argv[2], memory.name) ? NULL : &memory;
-    for (size_t i = 0; i < role_count; ++i) {
-        if (!strcmp(argv[2], roles[i].name))
-            role = &roles[i];
+    for (; !role && roles && roles->name; ++roles) {
+        if (!strcmp(argv[2], roles->name))
+            role = roles;
     }
     if (!role) {
         fprintf(stderr, "no role %s\n", argv[2]);
@@ -239,11 +239,10 @@ static int run_server(char **argv, const struct role *roles, size_t role_count)
     return run_role(role, argv[3], argv[4]);
 }
 
-int integration_main(int argc, char **argv, const struct role *roles, size_t role_count, const struct CMUnitTest *tests,
-        size_t test_count)
+int integration_main(int argc, char **argv, const struct role *roles, const struct CMUnitTest *tests, size_t test_count)
 {
     if (argc == 5 && !strcmp(argv[1], "--role"))
-        return wrong_library(SERVER_LIBRARY) ? 1 : run_server(argv, roles, role_count);
+        return wrong_library(SERVER_LIBRARY) ? 1 : run_server(argv, roles);
     if (argc > 2) {
         fprintf(stderr, "usage: %s [pattern of test names]\n", argv[0]);
         return 2;

@@ -65,14 +65,14 @@ void needs_no_older_library(void);
  *                              servers must use; LD_LIBRARY_PATH leads the test there, link_start the servers. The
  *                              program is skipped (77) where the directory has none.
  */
-int integration_main(int argc, char **argv, const struct role *roles, size_t role_count, const struct CMUnitTest *tests,
-        size_t test_count);
+int integration_main(
+        int argc, char **argv, const struct role *roles, const struct CMUnitTest *tests, size_t test_count);
 
+/* roles ends with an entry without name, or is NULL. */
 #define INTEGRATION_MAIN(roles, tests)                                                                                 \
     int main(int argc, char **argv)                                                                                    \
     {                                                                                                                  \
-        return integration_main(                                                                                       \
-                argc, argv, roles, sizeof(roles) / sizeof(*(roles)), tests, sizeof(tests) / sizeof(*(tests)));         \
+        return integration_main(argc, argv, roles, tests, sizeof(tests) / sizeof(*(tests)));                           \
     }
 
 #endif
