@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs a server and its client to their end, whatever happens."""
+
+import ctypes
+import dataclasses
+import os
+import pathlib
+import random
+import select
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+from runner import CannotRun, ExampleFailed, UsageError
+
+STATUS_NO_DEVICE = 77
+PORTS = range(20000, 32000)  # below those that the kernel gives to outgoing connections
+GRACE_S = 2.0
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """Where the programs of one side come from and what they run with."""
+
+    directory: pathlib.Path  # holds NN-topic/client and NN-topic/server
+    has_options: bool  # False: programs that take positional arguments only
+    library: pathlib.Path | None = None  # directory of another librpma.so.0
+
+    def environment(self) -> dict[str, str]:
+        environment = dict(os.environ)
+        if self.library:
+            environment["LD_LIBRARY_PATH"] = str(self.library)
+        return environment
+
+    def program(self, topic: str, role: str) -> str:
+        path = self.directory / topic / role
+        if not os.access(path, os.X_OK):
+            raise UsageError(f"{path} is missing: build the target example-{topic}-{role}, or name another directory")
+        if self.library:
+            self.check_library(path)
+        return str(path)
+
+    def check_library(self, program: pathlib.Path) -> None:
+        """A program that ignores LD_LIBRARY_PATH would run with the wrong library unnoticed."""
+        trace = subprocess.run(
+            [program], env=self.environment() | {"LD_TRACE_LOADED_OBJECTS": "1"}, capture_output=True, text=True,
+            check=False, timeout=30)
+        loaded = [line.split()[2] for line in trace.stdout.splitlines() if line.split()[0] == "librpma.so.0"]
+        if not loaded or pathlib.Path(loaded[0]).parent.resolve() != self.library.resolve():
+            raise UsageError(f"{program} does not load librpma.so.0 from {self.library}: name its directory")
+
+
+class Program:
+    """A running program whose output is kept, and which does not outlive the runner."""
+
+    def __init__(self, command: list[str], environment: dict[str, str], pass_fds: tuple[int, ...] = ()):
+        # Files rather than pipes: a program that prints much is never held up.
+        self.stdout_file = tempfile.TemporaryFile()
+        self.stderr_file = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=self.stdout_file, stderr=self.stderr_file,
+            pass_fds=pass_fds, preexec_fn=die_with_parent)
+
+    def __enter__(self) -> "Program":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self.stdout_file.close()
+        self.stderr_file.close()
+
+    def stop(self) -> None:
+        for end in (self.process.terminate, self.process.kill):
+            if self.process.poll() is not None:
+                return
+            end()
+            self.wait(GRACE_S)
+
+    def wait(self, timeout_s: float) -> int | None:
+        """The exit status, or None if the program still runs."""
+        try:
+            return self.process.wait(max(timeout_s, 0))
+        except subprocess.TimeoutExpired:
+            return None
+
+    def output(self) -> tuple[str, str]:
+        texts = []
+        for file in (self.stdout_file, self.stderr_file):
+            file.seek(0)
+            texts.append(file.read().decode(errors="replace"))
+        return texts[0], texts[1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """How a program ended: status None means that it had to be stopped."""
+
+    status: int | None
+    stdout: str
+    stderr: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    server: Result
+    client: Result
+
+
+def die_with_parent() -> None:
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def free_port(addr: str) -> str:
+    family = socket.AF_INET6 if ":" in addr else socket.AF_INET
+    for port in random.sample(PORTS, 100):
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            try:
+                probe.bind((addr, port))
+            except OSError:
+                continue
+            return str(port)
+    raise UsageError(f"no port is free at {addr}: is that an address of this machine?")
+
+
+def wait_until_ready(server: Program, ready_fd: int, timeout_s: float) -> bool:
+    """A server that ends closes the descriptor, which counts as not ready."""
+    readable, _, _ = select.select([ready_fd], [], [], timeout_s)
+    return bool(readable) and os.read(ready_fd, 256).startswith(b"ready")
+
+
+def result_of(program: Program, timeout_s: float) -> Result:
+    status = program.wait(timeout_s)
+    program.stop()
+    return Result(status, *program.output())
+
+
+def run_pair(
+    server_command: list[str], client_command: list[str], server: Side, client: Side, timeout_s: float
+) -> Outcome:
+    """Commands are without options; the client starts once the server listens."""
+    deadline = time.monotonic() + timeout_s
+    ready_fd, server_fd = os.pipe()
+    try:
+        if server.has_options:
+            server_command = server_command + ["--ready-fd", str(server_fd), "--timeout", str(int(timeout_s))]
+        with Program(server_command, server.environment(), (server_fd,)) as server_program:
+            os.close(server_fd)
+            server_fd = -1
+            if client.has_options:
+                retry = "0" if server.has_options else str(int(timeout_s))
+                client_command = client_command + ["--retry", retry, "--timeout", str(int(timeout_s))]
+            if server.has_options and not wait_until_ready(server_program, ready_fd, timeout_s):
+                return Outcome(result_of(server_program, GRACE_S), Result(None, "", "never started"))
+            with Program(client_command, client.environment()) as client_program:
+                client_result = result_of(client_program, deadline - time.monotonic())
+            left_s = deadline - time.monotonic() if client_result.status == 0 else GRACE_S
+            return Outcome(result_of(server_program, left_s), client_result)
+    finally:
+        os.close(ready_fd)
+        if server_fd >= 0:
+            os.close(server_fd)
+
+
+def check_statuses(outcome: Outcome) -> None:
+    for role, result in (("server", outcome.server), ("client", outcome.client)):
+        if result.status == STATUS_NO_DEVICE:
+            raise CannotRun(result.stderr.strip())
+    for role, result in (("client", outcome.client), ("server", outcome.server)):
+        if result.status is None:
+            raise ExampleFailed(f"the {role} did not end by itself")
+        if result.status < 0:
+            raise ExampleFailed(f"the {role} died of {signal.Signals(-result.status).name}")
+        if result.status > 0:
+            raise ExampleFailed(f"the {role} exited with status {result.status}")

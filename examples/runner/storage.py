@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The files or PMem devices that the examples keep their texts in."""
+
+import contextlib
+import dataclasses
+import mmap
+import os
+import pathlib
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+
+from runner import ExampleFailed, UsageError
+
+SIGNATURE = b"RPMA_EXAMPLE_SIG\0"
+TEXT_SIZE = 1024
+FILE_SIZE = 64 * 1024
+CLIENT_OFFSET = 4096  # in a file that both sides share: behind what the server uses
+MINIMUM_SIZE = 2 * CLIENT_OFFSET
+DEVICE_DAX_ALIGNMENT = 2 * 1024 * 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class Storage:
+    description: str
+    server_path: pathlib.Path | None  # None: DRAM
+    client_path: pathlib.Path | None
+    client_offset: int
+    is_pmem: bool
+
+    def read_server_text(self) -> str:
+        """The text that the server's file holds now."""
+        assert self.server_path
+        is_device = stat.S_ISCHR(self.server_path.stat().st_mode)
+        with open(self.server_path, "rb") as file:
+            length = DEVICE_DAX_ALIGNMENT if is_device else 0
+            with mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ) as content:
+                if content[: len(SIGNATURE)] != SIGNATURE:
+                    raise ExampleFailed(f"{self.server_path} does not start with the signature of the examples")
+                text = content[len(SIGNATURE) : len(SIGNATURE) + TEXT_SIZE]
+        return text.split(b"\0", 1)[0].decode(errors="replace")
+
+
+def mount_of(path: pathlib.Path) -> tuple[str, list[str]]:
+    """Type and options of the file system that holds path."""
+    device = path.stat().st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    with open("/proc/self/mountinfo", encoding="utf-8") as mounts:
+        for line in mounts:
+            fields, _, super_fields = line.partition(" - ")
+            if fields.split()[2] == wanted:
+                kind, _, options = super_fields.split()
+                return kind, fields.split()[5].split(",") + options.split(",")
+    return "an unknown file system", []
+
+
+def describe(path: pathlib.Path, origin: str) -> tuple[str, bool]:
+    """What kind of memory path is, and whether it is persistent memory."""
+    if stat.S_ISCHR(path.stat().st_mode):
+        return f"{path}: persistent memory (device DAX)", True
+    kind, options = mount_of(path)
+    if "dax" in options or "dax=always" in options:
+        return f"{origin} on {kind} with DAX: persistent memory", True
+    if kind in ("tmpfs", "ramfs"):
+        return f"{origin} on {kind}: NOT persistent, gone when the machine stops", False
+    return f"{origin} on {kind}: NOT persistent memory, durable through msync", False
+
+
+@contextlib.contextmanager
+def created_files(directory: pathlib.Path) -> Iterator[Storage]:
+    """Two new files, removed again at the end."""
+    try:
+        scratch = pathlib.Path(tempfile.mkdtemp(prefix="rpma-examples-", dir=directory))
+    except OSError as error:
+        raise UsageError(f"no files can be created in {directory}: {error.strerror}: choose another --pmem") from error
+    try:
+        paths = [scratch / "server.pmem", scratch / "client.pmem"]
+        for path in paths:
+            with open(path, "wb") as file:
+                file.truncate(FILE_SIZE)
+        description, is_pmem = describe(paths[0], f"files created in {directory}")
+        yield Storage(description, paths[0], paths[1], 0, is_pmem)
+    finally:
+        shutil.rmtree(scratch)
+
+
+def shared_file(path: pathlib.Path) -> Storage:
+    """An existing file or device, which keeps what it holds elsewhere."""
+    if not path.exists():
+        raise UsageError(f"{path} does not exist: create it, for example with `truncate -s 64K {path}`")
+    info = path.stat()
+    if not stat.S_ISREG(info.st_mode) and not stat.S_ISCHR(info.st_mode):
+        raise UsageError(f"{path} is neither a file, a directory nor a PMem device: name one of these")
+    if stat.S_ISREG(info.st_mode) and info.st_size < MINIMUM_SIZE:
+        raise UsageError(f"{path} has {info.st_size} bytes, the examples need {MINIMUM_SIZE}: enlarge it")
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise UsageError(f"{path} cannot be read and written: change its permissions or choose another --pmem")
+    description, is_pmem = describe(path, str(path))
+    return Storage(description, path, path, CLIENT_OFFSET, is_pmem)
+
+
+@contextlib.contextmanager
+def prepare(choice: str) -> Iterator[Storage]:
+    """choice is auto, none, a directory to create files in, or an existing file or device for both sides."""
+    if choice == "none":
+        yield Storage("DRAM: nothing is persistent", None, None, 0, False)
+        return
+    path = pathlib.Path("/var/tmp" if choice == "auto" else choice).absolute()
+    if path.is_dir():
+        with created_files(path) as storage:
+            yield storage
+        return
+    yield shared_file(path)

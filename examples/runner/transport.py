@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which RDMA device the examples run on."""
+
+import dataclasses
+import fcntl
+import ipaddress
+import pathlib
+import shutil
+import socket
+import struct
+
+from runner import CannotRun
+
+SYSFS = pathlib.Path("/sys/class/infiniband")
+SIOCGIFADDR = 0x8915
+
+
+@dataclasses.dataclass(frozen=True)
+class Transport:
+    description: str
+    addr: str
+    prefix: tuple[str, ...]  # what comes before the command of a program
+    makes_files_durable: bool  # whether a flush to persistence holds for ordinary files
+
+
+def mapped_ipv4(port: pathlib.Path) -> str | None:
+    """The IPv4 address in the GID table, where RoCE devices keep it."""
+    for gid in sorted((port / "gids").iterdir()):
+        address = ipaddress.IPv6Address(gid.read_text().strip()).ipv4_mapped
+        if address:
+            return str(address)
+    return None
+
+
+def interface_ipv4(device: pathlib.Path) -> str | None:
+    """The IPv4 address of a network interface of the device, for InfiniBand and iWARP."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for interface in sorted((device / "device" / "net").glob("*")):
+            try:
+                answer = fcntl.ioctl(probe, SIOCGIFADDR, struct.pack("256s", interface.name.encode()))
+            except OSError:
+                continue
+            return socket.inet_ntoa(answer[20:24])
+    return None
+
+
+def active_hardware() -> list[tuple[str, str | None]]:
+    """Name and address of every RDMA device of the kernel that has an active port."""
+    return [
+        (device.name, mapped_ipv4(port) or interface_ipv4(device))
+        for device in sorted(SYSFS.glob("*"))
+        for port in sorted((device / "ports").glob("*"))
+        if "ACTIVE" in (port / "state").read_text()
+    ]
+
+
+def find_softrdma(build: pathlib.Path) -> str:
+    launcher = build / "bin" / "softrdma"
+    found = str(launcher) if launcher.is_file() else shutil.which("softrdma")
+    if not found:
+        raise CannotRun(f"no active RDMA device and no softrdma in {build / 'bin'} or PATH: build the target softrdma")
+    return found
+
+
+def choose(kind: str, addr: str | None, build: pathlib.Path) -> Transport:
+    """kind is hardware, softrdma or auto: hardware if an active port is there and an address known, else softrdma."""
+    devices = active_hardware() if kind != "softrdma" else []
+    for name, address in devices:
+        if addr or address:
+            return Transport(f"RDMA device {name} of the kernel", addr or address or "", (), False)
+    if kind == "hardware":
+        raise CannotRun("no RDMA device has an active port and an IPv4 address: see `rdma link show`, or use softrdma")
+
+    reason = {"softrdma": "as asked for"}.get(kind, "no RDMA device has an active port with an IPv4 address")
+    return Transport(
+        f"softrdma, a software device over TCP ({reason})",
+        addr or "127.0.0.1",
+        (find_softrdma(build), "run", "--"),
+        True,
+    )
