@@ -40,14 +40,17 @@ private:
 
 } // namespace rpma::log
 
-// Messages end with a newline. The pointer type carries the format attribute so that arguments are checked.
+// Messages end with a newline. The pointer type carries the format attribute so that arguments are checked. A user's
+// log function may change errno; the caller of the library does not get to see that.
 #define RPMA_LOG(level, ...)                                                                                           \
     do {                                                                                                               \
         using checked_ [[gnu::format(printf, 5, 6)]] =                                                                 \
                 void (*)(rpma_log_level, const char *, int, const char *, const char *, ...);                          \
         if (::rpma::log::enabled(level)) [[unlikely]]                                                                  \
-            if (const checked_ write_ = ::rpma::log::function.load(std::memory_order_acquire); write_ != nullptr)      \
+            if (const checked_ write_ = ::rpma::log::function.load(std::memory_order_acquire); write_ != nullptr) {    \
+                const ::rpma::errno_guard keep_errno_;                                                                 \
                 write_(level, __FILE__, __LINE__, __func__, __VA_ARGS__);                                              \
+            }                                                                                                          \
     } while (false)
 
 #define RPMA_LOG_ERROR(...) RPMA_LOG(RPMA_LOG_LEVEL_ERROR, __VA_ARGS__)

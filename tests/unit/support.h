@@ -4,6 +4,7 @@
 #define UNIT_SUPPORT_H 1
 
 #include <errno.h>
+#include <netdb.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

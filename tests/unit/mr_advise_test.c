@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "support.h"
+
+static struct rpma_peer *peer;
+static struct rpma_mr_local *mr;
+
+static int begin(void **state)
+{
+    begin_test(state);
+    peer = make_peer();
+    mr = make_mr(peer);
+    fake_forget_calls();
+    return 0;
+}
+
+static int end(void **state)
+{
+    drop_mr(mr);
+    drop_peer(peer);
+    return end_test(state);
+}
+
+#define ADVISE_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+static void advice_reaches_the_device_unchanged(void **state)
+{
+    (void)state;
+    const struct ibv_mr *const face = fake_live(FAKE_MR, 0);
+    errno = 77;
+    assert_int_equal(rpma_mr_advise(mr, 16, 32, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH), 0);
+    assert_int_equal(errno, 77);
+    assert_calls("ibv_advise_mr");
+    assert_int_equal(fake_seen()->advice, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE);
+    assert_int_equal(fake_seen()->advice_flags, IBV_ADVISE_MR_FLAG_FLUSH);
+    assert_ptr_equal(fake_seen()->advice_pd, face->pd);
+    assert_int_equal(fake_seen()->advice_range.addr, (uintptr_t)test_memory + 16);
+    assert_int_equal(fake_seen()->advice_range.length, 32);
+    assert_int_equal(fake_seen()->advice_range.lkey, face->lkey);
+}
+
+static void a_missing_region_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(rpma_mr_advise(NULL, 0, 8, 0, 0), RPMA_E_INVAL);
+}
+
+static void a_range_outside_the_region_is_refused(void **state)
+{
+    (void)state;
+    const struct {
+        size_t offset;
+        size_t len;
+    } rows[] = {{0, MR_SIZE + 1}, {1, MR_SIZE}, {MR_SIZE, 1}, {MR_SIZE + 1, 0}, {SIZE_MAX, 1}, {SIZE_MAX, 2},
+            {0, SIZE_MAX}, {8, SIZE_MAX - 7}, {0, 0x100000008}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i)
+        assert_int_equal(rpma_mr_advise(mr, rows[i].offset, rows[i].len, 0, 0), RPMA_E_INVAL);
+    assert_calls("");
+    assert_int_equal(rpma_mr_advise(mr, MR_SIZE - 1, 1, 0, 0), 0);
+    assert_int_equal(rpma_mr_advise(mr, 0, MR_SIZE, 0, 0), 0);
+}
+
+static void a_length_of_more_than_32_bits_is_refused_even_inside_the_region(void **state)
+{
+    (void)state;
+    struct rpma_mr_local *huge = NULL;
+    assert_int_equal(rpma_mr_reg(peer, test_memory, 0x200000000, RPMA_MR_USAGE_READ_SRC, &huge), 0);
+    fake_forget_calls();
+    assert_int_equal(rpma_mr_advise(huge, 0, 0x100000000, 0, 0), RPMA_E_INVAL);
+    assert_calls("");
+    assert_int_equal(rpma_mr_advise(huge, 0x100000000, 0xffffffff, 0, 0), 0);
+    assert_int_equal(fake_seen()->advice_range.length, 0xffffffff);
+    drop_mr(huge);
+}
+
+static void what_the_device_says_decides_the_error(void **state)
+{
+    (void)state;
+    const struct {
+        int error;
+        int code;
+    } rows[] = {{EOPNOTSUPP, RPMA_E_NOSUPP}, {ENOTSUP, RPMA_E_NOSUPP}, {EFAULT, RPMA_E_INVAL}, {EINVAL, RPMA_E_INVAL},
+            {EIO, RPMA_E_PROVIDER}, {ENOMEM, RPMA_E_PROVIDER}};
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
+        fake_device()->advise_error = rows[i].error;
+        errno = 0;
+        assert_int_equal(rpma_mr_advise(mr, 0, 8, 0, 0), rows[i].code);
+        assert_int_equal(errno, rows[i].error);
+        assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), i + 1);
+    }
+}
+
+static void a_device_that_takes_no_advice_is_not_supported(void **state)
+{
+    (void)state;
+    fake_device()->without_advise = true;
+    fake_context();
+    assert_int_equal(rpma_mr_advise(mr, 0, 8, 0, 0), RPMA_E_NOSUPP);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            ADVISE_TEST(advice_reaches_the_device_unchanged),
+            ADVISE_TEST(a_missing_region_is_refused),
+            ADVISE_TEST(a_range_outside_the_region_is_refused),
+            ADVISE_TEST(a_length_of_more_than_32_bits_is_refused_even_inside_the_region),
+            ADVISE_TEST(what_the_device_says_decides_the_error),
+            ADVISE_TEST(a_device_that_takes_no_advice_is_not_supported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

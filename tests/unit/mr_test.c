@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "support.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+enum {
+    ALL_USAGES = 0xff,
+    ODP_NEEDED = IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ
+};
+
+// The access flags of the only registration made for a usage.
+static int access_for(struct rpma_peer *peer, int usage)
+{
+    struct rpma_mr_local *mr = NULL;
+    fake_forget_calls();
+    assert_int_equal(rpma_mr_reg(peer, test_memory, 3, usage, &mr), 0);
+    assert_calls("ibv_reg_mr");
+    assert_ptr_equal(fake_seen()->mr_addr, test_memory);
+    assert_int_equal(fake_seen()->mr_length, 3);
+    const int access = fake_seen()->access;
+    drop_mr(mr);
+    return access;
+}
+
+static void each_usage_grants_the_access_it_needs(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = make_peer();
+    assert_int_equal(access_for(peer, RPMA_MR_USAGE_READ_SRC), IBV_ACCESS_REMOTE_READ);
+    assert_int_equal(access_for(peer, RPMA_MR_USAGE_READ_DST), IBV_ACCESS_LOCAL_WRITE);
+    assert_int_equal(access_for(peer, RPMA_MR_USAGE_WRITE_SRC), IBV_ACCESS_LOCAL_WRITE);
+    assert_int_equal(access_for(peer, RPMA_MR_USAGE_WRITE_DST), IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE);
+    assert_int_equal(access_for(peer, RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY), IBV_ACCESS_REMOTE_READ);
+    assert_int_equal(access_for(peer, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT), IBV_ACCESS_REMOTE_READ);
+    assert_int_equal(access_for(peer, RPMA_MR_USAGE_SEND), 0);
+    assert_int_equal(access_for(peer, RPMA_MR_USAGE_RECV), IBV_ACCESS_LOCAL_WRITE);
+    assert_int_equal(access_for(peer, ALL_USAGES), 7);
+    drop_peer(peer);
+}
+
+static void iwarp_answers_a_read_by_a_remote_write(void **state)
+{
+    (void)state;
+    fake_device()->transport = IBV_TRANSPORT_IWARP;
+    struct rpma_peer *peer = make_peer();
+    assert_int_equal(access_for(peer, RPMA_MR_USAGE_READ_DST), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    assert_int_equal(access_for(peer, RPMA_MR_USAGE_RECV), IBV_ACCESS_LOCAL_WRITE);
+    drop_peer(peer);
+}
+
+static void native_flush_keeps_the_region_readable_for_emulated_flush(void **state)
+{
+    (void)state;
+    fake_make_native();
+    struct rpma_peer *peer = make_peer();
+    assert_int_equal(access_for(peer, RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY), 0x104);
+    assert_int_equal(access_for(peer, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT), 0x204);
+    assert_int_equal(access_for(peer, RPMA_MR_USAGE_READ_SRC), IBV_ACCESS_REMOTE_READ);
+    drop_peer(peer);
+}
+
+static void a_bad_usage_or_size_is_refused(void **state)
+{
+    (void)state;
+    const int usages[] = {0, 0x100, 0x101, ~0, INT_MIN};
+    struct rpma_mr_local *mr = BOGUS;
+    for (size_t i = 0; i < sizeof(usages) / sizeof(usages[0]); ++i)
+        assert_int_equal(rpma_mr_reg(BOGUS, test_memory, 1, usages[i], &mr), RPMA_E_INVAL);
+    assert_int_equal(rpma_mr_reg(BOGUS, test_memory, 0, RPMA_MR_USAGE_SEND, &mr), RPMA_E_INVAL);
+    assert_ptr_equal(mr, BOGUS);
+    assert_calls("");
+}
+
+static void a_failed_registration_leaves_the_output_alone(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = make_peer();
+    struct rpma_mr_local *mr = BOGUS;
+    const int errors[] = {EFAULT, ENOMEM, EOPNOTSUPP, EINVAL};
+    for (unsigned i = 0; i < sizeof(errors) / sizeof(errors[0]); ++i) {
+        fake_fail_call(1, errors[i], false);
+        assert_provider(rpma_mr_reg(peer, test_memory, 8, ALL_USAGES, &mr), errors[i]);
+        assert_ptr_equal(mr, BOGUS);
+        assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), i + 1);
+    }
+    drop_peer(peer);
+}
+
+static void memory_that_cannot_be_pinned_is_registered_on_demand(void **state)
+{
+    (void)state;
+    fake_device()->odp_general = IBV_ODP_SUPPORT;
+    fake_device()->odp_rc = ODP_NEEDED;
+    fake_device()->unpinnable = true;
+    struct rpma_peer *peer = make_peer();
+    struct rpma_mr_local *mr = NULL;
+    fake_forget_calls();
+    errno = 77;
+    assert_int_equal(rpma_mr_reg(peer, test_memory, 8, RPMA_MR_USAGE_READ_SRC, &mr), 0);
+    assert_calls("ibv_reg_mr ibv_reg_mr");
+    assert_int_equal(fake_seen()->access, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ON_DEMAND);
+    drop_mr(mr);
+
+    fake_fail_call(2, EPERM, false);
+    fake_forget_calls();
+    assert_provider(rpma_mr_reg(peer, test_memory, 8, RPMA_MR_USAGE_READ_SRC, &mr), EOPNOTSUPP);
+    assert_calls("ibv_reg_mr ibv_reg_mr");
+    drop_peer(peer);
+}
+
+static void without_on_demand_paging_there_is_one_attempt(void **state)
+{
+    (void)state;
+    fake_device()->unpinnable = true;
+    struct rpma_peer *peer = make_peer();
+    struct rpma_mr_local *mr = NULL;
+    fake_forget_calls();
+    assert_provider(rpma_mr_reg(peer, test_memory, 8, RPMA_MR_USAGE_READ_SRC, &mr), EOPNOTSUPP);
+    assert_calls("ibv_reg_mr");
+    drop_peer(peer);
+}
+
+static void memory_refused_for_persistent_flush_falls_back_to_emulation(void **state)
+{
+    (void)state;
+    const int errors[] = {EINVAL, EOPNOTSUPP, ENOTSUP};
+    fake_make_native();
+    struct rpma_peer *peer = make_peer();
+    for (unsigned i = 0; i < sizeof(errors) / sizeof(errors[0]); ++i) {
+        struct rpma_mr_local *mr = NULL;
+        fake_device()->persistent_error = errors[i];
+        assert_int_equal(rpma_mr_reg(peer, test_memory, 8, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT, &mr), 0);
+        assert_int_equal(fake_seen()->access, IBV_ACCESS_REMOTE_READ);
+        assert_int_equal(log_count(RPMA_LOG_LEVEL_WARNING), i + 1);
+        unsigned char desc[21];
+        assert_int_equal(rpma_mr_get_descriptor(mr, desc), 0);
+        assert_int_equal(desc[20], RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT);
+        drop_mr(mr);
+    }
+    drop_peer(peer);
+}
+
+static void the_fallback_keeps_everything_else_the_usage_needs(void **state)
+{
+    (void)state;
+    fake_make_native();
+    fake_device()->persistent_error = EINVAL;
+    fake_device()->odp_general = IBV_ODP_SUPPORT;
+    fake_device()->odp_rc = ODP_NEEDED;
+    fake_device()->unpinnable = true;
+    struct rpma_peer *peer = make_peer();
+    struct rpma_mr_local *mr = NULL;
+    assert_int_equal(rpma_mr_reg(peer, test_memory, 8, ALL_USAGES, &mr), 0);
+    assert_int_equal(fake_seen()->access, 7 | FAKE_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_ON_DEMAND);
+    drop_mr(mr);
+    drop_peer(peer);
+}
+
+static void another_refusal_of_persistent_flush_is_final(void **state)
+{
+    (void)state;
+    fake_make_native();
+    struct rpma_peer *peer = make_peer();
+    struct rpma_mr_local *mr = BOGUS;
+    fake_device()->persistent_error = ENOMEM;
+    fake_forget_calls();
+    assert_provider(rpma_mr_reg(peer, test_memory, 8, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT, &mr), ENOMEM);
+    assert_calls("ibv_reg_mr");
+
+    fake_fail_call(1, EINVAL, true);
+    assert_provider(rpma_mr_reg(peer, test_memory, 8, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT, &mr), EINVAL);
+    assert_ptr_equal(mr, BOGUS);
+    fake_fail_call(0, 0, false);
+    drop_peer(peer);
+}
+
+static void a_region_tells_where_it_is(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = make_peer();
+    struct rpma_mr_local *mr = make_mr(peer);
+    void *ptr = NULL;
+    size_t size = 0;
+    assert_int_equal(rpma_mr_get_ptr(mr, &ptr), 0);
+    assert_int_equal(rpma_mr_get_size(mr, &size), 0);
+    assert_ptr_equal(ptr, test_memory);
+    assert_int_equal(size, MR_SIZE);
+    drop_mr(mr);
+    drop_peer(peer);
+}
+
+static void a_failed_deregistration_still_forgets_the_region(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = make_peer();
+    struct rpma_mr_local *mr = make_mr(peer);
+    fake_fail_call(1, EBUSY, false);
+    assert_provider(rpma_mr_dereg(&mr), EBUSY);
+    assert_null(mr);
+    assert_int_equal(rpma_mr_dereg(&mr), 0);
+    assert_int_equal(rpma_peer_delete(&peer), RPMA_E_PROVIDER);
+}
+
+static void deregistering_leaves_errno_alone(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = make_peer();
+    struct rpma_mr_local *mr = make_mr(peer);
+    errno = 77;
+    assert_int_equal(rpma_mr_dereg(&mr), 0);
+    assert_int_equal(errno, 77);
+    drop_peer(peer);
+}
+
+// Address 0x0001020304050607, size 0x08090a0b0c0d0e0f, key 0x10111213, READ_SRC and FLUSH_TYPE_PERSISTENT.
+static const unsigned char reference[21] = {0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, 0x00, 0x0f, 0x0e, 0x0d, 0x0c,
+        0x0b, 0x0a, 0x09, 0x08, 0x13, 0x12, 0x11, 0x10, 0x21};
+
+static void a_descriptor_has_its_layout_at_every_alignment(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = make_peer();
+    struct rpma_mr_local *mr = NULL;
+    assert_int_equal(rpma_mr_reg(peer, test_memory, 8, 0x21, &mr), 0);
+    struct ibv_mr *const face = fake_live(FAKE_MR, 0);
+    face->rkey = 0x10111213;
+    unsigned char expected[21];
+    memcpy(expected, reference, sizeof(expected));
+    for (unsigned i = 0; i < 8; ++i) {
+        expected[i] = (unsigned char)((uintptr_t)test_memory >> (8 * i));
+        expected[8 + i] = i == 0 ? 8 : 0;
+    }
+    for (size_t at = 1; at <= 21; ++at) {
+        unsigned char room[64];
+        memset(room, 0xee, sizeof(room));
+        assert_int_equal(rpma_mr_get_descriptor(mr, room + at), 0);
+        assert_memory_equal(room + at, expected, sizeof(expected));
+        assert_int_equal(room[at - 1], 0xee);
+        assert_int_equal(room[at + 21], 0xee);
+    }
+    drop_mr(mr);
+    drop_peer(peer);
+}
+
+static void the_descriptor_size_is_known_without_an_object(void **state)
+{
+    (void)state;
+    size_t size = 0;
+    assert_int_equal(rpma_mr_get_descriptor_size(BOGUS, &size), 0);
+    assert_int_equal(size, 21);
+}
+
+static void a_descriptor_is_read_at_every_alignment(void **state)
+{
+    (void)state;
+    for (size_t at = 0; at < 21; ++at) {
+        unsigned char room[64] = {0};
+        memcpy(room + at, reference, sizeof(reference));
+        struct rpma_mr_remote *mr = NULL;
+        size_t size = 0;
+        int flush_type = 0;
+        assert_int_equal(rpma_mr_remote_from_descriptor(room + at, sizeof(room) - at, &mr), 0);
+        assert_int_equal(rpma_mr_remote_get_size(mr, &size), 0);
+        assert_int_equal(size, 0x08090a0b0c0d0e0f);
+        assert_int_equal(rpma_mr_remote_get_flush_type(mr, &flush_type), 0);
+        assert_int_equal(flush_type, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT);
+        drop_remote(mr);
+    }
+}
+
+static void a_parsed_descriptor_is_logged_in_full(void **state)
+{
+    (void)state;
+    drop_remote(make_remote(0x0001020304050607, 0x08090a0b0c0d0e0f, 0x21));
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_DEBUG), 1);
+    assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_DEBUG), "1020304050607"));
+    assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_DEBUG), "8090a0b0c0d0e0f"));
+    assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_DEBUG), "10111213"));
+}
+
+static void flush_types_are_told_of_every_usage(void **state)
+{
+    (void)state;
+    for (int usage = 1; usage <= ALL_USAGES; ++usage) {
+        struct rpma_mr_remote *mr = make_remote(0, 8, usage);
+        int flush_type = -1;
+        assert_int_equal(rpma_mr_remote_get_flush_type(mr, &flush_type), 0);
+        assert_int_equal(flush_type, usage & 0x30);
+        drop_remote(mr);
+    }
+}
+
+static void a_short_descriptor_is_refused_unread(void **state)
+{
+    (void)state;
+    struct rpma_mr_remote *mr = BOGUS;
+    assert_int_equal(rpma_mr_remote_from_descriptor(BOGUS, 0, &mr), RPMA_E_INVAL);
+    assert_int_equal(rpma_mr_remote_from_descriptor(BOGUS, 20, &mr), RPMA_E_INVAL);
+    assert_ptr_equal(mr, BOGUS);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 2);
+}
+
+static void a_descriptor_without_usage_is_refused(void **state)
+{
+    (void)state;
+    unsigned char desc[21];
+    memcpy(desc, reference, sizeof(desc));
+    desc[20] = 0;
+    struct rpma_mr_remote *mr = BOGUS;
+    assert_int_equal(rpma_mr_remote_from_descriptor(desc, sizeof(desc), &mr), RPMA_E_INVAL);
+    assert_ptr_equal(mr, BOGUS);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
+}
+
+static void deleting_nothing_succeeds(void **state)
+{
+    (void)state;
+    struct rpma_mr_local *local = NULL;
+    struct rpma_mr_remote *remote = NULL;
+    assert_int_equal(rpma_mr_dereg(&local), 0);
+    assert_int_equal(rpma_mr_remote_delete(&remote), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            TEST(each_usage_grants_the_access_it_needs),
+            TEST(iwarp_answers_a_read_by_a_remote_write),
+            TEST(native_flush_keeps_the_region_readable_for_emulated_flush),
+            TEST(a_bad_usage_or_size_is_refused),
+            TEST(a_failed_registration_leaves_the_output_alone),
+            TEST(memory_that_cannot_be_pinned_is_registered_on_demand),
+            TEST(without_on_demand_paging_there_is_one_attempt),
+            TEST(memory_refused_for_persistent_flush_falls_back_to_emulation),
+            TEST(the_fallback_keeps_everything_else_the_usage_needs),
+            TEST(another_refusal_of_persistent_flush_is_final),
+            TEST(a_region_tells_where_it_is),
+            TEST(a_failed_deregistration_still_forgets_the_region),
+            TEST(deregistering_leaves_errno_alone),
+            TEST(a_descriptor_has_its_layout_at_every_alignment),
+            TEST(the_descriptor_size_is_known_without_an_object),
+            TEST(a_descriptor_is_read_at_every_alignment),
+            TEST(a_parsed_descriptor_is_logged_in_full),
+            TEST(flush_types_are_told_of_every_usage),
+            TEST(a_short_descriptor_is_refused_unread),
+            TEST(a_descriptor_without_usage_is_refused),
+            TEST(deleting_nothing_succeeds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

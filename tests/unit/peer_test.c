@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "support.h"
+
+#include <stdlib.h>
+
+static void a_peer_is_one_query_and_a_protection_domain(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = NULL;
+    errno = 77;
+    assert_int_equal(rpma_peer_new(fake_context(), &peer), 0);
+    assert_int_equal(errno, 77);
+    assert_calls("ibv_query_device_ex ibv_query_port ibv_alloc_pd");
+    assert_false(fake_seen()->device_query_had_input);
+    drop_peer(peer);
+}
+
+static void every_port_is_asked_for_its_limit(void **state)
+{
+    (void)state;
+    fake_device()->ports = 3;
+    drop_peer(make_peer());
+    assert_calls("ibv_query_device_ex ibv_query_port ibv_query_port ibv_query_port ibv_alloc_pd ibv_dealloc_pd");
+}
+
+static void a_port_that_cannot_be_queried_is_passed_over(void **state)
+{
+    (void)state;
+    fake_device()->ports = 2;
+    fake_device()->max_msg_sz[1] = 100;
+    fake_fail_call(2, EIO, false);
+    struct rpma_peer *peer = make_peer();
+    assert_string_equal(fake_failed_call(), "ibv_query_port");
+    struct rpma_mr_local *mr = make_mr(peer);
+    struct rpma_conn *conn = make_conn(peer, NULL);
+    assert_int_equal(rpma_send(conn, mr, 0, 100, ODD_FLAGS, CONTEXT), 0);
+    assert_int_equal(rpma_send(conn, mr, 0, 101, ODD_FLAGS, CONTEXT), RPMA_E_INVAL);
+    drop_conn(conn);
+    drop_mr(mr);
+    drop_peer(peer);
+}
+
+static void a_device_without_extended_query_has_no_capabilities(void **state)
+{
+    (void)state;
+    fake_make_native();
+    fake_device()->without_extended_query = true;
+    struct rpma_peer *peer = make_peer();
+    assert_calls("ibv_query_device ibv_query_port ibv_alloc_pd");
+    drop_conn(make_conn(peer, NULL));
+    assert_int_equal(fake_seen()->qp_attributes.comp_mask, IBV_QP_INIT_ATTR_PD);
+    drop_peer(peer);
+}
+
+static void a_failed_query_is_a_provider_error(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = BOGUS;
+    fake_fail_call(1, EIO, false);
+    assert_provider(rpma_peer_new(fake_context(), &peer), EIO);
+    assert_ptr_equal(peer, BOGUS);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
+}
+
+static void a_protection_domain_without_memory_is_nomem(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = BOGUS;
+    fake_fail_call(3, ENOMEM, false);
+    assert_int_equal(rpma_peer_new(fake_context(), &peer), RPMA_E_NOMEM);
+    assert_ptr_equal(peer, BOGUS);
+    assert_string_equal(fake_failed_call(), "ibv_alloc_pd");
+}
+
+static void a_refused_protection_domain_is_a_provider_error(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = BOGUS;
+    fake_fail_call(3, EACCES, false);
+    assert_provider(rpma_peer_new(fake_context(), &peer), EACCES);
+    assert_ptr_equal(peer, BOGUS);
+}
+
+static void a_missing_protection_domain_without_errno_is_unknown(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = BOGUS;
+    fake_device()->alloc_pd_is_silent = true;
+    errno = ENOMEM;
+    assert_int_equal(rpma_peer_new(fake_context(), &peer), RPMA_E_UNKNOWN);
+    assert_ptr_equal(peer, BOGUS);
+}
+
+static void deleting_a_peer_in_use_fails_and_forgets_it(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = make_peer();
+    struct rpma_mr_local *mr = make_mr(peer);
+    assert_provider(rpma_peer_delete(&peer), EBUSY);
+    assert_null(peer);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
+    assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_ERROR), strerror(EBUSY)));
+    drop_mr(mr);
+    fake_abandon(FAKE_PD);
+}
+
+static void deleting_nothing_succeeds(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = NULL;
+    assert_int_equal(rpma_peer_delete(&peer), 0);
+    assert_calls("");
+}
+
+static void missing_capabilities_are_told(void **state)
+{
+    (void)state;
+    drop_peer(make_peer());
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_INFO), 2);
+    fake_make_native();
+    drop_peer(make_peer());
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_INFO), 2);
+}
+
+// The send_ops_flags a connection of a new peer asks for.
+static uint64_t asked_ops(void)
+{
+    struct rpma_peer *peer = make_peer();
+    drop_conn(make_conn(peer, NULL));
+    drop_peer(peer);
+    const struct ibv_qp_init_attr_ex *const attributes = &fake_seen()->qp_attributes;
+    const bool asks = (attributes->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+    assert_int_equal(asks, attributes->send_ops_flags != 0);
+    return attributes->send_ops_flags;
+}
+
+static void native_operations_are_asked_for_when_the_device_has_them(void **state)
+{
+    (void)state;
+    const uint64_t global = 1ULL << FAKE_CAP_FLUSH_GLOBAL;
+    const uint64_t persistent = 1ULL << FAKE_CAP_FLUSH_PERSISTENT;
+    const uint64_t atomic_write = 1ULL << FAKE_CAP_ATOMIC_WRITE;
+    const struct {
+        uint64_t capabilities;
+        uint64_t ops;
+    } rows[] = {
+            {0, 0},
+            {global, 0},
+            {persistent, 0},
+            {global | persistent, FAKE_SEND_OPS_FLUSH},
+            {atomic_write, FAKE_SEND_OPS_ATOMIC_WRITE},
+            {global | persistent | atomic_write, FAKE_SEND_OPS_FLUSH | FAKE_SEND_OPS_ATOMIC_WRITE},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
+        fake_device()->capabilities = rows[i].capabilities;
+        assert_int_equal(asked_ops(), rows[i].ops);
+    }
+}
+
+static void the_environment_can_ask_for_emulated_flush(void **state)
+{
+    (void)state;
+    fake_make_native();
+    setenv("RPMA_FLUSH_METHOD", "emulated", 1);
+    assert_int_equal(asked_ops(), FAKE_SEND_OPS_ATOMIC_WRITE);
+    setenv("RPMA_FLUSH_METHOD", "auto", 1);
+    assert_int_equal(asked_ops(), FAKE_SEND_OPS_FLUSH | FAKE_SEND_OPS_ATOMIC_WRITE);
+    setenv("RPMA_FLUSH_METHOD", "native", 1);
+    assert_int_equal(asked_ops(), FAKE_SEND_OPS_FLUSH | FAKE_SEND_OPS_ATOMIC_WRITE);
+}
+
+static void insisting_on_native_flush_fails_without_it(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = BOGUS;
+    setenv("RPMA_FLUSH_METHOD", "native", 1);
+    assert_int_equal(rpma_peer_new(fake_context(), &peer), RPMA_E_NOSUPP);
+    assert_ptr_equal(peer, BOGUS);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
+}
+
+static void an_unknown_flush_method_is_refused_before_anything_is_called(void **state)
+{
+    (void)state;
+    const char *const wrong[] = {"", "Native", "apm", "auto "};
+    for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
+        struct rpma_peer *peer = BOGUS;
+        setenv("RPMA_FLUSH_METHOD", wrong[i], 1);
+        assert_int_equal(rpma_peer_new(fake_context(), &peer), RPMA_E_INVAL);
+        assert_ptr_equal(peer, BOGUS);
+        assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), i + 1);
+    }
+    assert_calls("");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            TEST(a_peer_is_one_query_and_a_protection_domain),
+            TEST(every_port_is_asked_for_its_limit),
+            TEST(a_port_that_cannot_be_queried_is_passed_over),
+            TEST(a_device_without_extended_query_has_no_capabilities),
+            TEST(a_failed_query_is_a_provider_error),
+            TEST(a_protection_domain_without_memory_is_nomem),
+            TEST(a_refused_protection_domain_is_a_provider_error),
+            TEST(a_missing_protection_domain_without_errno_is_unknown),
+            TEST(deleting_a_peer_in_use_fails_and_forgets_it),
+            TEST(deleting_nothing_succeeds),
+            TEST(missing_capabilities_are_told),
+            TEST(native_operations_are_asked_for_when_the_device_has_them),
+            TEST(the_environment_can_ask_for_emulated_flush),
+            TEST(insisting_on_native_flush_fails_without_it),
+            TEST(an_unknown_flush_method_is_refused_before_anything_is_called),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "support.h"
+
+static const enum rpma_util_ibv_context_type both[] = {RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_UTIL_IBV_CONTEXT_REMOTE};
+
+static void a_local_address_is_bound(void **state)
+{
+    (void)state;
+    struct ibv_context *context = NULL;
+    errno = 77;
+    assert_int_equal(rpma_utils_get_ibv_context("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, &context), 0);
+    assert_int_equal(errno, 77);
+    assert_ptr_equal(context, fake_context());
+    assert_calls("rdma_getaddrinfo rdma_create_id rdma_bind_addr rdma_destroy_id rdma_freeaddrinfo");
+    assert_string_equal(fake_seen()->node, "here");
+    assert_string_equal(fake_seen()->service, "");
+    assert_int_equal(fake_seen()->hints.ai_flags, RAI_PASSIVE);
+    assert_int_equal(fake_seen()->hints.ai_family, 0);
+    assert_int_equal(fake_seen()->hints.ai_qp_type, IBV_QPT_RC);
+    assert_int_equal(fake_seen()->hints.ai_port_space, RDMA_PS_TCP);
+}
+
+static void a_remote_address_is_resolved(void **state)
+{
+    (void)state;
+    struct ibv_context *context = NULL;
+    assert_int_equal(rpma_utils_get_ibv_context("there", RPMA_UTIL_IBV_CONTEXT_REMOTE, &context), 0);
+    assert_ptr_equal(context, fake_context());
+    assert_calls("rdma_getaddrinfo rdma_create_id rdma_resolve_addr rdma_destroy_id rdma_freeaddrinfo");
+    assert_int_equal(fake_seen()->hints.ai_flags, 0);
+    assert_int_equal(fake_seen()->resolve_addr_timeout_ms, 1000);
+}
+
+static void an_unknown_type_is_refused(void **state)
+{
+    (void)state;
+    struct ibv_context *context = BOGUS;
+    const int types[] = {-1, 2};
+    for (int i = 0; i < 2; ++i)
+        assert_int_equal(
+                rpma_utils_get_ibv_context("here", (enum rpma_util_ibv_context_type)types[i], &context), RPMA_E_INVAL);
+    assert_ptr_equal(context, BOGUS);
+    assert_calls("");
+}
+
+static void a_wildcard_address_names_no_device(void **state)
+{
+    (void)state;
+    const char *const addresses[] = {"0.0.0.0", "::"};
+    for (int v6 = 0; v6 < 2; ++v6)
+        for (int i = 0; i < 2; ++i) {
+            struct ibv_context *context = BOGUS;
+            fake_device()->ipv6 = v6 == 1;
+            assert_provider(rpma_utils_get_ibv_context(addresses[v6], both[i], &context), ENODEV);
+            assert_ptr_equal(context, BOGUS);
+        }
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 4);
+}
+
+static void every_resolved_address_is_tried(void **state)
+{
+    (void)state;
+    fake_device()->addresses = 3;
+    fake_device()->bad_addresses = 2;
+    for (int i = 0; i < 2; ++i) {
+        struct ibv_context *context = NULL;
+        assert_int_equal(rpma_utils_get_ibv_context("here", both[i], &context), 0);
+        assert_ptr_equal(context, fake_context());
+    }
+}
+
+static void the_first_error_counts_when_no_address_works(void **state)
+{
+    (void)state;
+    const int errors[] = {EADDRNOTAVAIL, EHOSTUNREACH};
+    fake_device()->addresses = 3;
+    fake_device()->bad_addresses = 3;
+    for (int i = 0; i < 2; ++i) {
+        struct ibv_context *context = BOGUS;
+        assert_provider(rpma_utils_get_ibv_context("here", both[i], &context), errors[i]);
+        assert_ptr_equal(context, BOGUS);
+    }
+}
+
+static void failed_addresses_are_logged_in_numbers(void **state)
+{
+    (void)state;
+    struct ibv_context *context = NULL;
+    fake_device()->bad_addresses = 1;
+    assert_provider(rpma_utils_get_ibv_context("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, &context), EADDRNOTAVAIL);
+    assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_ERROR), "192.0.2.0"));
+    fake_device()->ipv6 = true;
+    assert_provider(rpma_utils_get_ibv_context("here", RPMA_UTIL_IBV_CONTEXT_REMOTE, &context), EHOSTUNREACH);
+    assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_ERROR), "2001:db8::"));
+    assert_null(strstr(log_text(RPMA_LOG_LEVEL_ERROR), "null"));
+}
+
+static void a_name_that_does_not_resolve_is_a_provider_error(void **state)
+{
+    (void)state;
+    struct ibv_context *context = BOGUS;
+    fake_device()->name_error = EAI_NONAME;
+    assert_int_equal(rpma_utils_get_ibv_context("nowhere", RPMA_UTIL_IBV_CONTEXT_LOCAL, &context), RPMA_E_PROVIDER);
+    assert_ptr_equal(context, BOGUS);
+    assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_ERROR), gai_strerror(EAI_NONAME)));
+
+    fake_device()->name_error = EAI_SYSTEM;
+    assert_int_equal(rpma_utils_get_ibv_context("nowhere", RPMA_UTIL_IBV_CONTEXT_LOCAL, &context), RPMA_E_PROVIDER);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 2);
+}
+
+static void on_demand_paging_needs_reads_and_writes(void **state)
+{
+    (void)state;
+    const struct {
+        uint64_t general;
+        uint32_t rc;
+        int capable;
+    } rows[] = {
+            {0, 0, 0},
+            {0, IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ, 0},
+            {IBV_ODP_SUPPORT, IBV_ODP_SUPPORT_WRITE, 0},
+            {IBV_ODP_SUPPORT, IBV_ODP_SUPPORT_READ, 0},
+            {IBV_ODP_SUPPORT, IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ, 1},
+            {IBV_ODP_SUPPORT, ~0U, 1},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
+        fake_device()->odp_general = rows[i].general;
+        fake_device()->odp_rc = rows[i].rc;
+        int capable = -1;
+        errno = 77;
+        assert_int_equal(rpma_utils_ibv_context_is_odp_capable(fake_context(), &capable), 0);
+        assert_int_equal(errno, 77);
+        assert_int_equal(capable, rows[i].capable);
+    }
+}
+
+static void a_device_that_cannot_be_queried_is_a_provider_error(void **state)
+{
+    (void)state;
+    int capable = -1;
+    fake_fail_call(1, EIO, false);
+    assert_provider(rpma_utils_ibv_context_is_odp_capable(fake_context(), &capable), EIO);
+    assert_int_equal(capable, -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            TEST(a_local_address_is_bound),
+            TEST(a_remote_address_is_resolved),
+            TEST(an_unknown_type_is_refused),
+            TEST(a_wildcard_address_names_no_device),
+            TEST(every_resolved_address_is_tried),
+            TEST(the_first_error_counts_when_no_address_works),
+            TEST(failed_addresses_are_logged_in_numbers),
+            TEST(a_name_that_does_not_resolve_is_a_provider_error),
+            TEST(on_demand_paging_needs_reads_and_writes),
+            TEST(a_device_that_cannot_be_queried_is_a_provider_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
