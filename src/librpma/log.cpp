@@ -8,12 +8,12 @@ namespace rpma::log
 {
 
 #ifdef RPMA_DEBUG_BUILD
-std::atomic<rpma_log_level> thresholds[] = {RPMA_LOG_LEVEL_DEBUG, RPMA_LOG_LEVEL_WARNING};
+constinit std::atomic<rpma_log_level> thresholds[] = {RPMA_LOG_LEVEL_DEBUG, RPMA_LOG_LEVEL_WARNING};
 #else
-std::atomic<rpma_log_level> thresholds[] = {RPMA_LOG_LEVEL_WARNING, RPMA_LOG_DISABLED};
+constinit std::atomic<rpma_log_level> thresholds[] = {RPMA_LOG_LEVEL_WARNING, RPMA_LOG_DISABLED};
 #endif
 
-std::atomic<rpma_log_function *> function = write_default;
+constinit std::atomic<rpma_log_function *> function = write_default;
 
 namespace
 {

@@ -9,8 +9,8 @@ namespace rpma::log
 {
 
 // Both thresholds, indexed by enum rpma_log_threshold.
-extern std::atomic<rpma_log_level> thresholds[RPMA_LOG_THRESHOLD_MAX];
-extern std::atomic<rpma_log_function *> function;
+extern constinit std::atomic<rpma_log_level> thresholds[RPMA_LOG_THRESHOLD_MAX];
+extern constinit std::atomic<rpma_log_function *> function;
 
 inline bool enabled(rpma_log_level level)
 {

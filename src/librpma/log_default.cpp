@@ -65,6 +65,7 @@ void write_default(rpma_log_level level, const char *file_name, const int line_n
     char message[1024];
     va_list arguments;
     va_start(arguments, message_format);
+    // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start is above
     const int length = std::vsnprintf(message, sizeof(message), message_format, arguments);
     va_end(arguments);
     if (length < 0)
