@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "support.h"
+
+static struct rpma_peer *peer;
+static struct rpma_conn *conn;
+static struct rpma_cq *cq;
+static struct ibv_cq *face;
+
+static int begin(void **state)
+{
+    begin_test(state);
+    peer = make_peer();
+    conn = make_conn(peer, NULL);
+    assert_int_equal(rpma_conn_get_cq(conn, &cq), 0);
+    face = newest_qp()->send_cq;
+    fake_forget_calls();
+    return 0;
+}
+
+static int end(void **state)
+{
+    drop_conn(conn);
+    drop_peer(peer);
+    return end_test(state);
+}
+
+#define CQ_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+static void fire(void *queue)
+{
+    fake_fire(queue);
+}
+
+static void the_descriptor_becomes_readable_with_a_completion(void **state)
+{
+    (void)state;
+    int fd = -1;
+    assert_int_equal(rpma_cq_get_fd(cq, &fd), 0);
+    assert_int_equal(fd, face->channel->fd);
+    assert_false(is_readable(fd));
+    const struct ibv_wc wc = {.wr_id = 1};
+    fake_complete(face, &wc);
+    assert_true(is_readable(fd));
+}
+
+static void waiting_takes_the_event_and_arms_the_queue_again(void **state)
+{
+    (void)state;
+    const struct ibv_wc wc = {.wr_id = 1};
+    for (int i = 0; i < 3; ++i) {
+        fake_forget_calls();
+        fake_complete(face, &wc);
+        fake_complete(face, &wc);
+        errno = 77;
+        assert_int_equal(rpma_cq_wait(cq), 0);
+        assert_int_equal(errno, 77);
+        assert_calls("ibv_get_cq_event ibv_ack_cq_events ibv_req_notify_cq");
+        assert_int_equal(fake_seen()->solicited_only, 0);
+        assert_false(is_readable(face->channel->fd));
+    }
+}
+
+static void waiting_on_an_empty_nonblocking_channel_is_no_completion(void **state)
+{
+    (void)state;
+    set_nonblocking(face->channel->fd);
+    assert_int_equal(rpma_cq_wait(cq), RPMA_E_NO_COMPLETION);
+    assert_int_equal(errno, EAGAIN);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_WARNING), 0);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 0);
+}
+
+static void a_signal_does_not_end_the_wait(void **state)
+{
+    (void)state;
+    interrupt_soon(fire, face);
+    assert_int_equal(rpma_cq_wait(cq), 0);
+}
+
+static void an_interrupted_call_is_repeated(void **state)
+{
+    (void)state;
+    fake_fire(face);
+    fake_fail_call(1, EINTR, false);
+    assert_int_equal(rpma_cq_wait(cq), 0);
+    assert_calls("ibv_get_cq_event ibv_get_cq_event ibv_ack_cq_events ibv_req_notify_cq");
+}
+
+static void an_unexpected_error_of_the_channel_is_told_and_left_in_errno(void **state)
+{
+    (void)state;
+    fake_fail_call(1, EBADF, false);
+    assert_int_equal(rpma_cq_wait(cq), RPMA_E_NO_COMPLETION);
+    assert_int_equal(errno, EBADF);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_WARNING), 1);
+    assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_WARNING), strerror(EBADF)));
+}
+
+static void a_queue_that_cannot_be_armed_again_is_a_provider_error(void **state)
+{
+    (void)state;
+    fake_fire(face);
+    fake_fail_call(2, EIO, false);
+    assert_provider(rpma_cq_wait(cq), EIO);
+    assert_string_equal(fake_failed_call(), "ibv_req_notify_cq");
+}
+
+static void completions_come_unchanged_and_in_order(void **state)
+{
+    (void)state;
+    const int wanted[] = {1, 2, 3, 6};
+    for (size_t w = 0; w < sizeof(wanted) / sizeof(wanted[0]); ++w) {
+        struct ibv_wc in[6], out[6];
+        memset(in, 0, sizeof(in));
+        memset(out, 0xee, sizeof(out));
+        for (int i = 0; i < wanted[w]; ++i) {
+            in[i].wr_id = 0x1122334455667788 + (uint64_t)i;
+            in[i].status = IBV_WC_REM_ACCESS_ERR;
+            in[i].opcode = IBV_WC_RECV_RDMA_WITH_IMM;
+            in[i].imm_data = 0x21436587;
+            in[i].byte_len = 5;
+            in[i].qp_num = 1289;
+            fake_complete(face, &in[i]);
+        }
+        int got = 0;
+        errno = 77;
+        assert_int_equal(rpma_cq_get_wc(cq, wanted[w], out, &got), 0);
+        assert_int_equal(errno, 77);
+        assert_int_equal(got, wanted[w]);
+        assert_memory_equal(in, out, (size_t)got * sizeof(in[0]));
+        struct ibv_wc untouched;
+        memset(&untouched, 0xee, sizeof(untouched));
+        for (int i = wanted[w]; i < 6; ++i)
+            assert_memory_equal(&out[i], &untouched, sizeof(untouched));
+    }
+}
+
+static void fewer_completions_than_asked_for_are_enough(void **state)
+{
+    (void)state;
+    const struct ibv_wc in = {.wr_id = 5};
+    struct ibv_wc out[4];
+    int got = 0;
+    fake_complete(face, &in);
+    assert_int_equal(rpma_cq_get_wc(cq, 4, out, &got), 0);
+    assert_int_equal(got, 1);
+    assert_int_equal(out[0].wr_id, 5);
+}
+
+static void the_number_may_be_left_out_for_one_completion(void **state)
+{
+    (void)state;
+    const struct ibv_wc in = {.wr_id = 5};
+    struct ibv_wc out[2];
+    fake_complete(face, &in);
+    assert_int_equal(rpma_cq_get_wc(cq, 1, out, NULL), 0);
+    assert_int_equal(out[0].wr_id, 5);
+    assert_int_equal(rpma_cq_get_wc(BOGUS, 2, out, NULL), RPMA_E_INVAL);
+}
+
+static void a_number_below_one_is_refused(void **state)
+{
+    (void)state;
+    struct ibv_wc wc;
+    int got = 7;
+    assert_int_equal(rpma_cq_get_wc(BOGUS, 0, &wc, &got), RPMA_E_INVAL);
+    assert_int_equal(rpma_cq_get_wc(BOGUS, -1, &wc, &got), RPMA_E_INVAL);
+    assert_int_equal(got, 7);
+    assert_calls("");
+}
+
+static void an_empty_queue_is_no_completion(void **state)
+{
+    (void)state;
+    struct ibv_wc wc[2];
+    int got = 7;
+    assert_int_equal(rpma_cq_get_wc(cq, 1, wc, &got), RPMA_E_NO_COMPLETION);
+    assert_int_equal(rpma_cq_get_wc(cq, 2, wc, &got), RPMA_E_NO_COMPLETION);
+    assert_int_equal(got, 7);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_DEBUG), 2);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 0);
+}
+
+static void a_failed_poll_is_a_provider_error(void **state)
+{
+    (void)state;
+    struct ibv_wc wc[2];
+    int got = 7;
+    for (int entries = 1; entries <= 2; ++entries) {
+        fake_fail_call(1, EIO, false);
+        assert_provider(rpma_cq_get_wc(cq, entries, wc, &got), EIO);
+    }
+    assert_int_equal(got, 7);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 2);
+}
+
+static void more_completions_than_asked_for_are_unknown(void **state)
+{
+    (void)state;
+    struct ibv_wc wc[2];
+    int got = 7;
+    fake_device()->poll_surplus = 1;
+    assert_int_equal(rpma_cq_get_wc(cq, 1, wc, &got), RPMA_E_UNKNOWN);
+    assert_int_equal(rpma_cq_get_wc(cq, 2, wc, &got), RPMA_E_UNKNOWN);
+    assert_int_equal(got, 7);
+}
+
+static void a_queue_on_a_shared_channel_is_not_waited_for_alone(void **state)
+{
+    (void)state;
+    struct rpma_conn_cfg *cfg = make_cfg(true, 5);
+    struct rpma_conn *sharing = make_conn(peer, cfg);
+    struct rpma_cq *queues[2] = {NULL, NULL};
+    assert_int_equal(rpma_conn_get_cq(sharing, &queues[0]), 0);
+    assert_int_equal(rpma_conn_get_rcq(sharing, &queues[1]), 0);
+    int shared_fd = -1;
+    assert_int_equal(rpma_conn_get_compl_fd(sharing, &shared_fd), 0);
+    for (int i = 0; i < 2; ++i) {
+        int fd = -1;
+        fake_forget_calls();
+        assert_int_equal(rpma_cq_wait(queues[i]), RPMA_E_SHARED_CHANNEL);
+        assert_calls("");
+        assert_int_equal(rpma_cq_get_fd(queues[i], &fd), 0);
+        assert_int_equal(fd, shared_fd);
+    }
+    drop_conn(sharing);
+    drop_cfg(cfg);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            CQ_TEST(the_descriptor_becomes_readable_with_a_completion),
+            CQ_TEST(waiting_takes_the_event_and_arms_the_queue_again),
+            CQ_TEST(waiting_on_an_empty_nonblocking_channel_is_no_completion),
+            CQ_TEST(a_signal_does_not_end_the_wait),
+            CQ_TEST(an_interrupted_call_is_repeated),
+            CQ_TEST(an_unexpected_error_of_the_channel_is_told_and_left_in_errno),
+            CQ_TEST(a_queue_that_cannot_be_armed_again_is_a_provider_error),
+            CQ_TEST(completions_come_unchanged_and_in_order),
+            CQ_TEST(fewer_completions_than_asked_for_are_enough),
+            CQ_TEST(the_number_may_be_left_out_for_one_completion),
+            CQ_TEST(a_number_below_one_is_refused),
+            CQ_TEST(an_empty_queue_is_no_completion),
+            CQ_TEST(a_failed_poll_is_a_provider_error),
+            CQ_TEST(more_completions_than_asked_for_are_unknown),
+            CQ_TEST(a_queue_on_a_shared_channel_is_not_waited_for_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "support.h"
+
+static struct rpma_peer *peer;
+static struct rpma_ep *ep;
+
+static int begin(void **state)
+{
+    begin_test(state);
+    peer = make_peer();
+    ep = make_ep(peer);
+    fake_forget_calls();
+    return 0;
+}
+
+static int end(void **state)
+{
+    drop_ep(ep);
+    drop_peer(peer);
+    return end_test(state);
+}
+
+#define EP_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+#define BUILT                                                                                                          \
+    "rdma_get_cm_event ibv_create_comp_channel ibv_create_cq ibv_req_notify_cq rdma_create_qp_ex "                     \
+    "rdma_create_event_channel rdma_migrate_id rdma_ack_cm_event"
+
+static void drop_req(struct rpma_conn_req *req)
+{
+    assert_int_equal(rpma_conn_req_delete(&req), 0);
+    assert_null(req);
+}
+
+static void incoming(void *unused)
+{
+    (void)unused;
+    fake_incoming(NULL, 0);
+}
+
+static void listening_binds_the_resolved_address(void **state)
+{
+    (void)state;
+    struct rpma_ep *another = make_ep(peer);
+    assert_calls("rdma_create_event_channel rdma_create_id rdma_getaddrinfo rdma_bind_addr rdma_listen "
+                 "rdma_freeaddrinfo");
+    assert_string_equal(fake_seen()->node, "here");
+    assert_string_equal(fake_seen()->service, "7204");
+    assert_int_equal(fake_seen()->hints.ai_flags, RAI_PASSIVE);
+    assert_int_equal(fake_seen()->hints.ai_qp_type, IBV_QPT_RC);
+    assert_int_equal(fake_seen()->hints.ai_port_space, RDMA_PS_TCP);
+    assert_int_equal(fake_seen()->backlog, 0);
+    assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_NOTICE), "192.0.2.0:7204"));
+    fake_forget_calls();
+    drop_ep(another);
+    assert_calls("rdma_destroy_id rdma_destroy_event_channel");
+}
+
+static void listening_takes_the_first_address_that_can_be_bound(void **state)
+{
+    (void)state;
+    fake_device()->addresses = 3;
+    fake_device()->bad_addresses = 2;
+    drop_ep(make_ep(peer));
+    assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_NOTICE), "192.0.2.2:7204"));
+}
+
+static void listening_reports_the_first_error_when_no_address_can_be_bound(void **state)
+{
+    (void)state;
+    struct rpma_ep *another = BOGUS;
+    fake_device()->addresses = 2;
+    fake_device()->bad_addresses = 2;
+    assert_provider(rpma_ep_listen(peer, "here", "7204", &another), EADDRNOTAVAIL);
+    assert_ptr_equal(another, BOGUS);
+}
+
+static void a_failed_listen_releases_everything(void **state)
+{
+    (void)state;
+    struct rpma_ep *another = BOGUS;
+    fake_fail_call(5, EADDRINUSE, false);
+    assert_provider(rpma_ep_listen(peer, "here", "7204", &another), EADDRINUSE);
+    assert_string_equal(fake_failed_call(), "rdma_listen");
+    assert_ptr_equal(another, BOGUS);
+}
+
+static void the_descriptor_becomes_readable_with_a_request(void **state)
+{
+    (void)state;
+    int fd = -1;
+    assert_int_equal(rpma_ep_get_fd(ep, &fd), 0);
+    assert_false(is_readable(fd));
+    fake_incoming(NULL, 0);
+    assert_true(is_readable(fd));
+}
+
+static void a_request_is_built_and_moved_to_its_own_channel_before_the_event_is_acknowledged(void **state)
+{
+    (void)state;
+    fake_incoming(NULL, 0);
+    struct rpma_conn_req *req = NULL;
+    errno = 77;
+    assert_int_equal(rpma_ep_next_conn_req(ep, NULL, &req), 0);
+    assert_int_equal(errno, 77);
+    assert_calls(BUILT);
+    drop_req(req);
+}
+
+static void a_request_outlives_its_endpoint(void **state)
+{
+    (void)state;
+    struct rpma_ep *another = make_ep(peer);
+    drop_ep(ep);
+    ep = another;
+    struct rpma_conn_req *rejected = make_incoming_req(ep, NULL);
+    struct rpma_conn_req *accepted = make_incoming_req(ep, NULL);
+    drop_ep(ep);
+    struct rpma_conn *conn = NULL;
+    assert_int_equal(rpma_conn_req_connect(&accepted, NULL, &conn), 0);
+    drop_req(rejected);
+    drop_conn(conn);
+    ep = make_ep(peer);
+}
+
+static void events_of_a_request_do_not_reach_the_endpoint(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = make_incoming_req(ep, NULL);
+    fake_event(newest_id(), RDMA_CM_EVENT_ESTABLISHED, NULL, 0);
+    int fd = -1;
+    assert_int_equal(rpma_ep_get_fd(ep, &fd), 0);
+    assert_false(is_readable(fd));
+    drop_req(req);
+}
+
+static void the_configuration_decides_the_queues(void **state)
+{
+    (void)state;
+    struct rpma_conn_cfg *cfg = make_cfg(false, 3);
+    assert_int_equal(rpma_conn_cfg_set_cq_size(cfg, 13), 0);
+    assert_int_equal(rpma_conn_cfg_set_sq_size(cfg, 14), 0);
+    assert_int_equal(rpma_conn_cfg_set_rq_size(cfg, 15), 0);
+    struct rpma_conn_req *req = make_incoming_req(ep, cfg);
+    drop_cfg(cfg);
+    const struct ibv_qp_init_attr_ex *const attributes = &fake_seen()->qp_attributes;
+    assert_int_equal(attributes->send_cq->cqe, 13);
+    assert_int_equal(attributes->recv_cq->cqe, 3);
+    assert_int_equal(attributes->cap.max_send_wr, 14);
+    assert_int_equal(attributes->cap.max_recv_wr, 15);
+    drop_req(req);
+}
+
+static void an_empty_nonblocking_channel_is_no_event(void **state)
+{
+    (void)state;
+    int fd = -1;
+    assert_int_equal(rpma_ep_get_fd(ep, &fd), 0);
+    set_nonblocking(fd);
+    struct rpma_conn_req *req = BOGUS;
+    assert_int_equal(rpma_ep_next_conn_req(ep, NULL, &req), RPMA_E_NO_EVENT);
+    fake_fail_call(1, ENODATA, false);
+    assert_int_equal(rpma_ep_next_conn_req(ep, NULL, &req), RPMA_E_NO_EVENT);
+    assert_ptr_equal(req, BOGUS);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 0);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_WARNING), 0);
+}
+
+static void a_signal_does_not_end_the_wait(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = NULL;
+    interrupt_soon(incoming, NULL);
+    assert_int_equal(rpma_ep_next_conn_req(ep, NULL, &req), 0);
+    drop_req(req);
+}
+
+static void another_failure_to_get_an_event_is_a_provider_error(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = BOGUS;
+    fake_fail_call(1, EBADF, false);
+    assert_provider(rpma_ep_next_conn_req(ep, NULL, &req), EBADF);
+    assert_ptr_equal(req, BOGUS);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
+}
+
+static void another_event_is_dropped_and_refused(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = BOGUS;
+    for (unsigned ack_fails = 0; ack_fails < 2; ++ack_fails) {
+        fake_event(fake_live(FAKE_CM_ID, 0), RDMA_CM_EVENT_DEVICE_REMOVAL, NULL, 0);
+        fake_forget_calls();
+        fake_fail_call(2 * ack_fails, EIO, false);
+        assert_int_equal(rpma_ep_next_conn_req(ep, NULL, &req), RPMA_E_INVAL);
+        assert_ptr_equal(req, BOGUS);
+        assert_memory_equal(fake_calls(), "rdma_get_cm_event", strlen("rdma_get_cm_event"));
+        assert_non_null(strstr(fake_calls(), "rdma_ack_cm_event"));
+    }
+    assert_true(log_count(RPMA_LOG_LEVEL_ERROR) >= 2);
+}
+
+static void a_request_that_cannot_be_built_is_rejected(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = BOGUS;
+    fake_incoming(NULL, 0);
+    fake_fail_call(5, ENOMEM, false);
+    assert_provider(rpma_ep_next_conn_req(ep, NULL, &req), ENOMEM);
+    assert_string_equal(fake_failed_call(), "rdma_create_qp_ex");
+    assert_ptr_equal(req, BOGUS);
+    assert_calls("rdma_get_cm_event ibv_create_comp_channel ibv_create_cq ibv_req_notify_cq rdma_create_qp_ex "
+                 "ibv_destroy_cq ibv_destroy_comp_channel rdma_reject rdma_destroy_id rdma_ack_cm_event");
+}
+
+static void a_contradictory_configuration_rejects_the_request(void **state)
+{
+    (void)state;
+    struct rpma_srq *srq = NULL;
+    assert_int_equal(rpma_srq_new(peer, NULL, &srq), 0);
+    struct rpma_conn_cfg *cfg = make_cfg(true, 0);
+    assert_int_equal(rpma_conn_cfg_set_srq(cfg, srq), 0);
+    struct rpma_conn_req *req = BOGUS;
+    fake_incoming(NULL, 0);
+    fake_forget_calls();
+    assert_int_equal(rpma_ep_next_conn_req(ep, cfg, &req), RPMA_E_INVAL);
+    assert_ptr_equal(req, BOGUS);
+    assert_calls("rdma_get_cm_event rdma_reject rdma_destroy_id rdma_ack_cm_event");
+    drop_cfg(cfg);
+    assert_int_equal(rpma_srq_delete(&srq), 0);
+}
+
+static void a_failed_acknowledgement_rejects_the_request(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = BOGUS;
+    fake_incoming("hello", 6);
+    fake_fail_call(8, EIO, false);
+    assert_provider(rpma_ep_next_conn_req(ep, NULL, &req), EIO);
+    assert_string_equal(fake_failed_call(), "rdma_ack_cm_event");
+    assert_ptr_equal(req, BOGUS);
+    assert_non_null(strstr(fake_calls(), "rdma_reject rdma_destroy_id"));
+}
+
+static void private_data_comes_with_the_request(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = make_incoming_req(ep, NULL);
+    struct rpma_conn_private_data pdata = {NULL, 0};
+    assert_int_equal(rpma_conn_req_get_private_data(req, &pdata), 0);
+    assert_int_equal(pdata.len, 6);
+    assert_string_equal(pdata.ptr, "hello");
+    drop_req(req);
+
+    fake_incoming(NULL, 0);
+    assert_int_equal(rpma_ep_next_conn_req(ep, NULL, &req), 0);
+    assert_int_equal(rpma_conn_req_get_private_data(req, &pdata), 0);
+    assert_int_equal(pdata.len, 0);
+    assert_null(pdata.ptr);
+    drop_req(req);
+}
+
+static void private_data_without_memory_rejects_the_request(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = BOGUS;
+    fake_incoming("hello", 6);
+    fake_libc_fail(FAKE_MALLOC, 1, false);
+    assert_int_equal(rpma_ep_next_conn_req(ep, NULL, &req), RPMA_E_NOMEM);
+    assert_ptr_equal(req, BOGUS);
+    assert_non_null(strstr(fake_calls(), "rdma_reject rdma_destroy_id"));
+}
+
+static void shutting_down_goes_on_after_a_failure(void **state)
+{
+    (void)state;
+    struct rpma_ep *another = make_ep(peer);
+    fake_fail_call(1, EIO, false);
+    fake_forget_calls();
+    assert_provider(rpma_ep_shutdown(&another), EIO);
+    assert_null(another);
+    assert_calls("rdma_destroy_id rdma_destroy_event_channel");
+    assert_int_equal(rpma_ep_shutdown(&another), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            EP_TEST(listening_binds_the_resolved_address),
+            EP_TEST(listening_takes_the_first_address_that_can_be_bound),
+            EP_TEST(listening_reports_the_first_error_when_no_address_can_be_bound),
+            EP_TEST(a_failed_listen_releases_everything),
+            EP_TEST(the_descriptor_becomes_readable_with_a_request),
+            EP_TEST(a_request_is_built_and_moved_to_its_own_channel_before_the_event_is_acknowledged),
+            EP_TEST(a_request_outlives_its_endpoint),
+            EP_TEST(events_of_a_request_do_not_reach_the_endpoint),
+            EP_TEST(the_configuration_decides_the_queues),
+            EP_TEST(an_empty_nonblocking_channel_is_no_event),
+            EP_TEST(a_signal_does_not_end_the_wait),
+            EP_TEST(another_failure_to_get_an_event_is_a_provider_error),
+            EP_TEST(another_event_is_dropped_and_refused),
+            EP_TEST(a_request_that_cannot_be_built_is_rejected),
+            EP_TEST(a_contradictory_configuration_rejects_the_request),
+            EP_TEST(a_failed_acknowledgement_rejects_the_request),
+            EP_TEST(private_data_comes_with_the_request),
+            EP_TEST(private_data_without_memory_rejects_the_request),
+            EP_TEST(shutting_down_goes_on_after_a_failure),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "support.h"
+
+static struct rpma_peer *peer;
+
+static int begin(void **state)
+{
+    begin_test(state);
+    peer = make_peer();
+    fake_forget_calls();
+    return 0;
+}
+
+static int end(void **state)
+{
+    drop_peer(peer);
+    return end_test(state);
+}
+
+#define SRQ_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+static struct rpma_srq *make_srq(uint32_t rq_size, uint32_t rcq_size)
+{
+    struct rpma_srq_cfg *cfg = NULL;
+    struct rpma_srq *srq = NULL;
+    assert_int_equal(rpma_srq_cfg_new(&cfg), 0);
+    assert_int_equal(rpma_srq_cfg_set_rq_size(cfg, rq_size), 0);
+    assert_int_equal(rpma_srq_cfg_set_rcq_size(cfg, rcq_size), 0);
+    assert_int_equal(rpma_srq_new(peer, cfg, &srq), 0);
+    assert_int_equal(rpma_srq_cfg_delete(&cfg), 0);
+    return srq;
+}
+
+static void drop_srq(struct rpma_srq *srq)
+{
+    assert_int_equal(rpma_srq_delete(&srq), 0);
+    assert_null(srq);
+}
+
+static void without_a_configuration_the_defaults_apply(void **state)
+{
+    (void)state;
+    struct rpma_srq *srq = NULL;
+    struct rpma_cq *rcq = NULL;
+    assert_int_equal(rpma_srq_new(peer, NULL, &srq), 0);
+    assert_calls("ibv_create_srq ibv_create_comp_channel ibv_create_cq ibv_req_notify_cq");
+    assert_null(fake_seen()->srq_attributes.srq_context);
+    assert_int_equal(fake_seen()->srq_attributes.attr.max_wr, 20);
+    assert_int_equal(fake_seen()->srq_attributes.attr.max_sge, 1);
+    assert_int_equal(fake_seen()->srq_attributes.attr.srq_limit, 0);
+    assert_int_equal(((struct ibv_cq *)fake_live(FAKE_CQ, 0))->cqe, 20);
+    assert_int_equal(rpma_srq_get_rcq(srq, &rcq), 0);
+    assert_non_null(rcq);
+    int fd = -1;
+    assert_int_equal(rpma_cq_get_fd(rcq, &fd), 0);
+    assert_int_equal(fd, ((struct ibv_comp_channel *)fake_live(FAKE_COMP_CHANNEL, 0))->fd);
+    fake_forget_calls();
+    drop_srq(srq);
+    assert_calls("ibv_destroy_cq ibv_destroy_comp_channel ibv_destroy_srq");
+}
+
+static void a_size_of_0_means_no_receive_queue_of_its_own(void **state)
+{
+    (void)state;
+    struct rpma_srq *srq = make_srq(5, 0);
+    struct rpma_cq *rcq = BOGUS;
+    assert_calls("ibv_create_srq");
+    assert_int_equal(fake_seen()->srq_attributes.attr.max_wr, 5);
+    assert_int_equal(rpma_srq_get_rcq(srq, &rcq), 0);
+    assert_null(rcq);
+    drop_srq(srq);
+}
+
+static void the_receive_queue_is_clamped_to_what_an_int_holds(void **state)
+{
+    (void)state;
+    struct rpma_srq *srq = make_srq(UINT32_MAX, UINT32_MAX);
+    assert_int_equal(fake_seen()->srq_attributes.attr.max_wr, UINT32_MAX);
+    assert_int_equal(((struct ibv_cq *)fake_live(FAKE_CQ, 0))->cqe, INT32_MAX);
+    drop_srq(srq);
+}
+
+static void a_receive_is_posted_to_the_shared_queue(void **state)
+{
+    (void)state;
+    struct rpma_srq *srq = make_srq(5, 5);
+    struct rpma_mr_local *mr = make_mr(peer);
+    const struct ibv_mr *const face = fake_live(FAKE_MR, 0);
+    errno = 77;
+    assert_int_equal(rpma_srq_recv(srq, mr, 16, 32, CONTEXT), 0);
+    assert_int_equal(errno, 77);
+    const struct fake_work *const work = fake_last_work();
+    assert_int_equal(work->kind, FAKE_WORK_SRQ_RECV);
+    assert_ptr_equal(work->queue, fake_live(FAKE_SRQ, 0));
+    assert_int_equal(work->wr_id, (uintptr_t)CONTEXT);
+    assert_int_equal(work->num_sge, 1);
+    assert_int_equal(work->sge.addr, (uintptr_t)test_memory + 16);
+    assert_int_equal(work->sge.length, 32);
+    assert_int_equal(work->sge.lkey, face->lkey);
+    assert_false(work->has_next);
+    assert_true(work->has_bad_wr);
+    drop_mr(mr);
+    drop_srq(srq);
+}
+
+static void a_receive_without_buffer_takes_an_empty_message(void **state)
+{
+    (void)state;
+    struct rpma_srq *srq = make_srq(5, 5);
+    assert_int_equal(rpma_srq_recv(srq, NULL, 0, 0, NULL), 0);
+    assert_int_equal(fake_last_work()->num_sge, 0);
+    assert_int_equal(fake_last_work()->wr_id, 0);
+    assert_int_equal(rpma_srq_recv(BOGUS, NULL, 1, 0, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_srq_recv(BOGUS, NULL, 0, 1, NULL), RPMA_E_INVAL);
+    assert_int_equal(fake_work_count(), 1);
+    drop_srq(srq);
+}
+
+static void a_receive_outside_the_region_is_refused(void **state)
+{
+    (void)state;
+    struct rpma_srq *srq = make_srq(5, 5);
+    struct rpma_mr_local *mr = make_mr(peer);
+    assert_int_equal(rpma_srq_recv(srq, mr, 0, MR_SIZE + 1, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_srq_recv(srq, mr, MR_SIZE, 1, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_srq_recv(srq, mr, SIZE_MAX, 2, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_srq_recv(srq, mr, 0, 0x100000008, NULL), RPMA_E_INVAL);
+    assert_int_equal(fake_work_count(), 0);
+    drop_mr(mr);
+    drop_srq(srq);
+}
+
+static void a_refused_receive_is_a_provider_error(void **state)
+{
+    (void)state;
+    struct rpma_srq *srq = make_srq(5, 5);
+    fake_fail_call(1, ENOMEM, false);
+    assert_provider(rpma_srq_recv(srq, NULL, 0, 0, NULL), ENOMEM);
+    drop_srq(srq);
+}
+
+static void deletion_goes_on_after_a_failure_and_reports_the_first(void **state)
+{
+    (void)state;
+    for (unsigned failing = 1; failing <= 3; ++failing) {
+        struct rpma_srq *srq = make_srq(5, 5);
+        fake_forget_calls();
+        fake_fail_call(failing, 1000, true);
+        assert_provider(rpma_srq_delete(&srq), 1000);
+        fake_fail_call(0, 0, false);
+        assert_null(srq);
+        assert_calls("ibv_destroy_cq ibv_destroy_comp_channel ibv_destroy_srq");
+    }
+    fake_abandon(FAKE_PD);
+    assert_int_equal(rpma_peer_delete(&peer), RPMA_E_PROVIDER);
+    peer = make_peer();
+}
+
+static void deleting_nothing_succeeds(void **state)
+{
+    (void)state;
+    struct rpma_srq *srq = NULL;
+    assert_int_equal(rpma_srq_delete(&srq), 0);
+    assert_calls("");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            SRQ_TEST(without_a_configuration_the_defaults_apply),
+            SRQ_TEST(a_size_of_0_means_no_receive_queue_of_its_own),
+            SRQ_TEST(the_receive_queue_is_clamped_to_what_an_int_holds),
+            SRQ_TEST(a_receive_is_posted_to_the_shared_queue),
+            SRQ_TEST(a_receive_without_buffer_takes_an_empty_message),
+            SRQ_TEST(a_receive_outside_the_region_is_refused),
+            SRQ_TEST(a_refused_receive_is_a_provider_error),
+            SRQ_TEST(deletion_goes_on_after_a_failure_and_reports_the_first),
+            SRQ_TEST(deleting_nothing_succeeds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
