@@ -186,11 +186,13 @@ static void serve_without_endpoint(struct side *self, const char *argument)
     expect_event(conn, RPMA_CONN_ESTABLISHED);
     scope_drop(&self->scope, second);
     expect_end(conn);
+    CHECK_OK(rpma_conn_disconnect(conn));
     check_pattern(memory.ptr, 4096, 5);
 }
 
 static void pending_requests_survive_the_shutdown_of_their_endpoint(void **state)
 {
+    needs_no_older_library();
     struct side *self = *state;
     struct server *server = start_server(self, "without endpoint", "-");
     struct rpma_peer *peer = make_peer(self);

@@ -38,6 +38,7 @@ static int fd_of(const struct rpma_cq *cq)
 
 static void empty_nonblocking_descriptors_have_nothing(void **state)
 {
+    needs_no_older_library();
     struct side *self = *state;
     struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.rcq = 8});
     struct session session = open_session(self, 4096, cfg);
@@ -200,6 +201,7 @@ static void serve_event_loop(struct side *self, const char *argument)
 
 static void a_nonblocking_event_loop_serves_many_clients(void **state)
 {
+    needs_no_older_library();
     struct side *self = *state;
     struct server *server = start_server(self, "event loop", "-");
     struct rpma_peer *peer = make_peer(self);
@@ -360,6 +362,7 @@ static void serve_slowly(struct side *self, const char *argument)
 
 static void a_signal_does_not_end_a_wait(void **state)
 {
+    needs_no_older_library();
     struct side *self = *state;
     struct server *server = start_server(self, "slow", "100");
     struct rpma_conn *conn = connect_to(self, make_peer(self), server->port, NULL);

@@ -107,6 +107,7 @@ static void private_data_may_be_as_long_as_the_transport_carries(void **state)
 
 static void a_request_with_too_much_private_data_fails(void **state)
 {
+    needs_no_older_library();
     struct side *self = *state;
     if (!is_infiniband(self))
         skip_because("the limit of 56 bytes is that of InfiniBand and RoCE");

@@ -141,6 +141,7 @@ static void serve_rounds(struct side *self, const char *argument)
 
 static void connections_leave_nothing_behind(void **state)
 {
+    needs_no_older_library();
     struct side *self = *state;
     struct usage before = {0};
     struct server *server = start_server(self, "rounds", "-");
@@ -231,6 +232,7 @@ static void serve_with_a_listening_thread(struct side *self, const char *argumen
 
 static void a_listening_thread_swallows_no_event_of_a_connection(void **state)
 {
+    needs_no_older_library();
     struct side *self = *state;
     struct server *server = start_server(self, "listening thread", "-");
     struct rpma_peer *peer = make_peer(self);
