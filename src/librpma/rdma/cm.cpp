@@ -40,14 +40,19 @@ result<id_handle> resolve(const rdma_addrinfo *candidates, int timeout_ms, bool 
     first_error failures;
     for (const rdma_addrinfo *candidate = candidates; candidate != nullptr; candidate = candidate->ai_next) {
         // A failed resolution leaves an identifier bound to the family it tried, so each candidate gets its own.
-        RPMA_ASSIGN_OR_RETURN(id_handle id, create_id(nullptr));
+        auto created = create_id(nullptr);
+        if (!created.ok()) {
+            failures.note(created.error());
+            break;
+        }
+        rdma_cm_id *const id = created.value().get();
         const address_text text(candidate->ai_dst_addr);
-        errc outcome = check(rdma_resolve_addr(id.get(), candidate->ai_src_addr, candidate->ai_dst_addr, timeout_ms),
+        errc outcome = check(rdma_resolve_addr(id, candidate->ai_src_addr, candidate->ai_dst_addr, timeout_ms),
                 "rdma_resolve_addr", text.c_str());
         if (outcome == errc::ok && with_route)
-            outcome = check(rdma_resolve_route(id.get(), timeout_ms), "rdma_resolve_route", text.c_str());
+            outcome = check(rdma_resolve_route(id, timeout_ms), "rdma_resolve_route", text.c_str());
         if (outcome == errc::ok)
-            return id;
+            return created;
         failures.note(outcome);
     }
     return failures.finish();

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "support.h"
+
+#include <stdio.h>
+
+static struct rpma_peer *peer;
+static struct rpma_ep *ep;
+
+static int begin(void **state)
+{
+    begin_test(state);
+    peer = make_peer();
+    ep = make_ep(peer);
+    fake_forget_calls();
+    return 0;
+}
+
+static int end(void **state)
+{
+    drop_ep(ep);
+    drop_peer(peer);
+    return end_test(state);
+}
+
+#define REQ_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+static void drop_req(struct rpma_conn_req *req)
+{
+    assert_int_equal(rpma_conn_req_delete(&req), 0);
+    assert_null(req);
+}
+
+static void an_outgoing_request_resolves_and_builds_its_queues(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = NULL;
+    errno = 77;
+    assert_int_equal(rpma_conn_req_new(peer, "server", "7204", NULL, &req), 0);
+    assert_int_equal(errno, 77);
+    assert_calls("rdma_getaddrinfo rdma_create_id rdma_resolve_addr rdma_resolve_route ibv_create_comp_channel "
+                 "ibv_create_cq ibv_req_notify_cq rdma_create_qp_ex rdma_freeaddrinfo");
+    assert_string_equal(fake_seen()->node, "server");
+    assert_string_equal(fake_seen()->service, "7204");
+    assert_int_equal(fake_seen()->hints.ai_flags, 0);
+    assert_int_equal(fake_seen()->hints.ai_qp_type, IBV_QPT_RC);
+    assert_int_equal(fake_seen()->hints.ai_port_space, RDMA_PS_TCP);
+    assert_int_equal(fake_seen()->resolve_addr_timeout_ms, 1000);
+    assert_int_equal(fake_seen()->resolve_route_timeout_ms, 1000);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_NOTICE), 2);
+    fake_forget_calls();
+    drop_req(req);
+    assert_calls("rdma_destroy_qp ibv_destroy_cq ibv_destroy_comp_channel rdma_destroy_id");
+}
+
+static void the_queue_pair_has_the_documented_attributes(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = make_req(peer, NULL);
+    const struct ibv_qp_init_attr_ex *const attributes = &fake_seen()->qp_attributes;
+    assert_null(attributes->qp_context);
+    assert_ptr_equal(attributes->send_cq, fake_live(FAKE_CQ, 0));
+    assert_ptr_equal(attributes->recv_cq, fake_live(FAKE_CQ, 0));
+    assert_null(attributes->srq);
+    assert_int_equal(attributes->cap.max_send_wr, 10);
+    assert_int_equal(attributes->cap.max_recv_wr, 10);
+    assert_int_equal(attributes->cap.max_send_sge, 1);
+    assert_int_equal(attributes->cap.max_recv_sge, 1);
+    assert_int_equal(attributes->cap.max_inline_data, 8);
+    assert_int_equal(attributes->qp_type, IBV_QPT_RC);
+    assert_int_equal(attributes->sq_sig_all, 0);
+    assert_int_equal(attributes->comp_mask, IBV_QP_INIT_ATTR_PD);
+    assert_int_equal(attributes->send_ops_flags, 0);
+    assert_ptr_equal(attributes->pd, fake_live(FAKE_PD, 0));
+    assert_int_equal(((struct ibv_cq *)fake_live(FAKE_CQ, 0))->cqe, 10);
+    drop_req(req);
+}
+
+static void the_configuration_is_read_during_the_call_only(void **state)
+{
+    (void)state;
+    struct rpma_conn_cfg *cfg = make_cfg(false, UINT32_MAX);
+    assert_int_equal(rpma_conn_cfg_set_timeout(cfg, 4034), 0);
+    assert_int_equal(rpma_conn_cfg_set_cq_size(cfg, UINT32_MAX - 1), 0);
+    assert_int_equal(rpma_conn_cfg_set_sq_size(cfg, UINT32_MAX), 0);
+    assert_int_equal(rpma_conn_cfg_set_rq_size(cfg, UINT32_MAX - 2), 0);
+    struct rpma_conn_req *req = make_req(peer, cfg);
+    drop_cfg(cfg);
+    const struct ibv_qp_init_attr_ex *const attributes = &fake_seen()->qp_attributes;
+    assert_int_equal(fake_seen()->resolve_addr_timeout_ms, 4034);
+    assert_int_equal(fake_seen()->resolve_route_timeout_ms, 4034);
+    assert_int_equal(attributes->send_cq->cqe, INT32_MAX);
+    assert_int_equal(attributes->recv_cq->cqe, INT32_MAX);
+    assert_ptr_not_equal(attributes->recv_cq, attributes->send_cq);
+    assert_int_equal(attributes->cap.max_send_wr, UINT32_MAX);
+    assert_int_equal(attributes->cap.max_recv_wr, UINT32_MAX - 2);
+    drop_req(req);
+}
+
+static void receives_complete_where_the_documented_table_says(void **state)
+{
+    (void)state;
+    enum queue {
+        MAIN,
+        OWN,
+        OF_SRQ
+    };
+    const struct {
+        int srq; /* 0: none, 1: without receive CQ, 2: with one */
+        uint32_t rcq_size;
+        enum queue expected;
+    } rows[] = {{0, 0, MAIN}, {0, 16, OWN}, {1, 0, MAIN}, {1, 16, OWN}, {2, 0, OF_SRQ}, {2, 16, OF_SRQ}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
+        struct rpma_srq_cfg *srq_cfg = NULL;
+        struct rpma_srq *srq = NULL;
+        assert_int_equal(rpma_srq_cfg_new(&srq_cfg), 0);
+        assert_int_equal(rpma_srq_cfg_set_rcq_size(srq_cfg, rows[i].srq == 2 ? 9 : 0), 0);
+        struct rpma_conn_cfg *cfg = make_cfg(false, rows[i].rcq_size);
+        if (rows[i].srq != 0) {
+            assert_int_equal(rpma_srq_new(peer, srq_cfg, &srq), 0);
+            assert_int_equal(rpma_conn_cfg_set_srq(cfg, srq), 0);
+        }
+        struct rpma_conn *conn = make_conn(peer, cfg);
+        struct rpma_cq *cq = NULL, *rcq = BOGUS;
+        assert_int_equal(rpma_conn_get_cq(conn, &cq), 0);
+        assert_int_equal(rpma_conn_get_rcq(conn, &rcq), 0);
+        const struct ibv_qp *const qp = newest_qp();
+        assert_int_equal(qp->recv_cq == qp->send_cq, rows[i].expected == MAIN);
+        assert_int_equal(rcq != NULL, rows[i].expected == OWN);
+        assert_int_equal(qp->recv_cq->cqe, rows[i].expected == OF_SRQ ? 9 : rows[i].expected == OWN ? 16 : 10);
+        assert_ptr_equal(qp->srq, fake_live(FAKE_SRQ, 0));
+        drop_conn(conn);
+        drop_cfg(cfg);
+        assert_int_equal(rpma_srq_delete(&srq), 0);
+        assert_int_equal(rpma_srq_cfg_delete(&srq_cfg), 0);
+    }
+}
+
+static void a_shared_channel_serves_both_queues(void **state)
+{
+    (void)state;
+    struct rpma_conn_cfg *cfg = make_cfg(true, 16);
+    struct rpma_conn_req *req = make_req(peer, cfg);
+    const struct ibv_qp *const qp = newest_qp();
+    assert_int_equal(fake_count(FAKE_COMP_CHANNEL), 1);
+    assert_ptr_equal(qp->send_cq->channel, qp->recv_cq->channel);
+    fake_forget_calls();
+    drop_req(req);
+    assert_calls("rdma_destroy_qp ibv_destroy_cq ibv_destroy_cq rdma_destroy_id ibv_destroy_comp_channel");
+    drop_cfg(cfg);
+}
+
+static void a_contradictory_configuration_is_refused_before_anything_is_called(void **state)
+{
+    (void)state;
+    struct rpma_srq *srq = NULL;
+    assert_int_equal(rpma_srq_new(peer, NULL, &srq), 0);
+    struct rpma_conn_cfg *cfg = make_cfg(true, 0);
+    assert_int_equal(rpma_conn_cfg_set_srq(cfg, srq), 0);
+    struct rpma_conn_req *req = BOGUS;
+    fake_forget_calls();
+    assert_int_equal(rpma_conn_req_new(peer, "server", "7204", cfg, &req), RPMA_E_INVAL);
+    assert_calls("");
+    assert_ptr_equal(req, BOGUS);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
+    drop_cfg(cfg);
+    assert_int_equal(rpma_srq_delete(&srq), 0);
+}
+
+static void every_resolved_address_is_tried_with_an_identifier_of_its_own(void **state)
+{
+    (void)state;
+    fake_device()->addresses = 4;
+    fake_device()->bad_addresses = 1;
+    fake_device()->bad_routes = 3;
+    drop_req(make_req(peer, NULL));
+    assert_non_null(strstr(fake_calls(), "rdma_create_id rdma_resolve_addr rdma_destroy_id "
+                                         "rdma_create_id rdma_resolve_addr rdma_resolve_route rdma_destroy_id "
+                                         "rdma_create_id rdma_resolve_addr rdma_resolve_route rdma_destroy_id "
+                                         "rdma_create_id rdma_resolve_addr rdma_resolve_route ibv_create"));
+}
+
+static void the_first_error_counts_when_no_address_works(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = BOGUS;
+    fake_device()->addresses = 2;
+    fake_device()->bad_routes = 2;
+    fake_device()->bad_addresses = 1;
+    assert_provider(rpma_conn_req_new(peer, "server", "7204", NULL, &req), EHOSTUNREACH);
+    // A failure on the way to the next address does not hide why the first one failed.
+    fake_fail_only("rdma_create_id");
+    fake_fail_call(2, EMFILE, false);
+    assert_provider(rpma_conn_req_new(peer, "server", "7204", NULL, &req), EHOSTUNREACH);
+    assert_string_equal(fake_failed_call(), "rdma_create_id");
+    assert_ptr_equal(req, BOGUS);
+}
+
+static void queue_pairs_are_retried_without_native_operations(void **state)
+{
+    (void)state;
+    const int errors[] = {EOPNOTSUPP, ENOTSUP};
+    fake_make_native();
+    drop_peer(peer);
+    drop_ep(ep);
+    peer = make_peer();
+    ep = make_ep(peer);
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); ++i) {
+        fake_device()->send_ops_error = errors[i];
+        fake_forget_calls();
+        drop_req(make_req(peer, NULL));
+        assert_non_null(strstr(fake_calls(), "rdma_create_qp_ex rdma_create_qp_ex"));
+        assert_int_equal(fake_seen()->qp_attributes.comp_mask, IBV_QP_INIT_ATTR_PD);
+        assert_int_equal(fake_seen()->qp_attributes.send_ops_flags, 0);
+    }
+    fake_device()->send_ops_error = EINVAL;
+    struct rpma_conn_req *req = BOGUS;
+    fake_forget_calls();
+    assert_provider(rpma_conn_req_new(peer, "server", "7204", NULL, &req), EINVAL);
+    assert_null(strstr(fake_calls(), "rdma_create_qp_ex rdma_create_qp_ex"));
+}
+
+static void a_context_from_elsewhere_is_refused_by_the_provider(void **state)
+{
+    (void)state;
+    struct ibv_context foreign = *fake_context();
+    struct ibv_pd *const pd = fake_live(FAKE_PD, 0);
+    struct ibv_context *const own = pd->context;
+    struct rpma_conn_req *req = BOGUS;
+    pd->context = &foreign;
+    assert_provider(rpma_conn_req_new(peer, "server", "7204", NULL, &req), EINVAL);
+    pd->context = own;
+}
+
+static void an_outgoing_request_has_no_private_data(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = make_req(peer, NULL);
+    struct rpma_conn_private_data pdata = {BOGUS, 7};
+    assert_int_equal(rpma_conn_req_get_private_data(req, &pdata), 0);
+    assert_null(pdata.ptr);
+    assert_int_equal(pdata.len, 0);
+    drop_req(req);
+}
+
+static void a_receive_can_be_posted_before_connecting(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = make_req(peer, NULL);
+    struct rpma_mr_local *mr = make_mr(peer);
+    errno = 77;
+    assert_int_equal(rpma_conn_req_recv(req, mr, 16, 32, CONTEXT), 0);
+    assert_int_equal(errno, 77);
+    const struct fake_work *const work = fake_last_work();
+    assert_int_equal(work->kind, FAKE_WORK_RECV);
+    assert_ptr_equal(work->queue, newest_qp());
+    assert_int_equal(work->wr_id, (uintptr_t)CONTEXT);
+    assert_int_equal(work->num_sge, 1);
+    assert_int_equal(work->sge.addr, (uintptr_t)test_memory + 16);
+    assert_int_equal(work->sge.length, 32);
+    assert_int_equal(work->sge.lkey, ((struct ibv_mr *)fake_live(FAKE_MR, 0))->lkey);
+    assert_int_equal(rpma_conn_req_recv(BOGUS, NULL, 0, 0, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_conn_req_recv(req, mr, 1, MR_SIZE, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_conn_req_recv(req, mr, SIZE_MAX, 2, NULL), RPMA_E_INVAL);
+    assert_int_equal(fake_work_count(), 1);
+    fake_fail_call(1, ENOMEM, false);
+    assert_provider(rpma_conn_req_recv(req, mr, 0, 8, CONTEXT), ENOMEM);
+    drop_mr(mr);
+    drop_req(req);
+}
+
+static void deleting_an_incoming_request_rejects_it(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = make_incoming_req(ep, NULL);
+    fake_forget_calls();
+    drop_req(req);
+    assert_calls("rdma_destroy_qp ibv_destroy_cq ibv_destroy_comp_channel rdma_reject rdma_destroy_id "
+                 "rdma_destroy_event_channel");
+}
+
+static void deletion_goes_on_after_a_failure_and_reports_the_first(void **state)
+{
+    (void)state;
+    for (unsigned failing = 1; failing <= 4; ++failing) {
+        struct rpma_conn_req *req = make_incoming_req(ep, NULL);
+        fake_forget_calls();
+        fake_fail_call(failing, 1000, true);
+        assert_provider(rpma_conn_req_delete(&req), 1000);
+        fake_fail_call(0, 0, false);
+        assert_null(req);
+        assert_calls("rdma_destroy_qp ibv_destroy_cq ibv_destroy_comp_channel rdma_reject rdma_destroy_id "
+                     "rdma_destroy_event_channel");
+    }
+}
+
+static void deleting_nothing_succeeds(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = NULL;
+    assert_int_equal(rpma_conn_req_delete(&req), 0);
+    assert_calls("");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            REQ_TEST(an_outgoing_request_resolves_and_builds_its_queues),
+            REQ_TEST(the_queue_pair_has_the_documented_attributes),
+            REQ_TEST(the_configuration_is_read_during_the_call_only),
+            REQ_TEST(receives_complete_where_the_documented_table_says),
+            REQ_TEST(a_shared_channel_serves_both_queues),
+            REQ_TEST(a_contradictory_configuration_is_refused_before_anything_is_called),
+            REQ_TEST(every_resolved_address_is_tried_with_an_identifier_of_its_own),
+            REQ_TEST(the_first_error_counts_when_no_address_works),
+            REQ_TEST(queue_pairs_are_retried_without_native_operations),
+            REQ_TEST(a_context_from_elsewhere_is_refused_by_the_provider),
+            REQ_TEST(an_outgoing_request_has_no_private_data),
+            REQ_TEST(a_receive_can_be_posted_before_connecting),
+            REQ_TEST(deleting_an_incoming_request_rejects_it),
+            REQ_TEST(deletion_goes_on_after_a_failure_and_reports_the_first),
+            REQ_TEST(deleting_nothing_succeeds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "support.h"
+
+#include <stdlib.h>
+
+// rpma_conn_req_connect, both sides.
+
+static struct rpma_peer *peer;
+static struct rpma_ep *ep;
+
+static int begin(void **state)
+{
+    begin_test(state);
+    peer = make_peer();
+    ep = make_ep(peer);
+    return 0;
+}
+
+static int end(void **state)
+{
+    drop_ep(ep);
+    drop_peer(peer);
+    return end_test(state);
+}
+
+#define CONNECT_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+static void assert_parameters(const void *data, uint8_t length)
+{
+    const struct rdma_conn_param *const parameters = &fake_seen()->connect_parameters;
+    assert_int_equal(parameters->responder_resources, RDMA_MAX_RESP_RES);
+    assert_int_equal(parameters->initiator_depth, RDMA_MAX_INIT_DEPTH);
+    assert_int_equal(parameters->flow_control, 1);
+    assert_int_equal(parameters->retry_count, 7);
+    assert_int_equal(parameters->rnr_retry_count, 7);
+    assert_int_equal(parameters->srq, 0);
+    assert_int_equal(parameters->qp_num, 0);
+    assert_int_equal(parameters->private_data_len, length);
+    if (length == 0)
+        assert_null(parameters->private_data);
+    else
+        assert_memory_equal(fake_seen()->private_data, data, length);
+}
+
+static void the_active_side_moves_to_its_own_channel_and_connects_last(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = make_req(peer, NULL);
+    struct rpma_conn *conn = NULL;
+    fake_forget_calls();
+    errno = 77;
+    assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), 0);
+    assert_int_equal(errno, 77);
+    assert_null(req);
+    assert_calls("rdma_create_event_channel rdma_migrate_id ibv_reg_mr rdma_connect");
+    assert_parameters(NULL, 0);
+    drop_conn(conn);
+}
+
+static void the_passive_side_accepts_last(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = make_incoming_req(ep, NULL);
+    struct rpma_conn *conn = NULL;
+    fake_forget_calls();
+    errno = 77;
+    assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), 0);
+    assert_int_equal(errno, 77);
+    assert_null(req);
+    assert_calls("ibv_reg_mr rdma_accept");
+    assert_parameters(NULL, 0);
+    drop_conn(conn);
+    assert_null(strstr(fake_calls(), "rdma_reject"));
+}
+
+static void private_data_goes_with_the_request_and_the_answer(void **state)
+{
+    (void)state;
+    char bytes[] = "Random data";
+    const struct rpma_conn_private_data pdata = {bytes, sizeof(bytes)};
+    struct rpma_conn_req *reqs[] = {make_req(peer, NULL), make_incoming_req(ep, NULL)};
+    for (int i = 0; i < 2; ++i) {
+        struct rpma_conn *conn = NULL;
+        assert_int_equal(rpma_conn_req_connect(&reqs[i], &pdata, &conn), 0);
+        assert_parameters(bytes, sizeof(bytes));
+        drop_conn(conn);
+    }
+}
+
+static void more_private_data_than_the_transport_carries_is_a_provider_error(void **state)
+{
+    (void)state;
+    static char bytes[255];
+    const struct rpma_conn_private_data pdata = {bytes, sizeof(bytes)};
+    struct rpma_conn_req *reqs[] = {make_req(peer, NULL), make_incoming_req(ep, NULL)};
+    for (int i = 0; i < 2; ++i) {
+        struct rpma_conn *conn = BOGUS;
+        assert_provider(rpma_conn_req_connect(&reqs[i], &pdata, &conn), EINVAL);
+        assert_null(reqs[i]);
+        assert_ptr_equal(conn, BOGUS);
+    }
+}
+
+static void bad_arguments_consume_and_reject_the_request(void **state)
+{
+    (void)state;
+    char byte = 1;
+    const struct rpma_conn_private_data wrong[] = {{NULL, 1}, {&byte, 0}, {NULL, 0}};
+    for (int incoming = 0; incoming < 2; ++incoming)
+        for (int i = 0; i < 4; ++i) {
+            struct rpma_conn_req *req = incoming ? make_incoming_req(ep, NULL) : make_req(peer, NULL);
+            struct rpma_conn *conn = BOGUS;
+            fake_forget_calls();
+            assert_int_equal(
+                    i < 3 ? rpma_conn_req_connect(&req, &wrong[i], &conn) : rpma_conn_req_connect(&req, NULL, NULL),
+                    RPMA_E_INVAL);
+            assert_null(req);
+            assert_ptr_equal(conn, BOGUS);
+            assert_int_equal(strstr(fake_calls(), "rdma_reject rdma_destroy_id") != NULL, incoming);
+            assert_non_null(strstr(fake_calls(), "rdma_destroy_id"));
+        }
+}
+
+static void a_missing_request_is_refused(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = NULL;
+    struct rpma_conn *conn = BOGUS;
+    assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), RPMA_E_INVAL);
+    assert_int_equal(rpma_conn_req_connect(NULL, NULL, &conn), RPMA_E_INVAL);
+    assert_ptr_equal(conn, BOGUS);
+}
+
+static void a_failed_accept_rejects_the_request(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = make_incoming_req(ep, NULL);
+    struct rpma_conn *conn = BOGUS;
+    fake_forget_calls();
+    fake_fail_call(2, EIO, false);
+    assert_provider(rpma_conn_req_connect(&req, NULL, &conn), EIO);
+    assert_null(req);
+    assert_ptr_equal(conn, BOGUS);
+    assert_calls("ibv_reg_mr rdma_accept rdma_destroy_qp ibv_dereg_mr ibv_destroy_cq ibv_destroy_comp_channel "
+                 "rdma_reject rdma_destroy_id rdma_destroy_event_channel");
+}
+
+static void a_request_that_fails_before_the_accept_is_rejected(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = make_incoming_req(ep, NULL);
+    struct rpma_conn *conn = BOGUS;
+    fake_forget_calls();
+    fake_fail_call(1, EIO, false);
+    assert_provider(rpma_conn_req_connect(&req, NULL, &conn), EIO);
+    assert_null(req);
+    assert_non_null(strstr(fake_calls(), "rdma_reject rdma_destroy_id"));
+    assert_null(strstr(fake_calls(), "rdma_accept"));
+}
+
+static void a_failed_connect_releases_everything(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = make_req(peer, NULL);
+    struct rpma_conn *conn = BOGUS;
+    fake_forget_calls();
+    fake_fail_call(4, ECONNREFUSED, false);
+    assert_provider(rpma_conn_req_connect(&req, NULL, &conn), ECONNREFUSED);
+    assert_null(req);
+    assert_ptr_equal(conn, BOGUS);
+    assert_calls("rdma_create_event_channel rdma_migrate_id ibv_reg_mr rdma_connect rdma_destroy_qp ibv_dereg_mr "
+                 "ibv_destroy_cq ibv_destroy_comp_channel rdma_destroy_id rdma_destroy_event_channel");
+}
+
+static void private_data_of_the_request_moves_to_the_connection(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = make_incoming_req(ep, NULL);
+    struct rpma_conn_private_data before = {NULL, 0}, after = {NULL, 0};
+    assert_int_equal(rpma_conn_req_get_private_data(req, &before), 0);
+    struct rpma_conn *conn = NULL;
+    assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), 0);
+    assert_int_equal(rpma_conn_get_private_data(conn, &after), 0);
+    assert_ptr_equal(before.ptr, after.ptr);
+    assert_int_equal(after.len, 6);
+    assert_string_equal(after.ptr, "hello");
+    drop_conn(conn);
+}
+
+static void the_buffer_of_emulated_flush_is_8_bytes(void **state)
+{
+    (void)state;
+    struct rpma_conn *conn = make_conn(peer, NULL);
+    assert_int_equal(fake_seen()->mr_length, 8);
+    assert_int_equal(fake_seen()->access, IBV_ACCESS_LOCAL_WRITE);
+    assert_int_equal((uintptr_t)fake_seen()->mr_addr % 4096, 0);
+    assert_int_equal(fake_count(FAKE_MR), 1);
+    drop_conn(conn);
+}
+
+static void native_flush_needs_no_buffer(void **state)
+{
+    (void)state;
+    fake_make_native();
+    struct rpma_peer *native = make_peer();
+    const long mappings = fake_libc_mappings();
+    struct rpma_conn *conn = make_conn(native, NULL);
+    assert_int_equal(fake_count(FAKE_MR), 0);
+    assert_int_equal(fake_libc_mappings(), mappings);
+    drop_conn(conn);
+    drop_peer(native);
+}
+
+static void a_connection_without_buffer_for_flush_fails(void **state)
+{
+    (void)state;
+    const struct {
+        enum fake_libc_call call;
+        int code;
+    } rows[] = {{FAKE_SYSCONF, RPMA_E_PROVIDER}, {FAKE_MMAP, RPMA_E_NOMEM}};
+    for (int incoming = 0; incoming < 2; ++incoming)
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
+            struct rpma_conn_req *req = incoming ? make_incoming_req(ep, NULL) : make_req(peer, NULL);
+            struct rpma_conn *conn = BOGUS;
+            fake_libc_fail(rows[i].call, 1, false);
+            assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), rows[i].code);
+            assert_true(fake_libc_failed(rows[i].call));
+            assert_null(req);
+            assert_ptr_equal(conn, BOGUS);
+        }
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_FATAL), 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            CONNECT_TEST(the_active_side_moves_to_its_own_channel_and_connects_last),
+            CONNECT_TEST(the_passive_side_accepts_last),
+            CONNECT_TEST(private_data_goes_with_the_request_and_the_answer),
+            CONNECT_TEST(more_private_data_than_the_transport_carries_is_a_provider_error),
+            CONNECT_TEST(bad_arguments_consume_and_reject_the_request),
+            CONNECT_TEST(a_missing_request_is_refused),
+            CONNECT_TEST(a_failed_accept_rejects_the_request),
+            CONNECT_TEST(a_request_that_fails_before_the_accept_is_rejected),
+            CONNECT_TEST(a_failed_connect_releases_everything),
+            CONNECT_TEST(private_data_of_the_request_moves_to_the_connection),
+            CONNECT_TEST(the_buffer_of_emulated_flush_is_8_bytes),
+            CONNECT_TEST(native_flush_needs_no_buffer),
+            CONNECT_TEST(a_connection_without_buffer_for_flush_fails),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
