@@ -67,7 +67,7 @@ def regressions(ours, baseline):
         elif ours[row] > before * (1 + TOLERANCE):
             faults.append(f"{row}: {ours[row]:g} instructions, {before:g} in the baseline")
         elif ours[row] < before * (1 - TOLERANCE):
-            print(f"{row}: improved from {before:g} to {ours[row]:g}, run with --update to keep it")
+            print(f"{row}: improved from {before:g} to {ours[row]:g}, build the target perf_baseline to keep it")
     return faults
 
 
@@ -98,7 +98,7 @@ def main():
         print(f"updated: {key}")
         return 0
     if not baseline:
-        print(f"no baseline for {key}, only the limit applies; run with --update to add one")
+        print(f"no baseline for {key}, only the limit applies; the target perf_baseline adds one")
     faults = regressions(ours, baseline) + above_limit(ours, options.build, stored["exceptions"])
     for fault in faults:
         print(f"failed: {fault}")
