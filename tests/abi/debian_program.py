@@ -14,7 +14,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--library", required=True, type=pathlib.Path)
     parser.add_argument("--debian", required=True, type=pathlib.Path)
-    parser.add_argument("--provider", required=True, type=pathlib.Path, help="a provider to preload, for want of a device")
+    parser.add_argument("--provider", required=True, type=pathlib.Path, help="preloaded for want of a device")
     parser.add_argument("sources", nargs="+", type=pathlib.Path)
     options = parser.parse_args()
     for tool in ("cc", "readelf"):

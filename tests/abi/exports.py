@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The library exports the 84 released functions under one version node, and nothing else: header, map, library agree."""
+"""Header, version script and library agree: the 84 released functions under one version node and nothing else."""
 
 import argparse
 import pathlib
