@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "support.h"
+
+static struct rpma_peer *peer;
+static struct rpma_conn *conn;
+static struct rdma_cm_id *id;
+
+static int begin(void **state)
+{
+    begin_test(state);
+    peer = make_peer();
+    conn = make_conn(peer, NULL);
+    id = newest_id();
+    fake_forget_calls();
+    return 0;
+}
+
+static int end(void **state)
+{
+    drop_conn(conn);
+    drop_peer(peer);
+    return end_test(state);
+}
+
+#define CONN_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+static void establish(void *unused)
+{
+    (void)unused;
+    fake_event(id, RDMA_CM_EVENT_ESTABLISHED, NULL, 0);
+}
+
+static enum rpma_conn_event next_event(void)
+{
+    enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
+    assert_int_equal(rpma_conn_next_event(conn, &event), 0);
+    return event;
+}
+
+static void assert_private_data(const char *expected)
+{
+    struct rpma_conn_private_data pdata = {BOGUS, 9};
+    assert_int_equal(rpma_conn_get_private_data(conn, &pdata), 0);
+    if (expected == NULL) {
+        assert_null(pdata.ptr);
+        assert_int_equal(pdata.len, 0);
+    } else {
+        assert_int_equal(pdata.len, strlen(expected) + 1);
+        assert_string_equal(pdata.ptr, expected);
+    }
+}
+
+static void getters_tell_what_the_connection_has(void **state)
+{
+    (void)state;
+    int fd = -1;
+    uint32_t qp_num = 0;
+    struct rpma_cq *cq = NULL, *again = NULL, *rcq = BOGUS;
+    assert_int_equal(rpma_conn_get_event_fd(conn, &fd), 0);
+    assert_int_equal(fd, id->channel->fd);
+    assert_int_equal(rpma_conn_get_qp_num(conn, &qp_num), 0);
+    assert_int_equal(qp_num, newest_qp()->qp_num);
+    assert_int_equal(rpma_conn_get_cq(conn, &cq), 0);
+    assert_int_equal(rpma_conn_get_cq(conn, &again), 0);
+    assert_non_null(cq);
+    assert_ptr_equal(cq, again);
+    assert_int_equal(rpma_conn_get_rcq(conn, &rcq), 0);
+    assert_null(rcq);
+    assert_int_equal(rpma_conn_get_compl_fd(conn, &fd), RPMA_E_NOT_SHARED_CHNL);
+    assert_calls("");
+}
+
+static void every_event_of_a_connection_is_mapped(void **state)
+{
+    (void)state;
+    const struct {
+        enum rdma_cm_event_type from;
+        enum rpma_conn_event to;
+    } rows[] = {
+            {RDMA_CM_EVENT_ESTABLISHED, RPMA_CONN_ESTABLISHED},
+            {RDMA_CM_EVENT_CONNECT_ERROR, RPMA_CONN_LOST},
+            {RDMA_CM_EVENT_DEVICE_REMOVAL, RPMA_CONN_LOST},
+            {RDMA_CM_EVENT_DISCONNECTED, RPMA_CONN_CLOSED},
+            {RDMA_CM_EVENT_TIMEWAIT_EXIT, RPMA_CONN_CLOSED},
+            {RDMA_CM_EVENT_REJECTED, RPMA_CONN_REJECTED},
+            {RDMA_CM_EVENT_UNREACHABLE, RPMA_CONN_UNREACHABLE},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
+        fake_forget_calls();
+        fake_event(id, rows[i].from, NULL, 0);
+        const unsigned told = log_count(RPMA_LOG_LEVEL_NOTICE);
+        errno = 77;
+        assert_int_equal(next_event(), rows[i].to);
+        assert_int_equal(errno, 77);
+        assert_calls("rdma_get_cm_event rdma_ack_cm_event");
+        assert_int_equal(log_count(RPMA_LOG_LEVEL_NOTICE), told + 1);
+        assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_NOTICE), rpma_utils_conn_event_2str(rows[i].to)));
+    }
+}
+
+static void every_other_event_is_unknown_and_named(void **state)
+{
+    (void)state;
+    const enum rdma_cm_event_type others[] = {RDMA_CM_EVENT_ADDR_RESOLVED, RDMA_CM_EVENT_ADDR_ERROR,
+            RDMA_CM_EVENT_ROUTE_RESOLVED, RDMA_CM_EVENT_ROUTE_ERROR, RDMA_CM_EVENT_CONNECT_RESPONSE,
+            RDMA_CM_EVENT_MULTICAST_JOIN, RDMA_CM_EVENT_MULTICAST_ERROR, RDMA_CM_EVENT_ADDR_CHANGE};
+    for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); ++i) {
+        // A value of the caller's must not find its way into the log.
+        enum rpma_conn_event event = RPMA_CONN_REJECTED;
+        fake_event(id, others[i], NULL, 0);
+        assert_int_equal(rpma_conn_next_event(conn, &event), RPMA_E_UNKNOWN);
+        assert_int_equal(event, RPMA_CONN_REJECTED);
+        assert_int_equal(log_count(RPMA_LOG_LEVEL_WARNING), i + 1);
+        assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_WARNING), rdma_event_str(others[i])));
+        assert_null(strstr(log_text(RPMA_LOG_LEVEL_WARNING), "rejected"));
+    }
+}
+
+static void connection_event_names_are_the_documented_ones(void **state)
+{
+    (void)state;
+    assert_string_equal(rpma_utils_conn_event_2str(RPMA_CONN_UNDEFINED), "Undefined connection event");
+    assert_string_equal(rpma_utils_conn_event_2str(RPMA_CONN_ESTABLISHED), "Connection established");
+    assert_string_equal(rpma_utils_conn_event_2str(RPMA_CONN_CLOSED), "Connection closed");
+    assert_string_equal(rpma_utils_conn_event_2str(RPMA_CONN_LOST), "Connection lost");
+    assert_string_equal(rpma_utils_conn_event_2str(RPMA_CONN_REJECTED), "Connection rejected");
+    assert_string_equal(rpma_utils_conn_event_2str(RPMA_CONN_UNREACHABLE), "Connection unreachable");
+    const int others[] = {-2, 5, 1000};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); ++i)
+        assert_string_equal(
+                rpma_utils_conn_event_2str((enum rpma_conn_event)others[i]), "Unsupported connection event");
+}
+
+static void an_empty_nonblocking_channel_is_no_event(void **state)
+{
+    (void)state;
+    enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
+    set_nonblocking(id->channel->fd);
+    assert_int_equal(rpma_conn_next_event(conn, &event), RPMA_E_NO_EVENT);
+    fake_fail_call(1, ENODATA, false);
+    assert_int_equal(rpma_conn_next_event(conn, &event), RPMA_E_NO_EVENT);
+    assert_int_equal(event, RPMA_CONN_UNDEFINED);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 0);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_WARNING), 0);
+}
+
+static void a_signal_does_not_end_the_wait_for_an_event(void **state)
+{
+    (void)state;
+    interrupt_soon(establish, NULL);
+    assert_int_equal(next_event(), RPMA_CONN_ESTABLISHED);
+}
+
+static void another_failure_to_get_an_event_is_a_provider_error(void **state)
+{
+    (void)state;
+    enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
+    fake_fail_call(1, EBADF, false);
+    assert_provider(rpma_conn_next_event(conn, &event), EBADF);
+    assert_int_equal(event, RPMA_CONN_UNDEFINED);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
+}
+
+static void private_data_of_the_answer_comes_with_established(void **state)
+{
+    (void)state;
+    assert_private_data(NULL);
+    fake_event(id, RDMA_CM_EVENT_ESTABLISHED, "answer", 7);
+    assert_int_equal(next_event(), RPMA_CONN_ESTABLISHED);
+    assert_private_data("answer");
+    fake_event(id, RDMA_CM_EVENT_ESTABLISHED, "another", 8);
+    assert_int_equal(next_event(), RPMA_CONN_ESTABLISHED);
+    assert_private_data("answer");
+}
+
+static void private_data_of_other_events_is_dropped(void **state)
+{
+    (void)state;
+    fake_event(id, RDMA_CM_EVENT_REJECTED, "no", 3);
+    assert_int_equal(next_event(), RPMA_CONN_REJECTED);
+    assert_private_data(NULL);
+}
+
+static void private_data_without_memory_is_nomem_and_the_event_acknowledged(void **state)
+{
+    (void)state;
+    enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
+    fake_event(id, RDMA_CM_EVENT_ESTABLISHED, "answer", 7);
+    fake_libc_fail(FAKE_MALLOC, 1, false);
+    assert_int_equal(rpma_conn_next_event(conn, &event), RPMA_E_NOMEM);
+    assert_int_equal(event, RPMA_CONN_UNDEFINED);
+    assert_calls("rdma_get_cm_event rdma_ack_cm_event");
+    assert_private_data(NULL);
+}
+
+static void a_failed_acknowledgement_keeps_private_data_handed_out_before(void **state)
+{
+    (void)state;
+    enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
+    struct rpma_conn_private_data before, after;
+    fake_event(id, RDMA_CM_EVENT_ESTABLISHED, "answer", 7);
+    assert_int_equal(next_event(), RPMA_CONN_ESTABLISHED);
+    assert_int_equal(rpma_conn_get_private_data(conn, &before), 0);
+    fake_event(id, RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
+    fake_fail_call(2, EIO, false);
+    assert_provider(rpma_conn_next_event(conn, &event), EIO);
+    assert_int_equal(event, RPMA_CONN_UNDEFINED);
+    assert_int_equal(rpma_conn_get_private_data(conn, &after), 0);
+    assert_ptr_equal(before.ptr, after.ptr);
+    assert_private_data("answer");
+}
+
+static void a_failed_acknowledgement_drops_what_came_with_the_event(void **state)
+{
+    (void)state;
+    enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
+    fake_event(id, RDMA_CM_EVENT_ESTABLISHED, "answer", 7);
+    fake_fail_call(2, EIO, false);
+    assert_provider(rpma_conn_next_event(conn, &event), EIO);
+    assert_private_data(NULL);
+}
+
+static void disconnecting_tells_the_other_side(void **state)
+{
+    (void)state;
+    errno = 77;
+    assert_int_equal(rpma_conn_disconnect(conn), 0);
+    assert_int_equal(errno, 77);
+    assert_calls("rdma_disconnect");
+    fake_fail_call(1, EINVAL, false);
+    assert_provider(rpma_conn_disconnect(conn), EINVAL);
+    uint32_t qp_num = 0;
+    assert_int_equal(rpma_conn_get_qp_num(conn, &qp_num), 0);
+    assert_int_equal(qp_num, newest_qp()->qp_num);
+}
+
+static void deleting_destroys_the_queue_pair_before_the_buffer_of_flush(void **state)
+{
+    (void)state;
+    errno = 77;
+    drop_conn(conn);
+    assert_int_equal(errno, 77);
+    assert_calls("rdma_destroy_qp ibv_dereg_mr ibv_destroy_cq ibv_destroy_comp_channel rdma_destroy_id "
+                 "rdma_destroy_event_channel");
+    conn = NULL;
+    assert_int_equal(rpma_conn_delete(&conn), 0);
+}
+
+static void deleting_goes_on_after_a_failure_and_reports_the_first(void **state)
+{
+    (void)state;
+    for (unsigned failing = 1; failing <= 4; ++failing) {
+        fake_forget_calls();
+        fake_fail_call(failing, 1000, true);
+        assert_provider(rpma_conn_delete(&conn), 1000);
+        fake_fail_call(0, 0, false);
+        assert_null(conn);
+        assert_calls("rdma_destroy_qp ibv_dereg_mr ibv_destroy_cq ibv_destroy_comp_channel rdma_destroy_id "
+                     "rdma_destroy_event_channel");
+        conn = make_conn(peer, NULL);
+    }
+    drop_conn(conn);
+    conn = NULL;
+    assert_int_equal(rpma_peer_delete(&peer), RPMA_E_PROVIDER);
+}
+
+static void a_page_that_cannot_be_unmapped_is_invalid(void **state)
+{
+    (void)state;
+    fake_libc_fail(FAKE_MUNMAP, 1, false);
+    assert_int_equal(rpma_conn_delete(&conn), RPMA_E_INVAL);
+    assert_null(conn);
+    assert_true(fake_libc_failed(FAKE_MUNMAP));
+
+    conn = make_conn(peer, NULL);
+    fake_libc_fail(FAKE_MUNMAP, 1, false);
+    fake_fail_call(1, EIO, false);
+    assert_provider(rpma_conn_delete(&conn), EIO);
+    assert_null(conn);
+    assert_int_equal(rpma_peer_delete(&peer), RPMA_E_PROVIDER);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            CONN_TEST(getters_tell_what_the_connection_has),
+            CONN_TEST(every_event_of_a_connection_is_mapped),
+            CONN_TEST(every_other_event_is_unknown_and_named),
+            CONN_TEST(connection_event_names_are_the_documented_ones),
+            CONN_TEST(an_empty_nonblocking_channel_is_no_event),
+            CONN_TEST(a_signal_does_not_end_the_wait_for_an_event),
+            CONN_TEST(another_failure_to_get_an_event_is_a_provider_error),
+            CONN_TEST(private_data_of_the_answer_comes_with_established),
+            CONN_TEST(private_data_of_other_events_is_dropped),
+            CONN_TEST(private_data_without_memory_is_nomem_and_the_event_acknowledged),
+            CONN_TEST(a_failed_acknowledgement_keeps_private_data_handed_out_before),
+            CONN_TEST(a_failed_acknowledgement_drops_what_came_with_the_event),
+            CONN_TEST(disconnecting_tells_the_other_side),
+            CONN_TEST(deleting_destroys_the_queue_pair_before_the_buffer_of_flush),
+            CONN_TEST(deleting_goes_on_after_a_failure_and_reports_the_first),
+            CONN_TEST(a_page_that_cannot_be_unmapped_is_invalid),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "support.h"
+
+// rpma_conn_wait, on a connection whose two queues share a channel.
+
+static struct rpma_peer *peer;
+static struct rpma_conn *conn;
+static struct rpma_cq *cq;
+static struct rpma_cq *rcq;
+static struct ibv_cq *main_face;
+static struct ibv_cq *receive_face;
+
+static int begin(void **state)
+{
+    begin_test(state);
+    peer = make_peer();
+    struct rpma_conn_cfg *cfg = make_cfg(true, 5);
+    conn = make_conn(peer, cfg);
+    drop_cfg(cfg);
+    assert_int_equal(rpma_conn_get_cq(conn, &cq), 0);
+    assert_int_equal(rpma_conn_get_rcq(conn, &rcq), 0);
+    main_face = newest_qp()->send_cq;
+    receive_face = newest_qp()->recv_cq;
+    fake_forget_calls();
+    return 0;
+}
+
+static int end(void **state)
+{
+    drop_conn(conn);
+    drop_peer(peer);
+    return end_test(state);
+}
+
+#define WAIT_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+static void fire(void *queue)
+{
+    fake_fire(queue);
+}
+
+static void the_queue_that_fired_is_told_and_armed_again(void **state)
+{
+    (void)state;
+    struct ibv_cq *const faces[] = {main_face, receive_face};
+    struct rpma_cq *const queues[] = {cq, rcq};
+    const struct ibv_wc wc = {.wr_id = 1};
+    for (int round = 0; round < 4; ++round) {
+        struct rpma_cq *fired = NULL;
+        bool is_rcq = round % 2 == 0;
+        fake_forget_calls();
+        fake_complete(faces[round % 2], &wc);
+        errno = 77;
+        assert_int_equal(rpma_conn_wait(conn, round, &fired, round < 2 ? &is_rcq : NULL), 0);
+        assert_int_equal(errno, 77);
+        assert_ptr_equal(fired, queues[round % 2]);
+        if (round < 2)
+            assert_int_equal(is_rcq, round % 2 == 1);
+        assert_calls("ibv_get_cq_event ibv_ack_cq_events ibv_req_notify_cq");
+    }
+}
+
+static void the_shared_descriptor_tells_of_both_queues(void **state)
+{
+    (void)state;
+    int fd = -1;
+    struct rpma_cq *fired = NULL;
+    assert_int_equal(rpma_conn_get_compl_fd(conn, &fd), 0);
+    assert_int_equal(fd, main_face->channel->fd);
+    assert_ptr_equal(main_face->channel, receive_face->channel);
+    assert_false(is_readable(fd));
+    fake_fire(receive_face);
+    assert_true(is_readable(fd));
+    assert_int_equal(rpma_conn_wait(conn, 0, &fired, NULL), 0);
+    assert_false(is_readable(fd));
+}
+
+static void a_connection_without_shared_channel_is_told_so(void **state)
+{
+    (void)state;
+    struct rpma_conn *plain = make_conn(peer, NULL);
+    struct rpma_cq *fired = BOGUS;
+    fake_forget_calls();
+    assert_int_equal(rpma_conn_wait(plain, 0, &fired, NULL), RPMA_E_NOT_SHARED_CHNL);
+    assert_ptr_equal(fired, BOGUS);
+    assert_calls("");
+    drop_conn(plain);
+}
+
+static void an_empty_nonblocking_channel_is_no_completion(void **state)
+{
+    (void)state;
+    struct rpma_cq *fired = BOGUS;
+    bool is_rcq = true;
+    set_nonblocking(main_face->channel->fd);
+    assert_int_equal(rpma_conn_wait(conn, 0, &fired, &is_rcq), RPMA_E_NO_COMPLETION);
+    assert_int_equal(errno, EAGAIN);
+    assert_ptr_equal(fired, BOGUS);
+    assert_true(is_rcq);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_WARNING), 0);
+}
+
+static void a_signal_does_not_end_the_wait(void **state)
+{
+    (void)state;
+    struct rpma_cq *fired = NULL;
+    interrupt_soon(fire, receive_face);
+    assert_int_equal(rpma_conn_wait(conn, 0, &fired, NULL), 0);
+    assert_ptr_equal(fired, rcq);
+}
+
+static void an_unexpected_error_of_the_channel_is_told_and_left_in_errno(void **state)
+{
+    (void)state;
+    struct rpma_cq *fired = BOGUS;
+    fake_fail_call(1, EBADF, false);
+    assert_int_equal(rpma_conn_wait(conn, 0, &fired, NULL), RPMA_E_NO_COMPLETION);
+    assert_int_equal(errno, EBADF);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_WARNING), 1);
+}
+
+static void a_queue_that_cannot_be_armed_again_is_a_provider_error(void **state)
+{
+    (void)state;
+    struct rpma_cq *fired = BOGUS;
+    bool is_rcq = false;
+    fake_fire(receive_face);
+    fake_fail_call(2, EIO, false);
+    assert_provider(rpma_conn_wait(conn, 0, &fired, &is_rcq), EIO);
+    assert_ptr_equal(fired, BOGUS);
+    assert_false(is_rcq);
+}
+
+static void the_event_of_a_foreign_queue_is_acknowledged_and_unknown(void **state)
+{
+    (void)state;
+    struct rpma_cq *fired = BOGUS;
+    bool is_rcq = true;
+    struct ibv_cq *const foreign = ibv_create_cq(fake_context(), 5, NULL, main_face->channel, 0);
+    fake_fire(foreign);
+    assert_int_equal(rpma_conn_wait(conn, 0, &fired, &is_rcq), RPMA_E_UNKNOWN);
+    assert_ptr_equal(fired, BOGUS);
+    assert_true(is_rcq);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
+    // Waits for the acknowledgement.
+    assert_int_equal(ibv_destroy_cq(foreign), 0);
+}
+
+static void deleting_destroys_the_shared_channel_after_the_identifier(void **state)
+{
+    (void)state;
+    drop_conn(conn);
+    assert_calls("rdma_destroy_qp ibv_dereg_mr ibv_destroy_cq ibv_destroy_cq rdma_destroy_id "
+                 "ibv_destroy_comp_channel rdma_destroy_event_channel");
+    conn = NULL;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            WAIT_TEST(the_queue_that_fired_is_told_and_armed_again),
+            WAIT_TEST(the_shared_descriptor_tells_of_both_queues),
+            WAIT_TEST(a_connection_without_shared_channel_is_told_so),
+            WAIT_TEST(an_empty_nonblocking_channel_is_no_completion),
+            WAIT_TEST(a_signal_does_not_end_the_wait),
+            WAIT_TEST(an_unexpected_error_of_the_channel_is_told_and_left_in_errno),
+            WAIT_TEST(a_queue_that_cannot_be_armed_again_is_a_provider_error),
+            WAIT_TEST(the_event_of_a_foreign_queue_is_acknowledged_and_unknown),
+            WAIT_TEST(deleting_destroys_the_shared_channel_after_the_identifier),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
