@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The header compiles alone, twice and without warnings in C and C++, and declares the released interface."""
+"""The header compiles alone, twice and without warnings in C and C++, and brings and declares what it always did."""
 
 import argparse
 import pathlib
+import re
 import shutil
 import tempfile
 
 import suite
 
+# Programs rely on what comes with the header.
+INCLUDES = ["stddef.h", "stdint.h", "stdio.h", "stdbool.h", "infiniband/verbs.h"]
 COMPILERS = {"gcc": ("c", ["c11"]), "clang": ("c", ["c11"]),
              "g++": ("c++", ["c++17", "c++20"]), "clang++": ("c++", ["c++17", "c++20"])}
 SOURCES = {
@@ -18,6 +21,9 @@ SOURCES = {
 
 
 def check(include):
+    includes = re.findall(r"^#\s*include\s*[<\"](.*)[>\"]", (include / "librpma.h").read_text(), flags=re.MULTILINE)
+    if includes != INCLUDES:
+        suite.fail(f"the header includes {includes} instead of {INCLUDES}")
     compilers = [name for name in COMPILERS if shutil.which(name)]
     if not {COMPILERS[name][0] for name in compilers} == {"c", "c++"}:
         suite.skip(f"a C and a C++ compiler are needed, found {compilers}")
