@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fixture.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static const struct rdma_conn_param plain = {.responder_resources = RDMA_MAX_RESP_RES,
+        .initiator_depth = RDMA_MAX_INIT_DEPTH,
+        .retry_count = 7,
+        .rnr_retry_count = 7};
+
+/* A listener and a client that has asked to connect. */
+static struct rdma_cm_event *ask(struct pair *p, const struct rdma_conn_param *param)
+{
+    memset(p, 0, sizeof(*p));
+    open_listener(p, "127.0.0.1");
+    resolve_client(p, NULL);
+    connect_client(p, param);
+    return take_request(p);
+}
+
+static void private_data_is_padded_to_the_whole_field(void **state)
+{
+    (void)state;
+    struct pair p;
+    uint8_t zeros[256] = {0};
+    struct rdma_conn_param param = plain;
+    param.private_data = "hello";
+    param.private_data_len = 5;
+    struct rdma_cm_event *request = ask(&p, &param);
+    assert_int_equal(request->param.conn.private_data_len, 56);
+    assert_memory_equal(request->param.conn.private_data, "hello", 5);
+    assert_memory_equal((const uint8_t *)request->param.conn.private_data + 5, zeros, 51);
+    create_queues(&p.server, NULL, NULL, true);
+    assert_int_equal(rdma_ack_cm_event(request), 0);
+    param.private_data = "welcome";
+    param.private_data_len = 7;
+    assert_int_equal(rdma_accept(p.server.id, &param), 0);
+    struct rdma_cm_event *established = next_event(p.client.channel, RDMA_CM_EVENT_ESTABLISHED);
+    assert_int_equal(established->param.conn.private_data_len, 196);
+    assert_memory_equal(established->param.conn.private_data, "welcome", 7);
+    assert_memory_equal((const uint8_t *)established->param.conn.private_data + 7, zeros, 189);
+    assert_int_equal(rdma_ack_cm_event(established), 0);
+    struct rdma_cm_event *passive = next_event(p.listen_channel, RDMA_CM_EVENT_ESTABLISHED);
+    assert_int_equal(passive->param.conn.private_data_len, 0);
+    assert_int_equal(rdma_ack_cm_event(passive), 0);
+    close_pair(&p);
+}
+
+static void too_much_private_data_is_refused(void **state)
+{
+    (void)state;
+    struct pair p = {0};
+    uint8_t data[255] = {0};
+    struct rdma_conn_param param = plain;
+    param.private_data = data;
+    param.private_data_len = 57;
+    open_listener(&p, "127.0.0.1");
+    resolve_client(&p, NULL);
+    assert_int_equal(rdma_connect(p.client.id, &param), -1);
+    assert_int_equal(errno, EINVAL);
+    param.private_data_len = 56;
+    assert_int_equal(rdma_connect(p.client.id, &param), 0);
+    struct rdma_cm_event *request = take_request(&p);
+    create_queues(&p.server, NULL, NULL, true);
+    assert_int_equal(rdma_ack_cm_event(request), 0);
+    param.private_data_len = 197;
+    assert_int_equal(rdma_accept(p.server.id, &param), -1);
+    assert_int_equal(errno, EINVAL);
+    param.private_data_len = 196;
+    assert_int_equal(rdma_accept(p.server.id, &param), 0);
+    assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+    close_pair(&p);
+}
+
+static void rejection_carries_its_reason_and_data(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct rdma_cm_event *request = ask(&p, NULL);
+    assert_int_equal(rdma_ack_cm_event(request), 0);
+    assert_int_equal(rdma_reject(p.server.id, "no", 2), 0);
+    struct rdma_cm_event *rejected = next_event(p.client.channel, RDMA_CM_EVENT_REJECTED);
+    assert_int_equal(rejected->status, 28);
+    assert_int_equal(rejected->param.conn.private_data_len, 148);
+    assert_memory_equal(rejected->param.conn.private_data, "no", 2);
+    assert_int_equal(rdma_ack_cm_event(rejected), 0);
+    assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
+    expect_completion(p.client.cq, 1, IBV_WC_WR_FLUSH_ERR);
+    close_pair(&p);
+}
+
+static void destroying_an_undecided_request_rejects_it(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct rdma_cm_event *request = ask(&p, NULL);
+    assert_int_equal(rdma_ack_cm_event(request), 0);
+    assert_int_equal(rdma_destroy_id(p.server.id), 0);
+    p.server.id = NULL;
+    assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_REJECTED), 28);
+    close_pair(&p);
+}
+
+static void destroying_the_listener_rejects_unseen_requests(void **state)
+{
+    (void)state;
+    struct pair p = {0};
+    open_listener(&p, "127.0.0.1");
+    resolve_client(&p, NULL);
+    connect_client(&p, NULL);
+    usleep(50000);
+    assert_int_equal(rdma_destroy_id(p.listener), 0);
+    p.listener = NULL;
+    assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_REJECTED), 28);
+    close_pair(&p);
+}
+
+static void nobody_listening_is_a_rejection(void **state)
+{
+    (void)state;
+    struct pair p = {0};
+    open_listener(&p, "127.0.0.1");
+    resolve_client(&p, NULL);
+    assert_int_equal(rdma_destroy_id(p.listener), 0);
+    p.listener = NULL;
+    connect_client(&p, NULL);
+    assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_REJECTED), 8);
+    close_pair(&p);
+}
+
+/* A TCP socket that accepts and stays silent. */
+static void a_peer_that_never_answers_is_unreachable(void **state)
+{
+    (void)state;
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(addr);
+    int silent = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(silent, (struct sockaddr *)&addr, sizeof(addr)), 0);
+    assert_int_equal(listen(silent, 4), 0);
+    assert_int_equal(getsockname(silent, (struct sockaddr *)&addr, &size), 0);
+    struct side client = {.channel = rdma_create_event_channel()};
+    assert_int_equal(rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_resolve_addr(client.id, NULL, (struct sockaddr *)&addr, 1000), 0);
+    assert_int_equal(expect_event(client.channel, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
+    assert_int_equal(rdma_resolve_route(client.id, 1000), 0);
+    assert_int_equal(expect_event(client.channel, RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
+    create_queues(&client, NULL, NULL, false);
+    struct rdma_conn_param param = plain;
+    assert_int_equal(rdma_connect(client.id, &param), 0);
+    assert_int_equal(expect_event(client.channel, RDMA_CM_EVENT_UNREACHABLE), -ETIMEDOUT);
+    struct ibv_pd *pd = client.pd;
+    close_side(&client);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+    close(silent);
+}
+
+static void disconnecting_ends_both_sides_in_turn(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, NULL);
+    assert_int_equal(post_receive(&p.client, 1, 0, 8), 0);
+    assert_int_equal(post_receive(&p.server, 2, 0, 8), 0);
+    assert_int_equal(rdma_disconnect(p.client.id), 0);
+    expect_completion(p.client.cq, 1, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+    struct ibv_wc wc;
+    assert_int_equal(ibv_poll_cq(p.server.cq, 1, &wc), 0); /* the queue pair is the program's to end */
+    expect_no_event(p.client.channel);
+    assert_int_equal(rdma_disconnect(p.server.id), 0);
+    expect_completion(p.server.cq, 2, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+    assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_TIMEWAIT_EXIT), 0);
+    assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_TIMEWAIT_EXIT), 0);
+    assert_int_equal(rdma_disconnect(p.client.id), 0); /* harmless */
+    expect_no_event(p.client.channel);
+    expect_no_event(p.server.channel);
+    close_pair(&p);
+}
+
+static void crossing_disconnects_count_for_both_sides(void **state)
+{
+    (void)state;
+    for (unsigned round = 0; round < 50; ++round) {
+        struct pair p;
+        open_pair(&p, NULL);
+        assert_int_equal(rdma_disconnect(p.client.id), 0);
+        assert_int_equal(rdma_disconnect(p.server.id), 0);
+        assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+        struct rdma_cm_event *event = next_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED);
+        assert_int_equal(rdma_ack_cm_event(event), 0);
+        close_pair(&p);
+    }
+}
+
+static void destroying_an_id_disconnects_its_peer(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, NULL);
+    rdma_destroy_qp(p.client.id);
+    assert_int_equal(rdma_destroy_id(p.client.id), 0);
+    p.client.id = NULL;
+    assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+    expect_no_event(p.server.channel);
+    assert_int_equal(rdma_disconnect(p.server.id), 0);
+    assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_TIMEWAIT_EXIT), 0);
+    close_pair(&p);
+}
+
+static void a_peer_without_an_answer_to_the_disconnect_times_out(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, NULL);
+    assert_int_equal(rdma_disconnect(p.client.id), 0);
+    assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_DISCONNECTED), -ETIMEDOUT);
+    close_pair(&p);
+}
+
+static void a_client_that_went_away_makes_accept_fail(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct rdma_cm_event *request = ask(&p, NULL);
+    create_queues(&p.server, NULL, NULL, true);
+    assert_int_equal(rdma_ack_cm_event(request), 0);
+    rdma_destroy_qp(p.client.id);
+    assert_int_equal(rdma_destroy_id(p.client.id), 0);
+    p.client.id = NULL;
+    usleep(50000);
+    struct rdma_conn_param param = plain;
+    assert_int_equal(rdma_accept(p.server.id, &param), -1);
+    assert_int_equal(errno, EINVAL);
+    close_pair(&p);
+}
+
+static void *destroy_id(void *id)
+{
+    return (void *)(intptr_t)rdma_destroy_id(id);
+}
+
+static void destroying_an_id_waits_for_its_events(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, NULL);
+    assert_int_equal(rdma_disconnect(p.client.id), 0);
+    struct rdma_cm_event *event = next_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED);
+    rdma_destroy_qp(p.server.id);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, destroy_id, p.server.id), 0);
+    struct timespec soon;
+    clock_gettime(CLOCK_REALTIME, &soon);
+    soon.tv_nsec += 100000000;
+    soon.tv_sec += soon.tv_nsec / 1000000000;
+    soon.tv_nsec %= 1000000000;
+    assert_int_equal(pthread_timedjoin_np(thread, NULL, &soon), ETIMEDOUT);
+    assert_int_equal(rdma_ack_cm_event(event), 0);
+    void *result = NULL;
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_null(result);
+    p.server.id = NULL;
+    close_pair(&p);
+}
+
+static void queued_events_move_with_the_id(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, NULL);
+    struct rdma_event_channel *first = p.server.channel;
+    assert_int_equal(rdma_disconnect(p.client.id), 0);
+    usleep(50000);
+    p.server.channel = rdma_create_event_channel();
+    assert_int_equal(rdma_migrate_id(p.server.id, p.server.channel), 0);
+    assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+    assert_int_equal(fcntl(first->fd, F_SETFL, O_NONBLOCK), 0);
+    struct rdma_cm_event *event = NULL;
+    assert_int_equal(rdma_get_cm_event(first, &event), -1);
+    assert_int_equal(errno, EAGAIN);
+    rdma_destroy_event_channel(first);
+    close_pair(&p);
+}
+
+static void a_non_blocking_channel_says_eagain(void **state)
+{
+    (void)state;
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    struct rdma_cm_event *event = NULL;
+    assert_int_equal(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+    assert_int_equal(rdma_get_cm_event(channel, &event), -1);
+    assert_int_equal(errno, EAGAIN);
+    assert_int_equal(rdma_get_cm_event(channel, NULL), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(rdma_ack_cm_event(NULL), -1);
+    assert_int_equal(errno, EINVAL);
+    rdma_destroy_event_channel(channel);
+}
+
+static void binding_follows_the_rules_of_addresses(void **state)
+{
+    (void)state;
+    struct pair p = {0};
+    open_listener(&p, "127.0.0.1");
+    assert_non_null(p.listener->verbs);
+    assert_int_equal(p.listener->port_num, 1);
+    assert_int_not_equal(rdma_get_src_port(p.listener), 0);
+    struct sockaddr_in addr = {.sin_family = AF_INET,
+            .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+            .sin_port = rdma_get_src_port(p.listener)};
+    struct rdma_cm_id *id = NULL;
+    assert_int_equal(rdma_create_id(p.listen_channel, &id, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&addr), -1);
+    assert_int_equal(errno, EADDRINUSE);
+    addr.sin_addr.s_addr = inet_addr("203.0.113.7"); /* reserved for documentation */
+    addr.sin_port = 0;
+    assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&addr), -1);
+    assert_int_equal(errno, EADDRNOTAVAIL);
+    addr.sin_addr.s_addr = htonl(INADDR_ANY);
+    assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&addr), 0);
+    assert_null(id->verbs);
+    addr.sin_family = AF_UNIX;
+    assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&addr), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(rdma_destroy_id(id), 0);
+    close_pair(&p);
+}
+
+static void steps_out_of_order_are_refused(void **state)
+{
+    (void)state;
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    struct rdma_cm_id *id = NULL;
+    struct rdma_conn_param param = plain;
+    assert_int_equal(rdma_create_id(channel, &id, NULL, RDMA_PS_UDP), -1);
+    assert_int_equal(errno, EOPNOTSUPP);
+    assert_int_equal(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_resolve_route(id, 1000), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(rdma_connect(id, &param), -1);
+    assert_int_equal(rdma_accept(id, &param), -1);
+    assert_int_equal(rdma_reject(id, NULL, 0), -1);
+    assert_int_equal(rdma_disconnect(id), -1);
+    assert_int_equal(rdma_listen(id, 0), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(rdma_destroy_id(id), 0);
+    rdma_destroy_event_channel(channel);
+}
+
+static void *accept_one(void *argument)
+{
+    struct rdma_cm_id **ids = argument; /* listener, then the new connection */
+    assert_int_equal(rdma_get_request(ids[0], &ids[1]), 0);
+    assert_int_equal(rdma_accept(ids[1], NULL), 0);
+    return NULL;
+}
+
+static void synchronous_ids_return_when_done(void **state)
+{
+    (void)state;
+    struct rdma_addrinfo hints = {.ai_flags = RAI_PASSIVE, .ai_port_space = RDMA_PS_TCP}, *found = NULL;
+    struct ibv_qp_init_attr attr = {.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1}};
+    struct rdma_cm_id *ids[2] = {NULL, NULL}, *client = NULL;
+    assert_int_equal(rdma_getaddrinfo("127.0.0.1", NULL, &hints, &found), 0);
+    assert_int_equal(rdma_create_ep(&ids[0], found, NULL, &attr), 0);
+    rdma_freeaddrinfo(found);
+    assert_int_equal(rdma_listen(ids[0], 0), 0);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, accept_one, ids), 0);
+    char port[8];
+    snprintf(port, sizeof(port), "%u", ntohs(rdma_get_src_port(ids[0])));
+    hints.ai_flags = 0;
+    assert_int_equal(rdma_getaddrinfo("127.0.0.1", port, &hints, &found), 0);
+    assert_int_equal(rdma_create_ep(&client, found, NULL, &attr), 0);
+    rdma_freeaddrinfo(found);
+    assert_non_null(client->qp);
+    assert_non_null(client->send_cq_channel);
+    assert_int_equal(rdma_migrate_id(client, NULL), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(rdma_connect(client, NULL), 0);
+    assert_int_equal(client->event->event, RDMA_CM_EVENT_ESTABLISHED);
+    pthread_join(thread, NULL);
+    assert_non_null(ids[1]->qp);
+    rdma_destroy_ep(client);
+    rdma_destroy_ep(ids[1]);
+    rdma_destroy_ep(ids[0]);
+}
+
+static void a_context_outlives_the_id_it_came_from(void **state)
+{
+    (void)state;
+    struct pair p = {0};
+    open_listener(&p, "127.0.0.1");
+    struct ibv_context *context = p.listener->verbs;
+    close_pair(&p);
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    assert_non_null(pd);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+static void connections_work_over_ipv6(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, &(struct options){.address = "::1"});
+    fill(p.client.memory, 64, 1);
+    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 1, 0, 64, &p.server, 0, 0), 0);
+    expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
+    assert_memory_equal(p.server.memory, p.client.memory, 64);
+    assert_int_equal(rdma_get_local_addr(p.client.id)->sa_family, AF_INET6);
+    assert_int_equal(rdma_get_dst_port(p.client.id), rdma_get_src_port(p.listener));
+    close_pair(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(private_data_is_padded_to_the_whole_field),
+            cmocka_unit_test(too_much_private_data_is_refused),
+            cmocka_unit_test(rejection_carries_its_reason_and_data),
+            cmocka_unit_test(destroying_an_undecided_request_rejects_it),
+            cmocka_unit_test(destroying_the_listener_rejects_unseen_requests),
+            cmocka_unit_test(nobody_listening_is_a_rejection),
+            cmocka_unit_test(a_peer_that_never_answers_is_unreachable),
+            cmocka_unit_test(disconnecting_ends_both_sides_in_turn),
+            cmocka_unit_test(crossing_disconnects_count_for_both_sides),
+            cmocka_unit_test(destroying_an_id_disconnects_its_peer),
+            cmocka_unit_test(a_peer_without_an_answer_to_the_disconnect_times_out),
+            cmocka_unit_test(a_client_that_went_away_makes_accept_fail),
+            cmocka_unit_test(destroying_an_id_waits_for_its_events),
+            cmocka_unit_test(queued_events_move_with_the_id),
+            cmocka_unit_test(a_non_blocking_channel_says_eagain),
+            cmocka_unit_test(binding_follows_the_rules_of_addresses),
+            cmocka_unit_test(steps_out_of_order_are_refused),
+            cmocka_unit_test(synchronous_ids_return_when_done),
+            cmocka_unit_test(a_context_outlives_the_id_it_came_from),
+            cmocka_unit_test(connections_work_over_ipv6),
+    };
+    return cmocka_run_group_tests_name("cm", tests, NULL, NULL);
+}

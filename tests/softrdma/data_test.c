@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fixture.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <poll.h>
+
+static int connected(void **state)
+{
+    struct pair *pair = test_malloc(sizeof(*pair));
+    open_pair(pair, NULL);
+    *state = pair;
+    return 0;
+}
+
+static int connected_large(void **state)
+{
+    struct pair *pair = test_malloc(sizeof(*pair));
+    open_pair(pair, &(struct options){.size = 5u << 20});
+    *state = pair;
+    return 0;
+}
+
+static int closed(void **state)
+{
+    close_pair(*state);
+    test_free(*state);
+    return 0;
+}
+
+static void write_places_the_bytes_and_no_others(void **state)
+{
+    struct pair *p = *state;
+    fill(p->client.memory, 100, 1);
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 11, 0, 100, &p->server, 1001, 0), 0);
+    struct ibv_wc wc = next_completion(p->client.cq);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(wc.opcode, IBV_WC_RDMA_WRITE);
+    assert_int_equal(wc.wr_id, 11);
+    assert_int_equal(wc.qp_num, p->client.qp->qp_num);
+    assert_memory_equal(p->server.memory + 1001, p->client.memory, 100);
+    for (size_t i = 0; i < p->server.size; ++i)
+        assert_true((i >= 1001 && i < 1101) || p->server.memory[i] == 0);
+}
+
+static void read_fetches_the_bytes(void **state)
+{
+    struct pair *p = *state;
+    fill(p->server.memory, p->server.size, 3);
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_READ, 12, 8, 333, &p->server, 5, 0), 0);
+    struct ibv_wc wc = next_completion(p->client.cq);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(wc.opcode, IBV_WC_RDMA_READ);
+    assert_int_equal(wc.byte_len, 333);
+    assert_memory_equal(p->client.memory + 8, p->server.memory + 5, 333);
+    assert_int_equal(p->client.memory[7], 0);
+    assert_int_equal(p->client.memory[8 + 333], 0);
+}
+
+static void send_fills_the_posted_receive(void **state)
+{
+    struct pair *p = *state;
+    fill(p->client.memory, 200, 5);
+    assert_int_equal(post_receive(&p->server, 21, 64, 256), 0);
+    assert_int_equal(post(&p->client, IBV_WR_SEND, 22, 0, 200, NULL, 0, 0), 0);
+    struct ibv_wc wc = next_completion(p->server.cq);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(wc.opcode, IBV_WC_RECV);
+    assert_int_equal(wc.wr_id, 21);
+    assert_int_equal(wc.byte_len, 200);
+    assert_int_equal(wc.wc_flags, 0);
+    assert_memory_equal(p->server.memory + 64, p->client.memory, 200);
+    expect_completion(p->client.cq, 22, IBV_WC_SUCCESS);
+}
+
+static void immediate_data_arrives_in_network_order(void **state)
+{
+    struct pair *p = *state;
+    assert_int_equal(post_receive(&p->server, 1, 0, 64), 0);
+    assert_int_equal(post_receive(&p->server, 2, 0, 0), 0);
+    fill(p->client.memory, 64, 9);
+    assert_int_equal(post(&p->client, IBV_WR_SEND_WITH_IMM, 3, 0, 10, NULL, 0, 0), 0);
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE_WITH_IMM, 4, 0, 64, &p->server, 512, 0), 0);
+    struct ibv_wc wc = next_completion(p->server.cq);
+    assert_int_equal(wc.opcode, IBV_WC_RECV);
+    assert_int_equal(wc.wc_flags, IBV_WC_WITH_IMM);
+    assert_int_equal(ntohl(wc.imm_data), 0x87654321);
+    wc = next_completion(p->server.cq);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
+    assert_int_equal(wc.wr_id, 2);
+    assert_int_equal(wc.byte_len, 64);
+    assert_int_equal(ntohl(wc.imm_data), 0x87654321);
+    assert_memory_equal(p->server.memory + 512, p->client.memory, 64);
+}
+
+static void operations_without_elements_complete(void **state)
+{
+    struct pair *p = *state;
+    const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_SEND};
+    struct ibv_recv_wr receive = {.wr_id = 7}, *bad_receive = NULL;
+    assert_int_equal(ibv_post_recv(p->server.qp, &receive, &bad_receive), 0);
+    for (uint64_t i = 0; i < 3; ++i) {
+        struct ibv_send_wr wr = {.wr_id = i, .opcode = opcodes[i], .send_flags = IBV_SEND_SIGNALED}, *bad = NULL;
+        assert_int_equal(ibv_post_send(p->client.qp, &wr, &bad), 0);
+        expect_completion(p->client.cq, i, IBV_WC_SUCCESS);
+    }
+    struct ibv_wc wc = next_completion(p->server.cq);
+    assert_int_equal(wc.wr_id, 7);
+    assert_int_equal(wc.byte_len, 0);
+}
+
+static void inline_data_is_taken_at_the_call(void **state)
+{
+    struct pair *p = *state;
+    uint64_t value = 0x1122334455667788;
+    struct ibv_sge sge = {.addr = (uintptr_t)&value, .length = sizeof(value)}; /* no key needed */
+    struct ibv_send_wr wr = {.wr_id = 1,
+            .sg_list = &sge,
+            .num_sge = 1,
+            .opcode = IBV_WR_RDMA_WRITE,
+            .send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE | IBV_SEND_FENCE};
+    wr.wr.rdma.remote_addr = (uintptr_t)p->server.memory + 16;
+    wr.wr.rdma.rkey = p->server.mr->rkey;
+    struct ibv_send_wr *bad = NULL;
+    assert_int_equal(ibv_post_send(p->client.qp, &wr, &bad), 0);
+    value = 0;
+    expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+    uint64_t got;
+    memcpy(&got, p->server.memory + 16, sizeof(got));
+    assert_true(got == 0x1122334455667788);
+}
+
+static void scatter_lists_join_and_split(void **state)
+{
+    struct pair *p = *state;
+    fill(p->client.memory, 4096, 2);
+    struct ibv_sge to[3], from[2];
+    for (size_t i = 0; i < 3; ++i)
+        to[i] = (struct ibv_sge){
+                .addr = (uintptr_t)p->server.memory + i * 1000 + 1, .length = 101, .lkey = p->server.mr->lkey};
+    for (size_t i = 0; i < 2; ++i)
+        from[i] = (struct ibv_sge){
+                .addr = (uintptr_t)p->client.memory + i * 2000, .length = 150, .lkey = p->client.mr->lkey};
+    struct ibv_recv_wr receive = {.wr_id = 1, .sg_list = to, .num_sge = 3}, *bad_receive = NULL;
+    struct ibv_send_wr wr = {.wr_id = 2,
+                               .sg_list = from,
+                               .num_sge = 2,
+                               .opcode = IBV_WR_SEND,
+                               .send_flags = IBV_SEND_SIGNALED},
+                       *bad = NULL;
+    assert_int_equal(ibv_post_recv(p->server.qp, &receive, &bad_receive), 0);
+    assert_int_equal(ibv_post_send(p->client.qp, &wr, &bad), 0);
+    assert_int_equal(next_completion(p->server.cq).byte_len, 300);
+    for (size_t i = 0; i < 300; ++i)
+        assert_int_equal(p->server.memory[i / 101 * 1000 + 1 + i % 101], p->client.memory[i / 150 * 2000 + i % 150]);
+}
+
+static void messages_larger_than_a_segment_arrive_whole(void **state)
+{
+    struct pair *p = *state;
+    const size_t size = p->client.size - 7;
+    fill(p->client.memory, p->client.size, 77);
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 1, 3, size, &p->server, 5, 0), 0);
+    expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+    assert_memory_equal(p->server.memory + 5, p->client.memory + 3, size);
+    memset(p->client.memory, 0, p->client.size);
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_READ, 2, 1, size, &p->server, 5, 0), 0);
+    expect_completion(p->client.cq, 2, IBV_WC_SUCCESS);
+    assert_memory_equal(p->client.memory + 1, p->server.memory + 5, size);
+    memset(p->server.memory, 0, p->server.size);
+    assert_int_equal(post_receive(&p->server, 3, 0, p->server.size), 0);
+    assert_int_equal(post(&p->client, IBV_WR_SEND, 4, 1, size, NULL, 0, 0), 0);
+    assert_int_equal(next_completion(p->server.cq).byte_len, size);
+    assert_memory_equal(p->server.memory, p->client.memory + 1, size);
+}
+
+static void both_directions_carry_bulk_at_once(void **state)
+{
+    struct pair *p = *state;
+    fill(p->client.memory, p->client.size / 2, 1);
+    fill(p->server.memory, p->server.size / 2, 2);
+    const size_t half = p->client.size / 2;
+    for (uint64_t i = 0; i < 8; ++i) {
+        assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, i, 0, half, &p->server, half, 0), 0);
+        assert_int_equal(post(&p->server, IBV_WR_RDMA_READ, i, half, half, &p->client, 0, 0), 0);
+    }
+    for (uint64_t i = 0; i < 8; ++i) {
+        expect_completion(p->client.cq, i, IBV_WC_SUCCESS);
+        expect_completion(p->server.cq, i, IBV_WC_SUCCESS);
+    }
+    assert_memory_equal(p->server.memory + half, p->client.memory, half);
+}
+
+static void operations_of_a_queue_pair_take_effect_in_order(void **state)
+{
+    struct pair *p = *state;
+    for (uint64_t round = 0; round < 200; ++round) {
+        memcpy(p->client.memory, &round, sizeof(round));
+        assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 1, 0, 8, &p->server, 0, 0), 0);
+        assert_int_equal(post(&p->client, IBV_WR_RDMA_READ, 2, 8, 8, &p->server, 0, 0), 0);
+        expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+        expect_completion(p->client.cq, 2, IBV_WC_SUCCESS);
+        assert_memory_equal(p->client.memory + 8, p->client.memory, 8);
+    }
+}
+
+static void unsignalled_operations_complete_silently(void **state)
+{
+    struct pair *p = *state;
+    struct ibv_sge sge = {.addr = (uintptr_t)p->client.memory, .length = 8, .lkey = p->client.mr->lkey};
+    struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE}, *bad = NULL;
+    wr.wr.rdma.remote_addr = (uintptr_t)p->server.memory;
+    wr.wr.rdma.rkey = p->server.mr->rkey;
+    assert_int_equal(ibv_post_send(p->client.qp, &wr, &bad), 0);
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 2, 0, 8, &p->server, 0, 0), 0);
+    expect_completion(p->client.cq, 2, IBV_WC_SUCCESS);
+    struct ibv_wc wc;
+    assert_int_equal(ibv_poll_cq(p->client.cq, 1, &wc), 0);
+}
+
+static void an_armed_queue_reports_once_per_arming(void **state)
+{
+    struct pair *p = *state;
+    struct ibv_cq *cq = NULL;
+    void *cookie = NULL;
+    assert_int_equal(fcntl(p->client.completions->fd, F_SETFL, O_NONBLOCK), 0);
+    assert_int_equal(ibv_get_cq_event(p->client.completions, &cq, &cookie), -1);
+    assert_int_equal(errno, EAGAIN);
+    assert_int_equal(ibv_req_notify_cq(p->client.cq, 0), 0);
+    for (uint64_t i = 0; i < 3; ++i)
+        assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, i, 0, 8, &p->server, 0, 0), 0);
+    struct pollfd ready = {.fd = p->client.completions->fd, .events = POLLIN};
+    assert_int_equal(poll(&ready, 1, patience_ms), 1); /* the agent delivers, nobody polls */
+    assert_int_equal(ibv_get_cq_event(p->client.completions, &cq, &cookie), 0);
+    assert_ptr_equal(cq, p->client.cq);
+    assert_ptr_equal(cookie, &p->client);
+    for (uint64_t i = 0; i < 3; ++i)
+        expect_completion(p->client.cq, i, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_get_cq_event(p->client.completions, &cq, &cookie), -1);
+    assert_int_equal(errno, EAGAIN);
+    ibv_ack_cq_events(p->client.cq, 1);
+}
+
+static void solicited_arming_ignores_plain_messages(void **state)
+{
+    struct pair *p = *state;
+    for (uint64_t i = 0; i < 2; ++i)
+        assert_int_equal(post_receive(&p->server, i, 0, 8), 0);
+    assert_int_equal(ibv_req_notify_cq(p->server.cq, 1), 0);
+    struct pollfd ready = {.fd = p->server.completions->fd, .events = POLLIN};
+    assert_int_equal(post(&p->client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
+    expect_completion(p->server.cq, 0, IBV_WC_SUCCESS);
+    assert_int_equal(poll(&ready, 1, 50), 0);
+    assert_int_equal(post(&p->client, IBV_WR_SEND, 2, 0, 8, NULL, 0, IBV_SEND_SOLICITED), 0);
+    assert_int_equal(poll(&ready, 1, patience_ms), 1);
+    struct ibv_cq *cq = NULL;
+    void *cookie = NULL;
+    assert_int_equal(ibv_get_cq_event(p->server.completions, &cq, &cookie), 0);
+    ibv_ack_cq_events(cq, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test_setup_teardown(write_places_the_bytes_and_no_others, connected, closed),
+            cmocka_unit_test_setup_teardown(read_fetches_the_bytes, connected, closed),
+            cmocka_unit_test_setup_teardown(send_fills_the_posted_receive, connected, closed),
+            cmocka_unit_test_setup_teardown(immediate_data_arrives_in_network_order, connected, closed),
+            cmocka_unit_test_setup_teardown(operations_without_elements_complete, connected, closed),
+            cmocka_unit_test_setup_teardown(inline_data_is_taken_at_the_call, connected, closed),
+            cmocka_unit_test_setup_teardown(scatter_lists_join_and_split, connected, closed),
+            cmocka_unit_test_setup_teardown(messages_larger_than_a_segment_arrive_whole, connected_large, closed),
+            cmocka_unit_test_setup_teardown(both_directions_carry_bulk_at_once, connected_large, closed),
+            cmocka_unit_test_setup_teardown(operations_of_a_queue_pair_take_effect_in_order, connected, closed),
+            cmocka_unit_test_setup_teardown(unsignalled_operations_complete_silently, connected, closed),
+            cmocka_unit_test_setup_teardown(an_armed_queue_reports_once_per_arming, connected, closed),
+            cmocka_unit_test_setup_teardown(solicited_arming_ignores_plain_messages, connected, closed),
+    };
+    return cmocka_run_group_tests_name("data", tests, NULL, NULL);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The device's own calls of msync are observed and made to fail: this program's definition comes first. */
+#include "fixture.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    file_size = 1 << 20,
+};
+
+struct synced {
+    uintptr_t begin;
+    uintptr_t end;
+};
+
+static atomic_int syncs;
+static atomic_int failing; /* errno value to fail with */
+static struct synced last; /* published by syncs */
+static atomic_bool hold;   /* msync waits while this is set */
+
+int msync(void *addr, size_t length, int flags)
+{
+    while (atomic_load(&hold))
+        usleep(1000);
+    int error = atomic_load(&failing);
+    if (error != 0) {
+        errno = error;
+        return -1;
+    }
+    if (flags == MS_SYNC) {
+        last = (struct synced){(uintptr_t)addr, (uintptr_t)addr + length};
+        atomic_fetch_add(&syncs, 1);
+    }
+    return (int)syscall(SYS_msync, addr, length, flags);
+}
+
+static void *map_file(int flags)
+{
+    char path[] = "/tmp/softrdma-durability-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    unlink(path);
+    assert_int_equal(ftruncate(fd, file_size), 0);
+    void *memory = mmap(NULL, file_size, PROT_READ | PROT_WRITE, flags, fd, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    close(fd);
+    return memory;
+}
+
+static void open_with(struct pair *p, void *memory)
+{
+    atomic_store(&syncs, 0);
+    open_pair(p, &(struct options){.size = file_size, .server_memory = memory});
+}
+
+static void write_and_flush(struct pair *p, size_t offset, size_t length)
+{
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 1, 0, length, &p->server, offset, 0), 0);
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_READ, 2, 0, 8, &p->server, offset, 0), 0);
+    expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+}
+
+static void *release_soon(void *unused)
+{
+    usleep(100000);
+    atomic_store(&hold, false);
+    return unused;
+}
+
+static void a_read_completes_after_the_file_was_synced(void **state)
+{
+    (void)state;
+    struct pair p;
+    uint8_t *memory = map_file(MAP_SHARED);
+    open_with(&p, memory);
+    atomic_store(&hold, true);
+    pthread_t releaser;
+    assert_int_equal(pthread_create(&releaser, NULL, release_soon, NULL), 0);
+    write_and_flush(&p, 5000, 100);
+    expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
+    assert_false(atomic_load(&hold));
+    assert_int_equal(atomic_load(&syncs), 1);
+    pthread_join(releaser, NULL);
+    assert_true(last.begin <= (uintptr_t)memory + 5000 && last.end >= (uintptr_t)memory + 5100);
+    close_pair(&p);
+    munmap(memory, file_size);
+}
+
+static void every_written_page_is_covered(void **state)
+{
+    (void)state;
+    struct pair p;
+    uint8_t *memory = map_file(MAP_SHARED);
+    open_with(&p, memory);
+    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 0, 0, 8, &p.server, 900000, 0), 0);
+    expect_completion(p.client.cq, 0, IBV_WC_SUCCESS);
+    assert_int_equal(atomic_load(&syncs), 0); /* a WRITE alone promises nothing */
+    write_and_flush(&p, 100, 8);
+    expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
+    assert_true(last.begin <= (uintptr_t)memory + 100 && last.end >= (uintptr_t)memory + 900008);
+    close_pair(&p);
+    munmap(memory, file_size);
+}
+
+static void a_read_without_new_writes_syncs_nothing(void **state)
+{
+    (void)state;
+    struct pair p;
+    uint8_t *memory = map_file(MAP_SHARED);
+    open_with(&p, memory);
+    write_and_flush(&p, 0, 8);
+    expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
+    const int before = atomic_load(&syncs);
+    assert_int_equal(post(&p.client, IBV_WR_RDMA_READ, 3, 0, 8, &p.server, 0, 0), 0);
+    expect_completion(p.client.cq, 3, IBV_WC_SUCCESS);
+    assert_int_equal(atomic_load(&syncs), before);
+    close_pair(&p);
+    munmap(memory, file_size);
+}
+
+static void received_messages_are_made_durable_too(void **state)
+{
+    (void)state;
+    struct pair p;
+    uint8_t *memory = map_file(MAP_SHARED);
+    open_with(&p, memory);
+    assert_int_equal(post_receive(&p.server, 9, 4096, 64), 0);
+    assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 64, NULL, 0, 0), 0);
+    assert_int_equal(post(&p.client, IBV_WR_RDMA_READ, 2, 0, 8, &p.server, 0, 0), 0);
+    expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
+    expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
+    assert_int_equal(atomic_load(&syncs), 1);
+    close_pair(&p);
+    munmap(memory, file_size);
+}
+
+static void a_failed_sync_fails_the_read(void **state)
+{
+    (void)state;
+    struct pair p;
+    uint8_t *memory = map_file(MAP_SHARED);
+    open_with(&p, memory);
+    atomic_store(&failing, EIO);
+    write_and_flush(&p, 0, 8);
+    expect_completion(p.client.cq, 2, IBV_WC_REM_OP_ERR);
+    atomic_store(&failing, 0);
+    close_pair(&p);
+    munmap(memory, file_size);
+}
+
+static void deregistering_makes_unflushed_writes_durable(void **state)
+{
+    (void)state;
+    struct pair p;
+    uint8_t *memory = map_file(MAP_SHARED);
+    open_with(&p, memory);
+    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &p.server, 8192, 0), 0);
+    expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_dereg_mr(p.server.mr), 0);
+    p.server.mr = NULL;
+    assert_int_equal(atomic_load(&syncs), 1);
+    assert_true(last.begin <= (uintptr_t)memory + 8192 && last.end >= (uintptr_t)memory + 8200);
+    close_pair(&p);
+    munmap(memory, file_size);
+}
+
+static void private_mappings_need_no_sync(void **state)
+{
+    (void)state;
+    struct pair p;
+    uint8_t *memory = map_file(MAP_PRIVATE);
+    open_with(&p, memory);
+    write_and_flush(&p, 0, 8);
+    expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
+    assert_int_equal(atomic_load(&syncs), 0);
+    close_pair(&p);
+    munmap(memory, file_size);
+}
+
+static void a_region_may_span_mappings_of_both_kinds(void **state)
+{
+    (void)state;
+    struct pair p;
+    uint8_t *memory = mmap(NULL, file_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    uint8_t *file = map_file(MAP_SHARED);
+    assert_ptr_not_equal(mremap(file, file_size, file_size / 2, MREMAP_MAYMOVE | MREMAP_FIXED, memory), MAP_FAILED);
+    open_with(&p, memory);
+    write_and_flush(&p, 3 * file_size / 4, 8);
+    expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
+    assert_int_equal(atomic_load(&syncs), 0);
+    write_and_flush(&p, file_size / 2 - 4, 8);
+    expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
+    assert_int_equal(atomic_load(&syncs), 1);
+    assert_true(last.end <= (uintptr_t)memory + file_size / 2);
+    close_pair(&p);
+    munmap(memory, file_size);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(a_read_completes_after_the_file_was_synced),
+            cmocka_unit_test(every_written_page_is_covered),
+            cmocka_unit_test(a_read_without_new_writes_syncs_nothing),
+            cmocka_unit_test(received_messages_are_made_durable_too),
+            cmocka_unit_test(a_failed_sync_fails_the_read),
+            cmocka_unit_test(deregistering_makes_unflushed_writes_durable),
+            cmocka_unit_test(private_mappings_need_no_sync),
+            cmocka_unit_test(a_region_may_span_mappings_of_both_kinds),
+    };
+    return cmocka_run_group_tests_name("durability", tests, NULL, NULL);
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fixture.h"
+
+#include <fcntl.h>
+
+static int connected(void **state)
+{
+    struct pair *pair = test_malloc(sizeof(*pair));
+    open_pair(pair, NULL);
+    *state = pair;
+    return 0;
+}
+
+static int connected_for_reading_only(void **state)
+{
+    struct pair *pair = test_malloc(sizeof(*pair));
+    open_pair(pair, &(struct options){.server_access = IBV_ACCESS_REMOTE_READ});
+    *state = pair;
+    return 0;
+}
+
+static int closed(void **state)
+{
+    close_pair(*state);
+    test_free(*state);
+    return 0;
+}
+
+static enum ibv_qp_state state_of(struct ibv_qp *qp)
+{
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+    return attr.qp_state;
+}
+
+static void expect_async(struct ibv_qp *qp, enum ibv_event_type type)
+{
+    struct ibv_async_event event;
+    assert_int_equal(ibv_get_async_event(qp->context, &event), 0);
+    assert_string_equal(ibv_event_type_str(event.event_type), ibv_event_type_str(type));
+    assert_ptr_equal(event.element.qp, qp);
+    ibv_ack_async_event(&event);
+}
+
+/* The failing request and one after it: the error, the flush, and nothing changed at the target. */
+static void expect_refused(struct pair *p, enum ibv_wr_opcode opcode, uint64_t addr, uint32_t rkey, size_t length)
+{
+    uint8_t before[4096];
+    fill(p->server.memory, p->server.size, 99);
+    memcpy(before, p->server.memory, sizeof(before));
+    assert_int_equal(post_receive(&p->server, 51, 0, 16), 0);
+    assert_int_equal(post_receive(&p->server, 52, 0, 16), 0);
+    struct ibv_sge sge = {.addr = (uintptr_t)p->client.memory, .length = (uint32_t)length, .lkey = p->client.mr->lkey};
+    struct ibv_send_wr second = {.wr_id = 2, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+    struct ibv_send_wr first = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .next = &second};
+    struct ibv_send_wr *bad = NULL; /* the first is not even signalled */
+    first.wr.rdma.remote_addr = addr;
+    first.wr.rdma.rkey = rkey;
+    assert_int_equal(ibv_post_send(p->client.qp, &first, &bad), 0);
+    expect_completion(p->client.cq, 1, IBV_WC_REM_ACCESS_ERR);
+    expect_completion(p->client.cq, 2, IBV_WC_WR_FLUSH_ERR);
+    expect_completion(p->server.cq, 51, IBV_WC_WR_FLUSH_ERR);
+    expect_completion(p->server.cq, 52, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(state_of(p->client.qp), IBV_QPS_ERR);
+    assert_int_equal(state_of(p->server.qp), IBV_QPS_ERR);
+    expect_async(p->server.qp, IBV_EVENT_QP_ACCESS_ERR);
+    assert_memory_equal(p->server.memory, before, sizeof(before));
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 3, 0, 8, &p->server, 0, 0), 0);
+    expect_completion(p->client.cq, 3, IBV_WC_WR_FLUSH_ERR);
+}
+
+static void a_wrong_key_is_a_remote_access_error(void **state)
+{
+    struct pair *p = *state;
+    expect_refused(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->server.memory, p->server.mr->rkey ^ 1, 8);
+}
+
+static void a_write_past_the_end_is_a_remote_access_error(void **state)
+{
+    struct pair *p = *state;
+    expect_refused(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->server.memory + p->server.size - 7, p->server.mr->rkey, 8);
+}
+
+static void a_read_before_the_start_is_a_remote_access_error(void **state)
+{
+    struct pair *p = *state;
+    expect_refused(p, IBV_WR_RDMA_READ, (uintptr_t)p->server.memory - 1, p->server.mr->rkey, 8);
+}
+
+static void a_range_that_wraps_around_is_a_remote_access_error(void **state)
+{
+    struct pair *p = *state;
+    expect_refused(p, IBV_WR_RDMA_WRITE, UINT64_MAX - 3, p->server.mr->rkey, 8);
+}
+
+static void a_region_without_the_right_is_a_remote_access_error(void **state)
+{
+    struct pair *p = *state;
+    expect_refused(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->server.memory, p->server.mr->rkey, 8);
+}
+
+static void a_region_of_another_domain_is_a_remote_access_error(void **state)
+{
+    struct pair *p = *state;
+    struct ibv_pd *other = ibv_alloc_pd(p->server.id->verbs);
+    struct ibv_mr *mr = ibv_reg_mr(other, p->server.memory, p->server.size, everything);
+    assert_non_null(mr);
+    expect_refused(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->server.memory, mr->rkey, 8);
+    assert_int_equal(ibv_dealloc_pd(other), EBUSY);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    assert_int_equal(ibv_dealloc_pd(other), 0);
+}
+
+static void a_deregistered_region_is_a_remote_access_error(void **state)
+{
+    struct pair *p = *state;
+    struct ibv_mr *mr = ibv_reg_mr(p->server.pd, p->server.memory, p->server.size, everything);
+    assert_non_null(mr);
+    const uint32_t rkey = mr->rkey;
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    expect_refused(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->server.memory, rkey, 8);
+}
+
+static void local_errors_come_after_what_was_posted_before(void **state)
+{
+    struct pair *p = *state;
+    const uint32_t good = p->client.mr->lkey;
+    fill(p->client.memory, 8, 4);
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 1, 0, 8, &p->server, 0, 0), 0);
+    p->client.mr->lkey = good ^ 1;
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 2, 0, 8, &p->server, 8, 0), 0);
+    p->client.mr->lkey = good;
+    expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+    expect_completion(p->client.cq, 2, IBV_WC_LOC_PROT_ERR);
+    assert_memory_equal(p->server.memory, p->client.memory, 8);
+    assert_int_equal(p->server.memory[8], 0);
+}
+
+static void reading_into_memory_without_local_write_is_a_protection_error(void **state)
+{
+    struct pair *p = *state;
+    struct ibv_mr *mr = ibv_reg_mr(p->client.pd, p->client.memory, 64, 0);
+    assert_non_null(mr);
+    struct ibv_mr *good = p->client.mr;
+    p->client.mr = mr;
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_READ, 1, 0, 8, &p->server, 0, 0), 0);
+    p->client.mr = good;
+    expect_completion(p->client.cq, 1, IBV_WC_LOC_PROT_ERR);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
+static void a_message_longer_than_its_receive_fails_on_both_sides(void **state)
+{
+    struct pair *p = *state;
+    assert_int_equal(post_receive(&p->server, 1, 0, 16), 0);
+    assert_int_equal(post(&p->client, IBV_WR_SEND, 2, 0, 17, NULL, 0, 0), 0);
+    expect_completion(p->server.cq, 1, IBV_WC_LOC_LEN_ERR);
+    expect_completion(p->client.cq, 2, IBV_WC_REM_INV_REQ_ERR);
+    expect_async(p->server.qp, IBV_EVENT_QP_REQ_ERR);
+}
+
+static void a_receive_without_a_valid_key_is_an_operation_error_at_the_sender(void **state)
+{
+    struct pair *p = *state;
+    const uint32_t good = p->server.mr->lkey;
+    p->server.mr->lkey = good ^ 1;
+    assert_int_equal(post_receive(&p->server, 1, 0, 16), 0);
+    p->server.mr->lkey = good;
+    assert_int_equal(post(&p->client, IBV_WR_SEND, 2, 0, 8, NULL, 0, 0), 0);
+    expect_completion(p->server.cq, 1, IBV_WC_LOC_PROT_ERR);
+    expect_completion(p->client.cq, 2, IBV_WC_REM_OP_ERR);
+}
+
+static void a_full_send_queue_refuses_with_enomem(void **state)
+{
+    struct pair *p = *state;
+    int error = 0;
+    uint64_t posted = 0;
+    /* The server has no receive posted and never will: nothing completes. */
+    while ((error = post(&p->client, IBV_WR_SEND, posted, 0, 8, NULL, 0, 0)) == 0)
+        ++posted;
+    assert_int_equal(error, ENOMEM);
+    assert_int_equal(posted, 16);
+    assert_int_equal(rdma_disconnect(p->client.id), 0);
+    for (uint64_t i = 0; i < posted; ++i)
+        expect_completion(p->client.cq, i, IBV_WC_WR_FLUSH_ERR);
+}
+
+static void a_full_receive_queue_refuses_with_enomem(void **state)
+{
+    struct pair *p = *state;
+    for (uint64_t i = 0; i < 16; ++i)
+        assert_int_equal(post_receive(&p->server, i, 0, 8), 0);
+    assert_int_equal(post_receive(&p->server, 99, 0, 8), ENOMEM);
+}
+
+static void a_refused_chain_names_its_first_bad_request(void **state)
+{
+    struct pair *p = *state;
+    struct ibv_send_wr bad_one = {.wr_id = 2, .opcode = IBV_WR_ATOMIC_CMP_AND_SWP};
+    struct ibv_send_wr good = {
+            .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED, .next = &bad_one};
+    struct ibv_send_wr *bad = NULL;
+    assert_int_equal(ibv_post_send(p->client.qp, &good, &bad), EOPNOTSUPP);
+    assert_ptr_equal(bad, &bad_one);
+    expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+}
+
+static void too_much_inline_data_is_refused(void **state)
+{
+    struct pair *p = *state;
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 1, 0, 65, &p->server, 0, IBV_SEND_INLINE), EINVAL);
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 2, 0, 64, &p->server, 0, IBV_SEND_INLINE), 0);
+    expect_completion(p->client.cq, 2, IBV_WC_SUCCESS);
+}
+
+static void a_queue_pair_whose_peer_destroyed_its_own_runs_out_of_retries(void **state)
+{
+    struct pair *p = *state;
+    rdma_destroy_qp(p->server.id);
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 1, 0, 8, &p->server, 0, 0), 0);
+    expect_completion(p->client.cq, 1, IBV_WC_RETRY_EXC_ERR);
+}
+
+static void a_peer_in_error_makes_the_sender_run_out_of_retries(void **state)
+{
+    struct pair *p = *state;
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+    assert_int_equal(ibv_modify_qp(p->server.qp, &attr, IBV_QP_STATE), 0);
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_READ, 1, 0, 8, &p->server, 0, 0), 0);
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 2, 0, 8, &p->server, 0, 0), 0);
+    expect_completion(p->client.cq, 1, IBV_WC_RETRY_EXC_ERR);
+    expect_completion(p->client.cq, 2, IBV_WC_WR_FLUSH_ERR);
+}
+
+#define with(setup, test) cmocka_unit_test_setup_teardown(test, setup, closed)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            with(connected, a_wrong_key_is_a_remote_access_error),
+            with(connected, a_write_past_the_end_is_a_remote_access_error),
+            with(connected, a_read_before_the_start_is_a_remote_access_error),
+            with(connected, a_range_that_wraps_around_is_a_remote_access_error),
+            with(connected_for_reading_only, a_region_without_the_right_is_a_remote_access_error),
+            with(connected, a_region_of_another_domain_is_a_remote_access_error),
+            with(connected, a_deregistered_region_is_a_remote_access_error),
+            with(connected, local_errors_come_after_what_was_posted_before),
+            with(connected, reading_into_memory_without_local_write_is_a_protection_error),
+            with(connected, a_message_longer_than_its_receive_fails_on_both_sides),
+            with(connected, a_receive_without_a_valid_key_is_an_operation_error_at_the_sender),
+            with(connected, a_full_send_queue_refuses_with_enomem),
+            with(connected, a_full_receive_queue_refuses_with_enomem),
+            with(connected, a_refused_chain_names_its_first_bad_request),
+            with(connected, too_much_inline_data_is_refused),
+            with(connected, a_queue_pair_whose_peer_destroyed_its_own_runs_out_of_retries),
+            with(connected, a_peer_in_error_makes_the_sender_run_out_of_retries),
+    };
+    return cmocka_run_group_tests_name("errors", tests, NULL, NULL);
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fixture.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <time.h>
+
+static long now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void parse_address(const char *text, struct sockaddr_storage *address)
+{
+    memset(address, 0, sizeof(*address));
+    struct sockaddr_in *v4 = (struct sockaddr_in *)address;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)address;
+    if (inet_pton(AF_INET, text, &v4->sin_addr) == 1) {
+        v4->sin_family = AF_INET;
+    } else {
+        assert_int_equal(inet_pton(AF_INET6, text, &v6->sin6_addr), 1);
+        v6->sin6_family = AF_INET6;
+    }
+}
+
+static const char *address_of(const struct options *options)
+{
+    return options != NULL && options->address != NULL ? options->address : "127.0.0.1";
+}
+
+struct rdma_cm_event *next_event(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
+{
+    struct pollfd ready = {.fd = channel->fd, .events = POLLIN};
+    assert_int_equal(poll(&ready, 1, patience_ms), 1);
+    struct rdma_cm_event *event = NULL;
+    assert_int_equal(rdma_get_cm_event(channel, &event), 0);
+    assert_string_equal(rdma_event_str(event->event), rdma_event_str(type));
+    return event;
+}
+
+int expect_event(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
+{
+    struct rdma_cm_event *event = next_event(channel, type);
+    int status = event->status;
+    assert_int_equal(rdma_ack_cm_event(event), 0);
+    return status;
+}
+
+void expect_no_event(struct rdma_event_channel *channel)
+{
+    struct pollfd ready = {.fd = channel->fd, .events = POLLIN};
+    assert_int_equal(poll(&ready, 1, 100), 0);
+}
+
+struct ibv_wc next_completion(struct ibv_cq *cq)
+{
+    struct ibv_wc wc;
+    for (long deadline = now_ms() + patience_ms; now_ms() < deadline;) {
+        int count = ibv_poll_cq(cq, 1, &wc);
+        assert_true(count >= 0);
+        if (count == 1)
+            return wc;
+    }
+    fail_msg("no completion in %d ms", patience_ms);
+    return wc;
+}
+
+void expect_completion(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
+{
+    struct ibv_wc wc = next_completion(cq);
+    assert_string_equal(ibv_wc_status_str(wc.status), ibv_wc_status_str(status));
+    assert_int_equal(wc.wr_id, wr_id);
+}
+
+void open_listener(struct pair *pair, const char *address)
+{
+    struct sockaddr_storage any_port;
+    parse_address(address, &any_port);
+    pair->listen_channel = rdma_create_event_channel();
+    assert_non_null(pair->listen_channel);
+    assert_int_equal(rdma_create_id(pair->listen_channel, &pair->listener, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_bind_addr(pair->listener, (struct sockaddr *)&any_port), 0);
+    assert_int_equal(rdma_listen(pair->listener, 0), 0);
+}
+
+void create_queues(struct side *side, struct ibv_srq *srq, const struct options *options, bool server)
+{
+    const unsigned depth = options != NULL && options->depth != 0 ? options->depth : 16;
+    side->size = options != NULL && options->size != 0 ? options->size : 4096;
+    if (side->pd == NULL)
+        side->pd = ibv_alloc_pd(side->id->verbs);
+    assert_non_null(side->pd);
+    side->completions = ibv_create_comp_channel(side->id->verbs);
+    assert_non_null(side->completions);
+    side->cq = ibv_create_cq(side->id->verbs, (int)(4 * depth), side, side->completions, 0);
+    assert_non_null(side->cq);
+    struct ibv_qp_init_attr attr = {.send_cq = side->cq,
+            .recv_cq = side->cq,
+            .srq = srq,
+            .qp_type = IBV_QPT_RC,
+            .cap = {.max_send_wr = depth,
+                    .max_recv_wr = depth,
+                    .max_send_sge = 4,
+                    .max_recv_sge = 4,
+                    .max_inline_data = 64}};
+    if (server && options != NULL && options->server_recv_depth != 0)
+        attr.cap.max_recv_wr = options->server_recv_depth;
+    assert_int_equal(rdma_create_qp(side->id, side->pd, &attr), 0);
+    side->qp = side->id->qp;
+    side->mapped = server && options != NULL && options->server_memory != NULL;
+    side->memory = side->mapped ? options->server_memory : calloc(1, side->size);
+    assert_non_null(side->memory);
+    const bool restricted = server && options != NULL && options->server_access != 0;
+    const int access = restricted ? options->server_access : (int)everything;
+    side->mr = ibv_reg_mr(side->pd, side->memory, side->size, access);
+    assert_non_null(side->mr);
+}
+
+void resolve_client(struct pair *pair, const struct options *options)
+{
+    struct sockaddr_storage to;
+    parse_address(address_of(options), &to);
+    if (pair->listener != NULL)
+        ((struct sockaddr_in *)&to)->sin_port = rdma_get_src_port(pair->listener); /* same place in both families */
+    struct side *client = &pair->client;
+    client->channel = rdma_create_event_channel();
+    assert_non_null(client->channel);
+    assert_int_equal(rdma_create_id(client->channel, &client->id, client, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_resolve_addr(client->id, NULL, (struct sockaddr *)&to, 1000), 0);
+    assert_int_equal(expect_event(client->channel, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
+    assert_int_equal(rdma_resolve_route(client->id, 1000), 0);
+    assert_int_equal(expect_event(client->channel, RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
+    create_queues(client, NULL, options, false);
+}
+
+static struct rdma_conn_param param_of(const struct options *options)
+{
+    uint8_t rnr_retry = options != NULL && options->rnr_retry != 0 ? options->rnr_retry : 7;
+    return (struct rdma_conn_param){.responder_resources = RDMA_MAX_RESP_RES,
+            .initiator_depth = RDMA_MAX_INIT_DEPTH,
+            .flow_control = 1,
+            .retry_count = 7,
+            .rnr_retry_count = rnr_retry};
+}
+
+void connect_client(struct pair *pair, const struct rdma_conn_param *param)
+{
+    struct rdma_conn_param copy = param != NULL ? *param : param_of(NULL);
+    assert_int_equal(rdma_connect(pair->client.id, &copy), 0);
+}
+
+struct rdma_cm_event *take_request(struct pair *pair)
+{
+    struct rdma_cm_event *event = next_event(pair->listen_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+    assert_ptr_equal(event->listen_id, pair->listener);
+    pair->server.id = event->id;
+    return event;
+}
+
+void open_pair(struct pair *pair, const struct options *options)
+{
+    memset(pair, 0, sizeof(*pair));
+    struct rdma_conn_param param = param_of(options);
+    open_listener(pair, address_of(options));
+    resolve_client(pair, options);
+    connect_client(pair, &param);
+    struct rdma_cm_event *request = take_request(pair);
+    if (options != NULL && options->server_srq) {
+        pair->server.pd = ibv_alloc_pd(pair->server.id->verbs);
+        struct ibv_srq_init_attr attr = {.attr = {.max_wr = 16, .max_sge = 4}};
+        pair->srq = ibv_create_srq(pair->server.pd, &attr);
+        assert_non_null(pair->srq);
+    }
+    create_queues(&pair->server, pair->srq, options, true);
+    assert_int_equal(rdma_ack_cm_event(request), 0);
+    assert_int_equal(rdma_accept(pair->server.id, &param), 0);
+    pair->server.channel = rdma_create_event_channel();
+    assert_non_null(pair->server.channel);
+    assert_int_equal(rdma_migrate_id(pair->server.id, pair->server.channel), 0);
+    assert_int_equal(expect_event(pair->client.channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+    assert_int_equal(expect_event(pair->server.channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+}
+
+void close_side(struct side *side)
+{
+    if (side->mr != NULL)
+        assert_int_equal(ibv_dereg_mr(side->mr), 0);
+    if (side->id != NULL && side->id->qp != NULL)
+        rdma_destroy_qp(side->id);
+    if (side->cq != NULL)
+        assert_int_equal(ibv_destroy_cq(side->cq), 0);
+    if (side->completions != NULL)
+        assert_int_equal(ibv_destroy_comp_channel(side->completions), 0);
+    if (side->id != NULL)
+        assert_int_equal(rdma_destroy_id(side->id), 0);
+    if (side->channel != NULL)
+        rdma_destroy_event_channel(side->channel);
+    if (!side->mapped)
+        free(side->memory);
+}
+
+void close_pair(struct pair *pair)
+{
+    close_side(&pair->client);
+    close_side(&pair->server);
+    if (pair->srq != NULL)
+        assert_int_equal(ibv_destroy_srq(pair->srq), 0);
+    if (pair->client.pd != NULL)
+        assert_int_equal(ibv_dealloc_pd(pair->client.pd), 0);
+    if (pair->server.pd != NULL)
+        assert_int_equal(ibv_dealloc_pd(pair->server.pd), 0);
+    if (pair->listener != NULL)
+        assert_int_equal(rdma_destroy_id(pair->listener), 0);
+    if (pair->listen_channel != NULL)
+        rdma_destroy_event_channel(pair->listen_channel);
+}
+
+int post(struct side *from, enum ibv_wr_opcode opcode, uint64_t wr_id, size_t offset, size_t length,
+        const struct side *to, size_t to_offset, unsigned flags)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)from->memory + offset, .length = (uint32_t)length, .lkey = from->mr->lkey};
+    struct ibv_send_wr wr = {.wr_id = wr_id,
+            .sg_list = &sge,
+            .num_sge = 1,
+            .opcode = opcode,
+            .send_flags = (unsigned)IBV_SEND_SIGNALED | flags,
+            .imm_data = htonl(0x87654321)};
+    if (to != NULL) {
+        wr.wr.rdma.remote_addr = (uintptr_t)to->memory + to_offset;
+        wr.wr.rdma.rkey = to->mr->rkey;
+    }
+    struct ibv_send_wr *bad = NULL;
+    return ibv_post_send(from->qp, &wr, &bad);
+}
+
+int post_receive(struct side *side, uint64_t wr_id, size_t offset, size_t length)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)side->memory + offset, .length = (uint32_t)length, .lkey = side->mr->lkey};
+    struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1};
+    struct ibv_recv_wr *bad = NULL;
+    return ibv_post_recv(side->qp, &wr, &bad);
+}
+
+void fill(uint8_t *memory, size_t length, unsigned seed)
+{
+    for (size_t i = 0; i < length; ++i)
+        memory[i] = (uint8_t)(seed + i * 7 + (i >> 8));
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SOFTRDMA_FIXTURE_H
+#define SOFTRDMA_FIXTURE_H
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum {
+    everything = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+    patience_ms = 10000, /* after which something that must happen has not happened */
+};
+
+/* One end of a connection with its queues and one registered buffer. */
+struct side {
+    struct rdma_event_channel *channel;
+    struct rdma_cm_id *id;
+    struct ibv_pd *pd;
+    struct ibv_comp_channel *completions;
+    struct ibv_cq *cq;
+    struct ibv_qp *qp;
+    struct ibv_mr *mr;
+    uint8_t *memory;
+    size_t size;
+    bool mapped; /* memory was given by the test */
+};
+
+struct options {
+    const char *address; /* default 127.0.0.1 */
+    size_t size;         /* default 4096 */
+    unsigned depth;      /* of the send and receive queue, default 16 */
+    int server_access;   /* default everything */
+    void *server_memory; /* default malloc'd */
+    uint8_t rnr_retry;   /* as both sides ask of each other, default 7 */
+    bool server_srq;
+    unsigned server_recv_depth; /* default depth */
+};
+
+/* A connected pair in this process. */
+struct pair {
+    struct rdma_event_channel *listen_channel;
+    struct rdma_cm_id *listener;
+    struct ibv_srq *srq; /* the server's */
+    struct side client;
+    struct side server;
+};
+
+void open_pair(struct pair *pair, const struct options *options);
+void close_pair(struct pair *pair);
+
+/* The single steps. */
+void open_listener(struct pair *pair, const char *address);
+void resolve_client(struct pair *pair, const struct options *options);
+void create_queues(struct side *side, struct ibv_srq *srq, const struct options *options, bool server);
+void connect_client(struct pair *pair, const struct rdma_conn_param *param);
+struct rdma_cm_event *take_request(struct pair *pair);
+void close_side(struct side *side);
+
+/* Takes the next event, which has to be of that type; the caller acknowledges it. */
+struct rdma_cm_event *next_event(struct rdma_event_channel *channel, enum rdma_cm_event_type type);
+/* The same, acknowledged; returns its status. */
+int expect_event(struct rdma_event_channel *channel, enum rdma_cm_event_type type);
+/* Nothing comes within a moment. */
+void expect_no_event(struct rdma_event_channel *channel);
+
+struct ibv_wc next_completion(struct ibv_cq *cq);
+void expect_completion(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status);
+
+/* Signalled operations of one element inside the sides' buffers. */
+int post(struct side *from, enum ibv_wr_opcode opcode, uint64_t wr_id, size_t offset, size_t length,
+        const struct side *to, size_t to_offset, unsigned flags);
+int post_receive(struct side *side, uint64_t wr_id, size_t offset, size_t length);
+
+void fill(uint8_t *memory, size_t length, unsigned seed);
+
+#endif

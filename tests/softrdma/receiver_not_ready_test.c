@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fixture.h"
+
+#include <unistd.h>
+
+static void a_patient_sender_waits_for_the_receive(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, NULL);
+    fill(p.client.memory, 64, 8);
+    for (uint64_t i = 0; i < 5; ++i)
+        assert_int_equal(post(&p.client, IBV_WR_SEND, i, i, 8, NULL, 0, 0), 0);
+    usleep(100000);
+    struct ibv_wc wc;
+    assert_int_equal(ibv_poll_cq(p.client.cq, 1, &wc), 0);
+    for (uint64_t i = 0; i < 5; ++i) {
+        assert_int_equal(post_receive(&p.server, i, i * 8, 8), 0);
+        expect_completion(p.server.cq, i, IBV_WC_SUCCESS);
+        expect_completion(p.client.cq, i, IBV_WC_SUCCESS);
+        assert_memory_equal(p.server.memory + i * 8, p.client.memory + i, 8);
+    }
+    close_pair(&p);
+}
+
+static void what_was_posted_behind_a_waiting_message_keeps_its_order(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, NULL);
+    fill(p.client.memory, 4096, 8);
+    assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
+    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 2, 0, 8, &p.server, 1024, 0), 0);
+    assert_int_equal(post(&p.client, IBV_WR_RDMA_READ, 3, 2048, 8, &p.server, 1024, 0), 0);
+    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE_WITH_IMM, 4, 16, 8, &p.server, 1032, 0), 0);
+    usleep(50000);
+    assert_int_equal(p.server.memory[1024], 0); /* not before the message */
+    assert_int_equal(post_receive(&p.server, 11, 0, 8), 0);
+    expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
+    expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
+    expect_completion(p.client.cq, 3, IBV_WC_SUCCESS);
+    assert_memory_equal(p.client.memory + 2048, p.client.memory, 8);
+    assert_int_equal(post_receive(&p.server, 12, 0, 0), 0);
+    expect_completion(p.client.cq, 4, IBV_WC_SUCCESS);
+    close_pair(&p);
+}
+
+static void a_waiting_receiver_can_send_itself(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, NULL);
+    assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
+    usleep(20000);
+    assert_int_equal(post_receive(&p.client, 2, 64, 8), 0);
+    assert_int_equal(post(&p.server, IBV_WR_SEND, 3, 0, 8, NULL, 0, 0), 0);
+    expect_completion(p.server.cq, 3, IBV_WC_SUCCESS);
+    expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
+    assert_int_equal(post_receive(&p.server, 4, 64, 8), 0);
+    expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
+    close_pair(&p);
+}
+
+static void a_sender_with_few_retries_gives_up(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, &(struct options){.rnr_retry = 2});
+    struct ibv_qp_attr attr = {.min_rnr_timer = 12}; /* 0.64 ms instead of 655 */
+    assert_int_equal(ibv_modify_qp(p.server.qp, &attr, IBV_QP_MIN_RNR_TIMER), 0);
+    assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
+    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 2, 0, 8, &p.server, 0, 0), 0);
+    expect_completion(p.client.cq, 1, IBV_WC_RNR_RETRY_EXC_ERR);
+    expect_completion(p.client.cq, 2, IBV_WC_WR_FLUSH_ERR);
+    close_pair(&p);
+}
+
+static void a_large_message_is_sent_again_whole(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, &(struct options){.size = 2u << 20});
+    fill(p.client.memory, p.client.size, 8);
+    assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, p.client.size, NULL, 0, 0), 0);
+    usleep(20000);
+    assert_int_equal(post_receive(&p.server, 2, 0, p.server.size), 0);
+    assert_int_equal(next_completion(p.server.cq).byte_len, p.client.size);
+    assert_memory_equal(p.server.memory, p.client.memory, p.client.size);
+    expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
+    close_pair(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(a_patient_sender_waits_for_the_receive),
+            cmocka_unit_test(what_was_posted_behind_a_waiting_message_keeps_its_order),
+            cmocka_unit_test(a_waiting_receiver_can_send_itself),
+            cmocka_unit_test(a_sender_with_few_retries_gives_up),
+            cmocka_unit_test(a_large_message_is_sent_again_whole),
+    };
+    return cmocka_run_group_tests_name("receiver_not_ready", tests, NULL, NULL);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fixture.h"
+
+#include <unistd.h>
+
+static int connected(void **state)
+{
+    struct pair *pair = test_malloc(sizeof(*pair));
+    open_pair(pair, &(struct options){.server_srq = true});
+    *state = pair;
+    return 0;
+}
+
+static int closed(void **state)
+{
+    close_pair(*state);
+    test_free(*state);
+    return 0;
+}
+
+static int post_shared(struct pair *p, uint64_t wr_id, size_t offset, size_t length)
+{
+    struct ibv_sge sge = {
+            .addr = (uintptr_t)p->server.memory + offset, .length = (uint32_t)length, .lkey = p->server.mr->lkey};
+    struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
+    return ibv_post_srq_recv(p->srq, &wr, &bad);
+}
+
+static void messages_consume_shared_receives_in_order(void **state)
+{
+    struct pair *p = *state;
+    for (uint64_t i = 0; i < 3; ++i)
+        assert_int_equal(post_shared(p, 10 + i, i * 64, 64), 0);
+    fill(p->client.memory, 64, 1);
+    for (uint64_t i = 0; i < 3; ++i) {
+        assert_int_equal(post(&p->client, IBV_WR_SEND, i, 0, 64, NULL, 0, 0), 0);
+        expect_completion(p->server.cq, 10 + i, IBV_WC_SUCCESS);
+        assert_memory_equal(p->server.memory + i * 64, p->client.memory, 64);
+        expect_completion(p->client.cq, i, IBV_WC_SUCCESS);
+    }
+}
+
+static void a_queue_pair_with_a_shared_queue_refuses_own_receives(void **state)
+{
+    struct pair *p = *state;
+    assert_int_equal(post_receive(&p->server, 1, 0, 8), EINVAL);
+}
+
+static void posting_to_the_shared_queue_wakes_a_waiting_sender(void **state)
+{
+    struct pair *p = *state;
+    assert_int_equal(post(&p->client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
+    usleep(50000);
+    assert_int_equal(post_shared(p, 2, 0, 8), 0);
+    expect_completion(p->server.cq, 2, IBV_WC_SUCCESS);
+    expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+}
+
+static void shared_receives_survive_a_broken_queue_pair(void **state)
+{
+    struct pair *p = *state;
+    assert_int_equal(post_shared(p, 5, 0, 64), 0);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+    assert_int_equal(ibv_modify_qp(p->server.qp, &attr, IBV_QP_STATE), 0);
+    struct ibv_wc wc;
+    assert_int_equal(ibv_poll_cq(p->server.cq, 1, &wc), 0);
+    struct ibv_async_event event;
+    assert_int_equal(ibv_get_async_event(p->server.id->verbs, &event), 0);
+    assert_int_equal(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
+    ibv_ack_async_event(&event);
+}
+
+static void the_limit_is_reported_once(void **state)
+{
+    struct pair *p = *state;
+    struct ibv_srq_attr attr = {.srq_limit = 2};
+    for (uint64_t i = 0; i < 3; ++i)
+        assert_int_equal(post_shared(p, i, 0, 64), 0);
+    assert_int_equal(ibv_modify_srq(p->srq, &attr, IBV_SRQ_LIMIT), 0);
+    for (uint64_t i = 0; i < 2; ++i) {
+        assert_int_equal(post(&p->client, IBV_WR_SEND, i, 0, 8, NULL, 0, 0), 0);
+        expect_completion(p->server.cq, i, IBV_WC_SUCCESS);
+    }
+    struct ibv_async_event event;
+    assert_int_equal(ibv_get_async_event(p->server.id->verbs, &event), 0);
+    assert_int_equal(event.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
+    assert_ptr_equal(event.element.srq, p->srq);
+    ibv_ack_async_event(&event);
+    assert_int_equal(ibv_query_srq(p->srq, &attr), 0);
+    assert_int_equal(attr.srq_limit, 0);
+}
+
+static void a_full_or_used_shared_queue_says_so(void **state)
+{
+    struct pair *p = *state;
+    for (uint64_t i = 0; i < 16; ++i)
+        assert_int_equal(post_shared(p, i, 0, 8), 0);
+    assert_int_equal(post_shared(p, 99, 0, 8), ENOMEM);
+    assert_int_equal(ibv_destroy_srq(p->srq), EBUSY);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test_setup_teardown(messages_consume_shared_receives_in_order, connected, closed),
+            cmocka_unit_test_setup_teardown(a_queue_pair_with_a_shared_queue_refuses_own_receives, connected, closed),
+            cmocka_unit_test_setup_teardown(posting_to_the_shared_queue_wakes_a_waiting_sender, connected, closed),
+            cmocka_unit_test_setup_teardown(shared_receives_survive_a_broken_queue_pair, connected, closed),
+            cmocka_unit_test_setup_teardown(the_limit_is_reported_once, connected, closed),
+            cmocka_unit_test_setup_teardown(a_full_or_used_shared_queue_says_so, connected, closed),
+    };
+    return cmocka_run_group_tests_name("shared_receive_queue", tests, NULL, NULL);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A program that polls an aligned 8-byte word while it is written remotely must never see a mixture. */
+#include "fixture.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct watch {
+    uint8_t *memory;
+    size_t words;
+    atomic_bool stop;
+    atomic_long torn;
+    atomic_long changes;
+};
+
+static void *watch_words(void *argument)
+{
+    struct watch *w = argument;
+    uint64_t before = 0;
+    while (!atomic_load(&w->stop)) {
+        for (size_t i = 0; i < w->words; ++i) {
+            uint64_t value = __atomic_load_n((uint64_t *)(void *)(w->memory + 8 * i), __ATOMIC_ACQUIRE);
+            if ((uint32_t)value != (uint32_t)(value >> 32))
+                atomic_fetch_add(&w->torn, 1);
+            if (i == 0 && value != before)
+                atomic_fetch_add(&w->changes, 1);
+            before = i == 0 ? value : before;
+        }
+    }
+    return NULL;
+}
+
+/* Writes values whose halves are equal and checks that no watched word ever had different halves. */
+static void write_under_watch(size_t local_offset, size_t length, unsigned rounds)
+{
+    struct pair p;
+    open_pair(&p, &(struct options){.size = 1u << 20});
+    uint64_t *aligned = NULL;
+    struct ibv_mr *mr = NULL;
+    assert_int_equal(posix_memalign((void **)&aligned, 4096, 1u << 20), 0);
+    memset(aligned, 0, 1u << 20);
+    mr = ibv_reg_mr(p.server.pd, aligned, 1u << 20, everything);
+    assert_non_null(mr);
+    struct watch w = {.memory = (uint8_t *)aligned, .words = length / 8};
+    pthread_t watcher;
+    assert_int_equal(pthread_create(&watcher, NULL, watch_words, &w), 0);
+    unsigned round = 0;
+    while (round < rounds || atomic_load(&w.changes) == 0) {
+        ++round;
+        uint32_t half = round;
+        for (size_t i = 0; i < length; i += 4)
+            memcpy(p.client.memory + local_offset + i, &half, sizeof(half));
+        struct ibv_sge sge = {.addr = (uintptr_t)p.client.memory + local_offset,
+                .length = (uint32_t)length,
+                .lkey = p.client.mr->lkey};
+        struct ibv_send_wr wr = {.wr_id = round,
+                                   .sg_list = &sge,
+                                   .num_sge = 1,
+                                   .opcode = IBV_WR_RDMA_WRITE,
+                                   .send_flags = IBV_SEND_SIGNALED},
+                           *bad = NULL;
+        wr.wr.rdma.remote_addr = (uintptr_t)aligned;
+        wr.wr.rdma.rkey = mr->rkey;
+        assert_int_equal(ibv_post_send(p.client.qp, &wr, &bad), 0);
+        expect_completion(p.client.cq, round, IBV_WC_SUCCESS);
+    }
+    atomic_store(&w.stop, true);
+    pthread_join(watcher, NULL);
+    assert_true(atomic_load(&w.changes) > 0);
+    assert_int_equal(atomic_load(&w.torn), 0);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    free(aligned);
+    close_pair(&p);
+}
+
+static void a_written_word_is_never_seen_half(void **state)
+{
+    (void)state;
+    write_under_watch(0, 8, 3000);
+}
+
+static void words_of_a_large_write_from_an_odd_source_are_never_seen_half(void **state)
+{
+    (void)state;
+    write_under_watch(3, 600 * 1024, 60);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(a_written_word_is_never_seen_half),
+            cmocka_unit_test(words_of_a_large_write_from_an_odd_source_are_never_seen_half),
+    };
+    return cmocka_run_group_tests_name("word", tests, NULL, NULL);
+}
