@@ -97,6 +97,8 @@ struct arguments arguments_parse(int argc, char **argv, const struct program *pr
             {"retry", required_argument, NULL, 'r'}, {NULL, 0, NULL, 0}};
     struct arguments args = {.timeout_s = program->timeout_s, .retry_s = program->retry_s, .ready_fd = -1};
 
+    check_output_at_exit();
+
     int option;
     while ((option = getopt_long(argc, argv, "h",
                     program->retry_s == RETRY_NOT_OFFERED ? server_options : client_options, NULL)) != -1) {

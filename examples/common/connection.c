@@ -20,14 +20,14 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static int wait_readable(int fd, int timeout_s, const char *awaited)
+/* Waits until one of the descriptors is readable; their revents tell which. */
+static int wait_readable(struct pollfd *fds, nfds_t count, int timeout_s, const char *awaited)
 {
     const int64_t deadline_ms = now_ms() + (int64_t)timeout_s * 1000;
-    struct pollfd readable = {.fd = fd, .events = POLLIN};
 
     for (;;) {
         const int64_t left_ms = deadline_ms - now_ms();
-        const int ready = poll(&readable, 1, timeout_s == 0 ? -1 : left_ms > 0 ? (int)left_ms : 0);
+        const int ready = poll(fds, count, timeout_s == 0 ? -1 : left_ms > 0 ? (int)left_ms : 0);
         if (ready > 0)
             return STATUS_OK;
         if (ready == 0) {
@@ -99,19 +99,19 @@ static int listen_for_clients(const struct arguments *args, struct rpma_peer *pe
 
 static int take_request(const struct arguments *args, struct rpma_ep *ep, struct rpma_conn_req **req)
 {
-    int fd = -1;
-    int status = check("rpma_ep_get_fd", rpma_ep_get_fd(ep, &fd));
+    struct pollfd fd = {.events = POLLIN};
+    int status = check("rpma_ep_get_fd", rpma_ep_get_fd(ep, &fd.fd));
     if (status == STATUS_OK)
-        status = wait_readable(fd, args->timeout_s, "client");
+        status = wait_readable(&fd, 1, args->timeout_s, "client");
     return status ? status : check("rpma_ep_next_conn_req", rpma_ep_next_conn_req(ep, NULL, req));
 }
 
 static int next_event(const struct arguments *args, struct rpma_conn *conn, enum rpma_conn_event *event)
 {
-    int fd = -1;
-    int status = check("rpma_conn_get_event_fd", rpma_conn_get_event_fd(conn, &fd));
+    struct pollfd fd = {.events = POLLIN};
+    int status = check("rpma_conn_get_event_fd", rpma_conn_get_event_fd(conn, &fd.fd));
     if (status == STATUS_OK)
-        status = wait_readable(fd, args->timeout_s, "answer from the other side");
+        status = wait_readable(&fd, 1, args->timeout_s, "answer from the other side");
     return status ? status : check("rpma_conn_next_event", rpma_conn_next_event(conn, event));
 }
 
@@ -194,19 +194,32 @@ int connect_to_server(const struct arguments *args, struct rpma_peer *peer, cons
     }
 }
 
-int next_completion(const struct arguments *args, struct rpma_cq *cq, struct ibv_wc *wc)
+int next_completion(const struct arguments *args, struct rpma_conn *conn, struct ibv_wc *wc)
 {
-    int fd = -1;
-    int status = check("rpma_cq_get_fd", rpma_cq_get_fd(cq, &fd));
+    struct rpma_cq *cq = NULL;
+    struct pollfd fds[] = {{.events = POLLIN}, {.events = POLLIN}};
+    const struct pollfd *completion = &fds[0];
+    const struct pollfd *event = &fds[1];
+
+    int status = check("rpma_conn_get_cq", rpma_conn_get_cq(conn, &cq));
+    if (status == STATUS_OK)
+        status = check("rpma_cq_get_fd", rpma_cq_get_fd(cq, &fds[0].fd));
+    if (status == STATUS_OK) /* a receive that is posted does not complete when the other side goes */
+        status = check("rpma_conn_get_event_fd", rpma_conn_get_event_fd(conn, &fds[1].fd));
 
     while (status == STATUS_OK) {
         const int ret = rpma_cq_get_wc(cq, 1, wc, NULL);
         if (ret != RPMA_E_NO_COMPLETION)
             return check("rpma_cq_get_wc", ret);
 
+        if (event->revents && !completion->revents) {
+            warnx("the other side disconnected before everything was done: see what it says");
+            return STATUS_FAILED;
+        }
+
         /* Nothing yet, or an event whose completion has been collected before: both mean to wait on. */
-        status = wait_readable(fd, args->timeout_s, "completion");
-        if (status == STATUS_OK)
+        status = wait_readable(fds, 2, args->timeout_s, "completion");
+        if (status == STATUS_OK && completion->revents)
             status = check("rpma_cq_wait", rpma_cq_wait(cq));
     }
     return status;
@@ -223,11 +236,8 @@ int check_completion(const struct ibv_wc *wc)
 
 int wait_for_completion(const struct arguments *args, struct rpma_conn *conn, const char *op_context)
 {
-    struct rpma_cq *cq = NULL;
     struct ibv_wc wc;
-    int status = check("rpma_conn_get_cq", rpma_conn_get_cq(conn, &cq));
-    if (status == STATUS_OK)
-        status = next_completion(args, cq, &wc);
+    int status = next_completion(args, conn, &wc);
     if (status == STATUS_OK)
         status = check_completion(&wc);
     if (status == STATUS_OK && wc.wr_id != (uintptr_t)op_context) {

@@ -32,8 +32,8 @@ int accept_one_client(const struct arguments *args, struct rpma_peer *peer, cons
 int connect_to_server(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_private_data *pdata,
         struct rpma_conn **conn);
 
-/* Takes the next completion, of whatever status, from cq. */
-int next_completion(const struct arguments *args, struct rpma_cq *cq, struct ibv_wc *wc);
+/* Takes the next completion, of whatever status, from the connection's main CQ, unless the other side has gone. */
+int next_completion(const struct arguments *args, struct rpma_conn *conn, struct ibv_wc *wc);
 
 /*
  * Waits until the operation posted with op_context, the name of the operation, is complete. The completion of an

@@ -64,12 +64,11 @@ static unsigned progress_of(const struct ibv_wc *wc)
 
 int mailbox_wait(const struct arguments *args, struct rpma_conn *conn, unsigned progress)
 {
-    struct rpma_cq *cq = NULL;
-    int status = check("rpma_conn_get_cq", rpma_conn_get_cq(conn, &cq));
+    int status = STATUS_OK;
 
     while (status == STATUS_OK && progress != 0) {
         struct ibv_wc wc;
-        status = next_completion(args, cq, &wc);
+        status = next_completion(args, conn, &wc);
         if (status == STATUS_OK)
             status = check_completion(&wc);
         if (status != STATUS_OK)

@@ -3,7 +3,10 @@
 
 #include <err.h>
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <librpma.h>
 
@@ -19,4 +22,18 @@ int check(const char *call, int ret)
 
     warnx("%s: %s", call, reason(ret));
     return STATUS_FAILED;
+}
+
+static void check_output(void)
+{
+    if (fclose(stdout) != 0) {
+        warn("standard output");
+        _exit(STATUS_FAILED);
+    }
+}
+
+void check_output_at_exit(void)
+{
+    if (atexit(check_output) != 0)
+        warnx("what is printed will not be checked: out of memory");
 }

@@ -16,4 +16,7 @@ const char *reason(int ret);
 /* Turns the answer of a librpma function into a status; if it is a failure, says which call failed and why. */
 int check(const char *call, int ret);
 
+/* Makes the program end with STATUS_FAILED if what it printed could not be written. */
+void check_output_at_exit(void);
+
 #endif /* EXAMPLES_STATUS_H */

@@ -143,16 +143,17 @@ def run_pair(
 ) -> Outcome:
     """Commands are without options; the client starts once the server listens."""
     deadline = time.monotonic() + timeout_s
+    step_s = str(max(1, int(timeout_s / 2)))  # so that a program can still say what it waited for in vain
     ready_fd, server_fd = os.pipe()
     try:
         if server.has_options:
-            server_command = server_command + ["--ready-fd", str(server_fd), "--timeout", str(int(timeout_s))]
+            server_command = server_command + ["--ready-fd", str(server_fd), "--timeout", step_s]
         with Program(server_command, server.environment(), (server_fd,)) as server_program:
             os.close(server_fd)
             server_fd = -1
             if client.has_options:
-                retry = "0" if server.has_options else str(int(timeout_s))
-                client_command = client_command + ["--retry", retry, "--timeout", str(int(timeout_s))]
+                retry = "0" if server.has_options else step_s
+                client_command = client_command + ["--retry", retry, "--timeout", step_s]
             if server.has_options and not wait_until_ready(server_program, ready_fd, timeout_s):
                 return Outcome(result_of(server_program, GRACE_S), Result(None, "", "never started"))
             with Program(client_command, client.environment()) as client_program:

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Wrong first steps with each program: the exit status, and one line with cause and remedy."""
+
+import os
+import socket
+import subprocess
+
+import support
+from support import ADDR, TOPICS
+
+ROLES = ("server", "client")
+WITH_FILES = ("03", "04", "05")
+NEEDED = {"client": 17 + 1028, "server": 17 + 1024}
+
+
+def complaints(stderr: str) -> str:
+    """Without the note of the programs that could use a file and got none."""
+    return "\n".join(line for line in stderr.splitlines() if "using DRAM" not in line)
+
+
+class CommandLineTest(support.ExamplesTest):
+    def operands(self, number: str, role: str) -> list[str]:
+        return ["7", "3"] if (number, role) == ("08", "client") else []
+
+    def check(self, status: int, words: tuple[str, ...], command: list[str], **options: object) -> None:
+        with self.subTest(command=command):
+            result = support.execute(command, **options)
+            self.assert_status(result, status)
+            self.assertEqual("", result.stdout)
+            self.assert_one_line(complaints(result.stderr), *words)
+
+    def check_everywhere(self, status: int, words: tuple[str, ...], *arguments: str, prefix: tuple[str, ...] = (),
+                         roles: tuple[str, ...] = ROLES, **options: object) -> None:
+        for number in TOPICS:
+            for role in roles:
+                command = [*prefix, support.program(number, role), *arguments, *self.operands(number, role)]
+                self.check(status, words, command, **options)
+
+    def test_help_is_printed_by_every_program(self) -> None:
+        for number in TOPICS:
+            for role in ROLES:
+                result = support.execute([support.program(number, role), "--help"])
+                self.assert_status(result, 0)
+                self.assertEqual("", result.stderr)
+                self.assertTrue(result.stdout.startswith(f"Usage: {role} [options] <addr> <port>"), result.stdout)
+                self.assertIn("--timeout S", result.stdout)
+                self.assertIn("--ready-fd N" if role == "server" else "--retry S", result.stdout)
+
+    def test_missing_operands(self) -> None:
+        for number in TOPICS:
+            for role in ROLES:
+                for operands in ([], [ADDR]):
+                    self.check(2, ("expected <addr> <port>", "--help"), [support.program(number, role), *operands])
+        self.check(2, ("<seed> <rounds>",), [support.program("08", "client"), ADDR, "7204", "7"])
+
+    def test_values_that_are_no_numbers_or_out_of_range(self) -> None:
+        self.check_everywhere(2, ("<port>", "65535"), ADDR, "65536")
+        self.check_everywhere(2, ("<port>", "0 names no port"), ADDR, "0")
+        self.check_everywhere(2, ("<port>", "'72o4' is not a decimal number"), ADDR, "72o4")
+        self.check_everywhere(2, ("--timeout", "'soon'"), "--timeout", "soon", ADDR, "7204")
+        self.check_everywhere(2, ("--timeout", "86400"), "--timeout=86401", ADDR, "7204")
+        self.check_everywhere(2, ("--ready-fd", "'-1'"), "--ready-fd=-1", ADDR, "7204", roles=("server",))
+        self.check_everywhere(2, ("unrecognized option '--retry=1'",), "--retry=1", ADDR, "7204", roles=("server",))
+        self.check_everywhere(2, ("unrecognized option '--ready-fd=1'",), "--ready-fd=1", ADDR, "7204",
+            roles=("client",))
+        for number in WITH_FILES:
+            client = support.program(number, "client")
+            self.check(2, ("<pmem-offset>", "'1k'"), [*support.SOFTRDMA, client, ADDR, "7204", "/dev/null", "1k"])
+        client = support.program("08", "client")
+        self.check(2, ("<seed>", "'x'"), [client, ADDR, "7204", "x", "3"])
+        self.check(2, ("<rounds>", "'-1'"), [client, ADDR, "7204", "--", "7", "-1"])
+        self.check(2, ("<seed>", "too large"), [client, ADDR, "7204", str(2**64 - 1), "1"])
+        self.check(2, ("<seed>", str(2**64 - 1)), [client, ADDR, "7204", str(2**64), "1"])
+        self.check(2, ("on or off", "'yes'"), [support.program("05", "server"), ADDR, "7204", "/dev/null", "yes"])
+
+    def test_no_rdma_device(self) -> None:
+        self.check_everywhere(77, ("no RDMA device for 127.0.0.1", "softrdma run --"), ADDR, "7204")
+
+    def test_wildcard_address(self) -> None:
+        for addr in ("0.0.0.0", "::"):
+            self.check_everywhere(1, (f"{addr} stands for every interface", "give the address of one"), addr, "7204")
+
+    def test_server_not_started_or_wrong_port(self) -> None:
+        port = support.free_port(ADDR)
+        self.check_clients(("no server accepts connections", f"port {port}", "start the server first"), port)
+
+    def test_port_that_is_no_service(self) -> None:
+        self.check_clients(("cannot reach 127.0.0.1 port no-such-service", "check the address"),
+            "no-such-service")
+        self.check_everywhere(1, ("cannot listen on 127.0.0.1 port no-such-service",), ADDR, "no-such-service",
+            prefix=tuple(support.SOFTRDMA), roles=("server",))
+
+    def check_clients(self, words: tuple[str, ...], port: str) -> None:
+        """The clients of 03 to 05 have printed their text by the time they connect."""
+        for number in TOPICS:
+            with self.subTest(number=number):
+                result = support.on_softrdma(number, "client", "--retry=0", ADDR, port, *self.operands(number, "client"))
+                self.assert_status(result, 1)
+                self.assert_one_line(complaints(result.stderr), *words)
+
+    def test_unknown_host(self) -> None:
+        self.check_everywhere(1, ("leads to no RDMA device", "check the address"), "host.invalid", "7204",
+            prefix=tuple(support.SOFTRDMA))
+
+    def test_port_in_use(self) -> None:
+        with socket.create_server((ADDR, 0)) as occupied:
+            port = str(occupied.getsockname()[1])
+            for number in TOPICS:
+                result = support.on_softrdma(number, "server", ADDR, port)
+                self.assert_status(result, 1)
+                self.assert_one_line(result.stderr.splitlines()[-1], f"cannot listen on 127.0.0.1 port {port}",
+                    "Address already in use", "free port")
+
+    def check_path(self, words: tuple[str, ...], path: str) -> None:
+        for number in WITH_FILES:
+            for role in ROLES:
+                self.check(1, words, [*support.SOFTRDMA, support.program(number, role), ADDR, "7204", path])
+
+    def test_unusable_paths(self) -> None:
+        self.check_path(("/nonexistent/file does not exist", "truncate -s 64K"), "/nonexistent/file")
+        with support.pmem_file(0) as path:
+            self.check_path((f"{path} is empty", "truncate"), str(path))
+            self.check_path(("Is a directory",), str(path.parent))
+            fifo = path.parent / "fifo"
+            os.mkfifo(fifo)
+            self.check_path(("neither a file nor a PMem device",), str(fifo))
+
+    def test_file_that_is_one_byte_too_small(self) -> None:
+        for role in ROLES:
+            with support.pmem_file(NEEDED[role] - 1) as path:
+                for number in WITH_FILES:
+                    self.check(1, (f"has {NEEDED[role] - 1} bytes, too few for {NEEDED[role]}", "enlarge"),
+                        [*support.SOFTRDMA, support.program(number, role), ADDR, "7204", str(path)])
+                    self.assertEqual(bytes(NEEDED[role] - 1), path.read_bytes())
+
+    def test_offset_that_does_not_fit_into_the_private_data(self) -> None:
+        with support.pmem_file(128 * 1024) as path:
+            result = support.on_softrdma("03", "client", ADDR, "7204", str(path), "65536")
+            self.assert_status(result, 1)
+            self.assert_one_line(result.stderr.splitlines()[-1], "offset 65557 cannot be announced",
+                "smaller <pmem-offset>")
+
+    def test_ready_fd_that_is_not_open(self) -> None:
+        for number in TOPICS:
+            result = support.on_softrdma(number, "server", "--ready-fd=9", ADDR, support.free_port(ADDR))
+            self.assert_status(result, 1)
+            self.assert_one_line(result.stderr.splitlines()[-1], "--ready-fd 9", "Bad file descriptor")
+
+    def test_server_without_a_client_gives_up_when_told_to(self) -> None:
+        for number in TOPICS:
+            result = support.on_softrdma(number, "server", "--timeout=1", ADDR, support.free_port(ADDR))
+            self.assert_status(result, 1)
+            self.assert_one_line(result.stderr.splitlines()[-1], "no client within 1 s", "--timeout")
+
+    def test_surplus_operands_are_ignored_aloud(self) -> None:
+        result = support.on_softrdma("01", "client", "--retry=0", ADDR, support.free_port(ADDR), "/x", "1024")
+        self.assert_status(result, 1)
+        self.assertEqual(["'/x'", "'1024'"],
+            [line.split()[3] for line in result.stderr.splitlines() if "surplus operand" in line])
+
+    def test_output_that_cannot_be_written_is_a_failure(self) -> None:
+        """Nobody is told by the exit status that a full disk swallowed what was received."""
+        with open("/dev/full", "wb") as full:
+            result = subprocess.run([support.program("01", "client"), "--help"], stdout=full, stderr=subprocess.PIPE,
+                text=True, check=False, timeout=support.TIMEOUT_S)
+        self.assertEqual(1, result.returncode)
+        self.assert_one_line(result.stderr, "standard output", "No space left on device")
+
+
+if __name__ == "__main__":
+    support.main()

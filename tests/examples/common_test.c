@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* What the examples share, judged alone: what the other side can send, and where data lies in a file. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "connection.h"
+#include "fake_connection.h"
+#include "handshake.h"
+#include "hello.h"
+#include "memory.h"
+#include "message.h"
+#include "status.h"
+#include "text.h"
+
+enum {
+    FILE_SIZE = 100 * 1024,
+    SIGNATURE_SIZE = 17
+};
+
+static const struct arguments patient = {.timeout_s = 5, .ready_fd = -1};
+static const struct arguments impatient = {.timeout_s = 1, .ready_fd = -1};
+
+static int parse(const void *bytes, uint8_t len, size_t data_size)
+{
+    const struct rpma_conn_private_data pdata = {.ptr = (void *)(uintptr_t)bytes, .len = len};
+    struct rpma_mr_remote *mr = NULL;
+    struct rpma_peer_cfg *pcfg = NULL;
+    size_t offset = 0;
+
+    const int status = handshake_parse(&pdata, data_size, &mr, &offset, &pcfg);
+    assert_int_equal(rpma_mr_remote_delete(&mr), 0);
+    assert_int_equal(rpma_peer_cfg_delete(&pcfg), 0);
+    return status;
+}
+
+static void handshake_has_the_documented_bytes(void **state)
+{
+    (void)state;
+    static const unsigned char expected[HANDSHAKE_SIZE] = {
+            0x11, 0x04, 21, 1, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0x20, 0, 0, 0, 0, 0, 0, 4, 3, 2, 1, 0x38, 1, 0, 0};
+    struct rpma_peer_cfg *pcfg = NULL;
+    struct handshake handshake;
+
+    assert_int_equal(rpma_peer_cfg_new(&pcfg), 0);
+    assert_int_equal(rpma_peer_cfg_set_direct_write_to_pmem(pcfg, true), 0);
+    const int status = handshake_make(&handshake, NULL, 0x0411, pcfg);
+    assert_int_equal(rpma_peer_cfg_delete(&pcfg), 0);
+
+    assert_int_equal(status, STATUS_OK);
+    assert_memory_equal(handshake.bytes, expected, HANDSHAKE_SIZE);
+}
+
+static void handshake_refuses_an_offset_that_its_16_bits_would_truncate(void **state)
+{
+    (void)state;
+    struct handshake handshake;
+    assert_int_equal(handshake_make(&handshake, NULL, UINT16_MAX, NULL), STATUS_OK);
+    assert_int_equal(handshake_make(&handshake, NULL, UINT16_MAX + 1, NULL), STATUS_FAILED);
+}
+
+static void handshake_is_found_in_padded_private_data(void **state)
+{
+    (void)state;
+    struct handshake handshake;
+    unsigned char padded[196] = {0};
+
+    assert_int_equal(handshake_make(&handshake, NULL, 17, NULL), STATUS_OK);
+    memcpy(padded, handshake.bytes, HANDSHAKE_SIZE);
+    assert_int_equal(parse(padded, HANDSHAKE_SIZE, 1024), STATUS_OK);
+    assert_int_equal(parse(padded, 56, 1024), STATUS_OK);
+    assert_int_equal(parse(padded, sizeof(padded), 1024), STATUS_OK);
+}
+
+static void handshake_that_is_short_or_absent_is_a_failure(void **state)
+{
+    (void)state;
+    struct handshake handshake;
+    const unsigned char zeros[196] = {0};
+
+    assert_int_equal(handshake_make(&handshake, NULL, 0, NULL), STATUS_OK);
+    assert_int_equal(parse(NULL, 0, 1), STATUS_FAILED);
+    assert_int_equal(parse(handshake.bytes, HANDSHAKE_SIZE - 1, 1), STATUS_FAILED);
+    assert_int_equal(parse("Hello server!", 14, 1), STATUS_FAILED);
+    assert_int_equal(parse(zeros, sizeof(zeros), 1), STATUS_FAILED);
+}
+
+static void handshake_with_sizes_beyond_its_end_is_a_failure(void **state)
+{
+    (void)state;
+    struct handshake handshake;
+    assert_int_equal(handshake_make(&handshake, NULL, 0, NULL), STATUS_OK);
+
+    handshake.bytes[2] = 25;
+    assert_int_equal(parse(handshake.bytes, HANDSHAKE_SIZE, 1), STATUS_FAILED);
+    handshake.bytes[2] = 20;
+    assert_int_equal(parse(handshake.bytes, HANDSHAKE_SIZE, 1), STATUS_FAILED);
+    handshake.bytes[2] = 21;
+    handshake.bytes[3] = 4;
+    assert_int_equal(parse(handshake.bytes, HANDSHAKE_SIZE, 1), STATUS_FAILED);
+}
+
+static void handshake_offering_too_little_memory_is_a_failure(void **state)
+{
+    (void)state;
+    struct handshake handshake;
+    assert_int_equal(handshake_make(&handshake, NULL, 8192 - 1024, NULL), STATUS_OK);
+    assert_int_equal(parse(handshake.bytes, HANDSHAKE_SIZE, 1024), STATUS_OK);
+    assert_int_equal(parse(handshake.bytes, HANDSHAKE_SIZE, 1025), STATUS_FAILED);
+
+    assert_int_equal(handshake_make(&handshake, NULL, 8193, NULL), STATUS_OK);
+    assert_int_equal(parse(handshake.bytes, HANDSHAKE_SIZE, 1024), STATUS_FAILED);
+}
+
+static void text_of_a_stranger_is_printed_only_if_it_ends(void **state)
+{
+    (void)state;
+    char endless[16];
+    memset(endless, 'x', sizeof(endless));
+
+    assert_int_equal(print_text("label", "text", 5), STATUS_OK);
+    assert_int_equal(print_text("label", "text", 4), STATUS_FAILED);
+    assert_int_equal(print_text("label", endless, sizeof(endless)), STATUS_FAILED);
+    assert_int_equal(print_text("label", "", 1), STATUS_FAILED);
+    assert_int_equal(print_text("label", NULL, 0), STATUS_FAILED);
+}
+
+static int wait_with_event(enum rpma_conn_event event)
+{
+    fake_connection.events = &event;
+    fake_connection.events_left = 1;
+    fake_connection.disconnects = 0;
+    return wait_for_disconnect(&patient, NULL);
+}
+
+static void only_a_closed_connection_counts_as_a_good_end(void **state)
+{
+    (void)state;
+    assert_int_equal(wait_with_event(RPMA_CONN_CLOSED), STATUS_OK);
+    assert_int_equal(fake_connection.disconnects, 1);
+
+    assert_int_equal(wait_with_event(RPMA_CONN_LOST), STATUS_FAILED);
+    assert_int_equal(wait_with_event(RPMA_CONN_ESTABLISHED), STATUS_FAILED);
+    assert_int_equal(wait_with_event((enum rpma_conn_event)77), STATUS_FAILED);
+}
+
+static void waiting_for_a_silent_peer_ends_in_failure(void **state)
+{
+    (void)state;
+    assert_int_equal(wait_for_disconnect(&impatient, NULL), STATUS_FAILED);
+    assert_int_equal(wait_for_completion(&impatient, NULL, "rpma_read"), STATUS_FAILED);
+}
+
+static const char awaited[] = "rpma_read";
+static const char other[] = "rpma_write";
+
+static int wait_with_completions(const struct ibv_wc *completions, int count)
+{
+    fake_connection.completions = completions;
+    fake_connection.completions_left = count;
+    return wait_for_completion(&patient, NULL, awaited);
+}
+
+static void completion_is_awaited_through_events_without_one(void **state)
+{
+    (void)state;
+    const struct ibv_wc completions[] = {{.status = FAKE_NO_COMPLETION}, {.status = FAKE_NO_COMPLETION},
+            {.wr_id = (uintptr_t)awaited, .status = IBV_WC_SUCCESS}};
+    assert_int_equal(wait_with_completions(completions, 3), STATUS_OK);
+}
+
+static void completion_with_an_error_or_of_another_operation_is_a_failure(void **state)
+{
+    (void)state;
+    const struct ibv_wc failed = {.wr_id = (uintptr_t)awaited, .status = IBV_WC_REM_ACCESS_ERR};
+    const struct ibv_wc earlier = {.wr_id = (uintptr_t)other, .status = IBV_WC_RETRY_EXC_ERR};
+    const struct ibv_wc stray = {.wr_id = (uintptr_t)other, .status = IBV_WC_SUCCESS};
+    assert_int_equal(wait_with_completions(&failed, 1), STATUS_FAILED);
+    assert_int_equal(wait_with_completions(&earlier, 1), STATUS_FAILED);
+    assert_int_equal(wait_with_completions(&stray, 1), STATUS_FAILED);
+}
+
+static void completion_is_not_awaited_from_a_peer_that_has_gone(void **state)
+{
+    (void)state;
+    const enum rpma_conn_event closed = RPMA_CONN_CLOSED;
+    const struct ibv_wc late = {.wr_id = (uintptr_t)awaited, .status = IBV_WC_SUCCESS};
+
+    fake_connection.events = &closed;
+    fake_connection.events_left = 1;
+    assert_int_equal(wait_with_completions(NULL, 0), STATUS_FAILED);
+    assert_int_equal(wait_with_completions(&late, 1), STATUS_OK);
+    assert_int_equal(fake_connection.events_left, 1);
+}
+
+static void message_of_another_size_is_a_failure(void **state)
+{
+    (void)state;
+    struct ibv_wc received = {.wr_id = (uintptr_t)other, .status = IBV_WC_SUCCESS, .byte_len = 8};
+    fake_connection.completions = &received;
+    fake_connection.completions_left = 1;
+    assert_int_equal(mailbox_wait(&patient, NULL, MESSAGE_RECEIVED), STATUS_OK);
+
+    received.byte_len = 4;
+    fake_connection.completions = &received;
+    fake_connection.completions_left = 1;
+    assert_int_equal(mailbox_wait(&patient, NULL, MESSAGE_RECEIVED), STATUS_FAILED);
+}
+
+static char path[] = "/tmp/rpma-examples-common-XXXXXX";
+
+static int create_file(void **state)
+{
+    (void)state;
+    strcpy(strrchr(path, '-'), "-XXXXXX");
+    const int fd = mkstemp(path);
+    return fd < 0 || ftruncate(fd, FILE_SIZE) != 0 || close(fd) != 0;
+}
+
+static int remove_file(void **state)
+{
+    (void)state;
+    return unlink(path);
+}
+
+static void read_file(char *content, size_t offset, size_t size)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, content, size, (off_t)offset), (ssize_t)size);
+    assert_int_equal(close(fd), 0);
+}
+
+static int open_record(struct memory *memory, const char *offset)
+{
+    char *operands[] = {path, (char *)(uintptr_t)offset};
+    const struct arguments args = {.operands = operands, .operand_count = 2};
+    return hello_open_record(&args, memory);
+}
+
+static void check_record_at(const char *offset_text, size_t offset)
+{
+    struct memory memory = {0};
+    char content[SIGNATURE_SIZE + HELLO_SIZE];
+
+    assert_int_equal(open_record(&memory, offset_text), STATUS_OK);
+    assert_int_equal(memory.data_offset, offset + SIGNATURE_SIZE);
+    memory_close(&memory);
+    read_file(content, offset, sizeof(content));
+    assert_memory_equal(content, "RPMA_EXAMPLE_SIG", SIGNATURE_SIZE);
+    assert_string_equal(content + SIGNATURE_SIZE + HELLO_TEXT_OFFSET, "Hello world!");
+}
+
+static void record_lies_right_behind_its_signature_at_any_offset(void **state)
+{
+    (void)state;
+    check_record_at("0", 0);
+    check_record_at("2048", 2048);
+    check_record_at("100000", 100000);
+}
+
+static void record_keeps_its_translation(void **state)
+{
+    (void)state;
+    struct memory memory = {0};
+    char text[HELLO_TEXT_SIZE];
+
+    assert_int_equal(open_record(&memory, "0"), STATUS_OK);
+    assert_int_equal(hello_translate(&memory), STATUS_OK);
+    memory_close(&memory);
+    assert_int_equal(open_record(&memory, "0"), STATUS_OK);
+    memory_close(&memory);
+    read_file(text, SIGNATURE_SIZE + HELLO_TEXT_OFFSET, sizeof(text));
+    assert_string_equal(text, "\xc2\xa1Hola Mundo!");
+}
+
+static void offset_beyond_the_file_is_refused_and_changes_nothing(void **state)
+{
+    (void)state;
+    static const char *const offsets[] = {"101356", "102400", "200000", "18446744073709551615"};
+    static char content[FILE_SIZE];
+    static const char zeros[FILE_SIZE];
+
+    for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); ++i) {
+        struct memory memory = {0};
+        assert_int_equal(open_record(&memory, offsets[i]), STATUS_FAILED);
+        assert_null(memory.base);
+    }
+    read_file(content, 0, sizeof(content));
+    assert_memory_equal(content, zeros, sizeof(content));
+}
+
+static void area_without_an_end_is_refused(void **state)
+{
+    (void)state;
+    char *operands[] = {path};
+    const struct arguments args = {.operands = operands, .operand_count = 1};
+    struct memory memory = {0};
+
+    assert_int_equal(hello_open_area(&args, &memory), STATUS_OK);
+    memset(memory.base + memory.data_offset, 'x', HELLO_TEXT_SIZE);
+    assert_int_equal(hello_print_area(&memory), STATUS_FAILED);
+    memory_close(&memory);
+    assert_int_equal(hello_open_area(&args, &memory), STATUS_FAILED);
+    memory_close(&memory);
+}
+
+#define CONNECTION_TEST(name) cmocka_unit_test_setup_teardown(name, fake_connection_open, fake_connection_close)
+#define FILE_TEST(name) cmocka_unit_test_setup_teardown(name, create_file, remove_file)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(handshake_has_the_documented_bytes),
+            cmocka_unit_test(handshake_refuses_an_offset_that_its_16_bits_would_truncate),
+            cmocka_unit_test(handshake_is_found_in_padded_private_data),
+            cmocka_unit_test(handshake_that_is_short_or_absent_is_a_failure),
+            cmocka_unit_test(handshake_with_sizes_beyond_its_end_is_a_failure),
+            cmocka_unit_test(handshake_offering_too_little_memory_is_a_failure),
+            cmocka_unit_test(text_of_a_stranger_is_printed_only_if_it_ends),
+            CONNECTION_TEST(only_a_closed_connection_counts_as_a_good_end),
+            CONNECTION_TEST(waiting_for_a_silent_peer_ends_in_failure),
+            CONNECTION_TEST(completion_is_awaited_through_events_without_one),
+            CONNECTION_TEST(completion_with_an_error_or_of_another_operation_is_a_failure),
+            CONNECTION_TEST(completion_is_not_awaited_from_a_peer_that_has_gone),
+            CONNECTION_TEST(message_of_another_size_is_a_failure),
+            FILE_TEST(record_lies_right_behind_its_signature_at_any_offset),
+            FILE_TEST(record_keeps_its_translation),
+            FILE_TEST(offset_beyond_the_file_is_refused_and_changes_nothing),
+            FILE_TEST(area_without_an_end_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

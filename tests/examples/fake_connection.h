@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef FAKE_CONNECTION_H
+#define FAKE_CONNECTION_H 1
+
+#include <librpma.h>
+
+/*
+ * Stands in for the functions of librpma that need a device. Events and completions come in the order in which a test
+ * scripts them; a wait without a scripted one never ends by itself.
+ */
+struct fake_connection {
+    const enum rpma_conn_event *events;
+    int events_left;
+    const struct ibv_wc *completions; /* status FAKE_NO_COMPLETION: an event without a completion */
+    int completions_left;
+    int disconnects; /* calls to rpma_conn_disconnect */
+};
+
+#define FAKE_NO_COMPLETION ((enum ibv_wc_status) - 1)
+
+extern struct fake_connection fake_connection;
+
+/* What rpma_mr_get_descriptor gives: base 0x1000, 8192 bytes, rkey 0x01020304, WRITE_DST and both flush types. */
+extern const unsigned char fake_mr_descriptor[21];
+
+/* Sets everything back, and readies the descriptors that the waits poll. */
+int fake_connection_open(void **state);
+int fake_connection_close(void **state);
+
+#endif /* FAKE_CONNECTION_H */

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""examples/run as a user meets it."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import support
+
+SIGNATURE = b"RPMA_EXAMPLE_SIG\0"
+
+
+def processes_below(directory: pathlib.Path) -> list[str]:
+    """Command lines of the running processes that mention directory."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if str(directory) in line:
+            found.append(line)
+    return found
+
+
+class RunnerTest(support.ExamplesTest):
+    def setUp(self) -> None:
+        self.scratch = tempfile.TemporaryDirectory(prefix="rpma-runner-test-", dir="/var/tmp")
+        self.addCleanup(self.scratch.cleanup)
+        self.directory = pathlib.Path(self.scratch.name)
+
+    def test_all_examples_succeed_with_files(self) -> None:
+        result = support.run_examples("--pmem", self.scratch.name)
+        self.assert_status(result, 0)
+        self.assertIn("6 of 6 examples succeeded", result.stdout)
+        self.assertIn("softrdma, a software device over TCP", result.stdout)
+        self.assertIn("Flush:    to persistence", result.stdout)
+        flush_line = next(line for line in result.stdout.splitlines() if "05-flush-to-persistent" in line)
+        self.assertIn("durable, by the client's flush to persistence", flush_line)
+        self.assertEqual([], list(self.directory.iterdir()))
+
+    def test_all_examples_succeed_in_dram(self) -> None:
+        result = support.run_examples("--pmem", "none")
+        self.assert_status(result, 0)
+        self.assertIn("DRAM: nothing is persistent", result.stdout)
+        self.assertIn("Flush:    to visibility only", result.stdout)
+        self.assertNotIn("durable", result.stdout)
+
+    def test_flush_to_visibility_leaves_persisting_to_the_server(self) -> None:
+        result = support.run_examples("05", "--direct-write", "off", "--pmem", self.scratch.name)
+        self.assert_status(result, 0)
+        self.assertIn("persisted by the server, after a flush to visibility", result.stdout)
+
+    def test_file_of_the_user_keeps_texts_of_both_sides(self) -> None:
+        path = self.directory / "shared"
+        path.write_bytes(bytes(8192))
+        for expected in ("Hello world!", "¡Hola Mundo!"):
+            result = support.run_examples("05", "--pmem", str(path))
+            self.assert_status(result, 0)
+            self.assertIn(f'"{expected}" re-read from', result.stdout)
+            content = path.read_bytes()
+            self.assertEqual(SIGNATURE, content[:17])
+            self.assertEqual(expected.encode(), content[17:1041].rstrip(b"\0"))
+            self.assertEqual(SIGNATURE, content[4096:4113])
+
+    def test_tap_lists_every_example(self) -> None:
+        result = support.run_examples("--format", "tap", "01", "08-messages-ping-pong")
+        self.assert_status(result, 0)
+        lines = [line for line in result.stdout.splitlines() if not line.startswith("#")]
+        self.assertEqual(["1..2", "ok 1 - 01-connection", "ok 2 - 08-messages-ping-pong"], lines)
+
+    def test_list_names_the_examples(self) -> None:
+        result = support.execute([str(support.RUNNER), "list"])
+        self.assert_status(result, 0)
+        self.assertEqual(list(support.TOPICS.values()), [line.split()[0] for line in result.stdout.splitlines()])
+
+    def test_ipv6(self) -> None:
+        if not pathlib.Path("/proc/net/if_inet6").read_text(encoding="ascii"):
+            self.skipTest("this machine has no IPv6 address")
+        self.assert_status(support.run_examples("--addr", "::1"), 0)
+
+    def test_failure_of_a_program_is_reported_with_its_output(self) -> None:
+        programs = self.fake_programs("exit 3")
+        result = support.run_examples("01", "--client-programs", str(programs))
+        self.assert_status(result, 1)
+        self.assertIn("FAIL  01-connection", result.stdout)
+        self.assertIn("the client exited with status 3", result.stdout)
+        self.assertIn("0 of 1 examples succeeded", result.stdout)
+        self.assertEqual([], processes_below(self.directory))
+
+    def test_good_status_without_the_data_is_a_failure(self) -> None:
+        programs = self.fake_programs(f'exec "{support.program("01", "client")}" "$@" >/dev/null')
+        result = support.run_examples("01", "--client-programs", str(programs))
+        self.assert_status(result, 1)
+        self.assertIn("did not print 'Received a message: Hello client!'", result.stdout)
+
+    def fake_programs(self, script: str) -> pathlib.Path:
+        client = self.directory / "programs" / support.TOPICS["01"] / "client"
+        client.parent.mkdir(parents=True)
+        client.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+        client.chmod(0o755)
+        return client.parents[1]
+
+    def start_and_wait_for_a_client(self) -> subprocess.Popen:
+        """A run whose client waits for a server that never answers: stopped, it is halfway for certain."""
+        runner = subprocess.Popen(
+            [str(support.RUNNER), "05", "--build", str(support.BUILD), "--transport", "softrdma",
+             "--pmem", self.scratch.name, "--client-programs", str(self.halfway_programs())],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(runner.wait)
+        self.addCleanup(runner.kill)
+        deadline = time.monotonic() + support.TIMEOUT_S
+        while not (self.directory / "halfway").exists():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        return runner
+
+    def halfway_programs(self) -> pathlib.Path:
+        client = self.directory / "programs" / support.TOPICS["05"] / "client"
+        client.parent.mkdir(parents=True)
+        client.write_text(f"#!/bin/sh\n: >'{self.directory}/halfway'\nexec tail -f '{self.directory}/halfway'\n", encoding="utf-8")
+        client.chmod(0o755)
+        return client.parents[1]
+
+    def wait_until_alone(self) -> None:
+        deadline = time.monotonic() + support.TIMEOUT_S
+        while processes_below(self.directory):
+            self.assertLess(time.monotonic(), deadline, processes_below(self.directory))
+            time.sleep(0.01)
+
+    def test_run_that_is_interrupted_leaves_nothing(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(signal=number.name):
+                runner = self.start_and_wait_for_a_client()
+                runner.send_signal(number)
+                self.assertEqual(128 + number, runner.wait(support.TIMEOUT_S))
+                self.assertEqual([], processes_below(self.directory))
+                self.assertEqual([], list(self.directory.glob("rpma-examples-*")))
+                subprocess.run(["rm", "-r", self.directory / "programs", self.directory / "halfway"], check=True)
+
+    def test_run_that_is_killed_takes_its_programs_along(self) -> None:
+        runner = self.start_and_wait_for_a_client()
+        os.kill(runner.pid, signal.SIGKILL)
+        runner.wait(support.TIMEOUT_S)
+        self.wait_until_alone()
+
+
+class MisuseTest(support.ExamplesTest):
+    def check(self, status: int, words: tuple[str, ...], *arguments: str) -> None:
+        with self.subTest(arguments=arguments):
+            result = support.execute([str(support.RUNNER), *arguments])
+            self.assert_status(result, status)
+            self.assertEqual("", result.stdout)
+            self.assert_one_line(result.stderr.splitlines()[-1], *words)
+
+    def test_wrong_command_lines(self) -> None:
+        build = ("--build", str(support.BUILD), "--transport", "softrdma")
+        self.check(2, ("no example is called '99'", "list"), "99")
+        self.check(2, ("no examples are built in /nonexistent",), "--build", "/nonexistent")
+        self.check(2, ("--format",), "--format", "xml")
+        self.check(2, ("positive number of seconds",), "--timeout", "0")
+        self.check(2, ("exclude each other",), "--server-programs", "/a", "--client-programs", "/b")
+        self.check(2, ("/nonexistent/file does not exist", "truncate"), *build, "--pmem", "/nonexistent/file")
+        self.check(2, ("neither a file, a directory nor a PMem device",), *build, "--pmem", self.fifo())
+
+    def test_file_that_is_too_small(self) -> None:
+        with support.pmem_file(4096) as path:
+            self.check(2, ("has 4096 bytes", "8192"), "--build", str(support.BUILD), "--transport", "softrdma",
+                "--pmem", str(path))
+
+    def fifo(self) -> str:
+        directory = tempfile.TemporaryDirectory(prefix="rpma-runner-test-")
+        self.addCleanup(directory.cleanup)
+        path = os.path.join(directory.name, "fifo")
+        os.mkfifo(path)
+        return path
+
+    def test_missing_softrdma_and_hardware_cannot_run(self) -> None:
+        with tempfile.TemporaryDirectory() as build:
+            server = pathlib.Path(build) / "examples" / support.TOPICS["01"] / "server"
+            server.parent.mkdir(parents=True)
+            server.touch()
+            result = support.execute(
+                [sys.executable, str(support.RUNNER), "--build", build, "--transport", "softrdma"],
+                env={**os.environ, "PATH": "/nonexistent"})
+            self.assert_status(result, 77)
+            self.assert_one_line(result.stderr, "no softrdma in", "build the target softrdma")
+
+    def test_address_of_another_machine(self) -> None:
+        result = support.run_examples("01", "--addr", "192.0.2.1")
+        self.assert_status(result, 2)
+        self.assert_one_line(result.stderr, "192.0.2.1", "address of this machine")
+
+    def test_library_that_would_not_be_used(self) -> None:
+        with tempfile.TemporaryDirectory() as empty:
+            result = support.run_examples("01", "--client-lib", empty)
+            self.assert_status(result, 2)
+            self.assert_one_line(result.stderr, "does not load librpma.so.0 from", empty)
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the tests of the examples share: the build under test, its programs and the runner's own parts."""
+
+import contextlib
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+from collections.abc import Iterator
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ["EXAMPLES_BUILD_DIR"])
+RUNNER = ROOT / "examples" / "run"
+ADDR = "127.0.0.1"
+TIMEOUT_S = 30
+
+sys.path.insert(0, str(RUNNER.parent))
+
+from runner.pair import Outcome, Result, Side, free_port, run_pair  # noqa: E402
+
+TOPICS = {
+    "01": "01-connection",
+    "02": "02-read-to-volatile",
+    "03": "03-read-to-persistent",
+    "04": "04-write-to-persistent",
+    "05": "05-flush-to-persistent",
+    "08": "08-messages-ping-pong",
+}
+SOFTRDMA = [str(BUILD / "bin" / "softrdma"), "run", "--"]
+HERE = Side(BUILD / "examples", has_options=True)
+
+
+def program(number: str, role: str) -> str:
+    return str(BUILD / "examples" / TOPICS[number] / role)
+
+
+def debian_library() -> pathlib.Path | None:
+    """The directory of Debian's librpma.so.0: RPMA_DEBIAN_LIBDIR, or below what utils/fetch-debian-librpma unpacked."""
+    chosen = os.environ.get("RPMA_DEBIAN_LIBDIR")
+    libraries = [pathlib.Path(chosen) / "librpma.so.0"] if chosen else BUILD.glob("debian/unpacked/usr/lib/*/librpma.so.0")
+    return next((library.parent for library in libraries if library.exists()), None)
+
+
+def execute(command: list[str], **options: object) -> subprocess.CompletedProcess:
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S, **options)
+
+
+def on_softrdma(number: str, role: str, *arguments: str) -> subprocess.CompletedProcess:
+    """One program alone, to its end."""
+    return execute([*SOFTRDMA, program(number, role), *arguments])
+
+
+def run_examples(*arguments: str, **options: object) -> subprocess.CompletedProcess:
+    return execute([str(RUNNER), "--build", str(BUILD), "--transport", "softrdma", *arguments], **options)
+
+
+def pair(server: str, client: str, server_operands: tuple[str, ...] = (), client_operands: tuple[str, ...] = (),
+         timeout_s: float = 10) -> Outcome:
+    """The server of one example and the client of one, the same or another."""
+    port = free_port(ADDR)
+    return run_pair([*SOFTRDMA, program(server, "server"), ADDR, port, *server_operands],
+                    [*SOFTRDMA, program(client, "client"), ADDR, port, *client_operands], HERE, HERE, timeout_s)
+
+
+@contextlib.contextmanager
+def pmem_file(size: int = 64 * 1024) -> Iterator[pathlib.Path]:
+    with tempfile.TemporaryDirectory(prefix="rpma-examples-test-", dir="/var/tmp") as directory:
+        path = pathlib.Path(directory) / "file.pmem"
+        with open(path, "wb") as file:
+            file.truncate(size)
+        yield path
+
+
+class ExamplesTest(unittest.TestCase):
+    def assert_status(self, result: Result | subprocess.CompletedProcess, status: int) -> None:
+        actual = result.returncode if isinstance(result, subprocess.CompletedProcess) else result.status
+        self.assertEqual(status, actual, f"\n{result.stdout}\n{result.stderr}")
+
+    def assert_one_line(self, text: str, *words: str) -> None:
+        lines = text.splitlines()
+        self.assertEqual(1, len(lines), text)
+        for word in words:
+            self.assertIn(word, lines[0])
+
+
+def main(missing: str | None = None) -> None:
+    """Runs the tests of the calling file; all of them are skipped if something is missing."""
+    if missing:
+        print(f"skipped: {missing}")
+        sys.exit(77)
+    unittest.main(verbosity=2)
