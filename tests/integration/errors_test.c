@@ -178,6 +178,9 @@ static void a_region_that_is_not_mapped_cannot_be_registered(void **state)
 
 static void deleting_a_peer_before_its_regions_fails(void **state)
 {
+#ifdef __SANITIZE_ADDRESS__
+    skip_because("the protection domain is lost, which is a leak");
+#endif
     struct side *self = *state;
     struct rpma_peer *peer = make_peer(self);
     char buffer[64];
