@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "support.h"
+
+#include <stdlib.h>
+
+enum {
+    RKEY = 0x10111213
+};
+
+#define REMOTE_BASE 0x0001020304050600
+
+static const char word[8] = "12345678";
+
+struct path {
+    struct rpma_peer *peer;
+    struct rpma_conn *conn;
+    struct rpma_mr_remote *remote;
+};
+
+static struct path make_path(uint64_t base, uint64_t size)
+{
+    struct path made = {make_peer(), NULL, make_remote(base, size, 0xff)};
+    made.conn = make_conn(made.peer, NULL);
+    fake_forget_calls();
+    return made;
+}
+
+static void drop_path(struct path path)
+{
+    drop_conn(path.conn);
+    drop_remote(path.remote);
+    drop_peer(path.peer);
+}
+
+static void assert_native(const struct path *path, unsigned flags)
+{
+    fake_forget_calls();
+    errno = 77;
+    assert_int_equal(rpma_atomic_write(path->conn, path->remote, 16, word, RPMA_F_COMPLETION_ALWAYS, CONTEXT), 0);
+    assert_int_equal(errno, 77);
+    assert_calls("ibv_wr_start ibv_wr_complete");
+    const struct fake_work *const work = fake_last_work();
+    assert_int_equal(work->kind, FAKE_WORK_ATOMIC_WRITE);
+    assert_ptr_equal(work->queue, newest_qp());
+    assert_int_equal(work->wr_id, (uintptr_t)CONTEXT);
+    assert_int_equal(work->flags, IBV_SEND_SIGNALED | flags);
+    assert_int_equal(work->rkey, RKEY);
+    assert_int_equal(work->remote_addr, REMOTE_BASE + 16);
+    assert_memory_equal(work->data, word, sizeof(word));
+    assert_int_equal(rpma_atomic_write(path->conn, path->remote, 16, word, RPMA_F_COMPLETION_ON_ERROR, CONTEXT), 0);
+    assert_int_equal(fake_last_work()->flags, flags);
+}
+
+static void assert_emulated(const struct path *path)
+{
+    fake_forget_calls();
+    errno = 77;
+    assert_int_equal(rpma_atomic_write(path->conn, path->remote, 16, word, ODD_FLAGS, CONTEXT), 0);
+    assert_int_equal(errno, 77);
+    assert_calls("ibv_post_send");
+    const struct fake_work *const work = fake_last_work();
+    assert_int_equal(work->opcode, IBV_WR_RDMA_WRITE);
+    assert_int_equal(work->flags, IBV_SEND_SIGNALED | IBV_SEND_INLINE | IBV_SEND_FENCE);
+    assert_int_equal(work->wr_id, (uintptr_t)CONTEXT);
+    assert_int_equal(work->remote_addr, REMOTE_BASE + 16);
+    assert_int_equal(work->rkey, RKEY);
+    assert_int_equal(work->num_sge, 1);
+    assert_int_equal(work->sge.addr, (uintptr_t)word);
+    assert_int_equal(work->sge.length, 8);
+    assert_memory_equal(work->data, word, sizeof(word));
+    assert_false(work->has_next);
+    assert_int_equal(rpma_atomic_write(path->conn, path->remote, 16, word, RPMA_F_COMPLETION_ON_ERROR, CONTEXT), 0);
+    assert_int_equal(fake_last_work()->flags, IBV_SEND_INLINE | IBV_SEND_FENCE);
+}
+
+static void a_plain_device_gets_a_fenced_inline_write(void **state)
+{
+    (void)state;
+    const struct path path = make_path(REMOTE_BASE, MR_SIZE);
+    assert_emulated(&path);
+    drop_path(path);
+}
+
+static void a_capable_device_does_it_natively_and_without_fence(void **state)
+{
+    (void)state;
+    fake_make_native();
+    const struct path path = make_path(REMOTE_BASE, MR_SIZE);
+    assert_native(&path, 0);
+    drop_path(path);
+}
+
+static void beside_emulated_flush_the_native_operation_is_fenced(void **state)
+{
+    (void)state;
+    fake_device()->capabilities = 1ULL << FAKE_CAP_ATOMIC_WRITE;
+    struct path path = make_path(REMOTE_BASE, MR_SIZE);
+    assert_native(&path, IBV_SEND_FENCE);
+    drop_path(path);
+
+    fake_make_native();
+    setenv("RPMA_FLUSH_METHOD", "emulated", 1);
+    path = make_path(REMOTE_BASE, MR_SIZE);
+    assert_native(&path, IBV_SEND_FENCE);
+    drop_path(path);
+
+    setenv("RPMA_FLUSH_METHOD", "auto", 1);
+    fake_device()->without_wr_flush = true;
+    path = make_path(REMOTE_BASE, MR_SIZE);
+    assert_native(&path, IBV_SEND_FENCE);
+    drop_path(path);
+}
+
+static void an_extended_queue_pair_alone_is_not_taken_for_capable(void **state)
+{
+    (void)state;
+    fake_device()->extended_qps = true;
+    const struct path path = make_path(REMOTE_BASE, MR_SIZE);
+    assert_emulated(&path);
+    drop_path(path);
+}
+
+static void a_device_that_refuses_the_operation_on_its_queue_pairs_emulates(void **state)
+{
+    (void)state;
+    fake_make_native();
+    fake_device()->extended_qps = true;
+    fake_device()->send_ops_error = EOPNOTSUPP;
+    struct path path = make_path(REMOTE_BASE, MR_SIZE);
+    assert_emulated(&path);
+    drop_path(path);
+
+    fake_device()->send_ops_error = 0;
+    fake_device()->without_wr_atomic_write = true;
+    path = make_path(REMOTE_BASE, MR_SIZE);
+    assert_emulated(&path);
+    drop_path(path);
+}
+
+static void bad_arguments_are_refused(void **state)
+{
+    (void)state;
+    for (int native = 0; native < 2; ++native) {
+        if (native)
+            fake_make_native();
+        const struct path path = make_path(REMOTE_BASE, MR_SIZE);
+        assert_int_equal(rpma_atomic_write(NULL, path.remote, 0, word, 3, NULL), RPMA_E_INVAL);
+        assert_int_equal(rpma_atomic_write(BOGUS, NULL, 0, word, 3, NULL), RPMA_E_INVAL);
+        assert_int_equal(rpma_atomic_write(BOGUS, BOGUS, 0, NULL, 3, NULL), RPMA_E_INVAL);
+        assert_int_equal(rpma_atomic_write(BOGUS, BOGUS, 0, word, 0, NULL), RPMA_E_INVAL);
+        for (size_t offset = 1; offset < 8; ++offset)
+            assert_int_equal(rpma_atomic_write(BOGUS, BOGUS, 8 + offset, word, 3, NULL), RPMA_E_INVAL);
+        assert_calls("");
+        drop_path(path);
+    }
+}
+
+static void what_lies_outside_the_region_is_refused(void **state)
+{
+    (void)state;
+    const uint64_t sizes[] = {7, 8, 12, 16, MR_SIZE};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {
+        const struct path path = make_path(REMOTE_BASE, sizes[i]);
+        const uint64_t beyond = sizes[i] / 8 * 8;
+        assert_int_equal(rpma_atomic_write(path.conn, path.remote, beyond, word, 3, NULL), RPMA_E_INVAL);
+        assert_int_equal(rpma_atomic_write(path.conn, path.remote, SIZE_MAX - 7, word, 3, NULL), RPMA_E_INVAL);
+        assert_calls("");
+        if (beyond >= 8)
+            assert_int_equal(rpma_atomic_write(path.conn, path.remote, beyond - 8, word, 3, NULL), 0);
+        drop_path(path);
+    }
+}
+
+static void an_unaligned_base_is_warned_of_once_per_region(void **state)
+{
+    (void)state;
+    const struct path path = make_path(REMOTE_BASE + 7, MR_SIZE);
+    for (int i = 0; i < 3; ++i)
+        assert_int_equal(rpma_atomic_write(path.conn, path.remote, 8, word, 3, NULL), 0);
+    assert_int_equal(fake_last_work()->remote_addr, REMOTE_BASE + 15);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_WARNING), 1);
+    assert_int_equal(rpma_atomic_write(path.conn, path.remote, MR_SIZE, word, 3, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_atomic_write(path.conn, path.remote, MR_SIZE - 8, word, 3, NULL), 0);
+    drop_path(path);
+}
+
+static void a_refused_request_is_a_provider_error(void **state)
+{
+    (void)state;
+    for (int native = 0; native < 2; ++native) {
+        if (native)
+            fake_make_native();
+        const struct path path = make_path(REMOTE_BASE, MR_SIZE);
+        fake_fail_call(1, ENOMEM, false);
+        assert_provider(rpma_atomic_write(path.conn, path.remote, 0, word, 3, NULL), ENOMEM);
+        assert_string_equal(fake_failed_call(), native ? "ibv_wr_complete" : "ibv_post_send");
+        assert_int_equal(fake_work_count(), 0);
+        drop_path(path);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            TEST(a_plain_device_gets_a_fenced_inline_write),
+            TEST(a_capable_device_does_it_natively_and_without_fence),
+            TEST(beside_emulated_flush_the_native_operation_is_fenced),
+            TEST(an_extended_queue_pair_alone_is_not_taken_for_capable),
+            TEST(a_device_that_refuses_the_operation_on_its_queue_pairs_emulates),
+            TEST(bad_arguments_are_refused),
+            TEST(what_lies_outside_the_region_is_refused),
+            TEST(an_unaligned_base_is_warned_of_once_per_region),
+            TEST(a_refused_request_is_a_provider_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

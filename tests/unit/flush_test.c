@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "support.h"
+
+#include <stdlib.h>
+
+enum {
+    RKEY = 0x10111213,
+    BOTH = RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT
+};
+
+#define REMOTE_BASE 0x0001020304050600
+
+struct path {
+    struct rpma_peer *peer;
+    struct rpma_conn *conn;
+    struct rpma_mr_remote *remote;
+};
+
+static void apply_direct_write(struct rpma_conn *conn, bool supported)
+{
+    struct rpma_peer_cfg *pcfg = NULL;
+    assert_int_equal(rpma_peer_cfg_new(&pcfg), 0);
+    assert_int_equal(rpma_peer_cfg_set_direct_write_to_pmem(pcfg, supported), 0);
+    assert_int_equal(rpma_conn_apply_remote_peer_cfg(conn, pcfg), 0);
+    assert_int_equal(rpma_peer_cfg_delete(&pcfg), 0);
+}
+
+// A connection to a peer with direct write to PMem.
+static struct path make_path(uint64_t size, int usage)
+{
+    struct path made = {make_peer(), NULL, make_remote(REMOTE_BASE, size, usage)};
+    made.conn = make_conn(made.peer, NULL);
+    apply_direct_write(made.conn, true);
+    fake_forget_calls();
+    return made;
+}
+
+static void drop_path(struct path path)
+{
+    drop_conn(path.conn);
+    drop_remote(path.remote);
+    drop_peer(path.peer);
+}
+
+static int flush(const struct path *path, size_t offset, size_t len, enum rpma_flush_type type)
+{
+    return rpma_flush(path->conn, path->remote, offset, len, type, RPMA_F_COMPLETION_ALWAYS, CONTEXT);
+}
+
+static const enum rpma_flush_type types[] = {RPMA_FLUSH_TYPE_PERSISTENT, RPMA_FLUSH_TYPE_VISIBILITY};
+
+// Whether the latest flush was emulated; what is common to both ways is checked.
+static bool was_emulated(void)
+{
+    const struct fake_work *const work = fake_last_work();
+    assert_ptr_equal(work->queue, newest_qp());
+    assert_int_equal(work->wr_id, (uintptr_t)CONTEXT);
+    assert_int_equal(work->rkey, RKEY);
+    assert_int_equal(work->kind == FAKE_WORK_SEND || work->kind == FAKE_WORK_FLUSH, 1);
+    return work->kind == FAKE_WORK_SEND;
+}
+
+static void emulation_reads_8_bytes_into_the_buffer_of_the_connection(void **state)
+{
+    (void)state;
+    const struct path path = make_path(MR_SIZE, BOTH);
+    const struct ibv_mr *const buffer = fake_live(FAKE_MR, 0);
+    const size_t lengths[] = {0, 1, 8, MR_SIZE - 64};
+    for (int t = 0; t < 2; ++t)
+        for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); ++i) {
+            fake_forget_calls();
+            errno = 77;
+            assert_int_equal(flush(&path, 64, lengths[i], types[t]), 0);
+            assert_int_equal(errno, 77);
+            assert_calls("ibv_post_send");
+            assert_true(was_emulated());
+            const struct fake_work *const work = fake_last_work();
+            assert_int_equal(work->opcode, IBV_WR_RDMA_READ);
+            assert_int_equal(work->flags, IBV_SEND_SIGNALED);
+            assert_int_equal(work->remote_addr, REMOTE_BASE + 64);
+            assert_int_equal(work->num_sge, 1);
+            assert_int_equal(work->sge.addr, (uintptr_t)buffer->addr);
+            assert_int_equal(work->sge.length, 8);
+            assert_int_equal(work->sge.lkey, buffer->lkey);
+            assert_false(work->has_next);
+            assert_true(work->has_bad_wr);
+        }
+    drop_path(path);
+}
+
+static void emulation_never_reads_past_the_end_of_the_region(void **state)
+{
+    (void)state;
+    for (size_t size = 1; size <= 24; ++size) {
+        const struct path path = make_path(size, BOTH);
+        for (size_t offset = 0; offset <= size; ++offset) {
+            assert_int_equal(flush(&path, offset, size - offset, RPMA_FLUSH_TYPE_PERSISTENT), 0);
+            const struct fake_work *const work = fake_last_work();
+            const size_t last = size < 8 ? 0 : size - 8;
+            assert_int_equal(work->sge.length, size < 8 ? size : 8);
+            assert_int_equal(work->remote_addr, REMOTE_BASE + (offset < last ? offset : last));
+        }
+        drop_path(path);
+    }
+}
+
+static void native_flush_covers_the_range(void **state)
+{
+    (void)state;
+    fake_make_native();
+    const struct path path = make_path(MR_SIZE, BOTH);
+    for (int t = 0; t < 2; ++t) {
+        fake_forget_calls();
+        errno = 77;
+        assert_int_equal(flush(&path, 4090, 6, types[t]), 0);
+        assert_int_equal(errno, 77);
+        assert_calls("ibv_wr_start ibv_wr_complete");
+        assert_false(was_emulated());
+        const struct fake_work *const work = fake_last_work();
+        assert_int_equal(work->flags, IBV_SEND_SIGNALED);
+        assert_int_equal(work->remote_addr, REMOTE_BASE + 4090);
+        assert_int_equal(work->flush_length, 6);
+        assert_int_equal(work->flush_placement, types[t] == RPMA_FLUSH_TYPE_PERSISTENT ? 2 : 1);
+        assert_int_equal(work->flush_level, 0);
+    }
+    drop_path(path);
+}
+
+static void native_flush_beyond_32_bits_covers_the_region(void **state)
+{
+    (void)state;
+    fake_make_native();
+    const struct path path = make_path(0x200000000, BOTH);
+    assert_int_equal(flush(&path, 0, 0xffffffff, RPMA_FLUSH_TYPE_PERSISTENT), 0);
+    assert_int_equal(fake_last_work()->flush_level, 0);
+    assert_int_equal(fake_last_work()->flush_length, 0xffffffff);
+    assert_int_equal(flush(&path, 0, 0x100000000, RPMA_FLUSH_TYPE_PERSISTENT), 0);
+    assert_int_equal(fake_last_work()->flush_level, 1);
+    assert_int_equal(fake_last_work()->flush_placement, 2);
+    drop_path(path);
+}
+
+static void only_the_always_flag_signals(void **state)
+{
+    (void)state;
+    for (int native = 0; native < 2; ++native) {
+        if (native)
+            fake_make_native();
+        const struct path path = make_path(MR_SIZE, BOTH);
+        for (int flags = 1; flags <= 4; ++flags) {
+            assert_int_equal(rpma_flush(path.conn, path.remote, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, flags, CONTEXT), 0);
+            assert_int_equal(was_emulated(), !native);
+            assert_int_equal(fake_last_work()->flags, flags & IBV_SEND_SIGNALED);
+        }
+        drop_path(path);
+    }
+}
+
+static void the_environment_can_forbid_native_flush(void **state)
+{
+    (void)state;
+    fake_make_native();
+    setenv("RPMA_FLUSH_METHOD", "emulated", 1);
+    const struct path path = make_path(MR_SIZE, BOTH);
+    assert_int_equal(flush(&path, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT), 0);
+    assert_true(was_emulated());
+    drop_path(path);
+}
+
+static void native_flush_needs_capability_and_grant(void **state)
+{
+    (void)state;
+    // Every queue pair has the extended view; that alone says nothing.
+    fake_device()->extended_qps = true;
+    const uint64_t atomic_write_only = 1ULL << FAKE_CAP_ATOMIC_WRITE;
+    const uint64_t capabilities[] = {0, atomic_write_only, atomic_write_only | 1ULL << FAKE_CAP_FLUSH_GLOBAL,
+            atomic_write_only | 1ULL << FAKE_CAP_FLUSH_PERSISTENT};
+    for (size_t i = 0; i < sizeof(capabilities) / sizeof(capabilities[0]); ++i) {
+        fake_device()->capabilities = capabilities[i];
+        const struct path path = make_path(MR_SIZE, BOTH);
+        assert_int_equal(flush(&path, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT), 0);
+        assert_true(was_emulated());
+        drop_path(path);
+    }
+
+    fake_make_native();
+    for (int refused = 0; refused < 2; ++refused) {
+        fake_device()->send_ops_error = refused ? ENOTSUP : 0;
+        fake_device()->without_wr_flush = !refused;
+        const struct path path = make_path(MR_SIZE, BOTH);
+        assert_int_equal(flush(&path, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT), 0);
+        assert_true(was_emulated());
+        drop_path(path);
+    }
+}
+
+static void persistence_needs_the_remote_peers_word(void **state)
+{
+    (void)state;
+    for (int native = 0; native < 2; ++native) {
+        if (native)
+            fake_make_native();
+        const struct path path = make_path(MR_SIZE, BOTH);
+        struct rpma_conn *fresh = make_conn(path.peer, NULL);
+        fake_forget_calls();
+        const unsigned logged = log_count(RPMA_LOG_LEVEL_ERROR);
+        assert_int_equal(rpma_flush(fresh, path.remote, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT, 3, NULL), RPMA_E_NOSUPP);
+        assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), logged + 1);
+        assert_calls("");
+        assert_int_equal(rpma_flush(fresh, path.remote, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, 3, NULL), 0);
+        // The region is not looked at before.
+        assert_int_equal(
+                rpma_flush(fresh, path.remote, 0, SIZE_MAX, RPMA_FLUSH_TYPE_PERSISTENT, 3, NULL), RPMA_E_NOSUPP);
+        apply_direct_write(fresh, true);
+        assert_int_equal(rpma_flush(fresh, path.remote, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT, 3, NULL), 0);
+        apply_direct_write(fresh, false);
+        assert_int_equal(rpma_flush(fresh, path.remote, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT, 3, NULL), RPMA_E_NOSUPP);
+        drop_conn(fresh);
+        drop_path(path);
+    }
+}
+
+static void the_region_has_to_be_registered_for_the_type(void **state)
+{
+    (void)state;
+    const int usages[] = {
+            RPMA_MR_USAGE_WRITE_DST, RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT, BOTH};
+    for (size_t i = 0; i < sizeof(usages) / sizeof(usages[0]); ++i) {
+        const struct path path = make_path(MR_SIZE, usages[i]);
+        assert_int_equal(flush(&path, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY),
+                (usages[i] & RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY) != 0 ? 0 : RPMA_E_NOSUPP);
+        assert_int_equal(flush(&path, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT),
+                (usages[i] & RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT) != 0 ? 0 : RPMA_E_NOSUPP);
+        drop_path(path);
+    }
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 4);
+}
+
+static void bad_arguments_are_refused(void **state)
+{
+    (void)state;
+    const int unknown[] = {-1, 2, 7, 9, 32, 33};
+    assert_int_equal(rpma_flush(NULL, BOGUS, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, 3, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_flush(BOGUS, NULL, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, 3, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_flush(BOGUS, BOGUS, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, 0, NULL), RPMA_E_INVAL);
+    for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); ++i)
+        assert_int_equal(rpma_flush(BOGUS, BOGUS, 0, 8, (enum rpma_flush_type)unknown[i], 3, NULL), RPMA_E_INVAL);
+}
+
+static void what_lies_outside_the_region_is_refused(void **state)
+{
+    (void)state;
+    for (int native = 0; native < 2; ++native) {
+        if (native)
+            fake_make_native();
+        const struct path path = make_path(MR_SIZE, BOTH);
+        const struct {
+            size_t offset;
+            size_t len;
+        } rows[] = {{0, MR_SIZE + 1}, {1, MR_SIZE}, {MR_SIZE, 1}, {MR_SIZE + 1, 0}, {SIZE_MAX, 1}, {SIZE_MAX - 7, 8},
+                {8, SIZE_MAX - 7}, {0, SIZE_MAX}};
+        for (int t = 0; t < 2; ++t)
+            for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i)
+                assert_int_equal(flush(&path, rows[i].offset, rows[i].len, types[t]), RPMA_E_INVAL);
+        assert_calls("");
+        drop_path(path);
+    }
+}
+
+static void a_refused_request_is_a_provider_error(void **state)
+{
+    (void)state;
+    for (int native = 0; native < 2; ++native) {
+        if (native)
+            fake_make_native();
+        const struct path path = make_path(MR_SIZE, BOTH);
+        const unsigned posted = fake_work_count();
+        fake_fail_call(1, ENOMEM, false);
+        assert_provider(flush(&path, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT), ENOMEM);
+        assert_int_equal(fake_work_count(), posted);
+        assert_int_equal(flush(&path, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT), 0);
+        drop_path(path);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            TEST(emulation_reads_8_bytes_into_the_buffer_of_the_connection),
+            TEST(emulation_never_reads_past_the_end_of_the_region),
+            TEST(native_flush_covers_the_range),
+            TEST(native_flush_beyond_32_bits_covers_the_region),
+            TEST(only_the_always_flag_signals),
+            TEST(the_environment_can_forbid_native_flush),
+            TEST(native_flush_needs_capability_and_grant),
+            TEST(persistence_needs_the_remote_peers_word),
+            TEST(the_region_has_to_be_registered_for_the_type),
+            TEST(bad_arguments_are_refused),
+            TEST(what_lies_outside_the_region_is_refused),
+            TEST(a_refused_request_is_a_provider_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "support.h"
+
+#include <arpa/inet.h>
+
+enum {
+    LOCAL_OFFSET = 24,
+    REMOTE_OFFSET = 40,
+    LENGTH = 100,
+    RKEY = 0x10111213
+};
+
+#define REMOTE_BASE 0x0001020304050600
+#define IMM 0x87654321
+
+static struct rpma_peer *peer;
+static struct rpma_conn *conn;
+static struct rpma_mr_local *local;
+static struct rpma_mr_remote *remote;
+static struct ibv_mr *face;
+
+static int begin(void **state)
+{
+    begin_test(state);
+    peer = make_peer();
+    local = make_mr(peer);
+    face = fake_live(FAKE_MR, 0);
+    remote = make_remote(REMOTE_BASE, MR_SIZE, 0xff);
+    conn = make_conn(peer, NULL);
+    fake_forget_calls();
+    return 0;
+}
+
+static int end(void **state)
+{
+    drop_conn(conn);
+    drop_remote(remote);
+    drop_mr(local);
+    drop_peer(peer);
+    return end_test(state);
+}
+
+#define OPERATION_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+// All operations that move data, with one signature.
+typedef int transfer(struct rpma_conn *to, struct rpma_mr_local *mr, size_t offset, struct rpma_mr_remote *far,
+        size_t far_offset, size_t len, int flags, const void *op_context);
+
+static int do_read(struct rpma_conn *to, struct rpma_mr_local *mr, size_t offset, struct rpma_mr_remote *far,
+        size_t far_offset, size_t len, int flags, const void *op_context)
+{
+    return rpma_read(to, mr, offset, far, far_offset, len, flags, op_context);
+}
+
+static int do_write(struct rpma_conn *to, struct rpma_mr_local *mr, size_t offset, struct rpma_mr_remote *far,
+        size_t far_offset, size_t len, int flags, const void *op_context)
+{
+    return rpma_write(to, far, far_offset, mr, offset, len, flags, op_context);
+}
+
+static int do_write_with_imm(struct rpma_conn *to, struct rpma_mr_local *mr, size_t offset, struct rpma_mr_remote *far,
+        size_t far_offset, size_t len, int flags, const void *op_context)
+{
+    return rpma_write_with_imm(to, far, far_offset, mr, offset, len, flags, IMM, op_context);
+}
+
+static int do_send(struct rpma_conn *to, struct rpma_mr_local *mr, size_t offset, struct rpma_mr_remote *far,
+        size_t far_offset, size_t len, int flags, const void *op_context)
+{
+    (void)far;
+    (void)far_offset;
+    return rpma_send(to, mr, offset, len, flags, op_context);
+}
+
+static int do_send_with_imm(struct rpma_conn *to, struct rpma_mr_local *mr, size_t offset, struct rpma_mr_remote *far,
+        size_t far_offset, size_t len, int flags, const void *op_context)
+{
+    (void)far;
+    (void)far_offset;
+    return rpma_send_with_imm(to, mr, offset, len, flags, IMM, op_context);
+}
+
+static int do_recv(struct rpma_conn *to, struct rpma_mr_local *mr, size_t offset, struct rpma_mr_remote *far,
+        size_t far_offset, size_t len, int flags, const void *op_context)
+{
+    (void)far;
+    (void)far_offset;
+    // A receive has no flags; this one stands in for the check of theirs.
+    return flags == 0 ? RPMA_E_INVAL : rpma_recv(to, mr, offset, len, op_context);
+}
+
+static const struct row {
+    transfer *call;
+    enum fake_work_kind kind;
+    enum ibv_wr_opcode opcode;
+    bool one_sided;
+    bool imm;
+} rows[] = {
+        {do_read, FAKE_WORK_SEND, IBV_WR_RDMA_READ, true, false},
+        {do_write, FAKE_WORK_SEND, IBV_WR_RDMA_WRITE, true, false},
+        {do_write_with_imm, FAKE_WORK_SEND, IBV_WR_RDMA_WRITE_WITH_IMM, true, true},
+        {do_send, FAKE_WORK_SEND, IBV_WR_SEND, false, false},
+        {do_send_with_imm, FAKE_WORK_SEND, IBV_WR_SEND_WITH_IMM, false, true},
+        {do_recv, FAKE_WORK_RECV, 0, false, false},
+};
+
+#define FOR_EACH_ROW(row) for (const struct row *row = rows; row != rows + sizeof(rows) / sizeof(rows[0]); ++row)
+
+static void assert_work(const struct row *row, unsigned flags)
+{
+    const struct fake_work *const work = fake_last_work();
+    assert_int_equal(work->kind, row->kind);
+    assert_ptr_equal(work->queue, newest_qp());
+    assert_false(work->has_next);
+    assert_true(work->has_bad_wr);
+    if (row->kind == FAKE_WORK_SEND) {
+        assert_int_equal(work->opcode, row->opcode);
+        assert_int_equal(work->flags, flags);
+    }
+    if (row->imm)
+        assert_int_equal(work->imm_data, htonl(IMM));
+}
+
+static void each_operation_posts_one_request(void **state)
+{
+    (void)state;
+    FOR_EACH_ROW(row)
+    {
+        const unsigned posted = fake_work_count();
+        errno = 77;
+        assert_int_equal(row->call(conn, local, LOCAL_OFFSET, remote, REMOTE_OFFSET, LENGTH, ODD_FLAGS, CONTEXT), 0);
+        assert_int_equal(errno, 77);
+        assert_int_equal(fake_work_count(), posted + 1);
+        assert_work(row, IBV_SEND_SIGNALED);
+        const struct fake_work *const work = fake_last_work();
+        assert_int_equal(work->wr_id, (uintptr_t)CONTEXT);
+        assert_int_equal(work->num_sge, 1);
+        assert_int_equal(work->sge.addr, (uintptr_t)test_memory + LOCAL_OFFSET);
+        assert_int_equal(work->sge.length, LENGTH);
+        assert_int_equal(work->sge.lkey, face->lkey);
+        if (row->one_sided) {
+            assert_int_equal(work->remote_addr, REMOTE_BASE + REMOTE_OFFSET);
+            assert_int_equal(work->rkey, RKEY);
+        }
+    }
+    assert_calls("ibv_post_send ibv_post_send ibv_post_send ibv_post_send ibv_post_send ibv_post_recv");
+}
+
+static void without_regions_each_operation_moves_no_bytes(void **state)
+{
+    (void)state;
+    FOR_EACH_ROW(row)
+    {
+        assert_int_equal(row->call(conn, NULL, 0, NULL, 0, 0, ODD_FLAGS, NULL), 0);
+        assert_work(row, IBV_SEND_SIGNALED);
+        const struct fake_work *const work = fake_last_work();
+        assert_int_equal(work->wr_id, 0);
+        assert_int_equal(work->num_sge, 0);
+        assert_int_equal(work->remote_addr, 0);
+        assert_int_equal(work->rkey, 0);
+    }
+}
+
+static void no_bytes_of_a_region_are_an_element_without_length(void **state)
+{
+    (void)state;
+    FOR_EACH_ROW(row)
+    {
+        assert_int_equal(row->call(conn, local, MR_SIZE, remote, MR_SIZE, 0, ODD_FLAGS, NULL), 0);
+        assert_int_equal(fake_last_work()->num_sge, 1);
+        assert_int_equal(fake_last_work()->sge.length, 0);
+        assert_int_equal(fake_last_work()->sge.addr, (uintptr_t)test_memory + MR_SIZE);
+    }
+}
+
+static void only_the_always_flag_signals(void **state)
+{
+    (void)state;
+    const struct {
+        int flags;
+        unsigned expected;
+    } cases[] = {{RPMA_F_COMPLETION_ON_ERROR, 0}, {RPMA_F_COMPLETION_ALWAYS, IBV_SEND_SIGNALED}, {2, IBV_SEND_SIGNALED},
+            {4, 0}, {-1, IBV_SEND_SIGNALED}};
+    FOR_EACH_ROW(row)
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        assert_int_equal(row->call(conn, local, 0, remote, 0, 8, cases[i].flags, NULL), 0);
+        assert_work(row, cases[i].expected);
+        assert_int_equal(row->call(conn, NULL, 0, NULL, 0, 0, cases[i].flags, NULL), 0);
+        assert_work(row, cases[i].expected);
+    }
+}
+
+static void bad_arguments_are_refused_without_touching_the_connection(void **state)
+{
+    (void)state;
+    FOR_EACH_ROW(row)
+    {
+        assert_int_equal(row->call(NULL, local, 0, remote, 0, 8, ODD_FLAGS, NULL), RPMA_E_INVAL);
+        assert_int_equal(row->call(NULL, NULL, 0, NULL, 0, 0, ODD_FLAGS, NULL), RPMA_E_INVAL);
+        assert_int_equal(row->call(BOGUS, local, 0, remote, 0, 8, 0, NULL), RPMA_E_INVAL);
+        assert_int_equal(row->call(BOGUS, NULL, 0, NULL, 0, 0, 0, NULL), RPMA_E_INVAL);
+        assert_int_equal(row->call(BOGUS, NULL, 1, NULL, 0, 0, ODD_FLAGS, NULL), RPMA_E_INVAL);
+        assert_int_equal(row->call(BOGUS, NULL, 0, NULL, 0, 1, ODD_FLAGS, NULL), RPMA_E_INVAL);
+        if (!row->one_sided)
+            continue;
+        assert_int_equal(row->call(BOGUS, NULL, 0, NULL, 1, 0, ODD_FLAGS, NULL), RPMA_E_INVAL);
+        assert_int_equal(row->call(BOGUS, BOGUS, 0, NULL, 0, 0, ODD_FLAGS, NULL), RPMA_E_INVAL);
+        assert_int_equal(row->call(BOGUS, NULL, 0, BOGUS, 0, 0, ODD_FLAGS, NULL), RPMA_E_INVAL);
+    }
+    assert_calls("");
+}
+
+static void what_lies_outside_a_region_is_refused_before_posting(void **state)
+{
+    (void)state;
+    const struct {
+        size_t local_offset;
+        size_t remote_offset;
+        size_t len;
+        bool remote_only;
+    } cases[] = {
+            {0, 0, MR_SIZE + 1, false},
+            {1, 0, MR_SIZE, false},
+            {MR_SIZE, 0, 1, false},
+            {MR_SIZE + 1, 0, 0, false},
+            {SIZE_MAX, 0, 0, false},
+            {SIZE_MAX - 7, 0, 8, false},
+            {SIZE_MAX, 0, MR_SIZE, false},
+            {8, 0, SIZE_MAX - 7, false},
+            {0, 0, SIZE_MAX, false},
+            {0, 0, 0x100000008, false},
+            {0, 1, MR_SIZE, true},
+            {0, MR_SIZE, 1, true},
+            {0, MR_SIZE + 1, 0, true},
+            {0, SIZE_MAX - 7, 8, true},
+    };
+    FOR_EACH_ROW(row)
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i)
+        if (row->one_sided || !cases[i].remote_only)
+            assert_int_equal(row->call(conn, local, cases[i].local_offset, remote, cases[i].remote_offset, cases[i].len,
+                                     ODD_FLAGS, NULL),
+                    RPMA_E_INVAL);
+    assert_calls("");
+    FOR_EACH_ROW(row)
+    {
+        assert_int_equal(row->call(conn, local, 0, remote, 0, MR_SIZE, ODD_FLAGS, NULL), 0);
+        assert_int_equal(row->call(conn, local, MR_SIZE - 1, remote, MR_SIZE - 1, 1, ODD_FLAGS, NULL), 0);
+    }
+}
+
+// Regions of 8 GiB: nothing is transferred, so there need be no memory behind them.
+static void assert_longest(uint32_t longest)
+{
+    const size_t size = 0x200000000;
+    struct rpma_mr_remote *huge_remote = make_remote(REMOTE_BASE, size, 0xff);
+    struct rpma_mr_local *huge = NULL;
+    assert_int_equal(rpma_mr_reg(peer, test_memory, size, 0xff, &huge), 0);
+    FOR_EACH_ROW(row)
+    {
+        assert_int_equal(row->call(conn, huge, 8, huge_remote, 8, longest, ODD_FLAGS, NULL), 0);
+        assert_int_equal(fake_last_work()->sge.length, longest);
+        const unsigned posted = fake_work_count();
+        assert_int_equal(row->call(conn, huge, 8, huge_remote, 8, (size_t)longest + 1, ODD_FLAGS, NULL), RPMA_E_INVAL);
+        assert_int_equal(row->call(conn, huge, 8, huge_remote, 8, 0x100000008, ODD_FLAGS, NULL), RPMA_E_INVAL);
+        assert_int_equal(fake_work_count(), posted);
+    }
+    drop_mr(huge);
+    drop_remote(huge_remote);
+}
+
+static void a_message_is_at_most_2_gib_long(void **state)
+{
+    (void)state;
+    assert_longest(0x80000000);
+}
+
+static void a_message_is_at_most_as_long_as_the_smallest_port_allows(void **state)
+{
+    (void)state;
+    drop_conn(conn);
+    drop_mr(local);
+    drop_peer(peer);
+    fake_device()->ports = 4;
+    fake_device()->max_msg_sz[0] = UINT32_MAX;
+    fake_device()->max_msg_sz[1] = 1U << 20;
+    fake_device()->max_msg_sz[2] = 0;
+    fake_device()->max_msg_sz[3] = 1U << 30;
+    peer = make_peer();
+    conn = make_conn(peer, NULL);
+    local = make_mr(peer);
+    assert_longest(1U << 20);
+}
+
+static void a_device_that_claims_more_than_the_transport_is_not_believed(void **state)
+{
+    (void)state;
+    drop_conn(conn);
+    drop_mr(local);
+    drop_peer(peer);
+    fake_device()->max_msg_sz[0] = UINT32_MAX;
+    peer = make_peer();
+    conn = make_conn(peer, NULL);
+    local = make_mr(peer);
+    assert_longest(0x80000000);
+}
+
+static void a_refused_request_is_a_provider_error(void **state)
+{
+    (void)state;
+    FOR_EACH_ROW(row)
+    {
+        const unsigned logged = log_count(RPMA_LOG_LEVEL_ERROR);
+        fake_fail_call(1, ENOMEM, false);
+        assert_provider(row->call(conn, local, 0, remote, 0, 8, ODD_FLAGS, NULL), ENOMEM);
+        fake_fail_call(1, EINVAL, false);
+        assert_provider(row->call(conn, NULL, 0, NULL, 0, 0, ODD_FLAGS, NULL), EINVAL);
+        assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), logged + 2);
+    }
+}
+
+static void a_receive_on_a_connection_with_srq_is_refused_by_the_provider(void **state)
+{
+    (void)state;
+    struct rpma_srq *srq = NULL;
+    assert_int_equal(rpma_srq_new(peer, NULL, &srq), 0);
+    struct rpma_conn_cfg *cfg = make_cfg(false, 0);
+    assert_int_equal(rpma_conn_cfg_set_srq(cfg, srq), 0);
+    struct rpma_conn *with_srq = make_conn(peer, cfg);
+    assert_provider(rpma_recv(with_srq, local, 0, 8, NULL), EINVAL);
+    drop_conn(with_srq);
+    drop_cfg(cfg);
+    assert_int_equal(rpma_srq_delete(&srq), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            OPERATION_TEST(each_operation_posts_one_request),
+            OPERATION_TEST(without_regions_each_operation_moves_no_bytes),
+            OPERATION_TEST(no_bytes_of_a_region_are_an_element_without_length),
+            OPERATION_TEST(only_the_always_flag_signals),
+            OPERATION_TEST(bad_arguments_are_refused_without_touching_the_connection),
+            OPERATION_TEST(what_lies_outside_a_region_is_refused_before_posting),
+            OPERATION_TEST(a_message_is_at_most_2_gib_long),
+            OPERATION_TEST(a_message_is_at_most_as_long_as_the_smallest_port_allows),
+            OPERATION_TEST(a_device_that_claims_more_than_the_transport_is_not_believed),
+            OPERATION_TEST(a_refused_request_is_a_provider_error),
+            OPERATION_TEST(a_receive_on_a_connection_with_srq_is_refused_by_the_provider),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
