@@ -115,7 +115,7 @@ void create_queues(struct side *side, struct ibv_srq *srq, const struct options 
     assert_non_null(side->memory);
     const bool restricted = server && options != NULL && options->server_access != 0;
     const int access = restricted ? options->server_access : (int)everything;
-    side->mr = ibv_reg_mr(side->pd, side->memory, side->size, access);
+    side->mr = (ibv_reg_mr)(side->pd, side->memory, side->size, access);
     assert_non_null(side->mr);
 }
 
