@@ -58,7 +58,8 @@ private:
     int saved_;
 };
 
-// Collects the outcome of steps that are all taken: the first failure wins and its errno is left for the caller.
+// Collects the outcome of steps that are all taken, or of which one has to succeed: the first failure wins and its
+// errno is left for the caller.
 class first_error
 {
 public:
@@ -77,7 +78,11 @@ public:
         return error_;
     }
 
+    // In the end there is no failure to report: errno is what it was before.
+    void forget() const { errno = before_; }
+
 private:
+    const int before_ = errno;
     errc error_ = errc::ok;
     int errno_ = 0;
 };

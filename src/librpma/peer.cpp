@@ -101,10 +101,13 @@ result<rdma::mr_handle> rpma_peer::register_maybe_on_demand(void *ptr, std::size
 
 result<rdma::mr_handle> rpma_peer::register_memory(void *ptr, std::size_t size, int usage) const
 {
+    const int before = errno;
     const int access = access_for(usage);
     auto mr = register_maybe_on_demand(ptr, size, access);
-    if (mr.ok())
+    if (mr.ok()) {
+        errno = before;
         return mr;
+    }
     const int error = errno;
     if ((access & rdma::access_flush_persistent) != 0 && (error == EINVAL || error == EOPNOTSUPP || error == ENOTSUP)) {
         mr = register_maybe_on_demand(ptr, size, access & ~rdma::access_flush_persistent);
@@ -112,6 +115,7 @@ result<rdma::mr_handle> rpma_peer::register_memory(void *ptr, std::size_t size, 
             RPMA_LOG_WARNING("the device refuses native persistent flush of the %zu bytes at %p: they are not "
                              "persistent memory to it; peers flush them by emulation\n",
                     size, ptr);
+            errno = before;
             return mr;
         }
     }

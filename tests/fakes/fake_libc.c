@@ -17,6 +17,7 @@ static struct {
     atomic_bool failed;
 } faults[FAKE_LIBC_CALLS];
 
+static void (*_Atomic on_failure)(void);
 static atomic_long allocations;
 static atomic_long mappings;
 static atomic_uint openlog_calls;
@@ -35,6 +36,12 @@ void fake_libc_fail_none(void)
 {
     for (int which = 0; which < FAKE_LIBC_CALLS; ++which)
         faults[which].in = 0;
+    on_failure = NULL;
+}
+
+void fake_libc_on_failure(void (*function)(void))
+{
+    on_failure = function;
 }
 
 bool fake_libc_failed(enum fake_libc_call which)
@@ -80,6 +87,9 @@ static bool fails(enum fake_libc_call which)
     faults[which].failed = true;
     if (!faults[which].persistent)
         faults[which].in = 0;
+    void (*const told)(void) = on_failure;
+    if (told != NULL)
+        told();
     return true;
 }
 

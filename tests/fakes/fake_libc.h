@@ -30,6 +30,9 @@ enum fake_libc_call {
 void fake_libc_fail(enum fake_libc_call which, unsigned n, bool persistent);
 void fake_libc_fail_none(void);
 
+/* Called when a failure is delivered; NULL for nothing. Reset by fake_libc_fail_none(). */
+void fake_libc_on_failure(void (*function)(void));
+
 /* Whether a failure was delivered since it was asked for. */
 bool fake_libc_failed(enum fake_libc_call which);
 

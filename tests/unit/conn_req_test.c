@@ -207,7 +207,9 @@ static void queue_pairs_are_retried_without_native_operations(void **state)
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); ++i) {
         fake_device()->send_ops_error = errors[i];
         fake_forget_calls();
+        errno = 77;
         drop_req(make_req(peer, NULL));
+        assert_int_equal(errno, 77);
         assert_non_null(strstr(fake_calls(), "rdma_create_qp_ex rdma_create_qp_ex"));
         assert_int_equal(fake_seen()->qp_attributes.comp_mask, IBV_QP_INIT_ATTR_PD);
         assert_int_equal(fake_seen()->qp_attributes.send_ops_flags, 0);

@@ -98,6 +98,7 @@ static void memory_that_cannot_be_pinned_is_registered_on_demand(void **state)
     fake_forget_calls();
     errno = 77;
     assert_int_equal(rpma_mr_reg(peer, test_memory, 8, RPMA_MR_USAGE_READ_SRC, &mr), 0);
+    assert_int_equal(errno, 77);
     assert_calls("ibv_reg_mr ibv_reg_mr");
     assert_int_equal(fake_seen()->access, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ON_DEMAND);
     drop_mr(mr);
@@ -130,7 +131,9 @@ static void memory_refused_for_persistent_flush_falls_back_to_emulation(void **s
     for (unsigned i = 0; i < sizeof(errors) / sizeof(errors[0]); ++i) {
         struct rpma_mr_local *mr = NULL;
         fake_device()->persistent_error = errors[i];
+        errno = 77;
         assert_int_equal(rpma_mr_reg(peer, test_memory, 8, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT, &mr), 0);
+        assert_int_equal(errno, 77);
         assert_int_equal(fake_seen()->access, IBV_ACCESS_REMOTE_READ);
         assert_int_equal(log_count(RPMA_LOG_LEVEL_WARNING), i + 1);
         unsigned char desc[21];

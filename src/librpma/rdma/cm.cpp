@@ -51,8 +51,10 @@ result<id_handle> resolve(const rdma_addrinfo *candidates, int timeout_ms, bool 
                 "rdma_resolve_addr", text.c_str());
         if (outcome == errc::ok && with_route)
             outcome = check(rdma_resolve_route(id, timeout_ms), "rdma_resolve_route", text.c_str());
-        if (outcome == errc::ok)
+        if (outcome == errc::ok) {
+            failures.forget();
             return created;
+        }
         failures.note(outcome);
     }
     return failures.finish();
@@ -108,8 +110,10 @@ result<const rdma_addrinfo *> bind_first(rdma_cm_id *id, const rdma_addrinfo *ca
     for (const rdma_addrinfo *candidate = candidates; candidate != nullptr; candidate = candidate->ai_next) {
         const errc outcome = check(rdma_bind_addr(id, candidate->ai_src_addr), "rdma_bind_addr",
                 address_text(candidate->ai_src_addr).c_str());
-        if (outcome == errc::ok)
+        if (outcome == errc::ok) {
+            failures.forget();
             return candidate;
+        }
         failures.note(outcome);
     }
     return failures.finish();
@@ -136,6 +140,7 @@ result<std::uint64_t> create_qp(rdma_cm_id *id, const qp_settings &settings, qp_
     attributes.pd = settings.pd;
 
     // Providers without extended queue pairs refuse the mask itself: it is set only for operations that need it.
+    const int before = errno;
     if (settings.send_ops != 0) {
         ibv_qp_init_attr_ex extended = attributes;
         extended.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
@@ -149,6 +154,7 @@ result<std::uint64_t> create_qp(rdma_cm_id *id, const qp_settings &settings, qp_
         RPMA_LOG_NOTICE("the device refuses native flush and atomic write on this queue pair; they are emulated\n");
     }
     RPMA_RETURN_IF_ERROR(check(rdma_create_qp_ex(id, &attributes), "rdma_create_qp_ex"));
+    errno = before;
     qp = qp_handle(id);
     return std::uint64_t{0};
 }
