@@ -45,7 +45,7 @@ cm_event &deliver(call &c, queued_event &&from)
     if (from.type == RDMA_CM_EVENT_CONNECT_REQUEST) {
         cm_id &id = fake::make_id(c, from.target->face.channel);
         id.incoming = true;
-        id.face.verbs = fake_context();
+        id.face.verbs = fake::context();
         face.id = &id.face;
         face.listen_id = &from.target->face;
     }

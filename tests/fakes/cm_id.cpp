@@ -98,7 +98,7 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *address)
     if (fake::address_index(address) < the().device.bad_addresses)
         return minus_one(EADDRNOTAVAIL);
     if (!fake::is_wildcard(address))
-        id->verbs = fake_context();
+        id->verbs = fake::context();
     return 0;
 }
 
@@ -118,7 +118,7 @@ int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *, struct sockaddr 
         return minus_one(EHOSTUNREACH);
     found->routed = fake::address_index(destination) >= the().device.bad_routes;
     if (!fake::is_wildcard(destination))
-        id->verbs = fake_context();
+        id->verbs = fake::context();
     return 0;
 }
 

@@ -93,6 +93,16 @@ int access_error(int access)
 
 } // namespace
 
+namespace fake
+{
+
+ibv_context *context()
+{
+    return &context_face.context;
+}
+
+} // namespace fake
+
 extern "C" {
 
 struct ibv_context *fake_context(void)

@@ -64,6 +64,8 @@ struct fake_traits {
 };
 
 struct fake_traits *fake_device(void);
+
+/* The device's context, following what fake_device() says. Called before threads use the device. */
 struct ibv_context *fake_context(void);
 
 /* A capable device has native flush and native atomic write. */

@@ -61,6 +61,9 @@ struct stack {
 
 stack &the();
 
+// The device's context as it is, for calls that come while others use it.
+ibv_context *context();
+
 // One call of the library into the stack: holds the lock, is logged, and may have been chosen to fail.
 class call
 {

@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "support.h"
+
+#include <pthread.h>
+
+// What the public header allows at the same time is done at the same time. Wrong counts fail the test; data races are
+// found where it is built with ThreadSanitizer.
+
+enum {
+    THREADS = 4,
+    ROUNDS = 200,
+    FEW_ROUNDS = 50
+};
+
+static struct rpma_peer *peer;
+static struct rpma_conn *conn;
+static struct rpma_mr_local *mr;
+static struct rpma_mr_remote *remote;
+static pthread_barrier_t start;
+
+// cmocka's assertions work on the main thread only: threads count what goes wrong.
+static unsigned wrong;
+
+static void expect(bool right)
+{
+    if (!right)
+        __atomic_add_fetch(&wrong, 1, __ATOMIC_RELAXED);
+}
+
+static int begin(void **state)
+{
+    begin_test(state);
+    wrong = 0;
+    peer = make_peer();
+    conn = make_conn(peer, NULL);
+    mr = make_mr(peer);
+    remote = make_remote(0x1000, MR_SIZE, 0xff);
+    return 0;
+}
+
+static int end(void **state)
+{
+    drop_remote(remote);
+    drop_mr(mr);
+    drop_conn(conn);
+    drop_peer(peer);
+    return end_test(state);
+}
+
+#define THREADS_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+struct work {
+    void (*run)(unsigned index);
+    unsigned index;
+};
+
+static void *run_work(void *argument)
+{
+    const struct work *const work = argument;
+    pthread_barrier_wait(&start);
+    work->run(work->index);
+    return NULL;
+}
+
+// Runs each function in a thread of its own, all starting together.
+static void run_together(void (*const runs[THREADS])(unsigned index))
+{
+    pthread_t threads[THREADS];
+    struct work work[THREADS];
+    pthread_barrier_init(&start, NULL, THREADS);
+    for (unsigned i = 0; i < THREADS; ++i) {
+        work[i].run = runs[i];
+        work[i].index = i;
+        assert_int_equal(pthread_create(&threads[i], NULL, run_work, &work[i]), 0);
+    }
+    for (unsigned i = 0; i < THREADS; ++i)
+        pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&start);
+    assert_int_equal(wrong, 0);
+}
+
+static void run_all(void (*run)(unsigned index))
+{
+    void (*const runs[THREADS])(unsigned) = {run, run, run, run};
+    run_together(runs);
+}
+
+static void register_memory(unsigned index)
+{
+    static char memory[THREADS][64];
+    for (unsigned i = 0; i < ROUNDS; ++i) {
+        struct rpma_mr_local *own = NULL;
+        size_t size = 0;
+        expect(rpma_mr_reg(peer, memory[index], 16 + i % 32, 0xff, &own) == 0);
+        expect(rpma_mr_get_size(own, &size) == 0 && size == 16 + i % 32);
+        expect(rpma_mr_dereg(&own) == 0);
+    }
+}
+
+static void regions_of_one_peer_are_registered_concurrently(void **state)
+{
+    (void)state;
+    run_all(register_memory);
+    assert_int_equal(fake_count(FAKE_MR), 2);
+}
+
+static void connect_and_delete(unsigned index)
+{
+    (void)index;
+    for (unsigned i = 0; i < FEW_ROUNDS; ++i) {
+        struct rpma_conn_req *req = NULL;
+        struct rpma_conn *own = NULL;
+        uint32_t qp_num = 0;
+        expect(rpma_conn_req_new(peer, "server", "7204", NULL, &req) == 0);
+        expect(rpma_conn_req_connect(&req, NULL, &own) == 0);
+        expect(rpma_conn_get_qp_num(own, &qp_num) == 0 && qp_num != 0);
+        expect(rpma_conn_disconnect(own) == 0);
+        expect(rpma_conn_delete(&own) == 0);
+    }
+}
+
+static void connections_of_one_peer_are_made_concurrently(void **state)
+{
+    (void)state;
+    run_all(connect_and_delete);
+    assert_int_equal(fake_count(FAKE_QP), 1);
+}
+
+static void listen_and_accept(unsigned index)
+{
+    (void)index;
+    for (unsigned i = 0; i < FEW_ROUNDS; ++i) {
+        struct rpma_ep *ep = NULL;
+        expect(rpma_ep_listen(peer, "here", "7204", &ep) == 0);
+        expect(rpma_ep_shutdown(&ep) == 0);
+    }
+}
+
+static void make_srqs(unsigned index)
+{
+    (void)index;
+    for (unsigned i = 0; i < FEW_ROUNDS; ++i) {
+        struct rpma_srq *srq = NULL;
+        expect(rpma_srq_new(peer, NULL, &srq) == 0);
+        expect(rpma_srq_recv(srq, mr, 0, 8, NULL) == 0);
+        expect(rpma_srq_delete(&srq) == 0);
+    }
+}
+
+static void find_device_and_make_peers(unsigned index)
+{
+    for (unsigned i = 0; i < FEW_ROUNDS; ++i) {
+        struct ibv_context *context = NULL;
+        struct rpma_peer *own = NULL;
+        int capable = -1;
+        expect(rpma_utils_get_ibv_context("here",
+                       (index + i) % 2 == 0 ? RPMA_UTIL_IBV_CONTEXT_LOCAL : RPMA_UTIL_IBV_CONTEXT_REMOTE,
+                       &context) == 0);
+        expect(rpma_utils_ibv_context_is_odp_capable(context, &capable) == 0 && capable == 0);
+        expect(rpma_peer_new(context, &own) == 0);
+        expect(rpma_peer_delete(&own) == 0);
+    }
+}
+
+static void distinct_objects_of_every_kind_are_made_concurrently(void **state)
+{
+    (void)state;
+    static void (*const runs[THREADS])(unsigned) = {
+            listen_and_accept, make_srqs, find_device_and_make_peers, connect_and_delete};
+    run_together(runs);
+}
+
+static void post(unsigned index)
+{
+    static const char word[8];
+    const void *const context = (const void *)(uintptr_t)(index + 1);
+    for (unsigned i = 0; i < ROUNDS; ++i) {
+        expect(rpma_read(conn, mr, 0, remote, 0, 8, 3, context) == 0);
+        expect(rpma_write(conn, remote, 0, mr, 0, 8, 1, context) == 0);
+        expect(rpma_write_with_imm(conn, remote, 0, mr, 0, 8, 3, 5, context) == 0);
+        expect(rpma_atomic_write(conn, remote, 8, word, 3, context) == 0);
+        expect(rpma_flush(conn, remote, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, 3, context) == 0);
+        expect(rpma_send(conn, mr, 0, 8, 3, context) == 0);
+        expect(rpma_send_with_imm(conn, mr, 0, 8, 3, 5, context) == 0);
+        expect(rpma_recv(conn, mr, 0, 8, context) == 0);
+    }
+}
+
+static void operations_are_posted_concurrently_on_one_connection(void **state)
+{
+    (void)state;
+    run_all(post);
+    assert_int_equal(fake_work_count(), THREADS * ROUNDS * 8);
+}
+
+static void native_operations_are_posted_concurrently_on_one_connection(void **state)
+{
+    (void)state;
+    drop_conn(conn);
+    drop_mr(mr);
+    drop_peer(peer);
+    fake_make_native();
+    peer = make_peer();
+    mr = make_mr(peer);
+    conn = make_conn(peer, NULL);
+    run_all(post);
+    assert_int_equal(fake_work_count(), THREADS * ROUNDS * 8);
+}
+
+static void warn_of_unaligned_base(unsigned index)
+{
+    static const char word[8];
+    (void)index;
+    for (unsigned i = 0; i < ROUNDS; ++i)
+        expect(rpma_atomic_write(conn, remote, 8, word, 3, NULL) == 0);
+}
+
+static void an_unaligned_region_is_warned_of_once_by_all_threads(void **state)
+{
+    (void)state;
+    drop_remote(remote);
+    remote = make_remote(0x1001, MR_SIZE, 0xff);
+    run_all(warn_of_unaligned_base);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_WARNING), 1);
+}
+
+static struct rpma_peer_cfg *pcfg;
+
+static void change_direct_write(unsigned index)
+{
+    for (unsigned i = 0; i < ROUNDS; ++i) {
+        bool supported = false;
+        unsigned char desc = 7;
+        expect(rpma_peer_cfg_set_direct_write_to_pmem(pcfg, (i + index) % 2 == 0) == 0);
+        expect(rpma_peer_cfg_get_direct_write_to_pmem(pcfg, &supported) == 0);
+        expect(rpma_peer_cfg_get_descriptor(pcfg, &desc) == 0 && desc <= 1);
+        expect(rpma_conn_apply_remote_peer_cfg(conn, pcfg) == 0);
+    }
+}
+
+static void flush_persistently(unsigned index)
+{
+    (void)index;
+    for (unsigned i = 0; i < ROUNDS; ++i) {
+        const int code = rpma_flush(conn, remote, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT, 3, NULL);
+        expect(code == 0 || code == RPMA_E_NOSUPP);
+    }
+}
+
+static void a_peer_configuration_is_applied_while_others_flush(void **state)
+{
+    (void)state;
+    static void (*const runs[THREADS])(unsigned) = {
+            change_direct_write, flush_persistently, change_direct_write, flush_persistently};
+    assert_int_equal(rpma_peer_cfg_new(&pcfg), 0);
+    run_together(runs);
+    assert_int_equal(rpma_peer_cfg_delete(&pcfg), 0);
+}
+
+static struct rpma_conn_cfg *cfg;
+static struct rpma_srq_cfg *srq_cfg;
+
+static void change_configurations(unsigned index)
+{
+    for (unsigned i = 0; i < ROUNDS; ++i) {
+        uint32_t size = 0;
+        int timeout_ms = -1;
+        bool shared = false;
+        struct rpma_srq *srq = NULL;
+        expect(rpma_conn_cfg_set_timeout(cfg, (int)(1000 + index)) == 0);
+        expect(rpma_conn_cfg_get_timeout(cfg, &timeout_ms) == 0 && timeout_ms >= 1000 && timeout_ms < 1000 + THREADS);
+        expect(rpma_conn_cfg_set_cq_size(cfg, 10 + index) == 0);
+        expect(rpma_conn_cfg_get_cq_size(cfg, &size) == 0 && size >= 10 && size < 10 + THREADS);
+        expect(rpma_conn_cfg_set_rcq_size(cfg, 10 + index) == 0);
+        expect(rpma_conn_cfg_get_rcq_size(cfg, &size) == 0 && size >= 10 && size < 10 + THREADS);
+        expect(rpma_conn_cfg_set_sq_size(cfg, 10 + index) == 0);
+        expect(rpma_conn_cfg_get_sq_size(cfg, &size) == 0 && size >= 10 && size < 10 + THREADS);
+        expect(rpma_conn_cfg_set_rq_size(cfg, 10 + index) == 0);
+        expect(rpma_conn_cfg_get_rq_size(cfg, &size) == 0 && size >= 10 && size < 10 + THREADS);
+        expect(rpma_conn_cfg_set_compl_channel(cfg, index % 2 == 0) == 0);
+        expect(rpma_conn_cfg_get_compl_channel(cfg, &shared) == 0);
+        expect(rpma_conn_cfg_set_srq(cfg, BOGUS) == 0);
+        expect(rpma_conn_cfg_get_srq(cfg, &srq) == 0 && srq == BOGUS);
+        expect(rpma_srq_cfg_set_rq_size(srq_cfg, 10 + index) == 0);
+        expect(rpma_srq_cfg_get_rq_size(srq_cfg, &size) == 0 && size >= 10 && size < 20 + THREADS);
+        expect(rpma_srq_cfg_set_rcq_size(srq_cfg, 10 + index) == 0);
+        expect(rpma_srq_cfg_get_rcq_size(srq_cfg, &size) == 0 && size >= 10 && size < 20 + THREADS);
+    }
+}
+
+static void one_configuration_is_changed_and_read_concurrently(void **state)
+{
+    (void)state;
+    assert_int_equal(rpma_conn_cfg_new(&cfg), 0);
+    assert_int_equal(rpma_srq_cfg_new(&srq_cfg), 0);
+    run_all(change_configurations);
+    assert_int_equal(rpma_conn_cfg_delete(&cfg), 0);
+    assert_int_equal(rpma_srq_cfg_delete(&srq_cfg), 0);
+}
+
+static void take_events(unsigned index)
+{
+    (void)index;
+    for (unsigned i = 0; i < ROUNDS; ++i) {
+        enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
+        struct rpma_conn_private_data pdata = {NULL, 0};
+        expect(rpma_conn_next_event(conn, &event) == 0 && event == RPMA_CONN_ESTABLISHED);
+        expect(rpma_conn_get_private_data(conn, &pdata) == 0);
+    }
+}
+
+static void give_events(unsigned index)
+{
+    (void)index;
+    struct rdma_cm_id *const id = fake_live(FAKE_CM_ID, 0);
+    for (unsigned i = 0; i < ROUNDS; ++i)
+        fake_event(id, RDMA_CM_EVENT_ESTABLISHED, NULL, 0);
+}
+
+static void events_of_one_connection_are_taken_concurrently(void **state)
+{
+    (void)state;
+    static void (*const runs[THREADS])(unsigned) = {take_events, give_events, take_events, give_events};
+    run_together(runs);
+}
+
+static void collect_completions(unsigned index)
+{
+    (void)index;
+    struct rpma_cq *cq = NULL;
+    expect(rpma_conn_get_cq(conn, &cq) == 0);
+    for (unsigned got = 0; got < ROUNDS;) {
+        struct ibv_wc wc;
+        const int code = rpma_cq_get_wc(cq, 1, &wc, NULL);
+        expect(code == 0 || code == RPMA_E_NO_COMPLETION);
+        got += code == 0;
+    }
+}
+
+static void complete(unsigned index)
+{
+    struct ibv_cq *const face = fake_live(FAKE_CQ, 0);
+    for (unsigned i = 0; i < ROUNDS; ++i) {
+        const struct ibv_wc wc = {.wr_id = index};
+        fake_complete(face, &wc);
+    }
+}
+
+static void completions_of_one_queue_are_collected_concurrently(void **state)
+{
+    (void)state;
+    static void (*const runs[THREADS])(unsigned) = {collect_completions, complete, collect_completions, complete};
+    run_together(runs);
+}
+
+static void change_logging(unsigned index)
+{
+    for (unsigned i = 0; i < ROUNDS; ++i) {
+        enum rpma_log_level level = RPMA_LOG_DISABLED;
+        expect(rpma_log_set_threshold(RPMA_LOG_THRESHOLD, i % 2 == 0 ? RPMA_LOG_LEVEL_ERROR : RPMA_LOG_DISABLED) == 0);
+        expect(rpma_log_get_threshold(RPMA_LOG_THRESHOLD_AUX, &level) == 0 && level == RPMA_LOG_DISABLED);
+        if (index == 0)
+            expect(rpma_log_set_function(NULL) == 0);
+    }
+}
+
+static void provoke_errors(unsigned index)
+{
+    (void)index;
+    for (unsigned i = 0; i < ROUNDS; ++i) {
+        struct rpma_peer_cfg *none = NULL;
+        expect(rpma_peer_cfg_from_descriptor("", 0, &none) == RPMA_E_INVAL);
+        expect(rpma_err_2str(RPMA_E_INVAL) != NULL);
+    }
+}
+
+static void logging_is_changed_while_others_log(void **state)
+{
+    (void)state;
+    static void (*const runs[THREADS])(unsigned) = {change_logging, provoke_errors, change_logging, provoke_errors};
+    run_together(runs);
+}
+
+static struct rpma_ep *ep;
+
+static void serve_requests(unsigned index)
+{
+    (void)index;
+    for (unsigned i = 0; i < FEW_ROUNDS; ++i) {
+        struct rpma_conn_req *req = NULL;
+        struct rpma_conn *own = NULL;
+        fake_incoming("hello", 6);
+        expect(rpma_ep_next_conn_req(ep, NULL, &req) == 0);
+        expect(rpma_conn_req_connect(&req, NULL, &own) == 0);
+        expect(rpma_conn_delete(&own) == 0);
+    }
+}
+
+static void a_server_answers_while_clients_connect(void **state)
+{
+    (void)state;
+    static void (*const runs[THREADS])(unsigned) = {
+            serve_requests, connect_and_delete, register_memory, connect_and_delete};
+    ep = make_ep(peer);
+    run_together(runs);
+    drop_ep(ep);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            THREADS_TEST(regions_of_one_peer_are_registered_concurrently),
+            THREADS_TEST(connections_of_one_peer_are_made_concurrently),
+            THREADS_TEST(distinct_objects_of_every_kind_are_made_concurrently),
+            THREADS_TEST(operations_are_posted_concurrently_on_one_connection),
+            THREADS_TEST(native_operations_are_posted_concurrently_on_one_connection),
+            THREADS_TEST(an_unaligned_region_is_warned_of_once_by_all_threads),
+            THREADS_TEST(a_peer_configuration_is_applied_while_others_flush),
+            THREADS_TEST(one_configuration_is_changed_and_read_concurrently),
+            THREADS_TEST(events_of_one_connection_are_taken_concurrently),
+            THREADS_TEST(completions_of_one_queue_are_collected_concurrently),
+            THREADS_TEST(logging_is_changed_while_others_log),
+            THREADS_TEST(a_server_answers_while_clients_connect),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
