@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# What the guest is given. RPMA_VM_RXE and RPMA_VM_PMEM are the options of `run`, RPMA_VM_GUEST is 1 or 2.
+
+complain() {
+    echo "$1"
+    return 1
+}
+
+set_up_rdma() {
+    ip link set lo up
+    case $RPMA_VM_RXE in
+    none) return 0 ;;
+    dummy)
+        ip link add rdma0 type dummy
+        ;;
+    veth)
+        ip link add rdma0 type veth peer name rdma1
+        ip link set rdma1 up
+        ;;
+    two-guests)
+        ip link set eth0 name rdma0
+        ;;
+    esac
+    ip link set rdma0 mtu 4500 up &&
+        ip addr add "192.168.77.$RPMA_VM_GUEST/24" dev rdma0 &&
+        rdma link add rxe0 type rxe netdev rdma0 || return 1
+    # Both the kernel's port and the addresses of the device take a moment.
+    for _ in $(seq 100); do
+        if rdma link show rxe0/1 | grep -q ACTIVE && grep -qs 'ffff:c0a8' /sys/class/infiniband/rxe0/ports/1/gids/*; then
+            export RPMA_TEST_ADDR="192.168.77.$RPMA_VM_GUEST"
+            return 0
+        fi
+        sleep 0.05
+    done
+    complain "rxe0 did not become active: $(rdma link show)"
+}
+
+set_up_memory() {
+    case $RPMA_VM_PMEM in
+    none) return 0 ;;
+    devdax)
+        ndctl create-namespace -f -e namespace0.0 -m devdax -M mem -a 4k >/tmp/ndctl.log 2>&1 &&
+            export RPMA_VM_PMEM_PATH=/dev/dax0.0
+        ;;
+    fsdax)
+        ndctl create-namespace -f -e namespace0.0 -m fsdax -M mem >/tmp/ndctl.log 2>&1 &&
+            mkfs.ext4 -q -b 4096 /dev/pmem0 &&
+            mkdir -p /mnt/pmem &&
+            mount -o dax=always /dev/pmem0 /mnt/pmem &&
+            export RPMA_VM_PMEM_PATH=/mnt/pmem
+        ;;
+    esac || complain "no $RPMA_VM_PMEM: $(cat /tmp/ndctl.log; ndctl list -RNi)"
+}

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Boots Linux with SoftRoCE and emulated persistent memory under QEMU, made from Debian packages."""
+
+import os
+import pathlib
+import sys
+from collections.abc import Callable
+
+SOURCE = pathlib.Path(__file__).resolve().parents[3]
+FAILURE, USAGE, CANNOT_RUN = 1, 2, 77
+
+
+class CannotRun(Exception):
+    """This machine lacks something; the text names it and the remedy."""
+
+
+class LaneFailed(Exception):
+    """A step failed; the text names it."""
+
+
+def default_cache() -> pathlib.Path:
+    base = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(base) / "librpma-vm"
+
+
+def report_failures(program: str, main: Callable[[], int]) -> int:
+    """The exit status of a program whose main raises the exceptions above."""
+    try:
+        return main()
+    except CannotRun as reason:
+        print(f"skipped: {reason}")
+        return CANNOT_RUN
+    except LaneFailed as failure:
+        print(f"{program}: {failure}", file=sys.stderr)
+        return FAILURE

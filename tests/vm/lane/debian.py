@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A Debian 13 root directory and the kernel for it, from the mirror that this system uses."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+from lane import CannotRun, LaneFailed
+from lane.cache import key_of, provide
+
+SUITE = "trixie"
+PACKAGES = (
+    "g++ cmake ninja-build pkgconf libibverbs-dev librdmacm-dev libpmem2-dev libcmocka-dev python3 "
+    "rdma-core ibverbs-providers ibverbs-utils rdmacm-utils ndctl daxctl e2fsprogs iproute2 procps valgrind "
+    "busybox-static cpio kmod xz-utils ca-certificates"
+).split()
+TOOLS = {"mmdebstrap": "mmdebstrap", "qemu-system-x86_64": "qemu-system-x86", "unshare": "util-linux"}
+MOUNT_POINTS = ("source", "build", "control", "kernel", "initramfs")
+QUIET_APT = "apt-get -qq -o APT::Sandbox::User=root"
+
+
+def need_tools(install: bool) -> None:
+    missing = [package for tool, package in TOOLS.items() if not shutil.which(tool)]
+    if not missing:
+        return
+    command = ["apt-get", "install", "-y", "--no-install-recommends", *missing]
+    if not install or os.geteuid() != 0 or not shutil.which("apt-get"):
+        raise CannotRun(f"{' and '.join(missing)} missing: run `{' '.join(command)}` as root")
+    run_quietly(command, f"installing {' '.join(missing)}")
+
+
+def run_quietly(command: list[str], purpose: str, timeout_s: int = 1200) -> str:
+    """Output of a command that has to succeed; what it wrote is shown only if it fails."""
+    try:
+        result = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            errors="replace", timeout=timeout_s, check=False)
+    except subprocess.TimeoutExpired as expired:
+        raise LaneFailed(f"{purpose} took longer than {timeout_s} seconds") from expired
+    if result.returncode != 0:
+        raise LaneFailed(f"{purpose} failed with status {result.returncode}:\n{result.stdout[-8000:]}")
+    return result.stdout
+
+
+def inside(root: pathlib.Path, binds: dict[str, pathlib.Path], script: str) -> list[str]:
+    """The command that runs a shell script in root, with directories of the host mounted there for its duration."""
+    user = [] if os.geteuid() == 0 else ["--map-root-user", "--map-auto"]
+    mounts = ["mount --rbind /dev \"$1/dev\"", "mount -t proc proc \"$1/proc\""]
+    operands = [str(root), script]
+    for point, directory in binds.items():
+        operands.append(str(directory))
+        mounts.append(f'mount --bind "${{{len(operands)}}}" "$1/{point}"')
+    steps = " && ".join([*mounts, 'exec chroot "$1" sh -euc "$2"'])
+    return ["unshare", *user, "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", steps, "sh", *operands]
+
+
+def mirror() -> str:
+    """Where this system gets Debian's packages from."""
+    if not shutil.which("apt-get"):
+        raise CannotRun("there is no apt-get here: the root is made from the packages of a Debian mirror")
+    found = run_quietly(
+        ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Origin: Debian",
+         "Component: main"], "asking apt-get for the mirror").split()
+    candidates = [uri for uri in found if "security" not in uri]
+    if not candidates:
+        raise CannotRun("apt-get knows no Debian mirror: run `apt-get update`")
+    return candidates[0]
+
+
+def root_path(cache: pathlib.Path) -> pathlib.Path:
+    return cache / f"root-{key_of(SUITE, *PACKAGES)}"
+
+
+def root(cache: pathlib.Path) -> pathlib.Path:
+    def make(path: pathlib.Path) -> None:
+        run_quietly(
+            ["mmdebstrap", "--quiet", "--variant=apt", f"--include={','.join(PACKAGES)}", SUITE, str(path), mirror()],
+            f"making a root of Debian {SUITE}")
+        script = f"{QUIET_APT} update; mkdir -p {' '.join('/' + point for point in MOUNT_POINTS)}"
+        run_quietly(inside(path, {}, script), "reading the lists of packages")
+
+    return provide(root_path(cache), make)
+
+
+def kernel_path(cache: pathlib.Path, package: pathlib.Path | None) -> pathlib.Path:
+    return cache / f"kernel-{key_of(package.read_bytes() if package else root_path(cache).name)}"
+
+
+def kernel(cache: pathlib.Path, system: pathlib.Path, package: pathlib.Path | None) -> pathlib.Path:
+    """An unpacked kernel package: that of a file, or Debian's current one."""
+    def fetch(path: pathlib.Path) -> None:
+        run_quietly(
+            inside(system, {"kernel": path}, (
+                "cd /kernel; "
+                "name=$(apt-cache depends --important linux-image-amd64 | sed -n 's/.*Depends: //p' | head -n 1); "
+                f"{QUIET_APT} download \"$name\"")), "downloading the kernel")
+
+    def unpack(path: pathlib.Path) -> None:
+        source = package
+        if not source:
+            downloaded = provide(cache / f"{system.name}-kernel-package", fetch)
+            source = next(downloaded.glob("*.deb"))
+        run_quietly(["dpkg", "-x", str(source), str(path)], f"unpacking {source}")
+        if not (path / "lib").exists():
+            (path / "lib").symlink_to("usr/lib")
+        run_quietly(inside(system, {"kernel": path}, "depmod -b /kernel \"$(ls /kernel/lib/modules)\""),
+                    "listing the kernel's modules")
+
+    return provide(kernel_path(cache, package), unpack)

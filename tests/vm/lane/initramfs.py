@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the kernel starts with: a static busybox, the modules that are needed and the script that mounts the root."""
+
+import pathlib
+import shutil
+
+from lane import SOURCE, LaneFailed
+from lane.cache import key_of, provide
+from lane.debian import inside, run_quietly
+
+INIT = SOURCE / "tests" / "vm" / "guest" / "init"
+MODULES = (
+    "virtio_pci virtio_rng virtio_console 9pnet_virtio 9p overlay crc32_generic crc32_pclmul "
+    "virtio_net dummy veth sch_netem rdma_rxe rdma_ucm ib_uverbs nfit nd_pmem dax_pmem device_dax ext4"
+).split()
+# Under emulation it is cheaper to have the host decompress them.
+COLLECT = """
+version=$(ls /kernel/lib/modules)
+for module in {modules}; do
+    modprobe --config /dev/null --dirname /kernel --set-version "$version" --show-depends "$module" 2>/dev/null || true
+done | sed -n 's/^insmod //p' | awk '!seen[$1]++ {{ print $1 }}' >/initramfs/paths
+mkdir /initramfs/tree/bin /initramfs/tree/modules
+while read -r path; do
+    name=$(basename "$path" .xz)
+    case $path in
+    *.xz) xz -dc "$path" ;;
+    *) cat "$path" ;;
+    esac >"/initramfs/tree/modules/$name"
+    echo "$name" >>/initramfs/tree/modules/order
+done </initramfs/paths
+cp /usr/bin/busybox /initramfs/tree/bin/busybox
+chmod 755 /initramfs/tree/init
+cd /initramfs/tree
+find . | cpio --quiet -o -H newc -R 0:0 >/initramfs/image
+rm -r /initramfs/tree
+"""
+
+
+def script() -> str:
+    return COLLECT.format(modules=" ".join(MODULES))
+
+
+def path(cache: pathlib.Path, kernel: pathlib.Path) -> pathlib.Path:
+    return cache / f"initramfs-{key_of(kernel.name, INIT.read_bytes(), script())}" / "image"
+
+
+def initramfs(cache: pathlib.Path, system: pathlib.Path, kernel: pathlib.Path) -> pathlib.Path:
+    def make(directory: pathlib.Path) -> None:
+        (directory / "tree").mkdir()
+        shutil.copyfile(INIT, directory / "tree" / "init")
+        run_quietly(inside(system, {"kernel": kernel, "initramfs": directory}, script()), "building the initramfs")
+        if "rdma_rxe" not in (directory / "paths").read_text():
+            raise LaneFailed(f"the kernel in {kernel} has no rdma_rxe: choose another --kernel")
+
+    image = path(cache, kernel)
+    provide(image.parent, make)
+    return image

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The project, built inside the Debian 13 root: against its rdma-core, which has the native verbs."""
+
+import pathlib
+
+from lane import SOURCE
+from lane.cache import key_of, locked
+from lane.debian import inside, run_quietly
+
+# softrdma stays out: here the kernel's device is what programs run on.
+CONFIGURE = (
+    "cmake -S /source -B /build -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DRPMA_WERROR=ON -DRPMA_BUILD_SOFTRDMA=OFF "
+    "-DRPMA_BUILD_MAN=OFF"
+)
+# Debian's librpma is the peer in some tests; the guest has no network to fetch it.
+FETCH_PEER = "/source/utils/fetch-debian-librpma /build/debian"
+
+
+def build_directory(cache: pathlib.Path, system: pathlib.Path) -> pathlib.Path:
+    return cache / f"build-{key_of(system.name, str(SOURCE))}"
+
+
+def build(cache: pathlib.Path, system: pathlib.Path, jobs: int) -> pathlib.Path:
+    path = build_directory(cache, system)
+    with locked(path):
+        path.mkdir(exist_ok=True)
+        script = f"{CONFIGURE}; cmake --build /build -j {jobs}; {FETCH_PEER}"
+        run_quietly(inside(system, {"source": SOURCE, "build": path}, script), "building the project")
+    return path
