@@ -25,6 +25,17 @@ void remember_parameters(const rdma_conn_param &parameters)
         std::memcpy(seen.private_data, parameters.private_data, parameters.private_data_len);
 }
 
+// 192.0.2.1 to 192.0.2.0, as GIDs.
+ibv_sa_path_rec resolved_path()
+{
+    constexpr unsigned char here[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1};
+    ibv_sa_path_rec path{};
+    std::memcpy(path.sgid.raw, here, sizeof(here));
+    std::memcpy(path.dgid.raw, here, sizeof(here));
+    path.dgid.raw[15] = 0;
+    return path;
+}
+
 // What the private data of RDMA_PS_TCP holds on InfiniBand.
 constexpr unsigned request_data_limit = 56;
 constexpr unsigned answer_data_limit = 196;
@@ -129,7 +140,12 @@ int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
     cm_id *const found = c.find<cm_id>(id);
     if (found == nullptr || !found->resolved)
         return minus_one(EINVAL);
-    return minus_one(c.error() == 0 && !found->routed ? ENETUNREACH : c.error());
+    if (c.error() != 0 || !found->routed)
+        return minus_one(c.error() != 0 ? c.error() : ENETUNREACH);
+    static ibv_sa_path_rec path = resolved_path();
+    id->route.path_rec = &path;
+    id->route.num_paths = 1;
+    return 0;
 }
 
 int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attributes)

@@ -18,6 +18,13 @@ static struct {
 } faults[FAKE_LIBC_CALLS];
 
 static void (*_Atomic on_failure)(void);
+// Where placed objects are, for the tests that place them; they do so one at a time.
+enum {
+    MAX_PLACED = 8
+};
+static void *placed[MAX_PLACED];
+static void *_Atomic place_next;
+
 static atomic_long allocations;
 static atomic_long mappings;
 static atomic_uint openlog_calls;
@@ -120,9 +127,36 @@ void __wrap_vsyslog(int priority, const char *format, va_list arguments);
 void __wrap_openlog(const char *ident, int option, int facility);
 void __wrap_closelog(void);
 
+void fake_libc_place_next(void *address)
+{
+    unsigned i = 0;
+    while (placed[i] != NULL && placed[i] != address)
+        ++i;
+    placed[i] = address;
+    place_next = address;
+}
+
+static bool is_placed(const void *address)
+{
+    for (unsigned i = 0; i < MAX_PLACED && placed[i] != NULL; ++i)
+        if (placed[i] == address)
+            return true;
+    return false;
+}
+
+static void *place(void)
+{
+    return place_next == NULL ? NULL : atomic_exchange(&place_next, NULL);
+}
+
 void *__wrap_malloc(size_t size)
 {
-    void *const made = fails(FAKE_MALLOC) ? NULL : __real_malloc(size);
+    void *made = NULL;
+    if (!fails(FAKE_MALLOC)) {
+        made = place();
+        if (made == NULL)
+            made = __real_malloc(size);
+    }
     if (made == NULL)
         errno = ENOMEM;
     else
@@ -144,7 +178,8 @@ void __wrap_free(void *ptr)
 {
     if (ptr != NULL)
         --allocations;
-    __real_free(ptr);
+    if (!is_placed(ptr))
+        __real_free(ptr);
 }
 
 void *__wrap_mmap(void *addr, size_t length, int protection, int flags, int fd, off_t offset)

@@ -36,6 +36,9 @@ void fake_libc_on_failure(void (*function)(void));
 /* Whether a failure was delivered since it was asked for. */
 bool fake_libc_failed(enum fake_libc_call which);
 
+/* The next allocation is at this address, which the caller has mapped and unmaps after the object's end. */
+void fake_libc_place_next(void *address);
+
 /* Allocations and mappings that exist. */
 long fake_libc_allocations(void);
 long fake_libc_mappings(void);

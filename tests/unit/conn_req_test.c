@@ -46,10 +46,25 @@ static void an_outgoing_request_resolves_and_builds_its_queues(void **state)
     assert_int_equal(fake_seen()->hints.ai_port_space, RDMA_PS_TCP);
     assert_int_equal(fake_seen()->resolve_addr_timeout_ms, 1000);
     assert_int_equal(fake_seen()->resolve_route_timeout_ms, 1000);
-    assert_int_equal(log_count(RPMA_LOG_LEVEL_NOTICE), 2);
+    assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_NOTICE), "server:7204"));
     fake_forget_calls();
     drop_req(req);
     assert_calls("rdma_destroy_qp ibv_destroy_cq ibv_destroy_comp_channel rdma_destroy_id");
+}
+
+static void debug_builds_tell_the_gids_of_a_request(void **state)
+{
+    (void)state;
+#ifdef RPMA_DEBUG_BUILD
+    const bool told = true;
+#else
+    const bool told = false;
+#endif
+    drop_req(make_req(peer, NULL));
+    assert_int_equal(strstr(log_texts(), "0000:0000:0000:0000:0000:ffff:c000:0201") != NULL, told);
+    assert_int_equal(strstr(log_texts(), "0000:0000:0000:0000:0000:ffff:c000:0200") != NULL, told);
+    drop_req(make_incoming_req(ep, NULL));
+    assert_int_equal(strstr(log_texts(), "not available") != NULL, told);
 }
 
 static void the_queue_pair_has_the_documented_attributes(void **state)
@@ -307,6 +322,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
             REQ_TEST(an_outgoing_request_resolves_and_builds_its_queues),
+            REQ_TEST(debug_builds_tell_the_gids_of_a_request),
             REQ_TEST(the_queue_pair_has_the_documented_attributes),
             REQ_TEST(the_configuration_is_read_during_the_call_only),
             REQ_TEST(receives_complete_where_the_documented_table_says),

@@ -316,6 +316,15 @@ static void a_descriptor_without_usage_is_refused(void **state)
     assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
 }
 
+static void a_remote_region_without_memory_leaves_the_output_alone(void **state)
+{
+    (void)state;
+    struct rpma_mr_remote *mr = BOGUS;
+    fake_libc_fail(FAKE_MALLOC, 1, false);
+    assert_int_equal(rpma_mr_remote_from_descriptor(reference, sizeof(reference), &mr), RPMA_E_NOMEM);
+    assert_ptr_equal(mr, BOGUS);
+}
+
 static void deleting_nothing_succeeds(void **state)
 {
     (void)state;
@@ -348,6 +357,7 @@ int main(void)
             TEST(flush_types_are_told_of_every_usage),
             TEST(a_short_descriptor_is_refused_unread),
             TEST(a_descriptor_without_usage_is_refused),
+            TEST(a_remote_region_without_memory_leaves_the_output_alone),
             TEST(deleting_nothing_succeeds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

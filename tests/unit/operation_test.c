@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include <arpa/inet.h>
+#include <sys/mman.h>
 
 enum {
     LOCAL_OFFSET = 24,
@@ -304,6 +305,55 @@ static void a_device_that_claims_more_than_the_transport_is_not_believed(void **
     assert_longest(0x80000000);
 }
 
+// A page where the next object is to be; its address has one bit that no other such page has.
+static void *place_next(unsigned bit)
+{
+    void *const wanted = (void *)(1UL << bit);
+    void *const page = mmap(wanted, MR_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page != wanted) {
+        print_message("no object can be placed at %p\n", wanted);
+        skip();
+    }
+    fake_libc_place_next(page);
+    return page;
+}
+
+static void objects_whose_addresses_have_no_common_bit_are_all_there(void **state)
+{
+    (void)state;
+    static const char word[8];
+    void *pages[3];
+    pages[0] = place_next(28);
+    struct rpma_mr_local *near = make_mr(peer);
+    pages[1] = place_next(29);
+    struct rpma_mr_remote *far = make_remote(REMOTE_BASE, MR_SIZE, 0xff);
+    struct rpma_conn_req *req = make_req(peer, NULL);
+    struct rpma_conn *apart = NULL;
+    pages[2] = place_next(30);
+    assert_int_equal(rpma_conn_req_connect(&req, NULL, &apart), 0);
+    assert_ptr_equal(near, pages[0]);
+    assert_ptr_equal(far, pages[1]);
+    assert_ptr_equal(apart, pages[2]);
+
+    FOR_EACH_ROW(row)
+    {
+        assert_int_equal(row->call(apart, near, LOCAL_OFFSET, far, REMOTE_OFFSET, LENGTH, ODD_FLAGS, CONTEXT), 0);
+        assert_work(row, IBV_SEND_SIGNALED);
+        assert_int_equal(fake_last_work()->sge.addr, (uintptr_t)test_memory + LOCAL_OFFSET);
+        assert_int_equal(row->call(apart, near, 1, far, 0, MR_SIZE, ODD_FLAGS, CONTEXT), RPMA_E_INVAL);
+    }
+    assert_int_equal(rpma_flush(apart, far, 16, 8, RPMA_FLUSH_TYPE_VISIBILITY, 3, CONTEXT), 0);
+    assert_int_equal(fake_last_work()->remote_addr, REMOTE_BASE + 16);
+    assert_int_equal(rpma_atomic_write(apart, far, 24, word, 3, CONTEXT), 0);
+    assert_int_equal(fake_last_work()->remote_addr, REMOTE_BASE + 24);
+
+    drop_conn(apart);
+    drop_remote(far);
+    drop_mr(near);
+    for (int i = 0; i < 3; ++i)
+        munmap(pages[i], MR_SIZE);
+}
+
 static void a_refused_request_is_a_provider_error(void **state)
 {
     (void)state;
@@ -344,6 +394,7 @@ int main(void)
             OPERATION_TEST(a_message_is_at_most_2_gib_long),
             OPERATION_TEST(a_message_is_at_most_as_long_as_the_smallest_port_allows),
             OPERATION_TEST(a_device_that_claims_more_than_the_transport_is_not_believed),
+            OPERATION_TEST(objects_whose_addresses_have_no_common_bit_are_all_there),
             OPERATION_TEST(a_refused_request_is_a_provider_error),
             OPERATION_TEST(a_receive_on_a_connection_with_srq_is_refused_by_the_provider),
     };

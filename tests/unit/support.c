@@ -19,6 +19,7 @@ static struct {
     pthread_mutex_t mutex;
     unsigned count[LEVELS];
     char text[LEVELS][512];
+    char texts[8192];
 } captured = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static long allocations_before;
@@ -38,6 +39,7 @@ __attribute__((format(printf, 5, 6))) static void capture(enum rpma_log_level le
     pthread_mutex_lock(&captured.mutex);
     ++captured.count[level];
     memcpy(captured.text[level], text, sizeof(text));
+    strncat(captured.texts, text, sizeof(captured.texts) - strlen(captured.texts) - 1);
     pthread_mutex_unlock(&captured.mutex);
     // A log function may change errno; what the library reports may not depend on it.
     errno = 4095;
@@ -51,6 +53,7 @@ int begin_test(void **state)
     fake_libc_forget_syslog();
     memset(captured.count, 0, sizeof(captured.count));
     memset(captured.text, 0, sizeof(captured.text));
+    captured.texts[0] = '\0';
     unsetenv("RPMA_FLUSH_METHOD");
     rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_DEBUG);
     rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
@@ -90,6 +93,11 @@ unsigned log_count(enum rpma_log_level level)
 const char *log_text(enum rpma_log_level level)
 {
     return captured.text[level];
+}
+
+const char *log_texts(void)
+{
+    return captured.texts;
 }
 
 struct rpma_peer *make_peer(void)

@@ -79,6 +79,9 @@ struct rdma_cm_id *newest_id(void);
 unsigned log_count(enum rpma_log_level level);
 const char *log_text(enum rpma_log_level level);
 
+/* All messages since the test began, one per line, as far as they fit. */
+const char *log_texts(void);
+
 void set_nonblocking(int fd);
 bool is_readable(int fd);
 
