@@ -9,10 +9,11 @@ using abi::fail_with;
 namespace
 {
 
-// The manager reaches the devices through these; setting them is idempotent.
+// The manager reaches the devices through these.
 void connect_device() noexcept
 {
-    cm::set_device({abi::process_context, abi::process_pd});
+    static const bool connected = (cm::set_device({abi::process_context, abi::process_pd}), true);
+    static_cast<void>(connected);
 }
 
 std::string_view event_name(rdma_cm_event_type event) noexcept

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "net/cm_message.hpp"
+#include "net/frame.hpp"
+
+#include <algorithm>
+#include <csetjmp>
+#include <cstdarg>
+#include <random>
+#include <vector>
+
+extern "C" {
+#include <cmocka.h>
+}
+
+using namespace softrdma;
+using namespace softrdma::net;
+
+namespace
+{
+
+using bytes = std::vector<std::byte>;
+
+bytes frame_of(const packet &p, const bytes &payload = {})
+{
+    const frame_headers h = encode(p, payload.size());
+    bytes frame(h.bytes.begin(), h.bytes.begin() + static_cast<std::ptrdiff_t>(h.size));
+    frame.insert(frame.end(), payload.begin(), payload.end());
+    return frame;
+}
+
+packet full_packet(opcode op)
+{
+    packet p;
+    p.op = op;
+    p.solicited = true;
+    p.dest_qpn = 0xabcdef;
+    p.psn = 0x123456;
+    p.remote_addr = 0x1122334455667788;
+    p.rkey = 0x99aabbcc;
+    p.dma_length = 0x01020304;
+    p.imm_data = 0x55667788;
+    p.syndrome = 0x62;
+    return p;
+}
+
+constexpr opcode all_opcodes[] = {opcode::send_first, opcode::send_middle, opcode::send_last, opcode::send_last_imm,
+        opcode::send_only, opcode::send_only_imm, opcode::write_first, opcode::write_middle, opcode::write_last,
+        opcode::write_last_imm, opcode::write_only, opcode::write_only_imm, opcode::read_request,
+        opcode::read_response_first, opcode::read_response_middle, opcode::read_response_last,
+        opcode::read_response_only, opcode::acknowledge, opcode::receive_posted, opcode::cm_request, opcode::cm_reply,
+        opcode::cm_ready, opcode::cm_reject, opcode::cm_disconnect_request, opcode::cm_disconnect_reply};
+
+bool has_payload(opcode op)
+{
+    return op != opcode::read_request && op != opcode::acknowledge && op != opcode::receive_posted;
+}
+
+void every_packet_survives_the_wire(void **)
+{
+    for (const opcode op : all_opcodes) {
+        const packet sent = full_packet(op);
+        const bytes payload(has_payload(op) ? 37 : 0, std::byte{7});
+        const bytes frame = frame_of(sent, payload);
+        packet got;
+        assert_true(frame_size(frame) == frame.size());
+        assert_true(decode(frame, got));
+        assert_true(got.op == sent.op && got.solicited && got.dest_qpn == sent.dest_qpn && got.psn == sent.psn);
+        assert_int_equal(got.payload.size(), payload.size());
+        if (has_reth(op)) {
+            assert_true(got.remote_addr == sent.remote_addr);
+            assert_true(got.rkey == sent.rkey && got.dma_length == sent.dma_length);
+        }
+        if (has_imm(op))
+            assert_true(got.imm_data == sent.imm_data);
+        if (has_aeth(op))
+            assert_int_equal(got.syndrome, sent.syndrome);
+    }
+}
+
+void a_write_looks_as_the_infiniband_headers_say(void **)
+{
+    const bytes frame = frame_of(full_packet(opcode::write_only_imm), bytes(2, std::byte{0xee}));
+    const std::uint8_t expected[] = {0, 0, 0, 34,                                   // length of what follows
+            0x0b, 0x80, 0xff, 0xff, 0x00, 0xab, 0xcd, 0xef, 0x00, 0x12, 0x34, 0x56, // BTH
+            0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0x01, 0x02, 0x03, 0x04, // RETH
+            0x88, 0x77, 0x66, 0x55, // ImmDt, stored as the program gave it
+            0xee, 0xee};
+    assert_int_equal(frame.size(), sizeof(expected));
+    assert_memory_equal(frame.data(), expected, sizeof(expected));
+}
+
+void truncated_frames_are_refused(void **)
+{
+    for (const opcode op : all_opcodes) {
+        const bytes frame = frame_of(full_packet(op), bytes(has_payload(op) ? 8 : 0));
+        for (std::size_t size = 0; size < frame.size(); ++size) {
+            packet got;
+            assert_false(decode(std::span(frame).first(size), got));
+            bytes shorter(frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(size));
+            if (size < length_size)
+                continue;
+            shorter[3] = static_cast<std::byte>(size - length_size); // a length that fits the truncation
+            if (decode(shorter, got))
+                assert_true(has_payload(op) && frame.size() - size <= 8);
+        }
+    }
+}
+
+void impossible_frames_are_refused(void **)
+{
+    packet got;
+    bytes huge(4, std::byte{0xff});
+    assert_false(frame_size(huge).has_value());
+    bytes unknown = frame_of(full_packet(opcode::send_only));
+    for (unsigned op = 0; op < 256; ++op) {
+        unknown[4] = static_cast<std::byte>(op);
+        const bool known = std::find(std::begin(all_opcodes), std::end(all_opcodes), static_cast<opcode>(op)) !=
+                           std::end(all_opcodes);
+        if (!known)
+            assert_false(decode(unknown, got));
+    }
+    bytes wide = frame_of(full_packet(opcode::send_only));
+    wide[8] = std::byte{1}; // a queue pair number of 25 bits
+    assert_false(decode(wide, got));
+    assert_false(decode(frame_of(full_packet(opcode::acknowledge), bytes(1)), got));
+    assert_false(decode(frame_of(full_packet(opcode::write_only), bytes(max_segment + 1)), got));
+}
+
+// The sanitizers judge this one: whatever comes in, nothing is read outside.
+void garbage_is_read_within_its_bounds(void **)
+{
+    std::mt19937 random(20260101);
+    unsigned accepted = 0;
+    for (unsigned round = 0; round < 200000; ++round) {
+        bytes frame(4 + random() % 64);
+        for (std::byte &b : frame)
+            b = static_cast<std::byte>(random());
+        if (round % 2 == 0) {
+            frame[0] = frame[1] = frame[2] = std::byte{0};
+            frame[3] = static_cast<std::byte>(frame.size() - 4);
+            if (frame.size() > 12)
+                frame[8] = frame[12] = std::byte{0};
+        }
+        packet got;
+        cm_handshake handshake;
+        cm_rejection rejection;
+        if (decode(std::span<const std::byte>(frame), got)) {
+            ++accepted;
+            assert_true(got.payload.empty() ||
+                        (got.payload.data() >= frame.data() &&
+                                got.payload.data() + got.payload.size() <= frame.data() + frame.size()));
+        }
+        decode(std::span<const std::byte>(frame), handshake);
+        decode(std::span<const std::byte>(frame), rejection);
+    }
+    assert_true(accepted > 0);
+}
+
+void handshakes_survive_the_wire(void **)
+{
+    cm_handshake sent;
+    sent.key.fill(std::byte{0x42});
+    sent.qpn = 0x123456;
+    sent.psn = 0xfedcba;
+    sent.responder_resources = 1;
+    sent.initiator_depth = 2;
+    sent.rnr_retry_count = 7;
+    assert_true(sent.data.assign("private", 7, request_private_size));
+    const cm_payload payload = encode(sent);
+    cm_handshake got;
+    assert_true(decode(std::span(payload.bytes).first(payload.size), got));
+    assert_true(got.key == sent.key && got.qpn == sent.qpn && got.psn == sent.psn);
+    assert_true(got.data.size == request_private_size && got.data.bytes == sent.data.bytes);
+    for (std::size_t size = 0; size < payload.size; ++size)
+        assert_false(decode(std::span(payload.bytes).first(size), got));
+    cm_payload newer = payload;
+    newer.bytes[8] = std::byte{2};
+    assert_false(decode(std::span(newer.bytes).first(newer.size), got));
+    assert_false(sent.data.assign("x", request_private_size + 1, request_private_size));
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(every_packet_survives_the_wire),
+            cmocka_unit_test(a_write_looks_as_the_infiniband_headers_say),
+            cmocka_unit_test(truncated_frames_are_refused),
+            cmocka_unit_test(impossible_frames_are_refused),
+            cmocka_unit_test(garbage_is_read_within_its_bounds),
+            cmocka_unit_test(handshakes_survive_the_wire),
+    };
+    return cmocka_run_group_tests_name("frame", tests, nullptr, nullptr);
+}

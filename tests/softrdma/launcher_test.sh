@@ -1,0 +1,53 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# usage: launcher_test.sh SOFTRDMA
+softrdma=$1
+failures=0
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+
+# expect CODE LINES-ON-STDERR COMMAND...
+expect() {
+    code=$1 lines=$2
+    shift 2
+    "$@" >"$work/out" 2>"$work/err"
+    got=$?
+    if [ $got -ne "$code" ] || [ "$(wc -l <"$work/err")" -ne "$lines" ]; then
+        echo "FAILED: $*: exit $got, expected $code; stderr:"
+        cat "$work/err"
+        failures=$((failures + 1))
+    fi
+}
+
+expect_output() {
+    if ! grep -q -e "$1" "$work/out"; then
+        echo "FAILED: no \"$1\" in the output:"
+        cat "$work/out"
+        failures=$((failures + 1))
+    fi
+}
+
+expect 0 0 "$softrdma" --help
+expect_output 'softrdma run'
+expect 0 0 "$softrdma" --version
+expect_output '^softrdma [0-9]'
+expect 2 1 "$softrdma"
+expect 2 1 "$softrdma" walk
+expect 2 1 "$softrdma" --no-such-option
+expect 2 1 "$softrdma" run
+expect 2 1 "$softrdma" run --
+expect 2 1 "$softrdma" run --no-such-option true
+expect 127 1 "$softrdma" run "$work/absent"
+touch "$work/plain"
+expect 126 1 "$softrdma" run "$work/plain"
+expect 0 0 "$softrdma" run true
+expect 3 0 "$softrdma" run -- sh -c 'exit 3'
+expect 0 0 "$softrdma" run -- echo -n --help
+expect_output '--help'
+expect 0 0 "$softrdma" run sh -c 'echo "$LD_PRELOAD"'
+expect_output '^/.*/libsoftrdma.so$'
+LD_PRELOAD=libc.so.6
+export LD_PRELOAD
+expect 0 0 "$softrdma" run sh -c 'echo "$LD_PRELOAD"'
+expect_output '/libsoftrdma.so:libc.so.6$'
+exit $((failures > 0))

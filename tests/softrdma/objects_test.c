@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fixture.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+static int opened(void **state)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    assert_non_null(list);
+    assert_non_null(list[0]);
+    assert_null(list[1]);
+    *state = ibv_open_device(list[0]);
+    assert_non_null(*state);
+    ibv_free_device_list(list);
+    return 0;
+}
+
+static int closed(void **state)
+{
+    assert_int_equal(ibv_close_device(*state), 0);
+    return 0;
+}
+
+static void the_device_describes_itself(void **state)
+{
+    struct ibv_context *context = *state;
+    struct ibv_device_attr attr;
+    struct ibv_device_attr_ex extended;
+    struct ibv_port_attr port;
+    union ibv_gid gid;
+    assert_int_equal(context->device->transport_type, IBV_TRANSPORT_IB);
+    assert_int_equal(ibv_query_device(context, &attr), 0);
+    assert_true(attr.max_qp_wr > 0 && attr.max_sge > 0 && attr.phys_port_cnt == 1);
+    assert_int_equal(attr.atomic_cap, IBV_ATOMIC_NONE);
+    assert_int_equal(ibv_query_device_ex(context, NULL, &extended), 0);
+    assert_memory_equal(&extended.orig_attr, &attr, sizeof(attr));
+    assert_int_equal(extended.odp_caps.general_caps, 0);
+    assert_int_equal(extended.device_cap_flags_ex >> 38, 0); /* no native flush, no atomic write */
+    assert_int_equal(ibv_query_port(context, 1, &port), 0);
+    assert_int_equal(port.state, IBV_PORT_ACTIVE);
+    assert_int_equal(port.link_layer, IBV_LINK_LAYER_ETHERNET);
+    assert_true(port.gid_tbl_len > 0);
+    assert_int_not_equal(ibv_query_port(context, 2, &port), 0);
+    assert_int_equal(ibv_query_gid(context, 1, 0, &gid), 0);
+    assert_int_equal(ibv_query_gid(context, 1, port.gid_tbl_len, &gid), -1);
+}
+
+static void a_shorter_port_structure_is_not_overrun(void **state)
+{
+    struct ibv_context *context = *state;
+    struct {
+        struct ibv_port_attr attr;
+        uint8_t guard[16];
+    } port;
+    memset(&port, 0x5a, sizeof(port));
+    /* What a program built against old headers calls. */
+    assert_int_equal((ibv_query_port)(context, 1, (struct _compat_ibv_port_attr *)&port.attr), 0);
+    const uint8_t *bytes = (const uint8_t *)&port;
+    for (size_t i = offsetof(struct ibv_port_attr, port_cap_flags2); i < sizeof(port); ++i)
+        assert_int_equal(bytes[i], 0x5a);
+}
+
+static void parents_with_children_are_busy(void **state)
+{
+    struct ibv_context *context = *state;
+    uint8_t memory[64];
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    assert_int_equal(ibv_close_device(context), -1);
+    assert_int_equal(errno, EBUSY);
+    struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
+    struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, channel, 0);
+    struct ibv_qp_init_attr attr = {.send_cq = cq,
+            .recv_cq = cq,
+            .qp_type = IBV_QPT_RC,
+            .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
+    struct ibv_qp *qp = ibv_create_qp(pd, &attr);
+    assert_non_null(qp);
+    assert_int_equal(ibv_destroy_comp_channel(channel), EBUSY);
+    assert_int_equal(ibv_destroy_cq(cq), EBUSY);
+    assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    struct ibv_mr *mr = ibv_reg_mr(pd, memory, sizeof(memory), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+    assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+static void expect_no_region(struct ibv_pd *pd, void *addr, size_t length, int access, int error)
+{
+    errno = 0;
+    assert_null((ibv_reg_mr)(pd, addr, length, access));
+    assert_int_equal(errno, error);
+}
+
+static void registration_checks_rights_and_mappings(void **state)
+{
+    struct ibv_pd *pd = ibv_alloc_pd(*state);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uint8_t *memory = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    expect_no_region(pd, memory, page, IBV_ACCESS_REMOTE_WRITE, EINVAL);
+    expect_no_region(pd, memory, page, 1 << 8, EOPNOTSUPP); /* native flush */
+    expect_no_region(pd, memory, page, IBV_ACCESS_ON_DEMAND, EOPNOTSUPP);
+    expect_no_region(pd, memory, SIZE_MAX, everything, EFAULT);
+    assert_int_equal(mprotect(memory + page, page, PROT_READ), 0);
+    expect_no_region(pd, memory, 2 * page, everything, EFAULT);
+    struct ibv_mr *mr = ibv_reg_mr(pd, memory, 2 * page, IBV_ACCESS_REMOTE_READ);
+    assert_non_null(mr);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    assert_int_equal(munmap(memory + page, page), 0);
+    expect_no_region(pd, memory, 3 * page, 0, EFAULT);
+    expect_no_region(pd, memory + page, 1, 0, EFAULT);
+    munmap(memory, 3 * page);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+static void keys_are_not_handed_out_in_a_row(void **state)
+{
+    struct ibv_pd *pd = ibv_alloc_pd(*state);
+    uint8_t memory[8];
+    struct ibv_mr *mrs[64];
+    unsigned near = 0;
+    for (unsigned i = 0; i < 64; ++i) {
+        mrs[i] = ibv_reg_mr(pd, memory, sizeof(memory), everything);
+        assert_non_null(mrs[i]);
+        if (i > 0 && mrs[i]->rkey - mrs[i - 1]->rkey + 0x10000 < 0x20000)
+            ++near;
+    }
+    assert_true(near < 4);
+    for (unsigned i = 0; i < 64; ++i)
+        assert_int_equal(ibv_dereg_mr(mrs[i]), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+static void impossible_objects_are_refused(void **state)
+{
+    struct ibv_context *context = *state;
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    assert_null(ibv_create_cq(context, 0, NULL, NULL, 0));
+    assert_int_equal(errno, EINVAL);
+    assert_null(ibv_create_cq(context, 4, NULL, NULL, 99));
+    struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+    struct ibv_qp_init_attr attr = {
+            .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD, .cap = {.max_send_wr = 1, .max_send_sge = 1}};
+    assert_null(ibv_create_qp(pd, &attr));
+    assert_int_equal(errno, EOPNOTSUPP);
+    attr.qp_type = IBV_QPT_RC;
+    attr.cap.max_send_wr = UINT32_MAX;
+    assert_null(ibv_create_qp(pd, &attr));
+    assert_int_equal(errno, EINVAL);
+    struct ibv_srq_init_attr srq = {.attr = {.max_wr = 0, .max_sge = 1}};
+    assert_null(ibv_create_srq(pd, &srq));
+    assert_null(ibv_create_ah(pd, NULL));
+    assert_int_equal(errno, EOPNOTSUPP);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+static void states_change_only_along_the_table(void **state)
+{
+    struct ibv_context *context = *state;
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+    struct ibv_qp_init_attr init = {.send_cq = cq,
+            .recv_cq = cq,
+            .qp_type = IBV_QPT_RC,
+            .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
+    struct ibv_qp *qp = ibv_create_qp(pd, &init);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .port_num = 1};
+    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad = NULL;
+    struct ibv_recv_wr receive = {.wr_id = 5}, *bad_receive = NULL;
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EINVAL);
+    assert_int_equal(ibv_post_recv(qp, &receive, &bad_receive), EINVAL);
+    attr.qp_state = IBV_QPS_INIT;
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EINVAL); /* attributes missing */
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+    assert_int_equal(ibv_post_recv(qp, &receive, &bad_receive), 0);
+    assert_int_equal(ibv_post_send(qp, &wr, &bad), EINVAL);
+    assert_ptr_equal(bad, &wr);
+    attr.qp_state = IBV_QPS_ERR;
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+    expect_completion(cq, 5, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test_setup_teardown(the_device_describes_itself, opened, closed),
+            cmocka_unit_test_setup_teardown(a_shorter_port_structure_is_not_overrun, opened, closed),
+            cmocka_unit_test_setup_teardown(parents_with_children_are_busy, opened, closed),
+            cmocka_unit_test_setup_teardown(registration_checks_rights_and_mappings, opened, closed),
+            cmocka_unit_test_setup_teardown(keys_are_not_handed_out_in_a_row, opened, closed),
+            cmocka_unit_test_setup_teardown(impossible_objects_are_refused, opened, closed),
+            cmocka_unit_test_setup_teardown(states_change_only_along_the_table, opened, closed),
+    };
+    return cmocka_run_group_tests_name("objects", tests, NULL, NULL);
+}

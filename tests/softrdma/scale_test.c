@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fixture.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+    connections = 64,
+    threads = 6,
+    rounds = 300,
+};
+
+static void sixty_four_connections_work_side_by_side(void **state)
+{
+    (void)state;
+    struct pair *pairs = calloc(connections, sizeof(*pairs));
+    assert_non_null(pairs);
+    for (size_t i = 0; i < connections; ++i) {
+        open_pair(&pairs[i], NULL);
+        fill(pairs[i].client.memory, 4096, (unsigned)i);
+    }
+    for (size_t i = 0; i < connections; ++i)
+        assert_int_equal(post(&pairs[i].client, IBV_WR_RDMA_WRITE, i, 0, 4096, &pairs[i].server, 0, 0), 0);
+    for (size_t i = 0; i < connections; ++i) {
+        expect_completion(pairs[i].client.cq, i, IBV_WC_SUCCESS);
+        assert_memory_equal(pairs[i].server.memory, pairs[i].client.memory, 4096);
+    }
+    for (size_t i = 0; i < connections; ++i)
+        close_pair(&pairs[i]);
+    free(pairs);
+}
+
+struct job {
+    struct pair *pair;
+    size_t index;
+    atomic_uint *completed;
+};
+
+static void *write_own_slot(void *argument)
+{
+    struct job *job = argument;
+    struct pair *p = job->pair;
+    for (unsigned i = 0; i < rounds; ++i) {
+        memcpy(p->client.memory + 64 * job->index, &i, sizeof(i));
+        int error = 0;
+        do { /* the threads share one send queue and one completion queue */
+            error = post(
+                    &p->client, IBV_WR_RDMA_WRITE, job->index, 64 * job->index, 64, &p->server, 64 * job->index, 0);
+            struct ibv_wc wc;
+            while (ibv_poll_cq(p->client.cq, 1, &wc) == 1) {
+                assert_int_equal(wc.status, IBV_WC_SUCCESS);
+                atomic_fetch_add(job->completed, 1);
+            }
+        } while (error == ENOMEM);
+        assert_int_equal(error, 0);
+    }
+    return NULL;
+}
+
+static void threads_may_share_a_connection(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, NULL);
+    atomic_uint completed = 0;
+    struct job jobs[threads];
+    pthread_t ids[threads];
+    for (size_t i = 0; i < threads; ++i) {
+        jobs[i] = (struct job){&p, i, &completed};
+        assert_int_equal(pthread_create(&ids[i], NULL, write_own_slot, &jobs[i]), 0);
+    }
+    for (size_t i = 0; i < threads; ++i)
+        pthread_join(ids[i], NULL);
+    while (atomic_load(&completed) < threads * rounds) {
+        assert_int_equal(next_completion(p.client.cq).status, IBV_WC_SUCCESS);
+        atomic_fetch_add(&completed, 1);
+    }
+    for (size_t i = 0; i < threads; ++i) {
+        unsigned value = 0;
+        memcpy(&value, p.server.memory + 64 * i, sizeof(value));
+        assert_int_equal(value, rounds - 1);
+    }
+    close_pair(&p);
+}
+
+static void *connect_and_write(void *argument)
+{
+    (void)argument;
+    for (unsigned i = 0; i < 10; ++i) {
+        struct pair p;
+        open_pair(&p, NULL);
+        fill(p.client.memory, 256, i);
+        assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 1, 0, 256, &p.server, 0, 0), 0);
+        expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
+        assert_memory_equal(p.server.memory, p.client.memory, 256);
+        close_pair(&p);
+    }
+    return NULL;
+}
+
+static void threads_may_connect_at_the_same_time(void **state)
+{
+    (void)state;
+    pthread_t ids[threads];
+    for (size_t i = 0; i < threads; ++i)
+        assert_int_equal(pthread_create(&ids[i], NULL, connect_and_write, NULL), 0);
+    for (size_t i = 0; i < threads; ++i)
+        pthread_join(ids[i], NULL);
+}
+
+struct churn {
+    struct pair *pair;
+    atomic_bool stop;
+};
+
+static void *register_and_deregister(void *argument)
+{
+    struct churn *churn = argument;
+    while (!atomic_load(&churn->stop)) {
+        uint8_t *memory = malloc(4096);
+        struct ibv_mr *mr = ibv_reg_mr(churn->pair->server.pd, memory, 4096, everything);
+        assert_non_null(mr);
+        atomic_thread_fence(memory_order_seq_cst);
+        assert_int_equal(ibv_dereg_mr(mr), 0);
+        free(memory);
+    }
+    return NULL;
+}
+
+static void registration_goes_on_beside_traffic(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, NULL);
+    struct churn churn = {.pair = &p};
+    pthread_t ids[2];
+    for (size_t i = 0; i < 2; ++i)
+        assert_int_equal(pthread_create(&ids[i], NULL, register_and_deregister, &churn), 0);
+    for (unsigned i = 0; i < rounds; ++i) {
+        assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, i, 0, 4096, &p.server, 0, 0), 0);
+        expect_completion(p.client.cq, i, IBV_WC_SUCCESS);
+    }
+    atomic_store(&churn.stop, true);
+    for (size_t i = 0; i < 2; ++i)
+        pthread_join(ids[i], NULL);
+    close_pair(&p);
+}
+
+/* The region may vanish at any moment: each write lands or is refused, and nothing touches freed memory. */
+static void a_region_may_go_while_it_is_written(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 30; ++i) {
+        struct pair p;
+        open_pair(&p, &(struct options){.size = 256 * 1024});
+        for (uint64_t n = 0; n < 4; ++n)
+            assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, n, 0, p.client.size, &p.server, 0, 0), 0);
+        assert_int_equal(ibv_dereg_mr(p.server.mr), 0);
+        p.server.mr = NULL;
+        free(p.server.memory);
+        p.server.memory = NULL;
+        bool refused = false;
+        for (uint64_t n = 0; n < 4; ++n) {
+            struct ibv_wc wc = next_completion(p.client.cq);
+            assert_int_equal(wc.wr_id, n);
+            assert_int_equal(wc.status, refused                       ? IBV_WC_WR_FLUSH_ERR
+                                        : wc.status == IBV_WC_SUCCESS ? IBV_WC_SUCCESS
+                                                                      : IBV_WC_REM_ACCESS_ERR);
+            refused = refused || wc.status != IBV_WC_SUCCESS;
+        }
+        close_pair(&p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(sixty_four_connections_work_side_by_side),
+            cmocka_unit_test(threads_may_share_a_connection),
+            cmocka_unit_test(threads_may_connect_at_the_same_time),
+            cmocka_unit_test(registration_goes_on_beside_traffic),
+            cmocka_unit_test(a_region_may_go_while_it_is_written),
+    };
+    return cmocka_run_group_tests_name("scale", tests, NULL, NULL);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Peers that speak TCP but not the protocol: they cost their own connection and nothing else. */
+#include "fixture.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static int call(struct pair *p)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET,
+            .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+            .sin_port = rdma_get_src_port(p->listener)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+    return fd;
+}
+
+static void expect_hang_up(int fd)
+{
+    struct pollfd ended = {.fd = fd, .events = POLLIN};
+    char byte;
+    assert_int_equal(poll(&ended, 1, patience_ms), 1);
+    assert_true(recv(fd, &byte, 1, 0) <= 0);
+    close(fd);
+}
+
+static void expect_unharmed(struct pair *p)
+{
+    fill(p->client.memory, 64, 1);
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 1, 0, 64, &p->server, 0, 0), 0);
+    expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+    expect_no_event(p->listen_channel);
+}
+
+static void send_all(int fd, const void *bytes, size_t size)
+{
+    assert_int_equal(send(fd, bytes, size, MSG_NOSIGNAL), size);
+}
+
+static void noise_is_hung_up_on(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, NULL);
+    int fd = call(&p);
+    send_all(fd, "GET / HTTP/1.1\r\n\r\n", 18);
+    expect_hang_up(fd);
+    expect_unharmed(&p);
+    close_pair(&p);
+}
+
+/* A well-formed WRITE with the true key, but not on the connection of the queue pair. */
+static void data_frames_need_an_established_connection(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, NULL);
+    uint8_t frame[4 + 12 + 16 + 8] = {0, 0, 0, 36, 0x0a, 0, 0xff, 0xff};
+    const uint32_t qpn = htonl(p.server.qp->qp_num), rkey = htonl(p.server.mr->rkey), length = htonl(8);
+    const uint64_t addr = htobe64((uintptr_t)p.server.memory);
+    memcpy(frame + 8, &qpn, 4);
+    memcpy(frame + 16, &addr, 8);
+    memcpy(frame + 24, &rkey, 4);
+    memcpy(frame + 28, &length, 4);
+    memset(frame + 32, 0xff, 8);
+    int fd = call(&p);
+    send_all(fd, frame, sizeof(frame));
+    expect_hang_up(fd);
+    for (size_t i = 0; i < 8; ++i)
+        assert_int_equal(p.server.memory[i], 0);
+    expect_unharmed(&p);
+    close_pair(&p);
+}
+
+static void a_request_with_a_wrong_magic_is_hung_up_on(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, NULL);
+    uint8_t frame[4 + 12 + 40] = {0, 0, 0, 52, 0xc8, 0, 0xff, 0xff};
+    int fd = call(&p);
+    send_all(fd, frame, sizeof(frame));
+    expect_hang_up(fd);
+    expect_unharmed(&p);
+    close_pair(&p);
+}
+
+static void a_silent_caller_is_dropped_in_time(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, NULL);
+    expect_hang_up(call(&p));
+    expect_unharmed(&p);
+    close_pair(&p);
+}
+
+static void callers_that_leave_at_once_do_no_harm(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, NULL);
+    for (unsigned i = 0; i < 100; ++i)
+        close(call(&p));
+    expect_unharmed(&p);
+    close_pair(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(noise_is_hung_up_on),
+            cmocka_unit_test(data_frames_need_an_established_connection),
+            cmocka_unit_test(a_request_with_a_wrong_magic_is_hung_up_on),
+            cmocka_unit_test(a_silent_caller_is_dropped_in_time),
+            cmocka_unit_test(callers_that_leave_at_once_do_no_harm),
+    };
+    return cmocka_run_group_tests_name("stranger", tests, NULL, NULL);
+}
