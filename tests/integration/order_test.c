@@ -2,6 +2,7 @@
 /* What another thread of the server may see while a client writes: the order of operations and whole words. */
 #include "support/memory_server.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define RECORDS 400
@@ -67,43 +68,60 @@ static void the_pointer_is_never_ahead_of_the_data(void **state)
     hear(server->link, "read all");
 }
 
-/* Watches one word that the client writes over and over: it must always be one byte value eight times. */
+/* How many bytes are watched, at offset 8 of the memory. */
+#define CACHE_LINE 64
+#define LARGE 200000
+#define WATCHED_SIZE (8 + LARGE)
+
+static void check_words(const char *words, size_t size)
+{
+    for (size_t i = 0; i < size; i += sizeof(uint64_t)) {
+        uint64_t word = load_word(words + i);
+        if (word != (word & 0xff) * 0x0101010101010101u)
+            check_failed(__FILE__, __LINE__, "torn word %#llx", (unsigned long long)word);
+    }
+}
+
+/*
+ * Watches words that the client writes over and over: each must always be one byte value eight times. argument: how
+ * many bytes to watch. The last value written is 0xff.
+ */
 static void serve_a_word_watcher(struct side *self, const char *argument)
 {
-    (void)argument;
+    size_t size = strtoul(argument, NULL, 10);
     struct rpma_peer *peer = make_peer(self);
-    struct region memory = make_region(self, peer, 4096, USAGE_MEMORY);
+    struct region memory = make_region(self, peer, WATCHED_SIZE, USAGE_MEMORY);
     struct greeting greeting = make_greeting(&memory, 1, false);
     char port[8];
     accept_next(self, make_ep(self, peer, port), NULL, &greeting);
     int64_t until = deadline();
-    uint64_t word;
     do {
-        for (int i = 0; i < 1000; ++i) {
-            word = load_word(memory.ptr + 8);
-            if (word != (word & 0xff) * 0x0101010101010101u)
-                check_failed(__FILE__, __LINE__, "torn word %#llx", (unsigned long long)word);
-        }
+        for (size_t words = 0; words < 1000; words += size / sizeof(uint64_t))
+            check_words(memory.ptr + 8, size);
         CHECK(now_ms() < until);
-    } while (word != UINT64_MAX);
+    } while (load_word(memory.ptr + size) != UINT64_MAX); /* the last word watched */
     say(self->link, "whole");
 }
 
-static void write_words_with(struct side *self, bool atomically)
+static int write_value(struct session *session, size_t size, int value, bool atomically, int flags)
 {
-    struct server *server = start_server(self, "word watcher", "-");
-    struct session session = open_session_with(self, server, 4096, NULL);
-    for (unsigned i = 1; i <= 4000; ++i) {
-        int value = i == 4000 ? 0xff : (int)(i % 255);
-        /* The source of an atomic write is consumed by the call, that of a write is not: use another one each time. */
-        char *source = session.local.ptr + i % 8 * 8;
-        memset(source, value, 8);
-        bool signalled = i % 8 == 0;
-        int flags = signalled ? ALWAYS : ON_ERROR;
-        if (atomically)
-            CHECK_OK(rpma_atomic_write(session.conn, session.remote, 8, source, flags, &session));
-        else
-            CHECK_OK(rpma_write(session.conn, session.remote, 8, session.local.mr, i % 8 * 8, 8, flags, &session));
+    /* What is being sent must not change: the source of the previous write is another one. */
+    char *source = session->local.ptr + (value % 2 ? 0 : LARGE);
+    memset(source, value, size);
+    if (atomically)
+        return rpma_atomic_write(session->conn, session->remote, 8, source, flags, session);
+    return rpma_write(session->conn, session->remote, 8, session->local.mr, (size_t)(source - session->local.ptr), size,
+            flags, session);
+}
+
+static void write_words(struct side *self, size_t size, unsigned times, bool atomically)
+{
+    struct server *server = start_server(self, "word watcher", "%zu", size);
+    struct session session = open_session_with(self, server, 2 * LARGE, NULL);
+    for (unsigned i = 1; i <= times; ++i) {
+        int value = i == times ? 0xff : (int)(i % 254) + 1;
+        bool signalled = i % 2 == 0;
+        CHECK_OK(write_value(&session, size, value, atomically, signalled ? ALWAYS : ON_ERROR));
         if (signalled && atomically)
             expect_atomic_write(session.cq, &session);
         else if (signalled)
@@ -114,12 +132,17 @@ static void write_words_with(struct side *self, bool atomically)
 
 static void atomic_writes_are_never_seen_torn(void **state)
 {
-    write_words_with(*state, true);
+    write_words(*state, sizeof(uint64_t), 10000, true);
 }
 
-static void aligned_words_of_writes_are_never_seen_torn(void **state)
+static void aligned_words_of_a_small_write_are_never_seen_torn(void **state)
 {
-    write_words_with(*state, false);
+    write_words(*state, CACHE_LINE, 10000, false);
+}
+
+static void aligned_words_of_a_large_write_are_never_seen_torn(void **state)
+{
+    write_words(*state, LARGE, 400, false);
 }
 
 static void unsignalled_operations_complete_with_the_next_signalled_one(void **state)
@@ -165,7 +188,8 @@ static void a_full_send_queue_refuses_the_next_operation_and_loses_none(void **s
 static const struct CMUnitTest tests[] = {
         INTEGRATION_TEST(the_pointer_is_never_ahead_of_the_data),
         INTEGRATION_TEST(atomic_writes_are_never_seen_torn),
-        INTEGRATION_TEST(aligned_words_of_writes_are_never_seen_torn),
+        INTEGRATION_TEST(aligned_words_of_a_small_write_are_never_seen_torn),
+        INTEGRATION_TEST(aligned_words_of_a_large_write_are_never_seen_torn),
         INTEGRATION_TEST(unsignalled_operations_complete_with_the_next_signalled_one),
         INTEGRATION_TEST(a_full_send_queue_refuses_the_next_operation_and_loses_none),
 };
