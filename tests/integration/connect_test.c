@@ -234,6 +234,33 @@ static void connections_run_over_ipv6(void **state)
     ask(session.server->link, "check 0 4096 1");
 }
 
+static void connect_to_own_process(struct side *self, void *argument)
+{
+    struct rpma_peer *peer = make_peer(self);
+    struct region local = make_region(self, peer, 4096, USAGE_MEMORY);
+    struct rpma_conn *conn = connect_to(self, peer, argument, NULL);
+    fill_pattern(local.ptr, 4096, 1);
+    CHECK_OK(rpma_write(conn, remote_region(self, conn, 0), 0, local.mr, 0, 4096, ALWAYS, &local));
+    expect_completion(main_cq(conn), IBV_WC_RDMA_WRITE, &local);
+    disconnect(conn);
+}
+
+static void a_process_may_be_its_own_client(void **state)
+{
+    struct side *self = *state;
+    struct rpma_peer *peer = make_peer(self);
+    struct region memory = make_region(self, peer, 4096, USAGE_MEMORY);
+    struct greeting greeting = make_greeting(&memory, 1, false);
+    char port[8];
+    struct rpma_ep *ep = make_ep(self, peer, port);
+    struct worker *worker = start_worker(self, connect_to_own_process, port);
+    struct rpma_conn *conn = accept_next(self, ep, NULL, &greeting);
+    expect_end(conn);
+    CHECK_OK(rpma_conn_disconnect(conn));
+    join_worker(self, worker);
+    check_pattern(memory.ptr, 4096, 1);
+}
+
 static void a_receive_posted_on_the_request_gets_the_first_message(void **state)
 {
     struct side *self = *state;
@@ -262,6 +289,7 @@ static const struct CMUnitTest tests[] = {
         INTEGRATION_TEST(requests_wait_for_a_server_that_is_busy),
         INTEGRATION_TEST(pending_requests_survive_the_shutdown_of_their_endpoint),
         INTEGRATION_TEST(connections_run_over_ipv6),
+        INTEGRATION_TEST(a_process_may_be_its_own_client),
         INTEGRATION_TEST(a_receive_posted_on_the_request_gets_the_first_message),
 };
 
