@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <err.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -44,7 +45,7 @@ static void print_help(const struct program *program)
            "  --timeout S      longest wait for the other side in any one step, in seconds; 0: no limit (default %d)\n",
             program->timeout_s);
     if (is_server)
-        printf("  --ready-fd N     write a line to file descriptor N once clients can connect, then close it\n");
+        printf("  --ready-fd N     write \"ready\" to file descriptor N once clients can connect, then close it\n");
     else
         printf("  --retry S        keep trying for S seconds while no server accepts (default %d)\n", program->retry_s);
     printf("  --verbose        let librpma log to stderr\n"
@@ -63,6 +64,15 @@ static uint64_t parse_number(const char *text, const char *name, uint64_t max)
     if (errno != 0 || value > max)
         usage_error("%s: %s is more than %" PRIu64, name, text, max);
     return value;
+}
+
+/* Asked before anything else is opened, which might get the number. */
+static int parse_open_fd(const char *text)
+{
+    const int fd = (int)parse_number(text, "--ready-fd", INT32_MAX);
+    if (fcntl(fd, F_GETFD) < 0)
+        usage_error("--ready-fd: descriptor %d is not open", fd);
+    return fd;
 }
 
 /* The resolver takes the low 16 bits of a number without a word, so that 70000 would mean port 4464. */
@@ -113,7 +123,7 @@ struct arguments arguments_parse(int argc, char **argv, const struct program *pr
             args.retry_s = (int)parse_number(optarg, "--retry", MAX_WAIT_S);
             break;
         case 'f':
-            args.ready_fd = (int)parse_number(optarg, "--ready-fd", INT32_MAX);
+            args.ready_fd = parse_open_fd(optarg);
             break;
         case 'v':
             log_verbosely();

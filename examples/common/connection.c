@@ -78,7 +78,9 @@ static int announce(const struct arguments *args)
     if (args->ready_fd < 0)
         return STATUS_OK;
 
-    if (dprintf(args->ready_fd, "ready %s %s\n", args->addr, args->port) < 0 || close(args->ready_fd) != 0) {
+    static const char line[] = "ready\n";
+    const ssize_t size = sizeof(line) - 1;
+    if (write(args->ready_fd, line, (size_t)size) != size || close(args->ready_fd) != 0) {
         warn("--ready-fd %d", args->ready_fd);
         return STATUS_FAILED;
     }

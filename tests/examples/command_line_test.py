@@ -60,6 +60,7 @@ class CommandLineTest(support.ExamplesTest):
         self.check_everywhere(2, ("--timeout", "'soon'"), "--timeout", "soon", ADDR, "7204")
         self.check_everywhere(2, ("--timeout", "86400"), "--timeout=86401", ADDR, "7204")
         self.check_everywhere(2, ("--ready-fd", "'-1'"), "--ready-fd=-1", ADDR, "7204", roles=("server",))
+        self.check_everywhere(2, ("--ready-fd", "9 is not open"), "--ready-fd=9", ADDR, "7204", roles=("server",))
         self.check_everywhere(2, ("unrecognized option '--retry=1'",), "--retry=1", ADDR, "7204", roles=("server",))
         self.check_everywhere(2, ("unrecognized option '--ready-fd=1'",), "--ready-fd=1", ADDR, "7204",
             roles=("client",))
@@ -140,11 +141,13 @@ class CommandLineTest(support.ExamplesTest):
             self.assert_one_line(result.stderr.splitlines()[-1], "offset 65557 cannot be announced",
                 "smaller <pmem-offset>")
 
-    def test_ready_fd_that_is_not_open(self) -> None:
-        for number in TOPICS:
-            result = support.on_softrdma(number, "server", "--ready-fd=9", ADDR, support.free_port(ADDR))
-            self.assert_status(result, 1)
-            self.assert_one_line(result.stderr.splitlines()[-1], "--ready-fd 9", "Bad file descriptor")
+    def test_ready_fd_that_cannot_be_written(self) -> None:
+        with open("/dev/full", "wb") as full:
+            command = [*support.SOFTRDMA, support.program("01", "server"), f"--ready-fd={full.fileno()}", ADDR,
+                       support.free_port(ADDR)]
+            result = support.execute(command, pass_fds=(full.fileno(),))
+        self.assert_status(result, 1)
+        self.assert_one_line(result.stderr.splitlines()[-1], "--ready-fd", "No space left on device")
 
     def test_server_without_a_client_gives_up_when_told_to(self) -> None:
         for number in TOPICS:
