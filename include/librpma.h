@@ -65,7 +65,7 @@ enum rpma_util_ibv_context_type {
 /*
  * Finds the device for addr, a host name or a numeric address. The context belongs to librdmacm and is never closed
  * by the caller. [B] up to RPMA_DEFAULT_TIMEOUT_MS per resolved address, plus name resolution.
- * INVAL: unknown type. PROVIDER: addr does not resolve or names no device (a wildcard address names none). NOMEM.
+ * INVAL: unknown type. PROVIDER: addr does not resolve or names no device (a wildcard address names none).
  */
 int rpma_utils_get_ibv_context(
         const char *addr, enum rpma_util_ibv_context_type type, struct ibv_context **ibv_ctx_ptr);

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Damages a copy of the project in one place at a time and sees utils/check-man report it."""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CHECK_MAN = ROOT / "utils/check-man"
+
+
+class Faults(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.copy = pathlib.Path(temporary.name)
+        for place in ("man", "include", "tests/unit"):
+            shutil.copytree(ROOT / place, self.copy / place)
+        (self.copy / "src/librpma").mkdir(parents=True)
+        shutil.copy(ROOT / "src/librpma/librpma.map", self.copy / "src/librpma")
+        shutil.copy(ROOT / "README.md", self.copy)
+
+    def run_check(self, *arguments):
+        return subprocess.run([sys.executable, CHECK_MAN, "--root", self.copy, *arguments], capture_output=True,
+                              text=True, check=False, timeout=120)
+
+    def damage(self, place, before, after, count=1):
+        path = self.copy / place
+        text = path.read_text()
+        self.assertIn(before, text)
+        path.write_text(text.replace(before, after, count))
+
+    def assert_reported(self, check, text):
+        done = self.run_check(check)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn(text, done.stdout)
+
+    def test_the_undamaged_copy_is_clean(self):
+        done = self.run_check("pages", "sections", "synopsis", "errors", "tested")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+
+    def test_a_missing_page(self):
+        (self.copy / "man/rpma_flush.3.md").unlink()
+        self.assert_reported("pages", "rpma_flush is in the NAME of 0 pages")
+
+    def test_a_function_on_two_pages(self):
+        self.damage("man/rpma_read.3.md", "rpma_read - ", "rpma_read, rpma_write - ")
+        self.assert_reported("pages", "rpma_write is in the NAME of 2 pages")
+
+    def test_a_function_that_is_not_exported(self):
+        self.damage("man/rpma_read.3.md", "rpma_read - ", "rpma_read, rpma_peek - ")
+        self.assert_reported("pages", "rpma_peek is not exported")
+
+    def test_a_readme_without_the_link(self):
+        self.damage("README.md", "(man/librpma.7.md)", "(man/other.md)")
+        self.assert_reported("pages", "no link to man/librpma.7.md")
+
+    def test_sections_out_of_order(self):
+        self.damage("man/rpma_read.3.md", "# ERRORS", "# FAILURES")
+        self.assert_reported("sections", "the sections are")
+
+    def test_notes_without_threads(self):
+        self.damage("man/rpma_read.3.md", "**Threads**\n:", "**Ropes**\n:")
+        self.assert_reported("sections", "NOTES has Ropes, Ownership, Blocking")
+
+    def test_a_reference_to_nothing(self):
+        self.damage("man/rpma_read.3.md", "**rpma_write**(3)", "**rpma_wrote**(3)")
+        self.assert_reported("sections", "there is no rpma_wrote")
+
+    def test_a_constant_that_does_not_exist(self):
+        self.damage("man/librpma.7.md", "RPMA_FLUSH_TYPE_VISIBILITY", "RPMA_FLUSH_TYPE_INVISIBILITY")
+        self.assert_reported("sections", "has no RPMA_FLUSH_TYPE_INVISIBILITY")
+
+    def test_a_changed_prototype(self):
+        self.damage("include/librpma.h", "int rpma_cq_wait(struct rpma_cq *cq);",
+                    "int rpma_cq_wait(struct rpma_cq *cq, int flags);")
+        self.assert_reported("synopsis", "rpma_cq_wait.3.md: not as in the header: ")
+
+    def test_a_prototype_of_another_function(self):
+        self.damage("man/rpma_mr_get_ptr.3.md", "int rpma_mr_get_ptr(", "struct rpma_mr_local;\nint rpma_mr_got_ptr(")
+        self.assert_reported("synopsis", "SYNOPSIS declares rpma_mr_got_ptr, rpma_mr_get_size")
+
+    def test_an_error_that_the_header_does_not_know(self):
+        self.damage("man/rpma_read.3.md", "**RPMA_E_PROVIDER**\n:", "**RPMA_E_AGAIN**\n:")
+        self.assert_reported("errors", "the header does not let rpma_read return RPMA_E_AGAIN")
+
+    def test_an_error_that_no_page_knows(self):
+        self.damage("man/rpma_flush.3.md", "**RPMA_E_NOSUPP**\n:", "**Not supported**\n:")
+        self.assert_reported("errors", "RPMA_E_NOSUPP of rpma_flush is in the header but on no page")
+
+    def test_an_error_that_no_test_expects(self):
+        self.damage("tests/unit/conn_test.c", "RPMA_E_NOT_SHARED_CHNL", "RPMA_E_INVAL", -1)
+        self.assert_reported("tested", "no unit test expects RPMA_E_NOT_SHARED_CHNL of rpma_conn_get_compl_fd")
+
+    def test_an_example_that_does_not_compile(self):
+        for page in (self.copy / "man").glob("rpma_*.3.md"):
+            if page.name != "rpma_read.3.md":
+                page.unlink()
+        self.damage("man/rpma_read.3.md", "struct ibv_wc wc;", "struct ibv_wc wc, unused;")
+        self.assert_reported("examples", "EXAMPLE does not compile")
+
+    def test_pages_that_were_not_built(self):
+        done = self.run_check("--built", str(self.copy), "rendering")
+        self.assertEqual(done.returncode, 77, done.stdout)
+        self.assertIn("skipped: ", done.stdout)
+
+    def test_bad_usage(self):
+        for arguments in ([], ["beauty"], ["--root", "/nowhere", "pages"]):
+            self.assertEqual(self.run_check(*arguments).returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
