@@ -110,15 +110,8 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
     event_channel *const found = c.find<event_channel>(channel);
     if (found == nullptr)
         return minus_one(EBADF);
-    for (;;) {
-        c.lock().unlock();
-        const int error = found->bell.wait();
-        if (error != 0)
-            return minus_one(error);
-        c.lock().lock();
-        if (!found->queued.empty())
-            break;
-    }
+    if (const int error = fake::await_entry(c, found->bell, found->queued); error != 0)
+        return minus_one(error);
     queued_event next = std::move(found->queued.front());
     found->queued.pop_front();
     *event = &deliver(c, std::move(next)).face;

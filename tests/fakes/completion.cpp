@@ -136,15 +136,8 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **queue, vo
     comp_channel *const found = c.find<comp_channel>(channel);
     if (found == nullptr)
         return minus_one(EBADF);
-    for (;;) {
-        c.lock().unlock();
-        const int error = found->bell.wait();
-        if (error != 0)
-            return minus_one(error);
-        c.lock().lock();
-        if (!found->fired.empty())
-            break;
-    }
+    if (const int error = fake::await_entry(c, found->bell, found->fired); error != 0)
+        return minus_one(error);
     *queue = found->fired.front();
     *cq_context = found->fired.front()->cq_context;
     found->fired.pop_front();

@@ -130,6 +130,20 @@ private:
     int fd_;
 };
 
+// Waits without the lock until the queue behind the bell has an entry; 0 or an errno value.
+template<class T>
+int await_entry(call &c, bell &rung, const std::deque<T> &queue)
+{
+    for (;;) {
+        c.lock().unlock();
+        if (const int error = rung.wait(); error != 0)
+            return error;
+        c.lock().lock();
+        if (!queue.empty())
+            return 0;
+    }
+}
+
 // Waits until the count is 0; a real provider would wait for ever, which is a problem of the library.
 void await_acknowledged(call &c, const unsigned &unacknowledged);
 

@@ -3,34 +3,7 @@
 
 #include <stdlib.h>
 
-enum {
-    RKEY = 0x10111213
-};
-
-#define REMOTE_BASE 0x0001020304050600
-
 static const char word[8] = "12345678";
-
-struct path {
-    struct rpma_peer *peer;
-    struct rpma_conn *conn;
-    struct rpma_mr_remote *remote;
-};
-
-static struct path make_path(uint64_t base, uint64_t size)
-{
-    struct path made = {make_peer(), NULL, make_remote(base, size, 0xff)};
-    made.conn = make_conn(made.peer, NULL);
-    fake_forget_calls();
-    return made;
-}
-
-static void drop_path(struct path path)
-{
-    drop_conn(path.conn);
-    drop_remote(path.remote);
-    drop_peer(path.peer);
-}
 
 static void assert_native(const struct path *path, unsigned flags)
 {
@@ -76,7 +49,7 @@ static void assert_emulated(const struct path *path)
 static void a_plain_device_gets_a_fenced_inline_write(void **state)
 {
     (void)state;
-    const struct path path = make_path(REMOTE_BASE, MR_SIZE);
+    const struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
     assert_emulated(&path);
     drop_path(path);
 }
@@ -85,7 +58,7 @@ static void a_capable_device_does_it_natively_and_without_fence(void **state)
 {
     (void)state;
     fake_make_native();
-    const struct path path = make_path(REMOTE_BASE, MR_SIZE);
+    const struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
     assert_native(&path, 0);
     drop_path(path);
 }
@@ -94,19 +67,19 @@ static void beside_emulated_flush_the_native_operation_is_fenced(void **state)
 {
     (void)state;
     fake_device()->capabilities = 1ULL << FAKE_CAP_ATOMIC_WRITE;
-    struct path path = make_path(REMOTE_BASE, MR_SIZE);
+    struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
     assert_native(&path, IBV_SEND_FENCE);
     drop_path(path);
 
     fake_make_native();
     setenv("RPMA_FLUSH_METHOD", "emulated", 1);
-    path = make_path(REMOTE_BASE, MR_SIZE);
+    path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
     assert_native(&path, IBV_SEND_FENCE);
     drop_path(path);
 
     setenv("RPMA_FLUSH_METHOD", "auto", 1);
     fake_device()->without_wr_flush = true;
-    path = make_path(REMOTE_BASE, MR_SIZE);
+    path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
     assert_native(&path, IBV_SEND_FENCE);
     drop_path(path);
 }
@@ -115,7 +88,7 @@ static void an_extended_queue_pair_alone_is_not_taken_for_capable(void **state)
 {
     (void)state;
     fake_device()->extended_qps = true;
-    const struct path path = make_path(REMOTE_BASE, MR_SIZE);
+    const struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
     assert_emulated(&path);
     drop_path(path);
 }
@@ -126,13 +99,13 @@ static void a_device_that_refuses_the_operation_on_its_queue_pairs_emulates(void
     fake_make_native();
     fake_device()->extended_qps = true;
     fake_device()->send_ops_error = EOPNOTSUPP;
-    struct path path = make_path(REMOTE_BASE, MR_SIZE);
+    struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
     assert_emulated(&path);
     drop_path(path);
 
     fake_device()->send_ops_error = 0;
     fake_device()->without_wr_atomic_write = true;
-    path = make_path(REMOTE_BASE, MR_SIZE);
+    path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
     assert_emulated(&path);
     drop_path(path);
 }
@@ -143,7 +116,7 @@ static void bad_arguments_are_refused(void **state)
     for (int native = 0; native < 2; ++native) {
         if (native)
             fake_make_native();
-        const struct path path = make_path(REMOTE_BASE, MR_SIZE);
+        const struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
         assert_int_equal(rpma_atomic_write(NULL, path.remote, 0, word, 3, NULL), RPMA_E_INVAL);
         assert_int_equal(rpma_atomic_write(BOGUS, NULL, 0, word, 3, NULL), RPMA_E_INVAL);
         assert_int_equal(rpma_atomic_write(BOGUS, BOGUS, 0, NULL, 3, NULL), RPMA_E_INVAL);
@@ -160,7 +133,7 @@ static void what_lies_outside_the_region_is_refused(void **state)
     (void)state;
     const uint64_t sizes[] = {7, 8, 12, 16, MR_SIZE};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {
-        const struct path path = make_path(REMOTE_BASE, sizes[i]);
+        const struct path path = make_path(REMOTE_BASE, sizes[i], 0xff);
         const uint64_t beyond = sizes[i] / 8 * 8;
         assert_int_equal(rpma_atomic_write(path.conn, path.remote, beyond, word, 3, NULL), RPMA_E_INVAL);
         assert_int_equal(rpma_atomic_write(path.conn, path.remote, SIZE_MAX - 7, word, 3, NULL), RPMA_E_INVAL);
@@ -174,7 +147,7 @@ static void what_lies_outside_the_region_is_refused(void **state)
 static void an_unaligned_base_is_warned_of_once_per_region(void **state)
 {
     (void)state;
-    const struct path path = make_path(REMOTE_BASE + 7, MR_SIZE);
+    const struct path path = make_path(REMOTE_BASE + 7, MR_SIZE, 0xff);
     for (int i = 0; i < 3; ++i)
         assert_int_equal(rpma_atomic_write(path.conn, path.remote, 8, word, 3, NULL), 0);
     assert_int_equal(fake_last_work()->remote_addr, REMOTE_BASE + 15);
@@ -190,7 +163,7 @@ static void a_refused_request_is_a_provider_error(void **state)
     for (int native = 0; native < 2; ++native) {
         if (native)
             fake_make_native();
-        const struct path path = make_path(REMOTE_BASE, MR_SIZE);
+        const struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
         fake_fail_call(1, ENOMEM, false);
         assert_provider(rpma_atomic_write(path.conn, path.remote, 0, word, 3, NULL), ENOMEM);
         assert_string_equal(fake_failed_call(), native ? "ibv_wr_complete" : "ibv_post_send");

@@ -3,33 +3,6 @@
 
 #include <stdio.h>
 
-static struct rpma_peer *peer;
-static struct rpma_ep *ep;
-
-static int begin(void **state)
-{
-    begin_test(state);
-    peer = make_peer();
-    ep = make_ep(peer);
-    fake_forget_calls();
-    return 0;
-}
-
-static int end(void **state)
-{
-    drop_ep(ep);
-    drop_peer(peer);
-    return end_test(state);
-}
-
-#define REQ_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
-static void drop_req(struct rpma_conn_req *req)
-{
-    assert_int_equal(rpma_conn_req_delete(&req), 0);
-    assert_null(req);
-}
-
 static void an_outgoing_request_resolves_and_builds_its_queues(void **state)
 {
     (void)state;
@@ -321,22 +294,22 @@ static void deleting_nothing_succeeds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-            REQ_TEST(an_outgoing_request_resolves_and_builds_its_queues),
-            REQ_TEST(debug_builds_tell_the_gids_of_a_request),
-            REQ_TEST(the_queue_pair_has_the_documented_attributes),
-            REQ_TEST(the_configuration_is_read_during_the_call_only),
-            REQ_TEST(receives_complete_where_the_documented_table_says),
-            REQ_TEST(a_shared_channel_serves_both_queues),
-            REQ_TEST(a_contradictory_configuration_is_refused_before_anything_is_called),
-            REQ_TEST(every_resolved_address_is_tried_with_an_identifier_of_its_own),
-            REQ_TEST(the_first_error_counts_when_no_address_works),
-            REQ_TEST(queue_pairs_are_retried_without_native_operations),
-            REQ_TEST(a_context_from_elsewhere_is_refused_by_the_provider),
-            REQ_TEST(an_outgoing_request_has_no_private_data),
-            REQ_TEST(a_receive_can_be_posted_before_connecting),
-            REQ_TEST(deleting_an_incoming_request_rejects_it),
-            REQ_TEST(deletion_goes_on_after_a_failure_and_reports_the_first),
-            REQ_TEST(deleting_nothing_succeeds),
+            SERVER_TEST(an_outgoing_request_resolves_and_builds_its_queues),
+            SERVER_TEST(debug_builds_tell_the_gids_of_a_request),
+            SERVER_TEST(the_queue_pair_has_the_documented_attributes),
+            SERVER_TEST(the_configuration_is_read_during_the_call_only),
+            SERVER_TEST(receives_complete_where_the_documented_table_says),
+            SERVER_TEST(a_shared_channel_serves_both_queues),
+            SERVER_TEST(a_contradictory_configuration_is_refused_before_anything_is_called),
+            SERVER_TEST(every_resolved_address_is_tried_with_an_identifier_of_its_own),
+            SERVER_TEST(the_first_error_counts_when_no_address_works),
+            SERVER_TEST(queue_pairs_are_retried_without_native_operations),
+            SERVER_TEST(a_context_from_elsewhere_is_refused_by_the_provider),
+            SERVER_TEST(an_outgoing_request_has_no_private_data),
+            SERVER_TEST(a_receive_can_be_posted_before_connecting),
+            SERVER_TEST(deleting_an_incoming_request_rejects_it),
+            SERVER_TEST(deletion_goes_on_after_a_failure_and_reports_the_first),
+            SERVER_TEST(deleting_nothing_succeeds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

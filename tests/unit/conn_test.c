@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "support.h"
 
-static struct rpma_peer *peer;
 static struct rpma_conn *conn;
 static struct rdma_cm_id *id;
 

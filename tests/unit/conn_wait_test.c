@@ -3,7 +3,6 @@
 
 // rpma_conn_wait, on a connection whose two queues share a channel.
 
-static struct rpma_peer *peer;
 static struct rpma_conn *conn;
 static struct rpma_cq *cq;
 static struct rpma_cq *rcq;

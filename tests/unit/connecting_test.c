@@ -5,26 +5,6 @@
 
 // rpma_conn_req_connect, both sides.
 
-static struct rpma_peer *peer;
-static struct rpma_ep *ep;
-
-static int begin(void **state)
-{
-    begin_test(state);
-    peer = make_peer();
-    ep = make_ep(peer);
-    return 0;
-}
-
-static int end(void **state)
-{
-    drop_ep(ep);
-    drop_peer(peer);
-    return end_test(state);
-}
-
-#define CONNECT_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
 static void assert_parameters(const void *data, uint8_t length)
 {
     const struct rdma_conn_param *const parameters = &fake_seen()->connect_parameters;
@@ -131,45 +111,40 @@ static void a_missing_request_is_refused(void **state)
     assert_ptr_equal(conn, BOGUS);
 }
 
+// Connecting fails when its n-th call does; returns the calls made.
+static const char *connect_with_failing_call(struct rpma_conn_req *req, unsigned n)
+{
+    struct rpma_conn *conn = BOGUS;
+    fake_forget_calls();
+    fake_fail_call(n, ECONNREFUSED, false);
+    assert_provider(rpma_conn_req_connect(&req, NULL, &conn), ECONNREFUSED);
+    assert_null(req);
+    assert_ptr_equal(conn, BOGUS);
+    return fake_calls();
+}
+
 static void a_failed_accept_rejects_the_request(void **state)
 {
     (void)state;
-    struct rpma_conn_req *req = make_incoming_req(ep, NULL);
-    struct rpma_conn *conn = BOGUS;
-    fake_forget_calls();
-    fake_fail_call(2, EIO, false);
-    assert_provider(rpma_conn_req_connect(&req, NULL, &conn), EIO);
-    assert_null(req);
-    assert_ptr_equal(conn, BOGUS);
-    assert_calls("ibv_reg_mr rdma_accept rdma_destroy_qp ibv_dereg_mr ibv_destroy_cq ibv_destroy_comp_channel "
-                 "rdma_reject rdma_destroy_id rdma_destroy_event_channel");
+    assert_string_equal(connect_with_failing_call(make_incoming_req(ep, NULL), 2),
+            "ibv_reg_mr rdma_accept rdma_destroy_qp ibv_dereg_mr ibv_destroy_cq ibv_destroy_comp_channel "
+            "rdma_reject rdma_destroy_id rdma_destroy_event_channel");
 }
 
 static void a_request_that_fails_before_the_accept_is_rejected(void **state)
 {
     (void)state;
-    struct rpma_conn_req *req = make_incoming_req(ep, NULL);
-    struct rpma_conn *conn = BOGUS;
-    fake_forget_calls();
-    fake_fail_call(1, EIO, false);
-    assert_provider(rpma_conn_req_connect(&req, NULL, &conn), EIO);
-    assert_null(req);
-    assert_non_null(strstr(fake_calls(), "rdma_reject rdma_destroy_id"));
-    assert_null(strstr(fake_calls(), "rdma_accept"));
+    const char *const calls = connect_with_failing_call(make_incoming_req(ep, NULL), 1);
+    assert_non_null(strstr(calls, "rdma_reject rdma_destroy_id"));
+    assert_null(strstr(calls, "rdma_accept"));
 }
 
 static void a_failed_connect_releases_everything(void **state)
 {
     (void)state;
-    struct rpma_conn_req *req = make_req(peer, NULL);
-    struct rpma_conn *conn = BOGUS;
-    fake_forget_calls();
-    fake_fail_call(4, ECONNREFUSED, false);
-    assert_provider(rpma_conn_req_connect(&req, NULL, &conn), ECONNREFUSED);
-    assert_null(req);
-    assert_ptr_equal(conn, BOGUS);
-    assert_calls("rdma_create_event_channel rdma_migrate_id ibv_reg_mr rdma_connect rdma_destroy_qp ibv_dereg_mr "
-                 "ibv_destroy_cq ibv_destroy_comp_channel rdma_destroy_id rdma_destroy_event_channel");
+    assert_string_equal(connect_with_failing_call(make_req(peer, NULL), 4),
+            "rdma_create_event_channel rdma_migrate_id ibv_reg_mr rdma_connect rdma_destroy_qp ibv_dereg_mr "
+            "ibv_destroy_cq ibv_destroy_comp_channel rdma_destroy_id rdma_destroy_event_channel");
 }
 
 static void private_data_of_the_request_moves_to_the_connection(void **state)
@@ -234,19 +209,19 @@ static void a_connection_without_buffer_for_flush_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-            CONNECT_TEST(the_active_side_moves_to_its_own_channel_and_connects_last),
-            CONNECT_TEST(the_passive_side_accepts_last),
-            CONNECT_TEST(private_data_goes_with_the_request_and_the_answer),
-            CONNECT_TEST(more_private_data_than_the_transport_carries_is_a_provider_error),
-            CONNECT_TEST(bad_arguments_consume_and_reject_the_request),
-            CONNECT_TEST(a_missing_request_is_refused),
-            CONNECT_TEST(a_failed_accept_rejects_the_request),
-            CONNECT_TEST(a_request_that_fails_before_the_accept_is_rejected),
-            CONNECT_TEST(a_failed_connect_releases_everything),
-            CONNECT_TEST(private_data_of_the_request_moves_to_the_connection),
-            CONNECT_TEST(the_buffer_of_emulated_flush_is_8_bytes),
-            CONNECT_TEST(native_flush_needs_no_buffer),
-            CONNECT_TEST(a_connection_without_buffer_for_flush_fails),
+            SERVER_TEST(the_active_side_moves_to_its_own_channel_and_connects_last),
+            SERVER_TEST(the_passive_side_accepts_last),
+            SERVER_TEST(private_data_goes_with_the_request_and_the_answer),
+            SERVER_TEST(more_private_data_than_the_transport_carries_is_a_provider_error),
+            SERVER_TEST(bad_arguments_consume_and_reject_the_request),
+            SERVER_TEST(a_missing_request_is_refused),
+            SERVER_TEST(a_failed_accept_rejects_the_request),
+            SERVER_TEST(a_request_that_fails_before_the_accept_is_rejected),
+            SERVER_TEST(a_failed_connect_releases_everything),
+            SERVER_TEST(private_data_of_the_request_moves_to_the_connection),
+            SERVER_TEST(the_buffer_of_emulated_flush_is_8_bytes),
+            SERVER_TEST(native_flush_needs_no_buffer),
+            SERVER_TEST(a_connection_without_buffer_for_flush_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

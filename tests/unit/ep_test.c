@@ -1,36 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "support.h"
 
-static struct rpma_peer *peer;
-static struct rpma_ep *ep;
-
-static int begin(void **state)
-{
-    begin_test(state);
-    peer = make_peer();
-    ep = make_ep(peer);
-    fake_forget_calls();
-    return 0;
-}
-
-static int end(void **state)
-{
-    drop_ep(ep);
-    drop_peer(peer);
-    return end_test(state);
-}
-
-#define EP_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
 #define BUILT                                                                                                          \
     "rdma_get_cm_event ibv_create_comp_channel ibv_create_cq ibv_req_notify_cq rdma_create_qp_ex "                     \
     "rdma_create_event_channel rdma_migrate_id rdma_ack_cm_event"
-
-static void drop_req(struct rpma_conn_req *req)
-{
-    assert_int_equal(rpma_conn_req_delete(&req), 0);
-    assert_null(req);
-}
 
 static void incoming(void *unused)
 {
@@ -287,25 +260,25 @@ static void shutting_down_goes_on_after_a_failure(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-            EP_TEST(listening_binds_the_resolved_address),
-            EP_TEST(listening_takes_the_first_address_that_can_be_bound),
-            EP_TEST(listening_reports_the_first_error_when_no_address_can_be_bound),
-            EP_TEST(a_failed_listen_releases_everything),
-            EP_TEST(the_descriptor_becomes_readable_with_a_request),
-            EP_TEST(a_request_is_built_and_moved_to_its_own_channel_before_the_event_is_acknowledged),
-            EP_TEST(a_request_outlives_its_endpoint),
-            EP_TEST(events_of_a_request_do_not_reach_the_endpoint),
-            EP_TEST(the_configuration_decides_the_queues),
-            EP_TEST(an_empty_nonblocking_channel_is_no_event),
-            EP_TEST(a_signal_does_not_end_the_wait),
-            EP_TEST(another_failure_to_get_an_event_is_a_provider_error),
-            EP_TEST(another_event_is_dropped_and_refused),
-            EP_TEST(a_request_that_cannot_be_built_is_rejected),
-            EP_TEST(a_contradictory_configuration_rejects_the_request),
-            EP_TEST(a_failed_acknowledgement_rejects_the_request),
-            EP_TEST(private_data_comes_with_the_request),
-            EP_TEST(private_data_without_memory_rejects_the_request),
-            EP_TEST(shutting_down_goes_on_after_a_failure),
+            SERVER_TEST(listening_binds_the_resolved_address),
+            SERVER_TEST(listening_takes_the_first_address_that_can_be_bound),
+            SERVER_TEST(listening_reports_the_first_error_when_no_address_can_be_bound),
+            SERVER_TEST(a_failed_listen_releases_everything),
+            SERVER_TEST(the_descriptor_becomes_readable_with_a_request),
+            SERVER_TEST(a_request_is_built_and_moved_to_its_own_channel_before_the_event_is_acknowledged),
+            SERVER_TEST(a_request_outlives_its_endpoint),
+            SERVER_TEST(events_of_a_request_do_not_reach_the_endpoint),
+            SERVER_TEST(the_configuration_decides_the_queues),
+            SERVER_TEST(an_empty_nonblocking_channel_is_no_event),
+            SERVER_TEST(a_signal_does_not_end_the_wait),
+            SERVER_TEST(another_failure_to_get_an_event_is_a_provider_error),
+            SERVER_TEST(another_event_is_dropped_and_refused),
+            SERVER_TEST(a_request_that_cannot_be_built_is_rejected),
+            SERVER_TEST(a_contradictory_configuration_rejects_the_request),
+            SERVER_TEST(a_failed_acknowledgement_rejects_the_request),
+            SERVER_TEST(private_data_comes_with_the_request),
+            SERVER_TEST(private_data_without_memory_rejects_the_request),
+            SERVER_TEST(shutting_down_goes_on_after_a_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

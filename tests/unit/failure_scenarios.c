@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "failure_scenarios.h"
 
-static struct rpma_peer *peer;
 static struct rpma_mr_local *mr;
 static struct rpma_srq *srq;
-static struct rpma_ep *ep;
 static struct rpma_conn_cfg *cfg;
 static struct rpma_conn_req *req;
 static struct rpma_conn *conn;

@@ -4,43 +4,8 @@
 #include <stdlib.h>
 
 enum {
-    RKEY = 0x10111213,
     BOTH = RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT
 };
-
-#define REMOTE_BASE 0x0001020304050600
-
-struct path {
-    struct rpma_peer *peer;
-    struct rpma_conn *conn;
-    struct rpma_mr_remote *remote;
-};
-
-static void apply_direct_write(struct rpma_conn *conn, bool supported)
-{
-    struct rpma_peer_cfg *pcfg = NULL;
-    assert_int_equal(rpma_peer_cfg_new(&pcfg), 0);
-    assert_int_equal(rpma_peer_cfg_set_direct_write_to_pmem(pcfg, supported), 0);
-    assert_int_equal(rpma_conn_apply_remote_peer_cfg(conn, pcfg), 0);
-    assert_int_equal(rpma_peer_cfg_delete(&pcfg), 0);
-}
-
-// A connection to a peer with direct write to PMem.
-static struct path make_path(uint64_t size, int usage)
-{
-    struct path made = {make_peer(), NULL, make_remote(REMOTE_BASE, size, usage)};
-    made.conn = make_conn(made.peer, NULL);
-    apply_direct_write(made.conn, true);
-    fake_forget_calls();
-    return made;
-}
-
-static void drop_path(struct path path)
-{
-    drop_conn(path.conn);
-    drop_remote(path.remote);
-    drop_peer(path.peer);
-}
 
 static int flush(const struct path *path, size_t offset, size_t len, enum rpma_flush_type type)
 {
@@ -63,7 +28,7 @@ static bool was_emulated(void)
 static void emulation_reads_8_bytes_into_the_buffer_of_the_connection(void **state)
 {
     (void)state;
-    const struct path path = make_path(MR_SIZE, BOTH);
+    const struct path path = make_path(REMOTE_BASE, MR_SIZE, BOTH);
     const struct ibv_mr *const buffer = fake_live(FAKE_MR, 0);
     const size_t lengths[] = {0, 1, 8, MR_SIZE - 64};
     for (int t = 0; t < 2; ++t)
@@ -92,7 +57,7 @@ static void emulation_never_reads_past_the_end_of_the_region(void **state)
 {
     (void)state;
     for (size_t size = 1; size <= 24; ++size) {
-        const struct path path = make_path(size, BOTH);
+        const struct path path = make_path(REMOTE_BASE, size, BOTH);
         for (size_t offset = 0; offset <= size; ++offset) {
             assert_int_equal(flush(&path, offset, size - offset, RPMA_FLUSH_TYPE_PERSISTENT), 0);
             const struct fake_work *const work = fake_last_work();
@@ -108,7 +73,7 @@ static void native_flush_covers_the_range(void **state)
 {
     (void)state;
     fake_make_native();
-    const struct path path = make_path(MR_SIZE, BOTH);
+    const struct path path = make_path(REMOTE_BASE, MR_SIZE, BOTH);
     for (int t = 0; t < 2; ++t) {
         fake_forget_calls();
         errno = 77;
@@ -130,7 +95,7 @@ static void native_flush_beyond_32_bits_covers_the_region(void **state)
 {
     (void)state;
     fake_make_native();
-    const struct path path = make_path(0x200000000, BOTH);
+    const struct path path = make_path(REMOTE_BASE, 0x200000000, BOTH);
     assert_int_equal(flush(&path, 0, 0xffffffff, RPMA_FLUSH_TYPE_PERSISTENT), 0);
     assert_int_equal(fake_last_work()->flush_level, 0);
     assert_int_equal(fake_last_work()->flush_length, 0xffffffff);
@@ -146,7 +111,7 @@ static void only_the_always_flag_signals(void **state)
     for (int native = 0; native < 2; ++native) {
         if (native)
             fake_make_native();
-        const struct path path = make_path(MR_SIZE, BOTH);
+        const struct path path = make_path(REMOTE_BASE, MR_SIZE, BOTH);
         for (int flags = 1; flags <= 4; ++flags) {
             assert_int_equal(rpma_flush(path.conn, path.remote, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, flags, CONTEXT), 0);
             assert_int_equal(was_emulated(), !native);
@@ -161,7 +126,7 @@ static void the_environment_can_forbid_native_flush(void **state)
     (void)state;
     fake_make_native();
     setenv("RPMA_FLUSH_METHOD", "emulated", 1);
-    const struct path path = make_path(MR_SIZE, BOTH);
+    const struct path path = make_path(REMOTE_BASE, MR_SIZE, BOTH);
     assert_int_equal(flush(&path, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT), 0);
     assert_true(was_emulated());
     drop_path(path);
@@ -177,7 +142,7 @@ static void native_flush_needs_capability_and_grant(void **state)
             atomic_write_only | 1ULL << FAKE_CAP_FLUSH_PERSISTENT};
     for (size_t i = 0; i < sizeof(capabilities) / sizeof(capabilities[0]); ++i) {
         fake_device()->capabilities = capabilities[i];
-        const struct path path = make_path(MR_SIZE, BOTH);
+        const struct path path = make_path(REMOTE_BASE, MR_SIZE, BOTH);
         assert_int_equal(flush(&path, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT), 0);
         assert_true(was_emulated());
         drop_path(path);
@@ -187,7 +152,7 @@ static void native_flush_needs_capability_and_grant(void **state)
     for (int refused = 0; refused < 2; ++refused) {
         fake_device()->send_ops_error = refused ? ENOTSUP : 0;
         fake_device()->without_wr_flush = !refused;
-        const struct path path = make_path(MR_SIZE, BOTH);
+        const struct path path = make_path(REMOTE_BASE, MR_SIZE, BOTH);
         assert_int_equal(flush(&path, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT), 0);
         assert_true(was_emulated());
         drop_path(path);
@@ -200,7 +165,7 @@ static void persistence_needs_the_remote_peers_word(void **state)
     for (int native = 0; native < 2; ++native) {
         if (native)
             fake_make_native();
-        const struct path path = make_path(MR_SIZE, BOTH);
+        const struct path path = make_path(REMOTE_BASE, MR_SIZE, BOTH);
         struct rpma_conn *fresh = make_conn(path.peer, NULL);
         fake_forget_calls();
         const unsigned logged = log_count(RPMA_LOG_LEVEL_ERROR);
@@ -226,7 +191,7 @@ static void the_region_has_to_be_registered_for_the_type(void **state)
     const int usages[] = {
             RPMA_MR_USAGE_WRITE_DST, RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT, BOTH};
     for (size_t i = 0; i < sizeof(usages) / sizeof(usages[0]); ++i) {
-        const struct path path = make_path(MR_SIZE, usages[i]);
+        const struct path path = make_path(REMOTE_BASE, MR_SIZE, usages[i]);
         assert_int_equal(flush(&path, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY),
                 (usages[i] & RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY) != 0 ? 0 : RPMA_E_NOSUPP);
         assert_int_equal(flush(&path, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT),
@@ -253,7 +218,7 @@ static void what_lies_outside_the_region_is_refused(void **state)
     for (int native = 0; native < 2; ++native) {
         if (native)
             fake_make_native();
-        const struct path path = make_path(MR_SIZE, BOTH);
+        const struct path path = make_path(REMOTE_BASE, MR_SIZE, BOTH);
         const struct {
             size_t offset;
             size_t len;
@@ -273,7 +238,7 @@ static void a_refused_request_is_a_provider_error(void **state)
     for (int native = 0; native < 2; ++native) {
         if (native)
             fake_make_native();
-        const struct path path = make_path(MR_SIZE, BOTH);
+        const struct path path = make_path(REMOTE_BASE, MR_SIZE, BOTH);
         const unsigned posted = fake_work_count();
         fake_fail_call(1, ENOMEM, false);
         assert_provider(flush(&path, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT), ENOMEM);

@@ -106,16 +106,16 @@ static void provoke_debug(void)
 
 static void provoke_notice(void)
 {
-    struct rpma_peer *peer = make_peer();
+    peer = make_peer();
     fake_libc_forget_syslog();
-    struct rpma_ep *ep = make_ep(peer);
+    ep = make_ep(peer);
     drop_ep(ep);
     drop_peer(peer);
 }
 
 static void provoke_warning(void)
 {
-    struct rpma_peer *peer = make_peer();
+    peer = make_peer();
     struct rpma_conn *conn = make_conn(peer, NULL);
     enum rpma_conn_event event;
     fake_event(newest_id(), RDMA_CM_EVENT_ADDR_CHANGE, NULL, 0);
@@ -126,7 +126,7 @@ static void provoke_warning(void)
 
 static void provoke_fatal(void)
 {
-    struct rpma_peer *peer = make_peer();
+    peer = make_peer();
     struct rpma_conn_req *req = make_req(peer, NULL);
     struct rpma_conn *conn = NULL;
     fake_libc_fail(FAKE_SYSCONF, 1, false);
@@ -191,7 +191,7 @@ static void an_unprintable_message_is_dropped(void **state)
 static void logging_leaves_errno_alone(void **state)
 {
     (void)state;
-    struct rpma_peer *peer = make_peer();
+    peer = make_peer();
     assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR), 0);
     fake_libc_fail(FAKE_CLOCK_GETTIME, 1, false);
     fake_fail_call(1, EBUSY, false);

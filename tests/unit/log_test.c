@@ -100,7 +100,7 @@ static void the_default_function_comes_back_with_null(void **state)
 static void provider_errors_are_logged_with_call_and_cause(void **state)
 {
     (void)state;
-    struct rpma_peer *peer = make_peer();
+    peer = make_peer();
     fake_fail_call(1, EIO, false);
     assert_provider(rpma_peer_delete(&peer), EIO);
     assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
@@ -111,7 +111,7 @@ static void provider_errors_are_logged_with_call_and_cause(void **state)
 static void an_errno_without_a_name_is_logged_by_number(void **state)
 {
     (void)state;
-    struct rpma_peer *peer = make_peer();
+    peer = make_peer();
     fake_fail_call(1, 123456, false);
     assert_provider(rpma_peer_delete(&peer), 123456);
     assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_ERROR), "123456"));
@@ -120,7 +120,7 @@ static void an_errno_without_a_name_is_logged_by_number(void **state)
 static void provider_errors_are_returned_with_logging_off(void **state)
 {
     (void)state;
-    struct rpma_peer *peer = make_peer();
+    peer = make_peer();
     assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED), 0);
     fake_fail_call(1, EIO, false);
     assert_provider(rpma_peer_delete(&peer), EIO);

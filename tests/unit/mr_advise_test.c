@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "support.h"
 
-static struct rpma_peer *peer;
 static struct rpma_mr_local *mr;
 
 static int begin(void **state)

@@ -10,7 +10,7 @@ enum {
 };
 
 // The access flags of the only registration made for a usage.
-static int access_for(struct rpma_peer *peer, int usage)
+static int access_for(int usage)
 {
     struct rpma_mr_local *mr = NULL;
     fake_forget_calls();
@@ -26,16 +26,16 @@ static int access_for(struct rpma_peer *peer, int usage)
 static void each_usage_grants_the_access_it_needs(void **state)
 {
     (void)state;
-    struct rpma_peer *peer = make_peer();
-    assert_int_equal(access_for(peer, RPMA_MR_USAGE_READ_SRC), IBV_ACCESS_REMOTE_READ);
-    assert_int_equal(access_for(peer, RPMA_MR_USAGE_READ_DST), IBV_ACCESS_LOCAL_WRITE);
-    assert_int_equal(access_for(peer, RPMA_MR_USAGE_WRITE_SRC), IBV_ACCESS_LOCAL_WRITE);
-    assert_int_equal(access_for(peer, RPMA_MR_USAGE_WRITE_DST), IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE);
-    assert_int_equal(access_for(peer, RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY), IBV_ACCESS_REMOTE_READ);
-    assert_int_equal(access_for(peer, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT), IBV_ACCESS_REMOTE_READ);
-    assert_int_equal(access_for(peer, RPMA_MR_USAGE_SEND), 0);
-    assert_int_equal(access_for(peer, RPMA_MR_USAGE_RECV), IBV_ACCESS_LOCAL_WRITE);
-    assert_int_equal(access_for(peer, ALL_USAGES), 7);
+    peer = make_peer();
+    assert_int_equal(access_for(RPMA_MR_USAGE_READ_SRC), IBV_ACCESS_REMOTE_READ);
+    assert_int_equal(access_for(RPMA_MR_USAGE_READ_DST), IBV_ACCESS_LOCAL_WRITE);
+    assert_int_equal(access_for(RPMA_MR_USAGE_WRITE_SRC), IBV_ACCESS_LOCAL_WRITE);
+    assert_int_equal(access_for(RPMA_MR_USAGE_WRITE_DST), IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE);
+    assert_int_equal(access_for(RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY), IBV_ACCESS_REMOTE_READ);
+    assert_int_equal(access_for(RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT), IBV_ACCESS_REMOTE_READ);
+    assert_int_equal(access_for(RPMA_MR_USAGE_SEND), 0);
+    assert_int_equal(access_for(RPMA_MR_USAGE_RECV), IBV_ACCESS_LOCAL_WRITE);
+    assert_int_equal(access_for(ALL_USAGES), 7);
     drop_peer(peer);
 }
 
@@ -43,9 +43,9 @@ static void iwarp_answers_a_read_by_a_remote_write(void **state)
 {
     (void)state;
     fake_device()->transport = IBV_TRANSPORT_IWARP;
-    struct rpma_peer *peer = make_peer();
-    assert_int_equal(access_for(peer, RPMA_MR_USAGE_READ_DST), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    assert_int_equal(access_for(peer, RPMA_MR_USAGE_RECV), IBV_ACCESS_LOCAL_WRITE);
+    peer = make_peer();
+    assert_int_equal(access_for(RPMA_MR_USAGE_READ_DST), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    assert_int_equal(access_for(RPMA_MR_USAGE_RECV), IBV_ACCESS_LOCAL_WRITE);
     drop_peer(peer);
 }
 
@@ -53,10 +53,10 @@ static void native_flush_keeps_the_region_readable_for_emulated_flush(void **sta
 {
     (void)state;
     fake_make_native();
-    struct rpma_peer *peer = make_peer();
-    assert_int_equal(access_for(peer, RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY), 0x104);
-    assert_int_equal(access_for(peer, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT), 0x204);
-    assert_int_equal(access_for(peer, RPMA_MR_USAGE_READ_SRC), IBV_ACCESS_REMOTE_READ);
+    peer = make_peer();
+    assert_int_equal(access_for(RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY), 0x104);
+    assert_int_equal(access_for(RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT), 0x204);
+    assert_int_equal(access_for(RPMA_MR_USAGE_READ_SRC), IBV_ACCESS_REMOTE_READ);
     drop_peer(peer);
 }
 
@@ -75,7 +75,7 @@ static void a_bad_usage_or_size_is_refused(void **state)
 static void a_failed_registration_leaves_the_output_alone(void **state)
 {
     (void)state;
-    struct rpma_peer *peer = make_peer();
+    peer = make_peer();
     struct rpma_mr_local *mr = BOGUS;
     const int errors[] = {EFAULT, ENOMEM, EOPNOTSUPP, EINVAL};
     for (unsigned i = 0; i < sizeof(errors) / sizeof(errors[0]); ++i) {
@@ -93,7 +93,7 @@ static void memory_that_cannot_be_pinned_is_registered_on_demand(void **state)
     fake_device()->odp_general = IBV_ODP_SUPPORT;
     fake_device()->odp_rc = ODP_NEEDED;
     fake_device()->unpinnable = true;
-    struct rpma_peer *peer = make_peer();
+    peer = make_peer();
     struct rpma_mr_local *mr = NULL;
     fake_forget_calls();
     errno = 77;
@@ -114,7 +114,7 @@ static void without_on_demand_paging_there_is_one_attempt(void **state)
 {
     (void)state;
     fake_device()->unpinnable = true;
-    struct rpma_peer *peer = make_peer();
+    peer = make_peer();
     struct rpma_mr_local *mr = NULL;
     fake_forget_calls();
     assert_provider(rpma_mr_reg(peer, test_memory, 8, RPMA_MR_USAGE_READ_SRC, &mr), EOPNOTSUPP);
@@ -127,7 +127,7 @@ static void memory_refused_for_persistent_flush_falls_back_to_emulation(void **s
     (void)state;
     const int errors[] = {EINVAL, EOPNOTSUPP, ENOTSUP};
     fake_make_native();
-    struct rpma_peer *peer = make_peer();
+    peer = make_peer();
     for (unsigned i = 0; i < sizeof(errors) / sizeof(errors[0]); ++i) {
         struct rpma_mr_local *mr = NULL;
         fake_device()->persistent_error = errors[i];
@@ -152,7 +152,7 @@ static void the_fallback_keeps_everything_else_the_usage_needs(void **state)
     fake_device()->odp_general = IBV_ODP_SUPPORT;
     fake_device()->odp_rc = ODP_NEEDED;
     fake_device()->unpinnable = true;
-    struct rpma_peer *peer = make_peer();
+    peer = make_peer();
     struct rpma_mr_local *mr = NULL;
     assert_int_equal(rpma_mr_reg(peer, test_memory, 8, ALL_USAGES, &mr), 0);
     assert_int_equal(fake_seen()->access, 7 | FAKE_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_ON_DEMAND);
@@ -164,7 +164,7 @@ static void another_refusal_of_persistent_flush_is_final(void **state)
 {
     (void)state;
     fake_make_native();
-    struct rpma_peer *peer = make_peer();
+    peer = make_peer();
     struct rpma_mr_local *mr = BOGUS;
     fake_device()->persistent_error = ENOMEM;
     fake_forget_calls();
@@ -181,7 +181,7 @@ static void another_refusal_of_persistent_flush_is_final(void **state)
 static void a_region_tells_where_it_is(void **state)
 {
     (void)state;
-    struct rpma_peer *peer = make_peer();
+    peer = make_peer();
     struct rpma_mr_local *mr = make_mr(peer);
     void *ptr = NULL;
     size_t size = 0;
@@ -196,7 +196,7 @@ static void a_region_tells_where_it_is(void **state)
 static void a_failed_deregistration_still_forgets_the_region(void **state)
 {
     (void)state;
-    struct rpma_peer *peer = make_peer();
+    peer = make_peer();
     struct rpma_mr_local *mr = make_mr(peer);
     fake_fail_call(1, EBUSY, false);
     assert_provider(rpma_mr_dereg(&mr), EBUSY);
@@ -208,7 +208,7 @@ static void a_failed_deregistration_still_forgets_the_region(void **state)
 static void deregistering_leaves_errno_alone(void **state)
 {
     (void)state;
-    struct rpma_peer *peer = make_peer();
+    peer = make_peer();
     struct rpma_mr_local *mr = make_mr(peer);
     errno = 77;
     assert_int_equal(rpma_mr_dereg(&mr), 0);
@@ -223,7 +223,7 @@ static const unsigned char reference[21] = {0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 
 static void a_descriptor_has_its_layout_at_every_alignment(void **state)
 {
     (void)state;
-    struct rpma_peer *peer = make_peer();
+    peer = make_peer();
     struct rpma_mr_local *mr = NULL;
     assert_int_equal(rpma_mr_reg(peer, test_memory, 8, 0x21, &mr), 0);
     struct ibv_mr *const face = fake_live(FAKE_MR, 0);

@@ -7,14 +7,11 @@
 enum {
     LOCAL_OFFSET = 24,
     REMOTE_OFFSET = 40,
-    LENGTH = 100,
-    RKEY = 0x10111213
+    LENGTH = 100
 };
 
-#define REMOTE_BASE 0x0001020304050600
 #define IMM 0x87654321
 
-static struct rpma_peer *peer;
 static struct rpma_conn *conn;
 static struct rpma_mr_local *local;
 static struct rpma_mr_remote *remote;

@@ -6,7 +6,7 @@
 static void a_peer_is_one_query_and_a_protection_domain(void **state)
 {
     (void)state;
-    struct rpma_peer *peer = NULL;
+    peer = NULL;
     errno = 77;
     assert_int_equal(rpma_peer_new(fake_context(), &peer), 0);
     assert_int_equal(errno, 77);
@@ -29,7 +29,7 @@ static void a_port_that_cannot_be_queried_is_passed_over(void **state)
     fake_device()->ports = 2;
     fake_device()->max_msg_sz[1] = 100;
     fake_fail_call(2, EIO, false);
-    struct rpma_peer *peer = make_peer();
+    peer = make_peer();
     assert_string_equal(fake_failed_call(), "ibv_query_port");
     struct rpma_mr_local *mr = make_mr(peer);
     struct rpma_conn *conn = make_conn(peer, NULL);
@@ -45,7 +45,7 @@ static void a_device_without_extended_query_has_no_capabilities(void **state)
     (void)state;
     fake_make_native();
     fake_device()->without_extended_query = true;
-    struct rpma_peer *peer = make_peer();
+    peer = make_peer();
     assert_calls("ibv_query_device ibv_query_port ibv_alloc_pd");
     drop_conn(make_conn(peer, NULL));
     assert_int_equal(fake_seen()->qp_attributes.comp_mask, IBV_QP_INIT_ATTR_PD);
@@ -55,7 +55,7 @@ static void a_device_without_extended_query_has_no_capabilities(void **state)
 static void a_failed_query_is_a_provider_error(void **state)
 {
     (void)state;
-    struct rpma_peer *peer = BOGUS;
+    peer = BOGUS;
     fake_fail_call(1, EIO, false);
     assert_provider(rpma_peer_new(fake_context(), &peer), EIO);
     assert_ptr_equal(peer, BOGUS);
@@ -65,7 +65,7 @@ static void a_failed_query_is_a_provider_error(void **state)
 static void a_protection_domain_without_memory_is_nomem(void **state)
 {
     (void)state;
-    struct rpma_peer *peer = BOGUS;
+    peer = BOGUS;
     fake_fail_call(3, ENOMEM, false);
     assert_int_equal(rpma_peer_new(fake_context(), &peer), RPMA_E_NOMEM);
     assert_ptr_equal(peer, BOGUS);
@@ -75,7 +75,7 @@ static void a_protection_domain_without_memory_is_nomem(void **state)
 static void a_refused_protection_domain_is_a_provider_error(void **state)
 {
     (void)state;
-    struct rpma_peer *peer = BOGUS;
+    peer = BOGUS;
     fake_fail_call(3, EACCES, false);
     assert_provider(rpma_peer_new(fake_context(), &peer), EACCES);
     assert_ptr_equal(peer, BOGUS);
@@ -84,7 +84,7 @@ static void a_refused_protection_domain_is_a_provider_error(void **state)
 static void a_missing_protection_domain_without_errno_is_unknown(void **state)
 {
     (void)state;
-    struct rpma_peer *peer = BOGUS;
+    peer = BOGUS;
     fake_device()->alloc_pd_is_silent = true;
     errno = ENOMEM;
     assert_int_equal(rpma_peer_new(fake_context(), &peer), RPMA_E_UNKNOWN);
@@ -94,7 +94,7 @@ static void a_missing_protection_domain_without_errno_is_unknown(void **state)
 static void deleting_a_peer_in_use_fails_and_forgets_it(void **state)
 {
     (void)state;
-    struct rpma_peer *peer = make_peer();
+    peer = make_peer();
     struct rpma_mr_local *mr = make_mr(peer);
     assert_provider(rpma_peer_delete(&peer), EBUSY);
     assert_null(peer);
@@ -107,7 +107,7 @@ static void deleting_a_peer_in_use_fails_and_forgets_it(void **state)
 static void deleting_nothing_succeeds(void **state)
 {
     (void)state;
-    struct rpma_peer *peer = NULL;
+    peer = NULL;
     assert_int_equal(rpma_peer_delete(&peer), 0);
     assert_calls("");
 }
@@ -125,7 +125,7 @@ static void missing_capabilities_are_told(void **state)
 // The send_ops_flags a connection of a new peer asks for.
 static uint64_t asked_ops(void)
 {
-    struct rpma_peer *peer = make_peer();
+    peer = make_peer();
     drop_conn(make_conn(peer, NULL));
     drop_peer(peer);
     const struct ibv_qp_init_attr_ex *const attributes = &fake_seen()->qp_attributes;
@@ -172,7 +172,7 @@ static void the_environment_can_ask_for_emulated_flush(void **state)
 static void insisting_on_native_flush_fails_without_it(void **state)
 {
     (void)state;
-    struct rpma_peer *peer = BOGUS;
+    peer = BOGUS;
     setenv("RPMA_FLUSH_METHOD", "native", 1);
     assert_int_equal(rpma_peer_new(fake_context(), &peer), RPMA_E_NOSUPP);
     assert_ptr_equal(peer, BOGUS);
@@ -184,7 +184,7 @@ static void an_unknown_flush_method_is_refused_before_anything_is_called(void **
     (void)state;
     const char *const wrong[] = {"", "Native", "apm", "auto "};
     for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
-        struct rpma_peer *peer = BOGUS;
+        peer = BOGUS;
         setenv("RPMA_FLUSH_METHOD", wrong[i], 1);
         assert_int_equal(rpma_peer_new(fake_context(), &peer), RPMA_E_INVAL);
         assert_ptr_equal(peer, BOGUS);

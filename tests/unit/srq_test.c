@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "support.h"
 
-static struct rpma_peer *peer;
-
 static int begin(void **state)
 {
     begin_test(state);

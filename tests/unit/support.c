@@ -85,6 +85,25 @@ int end_test(void **state)
     return wrong;
 }
 
+struct rpma_peer *peer;
+struct rpma_ep *ep;
+
+int begin_server_test(void **state)
+{
+    begin_test(state);
+    peer = make_peer();
+    ep = make_ep(peer);
+    fake_forget_calls();
+    return 0;
+}
+
+int end_server_test(void **state)
+{
+    drop_ep(ep);
+    drop_peer(peer);
+    return end_test(state);
+}
+
 unsigned log_count(enum rpma_log_level level)
 {
     return captured.count[level];
@@ -102,24 +121,24 @@ const char *log_texts(void)
 
 struct rpma_peer *make_peer(void)
 {
-    struct rpma_peer *peer = NULL;
-    assert_int_equal(rpma_peer_new(fake_context(), &peer), 0);
-    assert_non_null(peer);
-    return peer;
+    struct rpma_peer *made = NULL;
+    assert_int_equal(rpma_peer_new(fake_context(), &made), 0);
+    assert_non_null(made);
+    return made;
 }
 
-void drop_peer(struct rpma_peer *peer)
+void drop_peer(struct rpma_peer *dropped)
 {
-    assert_int_equal(rpma_peer_delete(&peer), 0);
-    assert_null(peer);
+    assert_int_equal(rpma_peer_delete(&dropped), 0);
+    assert_null(dropped);
 }
 
-struct rpma_mr_local *make_mr(struct rpma_peer *peer)
+struct rpma_mr_local *make_mr(struct rpma_peer *of)
 {
     struct rpma_mr_local *mr = NULL;
     const int usage = RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC |
                       RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV;
-    assert_int_equal(rpma_mr_reg(peer, test_memory, sizeof(test_memory), usage, &mr), 0);
+    assert_int_equal(rpma_mr_reg(of, test_memory, sizeof(test_memory), usage, &mr), 0);
     assert_non_null(mr);
     return mr;
 }
@@ -152,17 +171,23 @@ void drop_remote(struct rpma_mr_remote *mr)
     assert_null(mr);
 }
 
-struct rpma_conn_req *make_req(struct rpma_peer *peer, const struct rpma_conn_cfg *cfg)
+struct rpma_conn_req *make_req(struct rpma_peer *of, const struct rpma_conn_cfg *cfg)
 {
     struct rpma_conn_req *req = NULL;
-    assert_int_equal(rpma_conn_req_new(peer, "server", "7204", cfg, &req), 0);
+    assert_int_equal(rpma_conn_req_new(of, "server", "7204", cfg, &req), 0);
     assert_non_null(req);
     return req;
 }
 
-struct rpma_conn *make_conn(struct rpma_peer *peer, const struct rpma_conn_cfg *cfg)
+void drop_req(struct rpma_conn_req *req)
 {
-    struct rpma_conn_req *req = make_req(peer, cfg);
+    assert_int_equal(rpma_conn_req_delete(&req), 0);
+    assert_null(req);
+}
+
+struct rpma_conn *make_conn(struct rpma_peer *of, const struct rpma_conn_cfg *cfg)
+{
+    struct rpma_conn_req *req = make_req(of, cfg);
     struct rpma_conn *conn = NULL;
     assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), 0);
     assert_null(req);
@@ -176,25 +201,25 @@ void drop_conn(struct rpma_conn *conn)
     assert_null(conn);
 }
 
-struct rpma_ep *make_ep(struct rpma_peer *peer)
+struct rpma_ep *make_ep(struct rpma_peer *of)
 {
-    struct rpma_ep *ep = NULL;
-    assert_int_equal(rpma_ep_listen(peer, "here", "7204", &ep), 0);
-    assert_non_null(ep);
-    return ep;
+    struct rpma_ep *made = NULL;
+    assert_int_equal(rpma_ep_listen(of, "here", "7204", &made), 0);
+    assert_non_null(made);
+    return made;
 }
 
-void drop_ep(struct rpma_ep *ep)
+void drop_ep(struct rpma_ep *dropped)
 {
-    assert_int_equal(rpma_ep_shutdown(&ep), 0);
-    assert_null(ep);
+    assert_int_equal(rpma_ep_shutdown(&dropped), 0);
+    assert_null(dropped);
 }
 
-struct rpma_conn_req *make_incoming_req(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg)
+struct rpma_conn_req *make_incoming_req(struct rpma_ep *at, const struct rpma_conn_cfg *cfg)
 {
     struct rpma_conn_req *req = NULL;
     fake_incoming("hello", 6);
-    assert_int_equal(rpma_ep_next_conn_req(ep, cfg, &req), 0);
+    assert_int_equal(rpma_ep_next_conn_req(at, cfg, &req), 0);
     assert_non_null(req);
     return req;
 }
@@ -212,6 +237,31 @@ void drop_cfg(struct rpma_conn_cfg *cfg)
 {
     assert_int_equal(rpma_conn_cfg_delete(&cfg), 0);
     assert_null(cfg);
+}
+
+void apply_direct_write(struct rpma_conn *conn, bool supported)
+{
+    struct rpma_peer_cfg *pcfg = NULL;
+    assert_int_equal(rpma_peer_cfg_new(&pcfg), 0);
+    assert_int_equal(rpma_peer_cfg_set_direct_write_to_pmem(pcfg, supported), 0);
+    assert_int_equal(rpma_conn_apply_remote_peer_cfg(conn, pcfg), 0);
+    assert_int_equal(rpma_peer_cfg_delete(&pcfg), 0);
+}
+
+struct path make_path(uint64_t address, uint64_t size, int usage)
+{
+    struct path made = {make_peer(), NULL, make_remote(address, size, usage)};
+    made.conn = make_conn(made.peer, NULL);
+    apply_direct_write(made.conn, true);
+    fake_forget_calls();
+    return made;
+}
+
+void drop_path(struct path path)
+{
+    drop_conn(path.conn);
+    drop_remote(path.remote);
+    drop_peer(path.peer);
 }
 
 struct ibv_qp *newest_qp(void)

@@ -25,11 +25,21 @@ int end_test(void **state);
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin_test, end_test)
 
+/* Tests of a server: begin with a peer and an endpoint. */
+extern struct rpma_peer *peer;
+extern struct rpma_ep *ep;
+
+int begin_server_test(void **state);
+int end_server_test(void **state);
+
+#define SERVER_TEST(name) cmocka_unit_test_setup_teardown(name, begin_server_test, end_server_test)
+
 /* An address that is not one of an object: dereferencing it crashes. */
 #define BOGUS ((void *)0x0bad)
 
 enum {
     ODD_FLAGS = 0xC416, /* signalled, with bits nobody defined */
+    RKEY = 0x10111213,  /* of every region of the other side */
     MR_SIZE = 4096
 };
 
@@ -47,10 +57,10 @@ enum {
 extern char test_memory[MR_SIZE];
 
 struct rpma_peer *make_peer(void);
-void drop_peer(struct rpma_peer *peer);
+void drop_peer(struct rpma_peer *dropped);
 
 /* Memory of MR_SIZE bytes, for every use. */
-struct rpma_mr_local *make_mr(struct rpma_peer *peer);
+struct rpma_mr_local *make_mr(struct rpma_peer *of);
 void drop_mr(struct rpma_mr_local *mr);
 
 /* A region of the other side, as its descriptor would tell. */
@@ -58,18 +68,34 @@ struct rpma_mr_remote *make_remote(uint64_t address, uint64_t size, int usage);
 void drop_remote(struct rpma_mr_remote *mr);
 
 /* An outgoing request and connection; cfg may be NULL. */
-struct rpma_conn_req *make_req(struct rpma_peer *peer, const struct rpma_conn_cfg *cfg);
-struct rpma_conn *make_conn(struct rpma_peer *peer, const struct rpma_conn_cfg *cfg);
+struct rpma_conn_req *make_req(struct rpma_peer *of, const struct rpma_conn_cfg *cfg);
+void drop_req(struct rpma_conn_req *req);
+struct rpma_conn *make_conn(struct rpma_peer *of, const struct rpma_conn_cfg *cfg);
 void drop_conn(struct rpma_conn *conn);
 
-struct rpma_ep *make_ep(struct rpma_peer *peer);
-void drop_ep(struct rpma_ep *ep);
+struct rpma_ep *make_ep(struct rpma_peer *of);
+void drop_ep(struct rpma_ep *dropped);
 
 /* The request of a client that sends "hello". */
-struct rpma_conn_req *make_incoming_req(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg);
+struct rpma_conn_req *make_incoming_req(struct rpma_ep *at, const struct rpma_conn_cfg *cfg);
 
 struct rpma_conn_cfg *make_cfg(bool shared, uint32_t rcq_size);
 void drop_cfg(struct rpma_conn_cfg *cfg);
+
+/* A connection to a peer that writes directly to PMem, and a region of that peer. */
+struct path {
+    struct rpma_peer *peer;
+    struct rpma_conn *conn;
+    struct rpma_mr_remote *remote;
+};
+
+#define REMOTE_BASE 0x0001020304050600
+
+struct path make_path(uint64_t address, uint64_t size, int usage);
+void drop_path(struct path path);
+
+/* Tells the connection whether its remote peer writes directly to PMem. */
+void apply_direct_write(struct rpma_conn *conn, bool supported);
 
 /* The latest queue pair or identifier. */
 struct ibv_qp *newest_qp(void);

@@ -12,7 +12,6 @@ enum {
     FEW_ROUNDS = 50
 };
 
-static struct rpma_peer *peer;
 static struct rpma_conn *conn;
 static struct rpma_mr_local *mr;
 static struct rpma_mr_remote *remote;
@@ -130,9 +129,9 @@ static void listen_and_accept(unsigned index)
 {
     (void)index;
     for (unsigned i = 0; i < FEW_ROUNDS; ++i) {
-        struct rpma_ep *ep = NULL;
-        expect(rpma_ep_listen(peer, "here", "7204", &ep) == 0);
-        expect(rpma_ep_shutdown(&ep) == 0);
+        struct rpma_ep *own = NULL;
+        expect(rpma_ep_listen(peer, "here", "7204", &own) == 0);
+        expect(rpma_ep_shutdown(&own) == 0);
     }
 }
 
@@ -380,8 +379,6 @@ static void logging_is_changed_while_others_log(void **state)
     static void (*const runs[THREADS])(unsigned) = {change_logging, provoke_errors, change_logging, provoke_errors};
     run_together(runs);
 }
-
-static struct rpma_ep *ep;
 
 static void serve_requests(unsigned index)
 {
