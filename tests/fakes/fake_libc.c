@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/types.h>
@@ -126,6 +127,11 @@ void __wrap_syslog(int priority, const char *format, ...);
 void __wrap_vsyslog(int priority, const char *format, va_list arguments);
 void __wrap_openlog(const char *ident, int option, int facility);
 void __wrap_closelog(void);
+// What calls are compiled to with _FORTIFY_SOURCE.
+int __wrap___vsnprintf_chk(char *to, size_t size, int flag, size_t to_size, const char *format, va_list arguments);
+int __wrap___snprintf_chk(char *to, size_t size, int flag, size_t to_size, const char *format, ...);
+void __wrap___syslog_chk(int priority, int flag, const char *format, ...);
+void __wrap___vsyslog_chk(int priority, int flag, const char *format, va_list arguments);
 
 void fake_libc_place_next(void *address)
 {
@@ -231,8 +237,30 @@ int __wrap_vsnprintf(char *to, size_t size, const char *format, va_list argument
     return fails(FAKE_VSNPRINTF) ? -1 : __real_vsnprintf(to, size, format, arguments);
 }
 
+int __wrap___vsnprintf_chk(char *to, size_t size, int flag, size_t to_size, const char *format, va_list arguments)
+{
+    (void)flag;
+    if (size > to_size)
+        abort();
+    return __wrap_vsnprintf(to, size, format, arguments);
+}
+
 int __wrap_snprintf(char *to, size_t size, const char *format, ...)
 {
+    if (fails(FAKE_SNPRINTF))
+        return -1;
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = __real_vsnprintf(to, size, format, arguments);
+    va_end(arguments);
+    return length;
+}
+
+int __wrap___snprintf_chk(char *to, size_t size, int flag, size_t to_size, const char *format, ...)
+{
+    (void)flag;
+    if (size > to_size)
+        abort();
     if (fails(FAKE_SNPRINTF))
         return -1;
     va_list arguments;
@@ -253,6 +281,21 @@ void __wrap_vsyslog(int priority, const char *format, va_list arguments)
 
 void __wrap_syslog(int priority, const char *format, ...)
 {
+    va_list arguments;
+    va_start(arguments, format);
+    __wrap_vsyslog(priority, format, arguments);
+    va_end(arguments);
+}
+
+void __wrap___vsyslog_chk(int priority, int flag, const char *format, va_list arguments)
+{
+    (void)flag;
+    __wrap_vsyslog(priority, format, arguments);
+}
+
+void __wrap___syslog_chk(int priority, int flag, const char *format, ...)
+{
+    (void)flag;
     va_list arguments;
     va_start(arguments, format);
     __wrap_vsyslog(priority, format, arguments);
