@@ -6,6 +6,9 @@ set(RPMA_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/librpma)
 
 install(TARGETS rpma EXPORT librpma-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT devel)
+if(TARGET rpma_static)
+  install(TARGETS rpma_static EXPORT librpma-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT devel)
+endif()
 install(FILES include/librpma.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT devel)
 
 # Paths relative to the .pc file keep the installed tree relocatable.
