@@ -148,10 +148,11 @@ static void the_event_of_a_foreign_queue_is_acknowledged_and_unknown(void **stat
 static void deleting_destroys_the_shared_channel_after_the_identifier(void **state)
 {
     (void)state;
-    drop_conn(conn);
+    struct rpma_conn *const dropped = conn;
+    conn = NULL;
+    drop_conn(dropped);
     assert_calls("rdma_destroy_qp ibv_dereg_mr ibv_destroy_cq ibv_destroy_cq rdma_destroy_id "
                  "ibv_destroy_comp_channel rdma_destroy_event_channel");
-    conn = NULL;
 }
 
 int main(void)

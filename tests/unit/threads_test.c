@@ -1,88 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "support.h"
-
-#include <pthread.h>
+#include "threads.h"
 
 // What the public header allows at the same time is done at the same time. Wrong counts fail the test; data races are
 // found where it is built with ThreadSanitizer.
-
-enum {
-    THREADS = 4,
-    ROUNDS = 200,
-    FEW_ROUNDS = 50
-};
-
-static struct rpma_conn *conn;
-static struct rpma_mr_local *mr;
-static struct rpma_mr_remote *remote;
-static pthread_barrier_t start;
-
-// cmocka's assertions work on the main thread only: threads count what goes wrong.
-static unsigned wrong;
-
-static void expect(bool right)
-{
-    if (!right)
-        __atomic_add_fetch(&wrong, 1, __ATOMIC_RELAXED);
-}
-
-static int begin(void **state)
-{
-    begin_test(state);
-    wrong = 0;
-    peer = make_peer();
-    conn = make_conn(peer, NULL);
-    mr = make_mr(peer);
-    remote = make_remote(0x1000, MR_SIZE, 0xff);
-    return 0;
-}
-
-static int end(void **state)
-{
-    drop_remote(remote);
-    drop_mr(mr);
-    drop_conn(conn);
-    drop_peer(peer);
-    return end_test(state);
-}
-
-#define THREADS_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
-struct work {
-    void (*run)(unsigned index);
-    unsigned index;
-};
-
-static void *run_work(void *argument)
-{
-    const struct work *const work = argument;
-    pthread_barrier_wait(&start);
-    work->run(work->index);
-    return NULL;
-}
-
-// Runs each function in a thread of its own, all starting together.
-static void run_together(void (*const runs[THREADS])(unsigned index))
-{
-    pthread_t threads[THREADS];
-    struct work work[THREADS];
-    pthread_barrier_init(&start, NULL, THREADS);
-    for (unsigned i = 0; i < THREADS; ++i) {
-        work[i].run = runs[i];
-        work[i].index = i;
-        assert_int_equal(pthread_create(&threads[i], NULL, run_work, &work[i]), 0);
-    }
-    for (unsigned i = 0; i < THREADS; ++i)
-        pthread_join(threads[i], NULL);
-    pthread_barrier_destroy(&start);
-    assert_int_equal(wrong, 0);
-}
-
-static void run_all(void (*run)(unsigned index))
-{
-    void (*const runs[THREADS])(unsigned) = {run, run, run, run};
-    run_together(runs);
-}
 
 static void register_memory(unsigned index)
 {
@@ -169,93 +89,6 @@ static void distinct_objects_of_every_kind_are_made_concurrently(void **state)
     run_together(runs);
 }
 
-static void post(unsigned index)
-{
-    static const char word[8];
-    const void *const context = (const void *)(uintptr_t)(index + 1);
-    for (unsigned i = 0; i < ROUNDS; ++i) {
-        expect(rpma_read(conn, mr, 0, remote, 0, 8, 3, context) == 0);
-        expect(rpma_write(conn, remote, 0, mr, 0, 8, 1, context) == 0);
-        expect(rpma_write_with_imm(conn, remote, 0, mr, 0, 8, 3, 5, context) == 0);
-        expect(rpma_atomic_write(conn, remote, 8, word, 3, context) == 0);
-        expect(rpma_flush(conn, remote, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, 3, context) == 0);
-        expect(rpma_send(conn, mr, 0, 8, 3, context) == 0);
-        expect(rpma_send_with_imm(conn, mr, 0, 8, 3, 5, context) == 0);
-        expect(rpma_recv(conn, mr, 0, 8, context) == 0);
-    }
-}
-
-static void operations_are_posted_concurrently_on_one_connection(void **state)
-{
-    (void)state;
-    run_all(post);
-    assert_int_equal(fake_work_count(), THREADS * ROUNDS * 8);
-}
-
-static void native_operations_are_posted_concurrently_on_one_connection(void **state)
-{
-    (void)state;
-    drop_conn(conn);
-    drop_mr(mr);
-    drop_peer(peer);
-    fake_make_native();
-    peer = make_peer();
-    mr = make_mr(peer);
-    conn = make_conn(peer, NULL);
-    run_all(post);
-    assert_int_equal(fake_work_count(), THREADS * ROUNDS * 8);
-}
-
-static void warn_of_unaligned_base(unsigned index)
-{
-    static const char word[8];
-    (void)index;
-    for (unsigned i = 0; i < ROUNDS; ++i)
-        expect(rpma_atomic_write(conn, remote, 8, word, 3, NULL) == 0);
-}
-
-static void an_unaligned_region_is_warned_of_once_by_all_threads(void **state)
-{
-    (void)state;
-    drop_remote(remote);
-    remote = make_remote(0x1001, MR_SIZE, 0xff);
-    run_all(warn_of_unaligned_base);
-    assert_int_equal(log_count(RPMA_LOG_LEVEL_WARNING), 1);
-}
-
-static struct rpma_peer_cfg *pcfg;
-
-static void change_direct_write(unsigned index)
-{
-    for (unsigned i = 0; i < ROUNDS; ++i) {
-        bool supported = false;
-        unsigned char desc = 7;
-        expect(rpma_peer_cfg_set_direct_write_to_pmem(pcfg, (i + index) % 2 == 0) == 0);
-        expect(rpma_peer_cfg_get_direct_write_to_pmem(pcfg, &supported) == 0);
-        expect(rpma_peer_cfg_get_descriptor(pcfg, &desc) == 0 && desc <= 1);
-        expect(rpma_conn_apply_remote_peer_cfg(conn, pcfg) == 0);
-    }
-}
-
-static void flush_persistently(unsigned index)
-{
-    (void)index;
-    for (unsigned i = 0; i < ROUNDS; ++i) {
-        const int code = rpma_flush(conn, remote, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT, 3, NULL);
-        expect(code == 0 || code == RPMA_E_NOSUPP);
-    }
-}
-
-static void a_peer_configuration_is_applied_while_others_flush(void **state)
-{
-    (void)state;
-    static void (*const runs[THREADS])(unsigned) = {
-            change_direct_write, flush_persistently, change_direct_write, flush_persistently};
-    assert_int_equal(rpma_peer_cfg_new(&pcfg), 0);
-    run_together(runs);
-    assert_int_equal(rpma_peer_cfg_delete(&pcfg), 0);
-}
-
 static struct rpma_conn_cfg *cfg;
 static struct rpma_srq_cfg *srq_cfg;
 
@@ -295,61 +128,6 @@ static void one_configuration_is_changed_and_read_concurrently(void **state)
     run_all(change_configurations);
     assert_int_equal(rpma_conn_cfg_delete(&cfg), 0);
     assert_int_equal(rpma_srq_cfg_delete(&srq_cfg), 0);
-}
-
-static void take_events(unsigned index)
-{
-    (void)index;
-    for (unsigned i = 0; i < ROUNDS; ++i) {
-        enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
-        struct rpma_conn_private_data pdata = {NULL, 0};
-        expect(rpma_conn_next_event(conn, &event) == 0 && event == RPMA_CONN_ESTABLISHED);
-        expect(rpma_conn_get_private_data(conn, &pdata) == 0);
-    }
-}
-
-static void give_events(unsigned index)
-{
-    (void)index;
-    struct rdma_cm_id *const id = fake_live(FAKE_CM_ID, 0);
-    for (unsigned i = 0; i < ROUNDS; ++i)
-        fake_event(id, RDMA_CM_EVENT_ESTABLISHED, NULL, 0);
-}
-
-static void events_of_one_connection_are_taken_concurrently(void **state)
-{
-    (void)state;
-    static void (*const runs[THREADS])(unsigned) = {take_events, give_events, take_events, give_events};
-    run_together(runs);
-}
-
-static void collect_completions(unsigned index)
-{
-    (void)index;
-    struct rpma_cq *cq = NULL;
-    expect(rpma_conn_get_cq(conn, &cq) == 0);
-    for (unsigned got = 0; got < ROUNDS;) {
-        struct ibv_wc wc;
-        const int code = rpma_cq_get_wc(cq, 1, &wc, NULL);
-        expect(code == 0 || code == RPMA_E_NO_COMPLETION);
-        got += code == 0;
-    }
-}
-
-static void complete(unsigned index)
-{
-    struct ibv_cq *const face = fake_live(FAKE_CQ, 0);
-    for (unsigned i = 0; i < ROUNDS; ++i) {
-        const struct ibv_wc wc = {.wr_id = index};
-        fake_complete(face, &wc);
-    }
-}
-
-static void completions_of_one_queue_are_collected_concurrently(void **state)
-{
-    (void)state;
-    static void (*const runs[THREADS])(unsigned) = {collect_completions, complete, collect_completions, complete};
-    run_together(runs);
 }
 
 static void change_logging(unsigned index)
@@ -409,13 +187,7 @@ int main(void)
             THREADS_TEST(regions_of_one_peer_are_registered_concurrently),
             THREADS_TEST(connections_of_one_peer_are_made_concurrently),
             THREADS_TEST(distinct_objects_of_every_kind_are_made_concurrently),
-            THREADS_TEST(operations_are_posted_concurrently_on_one_connection),
-            THREADS_TEST(native_operations_are_posted_concurrently_on_one_connection),
-            THREADS_TEST(an_unaligned_region_is_warned_of_once_by_all_threads),
-            THREADS_TEST(a_peer_configuration_is_applied_while_others_flush),
             THREADS_TEST(one_configuration_is_changed_and_read_concurrently),
-            THREADS_TEST(events_of_one_connection_are_taken_concurrently),
-            THREADS_TEST(completions_of_one_queue_are_collected_concurrently),
             THREADS_TEST(logging_is_changed_while_others_log),
             THREADS_TEST(a_server_answers_while_clients_connect),
     };

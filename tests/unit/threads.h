@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Running several threads at once on a peer, a connection and regions, which begin_threads_test() makes. */
+#ifndef UNIT_THREADS_H
+#define UNIT_THREADS_H 1
+
+#include "support.h"
+
+enum {
+    THREADS = 4,
+    ROUNDS = 200,
+    FEW_ROUNDS = 50
+};
+
+extern struct rpma_conn *conn;
+extern struct rpma_mr_local *mr;
+extern struct rpma_mr_remote *remote;
+
+int begin_threads_test(void **state);
+int end_threads_test(void **state);
+
+#define THREADS_TEST(name) cmocka_unit_test_setup_teardown(name, begin_threads_test, end_threads_test)
+
+/* cmocka's assertions work on the main thread only: other threads count what goes wrong. */
+void expect(bool right);
+
+/* Runs each function in a thread of its own, all starting together; fails the test if an expectation was not met. */
+void run_together(void (*const runs[THREADS])(unsigned index));
+
+/* The same function in every thread. */
+void run_all(void (*run)(unsigned index));
+
+#endif /* UNIT_THREADS_H */
