@@ -58,8 +58,8 @@ public:
     cm_state state = cm_state::idle;
     std::uint64_t serial = 0;
     bool sync = false;
-    bool reuse_address = false;
     bool v6_only = false;
+    int refusals = 0;
     int socket = -1; // bound, not yet listening or connecting
     std::shared_ptr<link> path;
     std::shared_ptr<listener> listening;
@@ -136,6 +136,8 @@ void modify_to_error(cm_id &id);
 int adopt_device(cm_id &id);
 socklen_t address_size(const sockaddr *address) noexcept;
 bool is_wildcard(const sockaddr *address) noexcept;
+// Gives the id a TCP socket at the address.
+int open_bound(cm_id &id, const sockaddr *address);
 void learn_addresses(cm_id &id, int socket);
 void fill_gids(cm_id &id);
 // Shifts the port between what the program sees and the TCP port (SOFTRDMA_PORT_OFFSET).

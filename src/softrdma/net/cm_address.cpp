@@ -31,32 +31,6 @@ void shift_port(sockaddr_storage &address, int by) noexcept
         port = htons(static_cast<std::uint16_t>(ntohs(port) + by));
 }
 
-int open_bound(cm_id &id, const sockaddr *address)
-{
-    sockaddr_storage tcp{};
-    memcpy(&tcp, address, detail::address_size(address));
-    detail::to_tcp(tcp);
-    const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -1;
-    const int one = 1;
-    const int v6_only = id.v6_only ? 1 : 0;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    if (address->sa_family == AF_INET6)
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof(v6_only));
-    if (::bind(fd, reinterpret_cast<const sockaddr *>(&tcp), detail::address_size(address)) != 0) {
-        const int error = errno;
-        ::close(fd);
-        return detail::fail(error);
-    }
-    socklen_t size = sizeof(id.route.addr.src_storage);
-    getsockname(fd, &id.route.addr.src_addr, &size);
-    detail::from_tcp(id.route.addr.src_storage);
-    id.socket = fd;
-    id.state = cm_state::bound;
-    return 0;
-}
-
 // The local address from which this host would reach the destination. 0 or an errno value.
 int source_for(const sockaddr *destination, sockaddr_storage &source)
 {
@@ -155,6 +129,32 @@ void detail::learn_addresses(cm_id &id, int socket)
     fill_gids(id);
 }
 
+int detail::open_bound(cm_id &id, const sockaddr *address)
+{
+    sockaddr_storage tcp{};
+    memcpy(&tcp, address, address_size(address));
+    to_tcp(tcp);
+    const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    const int one = 1;
+    const int v6_only = id.v6_only ? 1 : 0;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (address->sa_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof(v6_only));
+    if (::bind(fd, reinterpret_cast<const sockaddr *>(&tcp), address_size(address)) != 0) {
+        const int error = errno;
+        ::close(fd);
+        return fail(error);
+    }
+    socklen_t size = sizeof(id.route.addr.src_storage);
+    getsockname(fd, &id.route.addr.src_addr, &size);
+    from_tcp(id.route.addr.src_storage);
+    id.socket = fd;
+    id.state = cm_state::bound;
+    return 0;
+}
+
 int bind(cm_id &id, const sockaddr *address)
 {
     if (detail::address_size(address) == 0)
@@ -162,7 +162,7 @@ int bind(cm_id &id, const sockaddr *address)
     const std::lock_guard guard(lock());
     if (id.state != cm_state::idle)
         return detail::fail(EINVAL);
-    if (open_bound(id, address) != 0)
+    if (detail::open_bound(id, address) != 0)
         return -1;
     detail::fill_gids(id);
     return detail::is_wildcard(address) ? 0 : detail::adopt_device(id);
@@ -186,7 +186,7 @@ int resolve_address(cm_id &id, const sockaddr *source, const sockaddr *destinati
     } else if (error == 0) {
         const bool given = source != nullptr && !detail::is_wildcard(source);
         const auto *from = given ? source : reinterpret_cast<const sockaddr *>(&chosen);
-        error = open_bound(id, from) == 0 ? 0 : errno;
+        error = detail::open_bound(id, from) == 0 ? 0 : errno;
     }
     if (error == 0 && detail::adopt_device(id) != 0)
         error = errno;

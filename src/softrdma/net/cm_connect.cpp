@@ -76,14 +76,61 @@ void unreachable(cm_id &id, int error)
     detail::queue_event(id, RDMA_CM_EVENT_UNREACHABLE, -error);
 }
 
+void start_connecting(cm_id &id);
+
+void try_again(std::uint64_t serial)
+{
+    const std::lock_guard guard(lock());
+    cm_id *id = detail::find_id(serial);
+    if (id == nullptr || id->state != cm_state::connecting)
+        return;
+    if (detail::open_bound(*id, &id->route.addr.src_addr) != 0)
+        return unreachable(*id, errno);
+    start_connecting(*id);
+}
+
+// A network takes milliseconds where loopback takes microseconds: programs that listen anew for each connection
+// of the same peer rely on that.
+void refused(cm_id &id)
+{
+    constexpr int tries = 5;
+    constexpr auto pause = std::chrono::milliseconds(10);
+    id.path.reset();
+    if (++id.refusals >= tries)
+        return rejected(id, invalid_service_id, {.size = reject_private_size});
+    agent::get()->after(pause, [serial = id.serial] { try_again(serial); });
+}
+
+void start_connecting(cm_id &id)
+{
+    sockaddr_storage destination = id.route.addr.dst_storage;
+    detail::to_tcp(destination);
+    const int fd = std::exchange(id.socket, -1);
+    const auto *to = reinterpret_cast<const sockaddr *>(&destination);
+    id.state = cm_state::connecting;
+    if (::connect(fd, to, detail::address_size(to)) != 0 && errno != EINPROGRESS) {
+        const int error = errno;
+        ::close(fd);
+        return error == ECONNREFUSED ? refused(id) : unreachable(id, error);
+    }
+    id.path = link::open(fd, link::role::connecting);
+    const auto qp = queue_pair::find(id.local.qpn);
+    if (id.path == nullptr || qp == nullptr)
+        return unreachable(id, id.path == nullptr ? errno : EINVAL);
+    id.path->owner = &id;
+    join(id, qp);
+}
+
 void give_up_unanswered(std::uint64_t serial)
 {
     const std::lock_guard guard(lock());
     cm_id *id = detail::find_id(serial);
     if (id == nullptr || id->state != cm_state::connecting)
         return;
-    id->path->owner = nullptr;
-    id->path->finish();
+    if (id->path != nullptr) {
+        id->path->owner = nullptr;
+        id->path->finish();
+    }
     unreachable(*id, ETIMEDOUT);
 }
 
@@ -158,31 +205,10 @@ int connect(cm_id &id, const rdma_conn_param *param)
         return detail::fail(EINVAL);
     if (const int error = prepare_handshake(id, param != nullptr ? *param : standard, request_private_size); error != 0)
         return detail::fail(error);
-    const auto qp = queue_pair::find(id.local.qpn);
-    if (qp == nullptr || !random_bytes(id.local.key.data(), id.local.key.size()))
+    if (queue_pair::find(id.local.qpn) == nullptr || !random_bytes(id.local.key.data(), id.local.key.size()))
         return detail::fail(EINVAL);
-
-    sockaddr_storage destination = id.route.addr.dst_storage;
-    detail::to_tcp(destination);
-    const int fd = std::exchange(id.socket, -1);
-    const auto *to = reinterpret_cast<const sockaddr *>(&destination);
-    if (::connect(fd, to, detail::address_size(to)) != 0 && errno != EINPROGRESS) {
-        const int error = errno;
-        ::close(fd);
-        if (error == ECONNREFUSED) {
-            rejected(id, invalid_service_id, {.size = reject_private_size});
-        } else {
-            unreachable(id, error);
-        }
-        return 0;
-    }
-    id.path = link::open(fd, link::role::connecting);
-    if (id.path == nullptr)
-        return -1;
-    id.path->owner = &id;
-    join(id, qp);
-    id.state = cm_state::connecting;
     agent::get()->after(settings().response_timeout, [serial = id.serial] { give_up_unanswered(serial); });
+    start_connecting(id);
     return 0;
 }
 
@@ -305,8 +331,10 @@ void path_lost(const std::shared_ptr<link> &path, int error)
     switch (id->state) {
     case cm_state::connecting:
         // Once TCP was up, a passive side that goes away has turned the request down.
-        if (error == ECONNREFUSED || error == ECONNRESET || error == EPIPE)
-            rejected(*id, error == ECONNREFUSED ? invalid_service_id : consumer_defined, {.size = reject_private_size});
+        if (error == ECONNREFUSED)
+            refused(*id);
+        else if (error == ECONNRESET || error == EPIPE)
+            rejected(*id, consumer_defined, {.size = reject_private_size});
         else
             unreachable(*id, error);
         break;
