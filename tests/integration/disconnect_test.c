@@ -138,14 +138,30 @@ static void the_queue_pair_number_outlives_the_connection(void **state)
     CHECK_EQ(after, before);
 }
 
-/* Keeps operations going until one fails; every later one must be flushed. */
-static void write_until_it_fails(struct session *session)
+enum kind {
+    WRITES,
+    READS,
+    MESSAGES,
+    KINDS
+};
+
+static int post_one(struct session *session, enum kind kind)
+{
+    struct rpma_mr_local *local = session->local.mr;
+    if (kind == WRITES)
+        return rpma_write(session->conn, session->remote, 0, local, 0, MEMORY_SIZE, ALWAYS, session);
+    if (kind == READS)
+        return rpma_read(session->conn, local, 0, session->remote, 0, MEMORY_SIZE, ALWAYS, session);
+    return rpma_send(session->conn, local, 0, MEMORY_SIZE, ALWAYS, session);
+}
+
+static void post_until_it_fails(struct session *session, enum kind kind)
 {
     int64_t until = deadline();
     struct ibv_wc wc;
     do {
         CHECK(now_ms() < until);
-        if (rpma_write(session->conn, session->remote, 0, session->local.mr, 0, MEMORY_SIZE, ALWAYS, session))
+        if (post_one(session, kind))
             return;
         wc = next_completion(session->cq);
     } while (wc.status == IBV_WC_SUCCESS);
@@ -178,18 +194,20 @@ static void a_killed_server_fails_operations_and_ends_the_connection(void **stat
     expect_end(session.conn);
 }
 
+/* Messages find no receive: they are what is retried when the server dies. */
 static void a_server_killed_amid_traffic_is_noticed(void **state)
 {
     struct side *self = *state;
-    for (int round = 0; round < 5; ++round) {
+    for (int round = 0; round < 2 * KINDS; ++round) {
+        enum kind kind = (enum kind)(round % KINDS);
         struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.sq = 16, .cq = 32});
         struct session session = open_session(self, MEMORY_SIZE, cfg);
         for (int i = 0; i < 8; ++i)
-            CHECK_OK(rpma_write(session.conn, session.remote, 0, session.local.mr, 0, MEMORY_SIZE, ALWAYS, &session));
+            CHECK_OK(post_one(&session, kind));
         kill_server(session.server);
         for (int i = 0; i < 8; ++i)
             CHECK_EQ(next_completion(session.cq).wr_id, (uintptr_t)&session);
-        write_until_it_fails(&session);
+        post_until_it_fails(&session, kind);
         expect_end(session.conn);
         scope_drop(&self->scope, session.conn);
     }

@@ -127,6 +127,25 @@ static void a_message_waits_for_its_receive(void **state)
     ask(session.server->link, "message 0 100 4");
 }
 
+static void what_follows_a_waiting_message_waits_as_well(void **state)
+{
+    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    char marks[3];
+    fill_pattern(session.local.ptr, MEMORY_SIZE, 4);
+    CHECK_OK(rpma_send(session.conn, session.local.mr, 0, 100, ALWAYS, &marks[0]));
+    CHECK_OK(rpma_write(session.conn, session.remote, 0, session.local.mr, 0, 4096, ALWAYS, &marks[1]));
+    CHECK_OK(rpma_read(session.conn, session.local.mr, 4096, session.remote, 0, 4096, ALWAYS, &marks[2]));
+    sleep_ms(50);
+    ask(session.server->link, "check 0 4096 0");
+    ask(session.server->link, "recv 0 4096 1");
+    expect_completion(session.cq, IBV_WC_SEND, &marks[0]);
+    expect_completion(session.cq, IBV_WC_RDMA_WRITE, &marks[1]);
+    expect_completion(session.cq, IBV_WC_RDMA_READ, &marks[2]);
+    ask(session.server->link, "message 0 100 4");
+    ask(session.server->link, "check 0 4096 4");
+    check_pattern(session.local.ptr + 4096, 4096, 4);
+}
+
 static void ranges_outside_a_region_are_refused_before_posting(void **state)
 {
     needs_no_older_library();
@@ -202,6 +221,7 @@ static const struct CMUnitTest tests[] = {
         INTEGRATION_TEST(a_local_region_without_the_usage_is_a_local_protection_error),
         INTEGRATION_TEST(a_message_longer_than_the_receive_breaks_both_sides),
         INTEGRATION_TEST(a_message_waits_for_its_receive),
+        INTEGRATION_TEST(what_follows_a_waiting_message_waits_as_well),
         INTEGRATION_TEST(ranges_outside_a_region_are_refused_before_posting),
         INTEGRATION_TEST(a_region_that_is_not_mapped_cannot_be_registered),
         INTEGRATION_TEST(deleting_a_peer_before_its_regions_fails),
