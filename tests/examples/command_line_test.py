@@ -95,7 +95,8 @@ class CommandLineTest(support.ExamplesTest):
         """The clients of 03 to 05 have printed their text by the time they connect."""
         for number in TOPICS:
             with self.subTest(number=number):
-                result = support.on_softrdma(number, "client", "--retry=0", ADDR, port, *self.operands(number, "client"))
+                operands = self.operands(number, "client")
+                result = support.on_softrdma(number, "client", "--retry=0", ADDR, port, *operands)
                 self.assert_status(result, 1)
                 self.assert_one_line(complaints(result.stderr), *words)
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What each pair of programs prints and leaves behind, and that nothing that went wrong ends with status 0."""
 
+import contextlib
 import signal
-import time
+from collections.abc import Iterator
 
 import support
 from runner.pair import Program
@@ -89,8 +90,8 @@ class TranscriptTest(support.ExamplesTest):
 
 class FailureTest(support.ExamplesTest):
     def check(self, server: str, client: str, server_status: int | None, server_words: str | None,
-              client_words: str, client_operands: tuple[str, ...] = (), timeout_s: float = 10) -> None:
-        outcome = support.pair(server, client, (), client_operands, timeout_s)
+              client_words: str) -> None:
+        outcome = support.pair(server, client)
         self.assert_status(outcome.client, 1)
         self.assert_one_line(outcome.client.stderr.splitlines()[-1], client_words)
         self.assert_status(outcome.server, server_status)
@@ -128,10 +129,23 @@ class FailureTest(support.ExamplesTest):
                 self.check("03", client, 1, "no description of its memory", "no server accepts connections")
 
     def test_client_of_another_example_breaks_off_the_game(self) -> None:
-        self.check("08", "02", 1, "the other side disconnected before everything was done", "no description of its memory")
+        self.check("08", "02", 1, "the other side disconnected before everything was done",
+            "no description of its memory")
 
     def test_server_that_never_answers(self) -> None:
-        self.check("04", "08", 1, None, "within 2 s", ("7", "3"), timeout_s=4)
+        with self.listening("04") as (_, port):
+            result = support.on_softrdma("08", "client", "--timeout=1", support.ADDR, port, "7", "3")
+        self.assert_status(result, 1)
+        self.assert_one_line(result.stderr, "no completion within 1 s", "--timeout")
+
+    @contextlib.contextmanager
+    def listening(self, number: str) -> Iterator[tuple[Program, str]]:
+        """A server without a time limit, and its port."""
+        port = support.free_port(support.ADDR)
+        command = [*support.SOFTRDMA, support.program(number, "server"), support.ADDR, port]
+        with Program(command, support.HERE.environment()) as server:
+            support.wait_until(lambda: "listening" in server.output()[1])
+            yield server, port
 
     def play_and_kill(self, victim: str) -> tuple[Program, Program]:
         """Both programs of a game without end, one of them killed in the middle of it."""
@@ -141,10 +155,7 @@ class FailureTest(support.ExamplesTest):
         for role, operands in (("server", []), ("client", ["7", "0", "1000", "--retry", "10"])):
             command = [*support.SOFTRDMA, support.program("08", role), support.ADDR, port, *operands]
             programs[role] = self.enterContext(Program(["stdbuf", "-oL", *command], environment))
-        deadline = time.monotonic() + support.TIMEOUT_S
-        while "Value received: 9" not in programs["client"].output()[0]:
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.01)
+        support.wait_until(lambda: "Value received: 9" in programs["client"].output()[0])
         programs[victim].process.send_signal(signal.SIGKILL)
         return programs["server"], programs["client"]
 
@@ -157,13 +168,7 @@ class FailureTest(support.ExamplesTest):
 
     def test_reader_that_is_killed_leaves_the_text_untranslated(self) -> None:
         """The server of 03 dies before it accepts, so that nothing was read."""
-        port = support.free_port(support.ADDR)
-        command = [*support.SOFTRDMA, support.program("03", "server"), support.ADDR, port]
-        with Program(command, support.HERE.environment()) as server:
-            deadline = time.monotonic() + support.TIMEOUT_S
-            while "listening" not in server.output()[1]:
-                self.assertLess(time.monotonic(), deadline)
-                time.sleep(0.01)
+        with self.listening("03") as (server, port):
             server.process.kill()
         result = support.on_softrdma("03", "client", support.ADDR, port)
         self.assert_status(result, 1)

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 import support
 
@@ -98,39 +97,55 @@ class RunnerTest(support.ExamplesTest):
         self.assert_status(result, 1)
         self.assertIn("did not print 'Received a message: Hello client!'", result.stdout)
 
-    def fake_programs(self, script: str) -> pathlib.Path:
-        client = self.directory / "programs" / support.TOPICS["01"] / "client"
-        client.parent.mkdir(parents=True)
-        client.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
-        client.chmod(0o755)
-        return client.parents[1]
+    def test_text_that_changed_on_its_way_is_a_failure(self) -> None:
+        script = f'"{support.program("04", "client")}" "$@" | sed "s/Next value: .*/Next value: forged/"'
+        programs = self.fake_programs(script, number="04")
+        result = support.run_examples("04", "--pmem", "none", "--client-programs", str(programs))
+        self.assert_status(result, 1)
+        self.assertIn("the client had 'forged', the server received 'Hello world!'", result.stdout)
+
+    def test_text_that_is_not_in_the_file_is_a_failure(self) -> None:
+        script = f'"{support.program("05", "server")}" "$@" && printf J | dd of="$3" bs=1 seek=17 conv=notrunc'
+        programs = self.fake_programs(script, number="05", role="server")
+        result = support.run_examples("05", "--pmem", self.scratch.name, "--server-programs", str(programs))
+        self.assert_status(result, 1)
+        self.assertRegex(result.stdout, "the client had 'Hello world!', .*server.pmem holds 'Jello world!'")
+
+    def test_failure_of_the_server_counts_although_the_client_succeeded(self) -> None:
+        programs = self.fake_programs(f'"{support.program("01", "server")}" "$@"; exit 4', role="server")
+        result = support.run_examples("01", "--server-programs", str(programs))
+        self.assert_status(result, 1)
+        self.assertIn("the server exited with status 4", result.stdout)
+        self.assertIn("Received a message: Hello client!", result.stdout)
+
+    def test_server_that_hangs_is_stopped_and_reported(self) -> None:
+        script = f'"{support.program("01", "server")}" "$@"; exec tail -f /dev/null "$0"'
+        programs = self.fake_programs(script, role="server")
+        result = support.run_examples("01", "--server-programs", str(programs), "--timeout", "2")
+        self.assert_status(result, 1)
+        self.assertIn("the server did not end by itself", result.stdout)
+        self.assertEqual([], processes_below(self.directory))
+
+    def fake_programs(self, script: str, number: str = "01", role: str = "client") -> pathlib.Path:
+        """A directory for --client-programs or --server-programs with a shell script in the place of the program."""
+        path = self.directory / "programs" / support.TOPICS[number] / role
+        path.parent.mkdir(parents=True)
+        path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+        path.chmod(0o755)
+        return path.parents[1]
 
     def start_and_wait_for_a_client(self) -> subprocess.Popen:
-        """A run whose client waits for a server that never answers: stopped, it is halfway for certain."""
+        """A run whose client never ends: whenever it is stopped, it is halfway."""
+        programs = self.fake_programs(
+            f": >'{self.directory}/halfway'\nexec tail -f '{self.directory}/halfway'", number="05")
         runner = subprocess.Popen(
             [str(support.RUNNER), "05", "--build", str(support.BUILD), "--transport", "softrdma",
-             "--pmem", self.scratch.name, "--client-programs", str(self.halfway_programs())],
+             "--pmem", self.scratch.name, "--client-programs", str(programs)],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(runner.wait)
         self.addCleanup(runner.kill)
-        deadline = time.monotonic() + support.TIMEOUT_S
-        while not (self.directory / "halfway").exists():
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.01)
+        support.wait_until((self.directory / "halfway").exists)
         return runner
-
-    def halfway_programs(self) -> pathlib.Path:
-        client = self.directory / "programs" / support.TOPICS["05"] / "client"
-        client.parent.mkdir(parents=True)
-        client.write_text(f"#!/bin/sh\n: >'{self.directory}/halfway'\nexec tail -f '{self.directory}/halfway'\n", encoding="utf-8")
-        client.chmod(0o755)
-        return client.parents[1]
-
-    def wait_until_alone(self) -> None:
-        deadline = time.monotonic() + support.TIMEOUT_S
-        while processes_below(self.directory):
-            self.assertLess(time.monotonic(), deadline, processes_below(self.directory))
-            time.sleep(0.01)
 
     def test_run_that_is_interrupted_leaves_nothing(self) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -146,7 +161,7 @@ class RunnerTest(support.ExamplesTest):
         runner = self.start_and_wait_for_a_client()
         os.kill(runner.pid, signal.SIGKILL)
         runner.wait(support.TIMEOUT_S)
-        self.wait_until_alone()
+        support.wait_until(lambda: not processes_below(self.directory))
 
 
 class MisuseTest(support.ExamplesTest):

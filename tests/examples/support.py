@@ -7,8 +7,9 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ["EXAMPLES_BUILD_DIR"])
@@ -39,8 +40,8 @@ def program(number: str, role: str) -> str:
 def debian_library() -> pathlib.Path | None:
     """The directory of Debian's librpma.so.0: RPMA_DEBIAN_LIBDIR, or below what utils/fetch-debian-librpma unpacked."""
     chosen = os.environ.get("RPMA_DEBIAN_LIBDIR")
-    libraries = [pathlib.Path(chosen) / "librpma.so.0"] if chosen else BUILD.glob("debian/unpacked/usr/lib/*/librpma.so.0")
-    return next((library.parent for library in libraries if library.exists()), None)
+    directories = [pathlib.Path(chosen)] if chosen else BUILD.glob("debian/unpacked/usr/lib/*")
+    return next((directory for directory in directories if (directory / "librpma.so.0").exists()), None)
 
 
 def execute(command: list[str], **options: object) -> subprocess.CompletedProcess:
@@ -62,6 +63,13 @@ def pair(server: str, client: str, server_operands: tuple[str, ...] = (), client
     port = free_port(ADDR)
     return run_pair([*SOFTRDMA, program(server, "server"), ADDR, port, *server_operands],
                     [*SOFTRDMA, program(client, "client"), ADDR, port, *client_operands], HERE, HERE, timeout_s)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline, "this never happens"
+        time.sleep(0.01)
 
 
 @contextlib.contextmanager
