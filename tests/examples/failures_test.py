@@ -2,7 +2,9 @@
 """What each pair of programs prints and leaves behind, and that nothing that went wrong ends with status 0."""
 
 import contextlib
+import os
 import signal
+import unittest.mock
 from collections.abc import Iterator
 
 import support
@@ -59,6 +61,15 @@ class TranscriptTest(support.ExamplesTest):
             for offset in (0, 1024, 100000):
                 with self.subTest(word=word, offset=offset):
                     self.check_files("05", offset, (word,), [CLIENT_TEXT[0], line, *CLIENT_TEXT[1:]])
+
+    def test_persistent_memory_raises_no_warning(self) -> None:
+        """libpmem2 takes a file for persistent memory if the environment says so."""
+        with (unittest.mock.patch.dict(os.environ, PMEM2_FORCE_GRANULARITY="CACHE_LINE"),
+              support.pmem_file() as server_path, support.pmem_file() as client_path):
+            outcome = support.pair("05", "05", (str(server_path), "on"), (str(client_path),))
+            self.check(outcome, [f"New value: {ENGLISH}"], [CLIENT_TEXT[0], PERSISTENT, *CLIENT_TEXT[1:]])
+            self.assertEqual(ENGLISH.encode(), server_path.read_bytes()[17:29])
+        self.assertNotIn("WARNING", outcome.server.stderr + outcome.client.stderr)
 
     def test_next_run_goes_on_where_the_last_one_ended(self) -> None:
         for number in ("03", "04", "05"):
