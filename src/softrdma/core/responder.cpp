@@ -124,6 +124,9 @@ void responder::note_store(const region_pin &pin, std::byte *begin, std::size_t 
             return;
         }
     }
+    constexpr std::size_t many = 64;
+    if (dirty_.size() >= many)
+        std::erase_if(dirty_, [](const dirty_range &r) { return !region_table::instance().pin(r.region); });
     dirty_.push_back({pin.region(), from, from + bytes});
 }
 

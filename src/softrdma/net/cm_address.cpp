@@ -185,6 +185,8 @@ int resolve_address(cm_id &id, const sockaddr *source, const sockaddr *destinati
         }
     } else if (error == 0) {
         const bool given = source != nullptr && !detail::is_wildcard(source);
+        if (source != nullptr && !given)
+            port_of(chosen) = reinterpret_cast<const sockaddr_in *>(source)->sin_port; // same place in both families
         const auto *from = given ? source : reinterpret_cast<const sockaddr *>(&chosen);
         error = detail::open_bound(id, from) == 0 ? 0 : errno;
     }

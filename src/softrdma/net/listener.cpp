@@ -2,6 +2,7 @@
 #include "net/listener.hpp"
 #include "net/cm.hpp"
 
+#include <cerrno>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -35,7 +36,12 @@ void listener::ready(std::uint32_t)
     // One at a time: the descriptor stays ready while there are more.
     const int socket = accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (socket >= 0)
-        cm::incoming(id_serial_, socket);
+        return cm::incoming(id_serial_, socket);
+    if (errno != EMFILE && errno != ENFILE)
+        return;
+    // The caller stays in the queue; without a pause the agent would spin until a descriptor is free.
+    agent::get()->change(watch_, 0);
+    agent::get()->after(std::chrono::milliseconds(100), [watch = watch_] { agent::get()->change(watch, EPOLLIN); });
 }
 
 } // namespace softrdma::net
