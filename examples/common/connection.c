@@ -11,7 +11,7 @@
 
 #include "status.h"
 
-static const struct timespec retry_interval = {.tv_nsec = 200 * 1000 * 1000};
+static const struct timespec retry_interval = {.tv_nsec = 200000000L};
 
 static int64_t now_ms(void)
 {

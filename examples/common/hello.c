@@ -19,7 +19,7 @@ static void set_language(char *record, int language)
 
     memset(record, 0, HELLO_SIZE);
     memcpy(record, &language, sizeof(language));
-    strcpy(record + HELLO_TEXT_OFFSET, texts[language]);
+    memcpy(record + HELLO_TEXT_OFFSET, texts[language], strlen(texts[language]));
 }
 
 int hello_open_record(const struct arguments *args, struct memory *memory)
