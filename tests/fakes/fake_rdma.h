@@ -33,7 +33,6 @@ enum {
     FAKE_SEND_OPS_FLUSH = 1 << 11,
     FAKE_SEND_OPS_ATOMIC_WRITE = 1 << 12,
 
-    FAKE_ADDRESSES = 4,
     FAKE_PORTS = 4
 };
 

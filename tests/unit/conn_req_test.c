@@ -107,7 +107,7 @@ static void receives_complete_where_the_documented_table_says(void **state)
             assert_int_equal(rpma_srq_new(peer, srq_cfg, &srq), 0);
             assert_int_equal(rpma_conn_cfg_set_srq(cfg, srq), 0);
         }
-        struct rpma_conn *conn = make_conn(peer, cfg);
+        conn = make_conn(peer, cfg);
         struct rpma_cq *cq = NULL, *rcq = BOGUS;
         assert_int_equal(rpma_conn_get_cq(conn, &cq), 0);
         assert_int_equal(rpma_conn_get_rcq(conn, &rcq), 0);

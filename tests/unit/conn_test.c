@@ -1,27 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "support.h"
 
-static struct rpma_conn *conn;
 static struct rdma_cm_id *id;
 
 static int begin(void **state)
 {
-    begin_test(state);
-    peer = make_peer();
-    conn = make_conn(peer, NULL);
+    begin_conn_test(state);
     id = newest_id();
-    fake_forget_calls();
     return 0;
 }
 
-static int end(void **state)
-{
-    drop_conn(conn);
-    drop_peer(peer);
-    return end_test(state);
-}
-
-#define CONN_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define CONN_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end_conn_test)
 
 static void establish(void *unused)
 {

@@ -3,7 +3,6 @@
 
 // rpma_conn_wait, on a connection whose two queues share a channel.
 
-static struct rpma_conn *conn;
 static struct rpma_cq *cq;
 static struct rpma_cq *rcq;
 static struct ibv_cq *main_face;
@@ -24,14 +23,7 @@ static int begin(void **state)
     return 0;
 }
 
-static int end(void **state)
-{
-    drop_conn(conn);
-    drop_peer(peer);
-    return end_test(state);
-}
-
-#define WAIT_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define WAIT_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end_conn_test)
 
 static void fire(void *queue)
 {

@@ -26,7 +26,7 @@ static void the_active_side_moves_to_its_own_channel_and_connects_last(void **st
 {
     (void)state;
     struct rpma_conn_req *req = make_req(peer, NULL);
-    struct rpma_conn *conn = NULL;
+    conn = NULL;
     fake_forget_calls();
     errno = 77;
     assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), 0);
@@ -41,7 +41,7 @@ static void the_passive_side_accepts_last(void **state)
 {
     (void)state;
     struct rpma_conn_req *req = make_incoming_req(ep, NULL);
-    struct rpma_conn *conn = NULL;
+    conn = NULL;
     fake_forget_calls();
     errno = 77;
     assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), 0);
@@ -60,7 +60,7 @@ static void private_data_goes_with_the_request_and_the_answer(void **state)
     const struct rpma_conn_private_data pdata = {bytes, sizeof(bytes)};
     struct rpma_conn_req *reqs[] = {make_req(peer, NULL), make_incoming_req(ep, NULL)};
     for (int i = 0; i < 2; ++i) {
-        struct rpma_conn *conn = NULL;
+        conn = NULL;
         assert_int_equal(rpma_conn_req_connect(&reqs[i], &pdata, &conn), 0);
         assert_parameters(bytes, sizeof(bytes));
         drop_conn(conn);
@@ -74,7 +74,7 @@ static void more_private_data_than_the_transport_carries_is_a_provider_error(voi
     const struct rpma_conn_private_data pdata = {bytes, sizeof(bytes)};
     struct rpma_conn_req *reqs[] = {make_req(peer, NULL), make_incoming_req(ep, NULL)};
     for (int i = 0; i < 2; ++i) {
-        struct rpma_conn *conn = BOGUS;
+        conn = BOGUS;
         assert_provider(rpma_conn_req_connect(&reqs[i], &pdata, &conn), EINVAL);
         assert_null(reqs[i]);
         assert_ptr_equal(conn, BOGUS);
@@ -89,7 +89,7 @@ static void bad_arguments_consume_and_reject_the_request(void **state)
     for (int incoming = 0; incoming < 2; ++incoming)
         for (int i = 0; i < 4; ++i) {
             struct rpma_conn_req *req = incoming ? make_incoming_req(ep, NULL) : make_req(peer, NULL);
-            struct rpma_conn *conn = BOGUS;
+            conn = BOGUS;
             fake_forget_calls();
             assert_int_equal(
                     i < 3 ? rpma_conn_req_connect(&req, &wrong[i], &conn) : rpma_conn_req_connect(&req, NULL, NULL),
@@ -105,7 +105,7 @@ static void a_missing_request_is_refused(void **state)
 {
     (void)state;
     struct rpma_conn_req *req = NULL;
-    struct rpma_conn *conn = BOGUS;
+    conn = BOGUS;
     assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), RPMA_E_INVAL);
     assert_int_equal(rpma_conn_req_connect(NULL, NULL, &conn), RPMA_E_INVAL);
     assert_ptr_equal(conn, BOGUS);
@@ -114,7 +114,7 @@ static void a_missing_request_is_refused(void **state)
 // Connecting fails when its n-th call does; returns the calls made.
 static const char *connect_with_failing_call(struct rpma_conn_req *req, unsigned n)
 {
-    struct rpma_conn *conn = BOGUS;
+    conn = BOGUS;
     fake_forget_calls();
     fake_fail_call(n, ECONNREFUSED, false);
     assert_provider(rpma_conn_req_connect(&req, NULL, &conn), ECONNREFUSED);
@@ -153,7 +153,7 @@ static void private_data_of_the_request_moves_to_the_connection(void **state)
     struct rpma_conn_req *req = make_incoming_req(ep, NULL);
     struct rpma_conn_private_data before = {NULL, 0}, after = {NULL, 0};
     assert_int_equal(rpma_conn_req_get_private_data(req, &before), 0);
-    struct rpma_conn *conn = NULL;
+    conn = NULL;
     assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), 0);
     assert_int_equal(rpma_conn_get_private_data(conn, &after), 0);
     assert_ptr_equal(before.ptr, after.ptr);
@@ -165,7 +165,7 @@ static void private_data_of_the_request_moves_to_the_connection(void **state)
 static void the_buffer_of_emulated_flush_is_8_bytes(void **state)
 {
     (void)state;
-    struct rpma_conn *conn = make_conn(peer, NULL);
+    conn = make_conn(peer, NULL);
     assert_int_equal(fake_seen()->mr_length, 8);
     assert_int_equal(fake_seen()->access, IBV_ACCESS_LOCAL_WRITE);
     assert_int_equal((uintptr_t)fake_seen()->mr_addr % 4096, 0);
@@ -179,7 +179,7 @@ static void native_flush_needs_no_buffer(void **state)
     fake_make_native();
     struct rpma_peer *native = make_peer();
     const long mappings = fake_libc_mappings();
-    struct rpma_conn *conn = make_conn(native, NULL);
+    conn = make_conn(native, NULL);
     assert_int_equal(fake_count(FAKE_MR), 0);
     assert_int_equal(fake_libc_mappings(), mappings);
     drop_conn(conn);
@@ -196,7 +196,7 @@ static void a_connection_without_buffer_for_flush_fails(void **state)
     for (int incoming = 0; incoming < 2; ++incoming)
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
             struct rpma_conn_req *req = incoming ? make_incoming_req(ep, NULL) : make_req(peer, NULL);
-            struct rpma_conn *conn = BOGUS;
+            conn = BOGUS;
             fake_libc_fail(rows[i].call, 1, false);
             assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), rows[i].code);
             assert_true(fake_libc_failed(rows[i].call));

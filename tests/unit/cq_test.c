@@ -1,29 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "support.h"
 
-static struct rpma_conn *conn;
 static struct rpma_cq *cq;
 static struct ibv_cq *face;
 
 static int begin(void **state)
 {
-    begin_test(state);
-    peer = make_peer();
-    conn = make_conn(peer, NULL);
-    assert_int_equal(rpma_conn_get_cq(conn, &cq), 0);
+    begin_conn_test(state);
     face = newest_qp()->send_cq;
-    fake_forget_calls();
-    return 0;
+    return rpma_conn_get_cq(conn, &cq);
 }
 
-static int end(void **state)
-{
-    drop_conn(conn);
-    drop_peer(peer);
-    return end_test(state);
-}
-
-#define CQ_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define CQ_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end_conn_test)
 
 static void fire(void *queue)
 {

@@ -89,7 +89,7 @@ static void a_request_outlives_its_endpoint(void **state)
     struct rpma_conn_req *rejected = make_incoming_req(ep, NULL);
     struct rpma_conn_req *accepted = make_incoming_req(ep, NULL);
     drop_ep(ep);
-    struct rpma_conn *conn = NULL;
+    conn = NULL;
     assert_int_equal(rpma_conn_req_connect(&accepted, NULL, &conn), 0);
     drop_req(rejected);
     drop_conn(conn);

@@ -5,7 +5,6 @@ static struct rpma_mr_local *mr;
 static struct rpma_srq *srq;
 static struct rpma_conn_cfg *cfg;
 static struct rpma_conn_req *req;
-static struct rpma_conn *conn;
 static struct ibv_context *context;
 static void *output;
 static void *after_deletion;

@@ -116,7 +116,7 @@ static void provoke_notice(void)
 static void provoke_warning(void)
 {
     peer = make_peer();
-    struct rpma_conn *conn = make_conn(peer, NULL);
+    conn = make_conn(peer, NULL);
     enum rpma_conn_event event;
     fake_event(newest_id(), RDMA_CM_EVENT_ADDR_CHANGE, NULL, 0);
     assert_int_equal(rpma_conn_next_event(conn, &event), RPMA_E_UNKNOWN);
@@ -128,7 +128,7 @@ static void provoke_fatal(void)
 {
     peer = make_peer();
     struct rpma_conn_req *req = make_req(peer, NULL);
-    struct rpma_conn *conn = NULL;
+    conn = NULL;
     fake_libc_fail(FAKE_SYSCONF, 1, false);
     assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), RPMA_E_PROVIDER);
     drop_peer(peer);

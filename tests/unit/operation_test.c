@@ -12,30 +12,25 @@ enum {
 
 #define IMM 0x87654321
 
-static struct rpma_conn *conn;
 static struct rpma_mr_local *local;
 static struct rpma_mr_remote *remote;
 static struct ibv_mr *face;
 
 static int begin(void **state)
 {
-    begin_test(state);
-    peer = make_peer();
+    begin_conn_test(state);
     local = make_mr(peer);
-    face = fake_live(FAKE_MR, 0);
+    face = fake_live(FAKE_MR, fake_count(FAKE_MR) - 1);
     remote = make_remote(REMOTE_BASE, MR_SIZE, 0xff);
-    conn = make_conn(peer, NULL);
     fake_forget_calls();
     return 0;
 }
 
 static int end(void **state)
 {
-    drop_conn(conn);
     drop_remote(remote);
     drop_mr(local);
-    drop_peer(peer);
-    return end_test(state);
+    return end_conn_test(state);
 }
 
 #define OPERATION_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)

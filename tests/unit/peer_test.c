@@ -32,7 +32,7 @@ static void a_port_that_cannot_be_queried_is_passed_over(void **state)
     peer = make_peer();
     assert_string_equal(fake_failed_call(), "ibv_query_port");
     struct rpma_mr_local *mr = make_mr(peer);
-    struct rpma_conn *conn = make_conn(peer, NULL);
+    conn = make_conn(peer, NULL);
     assert_int_equal(rpma_send(conn, mr, 0, 100, ODD_FLAGS, CONTEXT), 0);
     assert_int_equal(rpma_send(conn, mr, 0, 101, ODD_FLAGS, CONTEXT), RPMA_E_INVAL);
     drop_conn(conn);

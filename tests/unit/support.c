@@ -87,6 +87,7 @@ int end_test(void **state)
 
 struct rpma_peer *peer;
 struct rpma_ep *ep;
+struct rpma_conn *conn;
 
 int begin_server_test(void **state)
 {
@@ -100,6 +101,22 @@ int begin_server_test(void **state)
 int end_server_test(void **state)
 {
     drop_ep(ep);
+    drop_peer(peer);
+    return end_test(state);
+}
+
+int begin_conn_test(void **state)
+{
+    begin_test(state);
+    peer = make_peer();
+    conn = make_conn(peer, NULL);
+    fake_forget_calls();
+    return 0;
+}
+
+int end_conn_test(void **state)
+{
+    drop_conn(conn);
     drop_peer(peer);
     return end_test(state);
 }
@@ -188,17 +205,17 @@ void drop_req(struct rpma_conn_req *req)
 struct rpma_conn *make_conn(struct rpma_peer *of, const struct rpma_conn_cfg *cfg)
 {
     struct rpma_conn_req *req = make_req(of, cfg);
-    struct rpma_conn *conn = NULL;
-    assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), 0);
+    struct rpma_conn *made = NULL;
+    assert_int_equal(rpma_conn_req_connect(&req, NULL, &made), 0);
     assert_null(req);
-    assert_non_null(conn);
-    return conn;
+    assert_non_null(made);
+    return made;
 }
 
-void drop_conn(struct rpma_conn *conn)
+void drop_conn(struct rpma_conn *dropped)
 {
-    assert_int_equal(rpma_conn_delete(&conn), 0);
-    assert_null(conn);
+    assert_int_equal(rpma_conn_delete(&dropped), 0);
+    assert_null(dropped);
 }
 
 struct rpma_ep *make_ep(struct rpma_peer *of)
@@ -239,12 +256,12 @@ void drop_cfg(struct rpma_conn_cfg *cfg)
     assert_null(cfg);
 }
 
-void apply_direct_write(struct rpma_conn *conn, bool supported)
+void apply_direct_write(struct rpma_conn *to, bool supported)
 {
     struct rpma_peer_cfg *pcfg = NULL;
     assert_int_equal(rpma_peer_cfg_new(&pcfg), 0);
     assert_int_equal(rpma_peer_cfg_set_direct_write_to_pmem(pcfg, supported), 0);
-    assert_int_equal(rpma_conn_apply_remote_peer_cfg(conn, pcfg), 0);
+    assert_int_equal(rpma_conn_apply_remote_peer_cfg(to, pcfg), 0);
     assert_int_equal(rpma_peer_cfg_delete(&pcfg), 0);
 }
 

@@ -34,6 +34,12 @@ int end_server_test(void **state);
 
 #define SERVER_TEST(name) cmocka_unit_test_setup_teardown(name, begin_server_test, end_server_test)
 
+/* Tests of a connection: begin with a peer and an outgoing connection with the default configuration. */
+extern struct rpma_conn *conn;
+
+int begin_conn_test(void **state);
+int end_conn_test(void **state);
+
 /* An address that is not one of an object: dereferencing it crashes. */
 #define BOGUS ((void *)0x0bad)
 
@@ -71,7 +77,7 @@ void drop_remote(struct rpma_mr_remote *mr);
 struct rpma_conn_req *make_req(struct rpma_peer *of, const struct rpma_conn_cfg *cfg);
 void drop_req(struct rpma_conn_req *req);
 struct rpma_conn *make_conn(struct rpma_peer *of, const struct rpma_conn_cfg *cfg);
-void drop_conn(struct rpma_conn *conn);
+void drop_conn(struct rpma_conn *dropped);
 
 struct rpma_ep *make_ep(struct rpma_peer *of);
 void drop_ep(struct rpma_ep *dropped);
@@ -95,7 +101,7 @@ struct path make_path(uint64_t address, uint64_t size, int usage);
 void drop_path(struct path path);
 
 /* Tells the connection whether its remote peer writes directly to PMem. */
-void apply_direct_write(struct rpma_conn *conn, bool supported);
+void apply_direct_write(struct rpma_conn *to, bool supported);
 
 /* The latest queue pair or identifier. */
 struct ibv_qp *newest_qp(void);

@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 
-struct rpma_conn *conn;
 struct rpma_mr_local *mr;
 struct rpma_mr_remote *remote;
 
@@ -18,10 +17,8 @@ void expect(bool right)
 
 int begin_threads_test(void **state)
 {
-    begin_test(state);
+    begin_conn_test(state);
     wrong = 0;
-    peer = make_peer();
-    conn = make_conn(peer, NULL);
     mr = make_mr(peer);
     remote = make_remote(0x1000, MR_SIZE, 0xff);
     return 0;
@@ -31,9 +28,7 @@ int end_threads_test(void **state)
 {
     drop_remote(remote);
     drop_mr(mr);
-    drop_conn(conn);
-    drop_peer(peer);
-    return end_test(state);
+    return end_conn_test(state);
 }
 
 struct work {

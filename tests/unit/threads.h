@@ -11,7 +11,6 @@ enum {
     FEW_ROUNDS = 50
 };
 
-extern struct rpma_conn *conn;
 extern struct rpma_mr_local *mr;
 extern struct rpma_mr_remote *remote;
 
