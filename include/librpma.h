@@ -15,8 +15,8 @@
  *                provider step fails they finish the others, free the object and return the first error.
  *                A peer outlives everything made from it. A cfg is only read during the call it is passed to.
  * Threads        distinct objects may always be used concurrently. The same object may be used concurrently by
- *                every function except those marked [1], which need exclusive use of the object they create from,
- *                change or delete.
+ *                every function except those marked [1] and those that take an object back, which need it to
+ *                themselves.
  * Blocking       functions marked [B] may wait. Waiting on a descriptor set to O_NONBLOCK gives RPMA_E_NO_EVENT or
  *                RPMA_E_NO_COMPLETION instead. A signal does not end a wait.
  */
