@@ -221,11 +221,12 @@ static bool has_ipv6(void)
 static void connections_run_over_ipv6(void **state)
 {
     struct side *self = *state;
-    struct ibv_context *device;
+    struct ibv_context *device = NULL;
     if (!has_ipv6())
         skip_because("this machine has no ::1");
     self->addr = "::1";
-    if (rpma_utils_get_ibv_context(self->addr, RPMA_UTIL_IBV_CONTEXT_LOCAL, &device))
+    /* librpma 1.3.0 gives no device and no error where only part of the kernel's RDMA knows the address. */
+    if (rpma_utils_get_ibv_context(self->addr, RPMA_UTIL_IBV_CONTEXT_LOCAL, &device) || !device)
         skip_because("no device serves ::1");
     struct session session = open_session(self, 4096, NULL);
     fill_pattern(session.local.ptr, 4096, 1);

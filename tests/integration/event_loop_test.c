@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Waiting: descriptors in an event loop, the shared completion channel, the receive CQ, signals. */
+/* Waiting: descriptors in an event loop, and signals. */
 #include "support/memory_server.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,23 +15,10 @@
 #define ECHOES 40
 #define MESSAGE_SIZE 512
 
-static void make_nonblocking(int fd)
-{
-    int flags = fcntl(fd, F_GETFL);
-    CHECK(flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0);
-}
-
 static int event_fd_of(const struct rpma_conn *conn)
 {
     int fd = -1;
     CHECK_OK(rpma_conn_get_event_fd(conn, &fd));
-    return fd;
-}
-
-static int fd_of(const struct rpma_cq *cq)
-{
-    int fd = -1;
-    CHECK_OK(rpma_cq_get_fd(cq, &fd));
     return fd;
 }
 
@@ -49,8 +35,8 @@ static void empty_nonblocking_descriptors_have_nothing(void **state)
     CHECK_OK(rpma_ep_get_fd(ep, &ep_fd));
     make_nonblocking(ep_fd);
     make_nonblocking(event_fd_of(session.conn));
-    make_nonblocking(fd_of(session.cq));
-    make_nonblocking(fd_of(rcq));
+    make_nonblocking(cq_fd(session.cq));
+    make_nonblocking(cq_fd(rcq));
 
     struct rpma_conn_req *req = NULL;
     enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
@@ -63,6 +49,26 @@ static void empty_nonblocking_descriptors_have_nothing(void **state)
         CHECK_RPMA(rpma_cq_get_wc(session.cq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);
     }
     CHECK(req == NULL && event == RPMA_CONN_UNDEFINED);
+}
+
+static void completions_give_one_event_until_it_is_taken(void **state)
+{
+    struct side *self = *state;
+    struct session session = open_session(self, 4096, NULL);
+    make_nonblocking(cq_fd(session.cq));
+    for (int round = 0; round < 3; ++round) {
+        for (int i = 0; i < 3; ++i) {
+            CHECK_OK(rpma_write(session.conn, session.remote, 0, session.local.mr, 0, 64, ALWAYS, &session));
+            struct ibv_wc wc;
+            int64_t until = deadline();
+            while (rpma_cq_get_wc(session.cq, 1, &wc, NULL) == RPMA_E_NO_COMPLETION)
+                CHECK(now_ms() < until);
+            CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+        }
+        CHECK(readable_by(cq_fd(session.cq), deadline()));
+        CHECK_OK(rpma_cq_wait(session.cq));
+        CHECK_RPMA(rpma_cq_wait(session.cq), RPMA_E_NO_COMPLETION);
+    }
 }
 
 /* One descriptor of the loop and what to do when it is readable. */
@@ -119,7 +125,7 @@ static void take_requests(struct loop *loop)
         CHECK_OK(rpma_conn_req_recv(req, client->messages.mr, 0, MESSAGE_SIZE, client));
         client->conn = connect_request(loop->self, req, NULL);
         watch(loop, &client->events, event_fd_of(client->conn), client);
-        watch(loop, &client->completions, fd_of(main_cq(client->conn)), client);
+        watch(loop, &client->completions, cq_fd(main_cq(client->conn)), client);
     }
 }
 
@@ -230,107 +236,6 @@ static void a_nonblocking_event_loop_serves_many_clients(void **state)
     hear(server->link, "all closed");
 }
 
-/* Waits on the shared channel until cq gives a completion. */
-static struct ibv_wc next_shared_completion(struct rpma_conn *conn, struct rpma_cq *cq, bool is_rcq)
-{
-    int fd = -1;
-    CHECK_OK(rpma_conn_get_compl_fd(conn, &fd));
-    struct ibv_wc wc;
-    for (int64_t until = deadline();;) {
-        CHECK(readable_by(fd, until));
-        struct rpma_cq *ready = NULL;
-        bool ready_is_rcq = !is_rcq;
-        CHECK_OK(rpma_conn_wait(conn, 0, &ready, &ready_is_rcq));
-        CHECK(ready == cq);
-        CHECK_EQ(ready_is_rcq, is_rcq);
-        int result = rpma_cq_get_wc(ready, 1, &wc, NULL);
-        if (result == 0)
-            return wc;
-        CHECK_RPMA(result, RPMA_E_NO_COMPLETION);
-    }
-}
-
-static void check_shared(struct session *session, struct rpma_cq *cq)
-{
-    int shared_fd = -1;
-    CHECK_OK(rpma_conn_get_compl_fd(session->conn, &shared_fd));
-    CHECK_EQ(fd_of(cq), shared_fd);
-    CHECK_RPMA(rpma_cq_wait(cq), RPMA_E_SHARED_CHANNEL);
-}
-
-static void expect_nothing_shared(struct session *session)
-{
-    int fd = -1;
-    CHECK_OK(rpma_conn_get_compl_fd(session->conn, &fd));
-    make_nonblocking(fd);
-    struct rpma_cq *cq = NULL;
-    bool is_rcq = true;
-    CHECK_RPMA(rpma_conn_wait(session->conn, 0, &cq, &is_rcq), RPMA_E_NO_COMPLETION);
-    CHECK(cq == NULL && is_rcq);
-}
-
-static void a_shared_channel_reports_the_main_cq(void **state)
-{
-    struct side *self = *state;
-    struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.shared = true});
-    struct session session = open_session(self, 4096, cfg);
-    CHECK(receive_cq(session.conn) == NULL);
-    check_shared(&session, session.cq);
-    for (int i = 0; i < 10; ++i) {
-        CHECK_OK(rpma_write(session.conn, session.remote, 0, session.local.mr, 0, 64, ALWAYS, &session));
-        struct ibv_wc wc = next_shared_completion(session.conn, session.cq, false);
-        CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RDMA_WRITE);
-        CHECK_OK(rpma_recv(session.conn, session.local.mr, 0, 64, &session));
-        ask(session.server->link, "send 0 64 1");
-        wc = next_shared_completion(session.conn, session.cq, false);
-        CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV);
-    }
-    expect_nothing_shared(&session);
-}
-
-static void a_shared_channel_tells_both_cqs_apart(void **state)
-{
-    struct side *self = *state;
-    struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.rcq = 10, .shared = true});
-    struct session session = open_session(self, 4096, cfg);
-    struct rpma_cq *rcq = receive_cq(session.conn);
-    check_shared(&session, session.cq);
-    check_shared(&session, rcq);
-    for (int i = 0; i < 10; ++i) {
-        CHECK_OK(rpma_recv(session.conn, session.local.mr, 0, 64, &session));
-        ask(session.server->link, "send 0 64 1");
-        struct ibv_wc wc = next_shared_completion(session.conn, rcq, true);
-        CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV);
-        CHECK_OK(rpma_write(session.conn, session.remote, 0, session.local.mr, 0, 64, ALWAYS, &session));
-        wc = next_shared_completion(session.conn, session.cq, false);
-        CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RDMA_WRITE);
-    }
-    expect_nothing_shared(&session);
-}
-
-static void receives_complete_on_the_receive_cq_only(void **state)
-{
-    struct side *self = *state;
-    struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.rcq = 10});
-    struct session session = open_session(self, 4096, cfg);
-    struct rpma_cq *rcq = receive_cq(session.conn);
-    CHECK(rcq != NULL && rcq != session.cq);
-    CHECK(fd_of(rcq) != fd_of(session.cq));
-    int fd = -1;
-    struct rpma_cq *cq = NULL;
-    CHECK_RPMA(rpma_conn_get_compl_fd(session.conn, &fd), RPMA_E_NOT_SHARED_CHNL);
-    CHECK_RPMA(rpma_conn_wait(session.conn, 0, &cq, NULL), RPMA_E_NOT_SHARED_CHNL);
-
-    CHECK_OK(rpma_recv(session.conn, session.local.mr, 0, 64, &session));
-    CHECK_OK(rpma_write(session.conn, session.remote, 0, session.local.mr, 64, 64, ALWAYS, &state));
-    ask(session.server->link, "send 0 64 1");
-    expect_completion(rcq, IBV_WC_RECV, &session);
-    expect_completion(session.cq, IBV_WC_RDMA_WRITE, &state);
-    struct ibv_wc wc;
-    CHECK_RPMA(rpma_cq_get_wc(rcq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);
-    CHECK_RPMA(rpma_cq_get_wc(session.cq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);
-}
-
 static volatile sig_atomic_t signals;
 
 static void count_signal(int number)
@@ -386,10 +291,8 @@ static void a_signal_does_not_end_a_wait(void **state)
 
 static const struct CMUnitTest tests[] = {
         INTEGRATION_TEST(empty_nonblocking_descriptors_have_nothing),
+        INTEGRATION_TEST(completions_give_one_event_until_it_is_taken),
         INTEGRATION_TEST(a_nonblocking_event_loop_serves_many_clients),
-        INTEGRATION_TEST(a_shared_channel_reports_the_main_cq),
-        INTEGRATION_TEST(a_shared_channel_tells_both_cqs_apart),
-        INTEGRATION_TEST(receives_complete_on_the_receive_cq_only),
         INTEGRATION_TEST(a_signal_does_not_end_a_wait),
 };
 

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -38,20 +40,47 @@ static int release_file(void *object)
     return result;
 }
 
-/* The name of a file that does not outlive the test. Not under /tmp, which has no storage behind it on some systems. */
-static const char *make_file(struct side *self)
+/* The name of a file that does not outlive the test. */
+static const char *make_file_in(struct side *self, const char *directory)
 {
-    const char *directory = getenv("TMPDIR");
     char *path = NULL;
-    CHECK(asprintf(&path, "%s/rpma-test-XXXXXX", directory ? directory : "/var/tmp") > 0);
+    CHECK(asprintf(&path, "%s/rpma-test-XXXXXX", directory) > 0);
     int fd = mkstemp(path);
     if (fd < 0) {
         free(path);
-        check_failed(__FILE__, __LINE__, "cannot create a file in %s", directory ? directory : "/var/tmp");
+        check_failed(__FILE__, __LINE__, "cannot create a file in %s", directory);
     }
     close(fd);
     scope_add(&self->scope, release_file, path);
     return path;
+}
+
+static const char *clear_device(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    CHECK(fd >= 0);
+    void *content = mmap(NULL, FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    CHECK(content != MAP_FAILED);
+    memset(content, 0, FILE_SIZE);
+    CHECK_EQ(munmap(content, FILE_SIZE), 0);
+    return path;
+}
+
+/*
+ * Zeroed storage that RDMA writes to persistently: RPMA_TEST_PMEM is a PMem device or a directory on PMem. Without
+ * it the device must make ordinary files durable, as softrdma does. Not under /tmp, which has no storage behind it on some systems.
+ */
+static const char *make_file(struct side *self)
+{
+    const char *pmem = getenv("RPMA_TEST_PMEM");
+    const char *directory = getenv("TMPDIR");
+    struct stat info;
+    if (pmem) {
+        CHECK_EQ(stat(pmem, &info), 0);
+        return S_ISDIR(info.st_mode) ? make_file_in(self, pmem) : clear_device(pmem);
+    }
+    return make_file_in(self, directory ? directory : "/var/tmp");
 }
 
 static struct server *start_file_server(struct side *self, const char *path)
@@ -61,13 +90,13 @@ static struct server *start_file_server(struct side *self, const char *path)
 
 static void check_file(const char *path, size_t offset, size_t length, unsigned seed)
 {
-    static char content[FILE_SIZE];
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     CHECK(fd >= 0);
-    ssize_t got = pread(fd, content, length, (off_t)offset);
+    char *content = mmap(NULL, FILE_SIZE, PROT_READ, MAP_SHARED, fd, 0);
     close(fd);
-    CHECK_EQ(got, length);
-    check_pattern(content, length, seed);
+    CHECK(content != MAP_FAILED);
+    check_pattern(content + offset, length, seed);
+    CHECK_EQ(munmap(content, FILE_SIZE), 0);
 }
 
 /* Pages of the file that storage does not have yet; -1 where the kernel cannot tell. */

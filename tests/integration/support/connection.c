@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rdma.h"
 
-#include <stdio.h>
+#include <fcntl.h>
 
 /* Defined since rdma-core 45 and 44. */
 #define WC_FLUSH 8
@@ -78,10 +78,21 @@ struct rpma_cq *receive_cq(const struct rpma_conn *conn)
     return rcq;
 }
 
-struct ibv_wc next_completion(struct rpma_cq *cq)
+int cq_fd(const struct rpma_cq *cq)
 {
     int fd = -1;
     CHECK_OK(rpma_cq_get_fd(cq, &fd));
+    return fd;
+}
+
+void make_nonblocking(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    CHECK(flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0);
+}
+
+struct ibv_wc next_completion(struct rpma_cq *cq)
+{
     int64_t until = deadline();
     struct ibv_wc wc;
     for (;;) {
@@ -89,7 +100,7 @@ struct ibv_wc next_completion(struct rpma_cq *cq)
         if (result == 0)
             return wc;
         CHECK_RPMA(result, RPMA_E_NO_COMPLETION);
-        if (!readable_by(fd, until))
+        if (!readable_by(cq_fd(cq), until))
             check_failed(__FILE__, __LINE__, "no completion in time");
         CHECK_OK(rpma_cq_wait(cq));
     }

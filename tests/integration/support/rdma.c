@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define DEFINE_RELEASE(name, type, call)                                                                               \
@@ -86,7 +87,9 @@ struct region map_region(struct side *self, struct rpma_peer *peer, const char *
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     CHECK(fd >= 0);
-    int sized = ftruncate(fd, (off_t)size);
+    struct stat info;
+    CHECK_EQ(fstat(fd, &info), 0);
+    int sized = S_ISREG(info.st_mode) ? ftruncate(fd, (off_t)size) : 0;
     void *ptr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     CHECK_EQ(sized, 0);

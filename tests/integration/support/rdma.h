@@ -73,6 +73,9 @@ void expect_end(struct rpma_conn *conn);
 struct rpma_cq *main_cq(const struct rpma_conn *conn);
 struct rpma_cq *receive_cq(const struct rpma_conn *conn);
 
+int cq_fd(const struct rpma_cq *cq);
+void make_nonblocking(int fd);
+
 /* Waits on the CQ's own channel. Not for a CQ on a shared one. */
 struct ibv_wc next_completion(struct rpma_cq *cq);
 struct ibv_wc expect_completion(struct rpma_cq *cq, enum ibv_wc_opcode opcode, const void *op_context);
