@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import unittest.mock
 
 import support
+from runner import CannotRun, transport
 
 SIGNATURE = b"RPMA_EXAMPLE_SIG\0"
 
@@ -162,6 +164,47 @@ class RunnerTest(support.ExamplesTest):
         os.kill(runner.pid, signal.SIGKILL)
         runner.wait(support.TIMEOUT_S)
         support.wait_until(lambda: not processes_below(self.directory))
+
+
+class TransportTest(support.ExamplesTest):
+    """No hardware is at hand: a tree like the kernel's stands in for /sys/class/infiniband."""
+
+    def choose(self, states: dict[str, str], gids: list[str], kind: str = "auto",
+               addr: str | None = None) -> transport.Transport:
+        with tempfile.TemporaryDirectory() as directory:
+            for device, state in states.items():
+                port = pathlib.Path(directory) / device / "ports" / "1"
+                (port / "gids").mkdir(parents=True)
+                (port / "state").write_text(f"{state}\n", encoding="ascii")
+                for index, gid in enumerate(gids):
+                    (port / "gids" / str(index)).write_text(f"{gid}\n", encoding="ascii")
+            with unittest.mock.patch.object(transport, "SYSFS", pathlib.Path(directory)):
+                return transport.choose(kind, addr, support.BUILD)
+
+    LINK_LOCAL = "fe80:0000:0000:0000:0a00:27ff:fe4e:66a1"
+    MAPPED = "0000:0000:0000:0000:0000:ffff:c0a8:0107"
+
+    def test_active_port_is_preferred_with_the_address_of_its_gid(self) -> None:
+        chosen = self.choose({"down0": "1: DOWN", "up0": "4: ACTIVE"}, [self.LINK_LOCAL, self.MAPPED])
+        self.assertEqual("RDMA device up0 of the kernel", chosen.description)
+        self.assertEqual("192.168.1.7", chosen.addr)
+        self.assertEqual((), chosen.prefix)
+        self.assertFalse(chosen.makes_files_durable)
+
+    def test_address_of_the_user_is_enough(self) -> None:
+        chosen = self.choose({"up0": "4: ACTIVE"}, [self.LINK_LOCAL], addr="10.0.0.1")
+        self.assertEqual(("RDMA device up0 of the kernel", "10.0.0.1"), (chosen.description, chosen.addr))
+
+    def test_softrdma_takes_over_where_no_port_is_usable(self) -> None:
+        for states in ({}, {"down0": "1: DOWN"}, {"up0": "4: ACTIVE"}):
+            chosen = self.choose(states, [self.LINK_LOCAL])
+            self.assertIn("softrdma", chosen.description)
+            self.assertEqual("127.0.0.1", chosen.addr)
+            self.assertTrue(chosen.makes_files_durable)
+
+    def test_hardware_that_is_not_there_cannot_be_insisted_on(self) -> None:
+        with self.assertRaisesRegex(CannotRun, "no RDMA device has an active port"):
+            self.choose({"down0": "1: DOWN"}, [self.MAPPED], kind="hardware")
 
 
 class MisuseTest(support.ExamplesTest):
