@@ -69,7 +69,8 @@ static const char *clear_device(const char *path)
 
 /*
  * Zeroed storage that RDMA writes to persistently: RPMA_TEST_PMEM is a PMem device or a directory on PMem. Without
- * it the device must make ordinary files durable, as softrdma does. Not under /tmp, which has no storage behind it on some systems.
+ * it the device must make ordinary files durable, as softrdma does. Not under /tmp, which has no storage behind it on
+ * some systems.
  */
 static const char *make_file(struct side *self)
 {
