@@ -155,14 +155,8 @@ static void *place(void)
     return place_next == NULL ? NULL : atomic_exchange(&place_next, NULL);
 }
 
-void *__wrap_malloc(size_t size)
+static void *counted(void *made)
 {
-    void *made = NULL;
-    if (!fails(FAKE_MALLOC)) {
-        made = place();
-        if (made == NULL)
-            made = __real_malloc(size);
-    }
     if (made == NULL)
         errno = ENOMEM;
     else
@@ -170,14 +164,17 @@ void *__wrap_malloc(size_t size)
     return made;
 }
 
+void *__wrap_malloc(size_t size)
+{
+    if (fails(FAKE_MALLOC))
+        return counted(NULL);
+    void *const at = place();
+    return counted(at != NULL ? at : __real_malloc(size));
+}
+
 void *__wrap_calloc(size_t count, size_t size)
 {
-    void *const made = fails(FAKE_MALLOC) ? NULL : __real_calloc(count, size);
-    if (made == NULL)
-        errno = ENOMEM;
-    else
-        ++allocations;
-    return made;
+    return counted(fails(FAKE_MALLOC) ? NULL : __real_calloc(count, size));
 }
 
 void __wrap_free(void *ptr)
