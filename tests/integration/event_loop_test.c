@@ -3,9 +3,7 @@
 #include "support/memory_server.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/time.h>
 #include <unistd.h>

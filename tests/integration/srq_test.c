@@ -3,8 +3,6 @@
 #include "support/rdma.h"
 
 #include <arpa/inet.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS
