@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* Establishing connections and asking them. */
+#include "../driver/suite.h"
+#include "../support/rdma.h"
+
+#define NO_QUEUE ((struct rpma_cq *)(uintptr_t)64)
+
+static void both_sides_are_told_that_it_is_established(void **state)
+{
+    (void)state;
+    connect_pair();
+}
+
+static void connecting_does_not_wait_for_the_other_side(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    struct listener listener = listen_somewhere(peer);
+    struct rpma_conn *active = connect_request(new_request(peer, listener.port, NULL), NULL);
+    assert_not_readable(event_fd(active));
+}
+
+static void nobody_who_listens_is_a_rejection(void **state)
+{
+    (void)state;
+    char port[8];
+    pick_port(port);
+    expect_event(connect_request(new_request(new_peer(), port, NULL), NULL), RPMA_CONN_REJECTED);
+}
+
+static void the_event_descriptor_is_readable_when_an_event_waits(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    assert_not_readable(event_fd(pair.server.conn));
+    assert_done(rpma_conn_disconnect(pair.client.conn));
+    await_readable(event_fd(pair.server.conn));
+    expect_event(pair.server.conn, RPMA_CONN_CLOSED);
+    assert_not_readable(event_fd(pair.server.conn));
+}
+
+static void each_connection_has_its_own_event_descriptor(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    int client = event_fd(pair.client.conn), server = event_fd(pair.server.conn), ep = ep_fd(pair.listener.ep);
+    assert_true(client != server && client != ep && server != ep);
+    assert_int_equal(event_fd(pair.client.conn), client);
+}
+
+static void without_an_event_a_nonblocking_connection_has_none(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    make_nonblocking(event_fd(pair.client.conn));
+    for (int i = 0; i < 3; ++i) {
+        enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
+        assert_rpma(rpma_conn_next_event(pair.client.conn, &event), RPMA_E_NO_EVENT);
+        assert_int_equal(event, RPMA_CONN_UNDEFINED);
+    }
+}
+
+static void a_nonblocking_connection_tells_its_events(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    make_nonblocking(event_fd(pair.server.conn));
+    assert_done(rpma_conn_disconnect(pair.client.conn));
+    await_readable(event_fd(pair.server.conn));
+    expect_event(pair.server.conn, RPMA_CONN_CLOSED);
+}
+
+static uint32_t qp_num(const struct rpma_conn *conn)
+{
+    uint32_t number = 0;
+    assert_done(rpma_conn_get_qp_num(conn, &number));
+    return number;
+}
+
+static void the_queue_pair_number_is_that_of_completions(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    assert_done(rpma_write(pair.client.conn, NULL, 0, NULL, 0, 0, ALWAYS, NULL));
+    assert_int_equal(next_completion(pair.client.cq).qp_num, qp_num(pair.client.conn));
+}
+
+static void queue_pair_numbers_differ(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    struct pair second = connect_again(&pair);
+    assert_int_not_equal(qp_num(pair.client.conn), qp_num(pair.server.conn));
+    assert_int_not_equal(qp_num(pair.client.conn), qp_num(second.client.conn));
+}
+
+static void the_queue_pair_number_outlives_the_end(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    uint32_t before = qp_num(pair.client.conn);
+    disconnect(&pair);
+    assert_int_equal(qp_num(pair.client.conn), before);
+}
+
+static void the_main_queue_stays_the_same(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    assert_ptr_equal(main_cq(pair.client.conn), pair.client.cq);
+    assert_ptr_not_equal(pair.client.cq, pair.server.cq);
+}
+
+static void there_is_no_receive_queue_unless_asked_for(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    struct rpma_cq *rcq = NO_QUEUE;
+    assert_done(rpma_conn_get_rcq(pair.client.conn, &rcq));
+    assert_null(rcq);
+}
+
+static void the_receive_queue_is_another_one(void **state)
+{
+    (void)state;
+    struct rpma_conn_cfg *cfg = new_cfg();
+    assert_done(rpma_conn_cfg_set_rcq_size(cfg, 4));
+    struct pair pair = connect_pair_with(new_peer(), cfg, NULL);
+    struct rpma_cq *rcq = NULL, *again = NULL;
+    assert_done(rpma_conn_get_rcq(pair.client.conn, &rcq));
+    assert_done(rpma_conn_get_rcq(pair.client.conn, &again));
+    assert_non_null(rcq);
+    assert_ptr_not_equal(rcq, pair.client.cq);
+    assert_ptr_equal(again, rcq);
+}
+
+static void queues_may_be_as_small_as_1(void **state)
+{
+    (void)state;
+    struct rpma_conn_cfg *cfg = new_cfg();
+    assert_done(rpma_conn_cfg_set_cq_size(cfg, 1));
+    assert_done(rpma_conn_cfg_set_rcq_size(cfg, 1));
+    assert_done(rpma_conn_cfg_set_sq_size(cfg, 1));
+    assert_done(rpma_conn_cfg_set_rq_size(cfg, 1));
+    struct pair pair = connect_pair_with(new_peer(), cfg, cfg);
+    for (int i = 0; i < 20; ++i) {
+        assert_done(rpma_write(pair.client.conn, pair.client.remote, 0, pair.client.memory.mr, 0, 8, ALWAYS, &pair));
+        expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, &pair);
+    }
+}
+
+static void queues_may_be_as_large_as_1000(void **state)
+{
+    (void)state;
+    struct rpma_conn_cfg *cfg = new_cfg();
+    assert_done(rpma_conn_cfg_set_cq_size(cfg, 1000));
+    assert_done(rpma_conn_cfg_set_rcq_size(cfg, 1000));
+    assert_done(rpma_conn_cfg_set_sq_size(cfg, 1000));
+    assert_done(rpma_conn_cfg_set_rq_size(cfg, 1000));
+    struct pair pair = connect_pair_with(new_peer(), cfg, NULL);
+    for (int i = 0; i < 1000; ++i)
+        assert_done(rpma_write(pair.client.conn, pair.client.remote, 0, pair.client.memory.mr, 0, 8, ALWAYS, &pair));
+    for (int i = 0; i < 1000; ++i)
+        expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, &pair);
+}
+
+static void without_a_shared_channel_there_is_no_descriptor_of_it(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    int fd = 77;
+    assert_rpma(rpma_conn_get_compl_fd(pair.client.conn, &fd), RPMA_E_NOT_SHARED_CHNL);
+    assert_int_equal(fd, 77);
+}
+
+static void without_a_shared_channel_there_is_no_waiting_on_it(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    struct rpma_cq *cq = NO_QUEUE;
+    bool is_rcq = true;
+    assert_rpma(rpma_conn_wait(pair.client.conn, 0, &cq, &is_rcq), RPMA_E_NOT_SHARED_CHNL);
+    assert_ptr_equal(cq, NO_QUEUE);
+    assert_true(is_rcq);
+}
+
+static void many_connections_share_an_endpoint_and_a_peer(void **state)
+{
+    (void)state;
+    struct pair pairs[12];
+    pairs[0] = connect_pair();
+    for (size_t i = 1; i < 12; ++i)
+        pairs[i] = connect_again(&pairs[0]);
+    for (size_t i = 0; i < 12; ++i) {
+        struct side *client = &pairs[i].client;
+        fill(client->memory.ptr, 64, (unsigned)i + 1);
+        assert_done(rpma_write(client->conn, client->remote, i * 64, client->memory.mr, 0, 64, ALWAYS, &pairs[i]));
+        expect_success(client->cq, IBV_WC_RDMA_WRITE, &pairs[i]);
+        assert_filled(pairs[0].server.memory.ptr + i * 64, 64, (unsigned)i + 1);
+    }
+}
+
+static void a_peer_connects_in_both_directions(void **state)
+{
+    (void)state;
+    struct pair there = connect_pair();
+    struct pair back = connect_pair_with(there.peer, NULL, NULL);
+    assert_done(rpma_write(there.client.conn, NULL, 0, NULL, 0, 0, ALWAYS, &there));
+    assert_done(rpma_write(back.client.conn, NULL, 0, NULL, 0, 0, ALWAYS, &back));
+    expect_success(there.client.cq, IBV_WC_RDMA_WRITE, &there);
+    expect_success(back.client.cq, IBV_WC_RDMA_WRITE, &back);
+}
+
+static void the_passive_side_may_operate_too(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    fill(pair.server.memory.ptr, 100, 4);
+    assert_done(rpma_write(pair.server.conn, pair.server.remote, 50, pair.server.memory.mr, 0, 100, ALWAYS, &pair));
+    expect_success(pair.server.cq, IBV_WC_RDMA_WRITE, &pair);
+    assert_filled(pair.client.memory.ptr + 50, 100, 4);
+}
+
+static void connections_can_be_made_again_and_again(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    for (int i = 0; i < 20; ++i) {
+        struct pair next = connect_again(&pair);
+        disconnect(&next);
+        assert_done(rpma_conn_delete(&next.client.conn));
+        assert_done(rpma_conn_delete(&next.server.conn));
+    }
+}
+
+static const struct test_case cases[] = {
+        CASE(both_sides_are_told_that_it_is_established),
+        CASE(connecting_does_not_wait_for_the_other_side),
+        CASE(nobody_who_listens_is_a_rejection),
+        CASE(the_event_descriptor_is_readable_when_an_event_waits),
+        CASE(each_connection_has_its_own_event_descriptor),
+        CASE(without_an_event_a_nonblocking_connection_has_none),
+        CASE(a_nonblocking_connection_tells_its_events),
+        CASE(the_queue_pair_number_is_that_of_completions),
+        CASE(queue_pair_numbers_differ),
+        CASE(the_queue_pair_number_outlives_the_end),
+        CASE(the_main_queue_stays_the_same),
+        CASE(there_is_no_receive_queue_unless_asked_for),
+        CASE(the_receive_queue_is_another_one),
+        CASE(queues_may_be_as_small_as_1),
+        CASE(queues_may_be_as_large_as_1000),
+        CASE(without_a_shared_channel_there_is_no_descriptor_of_it),
+        CASE(without_a_shared_channel_there_is_no_waiting_on_it),
+        CASE(many_connections_share_an_endpoint_and_a_peer),
+        CASE(a_peer_connects_in_both_directions),
+        CASE(the_passive_side_may_operate_too),
+        CASE(connections_can_be_made_again_and_again),
+};
+
+SUITE(conn, cases);

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "../driver/suite.h"
+#include "../support/rdma.h"
+
+#define NO_REQUEST ((struct rpma_conn_req *)(uintptr_t)64)
+#define NO_CONNECTION ((struct rpma_conn *)(uintptr_t)64)
+
+/* A request at each end, not yet connected at the passive one. */
+struct meeting {
+    struct rpma_peer *peer;
+    struct listener listener;
+    struct rpma_conn *active;
+    struct rpma_conn_req *incoming;
+};
+
+static struct meeting meet(void)
+{
+    struct meeting meeting = {.peer = new_peer()};
+    meeting.listener = listen_somewhere(meeting.peer);
+    meeting.active = connect_request(new_request(meeting.peer, meeting.listener.port, NULL), NULL);
+    meeting.incoming = next_request(meeting.listener.ep, NULL);
+    return meeting;
+}
+
+static void preparing_needs_nobody_who_listens(void **state)
+{
+    (void)state;
+    char port[8];
+    pick_port(port);
+    struct rpma_conn_req *req = new_request(new_peer(), port, NULL);
+    assert_done(rpma_conn_req_delete(&req));
+    assert_null(req);
+}
+
+static void deleting_no_request_succeeds(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = NULL;
+    assert_done(rpma_conn_req_delete(&req));
+}
+
+static void preparing_refused(const char *addr, const char *port)
+{
+    struct rpma_conn_req *req = NO_REQUEST;
+    assert_rpma(rpma_conn_req_new(new_peer(), addr, port, NULL, &req), RPMA_E_PROVIDER);
+    assert_ptr_equal(req, NO_REQUEST);
+}
+
+static void an_unknown_service_is_a_provider_error(void **state)
+{
+    (void)state;
+    preparing_refused(case_address, "no such port");
+}
+
+static void text_that_is_no_address_is_a_provider_error(void **state)
+{
+    (void)state;
+    preparing_refused("no such host!", "7204");
+}
+
+/* name, setter, value: more than any device has. */
+#define LIMITS(ROW)                                                                                                    \
+    ROW(completion_queue, rpma_conn_cfg_set_cq_size)                                                                   \
+    ROW(receive_completion_queue, rpma_conn_cfg_set_rcq_size)                                                          \
+    ROW(send_queue, rpma_conn_cfg_set_sq_size)                                                                         \
+    ROW(receive_queue, rpma_conn_cfg_set_rq_size)
+
+#define LIMIT_CASE(name, setter)                                                                                       \
+    static void a_##name##_beyond_the_device_is_a_provider_error(void **state)                                         \
+    {                                                                                                                  \
+        (void)state;                                                                                                   \
+        struct rpma_conn_cfg *cfg = new_cfg();                                                                         \
+        struct rpma_conn_req *req = NO_REQUEST;                                                                        \
+        assert_done(setter(cfg, UINT32_MAX));                                                                          \
+        assert_rpma(rpma_conn_req_new(new_peer(), case_address, "7204", cfg, &req), RPMA_E_PROVIDER);                  \
+        assert_ptr_equal(req, NO_REQUEST);                                                                             \
+    }                                                                                                                  \
+    static void a_##name##_beyond_the_device_rejects_the_incoming_request(void **state)                                \
+    {                                                                                                                  \
+        (void)state;                                                                                                   \
+        struct rpma_peer *peer = new_peer();                                                                           \
+        struct listener listener = listen_somewhere(peer);                                                             \
+        struct rpma_conn *active = connect_request(new_request(peer, listener.port, NULL), NULL);                      \
+        struct rpma_conn_cfg *cfg = new_cfg();                                                                         \
+        struct rpma_conn_req *req = NO_REQUEST;                                                                        \
+        assert_done(setter(cfg, UINT32_MAX));                                                                          \
+        assert_rpma(rpma_ep_next_conn_req(listener.ep, cfg, &req), RPMA_E_PROVIDER);                                   \
+        assert_ptr_equal(req, NO_REQUEST);                                                                             \
+        expect_event(active, RPMA_CONN_REJECTED);                                                                      \
+    }
+LIMITS(LIMIT_CASE)
+
+static struct rpma_conn_cfg *contradictory_cfg(struct rpma_peer *peer)
+{
+    struct rpma_conn_cfg *cfg = new_cfg();
+    assert_done(rpma_conn_cfg_set_compl_channel(cfg, true));
+    assert_done(rpma_conn_cfg_set_srq(cfg, new_srq(peer, 4, 4)));
+    return cfg;
+}
+
+static void a_shared_channel_contradicts_a_shared_queue_with_its_own_cq(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    struct rpma_conn_req *req = NO_REQUEST;
+    assert_rpma(rpma_conn_req_new(peer, case_address, "7204", contradictory_cfg(peer), &req), RPMA_E_INVAL);
+    assert_ptr_equal(req, NO_REQUEST);
+}
+
+static void a_contradictory_cfg_is_refused_at_the_endpoint(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    struct listener listener = listen_somewhere(peer);
+    connect_request(new_request(peer, listener.port, NULL), NULL);
+    struct rpma_conn_req *req = NO_REQUEST;
+    assert_rpma(rpma_ep_next_conn_req(listener.ep, contradictory_cfg(peer), &req), RPMA_E_INVAL);
+    assert_ptr_equal(req, NO_REQUEST);
+}
+
+static void a_contradictory_cfg_rejects_the_incoming_request(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    struct listener listener = listen_somewhere(peer);
+    struct rpma_conn *active = connect_request(new_request(peer, listener.port, NULL), NULL);
+    struct rpma_conn_req *req = NULL;
+    assert_rpma(rpma_ep_next_conn_req(listener.ep, contradictory_cfg(peer), &req), RPMA_E_INVAL);
+    expect_event(active, RPMA_CONN_REJECTED);
+}
+
+static void the_endpoint_goes_on_after_a_request_that_cannot_be_built(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    struct listener listener = listen_somewhere(peer);
+    connect_request(new_request(peer, listener.port, NULL), NULL);
+    struct rpma_conn_req *req = NULL;
+    assert_rpma(rpma_ep_next_conn_req(listener.ep, contradictory_cfg(peer), &req), RPMA_E_INVAL);
+    struct rpma_conn *second = connect_request(new_request(peer, listener.port, NULL), NULL);
+    connect_request(next_request(listener.ep, NULL), NULL);
+    expect_event(second, RPMA_CONN_ESTABLISHED);
+}
+
+static void deleting_an_incoming_request_rejects_it(void **state)
+{
+    (void)state;
+    struct meeting meeting = meet();
+    assert_done(rpma_conn_req_delete(&meeting.incoming));
+    assert_null(meeting.incoming);
+    expect_event(meeting.active, RPMA_CONN_REJECTED);
+}
+
+static void connecting_no_request_is_refused(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = NULL;
+    struct rpma_conn *conn = NO_CONNECTION;
+    assert_rpma(rpma_conn_req_connect(&req, NULL, &conn), RPMA_E_INVAL);
+    assert_ptr_equal(conn, NO_CONNECTION);
+}
+
+static char byte = 'x';
+
+/* name, private data */
+#define BAD_PRIVATE_DATA(ROW)                                                                                          \
+    ROW(private_data_without_pointer, NULL, 1)                                                                         \
+    ROW(private_data_of_length_0, &byte, 0)                                                                            \
+    ROW(empty_private_data, NULL, 0)
+
+#define BAD_PRIVATE_DATA_CASE(name, pointer, length)                                                                   \
+    static void name##_consumes_an_outgoing_request(void **state)                                                      \
+    {                                                                                                                  \
+        (void)state;                                                                                                   \
+        struct rpma_conn_req *req = new_request(new_peer(), "7204", NULL);                                             \
+        struct rpma_conn *conn = NO_CONNECTION;                                                                        \
+        struct rpma_conn_private_data pdata = {pointer, length};                                                       \
+        assert_rpma(rpma_conn_req_connect(&req, &pdata, &conn), RPMA_E_INVAL);                                         \
+        assert_null(req);                                                                                              \
+        assert_ptr_equal(conn, NO_CONNECTION);                                                                         \
+    }                                                                                                                  \
+    static void name##_rejects_an_incoming_request(void **state)                                                       \
+    {                                                                                                                  \
+        (void)state;                                                                                                   \
+        struct meeting meeting = meet();                                                                               \
+        struct rpma_conn *conn = NO_CONNECTION;                                                                        \
+        struct rpma_conn_private_data pdata = {pointer, length};                                                       \
+        assert_rpma(rpma_conn_req_connect(&meeting.incoming, &pdata, &conn), RPMA_E_INVAL);                            \
+        assert_null(meeting.incoming);                                                                                 \
+        assert_ptr_equal(conn, NO_CONNECTION);                                                                         \
+        expect_event(meeting.active, RPMA_CONN_REJECTED);                                                              \
+    }
+BAD_PRIVATE_DATA(BAD_PRIVATE_DATA_CASE)
+
+static void without_an_output_an_outgoing_request_is_consumed(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = new_request(new_peer(), "7204", NULL);
+    assert_rpma(rpma_conn_req_connect(&req, NULL, NULL), RPMA_E_INVAL);
+    assert_null(req);
+}
+
+static void without_an_output_an_incoming_request_is_rejected(void **state)
+{
+    (void)state;
+    struct meeting meeting = meet();
+    assert_rpma(rpma_conn_req_connect(&meeting.incoming, NULL, NULL), RPMA_E_INVAL);
+    assert_null(meeting.incoming);
+    expect_event(meeting.active, RPMA_CONN_REJECTED);
+}
+
+static void a_receive_on_an_outgoing_request_gets_the_first_message(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    struct listener listener = listen_somewhere(peer);
+    struct region memory = new_region(peer, 4096, USAGE_ALL);
+    struct rpma_conn_req *req = new_request(peer, listener.port, NULL);
+    assert_done(rpma_conn_req_recv(req, memory.mr, 64, 512, &memory));
+    struct rpma_conn *active = connect_request(req, NULL);
+    struct rpma_conn *passive = connect_request(next_request(listener.ep, NULL), NULL);
+    expect_event(active, RPMA_CONN_ESTABLISHED);
+    expect_event(passive, RPMA_CONN_ESTABLISHED);
+    fill(memory.ptr + 2048, 512, 3);
+    assert_done(rpma_send(passive, memory.mr, 2048, 512, ALWAYS, &peer));
+    expect_success(main_cq(passive), IBV_WC_SEND, &peer);
+    assert_int_equal(expect_success(main_cq(active), IBV_WC_RECV, &memory).byte_len, 512);
+    assert_filled(memory.ptr + 64, 512, 3);
+}
+
+static void a_receive_on_an_incoming_request_gets_the_first_message(void **state)
+{
+    (void)state;
+    struct meeting meeting = meet();
+    struct region memory = new_region(meeting.peer, 4096, USAGE_ALL);
+    assert_done(rpma_conn_req_recv(meeting.incoming, memory.mr, 0, 64, &memory));
+    struct rpma_conn *passive = connect_request(meeting.incoming, NULL);
+    expect_event(meeting.active, RPMA_CONN_ESTABLISHED);
+    fill(memory.ptr + 64, 64, 7);
+    assert_done(rpma_send(meeting.active, memory.mr, 64, 64, ALWAYS, NULL));
+    expect_success(main_cq(passive), IBV_WC_RECV, &memory);
+    assert_filled(memory.ptr, 64, 7);
+}
+
+static void a_receive_outside_the_region_is_refused(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    struct region memory = new_region(peer, 4096, USAGE_ALL);
+    struct rpma_conn_req *req = new_request(peer, "7204", NULL);
+    assert_rpma(rpma_conn_req_recv(req, memory.mr, 4000, 97, NULL), RPMA_E_INVAL);
+    assert_rpma(rpma_conn_req_recv(req, memory.mr, SIZE_MAX, 2, NULL), RPMA_E_INVAL);
+}
+
+static void more_receives_than_the_queue_holds_are_a_provider_error(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    struct region memory = new_region(peer, 4096, USAGE_ALL);
+    struct rpma_conn_cfg *cfg = new_cfg();
+    assert_done(rpma_conn_cfg_set_rq_size(cfg, 4));
+    struct rpma_conn_req *req = new_request(peer, "7204", cfg);
+    int result = 0;
+    int posted = 0;
+    /* A device may round the size up. */
+    while (posted < 100000 && (result = rpma_conn_req_recv(req, memory.mr, 0, 64, NULL)) == 0)
+        ++posted;
+    assert_true(posted >= 4);
+    assert_rpma(result, RPMA_E_PROVIDER);
+}
+
+static void a_prepared_request_can_be_given_up_with_receives_posted(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    struct region memory = new_region(peer, 4096, USAGE_ALL);
+    struct rpma_conn_req *req = new_request(peer, "7204", NULL);
+    assert_done(rpma_conn_req_recv(req, memory.mr, 0, 64, NULL));
+    assert_done(rpma_conn_req_delete(&req));
+    assert_done(rpma_mr_dereg(&memory.mr));
+    assert_done(rpma_peer_delete(&peer));
+}
+
+static void a_rejected_request_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    struct meeting meeting = meet();
+    assert_done(rpma_conn_req_delete(&meeting.incoming));
+    expect_event(meeting.active, RPMA_CONN_REJECTED);
+    assert_done(rpma_conn_delete(&meeting.active));
+    assert_done(rpma_ep_shutdown(&meeting.listener.ep));
+    assert_done(rpma_peer_delete(&meeting.peer));
+}
+
+#define LIMIT_ENTRY(name, setter)                                                                                      \
+    CASE(a_##name##_beyond_the_device_is_a_provider_error),                                                            \
+            CASE(a_##name##_beyond_the_device_rejects_the_incoming_request),
+#define BAD_PRIVATE_DATA_ENTRY(name, pointer, length)                                                                  \
+    CASE(name##_consumes_an_outgoing_request), CASE(name##_rejects_an_incoming_request),
+static const struct test_case cases[] = {
+        CASE(preparing_needs_nobody_who_listens),
+        CASE(deleting_no_request_succeeds),
+        CASE(an_unknown_service_is_a_provider_error),
+        CASE(text_that_is_no_address_is_a_provider_error),
+        LIMITS(LIMIT_ENTRY) CASE(a_shared_channel_contradicts_a_shared_queue_with_its_own_cq),
+        CASE(a_contradictory_cfg_is_refused_at_the_endpoint),
+        CASE(a_contradictory_cfg_rejects_the_incoming_request),
+        CASE(the_endpoint_goes_on_after_a_request_that_cannot_be_built),
+        CASE(deleting_an_incoming_request_rejects_it),
+        CASE(connecting_no_request_is_refused),
+        BAD_PRIVATE_DATA(BAD_PRIVATE_DATA_ENTRY) CASE(without_an_output_an_outgoing_request_is_consumed),
+        CASE(without_an_output_an_incoming_request_is_rejected),
+        CASE(a_receive_on_an_outgoing_request_gets_the_first_message),
+        CASE(a_receive_on_an_incoming_request_gets_the_first_message),
+        CASE(a_receive_outside_the_region_is_refused),
+        CASE(more_receives_than_the_queue_holds_are_a_provider_error),
+        CASE(a_prepared_request_can_be_given_up_with_receives_posted),
+        CASE(a_rejected_request_leaves_nothing_behind),
+};
+
+SUITE(conn_req, cases);

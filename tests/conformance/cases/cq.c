@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "../driver/suite.h"
+#include "../support/rdma.h"
+#include "../support/signals.h"
+
+static void post(struct pair *pair, int count)
+{
+    while (count--)
+        assert_done(rpma_write(pair->client.conn, NULL, 0, NULL, 0, 0, ALWAYS, pair));
+}
+
+static void an_empty_queue_has_no_completion(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    struct ibv_wc wc;
+    int got = 77;
+    memset(&wc, 0xaa, sizeof(wc));
+    assert_rpma(rpma_cq_get_wc(pair.client.cq, 1, &wc, &got), RPMA_E_NO_COMPLETION);
+    assert_int_equal(got, 77);
+}
+
+static void no_entries_are_refused(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    struct ibv_wc wc;
+    int got = 77;
+    assert_rpma(rpma_cq_get_wc(pair.client.cq, 0, &wc, &got), RPMA_E_INVAL);
+    assert_int_equal(got, 77);
+}
+
+static void a_negative_number_of_entries_is_refused(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    struct ibv_wc wc;
+    assert_rpma(rpma_cq_get_wc(pair.client.cq, -1, &wc, NULL), RPMA_E_INVAL);
+}
+
+static void one_entry_needs_no_counter(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    struct ibv_wc wc;
+    post(&pair, 1);
+    await_readable(cq_fd(pair.client.cq));
+    assert_done(rpma_cq_wait(pair.client.cq));
+    assert_done(rpma_cq_get_wc(pair.client.cq, 1, &wc, NULL));
+    assert_int_equal(wc.wr_id, (uintptr_t)&pair);
+}
+
+static void one_entry_is_counted(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    struct ibv_wc wc;
+    int got = 77;
+    post(&pair, 1);
+    assert_done(rpma_cq_wait(pair.client.cq));
+    assert_done(rpma_cq_get_wc(pair.client.cq, 1, &wc, &got));
+    assert_int_equal(got, 1);
+}
+
+/* Until all of count completions are there. */
+static void settle(struct pair *pair)
+{
+    post(pair, 1);
+    usleep(50000);
+}
+
+static void several_entries_are_collected_at_once(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    struct ibv_wc wc[8];
+    int all = 0;
+    post(&pair, 4);
+    settle(&pair);
+    while (all < 5) {
+        int got = 0;
+        assert_done(rpma_cq_get_wc(pair.client.cq, 8, wc, &got));
+        assert_true(got >= 1 && got <= 5);
+        for (int i = 0; i < got; ++i)
+            assert_int_equal(wc[i].status, IBV_WC_SUCCESS);
+        all += got;
+    }
+    assert_int_equal(all, 5);
+}
+
+static void no_more_entries_are_collected_than_asked_for(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    struct ibv_wc wc[3];
+    int got = 0;
+    post(&pair, 4);
+    settle(&pair);
+    memset(wc, 0xaa, sizeof(wc));
+    assert_done(rpma_cq_get_wc(pair.client.cq, 2, wc, &got));
+    assert_true(got == 1 || got == 2);
+    assert_memory_equal(&wc[2], &(struct ibv_wc){.wr_id = UINT64_C(0xaaaaaaaaaaaaaaaa)}, sizeof(wc[2].wr_id));
+}
+
+static void waiting_ends_with_a_completion(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    post(&pair, 1);
+    assert_done(rpma_cq_wait(pair.client.cq));
+    expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, &pair);
+}
+
+static void waiting_arms_the_queue_again(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    for (int i = 0; i < 100; ++i) {
+        struct ibv_wc wc;
+        post(&pair, 1);
+        int result;
+        /* An event without a completion is normal. */
+        do {
+            assert_done(rpma_cq_wait(pair.client.cq));
+            result = rpma_cq_get_wc(pair.client.cq, 1, &wc, NULL);
+        } while (result == RPMA_E_NO_COMPLETION);
+        assert_rpma(result, 0);
+    }
+}
+
+static void the_descriptor_is_readable_when_a_completion_waits(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    assert_not_readable(cq_fd(pair.client.cq));
+    post(&pair, 1);
+    await_readable(cq_fd(pair.client.cq));
+    assert_done(rpma_cq_wait(pair.client.cq));
+    assert_not_readable(cq_fd(pair.client.cq));
+}
+
+static void the_descriptor_stays_the_same(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    assert_int_equal(cq_fd(pair.client.cq), cq_fd(pair.client.cq));
+    assert_int_not_equal(cq_fd(pair.client.cq), cq_fd(pair.server.cq));
+}
+
+static void a_receive_queue_has_its_own_descriptor(void **state)
+{
+    (void)state;
+    struct rpma_conn_cfg *cfg = new_cfg();
+    assert_done(rpma_conn_cfg_set_rcq_size(cfg, 4));
+    struct pair pair = connect_pair_with(new_peer(), cfg, NULL);
+    struct rpma_cq *rcq = NULL;
+    assert_done(rpma_conn_get_rcq(pair.client.conn, &rcq));
+    assert_int_not_equal(cq_fd(rcq), cq_fd(pair.client.cq));
+    post(&pair, 1);
+    await_readable(cq_fd(pair.client.cq));
+    assert_not_readable(cq_fd(rcq));
+    assert_done(rpma_recv(pair.client.conn, NULL, 0, 0, &pair));
+    assert_done(rpma_send(pair.server.conn, NULL, 0, 0, ALWAYS, NULL));
+    assert_done(rpma_cq_wait(rcq));
+    expect_success(rcq, IBV_WC_RECV, &pair);
+}
+
+static void without_an_event_a_nonblocking_queue_has_no_completion(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    make_nonblocking(cq_fd(pair.client.cq));
+    for (int i = 0; i < 3; ++i)
+        assert_rpma(rpma_cq_wait(pair.client.cq), RPMA_E_NO_COMPLETION);
+    post(&pair, 1);
+    await_readable(cq_fd(pair.client.cq));
+    assert_done(rpma_cq_wait(pair.client.cq));
+    expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, &pair);
+}
+
+static void post_one(void *argument)
+{
+    post(argument, 1);
+}
+
+static void a_signal_does_not_end_the_wait_for_a_completion(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    begin_interrupting();
+    run_later(post_one, &pair);
+    assert_done(rpma_cq_wait(pair.client.cq));
+    expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, &pair);
+}
+
+static void end_it(void *argument)
+{
+    struct pair *pair = argument;
+    assert_done(rpma_conn_disconnect(pair->client.conn));
+}
+
+static void a_signal_does_not_end_the_wait_for_an_event(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    begin_interrupting();
+    run_later(end_it, &pair);
+    expect_event(pair.server.conn, RPMA_CONN_CLOSED);
+}
+
+struct knock {
+    struct rpma_peer *peer;
+    struct listener listener;
+};
+
+static void knock(void *argument)
+{
+    struct knock *with = argument;
+    connect_request(new_request(with->peer, with->listener.port, NULL), NULL);
+}
+
+static void a_signal_does_not_end_the_wait_for_a_request(void **state)
+{
+    (void)state;
+    struct knock with = {.peer = new_peer()};
+    with.listener = listen_somewhere(with.peer);
+    begin_interrupting();
+    run_later(knock, &with);
+    next_request(with.listener.ep, NULL);
+}
+
+static void entries_stay_until_they_are_collected(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    post(&pair, 5);
+    settle(&pair);
+    for (int i = 0; i < 6; ++i)
+        expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, &pair);
+    struct ibv_wc wc;
+    assert_rpma(rpma_cq_get_wc(pair.client.cq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);
+}
+
+static const struct test_case cases[] = {
+        CASE(an_empty_queue_has_no_completion),
+        CASE(no_entries_are_refused),
+        CASE(a_negative_number_of_entries_is_refused),
+        CASE(one_entry_needs_no_counter),
+        CASE(one_entry_is_counted),
+        CASE(several_entries_are_collected_at_once),
+        CASE(no_more_entries_are_collected_than_asked_for),
+        CASE(waiting_ends_with_a_completion),
+        CASE(waiting_arms_the_queue_again),
+        CASE(the_descriptor_is_readable_when_a_completion_waits),
+        CASE(the_descriptor_stays_the_same),
+        CASE(a_receive_queue_has_its_own_descriptor),
+        CASE(without_an_event_a_nonblocking_queue_has_no_completion),
+        CASE(a_signal_does_not_end_the_wait_for_a_completion),
+        CASE(a_signal_does_not_end_the_wait_for_an_event),
+        CASE(a_signal_does_not_end_the_wait_for_a_request),
+        CASE(entries_stay_until_they_are_collected),
+};
+
+SUITE(cq, cases);

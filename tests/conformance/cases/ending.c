@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* How connections end. */
+#include "../driver/suite.h"
+#include "../support/process.h"
+#include "../support/rdma.h"
+
+#include <errno.h>
+
+static void the_client_disconnects(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    disconnect(&pair);
+}
+
+static void the_server_disconnects(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    assert_done(rpma_conn_disconnect(pair.server.conn));
+    expect_event(pair.client.conn, RPMA_CONN_CLOSED);
+    assert_done(rpma_conn_disconnect(pair.client.conn));
+    expect_event(pair.server.conn, RPMA_CONN_CLOSED);
+}
+
+static void both_sides_disconnect_at_once(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    assert_done(rpma_conn_disconnect(pair.client.conn));
+    assert_done(rpma_conn_disconnect(pair.server.conn));
+    expect_event(pair.client.conn, RPMA_CONN_CLOSED);
+    expect_event(pair.server.conn, RPMA_CONN_CLOSED);
+}
+
+static void disconnecting_may_follow_closed(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    assert_done(rpma_conn_disconnect(pair.client.conn));
+    expect_event(pair.server.conn, RPMA_CONN_CLOSED);
+    assert_done(rpma_conn_disconnect(pair.server.conn));
+}
+
+static void deleting_an_established_connection_ends_it(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    assert_done(rpma_conn_delete(&pair.client.conn));
+    assert_null(pair.client.conn);
+    expect_end(pair.server.conn);
+}
+
+static void deleting_no_connection_succeeds(void **state)
+{
+    (void)state;
+    struct rpma_conn *conn = NULL;
+    assert_done(rpma_conn_delete(&conn));
+}
+
+static void a_connection_can_be_deleted_before_it_is_established(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    struct listener listener = listen_somewhere(peer);
+    struct rpma_conn *conn = connect_request(new_request(peer, listener.port, NULL), NULL);
+    assert_done(rpma_conn_delete(&conn));
+    assert_null(conn);
+}
+
+static void an_accepted_connection_can_be_deleted_at_once(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    struct listener listener = listen_somewhere(peer);
+    struct rpma_conn *active = connect_request(new_request(peer, listener.port, NULL), NULL);
+    struct rpma_conn *passive = connect_request(next_request(listener.ep, NULL), NULL);
+    assert_done(rpma_conn_delete(&passive));
+    assert_done(rpma_conn_delete(&active));
+}
+
+static void a_rejected_connection_can_be_deleted(void **state)
+{
+    (void)state;
+    char port[8];
+    pick_port(port);
+    struct rpma_conn *conn = connect_request(new_request(new_peer(), port, NULL), NULL);
+    expect_event(conn, RPMA_CONN_REJECTED);
+    assert_done(rpma_conn_delete(&conn));
+}
+
+static void outstanding_receives_are_flushed_in_order(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    for (size_t i = 0; i < 5; ++i)
+        assert_done(rpma_recv(pair.client.conn, pair.client.memory.mr, i * 64, 64, pair.client.memory.ptr + i));
+    assert_done(rpma_conn_disconnect(pair.client.conn));
+    for (size_t i = 0; i < 5; ++i)
+        expect_failure(pair.client.cq, IBV_WC_WR_FLUSH_ERR, pair.client.memory.ptr + i);
+}
+
+static void an_operation_after_the_end_fails(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    disconnect(&pair);
+    int result = rpma_write(pair.client.conn, pair.client.remote, 0, pair.client.memory.mr, 0, 8, ALWAYS, &pair);
+    if (result == 0)
+        expect_failure(pair.client.cq, IBV_WC_WR_FLUSH_ERR, &pair);
+    else
+        assert_rpma(result, RPMA_E_PROVIDER);
+}
+
+static void an_unsignalled_operation_after_the_end_fails(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    disconnect(&pair);
+    int result = rpma_write(pair.client.conn, pair.client.remote, 0, pair.client.memory.mr, 0, 8, ON_ERROR, &pair);
+    if (result == 0)
+        expect_failure(pair.client.cq, IBV_WC_WR_FLUSH_ERR, &pair);
+    else
+        assert_rpma(result, RPMA_E_PROVIDER);
+}
+
+static void completions_of_before_can_be_collected_after_the_end(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    for (int i = 0; i < 3; ++i)
+        assert_done(rpma_write(pair.client.conn, pair.client.remote, 0, pair.client.memory.mr, 0, 8, ALWAYS, &pair));
+    await_readable(cq_fd(pair.client.cq));
+    usleep(20000);
+    disconnect(&pair);
+    for (int i = 0; i < 3; ++i)
+        expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, &pair);
+}
+
+static void other_connections_go_on(void **state)
+{
+    (void)state;
+    struct pair first = connect_pair();
+    struct pair second = connect_again(&first);
+    disconnect(&first);
+    assert_done(rpma_conn_delete(&first.client.conn));
+    assert_done(rpma_write(second.client.conn, second.client.remote, 0, second.client.memory.mr, 0, 8, ALWAYS, &first));
+    expect_success(second.client.cq, IBV_WC_RDMA_WRITE, &first);
+}
+
+/* Tells its port, accepts one connection and tells that. */
+static void serve_one(int fd)
+{
+    struct rpma_peer *peer = new_peer();
+    struct listener listener = listen_somewhere(peer);
+    assert_int_equal(write(fd, listener.port, sizeof(listener.port)), sizeof(listener.port));
+    struct rpma_conn *conn = connect_request(next_request(listener.ep, NULL), NULL);
+    expect_event(conn, RPMA_CONN_ESTABLISHED);
+    assert_int_equal(write(fd, "e", 1), 1);
+}
+
+struct remote_server {
+    struct process process;
+    struct rpma_peer *peer;
+    struct rpma_conn *conn;
+};
+
+static struct remote_server connect_to_process(void)
+{
+    struct remote_server server = {.process = start_process(serve_one)};
+    char port[8];
+    char established;
+    assert_int_equal(read(server.process.fd, port, sizeof(port)), sizeof(port));
+    server.peer = new_peer();
+    server.conn = connect_request(new_request(server.peer, port, NULL), NULL);
+    expect_event(server.conn, RPMA_CONN_ESTABLISHED);
+    assert_int_equal(read(server.process.fd, &established, 1), 1);
+    return server;
+}
+
+static void the_death_of_the_other_process_ends_the_connection(void **state)
+{
+    (void)state;
+    struct remote_server server = connect_to_process();
+    kill_process(&server.process);
+    expect_end(server.conn);
+}
+
+static void after_the_death_of_the_other_process_operations_fail(void **state)
+{
+    (void)state;
+    struct remote_server server = connect_to_process();
+    kill_process(&server.process);
+    assert_int_equal(rpma_write(server.conn, NULL, 0, NULL, 0, 0, ALWAYS, &server), 0);
+    assert_int_not_equal(next_completion(main_cq(server.conn)).status, IBV_WC_SUCCESS);
+}
+
+static void after_the_death_of_the_other_process_everything_can_be_released(void **state)
+{
+    (void)state;
+    struct remote_server server = connect_to_process();
+    kill_process(&server.process);
+    expect_end(server.conn);
+    assert_done(rpma_conn_disconnect(server.conn));
+    assert_done(rpma_conn_delete(&server.conn));
+    assert_done(rpma_peer_delete(&server.peer));
+}
+
+/* Tells its port and does nothing else. */
+static void serve_nobody(int fd)
+{
+    struct listener listener = listen_somewhere(new_peer());
+    assert_int_equal(write(fd, listener.port, sizeof(listener.port)), sizeof(listener.port));
+}
+
+static void a_server_that_does_not_answer_is_unreachable(void **state)
+{
+    (void)state;
+    if (!getenv("RPMA_TEST_QUICK_UNREACHABLE"))
+        skip_because("the device may take minutes to give up on a server that does not answer");
+    struct process server = start_process(serve_nobody);
+    char port[8];
+    assert_int_equal(read(server.fd, port, sizeof(port)), sizeof(port));
+    stop_process(&server);
+    expect_event(connect_request(new_request(new_peer(), port, NULL), NULL), RPMA_CONN_UNREACHABLE);
+}
+
+static const struct test_case cases[] = {
+        CASE(the_client_disconnects),
+        CASE(the_server_disconnects),
+        CASE(both_sides_disconnect_at_once),
+        CASE(disconnecting_may_follow_closed),
+        CASE(deleting_an_established_connection_ends_it),
+        CASE(deleting_no_connection_succeeds),
+        CASE(a_connection_can_be_deleted_before_it_is_established),
+        CASE(an_accepted_connection_can_be_deleted_at_once),
+        CASE(a_rejected_connection_can_be_deleted),
+        CASE(outstanding_receives_are_flushed_in_order),
+        CASE(an_operation_after_the_end_fails),
+        CASE(an_unsignalled_operation_after_the_end_fails),
+        CASE(completions_of_before_can_be_collected_after_the_end),
+        CASE(other_connections_go_on),
+        CASE(the_death_of_the_other_process_ends_the_connection),
+        CASE(after_the_death_of_the_other_process_operations_fail),
+        CASE(after_the_death_of_the_other_process_everything_can_be_released),
+        CASE(a_server_that_does_not_answer_is_unreachable),
+};
+
+SUITE(ending, cases);

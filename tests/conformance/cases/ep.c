@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "../driver/suite.h"
+#include "../support/rdma.h"
+
+#define UNTOUCHED ((struct rpma_ep *)(uintptr_t)64)
+#define NO_REQUEST ((struct rpma_conn_req *)(uintptr_t)64)
+
+static void refused(const char *addr, const char *port)
+{
+    struct rpma_ep *ep = UNTOUCHED;
+    assert_rpma(rpma_ep_listen(new_peer(), addr, port, &ep), RPMA_E_PROVIDER);
+    assert_ptr_equal(ep, UNTOUCHED);
+}
+
+static void an_endpoint_listens_and_shuts_down(void **state)
+{
+    (void)state;
+    struct listener listener = listen_somewhere(new_peer());
+    assert_non_null(listener.ep);
+    assert_done(rpma_ep_shutdown(&listener.ep));
+    assert_null(listener.ep);
+}
+
+static void shutting_down_nothing_succeeds(void **state)
+{
+    (void)state;
+    struct rpma_ep *ep = NULL;
+    assert_done(rpma_ep_shutdown(&ep));
+}
+
+static void an_address_in_use_is_a_provider_error(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    struct listener listener = listen_somewhere(peer);
+    struct rpma_ep *second = UNTOUCHED;
+    assert_provider(rpma_ep_listen(peer, case_address, listener.port, &second), EADDRINUSE);
+    assert_ptr_equal(second, UNTOUCHED);
+}
+
+static void a_port_is_free_again_after_the_shutdown(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    struct listener listener = listen_somewhere(peer);
+    for (int i = 0; i < 5; ++i) {
+        assert_done(rpma_ep_shutdown(&listener.ep));
+        assert_done(rpma_ep_listen(peer, case_address, listener.port, &listener.ep));
+    }
+}
+
+static void an_unknown_service_is_a_provider_error(void **state)
+{
+    (void)state;
+    refused(case_address, "no such port");
+}
+
+static void text_that_is_no_address_is_a_provider_error(void **state)
+{
+    (void)state;
+    refused("no such host!", "7204");
+}
+
+static void an_address_of_another_machine_is_a_provider_error(void **state)
+{
+    (void)state;
+    refused("192.0.2.1" /* documentation only, no machine has it */, "7204");
+}
+
+static void many_endpoints_share_a_peer(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    int fds[8];
+    for (int i = 0; i < 8; ++i) {
+        fds[i] = ep_fd(listen_somewhere(peer).ep);
+        for (int j = 0; j < i; ++j)
+            assert_int_not_equal(fds[i], fds[j]);
+    }
+}
+
+static void the_descriptor_stays_the_same(void **state)
+{
+    (void)state;
+    struct listener listener = listen_somewhere(new_peer());
+    assert_int_equal(ep_fd(listener.ep), ep_fd(listener.ep));
+}
+
+static void the_descriptor_is_readable_when_a_request_waits(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    struct listener listener = listen_somewhere(peer);
+    assert_not_readable(ep_fd(listener.ep));
+    connect_request(new_request(peer, listener.port, NULL), NULL);
+    await_readable(ep_fd(listener.ep));
+    next_request(listener.ep, NULL);
+    assert_not_readable(ep_fd(listener.ep));
+}
+
+static void without_a_request_a_nonblocking_endpoint_has_no_event(void **state)
+{
+    (void)state;
+    struct listener listener = listen_somewhere(new_peer());
+    make_nonblocking(ep_fd(listener.ep));
+    for (int i = 0; i < 3; ++i) {
+        struct rpma_conn_req *req = NO_REQUEST;
+        assert_rpma(rpma_ep_next_conn_req(listener.ep, NULL, &req), RPMA_E_NO_EVENT);
+        assert_ptr_equal(req, NO_REQUEST);
+    }
+}
+
+static void a_nonblocking_endpoint_takes_requests(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    struct listener listener = listen_somewhere(peer);
+    make_nonblocking(ep_fd(listener.ep));
+    struct rpma_conn *active = connect_request(new_request(peer, listener.port, NULL), NULL);
+    await_readable(ep_fd(listener.ep));
+    connect_request(next_request(listener.ep, NULL), NULL);
+    expect_event(active, RPMA_CONN_ESTABLISHED);
+}
+
+static void preparing_a_request_does_not_reach_the_endpoint(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    struct listener listener = listen_somewhere(peer);
+    struct rpma_conn_req *req = new_request(peer, listener.port, NULL);
+    assert_not_readable(ep_fd(listener.ep));
+    assert_done(rpma_conn_req_delete(&req));
+    assert_not_readable(ep_fd(listener.ep));
+}
+
+static void requests_are_taken_in_the_order_of_their_arrival(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    struct listener listener = listen_somewhere(peer);
+    for (unsigned char i = 1; i <= 5; ++i) {
+        struct rpma_conn_private_data pdata = {&i, 1};
+        connect_request(new_request(peer, listener.port, NULL), &pdata);
+        if (i == 1)
+            await_readable(ep_fd(listener.ep));
+        usleep(20000);
+    }
+    for (unsigned char i = 1; i <= 5; ++i) {
+        struct rpma_conn_private_data pdata = {NULL, 0};
+        assert_done(rpma_conn_req_get_private_data(next_request(listener.ep, NULL), &pdata));
+        assert_non_null(pdata.ptr);
+        assert_int_equal(*(unsigned char *)pdata.ptr, i);
+    }
+}
+
+static void many_requests_wait(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    struct listener listener = listen_somewhere(peer);
+    struct rpma_conn *active[16];
+    for (int i = 0; i < 16; ++i)
+        active[i] = connect_request(new_request(peer, listener.port, NULL), NULL);
+    for (int i = 0; i < 16; ++i)
+        connect_request(next_request(listener.ep, NULL), NULL);
+    for (int i = 0; i < 16; ++i)
+        expect_event(active[i], RPMA_CONN_ESTABLISHED);
+}
+
+static void connections_survive_the_shutdown(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    assert_done(rpma_ep_shutdown(&pair.listener.ep));
+    fill(pair.client.memory.ptr, 64, 1);
+    assert_done(rpma_write(pair.client.conn, pair.client.remote, 0, pair.client.memory.mr, 0, 64, ALWAYS, &pair));
+    expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, &pair);
+    assert_filled(pair.server.memory.ptr, 64, 1);
+    disconnect(&pair);
+}
+
+static void a_pending_request_can_be_accepted_after_the_shutdown(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    struct listener listener = listen_somewhere(peer);
+    struct rpma_conn *active = connect_request(new_request(peer, listener.port, NULL), NULL);
+    struct rpma_conn_req *req = next_request(listener.ep, NULL);
+    assert_done(rpma_ep_shutdown(&listener.ep));
+    struct rpma_conn *passive = connect_request(req, NULL);
+    expect_event(active, RPMA_CONN_ESTABLISHED);
+    expect_event(passive, RPMA_CONN_ESTABLISHED);
+}
+
+static void a_pending_request_can_be_rejected_after_the_shutdown(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    struct listener listener = listen_somewhere(peer);
+    struct rpma_conn *active = connect_request(new_request(peer, listener.port, NULL), NULL);
+    struct rpma_conn_req *req = next_request(listener.ep, NULL);
+    assert_done(rpma_ep_shutdown(&listener.ep));
+    assert_done(rpma_conn_req_delete(&req));
+    expect_event(active, RPMA_CONN_REJECTED);
+}
+
+static void nobody_listens_after_the_shutdown(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    struct listener listener = listen_somewhere(peer);
+    assert_done(rpma_ep_shutdown(&listener.ep));
+    expect_event(connect_request(new_request(peer, listener.port, NULL), NULL), RPMA_CONN_REJECTED);
+}
+
+static const struct test_case cases[] = {
+        CASE(an_endpoint_listens_and_shuts_down),
+        CASE(shutting_down_nothing_succeeds),
+        CASE(an_address_in_use_is_a_provider_error),
+        CASE(a_port_is_free_again_after_the_shutdown),
+        CASE(an_unknown_service_is_a_provider_error),
+        CASE(text_that_is_no_address_is_a_provider_error),
+        CASE(an_address_of_another_machine_is_a_provider_error),
+        CASE(many_endpoints_share_a_peer),
+        CASE(the_descriptor_stays_the_same),
+        CASE(the_descriptor_is_readable_when_a_request_waits),
+        CASE(without_a_request_a_nonblocking_endpoint_has_no_event),
+        CASE(a_nonblocking_endpoint_takes_requests),
+        CASE(preparing_a_request_does_not_reach_the_endpoint),
+        CASE(requests_are_taken_in_the_order_of_their_arrival),
+        CASE(many_requests_wait),
+        CASE(connections_survive_the_shutdown),
+        CASE(a_pending_request_can_be_accepted_after_the_shutdown),
+        CASE(a_pending_request_can_be_rejected_after_the_shutdown),
+        CASE(nobody_listens_after_the_shutdown),
+};
+
+SUITE(ep, cases);

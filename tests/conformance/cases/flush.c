@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "../driver/suite.h"
+#include "../support/rdma.h"
+
+#define BOTH_TYPES (RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT)
+
+static void apply(struct rpma_conn *conn, bool direct_write_to_pmem)
+{
+    struct rpma_peer_cfg *cfg = NULL;
+    assert_done(rpma_peer_cfg_new(&cfg));
+    assert_done(rpma_peer_cfg_set_direct_write_to_pmem(cfg, direct_write_to_pmem));
+    assert_done(rpma_conn_apply_remote_peer_cfg(conn, cfg));
+    assert_done(rpma_peer_cfg_delete(&cfg));
+}
+
+static int flush_to(struct pair *pair, enum rpma_flush_type type)
+{
+    return rpma_flush(pair->client.conn, pair->client.remote, 0, 8, type, ALWAYS, pair);
+}
+
+/* A connection to a region of the given size and usage. */
+static struct pair pair_to(size_t size, int usage)
+{
+    struct pair pair = connect_pair();
+    pair.server.memory = new_region(pair.peer, size, usage);
+    pair.client.remote = remote_of(pair.server.memory);
+    return pair;
+}
+
+static void after_a_flush_to_visibility_the_data_is_there(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    for (unsigned round = 1; round <= 50; ++round) {
+        fill(pair.client.memory.ptr, 8192, round);
+        assert_done(
+                rpma_write(pair.client.conn, pair.client.remote, 0, pair.client.memory.mr, 0, 8192, ON_ERROR, NULL));
+        assert_done(
+                rpma_flush(pair.client.conn, pair.client.remote, 0, 8192, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, &pair));
+        expect_flushed(pair.client.cq, &pair);
+        assert_filled(pair.server.memory.ptr, 8192, round);
+    }
+}
+
+static void a_flush_leaves_the_memory_of_both_sides_alone(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    fill(pair.server.memory.ptr, MEMORY_SIZE, 3);
+    fill(pair.client.memory.ptr, MEMORY_SIZE, 4);
+    assert_done(rpma_flush(
+            pair.client.conn, pair.client.remote, 0, MEMORY_SIZE, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, &pair));
+    expect_flushed(pair.client.cq, &pair);
+    assert_filled(pair.server.memory.ptr, MEMORY_SIZE, 3);
+    assert_filled(pair.client.memory.ptr, MEMORY_SIZE, 4);
+}
+
+static void visibility_needs_no_peer_configuration(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    assert_done(flush_to(&pair, RPMA_FLUSH_TYPE_VISIBILITY));
+    expect_flushed(pair.client.cq, &pair);
+}
+
+static void visibility_needs_a_region_registered_for_it(void **state)
+{
+    (void)state;
+    struct pair pair = pair_to(4096, RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC);
+    assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_VISIBILITY), RPMA_E_NOSUPP);
+}
+
+static void visibility_is_not_contained_in_persistence(void **state)
+{
+    (void)state;
+    struct pair pair = pair_to(4096, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT);
+    assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_VISIBILITY), RPMA_E_NOSUPP);
+}
+
+static void persistence_needs_a_peer_configuration(void **state)
+{
+    (void)state;
+    struct pair pair = pair_to(4096, BOTH_TYPES);
+    assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT), RPMA_E_NOSUPP);
+}
+
+static void persistence_needs_direct_write_to_pmem(void **state)
+{
+    (void)state;
+    struct pair pair = pair_to(4096, BOTH_TYPES);
+    apply(pair.client.conn, false);
+    assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT), RPMA_E_NOSUPP);
+}
+
+static void persistence_needs_a_region_registered_for_it(void **state)
+{
+    (void)state;
+    struct pair pair = pair_to(4096, RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_WRITE_DST);
+    apply(pair.client.conn, true);
+    assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT), RPMA_E_NOSUPP);
+}
+
+/* A device with native flush may refuse persistence for ordinary memory, with which the client then has no way. */
+static void needs_emulated_flush(void)
+{
+    const uint64_t flush_capabilities = UINT64_C(3) << 38;
+    if ((device_attributes().device_cap_flags_ex & flush_capabilities) == flush_capabilities)
+        skip_because("the device flushes natively and there is no persistent memory to flush");
+}
+
+static void with_direct_write_to_pmem_persistence_is_flushed_to(void **state)
+{
+    (void)state;
+    needs_emulated_flush();
+    struct pair pair = pair_to(4096, BOTH_TYPES);
+    apply(pair.client.conn, true);
+    assert_done(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT));
+    expect_flushed(pair.client.cq, &pair);
+}
+
+static void the_peer_configuration_can_be_revoked(void **state)
+{
+    (void)state;
+    struct pair pair = pair_to(4096, BOTH_TYPES);
+    apply(pair.client.conn, true);
+    apply(pair.client.conn, false);
+    assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT), RPMA_E_NOSUPP);
+}
+
+static void the_peer_configuration_holds_for_one_connection(void **state)
+{
+    (void)state;
+    struct pair first = pair_to(4096, BOTH_TYPES);
+    struct pair second = connect_again(&first);
+    apply(first.client.conn, true);
+    assert_rpma(flush_to(&second, RPMA_FLUSH_TYPE_PERSISTENT), RPMA_E_NOSUPP);
+}
+
+static void a_refused_flush_posts_nothing(void **state)
+{
+    (void)state;
+    struct pair pair = pair_to(4096, BOTH_TYPES);
+    assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT), RPMA_E_NOSUPP);
+    assert_done(rpma_write(pair.client.conn, NULL, 0, NULL, 0, 0, ALWAYS, &state));
+    expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, &state);
+}
+
+/* name, size of the region, offset, length */
+#define EDGES(ROW)                                                                                                     \
+    ROW(the_last_byte, 4096, 4095, 1)                                                                                  \
+    ROW(the_last_7_bytes, 4096, 4089, 7)                                                                               \
+    ROW(the_last_8_bytes, 4096, 4088, 8)                                                                               \
+    ROW(a_region_of_8_bytes, 8, 0, 8)                                                                                  \
+    ROW(a_region_of_7_bytes, 7, 0, 7)                                                                                  \
+    ROW(a_region_of_1_byte, 1, 0, 1)                                                                                   \
+    ROW(the_whole_region, 4096, 0, 4096)
+
+#define EDGE_CASE(name, size, offset, length)                                                                          \
+    static void name##_can_be_flushed(void **state)                                                                    \
+    {                                                                                                                  \
+        (void)state;                                                                                                   \
+        struct pair pair = pair_to(size, USAGE_ALL);                                                                   \
+        assert_done(rpma_flush(                                                                                        \
+                pair.client.conn, pair.client.remote, offset, length, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, &pair));     \
+        expect_flushed(pair.client.cq, &pair);                                                                         \
+    }
+EDGES(EDGE_CASE)
+
+static void a_region_to_write_and_flush_need_not_be_readable(void **state)
+{
+    (void)state;
+    struct pair pair = pair_to(4096, RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY);
+    assert_done(flush_to(&pair, RPMA_FLUSH_TYPE_VISIBILITY));
+    expect_flushed(pair.client.cq, &pair);
+}
+
+static void flushes_can_outnumber_the_reads_a_device_keeps_going(void **state)
+{
+    (void)state;
+    struct rpma_conn_cfg *cfg = new_cfg();
+    assert_done(rpma_conn_cfg_set_sq_size(cfg, 200));
+    assert_done(rpma_conn_cfg_set_cq_size(cfg, 200));
+    struct pair pair = connect_pair_with(new_peer(), cfg, NULL);
+    for (int i = 0; i < 200; ++i)
+        assert_done(flush_to(&pair, RPMA_FLUSH_TYPE_VISIBILITY));
+    for (int i = 0; i < 200; ++i)
+        expect_flushed(pair.client.cq, &pair);
+}
+
+#define EDGE_ENTRY(name, size, offset, length) CASE(name##_can_be_flushed),
+static const struct test_case cases[] = {
+        CASE(after_a_flush_to_visibility_the_data_is_there),
+        CASE(a_flush_leaves_the_memory_of_both_sides_alone),
+        CASE(visibility_needs_no_peer_configuration),
+        CASE(visibility_needs_a_region_registered_for_it),
+        CASE(visibility_is_not_contained_in_persistence),
+        CASE(persistence_needs_a_peer_configuration),
+        CASE(persistence_needs_direct_write_to_pmem),
+        CASE(persistence_needs_a_region_registered_for_it),
+        CASE(with_direct_write_to_pmem_persistence_is_flushed_to),
+        CASE(the_peer_configuration_can_be_revoked),
+        CASE(the_peer_configuration_holds_for_one_connection),
+        CASE(a_refused_flush_posts_nothing),
+        EDGES(EDGE_ENTRY) CASE(a_region_to_write_and_flush_need_not_be_readable),
+        CASE(flushes_can_outnumber_the_reads_a_device_keeps_going),
+};
+
+SUITE(flush, cases);

@@ -1,0 +1,509 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "../driver/suite.h"
+#include "../support/rdma.h"
+#include "../support/syslog_spy.h"
+
+#include <regex.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <syslog.h>
+
+/* What the program's own log function got, by level. */
+static struct {
+    unsigned count;
+    char file[256];
+    char function[128];
+    int line;
+    char format[512];
+    char text[1024];
+} got[RPMA_LOG_LEVEL_DEBUG + 1];
+
+static void keep(enum rpma_log_level level, const char *file_name, const int line_no, const char *function_name,
+        const char *message_format, ...)
+{
+    assert_true(level >= RPMA_LOG_LEVEL_FATAL && level <= RPMA_LOG_LEVEL_DEBUG);
+    ++got[level].count;
+    snprintf(got[level].file, sizeof(got[level].file), "%s", file_name ? file_name : "");
+    snprintf(got[level].function, sizeof(got[level].function), "%s", file_name ? function_name : "");
+    got[level].line = line_no;
+    snprintf(got[level].format, sizeof(got[level].format), "%s", message_format);
+    va_list arguments;
+    va_start(arguments, message_format);
+    vsnprintf(got[level].text, sizeof(got[level].text), message_format, arguments);
+    va_end(arguments);
+}
+
+static void set(enum rpma_log_threshold threshold, enum rpma_log_level level)
+{
+    assert_done(rpma_log_set_threshold(threshold, level));
+}
+
+static void keep_up_to(enum rpma_log_level level)
+{
+    set(RPMA_LOG_THRESHOLD, level);
+    assert_done(rpma_log_set_function(keep));
+}
+
+static unsigned kept(void)
+{
+    unsigned all = 0;
+    for (int level = 0; level <= RPMA_LOG_LEVEL_DEBUG; ++level)
+        all += got[level].count;
+    return all;
+}
+
+/* Logs one message of ERROR. */
+static void provoke_error(void)
+{
+    struct rpma_peer_cfg *cfg = NULL;
+    assert_rpma(rpma_peer_cfg_from_descriptor("", 0, &cfg), RPMA_E_INVAL);
+}
+
+static void provoke_provider_error(void)
+{
+    struct ibv_context *context = NULL;
+    assert_rpma(rpma_utils_get_ibv_context("192.0.2.1", RPMA_UTIL_IBV_CONTEXT_LOCAL, &context), RPMA_E_PROVIDER);
+}
+
+/* Logs one message of INFO. */
+static void provoke_info(void)
+{
+    struct rpma_peer_cfg *cfg = NULL;
+    assert_done(rpma_peer_cfg_from_descriptor("\1", 1, &cfg));
+}
+
+static void the_initial_thresholds_are_those_of_a_release_or_a_debug_build(void **state)
+{
+    (void)state;
+    enum rpma_log_level main_level = RPMA_LOG_LEVEL_FATAL, aux_level = RPMA_LOG_LEVEL_FATAL;
+    assert_done(rpma_log_get_threshold(RPMA_LOG_THRESHOLD, &main_level));
+    assert_done(rpma_log_get_threshold(RPMA_LOG_THRESHOLD_AUX, &aux_level));
+    bool debug = main_level == RPMA_LOG_LEVEL_DEBUG;
+    assert_int_equal(main_level, debug ? RPMA_LOG_LEVEL_DEBUG : RPMA_LOG_LEVEL_WARNING);
+    assert_int_equal(aux_level, debug ? RPMA_LOG_LEVEL_WARNING : RPMA_LOG_DISABLED);
+}
+
+#define LEVELS(ROW)                                                                                                    \
+    ROW(disabled, RPMA_LOG_DISABLED)                                                                                   \
+    ROW(fatal, RPMA_LOG_LEVEL_FATAL)                                                                                   \
+    ROW(error, RPMA_LOG_LEVEL_ERROR)                                                                                   \
+    ROW(warning, RPMA_LOG_LEVEL_WARNING)                                                                               \
+    ROW(notice, RPMA_LOG_LEVEL_NOTICE)                                                                                 \
+    ROW(info, RPMA_LOG_LEVEL_INFO)                                                                                     \
+    ROW(debug, RPMA_LOG_LEVEL_DEBUG)
+
+#define LEVEL_CASE(name, level)                                                                                        \
+    static void both_thresholds_take_the_level_##name(void **state)                                                    \
+    {                                                                                                                  \
+        (void)state;                                                                                                   \
+        enum rpma_log_level back = (enum rpma_log_level)77;                                                            \
+        set(RPMA_LOG_THRESHOLD, level);                                                                                \
+        assert_done(rpma_log_get_threshold(RPMA_LOG_THRESHOLD, &back));                                                \
+        assert_int_equal(back, level);                                                                                 \
+        set(RPMA_LOG_THRESHOLD_AUX, level);                                                                            \
+        assert_done(rpma_log_get_threshold(RPMA_LOG_THRESHOLD_AUX, &back));                                            \
+        assert_int_equal(back, level);                                                                                 \
+    }
+LEVELS(LEVEL_CASE)
+
+static void thresholds_do_not_influence_each_other(void **state)
+{
+    (void)state;
+    enum rpma_log_level back = RPMA_LOG_LEVEL_FATAL;
+    set(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_INFO);
+    set(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR);
+    assert_done(rpma_log_get_threshold(RPMA_LOG_THRESHOLD, &back));
+    assert_int_equal(back, RPMA_LOG_LEVEL_INFO);
+}
+
+/* name, threshold, level */
+#define BAD(ROW)                                                                                                       \
+    ROW(a_negative_threshold, -1, RPMA_LOG_LEVEL_INFO)                                                                 \
+    ROW(a_threshold_above_the_last, RPMA_LOG_THRESHOLD_MAX, RPMA_LOG_LEVEL_INFO)                                       \
+    ROW(a_level_below_disabled, RPMA_LOG_THRESHOLD, -2)                                                                \
+    ROW(a_level_above_debug, RPMA_LOG_THRESHOLD, 6)
+
+#define BAD_CASE(name, threshold, level)                                                                               \
+    static void name##_is_refused(void **state)                                                                        \
+    {                                                                                                                  \
+        (void)state;                                                                                                   \
+        enum rpma_log_level before, after;                                                                             \
+        assert_done(rpma_log_get_threshold(RPMA_LOG_THRESHOLD, &before));                                              \
+        assert_rpma(rpma_log_set_threshold((enum rpma_log_threshold)(threshold), (enum rpma_log_level)(level)),        \
+                RPMA_E_INVAL);                                                                                         \
+        assert_done(rpma_log_get_threshold(RPMA_LOG_THRESHOLD, &after));                                               \
+        assert_int_equal(before, after);                                                                               \
+    }
+BAD(BAD_CASE)
+
+static void an_unknown_threshold_has_no_level(void **state)
+{
+    (void)state;
+    enum rpma_log_level level = RPMA_LOG_LEVEL_NOTICE;
+    assert_rpma(rpma_log_get_threshold((enum rpma_log_threshold) - 1, &level), RPMA_E_INVAL);
+    assert_rpma(rpma_log_get_threshold(RPMA_LOG_THRESHOLD_MAX, &level), RPMA_E_INVAL);
+    assert_int_equal(level, RPMA_LOG_LEVEL_NOTICE);
+}
+
+static void the_program_s_function_gets_the_messages(void **state)
+{
+    (void)state;
+    keep_up_to(RPMA_LOG_LEVEL_ERROR);
+    provoke_error();
+    assert_int_equal(kept(), 1);
+    assert_int_equal(got[RPMA_LOG_LEVEL_ERROR].count, 1);
+}
+
+static void the_program_s_function_replaces_the_default(void **state)
+{
+    (void)state;
+    keep_up_to(RPMA_LOG_LEVEL_ERROR);
+    provoke_error();
+    assert_int_equal(syslog_messages(), 0);
+}
+
+static void the_default_function_comes_back_with_null(void **state)
+{
+    (void)state;
+    keep_up_to(RPMA_LOG_LEVEL_ERROR);
+    assert_done(rpma_log_set_function(RPMA_LOG_USE_DEFAULT_FUNCTION));
+    provoke_error();
+    assert_int_equal(kept(), 0);
+    assert_int_equal(syslog_messages(), 1);
+}
+
+static void a_message_above_the_threshold_is_dropped(void **state)
+{
+    (void)state;
+    keep_up_to(RPMA_LOG_LEVEL_FATAL);
+    provoke_error();
+    assert_int_equal(kept(), 0);
+}
+
+static void a_disabled_threshold_drops_everything(void **state)
+{
+    (void)state;
+    keep_up_to(RPMA_LOG_DISABLED);
+    set(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_DEBUG);
+    provoke_error();
+    assert_int_equal(kept(), 0);
+}
+
+static void the_auxiliary_threshold_does_not_bind_the_program_s_function(void **state)
+{
+    (void)state;
+    keep_up_to(RPMA_LOG_LEVEL_ERROR);
+    set(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
+    provoke_error();
+    assert_int_equal(kept(), 1);
+}
+
+static void a_message_format_ends_with_a_newline(void **state)
+{
+    (void)state;
+    keep_up_to(RPMA_LOG_LEVEL_ERROR);
+    provoke_error();
+    const char *format = got[RPMA_LOG_LEVEL_ERROR].format;
+    assert_true(*format);
+    assert_int_equal(format[strlen(format) - 1], '\n');
+    assert_ptr_equal(strchr(format, '\n'), format + strlen(format) - 1);
+}
+
+static void a_message_names_its_place(void **state)
+{
+    (void)state;
+    keep_up_to(RPMA_LOG_LEVEL_ERROR);
+    provoke_error();
+    assert_true(*got[RPMA_LOG_LEVEL_ERROR].file);
+    assert_true(*got[RPMA_LOG_LEVEL_ERROR].function);
+    assert_true(got[RPMA_LOG_LEVEL_ERROR].line > 0);
+}
+
+static void a_provider_error_is_logged_with_its_call_and_cause(void **state)
+{
+    (void)state;
+    keep_up_to(RPMA_LOG_LEVEL_ERROR);
+    provoke_provider_error();
+    assert_true(got[RPMA_LOG_LEVEL_ERROR].count >= 1);
+    assert_non_null(strstr(got[RPMA_LOG_LEVEL_ERROR].text, "rdma_"));
+}
+
+static void no_log_function_changes_the_result(void **state)
+{
+    (void)state;
+    set(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED);
+    provoke_provider_error();
+    provoke_error();
+}
+
+static void listening_is_a_notice_with_the_port(void **state)
+{
+    (void)state;
+    keep_up_to(RPMA_LOG_LEVEL_NOTICE);
+    struct listener listener = listen_somewhere(new_peer());
+    assert_true(got[RPMA_LOG_LEVEL_NOTICE].count >= 1);
+    assert_non_null(strstr(got[RPMA_LOG_LEVEL_NOTICE].text, listener.port));
+}
+
+static void a_new_request_is_a_notice_with_address_and_port(void **state)
+{
+    (void)state;
+    keep_up_to(RPMA_LOG_LEVEL_NOTICE);
+    new_request(new_peer(), "7204", NULL);
+    assert_true(got[RPMA_LOG_LEVEL_NOTICE].count >= 1);
+    assert_non_null(strstr(got[RPMA_LOG_LEVEL_NOTICE].text, "7204"));
+    assert_non_null(strstr(got[RPMA_LOG_LEVEL_NOTICE].text, case_address));
+}
+
+static void an_event_is_a_notice_with_its_name(void **state)
+{
+    (void)state;
+    keep_up_to(RPMA_LOG_LEVEL_NOTICE);
+    connect_pair();
+    assert_non_null(strstr(got[RPMA_LOG_LEVEL_NOTICE].text, rpma_utils_conn_event_2str(RPMA_CONN_ESTABLISHED)));
+}
+
+static void a_disconnection_is_a_notice(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    keep_up_to(RPMA_LOG_LEVEL_NOTICE);
+    assert_done(rpma_conn_disconnect(pair.client.conn));
+    assert_int_equal(got[RPMA_LOG_LEVEL_NOTICE].count, 1);
+}
+
+static void a_peer_configuration_is_told_as_information(void **state)
+{
+    (void)state;
+    keep_up_to(RPMA_LOG_LEVEL_INFO);
+    provoke_info();
+    assert_int_equal(got[RPMA_LOG_LEVEL_INFO].count, 1);
+}
+
+static void the_content_of_a_region_s_descriptor_is_told_for_debugging(void **state)
+{
+    (void)state;
+    struct region region = new_region(new_peer(), 4096, USAGE_ALL);
+    keep_up_to(RPMA_LOG_LEVEL_DEBUG);
+    remote_of(region);
+    assert_true(got[RPMA_LOG_LEVEL_DEBUG].count >= 1);
+}
+
+static void an_address_in_the_log_is_complete(void **state)
+{
+    (void)state;
+    struct region region = new_region(new_peer(), 4096, USAGE_ALL);
+    char address[32];
+    keep_up_to(RPMA_LOG_LEVEL_DEBUG);
+    remote_of(region);
+    snprintf(address, sizeof(address), "%lx", (unsigned long)(uintptr_t)region.ptr);
+    assert_non_null(strstr(got[RPMA_LOG_LEVEL_DEBUG].text, address));
+}
+
+static void successful_operations_log_nothing(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    struct rpma_conn *conn = pair.client.conn;
+    keep_up_to(RPMA_LOG_LEVEL_INFO);
+    assert_done(rpma_write(conn, pair.client.remote, 0, pair.client.memory.mr, 0, 8, ALWAYS, NULL));
+    assert_done(rpma_read(conn, pair.client.memory.mr, 0, pair.client.remote, 0, 8, ALWAYS, NULL));
+    assert_done(rpma_flush(conn, pair.client.remote, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, NULL));
+    assert_done(rpma_atomic_write(conn, pair.client.remote, 0, "8 bytes", ALWAYS, NULL));
+    for (int i = 0; i < 4; ++i)
+        assert_int_equal(next_completion(pair.client.cq).status, IBV_WC_SUCCESS);
+    assert_int_equal(kept(), 0);
+}
+
+static void what_is_merely_empty_is_no_error(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    struct ibv_wc wc;
+    enum rpma_conn_event event;
+    struct rpma_conn_req *req = NULL;
+    make_nonblocking(event_fd(pair.client.conn));
+    make_nonblocking(ep_fd(pair.listener.ep));
+    make_nonblocking(cq_fd(pair.client.cq));
+    keep_up_to(RPMA_LOG_LEVEL_INFO);
+    rpma_conn_next_event(pair.client.conn, &event);
+    rpma_ep_next_conn_req(pair.listener.ep, NULL, &req);
+    rpma_cq_wait(pair.client.cq);
+    rpma_cq_get_wc(pair.client.cq, 1, &wc, NULL);
+    assert_int_equal(kept(), 0);
+}
+
+static char printed[4096];
+
+/* What the function writes to standard error ends up in printed. */
+static void catch_stderr(void (*function)(void))
+{
+    int file = memfd_create("stderr", MFD_CLOEXEC);
+    int saved = dup(STDERR_FILENO);
+    assert_true(file >= 0 && saved >= 0);
+    fflush(stderr);
+    assert_true(dup2(file, STDERR_FILENO) >= 0);
+    function();
+    fflush(stderr);
+    assert_true(dup2(saved, STDERR_FILENO) >= 0);
+    ssize_t length = pread(file, printed, sizeof(printed) - 1, 0);
+    assert_true(length >= 0);
+    printed[length] = '\0';
+}
+
+static void assert_matches(const char *text, const char *pattern)
+{
+    regex_t compiled;
+    assert_int_equal(regcomp(&compiled, pattern, REG_EXTENDED | REG_NOSUB), 0);
+    if (regexec(&compiled, text, 0, NULL, 0))
+        fail_msg("\"%s\" does not match %s", text, pattern);
+}
+
+/* File without directory, line in at least three places, function, text. */
+#define PLACE_AND_TEXT "[a-z_]+\\.[a-z]+: ( |[0-9])*[0-9]: [a-z_0-9]+: [^\n]+\n$"
+
+static void syslog_gets_level_place_and_text(void **state)
+{
+    (void)state;
+    provoke_error();
+    assert_matches(syslog_text(), "^\\*ERROR\\* " PLACE_AND_TEXT);
+}
+
+static void syslog_gets_the_severity(void **state)
+{
+    (void)state;
+    provoke_error();
+    assert_int_equal(LOG_PRI(syslog_priority()), LOG_ERR);
+}
+
+static void syslog_gets_the_facility_local7(void **state)
+{
+    (void)state;
+    provoke_error();
+    assert_int_equal(syslog_priority() & LOG_FACMASK, LOG_LOCAL7);
+}
+
+static void syslog_is_independent_of_the_auxiliary_threshold(void **state)
+{
+    (void)state;
+    set(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
+    provoke_error();
+    assert_int_equal(syslog_messages(), 1);
+}
+
+static void syslog_has_a_tag_and_a_severity_for_information(void **state)
+{
+    (void)state;
+    set(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_INFO);
+    provoke_info();
+    assert_matches(syslog_text(), "^\\*INFO\\*  " PLACE_AND_TEXT);
+    assert_int_equal(LOG_PRI(syslog_priority()), LOG_INFO);
+}
+
+static void provoke_notice(void)
+{
+    listen_somewhere(new_peer());
+}
+
+static void syslog_has_a_tag_and_a_severity_for_notices(void **state)
+{
+    (void)state;
+    set(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_NOTICE);
+    provoke_notice();
+    assert_matches(syslog_text(), "^\\*NOTE\\*  " PLACE_AND_TEXT);
+    assert_int_equal(LOG_PRI(syslog_priority()), LOG_NOTICE);
+}
+
+static void provoke_debug(void)
+{
+    static char memory[64];
+    struct rpma_mr_local *mr = NULL;
+    assert_done(rpma_mr_reg(new_peer(), memory, sizeof(memory), RPMA_MR_USAGE_READ_SRC, &mr));
+    remote_of((struct region){memory, sizeof(memory), mr});
+}
+
+static void syslog_has_a_tag_and_a_severity_for_debugging(void **state)
+{
+    (void)state;
+    set(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_DEBUG);
+    provoke_debug();
+    assert_matches(syslog_text(), "^\\*DEBUG\\* " PLACE_AND_TEXT);
+    assert_int_equal(LOG_PRI(syslog_priority()), LOG_DEBUG);
+}
+
+static void stderr_gets_time_and_thread_before_that(void **state)
+{
+    (void)state;
+    char thread[32];
+    set(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR);
+    catch_stderr(provoke_error);
+    assert_matches(printed,
+            "^[A-Z][a-z]{2} [0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{6} \\[[0-9]+\\] \\*ERROR\\* " PLACE_AND_TEXT);
+    snprintf(thread, sizeof(thread), "[%ld]", syscall(SYS_gettid));
+    assert_non_null(strstr(printed, thread));
+}
+
+static void stderr_gets_nothing_above_the_auxiliary_threshold(void **state)
+{
+    (void)state;
+    set(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_FATAL);
+    catch_stderr(provoke_error);
+    assert_string_equal(printed, "");
+}
+
+static void nothing_is_written_with_the_main_threshold_disabled(void **state)
+{
+    (void)state;
+    set(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED);
+    set(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_DEBUG);
+    catch_stderr(provoke_error);
+    assert_string_equal(printed, "");
+    assert_int_equal(syslog_messages(), 0);
+}
+
+static void loading_the_library_leaves_the_program_s_syslog_alone(void **state)
+{
+    (void)state;
+    assert_int_equal(syslog_opened(), 0);
+}
+
+#define LEVEL_ENTRY(name, level) CASE(both_thresholds_take_the_level_##name),
+#define BAD_ENTRY(name, threshold, level) CASE(name##_is_refused),
+static const struct test_case cases[] = {
+        CASE(the_initial_thresholds_are_those_of_a_release_or_a_debug_build),
+        LEVELS(LEVEL_ENTRY) BAD(BAD_ENTRY) CASE(thresholds_do_not_influence_each_other),
+        CASE(an_unknown_threshold_has_no_level),
+        CASE(the_program_s_function_gets_the_messages),
+        CASE(the_program_s_function_replaces_the_default),
+        CASE(the_default_function_comes_back_with_null),
+        CASE(a_message_above_the_threshold_is_dropped),
+        CASE(a_disabled_threshold_drops_everything),
+        CASE(the_auxiliary_threshold_does_not_bind_the_program_s_function),
+        CASE(a_message_format_ends_with_a_newline),
+        CASE(a_message_names_its_place),
+        CASE(a_provider_error_is_logged_with_its_call_and_cause),
+        CASE(no_log_function_changes_the_result),
+        CASE(listening_is_a_notice_with_the_port),
+        CASE(a_new_request_is_a_notice_with_address_and_port),
+        CASE(an_event_is_a_notice_with_its_name),
+        CASE(a_disconnection_is_a_notice),
+        CASE(a_peer_configuration_is_told_as_information),
+        CASE(the_content_of_a_region_s_descriptor_is_told_for_debugging),
+        CASE(an_address_in_the_log_is_complete),
+        CASE(successful_operations_log_nothing),
+        CASE(what_is_merely_empty_is_no_error),
+        CASE(syslog_gets_level_place_and_text),
+        CASE(syslog_gets_the_severity),
+        CASE(syslog_gets_the_facility_local7),
+        CASE(syslog_is_independent_of_the_auxiliary_threshold),
+        CASE(syslog_has_a_tag_and_a_severity_for_information),
+        CASE(syslog_has_a_tag_and_a_severity_for_notices),
+        CASE(syslog_has_a_tag_and_a_severity_for_debugging),
+        CASE(stderr_gets_time_and_thread_before_that),
+        CASE(stderr_gets_nothing_above_the_auxiliary_threshold),
+        CASE(nothing_is_written_with_the_main_threshold_disabled),
+        CASE(loading_the_library_leaves_the_program_s_syslog_alone),
+};
+
+SUITE(log, cases);

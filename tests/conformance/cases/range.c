@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* Operations that are refused before they are posted. */
+#include "../driver/suite.h"
+#include "../support/rdma.h"
+
+/* The names that calls of the tables use. */
+struct operands {
+    struct rpma_conn *conn;
+    struct rpma_mr_remote *remote;
+    struct rpma_mr_local *mr;
+};
+
+/* After a refusal the connection works and nothing was posted: the next completion is that of the next operation. */
+static void assert_nothing_posted(const struct pair *pair)
+{
+    assert_done(rpma_write(pair->client.conn, NULL, 0, NULL, 0, 0, ALWAYS, pair));
+    expect_success(pair->client.cq, IBV_WC_RDMA_WRITE, pair);
+}
+
+#define FLAGS_0(ROW)                                                                                                   \
+    ROW(a_read, rpma_read(o.conn, o.mr, 0, o.remote, 0, 8, 0, NULL))                                                   \
+    ROW(a_write, rpma_write(o.conn, o.remote, 0, o.mr, 0, 8, 0, NULL))                                                 \
+    ROW(a_write_with_immediate, rpma_write_with_imm(o.conn, o.remote, 0, o.mr, 0, 8, 0, 1, NULL))                      \
+    ROW(an_atomic_write, rpma_atomic_write(o.conn, o.remote, 0, "8 bytes", 0, NULL))                                   \
+    ROW(a_flush, rpma_flush(o.conn, o.remote, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, 0, NULL))                              \
+    ROW(a_send, rpma_send(o.conn, o.mr, 0, 8, 0, NULL))                                                                \
+    ROW(a_send_with_immediate, rpma_send_with_imm(o.conn, o.mr, 0, 8, 0, 1, NULL))
+
+#define EMPTY(ROW)                                                                                                     \
+    ROW(read_with_a_length, rpma_read(o.conn, NULL, 0, NULL, 0, 8, ALWAYS, NULL))                                      \
+    ROW(read_with_a_local_offset, rpma_read(o.conn, NULL, 8, NULL, 0, 0, ALWAYS, NULL))                                \
+    ROW(read_with_a_remote_offset, rpma_read(o.conn, NULL, 0, NULL, 8, 0, ALWAYS, NULL))                               \
+    ROW(write_with_a_length, rpma_write(o.conn, NULL, 0, NULL, 0, 8, ALWAYS, NULL))                                    \
+    ROW(write_with_a_remote_offset, rpma_write(o.conn, NULL, 8, NULL, 0, 0, ALWAYS, NULL))                             \
+    ROW(write_with_a_local_offset, rpma_write(o.conn, NULL, 0, NULL, 8, 0, ALWAYS, NULL))                              \
+    ROW(write_with_immediate_and_a_length, rpma_write_with_imm(o.conn, NULL, 0, NULL, 0, 8, ALWAYS, 1, NULL))          \
+    ROW(send_with_an_offset, rpma_send(o.conn, NULL, 8, 0, ALWAYS, NULL))                                              \
+    ROW(send_with_immediate_and_an_offset, rpma_send_with_imm(o.conn, NULL, 8, 0, ALWAYS, 1, NULL))                    \
+    ROW(recv_with_an_offset, rpma_recv(o.conn, NULL, 8, 0, NULL))
+
+#define MISALIGNED(ROW)                                                                                                \
+    ROW(1, rpma_atomic_write(o.conn, o.remote, 1, "8 bytes", ALWAYS, NULL))                                            \
+    ROW(4, rpma_atomic_write(o.conn, o.remote, 4, "8 bytes", ALWAYS, NULL))                                            \
+    ROW(12, rpma_atomic_write(o.conn, o.remote, 12, "8 bytes", ALWAYS, NULL))
+
+/* Local region, remote region: both have MEMORY_SIZE bytes. */
+#define OUTSIDE(ROW)                                                                                                   \
+    ROW(a_read_beyond_the_remote_region, rpma_read(o.conn, o.mr, 0, o.remote, MEMORY_SIZE - 7, 8, ALWAYS, NULL))       \
+    ROW(a_read_beyond_the_local_region, rpma_read(o.conn, o.mr, MEMORY_SIZE - 7, o.remote, 0, 8, ALWAYS, NULL))        \
+    ROW(a_read_whose_offset_wraps_around, rpma_read(o.conn, o.mr, 0, o.remote, SIZE_MAX - 3, 8, ALWAYS, NULL))         \
+    ROW(a_write_beyond_the_remote_region, rpma_write(o.conn, o.remote, MEMORY_SIZE, o.mr, 0, 1, ALWAYS, NULL))         \
+    ROW(a_write_beyond_the_local_region, rpma_write(o.conn, o.remote, 0, o.mr, MEMORY_SIZE, 1, ALWAYS, NULL))          \
+    ROW(a_write_longer_than_the_regions, rpma_write(o.conn, o.remote, 0, o.mr, 0, MEMORY_SIZE + 1, ALWAYS, NULL))      \
+    ROW(a_write_whose_length_exceeds_32_bits,                                                                          \
+            rpma_write(o.conn, o.remote, 0, o.mr, 0, (size_t)UINT32_MAX + 9, ALWAYS, NULL))                            \
+    ROW(a_write_whose_offset_wraps_around, rpma_write(o.conn, o.remote, 0, o.mr, SIZE_MAX, 2, ALWAYS, NULL))           \
+    ROW(a_write_with_immediate_beyond_the_remote_region,                                                               \
+            rpma_write_with_imm(o.conn, o.remote, MEMORY_SIZE - 1, o.mr, 0, 2, ALWAYS, 1, NULL))                       \
+    ROW(a_write_with_immediate_beyond_the_local_region,                                                                \
+            rpma_write_with_imm(o.conn, o.remote, 0, o.mr, MEMORY_SIZE - 1, 2, ALWAYS, 1, NULL))                       \
+    ROW(an_atomic_write_beyond_the_region, rpma_atomic_write(o.conn, o.remote, MEMORY_SIZE, "8 bytes", ALWAYS, NULL))  \
+    ROW(a_flush_beyond_the_region,                                                                                     \
+            rpma_flush(o.conn, o.remote, 8, MEMORY_SIZE, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, NULL))                    \
+    ROW(a_flush_whose_offset_wraps_around,                                                                             \
+            rpma_flush(o.conn, o.remote, SIZE_MAX, 8, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, NULL))                       \
+    ROW(a_flush_of_an_unknown_type, rpma_flush(o.conn, o.remote, 0, 8, (enum rpma_flush_type)7, ALWAYS, NULL))         \
+    ROW(a_flush_of_a_negative_type, rpma_flush(o.conn, o.remote, 0, 8, (enum rpma_flush_type) - 1, ALWAYS, NULL))      \
+    ROW(a_send_beyond_the_region, rpma_send(o.conn, o.mr, 1, MEMORY_SIZE, ALWAYS, NULL))                               \
+    ROW(a_send_whose_length_exceeds_32_bits, rpma_send(o.conn, o.mr, 0, (size_t)UINT32_MAX + 9, ALWAYS, NULL))         \
+    ROW(a_send_with_immediate_beyond_the_region, rpma_send_with_imm(o.conn, o.mr, 1, MEMORY_SIZE, ALWAYS, 1, NULL))    \
+    ROW(a_receive_beyond_the_region, rpma_recv(o.conn, o.mr, MEMORY_SIZE - 1, 2, NULL))
+
+#define REFUSED(name, call)                                                                                            \
+    static void name(void **state)                                                                                     \
+    {                                                                                                                  \
+        (void)state;                                                                                                   \
+        struct pair pair = connect_pair();                                                                             \
+        struct operands o = {pair.client.conn, pair.client.remote, pair.client.memory.mr};                             \
+        assert_rpma(call, RPMA_E_INVAL);                                                                               \
+        assert_nothing_posted(&pair);                                                                                  \
+    }
+#define FLAGS_0_CASE(name, call) REFUSED(name##_with_flags_0_is_refused, call)
+#define EMPTY_CASE(name, call) REFUSED(a_##name##_but_no_region_is_refused, call)
+#define MISALIGNED_CASE(offset, call) REFUSED(an_atomic_write_at_offset_##offset##_is_refused, call)
+#define OUTSIDE_CASE(name, call) REFUSED(name##_is_refused, call)
+FLAGS_0(FLAGS_0_CASE)
+EMPTY(EMPTY_CASE)
+MISALIGNED(MISALIGNED_CASE)
+OUTSIDE(OUTSIDE_CASE)
+
+#define FLAGS_0_ENTRY(name, call) CASE(name##_with_flags_0_is_refused),
+#define EMPTY_ENTRY(name, call) CASE(a_##name##_but_no_region_is_refused),
+#define MISALIGNED_ENTRY(offset, call) CASE(an_atomic_write_at_offset_##offset##_is_refused),
+#define OUTSIDE_ENTRY(name, call) CASE(name##_is_refused),
+static const struct test_case cases[] = {
+        FLAGS_0(FLAGS_0_ENTRY) EMPTY(EMPTY_ENTRY) MISALIGNED(MISALIGNED_ENTRY) OUTSIDE(OUTSIDE_ENTRY)};
+
+SUITE(range, cases);

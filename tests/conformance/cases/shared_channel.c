@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "../driver/suite.h"
+#include "../support/rdma.h"
+#include "../support/signals.h"
+
+struct shared {
+    struct pair pair;
+    struct rpma_cq *rcq;
+    int fd;
+};
+
+static struct shared connect_shared(uint32_t rcq_size)
+{
+    struct rpma_conn_cfg *cfg = new_cfg();
+    assert_done(rpma_conn_cfg_set_compl_channel(cfg, true));
+    assert_done(rpma_conn_cfg_set_rcq_size(cfg, rcq_size));
+    struct shared shared = {.pair = connect_pair_with(new_peer(), cfg, NULL), .fd = -1};
+    assert_done(rpma_conn_get_rcq(shared.pair.client.conn, &shared.rcq));
+    assert_done(rpma_conn_get_compl_fd(shared.pair.client.conn, &shared.fd));
+    assert_true(shared.fd >= 0);
+    return shared;
+}
+
+static void post(void *argument)
+{
+    struct shared *shared = argument;
+    assert_done(rpma_write(shared->pair.client.conn, NULL, 0, NULL, 0, 0, ALWAYS, shared));
+}
+
+static void receive(struct shared *shared)
+{
+    assert_done(rpma_recv(shared->pair.client.conn, NULL, 0, 0, shared));
+    assert_done(rpma_send(shared->pair.server.conn, NULL, 0, 0, ALWAYS, NULL));
+}
+
+static void waiting_tells_the_main_queue(void **state)
+{
+    (void)state;
+    struct shared shared = connect_shared(4);
+    struct rpma_cq *cq = NULL;
+    bool is_rcq = true;
+    post(&shared);
+    assert_done(rpma_conn_wait(shared.pair.client.conn, 0, &cq, &is_rcq));
+    assert_ptr_equal(cq, shared.pair.client.cq);
+    assert_false(is_rcq);
+    expect_success(cq, IBV_WC_RDMA_WRITE, &shared);
+}
+
+static void waiting_tells_the_receive_queue(void **state)
+{
+    (void)state;
+    struct shared shared = connect_shared(4);
+    struct rpma_cq *cq = NULL;
+    bool is_rcq = false;
+    receive(&shared);
+    assert_done(rpma_conn_wait(shared.pair.client.conn, 0, &cq, &is_rcq));
+    assert_ptr_equal(cq, shared.rcq);
+    assert_true(is_rcq);
+    expect_success(cq, IBV_WC_RECV, &shared);
+}
+
+static void waiting_need_not_tell_which_kind(void **state)
+{
+    (void)state;
+    struct shared shared = connect_shared(4);
+    struct rpma_cq *cq = NULL;
+    receive(&shared);
+    assert_done(rpma_conn_wait(shared.pair.client.conn, 0, &cq, NULL));
+    assert_ptr_equal(cq, shared.rcq);
+}
+
+static void waiting_ignores_its_flags(void **state)
+{
+    (void)state;
+    struct shared shared = connect_shared(4);
+    struct rpma_cq *cq = NULL;
+    post(&shared);
+    assert_done(rpma_conn_wait(shared.pair.client.conn, ~0, &cq, NULL));
+    assert_ptr_equal(cq, shared.pair.client.cq);
+}
+
+static void both_queues_are_told(void **state)
+{
+    (void)state;
+    struct shared shared = connect_shared(4);
+    bool told[2] = {false, false};
+    post(&shared);
+    receive(&shared);
+    while (!told[0] || !told[1]) {
+        struct rpma_cq *cq = NULL;
+        bool is_rcq = false;
+        assert_done(rpma_conn_wait(shared.pair.client.conn, 0, &cq, &is_rcq));
+        assert_ptr_equal(cq, is_rcq ? shared.rcq : shared.pair.client.cq);
+        assert_false(told[is_rcq]);
+        told[is_rcq] = true;
+        expect_success(cq, is_rcq ? IBV_WC_RECV : IBV_WC_RDMA_WRITE, &shared);
+    }
+}
+
+static void waiting_arms_the_queue_again(void **state)
+{
+    (void)state;
+    struct shared shared = connect_shared(4);
+    for (int i = 0; i < 50; ++i) {
+        struct ibv_wc wc;
+        struct rpma_cq *cq = NULL;
+        int result;
+        post(&shared);
+        do {
+            assert_done(rpma_conn_wait(shared.pair.client.conn, 0, &cq, NULL));
+            result = rpma_cq_get_wc(cq, 1, &wc, NULL);
+        } while (result == RPMA_E_NO_COMPLETION);
+        assert_rpma(result, 0);
+    }
+}
+
+static void a_channel_without_receive_queue_tells_the_main_queue(void **state)
+{
+    (void)state;
+    struct shared shared = connect_shared(0);
+    struct rpma_cq *cq = NULL;
+    bool is_rcq = true;
+    assert_null(shared.rcq);
+    receive(&shared);
+    assert_done(rpma_conn_wait(shared.pair.client.conn, 0, &cq, &is_rcq));
+    assert_ptr_equal(cq, shared.pair.client.cq);
+    assert_false(is_rcq);
+    expect_success(cq, IBV_WC_RECV, &shared);
+}
+
+static void waiting_for_the_main_queue_alone_is_refused(void **state)
+{
+    (void)state;
+    struct shared shared = connect_shared(4);
+    assert_rpma(rpma_cq_wait(shared.pair.client.cq), RPMA_E_SHARED_CHANNEL);
+}
+
+static void waiting_for_the_receive_queue_alone_is_refused(void **state)
+{
+    (void)state;
+    struct shared shared = connect_shared(4);
+    assert_rpma(rpma_cq_wait(shared.rcq), RPMA_E_SHARED_CHANNEL);
+}
+
+static void its_descriptor_is_that_of_both_queues(void **state)
+{
+    (void)state;
+    struct shared shared = connect_shared(4);
+    assert_int_equal(cq_fd(shared.pair.client.cq), shared.fd);
+    assert_int_equal(cq_fd(shared.rcq), shared.fd);
+}
+
+static void its_descriptor_is_readable_when_a_completion_waits(void **state)
+{
+    (void)state;
+    struct shared shared = connect_shared(4);
+    struct rpma_cq *cq = NULL;
+    assert_not_readable(shared.fd);
+    receive(&shared);
+    await_readable(shared.fd);
+    assert_done(rpma_conn_wait(shared.pair.client.conn, 0, &cq, NULL));
+    assert_not_readable(shared.fd);
+}
+
+static void a_nonblocking_one_has_no_completion(void **state)
+{
+    (void)state;
+    struct shared shared = connect_shared(4);
+    struct rpma_cq *cq = (struct rpma_cq *)(uintptr_t)64;
+    bool is_rcq = true;
+    make_nonblocking(shared.fd);
+    assert_rpma(rpma_conn_wait(shared.pair.client.conn, 0, &cq, &is_rcq), RPMA_E_NO_COMPLETION);
+    assert_ptr_equal(cq, (struct rpma_cq *)(uintptr_t)64);
+    assert_true(is_rcq);
+}
+
+static void a_signal_does_not_end_the_wait(void **state)
+{
+    (void)state;
+    struct shared shared = connect_shared(4);
+    struct rpma_cq *cq = NULL;
+    begin_interrupting();
+    run_later(post, &shared);
+    assert_done(rpma_conn_wait(shared.pair.client.conn, 0, &cq, NULL));
+    expect_success(cq, IBV_WC_RDMA_WRITE, &shared);
+}
+
+static void each_connection_has_its_own(void **state)
+{
+    (void)state;
+    struct shared first = connect_shared(4);
+    struct shared second = connect_shared(4);
+    assert_int_not_equal(first.fd, second.fd);
+    post(&first);
+    await_readable(first.fd);
+    assert_not_readable(second.fd);
+}
+
+static void a_shared_queue_without_its_own_cq_goes_with_it(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    struct rpma_conn_cfg *cfg = new_cfg();
+    struct rpma_srq *srq = new_srq(peer, 8, 0);
+    struct rpma_cq *rcq = NULL, *cq = NULL;
+    bool is_rcq = false;
+    assert_done(rpma_conn_cfg_set_compl_channel(cfg, true));
+    assert_done(rpma_conn_cfg_set_rcq_size(cfg, 4));
+    assert_done(rpma_conn_cfg_set_srq(cfg, srq));
+    struct pair pair = connect_pair_with(peer, NULL, cfg);
+    assert_done(rpma_conn_get_rcq(pair.server.conn, &rcq));
+    assert_done(rpma_srq_recv(srq, pair.server.memory.mr, 0, 64, &pair));
+    assert_done(rpma_send(pair.client.conn, NULL, 0, 0, ALWAYS, NULL));
+    assert_done(rpma_conn_wait(pair.server.conn, 0, &cq, &is_rcq));
+    assert_true(is_rcq);
+    assert_ptr_equal(cq, rcq);
+    expect_success(rcq, IBV_WC_RECV, &pair);
+}
+
+static const struct test_case cases[] = {
+        CASE(waiting_tells_the_main_queue),
+        CASE(waiting_tells_the_receive_queue),
+        CASE(waiting_need_not_tell_which_kind),
+        CASE(waiting_ignores_its_flags),
+        CASE(both_queues_are_told),
+        CASE(waiting_arms_the_queue_again),
+        CASE(a_channel_without_receive_queue_tells_the_main_queue),
+        CASE(waiting_for_the_main_queue_alone_is_refused),
+        CASE(waiting_for_the_receive_queue_alone_is_refused),
+        CASE(its_descriptor_is_that_of_both_queues),
+        CASE(its_descriptor_is_readable_when_a_completion_waits),
+        CASE(a_nonblocking_one_has_no_completion),
+        CASE(a_signal_does_not_end_the_wait),
+        CASE(each_connection_has_its_own),
+        CASE(a_shared_queue_without_its_own_cq_goes_with_it),
+};
+
+SUITE(shared_channel, cases);

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "../driver/suite.h"
+#include "../support/rdma.h"
+
+#define UNTOUCHED ((struct rpma_srq *)(uintptr_t)64)
+
+static struct rpma_cq *own_cq(const struct rpma_srq *srq)
+{
+    struct rpma_cq *rcq = (struct rpma_cq *)(uintptr_t)64;
+    assert_done(rpma_srq_get_rcq(srq, &rcq));
+    return rcq;
+}
+
+struct pool {
+    struct rpma_srq *srq;
+    struct pair pair;
+};
+
+/* The server of the pair receives from the pool. */
+static struct pool connect_to_pool(uint32_t srq_rcq_size, uint32_t conn_rcq_size)
+{
+    struct rpma_peer *peer = new_peer();
+    struct pool pool = {.srq = new_srq(peer, 16, srq_rcq_size)};
+    struct rpma_conn_cfg *cfg = new_cfg();
+    assert_done(rpma_conn_cfg_set_srq(cfg, pool.srq));
+    assert_done(rpma_conn_cfg_set_rcq_size(cfg, conn_rcq_size));
+    pool.pair = connect_pair_with(peer, NULL, cfg);
+    return pool;
+}
+
+static struct rpma_cq *conn_rcq(const struct rpma_conn *conn)
+{
+    struct rpma_cq *rcq = (struct rpma_cq *)(uintptr_t)64;
+    assert_done(rpma_conn_get_rcq(conn, &rcq));
+    return rcq;
+}
+
+/* A message through the pool completes on this queue. */
+static void assert_received_on(struct pool *pool, struct rpma_cq *cq)
+{
+    struct pair *pair = &pool->pair;
+    fill(pair->client.memory.ptr, 64, 2);
+    assert_done(rpma_srq_recv(pool->srq, pair->server.memory.mr, 128, 64, pool));
+    assert_done(rpma_send(pair->client.conn, pair->client.memory.mr, 0, 64, ALWAYS, NULL));
+    assert_int_equal(expect_success(cq, IBV_WC_RECV, pool).byte_len, 64);
+    assert_filled(pair->server.memory.ptr + 128, 64, 2);
+}
+
+static void it_is_made_with_the_defaults_and_deleted(void **state)
+{
+    (void)state;
+    struct rpma_srq *srq = NULL;
+    assert_done(rpma_srq_new(new_peer(), NULL, &srq));
+    assert_non_null(srq);
+    assert_non_null(own_cq(srq));
+    assert_done(rpma_srq_delete(&srq));
+    assert_null(srq);
+}
+
+static void deleting_nothing_succeeds(void **state)
+{
+    (void)state;
+    struct rpma_srq *srq = NULL;
+    assert_done(rpma_srq_delete(&srq));
+}
+
+static void its_own_queue_stays_the_same(void **state)
+{
+    (void)state;
+    struct rpma_srq *srq = new_srq(new_peer(), 4, 4);
+    assert_non_null(own_cq(srq));
+    assert_ptr_equal(own_cq(srq), own_cq(srq));
+}
+
+static void with_size_0_it_has_no_queue_of_its_own(void **state)
+{
+    (void)state;
+    assert_null(own_cq(new_srq(new_peer(), 4, 0)));
+}
+
+static void more_receives_than_the_device_has_are_a_provider_error(void **state)
+{
+    (void)state;
+    struct rpma_srq_cfg *cfg = NULL;
+    struct rpma_srq *srq = UNTOUCHED;
+    assert_done(rpma_srq_cfg_new(&cfg));
+    assert_done(rpma_srq_cfg_set_rq_size(cfg, UINT32_MAX));
+    assert_rpma(rpma_srq_new(new_peer(), cfg, &srq), RPMA_E_PROVIDER);
+    assert_ptr_equal(srq, UNTOUCHED);
+}
+
+static void a_larger_queue_than_the_device_has_is_a_provider_error(void **state)
+{
+    (void)state;
+    struct rpma_srq_cfg *cfg = NULL;
+    struct rpma_srq *srq = UNTOUCHED;
+    assert_done(rpma_srq_cfg_new(&cfg));
+    assert_done(rpma_srq_cfg_set_rcq_size(cfg, UINT32_MAX));
+    assert_rpma(rpma_srq_new(new_peer(), cfg, &srq), RPMA_E_PROVIDER);
+    assert_ptr_equal(srq, UNTOUCHED);
+}
+
+static void a_receive_needs_a_region_for_its_bytes(void **state)
+{
+    (void)state;
+    struct rpma_srq *srq = new_srq(new_peer(), 4, 4);
+    assert_rpma(rpma_srq_recv(srq, NULL, 0, 8, NULL), RPMA_E_INVAL);
+    assert_rpma(rpma_srq_recv(srq, NULL, 8, 0, NULL), RPMA_E_INVAL);
+}
+
+static void a_receive_outside_its_region_is_refused(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    struct region region = new_region(peer, 4096, USAGE_ALL);
+    struct rpma_srq *srq = new_srq(peer, 4, 4);
+    assert_rpma(rpma_srq_recv(srq, region.mr, 4000, 97, NULL), RPMA_E_INVAL);
+    assert_rpma(rpma_srq_recv(srq, region.mr, SIZE_MAX, 2, NULL), RPMA_E_INVAL);
+}
+
+static void a_receive_may_have_no_region(void **state)
+{
+    (void)state;
+    struct pool pool = connect_to_pool(8, 0);
+    assert_done(rpma_srq_recv(pool.srq, NULL, 0, 0, &pool));
+    assert_done(rpma_send(pool.pair.client.conn, NULL, 0, 0, ALWAYS, NULL));
+    expect_success(own_cq(pool.srq), IBV_WC_RECV, &pool);
+}
+
+static void more_receives_than_it_holds_are_a_provider_error(void **state)
+{
+    (void)state;
+    struct rpma_srq *srq = new_srq(new_peer(), 4, 4);
+    int posted = 0;
+    int result = 0;
+    /* A device may round the size up. */
+    while (posted < 100000 && (result = rpma_srq_recv(srq, NULL, 0, 0, NULL)) == 0)
+        ++posted;
+    assert_true(posted >= 4);
+    assert_rpma(result, RPMA_E_PROVIDER);
+}
+
+static void receives_complete_on_its_own_queue(void **state)
+{
+    (void)state;
+    struct pool pool = connect_to_pool(8, 0);
+    assert_received_on(&pool, own_cq(pool.srq));
+}
+
+static void its_own_queue_goes_before_that_of_the_connection(void **state)
+{
+    (void)state;
+    struct pool pool = connect_to_pool(8, 8);
+    assert_null(conn_rcq(pool.pair.server.conn));
+    assert_received_on(&pool, own_cq(pool.srq));
+}
+
+static void without_its_own_receives_complete_on_that_of_the_connection(void **state)
+{
+    (void)state;
+    struct pool pool = connect_to_pool(0, 8);
+    assert_non_null(conn_rcq(pool.pair.server.conn));
+    assert_received_on(&pool, conn_rcq(pool.pair.server.conn));
+}
+
+static void without_any_receives_complete_on_the_main_queue(void **state)
+{
+    (void)state;
+    struct pool pool = connect_to_pool(0, 0);
+    assert_null(conn_rcq(pool.pair.server.conn));
+    assert_received_on(&pool, pool.pair.server.cq);
+}
+
+static void its_queue_can_be_waited_for(void **state)
+{
+    (void)state;
+    struct pool pool = connect_to_pool(8, 0);
+    struct rpma_cq *cq = own_cq(pool.srq);
+    assert_not_readable(cq_fd(cq));
+    assert_done(rpma_srq_recv(pool.srq, NULL, 0, 0, &pool));
+    assert_done(rpma_send(pool.pair.client.conn, NULL, 0, 0, ALWAYS, NULL));
+    await_readable(cq_fd(cq));
+    assert_done(rpma_cq_wait(cq));
+    expect_success(cq, IBV_WC_RECV, &pool);
+}
+
+static void a_connection_on_it_takes_no_receives_of_its_own(void **state)
+{
+    (void)state;
+    struct pool pool = connect_to_pool(8, 0);
+    assert_rpma(rpma_recv(pool.pair.server.conn, pool.pair.server.memory.mr, 0, 64, NULL), RPMA_E_PROVIDER);
+}
+
+static void connections_share_its_receives(void **state)
+{
+    (void)state;
+    struct rpma_peer *peer = new_peer();
+    struct rpma_srq *srq = new_srq(peer, 16, 16);
+    struct rpma_conn_cfg *cfg = new_cfg();
+    assert_done(rpma_conn_cfg_set_srq(cfg, srq));
+    struct pair first = connect_pair_with(peer, NULL, cfg);
+    struct pair second = connect_pair_with(peer, NULL, cfg);
+    uint32_t numbers[2] = {0, 0};
+    assert_done(rpma_conn_get_qp_num(first.server.conn, &numbers[0]));
+    assert_done(rpma_conn_get_qp_num(second.server.conn, &numbers[1]));
+    for (int i = 0; i < 8; ++i) {
+        assert_done(rpma_srq_recv(srq, NULL, 0, 0, &first));
+        assert_done(rpma_send(i % 2 ? second.client.conn : first.client.conn, NULL, 0, 0, ALWAYS, NULL));
+        assert_int_equal(expect_success(own_cq(srq), IBV_WC_RECV, &first).qp_num, numbers[i % 2]);
+    }
+}
+
+static void it_can_be_deleted_after_its_connections(void **state)
+{
+    (void)state;
+    struct pool pool = connect_to_pool(8, 0);
+    disconnect(&pool.pair);
+    assert_done(rpma_conn_delete(&pool.pair.server.conn));
+    assert_done(rpma_srq_delete(&pool.srq));
+}
+
+static void deleting_it_under_a_connection_fails_and_consumes_it(void **state)
+{
+    (void)state;
+    struct pool pool = connect_to_pool(0, 0);
+    assert_rpma(rpma_srq_delete(&pool.srq), RPMA_E_PROVIDER);
+    assert_null(pool.srq);
+}
+
+static const struct test_case cases[] = {
+        CASE(it_is_made_with_the_defaults_and_deleted),
+        CASE(deleting_nothing_succeeds),
+        CASE(its_own_queue_stays_the_same),
+        CASE(with_size_0_it_has_no_queue_of_its_own),
+        CASE(more_receives_than_the_device_has_are_a_provider_error),
+        CASE(a_larger_queue_than_the_device_has_is_a_provider_error),
+        CASE(a_receive_needs_a_region_for_its_bytes),
+        CASE(a_receive_outside_its_region_is_refused),
+        CASE(a_receive_may_have_no_region),
+        CASE(more_receives_than_it_holds_are_a_provider_error),
+        CASE(receives_complete_on_its_own_queue),
+        CASE(its_own_queue_goes_before_that_of_the_connection),
+        CASE(without_its_own_receives_complete_on_that_of_the_connection),
+        CASE(without_any_receives_complete_on_the_main_queue),
+        CASE(its_queue_can_be_waited_for),
+        CASE(a_connection_on_it_takes_no_receives_of_its_own),
+        CASE(connections_share_its_receives),
+        CASE(it_can_be_deleted_after_its_connections),
+        CASE(deleting_it_under_a_connection_fails_and_consumes_it),
+};
+
+SUITE(srq, cases);

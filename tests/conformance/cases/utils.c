@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "../driver/suite.h"
+#include "../support/rdma.h"
+
+#define UNTOUCHED ((struct ibv_context *)(uintptr_t)64)
+
+static void refused(const char *addr, enum rpma_util_ibv_context_type type, int expected)
+{
+    struct ibv_context *context = UNTOUCHED;
+    assert_rpma(rpma_utils_get_ibv_context(addr, type, &context), expected);
+    assert_ptr_equal(context, UNTOUCHED);
+}
+
+static void the_device_of_a_local_address_is_found(void **state)
+{
+    (void)state;
+    assert_non_null(device()->device);
+    assert_true(*ibv_get_device_name(device()->device) != '\0');
+}
+
+static void the_device_towards_a_remote_address_is_found(void **state)
+{
+    (void)state;
+    struct ibv_context *context = NULL;
+    assert_done(rpma_utils_get_ibv_context(case_address, RPMA_UTIL_IBV_CONTEXT_REMOTE, &context));
+    assert_non_null(context);
+}
+
+static void an_address_always_has_the_same_device(void **state)
+{
+    (void)state;
+    struct ibv_context *first = device();
+    struct rpma_peer *peer = new_peer();
+    assert_non_null(peer);
+    assert_ptr_equal(device(), first);
+}
+
+static void a_type_above_the_last_is_refused(void **state)
+{
+    (void)state;
+    refused(case_address, (enum rpma_util_ibv_context_type)2, RPMA_E_INVAL);
+}
+
+static void a_negative_type_is_refused(void **state)
+{
+    (void)state;
+    refused(case_address, (enum rpma_util_ibv_context_type) - 1, RPMA_E_INVAL);
+}
+
+static void text_that_is_no_address_is_a_provider_error(void **state)
+{
+    (void)state;
+    refused("no such host!", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_E_PROVIDER);
+}
+
+static void an_empty_address_is_refused(void **state)
+{
+    (void)state;
+    struct ibv_context *context = UNTOUCHED;
+    int result = rpma_utils_get_ibv_context("", RPMA_UTIL_IBV_CONTEXT_REMOTE, &context);
+    assert_true(result == RPMA_E_PROVIDER || result == RPMA_E_INVAL);
+    assert_ptr_equal(context, UNTOUCHED);
+}
+
+static void an_address_of_another_machine_is_not_local(void **state)
+{
+    (void)state;
+    refused("192.0.2.1" /* documentation only, no machine has it */, RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_E_PROVIDER);
+}
+
+static void the_ipv4_wildcard_names_no_device(void **state)
+{
+    (void)state;
+    refused("0.0.0.0", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_E_PROVIDER);
+}
+
+static void the_ipv6_wildcard_names_no_device(void **state)
+{
+    (void)state;
+    refused("::", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_E_PROVIDER);
+}
+
+static void on_demand_paging_is_told_as_the_device_has_it(void **state)
+{
+    (void)state;
+    struct ibv_device_attr_ex attributes = device_attributes();
+    uint32_t needed = IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
+    bool capable = (attributes.odp_caps.general_caps & IBV_ODP_SUPPORT) &&
+                   (attributes.odp_caps.per_transport_caps.rc_odp_caps & needed) == needed;
+    int told = -1;
+    assert_done(rpma_utils_ibv_context_is_odp_capable(device(), &told));
+    assert_int_equal(told, capable);
+}
+
+static const struct test_case cases[] = {
+        CASE(the_device_of_a_local_address_is_found),
+        CASE(the_device_towards_a_remote_address_is_found),
+        CASE(an_address_always_has_the_same_device),
+        CASE(a_type_above_the_last_is_refused),
+        CASE(a_negative_type_is_refused),
+        CASE(text_that_is_no_address_is_a_provider_error),
+        CASE(an_empty_address_is_refused),
+        CASE(an_address_of_another_machine_is_not_local),
+        CASE(the_ipv4_wildcard_names_no_device),
+        CASE(the_ipv6_wildcard_names_no_device),
+        CASE(on_demand_paging_is_told_as_the_device_has_it),
+};
+
+SUITE(utils, cases);

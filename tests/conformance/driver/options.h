@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef CONFORMANCE_OPTIONS_H
+#define CONFORMANCE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define EXIT_USAGE 2
+#define EXIT_CANNOT_RUN 77
+#define MAX_FILTERS 64
+
+enum format {
+    FORMAT_TEXT,
+    FORMAT_TAP,
+    FORMAT_JUNIT
+};
+
+struct options {
+    bool list;
+    enum format format;
+    const char *addr;
+    const char *deviations;
+    int time_limit_s;
+    const char *filters[MAX_FILTERS];
+    size_t filter_count;
+};
+
+/* Ends the program for --help and for arguments that are wrong. */
+struct options parse_options(int argc, char **argv);
+
+/* Prints one line naming the cause and ends the program. */
+_Noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Whether the filters let the case through; without a filter each case passes. */
+bool selected(const struct options *options, const char *full_name);
+
+#endif

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef CONFORMANCE_RUN_H
+#define CONFORMANCE_RUN_H
+
+#include "suite.h"
+
+enum outcome {
+    PASSED,
+    FAILED,
+    SKIPPED
+};
+
+struct result {
+    enum outcome outcome;
+    double seconds;
+    char text[2048]; /* what failed or which capability is missing, in one line */
+};
+
+/* Runs the case as a process and ends all that it started. */
+struct result run_case(const struct test_case *test, int time_limit_s);
+
+#endif

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* cmocka.h needs these included before it. */
+#ifndef CONFORMANCE_CMOCKA_HEADERS_H
+#define CONFORMANCE_CMOCKA_HEADERS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#endif

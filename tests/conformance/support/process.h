@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef CONFORMANCE_PROCESS_H
+#define CONFORMANCE_PROCESS_H
+
+#include <sys/types.h>
+
+/* The other end of a connection where it has to be a process that stops or dies. */
+struct process {
+    pid_t pid;
+    int fd;
+};
+
+/*
+ * Starts a process that runs the function and then waits to be killed. To be called before the case uses a device. fd
+ * is one end of a socket between the two, of which the function has the other.
+ */
+struct process start_process(void (*run)(int fd));
+
+/* SIGKILL; the process is gone when it returns. */
+void kill_process(const struct process *process);
+
+/* SIGSTOP; the process does nothing any more when it returns. */
+void stop_process(const struct process *process);
+
+#endif

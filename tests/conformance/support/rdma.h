@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/*
+ * What cases do with librpma over and over. A step that fails fails the case. Nothing is released: the process ends
+ * with the case. Waits have no end of their own: the time limit of the case ends them.
+ */
+#ifndef CONFORMANCE_RDMA_H
+#define CONFORMANCE_RDMA_H
+
+#include "address.h"
+#include "check.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ALWAYS RPMA_F_COMPLETION_ALWAYS
+#define ON_ERROR RPMA_F_COMPLETION_ON_ERROR
+#define DESCRIPTOR_SIZE 21
+#define MEMORY_SIZE 65536
+
+/* Everything but persistence, which a device with native flush may refuse for ordinary memory. */
+#define USAGE_ALL                                                                                                      \
+    (RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_WRITE_DST |             \
+            RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV)
+
+struct ibv_context *device(void);
+struct ibv_device_attr_ex device_attributes(void);
+
+/* False on iWARP, where private data has its own length and other limits. */
+bool private_data_is_padded(void);
+
+struct rpma_peer *new_peer(void);
+
+struct region {
+    char *ptr;
+    size_t size;
+    struct rpma_mr_local *mr;
+};
+
+/* Zeroed memory. */
+struct region new_region(struct rpma_peer *peer, size_t size, int usage);
+struct rpma_mr_remote *remote_of(struct region region);
+
+/* The region's descriptor with some bits of one byte inverted. */
+struct rpma_mr_remote *forged_remote_of(struct region region, size_t byte, int bits);
+
+/* Bytes that depend on the seed and on their place; seed 0 is all zeros. */
+void fill(void *ptr, size_t length, unsigned seed);
+void assert_filled(const void *ptr, size_t length, unsigned seed);
+
+struct rpma_conn_cfg *new_cfg(void);
+struct rpma_srq *new_srq(struct rpma_peer *peer, uint32_t rq_size, uint32_t rcq_size);
+
+/* A TCP port that was free a moment ago. */
+void pick_port(char port[8]);
+
+struct listener {
+    struct rpma_ep *ep;
+    char port[8];
+};
+struct listener listen_somewhere(struct rpma_peer *peer);
+
+struct rpma_conn_req *new_request(struct rpma_peer *peer, const char *port, const struct rpma_conn_cfg *cfg);
+struct rpma_conn_req *next_request(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg);
+
+/* Consumes the request; pdata may be NULL. The connection is not yet established. */
+struct rpma_conn *connect_request(struct rpma_conn_req *req, const struct rpma_conn_private_data *pdata);
+
+void expect_event(struct rpma_conn *conn, enum rpma_conn_event expected);
+
+/* CLOSED or LOST: which of them tells that the other side is gone depends on the device. */
+void expect_end(struct rpma_conn *conn);
+
+struct rpma_cq *main_cq(const struct rpma_conn *conn);
+
+/* Polls, so it suits CQs on shared channels and those of SRQs. */
+struct ibv_wc next_completion(struct rpma_cq *cq);
+struct ibv_wc expect_success(struct rpma_cq *cq, enum ibv_wc_opcode opcode, const void *op_context);
+struct ibv_wc expect_failure(struct rpma_cq *cq, enum ibv_wc_status status, const void *op_context);
+
+/* On a device with native flush or atomic write their completions have opcodes of their own. */
+void expect_flushed(struct rpma_cq *cq, const void *op_context);
+void expect_atomically_written(struct rpma_cq *cq, const void *op_context);
+
+int event_fd(const struct rpma_conn *conn);
+int cq_fd(const struct rpma_cq *cq);
+int ep_fd(const struct rpma_ep *ep);
+void make_nonblocking(int fd);
+
+/* For what must happen, and for what must not. */
+void await_readable(int fd);
+void assert_not_readable(int fd);
+
+struct side {
+    struct rpma_conn *conn;
+    struct rpma_cq *cq;
+    struct region memory;
+    struct rpma_mr_remote *remote; /* the other side's memory */
+};
+
+/* Both ends of an established connection, in this process. */
+struct pair {
+    struct rpma_peer *peer;
+    struct listener listener;
+    struct side client;
+    struct side server;
+};
+
+/* As a pair is made, but with configurations, either of which may be NULL. The peer is that of the configurations. */
+struct pair connect_pair_with(
+        struct rpma_peer *peer, const struct rpma_conn_cfg *client, const struct rpma_conn_cfg *server);
+struct pair connect_pair(void);
+
+/* Another connection through the pair's endpoint; each side shares the memory of the pair's. */
+struct pair connect_again(const struct pair *pair);
+
+/* The client disconnects and both sides see it. */
+void disconnect(struct pair *pair);
+
+#endif

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "syslog_spy.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define FACILITY_MASK 0x3f8
+
+static unsigned opened;
+static unsigned messages;
+static int open_facility;
+static int last_priority;
+static char last_text[2048];
+
+unsigned syslog_opened(void)
+{
+    return opened;
+}
+
+unsigned syslog_messages(void)
+{
+    return messages;
+}
+
+const char *syslog_text(void)
+{
+    return last_text;
+}
+
+int syslog_priority(void)
+{
+    return last_priority;
+}
+
+static void take(int priority, const char *format, va_list arguments) __attribute__((format(printf, 2, 0)));
+
+static void take(int priority, const char *format, va_list arguments)
+{
+    ++messages;
+    last_priority = priority & FACILITY_MASK ? priority : priority | open_facility;
+    vsnprintf(last_text, sizeof(last_text), format, arguments);
+}
+
+/* Declared here because <syslog.h> may define them inline. */
+void openlog(const char *ident, int option, int facility);
+void closelog(void);
+void syslog(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void vsyslog(int priority, const char *format, va_list arguments) __attribute__((format(printf, 2, 0)));
+void __syslog_chk(int priority, int flag, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void __vsyslog_chk(int priority, int flag, const char *format, va_list arguments) __attribute__((format(printf, 3, 0)));
+
+void openlog(const char *ident, int option, int facility)
+{
+    (void)ident;
+    (void)option;
+    ++opened;
+    open_facility = facility;
+}
+
+void closelog(void) {}
+
+void syslog(int priority, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    take(priority, format, arguments);
+    va_end(arguments);
+}
+
+void vsyslog(int priority, const char *format, va_list arguments)
+{
+    take(priority, format, arguments);
+}
+
+void __syslog_chk(int priority, int flag, const char *format, ...)
+{
+    (void)flag;
+    va_list arguments;
+    va_start(arguments, format);
+    take(priority, format, arguments);
+    va_end(arguments);
+}
+
+void __vsyslog_chk(int priority, int flag, const char *format, va_list arguments)
+{
+    (void)flag;
+    take(priority, format, arguments);
+}
