@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <arpa/inet.h>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -66,7 +67,7 @@ inline int post_send(ibv_qp *qp, ibv_wr_opcode opcode, ibv_sge *sge, unsigned se
     wr.opcode = opcode;
     wr.send_flags = send_flags;
     if (opcode == IBV_WR_SEND_WITH_IMM)
-        wr.imm_data = __builtin_bswap32(imm);
+        wr.imm_data = htonl(imm);
     return post(qp, wr);
 }
 
@@ -80,7 +81,7 @@ inline int post_rdma(ibv_qp *qp, ibv_wr_opcode opcode, ibv_sge *sge, std::uint64
     wr.opcode = opcode;
     wr.send_flags = send_flags;
     if (opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
-        wr.imm_data = __builtin_bswap32(imm);
+        wr.imm_data = htonl(imm);
     wr.wr.rdma.remote_addr = remote_addr;
     wr.wr.rdma.rkey = rkey;
     return post(qp, wr);
