@@ -65,7 +65,7 @@ static void nobody_listening_rejects_the_client(void **state)
     struct side *self = *state;
     struct rpma_peer *peer = make_peer(self);
     char port[8];
-    pick_port(self->addr, port);
+    reserve_port(self, port);
     struct rpma_conn *conn = connect_request(self, new_request(self, peer, port, NULL), NULL);
     expect_event(conn, RPMA_CONN_REJECTED);
     struct rpma_conn_private_data pdata;
@@ -79,7 +79,7 @@ static void a_rejected_connection_takes_no_operations(void **state)
     struct rpma_peer *peer = make_peer(self);
     struct region local = make_region(self, peer, 64, USAGE_MESSAGES);
     char port[8];
-    pick_port(self->addr, port);
+    reserve_port(self, port);
     struct rpma_conn_req *req = new_request(self, peer, port, NULL);
     CHECK_OK(rpma_conn_req_recv(req, local.mr, 0, 64, &local));
     struct rpma_conn *conn = connect_request(self, req, NULL);

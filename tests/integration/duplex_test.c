@@ -2,7 +2,6 @@
 /* Both sides operate on each other's memory at once, with more bytes under way than any socket buffer holds. */
 #include "support/rdma.h"
 
-
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS
 #define ON_ERROR RPMA_F_COMPLETION_ON_ERROR
 #define CHUNK (4u << 20)

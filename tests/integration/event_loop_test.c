@@ -95,11 +95,6 @@ struct loop {
     int closed;
 };
 
-static int close_fd(void *object)
-{
-    return close((int)(intptr_t)object);
-}
-
 static void watch(struct loop *loop, struct source *source, int fd, struct client *client)
 {
     make_nonblocking(fd);
@@ -176,7 +171,7 @@ static void serve_event_loop(struct side *self, const char *argument)
     (void)argument;
     struct loop loop = {.self = self, .epoll = epoll_create1(EPOLL_CLOEXEC)};
     CHECK(loop.epoll >= 0);
-    scope_add(&self->scope, close_fd, (void *)(intptr_t)loop.epoll);
+    scope_add(&self->scope, release_fd, (void *)(intptr_t)loop.epoll);
     loop.peer = make_peer(self);
     char port[8];
     loop.ep = make_ep(self, loop.peer, port);

@@ -151,7 +151,8 @@ struct rpma_srq *make_srq(struct side *self, struct rpma_peer *peer, uint32_t rq
     return srq;
 }
 
-void pick_port(const char *addr, char port[8])
+/* A TCP socket bound to a port that was free. Listening needs the port itself: the caller closes the socket before. */
+static int bind_free_port(const char *addr, char port[8])
 {
     struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_PASSIVE, .ai_socktype = SOCK_STREAM};
     struct addrinfo *info = NULL;
@@ -161,13 +162,24 @@ void pick_port(const char *addr, char port[8])
     socklen_t length = sizeof(bound);
     bool known = fd >= 0 && bind(fd, info->ai_addr, info->ai_addrlen) == 0 &&
                  getsockname(fd, (struct sockaddr *)&bound, &length) == 0;
-    if (fd >= 0)
-        close(fd);
     freeaddrinfo(info);
+    if (fd >= 0 && !known)
+        close(fd);
     CHECK(known);
     in_port_t number = bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
                                                    : ((struct sockaddr_in *)&bound)->sin_port;
     snprintf(port, 8, "%u", ntohs(number));
+    return fd;
+}
+
+int release_fd(void *object)
+{
+    return close((int)(intptr_t)object);
+}
+
+void reserve_port(struct side *self, char port[8])
+{
+    scope_add(&self->scope, release_fd, (void *)(intptr_t)bind_free_port(self->addr, port));
 }
 
 struct rpma_ep *make_ep(struct side *self, struct rpma_peer *peer, char port[8])
@@ -176,7 +188,7 @@ struct rpma_ep *make_ep(struct side *self, struct rpma_peer *peer, char port[8])
     int result;
     int attempts = 20;
     do {
-        pick_port(self->addr, port);
+        close(bind_free_port(self->addr, port));
         result = rpma_ep_listen(peer, self->addr, port, &ep);
     } while (result == RPMA_E_PROVIDER && errno == EADDRINUSE && --attempts);
     CHECK_OK(result);

@@ -12,7 +12,7 @@
 #define USAGE_MESSAGES (RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV)
 
 scope_release release_peer, release_mr, release_remote, release_cfg, release_srq_cfg, release_srq, release_ep,
-        release_req, release_conn;
+        release_req, release_conn, release_fd /* a descriptor, cast */;
 
 struct rpma_peer *make_peer(struct side *self);
 
@@ -50,8 +50,8 @@ struct queues {
 struct rpma_conn_cfg *make_cfg(struct side *self, struct queues queues);
 struct rpma_srq *make_srq(struct side *self, struct rpma_peer *peer, uint32_t rq_size, uint32_t rcq_size);
 
-/* A TCP port that was free a moment ago. */
-void pick_port(const char *addr, char port[8]);
+/* A port at which nobody listens while the test runs, nor any other program. */
+void reserve_port(struct side *self, char port[8]);
 
 /* Listens at a free port, and tells the test which if this is a server. */
 struct rpma_ep *make_ep(struct side *self, struct rpma_peer *peer, char port[8]);
