@@ -185,6 +185,25 @@ static void a_full_send_queue_refuses_the_next_operation_and_loses_none(void **s
     expect_completion(session.cq, IBV_WC_RDMA_WRITE, &posted);
 }
 
+static void a_full_receive_queue_refuses_the_next_receive_and_loses_none(void **state)
+{
+    struct side *self = *state;
+    struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.rq = 8, .cq = 1024});
+    struct session session = open_session(self, 65536, cfg);
+    size_t posted = 0;
+    int result;
+    while ((result = rpma_recv(session.conn, session.local.mr, posted * 8, 8, session.local.ptr + posted * 8)) == 0)
+        CHECK(++posted < 1024);
+    CHECK_RPMA(result, RPMA_E_PROVIDER);
+    CHECK(posted >= 8);
+    for (size_t i = 0; i < posted; ++i) {
+        ask(session.server->link, "send 0 8 %zu", i + 1);
+        expect_completion(session.cq, IBV_WC_RECV, session.local.ptr + i * 8);
+    }
+    for (size_t i = 0; i < posted; ++i)
+        check_pattern(session.local.ptr + i * 8, 8, (unsigned)i + 1);
+}
+
 static const struct CMUnitTest tests[] = {
         INTEGRATION_TEST(the_pointer_is_never_ahead_of_the_data),
         INTEGRATION_TEST(atomic_writes_are_never_seen_torn),
@@ -192,6 +211,7 @@ static const struct CMUnitTest tests[] = {
         INTEGRATION_TEST(aligned_words_of_a_large_write_are_never_seen_torn),
         INTEGRATION_TEST(unsignalled_operations_complete_with_the_next_signalled_one),
         INTEGRATION_TEST(a_full_send_queue_refuses_the_next_operation_and_loses_none),
+        INTEGRATION_TEST(a_full_receive_queue_refuses_the_next_receive_and_loses_none),
 };
 
 static const struct role roles[] = {
