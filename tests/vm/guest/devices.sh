@@ -28,18 +28,25 @@ set_up_rdma() {
     for _ in $(seq 100); do
         if rdma link show rxe0/1 | grep -q ACTIVE && grep -qs 'ffff:c0a8' /sys/class/infiniband/rxe0/ports/1/gids/*; then
             export RPMA_TEST_ADDR="192.168.77.$RPMA_VM_GUEST"
-            return 0
+            lose_packets
+            return
         fi
         sleep 0.05
     done
     complain "rxe0 did not become active: $(rdma link show)"
 }
 
+lose_packets() {
+    [ "$RPMA_VM_LOSS_PERCENT" -eq 0 ] || tc qdisc add dev rdma0 root netem loss "$RPMA_VM_LOSS_PERCENT%"
+}
+
 set_up_memory() {
     case $RPMA_VM_PMEM in
     none) return 0 ;;
     devdax)
-        ndctl create-namespace -f -e namespace0.0 -m devdax -M mem -a 4k >/tmp/ndctl.log 2>&1 &&
+        # What an earlier guest left on the memory stays.
+        { [ -e /dev/dax0.0 ] || ndctl create-namespace -f -e namespace0.0 -m devdax -M mem -a 4k; } \
+            >/tmp/ndctl.log 2>&1 &&
             export RPMA_VM_PMEM_PATH=/dev/dax0.0
         ;;
     fsdax)
@@ -50,4 +57,13 @@ set_up_memory() {
             export RPMA_VM_PMEM_PATH=/mnt/pmem
         ;;
     esac || complain "no $RPMA_VM_PMEM: $(cat /tmp/ndctl.log; ndctl list -RNi)"
+}
+
+wait_for_peer() {
+    [ "$RPMA_VM_RXE:$RPMA_VM_GUEST" = two-guests:1 ] || return 0
+    for _ in $(seq 300); do
+        /source/tests/vm/guest/on-peer true >/dev/null 2>&1 && return 0
+        sleep 0.1
+    done
+    complain "the second guest does not answer"
 }

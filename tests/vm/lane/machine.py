@@ -6,36 +6,21 @@ import dataclasses
 import os
 import pathlib
 import shlex
+import socket
 import subprocess
+import threading
 from collections.abc import Iterator
+from typing import BinaryIO
 
-from lane import SOURCE, CannotRun, LaneFailed
+from lane import SOURCE, LaneFailed
+from lane.prepared import Prepared
 
 KERNEL_LINE = (
     "quiet panic=-1 oops=panic mitigations=off nokaslr random.trust_cpu=on no_timer_check tsc=reliable console=ttyS0"
 )
 BOOT_LIMIT_S = 60
 PMEM_SIZE = 256 * 1024 * 1024
-
-
-@dataclasses.dataclass(frozen=True)
-class Prepared:
-    """What `prepare` made."""
-
-    root: pathlib.Path
-    kernel: pathlib.Path
-    initramfs: pathlib.Path
-    build: pathlib.Path
-
-    def checked(self) -> "Prepared":
-        missing = [path for path in (self.root, self.kernel, self.initramfs, self.build) if not path.exists()]
-        if missing:
-            raise CannotRun(f"there is no {missing[0]}: run tests/vm/prepare")
-        return self
-
-    @property
-    def image(self) -> pathlib.Path:
-        return next((self.kernel / "boot").glob("vmlinuz-*"))
+SERVE_PEER = "exec busybox nc -ll -p 77 -e /source/tests/vm/guest/peer-shell"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +31,7 @@ class Guest:
     pmem_file: pathlib.Path
     command: str
     timeout_s: int
-    network: tuple[str, ...] = ()  # QEMU's options for the netdev that joins two guests
+    network_fd: int | None = None  # the socket that joins two guests
     loss_percent: int = 0
 
     def write_control(self, control: pathlib.Path) -> None:
@@ -59,15 +44,16 @@ class Guest:
         (control / "command").write_text(self.command + "\n")
 
 
-def joined(guests: list[Guest], socket: pathlib.Path, loss_percent: int) -> list[Guest]:
-    """The two guests with a network between them. The MTU leaves room for RoCE packets of 4096 bytes."""
-    made = []
-    for guest, end in zip(guests, ("server=on", "server=off,reconnect=1")):
-        netdev = f"stream,id=net0,{end},addr.type=unix,addr.path={escaped(socket)}"
-        device = f"virtio-net-pci,netdev=net0,host_mtu=4500,mac=52:54:00:00:77:0{guest.number}"
-        made.append(dataclasses.replace(
-            guest, network=("-netdev", netdev, "-device", device), loss_percent=loss_percent))
-    return made
+@contextlib.contextmanager
+def joined(guests: list[Guest], loss_percent: int) -> Iterator[list[Guest]]:
+    """The two guests with a network between them."""
+    ends = socket.socketpair()
+    try:
+        yield [dataclasses.replace(guest, network_fd=end.fileno(), loss_percent=loss_percent)
+               for guest, end in zip(guests, ends)]
+    finally:
+        for end in ends:
+            end.close()
 
 
 def share(name: str, path: pathlib.Path, read_only: bool) -> list[str]:
@@ -89,8 +75,13 @@ def qemu_command(prepared: Prepared, guest: Guest, control: pathlib.Path, consol
         "-chardev", f"file,id=output,path=/dev/fd/{output_fd}",
         "-device", "virtio-serial-pci", "-device", "virtserialport,chardev=output,name=output",
         *share("root", prepared.root, True), *share("build", prepared.build, True), *share("source", SOURCE, True),
-        *share("control", control, False), *guest.network,
+        *share("control", control, False),
     ]
+    if guest.network_fd is not None:
+        # The MTU leaves room for RoCE packets of 4096 bytes.
+        command += [
+            "-netdev", f"stream,id=net0,server=off,addr.type=fd,addr.str={guest.network_fd}",
+            "-device", f"virtio-net-pci,netdev=net0,host_mtu=4500,mac=52:54:00:00:77:0{guest.number}"]
     if guest.pmem != "none":
         command += [
             "-object", f"memory-backend-file,id=memory0,share=on,mem-path={escaped(guest.pmem_file)},size={PMEM_SIZE}",
@@ -105,6 +96,19 @@ class Machine:
         self.process = process
         self.output = os.fdopen(output_fd, "rb", buffering=0)
         self.directory = directory
+
+    def copy_output(self, destination: BinaryIO, limit_s: int) -> None:
+        """Returns when the guest is off."""
+        def copy() -> None:
+            while chunk := self.output.read(65536):
+                destination.write(chunk)
+                destination.flush()
+
+        copier = threading.Thread(target=copy, daemon=True)
+        copier.start()
+        copier.join(limit_s)
+        if copier.is_alive():
+            raise LaneFailed(f"the guest is not off after {limit_s} seconds; its console:\n{self.console()}")
 
     def status(self) -> int:
         """The exit status of the command, once the guest is off."""
@@ -124,12 +128,16 @@ class Machine:
 def boot(prepared: Prepared, guest: Guest, directory: pathlib.Path) -> Iterator[Machine]:
     """The guest runs until it turns itself off or the context is left."""
     directory.mkdir()
+    if guest.pmem != "none" and not guest.pmem_file.exists():
+        with open(guest.pmem_file, "wb") as file:
+            file.truncate(PMEM_SIZE)
     control, console = directory / "control", directory / "console"
     guest.write_control(control)
     read_fd, write_fd = os.pipe()
     try:
         process = subprocess.Popen(
-            qemu_command(prepared, guest, control, console, write_fd), stdin=subprocess.DEVNULL, pass_fds=[write_fd])
+            qemu_command(prepared, guest, control, console, write_fd), stdin=subprocess.DEVNULL,
+            pass_fds=[fd for fd in (write_fd, guest.network_fd) if fd is not None])
     except BaseException:
         os.close(read_fd)
         raise
@@ -142,4 +150,3 @@ def boot(prepared: Prepared, guest: Guest, directory: pathlib.Path) -> Iterator[
         if process.poll() is None:
             process.kill()
         process.wait()
-        machine.output.close()

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What `prepare` makes: everything that a guest is started from."""
+
+import dataclasses
+import pathlib
+
+from lane import CannotRun, debian, initramfs, project
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    root: pathlib.Path
+    kernel: pathlib.Path
+    initramfs: pathlib.Path
+    build: pathlib.Path
+
+    @property
+    def image(self) -> pathlib.Path:
+        return next((self.kernel / "boot").glob("vmlinuz-*"))
+
+
+def make(cache: pathlib.Path, package: pathlib.Path | None, jobs: int) -> Prepared:
+    """Makes what is missing and builds what changed."""
+    root = debian.root(cache)
+    kernel = debian.kernel(cache, root, package)
+    return Prepared(root, kernel, initramfs.initramfs(cache, root, kernel), project.build(cache, root, jobs))
+
+
+def find(cache: pathlib.Path, package: pathlib.Path | None) -> Prepared:
+    root = debian.root_path(cache)
+    kernel = debian.kernel_path(cache, package)
+    found = Prepared(root, kernel, initramfs.path(cache, kernel), project.build_directory(cache, root))
+    for path in (found.root, found.kernel, found.initramfs, found.build):
+        if not path.exists():
+            raise CannotRun(f"there is no {path}: run tests/vm/prepare")
+    return found
