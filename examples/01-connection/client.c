@@ -25,7 +25,7 @@ int main(int argc, char **argv)
 
     int status = open_peer(&args, RPMA_UTIL_IBV_CONTEXT_REMOTE, &peer);
     if (status == STATUS_OK)
-        status = connect_to_server(&args, peer, &pdata, &conn);
+        status = connect_to_server(&args, peer, NULL, &pdata, &conn);
     if (status == STATUS_OK)
         status = check("rpma_conn_get_private_data", rpma_conn_get_private_data(conn, &answer));
     if (status == STATUS_OK)

@@ -24,7 +24,7 @@ int main(int argc, char **argv)
 
     int status = open_peer(&args, RPMA_UTIL_IBV_CONTEXT_LOCAL, &peer);
     if (status == STATUS_OK)
-        status = accept_one_client(&args, peer, &pdata, NULL, NULL, &conn);
+        status = accept_one_client(&args, peer, NULL, &pdata, NULL, NULL, &conn);
     if (status == STATUS_OK)
         status = check("rpma_conn_get_private_data", rpma_conn_get_private_data(conn, &received));
     if (status == STATUS_OK)

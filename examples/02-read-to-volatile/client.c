@@ -4,6 +4,7 @@
 #include <librpma.h>
 
 #include "arguments.h"
+#include "completion.h"
 #include "connection.h"
 #include "handshake.h"
 #include "memory.h"
@@ -56,7 +57,7 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = register_memory(peer, &memory, RPMA_MR_USAGE_READ_DST, &dst);
     if (status == STATUS_OK)
-        status = connect_to_server(&args, peer, NULL, &conn);
+        status = connect_to_server(&args, peer, NULL, NULL, &conn);
     if (status == STATUS_OK)
         status = check("rpma_conn_get_private_data", rpma_conn_get_private_data(conn, &pdata));
     if (status == STATUS_OK)

@@ -46,7 +46,7 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = offer_greeting(peer, &memory, &mr, &handshake);
     if (status == STATUS_OK)
-        status = accept_one_client(&args, peer, &pdata, NULL, NULL, &conn);
+        status = accept_one_client(&args, peer, NULL, &pdata, NULL, NULL, &conn);
     if (status == STATUS_OK)
         status = wait_for_disconnect(&args, conn);
 

@@ -35,7 +35,7 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = handshake_make(&handshake, mr, memory.data_offset + HELLO_TEXT_OFFSET, NULL);
     if (status == STATUS_OK)
-        status = connect_to_server(&args, peer, &pdata, &conn);
+        status = connect_to_server(&args, peer, NULL, &pdata, &conn);
     if (status == STATUS_OK) /* the server disconnects when it has read the text */
         status = wait_for_disconnect(&args, conn);
     if (status == STATUS_OK)

@@ -2,6 +2,7 @@
 #include <librpma.h>
 
 #include "arguments.h"
+#include "completion.h"
 #include "connection.h"
 #include "handshake.h"
 #include "hello.h"
@@ -60,7 +61,7 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = register_memory(peer, &memory, RPMA_MR_USAGE_READ_DST, &dst);
     if (status == STATUS_OK)
-        status = accept_one_client(&args, peer, NULL, find_source, &src, &conn);
+        status = accept_one_client(&args, peer, NULL, NULL, find_source, &src, &conn);
     if (status == STATUS_OK)
         status = read_text(&args, conn, &src, dst, &memory);
     if (status == STATUS_OK)

@@ -2,6 +2,7 @@
 #include <librpma.h>
 
 #include "arguments.h"
+#include "completion.h"
 #include "connection.h"
 #include "handshake.h"
 #include "hello.h"
@@ -67,7 +68,7 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = register_memory(peer, &raw_memory, RPMA_MR_USAGE_READ_DST, &raw);
     if (status == STATUS_OK)
-        status = connect_to_server(&args, peer, NULL, &conn);
+        status = connect_to_server(&args, peer, NULL, NULL, &conn);
     if (status == STATUS_OK)
         status = write_text(&args, conn, src, memory.data_offset + HELLO_TEXT_OFFSET, raw);
     if (status == STATUS_OK)

@@ -35,7 +35,7 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = handshake_make(&handshake, mr, memory.data_offset, NULL);
     if (status == STATUS_OK)
-        status = accept_one_client(&args, peer, &pdata, NULL, NULL, &conn);
+        status = accept_one_client(&args, peer, NULL, &pdata, NULL, NULL, &conn);
     if (status == STATUS_OK)
         status = wait_for_disconnect(&args, conn);
     if (status == STATUS_OK) { /* a read after write reaches PMem only on some platforms: do not rely on it */

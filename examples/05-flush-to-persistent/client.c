@@ -5,6 +5,7 @@
 #include <librpma.h>
 
 #include "arguments.h"
+#include "completion.h"
 #include "connection.h"
 #include "handshake.h"
 #include "hello.h"
@@ -86,7 +87,7 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = register_memory(peer, &memory, RPMA_MR_USAGE_WRITE_SRC, &src);
     if (status == STATUS_OK)
-        status = connect_to_server(&args, peer, NULL, &conn);
+        status = connect_to_server(&args, peer, NULL, NULL, &conn);
     if (status == STATUS_OK)
         status = write_and_flush(&args, conn, src, memory.data_offset + HELLO_TEXT_OFFSET);
     if (status == STATUS_OK)

@@ -76,7 +76,7 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = describe(direct_write, mr, &memory, &handshake);
     if (status == STATUS_OK)
-        status = accept_one_client(&args, peer, &pdata, NULL, NULL, &conn);
+        status = accept_one_client(&args, peer, NULL, &pdata, NULL, NULL, &conn);
     if (status == STATUS_OK)
         status = wait_for_disconnect(&args, conn);
     if (status == STATUS_OK && !direct_write)

@@ -4,42 +4,14 @@
 #include <arpa/inet.h>
 #include <err.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <poll.h>
+#include <stdint.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "status.h"
+#include "wait.h"
 
 static const struct timespec retry_interval = {.tv_nsec = 200000000L};
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-/* Waits until one of the descriptors is readable; their revents tell which. */
-static int wait_readable(struct pollfd *fds, nfds_t count, int timeout_s, const char *awaited)
-{
-    const int64_t deadline_ms = now_ms() + (int64_t)timeout_s * 1000;
-
-    for (;;) {
-        const int64_t left_ms = deadline_ms - now_ms();
-        const int ready = poll(fds, count, timeout_s == 0 ? -1 : left_ms > 0 ? (int)left_ms : 0);
-        if (ready > 0)
-            return STATUS_OK;
-        if (ready == 0) {
-            warnx("no %s within %d s: is the other side still running? --timeout allows for more", awaited, timeout_s);
-            return STATUS_FAILED;
-        }
-        if (errno != EINTR) {
-            warn("poll");
-            return STATUS_FAILED;
-        }
-    }
-}
 
 static int is_wildcard(const char *addr)
 {
@@ -99,13 +71,14 @@ static int listen_for_clients(const struct arguments *args, struct rpma_peer *pe
     return announce(args);
 }
 
-static int take_request(const struct arguments *args, struct rpma_ep *ep, struct rpma_conn_req **req)
+static int take_request(
+        const struct arguments *args, struct rpma_ep *ep, const struct rpma_conn_cfg *cfg, struct rpma_conn_req **req)
 {
     struct pollfd fd = {.events = POLLIN};
     int status = check("rpma_ep_get_fd", rpma_ep_get_fd(ep, &fd.fd));
     if (status == STATUS_OK)
         status = wait_readable(&fd, 1, args->timeout_s, "client");
-    return status ? status : check("rpma_ep_next_conn_req", rpma_ep_next_conn_req(ep, NULL, req));
+    return status ? status : check("rpma_ep_next_conn_req", rpma_ep_next_conn_req(ep, cfg, req));
 }
 
 static int next_event(const struct arguments *args, struct rpma_conn *conn, enum rpma_conn_event *event)
@@ -129,15 +102,15 @@ static int expect_event(const struct arguments *args, struct rpma_conn *conn, en
     return status;
 }
 
-int accept_one_client(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_private_data *pdata,
-        inspect_request *inspect, void *context, struct rpma_conn **conn)
+int accept_one_client(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg,
+        const struct rpma_conn_private_data *pdata, inspect_request *inspect, void *context, struct rpma_conn **conn)
 {
     struct rpma_ep *ep = NULL;
     struct rpma_conn_req *req = NULL;
 
     int status = listen_for_clients(args, peer, &ep);
     if (status == STATUS_OK)
-        status = take_request(args, ep, &req);
+        status = take_request(args, ep, cfg, &req);
     if (status == STATUS_OK && inspect)
         status = inspect(req, context);
     if (status == STATUS_OK)
@@ -151,12 +124,12 @@ int accept_one_client(const struct arguments *args, struct rpma_peer *peer, cons
 }
 
 /* One attempt. *event says how it ended; only after RPMA_CONN_ESTABLISHED there is a *conn. */
-static int try_to_connect(const struct arguments *args, struct rpma_peer *peer,
+static int try_to_connect(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg,
         const struct rpma_conn_private_data *pdata, struct rpma_conn **conn, enum rpma_conn_event *event)
 {
     struct rpma_conn_req *req = NULL;
     errno = 0;
-    const int ret = rpma_conn_req_new(peer, args->addr, args->port, NULL, &req);
+    const int ret = rpma_conn_req_new(peer, args->addr, args->port, cfg, &req);
     if (ret != 0) {
         warnx("cannot reach %s port %s: %s: check the address and the port", args->addr, args->port, reason(ret));
         return STATUS_FAILED;
@@ -169,14 +142,14 @@ static int try_to_connect(const struct arguments *args, struct rpma_peer *peer,
     return status;
 }
 
-int connect_to_server(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_private_data *pdata,
-        struct rpma_conn **conn)
+int connect_to_server(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg,
+        const struct rpma_conn_private_data *pdata, struct rpma_conn **conn)
 {
     const int64_t deadline_ms = now_ms() + (int64_t)args->retry_s * 1000;
 
     for (int attempt = 0;; ++attempt) {
         enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
-        const int status = try_to_connect(args, peer, pdata, conn, &event);
+        const int status = try_to_connect(args, peer, cfg, pdata, conn, &event);
         if (status != STATUS_OK || event == RPMA_CONN_ESTABLISHED)
             return status;
 
@@ -194,59 +167,6 @@ int connect_to_server(const struct arguments *args, struct rpma_peer *peer, cons
             warnx("no server at %s port %s yet, retrying for %d s", args->addr, args->port, args->retry_s);
         (void)nanosleep(&retry_interval, NULL);
     }
-}
-
-int next_completion(const struct arguments *args, struct rpma_conn *conn, struct ibv_wc *wc)
-{
-    struct rpma_cq *cq = NULL;
-    struct pollfd fds[] = {{.events = POLLIN}, {.events = POLLIN}};
-    const struct pollfd *completion = &fds[0];
-    const struct pollfd *event = &fds[1];
-
-    int status = check("rpma_conn_get_cq", rpma_conn_get_cq(conn, &cq));
-    if (status == STATUS_OK)
-        status = check("rpma_cq_get_fd", rpma_cq_get_fd(cq, &fds[0].fd));
-    if (status == STATUS_OK) /* a receive that is posted does not complete when the other side goes */
-        status = check("rpma_conn_get_event_fd", rpma_conn_get_event_fd(conn, &fds[1].fd));
-
-    while (status == STATUS_OK) {
-        const int ret = rpma_cq_get_wc(cq, 1, wc, NULL);
-        if (ret != RPMA_E_NO_COMPLETION)
-            return check("rpma_cq_get_wc", ret);
-
-        if (event->revents && !completion->revents) {
-            warnx("the other side disconnected before everything was done: see what it says");
-            return STATUS_FAILED;
-        }
-
-        /* Nothing yet, or an event whose completion has been collected before: both mean to wait on. */
-        status = wait_readable(fds, 2, args->timeout_s, "completion");
-        if (status == STATUS_OK && completion->revents)
-            status = check("rpma_cq_wait", rpma_cq_wait(cq));
-    }
-    return status;
-}
-
-int check_completion(const struct ibv_wc *wc)
-{
-    if (wc->status == IBV_WC_SUCCESS)
-        return STATUS_OK;
-
-    warnx("%s failed: %s", (const char *)(uintptr_t)wc->wr_id, ibv_wc_status_str(wc->status));
-    return STATUS_FAILED;
-}
-
-int wait_for_completion(const struct arguments *args, struct rpma_conn *conn, const char *op_context)
-{
-    struct ibv_wc wc;
-    int status = next_completion(args, conn, &wc);
-    if (status == STATUS_OK)
-        status = check_completion(&wc);
-    if (status == STATUS_OK && wc.wr_id != (uintptr_t)op_context) {
-        warnx("expected the completion of %s, got that of another operation", op_context);
-        return STATUS_FAILED;
-    }
-    return status;
 }
 
 int disconnect(const struct arguments *args, struct rpma_conn *conn)

@@ -7,9 +7,9 @@
 #include "arguments.h"
 
 /*
- * The steps that every client and server takes around its data transfer. All of them return a status (status.h), give
- * up after args->timeout_s seconds without a sign of the peer. A handle that is not NULL afterwards is the caller's to
- * delete, whatever the status.
+ * The steps that every client and server takes around its data transfer. All of them return a status (status.h), and
+ * give up after args->timeout_s seconds without a sign of the peer. A handle that is not NULL afterwards is the
+ * caller's to delete, whatever the status. A NULL cfg means the defaults of librpma.
  */
 
 /* Finds the device for args->addr, which is a local address for a server and a remote one for a client. */
@@ -25,24 +25,12 @@ typedef int inspect_request(struct rpma_conn_req *req, void *context);
  * Listens, says so on stderr and on args->ready_fd, waits for one client, lets inspect (unless it is NULL) look at
  * its request, accepts it with pdata, which may be NULL, and waits until the connection is established.
  */
-int accept_one_client(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_private_data *pdata,
-        inspect_request *inspect, void *context, struct rpma_conn **conn);
+int accept_one_client(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg,
+        const struct rpma_conn_private_data *pdata, inspect_request *inspect, void *context, struct rpma_conn **conn);
 
 /* Connects with pdata, which may be NULL, and waits until the server has accepted. */
-int connect_to_server(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_private_data *pdata,
-        struct rpma_conn **conn);
-
-/* Takes the next completion, of whatever status, from the connection's main CQ, unless the other side has gone. */
-int next_completion(const struct arguments *args, struct rpma_conn *conn, struct ibv_wc *wc);
-
-/*
- * Waits until the operation posted with op_context, the name of the operation, is complete. The completion of an
- * earlier operation can only be an error, as the others are posted with RPMA_F_COMPLETION_ON_ERROR.
- */
-int wait_for_completion(const struct arguments *args, struct rpma_conn *conn, const char *op_context);
-
-/* The status that a completion stands for; op_context of the operation is its name. */
-int check_completion(const struct ibv_wc *wc);
+int connect_to_server(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg,
+        const struct rpma_conn_private_data *pdata, struct rpma_conn **conn);
 
 /* The two ends of a disconnection: the side that is done starts it, the other one waits for it and answers. */
 int disconnect(const struct arguments *args, struct rpma_conn *conn);

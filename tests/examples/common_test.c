@@ -10,12 +10,14 @@
 
 #include <cmocka.h>
 
+#include "completion.h"
 #include "connection.h"
 #include "fake_connection.h"
 #include "handshake.h"
 #include "hello.h"
+#include "mailbox.h"
 #include "memory.h"
-#include "message.h"
+#include "ping_pong.h"
 #include "status.h"
 #include "text.h"
 
@@ -202,15 +204,35 @@ static void completion_is_not_awaited_from_a_peer_that_has_gone(void **state)
 static void message_of_another_size_is_a_failure(void **state)
 {
     (void)state;
-    struct ibv_wc received = {.wr_id = (uintptr_t)other, .status = IBV_WC_SUCCESS, .byte_len = 8};
-    fake_connection.completions = &received;
-    fake_connection.completions_left = 1;
-    assert_int_equal(mailbox_wait(&patient, NULL, MESSAGE_RECEIVED), STATUS_OK);
+    const char message[16] = {42};
+    uint64_t number = 0;
+    assert_int_equal(ping_pong_number(message, sizeof(number), &number), STATUS_OK);
+    assert_int_equal(number, 42);
+    assert_int_equal(ping_pong_number(message, 4, &number), STATUS_FAILED);
+    assert_int_equal(ping_pong_number(message, sizeof(message), &number), STATUS_FAILED);
+}
 
-    received.byte_len = 4;
-    fake_connection.completions = &received;
-    fake_connection.completions_left = 1;
-    assert_int_equal(mailbox_wait(&patient, NULL, MESSAGE_RECEIVED), STATUS_FAILED);
+static int wait_for_messages(const struct ibv_wc *completions, int count, unsigned progress)
+{
+    struct mailbox mailbox = {0};
+    fake_connection.completions = completions;
+    fake_connection.completions_left = count;
+    return mailbox_wait(&impatient, &mailbox, NULL, progress);
+}
+
+static void messages_complete_in_any_order(void **state)
+{
+    (void)state;
+    struct mailbox mailbox = {0};
+    assert_int_equal(mailbox_send(&mailbox, NULL, 8), STATUS_OK);
+    const struct ibv_wc sent = {.wr_id = fake_connection.send_context, .status = IBV_WC_SUCCESS};
+    const struct ibv_wc received = {.wr_id = (uintptr_t)other, .status = IBV_WC_SUCCESS, .byte_len = 8};
+    const struct ibv_wc orders[][2] = {{sent, received}, {received, sent}};
+
+    assert_int_equal(wait_for_messages(orders[0], 2, MESSAGE_SENT | MESSAGE_RECEIVED), STATUS_OK);
+    assert_int_equal(wait_for_messages(orders[1], 2, MESSAGE_SENT | MESSAGE_RECEIVED), STATUS_OK);
+    assert_int_equal(wait_for_messages(orders[0], 1, MESSAGE_SENT | MESSAGE_RECEIVED), STATUS_FAILED);
+    assert_int_equal(wait_for_messages(orders[0], 1, MESSAGE_RECEIVED), STATUS_FAILED);
 }
 
 static char path[] = "/tmp/rpma-examples-common-XXXXXX";
@@ -329,7 +351,8 @@ int main(void)
             CONNECTION_TEST(completion_is_awaited_through_events_without_one),
             CONNECTION_TEST(completion_with_an_error_or_of_another_operation_is_a_failure),
             CONNECTION_TEST(completion_is_not_awaited_from_a_peer_that_has_gone),
-            CONNECTION_TEST(message_of_another_size_is_a_failure),
+            cmocka_unit_test(message_of_another_size_is_a_failure),
+            CONNECTION_TEST(messages_complete_in_any_order),
             FILE_TEST(record_lies_right_behind_its_signature_at_any_offset),
             FILE_TEST(record_keeps_its_translation),
             FILE_TEST(offset_beyond_the_file_is_refused_and_changes_nothing),

@@ -2,6 +2,8 @@
 #ifndef FAKE_CONNECTION_H
 #define FAKE_CONNECTION_H 1
 
+#include <stdint.h>
+
 #include <librpma.h>
 
 /*
@@ -13,7 +15,8 @@ struct fake_connection {
     int events_left;
     const struct ibv_wc *completions; /* status FAKE_NO_COMPLETION: an event without a completion */
     int completions_left;
-    int disconnects; /* calls to rpma_conn_disconnect */
+    int disconnects;        /* calls to rpma_conn_disconnect */
+    uintptr_t send_context; /* of the last rpma_send */
 };
 
 #define FAKE_NO_COMPLETION ((enum ibv_wc_status) - 1)

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "completion.h"
+
+#include <err.h>
+#include <stdint.h>
+
+#include "status.h"
+#include "wait.h"
+
+enum {
+    MAX_QUEUES = 3
+};
+
+/* What a connection can report on: its queues, and the event that it has ended. */
+struct sources {
+    struct rpma_cq *cqs[MAX_QUEUES];
+    nfds_t cq_count;
+    struct pollfd fds[MAX_QUEUES + 1]; /* one for each queue, then that of the connection's events */
+};
+
+static int add_queue(struct sources *sources, struct rpma_cq *cq)
+{
+    if (!cq)
+        return STATUS_OK;
+
+    struct pollfd *fd = &sources->fds[sources->cq_count];
+    sources->cqs[sources->cq_count++] = cq;
+    fd->events = POLLIN;
+    return check("rpma_cq_get_fd", rpma_cq_get_fd(cq, &fd->fd));
+}
+
+static int find_sources(struct rpma_conn *conn, const struct rpma_srq *srq, struct sources *sources)
+{
+    struct rpma_cq *cq = NULL;
+    struct rpma_cq *rcq = NULL;
+    struct rpma_cq *srq_rcq = NULL;
+
+    int status = check("rpma_conn_get_cq", rpma_conn_get_cq(conn, &cq));
+    if (status == STATUS_OK)
+        status = check("rpma_conn_get_rcq", rpma_conn_get_rcq(conn, &rcq));
+    if (status == STATUS_OK && srq)
+        status = check("rpma_srq_get_rcq", rpma_srq_get_rcq(srq, &srq_rcq));
+    if (status == STATUS_OK)
+        status = add_queue(sources, cq);
+    if (status == STATUS_OK)
+        status = add_queue(sources, rcq);
+    if (status == STATUS_OK)
+        status = add_queue(sources, srq_rcq);
+
+    struct pollfd *event = &sources->fds[sources->cq_count];
+    event->events = POLLIN;
+    if (status == STATUS_OK) /* a receive that is posted does not complete when the other side goes */
+        status = check("rpma_conn_get_event_fd", rpma_conn_get_event_fd(conn, &event->fd));
+    return status;
+}
+
+/* RPMA_E_NO_COMPLETION if no queue holds one. */
+static int collect(const struct sources *sources, struct ibv_wc *wc)
+{
+    int ret = RPMA_E_NO_COMPLETION;
+    for (nfds_t i = 0; i < sources->cq_count && ret == RPMA_E_NO_COMPLETION; ++i)
+        ret = rpma_cq_get_wc(sources->cqs[i], 1, wc, NULL);
+    return ret;
+}
+
+/* Takes one event, and only one: queues that share a channel are readable together, and a second wait might block. */
+static int take_event(struct rpma_conn *conn, const struct sources *sources)
+{
+    for (nfds_t i = 0; i < sources->cq_count; ++i) {
+        if (!sources->fds[i].revents)
+            continue;
+
+        struct rpma_cq *cq = sources->cqs[i];
+        const int ret = rpma_cq_wait(cq);
+        if (ret == RPMA_E_SHARED_CHANNEL)
+            return check("rpma_conn_wait", rpma_conn_wait(conn, 0, &cq, NULL));
+        return check("rpma_cq_wait", ret);
+    }
+
+    warnx("the other side disconnected before everything was done: see what it says");
+    return STATUS_FAILED;
+}
+
+int next_completion(const struct arguments *args, struct rpma_conn *conn, const struct rpma_srq *srq, struct ibv_wc *wc)
+{
+    struct sources sources = {0};
+    int status = find_sources(conn, srq, &sources);
+
+    while (status == STATUS_OK) {
+        const int ret = collect(&sources, wc);
+        if (ret != RPMA_E_NO_COMPLETION)
+            return check("rpma_cq_get_wc", ret);
+
+        /* Nothing yet, or an event whose completion has been collected before: both mean to wait on. */
+        status = wait_readable(sources.fds, sources.cq_count + 1, args->timeout_s, "completion");
+        if (status == STATUS_OK)
+            status = take_event(conn, &sources);
+    }
+    return status;
+}
+
+int check_completion(const struct ibv_wc *wc)
+{
+    if (wc->status == IBV_WC_SUCCESS)
+        return STATUS_OK;
+
+    warnx("%s failed: %s", (const char *)(uintptr_t)wc->wr_id, ibv_wc_status_str(wc->status));
+    return STATUS_FAILED;
+}
+
+int wait_for_completion(const struct arguments *args, struct rpma_conn *conn, const char *op_context)
+{
+    struct ibv_wc wc;
+    int status = next_completion(args, conn, NULL, &wc);
+    if (status == STATUS_OK)
+        status = check_completion(&wc);
+    if (status == STATUS_OK && wc.wr_id != (uintptr_t)op_context) {
+        warnx("expected the completion of %s, got that of another operation", op_context);
+        return STATUS_FAILED;
+    }
+    return status;
+}

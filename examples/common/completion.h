@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef EXAMPLES_COMPLETION_H
+#define EXAMPLES_COMPLETION_H 1
+
+#include <librpma.h>
+
+#include "arguments.h"
+
+/* All of them return a status (status.h), and give up after args->timeout_s seconds without a completion. */
+
+/*
+ * Takes the next completion, of whatever status, unless the other side has gone. It may come from the connection's main
+ * CQ, its receive CQ if it has one, or that of srq if there is an srq and it has one: in which order completions of
+ * different queues are found says nothing about the order in which the operations ended.
+ */
+int next_completion(
+        const struct arguments *args, struct rpma_conn *conn, const struct rpma_srq *srq, struct ibv_wc *wc);
+
+/*
+ * Waits until the operation posted with op_context, the name of the operation, is complete. The completion of an
+ * earlier operation can only be an error, as the others are posted with RPMA_F_COMPLETION_ON_ERROR.
+ */
+int wait_for_completion(const struct arguments *args, struct rpma_conn *conn, const char *op_context);
+
+/* The status that a completion stands for; op_context of the operation is its name. */
+int check_completion(const struct ibv_wc *wc);
+
+#endif /* EXAMPLES_COMPLETION_H */

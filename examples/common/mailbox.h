@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef EXAMPLES_MAILBOX_H
+#define EXAMPLES_MAILBOX_H 1
+
+#include <stddef.h>
+
+#include <librpma.h>
+
+#include "arguments.h"
+#include "memory.h"
+
+/* Two slots for messages, one to send from and one to receive into, and their registration. */
+struct mailbox {
+    struct memory memory;
+    struct rpma_mr_local *mr;
+    size_t slot_size;
+    struct rpma_srq *srq; /* where receives are posted, the caller's; NULL: on the connection */
+    size_t received_size; /* of the message in the slot to receive into */
+};
+
+enum mailbox_progress {
+    MESSAGE_SENT = 1 << 0,
+    MESSAGE_RECEIVED = 1 << 1
+};
+
+/* Messages may have up to slot_size bytes. srq may be NULL. This and the others with an int result return a status. */
+int mailbox_open(struct mailbox *mailbox, struct rpma_peer *peer, size_t slot_size, struct rpma_srq *srq);
+int mailbox_close(struct mailbox *mailbox);
+
+/* The message to send next, to be filled in, and the one received last. */
+char *mailbox_outgoing(const struct mailbox *mailbox);
+const char *mailbox_incoming(const struct mailbox *mailbox);
+
+/* Posts the receive slot, before the connection exists and afterwards. */
+int mailbox_expect_first(struct mailbox *mailbox, struct rpma_conn_req *req);
+int mailbox_expect(struct mailbox *mailbox, struct rpma_conn *conn);
+
+/* mailbox_expect_first for accept_one_client; context is the mailbox. */
+int mailbox_inspect_request(struct rpma_conn_req *req, void *context);
+
+/* Posts the first size bytes of the outgoing message; its slot is free again once that is MESSAGE_SENT. */
+int mailbox_send(struct mailbox *mailbox, struct rpma_conn *conn, size_t size);
+
+/* Waits for everything in progress, a set of enum mailbox_progress in any order, and for nothing else. */
+int mailbox_wait(const struct arguments *args, struct mailbox *mailbox, struct rpma_conn *conn, unsigned progress);
+
+#endif /* EXAMPLES_MAILBOX_H */

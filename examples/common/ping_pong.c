@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ping_pong.h"
+
+#include <err.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "connection.h"
+#include "mailbox.h"
+#include "status.h"
+
+struct ping_pong_plan ping_pong_parse(const struct arguments *args, enum ping_pong_rules rules)
+{
+    const uint64_t pause_us = arguments_number(args, 2, "<sleep-usec>", 0);
+    const uint64_t rounds = arguments_number(args, 1, "<rounds>", 0);
+    struct ping_pong_plan plan = {
+            .rules = rules,
+            .seed = arguments_number(args, 0, "<seed>", 0),
+            .pause = {.tv_sec = (time_t)(pause_us / 1000000), .tv_nsec = (long)(pause_us % 1000000) * 1000},
+    };
+
+    if (rules == PING_PONG_SERVER_CLOSES && rounds == 0)
+        usage_error("<rounds>: 0 numbers are no game, send at least 1");
+    /* 0 rounds wrap round to more than anybody waits for */
+    plan.numbers = rules == PING_PONG_SERVER_CLOSES ? rounds : rounds - 1;
+
+    const uint64_t counted = plan.numbers == UINT64_MAX ? 0 : plan.numbers;
+    if (plan.seed >= PING_PONG_END - counted)
+        usage_error("<seed>: %" PRIu64 " is too large, counting on from there reaches the number that means the end",
+                plan.seed);
+    return plan;
+}
+
+int ping_pong_number(const char *message, size_t size, uint64_t *number)
+{
+    if (size != PING_PONG_MESSAGE_SIZE) {
+        warnx("the other side sent a message of %zu bytes instead of %d: it runs another example", size,
+                PING_PONG_MESSAGE_SIZE);
+        return STATUS_FAILED;
+    }
+    memcpy(number, message, sizeof(*number));
+    return STATUS_OK;
+}
+
+static int send_number(struct mailbox *mailbox, struct rpma_conn *conn, uint64_t number)
+{
+    memcpy(mailbox_outgoing(mailbox), &number, sizeof(number));
+    return mailbox_send(mailbox, conn, sizeof(number));
+}
+
+static int wait_for_number(const struct arguments *args, struct mailbox *mailbox, struct rpma_conn *conn,
+        unsigned progress, uint64_t *number)
+{
+    const int status = mailbox_wait(args, mailbox, conn, progress);
+    return status ? status : ping_pong_number(mailbox_incoming(mailbox), mailbox->received_size, number);
+}
+
+static int play_round(const struct arguments *args, struct mailbox *mailbox, struct rpma_conn *conn, uint64_t *number)
+{
+    const uint64_t expected = *number + 1;
+
+    int status = mailbox_expect(mailbox, conn);
+    if (status == STATUS_OK)
+        status = send_number(mailbox, conn, *number);
+    if (status == STATUS_OK) {
+        printf("Value sent: %" PRIu64 "\n", *number);
+        status = wait_for_number(args, mailbox, conn, MESSAGE_SENT | MESSAGE_RECEIVED, number);
+    }
+    if (status != STATUS_OK)
+        return status;
+
+    printf("Value received: %" PRIu64 "\n", *number);
+    if (*number == expected)
+        return STATUS_OK;
+    warnx("the server answered %" PRIu64 " instead of %" PRIu64, *number, expected);
+    return STATUS_FAILED;
+}
+
+static int play_all(const struct arguments *args, const struct ping_pong_plan *plan, struct mailbox *mailbox,
+        struct rpma_conn *conn)
+{
+    uint64_t number = plan->seed;
+    int status = STATUS_OK;
+
+    for (uint64_t left = plan->numbers; left > 0 && status == STATUS_OK; --left) {
+        status = play_round(args, mailbox, conn, &number);
+        (void)nanosleep(&plan->pause, NULL);
+    }
+    if (status == STATUS_OK)
+        status = send_number(mailbox, conn, PING_PONG_END);
+    if (status == STATUS_OK)
+        status = mailbox_wait(args, mailbox, conn, MESSAGE_SENT); /* a disconnection would overtake it */
+    if (status != STATUS_OK)
+        return status;
+    return plan->rules == PING_PONG_SERVER_CLOSES ? wait_for_disconnect(args, conn) : disconnect(args, conn);
+}
+
+int ping_pong_play(const struct arguments *args, const struct ping_pong_plan *plan, struct rpma_peer *peer,
+        const struct rpma_conn_cfg *cfg)
+{
+    struct mailbox mailbox = {0};
+    struct rpma_conn *conn = NULL;
+
+    int status = mailbox_open(&mailbox, peer, PING_PONG_MESSAGE_SIZE, NULL);
+    if (status == STATUS_OK)
+        status = connect_to_server(args, peer, cfg, NULL, &conn);
+    if (status == STATUS_OK)
+        status = play_all(args, plan, &mailbox, conn);
+
+    status |= check("rpma_conn_delete", rpma_conn_delete(&conn));
+    status |= mailbox_close(&mailbox);
+    return status;
+}
+
+static int answer(struct mailbox *mailbox, struct rpma_conn *conn, uint64_t number)
+{
+    int status = mailbox_expect(mailbox, conn);
+    if (status == STATUS_OK)
+        status = send_number(mailbox, conn, number);
+    if (status == STATUS_OK)
+        printf("Value sent: %" PRIu64 "\n", number);
+    return status;
+}
+
+static int answer_all(const struct arguments *args, struct mailbox *mailbox, struct rpma_conn *conn)
+{
+    uint64_t number = 0;
+    int status = wait_for_number(args, mailbox, conn, MESSAGE_RECEIVED, &number);
+
+    while (status == STATUS_OK && number != PING_PONG_END) {
+        printf("Value received: %" PRIu64 "\n", number);
+        status = answer(mailbox, conn, number + 1);
+        if (status == STATUS_OK)
+            status = wait_for_number(args, mailbox, conn, MESSAGE_SENT | MESSAGE_RECEIVED, &number);
+    }
+    return status;
+}
+
+int ping_pong_serve(
+        const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg, struct rpma_srq *srq)
+{
+    struct mailbox mailbox = {0};
+    struct rpma_conn *conn = NULL;
+
+    int status = mailbox_open(&mailbox, peer, PING_PONG_MESSAGE_SIZE, srq);
+    if (status == STATUS_OK) /* the client may send as soon as it is connected: a buffer must be in place by then */
+        status = accept_one_client(args, peer, cfg, NULL, mailbox_inspect_request, &mailbox, &conn);
+    if (status == STATUS_OK)
+        status = answer_all(args, &mailbox, conn);
+    if (status == STATUS_OK)
+        status = disconnect(args, conn);
+
+    status |= check("rpma_conn_delete", rpma_conn_delete(&conn));
+    status |= mailbox_close(&mailbox);
+    return status;
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef EXAMPLES_PING_PONG_H
+#define EXAMPLES_PING_PONG_H 1
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include <librpma.h>
+
+#include "arguments.h"
+
+/*
+ * The game of 08, 12 and 13 and their variants: the client sends a number, the server answers with the next one, and so
+ * on. Messages are 8 bytes: an unsigned number in the byte order of the machine. This one means that no more will come.
+ */
+#define PING_PONG_END UINT64_MAX
+
+enum {
+    PING_PONG_MESSAGE_SIZE = sizeof(uint64_t)
+};
+
+#define PING_PONG_OPERANDS "<seed> <rounds> [<sleep-usec>]"
+#define PING_PONG_SEED_HELP "  <seed>           the first number to send\n"
+#define PING_PONG_SLEEP_HELP "  <sleep-usec>     pause after every round, in microseconds (default 0)\n"
+
+enum {
+    PING_PONG_MIN_OPERANDS = 2,
+    PING_PONG_MAX_OPERANDS = 3
+};
+
+/* Whose <rounds> count what, and who disconnects, differs between the examples. */
+enum ping_pong_rules {
+    PING_PONG_END_IS_A_ROUND, /* the message that ends the game counts; then the client disconnects */
+    PING_PONG_SERVER_CLOSES   /* <rounds> numbers are sent; the server disconnects when it is told that this was all */
+};
+
+#define PING_PONG_ROUNDS_HELP                                                                                          \
+    "  <rounds>         messages to send, the last of which says that this was all; 0: no end\n"
+#define PING_PONG_NUMBERS_HELP "  <rounds>         numbers to send, at least 1\n"
+
+struct ping_pong_plan {
+    enum ping_pong_rules rules;
+    uint64_t seed;
+    uint64_t numbers; /* to send before the end; UINT64_MAX means to go on until interrupted */
+    struct timespec pause;
+};
+
+/* Reads the operands. Ends the program as arguments_parse does. */
+struct ping_pong_plan ping_pong_parse(const struct arguments *args, enum ping_pong_rules rules);
+
+/*
+ * One side of a whole game, from connecting to disconnecting. cfg and srq may be NULL; with an srq, cfg has it too.
+ * Return a status.
+ */
+int ping_pong_play(const struct arguments *args, const struct ping_pong_plan *plan, struct rpma_peer *peer,
+        const struct rpma_conn_cfg *cfg);
+int ping_pong_serve(
+        const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg, struct rpma_srq *srq);
+
+/* The number in a message of size bytes. Fails if it is none. Returns a status. */
+int ping_pong_number(const char *message, size_t size, uint64_t *number);
+
+#endif /* EXAMPLES_PING_PONG_H */
