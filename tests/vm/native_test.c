@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* Whether the device's own flush and atomic write are what librpma uses, and how it goes with peers that emulate. */
+#include "support/memory_server.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MEMORY_SIZE 65536
+#define ALWAYS RPMA_F_COMPLETION_ALWAYS
+#define ON_ERROR RPMA_F_COMPLETION_ON_ERROR
+#define USAGE_PERSISTENT (USAGE_MEMORY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT)
+#define NATIVE_FLUSH ((enum ibv_wc_opcode)8)
+#define NATIVE_ATOMIC_WRITE ((enum ibv_wc_opcode)9)
+
+static void choose_flush_method(const char *method)
+{
+    CHECK_EQ(method ? setenv("RPMA_FLUSH_METHOD", method, 1) : unsetenv("RPMA_FLUSH_METHOD"), 0);
+}
+
+/* A connection to memory of a server; each side flushes by its method, NULL stands for its own choice. */
+static struct session open_between(
+        struct side *self, const char *client_method, const char *server_method, const char *path)
+{
+    choose_flush_method(server_method);
+    struct server *server = start_server(
+            self, "memory", "%d %d %s 4096", MEMORY_SIZE, path ? USAGE_PERSISTENT : USAGE_MEMORY, path ? path : "-");
+    choose_flush_method(client_method);
+    struct session session = open_session_with(self, server, MEMORY_SIZE, NULL);
+    choose_flush_method(NULL);
+    return session;
+}
+
+static void write_and_flush(
+        struct session *session, enum rpma_flush_type type, enum ibv_wc_opcode expected, unsigned seed)
+{
+    fill_pattern(session->local.ptr, MEMORY_SIZE, seed);
+    CHECK_OK(rpma_write(session->conn, session->remote, 0, session->local.mr, 0, MEMORY_SIZE, ON_ERROR, NULL));
+    CHECK_OK(rpma_flush(session->conn, session->remote, 0, MEMORY_SIZE, type, ALWAYS, session));
+    expect_completion(session->cq, expected, session);
+    ask(session->server->link, "check 0 %d %u", MEMORY_SIZE, seed);
+}
+
+static void write_atomically(struct session *session, enum ibv_wc_opcode expected)
+{
+    char word[8];
+    fill_pattern(word, sizeof(word), 77);
+    CHECK_OK(rpma_atomic_write(session->conn, session->remote, 4096, word, ALWAYS, &word));
+    expect_completion(session->cq, expected, &word);
+    ask(session->server->link, "check 4096 8 77");
+}
+
+static const char *pmem(void)
+{
+    const char *path = getenv("RPMA_VM_PMEM_PATH");
+    struct stat info;
+    if (!path || stat(path, &info) || !S_ISCHR(info.st_mode))
+        skip_because("RPMA_VM_PMEM_PATH names no PMem device");
+    return path;
+}
+
+static void the_device_flushes_to_visibility(void **state)
+{
+    struct session session = open_between(*state, NULL, NULL, NULL);
+    for (unsigned seed = 1; seed < 5; ++seed)
+        write_and_flush(&session, RPMA_FLUSH_TYPE_VISIBILITY, NATIVE_FLUSH, seed);
+}
+
+static void the_device_flushes_to_persistence(void **state)
+{
+    struct session session = open_between(*state, NULL, NULL, pmem());
+    for (unsigned seed = 1; seed < 5; ++seed)
+        write_and_flush(&session, RPMA_FLUSH_TYPE_PERSISTENT, NATIVE_FLUSH, seed);
+}
+
+static void the_device_writes_atomically(void **state)
+{
+    struct session session = open_between(*state, NULL, NULL, NULL);
+    write_atomically(&session, NATIVE_ATOMIC_WRITE);
+}
+
+static void emulation_is_used_where_told(void **state)
+{
+    struct session session = open_between(*state, "emulated", "emulated", pmem());
+    write_and_flush(&session, RPMA_FLUSH_TYPE_VISIBILITY, IBV_WC_RDMA_READ, 1);
+    write_and_flush(&session, RPMA_FLUSH_TYPE_PERSISTENT, IBV_WC_RDMA_READ, 2);
+    write_atomically(&session, NATIVE_ATOMIC_WRITE);
+}
+
+static void a_peer_that_emulates_flushes_at_one_that_does_not(void **state)
+{
+    struct session session = open_between(*state, "emulated", "native", pmem());
+    write_and_flush(&session, RPMA_FLUSH_TYPE_VISIBILITY, IBV_WC_RDMA_READ, 1);
+    write_and_flush(&session, RPMA_FLUSH_TYPE_PERSISTENT, IBV_WC_RDMA_READ, 2);
+}
+
+static void a_native_peer_flushes_at_one_that_emulates(void **state)
+{
+    struct session session = open_between(*state, "native", "emulated", pmem());
+    write_and_flush(&session, RPMA_FLUSH_TYPE_VISIBILITY, NATIVE_FLUSH, 1);
+    write_and_flush(&session, RPMA_FLUSH_TYPE_PERSISTENT, NATIVE_FLUSH, 2);
+}
+
+/* What many clients do although nothing is flushed at them. */
+static void ordinary_memory_may_be_registered_as_persistent(void **state)
+{
+    struct side *self = *state;
+    struct region region = make_region(self, make_peer(self), MEMORY_SIZE, USAGE_PERSISTENT);
+    CHECK(region.mr != NULL);
+}
+
+static void a_flush_to_persistence_of_ordinary_memory_is_an_access_error(void **state)
+{
+    struct session session = open_between(*state, NULL, NULL, "/dev/shm/rpma-native-test");
+    CHECK_OK(rpma_flush(session.conn, session.remote, 0, MEMORY_SIZE, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, &session));
+    expect_failure(session.cq, IBV_WC_REM_ACCESS_ERR, &session);
+}
+
+static const struct CMUnitTest tests[] = {
+        INTEGRATION_TEST(the_device_flushes_to_visibility),
+        INTEGRATION_TEST(the_device_flushes_to_persistence),
+        INTEGRATION_TEST(the_device_writes_atomically),
+        INTEGRATION_TEST(emulation_is_used_where_told),
+        INTEGRATION_TEST(a_peer_that_emulates_flushes_at_one_that_does_not),
+        INTEGRATION_TEST(a_native_peer_flushes_at_one_that_emulates),
+        INTEGRATION_TEST(ordinary_memory_may_be_registered_as_persistent),
+        INTEGRATION_TEST(a_flush_to_persistence_of_ordinary_memory_is_an_access_error),
+};
+
+INTEGRATION_MAIN(NULL, tests)
