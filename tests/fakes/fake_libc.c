@@ -44,7 +44,7 @@ void fake_libc_fail_none(void)
 {
     for (int which = 0; which < FAKE_LIBC_CALLS; ++which)
         faults[which].in = 0;
-    on_failure = NULL;
+    fake_libc_on_failure(NULL);
 }
 
 void fake_libc_on_failure(void (*function)(void))

@@ -16,7 +16,8 @@
 
 extern char **environ;
 
-static void say_arguments(struct link *link, const char *format, va_list arguments)
+__attribute__((format(printf, 2, 0))) static void say_arguments(
+        struct link *link, const char *format, va_list arguments)
 {
     char line[sizeof(link->buffer)];
     int length = vsnprintf(line, sizeof(line) - 1, format, arguments);
