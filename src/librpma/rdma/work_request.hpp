@@ -48,26 +48,32 @@ inline int post_receive(Queue *queue, ibv_sge *sge, const void *op_context)
     return 0;
 }
 
+// What every opcode has. sge NULL moves no bytes; send_flags are IBV_SEND_*; imm is in host order.
+inline void fill(ibv_send_wr &wr, ibv_wr_opcode opcode, ibv_sge *sge, unsigned send_flags, const void *op_context,
+        std::uint32_t imm)
+{
+    wr.wr_id = to_wr_id(op_context);
+    wr.next = nullptr;
+    wr.sg_list = sge;
+    wr.num_sge = sge != nullptr ? 1 : 0;
+    wr.opcode = opcode;
+    wr.send_flags = send_flags;
+    if (opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+        wr.imm_data = htonl(imm);
+}
+
 inline int post(ibv_qp *qp, ibv_send_wr &wr)
 {
-    wr.next = nullptr;
     if (const int returned = ibv_post_send(qp, &wr, &wr.next); returned != 0) [[unlikely]]
         return post_failed("ibv_post_send", returned);
     return 0;
 }
 
-// sge NULL moves no bytes. send_flags are IBV_SEND_*; imm is in host order and read only for opcodes that carry it.
-inline int post_send(ibv_qp *qp, ibv_wr_opcode opcode, ibv_sge *sge, unsigned send_flags, const void *op_context,
-        std::uint32_t imm = 0)
+inline int post_send(
+        ibv_qp *qp, ibv_wr_opcode opcode, ibv_sge *sge, unsigned send_flags, const void *op_context, std::uint32_t imm)
 {
     ibv_send_wr wr;
-    wr.wr_id = to_wr_id(op_context);
-    wr.sg_list = sge;
-    wr.num_sge = sge != nullptr ? 1 : 0;
-    wr.opcode = opcode;
-    wr.send_flags = send_flags;
-    if (opcode == IBV_WR_SEND_WITH_IMM)
-        wr.imm_data = htonl(imm);
+    fill(wr, opcode, sge, send_flags, op_context, imm);
     return post(qp, wr);
 }
 
@@ -75,13 +81,7 @@ inline int post_rdma(ibv_qp *qp, ibv_wr_opcode opcode, ibv_sge *sge, std::uint64
         unsigned send_flags, const void *op_context, std::uint32_t imm = 0)
 {
     ibv_send_wr wr;
-    wr.wr_id = to_wr_id(op_context);
-    wr.sg_list = sge;
-    wr.num_sge = sge != nullptr ? 1 : 0;
-    wr.opcode = opcode;
-    wr.send_flags = send_flags;
-    if (opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
-        wr.imm_data = htonl(imm);
+    fill(wr, opcode, sge, send_flags, op_context, imm);
     wr.wr.rdma.remote_addr = remote_addr;
     wr.wr.rdma.rkey = rkey;
     return post(qp, wr);
