@@ -69,7 +69,7 @@ static int map(struct memory *memory, const char *path)
     return status;
 }
 
-int memory_open(struct memory *memory, const char *path, size_t offset, size_t data_size)
+int memory_open_unsigned(struct memory *memory, const char *path, size_t offset, size_t data_size)
 {
     if (!path) {
         warnx("no <pmem-path> given: using DRAM, nothing here will be persistent");
@@ -80,10 +80,9 @@ int memory_open(struct memory *memory, const char *path, size_t offset, size_t d
     if (status != STATUS_OK)
         return status;
 
-    const size_t needed = sizeof(signature) + data_size;
-    if (memory->size < needed || offset > memory->size - needed) {
+    if (memory->size < data_size || offset > memory->size - data_size) {
         warnx("%s has %zu bytes, too few for %zu at offset %zu: enlarge it or choose a smaller offset", path,
-                memory->size, needed, offset);
+                memory->size, data_size, offset);
         memory_close(memory);
         return STATUS_FAILED;
     }
@@ -91,26 +90,41 @@ int memory_open(struct memory *memory, const char *path, size_t offset, size_t d
         warnx("WARNING: %s is an ordinary file, NOT persistent memory: data is durable only once msync(2) has run",
                 path);
 
-    memory->data_offset = offset + sizeof(signature);
-    memory->is_new = memcmp(memory->base + offset, signature, sizeof(signature)) != 0;
+    memory->data_offset = offset;
     return STATUS_OK;
+}
+
+int memory_open(struct memory *memory, const char *path, size_t offset, size_t data_size)
+{
+    const size_t signature_size = path ? sizeof(signature) : 0;
+    const int status = memory_open_unsigned(memory, path, offset, signature_size + data_size);
+    if (status == STATUS_OK && path) {
+        memory->data_offset += sizeof(signature);
+        memory->is_new = memcmp(memory->base + offset, signature, sizeof(signature)) != 0;
+    }
+    return status;
 }
 
 void memory_sign(struct memory *memory, size_t size)
 {
     memory_persist(memory, size);
     if (memory->map) {
-        char *destination = memory->base + memory->data_offset - sizeof(signature);
-        memcpy(destination, signature, sizeof(signature));
-        memory->persist(destination, sizeof(signature));
+        const size_t offset = memory->data_offset - sizeof(signature);
+        memcpy(memory->base + offset, signature, sizeof(signature));
+        memory_persist_range(memory, offset, sizeof(signature));
     }
     memory->is_new = false;
 }
 
-void memory_persist(const struct memory *memory, size_t size)
+void memory_persist_range(const struct memory *memory, size_t offset, size_t size)
 {
     if (memory->map)
-        memory->persist(memory->base + memory->data_offset, size);
+        memory->persist(memory->base + offset, size);
+}
+
+void memory_persist(const struct memory *memory, size_t size)
+{
+    memory_persist_range(memory, memory->data_offset, size);
 }
 
 void memory_close(struct memory *memory)

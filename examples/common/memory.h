@@ -29,11 +29,17 @@ int memory_allocate(struct memory *memory, size_t size);
  */
 int memory_open(struct memory *memory, const char *path, size_t offset, size_t data_size);
 
+/* As memory_open, but for data that has no signature and starts at offset; is_new is not told. */
+int memory_open_unsigned(struct memory *memory, const char *path, size_t offset, size_t data_size);
+
 /* The user data has been initialised: makes its first size bytes persistent and then signs them. */
 void memory_sign(struct memory *memory, size_t size);
 
-/* Makes part of the user data persistent; does nothing for anonymous memory. */
+/* Make the first size bytes of the user data, or size bytes at any offset, persistent. Nothing to do for anonymous
+ * memory.
+ */
 void memory_persist(const struct memory *memory, size_t size);
+void memory_persist_range(const struct memory *memory, size_t offset, size_t size);
 
 /* Unmaps the memory; does nothing if it was never opened (all members zero). */
 void memory_close(struct memory *memory);

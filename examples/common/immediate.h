@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef EXAMPLES_IMMEDIATE_H
+#define EXAMPLES_IMMEDIATE_H 1
+
+#include <stdint.h>
+
+#include <librpma.h>
+
+#include "arguments.h"
+
+/* The 32 bits of immediate data of 10 and 11, in the byte order of the machine. */
+
+#define IMMEDIATE_HELP "  <imm>            the immediate data, 0 to 4294967295\n"
+
+/* Operand 0. Ends the program as arguments_parse does. */
+uint32_t immediate_parse(const struct arguments *args);
+
+/*
+ * Waits for a message that comes with immediate data, as the completion of an operation posted with op_context, its
+ * name. opcode tells a message that was sent from one that was written. Returns a status.
+ */
+int immediate_wait(const struct arguments *args, struct rpma_conn *conn, const char *op_context,
+        enum ibv_wc_opcode opcode, struct ibv_wc *wc, uint32_t *imm);
+
+#endif /* EXAMPLES_IMMEDIATE_H */
