@@ -1,0 +1,106 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Usage: lifecycle.sh VERSION
+#
+# Runs as root inside a Debian that may be spoilt; the packages are in /packages, the programs to build in /test.
+set -eu
+version=$1
+ours="librpma0 librpma-dev softrdma"
+examples=/usr/share/doc/librpma-dev/examples
+
+fail() {
+    echo "FAIL: $1" >&2
+    exit 1
+}
+
+apt() {
+    apt-get -qq -o APT::Sandbox::User=root "$@" >/test/apt.log 2>&1 || fail "apt-get $*: $(cat /test/apt.log)"
+}
+
+# What remains of the packages beyond themselves and this test.
+remains() {
+    find / \( -path /proc -o -path /dev -o -path /sys -o -path /packages -o -path /test -o -path /var/log \
+        -o -path /var/lib/apt -o -path /var/cache/apt \) -prune -o \( -name '*rpma*' -o -name '*softrdma*' \) -print
+}
+
+# No package is left, not even with its configuration, and no file.
+expect_purged() {
+    # shellcheck disable=SC2086 # the list is meant to be split
+    apt purge $ours
+    # shellcheck disable=SC2086
+    left=$(dpkg-query --show --showformat '${Package} ${db:Status-Abbrev}\n' $ours 2>/dev/null | grep -v ' un ' || true)
+    [ -z "$left" ] || fail "purged packages are still known: $left"
+    left=$(remains)
+    [ -z "$left" ] || fail "purged packages leave files: $left"
+    echo "purged $1: nothing remains"
+}
+
+expect_installed() {
+    for package in $ours; do
+        case $(dpkg-query --show --showformat '${db:Status-Abbrev}${Version}' "$package") in
+        "ii $version"-*) ;;
+        *) fail "$package is not installed in version $version" ;;
+        esac
+    done
+    left=$(dpkg --audit)
+    [ -z "$left" ] || fail "dpkg is not content: $left"
+    # shellcheck disable=SC2086
+    dpkg --verify $ours || fail "installed files differ from the packages"
+}
+
+build_examples() {
+    for topic in 01-connection 05-flush-to-persistent; do
+        cmake -S "$2/$topic" -B "$1/examples/$topic" >/test/cmake.log 2>&1 &&
+            cmake --build "$1/examples/$topic" >>/test/cmake.log 2>&1 ||
+            fail "building the example $topic: $(cat /test/cmake.log)"
+    done
+}
+
+# The client writes into the server's file and flushes it; the runner re-reads the file.
+run_examples() {
+    "$examples/run" --build "$1" --transport softrdma --format tap 01 05 >/test/run.log 2>&1 ||
+        fail "running the examples: $(cat /test/run.log)"
+    grep -q '^ok .*05-flush-to-persistent' /test/run.log || fail "example 05 is not reported: $(cat /test/run.log)"
+    grep -q 'durable' /test/run.log || fail "example 05 does not report durable data: $(cat /test/run.log)"
+}
+
+build_consumers() {
+    found=$(pkg-config --modversion librpma)
+    [ "$found" = "$version" ] || fail "pkg-config finds librpma $found"
+    # shellcheck disable=SC2046 # flags are meant to be split
+    cc /test/consumer/consumer.c -o /test/shared $(pkg-config --cflags --libs librpma)
+    # shellcheck disable=SC2046
+    cc /test/consumer/consumer.c -o /test/archive $(pkg-config --cflags librpma) \
+        -Wl,--push-state,-Bstatic $(pkg-config --libs-only-L --libs-only-l librpma | sed 's/-lrpma/& -Wl,--pop-state/')
+    ! ldd /test/archive | grep -q librpma || fail "the program with the static library needs the shared one"
+    cmake -S /test/consumer -B /test/consumer-build >/test/cmake.log 2>&1 &&
+        cmake --build /test/consumer-build >>/test/cmake.log 2>&1 || fail "find_package: $(cat /test/cmake.log)"
+    for program in /test/shared /test/archive /test/consumer-build/consumer_cpp; do
+        $program >/test/consumer.log || fail "$program: $(cat /test/consumer.log)"
+    done
+}
+
+[ -z "$(remains)" ] || fail "this Debian is not clean: $(remains)"
+
+apt install --no-install-recommends /packages/*.deb
+expect_installed
+for page in librpma.7 rpma_flush.3 softrdma.1; do
+    gzip -t "/usr/share/man/man${page##*.}/$page.gz" || fail "there is no manual page $page"
+done
+build_consumers
+build_examples /test/new "$examples"
+run_examples /test/new
+cp -r "$examples" /test/examples
+echo "installed $version: programs built through pkg-config, CMake and with the static library run"
+expect_purged "$version"
+apt autoremove --purge
+
+apt install --no-install-recommends librpma-dev libibverbs-dev librdmacm-dev
+old=$(dpkg-query --show --showformat '${Version}' librpma0)
+build_examples /test/old /test/examples
+apt install --no-install-recommends /packages/*.deb
+expect_installed
+run_examples /test/old
+echo "upgraded from $old: programs built with it run unchanged"
+expect_purged "$version after $old"
