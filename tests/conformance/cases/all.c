@@ -5,6 +5,7 @@
     SUITE(arguments)                                                                                                   \
     SUITE(strings)                                                                                                     \
     SUITE(log)                                                                                                         \
+    SUITE(default_log)                                                                                                 \
     SUITE(utils)                                                                                                       \
     SUITE(peer_cfg)                                                                                                    \
     SUITE(peer)                                                                                                        \

@@ -221,6 +221,18 @@ static void the_passive_side_may_operate_too(void **state)
     assert_filled(pair.client.memory.ptr + 50, 100, 4);
 }
 
+static void connections_run_over_ipv6(void **state)
+{
+    (void)state;
+    struct ibv_context *context = NULL;
+    if (rpma_utils_get_ibv_context("::1", RPMA_UTIL_IBV_CONTEXT_LOCAL, &context))
+        skip_because("no device serves the IPv6 address ::1");
+    case_address = "::1";
+    struct pair pair = connect_pair();
+    assert_done(rpma_write(pair.client.conn, pair.client.remote, 0, pair.client.memory.mr, 0, 64, ALWAYS, &pair));
+    expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, &pair);
+}
+
 static void connections_can_be_made_again_and_again(void **state)
 {
     (void)state;
@@ -254,6 +266,7 @@ static const struct test_case cases[] = {
         CASE(many_connections_share_an_endpoint_and_a_peer),
         CASE(a_peer_connects_in_both_directions),
         CASE(the_passive_side_may_operate_too),
+        CASE(connections_run_over_ipv6),
         CASE(connections_can_be_made_again_and_again),
 };
 

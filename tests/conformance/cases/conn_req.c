@@ -2,6 +2,8 @@
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
+#include <netdb.h>
+
 #define NO_REQUEST ((struct rpma_conn_req *)(uintptr_t)64)
 #define NO_CONNECTION ((struct rpma_conn *)(uintptr_t)64)
 
@@ -50,6 +52,14 @@ static void an_unknown_service_is_a_provider_error(void **state)
 {
     (void)state;
     preparing_refused(case_address, "no such port");
+}
+
+static void a_port_may_be_given_by_name(void **state)
+{
+    (void)state;
+    if (!getservbyname("http", "tcp"))
+        skip_because("this machine knows no port by name (/etc/services)");
+    new_request(new_peer(), "http", NULL);
 }
 
 static void text_that_is_no_address_is_a_provider_error(void **state)
@@ -301,6 +311,7 @@ static const struct test_case cases[] = {
         CASE(preparing_needs_nobody_who_listens),
         CASE(deleting_no_request_succeeds),
         CASE(an_unknown_service_is_a_provider_error),
+        CASE(a_port_may_be_given_by_name),
         CASE(text_that_is_no_address_is_a_provider_error),
         LIMITS(LIMIT_ENTRY) CASE(a_shared_channel_contradicts_a_shared_queue_with_its_own_cq),
         CASE(a_contradictory_cfg_is_refused_at_the_endpoint),

@@ -62,44 +62,44 @@ static void one_entry_is_counted(void **state)
     assert_int_equal(got, 1);
 }
 
-/* Until all of count completions are there. */
-static void settle(struct pair *pair)
+/* Collects the completions of 5 operations with calls for up to limit; returns the most that one call has got. */
+static int collect_in_calls_for(struct pair *pair, int limit)
 {
-    post(pair, 1);
-    usleep(50000);
+    int most = 0;
+    post(pair, 5);
+    usleep(20000);
+    for (int all = 0; all < 5;) {
+        struct ibv_wc wc[8];
+        int got = 0;
+        memset(wc, 0xaa, sizeof(wc));
+        int result = rpma_cq_get_wc(pair->client.cq, limit, wc, &got);
+        if (result == RPMA_E_NO_COMPLETION)
+            continue;
+        assert_rpma(result, 0);
+        assert_true(got >= 1 && got <= limit && all + got <= 5);
+        for (int i = 0; i < got; ++i)
+            assert_int_equal(wc[i].status, IBV_WC_SUCCESS);
+        assert_int_equal(wc[limit].wr_id, UINT64_C(0xaaaaaaaaaaaaaaaa));
+        all += got;
+        most = got > most ? got : most;
+    }
+    return most;
 }
 
 static void several_entries_are_collected_at_once(void **state)
 {
     (void)state;
     struct pair pair = connect_pair();
-    struct ibv_wc wc[8];
-    int all = 0;
-    post(&pair, 4);
-    settle(&pair);
-    while (all < 5) {
-        int got = 0;
-        assert_done(rpma_cq_get_wc(pair.client.cq, 8, wc, &got));
-        assert_true(got >= 1 && got <= 5);
-        for (int i = 0; i < got; ++i)
-            assert_int_equal(wc[i].status, IBV_WC_SUCCESS);
-        all += got;
-    }
-    assert_int_equal(all, 5);
+    while (collect_in_calls_for(&pair, 7) < 2)
+        ;
 }
 
 static void no_more_entries_are_collected_than_asked_for(void **state)
 {
     (void)state;
     struct pair pair = connect_pair();
-    struct ibv_wc wc[3];
-    int got = 0;
-    post(&pair, 4);
-    settle(&pair);
-    memset(wc, 0xaa, sizeof(wc));
-    assert_done(rpma_cq_get_wc(pair.client.cq, 2, wc, &got));
-    assert_true(got == 1 || got == 2);
-    assert_memory_equal(&wc[2], &(struct ibv_wc){.wr_id = UINT64_C(0xaaaaaaaaaaaaaaaa)}, sizeof(wc[2].wr_id));
+    while (collect_in_calls_for(&pair, 2) < 2)
+        ;
 }
 
 static void waiting_ends_with_a_completion(void **state)
@@ -136,6 +136,11 @@ static void the_descriptor_is_readable_when_a_completion_waits(void **state)
     post(&pair, 1);
     await_readable(cq_fd(pair.client.cq));
     assert_done(rpma_cq_wait(pair.client.cq));
+    expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, &pair);
+    /* A device may tell what waited when the queue was armed again once more. */
+    make_nonblocking(cq_fd(pair.client.cq));
+    while (rpma_cq_wait(pair.client.cq) == 0)
+        ;
     assert_not_readable(cq_fd(pair.client.cq));
 }
 
@@ -234,8 +239,8 @@ static void entries_stay_until_they_are_collected(void **state)
     (void)state;
     struct pair pair = connect_pair();
     post(&pair, 5);
-    settle(&pair);
-    for (int i = 0; i < 6; ++i)
+    usleep(50000);
+    for (int i = 0; i < 5; ++i)
         expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, &pair);
     struct ibv_wc wc;
     assert_rpma(rpma_cq_get_wc(pair.client.cq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);

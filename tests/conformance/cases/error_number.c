@@ -81,7 +81,7 @@ static void too_much_private_data_is_einval(void **state)
         preparation;                                                                                                   \
         errno = BEFORE;                                                                                                \
         assert_done(call);                                                                                             \
-        assert_int_equal(errno, BEFORE);                                                                               \
+        assert_errno(BEFORE);                                                                                          \
     }
 QUIET(QUIET_CASE)
 
@@ -92,7 +92,7 @@ static void waiting_for_a_completion_leaves_errno_alone(void **state)
     assert_done(rpma_write(pair.client.conn, NULL, 0, NULL, 0, 0, ALWAYS, NULL));
     errno = BEFORE;
     assert_done(rpma_cq_wait(pair.client.cq));
-    assert_int_equal(errno, BEFORE);
+    assert_errno(BEFORE);
 }
 
 static void waiting_on_a_shared_channel_leaves_errno_alone(void **state)
@@ -105,7 +105,7 @@ static void waiting_on_a_shared_channel_leaves_errno_alone(void **state)
     assert_done(rpma_write(pair.client.conn, NULL, 0, NULL, 0, 0, ALWAYS, NULL));
     errno = BEFORE;
     assert_done(rpma_conn_wait(pair.client.conn, 0, &cq, NULL));
-    assert_int_equal(errno, BEFORE);
+    assert_errno(BEFORE);
 }
 
 static void deleting_a_connection_leaves_errno_alone(void **state)
@@ -115,7 +115,7 @@ static void deleting_a_connection_leaves_errno_alone(void **state)
     disconnect(&pair);
     errno = BEFORE;
     assert_done(rpma_conn_delete(&pair.client.conn));
-    assert_int_equal(errno, BEFORE);
+    assert_errno(BEFORE);
 }
 
 #define QUIET_ENTRY(name, preparation, call) CASE(name##_leaves_errno_alone),

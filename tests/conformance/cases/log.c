@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "../driver/suite.h"
+#include "../support/logging.h"
 #include "../support/rdma.h"
 #include "../support/syslog_spy.h"
 
-#include <regex.h>
 #include <stdio.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <syslog.h>
 
 /* What the program's own log function got, by level. */
 static struct {
@@ -34,14 +31,9 @@ static void keep(enum rpma_log_level level, const char *file_name, const int lin
     va_end(arguments);
 }
 
-static void set(enum rpma_log_threshold threshold, enum rpma_log_level level)
-{
-    assert_done(rpma_log_set_threshold(threshold, level));
-}
-
 static void keep_up_to(enum rpma_log_level level)
 {
-    set(RPMA_LOG_THRESHOLD, level);
+    set_threshold(RPMA_LOG_THRESHOLD, level);
     assert_done(rpma_log_set_function(keep));
 }
 
@@ -53,24 +45,10 @@ static unsigned kept(void)
     return all;
 }
 
-/* Logs one message of ERROR. */
-static void provoke_error(void)
-{
-    struct rpma_peer_cfg *cfg = NULL;
-    assert_rpma(rpma_peer_cfg_from_descriptor("", 0, &cfg), RPMA_E_INVAL);
-}
-
 static void provoke_provider_error(void)
 {
     struct ibv_context *context = NULL;
     assert_rpma(rpma_utils_get_ibv_context("192.0.2.1", RPMA_UTIL_IBV_CONTEXT_LOCAL, &context), RPMA_E_PROVIDER);
-}
-
-/* Logs one message of INFO. */
-static void provoke_info(void)
-{
-    struct rpma_peer_cfg *cfg = NULL;
-    assert_done(rpma_peer_cfg_from_descriptor("\1", 1, &cfg));
 }
 
 static void the_initial_thresholds_are_those_of_a_release_or_a_debug_build(void **state)
@@ -98,10 +76,10 @@ static void the_initial_thresholds_are_those_of_a_release_or_a_debug_build(void 
     {                                                                                                                  \
         (void)state;                                                                                                   \
         enum rpma_log_level back = (enum rpma_log_level)77;                                                            \
-        set(RPMA_LOG_THRESHOLD, level);                                                                                \
+        set_threshold(RPMA_LOG_THRESHOLD, level);                                                                      \
         assert_done(rpma_log_get_threshold(RPMA_LOG_THRESHOLD, &back));                                                \
         assert_int_equal(back, level);                                                                                 \
-        set(RPMA_LOG_THRESHOLD_AUX, level);                                                                            \
+        set_threshold(RPMA_LOG_THRESHOLD_AUX, level);                                                                  \
         assert_done(rpma_log_get_threshold(RPMA_LOG_THRESHOLD_AUX, &back));                                            \
         assert_int_equal(back, level);                                                                                 \
     }
@@ -111,8 +89,8 @@ static void thresholds_do_not_influence_each_other(void **state)
 {
     (void)state;
     enum rpma_log_level back = RPMA_LOG_LEVEL_FATAL;
-    set(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_INFO);
-    set(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR);
+    set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_INFO);
+    set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR);
     assert_done(rpma_log_get_threshold(RPMA_LOG_THRESHOLD, &back));
     assert_int_equal(back, RPMA_LOG_LEVEL_INFO);
 }
@@ -185,7 +163,7 @@ static void a_disabled_threshold_drops_everything(void **state)
 {
     (void)state;
     keep_up_to(RPMA_LOG_DISABLED);
-    set(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_DEBUG);
+    set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_DEBUG);
     provoke_error();
     assert_int_equal(kept(), 0);
 }
@@ -194,7 +172,7 @@ static void the_auxiliary_threshold_does_not_bind_the_program_s_function(void **
 {
     (void)state;
     keep_up_to(RPMA_LOG_LEVEL_ERROR);
-    set(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
+    set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
     provoke_error();
     assert_int_equal(kept(), 1);
 }
@@ -232,7 +210,7 @@ static void a_provider_error_is_logged_with_its_call_and_cause(void **state)
 static void no_log_function_changes_the_result(void **state)
 {
     (void)state;
-    set(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED);
+    set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED);
     provoke_provider_error();
     provoke_error();
 }
@@ -301,6 +279,19 @@ static void an_address_in_the_log_is_complete(void **state)
     assert_non_null(strstr(got[RPMA_LOG_LEVEL_DEBUG].text, address));
 }
 
+static void an_atomic_write_to_a_misaligned_address_is_a_warning(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    static char memory[64] __attribute__((aligned(8)));
+    struct rpma_mr_local *mr = NULL;
+    assert_done(rpma_mr_reg(pair.peer, memory + 4, 32, USAGE_ALL, &mr));
+    struct rpma_mr_remote *remote = remote_of((struct region){memory + 4, 32, mr});
+    keep_up_to(RPMA_LOG_LEVEL_WARNING);
+    assert_done(rpma_atomic_write(pair.client.conn, remote, 8, "8 bytes", ALWAYS, NULL));
+    assert_int_equal(got[RPMA_LOG_LEVEL_WARNING].count, 1);
+}
+
 static void successful_operations_log_nothing(void **state)
 {
     (void)state;
@@ -334,140 +325,6 @@ static void what_is_merely_empty_is_no_error(void **state)
     assert_int_equal(kept(), 0);
 }
 
-static char printed[4096];
-
-/* What the function writes to standard error ends up in printed. */
-static void catch_stderr(void (*function)(void))
-{
-    int file = memfd_create("stderr", MFD_CLOEXEC);
-    int saved = dup(STDERR_FILENO);
-    assert_true(file >= 0 && saved >= 0);
-    fflush(stderr);
-    assert_true(dup2(file, STDERR_FILENO) >= 0);
-    function();
-    fflush(stderr);
-    assert_true(dup2(saved, STDERR_FILENO) >= 0);
-    ssize_t length = pread(file, printed, sizeof(printed) - 1, 0);
-    assert_true(length >= 0);
-    printed[length] = '\0';
-}
-
-static void assert_matches(const char *text, const char *pattern)
-{
-    regex_t compiled;
-    assert_int_equal(regcomp(&compiled, pattern, REG_EXTENDED | REG_NOSUB), 0);
-    if (regexec(&compiled, text, 0, NULL, 0))
-        fail_msg("\"%s\" does not match %s", text, pattern);
-}
-
-/* File without directory, line in at least three places, function, text. */
-#define PLACE_AND_TEXT "[a-z_]+\\.[a-z]+: ( |[0-9])*[0-9]: [a-z_0-9]+: [^\n]+\n$"
-
-static void syslog_gets_level_place_and_text(void **state)
-{
-    (void)state;
-    provoke_error();
-    assert_matches(syslog_text(), "^\\*ERROR\\* " PLACE_AND_TEXT);
-}
-
-static void syslog_gets_the_severity(void **state)
-{
-    (void)state;
-    provoke_error();
-    assert_int_equal(LOG_PRI(syslog_priority()), LOG_ERR);
-}
-
-static void syslog_gets_the_facility_local7(void **state)
-{
-    (void)state;
-    provoke_error();
-    assert_int_equal(syslog_priority() & LOG_FACMASK, LOG_LOCAL7);
-}
-
-static void syslog_is_independent_of_the_auxiliary_threshold(void **state)
-{
-    (void)state;
-    set(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
-    provoke_error();
-    assert_int_equal(syslog_messages(), 1);
-}
-
-static void syslog_has_a_tag_and_a_severity_for_information(void **state)
-{
-    (void)state;
-    set(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_INFO);
-    provoke_info();
-    assert_matches(syslog_text(), "^\\*INFO\\*  " PLACE_AND_TEXT);
-    assert_int_equal(LOG_PRI(syslog_priority()), LOG_INFO);
-}
-
-static void provoke_notice(void)
-{
-    listen_somewhere(new_peer());
-}
-
-static void syslog_has_a_tag_and_a_severity_for_notices(void **state)
-{
-    (void)state;
-    set(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_NOTICE);
-    provoke_notice();
-    assert_matches(syslog_text(), "^\\*NOTE\\*  " PLACE_AND_TEXT);
-    assert_int_equal(LOG_PRI(syslog_priority()), LOG_NOTICE);
-}
-
-static void provoke_debug(void)
-{
-    static char memory[64];
-    struct rpma_mr_local *mr = NULL;
-    assert_done(rpma_mr_reg(new_peer(), memory, sizeof(memory), RPMA_MR_USAGE_READ_SRC, &mr));
-    remote_of((struct region){memory, sizeof(memory), mr});
-}
-
-static void syslog_has_a_tag_and_a_severity_for_debugging(void **state)
-{
-    (void)state;
-    set(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_DEBUG);
-    provoke_debug();
-    assert_matches(syslog_text(), "^\\*DEBUG\\* " PLACE_AND_TEXT);
-    assert_int_equal(LOG_PRI(syslog_priority()), LOG_DEBUG);
-}
-
-static void stderr_gets_time_and_thread_before_that(void **state)
-{
-    (void)state;
-    char thread[32];
-    set(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR);
-    catch_stderr(provoke_error);
-    assert_matches(printed,
-            "^[A-Z][a-z]{2} [0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{6} \\[[0-9]+\\] \\*ERROR\\* " PLACE_AND_TEXT);
-    snprintf(thread, sizeof(thread), "[%ld]", syscall(SYS_gettid));
-    assert_non_null(strstr(printed, thread));
-}
-
-static void stderr_gets_nothing_above_the_auxiliary_threshold(void **state)
-{
-    (void)state;
-    set(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_FATAL);
-    catch_stderr(provoke_error);
-    assert_string_equal(printed, "");
-}
-
-static void nothing_is_written_with_the_main_threshold_disabled(void **state)
-{
-    (void)state;
-    set(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED);
-    set(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_DEBUG);
-    catch_stderr(provoke_error);
-    assert_string_equal(printed, "");
-    assert_int_equal(syslog_messages(), 0);
-}
-
-static void loading_the_library_leaves_the_program_s_syslog_alone(void **state)
-{
-    (void)state;
-    assert_int_equal(syslog_opened(), 0);
-}
-
 #define LEVEL_ENTRY(name, level) CASE(both_thresholds_take_the_level_##name),
 #define BAD_ENTRY(name, threshold, level) CASE(name##_is_refused),
 static const struct test_case cases[] = {
@@ -491,19 +348,9 @@ static const struct test_case cases[] = {
         CASE(a_peer_configuration_is_told_as_information),
         CASE(the_content_of_a_region_s_descriptor_is_told_for_debugging),
         CASE(an_address_in_the_log_is_complete),
+        CASE(an_atomic_write_to_a_misaligned_address_is_a_warning),
         CASE(successful_operations_log_nothing),
         CASE(what_is_merely_empty_is_no_error),
-        CASE(syslog_gets_level_place_and_text),
-        CASE(syslog_gets_the_severity),
-        CASE(syslog_gets_the_facility_local7),
-        CASE(syslog_is_independent_of_the_auxiliary_threshold),
-        CASE(syslog_has_a_tag_and_a_severity_for_information),
-        CASE(syslog_has_a_tag_and_a_severity_for_notices),
-        CASE(syslog_has_a_tag_and_a_severity_for_debugging),
-        CASE(stderr_gets_time_and_thread_before_that),
-        CASE(stderr_gets_nothing_above_the_auxiliary_threshold),
-        CASE(nothing_is_written_with_the_main_threshold_disabled),
-        CASE(loading_the_library_leaves_the_program_s_syslog_alone),
 };
 
 SUITE(log, cases);

@@ -3,6 +3,8 @@
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
+#include <sys/mman.h>
+
 /* The names that calls of the tables use. */
 struct operands {
     struct rpma_conn *conn;
@@ -88,11 +90,48 @@ EMPTY(EMPTY_CASE)
 MISALIGNED(MISALIGNED_CASE)
 OUTSIDE(OUTSIDE_CASE)
 
+/* Address space is enough for a region of that length, unless the device pins it. */
+static struct region region_longer_than_a_message(struct rpma_peer *peer, size_t *limit)
+{
+    struct ibv_port_attr port;
+    assert_int_equal(ibv_query_port(device(), 1, &port), 0);
+    *limit = port.max_msg_sz < UINT32_C(1) << 31 ? port.max_msg_sz : UINT32_C(1) << 31;
+    struct region region = {.size = *limit + 1};
+    region.ptr = mmap(NULL, region.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (region.ptr == MAP_FAILED)
+        skip_because("there is no room for %zu bytes of memory", region.size);
+    if (rpma_mr_reg(peer, region.ptr, region.size, USAGE_ALL, &region.mr))
+        skip_because("the device does not register %zu bytes of memory: %s", region.size, strerror(errno));
+    return region;
+}
+
+static void a_write_longer_than_the_longest_message_is_refused(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    size_t limit;
+    struct region region = region_longer_than_a_message(pair.peer, &limit);
+    assert_rpma(
+            rpma_write(pair.client.conn, remote_of(region), 0, region.mr, 0, limit + 1, ALWAYS, NULL), RPMA_E_INVAL);
+}
+
+static void a_send_longer_than_the_longest_message_is_refused(void **state)
+{
+    (void)state;
+    struct pair pair = connect_pair();
+    size_t limit;
+    struct region region = region_longer_than_a_message(pair.peer, &limit);
+    assert_rpma(rpma_send(pair.client.conn, region.mr, 0, limit + 1, ALWAYS, NULL), RPMA_E_INVAL);
+}
+
 #define FLAGS_0_ENTRY(name, call) CASE(name##_with_flags_0_is_refused),
 #define EMPTY_ENTRY(name, call) CASE(a_##name##_but_no_region_is_refused),
 #define MISALIGNED_ENTRY(offset, call) CASE(an_atomic_write_at_offset_##offset##_is_refused),
 #define OUTSIDE_ENTRY(name, call) CASE(name##_is_refused),
 static const struct test_case cases[] = {
-        FLAGS_0(FLAGS_0_ENTRY) EMPTY(EMPTY_ENTRY) MISALIGNED(MISALIGNED_ENTRY) OUTSIDE(OUTSIDE_ENTRY)};
+        FLAGS_0(FLAGS_0_ENTRY) EMPTY(EMPTY_ENTRY) MISALIGNED(MISALIGNED_ENTRY) OUTSIDE(OUTSIDE_ENTRY)
+                CASE(a_write_longer_than_the_longest_message_is_refused),
+        CASE(a_send_longer_than_the_longest_message_is_refused),
+};
 
 SUITE(range, cases);

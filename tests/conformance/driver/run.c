@@ -64,11 +64,12 @@ static bool await_end(pid_t pid, int fd, double until, struct output *output, in
         struct pollfd entry = {.fd = open ? fd : -1, .events = POLLIN};
         if (poll(&entry, 1, open ? POLL_MS : 1) > 0)
             open = take_output(fd, output);
-        ended = waitpid(pid, status, WNOHANG) == pid;
+        siginfo_t info = {.si_pid = 0};
+        ended = waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
     }
+    /* While the case is not reaped nobody else can have its process group. */
     kill(-pid, SIGKILL);
-    if (!ended)
-        waitpid(pid, status, 0);
+    waitpid(pid, status, 0);
     while (open) {
         struct pollfd entry = {.fd = fd, .events = POLLIN};
         open = poll(&entry, 1, 0) > 0 && take_output(fd, output);
@@ -77,20 +78,30 @@ static bool await_end(pid_t pid, int fd, double until, struct output *output, in
     return ended;
 }
 
+/* "/path/case.c:7: error: Failure!" becomes " (case.c:7)". */
+static void add_place(char *to, size_t size, char *line)
+{
+    *strstr(line, ": error: ") = '\0';
+    const char *slash = strrchr(line, '/');
+    size_t fill = strlen(to);
+    snprintf(to + fill, size - fill, " (%s)", slash ? slash + 1 : line);
+}
+
 /* The message without cmocka's decoration, in one line. */
 static void tidy(char *to, size_t size, char *from)
 {
-    size_t fill = 0;
+    *to = '\0';
     for (char *line = strtok(from, "\n"); line; line = strtok(NULL, "\n")) {
         const char *error = "[  ERROR   ] --- ";
         if (!strncmp(line, error, strlen(error)))
             line += strlen(error);
-        if (!*line || !strncmp(line, "[  ", 3) || strstr(line, "FAILED TEST") || strstr(line, ": error: Failure!"))
+        else if (!strncmp(line, "[  ", 3) || strstr(line, " FAILED TEST(S)"))
             continue;
-        int written = snprintf(to + fill, size - fill, "%s%s", fill ? "; " : "", line);
-        fill += written > 0 ? (size_t)written : 0;
-        if (fill >= size - 1)
-            break;
+        size_t fill = strlen(to);
+        if (strstr(line, ": error: Failure!"))
+            add_place(to, size, line);
+        else if (*line)
+            snprintf(to + fill, size - fill, "%s%s", fill ? "; " : "", line);
     }
 }
 

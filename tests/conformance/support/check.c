@@ -23,10 +23,17 @@ void check_rpma(int actual, int expected, const char *call, const char *file, in
     int error = errno;
     if (actual == expected)
         return;
-    const char *slash = strrchr(file, '/');
-    print_error("%s:%d: %s gives %s%s%s%s, not %s\n", slash ? slash + 1 : file, line, call, name_of(actual),
-            actual == RPMA_E_PROVIDER ? " (" : "", actual == RPMA_E_PROVIDER ? strerror(error) : "",
-            actual == RPMA_E_PROVIDER ? ")" : "", name_of(expected));
+    print_error("%s gives %s%s%s%s, not %s\n", call, name_of(actual), actual == RPMA_E_PROVIDER ? " (" : "",
+            actual == RPMA_E_PROVIDER ? strerror(error) : "", actual == RPMA_E_PROVIDER ? ")" : "", name_of(expected));
+    _fail(file, line);
+}
+
+void check_errno(int expected, const char *file, int line)
+{
+    int error = errno;
+    if (error == expected)
+        return;
+    print_error("errno is %d (%s), not %d (%s)\n", error, strerror(error), expected, strerror(expected));
     _fail(file, line);
 }
 

@@ -11,11 +11,15 @@ void check_rpma(int actual, int expected, const char *call, const char *file, in
 #define assert_rpma(call, expected) check_rpma(call, expected, #call, __FILE__, __LINE__)
 #define assert_done(call) assert_rpma(call, 0)
 
-/* It must fail in the provider and tell why in errno. */
+/* errno as it is. */
+void check_errno(int expected, const char *file, int line);
+#define assert_errno(expected) check_errno(expected, __FILE__, __LINE__)
+
+/* The call must fail in the provider and tell why in errno. */
 #define assert_provider(call, error)                                                                                   \
     do {                                                                                                               \
         assert_rpma(call, RPMA_E_PROVIDER);                                                                            \
-        assert_int_equal(errno, error);                                                                                \
+        assert_errno(error);                                                                                           \
     } while (0)
 
 /* Ends the case, which counts as skipped: the reason names the capability that is missing. */

@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@ struct process start_process(void (*run)(int fd))
     struct process process = {.pid = fork(), .fd = ends[0]};
     assert_true(process.pid >= 0);
     if (process.pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(ends[0]);
         run(ends[1]);
         for (;;)

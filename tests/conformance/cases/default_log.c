@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* Where the built-in log function writes to, and what. */
+#include "../driver/suite.h"
+#include "../support/logging.h"
+#include "../support/rdma.h"
+#include "../support/syslog_spy.h"
+
+#include <regex.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <syslog.h>
+
+static char printed[4096];
+
+/* What the function writes to standard error ends up in printed. */
+static void catch_stderr(void (*function)(void))
+{
+    int file = memfd_create("stderr", MFD_CLOEXEC);
+    int saved = dup(STDERR_FILENO);
+    assert_true(file >= 0 && saved >= 0);
+    fflush(stderr);
+    assert_true(dup2(file, STDERR_FILENO) >= 0);
+    function();
+    fflush(stderr);
+    assert_true(dup2(saved, STDERR_FILENO) >= 0);
+    ssize_t length = pread(file, printed, sizeof(printed) - 1, 0);
+    assert_true(length >= 0);
+    printed[length] = '\0';
+}
+
+static void assert_matches(const char *text, const char *pattern)
+{
+    regex_t compiled;
+    assert_int_equal(regcomp(&compiled, pattern, REG_EXTENDED | REG_NOSUB), 0);
+    if (regexec(&compiled, text, 0, NULL, 0))
+        fail_msg("\"%s\" does not match %s", text, pattern);
+}
+
+/* File without directory, line in at least three places, function, text. */
+#define PLACE_AND_TEXT "[a-z_]+\\.[a-z]+: ( |[0-9])*[0-9]: [a-z_0-9]+: [^\n]+\n$"
+
+static void syslog_gets_level_place_and_text(void **state)
+{
+    (void)state;
+    provoke_error();
+    assert_matches(syslog_text(), "^\\*ERROR\\* " PLACE_AND_TEXT);
+}
+
+static void syslog_gets_the_severity(void **state)
+{
+    (void)state;
+    provoke_error();
+    assert_int_equal(LOG_PRI(syslog_priority()), LOG_ERR);
+}
+
+static void syslog_gets_the_facility_local7(void **state)
+{
+    (void)state;
+    provoke_error();
+    assert_int_equal(syslog_priority() & LOG_FACMASK, LOG_LOCAL7);
+}
+
+static void syslog_is_independent_of_the_auxiliary_threshold(void **state)
+{
+    (void)state;
+    set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
+    provoke_error();
+    assert_int_equal(syslog_messages(), 1);
+}
+
+static void syslog_has_a_tag_and_a_severity_for_information(void **state)
+{
+    (void)state;
+    set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_INFO);
+    provoke_info();
+    assert_matches(syslog_text(), "^\\*INFO\\*  " PLACE_AND_TEXT);
+    assert_int_equal(LOG_PRI(syslog_priority()), LOG_INFO);
+}
+
+static void provoke_notice(void)
+{
+    listen_somewhere(new_peer());
+}
+
+static void syslog_has_a_tag_and_a_severity_for_notices(void **state)
+{
+    (void)state;
+    set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_NOTICE);
+    provoke_notice();
+    assert_matches(syslog_text(), "^\\*NOTE\\*  " PLACE_AND_TEXT);
+    assert_int_equal(LOG_PRI(syslog_priority()), LOG_NOTICE);
+}
+
+static void provoke_debug(void)
+{
+    static char memory[64];
+    struct rpma_mr_local *mr = NULL;
+    assert_done(rpma_mr_reg(new_peer(), memory, sizeof(memory), RPMA_MR_USAGE_READ_SRC, &mr));
+    remote_of((struct region){memory, sizeof(memory), mr});
+}
+
+static void syslog_has_a_tag_and_a_severity_for_debugging(void **state)
+{
+    (void)state;
+    set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_DEBUG);
+    provoke_debug();
+    assert_matches(syslog_text(), "^\\*DEBUG\\* " PLACE_AND_TEXT);
+    assert_int_equal(LOG_PRI(syslog_priority()), LOG_DEBUG);
+}
+
+static void stderr_gets_time_and_thread_before_that(void **state)
+{
+    (void)state;
+    char thread[32];
+    set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR);
+    catch_stderr(provoke_error);
+    assert_matches(printed,
+            "^[A-Z][a-z]{2} [0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{6} \\[[0-9]+\\] \\*ERROR\\* " PLACE_AND_TEXT);
+    snprintf(thread, sizeof(thread), "[%ld]", syscall(SYS_gettid));
+    assert_non_null(strstr(printed, thread));
+}
+
+static void stderr_gets_nothing_above_the_auxiliary_threshold(void **state)
+{
+    (void)state;
+    set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_FATAL);
+    catch_stderr(provoke_error);
+    assert_string_equal(printed, "");
+}
+
+static void nothing_is_written_with_the_main_threshold_disabled(void **state)
+{
+    (void)state;
+    set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED);
+    set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_DEBUG);
+    catch_stderr(provoke_error);
+    assert_string_equal(printed, "");
+    assert_int_equal(syslog_messages(), 0);
+}
+
+static void loading_the_library_leaves_the_program_s_syslog_alone(void **state)
+{
+    (void)state;
+    assert_int_equal(syslog_opened(), 0);
+}
+
+static const struct test_case cases[] = {
+        CASE(syslog_gets_level_place_and_text),
+        CASE(syslog_gets_the_severity),
+        CASE(syslog_gets_the_facility_local7),
+        CASE(syslog_is_independent_of_the_auxiliary_threshold),
+        CASE(syslog_has_a_tag_and_a_severity_for_information),
+        CASE(syslog_has_a_tag_and_a_severity_for_notices),
+        CASE(syslog_has_a_tag_and_a_severity_for_debugging),
+        CASE(stderr_gets_time_and_thread_before_that),
+        CASE(stderr_gets_nothing_above_the_auxiliary_threshold),
+        CASE(nothing_is_written_with_the_main_threshold_disabled),
+        CASE(loading_the_library_leaves_the_program_s_syslog_alone),
+};
+
+SUITE(default_log, cases);

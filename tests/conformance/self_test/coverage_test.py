@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Fails unless every function and every error code of the public header occurs in the cases.
+
+usage: coverage_test.py HEADER
+"""
+
+import pathlib
+import re
+import sys
+
+# Nothing outside the library can bring these about: memory must run out, a provider must misbehave, or the build must
+# lack atomic operations.
+OUT_OF_REACH = {"RPMA_E_NOMEM", "RPMA_E_UNKNOWN", "RPMA_E_AGAIN"}
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    header = re.sub(r"/\*.*?\*/", "", pathlib.Path(sys.argv[1]).read_text(encoding="utf-8"), flags=re.DOTALL)
+    root = pathlib.Path(__file__).resolve().parent.parent
+    functions = set(re.findall(r"^(?:int|const char \*)\s*(rpma_\w+)\(", header, flags=re.MULTILINE))
+    files = [*root.glob("cases/*.c"), *root.glob("support/*.c")]
+    cases = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    called = set(re.findall(r"\brpma_\w+", cases))
+    # rpma_conn_cfg_get_##field with a table of fields.
+    called |= {prefix + field for prefix in re.findall(r"\b(rpma_\w+_)##", cases)
+               for field in re.findall(r"\w+", cases)}
+    errors = set(re.findall(r"#define (RPMA_E_\w+)", header)) - OUT_OF_REACH
+    expected = set(re.findall(r", (RPMA_E_\w+)\)", cases)) | (
+        {"RPMA_E_PROVIDER"} if "assert_provider" in cases else set())
+    missing = sorted(functions - called) + sorted(errors - expected)
+    if not functions or missing:
+        sys.exit(f"not judged: {', '.join(missing) or 'no function found'}")
+    print(f"{len(functions)} functions and {len(errors)} error codes are judged")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The suite builds as a project of its own with an installed librpma, and installs a program that runs.
+
+usage: standalone_test.py BUILD_DIRECTORY GENERATOR
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+
+def command(*words, **options):
+    result = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=200, check=False,
+                            **options)
+    if result.returncode:
+        sys.exit(f"{' '.join(map(str, words))} ended with {result.returncode}\n{result.stdout}{result.stderr}")
+    return result.stdout
+
+
+def only(directory, pattern):
+    found = list(directory.rglob(pattern))
+    if len(found) != 1:
+        sys.exit(f"{pattern} is installed {len(found)} times")
+    return found[0]
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    build, generator = sys.argv[1:]
+    source = pathlib.Path(__file__).resolve().parent.parent
+    with tempfile.TemporaryDirectory() as directory:
+        scratch = pathlib.Path(directory)
+        for component in ("runtime", "devel"):
+            command("cmake", "--install", build, "--component", component,
+                    env=dict(os.environ, DESTDIR=str(scratch / "librpma")))
+        pkg_config = only(scratch / "librpma", "librpma.pc").parent
+        environment = dict(os.environ, PKG_CONFIG_PATH=str(pkg_config))
+        command("cmake", "-G", generator, "-S", source, "-B", scratch / "build",
+                f"-DCMAKE_INSTALL_PREFIX={scratch / 'suite'}", env=environment)
+        command("cmake", "--build", scratch / "build", "--parallel", "2")
+        command("cmake", "--install", scratch / "build", "--component", "conformance")
+        program = only(scratch / "suite" / "libexec", "rpma-conformance")
+        only(scratch / "suite", "librpma-1.2.0.txt")
+        library = only(scratch / "librpma", "librpma.so.0").parent
+        names = command(program, "--list", env=dict(os.environ, LD_LIBRARY_PATH=str(library))).splitlines()
+        if len(names) < 300 or len(set(names)) != len(names):
+            sys.exit(f"{len(names)} cases, {len(set(names))} of different names; at least 300 are expected")
+        print(f"{len(names)} cases")
+
+
+if __name__ == "__main__":
+    main()

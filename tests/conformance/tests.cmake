@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The suite as a part of the tree's own tests: it judges this librpma and Debian's, and is judged itself.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+
+if(TARGET softrdma AND NOT RPMA_SANITIZE)
+  set(on_softrdma $<TARGET_FILE:softrdma> run --)
+endif()
+if(TARGET softrdma_device)
+  # ThreadSanitizer would otherwise wait a second at the end of every case.
+  set(environment RPMA_TEST_QUICK_UNREACHABLE=1 SOFTRDMA_CM_TIMEOUT_MS=2000 TSAN_OPTIONS=atexit_sleep_ms=0)
+endif()
+
+function(add_conformance_test name)
+  add_test(NAME conformance.${name} COMMAND ${ARGN})
+  set_tests_properties(conformance.${name} PROPERTIES LABELS conformance SKIP_RETURN_CODE 77 TIMEOUT 300
+    ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;${environment}")
+endfunction()
+
+add_conformance_test(librpma ${on_softrdma} $<TARGET_FILE:rpma_conformance>)
+
+add_conformance_program(conformance_self_test self_test/cases.c)
+add_conformance_test(driver
+  ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/self_test/driver_test.py
+  ${on_softrdma} $<TARGET_FILE:conformance_self_test>)
+add_conformance_test(coverage
+  ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/self_test/coverage_test.py ${PROJECT_SOURCE_DIR}/../../include/librpma.h)
+
+# Neither Debian's librpma nor a program of users is instrumented.
+if(RPMA_SANITIZE OR RPMA_COVERAGE)
+  add_skipped_test(conformance.debian_1.2.0 conformance "this build is instrumented")
+  add_skipped_test(conformance.standalone conformance "this build is instrumented")
+else()
+  set(debian ${CMAKE_BINARY_DIR}/debian/unpacked/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE})
+  add_conformance_test(debian_1.2.0 ${CMAKE_CURRENT_SOURCE_DIR}/self_test/judge-other ${debian}/librpma.so.0 1.2.0
+    ${on_softrdma} $<TARGET_FILE:rpma_conformance>
+    --deviations ${CMAKE_CURRENT_SOURCE_DIR}/deviations/librpma-1.2.0.txt)
+  set_tests_properties(conformance.debian_1.2.0 PROPERTIES FIXTURES_REQUIRED debian)
+  add_conformance_test(standalone
+    ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/self_test/standalone_test.py ${CMAKE_BINARY_DIR} ${CMAKE_GENERATOR})
+endif()
