@@ -11,12 +11,14 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 
 from runner import CannotRun, ExampleFailed, UsageError
 
 STATUS_NO_DEVICE = 77
 PORTS = range(20000, 32000)  # below those that the kernel gives to outgoing connections
+GIVEN_PORTS: set[int] = set()
 GRACE_S = 2.0
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -54,6 +56,26 @@ class Side:
             raise UsageError(f"{program} does not load librpma.so.0 from {self.library}: name its directory")
 
 
+class Programs:
+    """Those that run, in whatever thread they were started, so that an end of the runner is the end of all."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.running: set["Program"] = set()
+        self.is_over = False
+
+    def stop(self) -> None:
+        """Stops all of them and lets no other start."""
+        with self.lock:
+            self.is_over = True
+            programs = list(self.running)
+        for program in programs:
+            program.stop()
+
+
+PROGRAMS = Programs()
+
+
 class Program:
     """A running program whose output is kept, and which does not outlive the runner."""
 
@@ -61,15 +83,21 @@ class Program:
         # Files rather than pipes: a program that prints much is never held up.
         self.stdout_file = tempfile.TemporaryFile()
         self.stderr_file = tempfile.TemporaryFile()
-        self.process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=self.stdout_file, stderr=self.stderr_file,
-            pass_fds=pass_fds, preexec_fn=die_with_parent)
+        with PROGRAMS.lock:
+            if PROGRAMS.is_over:
+                raise CannotRun("the run was stopped")
+            self.process = subprocess.Popen(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=self.stdout_file, stderr=self.stderr_file,
+                pass_fds=pass_fds, preexec_fn=die_with_parent)
+            PROGRAMS.running.add(self)
 
     def __enter__(self) -> "Program":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+        with PROGRAMS.lock:
+            PROGRAMS.running.discard(self)
         self.stdout_file.close()
         self.stderr_file.close()
 
@@ -115,13 +143,17 @@ def die_with_parent() -> None:
 
 
 def free_port(addr: str) -> str:
+    """Never the same one twice, as its server may not listen yet when another port is asked for."""
     family = socket.AF_INET6 if ":" in addr else socket.AF_INET
     for port in random.sample(PORTS, 100):
+        if port in GIVEN_PORTS:
+            continue
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             try:
                 probe.bind((addr, port))
             except OSError:
                 continue
+            GIVEN_PORTS.add(port)
             return str(port)
     raise UsageError(f"no port is free at {addr}: is that an address of this machine?")
 
@@ -164,6 +196,14 @@ def run_pair(
         os.close(ready_fd)
         if server_fd >= 0:
             os.close(server_fd)
+
+
+def run_alone(role: str, command: list[str], side: Side, timeout_s: float) -> Result:
+    """One side, whose other one is on another machine and may be there sooner or later."""
+    limit = str(int(timeout_s))
+    options = ["--timeout", limit, *(["--retry", limit] if role == "client" else [])] if side.has_options else []
+    with Program(command + options, side.environment()) as program:
+        return result_of(program, timeout_s + GRACE_S)
 
 
 def check_statuses(outcome: Outcome) -> None:

@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a run prints."""
 
+import re
+import sys
 import textwrap
+import xml.etree.ElementTree as ElementTree
 
+from runner.jobs import Verdict
 from runner.pair import Outcome
+
+NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def outputs(outcome: Outcome | None) -> str:
@@ -20,18 +26,21 @@ def outputs(outcome: Outcome | None) -> str:
 class TextReport:
     """For people."""
 
-    def begin(self, facts: list[tuple[str, str]], count: int) -> None:
+    def begin(self, facts: list[tuple[str, str]], names: list[str]) -> None:
+        self.width = max(map(len, names))
         for name, value in facts:
             print(f"{name + ':':<9} {value}")
         print(flush=True)
 
-    def example(self, verdict: str, topic: str, detail: str, outcome: Outcome | None) -> None:
-        print(f"{verdict:<5} {topic:<24} {detail}", flush=True)
-        if verdict != "ok":
-            print(textwrap.indent(outputs(outcome), "      "), flush=True)
+    def add(self, verdict: Verdict) -> None:
+        where = f"{verdict.transport}, {verdict.level}: " if verdict.kind == "ok" else ""
+        print(f"{verdict.kind:<5} {verdict.name:<{self.width}}  {where}{verdict.detail}", flush=True)
+        if verdict.kind != "ok":
+            print(textwrap.indent(outputs(verdict.outcome), "      "), flush=True)
 
-    def end(self, verdicts: list[str]) -> None:
-        print(f"\n{verdicts.count('ok')} of {len(verdicts)} examples succeeded")
+    def end(self, verdicts: list[Verdict]) -> None:
+        kinds = [verdict.kind for verdict in verdicts]
+        print(f"\n{kinds.count('ok')} of {len(kinds)} examples succeeded")
 
 
 class TapReport:
@@ -40,23 +49,62 @@ class TapReport:
     def __init__(self) -> None:
         self.number = 0
 
-    def begin(self, facts: list[tuple[str, str]], count: int) -> None:
-        print(f"1..{count}")
+    def begin(self, facts: list[tuple[str, str]], names: list[str]) -> None:
+        print(f"1..{len(names)}")
         for name, value in facts:
             print(f"# {name}: {value}")
 
-    def example(self, verdict: str, topic: str, detail: str, outcome: Outcome | None) -> None:
+    def add(self, verdict: Verdict) -> None:
         self.number += 1
-        result = "not ok" if verdict == "FAIL" else "ok"
-        directive = f" # SKIP {detail}" if verdict == "skip" else ""
-        print(f"{result} {self.number} - {topic}{directive}")
-        if verdict != "skip":
-            print(f"# {detail}")
-        if verdict == "FAIL":
-            print(textwrap.indent(outputs(outcome), "# ", lambda line: True), flush=True)
+        result = "not ok" if verdict.kind == "FAIL" else "ok"
+        directive = f" # SKIP {verdict.detail}" if verdict.kind == "skip" else ""
+        print(f"{result} {self.number} - {verdict.name}{directive}")
+        if verdict.kind != "skip":
+            print(f"# {verdict.transport}, {verdict.level}: {verdict.detail}", flush=True)
+        if verdict.kind == "FAIL":
+            print(textwrap.indent(outputs(verdict.outcome), "# ", lambda line: True), flush=True)
 
-    def end(self, verdicts: list[str]) -> None:
+    def end(self, verdicts: list[Verdict]) -> None:
         pass
 
 
-REPORTS = {"text": TextReport, "tap": TapReport}
+class JunitReport:
+    """For continuous integration: one document, at the end."""
+
+    def begin(self, facts: list[tuple[str, str]], names: list[str]) -> None:
+        self.facts = facts
+
+    def add(self, verdict: Verdict) -> None:
+        pass
+
+    def end(self, verdicts: list[Verdict]) -> None:
+        kinds = [verdict.kind for verdict in verdicts]
+        suite = ElementTree.Element(
+            "testsuite", name="examples", tests=str(len(kinds)), failures=str(kinds.count("FAIL")),
+            skipped=str(kinds.count("skip")), errors="0", time=f"{sum(verdict.seconds for verdict in verdicts):.3f}")
+        add_properties(suite, self.facts)
+        for verdict in verdicts:
+            case = ElementTree.SubElement(
+                suite, "testcase", classname="examples", name=verdict.name, time=f"{verdict.seconds:.3f}")
+            add_properties(case, [("transport", verdict.transport), ("persistence", verdict.level)])
+            if verdict.kind != "ok":
+                name = {"FAIL": "failure", "skip": "skipped"}[verdict.kind]
+                ElementTree.SubElement(case, name, message=xml_text(verdict.detail))
+            printed = verdict.detail if verdict.kind == "ok" else outputs(verdict.outcome)
+            ElementTree.SubElement(case, "system-out").text = xml_text(printed)
+        ElementTree.indent(suite)
+        sys.stdout.write('<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suite, "unicode") + "\n")
+
+
+def xml_text(text: str) -> str:
+    """A program can print characters that no document may contain."""
+    return NOT_IN_XML.sub("\ufffd", text)
+
+
+def add_properties(parent: ElementTree.Element, facts: list[tuple[str, str]]) -> None:
+    properties = ElementTree.SubElement(parent, "properties")
+    for name, value in facts:
+        ElementTree.SubElement(properties, "property", name=name, value=xml_text(value))
+
+
+REPORTS = {"text": TextReport, "tap": TapReport, "junit": JunitReport}

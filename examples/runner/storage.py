@@ -11,7 +11,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 
-from runner import ExampleFailed, UsageError
+from runner import ExampleFailed, UsageError, pmem
 
 SIGNATURE = b"RPMA_EXAMPLE_SIG\0"
 TEXT_SIZE = 1024
@@ -20,6 +20,10 @@ CLIENT_OFFSET = 4096  # in a file that both sides share: behind what the server 
 MINIMUM_SIZE = 2 * CLIENT_OFFSET
 DEVICE_DAX_ALIGNMENT = 2 * 1024 * 1024
 
+VOLATILE = "volatile"
+DURABLE_FILE = "durable file"
+PERSISTENT_MEMORY = "persistent memory"
+
 
 @dataclasses.dataclass(frozen=True)
 class Storage:
@@ -27,7 +31,7 @@ class Storage:
     server_path: pathlib.Path | None  # None: DRAM
     client_path: pathlib.Path | None
     client_offset: int
-    is_pmem: bool
+    level: str  # of persistence of what a flush, or the server, made persistent
 
     def read_server_text(self) -> str:
         """The text that the server's file holds now."""
@@ -42,29 +46,16 @@ class Storage:
         return text.split(b"\0", 1)[0].decode(errors="replace")
 
 
-def mount_of(path: pathlib.Path) -> tuple[str, list[str]]:
-    """Type and options of the file system that holds path."""
-    device = path.stat().st_dev
-    wanted = f"{os.major(device)}:{os.minor(device)}"
-    with open("/proc/self/mountinfo", encoding="utf-8") as mounts:
-        for line in mounts:
-            fields, _, super_fields = line.partition(" - ")
-            if fields.split()[2] == wanted:
-                kind, _, options = super_fields.split()
-                return kind, fields.split()[5].split(",") + options.split(",")
-    return "an unknown file system", []
-
-
-def describe(path: pathlib.Path, origin: str) -> tuple[str, bool]:
-    """What kind of memory path is, and whether it is persistent memory."""
+def describe(path: pathlib.Path, origin: str) -> tuple[str, str]:
+    """What kind of memory path is, and the level of persistence that can be had there."""
     if stat.S_ISCHR(path.stat().st_mode):
-        return f"{path}: persistent memory (device DAX)", True
-    kind, options = mount_of(path)
-    if "dax" in options or "dax=always" in options:
-        return f"{origin} on {kind} with DAX: persistent memory", True
-    if kind in ("tmpfs", "ramfs"):
-        return f"{origin} on {kind}: NOT persistent, gone when the machine stops", False
-    return f"{origin} on {kind}: NOT persistent memory, durable through msync", False
+        return f"{path}: persistent memory (device DAX)", PERSISTENT_MEMORY
+    mount = pmem.mount_of(path)
+    if mount.is_dax:
+        return f"{origin} on {mount.kind} with DAX: persistent memory", PERSISTENT_MEMORY
+    if mount.kind in ("tmpfs", "ramfs"):
+        return f"{origin} on {mount.kind}: NOT persistent, gone when the machine stops", VOLATILE
+    return f"{origin} on {mount.kind}: NOT persistent memory, durable through msync", DURABLE_FILE
 
 
 @contextlib.contextmanager
@@ -79,8 +70,8 @@ def created_files(directory: pathlib.Path) -> Iterator[Storage]:
         for path in paths:
             with open(path, "wb") as file:
                 file.truncate(FILE_SIZE)
-        description, is_pmem = describe(paths[0], f"files created in {directory}")
-        yield Storage(description, paths[0], paths[1], 0, is_pmem)
+        description, level = describe(paths[0], f"files created in {directory}")
+        yield Storage(description, paths[0], paths[1], 0, level)
     finally:
         shutil.rmtree(scratch)
 
@@ -96,17 +87,28 @@ def shared_file(path: pathlib.Path) -> Storage:
         raise UsageError(f"{path} has {info.st_size} bytes, the examples need {MINIMUM_SIZE}: enlarge it")
     if not os.access(path, os.R_OK | os.W_OK):
         raise UsageError(f"{path} cannot be read and written: change its permissions or choose another --pmem")
-    description, is_pmem = describe(path, str(path))
-    return Storage(description, path, path, CLIENT_OFFSET, is_pmem)
+    description, level = describe(path, str(path))
+    return Storage(description, path, path, CLIENT_OFFSET, level)
+
+
+def best_directory() -> pathlib.Path:
+    """On persistent memory if a file can be created there."""
+    usable = (mount.path for mount in pmem.dax_mounts() if pmem.has_map_sync(mount.path))
+    return next(usable, pathlib.Path("/var/tmp"))
+
+
+def is_shared(choice: str) -> bool:
+    """Whether what prepare(choice) gives is one and the same file for all."""
+    return choice not in ("auto", "none") and not pathlib.Path(choice).is_dir()
 
 
 @contextlib.contextmanager
 def prepare(choice: str) -> Iterator[Storage]:
     """choice is auto, none, a directory to create files in, or an existing file or device for both sides."""
     if choice == "none":
-        yield Storage("DRAM: nothing is persistent", None, None, 0, False)
+        yield Storage("DRAM: nothing is persistent", None, None, 0, VOLATILE)
         return
-    path = pathlib.Path("/var/tmp" if choice == "auto" else choice).absolute()
+    path = (best_directory() if choice == "auto" else pathlib.Path(choice)).absolute()
     if path.is_dir():
         with created_files(path) as storage:
             yield storage

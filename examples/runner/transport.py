@@ -9,7 +9,7 @@ import shutil
 import socket
 import struct
 
-from runner import CannotRun
+from runner import CannotRun, UsageError
 
 SYSFS = pathlib.Path("/sys/class/infiniband")
 SIOCGIFADDR = 0x8915
@@ -17,6 +17,7 @@ SIOCGIFADDR = 0x8915
 
 @dataclasses.dataclass(frozen=True)
 class Transport:
+    name: str
     description: str
     addr: str
     prefix: tuple[str, ...]  # what comes before the command of a program
@@ -62,17 +63,26 @@ def find_softrdma(build: pathlib.Path) -> str:
     return found
 
 
+def check_addr(addr: str | None) -> None:
+    if addr in ("0.0.0.0", "::"):
+        raise UsageError(f"{addr} stands for every interface, and a server listens on one: give its address")
+    if addr and addr.startswith("["):
+        raise UsageError(f"{addr}: write an IPv6 address without brackets, as in {addr.strip('[]')}")
+
+
 def choose(kind: str, addr: str | None, build: pathlib.Path) -> Transport:
     """kind is hardware, softrdma or auto: hardware if an active port is there and an address known, else softrdma."""
+    check_addr(addr)
     devices = active_hardware() if kind != "softrdma" else []
     for name, address in devices:
         if addr or address:
-            return Transport(f"RDMA device {name} of the kernel", addr or address or "", (), False)
+            return Transport(name, f"RDMA device {name} of the kernel", addr or address or "", (), False)
     if kind == "hardware":
         raise CannotRun("no RDMA device has an active port and an IPv4 address: see `rdma link show`, or use softrdma")
 
     reason = {"softrdma": "as asked for"}.get(kind, "no RDMA device has an active port with an IPv4 address")
     return Transport(
+        "softrdma",
         f"softrdma, a software device over TCP ({reason})",
         addr or "127.0.0.1",
         (find_softrdma(build), "run", "--"),

@@ -220,7 +220,7 @@ class MisuseTest(support.ExamplesTest):
         self.check(2, ("no example is called '99'", "list"), "99")
         self.check(2, ("no examples are built in /nonexistent",), "--build", "/nonexistent")
         self.check(2, ("--format",), "--format", "xml")
-        self.check(2, ("positive number of seconds",), "--timeout", "0")
+        self.check(2, ("not a positive number",), "--timeout", "0")
         self.check(2, ("exclude each other",), "--server-programs", "/a", "--client-programs", "/b")
         self.check(2, ("/nonexistent/file does not exist", "truncate"), *build, "--pmem", "/nonexistent/file")
         self.check(2, ("neither a file, a directory nor a PMem device",), *build, "--pmem", self.fifo())

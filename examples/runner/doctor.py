@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What this machine has for RDMA and persistent memory, and how to get what it has not."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import resource
+import subprocess
+
+from runner import CannotRun, pmem, transport
+
+TIMEOUT_S = 10
+NO_LIMIT = "unlimited"
+MODULES = pathlib.Path("/lib/modules") / os.uname().release
+SOFTWARE_DEVICES = {"rdma_rxe": "SoftRoCE (rxe)", "siw": "SoftiWARP (siw)"}
+ENOUGH_MEMLOCK = 64 << 20
+ENOUGH_FILES = 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    topic: str
+    state: str  # ok, gap (something is to be had by fix) or none (there is nothing, and nothing to do)
+    text: str
+    fix: str | None = None
+
+
+def ask_verbs(build: pathlib.Path, launcher: tuple[str, ...] = ()) -> tuple[list[dict], str | None]:
+    """The devices that a program can open, or why that is not known."""
+    try:
+        answer = subprocess.run(
+            [*launcher, build / "examples" / "runner" / "device-facts"], capture_output=True, text=True, check=False,
+            timeout=TIMEOUT_S)
+        return (json.loads(answer.stdout), None) if answer.returncode == 0 else ([], answer.stderr.strip())
+    except OSError as error:
+        return [], f"{error.filename}: {error.strerror}"
+    except (subprocess.TimeoutExpired, ValueError) as error:
+        return [], f"device-facts gave no answer: {error}"
+
+
+def port_text(port: dict) -> str:
+    state = "active" if port["active"] else "down"
+    return f"port {port['number']} {state}, {port['link']}, GIDs {', '.join(port['gids']) or 'none'}"
+
+
+def device_text(device: dict) -> str:
+    if "error" in device:
+        return f"{device['name']}: {device['error']}"
+    return f"{device['name']}: " + "; ".join(map(port_text, device["ports"]))
+
+
+def is_active(device: dict) -> bool:
+    return any(port["active"] and port["gids"] for port in device.get("ports", []))
+
+
+def abilities(device: dict) -> list[Finding]:
+    """None of them is needed: the library does without, in the way that the text says."""
+    substitutes = {
+        "odp": ("on-demand paging", "RDMA hardware without it registers device DAX, but no files on a DAX file system"),
+        "flush_persistent": ("native flush", "librpma flushes by reading after writing"),
+        "atomic_write": ("native atomic write", "librpma writes 8 bytes inline"),
+    }
+    return [
+        Finding(f"{device['name']}, {name}", "ok" if device[key] else "none",
+                "supported" if device[key] else f"not supported: {instead}")
+        for key, (name, instead) in substitutes.items() if key in device]
+
+
+def kernel_devices(build: pathlib.Path | None) -> tuple[list[Finding], bool]:
+    names = [path.name for path in sorted(transport.SYSFS.glob("*"))]
+    if not names:
+        return [Finding("RDMA devices", "gap", "the kernel has none",
+                        "use softrdma, which needs none: `examples/run` does so by itself; or load SoftRoCE: "
+                        "`modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0`")], False
+    if not build:
+        return [Finding("RDMA devices", "ok", ", ".join(names))], False
+
+    devices, why = ask_verbs(build)
+    findings = [Finding("RDMA device", "ok", device_text(device)) if is_active(device) else
+                Finding("RDMA device", "gap", device_text(device), "give its network interface an address and set it "
+                        "up: `ip link set eth0 up && ip addr add 192.168.0.1/24 dev eth0`") for device in devices]
+    missing = sorted(set(names) - {device["name"] for device in devices})
+    if missing:
+        findings.append(Finding(
+            "RDMA devices", "gap", f"verbs do not see {', '.join(missing)}{f': {why}' if why else ''}",
+            "load ib_uverbs and rdma_ucm (`modprobe -a ib_uverbs rdma_ucm`) and install the packages ibverbs-providers "
+            "and rdma-core"))
+    closed = [str(path) for path in pathlib.Path("/dev/infiniband").glob("*")
+              if path.name.startswith(("uverbs", "rdma_cm")) and not os.access(path, os.R_OK | os.W_OK)]
+    if closed:
+        findings.append(Finding("RDMA devices", "gap", f"no permission for {', '.join(closed)}",
+                                f"let your group have them: `chmod g+rw {' '.join(closed)}`, or run as root"))
+    findings += [finding for device in devices for finding in abilities(device)]
+    connectable = {name for name, address in transport.active_hardware() if address}
+    return findings, any(is_active(device) and device["name"] in connectable for device in devices)
+
+
+def softrdma(build: pathlib.Path | None) -> tuple[list[Finding], bool]:
+    remedy = "build it: `cmake --preset release && cmake --build --preset release`"
+    if not build:
+        return [Finding("softrdma", "gap", "no examples are built", remedy)], False
+    try:
+        launcher = (transport.find_softrdma(build), "run", "--")
+    except CannotRun as reason:
+        return [Finding("softrdma", "gap", str(reason), remedy)], False
+    devices, why = ask_verbs(build, launcher)
+    usable = [device for device in devices if is_active(device)]
+    if not usable:
+        return [Finding("softrdma", "gap", why or "its device has no active port", remedy)], False
+    findings = [Finding("softrdma", "ok", device_text(device)) for device in usable]
+    return findings + [finding for device in usable for finding in abilities(device)], True
+
+
+def software_devices() -> list[Finding]:
+    findings = []
+    builtin = MODULES / "modules.builtin"
+    builtin_text = builtin.read_text(encoding="ascii") if builtin.exists() else ""
+    for module, name in SOFTWARE_DEVICES.items():
+        kind = "rxe" if module == "rdma_rxe" else "siw"
+        link = f"`rdma link add {kind}0 type {kind} netdev eth0`"
+        if (pathlib.Path("/sys/module") / module).exists() or f"/{module}.ko" in builtin_text:
+            findings.append(Finding(name, "ok", f"in the kernel; a device is made with {link}"))
+        elif next(MODULES.glob(f"kernel/drivers/infiniband/sw/*/{module}.ko*"), None):
+            findings.append(Finding(name, "gap", "the module is there, not loaded", f"`modprobe {module}`, then {link}"))
+        else:
+            findings.append(Finding(name, "gap", f"this kernel ({os.uname().release}) has no module {module}",
+                                    "use softrdma, or a kernel that has it: Debian linux-image-amd64, Ubuntu "
+                                    "linux-modules-extra-$(uname -r)"))
+    return findings
+
+
+def limit_text(value: int, unit: int = 1, name: str = "") -> str:
+    return NO_LIMIT if value == resource.RLIM_INFINITY else f"{value // unit}{name}"
+
+
+def limits(has_hardware: bool) -> list[Finding]:
+    locked, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    text = limit_text(locked, 1024, " KiB")
+    if locked == resource.RLIM_INFINITY or locked >= ENOUGH_MEMLOCK:
+        memlock = Finding("memlock limit", "ok", text)
+    elif not has_hardware:
+        memlock = Finding("memlock limit", "none", f"{text}: enough for softrdma, which locks nothing")
+    else:
+        memlock = Finding("memlock limit", "gap", f"{text}: RDMA hardware locks all memory that is registered",
+                          "`ulimit -l unlimited`, for good in /etc/security/limits.conf: `* - memlock unlimited`")
+    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY or files >= ENOUGH_FILES:
+        return [memlock, Finding("open files limit", "ok", limit_text(files))]
+    return [memlock, Finding("open files limit", "gap", f"{files}: each connection takes several descriptors",
+                             f"`ulimit -n {min(ENOUGH_FILES, most) if most > files else ENOUGH_FILES}`")]
+
+
+def persistent_memory() -> list[Finding]:
+    findings = []
+    for mount in pmem.dax_mounts():
+        works = pmem.has_map_sync(mount.path)
+        if works is None:
+            findings.append(Finding("persistent memory", "gap", f"{mount.path}: {mount.kind} with DAX, not writable",
+                                    f"`chown $USER {mount.path}`"))
+        elif works:
+            findings.append(Finding("persistent memory", "ok", f"{mount.path}: {mount.kind} with DAX, MAP_SYNC works"))
+        else:
+            findings.append(Finding("persistent memory", "gap", f"{mount.path}: {mount.kind} with DAX, MAP_SYNC does "
+                                    "not work", "put ext4 or xfs on a namespace of mode fsdax: `ndctl list`"))
+    for device in sorted(pathlib.Path("/dev").glob("dax*")):
+        usable = os.access(device, os.R_OK | os.W_OK)
+        findings.append(Finding("persistent memory", "ok" if usable else "gap", f"{device}: device DAX",
+                                None if usable else f"`chown $USER {device}`"))
+    for device in sorted(pathlib.Path("/dev").glob("pmem*")):
+        if not any(mount.source == str(device) for mount in pmem.mounts()):
+            findings.append(Finding("persistent memory", "gap", f"{device}: not mounted",
+                                    f"`mkfs.ext4 {device} && mount -o dax {device} /mnt/pmem` (erases {device})"))
+    return findings or [Finding(
+        "persistent memory", "gap", "neither a DAX file system nor device DAX",
+        "go on with ordinary files, durable through msync; or emulate it in DRAM: boot with memmap=1G!4G, then "
+        "`mkfs.ext4 /dev/pmem0 && mount -o dax /dev/pmem0 /mnt/pmem`")]
+
+
+def print_text(findings: list[Finding], verdict: str) -> None:
+    width = max(len(finding.topic) for finding in findings)
+    for finding in findings:
+        print(f"{finding.state:<5} {finding.topic:<{width}}  {finding.text}")
+        if finding.fix:
+            print(f"      {'':<{width}}  fix: {finding.fix}")
+    print(f"\n{verdict}")
+
+
+def examine(build: pathlib.Path | None, form: str) -> int:
+    of_kernel, has_hardware = kernel_devices(build)
+    of_softrdma, has_softrdma = softrdma(build)
+    findings = [*of_kernel, *of_softrdma, *software_devices(), *limits(has_hardware), *persistent_memory()]
+    names = [name for name, usable in (("RDMA hardware", has_hardware), ("softrdma", has_softrdma)) if usable]
+    verdict = f"ready: examples run over {' and '.join(names)}" if names else \
+        "not ready: neither RDMA hardware nor softrdma is usable; see the fixes above"
+    if form == "json":
+        print(json.dumps({"ready": bool(names), "transports": names,
+                          "findings": [dataclasses.asdict(finding) for finding in findings]}, indent=2))
+    else:
+        print_text(findings, verdict)
+    return 0 if names else 1

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs the chosen examples, several at a time, each with a port and files of its own."""
+
+import concurrent.futures
+import dataclasses
+import time
+from collections.abc import Iterator
+
+from runner import CannotRun, ExampleFailed, storage
+from runner.catalogue import EXAMPLES, Example, Run
+from runner.pair import PROGRAMS, Outcome, Result, Side, check_statuses, free_port, run_alone, run_pair
+from runner.transport import Transport
+
+NOT_HERE = Result(0, "", "runs on the other machine")
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    name: str
+    example: Example
+    sides: dict[str, Side]
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """What the jobs of one run have in common."""
+
+    device: Transport
+    pmem: str
+    direct_write: bool  # whether files, where they are used, are persistent once they are visible
+    timeout_s: int
+    role: str | None = None  # the only one played here; None: both
+    first_port: int = 0  # with a role: the port of the catalogue's first example
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    kind: str  # ok, FAIL or skip
+    name: str
+    transport: str
+    level: str  # of persistence that the data has reached
+    detail: str  # what was proved, or what went wrong
+    seconds: float
+    outcome: Outcome | None
+
+
+def level_of(memory: storage.Storage, operands: dict[str, list[str]]) -> str:
+    """An example that is given no file keeps its data in DRAM."""
+    is_used = memory.server_path and any(str(memory.server_path) in side for side in operands.values())
+    return memory.level if is_used else storage.VOLATILE
+
+
+def run_programs(job: Job, setting: Setting, operands: dict[str, list[str]]) -> Outcome:
+    device = setting.device
+    port = str(setting.first_port + EXAMPLES.index(job.example)) if setting.role else free_port(device.addr)
+    commands = {
+        role: [*device.prefix, job.sides[role].program(job.example.topic, role), device.addr, port, *operands[role]]
+        for role in (["server", "client"] if not setting.role else [setting.role])}
+    if not setting.role:
+        return run_pair(commands["server"], commands["client"], job.sides["server"], job.sides["client"],
+                        setting.timeout_s)
+    result = run_alone(setting.role, commands[setting.role], job.sides[setting.role], setting.timeout_s)
+    return Outcome(**{"server": NOT_HERE, "client": NOT_HERE, setting.role: result})
+
+
+def run_job(job: Job, setting: Setting) -> Verdict:
+    started = time.monotonic()
+    outcome, level = None, storage.VOLATILE
+    try:
+        with storage.prepare(setting.pmem) as memory:
+            run = Run(memory, setting.direct_write and memory.server_path is not None)
+            operands = {"server": job.example.server_operands(run), "client": job.example.client_operands(run)}
+            level = level_of(memory, operands)
+            outcome = run_programs(job, setting, operands)
+            check_statuses(outcome)
+            detail = f"the {setting.role} succeeded" if setting.role else job.example.judge(run, outcome)
+            kind = "ok"
+    except ExampleFailed as failure:
+        kind, detail = "FAIL", str(failure)
+    except CannotRun as reason:
+        kind, detail = "skip", str(reason)
+    return Verdict(kind, job.name, setting.device.name, level, detail, time.monotonic() - started, outcome)
+
+
+def run_jobs(jobs: list[Job], setting: Setting, workers: int) -> Iterator[Verdict]:
+    """The verdicts in the order of the jobs. Whatever ends it, no program is left behind."""
+    with concurrent.futures.ThreadPoolExecutor(workers) as executor:
+        verdicts = [executor.submit(run_job, job, setting) for job in jobs]
+        try:
+            for verdict in verdicts:
+                yield verdict.result()
+        except BaseException:
+            executor.shutdown(wait=False, cancel_futures=True)
+            PROGRAMS.stop()
+            raise

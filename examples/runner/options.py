@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The command line of examples/run."""
+
+import argparse
+import os
+import pathlib
+
+from runner.report import REPORTS
+
+TIMEOUT_S = 60
+SERVER_TIMEOUT_S = 600  # time to walk to the other machine
+VERBS = {
+    "run": "run examples; what is done without a verb",
+    "list": "print number, name and purpose of each example",
+    "doctor": "say what RDMA and persistent memory this machine has, and how to get what it has not",
+}
+EXIT_STATUS = """\
+Exit status: 0 all examples succeeded, 1 one failed, 2 wrong command line, 77 this machine cannot run them.
+Without --pmem the texts of 03, 04 and 05 are in files which are removed again at the end."""
+DOCTOR_EXIT_STATUS = "Exit status: 0 examples can run here, 1 they cannot, 2 wrong command line."
+
+
+def parse(words: list[str]) -> argparse.Namespace:
+    """The first word may be a verb; without one it is `run`."""
+    verb = words[0] if words and words[0] in VERBS else "run"
+    rest = words[1:] if words and words[0] in VERBS else words
+    options = PARSERS[verb]().parse_args(rest, argparse.Namespace(verb=verb))
+    if verb == "run":
+        complete(options)
+    return options
+
+
+def new_parser(verb: str, description: str, epilog: str | None = None) -> argparse.ArgumentParser:
+    verbs = "\n".join(f"  {name:<8} {purpose}" for name, purpose in VERBS.items())
+    return argparse.ArgumentParser(
+        prog="run" if verb == "run" else f"run {verb}", description=description,
+        epilog=f"{epilog}\n\nVerbs:\n{verbs}" if verb == "run" else epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def run_parser() -> argparse.ArgumentParser:
+    parser = new_parser(
+        "run", "Runs the example programs: server and client on this machine or on two, over RDMA hardware or softrdma.",
+        EXIT_STATUS)
+    add = parser.add_argument
+    add("examples", nargs="*", metavar="EXAMPLE", help="number or name of an example; all without")
+    add_build(parser)
+    add("--transport", choices=["auto", "hardware", "softrdma"], default="auto",
+        help="auto (default): RDMA hardware if a port of it is active, else softrdma")
+    add("--addr", help="address to listen on (default: that of the hardware, or 127.0.0.1)")
+    add("--pmem", default="auto", metavar="PATH",
+        help="file or PMem device for both sides, or a directory to create files in; `none`: DRAM; "
+             "`auto` (default): a mounted DAX file system if there is one, else /var/tmp")
+    add("--direct-write", choices=["auto", "on", "off"], default="auto",
+        help="whether writes to --pmem are persistent once visible, for 05 (auto: on with softrdma, else off)")
+    add("--format", choices=sorted(REPORTS), default="text", help="of the report (default: text)")
+    add("--timeout", type=positive, metavar="S",
+        help=f"limit for each example in seconds (default: {TIMEOUT_S}; with --role server {SERVER_TIMEOUT_S})")
+    add("--jobs", type=positive, default=os.cpu_count(), metavar="N",
+        help="examples that run at a time (default: number of processors; 1 if all use the same --pmem file)")
+    add("--repeat", type=positive, default=1, metavar="N", help="run everything N times")
+    add_two_machines(parser)
+    add_other_programs(parser)
+    return parser
+
+
+def add_two_machines(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("two machines (start the servers first)")
+    group.add_argument("--role", choices=["server", "client"], help="run only this side of each example here")
+    group.add_argument("--server", metavar="HOST", help="run the clients; the servers are at address HOST")
+    group.add_argument("--port", type=positive, default=7204, metavar="N",
+                       help="first of the ports, one for each example, the same on both machines (default: 7204)")
+
+
+def add_other_programs(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("other versions")
+    group.add_argument("--peer", type=pathlib.Path, metavar="PREFIX",
+                       help="one side uses the example programs, or else librpma.so.0, installed under PREFIX: "
+                            "each example runs twice, with it as server and as client")
+    for role in ("server", "client"):
+        group.add_argument(f"--{role}-lib", type=pathlib.Path, metavar="DIR",
+                           help=f"the {role}s load librpma.so.0 from there")
+        group.add_argument(f"--{role}-programs", type=pathlib.Path, metavar="DIR",
+                           help=f"{role}s from DIR/NN-topic/{role}, run with positional arguments only")
+
+
+def list_parser() -> argparse.ArgumentParser:
+    return new_parser("list", "Prints number, name and purpose of each example.")
+
+
+def doctor_parser() -> argparse.ArgumentParser:
+    parser = new_parser(
+        "doctor", "Says what RDMA and persistent memory this machine has, and how to get what it has not.",
+        DOCTOR_EXIT_STATUS)
+    add_build(parser)
+    parser.add_argument("--format", choices=["text", "json"], default="text", help="of the report (default: text)")
+    return parser
+
+
+PARSERS = {"run": run_parser, "list": list_parser, "doctor": doctor_parser}
+
+
+def add_build(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--build", type=pathlib.Path, metavar="DIR",
+                        help="build directory (default: the newest in build/)")
+
+
+def complete(options: argparse.Namespace) -> None:
+    """Checks what depends on each other and fills in what follows from the rest."""
+    fail = run_parser().error
+    if options.server:
+        if options.role == "server" or options.addr:
+            fail("--server HOST is for the clients, which need neither --role server nor --addr")
+        options.role, options.addr = "client", options.server
+    elif options.role == "client":
+        fail("--role client needs --server HOST, the address that the servers listen on")
+    others = [options.server_lib, options.client_lib, options.server_programs, options.client_programs]
+    if options.peer and (options.role or any(others)):
+        fail("--peer pairs two versions on one machine: leave --role, --server, --*-lib and --*-programs out")
+    if options.role and options.repeat > 1:
+        fail("--repeat needs both sides on one machine")
+    if options.server_programs and options.client_programs:
+        fail("--server-programs and --client-programs exclude each other: one side must tell when it is ready")
+    options.timeout = options.timeout or (SERVER_TIMEOUT_S if options.role == "server" else TIMEOUT_S)
+
+
+def positive(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a positive number")
+    return int(text)
