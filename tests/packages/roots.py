@@ -18,7 +18,9 @@ from lane.debian import QUIET_APT, inside, mirror, run_quietly  # noqa: E402
 # Of the source tree nothing but this is known to belong to it where there is no git.
 NO_SOURCES = shutil.ignore_patterns("build", ".git", "__pycache__")
 ENVIRONMENT = "export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive HOME=/root SOURCE_DATE_EPOCH; "
-STEP_LIMIT_S = 600
+STEP_LIMIT_S = 900
+# Whatever the command starts ends with it.
+ALONE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 
 class Root:
@@ -70,7 +72,7 @@ def temporary_root(path: pathlib.Path, suite: str, packages: Sequence[str], fore
     try:
         print(f"making a root of Debian {suite} ...", flush=True)
         run_quietly(
-            ["mmdebstrap", "--quiet", "--variant=apt", f"--architectures={','.join([own, *foreign])}",
+            [*ALONE, "mmdebstrap", "--quiet", "--variant=apt", f"--architectures={','.join([own, *foreign])}",
              f"--include={','.join(packages)}", "--skip=cleanup/apt/lists", suite, str(path), mirror()],
             f"making a root of Debian {suite}", STEP_LIMIT_S)
         # Nothing of it has to survive a crash of the machine, and waiting for the disk takes most of an installation.
