@@ -134,6 +134,27 @@ static void nobody_listening_is_a_rejection(void **state)
     close_pair(&p);
 }
 
+static struct side connect_from(struct sockaddr_in *from, struct sockaddr_in *to)
+{
+    struct side client = {.channel = rdma_create_event_channel()};
+    assert_int_equal(rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_resolve_addr(client.id, (struct sockaddr *)from, (struct sockaddr *)to, 1000), 0);
+    assert_int_equal(expect_event(client.channel, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
+    assert_int_equal(rdma_resolve_route(client.id, 1000), 0);
+    assert_int_equal(expect_event(client.channel, RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
+    create_queues(&client, NULL, NULL, false);
+    struct rdma_conn_param param = plain;
+    assert_int_equal(rdma_connect(client.id, &param), 0);
+    return client;
+}
+
+static void close_with_pd(struct side *side)
+{
+    struct ibv_pd *pd = side->pd;
+    close_side(side);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
 /* A TCP socket that accepts and stays silent. */
 static void a_peer_that_never_answers_is_unreachable(void **state)
 {
@@ -144,20 +165,24 @@ static void a_peer_that_never_answers_is_unreachable(void **state)
     assert_int_equal(bind(silent, (struct sockaddr *)&addr, sizeof(addr)), 0);
     assert_int_equal(listen(silent, 4), 0);
     assert_int_equal(getsockname(silent, (struct sockaddr *)&addr, &size), 0);
-    struct side client = {.channel = rdma_create_event_channel()};
-    assert_int_equal(rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP), 0);
-    assert_int_equal(rdma_resolve_addr(client.id, NULL, (struct sockaddr *)&addr, 1000), 0);
-    assert_int_equal(expect_event(client.channel, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
-    assert_int_equal(rdma_resolve_route(client.id, 1000), 0);
-    assert_int_equal(expect_event(client.channel, RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
-    create_queues(&client, NULL, NULL, false);
-    struct rdma_conn_param param = plain;
-    assert_int_equal(rdma_connect(client.id, &param), 0);
+    struct side client = connect_from(NULL, &addr);
     assert_int_equal(expect_event(client.channel, RDMA_CM_EVENT_UNREACHABLE), -ETIMEDOUT);
-    struct ibv_pd *pd = client.pd;
-    close_side(&client);
-    assert_int_equal(ibv_dealloc_pd(pd), 0);
+    close_with_pd(&client);
     close(silent);
+}
+
+static void connecting_to_the_own_port_is_a_rejection(void **state)
+{
+    (void)state;
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(addr);
+    int probe = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(probe, (struct sockaddr *)&addr, sizeof(addr)), 0);
+    assert_int_equal(getsockname(probe, (struct sockaddr *)&addr, &size), 0);
+    close(probe);
+    struct side client = connect_from(&addr, &addr);
+    assert_int_equal(expect_event(client.channel, RDMA_CM_EVENT_REJECTED), 8);
+    close_with_pd(&client);
 }
 
 static void disconnecting_ends_both_sides_in_turn(void **state)
@@ -428,6 +453,7 @@ int main(void)
             cmocka_unit_test(destroying_an_undecided_request_rejects_it),
             cmocka_unit_test(destroying_the_listener_rejects_unseen_requests),
             cmocka_unit_test(nobody_listening_is_a_rejection),
+            cmocka_unit_test(connecting_to_the_own_port_is_a_rejection),
             cmocka_unit_test(a_peer_that_never_answers_is_unreachable),
             cmocka_unit_test(disconnecting_ends_both_sides_in_turn),
             cmocka_unit_test(crossing_disconnects_count_for_both_sides),

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -17,6 +18,18 @@ namespace softrdma::net
 
 namespace
 {
+
+// TCP connects a socket to its own port if nobody listens there: an ephemeral source port can meet the destination.
+bool is_connected_to_itself(int fd) noexcept
+{
+    sockaddr_storage here{};
+    sockaddr_storage there{};
+    socklen_t here_size = sizeof(here);
+    socklen_t there_size = sizeof(there);
+    return getsockname(fd, reinterpret_cast<sockaddr *>(&here), &here_size) == 0 &&
+           getpeername(fd, reinterpret_cast<sockaddr *>(&there), &there_size) == 0 && here_size == there_size &&
+           memcmp(&here, &there, here_size) == 0;
+}
 
 constexpr std::size_t input_size = 64 * 1024;
 constexpr std::size_t read_budget = 1024 * 1024;      // one connection must not starve the others
@@ -215,6 +228,8 @@ void link::finish_connecting()
     int error = 0;
     socklen_t size = sizeof(error);
     getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error == 0 && is_connected_to_itself(fd_))
+        error = ECONNREFUSED;
     if (error != 0)
         return drop(error);
     {
