@@ -27,7 +27,7 @@ set_up_rdma() {
     # Both the kernel's port and the addresses of the device take a moment.
     for _ in $(seq 100); do
         if rdma link show rxe0/1 | grep -q ACTIVE && grep -qs 'ffff:c0a8' /sys/class/infiniband/rxe0/ports/1/gids/*; then
-            export RPMA_TEST_ADDR="192.168.77.$RPMA_VM_GUEST"
+            export RPMA_TEST_ADDR="192.168.77.$RPMA_VM_GUEST" RPMA_TEST_ENDLESS_RETRIES=1
             lose_packets
             return
         fi
@@ -47,14 +47,14 @@ set_up_memory() {
         # What an earlier guest left on the memory stays.
         { [ -e /dev/dax0.0 ] || ndctl create-namespace -f -e namespace0.0 -m devdax -M mem -a 4k; } \
             >/tmp/ndctl.log 2>&1 &&
-            export RPMA_VM_PMEM_PATH=/dev/dax0.0
+            export RPMA_VM_PMEM_PATH=/dev/dax0.0 RPMA_TEST_PMEM=/dev/dax0.0
         ;;
     fsdax)
         ndctl create-namespace -f -e namespace0.0 -m fsdax -M mem >/tmp/ndctl.log 2>&1 &&
             mkfs.ext4 -q -b 4096 /dev/pmem0 &&
             mkdir -p /mnt/pmem &&
             mount -o dax=always /dev/pmem0 /mnt/pmem &&
-            export RPMA_VM_PMEM_PATH=/mnt/pmem
+            export RPMA_VM_PMEM_PATH=/mnt/pmem RPMA_TEST_PMEM=/mnt/pmem
         ;;
     esac || complain "no $RPMA_VM_PMEM: $(cat /tmp/ndctl.log; ndctl list -RNi)"
 }

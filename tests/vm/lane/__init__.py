@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import signal
 import sys
 from collections.abc import Callable
 
@@ -21,6 +22,16 @@ class LaneFailed(Exception):
 def default_cache() -> pathlib.Path:
     base = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
     return pathlib.Path(base) / "librpma-vm"
+
+
+def stop_on_signals() -> None:
+    """Signals that end the program unwind it, so that every `with` stops its guests and removes its files."""
+    def unwind(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    for deadly in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(deadly, unwind)
 
 
 def report_failures(program: str, main: Callable[[], int]) -> int:
