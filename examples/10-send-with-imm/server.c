@@ -12,6 +12,7 @@
 #include "memory.h"
 #include "region.h"
 #include "status.h"
+#include "text.h"
 
 enum {
     MESSAGE_SIZE = 1024
@@ -65,10 +66,8 @@ static int receive(const struct arguments *args, struct rpma_conn *conn, const s
         printf("Received immediate data '%" PRIu32 "'\n", imm);
         return STATUS_OK;
     }
-    if (!memchr(mail->memory.base, '\0', wc.byte_len)) {
-        warnx("a word without an end within %u bytes came in", wc.byte_len);
+    if (check_text("Received value", mail->memory.base, wc.byte_len) != STATUS_OK)
         return STATUS_FAILED;
-    }
     printf("Received value '%s' with immediate data '%" PRIu32 "'\n", mail->memory.base, imm);
     return STATUS_OK;
 }

@@ -18,7 +18,8 @@
 #include "status.h"
 
 enum {
-    MAX_WAIT_S = 86400
+    MAX_WAIT_S = 86400,
+    MAX_OPTIONS = 8
 };
 
 void usage_error(const char *format, ...)
@@ -32,22 +33,29 @@ void usage_error(const char *format, ...)
     exit(STATUS_USAGE);
 }
 
+static bool is_server(const struct program *program)
+{
+    return program->retry_s == RETRY_NOT_OFFERED;
+}
+
 static void print_help(const struct program *program)
 {
-    const bool is_server = program->retry_s == RETRY_NOT_OFFERED;
+    const bool is_a_server = is_server(program);
 
-    printf("Usage: %s [options] <addr> <port>%s%s\n\n%s\n\n", is_server ? "server" : "client",
+    printf("Usage: %s [options] <addr> <port>%s%s\n\n%s\n\n", is_a_server ? "server" : "client",
             *program->operands ? " " : "", program->operands, program->purpose);
     printf("  <addr>           %s\n",
-            is_server ? "address of the RDMA interface to listen on" : "address the server listens on");
+            is_a_server ? "address of the RDMA interface to listen on" : "address the server listens on");
     printf("  <port>           number or name of the port\n%s\n", program->operands_help);
     printf("Options:\n"
            "  --timeout S      longest wait for the other side in any one step, in seconds; 0: no limit (default %d)\n",
             program->timeout_s);
-    if (is_server)
+    if (is_a_server)
         printf("  --ready-fd N     write \"ready\" to file descriptor N once clients can connect, then close it\n");
     else
         printf("  --retry S        keep trying for S seconds while no server accepts (default %d)\n", program->retry_s);
+    if (program->has_many_clients)
+        printf("  --clients N      stop listening once N clients have come\n");
     printf("  --verbose        let librpma log to stderr\n"
            "  --help           print this and exit\n\n"
            "Exit status: 0 every step succeeded, 1 failure, 2 wrong command line, 77 no RDMA device.\n"
@@ -97,21 +105,33 @@ static void log_verbosely(void)
     (void)rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_INFO);
 }
 
+/* Those that the program has, and an end. */
+static void list_options(const struct program *program, struct option *options)
+{
+    static const struct option all[] = {{"help", no_argument, NULL, 'h'}, {"timeout", required_argument, NULL, 't'},
+            {"verbose", no_argument, NULL, 'v'}, {"ready-fd", required_argument, NULL, 'f'},
+            {"clients", required_argument, NULL, 'c'}, {"retry", required_argument, NULL, 'r'}};
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); ++i) {
+        const bool is_missing = (all[i].val == 'f' && !is_server(program)) ||
+                                (all[i].val == 'r' && is_server(program)) ||
+                                (all[i].val == 'c' && !program->has_many_clients);
+        if (!is_missing)
+            *options++ = all[i];
+    }
+    *options = (struct option){0};
+}
+
 struct arguments arguments_parse(int argc, char **argv, const struct program *program)
 {
-    static const struct option server_options[] = {{"help", no_argument, NULL, 'h'},
-            {"timeout", required_argument, NULL, 't'}, {"verbose", no_argument, NULL, 'v'},
-            {"ready-fd", required_argument, NULL, 'f'}, {NULL, 0, NULL, 0}};
-    static const struct option client_options[] = {{"help", no_argument, NULL, 'h'},
-            {"timeout", required_argument, NULL, 't'}, {"verbose", no_argument, NULL, 'v'},
-            {"retry", required_argument, NULL, 'r'}, {NULL, 0, NULL, 0}};
+    struct option options[MAX_OPTIONS];
     struct arguments args = {.timeout_s = program->timeout_s, .retry_s = program->retry_s, .ready_fd = -1};
 
     check_output_at_exit();
+    list_options(program, options);
 
     int option;
-    while ((option = getopt_long(argc, argv, "h",
-                    program->retry_s == RETRY_NOT_OFFERED ? server_options : client_options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         switch (option) {
         case 'h':
             print_help(program);
@@ -121,6 +141,9 @@ struct arguments arguments_parse(int argc, char **argv, const struct program *pr
             break;
         case 'r':
             args.retry_s = (int)parse_number(optarg, "--retry", MAX_WAIT_S);
+            break;
+        case 'c':
+            args.client_count = (int)parse_number(optarg, "--clients", INT32_MAX);
             break;
         case 'f':
             args.ready_fd = parse_open_fd(optarg);

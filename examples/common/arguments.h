@@ -2,6 +2,7 @@
 #ifndef EXAMPLES_ARGUMENTS_H
 #define EXAMPLES_ARGUMENTS_H 1
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* What distinguishes the command line of one program from that of another. */
@@ -11,8 +12,9 @@ struct program {
     const char *operands_help; /* a line for each of them */
     int min_operands;          /* how many of them cannot be left out */
     int max_operands;
-    int timeout_s; /* default of --timeout */
-    int retry_s;   /* default of --retry, or RETRY_NOT_OFFERED for a server, which has --ready-fd instead */
+    int timeout_s;         /* default of --timeout */
+    int retry_s;           /* default of --retry, or RETRY_NOT_OFFERED for a server, which has --ready-fd instead */
+    bool has_many_clients; /* a server with --clients */
 };
 
 enum {
@@ -24,9 +26,10 @@ struct arguments {
     const char *port;
     char **operands; /* what follows the port */
     int operand_count;
-    int timeout_s; /* longest wait for the peer in any one step, 0: no limit */
-    int retry_s;   /* how long to retry a connection that nobody accepts */
-    int ready_fd;  /* where to announce that the server listens, or -1 */
+    int timeout_s;    /* longest wait for the peer in any one step, 0: no limit */
+    int retry_s;      /* how long to retry a connection that nobody accepts */
+    int client_count; /* how many clients to serve, 0: as many as come */
+    int ready_fd;     /* where to announce that the server listens, or -1 */
 };
 
 /* Never fails: --help ends the program with 0 and a wrong command line with STATUS_USAGE. */

@@ -59,7 +59,7 @@ static int announce(const struct arguments *args)
     return STATUS_OK;
 }
 
-static int listen_for_clients(const struct arguments *args, struct rpma_peer *peer, struct rpma_ep **ep)
+int listen_for_clients(const struct arguments *args, struct rpma_peer *peer, struct rpma_ep **ep)
 {
     errno = 0;
     const int ret = rpma_ep_listen(peer, args->addr, args->port, ep);

@@ -15,6 +15,9 @@
 /* Finds the device for args->addr, which is a local address for a server and a remote one for a client. */
 int open_peer(const struct arguments *args, enum rpma_util_ibv_context_type side, struct rpma_peer **peer);
 
+/* Listens, and says so on stderr and on args->ready_fd. */
+int listen_for_clients(const struct arguments *args, struct rpma_peer *peer, struct rpma_ep **ep);
+
 /*
  * What a server does with a request before it is accepted, such as to judge the private data that came with it.
  * A status other than STATUS_OK rejects the client.
@@ -22,7 +25,7 @@ int open_peer(const struct arguments *args, enum rpma_util_ibv_context_type side
 typedef int inspect_request(struct rpma_conn_req *req, void *context);
 
 /*
- * Listens, says so on stderr and on args->ready_fd, waits for one client, lets inspect (unless it is NULL) look at
+ * Listens as listen_for_clients does, waits for one client, lets inspect (unless it is NULL) look at
  * its request, accepts it with pdata, which may be NULL, and waits until the connection is established.
  */
 int accept_one_client(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg,

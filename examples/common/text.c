@@ -7,7 +7,7 @@
 
 #include "status.h"
 
-int print_text(const char *label, const char *text, size_t size)
+int check_text(const char *label, const char *text, size_t size)
 {
     const size_t length = text ? strnlen(text, size) : 0;
     if (length == 0) {
@@ -18,7 +18,13 @@ int print_text(const char *label, const char *text, size_t size)
         warnx("%s: a text without an end within %zu bytes", label, size);
         return STATUS_FAILED;
     }
-
-    printf("%s: %s\n", label, text);
     return STATUS_OK;
+}
+
+int print_text(const char *label, const char *text, size_t size)
+{
+    const int status = check_text(label, text, size);
+    if (status == STATUS_OK)
+        printf("%s: %s\n", label, text);
+    return status;
 }

@@ -5,9 +5,12 @@
 #include <stddef.h>
 
 /*
- * Prints "<label>: <text>" to stdout. What came from another machine is not to be trusted: the text must not be NULL or
- * empty, and must end within size bytes. Returns a status.
+ * What came from another machine is not to be trusted: the text must not be NULL or empty, and must end within size
+ * bytes. label is for the message. Returns a status.
  */
+int check_text(const char *label, const char *text, size_t size);
+
+/* Prints "<label>: <text>" to stdout after check_text. Returns a status. */
 int print_text(const char *label, const char *text, size_t size);
 
 #endif /* EXAMPLES_TEXT_H */

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef EXAMPLES_SERVICE_H
+#define EXAMPLES_SERVICE_H 1
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <librpma.h>
+
+#include "arguments.h"
+#include "event_loop.h"
+
+/* A server of many clients at a time, in one thread: what 06 and 13 have in common. */
+
+enum {
+    MAX_CLIENTS = 10
+};
+
+struct client {
+    struct service *service;
+    int slot;               /* 0 to MAX_CLIENTS - 1, its own as long as it is connected */
+    struct rpma_conn *conn; /* NULL: the slot is free */
+    bool is_done;
+    bool is_sending; /* at the disposal of the handlers */
+    struct watch events;
+    struct watch completions; /* at the disposal of the handlers; unwatched when the client goes, if its fd is not -1 */
+};
+
+/* A handler that returns something else than STATUS_OK costs its client the connection, and the server its success. */
+struct service_handlers {
+    int (*established)(struct client *client); /* the connection is: operations may be posted */
+    int (*completed)(struct client *client);   /* for completions.handle; NULL if the handlers do not watch them */
+};
+
+struct service {
+    const struct arguments *args;
+    struct rpma_peer *peer;
+    const struct rpma_conn_cfg *cfg; /* of every connection; NULL: the defaults */
+    const struct service_handlers *handlers;
+    void *context; /* the handlers' own */
+    int listen_s;  /* how long to listen for another client; 0: no limit */
+
+    /* What follows belongs to the service. */
+    struct event_loop loop; /* epoll_fd is -1 before service_open */
+    struct rpma_ep *ep;
+    struct watch requests;
+    int64_t listen_until_ms;
+    struct client clients[MAX_CLIENTS];
+    int accepted_count;  /* so far */
+    int connected_count; /* now */
+    int status;
+};
+
+/* Opens the service, after which the loop takes the caller's own watches, and closes it. Return a status. */
+int service_open(struct service *service);
+int service_close(struct service *service);
+
+/*
+ * Listens until no client has come for listen_s seconds, or until as many have come as the command line says, and ends
+ * when all of them have gone. A client that finds all places taken is rejected. Returns a status: failure if no client
+ * came, or if one of them was lost before it was done.
+ */
+int service_run(struct service *service);
+
+/* The client has got what it came for: disconnects it. Returns a status. */
+int service_dismiss(struct client *client);
+
+/* Disconnects a client that failed. */
+void service_give_up(struct client *client);
+
+#endif /* EXAMPLES_SERVICE_H */
