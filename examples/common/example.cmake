@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# rpma_example(): builds client.c and server.c of the calling directory, in the project's tree or alone against an
+# rpma_example() and rpma_gpspm_example(): build client.c and server.c of the calling directory, in the project's tree or alone against an
 # installed librpma.
 set(RPMA_EXAMPLE_COMMON_DIR ${CMAKE_CURRENT_LIST_DIR})
 
@@ -42,6 +42,7 @@ function(rpma_example_common)
   endif()
 endfunction()
 
+# Further arguments are libraries to link.
 function(rpma_example)
   if(NOT TARGET rpma_examples_common)
     rpma_example_common()
@@ -49,9 +50,47 @@ function(rpma_example)
   cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME topic)
   foreach(side client server)
     add_executable(example-${topic}-${side} ${side}.c)
-    target_link_libraries(example-${topic}-${side} PRIVATE rpma_examples_common)
+    target_link_libraries(example-${topic}-${side} PRIVATE ${ARGN} rpma_examples_common)
     set_target_properties(example-${topic}-${side} PROPERTIES
       OUTPUT_NAME ${side}
       RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
   endforeach()
+endfunction()
+
+# What 09 and its variant need on top, once per build: messages whose code protoc-c makes from GPSPM_flush.proto.
+function(rpma_example_gpspm)
+  pkg_check_modules(RPMA_EXAMPLE_PROTOBUF_C IMPORTED_TARGET GLOBAL libprotobuf-c>=1.0.0)
+  find_program(RPMA_PROTOC_C protoc-c)
+  if(NOT TARGET PkgConfig::RPMA_EXAMPLE_PROTOBUF_C OR NOT RPMA_PROTOC_C)
+    message(WARNING "libprotobuf-c or protoc-c not found: the examples 09 and 09scch are left out. Debian's packages "
+      "are libprotobuf-c-dev and protobuf-c-compiler.")
+    return()
+  endif()
+
+  set(generated ${PROJECT_BINARY_DIR}/gpspm)
+  file(MAKE_DIRECTORY ${generated})
+  add_custom_command(
+    OUTPUT ${generated}/GPSPM_flush.pb-c.c ${generated}/GPSPM_flush.pb-c.h
+    COMMAND ${RPMA_PROTOC_C} --proto_path=${RPMA_EXAMPLE_COMMON_DIR} --c_out=${generated} GPSPM_flush.proto
+    DEPENDS ${RPMA_EXAMPLE_COMMON_DIR}/GPSPM_flush.proto
+    VERBATIM)
+  add_library(rpma_examples_gpspm_messages STATIC ${generated}/GPSPM_flush.pb-c.c)
+  target_include_directories(rpma_examples_gpspm_messages SYSTEM PUBLIC ${generated})
+  target_link_libraries(rpma_examples_gpspm_messages PUBLIC PkgConfig::RPMA_EXAMPLE_PROTOBUF_C)
+  add_library(rpma_examples_gpspm STATIC ${RPMA_EXAMPLE_COMMON_DIR}/gpspm.c)
+  target_link_libraries(rpma_examples_gpspm PUBLIC rpma_examples_common PRIVATE rpma_examples_gpspm_messages)
+endfunction()
+
+function(rpma_gpspm_example)
+  if(NOT TARGET rpma_examples_common)
+    rpma_example_common()
+  endif()
+  get_property(is_known GLOBAL PROPERTY RPMA_EXAMPLES_GPSPM_SOUGHT)
+  if(NOT is_known)
+    set_property(GLOBAL PROPERTY RPMA_EXAMPLES_GPSPM_SOUGHT TRUE)
+    rpma_example_gpspm()
+  endif()
+  if(TARGET rpma_examples_gpspm)
+    rpma_example(rpma_examples_gpspm)
+  endif()
 endfunction()
