@@ -113,13 +113,15 @@ result<rdma::mr_handle> rpma_peer::register_memory(void *ptr, std::size_t size, 
         mr = register_maybe_on_demand(ptr, size, access & ~rdma::access_flush_persistent);
         if (mr.ok()) {
             RPMA_LOG_WARNING("the device refuses native persistent flush of the %zu bytes at %p: they are not "
-                             "persistent memory to it; peers flush them by emulation\n",
+                             "persistent memory to it; a peer can flush them to persistence by emulation only\n",
                     size, ptr);
             errno = before;
             return mr;
         }
     }
-    return log::provider_error(error, "ibv_reg_mr");
+    const bool needs_odp = error == EOPNOTSUPP && !capabilities_.odp;
+    return log::provider_error(error, "ibv_reg_mr",
+            needs_odp ? "memory that cannot be pinned; on-demand paging (ODP), which the device lacks, is needed" : "");
 }
 
 extern "C" {

@@ -119,6 +119,8 @@ static void without_on_demand_paging_there_is_one_attempt(void **state)
     fake_forget_calls();
     assert_provider(rpma_mr_reg(peer, test_memory, 8, RPMA_MR_USAGE_READ_SRC, &mr), EOPNOTSUPP);
     assert_calls("ibv_reg_mr");
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
+    assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_ERROR), "ODP"));
     drop_peer(peer);
 }
 
