@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -178,6 +179,23 @@ static void send_to_one_that_exits(void)
     stop(&r);
 }
 
+/* Of a process that has forked once more, with descriptors it has opened itself. */
+static bool grandchild_keeps_descriptors(void)
+{
+    int own[8];
+    for (size_t i = 0; i < 8; ++i)
+        own[i] = dup(STDERR_FILENO);
+    pid_t grandchild = fork();
+    if (grandchild == 0) {
+        for (size_t i = 0; i < 8; ++i)
+            if (fcntl(own[i], F_GETFD) < 0)
+                _exit(1);
+        _exit(0);
+    }
+    int status = 0;
+    return waitpid(grandchild, &status, 0) == grandchild && status == 0;
+}
+
 static void fork_after_use(void)
 {
     struct remote r;
@@ -190,7 +208,7 @@ static void fork_after_use(void)
         const bool refused = post(c, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, 0) == ENODEV &&
                              ibv_poll_cq(c->cq, 1, &wc) < 0 && ibv_get_device_list(NULL) == NULL &&
                              rdma_disconnect(c->id) == -1 && errno == ENODEV;
-        exit(refused ? 0 : 1);
+        exit(refused && grandchild_keeps_descriptors() ? 0 : 1);
     }
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);

@@ -191,16 +191,20 @@ void agent::run_timers()
 
 void agent::before_fork()
 {
-    running.load()->mutex_.lock();
+    if (!lost_by_fork())
+        running.load()->mutex_.lock();
 }
 
 void agent::after_fork_in_parent()
 {
-    running.load()->mutex_.unlock();
+    if (!lost_by_fork())
+        running.load()->mutex_.unlock();
 }
 
 void agent::after_fork_in_child()
 {
+    if (lost_by_fork())
+        return; // by an earlier fork: the numbers of its descriptors may be in use again
     // The sockets belong to the parent's connections: their ends must be seen when the parent ends.
     agent *a = running.load();
     forked.store(true, std::memory_order_relaxed);
