@@ -99,6 +99,27 @@ static void a_silent_caller_is_dropped_in_time(void **state)
     close_pair(&p);
 }
 
+/* A whole request, and then nothing: not even a word that the answer has arrived. */
+static void an_accepted_caller_must_confirm_in_time(void **state)
+{
+    (void)state;
+    struct pair p = {0};
+    open_listener(&p, "127.0.0.1");
+    uint8_t frame[4 + 12 + 40] = {0, 0, 0, 52, 0xc8, 0, 0xff, 0xff};
+    memcpy(frame + 16, "softrdma\1", 9);
+    int fd = call(&p);
+    send_all(fd, frame, sizeof(frame));
+    struct rdma_cm_event *request = take_request(&p);
+    create_queues(&p.server, NULL, NULL, true);
+    assert_int_equal(rdma_ack_cm_event(request), 0);
+    assert_int_equal(post_receive(&p.server, 1, 0, 64), 0);
+    assert_int_equal(rdma_accept(p.server.id, &(struct rdma_conn_param){0}), 0);
+    assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_UNREACHABLE), -ETIMEDOUT);
+    expect_completion(p.server.cq, 1, IBV_WC_WR_FLUSH_ERR);
+    close(fd);
+    close_pair(&p);
+}
+
 static void callers_that_leave_at_once_do_no_harm(void **state)
 {
     (void)state;
@@ -117,6 +138,7 @@ int main(void)
             cmocka_unit_test(data_frames_need_an_established_connection),
             cmocka_unit_test(a_request_with_a_wrong_magic_is_hung_up_on),
             cmocka_unit_test(a_silent_caller_is_dropped_in_time),
+            cmocka_unit_test(an_accepted_caller_must_confirm_in_time),
             cmocka_unit_test(callers_that_leave_at_once_do_no_harm),
     };
     return cmocka_run_group_tests_name("stranger", tests, NULL, NULL);

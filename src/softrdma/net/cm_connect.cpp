@@ -134,6 +134,17 @@ void give_up_unanswered(std::uint64_t serial)
     unreachable(*id, ETIMEDOUT);
 }
 
+void give_up_unconfirmed(std::uint64_t serial)
+{
+    const std::lock_guard guard(lock());
+    cm_id *id = detail::find_id(serial);
+    if (id == nullptr || id->state != cm_state::accepted)
+        return;
+    id->path->owner = nullptr;
+    id->path->finish();
+    unreachable(*id, ETIMEDOUT);
+}
+
 void take_request(cm_id &parent, const std::shared_ptr<link> &path, const cm_handshake &request)
 {
     cm_id *child = detail::new_id(parent.events(), parent.context, parent.ps);
@@ -170,8 +181,6 @@ void detail::send(cm_id &id, opcode op, const cm_payload *payload)
 int listen(cm_id &id)
 {
     const std::lock_guard guard(lock());
-    if (id.state == cm_state::idle)
-        return detail::fail(EINVAL);
     if (id.state != cm_state::bound)
         return detail::fail(EINVAL);
     id.listening = listener::open(std::exchange(id.socket, -1), id.serial);
@@ -239,6 +248,7 @@ int accept(cm_id &id, const rdma_conn_param *param)
     id.state = cm_state::accepted;
     const cm_payload payload = encode(id.local);
     detail::send(id, opcode::cm_reply, &payload);
+    agent::get()->after(settings().response_timeout, [serial = id.serial] { give_up_unconfirmed(serial); });
     return 0;
 }
 
