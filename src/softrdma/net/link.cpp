@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <cstring>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -35,6 +36,18 @@ constexpr std::size_t input_size = 64 * 1024;
 constexpr std::size_t read_budget = 1024 * 1024;      // one connection must not starve the others
 constexpr std::size_t output_limit = 4 * max_segment; // a peer that asks but never reads
 constexpr auto finish_time = std::chrono::seconds(2);
+
+// TCP does that when nobody listens and the system has chosen the destination's port as the source.
+bool connected_to_itself(int fd)
+{
+    sockaddr_storage here{};
+    sockaddr_storage there{};
+    socklen_t here_size = sizeof(here);
+    socklen_t there_size = sizeof(there);
+    return getsockname(fd, reinterpret_cast<sockaddr *>(&here), &here_size) == 0 &&
+           getpeername(fd, reinterpret_cast<sockaddr *>(&there), &there_size) == 0 && here_size == there_size &&
+           memcmp(&here, &there, here_size) == 0;
+}
 
 } // namespace
 
@@ -229,6 +242,8 @@ void link::finish_connecting()
     socklen_t size = sizeof(error);
     getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size);
     if (error == 0 && is_connected_to_itself(fd_))
+        error = ECONNREFUSED;
+    if (error == 0 && connected_to_itself(fd_))
         error = ECONNREFUSED;
     if (error != 0)
         return drop(error);
