@@ -49,11 +49,15 @@ expect_installed() {
     dpkg --verify $ours || fail "installed files differ from the packages"
 }
 
+build_project() {
+    if ! cmake -S "$1" -B "$2" >/test/cmake.log 2>&1 || ! cmake --build "$2" >>/test/cmake.log 2>&1; then
+        fail "building $1: $(cat /test/cmake.log)"
+    fi
+}
+
 build_examples() {
     for topic in 01-connection 05-flush-to-persistent; do
-        cmake -S "$2/$topic" -B "$1/examples/$topic" >/test/cmake.log 2>&1 &&
-            cmake --build "$1/examples/$topic" >>/test/cmake.log 2>&1 ||
-            fail "building the example $topic: $(cat /test/cmake.log)"
+        build_project "$2/$topic" "$1/examples/$topic"
     done
 }
 
@@ -74,8 +78,7 @@ build_consumers() {
     cc /test/consumer/consumer.c -o /test/archive $(pkg-config --cflags librpma) \
         -Wl,--push-state,-Bstatic $(pkg-config --libs-only-L --libs-only-l librpma | sed 's/-lrpma/& -Wl,--pop-state/')
     ! ldd /test/archive | grep -q librpma || fail "the program with the static library needs the shared one"
-    cmake -S /test/consumer -B /test/consumer-build >/test/cmake.log 2>&1 &&
-        cmake --build /test/consumer-build >>/test/cmake.log 2>&1 || fail "find_package: $(cat /test/cmake.log)"
+    build_project /test/consumer /test/consumer-build
     for program in /test/shared /test/archive /test/consumer-build/consumer_cpp; do
         $program >/test/consumer.log || fail "$program: $(cat /test/consumer.log)"
     done
