@@ -37,18 +37,6 @@ constexpr std::size_t read_budget = 1024 * 1024;      // one connection must not
 constexpr std::size_t output_limit = 4 * max_segment; // a peer that asks but never reads
 constexpr auto finish_time = std::chrono::seconds(2);
 
-// TCP does that when nobody listens and the system has chosen the destination's port as the source.
-bool connected_to_itself(int fd)
-{
-    sockaddr_storage here{};
-    sockaddr_storage there{};
-    socklen_t here_size = sizeof(here);
-    socklen_t there_size = sizeof(there);
-    return getsockname(fd, reinterpret_cast<sockaddr *>(&here), &here_size) == 0 &&
-           getpeername(fd, reinterpret_cast<sockaddr *>(&there), &there_size) == 0 && here_size == there_size &&
-           memcmp(&here, &there, here_size) == 0;
-}
-
 } // namespace
 
 std::shared_ptr<link> link::open(int fd, role r)
@@ -242,8 +230,6 @@ void link::finish_connecting()
     socklen_t size = sizeof(error);
     getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size);
     if (error == 0 && is_connected_to_itself(fd_))
-        error = ECONNREFUSED;
-    if (error == 0 && connected_to_itself(fd_))
         error = ECONNREFUSED;
     if (error != 0)
         return drop(error);
