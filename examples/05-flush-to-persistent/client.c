@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <stdbool.h>
-#include <stdio.h>
-
 #include <librpma.h>
 
 #include "arguments.h"
 #include "completion.h"
 #include "connection.h"
+#include "direct_write.h"
 #include "handshake.h"
 #include "hello.h"
 #include "memory.h"
@@ -24,27 +22,6 @@ static const struct program program = {
         .timeout_s = 30,
 };
 
-/* The strongest flush that the server supports. A server that sent no peer configuration supports visibility only. */
-static int choose_flush(struct rpma_conn *conn, const struct rpma_peer_cfg *pcfg, enum rpma_flush_type *type)
-{
-    bool direct_write = false;
-    int status = STATUS_OK;
-
-    if (pcfg) {
-        status = check(
-                "rpma_peer_cfg_get_direct_write_to_pmem", rpma_peer_cfg_get_direct_write_to_pmem(pcfg, &direct_write));
-        if (status == STATUS_OK)
-            status = check("rpma_conn_apply_remote_peer_cfg", rpma_conn_apply_remote_peer_cfg(conn, pcfg));
-    }
-    if (status != STATUS_OK)
-        return status;
-
-    *type = direct_write ? RPMA_FLUSH_TYPE_PERSISTENT : RPMA_FLUSH_TYPE_VISIBILITY;
-    puts(direct_write ? "RPMA_FLUSH_TYPE_PERSISTENT is supported"
-                      : "RPMA_FLUSH_TYPE_PERSISTENT is not supported, using RPMA_FLUSH_TYPE_VISIBILITY");
-    return STATUS_OK;
-}
-
 static int write_and_flush(
         const struct arguments *args, struct rpma_conn *conn, const struct rpma_mr_local *src, size_t src_offset)
 {
@@ -58,7 +35,7 @@ static int write_and_flush(
     if (status == STATUS_OK)
         status = handshake_parse(&pdata, HELLO_TEXT_SIZE, &dst, &dst_offset, &pcfg);
     if (status == STATUS_OK)
-        status = choose_flush(conn, pcfg, &type);
+        status = direct_write_choose_flush(conn, pcfg, &type);
     if (status == STATUS_OK)
         status = check(write_name, rpma_write(conn, dst, dst_offset, src, src_offset, HELLO_TEXT_SIZE,
                                            RPMA_F_COMPLETION_ON_ERROR, write_name));

@@ -27,7 +27,7 @@ function(rpma_example_common)
   endif()
 
   list(TRANSFORM memory_backend PREPEND ${RPMA_EXAMPLE_COMMON_DIR}/)
-  set(sources arguments.c completion.c connection.c event_loop.c handshake.c hello.c immediate.c mailbox.c memory.c
+  set(sources arguments.c completion.c connection.c event_loop.c direct_write.c handshake.c hello.c immediate.c mailbox.c memory.c
     names.c ping_pong.c region.c service.c status.c text.c wait.c)
   list(TRANSFORM sources PREPEND ${RPMA_EXAMPLE_COMMON_DIR}/)
   add_library(rpma_examples_common STATIC ${sources} ${memory_backend})
@@ -43,17 +43,21 @@ function(rpma_example_common)
 endfunction()
 
 # Further arguments are libraries to link.
-function(rpma_example)
+function(rpma_example_program name)
   if(NOT TARGET rpma_examples_common)
     rpma_example_common()
   endif()
   cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME topic)
+  add_executable(example-${topic}-${name} ${name}.c)
+  target_link_libraries(example-${topic}-${name} PRIVATE ${ARGN} rpma_examples_common)
+  set_target_properties(example-${topic}-${name} PROPERTIES
+    OUTPUT_NAME ${name}
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
+endfunction()
+
+function(rpma_example)
   foreach(side client server)
-    add_executable(example-${topic}-${side} ${side}.c)
-    target_link_libraries(example-${topic}-${side} PRIVATE ${ARGN} rpma_examples_common)
-    set_target_properties(example-${topic}-${side} PROPERTIES
-      OUTPUT_NAME ${side}
-      RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
+    rpma_example_program(${side} ${ARGN})
   endforeach()
 endfunction()
 

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <err.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <librpma.h>
+
+#include "arguments.h"
+#include "connection.h"
+#include "direct_write.h"
+#include "handshake.h"
+#include "memory.h"
+#include "records.h"
+#include "region.h"
+#include "status.h"
+
+enum {
+    LOOK_INTERVAL_MS = 1
+};
+
+static const struct program program = {
+        .purpose = "Keeps a log that one client appends to, however often it has to connect for that.",
+        .operands = "[<drop-after> [<pmem-path> [on|off]]]",
+        .operands_help = "  <drop-after>     records after which to drop the connection once, 0 (default): never\n"
+                         "  <pmem-path>      file or PMem device that holds the log; without it the log is in "
+                         "DRAM\n" DIRECT_WRITE_HELP,
+        .max_operands = 3,
+        .retry_s = RETRY_NOT_OFFERED,
+};
+
+struct log {
+    struct memory memory;
+    size_t offset; /* of the log in the memory: atomic writes need multiples of 8 */
+    uint64_t drop_at;
+};
+
+/* The device of the client writes it while this program looks. */
+static uint64_t value_at(const struct log *log, size_t offset)
+{
+    return atomic_load((const _Atomic uint64_t *)(const void *)(log->memory.base + log->offset + offset));
+}
+
+static int open_log(const struct arguments *args, struct log *log)
+{
+    const int status = memory_open(&log->memory, arguments_operand(args, 1), 0, LOG_SIZE + LOG_RECORD_SIZE);
+    if (status != STATUS_OK)
+        return status;
+
+    struct memory *memory = &log->memory;
+    log->offset = (memory->data_offset + LOG_RECORD_SIZE - 1) / LOG_RECORD_SIZE * LOG_RECORD_SIZE;
+    if (memory->is_new) {
+        memset(memory->base + memory->data_offset, 0, LOG_SIZE + LOG_RECORD_SIZE);
+        memory_sign(memory, LOG_SIZE + LOG_RECORD_SIZE);
+    }
+
+    const uint64_t count = value_at(log, LOG_COUNT_OFFSET);
+    const uint64_t drop_after = arguments_number(args, 0, "<drop-after>", 0);
+    log->drop_at = drop_after == 0 ? UINT64_MAX : count + drop_after;
+    printf("Records in the log: %" PRIu64 "\n", count);
+    return STATUS_OK;
+}
+
+/* Records that the header counts must be there, whatever became of the connections. */
+static int check_log(const struct log *log)
+{
+    const uint64_t count = value_at(log, LOG_COUNT_OFFSET);
+    if (count > LOG_CAPACITY) {
+        warnx("the log claims to have %" PRIu64 " records, it has room for %d", count, LOG_CAPACITY);
+        return STATUS_FAILED;
+    }
+    for (uint64_t number = 0; number < count; ++number) {
+        const uint64_t found = value_at(log, LOG_RECORDS_OFFSET + (size_t)number * LOG_RECORD_SIZE);
+        if (found != number) {
+            warnx("record %" PRIu64 " of the log has number %" PRIu64, number, found);
+            return STATUS_FAILED;
+        }
+    }
+    printf("Records in the log: %" PRIu64 ", each in its place\n", count);
+    return STATUS_OK;
+}
+
+/* Until the connection has ended, by whomever. The server takes no part in the writing, so that it has to look. */
+static int watch_connection(struct log *log, struct rpma_conn *conn)
+{
+    enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
+    struct pollfd fd = {.events = POLLIN};
+    int status = check("rpma_conn_get_event_fd", rpma_conn_get_event_fd(conn, &fd.fd));
+
+    while (status == STATUS_OK && poll(&fd, 1, log->drop_at == UINT64_MAX ? -1 : LOOK_INTERVAL_MS) <= 0) {
+        const uint64_t count = value_at(log, LOG_COUNT_OFFSET);
+        if (count < log->drop_at)
+            continue;
+        printf("Dropping the connection after record %" PRIu64 "\n", count);
+        log->drop_at = UINT64_MAX;
+        status = check("rpma_conn_disconnect", rpma_conn_disconnect(conn));
+    }
+    if (status == STATUS_OK)
+        status = check("rpma_conn_next_event", rpma_conn_next_event(conn, &event));
+    if (status == STATUS_OK)
+        warnx("the connection reports %s at record %" PRIu64, rpma_utils_conn_event_2str(event),
+                value_at(log, LOG_COUNT_OFFSET));
+    return status;
+}
+
+/* Connections come and go, the memory and its registration stay, and the key that clients got stays valid. */
+static int serve(
+        struct arguments *args, struct log *log, struct rpma_peer *peer, const struct rpma_conn_private_data *pdata)
+{
+    int status = STATUS_OK;
+    do {
+        struct rpma_conn *conn = NULL;
+        status = accept_one_client(args, peer, NULL, pdata, NULL, NULL, &conn);
+        args->ready_fd = -1; /* has been told */
+        if (status == STATUS_OK)
+            status = watch_connection(log, conn);
+        status |= check("rpma_conn_delete", rpma_conn_delete(&conn));
+    } while (status == STATUS_OK && value_at(log, LOG_COUNT_OFFSET) != value_at(log, LOG_GOAL_OFFSET));
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct arguments args = arguments_parse(argc, argv, &program);
+    const bool direct_write = direct_write_parse(&args, 2);
+    struct log log = {0};
+    struct rpma_peer *peer = NULL;
+    struct rpma_mr_local *mr = NULL;
+    struct handshake handshake;
+    const struct rpma_conn_private_data pdata = handshake_private_data(&handshake);
+
+    int status = open_peer(&args, RPMA_UTIL_IBV_CONTEXT_LOCAL, &peer);
+    if (status == STATUS_OK)
+        status = open_log(&args, &log);
+    if (status == STATUS_OK)
+        status = register_memory(
+                peer, &log.memory, direct_write_usage(&log.memory, direct_write) | RPMA_MR_USAGE_READ_SRC, &mr);
+    if (status == STATUS_OK)
+        status = direct_write_describe(direct_write, mr, log.offset, &handshake);
+    if (status == STATUS_OK)
+        status = serve(&args, &log, peer, &pdata);
+    if (status == STATUS_OK && !direct_write)
+        memory_persist(&log.memory, LOG_SIZE + LOG_RECORD_SIZE);
+    if (status == STATUS_OK)
+        status = check_log(&log);
+
+    status |= check("rpma_mr_dereg", rpma_mr_dereg(&mr));
+    status |= check("rpma_peer_delete", rpma_peer_delete(&peer));
+    memory_close(&log.memory);
+    return status;
+}
