@@ -48,7 +48,7 @@ static void a_peer_that_is_in_use_is_ebusy(void **state)
 static void too_much_private_data_is_einval(void **state)
 {
     (void)state;
-    if (!private_data_is_padded())
+    if (!has_infiniband_limits())
         skip_because("the limits of private data are those of InfiniBand and RoCE, the device is another");
     unsigned char sent[255] = {0};
     struct rpma_conn_private_data pdata = {sent, 255};

@@ -29,7 +29,7 @@ struct ibv_device_attr_ex device_attributes(void)
     return attributes;
 }
 
-bool private_data_is_padded(void)
+bool has_infiniband_limits(void)
 {
     return device()->device->transport_type == IBV_TRANSPORT_IB;
 }

@@ -27,8 +27,8 @@
 struct ibv_context *device(void);
 struct ibv_device_attr_ex device_attributes(void);
 
-/* False on iWARP, where private data has its own length and other limits. */
-bool private_data_is_padded(void);
+/* False on iWARP, where private data has other limits. */
+bool has_infiniband_limits(void);
 
 struct rpma_peer *new_peer(void);
 

@@ -33,6 +33,7 @@ void begin_interrupting(void)
     caller = pthread_self();
     assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
     assert_int_equal(pthread_create(&interrupter, NULL, interrupt, &caller), 0);
+    pthread_detach(interrupter);
 }
 
 struct later {
@@ -56,4 +57,5 @@ void run_later(void (*function)(void *argument), void *argument)
     assert_non_null(later);
     *later = (struct later){function, argument};
     assert_int_equal(pthread_create(&thread, NULL, wait_and_run, later), 0);
+    pthread_detach(thread);
 }
