@@ -17,7 +17,7 @@ struct open_device {
 // False in a forked child, whose parent owns every object; errno is then ENODEV.
 bool usable() noexcept;
 
-ibv_context *open_context();
+open_device *create_device(); // NULL with errno
 // The connection manager's context and its protection domain; they live as long as the process.
 ibv_context *process_context();
 ibv_pd *process_pd();

@@ -46,10 +46,20 @@ ibv_wc_status status_of(std::uint8_t code) noexcept
     }
 }
 
+bool is_message(ibv_wr_opcode opcode) noexcept
+{
+    return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM;
+}
+
+bool carries_immediate(ibv_wr_opcode opcode) noexcept
+{
+    return opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
 bool is_supported(ibv_wr_opcode opcode) noexcept
 {
-    return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE ||
-           opcode == IBV_WR_RDMA_WRITE_WITH_IMM || opcode == IBV_WR_RDMA_READ;
+    return is_message(opcode) || opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
+           opcode == IBV_WR_RDMA_READ;
 }
 
 } // namespace
@@ -73,9 +83,10 @@ int requester::post(const ibv_send_wr &wr)
     w.wr_id = wr.wr_id;
     w.opcode = wr.opcode;
     w.flags = wr.send_flags;
-    w.imm_data = wr.imm_data;
-    w.remote_addr = wr.wr.rdma.remote_addr;
-    w.rkey = wr.wr.rdma.rkey;
+    // What an opcode does not use, programs leave uninitialised.
+    w.imm_data = carries_immediate(wr.opcode) ? wr.imm_data : 0;
+    w.remote_addr = is_message(wr.opcode) ? 0 : wr.wr.rdma.remote_addr;
+    w.rkey = is_message(wr.opcode) ? 0 : wr.wr.rdma.rkey;
     w.length = static_cast<std::uint32_t>(length);
     w.sent = w.received = 0;
     w.numbered = false;
@@ -142,8 +153,8 @@ outcome requester::transmit(work &w)
 
 opcode requester::segment_opcode(const work &w, std::uint32_t bytes) const noexcept
 {
-    const bool write = w.opcode == IBV_WR_RDMA_WRITE || w.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-    const bool imm = w.opcode == IBV_WR_SEND_WITH_IMM || w.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+    const bool write = !is_message(w.opcode);
+    const bool imm = carries_immediate(w.opcode);
     const bool first = w.sent == 0;
     const bool last = w.sent + bytes == w.length;
     if (first && last)
