@@ -18,11 +18,12 @@ static const struct program program = {
 int main(int argc, char **argv)
 {
     const struct arguments args = arguments_parse(argc, argv, &program);
+    const char *name = name_parse(&args);
     struct rpma_peer *peer = NULL;
 
     int status = open_peer(&args, RPMA_UTIL_IBV_CONTEXT_REMOTE, &peer);
     if (status == STATUS_OK)
-        status = name_offer(&args, peer);
+        status = name_offer(&args, name, peer);
 
     status |= check("rpma_peer_delete", rpma_peer_delete(&peer));
     return status;

@@ -23,16 +23,17 @@ static const char read_name[] = "rpma_read";
 struct names {
     struct memory memory;
     struct rpma_mr_local *mr;
+    int count; /* that were read */
 };
 
-static const char *choose_name(uint64_t seed)
+const char *name_parse(const struct arguments *args)
 {
     static const char *const names[] = {"Ada", "Barbara", "Claude", "Dennis", "Edsger", "Frances", "Grace", "Hedy",
             "Ivan", "John", "Ken", "Leslie", "Margaret"};
-    return names[seed % (sizeof(names) / sizeof(names[0]))];
+    return names[arguments_number(args, 0, "<seed>", 0) % (sizeof(names) / sizeof(names[0]))];
 }
 
-int name_offer(const struct arguments *args, struct rpma_peer *peer)
+int name_offer(const struct arguments *args, const char *name, struct rpma_peer *peer)
 {
     struct memory memory = {0};
     struct rpma_mr_local *mr = NULL;
@@ -42,7 +43,7 @@ int name_offer(const struct arguments *args, struct rpma_peer *peer)
 
     int status = memory_allocate(&memory, NAME_SIZE);
     if (status == STATUS_OK) {
-        strcpy(memory.base, choose_name(arguments_number(args, 0, "<seed>", 0)));
+        strcpy(memory.base, name);
         status = print_text("My name is", memory.base, NAME_SIZE);
     }
     if (status == STATUS_OK)
@@ -119,6 +120,7 @@ static int collect(struct rpma_conn *conn, struct ibv_wc *wc)
 
 static int print_name(struct client *client)
 {
+    struct names *names = client->service->context;
     struct ibv_wc wc;
 
     const int ret = collect(client->conn, &wc);
@@ -132,6 +134,8 @@ static int print_name(struct client *client)
         status = check_text("the name of a client", name_of(client), NAME_SIZE);
     if (status != STATUS_OK)
         return status;
+    if (names->count++ == 0)
+        puts("Today I have got in touch with:");
     printf("- %s\n", name_of(client));
     return service_dismiss(client);
 }
@@ -153,10 +157,8 @@ int names_collect(const struct arguments *args, struct rpma_peer *peer, const st
         status = memory_allocate(&names.memory, (size_t)MAX_CLIENTS * NAME_SIZE);
     if (status == STATUS_OK)
         status = register_memory(peer, &names.memory, RPMA_MR_USAGE_READ_DST, &names.mr);
-    if (status == STATUS_OK) {
-        puts("Today I have got in touch with:");
+    if (status == STATUS_OK)
         status = service_run(&service);
-    }
 
     status |= service_close(&service);
     status |= check("rpma_mr_dereg", rpma_mr_dereg(&names.mr));

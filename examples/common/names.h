@@ -15,8 +15,11 @@ enum {
 #define NAME_OPERANDS "<seed>"
 #define NAME_OPERANDS_HELP "  <seed>           number that chooses this client's name\n"
 
-/* Both return a status. */
-int name_offer(const struct arguments *args, struct rpma_peer *peer);
+/* The name that operand 0 chooses. Ends the program as arguments_parse does. */
+const char *name_parse(const struct arguments *args);
+
+/* One side each, from its registration to the end of the connections. Return a status. */
+int name_offer(const struct arguments *args, const char *name, struct rpma_peer *peer);
 int names_collect(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg);
 
 #endif /* EXAMPLES_NAMES_H */

@@ -2,6 +2,7 @@
 #include "service.h"
 
 #include <err.h>
+#include <errno.h>
 #include <stddef.h>
 
 #include "connection.h"
@@ -34,13 +35,19 @@ void service_give_up(struct client *client)
         remove_client(client);
 }
 
+/* Releases before this one report the lack of an event as the failure of a call that would have had to wait. */
+static bool is_no_event(int ret)
+{
+    return ret == RPMA_E_NO_EVENT || (ret == RPMA_E_PROVIDER && errno == EAGAIN);
+}
+
 static int handle_event(void *context)
 {
     struct client *client = context;
     enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
 
     const int ret = rpma_conn_next_event(client->conn, &event);
-    if (ret == RPMA_E_NO_EVENT)
+    if (is_no_event(ret))
         return STATUS_OK;
     if (check("rpma_conn_next_event", ret) != STATUS_OK) {
         client->service->status |= STATUS_FAILED;
@@ -95,12 +102,15 @@ static void accept_client(struct service *service, struct client *client, struct
             .events = {.handle = handle_event, .context = client},
             .completions = {.handle = handle_completion, .context = client, .fd = -1}};
 
-    int status = check("rpma_conn_req_connect", rpma_conn_req_connect(req, NULL, &client->conn));
+    int status = service->handlers->requested ? service->handlers->requested(client, *req) : STATUS_OK;
+    if (status == STATUS_OK)
+        status = check("rpma_conn_req_connect", rpma_conn_req_connect(req, NULL, &client->conn));
     if (status == STATUS_OK)
         status = watch_client(client);
     if (status != STATUS_OK) {
         service->status |= status;
-        (void)rpma_conn_delete(&client->conn); /* frees the slot; the failure before is what matters */
+        (void)rpma_conn_req_delete(req);       /* the failure before is what matters */
+        (void)rpma_conn_delete(&client->conn); /* frees the slot */
         return;
     }
     ++service->connected_count;
@@ -114,7 +124,7 @@ static int handle_request(void *context)
     struct rpma_conn_req *req = NULL;
 
     const int ret = rpma_ep_next_conn_req(service->ep, service->cfg, &req);
-    if (ret == RPMA_E_NO_EVENT)
+    if (is_no_event(ret))
         return STATUS_OK;
     if (check("rpma_ep_next_conn_req", ret) != STATUS_OK) {
         service->status |= STATUS_FAILED; /* one request, which is rejected; others may be fine */

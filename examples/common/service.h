@@ -28,6 +28,8 @@ struct client {
 
 /* A handler that returns something else than STATUS_OK costs its client the connection, and the server its success. */
 struct service_handlers {
+    /* Before the client is accepted: the time to post a receive for its first message. May be NULL. */
+    int (*requested)(struct client *client, struct rpma_conn_req *req);
     int (*established)(struct client *client); /* the connection is: operations may be posted */
     int (*completed)(struct client *client);   /* for completions.handle; NULL if the handlers do not watch them */
 };

@@ -2,6 +2,8 @@
 """The examples: what each is started with, and how its output proves that the data arrived."""
 
 import dataclasses
+import re
+import struct
 from collections.abc import Callable
 
 from runner import ExampleFailed
@@ -9,6 +11,12 @@ from runner.pair import Outcome
 from runner.storage import Storage
 
 SEED, ROUNDS = 7, 3
+NAME_SEEDS = ("8", "9", "11", "12")
+LOG_WORDS = ["1st_word", "2nd_word", "3rd_word"]
+LOG_DATA_OFFSET = 16
+IMMEDIATE, WORD = "1234", "1st_word"
+GAMES = (("1", "3"), ("5", "3"), ("10", "3"))
+LISTEN_S = "3"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +34,7 @@ class Example:
     server_operands: Callable[[Run], list[str]]
     client_operands: Callable[[Run], list[str]]
     judge: Callable[[Run, Outcome], str]  # says what was proved, or raises ExampleFailed
+    more_clients: tuple[tuple[str, ...], ...] = ()  # operands of clients that run together with the first one
 
     @property
     def number(self) -> str:
@@ -48,8 +57,13 @@ def client_file(run: Run) -> list[str]:
     return [str(run.storage.client_path), str(run.storage.client_offset)] if run.storage.client_path else []
 
 
-def ping_pong_operands(_: Run) -> list[str]:
-    return [str(SEED), str(ROUNDS)]
+def constantly(*operands: str) -> Callable[[Run], list[str]]:
+    return lambda _: list(operands)
+
+
+def values(output: str, verb: str) -> list[int]:
+    """The numbers sent or received; where and when each was printed is no matter."""
+    return [int(value) for value in re.findall(f"(?i)value {verb}: ([0-9]+)", output)]
 
 
 def require_line(role: str, output: str, line: str) -> None:
@@ -100,14 +114,63 @@ def judge_flush(run: Run, outcome: Outcome) -> str:
     return proved.replace(": persisted by the server", ": durable, by the client's flush to persistence")
 
 
-def judge_ping_pong(_: Run, outcome: Outcome) -> str:
-    values = range(SEED, SEED + ROUNDS - 1)
-    client = [line for value in values for line in (f"Value sent: {value}", f"Value received: {value + 1}")]
-    server = [line for value in values for line in (f"Value received: {value}", f"Value sent: {value + 1}")]
-    for role, expected, result in (("client", client, outcome.client), ("server", server, outcome.server)):
-        if [line for line in result.stdout.splitlines() if line.startswith("Value ")] != expected:
-            raise ExampleFailed(f"the {role} did not see exactly the numbers from {SEED} to {SEED + ROUNDS - 1}")
-    return f"{len(values)} numbers sent and answered"
+def judge_requested_flush(run: Run, outcome: Outcome) -> str:
+    if "Flush request received" not in outcome.server.stdout:
+        raise ExampleFailed("the server was not asked to persist the text")
+    return judge_text(run, outcome).replace(": persisted by the server", ": persisted by the server on request")
+
+
+def judge_names(_: Run, outcome: Outcome) -> str:
+    names = re.findall("(?m)^My names? is: (.+)$", outcome.client.stdout)
+    read = re.findall("(?m)^- (.+)$", outcome.server.stdout)
+    if len(names) != len(NAME_SEEDS) or sorted(names) != sorted(read):
+        raise ExampleFailed(f"the clients are called {', '.join(names)}, the server read {', '.join(read)}")
+    return f"the names of {len(names)} clients read: {', '.join(read)}"
+
+
+def judge_log(run: Run, outcome: Outcome) -> str:
+    lines = outcome.server.stdout.splitlines()
+    if lines[-len(LOG_WORDS):] != LOG_WORDS:
+        raise ExampleFailed(f"the server's log ends with {lines[-len(LOG_WORDS):]} instead of {LOG_WORDS}")
+    if not run.storage.server_path:
+        return f"{len(LOG_WORDS)} words appended to the log in the server's DRAM"
+
+    used, = struct.unpack("=Q", run.storage.read_server(LOG_DATA_OFFSET)[8:])
+    stored = run.storage.read_server(used)[LOG_DATA_OFFSET:]
+    if not stored.endswith("".join(f"{word}\0" for word in LOG_WORDS).encode()):
+        raise ExampleFailed(f"{run.storage.server_path} does not hold the log that the server printed")
+    return f"{len(LOG_WORDS)} words appended and re-read from {run.storage.server_path}: durable one by one"
+
+
+def judge_game(first: int, count: int) -> Callable[[Run, Outcome], str]:
+    """Sends and receives of both sides must be exactly the numbers of one game."""
+    return lambda _, outcome: check_games(outcome, [range(first, first + count)])
+
+
+def judge_games(_: Run, outcome: Outcome) -> str:
+    return check_games(outcome, [range(int(seed), int(seed) + int(rounds)) for seed, rounds in GAMES])
+
+
+def check_games(outcome: Outcome, games: list[range]) -> str:
+    asked = sorted(value for game in games for value in game)
+    answered = sorted(value + 1 for value in asked)
+    for role, result, sent, received in (("client", outcome.client, asked, answered),
+                                         ("server", outcome.server, answered, asked)):
+        if sorted(values(result.stdout, "sent")) != sent or sorted(values(result.stdout, "received")) != received:
+            raise ExampleFailed(f"the {role} did not see exactly the numbers from {asked[0]} to {answered[-1]}")
+    return f"{len(asked)} numbers sent and answered" + (f" in {len(games)} games" if len(games) > 1 else "")
+
+
+def judge_sent_immediate(_: Run, outcome: Outcome) -> str:
+    require_line("client", outcome.client.stdout, f"Sending value '{WORD}' with immediate data '{IMMEDIATE}'")
+    require_line("server", outcome.server.stdout, f"Received value '{WORD}' with immediate data '{IMMEDIATE}'")
+    return f'"{WORD}" received with immediate data {IMMEDIATE}'
+
+
+def judge_written_immediate(_: Run, outcome: Outcome) -> str:
+    require_line("server", outcome.server.stdout,
+                 f"The value '{IMMEDIATE}' was written together with immediate data '{IMMEDIATE}'")
+    return f"{IMMEDIATE} written, and announced by immediate data {IMMEDIATE}"
 
 
 EXAMPLES = [
@@ -116,5 +179,25 @@ EXAMPLES = [
     Example("03-read-to-persistent", "the server reads into its PMem", server_file, client_file, judge_text),
     Example("04-write-to-persistent", "write to the server's PMem", server_file, client_file, judge_text),
     Example("05-flush-to-persistent", "write and flush", flushed_server_file, client_file, judge_flush),
-    Example("08-messages-ping-pong", "send and receive messages", nothing, ping_pong_operands, judge_ping_pong),
+    *(Example(topic, purpose, nothing, constantly(NAME_SEEDS[0]), judge_names, tuple((seed,) for seed in NAME_SEEDS[1:]))
+      for topic, purpose in (("06-multiple-connections", "serve many clients in one thread"),
+                             ("06scch-multiple-connections", "the same with a shared completion channel"))),
+    Example("07-atomic-write", "append to a log in the server's PMem", server_file, constantly(*LOG_WORDS), judge_log),
+    Example("08-messages-ping-pong", "send and receive messages", nothing, constantly(str(SEED), str(ROUNDS)),
+            judge_game(SEED, ROUNDS - 1)),
+    Example("08srq-simple-messages-ping-pong-with-srq", "receive through a shared receive queue", nothing,
+            constantly(str(SEED), str(ROUNDS)), judge_game(SEED, ROUNDS)),
+    Example("09-flush-to-persistent-GPSPM", "write and ask the server to persist", server_file, client_file,
+            judge_requested_flush),
+    Example("09scch-flush-to-persistent-GPSPM", "the same with a shared completion channel", server_file, client_file,
+            judge_requested_flush),
+    Example("10-send-with-imm", "send a message with immediate data", nothing, constantly(IMMEDIATE, WORD),
+            judge_sent_immediate),
+    Example("11-write-with-imm", "write with immediate data", nothing, constantly(IMMEDIATE), judge_written_immediate),
+    Example("12-receive-completion-queue", "receive on a completion queue of its own", nothing,
+            constantly(str(SEED), str(ROUNDS)), judge_game(SEED, ROUNDS - 1)),
+    Example("12scch-receive-completion-queue", "the same with a shared completion channel", nothing,
+            constantly(str(SEED), str(ROUNDS)), judge_game(SEED, ROUNDS - 1)),
+    Example("13-messages-ping-pong-with-srq", "many clients, one shared receive queue", constantly(LISTEN_S),
+            constantly(*GAMES[0]), judge_games, GAMES[1:]),
 ]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from runner import CannotRun, ExampleFailed, storage
 from runner.catalogue import EXAMPLES, Example, Run
-from runner.pair import PROGRAMS, Outcome, Result, Side, check_statuses, free_port, run_alone, run_pair
+from runner.pair import PROGRAMS, Outcome, Result, Side, check_statuses, free_port, run_clients_alone, run_pair, run_server_alone
 from runner.transport import Transport
 
 NOT_HERE = Result(0, "", "runs on the other machine")
@@ -53,14 +53,19 @@ def level_of(memory: storage.Storage, operands: dict[str, list[str]]) -> str:
 def run_programs(job: Job, setting: Setting, operands: dict[str, list[str]]) -> Outcome:
     device = setting.device
     port = str(setting.first_port + EXAMPLES.index(job.example)) if setting.role else free_port(device.addr)
-    commands = {
-        role: [*device.prefix, job.sides[role].program(job.example.topic, role), device.addr, port, *operands[role]]
+    starts = {
+        role: [*device.prefix, job.sides[role].program(job.example.topic, role), device.addr, port]
         for role in (["server", "client"] if not setting.role else [setting.role])}
-    if not setting.role:
-        return run_pair(commands["server"], commands["client"], job.sides["server"], job.sides["client"],
-                        setting.timeout_s)
-    result = run_alone(setting.role, commands[setting.role], job.sides[setting.role], setting.timeout_s)
-    return Outcome(**{"server": NOT_HERE, "client": NOT_HERE, setting.role: result})
+    client_operands = [operands["client"], *job.example.more_clients]
+    if setting.role == "server":
+        server = run_server_alone(starts["server"] + operands["server"], len(client_operands), job.sides["server"],
+                                  setting.timeout_s)
+        return Outcome(server, NOT_HERE)
+    clients = [[*starts["client"], *words] for words in client_operands]
+    if setting.role == "client":
+        return Outcome(NOT_HERE, run_clients_alone(clients, job.sides["client"], setting.timeout_s))
+    return run_pair(starts["server"] + operands["server"], clients, job.sides["server"], job.sides["client"],
+                    setting.timeout_s)
 
 
 def run_job(job: Job, setting: Setting) -> Verdict:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs a server and its client to their end, whatever happens."""
 
+import contextlib
 import ctypes
 import dataclasses
 import os
@@ -170,26 +171,45 @@ def result_of(program: Program, timeout_s: float) -> Result:
     return Result(status, *program.output())
 
 
+def result_of_all(programs: list[Program], deadline: float) -> Result:
+    """What programs that ran at the same time did together: the first failure counts."""
+    results = [result_of(program, deadline - time.monotonic()) for program in programs]
+    statuses = [result.status for result in results]
+    status = None if None in statuses else next((status for status in statuses if status != 0), 0)
+    return Result(status, "".join(result.stdout for result in results), "".join(result.stderr for result in results))
+
+
+def run_all(commands: list[list[str]], side: Side, deadline: float) -> Result:
+    with contextlib.ExitStack() as stack:
+        return result_of_all([stack.enter_context(Program(command, side.environment())) for command in commands],
+                             deadline)
+
+
+def server_options(client_count: int, timeout_s: str) -> list[str]:
+    """A server of one client knows no --clients."""
+    return ["--timeout", timeout_s, *(["--clients", str(client_count)] if client_count > 1 else [])]
+
+
 def run_pair(
-    server_command: list[str], client_command: list[str], server: Side, client: Side, timeout_s: float
+    server_command: list[str], client_commands: list[list[str]], server: Side, client: Side, timeout_s: float
 ) -> Outcome:
-    """Commands are without options; the client starts once the server listens."""
+    """Commands are without options; the clients start, all at once, when the server listens."""
     deadline = time.monotonic() + timeout_s
     step_s = str(max(1, int(timeout_s / 2)))  # so that a program can still say what it waited for in vain
     ready_fd, server_fd = os.pipe()
     try:
         if server.has_options:
-            server_command = server_command + ["--ready-fd", str(server_fd), "--timeout", step_s]
+            server_command = [*server_command, "--ready-fd", str(server_fd),
+                              *server_options(len(client_commands), step_s)]
         with Program(server_command, server.environment(), (server_fd,)) as server_program:
             os.close(server_fd)
             server_fd = -1
             if client.has_options:
                 retry = "0" if server.has_options else step_s
-                client_command = client_command + ["--retry", retry, "--timeout", step_s]
+                client_commands = [[*command, "--retry", retry, "--timeout", step_s] for command in client_commands]
             if server.has_options and not wait_until_ready(server_program, ready_fd, timeout_s):
                 return Outcome(result_of(server_program, GRACE_S), Result(None, "", "never started"))
-            with Program(client_command, client.environment()) as client_program:
-                client_result = result_of(client_program, deadline - time.monotonic())
+            client_result = run_all(client_commands, client, deadline)
             left_s = deadline - time.monotonic() if client_result.status == 0 else GRACE_S
             return Outcome(result_of(server_program, left_s), client_result)
     finally:
@@ -198,12 +218,17 @@ def run_pair(
             os.close(server_fd)
 
 
-def run_alone(role: str, command: list[str], side: Side, timeout_s: float) -> Result:
-    """One side, whose other one is on another machine and may be there sooner or later."""
+def run_server_alone(command: list[str], client_count: int, side: Side, timeout_s: float) -> Result:
+    """Its clients are on another machine and may be there sooner or later."""
+    options = server_options(client_count, str(int(timeout_s))) if side.has_options else []
+    return run_all([command + options], side, time.monotonic() + timeout_s + GRACE_S)
+
+
+def run_clients_alone(commands: list[list[str]], side: Side, timeout_s: float) -> Result:
+    """Their server is on another machine and may be there sooner or later."""
     limit = str(int(timeout_s))
-    options = ["--timeout", limit, *(["--retry", limit] if role == "client" else [])] if side.has_options else []
-    with Program(command + options, side.environment()) as program:
-        return result_of(program, timeout_s + GRACE_S)
+    options = ["--timeout", limit, "--retry", limit] if side.has_options else []
+    return run_all([command + options for command in commands], side, time.monotonic() + timeout_s + GRACE_S)
 
 
 def check_statuses(outcome: Outcome) -> None:

@@ -33,17 +33,20 @@ class Storage:
     client_offset: int
     level: str  # of persistence of what a flush, or the server, made persistent
 
-    def read_server_text(self) -> str:
-        """The text that the server's file holds now."""
+    def read_server(self, size: int) -> bytes:
+        """The first bytes that the server's file holds now."""
         assert self.server_path
         is_device = stat.S_ISCHR(self.server_path.stat().st_mode)
         with open(self.server_path, "rb") as file:
             length = DEVICE_DAX_ALIGNMENT if is_device else 0
             with mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ) as content:
-                if content[: len(SIGNATURE)] != SIGNATURE:
-                    raise ExampleFailed(f"{self.server_path} does not start with the signature of the examples")
-                text = content[len(SIGNATURE) : len(SIGNATURE) + TEXT_SIZE]
-        return text.split(b"\0", 1)[0].decode(errors="replace")
+                return content[:size]
+
+    def read_server_text(self) -> str:
+        content = self.read_server(len(SIGNATURE) + TEXT_SIZE)
+        if not content.startswith(SIGNATURE):
+            raise ExampleFailed(f"{self.server_path} does not start with the signature of the examples")
+        return content.removeprefix(SIGNATURE).split(b"\0", 1)[0].decode(errors="replace")
 
 
 def describe(path: pathlib.Path, origin: str) -> tuple[str, str]:

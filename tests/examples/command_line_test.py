@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Wrong first steps with each program: the exit status, and one line with cause and remedy."""
 
+import concurrent.futures
 import os
 import socket
 import subprocess
@@ -9,7 +10,7 @@ import support
 from support import ADDR, TOPICS
 
 ROLES = ("server", "client")
-WITH_FILES = ("03", "04", "05")
+WITH_FILES = ("03", "04", "05", "09", "09scch")
 NEEDED = {"client": 17 + 1028, "server": 17 + 1024}
 
 
@@ -19,9 +20,6 @@ def complaints(stderr: str) -> str:
 
 
 class CommandLineTest(support.ExamplesTest):
-    def operands(self, number: str, role: str) -> list[str]:
-        return ["7", "3"] if (number, role) == ("08", "client") else []
-
     def check(self, status: int, words: tuple[str, ...], command: list[str], **options: object) -> None:
         with self.subTest(command=command):
             result = support.execute(command, **options)
@@ -33,7 +31,7 @@ class CommandLineTest(support.ExamplesTest):
                          roles: tuple[str, ...] = ROLES, **options: object) -> None:
         for number in TOPICS:
             for role in roles:
-                command = [*prefix, support.program(number, role), *arguments, *self.operands(number, role)]
+                command = [*prefix, support.program(number, role), *arguments, *support.operands(number, role)]
                 self.check(status, words, command, **options)
 
     def test_help_is_printed_by_every_program(self) -> None:
@@ -67,12 +65,35 @@ class CommandLineTest(support.ExamplesTest):
         for number in WITH_FILES:
             client = support.program(number, "client")
             self.check(2, ("<pmem-offset>", "'1k'"), [*support.SOFTRDMA, client, ADDR, "7204", "/dev/null", "1k"])
-        client = support.program("08", "client")
-        self.check(2, ("<seed>", "'x'"), [client, ADDR, "7204", "x", "3"])
-        self.check(2, ("<rounds>", "'-1'"), [client, ADDR, "7204", "--", "7", "-1"])
-        self.check(2, ("<seed>", "too large"), [client, ADDR, "7204", str(2**64 - 1), "1"])
-        self.check(2, ("<seed>", str(2**64 - 1)), [client, ADDR, "7204", str(2**64), "1"])
         self.check(2, ("on or off", "'yes'"), [support.program("05", "server"), ADDR, "7204", "/dev/null", "yes"])
+
+    def check_operands(self, number: str, role: str, words: tuple[str, ...], *operands: str) -> None:
+        self.check(2, words, [support.program(number, role), ADDR, "7204", *operands])
+
+    def test_values_of_the_games(self) -> None:
+        for number in ("08", "08srq", "12", "12scch", "13"):
+            self.check_operands(number, "client", ("<seed>", "'x'"), "x", "3")
+            self.check_operands(number, "client", ("<rounds>", "'-1'"), "--", "7", "-1")
+            self.check_operands(number, "client", ("<seed>", "too large"), str(2**64 - 1), "1")
+            self.check_operands(number, "client", ("<seed>", str(2**64 - 1)), str(2**64), "1")
+        for number in ("08srq", "13"):
+            self.check_operands(number, "client", ("<rounds>", "at least 1"), "7", "0")
+        self.check_operands("08srq", "server", ("m or r", "'x'"), "x")
+        self.check_operands("13", "server", ("<timeout-s>", "0 is not"), "0")
+
+    def test_values_of_the_others(self) -> None:
+        for number in ("06", "06scch"):
+            self.check_operands(number, "client", ("<seed>", "'x'"), "x")
+            self.check_operands(number, "server", ("--clients", "'x'"), "--clients=x")
+        for number in ("10", "11"):
+            self.check_operands(number, "client", ("<imm>", "4294967296 is more than 4294967295"), "4294967296")
+            self.check_operands(number, "client", ("<imm>", "'-1'"), "--", "-1")
+        self.check_operands("10", "client", ("<word>", "more than 1023"), "1", "x" * 1024)
+        self.check_operands("01", "server", ("unrecognized option '--clients=1'",), "--clients=1")
+
+    def test_log_takes_no_arguments(self) -> None:
+        self.check(2, ("unknown argument '-x'", "--help"), [support.LOG, "-x"])
+        self.assert_status(support.execute([support.LOG, "--help"]), 0)
 
     def test_no_rdma_device(self) -> None:
         self.check_everywhere(77, ("no RDMA device for 127.0.0.1", "softrdma run --"), ADDR, "7204")
@@ -95,7 +116,7 @@ class CommandLineTest(support.ExamplesTest):
         """The clients of 03 to 05 have printed their text by the time they connect."""
         for number in TOPICS:
             with self.subTest(number=number):
-                operands = self.operands(number, "client")
+                operands = support.operands(number, "client")
                 result = support.on_softrdma(number, "client", "--retry=0", ADDR, port, *operands)
                 self.assert_status(result, 1)
                 self.assert_one_line(complaints(result.stderr), *words)
@@ -151,8 +172,12 @@ class CommandLineTest(support.ExamplesTest):
         self.assert_one_line(result.stderr.splitlines()[-1], "--ready-fd", "No space left on device")
 
     def test_server_without_a_client_gives_up_when_told_to(self) -> None:
-        for number in TOPICS:
-            result = support.on_softrdma(number, "server", "--timeout=1", ADDR, support.free_port(ADDR))
+        def wait(number: str) -> subprocess.CompletedProcess:
+            return support.on_softrdma(number, "server", "--timeout=1", ADDR, support.free_port(ADDR))
+
+        with concurrent.futures.ThreadPoolExecutor(len(TOPICS)) as executor:
+            results = list(executor.map(wait, TOPICS))
+        for result in results:
             self.assert_status(result, 1)
             self.assert_one_line(result.stderr.splitlines()[-1], "no client within 1 s", "--timeout")
 

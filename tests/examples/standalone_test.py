@@ -33,7 +33,7 @@ class StandaloneTest(support.ExamplesTest):
         side = support.Side(build, has_options=True, library=library)
         commands = {role: [*support.SOFTRDMA, side.program(TOPICS[number], role), ADDR, port, *operands[role]]
                     for role in operands}
-        outcome = support.run_pair(commands["server"], commands["client"], side, side, 10)
+        outcome = support.run_pair(commands["server"], [commands["client"]], side, side, 10)
         self.assert_status(outcome.client, 0)
         self.assert_status(outcome.server, 0)
 

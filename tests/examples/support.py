@@ -19,22 +19,26 @@ TIMEOUT_S = 60
 
 sys.path.insert(0, str(RUNNER.parent))
 
+from runner.catalogue import EXAMPLES, Run  # noqa: E402
 from runner.pair import Outcome, Result, Side, free_port, run_pair  # noqa: E402
+from runner.storage import VOLATILE, Storage  # noqa: E402
 
-TOPICS = {
-    "01": "01-connection",
-    "02": "02-read-to-volatile",
-    "03": "03-read-to-persistent",
-    "04": "04-write-to-persistent",
-    "05": "05-flush-to-persistent",
-    "08": "08-messages-ping-pong",
-}
+CATALOGUE = {example.number: example for example in EXAMPLES}
+TOPICS = {number: example.topic for number, example in CATALOGUE.items()}
+DRAM = Run(Storage("DRAM", None, None, 0, VOLATILE), False)
 SOFTRDMA = [str(BUILD / "bin" / "softrdma"), "run", "--"]
+LOG = str(BUILD / "examples" / "log" / "log")
 HERE = Side(BUILD / "examples", has_options=True)
 
 
 def program(number: str, role: str) -> str:
     return str(BUILD / "examples" / TOPICS[number] / role)
+
+
+def operands(number: str, role: str) -> list[str]:
+    """Those with which the runner starts the program when there is no file; of the first client if there are several."""
+    example = CATALOGUE[number]
+    return (example.server_operands if role == "server" else example.client_operands)(DRAM)
 
 
 def debian_library() -> pathlib.Path | None:
@@ -62,7 +66,7 @@ def pair(server: str, client: str, server_operands: tuple[str, ...] = (), client
     """The server of one example and the client of one, the same or another."""
     port = free_port(ADDR)
     return run_pair([*SOFTRDMA, program(server, "server"), ADDR, port, *server_operands],
-                    [*SOFTRDMA, program(client, "client"), ADDR, port, *client_operands], HERE, HERE, timeout_s)
+                    [[*SOFTRDMA, program(client, "client"), ADDR, port, *client_operands]], HERE, HERE, timeout_s)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
