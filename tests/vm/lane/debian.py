@@ -11,8 +11,8 @@ from lane.cache import key_of, provide
 
 SUITE = "trixie"
 PACKAGES = (
-    "g++ cmake ninja-build pkgconf libibverbs-dev librdmacm-dev libpmem2-dev libprotobuf-c-dev protobuf-c-compiler "
-    "libcmocka-dev python3 "
+    "g++ cmake ninja-build pkgconf libibverbs-dev librdmacm-dev libpmem2-dev libcmocka-dev "
+    "libprotobuf-c-dev protobuf-c-compiler python3 "
     "rdma-core ibverbs-providers ibverbs-utils rdmacm-utils ndctl daxctl e2fsprogs iproute2 procps valgrind "
     "busybox-static cpio kmod xz-utils ca-certificates"
 ).split()
