@@ -71,7 +71,7 @@ int listen_for_clients(const struct arguments *args, struct rpma_peer *peer, str
     return announce(args);
 }
 
-static int take_request(
+int take_request(
         const struct arguments *args, struct rpma_ep *ep, const struct rpma_conn_cfg *cfg, struct rpma_conn_req **req)
 {
     struct pollfd fd = {.events = POLLIN};
@@ -102,6 +102,11 @@ static int expect_event(const struct arguments *args, struct rpma_conn *conn, en
     return status;
 }
 
+int wait_until_established(const struct arguments *args, struct rpma_conn *conn)
+{
+    return expect_event(args, conn, RPMA_CONN_ESTABLISHED);
+}
+
 int accept_one_client(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg,
         const struct rpma_conn_private_data *pdata, inspect_request *inspect, void *context, struct rpma_conn **conn)
 {
@@ -116,7 +121,7 @@ int accept_one_client(const struct arguments *args, struct rpma_peer *peer, cons
     if (status == STATUS_OK)
         status = check("rpma_conn_req_connect", rpma_conn_req_connect(&req, pdata, conn));
     if (status == STATUS_OK)
-        status = expect_event(args, *conn, RPMA_CONN_ESTABLISHED);
+        status = wait_until_established(args, *conn);
 
     status |= check("rpma_conn_req_delete", rpma_conn_req_delete(&req));
     status |= check("rpma_ep_shutdown", rpma_ep_shutdown(&ep));

@@ -18,6 +18,13 @@ int open_peer(const struct arguments *args, enum rpma_util_ibv_context_type side
 /* Listens, and says so on stderr and on args->ready_fd. */
 int listen_for_clients(const struct arguments *args, struct rpma_peer *peer, struct rpma_ep **ep);
 
+/* Waits for a client's request, which is the caller's to connect or delete. */
+int take_request(
+        const struct arguments *args, struct rpma_ep *ep, const struct rpma_conn_cfg *cfg, struct rpma_conn_req **req);
+
+/* Waits for the end of the connecting that rpma_conn_req_connect begins. */
+int wait_until_established(const struct arguments *args, struct rpma_conn *conn);
+
 /*
  * What a server does with a request before it is accepted, such as to judge the private data that came with it.
  * A status other than STATUS_OK rejects the client.

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# rpma_example() and rpma_gpspm_example(): build client.c and server.c of the calling directory, in the project's tree or alone against an
-# installed librpma.
+# rpma_example() and rpma_gpspm_example() build client.c and server.c of the calling directory, rpma_example_program(name)
+# builds name.c there, in the project's tree or alone against an installed librpma.
 set(RPMA_EXAMPLE_COMMON_DIR ${CMAKE_CURRENT_LIST_DIR})
 
 function(rpma_example_find_dependencies)
   find_package(PkgConfig REQUIRED)
+  find_package(Threads REQUIRED GLOBAL)
   pkg_check_modules(RPMA_EXAMPLE_VERBS REQUIRED IMPORTED_TARGET GLOBAL libibverbs)
   pkg_check_modules(RPMA_EXAMPLE_PMEM2 IMPORTED_TARGET GLOBAL libpmem2)
   if(NOT TARGET rpma::rpma)
@@ -27,13 +28,13 @@ function(rpma_example_common)
   endif()
 
   list(TRANSFORM memory_backend PREPEND ${RPMA_EXAMPLE_COMMON_DIR}/)
-  set(sources arguments.c completion.c connection.c event_loop.c direct_write.c handshake.c hello.c immediate.c mailbox.c memory.c
-    names.c ping_pong.c region.c service.c status.c text.c wait.c)
+  set(sources arguments.c completion.c connection.c direct_write.c event_loop.c handshake.c hello.c immediate.c mailbox.c memory.c
+    names.c ping_pong.c players.c region.c service.c status.c text.c wait.c)
   list(TRANSFORM sources PREPEND ${RPMA_EXAMPLE_COMMON_DIR}/)
   add_library(rpma_examples_common STATIC ${sources} ${memory_backend})
   target_include_directories(rpma_examples_common PUBLIC ${RPMA_EXAMPLE_COMMON_DIR})
   target_compile_features(rpma_examples_common PUBLIC c_std_11)
-  target_link_libraries(rpma_examples_common PUBLIC rpma::rpma PkgConfig::RPMA_EXAMPLE_VERBS)
+  target_link_libraries(rpma_examples_common PUBLIC rpma::rpma PkgConfig::RPMA_EXAMPLE_VERBS Threads::Threads)
   if(TARGET PkgConfig::RPMA_EXAMPLE_PMEM2)
     target_link_libraries(rpma_examples_common PRIVATE PkgConfig::RPMA_EXAMPLE_PMEM2)
   endif()

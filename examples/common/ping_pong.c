@@ -123,7 +123,7 @@ static int answer(struct mailbox *mailbox, struct rpma_conn *conn, uint64_t numb
     return status;
 }
 
-static int answer_all(const struct arguments *args, struct mailbox *mailbox, struct rpma_conn *conn)
+int ping_pong_answer(const struct arguments *args, struct mailbox *mailbox, struct rpma_conn *conn)
 {
     uint64_t number = 0;
     int status = wait_for_number(args, mailbox, conn, MESSAGE_RECEIVED, &number);
@@ -147,7 +147,7 @@ int ping_pong_serve(
     if (status == STATUS_OK) /* the client may send as soon as it is connected: a buffer must be in place by then */
         status = accept_one_client(args, peer, cfg, NULL, mailbox_inspect_request, &mailbox, &conn);
     if (status == STATUS_OK)
-        status = answer_all(args, &mailbox, conn);
+        status = ping_pong_answer(args, &mailbox, conn);
     if (status == STATUS_OK)
         status = disconnect(args, conn);
 

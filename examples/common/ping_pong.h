@@ -9,6 +9,7 @@
 #include <librpma.h>
 
 #include "arguments.h"
+#include "mailbox.h"
 
 /*
  * The game of 08, 12 and 13 and their variants: the client sends a number, the server answers with the next one, and so
@@ -57,6 +58,9 @@ int ping_pong_play(const struct arguments *args, const struct ping_pong_plan *pl
         const struct rpma_conn_cfg *cfg);
 int ping_pong_serve(
         const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg, struct rpma_srq *srq);
+
+/* The server's part between the two, on a connection that mailbox_expect_first was called for. Returns a status. */
+int ping_pong_answer(const struct arguments *args, struct mailbox *mailbox, struct rpma_conn *conn);
 
 /* The number in a message of size bytes. Fails if it is none. Returns a status. */
 int ping_pong_number(const char *message, size_t size, uint64_t *number);

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef EXAMPLES_PLAYERS_H
+#define EXAMPLES_PLAYERS_H 1
+
+#include <librpma.h>
+
+#include "arguments.h"
+
+/*
+ * The client of 16 and 17: several games of ping_pong.h at a time, each with a connection and a thread of its own.
+ * Returns the exit status.
+ */
+int players_main(int argc, char **argv);
+
+/* The server's operand. */
+#define PLAYERS_SERVER_OPERANDS "[<players>]"
+#define PLAYERS_SERVER_HELP "  <players>        connections to serve before the end, 1 to 10 (default 4)\n"
+
+/* The number of players in operand number index. Ends the program as arguments_parse does. */
+int players_parse(const struct arguments *args, int index);
+
+#endif /* EXAMPLES_PLAYERS_H */
