@@ -90,6 +90,12 @@ static void check_port(const char *port)
         usage_error("<port>: 0 names no port, choose one from 1 to %d", UINT16_MAX);
 }
 
+static void check_addr(const char *addr)
+{
+    if (*addr == '[')
+        usage_error("<addr>: '%s': write an IPv6 address without brackets", addr);
+}
+
 static void check_operands(const struct arguments *args, const struct program *program)
 {
     if (args->operand_count < program->min_operands)
@@ -162,6 +168,7 @@ struct arguments arguments_parse(int argc, char **argv, const struct program *pr
     args.port = argv[optind + 1];
     args.operands = argv + optind + 2;
     args.operand_count = argc - optind - 2;
+    check_addr(args.addr);
     check_port(args.port);
     check_operands(&args, program);
     return args;

@@ -42,6 +42,6 @@ const char *arguments_operand(const struct arguments *args, int index);
 uint64_t arguments_number(const struct arguments *args, int index, const char *name, uint64_t fallback);
 
 /* Says what is wrong with the command line and ends the program with STATUS_USAGE. */
-_Noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void usage_error(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 #endif /* EXAMPLES_ARGUMENTS_H */

@@ -49,7 +49,8 @@ function(rpma_example_program name)
     rpma_example_common()
   endif()
   cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME topic)
-  add_executable(example-${topic}-${name} ${name}.c)
+  file(GLOB source CONFIGURE_DEPENDS ${name}.c ${name}.cpp)
+  add_executable(example-${topic}-${name} ${source})
   target_link_libraries(example-${topic}-${name} PRIVATE ${ARGN} rpma_examples_common)
   set_target_properties(example-${topic}-${name} PROPERTIES
     OUTPUT_NAME ${name}
