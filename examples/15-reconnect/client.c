@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <librpma.h>
 
@@ -32,9 +33,10 @@ static const char atomic_name[] = "rpma_atomic_write";
 
 static const struct program program = {
         .purpose = "Appends records to the server's log. When the connection is lost it goes on where the log ends.",
-        .operands = "[<records>]",
-        .operands_help = "  <records>        records to append, at least 1 (default 100)\n",
-        .max_operands = 1,
+        .operands = "[<records> [<sleep-usec>]]",
+        .operands_help = "  <records>        records to append, at least 1 (default 100)\n"
+                         "  <sleep-usec>     pause after every record, in microseconds (default 0)\n",
+        .max_operands = 2,
         .timeout_s = 30,
         .retry_s = 30,
 };
@@ -53,6 +55,7 @@ struct writer {
     struct rpma_peer *peer;
     struct memory memory;
     struct rpma_mr_local *mr;
+    struct timespec pause;
     uint64_t next; /* the record to write */
     uint64_t goal; /* the number of records in the end, 0: not yet known */
 };
@@ -156,8 +159,10 @@ static int write_records(struct session *session, struct writer *writer)
     int status = resume(session, writer);
     while (status == STATUS_OK && writer->next < writer->goal) {
         status = append(session, writer);
-        if (status == STATUS_OK)
+        if (status == STATUS_OK) {
             ++writer->next;
+            (void)nanosleep(&writer->pause, NULL);
+        }
     }
     return status ? status : disconnect(session->args, session->conn);
 }
@@ -191,7 +196,9 @@ static int write_whatever_happens(struct writer *writer)
 int main(int argc, char **argv)
 {
     const struct arguments args = arguments_parse(argc, argv, &program);
-    struct writer writer = {.args = &args};
+    const uint64_t pause_us = arguments_number(&args, 1, "<sleep-usec>", 0);
+    struct writer writer = {.args = &args,
+            .pause = {.tv_sec = (time_t)(pause_us / 1000000), .tv_nsec = (long)(pause_us % 1000000) * 1000}};
 
     if (arguments_number(&args, 0, "<records>", DEFAULT_RECORDS) == 0)
         usage_error("<records>: 0 records are nothing to append");

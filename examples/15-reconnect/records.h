@@ -7,8 +7,9 @@
  * uint64_t n; its text follows. What the header counts is all that there is: a record behind that may be half written.
  */
 enum {
-    LOG_COUNT_OFFSET = 0, /* uint64_t: records that are complete; changes by an atomic write only */
-    LOG_GOAL_OFFSET = 8,  /* uint64_t: records that the client is about to have written in the end */
+    LOG_SIGNATURE_OFFSET = 0,
+    LOG_COUNT_OFFSET = 8, /* uint64_t: records that are complete; changes by an atomic write only */
+    LOG_GOAL_OFFSET = 16, /* uint64_t: records that the client is about to have written in the end */
     LOG_RECORDS_OFFSET = 64,
     LOG_RECORD_SIZE = 64,
     LOG_TEXT_OFFSET = 8,

@@ -21,6 +21,8 @@ enum {
     LOOK_INTERVAL_MS = 1
 };
 
+static const char signature[8] = "RECORDS";
+
 static const struct program program = {
         .purpose = "Keeps a log that one client appends to, however often it has to connect for that.",
         .operands = "[<drop-after> [<pmem-path> [on|off]]]",
@@ -33,27 +35,27 @@ static const struct program program = {
 
 struct log {
     struct memory memory;
-    size_t offset; /* of the log in the memory: atomic writes need multiples of 8 */
     uint64_t drop_at;
 };
 
 /* The device of the client writes it while this program looks. */
 static uint64_t value_at(const struct log *log, size_t offset)
 {
-    return atomic_load((const _Atomic uint64_t *)(const void *)(log->memory.base + log->offset + offset));
+    return atomic_load((const _Atomic uint64_t *)(const void *)(log->memory.base + offset));
 }
 
 static int open_log(const struct arguments *args, struct log *log)
 {
-    const int status = memory_open(&log->memory, arguments_operand(args, 1), 0, LOG_SIZE + LOG_RECORD_SIZE);
+    const int status = memory_open_unsigned(&log->memory, arguments_operand(args, 1), 0, LOG_SIZE);
     if (status != STATUS_OK)
         return status;
 
     struct memory *memory = &log->memory;
-    log->offset = (memory->data_offset + LOG_RECORD_SIZE - 1) / LOG_RECORD_SIZE * LOG_RECORD_SIZE;
-    if (memory->is_new) {
-        memset(memory->base + memory->data_offset, 0, LOG_SIZE + LOG_RECORD_SIZE);
-        memory_sign(memory, LOG_SIZE + LOG_RECORD_SIZE);
+    if (memcmp(memory->base + LOG_SIGNATURE_OFFSET, signature, sizeof(signature)) != 0) {
+        memset(memory->base, 0, LOG_SIZE);
+        memory_persist_range(memory, 0, LOG_SIZE);
+        memcpy(memory->base + LOG_SIGNATURE_OFFSET, signature, sizeof(signature)); /* only now: here is a log */
+        memory_persist_range(memory, LOG_SIGNATURE_OFFSET, sizeof(signature));
     }
 
     const uint64_t count = value_at(log, LOG_COUNT_OFFSET);
@@ -138,11 +140,11 @@ int main(int argc, char **argv)
         status = register_memory(
                 peer, &log.memory, direct_write_usage(&log.memory, direct_write) | RPMA_MR_USAGE_READ_SRC, &mr);
     if (status == STATUS_OK)
-        status = direct_write_describe(direct_write, mr, log.offset, &handshake);
+        status = direct_write_describe(direct_write, mr, 0, &handshake);
     if (status == STATUS_OK)
         status = serve(&args, &log, peer, &pdata);
     if (status == STATUS_OK && !direct_write)
-        memory_persist(&log.memory, LOG_SIZE + LOG_RECORD_SIZE);
+        memory_persist_range(&log.memory, 0, LOG_SIZE);
     if (status == STATUS_OK)
         status = check_log(&log);
 

@@ -17,6 +17,11 @@ LOG_DATA_OFFSET = 16
 IMMEDIATE, WORD = "1234", "1st_word"
 GAMES = (("1", "3"), ("5", "3"), ("10", "3"))
 LISTEN_S = "3"
+BLOCKS = 1000
+RECORDS, DROP_AFTER, PAUSE_US = 100, 10, "2000"  # so slow that the server finds the time to drop the connection
+RECORDS_OFFSET, RECORD_SIZE = 64, 64
+PLAYERS, PLAYER_SEED, TURNS = 4, "7", "5"
+HANDLES_TEXT = "Owned by unique_ptr"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,6 +178,54 @@ def judge_written_immediate(_: Run, outcome: Outcome) -> str:
     return f"{IMMEDIATE} written, and announced by immediate data {IMMEDIATE}"
 
 
+def judge_queues(_: Run, outcome: Outcome) -> str:
+    require_line("client", outcome.client.stdout, f"Blocks written: {BLOCKS}")
+    require_line("server", outcome.server.stdout, f"Blocks received: {BLOCKS}")
+    completions = value_of("client", outcome.client.stdout, "Completions collected")
+    return f"{BLOCKS} blocks written with {completions} completions"
+
+
+def resumed_log(run: Run) -> list[str]:
+    return [str(DROP_AFTER), *flushed_server_file(run)]
+
+
+def judge_resumed_log(run: Run, outcome: Outcome) -> str:
+    """All records in their places although the server dropped the connection meanwhile, and in its file as well."""
+    counts = re.findall("(?m)^Records in the log: ([0-9]+)$", outcome.client.stdout)
+    if len(counts) != 3 or "Connection lost" not in outcome.client.stdout:
+        raise ExampleFailed("the client did not lose the connection and resume")
+    first, resumed, last = map(int, counts)
+    if not first + DROP_AFTER <= resumed < last == first + RECORDS:
+        raise ExampleFailed(f"the client found {first} records, then {resumed}, and at the end {last}")
+    require_line("server", outcome.server.stdout, f"Records in the log: {last}, each in its place")
+    proved = f"resumed at record {resumed} after a lost connection, {last} records in the end"
+    if not run.storage.server_path:
+        return f"{proved}, in DRAM"
+
+    stored = run.storage.read_server(RECORDS_OFFSET + last * RECORD_SIZE)
+    for number in range(last):
+        if struct.unpack_from("=Q", stored, RECORDS_OFFSET + number * RECORD_SIZE) != (number,):
+            raise ExampleFailed(f"record {number} is not in {run.storage.server_path}")
+    return f"{proved}, all of them re-read from {run.storage.server_path}"
+
+
+def judge_players(_: Run, outcome: Outcome) -> str:
+    """Every number was answered with the next one, whatever the order in which the games were printed."""
+    numbers = [int(PLAYER_SEED) + player * 1000 + turn for player in range(PLAYERS) for turn in range(int(TURNS))]
+    sent_and_answered = {"client": ("sent", "received"), "server": ("received", "sent")}
+    for role, result in (("client", outcome.client), ("server", outcome.server)):
+        asked, answered = (sorted(values(result.stdout, verb)) for verb in sent_and_answered[role])
+        if asked != numbers or answered != [number + 1 for number in numbers]:
+            raise ExampleFailed(f"the {role} did not see exactly the numbers of {PLAYERS} games")
+    require_line("server", outcome.server.stdout, f"Clients served: {PLAYERS}")
+    return f"{PLAYERS} games at a time, {len(numbers)} numbers sent and answered"
+
+
+def judge_handles(_: Run, outcome: Outcome) -> str:
+    require_line("server", outcome.server.stdout, f"Received a text: {HANDLES_TEXT}")
+    return f'"{HANDLES_TEXT}" arrived in the server\'s memory'
+
+
 EXAMPLES = [
     Example("01-connection", "connect, exchange a greeting, disconnect", nothing, nothing, judge_connection),
     Example("02-read-to-volatile", "read the server's memory", nothing, nothing, judge_read),
@@ -200,4 +253,11 @@ EXAMPLES = [
             constantly(str(SEED), str(ROUNDS)), judge_game(SEED, ROUNDS - 1)),
     Example("13-messages-ping-pong-with-srq", "many clients, one shared receive queue", constantly(LISTEN_S),
             constantly(*GAMES[0]), judge_games, GAMES[1:]),
+    Example("14-queue-sizing", "write more than fits into a queue", nothing, constantly(str(BLOCKS)), judge_queues),
+    Example("15-reconnect", "resume after a lost peer with what is durable", resumed_log, constantly(str(RECORDS), PAUSE_US),
+            judge_resumed_log),
+    *(Example(topic, purpose, constantly(str(PLAYERS)), constantly(PLAYER_SEED, TURNS, "0", str(PLAYERS)), judge_players)
+      for topic, purpose in (("16-multi-threaded-server", "serve each client in a thread"),
+                             ("17-event-loop", "serve all clients from one epoll loop"))),
+    Example("18-cpp-handles", "own handles with unique_ptr in C++20", nothing, constantly(HANDLES_TEXT), judge_handles),
 ]
