@@ -65,6 +65,7 @@ endfunction()
 
 # What 09 and its variant need on top, once per build: messages whose code protoc-c makes from GPSPM_flush.proto.
 function(rpma_example_gpspm)
+  find_package(PkgConfig REQUIRED)
   pkg_check_modules(RPMA_EXAMPLE_PROTOBUF_C IMPORTED_TARGET GLOBAL libprotobuf-c>=1.0.0)
   find_program(RPMA_PROTOC_C protoc-c)
   if(NOT TARGET PkgConfig::RPMA_EXAMPLE_PROTOBUF_C OR NOT RPMA_PROTOC_C)

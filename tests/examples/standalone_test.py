@@ -16,35 +16,67 @@ class StandaloneTest(support.ExamplesTest):
         self.addCleanup(directory.cleanup)
         self.directory = pathlib.Path(directory.name)
 
-    def build(self, number: str, *definitions: str, **environment: str) -> pathlib.Path:
-        topic = TOPICS[number]
-        source, build = self.directory / "source", self.directory / "build"
-        for name in ("common", topic):
+    def copy(self, *names: str) -> pathlib.Path:
+        source = self.directory / "source"
+        for name in names:
             shutil.copytree(support.RUNNER.parent / name, source / name, dirs_exist_ok=True)
-        configured = support.execute(["cmake", "-S", str(source / topic), "-B", str(build / topic), *definitions],
+        return source
+
+    def build(self, source: pathlib.Path, build: pathlib.Path, *definitions: str, **environment: str) -> None:
+        configured = support.execute(["cmake", "-G", "Ninja", "-S", str(source), "-B", str(build), *definitions],
             env={**os.environ, **environment})
         self.assert_status(configured, 0)
-        self.assert_status(support.execute(["cmake", "--build", str(build / topic)]), 0)
+        self.assertNotIn("left out", configured.stderr)
+        self.assert_status(support.execute(["cmake", "--build", str(build)]), 0)
+
+    def build_alone(self, number: str, *definitions: str, **environment: str) -> pathlib.Path:
+        topic = TOPICS[number]
+        source, build = self.copy("common", topic), self.directory / "build"
+        self.build(source / topic, build / topic, *definitions, **environment)
+        return build
+
+    def build_all(self, *definitions: str, **environment: str) -> pathlib.Path:
+        """In one go, so that what they have in common is built once."""
+        topics = [*TOPICS.values(), "log"]
+        source, build = self.copy("common", *topics), self.directory / "build-all"
+        projects = "".join(f"add_subdirectory({topic})\n" for topic in topics)
+        (source / "CMakeLists.txt").write_text(
+            f"cmake_minimum_required(VERSION 3.25)\nproject(all LANGUAGES C)\n{projects}", encoding="utf-8")
+        self.build(source, build, *definitions, **environment)
         return build
 
     def check_pair(self, number: str, build: pathlib.Path, library: pathlib.Path) -> None:
-        operands = {"client": ["7", "3"] if number == "08" else [], "server": []}
         port = support.free_port(ADDR)
         side = support.Side(build, has_options=True, library=library)
-        commands = {role: [*support.SOFTRDMA, side.program(TOPICS[number], role), ADDR, port, *operands[role]]
-                    for role in operands}
-        outcome = support.run_pair(commands["server"], [commands["client"]], side, side, 10)
+        starts = {role: [*support.SOFTRDMA, side.program(TOPICS[number], role), ADDR, port]
+                  for role in ("server", "client")}
+        clients = [support.operands(number, "client"), *support.CATALOGUE[number].more_clients]
+        outcome = support.run_pair(starts["server"] + support.operands(number, "server"),
+                                   [[*starts["client"], *operands] for operands in clients], side, side, 20)
         self.assert_status(outcome.client, 0)
         self.assert_status(outcome.server, 0)
 
-    def test_with_the_cmake_package(self) -> None:
+    def check_all(self, build: pathlib.Path, *libraries: pathlib.Path) -> None:
+        for number in TOPICS:
+            for library in libraries:
+                with self.subTest(number=number, library=library):
+                    self.check_pair(number, build, library)
+
+    def install(self) -> tuple[pathlib.Path, pathlib.Path]:
+        """The prefix, and where librpma.so.0 is in it."""
         prefix = self.directory / "prefix"
         self.assert_status(support.execute(["cmake", "--install", str(support.BUILD), "--prefix", str(prefix)]), 0)
-        library = next(prefix.glob("lib*/**/librpma.so.0")).parent
-        for number in TOPICS:
+        return prefix, next(prefix.glob("lib*/**/librpma.so.0")).parent
+
+    def test_with_the_cmake_package(self) -> None:
+        prefix, library = self.install()
+        self.check_all(self.build_all(f"-DCMAKE_PREFIX_PATH={prefix}", PKG_CONFIG_PATH=""), library)
+
+    def test_one_directory_is_enough(self) -> None:
+        prefix, library = self.install()
+        for number in ("01", "09scch"):
             with self.subTest(number=number):
-                build = self.build(number, f"-DCMAKE_PREFIX_PATH={prefix}", PKG_CONFIG_PATH="")
-                self.check_pair(number, build, library)
+                self.check_pair(number, self.build_alone(number, f"-DCMAKE_PREFIX_PATH={prefix}"), library)
 
     def test_with_the_released_header_and_pkg_config(self) -> None:
         library = support.debian_library()
@@ -57,25 +89,20 @@ class StandaloneTest(support.ExamplesTest):
         packages.mkdir()
         text = original.read_text(encoding="utf-8").replace("prefix=/usr", f"prefix={library.parents[2]}/usr", 1)
         (packages / "librpma.pc").write_text(text, encoding="utf-8")
-        for number in TOPICS:
-            with self.subTest(number=number):
-                build = self.build(number, "-DCMAKE_DISABLE_FIND_PACKAGE_librpma=ON", PKG_CONFIG_PATH=str(packages))
-                self.check_pair(number, build, library)
-                self.check_pair(number, build, support.BUILD / "lib")
+        build = self.build_all("-DCMAKE_DISABLE_FIND_PACKAGE_librpma=ON", PKG_CONFIG_PATH=str(packages))
+        self.check_all(build, library, support.BUILD / "lib")
 
     def test_without_libpmem2_a_path_is_refused_with_its_remedy(self) -> None:
         """pkg-config finds what is installed, but not libpmem2."""
-        prefix = self.directory / "prefix"
-        self.assert_status(support.execute(["cmake", "--install", str(support.BUILD), "--prefix", str(prefix)]), 0)
+        prefix, library = self.install()
         pkg_config = self.directory / "pkg-config"
         pkg_config.write_text(
             '#!/bin/sh\nfor argument; do case $argument in *libpmem2*) exit 1 ;; esac; done\n'
             f'exec {shutil.which("pkg-config")} "$@"\n', encoding="utf-8")
         pkg_config.chmod(0o755)
-        build = self.build("05", f"-DCMAKE_PREFIX_PATH={prefix}", f"-DPKG_CONFIG_EXECUTABLE={pkg_config}")
+        build = self.build_alone("05", f"-DCMAKE_PREFIX_PATH={prefix}", f"-DPKG_CONFIG_EXECUTABLE={pkg_config}")
         server = build / TOPICS["05"] / "server"
         with support.pmem_file() as path:
-            library = next(prefix.glob("lib*/**/librpma.so.0")).parent
             result = support.execute([*support.SOFTRDMA, str(server), ADDR, "7204", str(path)],
                 env={**os.environ, "LD_LIBRARY_PATH": str(library)})
         self.assert_status(result, 1)
