@@ -23,7 +23,7 @@ add_conformance_test(driver
   ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/self_test/driver_test.py
   ${on_softrdma} $<TARGET_FILE:conformance_self_test>)
 add_conformance_test(coverage
-  ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/self_test/coverage_test.py ${PROJECT_SOURCE_DIR}/../../include/librpma.h)
+  ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/self_test/coverage_test.py ${CMAKE_SOURCE_DIR}/include/librpma.h)
 
 # Neither Debian's librpma nor a program of users is instrumented.
 if(RPMA_SANITIZE OR RPMA_COVERAGE)

@@ -100,28 +100,27 @@ static void outstanding_receives_are_flushed_in_order(void **state)
         expect_failure(pair.client.cq, IBV_WC_WR_FLUSH_ERR, pair.client.memory.ptr + i);
 }
 
-static void an_operation_after_the_end_fails(void **state)
+static void operation_after_the_end(int flags)
 {
-    (void)state;
     struct pair pair = connect_pair();
     disconnect(&pair);
-    int result = rpma_write(pair.client.conn, pair.client.remote, 0, pair.client.memory.mr, 0, 8, ALWAYS, &pair);
+    int result = rpma_write(pair.client.conn, pair.client.remote, 0, pair.client.memory.mr, 0, 8, flags, &pair);
     if (result == 0)
         expect_failure(pair.client.cq, IBV_WC_WR_FLUSH_ERR, &pair);
     else
         assert_rpma(result, RPMA_E_PROVIDER);
 }
 
+static void an_operation_after_the_end_fails(void **state)
+{
+    (void)state;
+    operation_after_the_end(ALWAYS);
+}
+
 static void an_unsignalled_operation_after_the_end_fails(void **state)
 {
     (void)state;
-    struct pair pair = connect_pair();
-    disconnect(&pair);
-    int result = rpma_write(pair.client.conn, pair.client.remote, 0, pair.client.memory.mr, 0, 8, ON_ERROR, &pair);
-    if (result == 0)
-        expect_failure(pair.client.cq, IBV_WC_WR_FLUSH_ERR, &pair);
-    else
-        assert_rpma(result, RPMA_E_PROVIDER);
+    operation_after_the_end(ON_ERROR);
 }
 
 /* Those that are through by the end succeed, the rest is flushed. */

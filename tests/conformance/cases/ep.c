@@ -179,15 +179,22 @@ static void connections_survive_the_shutdown(void **state)
     disconnect(&pair);
 }
 
+/* A request that is pending although its endpoint is gone. */
+static struct rpma_conn_req *orphaned_request(struct rpma_conn **active)
+{
+    struct rpma_peer *peer = new_peer();
+    struct listener listener = listen_somewhere(peer);
+    *active = connect_request(new_request(peer, listener.port, NULL), NULL);
+    struct rpma_conn_req *req = next_request(listener.ep, NULL);
+    assert_done(rpma_ep_shutdown(&listener.ep));
+    return req;
+}
+
 static void a_pending_request_can_be_accepted_after_the_shutdown(void **state)
 {
     (void)state;
-    struct rpma_peer *peer = new_peer();
-    struct listener listener = listen_somewhere(peer);
-    struct rpma_conn *active = connect_request(new_request(peer, listener.port, NULL), NULL);
-    struct rpma_conn_req *req = next_request(listener.ep, NULL);
-    assert_done(rpma_ep_shutdown(&listener.ep));
-    struct rpma_conn *passive = connect_request(req, NULL);
+    struct rpma_conn *active = NULL;
+    struct rpma_conn *passive = connect_request(orphaned_request(&active), NULL);
     expect_event(active, RPMA_CONN_ESTABLISHED);
     expect_event(passive, RPMA_CONN_ESTABLISHED);
 }
@@ -195,11 +202,8 @@ static void a_pending_request_can_be_accepted_after_the_shutdown(void **state)
 static void a_pending_request_can_be_rejected_after_the_shutdown(void **state)
 {
     (void)state;
-    struct rpma_peer *peer = new_peer();
-    struct listener listener = listen_somewhere(peer);
-    struct rpma_conn *active = connect_request(new_request(peer, listener.port, NULL), NULL);
-    struct rpma_conn_req *req = next_request(listener.ep, NULL);
-    assert_done(rpma_ep_shutdown(&listener.ep));
+    struct rpma_conn *active = NULL;
+    struct rpma_conn_req *req = orphaned_request(&active);
     assert_done(rpma_conn_req_delete(&req));
     expect_event(active, RPMA_CONN_REJECTED);
 }
