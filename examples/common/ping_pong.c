@@ -77,7 +77,7 @@ static int play_round(const struct arguments *args, struct mailbox *mailbox, str
     return STATUS_FAILED;
 }
 
-static int play_all(const struct arguments *args, const struct ping_pong_plan *plan, struct mailbox *mailbox,
+int ping_pong_play_on(const struct arguments *args, const struct ping_pong_plan *plan, struct mailbox *mailbox,
         struct rpma_conn *conn)
 {
     uint64_t number = plan->seed;
@@ -106,7 +106,7 @@ int ping_pong_play(const struct arguments *args, const struct ping_pong_plan *pl
     if (status == STATUS_OK)
         status = connect_to_server(args, peer, cfg, NULL, &conn);
     if (status == STATUS_OK)
-        status = play_all(args, plan, &mailbox, conn);
+        status = ping_pong_play_on(args, plan, &mailbox, conn);
 
     status |= check("rpma_conn_delete", rpma_conn_delete(&conn));
     status |= mailbox_close(&mailbox);

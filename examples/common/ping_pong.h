@@ -59,7 +59,12 @@ int ping_pong_play(const struct arguments *args, const struct ping_pong_plan *pl
 int ping_pong_serve(
         const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg, struct rpma_srq *srq);
 
-/* The server's part between the two, on a connection that mailbox_expect_first was called for. Returns a status. */
+/*
+ * What comes after connecting: the client's game to its end, and the server's part without the disconnecting. The
+ * server has called mailbox_expect_first before. Return a status.
+ */
+int ping_pong_play_on(const struct arguments *args, const struct ping_pong_plan *plan, struct mailbox *mailbox,
+        struct rpma_conn *conn);
 int ping_pong_answer(const struct arguments *args, struct mailbox *mailbox, struct rpma_conn *conn);
 
 /* The number in a message of size bytes. Fails if it is none. Returns a status. */

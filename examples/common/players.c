@@ -2,10 +2,12 @@
 #include "players.h"
 
 #include <err.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "connection.h"
+#include "mailbox.h"
 #include "ping_pong.h"
 #include "status.h"
 
@@ -28,8 +30,9 @@ static const struct program program = {
 
 struct player {
     const struct arguments *args;
-    struct rpma_peer *peer;
     struct ping_pong_plan plan;
+    struct mailbox mailbox;
+    struct rpma_conn *conn;
     pthread_t thread;
     int status;
 };
@@ -45,30 +48,45 @@ int players_parse(const struct arguments *args, int index)
 static void *play(void *context)
 {
     struct player *player = context;
-    player->status = ping_pong_play(player->args, &player->plan, player->peer, NULL);
+    player->status = ping_pong_play_on(player->args, &player->plan, &player->mailbox, player->conn);
     return NULL;
+}
+
+/* Connects before there is a thread: without a server one complaint is enough. */
+static int start(struct player *player, struct rpma_peer *peer)
+{
+    int status = mailbox_open(&player->mailbox, peer, PING_PONG_MESSAGE_SIZE, NULL);
+    if (status == STATUS_OK)
+        status = connect_to_server(player->args, peer, NULL, NULL, &player->conn);
+    if (status != STATUS_OK)
+        return status;
+
+    const int error = pthread_create(&player->thread, NULL, play, player);
+    if (error == 0)
+        return STATUS_OK;
+    warnx("pthread_create: %s", strerror(error));
+    return STATUS_FAILED;
 }
 
 static int play_all(const struct arguments *args, struct rpma_peer *peer, const struct ping_pong_plan *plan, int count)
 {
-    struct player players[MAX_PLAYERS];
+    struct player players[MAX_PLAYERS] = {0};
     int started = 0;
     int status = STATUS_OK;
 
-    for (; started < count; ++started) {
-        struct player *player = &players[started];
-        *player = (struct player){.args = args, .peer = peer, .plan = *plan};
-        player->plan.seed += (uint64_t)started * SEED_DISTANCE;
-        const int error = pthread_create(&player->thread, NULL, play, player);
-        if (error != 0) {
-            warnx("pthread_create: %s", strerror(error));
-            status = STATUS_FAILED;
-            break;
-        }
+    for (int i = 0; i < count && status == STATUS_OK; ++i) {
+        players[i] = (struct player){.args = args, .plan = *plan};
+        players[i].plan.seed += (uint64_t)i * SEED_DISTANCE;
+        status = start(&players[i], peer);
+        if (status == STATUS_OK)
+            ++started;
     }
-    for (int i = 0; i < started; ++i) {
-        (void)pthread_join(players[i].thread, NULL);
+    for (int i = 0; i < count; ++i) {
+        if (i < started)
+            (void)pthread_join(players[i].thread, NULL);
         status |= players[i].status;
+        status |= check("rpma_conn_delete", rpma_conn_delete(&players[i].conn));
+        status |= mailbox_close(&players[i].mailbox);
     }
     return status;
 }
@@ -80,6 +98,9 @@ int players_main(int argc, char **argv)
     const struct ping_pong_plan plan = ping_pong_parse(&args, PING_PONG_SERVER_CLOSES);
     struct rpma_peer *peer = NULL;
 
+    if (PING_PONG_END - plan.numbers - plan.seed <= (uint64_t)(count - 1) * SEED_DISTANCE)
+        usage_error("<seed>: %" PRIu64 " is too large for %d players, whose seeds are %d apart", plan.seed, count,
+                SEED_DISTANCE);
     int status = open_peer(&args, RPMA_UTIL_IBV_CONTEXT_REMOTE, &peer);
     if (status == STATUS_OK)
         status = play_all(&args, peer, &plan, count);
