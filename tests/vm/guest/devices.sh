@@ -26,7 +26,8 @@ set_up_rdma() {
         rdma link add rxe0 type rxe netdev rdma0 || return 1
     # Both the kernel's port and the addresses of the device take a moment.
     for _ in $(seq 100); do
-        if rdma link show rxe0/1 | grep -q ACTIVE && grep -qs 'ffff:c0a8' /sys/class/infiniband/rxe0/ports/1/gids/*; then
+        if rdma link show rxe0/1 | grep -q ACTIVE &&
+            grep -qs 'ffff:c0a8' /sys/class/infiniband/rxe0/ports/1/gids/*; then
             export RPMA_TEST_ADDR="192.168.77.$RPMA_VM_GUEST" RPMA_TEST_ENDLESS_RETRIES=1
             lose_packets
             return
