@@ -2,6 +2,7 @@
 #include "net/link.hpp"
 #include "net/cm.hpp"
 #include "net/frame.hpp"
+#include "net/settings.hpp"
 
 #include <algorithm>
 #include <array>
@@ -19,6 +20,25 @@ namespace softrdma::net
 
 namespace
 {
+
+void set(int fd, int level, int option, int value)
+{
+    setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+// A host that vanishes says nothing, and TCP alone would try for a quarter of an hour.
+void notice_silence(int fd)
+{
+    constexpr int probes = 4;
+    const auto limit = settings().response_timeout;
+    const int seconds = static_cast<int>(std::chrono::ceil<std::chrono::seconds>(limit).count());
+    const int pause = std::clamp(seconds / (probes + 1), 1, 1000);
+    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(limit.count()));
+    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, pause);
+    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, pause);
+    set(fd, IPPROTO_TCP, TCP_KEEPCNT, probes);
+    set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+}
 
 // TCP connects a socket to its own port if nobody listens there: an ephemeral source port can meet the destination.
 bool is_connected_to_itself(int fd) noexcept
@@ -42,8 +62,8 @@ constexpr auto finish_time = std::chrono::seconds(2);
 std::shared_ptr<link> link::open(int fd, role r)
 {
     auto l = std::make_shared<link>(fd, r);
-    const int one = 1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    notice_silence(fd);
     agent *a = agent::get();
     const std::uint32_t events = r == role::connecting ? EPOLLOUT : EPOLLIN | EPOLLRDHUP;
     const std::lock_guard lock(l->mutex_);

@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# usage: vanished_test.sh SOFTRDMA
+# A peer that the network no longer reaches ends what is outstanding. In a network of our own: its loopback goes down.
+softrdma=$1
+if [ -z "$SOFTRDMA_OWN_NETWORK" ]; then
+    command -v rping >/dev/null || { echo "skipped: rping is not installed"; exit 77; }
+    unshare -rn ip link set lo up 2>/dev/null || { echo "skipped: no network namespace can be made here"; exit 77; }
+    SOFTRDMA_OWN_NETWORK=1 exec unshare -rn sh "$0" "$softrdma"
+fi
+ip link set lo up
+work=$(mktemp -d) || exit 1
+: >"$work/client"
+server= client=
+trap 'kill $server $client 2>/dev/null; rm -rf "$work"' EXIT
+timeout 60 "$softrdma" run rping -s -a 127.0.0.1 -p 7174 -C 1000000 >"$work/server" 2>&1 &
+server=$!
+tries=0
+until grep -q ":1C06 .* 0A " /proc/net/tcp || [ $tries -ge 100 ]; do
+    tries=$((tries + 1))
+    sleep 0.1
+done
+timeout 60 "$softrdma" run rping -c -v -a 127.0.0.1 -p 7174 -C 1000000 >"$work/client" 2>&1 &
+client=$!
+tries=0
+until [ "$(wc -l <"$work/client")" -ge 100 ] || [ $tries -ge 100 ]; do
+    tries=$((tries + 1))
+    sleep 0.1
+done
+ip link set lo down
+wait $client
+code=$?
+client=
+if [ $code -eq 124 ] || [ "$(wc -l <"$work/client")" -lt 100 ]; then
+    echo "the client ended with $code after $(wc -l <"$work/client") lines"
+    tail -n 3 "$work/client"
+    exit 1
+fi
