@@ -70,6 +70,7 @@ both ucmatose -b 127.0.0.1 -p %p -m // ucmatose -s 127.0.0.1 -p %p -m
 for round in 1 2 3 4 5; do
     both rdma_server -s 127.0.0.1 -p %p // rdma_client -s 127.0.0.1 -p %p
 done
+both rdma_xserver -p %p // rdma_xclient -s 127.0.0.1 -p %p
 both ib_write_lat -R -p %p -n 200 // ib_write_lat -R -p %p -n 200 127.0.0.1
 both ib_read_lat -R -p %p -n 200 // ib_read_lat -R -p %p -n 200 127.0.0.1
 both ib_send_lat -R -p %p -n 200 // ib_send_lat -R -p %p -n 200 127.0.0.1

@@ -101,6 +101,9 @@ std::shared_ptr<queue_pair> queue_pair::create(ibv_pd *pd, ibv_qp_init_attr &att
         errno = EINVAL;
         return nullptr;
     }
+    // As the kernel's software device does: programs rely on room for inline data that they never asked for.
+    const auto room = attr.cap.max_send_sge * static_cast<std::uint32_t>(sizeof(ibv_sge));
+    attr.cap.max_inline_data = std::max(attr.cap.max_inline_data, std::min<std::uint32_t>(room, limits::max_inline));
     auto qp = std::make_shared<queue_pair>(pd, attr);
     qp->qp_base.qp_num = numbers().add(qp);
     qp->qp_base.handle = qp->qp_base.qp_num;
