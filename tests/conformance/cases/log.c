@@ -16,8 +16,8 @@ static struct {
     char text[1024];
 } got[RPMA_LOG_LEVEL_DEBUG + 1];
 
-static void keep(enum rpma_log_level level, const char *file_name, const int line_no, const char *function_name,
-        const char *message_format, ...)
+__attribute__((format(printf, 5, 6))) static void keep(enum rpma_log_level level, const char *file_name,
+        const int line_no, const char *function_name, const char *message_format, ...)
 {
     assert_true(level >= RPMA_LOG_LEVEL_FATAL && level <= RPMA_LOG_LEVEL_DEBUG);
     ++got[level].count;
