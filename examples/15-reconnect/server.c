@@ -61,7 +61,6 @@ static int open_log(const struct arguments *args, struct log *log)
     const uint64_t count = value_at(log, LOG_COUNT_OFFSET);
     const uint64_t drop_after = arguments_number(args, 0, "<drop-after>", 0);
     log->drop_at = drop_after == 0 ? UINT64_MAX : count + drop_after;
-    printf("Records in the log: %" PRIu64 "\n", count);
     return STATUS_OK;
 }
 

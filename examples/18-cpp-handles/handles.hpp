@@ -12,6 +12,7 @@ extern "C" {
 #include "completion.h"
 #include "connection.h"
 #include "handshake.h"
+#include "region.h"
 #include "status.h"
 #include "text.h"
 }
@@ -77,9 +78,8 @@ inline peer_handle find_peer(const arguments &args, rpma_util_ibv_context_type s
 template<typename Memory>
 mr_local_handle register_memory(const peer_handle &peer, Memory &memory, int usage)
 {
-    return own<mr_local_handle>([&](auto **mr) {
-        return check("rpma_mr_reg", rpma_mr_reg(peer.get(), memory.data(), memory.size(), usage, mr));
-    });
+    return own<mr_local_handle>(
+            [&](auto **mr) { return register_range(peer.get(), memory.data(), memory.size(), usage, mr); });
 }
 
 // What main does: the work, and the exit status.

@@ -6,15 +6,21 @@
 
 #include "status.h"
 
-int register_memory(struct rpma_peer *peer, const struct memory *memory, int usage, struct rpma_mr_local **mr)
+int register_range(struct rpma_peer *peer, void *base, size_t size, int usage, struct rpma_mr_local **mr)
 {
-    const int ret = rpma_mr_reg(peer, memory->base, memory->size, usage, mr);
+    const int ret = rpma_mr_reg(peer, base, size, usage, mr);
     if (ret == RPMA_E_PROVIDER && errno == ENOMEM) {
-        warnx("cannot lock %zu bytes of memory for the device: raise the limit of `ulimit -l`", memory->size);
+        warnx("cannot lock %zu bytes of memory for the device: raise the limit of `ulimit -l`", size);
         return STATUS_FAILED;
     }
-    if (ret != 0)
-        return check("rpma_mr_reg", ret);
+    return check("rpma_mr_reg", ret);
+}
+
+int register_memory(struct rpma_peer *peer, const struct memory *memory, int usage, struct rpma_mr_local **mr)
+{
+    const int status = register_range(peer, memory->base, memory->size, usage, mr);
+    if (status != STATUS_OK)
+        return status;
 
     /* Spares the first access a page fault where pages are not pinned. Other devices refuse, and lose nothing by it. */
     if (memory->map && (usage & (RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_DST)))

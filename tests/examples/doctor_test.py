@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""examples/run doctor: what it finds here, and on machines that it is told of."""
+
+import json
+import os
+import pathlib
+import resource
+import subprocess
+import tempfile
+import unittest.mock
+
+import support
+from runner import doctor, pmem, transport
+
+
+def device(name: str = "up0", active: bool = True, odp: bool = False, flush: bool = False) -> dict:
+    return {"name": name, "odp": odp, "flush_visibility": flush, "flush_persistent": flush, "atomic_write": flush,
+            "ports": [{"number": 1, "active": active, "link": "Ethernet", "gids": ["::ffff:192.168.1.7"]}]}
+
+
+class DoctorTest(support.ExamplesTest):
+    def examine(self, *arguments: str, **options: object) -> subprocess.CompletedProcess:
+        return support.execute([str(support.RUNNER), "doctor", "--build", str(support.BUILD), *arguments], **options)
+
+    def test_this_machine_is_ready_over_softrdma(self) -> None:
+        result = self.examine("--format", "json")
+        self.assert_status(result, 0)
+        report = json.loads(result.stdout)
+        self.assertTrue(report["ready"])
+        self.assertIn("softrdma", report["transports"])
+        texts = {finding["topic"]: finding["text"] for finding in report["findings"]}
+        self.assertIn("softrdma0: port 1 active", texts["softrdma"])
+        self.assertIn("::ffff:127.0.0.1", texts["softrdma"])
+        for topic in ("softrdma0, on-demand paging", "softrdma0, native flush", "softrdma0, native atomic write",
+                      "SoftRoCE (rxe)", "SoftiWARP (siw)", "memlock limit", "open files limit", "persistent memory"):
+            self.assertIn(topic, texts)
+
+    def test_every_gap_has_its_fix(self) -> None:
+        result = self.examine()
+        self.assert_status(result, 0)
+        lines = result.stdout.splitlines()
+        self.assertIn("ready: examples run over", lines[-1])
+        for line, following in zip(lines, lines[1:]):
+            if line.startswith("gap "):
+                self.assertIn("fix: ", following)
+
+    def test_without_a_build_nothing_is_ready(self) -> None:
+        with tempfile.TemporaryDirectory() as empty:
+            result = support.execute([str(support.RUNNER), "doctor", "--build", empty])
+        self.assert_status(result, 1)
+        self.assertIn("cmake --preset release", result.stdout)
+        self.assertIn("not ready", result.stdout.splitlines()[-1])
+
+    def test_limit_of_open_files_that_is_too_low(self) -> None:
+        def lower() -> None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (256, 2000))
+
+        result = self.examine(preexec_fn=lower)
+        self.assertRegex(result.stdout, r"(?m)^gap +open files limit +256: .*\n +fix: `ulimit -n 1024`$")
+
+
+class MachineTest(support.ExamplesTest):
+    """RDMA hardware is not at hand: the kernel's tree and the answer of the verbs are made up."""
+
+    def setUp(self) -> None:
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.sysfs = pathlib.Path(scratch.name)
+        self.enterContext(unittest.mock.patch.object(transport, "SYSFS", self.sysfs))
+
+    def kernel_has(self, name: str, state: str = "4: ACTIVE") -> None:
+        port = self.sysfs / name / "ports" / "1"
+        (port / "gids").mkdir(parents=True)
+        (port / "state").write_text(f"{state}\n", encoding="ascii")
+        (port / "gids" / "0").write_text("0000:0000:0000:0000:0000:ffff:c0a8:0107\n", encoding="ascii")
+
+    def findings(self, devices: list[dict], why: str | None = None) -> tuple[dict[str, doctor.Finding], bool]:
+        with unittest.mock.patch.object(doctor, "ask_verbs", return_value=(devices, why)):
+            found, is_ready = doctor.kernel_devices(support.BUILD)
+        return {finding.topic: finding for finding in found}, is_ready
+
+    def test_active_device_is_ready(self) -> None:
+        self.kernel_has("up0")
+        found, is_ready = self.findings([device(odp=True, flush=True)])
+        self.assertTrue(is_ready)
+        self.assertEqual("up0: port 1 active, Ethernet, GIDs ::ffff:192.168.1.7", found["RDMA device"].text)
+        for topic in ("on-demand paging", "native flush", "native atomic write"):
+            self.assertEqual("supported", found[f"up0, {topic}"].text)
+
+    def test_device_that_is_down(self) -> None:
+        self.kernel_has("up0", "1: DOWN")
+        found, is_ready = self.findings([device(active=False)])
+        self.assertFalse(is_ready)
+        self.assertIn("ip link set", found["RDMA device"].fix)
+        self.assertIn("not supported: librpma flushes by reading", found["up0, native flush"].text)
+
+    def test_device_that_no_program_sees(self) -> None:
+        self.kernel_has("up0")
+        found, is_ready = self.findings([], "no provider")
+        self.assertFalse(is_ready)
+        self.assertIn("verbs do not see up0: no provider", found["RDMA devices"].text)
+        self.assertIn("ibverbs-providers", found["RDMA devices"].fix)
+
+    def test_machine_without_devices(self) -> None:
+        found, is_ready = self.findings([])
+        self.assertFalse(is_ready)
+        self.assertIn("modprobe rdma_rxe", found["RDMA devices"].fix)
+
+    def test_memlock_matters_to_hardware_only(self) -> None:
+        with unittest.mock.patch.object(resource, "getrlimit", return_value=(65536, 65536)):
+            memlock, _ = doctor.limits(has_hardware=True)
+            self.assertEqual(("gap", "64 KiB"), (memlock.state, memlock.text.split(":")[0]))
+            self.assertIn("ulimit -l unlimited", memlock.fix)
+            self.assertEqual("none", doctor.limits(has_hardware=False)[0].state)
+
+    def test_modules_that_wait_to_be_loaded(self) -> None:
+        path = self.sysfs / "kernel" / "drivers" / "infiniband" / "sw" / "rxe" / "rdma_rxe.ko.xz"
+        path.parent.mkdir(parents=True)
+        path.touch()
+        with unittest.mock.patch.object(doctor, "MODULES", self.sysfs):
+            rxe, siw = doctor.software_devices()
+        if rxe.state == "ok":
+            self.skipTest("rdma_rxe is loaded here")
+        self.assertIn("`modprobe rdma_rxe`, then `rdma link add rxe0", rxe.fix)
+        if siw.state != "ok":
+            self.assertIn("has no module siw", siw.text)
+
+    def test_persistent_memory_with_and_without_map_sync(self) -> None:
+        mount = pmem.Mount("259:0", "/dev/pmem0", pathlib.Path("/mnt/pmem"), "ext4", frozenset({"dax=always"}))
+        for works, state, words in ((True, "ok", "MAP_SYNC works"), (False, "gap", "MAP_SYNC does not work"),
+                                    (None, "gap", "not writable")):
+            with (self.subTest(works=works), unittest.mock.patch.object(pmem, "mounts", return_value=[mount]),
+                  unittest.mock.patch.object(pmem, "has_map_sync", return_value=works)):
+                found = doctor.persistent_memory()[0]
+                self.assertEqual(state, found.state)
+                self.assertIn(words, found.text)
+                self.assertEqual(state == "ok", found.fix is None)
+
+
+class FactsTest(support.ExamplesTest):
+    """The program which asks the verbs."""
+
+    FACTS = support.BUILD / "examples" / "runner" / "device-facts"
+
+    def test_softrdma_is_the_only_device_under_it(self) -> None:
+        result = support.execute([*support.SOFTRDMA, str(self.FACTS)])
+        self.assert_status(result, 0)
+        [found] = json.loads(result.stdout)
+        self.assertEqual("softrdma0", found["name"])
+        self.assertTrue(found["ports"][0]["active"])
+        self.assertFalse(found["flush_persistent"])
+
+    def test_kernel_without_devices_gives_an_empty_list(self) -> None:
+        if os.path.exists("/sys/class/infiniband") and os.listdir("/sys/class/infiniband"):
+            self.skipTest("this machine has RDMA devices")
+        result = support.execute([str(self.FACTS)])
+        self.assert_status(result, 0)
+        self.assertEqual([], json.loads(result.stdout))
+
+
+if __name__ == "__main__":
+    support.main()
