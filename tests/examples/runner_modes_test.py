@@ -45,11 +45,11 @@ class ModesTest(support.ExamplesTest):
         for number in ("01", "02"):
             self.replace_client(number, f": >'{self.directory}/{number}'\n"
                                 f"until [ -e '{self.directory}/01' ] && [ -e '{self.directory}/02' ]; do sleep 0.01; done")
-        arguments = ("01", "02", "--client-programs", str(self.directory / "programs"), "--timeout", "4")
-        self.assert_status(support.run_examples(*arguments, "--jobs", "2"), 0)
+        arguments = ("01", "02", "--client-programs", str(self.directory / "programs"))
+        self.assert_status(support.run_examples(*arguments, "--jobs", "2", "--timeout", "10"), 0)
         for number in ("01", "02"):
             (self.directory / number).unlink()
-        result = support.run_examples(*arguments, "--jobs", "1")
+        result = support.run_examples(*arguments, "--jobs", "1", "--timeout", "1")
         self.assert_status(result, 1)
         self.assertIn("FAIL  01-connection", result.stdout)
 
