@@ -1,27 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <librpma.h>
+#include <stddef.h>
 
-#include "arguments.h"
-#include "connection.h"
 #include "ping_pong.h"
-#include "status.h"
-
-static const struct program program = {
-        .purpose = "Answers every number of one client with the next one, until the client says that this was all.",
-        .operands = "",
-        .operands_help = "",
-        .retry_s = RETRY_NOT_OFFERED,
-};
 
 int main(int argc, char **argv)
 {
-    const struct arguments args = arguments_parse(argc, argv, &program);
-    struct rpma_peer *peer = NULL;
-
-    int status = open_peer(&args, RPMA_UTIL_IBV_CONTEXT_LOCAL, &peer);
-    if (status == STATUS_OK)
-        status = ping_pong_serve(&args, peer, NULL, NULL);
-
-    status |= check("rpma_peer_delete", rpma_peer_delete(&peer));
-    return status;
+    return ping_pong_server(argc, argv, NULL);
 }

@@ -29,7 +29,7 @@ function(rpma_example_common)
 
   list(TRANSFORM memory_backend PREPEND ${RPMA_EXAMPLE_COMMON_DIR}/)
   set(sources arguments.c completion.c connection.c direct_write.c event_loop.c handshake.c hello.c immediate.c mailbox.c memory.c
-    names.c ping_pong.c players.c region.c service.c status.c text.c wait.c)
+    names.c ping_pong.c players.c region.c service.c status.c text.c variant.c wait.c)
   list(TRANSFORM sources PREPEND ${RPMA_EXAMPLE_COMMON_DIR}/)
   add_library(rpma_examples_common STATIC ${sources} ${memory_backend})
   target_include_directories(rpma_examples_common PUBLIC ${RPMA_EXAMPLE_COMMON_DIR})

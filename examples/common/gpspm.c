@@ -100,8 +100,10 @@ static int write_and_ask(const struct arguments *args, struct rpma_conn *conn, c
     return status;
 }
 
-int gpspm_write(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg)
+static int write_text(
+        const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg, const void *context)
 {
+    (void)context;
     struct memory memory = {0};
     struct mailbox mailbox = {0};
     struct rpma_mr_local *src = NULL;
@@ -140,8 +142,10 @@ static int answer(
     return status ? status : mailbox_wait(args, mailbox, conn, MESSAGE_SENT);
 }
 
-int gpspm_serve(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg)
+static int serve(
+        const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg, const void *context)
 {
+    (void)context;
     struct memory memory = {0};
     struct mailbox mailbox = {0};
     struct rpma_mr_local *dst = NULL;
@@ -173,4 +177,32 @@ int gpspm_serve(const struct arguments *args, struct rpma_peer *peer, const stru
     status |= check("rpma_mr_dereg", rpma_mr_dereg(&dst));
     memory_close(&memory);
     return status;
+}
+
+int gpspm_client(int argc, char **argv, configure_conn *configure)
+{
+    static const struct program program = {
+            .purpose = "Writes a text to the server's persistent memory, asks the server to persist it, and translates "
+                       "it.",
+            .operands = HELLO_CLIENT_OPERANDS,
+            .operands_help = HELLO_CLIENT_OPERANDS_HELP,
+            .max_operands = HELLO_CLIENT_MAX_OPERANDS,
+            .timeout_s = 30,
+    };
+    const struct arguments args = arguments_parse(argc, argv, &program);
+    return variant_run(&args, RPMA_UTIL_IBV_CONTEXT_REMOTE, configure, write_text, NULL);
+}
+
+int gpspm_server(int argc, char **argv, configure_conn *configure)
+{
+    static const struct program program = {
+            .purpose =
+                    "Lets one client write a text to this server's persistent memory, and persists it when asked to.",
+            .operands = "[<pmem-path>]",
+            .operands_help = HELLO_SERVER_OPERANDS_HELP,
+            .max_operands = HELLO_SERVER_MAX_OPERANDS,
+            .retry_s = RETRY_NOT_OFFERED,
+    };
+    const struct arguments args = arguments_parse(argc, argv, &program);
+    return variant_run(&args, RPMA_UTIL_IBV_CONTEXT_LOCAL, configure, serve, NULL);
 }

@@ -6,22 +6,21 @@
 
 #include <librpma.h>
 
-#include "arguments.h"
 #include "mailbox.h"
 #include "memory.h"
+#include "variant.h"
 
 /*
  * The General Purpose Server Persistency Method of 09 and 09scch: the client writes, then asks the server by message to
  * persist what was written. Messages are those of GPSPM_flush.proto.
  */
 enum {
-    GPSPM_SLOT_SIZE = 512, /* for one message */
-    GPSPM_RCQ_SIZE = 1
+    GPSPM_SLOT_SIZE = 512 /* for one message */
 };
 
-/* One side of the whole example, from its text to the end of the connection. Return a status. */
-int gpspm_write(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg);
-int gpspm_serve(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg);
+/* The programs, but for the configuration of their connections. Return an exit status. */
+int gpspm_client(int argc, char **argv, configure_conn *configure);
+int gpspm_server(int argc, char **argv, configure_conn *configure);
 
 /*
  * Persists what the request in the mailbox asks for, and fills in the response. A request that is none, or for bytes

@@ -19,6 +19,11 @@
 
 static const char read_name[] = "rpma_read";
 
+enum {
+    NAME_SIZE = 32, /* zeros behind the name included */
+    NAMES_TIMEOUT_S = 15
+};
+
 /* One slot for the name of each client. */
 struct names {
     struct memory memory;
@@ -26,15 +31,17 @@ struct names {
     int count; /* that were read */
 };
 
-const char *name_parse(const struct arguments *args)
+static const char *parse_name(const struct arguments *args)
 {
     static const char *const names[] = {"Ada", "Barbara", "Claude", "Dennis", "Edsger", "Frances", "Grace", "Hedy",
             "Ivan", "John", "Ken", "Leslie", "Margaret"};
     return names[arguments_number(args, 0, "<seed>", 0) % (sizeof(names) / sizeof(names[0]))];
 }
 
-int name_offer(const struct arguments *args, const char *name, struct rpma_peer *peer)
+static int offer_name(
+        const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg, const void *context)
 {
+    const char *name = context;
     struct memory memory = {0};
     struct rpma_mr_local *mr = NULL;
     struct rpma_conn *conn = NULL;
@@ -51,7 +58,7 @@ int name_offer(const struct arguments *args, const char *name, struct rpma_peer 
     if (status == STATUS_OK)
         status = handshake_make(&handshake, mr, 0, NULL);
     if (status == STATUS_OK)
-        status = connect_to_server(args, peer, NULL, &pdata, &conn);
+        status = connect_to_server(args, peer, cfg, &pdata, &conn);
     if (status == STATUS_OK)
         status = wait_for_disconnect(args, conn);
 
@@ -140,8 +147,10 @@ static int print_name(struct client *client)
     return service_dismiss(client);
 }
 
-int names_collect(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg)
+static int collect_names(
+        const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg, const void *context)
 {
+    (void)context;
     static const struct service_handlers handlers = {.established = read_name_of, .completed = print_name};
     struct names names = {0};
     struct service service = {.args = args,
@@ -164,4 +173,32 @@ int names_collect(const struct arguments *args, struct rpma_peer *peer, const st
     status |= check("rpma_mr_dereg", rpma_mr_dereg(&names.mr));
     memory_close(&names.memory);
     return status;
+}
+
+int names_client(int argc, char **argv)
+{
+    static const struct program program = {
+            .purpose = "Lets the server read this client's name.",
+            .operands = "<seed>",
+            .operands_help = "  <seed>           number that chooses this client's name\n",
+            .min_operands = 1,
+            .max_operands = 1,
+            .timeout_s = 30,
+    };
+    const struct arguments args = arguments_parse(argc, argv, &program);
+    return variant_run(&args, RPMA_UTIL_IBV_CONTEXT_REMOTE, NULL, offer_name, parse_name(&args));
+}
+
+int names_server(int argc, char **argv, configure_conn *configure)
+{
+    static const struct program program = {
+            .purpose = "Reads the names of many clients at a time, until no other has come for --timeout seconds.",
+            .operands = "",
+            .operands_help = "",
+            .timeout_s = NAMES_TIMEOUT_S,
+            .retry_s = RETRY_NOT_OFFERED,
+            .has_many_clients = true,
+    };
+    const struct arguments args = arguments_parse(argc, argv, &program);
+    return variant_run(&args, RPMA_UTIL_IBV_CONTEXT_LOCAL, configure, collect_names, NULL);
 }

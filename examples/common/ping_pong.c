@@ -96,9 +96,10 @@ int ping_pong_play_on(const struct arguments *args, const struct ping_pong_plan 
     return plan->rules == PING_PONG_SERVER_CLOSES ? wait_for_disconnect(args, conn) : disconnect(args, conn);
 }
 
-int ping_pong_play(const struct arguments *args, const struct ping_pong_plan *plan, struct rpma_peer *peer,
-        const struct rpma_conn_cfg *cfg)
+static int play_game(
+        const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg, const void *context)
 {
+    const struct ping_pong_plan *plan = context;
     struct mailbox mailbox = {0};
     struct rpma_conn *conn = NULL;
 
@@ -154,4 +155,40 @@ int ping_pong_serve(
     status |= check("rpma_conn_delete", rpma_conn_delete(&conn));
     status |= mailbox_close(&mailbox);
     return status;
+}
+
+int ping_pong_client(int argc, char **argv, enum ping_pong_rules rules, configure_conn *configure)
+{
+    const struct program program = {
+            .purpose = "Sends a number, which the server answers with the next one, and goes on from there.",
+            .operands = PING_PONG_OPERANDS,
+            .operands_help = rules == PING_PONG_SERVER_CLOSES
+                                     ? PING_PONG_SEED_HELP PING_PONG_NUMBERS_HELP PING_PONG_SLEEP_HELP
+                                     : PING_PONG_SEED_HELP PING_PONG_ROUNDS_HELP PING_PONG_SLEEP_HELP,
+            .min_operands = PING_PONG_MIN_OPERANDS,
+            .max_operands = PING_PONG_MAX_OPERANDS,
+            .timeout_s = 30,
+    };
+    const struct arguments args = arguments_parse(argc, argv, &program);
+    const struct ping_pong_plan plan = ping_pong_parse(&args, rules);
+    return variant_run(&args, RPMA_UTIL_IBV_CONTEXT_REMOTE, configure, play_game, &plan);
+}
+
+static int serve_alone(
+        const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg, const void *context)
+{
+    (void)context;
+    return ping_pong_serve(args, peer, cfg, NULL);
+}
+
+int ping_pong_server(int argc, char **argv, configure_conn *configure)
+{
+    static const struct program program = {
+            .purpose = "Answers every number of one client with the next one, until the client says that this was all.",
+            .operands = "",
+            .operands_help = "",
+            .retry_s = RETRY_NOT_OFFERED,
+    };
+    const struct arguments args = arguments_parse(argc, argv, &program);
+    return variant_run(&args, RPMA_UTIL_IBV_CONTEXT_LOCAL, configure, serve_alone, NULL);
 }

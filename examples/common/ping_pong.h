@@ -2,7 +2,6 @@
 #ifndef EXAMPLES_PING_PONG_H
 #define EXAMPLES_PING_PONG_H 1
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -10,6 +9,7 @@
 
 #include "arguments.h"
 #include "mailbox.h"
+#include "variant.h"
 
 /*
  * The game of 08, 12 and 13 and their variants: the client sends a number, the server answers with the next one, and so
@@ -50,12 +50,14 @@ struct ping_pong_plan {
 /* Reads the operands. Ends the program as arguments_parse does. */
 struct ping_pong_plan ping_pong_parse(const struct arguments *args, enum ping_pong_rules rules);
 
+/* The clients, and the servers of one client, but for the configuration of their connections. Return an exit status. */
+int ping_pong_client(int argc, char **argv, enum ping_pong_rules rules, configure_conn *configure);
+int ping_pong_server(int argc, char **argv, configure_conn *configure);
+
 /*
- * One side of a whole game, from connecting to disconnecting. cfg and srq may be NULL; with an srq, cfg has it too.
- * Return a status.
+ * The server's side of a whole game, from listening to disconnecting. cfg and srq may be NULL; with an srq, cfg has it
+ * too. Returns a status.
  */
-int ping_pong_play(const struct arguments *args, const struct ping_pong_plan *plan, struct rpma_peer *peer,
-        const struct rpma_conn_cfg *cfg);
 int ping_pong_serve(
         const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg, struct rpma_srq *srq);
 
