@@ -42,7 +42,8 @@ class Side:
     def program(self, topic: str, role: str) -> str:
         path = self.directory / topic / role
         if not os.access(path, os.X_OK):
-            raise UsageError(f"{path} is missing: build the target example-{topic}-{role}, or name another directory")
+            remedy = f"{path} is missing: build the target example-{topic}-{role}, or name another directory"
+            raise CannotRun(remedy) if self.has_options else UsageError(remedy)  # 09 needs libprotobuf-c
         if self.library:
             self.check_library(path)
         return str(path)
