@@ -46,6 +46,15 @@ class LogFileTest(support.ExamplesTest):
         outcome = self.append(1, long, last, "", path=None)
         self.assertEqual([long, last], outcome.server.stdout.splitlines())
 
+    @unittest.skipUnless(support.debian_library(), "Debian's librpma0 is not in the build directory")
+    def test_flush_that_is_a_read_stays_in_the_log(self) -> None:
+        """The released library flushes by reading 8 bytes from where the flush starts, here right before the end."""
+        side = support.Side(support.HERE.directory, True, support.debian_library())
+        words = ("w" * (LOG_SIZE - LOG_DATA_OFFSET - 5), "end")
+        outcome = support.pair("07", "07", (), words, side=side)
+        self.assert_status(outcome.client, 0)
+        self.assertEqual(list(words), outcome.server.stdout.splitlines())
+
     def test_log_whose_end_is_not_in_it_is_refused(self) -> None:
         for used in (0, LOG_DATA_OFFSET - 1, LOG_SIZE + 1, 2**64 - 1):
             with self.subTest(used=used), support.pmem_file() as path:

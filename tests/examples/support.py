@@ -62,11 +62,11 @@ def run_examples(*arguments: str, **options: object) -> subprocess.CompletedProc
 
 
 def pair(server: str, client: str, server_operands: tuple[str, ...] = (), client_operands: tuple[str, ...] = (),
-         timeout_s: float = 10) -> Outcome:
+         timeout_s: float = 10, side: Side = HERE) -> Outcome:
     """The server of one example and the client of one, the same or another."""
     port = free_port(ADDR)
     return run_pair([*SOFTRDMA, program(server, "server"), ADDR, port, *server_operands],
-                    [[*SOFTRDMA, program(client, "client"), ADDR, port, *client_operands]], HERE, HERE, timeout_s)
+                    [[*SOFTRDMA, program(client, "client"), ADDR, port, *client_operands]], side, side, timeout_s)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
