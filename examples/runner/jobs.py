@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from runner import CannotRun, ExampleFailed, storage
 from runner.catalogue import EXAMPLES, Example, Run
-from runner.pair import PROGRAMS, Outcome, Result, Side, check_statuses, free_port, run_clients_alone, run_pair, run_server_alone
+from runner.pair import (
+    PROGRAMS, Outcome, Result, Side, check_statuses, free_port, run_clients_alone, run_pair, run_server_alone)
 from runner.transport import Transport
 
 NOT_HERE = Result(0, "", "runs on the other machine")

@@ -16,7 +16,7 @@ VERBS = {
 }
 EXIT_STATUS = """\
 Exit status: 0 all examples succeeded, 1 one failed, 2 wrong command line, 77 this machine cannot run them.
-Without --pmem the texts of 03, 04 and 05 are in files which are removed again at the end."""
+Files that the runner has created are removed again at the end."""
 DOCTOR_EXIT_STATUS = "Exit status: 0 examples can run here, 1 they cannot, 2 wrong command line."
 
 
@@ -52,7 +52,7 @@ def run_parser() -> argparse.ArgumentParser:
         help="file or PMem device for both sides, or a directory to create files in; `none`: DRAM; "
              "`auto` (default): a mounted DAX file system if there is one, else /var/tmp")
     add("--direct-write", choices=["auto", "on", "off"], default="auto",
-        help="whether writes to --pmem are persistent once visible, for 05 (auto: on with softrdma, else off)")
+        help="whether writes to --pmem are persistent once visible, for 05 and 15 (auto: on with softrdma, else off)")
     add("--format", choices=sorted(REPORTS), default="text", help="of the report (default: text)")
     add("--timeout", type=positive, metavar="S",
         help=f"limit for each example in seconds (default: {TIMEOUT_S}; with --role server {SERVER_TIMEOUT_S})")
