@@ -69,10 +69,9 @@ static void a_region_of_0_bytes_is_refused(void **state)
 static void memory_that_is_not_mapped_is_a_provider_error(void **state)
 {
     (void)state;
-    char *hole = mmap(NULL, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(hole != MAP_FAILED);
-    assert_int_equal(munmap(hole, 8192), 0);
-    refused(hole, 8192, RPMA_MR_USAGE_READ_SRC, RPMA_E_PROVIDER);
+    /* Nothing maps the first pages: the kernel keeps them free (vm.mmap_min_addr). A hole made by munmap could be
+     * filled again before it is registered. */
+    refused((void *)4096, 8192, RPMA_MR_USAGE_READ_SRC, RPMA_E_PROVIDER);
 }
 
 static void a_region_need_not_be_aligned(void **state)
