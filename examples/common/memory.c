@@ -4,6 +4,7 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -37,6 +38,17 @@ static int open_file(const char *path)
     return -1;
 }
 
+/* A store to a hole of a file on a full disk would end the program with a signal. */
+static int reserve_space(const char *path, int fd, off_t size)
+{
+    const int error = posix_fallocate(fd, 0, size);
+    if (error == ENOSPC || error == EDQUOT) {
+        warnx("%s: no space left for its %jd bytes: free some or choose another file", path, (intmax_t)size);
+        return STATUS_FAILED;
+    }
+    return STATUS_OK; /* what a file system without reservation answers says nothing about its space */
+}
+
 /* Only files and devices can be mapped; libpmem2 would say so in terms of its own. */
 static int check_kind(const char *path, int fd)
 {
@@ -53,7 +65,7 @@ static int check_kind(const char *path, int fd)
         warnx("%s is empty: give it a size, for example with `truncate -s 64K %s`", path, path);
         return STATUS_FAILED;
     }
-    return STATUS_OK;
+    return S_ISREG(info.st_mode) ? reserve_space(path, fd, info.st_size) : STATUS_OK;
 }
 
 static int map(struct memory *memory, const char *path)

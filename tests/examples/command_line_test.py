@@ -5,6 +5,7 @@ import concurrent.futures
 import os
 import socket
 import subprocess
+import tempfile
 
 import support
 from support import ADDR, TOPICS
@@ -148,6 +149,15 @@ class CommandLineTest(support.ExamplesTest):
             fifo = path.parent / "fifo"
             os.mkfifo(fifo)
             self.check_path(("neither a file nor a PMem device",), str(fifo))
+
+    def test_file_with_holes_on_a_full_disk(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="rpma-full-disk-test-", dir="/var/tmp") as directory:
+            full = ["unshare", "--mount", "sh", "-ec",
+                f"mount -t tmpfs -o size=64k none {directory}; truncate -s 1M {directory}/sparse; exec \"$@\"", "sh"]
+            if support.execute([*full, "true"]).returncode != 0:
+                self.skipTest("mounting a small disk needs root and mount namespaces")
+            server = [*support.SOFTRDMA, support.program("05", "server"), ADDR, support.free_port(ADDR)]
+            self.check(1, ("sparse", "no space left for its 1048576 bytes"), [*full, *server, f"{directory}/sparse"])
 
     def test_file_that_is_one_byte_too_small(self) -> None:
         for role in ROLES:
