@@ -225,7 +225,7 @@ int rpma_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_of
 int rpma_write_with_imm(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset,
         const struct rpma_mr_local *src, size_t src_offset, size_t len, int flags, uint32_t imm, const void *op_context)
 {
-    return transfer<IBV_WR_RDMA_WRITE_WITH_IMM>(conn, src, src_offset, dst, dst_offset, len, flags, op_context, imm);
+    return transfer<IBV_WR_RDMA_WRITE_WITH_IMM>(conn, dst, dst_offset, src, src_offset, len, flags, op_context, imm);
 }
 
 int rpma_atomic_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, const char src[8],
