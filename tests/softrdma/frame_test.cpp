@@ -48,7 +48,8 @@ constexpr opcode all_opcodes[] = {opcode::send_first, opcode::send_middle, opcod
         opcode::write_last_imm, opcode::write_only, opcode::write_only_imm, opcode::read_request,
         opcode::read_response_first, opcode::read_response_middle, opcode::read_response_last,
         opcode::read_response_only, opcode::acknowledge, opcode::receive_posted, opcode::cm_request, opcode::cm_reply,
-        opcode::cm_ready, opcode::cm_reject, opcode::cm_disconnect_request, opcode::cm_disconnect_reply};
+        opcode::cm_ready, opcode::cm_reject, opcode::cm_disconnect_request, opcode::cm_disconnect_reply,
+        opcode::direct_request, opcode::direct_reply};
 
 bool has_payload(opcode op)
 {

@@ -61,13 +61,25 @@ static void a_shorter_port_structure_is_not_overrun(void **state)
         assert_int_equal(bytes[i], 0x5a);
 }
 
+/* perftest does it, and goes on using what it forgot. */
+static void a_device_closes_whatever_is_left_open(void **state)
+{
+    (void)state;
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    struct ibv_context *context = ibv_open_device(list[0]);
+    ibv_free_device_list(list);
+    assert_non_null(context);
+    struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+    assert_non_null(cq);
+    assert_int_equal(ibv_close_device(context), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
 static void parents_with_children_are_busy(void **state)
 {
     struct ibv_context *context = *state;
     uint8_t memory[64];
     struct ibv_pd *pd = ibv_alloc_pd(context);
-    assert_int_equal(ibv_close_device(context), -1);
-    assert_int_equal(errno, EBUSY);
     struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
     struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, channel, 0);
     struct ibv_qp_init_attr attr = {.send_cq = cq,
@@ -193,6 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
             cmocka_unit_test_setup_teardown(the_device_describes_itself, opened, closed),
             cmocka_unit_test_setup_teardown(a_shorter_port_structure_is_not_overrun, opened, closed),
+            cmocka_unit_test(a_device_closes_whatever_is_left_open),
             cmocka_unit_test_setup_teardown(parents_with_children_are_busy, opened, closed),
             cmocka_unit_test_setup_teardown(registration_checks_rights_and_mappings, opened, closed),
             cmocka_unit_test_setup_teardown(keys_are_not_handed_out_in_a_row, opened, closed),

@@ -25,6 +25,9 @@ ibv_pd *process_pd();
 void fill_device_attributes(ibv_device_attr &attr) noexcept;
 int query_port(ibv_context *context, std::uint8_t port, ibv_port_attr *attr, std::size_t size);
 
+// A queue pair of the connection manager. NULL with errno.
+ibv_qp *create_managed_qp(ibv_qp_init_attr_ex &attr);
+
 // The op tables of a context, from the files that implement them.
 void install_data_path(ibv_context_ops &ops) noexcept;
 void install_extended(verbs_context &verbs) noexcept;

@@ -124,7 +124,7 @@ int rdma_create_qp_ex(rdma_cm_id *id, ibv_qp_init_attr_ex *attr)
         attr->srq = id->srq;
     if (create_queues(id, attr) != 0)
         return undo_qp(id, nullptr);
-    ibv_qp *qp = ibv_create_qp_ex(id->verbs, attr);
+    ibv_qp *qp = abi::create_managed_qp(*attr);
     if (qp == nullptr || move_to_init(id, qp) != 0)
         return undo_qp(id, qp);
     const std::lock_guard guard(cm::lock());

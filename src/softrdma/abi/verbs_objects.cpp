@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "abi/device.hpp"
 #include "core/qp.hpp"
+#include "net/direct.hpp"
 
 using namespace softrdma;
 using abi::fail_with;
@@ -159,13 +160,33 @@ ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr)
 {
     if (!abi::usable())
         return nullptr;
-    const auto qp = queue_pair::create(pd, *attr);
-    return qp == nullptr ? nullptr : qp->verbs();
+    const std::uint32_t number = net::direct::reserve_number();
+    if (number == 0)
+        return nullptr;
+    const auto qp = queue_pair::create(pd, *attr, number);
+    if (qp != nullptr)
+        return qp->verbs();
+    const int error = errno;
+    net::direct::release_number(number);
+    return fail_with(nullptr, error);
 }
 
 int ibv_modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask)
 {
-    return abi::usable() ? qp_of(qp).modify(*attr, mask) : ENODEV;
+    if (!abi::usable())
+        return ENODEV;
+    if (const int error = (mask & IBV_QP_AV) != 0 ? net::direct::check(attr->ah_attr) : 0; error != 0)
+        return error;
+    const ibv_qp_state from = qp->state;
+    if (const int error = qp_of(qp).modify(*attr, mask); error != 0)
+        return error;
+    if (qp->state == IBV_QPS_RTR && from == IBV_QPS_INIT)
+        net::direct::connect(qp_of(qp));
+    else if (qp->state == IBV_QPS_RTS && from == IBV_QPS_RTR)
+        net::direct::limit_patience(qp_of(qp));
+    else if (qp->state == IBV_QPS_RESET)
+        net::direct::disconnect(qp_of(qp));
+    return 0;
 }
 
 int ibv_query_qp(ibv_qp *qp, ibv_qp_attr *attr, int, ibv_qp_init_attr *init)
@@ -182,7 +203,9 @@ int ibv_destroy_qp(ibv_qp *qp)
         return ENODEV;
     // Its table entry may hold the last reference.
     const auto keep = qp_of(qp).shared_from_this();
+    const std::uint32_t number = qp->qp_num;
     keep->destroy();
+    net::direct::release_number(number);
     return 0;
 }
 
@@ -237,23 +260,43 @@ int query_device_ex(ibv_context *, const ibv_query_device_ex_input *input, ibv_d
     return 0;
 }
 
-ibv_qp *create_qp_ex(ibv_context *, ibv_qp_init_attr_ex *attr)
+// 0 or an errno value.
+int check_extended(const ibv_qp_init_attr_ex &attr) noexcept
 {
     constexpr std::uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0)
-        return fail_with(nullptr, EINVAL);
-    if ((attr->comp_mask & ~known) != 0 ||
-            ((attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 && attr->send_ops_flags != 0))
-        return fail_with(nullptr, EOPNOTSUPP);
+    if ((attr.comp_mask & IBV_QP_INIT_ATTR_PD) == 0)
+        return EINVAL;
+    const bool new_posts = (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 && attr.send_ops_flags != 0;
+    return (attr.comp_mask & ~known) != 0 || new_posts ? EOPNOTSUPP : 0;
+}
+
+// A queue pair that the connection manager connects needs no number that peers can reach.
+ibv_qp *create_extended(ibv_qp_init_attr_ex &attr, bool managed)
+{
+    if (const int error = check_extended(attr); error != 0)
+        return fail_with(nullptr, error);
     ibv_qp_init_attr plain{};
-    memcpy(&plain, attr, sizeof(plain)); // the extended structure begins like the plain one
-    return ibv_create_qp(attr->pd, &plain);
+    memcpy(&plain, &attr, sizeof(plain)); // the extended structure begins like the plain one
+    const auto managed_qp = managed ? queue_pair::create(attr.pd, plain) : nullptr;
+    ibv_qp *qp = managed_qp != nullptr ? managed_qp->verbs() : managed ? nullptr : ibv_create_qp(attr.pd, &plain);
+    attr.cap = plain.cap; // what was granted
+    return qp;
+}
+
+ibv_qp *create_qp_ex(ibv_context *, ibv_qp_init_attr_ex *attr)
+{
+    return abi::usable() ? create_extended(*attr, false) : nullptr;
 }
 
 } // namespace
 
 namespace softrdma::abi
 {
+
+ibv_qp *create_managed_qp(ibv_qp_init_attr_ex &attr)
+{
+    return create_extended(attr, true);
+}
 
 void install_data_path(ibv_context_ops &ops) noexcept
 {

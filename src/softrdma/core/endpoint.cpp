@@ -6,6 +6,18 @@
 namespace softrdma
 {
 
+std::chrono::microseconds endpoint::patience() const noexcept
+{
+    constexpr std::chrono::microseconds most = std::chrono::seconds(1);
+    if (managed)
+        return std::chrono::microseconds(0);
+    if (attr.timeout == 0) // hardware would wait for ever
+        return most;
+    const auto once =
+            std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::nanoseconds(4096ll << attr.timeout));
+    return std::min(most, once * (attr.retry_cnt + 1));
+}
+
 bool gathered::collect(
         const ibv_pd *pd, std::span<const ibv_sge> sges, int access, std::uint64_t offset, std::uint64_t bytes)
 {

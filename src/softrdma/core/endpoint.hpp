@@ -17,7 +17,10 @@ struct endpoint {
     ibv_qp_attr attr{};
     ibv_qp_cap cap{};
     std::shared_ptr<transport> path;
+    bool managed = true; // by the connection manager, which tells the program when its peer is gone
 
+    // How long hardware would try before it takes a silent peer for gone; at most a second.
+    std::chrono::microseconds patience() const noexcept;
     void transmit(packet header, std::span<const iovec> payload = {})
     {
         if (path == nullptr)

@@ -37,6 +37,8 @@ enum class opcode : std::uint8_t {
     cm_reject = 0xcb,
     cm_disconnect_request = 0xcc,
     cm_disconnect_reply = 0xcd,
+    direct_request = 0xd0, // queue pairs that are connected without the connection manager
+    direct_reply = 0xd1,
 };
 
 // AETH syndromes.
@@ -130,6 +132,12 @@ constexpr bool is_read_response(opcode op) noexcept
 constexpr bool is_cm(opcode op) noexcept
 {
     return op >= opcode::cm_request && op <= opcode::cm_disconnect_reply;
+}
+
+// What is not the queue pair's but makes and ends its connection.
+constexpr bool is_control(opcode op) noexcept
+{
+    return is_cm(op) || op == opcode::direct_request || op == opcode::direct_reply;
 }
 
 } // namespace softrdma

@@ -18,16 +18,13 @@ static_assert(offsetof(ibv_qp_ex, qp_base) == 0);
 class number_table
 {
 public:
-    std::uint32_t add(const std::shared_ptr<queue_pair> &qp)
+    // 0 if all numbers are in use.
+    std::uint32_t add(const std::shared_ptr<queue_pair> &qp, std::uint32_t number)
     {
         const std::lock_guard lock(mutex_);
-        if (next_ == 0 && getrandom(&next_, sizeof(next_), 0) != sizeof(next_))
-            next_ = 1;
-        do {
-            next_ = (next_ + 1) & psn_mask;
-        } while (next_ < 2 || pairs_.contains(next_)); // 0 and 1 are the management queue pairs
-        pairs_.emplace(next_, qp);
-        return next_;
+        if (number == 0 && pairs_.size() < range - 2)
+            number = fresh_number();
+        return number != 0 && pairs_.emplace(number, qp).second ? number : 0;
     }
     std::shared_ptr<queue_pair> find(std::uint32_t number)
     {
@@ -42,6 +39,19 @@ public:
     }
 
 private:
+    // Numbers that are reached through a port start with one, which is never below 1024.
+    static constexpr std::uint32_t range = 1024 << 8;
+
+    std::uint32_t fresh_number()
+    {
+        if (next_ == 0 && getrandom(&next_, sizeof(next_), 0) != sizeof(next_))
+            next_ = 1;
+        do {
+            next_ = (next_ + 1) % range;
+        } while (next_ < 2 || pairs_.contains(next_)); // 0 and 1 are the management queue pairs
+        return next_;
+    }
+
     std::mutex mutex_;
     std::uint32_t next_ = 0;
     std::unordered_map<std::uint32_t, std::shared_ptr<queue_pair>> pairs_;
@@ -91,7 +101,7 @@ bool within_limits(const ibv_qp_init_attr &attr) noexcept
 
 } // namespace
 
-std::shared_ptr<queue_pair> queue_pair::create(ibv_pd *pd, ibv_qp_init_attr &attr)
+std::shared_ptr<queue_pair> queue_pair::create(ibv_pd *pd, ibv_qp_init_attr &attr, std::uint32_t number)
 {
     if (attr.qp_type != IBV_QPT_RC) {
         errno = EOPNOTSUPP;
@@ -105,7 +115,13 @@ std::shared_ptr<queue_pair> queue_pair::create(ibv_pd *pd, ibv_qp_init_attr &att
     const auto room = attr.cap.max_send_sge * static_cast<std::uint32_t>(sizeof(ibv_sge));
     attr.cap.max_inline_data = std::max(attr.cap.max_inline_data, std::min<std::uint32_t>(room, limits::max_inline));
     auto qp = std::make_shared<queue_pair>(pd, attr);
-    qp->qp_base.qp_num = numbers().add(qp);
+    qp->qp_base.qp_num = numbers().add(qp, number);
+    if (qp->qp_base.qp_num == 0) {
+        qp->destroy();
+        errno = ENOMEM;
+        return nullptr;
+    }
+    qp->ep_.managed = number == 0;
     qp->qp_base.handle = qp->qp_base.qp_num;
     return qp;
 }
@@ -184,8 +200,6 @@ int queue_pair::modify(const ibv_qp_attr &attr, int mask)
         return EINVAL;
     if (!allowed(from, to, mask))
         return EINVAL;
-    if (to == IBV_QPS_RTR && from == IBV_QPS_INIT && ep_.path == nullptr)
-        return EOPNOTSUPP; // only the connection manager makes paths
     if (const int error = enter(attr, mask); error != 0)
         return error;
     if (to == IBV_QPS_ERR) {
@@ -261,7 +275,7 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
         requester_.flush();
     else if (state == IBV_QPS_RTS)
         settle(requester_.pump());
-    if (ep_.attr.qp_state == IBV_QPS_RTS && ep_.path->lost() && requester_.fail_first(IBV_WC_RETRY_EXC_ERR))
+    if (ep_.attr.qp_state == IBV_QPS_RTS && path_lost_ && requester_.fail_first(IBV_WC_RETRY_EXC_ERR))
         fail();
     return error;
 }
@@ -297,6 +311,13 @@ void queue_pair::attach(std::shared_ptr<transport> path)
     const std::lock_guard lock(lock_);
     if (!destroyed_)
         ep_.path = std::move(path);
+    path_lost_ = false;
+}
+
+bool queue_pair::sending()
+{
+    const std::lock_guard lock(lock_);
+    return !requester_.empty();
 }
 
 void queue_pair::fail()
@@ -374,6 +395,7 @@ void queue_pair::path_writable()
 void queue_pair::path_lost()
 {
     const std::lock_guard lock(lock_);
+    path_lost_ = true;
     if (answers() && requester_.fail_first(IBV_WC_RETRY_EXC_ERR))
         fail();
 }
@@ -382,7 +404,13 @@ void queue_pair::timer_expired()
 {
     const std::lock_guard lock(lock_);
     if (ep_.attr.qp_state == IBV_QPS_RTS && !destroyed_)
-        settle(requester_.resume());
+        settle(requester_.timed_out());
+}
+
+std::chrono::microseconds queue_pair::patience()
+{
+    const std::lock_guard lock(lock_);
+    return ep_.patience();
 }
 
 } // namespace softrdma

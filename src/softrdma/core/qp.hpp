@@ -12,8 +12,9 @@ namespace softrdma
 class queue_pair : public ibv_qp_ex, public std::enable_shared_from_this<queue_pair>
 {
 public:
-    // NULL with errno. The limits in `attr` are rounded up to what was granted.
-    static std::shared_ptr<queue_pair> create(ibv_pd *pd, ibv_qp_init_attr &attr);
+    // NULL with errno. The limits in `attr` are rounded up to what was granted. Without a number it gets one that the
+    // connection manager alone makes known.
+    static std::shared_ptr<queue_pair> create(ibv_pd *pd, ibv_qp_init_attr &attr, std::uint32_t number = 0);
     static std::shared_ptr<queue_pair> find(std::uint32_t number);
 
     queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr);
@@ -30,12 +31,15 @@ public:
     void receive_available();
 
     void attach(std::shared_ptr<transport> path);
+    // True while something posted has not completed.
+    bool sending();
 
     // Upcalls of the path. receive() returns false if the peer broke the protocol.
     bool receive(const packet &p);
     void received_all();
     void path_writable();
     void path_lost();
+    std::chrono::microseconds patience();
     void timer_expired();
 
 private:
@@ -52,6 +56,7 @@ private:
     requester requester_;
     responder responder_;
     bool destroyed_ = false;
+    bool path_lost_ = false;
 };
 
 inline queue_pair &qp_of(ibv_qp *qp) noexcept

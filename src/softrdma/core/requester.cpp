@@ -239,6 +239,12 @@ outcome requester::rejected(const packet &p)
         return outcome::violation;
     if ((p.syndrome & 0xe0) == syndrome::rnr)
         return receiver_not_ready(p.syndrome & 0x1f);
+    if (p.syndrome == syndrome::unresponsive && !ep_.managed) {
+        // A peer that has got all it wanted may be gone before its last answers matter to this side.
+        peer_silent_ = true;
+        ep_.path->start_timer(ep_.patience());
+        return outcome::proceed;
+    }
     complete_first(status_of(p.syndrome));
     return outcome::broken;
 }
@@ -266,6 +272,13 @@ outcome requester::resume()
         return outcome::proceed;
     waiting_for_receiver_ = false;
     return pump();
+}
+
+outcome requester::timed_out()
+{
+    if (peer_silent_ && fail_first(IBV_WC_RETRY_EXC_ERR))
+        return outcome::broken;
+    return resume();
 }
 
 outcome requester::read_response(const packet &p)
@@ -311,7 +324,7 @@ void requester::flush()
 {
     while (!queue_.empty())
         complete_first(IBV_WC_WR_FLUSH_ERR);
-    waiting_for_receiver_ = false;
+    waiting_for_receiver_ = peer_silent_ = false;
 }
 
 void requester::reset()
@@ -320,7 +333,7 @@ void requester::reset()
     next_ = 0;
     reads_in_flight_ = 0;
     rnr_tries_ = 0;
-    waiting_for_receiver_ = false;
+    waiting_for_receiver_ = peer_silent_ = false;
 }
 
 } // namespace softrdma

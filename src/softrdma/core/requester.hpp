@@ -21,6 +21,8 @@ public:
     outcome read_response(const packet &p);
     // The receiver has buffers again, or the time to wait for them is over.
     outcome resume();
+    // The path's timer has run out.
+    outcome timed_out();
     bool fail_first(ibv_wc_status status);
     void flush();
     void reset();
@@ -65,6 +67,7 @@ private:
     int reads_in_flight_ = 0;
     int rnr_tries_ = 0;
     bool waiting_for_receiver_ = false;
+    bool peer_silent_ = false;
 };
 
 } // namespace softrdma

@@ -26,8 +26,6 @@ public:
 
     // Calls qp::timer_expired() after the delay. Only the latest timer of a path counts.
     virtual void start_timer(std::chrono::microseconds delay) = 0;
-
-    virtual bool lost() = 0;
 };
 
 } // namespace softrdma

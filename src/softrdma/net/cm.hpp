@@ -77,6 +77,13 @@ inline cm_id &id_of(rdma_cm_id *id) noexcept
     return *static_cast<cm_id *>(id);
 }
 
+// Why a connect was refused, as InfiniBand numbers it.
+namespace reject_reason
+{
+inline constexpr std::uint32_t invalid_service_id = 8;
+inline constexpr std::uint32_t consumer_defined = 28;
+} // namespace reject_reason
+
 // The connection manager. Every operation returns 0, or -1 with errno.
 namespace cm
 {
@@ -111,16 +118,17 @@ int notify(cm_id &id, ibv_event_type event);
 int disconnect(cm_id &id);
 int queue_pair_attributes(cm_id &id, ibv_qp_attr &attr, int &mask);
 
-// Called by listeners and links, with no lock but a link's reading held.
-void incoming(std::uint64_t listener_serial, int socket);
-void path_connected(const std::shared_ptr<link> &path);
-void path_lost(const std::shared_ptr<link> &path, int error);
-bool received(const std::shared_ptr<link> &path, const packet &p);
+// True if that queue pair of that host has asked to be connected and has no answer yet.
+bool expects(std::uint32_t peer_number, const ibv_gid &peer);
+
+// For the links of the connection manager.
+link_user &upcalls();
 
 // Pieces shared by the manager's files; the lock is held.
 namespace detail
 {
 cm_id *find_id(std::uint64_t serial);
+bool any_id(const std::function<bool(const cm_id &)> &is);
 cm_id *new_id(event_channel *channel, void *context, rdma_port_space space);
 void discard(cm_id *id);
 void queue_event(cm_id &id, rdma_cm_event_type type, int status, const private_data *data = nullptr);
@@ -131,6 +139,11 @@ void disconnected(cm_id &id, int status);
 bool received_disconnect(cm_id &id, opcode op);
 void send(cm_id &id, opcode op, const cm_payload *payload = nullptr);
 int fail(int error) noexcept;
+void incoming(std::uint64_t listener_serial, int socket); // takes the lock itself
+// How an attempt to connect ends; the last one tries again first.
+void rejected(cm_id &id, std::uint32_t reason, const private_data &data);
+void unreachable(cm_id &id, int error);
+void refused(cm_id &id);
 int modify_to_connected(cm_id &id);
 void modify_to_error(cm_id &id);
 int adopt_device(cm_id &id);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "net/cm.hpp"
+#include "net/gid_table.hpp"
 #include "net/settings.hpp"
 
 #include <cerrno>
@@ -17,12 +18,6 @@ namespace
 {
 
 device verbs_side{};
-
-in_port_t &port_of(sockaddr_storage &address) noexcept
-{
-    return address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6 &>(address).sin6_port
-                                         : reinterpret_cast<sockaddr_in &>(address).sin_port;
-}
 
 void shift_port(sockaddr_storage &address, int by) noexcept
 {
@@ -47,19 +42,16 @@ int source_for(const sockaddr *destination, sockaddr_storage &source)
     return error;
 }
 
-ibv_gid gid_of(const sockaddr_storage &address) noexcept
-{
-    ibv_gid gid{};
-    if (address.ss_family == AF_INET6) {
-        memcpy(gid.raw, &reinterpret_cast<const sockaddr_in6 &>(address).sin6_addr, sizeof(gid.raw));
-    } else {
-        gid.raw[10] = gid.raw[11] = 0xff;
-        memcpy(gid.raw + 12, &reinterpret_cast<const sockaddr_in &>(address).sin_addr, 4);
-    }
-    return gid;
-}
-
 } // namespace
+
+bool expects(std::uint32_t peer_number, const ibv_gid &peer)
+{
+    const std::lock_guard guard(lock());
+    return detail::any_id([&](const cm_id &id) {
+        return id.state == cm_state::requested && id.remote.qpn == peer_number &&
+               same(id.route.addr.addr.ibaddr.dgid, peer);
+    });
+}
 
 void set_device(device d) noexcept
 {

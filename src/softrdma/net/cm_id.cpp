@@ -30,7 +30,8 @@ void abandon_connection(cm_id &id)
 {
     switch (id.state) {
     case cm_state::requested: {
-        const cm_payload payload = encode(cm_rejection{.reason = 28, .data = {.size = reject_private_size}});
+        const cm_payload payload =
+                encode(cm_rejection{.reason = reject_reason::consumer_defined, .data = {.size = reject_private_size}});
         detail::send(id, opcode::cm_reject, &payload);
         break;
     }
@@ -67,6 +68,11 @@ cm_id *detail::find_id(std::uint64_t serial)
 {
     const auto found = ids().ids.find(serial);
     return found == ids().ids.end() ? nullptr : found->second.get();
+}
+
+bool detail::any_id(const std::function<bool(const cm_id &)> &is)
+{
+    return std::any_of(ids().ids.begin(), ids().ids.end(), [&](const auto &entry) { return is(*entry.second); });
 }
 
 cm_id *detail::new_id(event_channel *channel, void *context, rdma_port_space space)

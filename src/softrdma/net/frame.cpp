@@ -13,12 +13,12 @@ constexpr std::uint16_t default_pkey = 0xffff;
 
 bool is_known(opcode op) noexcept
 {
-    return op <= opcode::acknowledge || op == opcode::receive_posted || is_cm(op);
+    return op <= opcode::acknowledge || op == opcode::receive_posted || is_control(op);
 }
 
 bool carries_payload(opcode op) noexcept
 {
-    return is_send(op) || is_write(op) || is_read_response(op) || is_cm(op);
+    return is_send(op) || is_write(op) || is_read_response(op) || is_control(op);
 }
 
 } // namespace

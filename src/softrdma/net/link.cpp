@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "net/link.hpp"
-#include "net/cm.hpp"
 #include "net/frame.hpp"
 #include "net/settings.hpp"
 
@@ -59,9 +58,9 @@ constexpr auto finish_time = std::chrono::seconds(2);
 
 } // namespace
 
-std::shared_ptr<link> link::open(int fd, role r)
+std::shared_ptr<link> link::open(int fd, role r, link_user &user)
 {
-    auto l = std::make_shared<link>(fd, r);
+    auto l = std::make_shared<link>(fd, r, user);
     set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     notice_silence(fd);
     agent *a = agent::get();
@@ -258,7 +257,7 @@ void link::finish_connecting()
         connecting_ = false;
         update_watch_locked();
     }
-    cm::path_connected(shared_from_this());
+    user_.connected(shared_from_this());
 }
 
 void link::read_input()
@@ -322,8 +321,8 @@ bool link::handle(std::span<const std::byte> frame)
     packet p;
     if (!decode(frame, p))
         return false;
-    if (is_cm(p.op))
-        return cm::received(shared_from_this(), p);
+    if (is_control(p.op))
+        return user_.received(shared_from_this(), p);
     std::shared_ptr<queue_pair> qp;
     std::uint32_t qpn = 0;
     {
@@ -344,9 +343,7 @@ void link::drop(int error)
         qp = qp_;
         disconnect_locked();
     }
-    if (qp != nullptr)
-        qp->path_lost();
-    cm::path_lost(shared_from_this(), error);
+    user_.lost(shared_from_this(), qp, error);
 }
 
 void link::disconnect_locked()

@@ -10,6 +10,19 @@ namespace softrdma::net
 {
 
 class cm_id;
+class link;
+
+// Whoever made a connection and is told about it. Called with no lock but the link's reading held.
+class link_user
+{
+public:
+    virtual ~link_user() = default;
+    virtual void connected(const std::shared_ptr<link> &path) = 0;
+    // `qp` is the queue pair whose path it was, or NULL.
+    virtual void lost(const std::shared_ptr<link> &path, const std::shared_ptr<queue_pair> &qp, int error) = 0;
+    // A packet that is not the queue pair's. False if the peer broke the protocol.
+    virtual bool received(const std::shared_ptr<link> &path, const packet &p) = 0;
+};
 
 // One TCP connection: the path of one queue pair and the channel of its connection management.
 class link : public transport, public event_handler, public std::enable_shared_from_this<link>
@@ -21,14 +34,14 @@ public:
     };
 
     // Takes the descriptor. NULL with errno if it cannot be watched.
-    static std::shared_ptr<link> open(int fd, role r);
-    link(int fd, role r) : fd_(fd), connecting_(r == role::connecting) {}
+    static std::shared_ptr<link> open(int fd, role r, link_user &user);
+    link(int fd, role r, link_user &user) : fd_(fd), user_(user), connecting_(r == role::connecting) {}
     ~link() override;
 
     void transmit(const packet &header, std::span<const iovec> payload) override;
     bool congested() override;
     void start_timer(std::chrono::microseconds delay) override;
-    bool lost() override { return lost_.load(std::memory_order_acquire); }
+    bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
     void ready(std::uint32_t events) override;
 
     int fd() const noexcept { return fd_; }
@@ -41,8 +54,8 @@ public:
 
     // The id that is told about connection management; guarded by the connection manager's lock.
     cm_id *owner = nullptr;
-    // The listener that accepted the connection, until its request has come; guarded likewise.
-    std::uint64_t listener_serial = 0;
+    // For the user, guarded by its lock.
+    std::uint64_t tag = 0;
 
 private:
     std::shared_ptr<queue_pair> bound();
@@ -57,6 +70,7 @@ private:
     void disconnect_locked();
 
     const int fd_;
+    link_user &user_;
     agent::watch_id watch_ = 0;
 
     std::mutex read_mutex_; // taken before every other lock

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "net/listener.hpp"
-#include "net/cm.hpp"
 
 #include <cerrno>
 #include <sys/epoll.h>
@@ -10,10 +9,10 @@
 namespace softrdma::net
 {
 
-std::shared_ptr<listener> listener::open(int fd, std::uint64_t id_serial)
+std::shared_ptr<listener> listener::open(int fd, int backlog, receiver accepted)
 {
-    auto l = std::make_shared<listener>(fd, id_serial);
-    if (::listen(fd, SOMAXCONN) != 0)
+    auto l = std::make_shared<listener>(fd, std::move(accepted));
+    if (::listen(fd, backlog) != 0)
         return nullptr;
     l->watch_ = agent::get()->watch(fd, EPOLLIN, l);
     return l->watch_ == 0 ? nullptr : l;
@@ -36,7 +35,7 @@ void listener::ready(std::uint32_t)
     // One at a time: the descriptor stays ready while there are more.
     const int socket = accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (socket >= 0)
-        return cm::incoming(id_serial_, socket);
+        return accepted_(socket);
     if (errno != EMFILE && errno != ENFILE)
         return;
     // The caller stays in the queue; without a pause the agent would spin until a descriptor is free.

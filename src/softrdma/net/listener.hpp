@@ -6,13 +6,15 @@
 namespace softrdma::net
 {
 
-// A listening TCP socket; hands each connection to the connection manager.
+// A listening TCP socket; hands each connection to whoever opened it.
 class listener : public event_handler
 {
 public:
+    using receiver = std::function<void(int socket)>;
+
     // Takes the bound descriptor and starts listening. NULL with errno.
-    static std::shared_ptr<listener> open(int fd, std::uint64_t id_serial);
-    listener(int fd, std::uint64_t id_serial) : fd_(fd), id_serial_(id_serial) {}
+    static std::shared_ptr<listener> open(int fd, int backlog, receiver accepted);
+    listener(int fd, receiver accepted) : fd_(fd), accepted_(std::move(accepted)) {}
     ~listener() override;
 
     void ready(std::uint32_t events) override;
@@ -20,7 +22,7 @@ public:
 
 private:
     const int fd_;
-    const std::uint64_t id_serial_;
+    const receiver accepted_;
     agent::watch_id watch_ = 0;
 };
 

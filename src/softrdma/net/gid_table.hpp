@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <vector>
+
+namespace softrdma::net
+{
+
+struct gid_entry {
+    ibv_gid gid{};
+    unsigned interface = 0;
+};
+
+// One entry per local address, as a RoCE port has; taken once, so that an index stays what it was. What other hosts
+// can reach comes first, IPv4 before IPv6: programs take the first entry that looks good.
+const std::vector<gid_entry> &gid_table();
+
+// The GID is the address, an IPv4 one mapped into IPv6.
+ibv_gid gid_of(const sockaddr_storage &address) noexcept;
+// `interface` gives a link-local address its meaning.
+sockaddr_storage address_of(const ibv_gid &gid, unsigned interface) noexcept;
+in_port_t &port_of(sockaddr_storage &address) noexcept;
+bool same(const ibv_gid &a, const ibv_gid &b) noexcept;
+
+} // namespace softrdma::net

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queue pairs that ibv_modify_qp() connects, without the connection manager. */
+#include "fixture.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct ibv_context *device;
+
+static int open_the_device(void **state)
+{
+    (void)state;
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    device = list == NULL ? NULL : ibv_open_device(list[0]);
+    ibv_free_device_list(list);
+    return device == NULL;
+}
+
+static int close_the_device(void **state)
+{
+    (void)state;
+    return ibv_close_device(device);
+}
+
+static struct side open_side(void)
+{
+    struct side side = {.pd = ibv_alloc_pd(device), .cq = ibv_create_cq(device, 64, NULL, NULL, 0), .size = 4096};
+    struct ibv_qp_init_attr attr = {.send_cq = side.cq,
+            .recv_cq = side.cq,
+            .qp_type = IBV_QPT_RC,
+            .cap = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1}};
+    side.qp = ibv_create_qp(side.pd, &attr);
+    assert_non_null(side.qp);
+    side.memory = calloc(1, side.size);
+    side.mr = (ibv_reg_mr)(side.pd, side.memory, side.size, everything);
+    assert_non_null(side.mr);
+    return side;
+}
+
+static void close_direct(struct side *side)
+{
+    assert_int_equal(ibv_dereg_mr(side->mr), 0);
+    if (side->qp != NULL)
+        assert_int_equal(ibv_destroy_qp(side->qp), 0);
+    assert_int_equal(ibv_destroy_cq(side->cq), 0);
+    assert_int_equal(ibv_dealloc_pd(side->pd), 0);
+    free(side->memory);
+}
+
+enum { no_gid = -1 };
+
+static int gid_index_of(const char *text)
+{
+    struct in6_addr wanted = {0};
+    struct ibv_port_attr port;
+    union ibv_gid gid;
+    assert_int_equal(inet_pton(AF_INET6, text, &wanted), 1);
+    assert_int_equal(ibv_query_port(device, 1, &port), 0);
+    for (int i = 0; i < port.gid_tbl_len; ++i) {
+        assert_int_equal(ibv_query_gid(device, 1, i, &gid), 0);
+        if (memcmp(gid.raw, &wanted, sizeof(gid.raw)) == 0)
+            return i;
+    }
+    return no_gid;
+}
+
+static void to_init(struct ibv_qp *qp)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = everything};
+    assert_int_equal(
+            ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+}
+
+static int to_rtr(struct ibv_qp *qp, uint32_t peer, int gid_index)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
+            .path_mtu = IBV_MTU_1024,
+            .dest_qp_num = peer,
+            .rq_psn = 1,
+            .max_dest_rd_atomic = 1,
+            .min_rnr_timer = 12,
+            .ah_attr = {.port_num = 1}};
+    if (gid_index != no_gid) {
+        attr.ah_attr.is_global = 1;
+        attr.ah_attr.grh.sgid_index = (uint8_t)gid_index;
+        /* An index outside the table has no GID: the caller wants to see it refused. */
+        (void)ibv_query_gid(device, 1, gid_index, &attr.ah_attr.grh.dgid);
+    }
+    return ibv_modify_qp(qp, &attr,
+            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+                    IBV_QP_MIN_RNR_TIMER);
+}
+
+static void to_rts(struct ibv_qp *qp)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS,
+            .timeout = 10,
+            .retry_cnt = 1,
+            .rnr_retry = 7,
+            .sq_psn = 1,
+            .max_rd_atomic = 1};
+    assert_int_equal(ibv_modify_qp(qp, &attr,
+                             IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                                     IBV_QP_MAX_QP_RD_ATOMIC),
+            0);
+}
+
+static void to_reset(struct ibv_qp *qp)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+}
+
+static void join(struct side *a, struct side *b, int gid_index)
+{
+    to_init(a->qp);
+    to_init(b->qp);
+    assert_int_equal(to_rtr(a->qp, b->qp->qp_num, gid_index), 0);
+    assert_int_equal(to_rtr(b->qp, a->qp->qp_num, gid_index), 0);
+    to_rts(a->qp);
+    to_rts(b->qp);
+}
+
+static void exchange(struct side *a, struct side *b, unsigned seed)
+{
+    fill(a->memory, 64, seed);
+    assert_int_equal(post_receive(b, 1, 128, 64), 0);
+    assert_int_equal(post(a, IBV_WR_RDMA_WRITE, 2, 0, 64, b, 0, 0), 0);
+    assert_int_equal(post(a, IBV_WR_SEND, 3, 0, 64, NULL, 0, 0), 0);
+    expect_completion(a->cq, 2, IBV_WC_SUCCESS);
+    expect_completion(a->cq, 3, IBV_WC_SUCCESS);
+    expect_completion(b->cq, 1, IBV_WC_SUCCESS);
+    assert_memory_equal(b->memory, a->memory, 64);
+    assert_memory_equal(b->memory + 128, a->memory, 64);
+}
+
+static void both_ways(int gid_index)
+{
+    struct side a = open_side(), b = open_side();
+    join(&a, &b, gid_index);
+    exchange(&a, &b, 1);
+    exchange(&b, &a, 2);
+    close_direct(&a);
+    close_direct(&b);
+}
+
+static void queue_pairs_find_each_other_by_gid(void **state)
+{
+    (void)state;
+    both_ways(gid_index_of("::ffff:127.0.0.1"));
+}
+
+static void queue_pairs_find_each_other_over_ipv6(void **state)
+{
+    (void)state;
+    const int index = gid_index_of("::1");
+    if (index == no_gid)
+        skip();
+    both_ways(index);
+}
+
+static void without_a_gid_the_peer_is_on_this_host(void **state)
+{
+    (void)state;
+    both_ways(no_gid);
+}
+
+static void sides_may_become_ready_in_any_order(void **state)
+{
+    (void)state;
+    for (int first = 0; first < 2; ++first) {
+        struct side sides[2] = {open_side(), open_side()};
+        struct side *early = &sides[first], *late = &sides[1 - first];
+        to_init(early->qp);
+        assert_int_equal(to_rtr(early->qp, late->qp->qp_num, no_gid), 0);
+        to_rts(early->qp);
+        fill(early->memory, 64, 5);
+        assert_int_equal(post(early, IBV_WR_RDMA_WRITE, 1, 0, 64, late, 0, 0), 0);
+        usleep(20000);
+        to_init(late->qp);
+        assert_int_equal(to_rtr(late->qp, early->qp->qp_num, no_gid), 0);
+        expect_completion(early->cq, 1, IBV_WC_SUCCESS);
+        assert_memory_equal(late->memory, early->memory, 64);
+        close_direct(early);
+        close_direct(late);
+    }
+}
+
+static void a_queue_pair_can_be_connected_anew(void **state)
+{
+    (void)state;
+    struct side a = open_side(), b = open_side(), c = open_side();
+    join(&a, &b, no_gid);
+    exchange(&a, &b, 1);
+    for (unsigned round = 0; round < 20; ++round) {
+        struct side *peer = round % 2 == 0 ? &c : &b;
+        to_reset(a.qp);
+        to_reset(peer->qp);
+        join(&a, peer, no_gid);
+        exchange(&a, peer, round);
+        exchange(peer, &a, round);
+    }
+    close_direct(&a);
+    close_direct(&b);
+    close_direct(&c);
+}
+
+static void a_peer_that_never_appears_exceeds_the_retries(void **state)
+{
+    (void)state;
+    struct side a = open_side(), b = open_side();
+    to_init(a.qp);
+    assert_int_equal(to_rtr(a.qp, b.qp->qp_num, no_gid), 0);
+    to_rts(a.qp);
+    assert_int_equal(post(&a, IBV_WR_RDMA_WRITE, 1, 0, 64, &b, 0, 0), 0);
+    assert_int_equal(post(&a, IBV_WR_RDMA_WRITE, 2, 0, 64, &b, 0, 0), 0);
+    expect_completion(a.cq, 1, IBV_WC_RETRY_EXC_ERR);
+    expect_completion(a.cq, 2, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(a.qp->state, IBV_QPS_ERR);
+    close_direct(&a);
+    close_direct(&b);
+}
+
+static void a_peer_that_is_gone_exceeds_the_retries(void **state)
+{
+    (void)state;
+    struct side a = open_side(), b = open_side();
+    join(&a, &b, no_gid);
+    exchange(&a, &b, 1);
+    assert_int_equal(ibv_destroy_qp(b.qp), 0);
+    b.qp = NULL;
+    assert_int_equal(post(&a, IBV_WR_RDMA_WRITE, 1, 0, 64, &b, 0, 0), 0);
+    expect_completion(a.cq, 1, IBV_WC_RETRY_EXC_ERR);
+    assert_int_equal(post(&a, IBV_WR_RDMA_WRITE, 2, 0, 64, &b, 0, 0), 0);
+    expect_completion(a.cq, 2, IBV_WC_WR_FLUSH_ERR);
+    close_direct(&a);
+    close_direct(&b);
+}
+
+static void a_peer_in_error_exceeds_the_retries(void **state)
+{
+    (void)state;
+    struct side a = open_side(), b = open_side();
+    join(&a, &b, no_gid);
+    exchange(&a, &b, 1);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+    assert_int_equal(ibv_modify_qp(b.qp, &attr, IBV_QP_STATE), 0);
+    assert_int_equal(post(&a, IBV_WR_RDMA_WRITE, 1, 0, 64, &b, 0, 0), 0);
+    expect_completion(a.cq, 1, IBV_WC_RETRY_EXC_ERR);
+    close_direct(&a);
+    close_direct(&b);
+}
+
+/* b expects a; c, which asks for b, gets nothing and does not harm. */
+static void only_the_expected_peer_is_connected(void **state)
+{
+    (void)state;
+    struct side a = open_side(), b = open_side(), c = open_side();
+    to_init(c.qp);
+    assert_int_equal(to_rtr(c.qp, b.qp->qp_num, no_gid), 0);
+    to_rts(c.qp);
+    assert_int_equal(post(&c, IBV_WR_RDMA_WRITE, 9, 0, 64, &b, 0, 0), 0);
+    join(&a, &b, no_gid);
+    exchange(&a, &b, 3);
+    expect_completion(c.cq, 9, IBV_WC_RETRY_EXC_ERR);
+    exchange(&b, &a, 4);
+    close_direct(&a);
+    close_direct(&b);
+    close_direct(&c);
+}
+
+static void an_index_outside_the_gid_table_is_refused(void **state)
+{
+    (void)state;
+    struct side a = open_side();
+    to_init(a.qp);
+    assert_int_equal(to_rtr(a.qp, 0x800000, 255), EINVAL);
+    close_direct(&a);
+}
+
+static bool listens(uint16_t port)
+{
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in to = {
+            .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const bool connected = connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0;
+    close(fd);
+    return connected;
+}
+
+static void numbers_are_unique_and_give_their_ports_back(void **state)
+{
+    (void)state;
+    enum { count = 600 }; /* more than a port has */
+    struct ibv_pd *pd = ibv_alloc_pd(device);
+    struct ibv_cq *cq = ibv_create_cq(device, 1, NULL, NULL, 0);
+    struct ibv_qp *qps[count];
+    uint16_t port = 0;
+    for (int i = 0; i < count; ++i) {
+        struct ibv_qp_init_attr attr = {.send_cq = cq,
+                .recv_cq = cq,
+                .qp_type = IBV_QPT_RC,
+                .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
+        qps[i] = ibv_create_qp(pd, &attr);
+        assert_non_null(qps[i]);
+        for (int j = 0; j < i; ++j)
+            assert_int_not_equal(qps[j]->qp_num, qps[i]->qp_num);
+        port = (uint16_t)(qps[i]->qp_num >> 8);
+        assert_true(i % 100 != 0 || listens(port));
+    }
+    for (int i = 0; i < count; ++i)
+        assert_int_equal(ibv_destroy_qp(qps[i]), 0);
+    assert_false(listens(port));
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(queue_pairs_find_each_other_by_gid),
+            cmocka_unit_test(queue_pairs_find_each_other_over_ipv6),
+            cmocka_unit_test(without_a_gid_the_peer_is_on_this_host),
+            cmocka_unit_test(sides_may_become_ready_in_any_order),
+            cmocka_unit_test(a_queue_pair_can_be_connected_anew),
+            cmocka_unit_test(a_peer_that_never_appears_exceeds_the_retries),
+            cmocka_unit_test(a_peer_that_is_gone_exceeds_the_retries),
+            cmocka_unit_test(a_peer_in_error_exceeds_the_retries),
+            cmocka_unit_test(only_the_expected_peer_is_connected),
+            cmocka_unit_test(an_index_outside_the_gid_table_is_refused),
+            cmocka_unit_test(numbers_are_unique_and_give_their_ports_back),
+    };
+    return cmocka_run_group_tests_name("direct", tests, open_the_device, close_the_device);
+}
