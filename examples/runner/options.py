@@ -12,12 +12,12 @@ SERVER_TIMEOUT_S = 600  # time to walk to the other machine
 VERBS = {
     "run": "run examples; what is done without a verb",
     "list": "print number, name and purpose of each example",
-    "doctor": "say what RDMA and persistent memory this machine has, and how to get what it has not",
+    "doctor": "call rpma-doctor: what RDMA and persistent memory this machine has, and how to get what it has not",
 }
 EXIT_STATUS = """\
 Exit status: 0 all examples succeeded, 1 one failed, 2 wrong command line, 77 this machine cannot run them.
 Files that the runner has created are removed again at the end."""
-DOCTOR_EXIT_STATUS = "Exit status: 0 examples can run here, 1 they cannot, 2 wrong command line."
+DOCTOR_EXIT_STATUS = "Exit status: 0 examples can run here, 1 they cannot, 2 wrong command line, 77 no rpma-doctor is found."
 
 
 def parse(words: list[str]) -> argparse.Namespace:
@@ -90,8 +90,8 @@ def list_parser() -> argparse.ArgumentParser:
 
 def doctor_parser() -> argparse.ArgumentParser:
     parser = new_parser(
-        "doctor", "Says what RDMA and persistent memory this machine has, and how to get what it has not.",
-        DOCTOR_EXIT_STATUS)
+        "doctor", "Calls rpma-doctor, which says what RDMA and persistent memory this machine has, and how to get what it "
+        "has not.", DOCTOR_EXIT_STATUS)
     add_build(parser)
     parser.add_argument("--format", choices=["text", "json"], default="text", help="of the report (default: text)")
     return parser

@@ -1,16 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""examples/run doctor: what it finds here, and on machines that it is told of."""
+"""rpma-doctor: what it finds here, and on machines that it is told of."""
 
 import json
 import os
 import pathlib
 import resource
+import shutil
 import subprocess
+import sys
 import tempfile
 import unittest.mock
 
 import support
-from runner import doctor, pmem, transport
+
+sys.path.insert(0, str(support.ROOT / "src" / "doctor"))
+
+import doctor  # noqa: E402
+from runner import pmem, transport  # noqa: E402
+
+TOOL = support.BUILD / "bin" / "rpma-doctor"
+FACTS = support.BUILD / "libexec" / "librpma-tools" / "device-facts"
 
 
 def device(name: str = "up0", active: bool = True, odp: bool = False, flush: bool = False) -> dict:
@@ -20,7 +29,7 @@ def device(name: str = "up0", active: bool = True, odp: bool = False, flush: boo
 
 class DoctorTest(support.ExamplesTest):
     def examine(self, *arguments: str, **options: object) -> subprocess.CompletedProcess:
-        return support.execute([str(support.RUNNER), "doctor", "--build", str(support.BUILD), *arguments], **options)
+        return support.execute([str(TOOL), *arguments], **options)
 
     def test_this_machine_is_ready_over_softrdma(self) -> None:
         result = self.examine("--format", "json")
@@ -39,17 +48,39 @@ class DoctorTest(support.ExamplesTest):
         result = self.examine()
         self.assert_status(result, 0)
         lines = result.stdout.splitlines()
-        self.assertIn("ready: examples run over", lines[-1])
+        self.assertIn("ready: programs run over", lines[-1])
         for line, following in zip(lines, lines[1:]):
             if line.startswith("gap "):
                 self.assertIn("fix: ", following)
 
-    def test_without_a_build_nothing_is_ready(self) -> None:
-        with tempfile.TemporaryDirectory() as empty:
-            result = support.execute([str(support.RUNNER), "doctor", "--build", empty])
+    def test_without_softrdma_nothing_is_ready(self) -> None:
+        with tempfile.TemporaryDirectory() as prefix:
+            for part in ("bin/rpma-doctor", "libexec", "share"):
+                copy = shutil.copytree if (support.BUILD / part).is_dir() else shutil.copy2
+                target = pathlib.Path(prefix) / part
+                target.parent.mkdir(exist_ok=True)
+                copy(support.BUILD / part, target)
+            result = support.execute([f"{prefix}/bin/rpma-doctor"], env={**os.environ, "PATH": "/usr/bin:/bin"})
         self.assert_status(result, 1)
-        self.assertIn("cmake --preset release", result.stdout)
+        self.assertRegex(result.stdout, r"(?m)^gap +softrdma +it is neither in .*/bin nor in PATH\n +fix: install the package softrdma")
         self.assertIn("not ready", result.stdout.splitlines()[-1])
+
+    def test_wrong_command_line(self) -> None:
+        result = self.examine("--format", "tap")
+        self.assert_status(result, 2)
+        self.assertIn("rpma-doctor: error: ", result.stderr)
+
+    def test_the_runner_calls_it(self) -> None:
+        result = support.execute([str(support.RUNNER), "doctor", "--build", str(support.BUILD), "--format", "json"])
+        self.assert_status(result, 0)
+        self.assertTrue(json.loads(result.stdout)["ready"])
+
+    def test_the_runner_tells_where_to_get_it(self) -> None:
+        with tempfile.TemporaryDirectory() as empty:
+            result = support.execute([str(support.RUNNER), "doctor", "--build", empty],
+                                     env={**os.environ, "PATH": "/usr/bin:/bin"})
+        self.assert_status(result, 77)
+        self.assertIn("install the package librpma-tools", result.stderr)
 
     def test_limit_of_open_files_that_is_too_low(self) -> None:
         def lower() -> None:
@@ -76,7 +107,7 @@ class MachineTest(support.ExamplesTest):
 
     def findings(self, devices: list[dict], why: str | None = None) -> tuple[dict[str, doctor.Finding], bool]:
         with unittest.mock.patch.object(doctor, "ask_verbs", return_value=(devices, why)):
-            found, is_ready = doctor.kernel_devices(support.BUILD)
+            found, is_ready = doctor.kernel_devices(FACTS)
         return {finding.topic: finding for finding in found}, is_ready
 
     def test_active_device_is_ready(self) -> None:
@@ -140,10 +171,8 @@ class MachineTest(support.ExamplesTest):
 class FactsTest(support.ExamplesTest):
     """The program which asks the verbs."""
 
-    FACTS = support.BUILD / "examples" / "runner" / "device-facts"
-
     def test_softrdma_is_the_only_device_under_it(self) -> None:
-        result = support.execute([*support.SOFTRDMA, str(self.FACTS)])
+        result = support.execute([*support.SOFTRDMA, str(FACTS)])
         self.assert_status(result, 0)
         [found] = json.loads(result.stdout)
         self.assertEqual("softrdma0", found["name"])
@@ -153,7 +182,7 @@ class FactsTest(support.ExamplesTest):
     def test_kernel_without_devices_gives_an_empty_list(self) -> None:
         if os.path.exists("/sys/class/infiniband") and os.listdir("/sys/class/infiniband"):
             self.skipTest("this machine has RDMA devices")
-        result = support.execute([str(self.FACTS)])
+        result = support.execute([str(FACTS)])
         self.assert_status(result, 0)
         self.assertEqual([], json.loads(result.stdout))
 

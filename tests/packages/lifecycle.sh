@@ -6,7 +6,7 @@
 # Runs as root inside a Debian that may be spoilt; the packages are in /packages, the programs to build in /test.
 set -eu
 version=$1
-ours="librpma0 librpma-dev softrdma"
+ours="librpma0 librpma-dev librpma-tools softrdma"
 examples=/usr/share/doc/librpma-dev/examples
 
 fail() {
@@ -84,13 +84,24 @@ build_consumers() {
     done
 }
 
+# The doctor finds softrdma beside itself, and the suite its list of known deviations.
+use_tools() {
+    rpma-doctor >/test/doctor.log 2>&1 || fail "rpma-doctor: $(cat /test/doctor.log)"
+    grep -q '^ready: .*softrdma' /test/doctor.log || fail "rpma-doctor is not ready: $(cat /test/doctor.log)"
+    rpma-conformance --list --deviations librpma-1.2.0 >/test/cases.log || fail "rpma-conformance lists no cases"
+    softrdma run -- rpma-conformance --filter 'flush.*' --format tap >/test/flush.log 2>&1 ||
+        fail "rpma-conformance: $(cat /test/flush.log)"
+    grep -q "^# library: .*/librpma.so.0" /test/flush.log || fail "no library is judged: $(cat /test/flush.log)"
+}
+
 [ -z "$(remains)" ] || fail "this Debian is not clean: $(remains)"
 
 apt install --no-install-recommends /packages/*.deb
 expect_installed
-for page in librpma.7 rpma_flush.3 softrdma.1; do
+for page in librpma.7 rpma_flush.3 rpma-conformance.1 rpma-doctor.1 softrdma.1; do
     gzip -t "/usr/share/man/man${page##*.}/$page.gz" || fail "there is no manual page $page"
 done
+use_tools
 build_consumers
 build_examples /test/new "$examples"
 run_examples /test/new

@@ -4,9 +4,11 @@
 #include "suite.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct deviations {
     char *name;
@@ -40,11 +42,31 @@ static struct deviations *new_deviation(const char *name, const char *reason, st
     return deviation;
 }
 
+/* A list that is installed with the program, by its name alone; NULL if there is none. */
+static FILE *open_installed(const char *name)
+{
+    char program[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
+    if (length < 0 || strchr(name, '/'))
+        return NULL;
+    program[length] = '\0';
+    *strrchr(program, '/') = '\0';
+    char *path;
+    if (asprintf(&path, "%s/%s/%s.txt", program, DEVIATIONS_FROM_PROGRAM, name) < 0)
+        return NULL;
+    FILE *file = fopen(path, "re");
+    free(path);
+    return file;
+}
+
 struct deviations *read_deviations(const char *path)
 {
     FILE *file = fopen(path, "re");
+    int reason = errno;
     if (!file)
-        usage_error("cannot read '%s': %s", path, strerror(errno));
+        file = open_installed(path);
+    if (!file)
+        usage_error("cannot read '%s': %s", path, strerror(reason));
     struct deviations *all = NULL;
     char *line = NULL;
     size_t size = 0;

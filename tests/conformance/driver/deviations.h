@@ -5,7 +5,10 @@
 /* Cases that the library is known to fail, and why. */
 struct deviations;
 
-/* Ends the program if the file cannot be read, a line is malformed or a case is unknown or listed twice. */
+/*
+ * path is a file, or the name of an installed list, for example librpma-1.2.0. Ends the program if the file cannot be
+ * read, a line is malformed or a case is unknown or listed twice.
+ */
 struct deviations *read_deviations(const char *path);
 void free_deviations(struct deviations *deviations);
 

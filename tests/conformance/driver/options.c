@@ -21,7 +21,7 @@ static const char help[] =
         "  -a, --addr ADDRESS     numeric address of the device (default: 127.0.0.1)\n"
         "  -d, --deviations FILE  cases known to fail, one per line: name, tab, reason; a case that is listed and "
         "passes\n"
-        "                         fails the run\n"
+        "                         fails the run; or the name of an installed list: librpma-1.2.0, librpma-1.3.0\n"
         "  -t, --timeout SECONDS  how long one case may take (default: 20)\n"
         "  -h, --help             print this text\n"
         "\n"

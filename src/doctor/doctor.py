@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What this machine has for RDMA and persistent memory, and how to get what it has not."""
+"""Says what RDMA and persistent memory this machine has, and how to get what it has not."""
 
+import argparse
 import dataclasses
 import json
 import os
 import pathlib
 import resource
+import shutil
 import subprocess
 
-from runner import CannotRun, pmem, transport
+from runner import pmem, transport
 
 TIMEOUT_S = 10
 NO_LIMIT = "unlimited"
@@ -26,12 +28,10 @@ class Finding:
     fix: str | None = None
 
 
-def ask_verbs(build: pathlib.Path, launcher: tuple[str, ...] = ()) -> tuple[list[dict], str | None]:
-    """The devices that a program can open, or why that is not known."""
+def ask_verbs(*command: str | pathlib.Path) -> tuple[list[dict], str | None]:
+    """The devices that a program can open, or why that is not known; command starts device-facts."""
     try:
-        answer = subprocess.run(
-            [*launcher, build / "examples" / "runner" / "device-facts"], capture_output=True, text=True, check=False,
-            timeout=TIMEOUT_S)
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
         return (json.loads(answer.stdout), None) if answer.returncode == 0 else ([], answer.stderr.strip())
     except OSError as error:
         return [], f"{error.filename}: {error.strerror}"
@@ -67,16 +67,14 @@ def abilities(device: dict) -> list[Finding]:
         for key, (name, instead) in substitutes.items() if key in device]
 
 
-def kernel_devices(build: pathlib.Path | None) -> tuple[list[Finding], bool]:
+def kernel_devices(device_facts: pathlib.Path) -> tuple[list[Finding], bool]:
     names = [path.name for path in sorted(transport.SYSFS.glob("*"))]
     if not names:
         return [Finding("RDMA devices", "gap", "the kernel has none",
-                        "use softrdma, which needs none: `examples/run` does so by itself; or load SoftRoCE: "
+                        "run programs on softrdma, which needs none: `softrdma run -- PROGRAM`; or load SoftRoCE: "
                         "`modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0`")], False
-    if not build:
-        return [Finding("RDMA devices", "ok", ", ".join(names))], False
 
-    devices, why = ask_verbs(build)
+    devices, why = ask_verbs(device_facts)
     findings = [Finding("RDMA device", "ok", device_text(device)) if is_active(device) else
                 Finding("RDMA device", "gap", device_text(device), "give its network interface an address and set it "
                         "up: `ip link set eth0 up && ip addr add 192.168.0.1/24 dev eth0`") for device in devices]
@@ -96,15 +94,12 @@ def kernel_devices(build: pathlib.Path | None) -> tuple[list[Finding], bool]:
     return findings, any(is_active(device) and device["name"] in connectable for device in devices)
 
 
-def softrdma(build: pathlib.Path | None) -> tuple[list[Finding], bool]:
-    remedy = "build it: `cmake --preset release && cmake --build --preset release`"
-    if not build:
-        return [Finding("softrdma", "gap", "no examples are built", remedy)], False
-    try:
-        launcher = (transport.find_softrdma(build), "run", "--")
-    except CannotRun as reason:
-        return [Finding("softrdma", "gap", str(reason), remedy)], False
-    devices, why = ask_verbs(build, launcher)
+def softrdma(device_facts: pathlib.Path, beside: pathlib.Path) -> tuple[list[Finding], bool]:
+    launcher = str(beside) if beside.is_file() else shutil.which("softrdma")
+    remedy = "install the package softrdma, or build and install this project"
+    if not launcher:
+        return [Finding("softrdma", "gap", f"it is neither in {beside.parent} nor in PATH", remedy)], False
+    devices, why = ask_verbs(launcher, "run", "--", device_facts)
     usable = [device for device in devices if is_active(device)]
     if not usable:
         return [Finding("softrdma", "gap", why or "its device has no active port", remedy)], False
@@ -186,12 +181,12 @@ def print_text(findings: list[Finding], verdict: str) -> None:
     print(f"\n{verdict}")
 
 
-def examine(build: pathlib.Path | None, form: str) -> int:
-    of_kernel, has_hardware = kernel_devices(build)
-    of_softrdma, has_softrdma = softrdma(build)
+def examine(device_facts: pathlib.Path, launcher: pathlib.Path, form: str) -> int:
+    of_kernel, has_hardware = kernel_devices(device_facts)
+    of_softrdma, has_softrdma = softrdma(device_facts, launcher)
     findings = [*of_kernel, *of_softrdma, *software_devices(), *limits(has_hardware), *persistent_memory()]
     names = [name for name, usable in (("RDMA hardware", has_hardware), ("softrdma", has_softrdma)) if usable]
-    verdict = f"ready: examples run over {' and '.join(names)}" if names else \
+    verdict = f"ready: programs run over {' and '.join(names)}" if names else \
         "not ready: neither RDMA hardware nor softrdma is usable; see the fixes above"
     if form == "json":
         print(json.dumps({"ready": bool(names), "transports": names,
@@ -199,3 +194,11 @@ def examine(build: pathlib.Path | None, form: str) -> int:
     else:
         print_text(findings, verdict)
     return 0 if names else 1
+
+
+def main(device_facts: pathlib.Path, launcher: pathlib.Path) -> int:
+    parser = argparse.ArgumentParser(
+        prog="rpma-doctor", description=__doc__,
+        epilog="Exit status: 0 programs can use RDMA here, 1 they cannot, 2 wrong command line.")
+    parser.add_argument("--format", choices=["text", "json"], default="text", help="of the report (default: text)")
+    return examine(device_facts, launcher, parser.parse_args().format)
