@@ -63,14 +63,12 @@ function(rpma_example)
   endforeach()
 endfunction()
 
-# What 09 and its variant need on top, once per build: messages whose code protoc-c makes from GPSPM_flush.proto.
-function(rpma_example_gpspm)
+# rpma_examples_gpspm_messages: the code that protoc-c makes from GPSPM_flush.proto, if it is there.
+function(rpma_example_gpspm_messages)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(RPMA_EXAMPLE_PROTOBUF_C IMPORTED_TARGET GLOBAL libprotobuf-c>=1.0.0)
   find_program(RPMA_PROTOC_C protoc-c)
   if(NOT TARGET PkgConfig::RPMA_EXAMPLE_PROTOBUF_C OR NOT RPMA_PROTOC_C)
-    message(WARNING "libprotobuf-c or protoc-c not found: the examples 09 and 09scch are left out. Debian's packages "
-      "are libprotobuf-c-dev and protobuf-c-compiler.")
     return()
   endif()
 
@@ -84,6 +82,16 @@ function(rpma_example_gpspm)
   add_library(rpma_examples_gpspm_messages STATIC ${generated}/GPSPM_flush.pb-c.c)
   target_include_directories(rpma_examples_gpspm_messages SYSTEM PUBLIC ${generated})
   target_link_libraries(rpma_examples_gpspm_messages PUBLIC PkgConfig::RPMA_EXAMPLE_PROTOBUF_C)
+endfunction()
+
+# What 09 and its variant need on top, once per build.
+function(rpma_example_gpspm)
+  rpma_example_gpspm_messages()
+  if(NOT TARGET rpma_examples_gpspm_messages)
+    message(WARNING "libprotobuf-c or protoc-c not found: the examples 09 and 09scch are left out. Debian's packages "
+      "are libprotobuf-c-dev and protobuf-c-compiler.")
+    return()
+  endif()
   add_library(rpma_examples_gpspm STATIC ${RPMA_EXAMPLE_COMMON_DIR}/gpspm.c)
   target_link_libraries(rpma_examples_gpspm PUBLIC rpma_examples_common PRIVATE rpma_examples_gpspm_messages)
 endfunction()

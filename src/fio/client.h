@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef RPMA_FIO_CLIENT_H
+#define RPMA_FIO_CLIENT_H 1
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <fio.h>
+
+#include "session.h"
+
+struct client;
+
+/* What tells one client from another. Functions return 0 or a negative errno, which they have reported. */
+struct client_kind {
+    bool can_read; /* whether reading is a workload, and not only a way to verify */
+
+    /* Puts the sizes of the queues into cfg: those for flushes depend on how the client flushes. */
+    int (*configure)(const struct client *client, struct rpma_conn_cfg *cfg);
+
+    /* Checks what the server said of its workspace, right after connecting. */
+    int (*begin)(struct thread_data *td, struct client *client);
+
+    /* Posts a flush of everything written before; the operation with this number is complete when it is. */
+    int (*flush)(struct client *client, uint64_t offset, uint64_t length, uint64_t number);
+
+    /* Takes a completion that is none of a read, a write or a rpma_flush. May be NULL. */
+    int (*take_message)(struct client *client, const struct ibv_wc *wc);
+
+    /* Says goodbye on a working connection, and gives back what begin made. May be NULL. */
+    void (*bid_farewell)(struct thread_data *td, struct client *client);
+    void (*end)(struct client *client);
+};
+
+/* An operation that is posted and not complete. */
+struct operation {
+    struct io_u *io_u;
+    bool is_flushed; /* a flush of its own, or of it and what was written before it, follows */
+};
+
+struct client {
+    const struct client_kind *kind;
+    void *kind_data;
+    struct session session;
+    struct rpma_mr_local *buffers; /* fio's own, of all its I/O units */
+    char *first_buffer;
+    struct rpma_mr_remote *workspace;
+    size_t workspace_size;
+    bool is_pmem;
+    bool has_direct_write;
+    unsigned int max_messages;
+
+    unsigned int depth;       /* I/O units */
+    unsigned int max_flushes; /* in flight at once */
+    bool flushes_each;        /* every write for itself, as their addresses do not follow each other */
+
+    struct io_u **queued;
+    unsigned int queued_count;
+    struct operation *posted; /* operation n is entry n % depth */
+    uint64_t oldest;          /* number of the first operation that is not complete */
+    uint64_t next;            /* number of the next operation to post */
+    unsigned int flushes;     /* in flight */
+    struct io_u **complete;
+    unsigned int complete_count;
+    unsigned int reported; /* of the complete ones, by the last getevents */
+    bool is_broken;        /* the connection has failed, and so does every further operation */
+};
+
+/* The functions of a fio engine; init takes the kind besides. */
+int client_init(struct thread_data *td, const struct client_kind *kind);
+int client_post_init(struct thread_data *td);
+enum fio_q_status client_queue(struct thread_data *td, struct io_u *io_u);
+int client_commit(struct thread_data *td);
+int client_getevents(struct thread_data *td, unsigned int min, unsigned int max, const struct timespec *timeout);
+struct io_u *client_event(struct thread_data *td, int event);
+int client_get_file_size(struct thread_data *td, struct fio_file *file);
+int client_open_file(struct thread_data *td, struct fio_file *file);
+int client_close_file(struct thread_data *td, struct fio_file *file);
+void client_cleanup(struct thread_data *td);
+
+/* What struct ioengine_ops has in common for all clients. */
+#define CLIENT_FUNCTIONS                                                                                               \
+    .version = FIO_IOOPS_VERSION, .flags = FIO_DISKLESSIO | FIO_NO_OFFLOAD | FIO_ASYNCIO_SETS_ISSUE_TIME,              \
+    .post_init = client_post_init, .queue = client_queue, .commit = client_commit, .getevents = client_getevents,      \
+    .event = client_event, .get_file_size = client_get_file_size, .open_file = client_open_file,                       \
+    .close_file = client_close_file, .cleanup = client_cleanup, .options = engine_options,                             \
+    .option_struct_size = sizeof(struct engine_options)
+
+/* Connects, waiting for a server that does not listen yet. Returns 0 or a negative errno, which it has reported. */
+int client_connect(struct thread_data *td, struct client *client);
+
+/* All operations up to the one with this number are complete. Returns -EPROTO if it was never posted. */
+int client_complete_through(struct client *client, uint64_t number);
+
+/* Waits for a completion and takes it. Returns 0 or a negative errno, which it has reported. */
+int client_wait(struct thread_data *td, struct client *client);
+
+#endif /* RPMA_FIO_CLIENT_H */

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/*
+ * A client's I/O. fio queues I/O units, commits them and asks for events. Operations are numbered in the order in which
+ * they are posted and complete in it, so a completion, which carries a number, stands for all operations up to that
+ * one.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include <fio.h>
+
+#include "client.h"
+#include "report.h"
+
+enum {
+    LAST_PATIENCE_MS = 10000 /* for what is in flight when the job ends */
+};
+
+/* What was written and is not flushed yet. */
+struct unflushed {
+    uint64_t offset;
+    uint64_t length;
+};
+
+static void *context_of(uint64_t number)
+{
+    return (void *)(uintptr_t)number;
+}
+
+static void give_back(struct client *client, struct io_u *io_u, int error)
+{
+    io_u->error = (unsigned int)error;
+    client->complete[client->complete_count++] = io_u;
+}
+
+int client_complete_through(struct client *client, uint64_t number)
+{
+    if (number < client->oldest || number >= client->next)
+        return -EPROTO;
+    for (; client->oldest <= number; ++client->oldest) {
+        const struct operation *operation = &client->posted[client->oldest % client->depth];
+        client->flushes -= operation->is_flushed;
+        give_back(client, operation->io_u, 0);
+    }
+    return 0;
+}
+
+/* Every operation that has not succeeded has failed, and so will those to come. */
+static void break_off(struct client *client, int error)
+{
+    client->is_broken = true;
+    for (; client->oldest < client->next; ++client->oldest)
+        give_back(client, client->posted[client->oldest % client->depth].io_u, error);
+    for (unsigned int i = 0; i < client->queued_count; ++i)
+        give_back(client, client->queued[i], error);
+    client->queued_count = 0;
+    client->flushes = 0;
+}
+
+static int take(struct thread_data *td, struct client *client, const struct ibv_wc *wc)
+{
+    if (wc->status != IBV_WC_SUCCESS)
+        return -report(td, EIO, "an operation on the server's workspace failed: %s", ibv_wc_status_str(wc->status));
+    const bool is_message = wc->opcode == IBV_WC_SEND || wc->opcode == IBV_WC_RECV;
+    const int ret = is_message && client->kind->take_message ? client->kind->take_message(client, wc)
+                                                             : client_complete_through(client, wc->wr_id);
+    return ret ? -report(td, -ret, "the server answered something that was not asked") : 0;
+}
+
+/* Takes what is there already, up to max complete I/O units. */
+static int take_ready(struct thread_data *td, struct client *client, unsigned int max)
+{
+    struct ibv_wc wc;
+    int ret = 1;
+    while (ret == 1 && client->complete_count < max) {
+        ret = session_poll(&client->session, &wc);
+        if (ret == 1 && take(td, client, &wc) != 0)
+            return -EIO;
+    }
+    return ret < 0 ? -report(td, -ret, "completions cannot be taken: %s", strerror(-ret)) : 0;
+}
+
+int client_wait(struct thread_data *td, struct client *client)
+{
+    struct ibv_wc wc;
+    for (;;) {
+        const int ret = session_next_completion(&client->session, &wc);
+        if (ret > 0)
+            return take(td, client, &wc);
+        if (ret < 0)
+            return -report(td, -ret, "the server has gone before everything was written: %s", strerror(-ret));
+        if (td->terminate && mtime_since_now(&td->terminate_time) > LAST_PATIENCE_MS)
+            return -report(td, ETIMEDOUT, "the server has not answered for %d s", LAST_PATIENCE_MS / 1000);
+    }
+}
+
+static int flush(struct thread_data *td, struct client *client, struct unflushed *range)
+{
+    int ret = 0;
+    while (ret == 0 && client->flushes == client->max_flushes)
+        ret = client_wait(td, client);
+    if (ret)
+        return ret;
+    const uint64_t number = client->next - 1;
+    client->posted[number % client->depth].is_flushed = true;
+    ++client->flushes;
+    ret = client->kind->flush(client, range->offset, range->length, number);
+    *range = (struct unflushed){0};
+    return ret ? -report(td, EIO, "a flush cannot be posted: %s", reason(ret)) : 0;
+}
+
+/* Whether the flush of what is before next can cover next as well. */
+static bool continues(const struct client *client, const struct unflushed *range, const struct io_u *next)
+{
+    return next && !client->flushes_each && next->ddir == DDIR_WRITE && next->offset == range->offset + range->length;
+}
+
+/* Posts one I/O unit that another one may follow. */
+static int post(struct thread_data *td, struct client *client, struct io_u *io_u, const struct io_u *following,
+        struct unflushed *range)
+{
+    const uint64_t number = client->next++;
+    const size_t local = (size_t)((char *)io_u->xfer_buf - client->first_buffer);
+    client->posted[number % client->depth] = (struct operation){.io_u = io_u};
+
+    int ret = 0;
+    if (io_u->ddir == DDIR_READ) {
+        const bool is_last = !following || following->ddir != DDIR_READ;
+        ret = rpma_read(client->session.conn, client->buffers, local, client->workspace, io_u->offset,
+                io_u->xfer_buflen, is_last ? RPMA_F_COMPLETION_ALWAYS : RPMA_F_COMPLETION_ON_ERROR, context_of(number));
+    } else {
+        if (range->length == 0)
+            range->offset = io_u->offset;
+        range->length += io_u->xfer_buflen;
+        ret = rpma_write(client->session.conn, client->workspace, io_u->offset, client->buffers, local,
+                io_u->xfer_buflen, RPMA_F_COMPLETION_ON_ERROR, context_of(number));
+    }
+    if (ret)
+        return -report(td, EIO, "%llu bytes at offset %llu of a workspace of %zu cannot be posted: %s",
+                io_u->xfer_buflen, io_u->offset, client->workspace_size, reason(ret));
+    return range->length != 0 && !continues(client, range, following) ? flush(td, client, range) : 0;
+}
+
+static void stamp(struct thread_data *td, struct io_u *io_u)
+{
+    if (fio_fill_issue_time(td))
+        fio_gettime(&io_u->issue_time, NULL);
+}
+
+static int post_all(struct thread_data *td, struct client *client)
+{
+    struct unflushed range = {0};
+    unsigned int count = 0;
+    int ret = 0;
+    while (ret == 0 && count < client->queued_count) {
+        struct io_u *io_u = client->queued[count++];
+        stamp(td, io_u);
+        ret = post(td, client, io_u, count < client->queued_count ? client->queued[count] : NULL, &range);
+        if (ret == 0 && !td->o.sync_io)
+            io_u_queued(td, io_u);
+    }
+    client->queued_count -= count;
+    memmove(client->queued, client->queued + count, client->queued_count * sizeof(struct io_u *));
+    return ret;
+}
+
+static enum fio_q_status queue_and_wait(struct thread_data *td, struct client *client, struct io_u *io_u)
+{
+    client->queued[client->queued_count++] = io_u;
+    int ret = post_all(td, client);
+    while (ret == 0 && client->oldest < client->next)
+        ret = client_wait(td, client);
+    if (ret)
+        break_off(client, -ret);
+    client->complete_count = 0;
+    return FIO_Q_COMPLETED;
+}
+
+enum fio_q_status client_queue(struct thread_data *td, struct io_u *io_u)
+{
+    struct client *client = td->io_ops_data;
+    if (client->is_broken) {
+        io_u->error = ENOTCONN;
+        return FIO_Q_COMPLETED;
+    }
+    if (ddir_sync(io_u->ddir)) /* every write is flushed as it is */
+        return FIO_Q_COMPLETED;
+    if (io_u->ddir != DDIR_READ && io_u->ddir != DDIR_WRITE) {
+        io_u->error = EINVAL;
+        return FIO_Q_COMPLETED;
+    }
+    if (td->o.sync_io)
+        return queue_and_wait(td, client, io_u);
+    if (client->queued_count == client->depth)
+        return FIO_Q_BUSY;
+    client->queued[client->queued_count++] = io_u;
+    return FIO_Q_QUEUED;
+}
+
+int client_commit(struct thread_data *td)
+{
+    struct client *client = td->io_ops_data;
+    const int ret = post_all(td, client);
+    if (ret)
+        break_off(client, -ret);
+    return 0;
+}
+
+int client_getevents(struct thread_data *td, unsigned int min, unsigned int max, const struct timespec *timeout)
+{
+    (void)timeout;
+    struct client *client = td->io_ops_data;
+    client->complete_count -= client->reported;
+    memmove(client->complete, client->complete + client->reported, client->complete_count * sizeof(struct io_u *));
+    client->reported = 0;
+
+    int ret = client->is_broken ? 0 : take_ready(td, client, max);
+    while (ret == 0 && client->complete_count < min && client->oldest < client->next)
+        ret = client_wait(td, client);
+    if (ret)
+        break_off(client, -ret);
+    client->reported = client->complete_count < max ? client->complete_count : max;
+    return (int)client->reported;
+}
+
+struct io_u *client_event(struct thread_data *td, int event)
+{
+    const struct client *client = td->io_ops_data;
+    return client->complete[event];
+}

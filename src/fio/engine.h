@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef RPMA_FIO_ENGINE_H
+#define RPMA_FIO_ENGINE_H 1
+
+#include <fio.h>
+
+/* What fio looks for in an external engine; each of the four defines it. */
+extern __attribute__((visibility("default"))) struct ioengine_ops ioengine;
+
+#endif /* RPMA_FIO_ENGINE_H */

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef RPMA_FIO_MEMORY_H
+#define RPMA_FIO_MEMORY_H 1
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct thread_data;
+
+/* The workspace of a server's thread: DRAM, part of a PMem device, or a file. */
+struct memory {
+    char *base;
+    size_t size;
+    bool is_pmem;                                      /* a device or a file, on which clients flush to persistence */
+    bool is_file;                                      /* a regular file */
+    void *mapping;                                     /* DRAM: the base; otherwise a struct pmem2_map */
+    void (*persist)(const void *address, size_t size); /* NULL: DRAM, there is nothing to do */
+};
+
+/*
+ * filename=malloc is DRAM, a character device a PMem device of which each thread takes its part, anything else a file
+ * that is made or lengthened if need be. Returns 0 or a negative errno, which it has reported.
+ */
+int memory_open(struct thread_data *td, const char *name, size_t size, struct memory *memory);
+
+/* Does nothing for memory that was never opened (all members zero). */
+void memory_close(struct memory *memory);
+
+#endif /* RPMA_FIO_MEMORY_H */

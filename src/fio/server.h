@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef RPMA_FIO_SERVER_H
+#define RPMA_FIO_SERVER_H 1
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <fio.h>
+
+#include "memory.h"
+#include "session.h"
+
+struct server;
+
+/* What tells one server from another. Functions return 0 or a negative errno, which they have reported. */
+struct server_kind {
+    /* Requests that it takes at once, 0 if it takes none. */
+    unsigned int (*max_messages)(const struct thread_data *td);
+
+    /* Puts the sizes of the queues into cfg. Returns an error of librpma. May be NULL. */
+    int (*configure)(const struct server *server, struct rpma_conn_cfg *cfg);
+
+    /* Makes a request ready for the first message of the client. May be NULL. */
+    int (*welcome)(struct thread_data *td, struct server *server, struct rpma_conn_req *request);
+
+    /* Does what there is to do for the client, or sleeps a little; 1: the client is done. */
+    int (*serve)(struct thread_data *td, struct server *server);
+
+    /* Gives back what welcome made. May be NULL. */
+    void (*end)(struct server *server);
+};
+
+struct server {
+    const struct server_kind *kind;
+    void *kind_data;
+    unsigned int max_messages;
+    struct session session;
+    struct rpma_ep *endpoint;
+    struct memory memory;
+    struct rpma_mr_local *workspace;
+};
+
+/* The functions of a fio engine; init takes the kind besides. */
+int server_init(struct thread_data *td, const struct server_kind *kind);
+enum fio_q_status server_queue(struct thread_data *td, struct io_u *io_u);
+int server_getevents(struct thread_data *td, unsigned int min, unsigned int max, const struct timespec *timeout);
+struct io_u *server_event(struct thread_data *td, int event);
+int server_get_file_size(struct thread_data *td, struct fio_file *file);
+int server_open_file(struct thread_data *td, struct fio_file *file);
+int server_close_file(struct thread_data *td, struct fio_file *file);
+void server_cleanup(struct thread_data *td);
+
+/*
+ * What struct ioengine_ops has in common for all servers. A server does no I/O of its own, and is not FIO_SYNCIO as fio
+ * would say then that iodepth is of no use.
+ */
+#define SERVER_FUNCTIONS                                                                                               \
+    .version = FIO_IOOPS_VERSION, .flags = FIO_DISKLESSIO | FIO_NOIO | FIO_NO_OFFLOAD, .queue = server_queue,          \
+    .getevents = server_getevents, .event = server_event, .get_file_size = server_get_file_size,                       \
+    .open_file = server_open_file, .close_file = server_close_file, .cleanup = server_cleanup,                         \
+    .options = engine_options, .option_struct_size = sizeof(struct engine_options)
+
+#endif /* RPMA_FIO_SERVER_H */
