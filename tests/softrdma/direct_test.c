@@ -50,7 +50,9 @@ static void close_direct(struct side *side)
     free(side->memory);
 }
 
-enum { no_gid = -1 };
+enum {
+    no_gid = -1
+};
 
 static int gid_index_of(const char *text)
 {
@@ -70,8 +72,7 @@ static int gid_index_of(const char *text)
 static void to_init(struct ibv_qp *qp)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = everything};
-    assert_int_equal(
-            ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
 }
 
 static int to_rtr(struct ibv_qp *qp, uint32_t peer, int gid_index)
@@ -96,12 +97,8 @@ static int to_rtr(struct ibv_qp *qp, uint32_t peer, int gid_index)
 
 static void to_rts(struct ibv_qp *qp)
 {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS,
-            .timeout = 10,
-            .retry_cnt = 1,
-            .rnr_retry = 7,
-            .sq_psn = 1,
-            .max_rd_atomic = 1};
+    struct ibv_qp_attr attr = {
+            .qp_state = IBV_QPS_RTS, .timeout = 10, .retry_cnt = 1, .rnr_retry = 7, .sq_psn = 1, .max_rd_atomic = 1};
     assert_int_equal(ibv_modify_qp(qp, &attr,
                              IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
                                      IBV_QP_MAX_QP_RD_ATOMIC),
@@ -284,8 +281,7 @@ static void an_index_outside_the_gid_table_is_refused(void **state)
 static bool listens(uint16_t port)
 {
     int fd = socket(AF_INET, SOCK_STREAM, 0);
-    struct sockaddr_in to = {
-            .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     const bool connected = connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0;
     close(fd);
     return connected;
@@ -294,7 +290,9 @@ static bool listens(uint16_t port)
 static void numbers_are_unique_and_give_their_ports_back(void **state)
 {
     (void)state;
-    enum { count = 600 }; /* more than a port has */
+    enum {
+        count = 600
+    }; /* more than a port has */
     struct ibv_pd *pd = ibv_alloc_pd(device);
     struct ibv_cq *cq = ibv_create_cq(device, 1, NULL, NULL, 0);
     struct ibv_qp *qps[count];

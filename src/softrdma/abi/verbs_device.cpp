@@ -298,7 +298,26 @@ int ibv_get_async_event(ibv_context *context, ibv_async_event *event)
     return abi::usable() ? context_of(context).async.take(event) : -1;
 }
 
-void ibv_ack_async_event(ibv_async_event *) {}
+void ibv_ack_async_event(ibv_async_event *event)
+{
+    const auto complete = [](auto &object, std::uint32_t &count) {
+        pthread_mutex_lock(&object.mutex);
+        ++count;
+        pthread_cond_signal(&object.cond);
+        pthread_mutex_unlock(&object.mutex);
+    };
+    switch (event->event_type) {
+    case IBV_EVENT_CQ_ERR:
+        return complete(*event->element.cq, event->element.cq->async_events_completed);
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+        return complete(*event->element.srq, event->element.srq->events_completed);
+    case IBV_EVENT_DEVICE_FATAL:
+        return;
+    default:
+        return complete(*event->element.qp, event->element.qp->events_completed);
+    }
+}
 
 int ibv_fork_init(void)
 {

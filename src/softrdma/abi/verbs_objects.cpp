@@ -96,8 +96,7 @@ int ibv_resize_cq(ibv_cq *cq, int cqe)
 {
     if (cqe < 1 || cqe > limits::max_cqe)
         return EINVAL;
-    cq->cqe = cqe;
-    return 0;
+    return cq_of(cq).resize(cqe);
 }
 
 int ibv_destroy_cq(ibv_cq *cq)
@@ -152,6 +151,7 @@ int ibv_destroy_srq(ibv_srq *srq)
 {
     if (const int error = busy_unless(srq_of(srq).users.load() == 0); error != 0)
         return error;
+    srq_of(srq).drain_events();
     delete &srq_of(srq);
     return 0;
 }
@@ -206,6 +206,7 @@ int ibv_destroy_qp(ibv_qp *qp)
     const std::uint32_t number = qp->qp_num;
     keep->destroy();
     net::direct::release_number(number);
+    keep->drain_events();
     return 0;
 }
 

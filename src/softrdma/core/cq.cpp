@@ -2,6 +2,7 @@
 #include "core/cq.hpp"
 
 #include <algorithm>
+#include <cerrno>
 
 namespace softrdma
 {
@@ -80,6 +81,10 @@ void completion_queue::push(const ibv_wc &wc, bool solicited)
     bool fire = false;
     {
         const std::lock_guard lock(mutex_);
+        if (overflowed_)
+            return;
+        if (entries_.size() >= static_cast<std::size_t>(cqe))
+            return overflow();
         entries_.push_back(wc);
         fire = armed_ == notify_on::everything ||
                (armed_ == notify_on::solicited && (solicited || wc.status != IBV_WC_SUCCESS));
@@ -88,6 +93,31 @@ void completion_queue::push(const ibv_wc &wc, bool solicited)
     }
     if (fire && channel != nullptr)
         static_cast<completion_channel *>(channel)->notify(this);
+}
+
+void completion_queue::overflow()
+{
+    overflowed_ = true;
+    ibv_async_event event{};
+    event.element.cq = this;
+    event.event_type = IBV_EVENT_CQ_ERR;
+    context_of(context).async.push(event);
+    defer([this] { fail_queue_pairs_of(this); }); // whose locks are held here or come first
+}
+
+bool completion_queue::overflowed()
+{
+    const std::lock_guard lock(mutex_);
+    return overflowed_;
+}
+
+int completion_queue::resize(int entries)
+{
+    const std::lock_guard lock(mutex_);
+    if (static_cast<std::size_t>(entries) < entries_.size())
+        return EINVAL;
+    cqe = entries;
+    return 0;
 }
 
 int completion_queue::poll(int entries, ibv_wc *wc)
@@ -127,11 +157,10 @@ void completion_queue::acknowledge(unsigned events)
 
 void completion_queue::drain_events()
 {
-    if (channel == nullptr)
-        return;
-    const unsigned handed_out = static_cast<completion_channel *>(channel)->forget(this);
+    const unsigned handed_out = channel == nullptr ? 0 : static_cast<completion_channel *>(channel)->forget(this);
+    const unsigned reported = context_of(context).async.forget(static_cast<ibv_cq *>(this));
     pthread_mutex_lock(&mutex);
-    while (comp_events_completed != handed_out)
+    while (comp_events_completed != handed_out || async_events_completed != reported)
         pthread_cond_wait(&cond, &mutex);
     pthread_mutex_unlock(&mutex);
 }

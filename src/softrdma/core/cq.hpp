@@ -34,16 +34,22 @@ public:
     completion_queue(ibv_context *owner, int entries, completion_channel *events, void *cookie);
     ~completion_queue();
 
+    // On overflow the entry is lost, and so are all later ones: the queue and its queue pairs are in error.
     void push(const ibv_wc &wc, bool solicited);
+    // EINVAL if more entries are waiting than would fit, or 0.
+    int resize(int entries);
+    bool overflowed();
     int poll(int entries, ibv_wc *wc);
     void arm(bool solicited_only);
     void acknowledge(unsigned events);
-    // Waits until every event that was handed out has been acknowledged.
+    // Waits until every event that was handed out, asynchronous ones too, has been acknowledged.
     void drain_events();
 
     std::atomic<int> users{0};
 
 private:
+    void overflow();
+
     friend class completion_channel;
     enum class notify_on {
         nothing,
@@ -53,6 +59,7 @@ private:
 
     std::mutex mutex_;
     std::deque<ibv_wc> entries_;
+    bool overflowed_ = false;
     notify_on armed_ = notify_on::nothing;
     unsigned handed_out_ = 0; // guarded by the channel's lock
 };
@@ -61,6 +68,9 @@ inline completion_queue &cq_of(ibv_cq *cq) noexcept
 {
     return *static_cast<completion_queue *>(cq);
 }
+
+// Takes the queue pairs of a completion queue that has overflowed to the error state.
+void fail_queue_pairs_of(ibv_cq *cq);
 
 // Lets poll() move the network forward when a queue is empty; net/ installs it.
 void set_idle_hook(void (*hook)()) noexcept;

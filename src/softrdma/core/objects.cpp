@@ -9,6 +9,24 @@
 namespace softrdma
 {
 
+namespace
+{
+
+std::atomic<void (*)(std::function<void()>)> defer_hook{nullptr};
+
+} // namespace
+
+void set_defer_hook(void (*hook)(std::function<void()>)) noexcept
+{
+    defer_hook.store(hook, std::memory_order_release);
+}
+
+void defer(std::function<void()> call)
+{
+    if (auto *hook = defer_hook.load(std::memory_order_acquire); hook != nullptr)
+        hook(std::move(call));
+}
+
 event_fd::event_fd() : fd_(eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC)) {}
 
 event_fd::~event_fd()
@@ -47,15 +65,23 @@ int async_queue::take(ibv_async_event *event)
         if (queue_.empty())
             continue;
         *event = queue_.front();
+        if (event->event_type != IBV_EVENT_DEVICE_FATAL)
+            ++handed_out_[event->element.qp];
         queue_.pop_front();
         return 0;
     }
 }
 
-void async_queue::forget(const void *element)
+unsigned async_queue::forget(const void *element)
 {
     const std::lock_guard lock(mutex_);
     std::erase_if(queue_, [element](const ibv_async_event &e) { return e.element.qp == element; });
+    const auto found = handed_out_.find(element);
+    if (found == handed_out_.end())
+        return 0;
+    const unsigned count = found->second;
+    handed_out_.erase(found);
+    return count;
 }
 
 } // namespace softrdma

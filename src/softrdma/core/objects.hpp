@@ -5,7 +5,9 @@
 #include <cstring>
 #include <deque>
 #include <infiniband/verbs.h>
+#include <functional>
 #include <mutex>
+#include <unordered_map>
 
 namespace softrdma
 {
@@ -46,14 +48,20 @@ public:
     int fd() const noexcept { return ready_.fd(); }
     void push(const ibv_async_event &event);
     int take(ibv_async_event *event);
-    // Forgets the queued events of an object that is going away. A take() may then find nothing and go on waiting.
-    void forget(const void *element);
+    // Forgets the queued events of an object that is going away, and returns how many take() has handed out. A take()
+    // may then find nothing and go on waiting.
+    unsigned forget(const void *element);
 
 private:
     event_fd ready_;
     std::mutex mutex_;
     std::deque<ibv_async_event> queue_;
+    std::unordered_map<const void *, unsigned> handed_out_;
 };
+
+// Calls back soon, from another thread and without a lock; net/ installs it.
+void set_defer_hook(void (*hook)(std::function<void()>)) noexcept;
+void defer(std::function<void()> call);
 
 // The parts of an open device that core needs; abi/ wraps it into a verbs_context.
 struct device_context {

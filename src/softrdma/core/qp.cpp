@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/qp.hpp"
+#include "core/number_table.hpp"
+#include "core/transition.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
-#include <sys/random.h>
-#include <unordered_map>
 
 namespace softrdma
 {
@@ -14,82 +14,6 @@ namespace
 {
 
 static_assert(offsetof(ibv_qp_ex, qp_base) == 0);
-
-class number_table
-{
-public:
-    // 0 if all numbers are in use.
-    std::uint32_t add(const std::shared_ptr<queue_pair> &qp, std::uint32_t number)
-    {
-        const std::lock_guard lock(mutex_);
-        if (number == 0 && pairs_.size() < range - 2)
-            number = fresh_number();
-        return number != 0 && pairs_.emplace(number, qp).second ? number : 0;
-    }
-    std::shared_ptr<queue_pair> find(std::uint32_t number)
-    {
-        const std::lock_guard lock(mutex_);
-        const auto found = pairs_.find(number);
-        return found == pairs_.end() ? nullptr : found->second;
-    }
-    void remove(std::uint32_t number)
-    {
-        const std::lock_guard lock(mutex_);
-        pairs_.erase(number);
-    }
-
-private:
-    // Numbers that are reached through a port start with one, which is never below 1024.
-    static constexpr std::uint32_t range = 1024 << 8;
-
-    std::uint32_t fresh_number()
-    {
-        if (next_ == 0 && getrandom(&next_, sizeof(next_), 0) != sizeof(next_))
-            next_ = 1;
-        do {
-            next_ = (next_ + 1) % range;
-        } while (next_ < 2 || pairs_.contains(next_)); // 0 and 1 are the management queue pairs
-        return next_;
-    }
-
-    std::mutex mutex_;
-    std::uint32_t next_ = 0;
-    std::unordered_map<std::uint32_t, std::shared_ptr<queue_pair>> pairs_;
-};
-
-number_table &numbers()
-{
-    static auto *table = new number_table;
-    return *table;
-}
-
-struct transition {
-    ibv_qp_state from;
-    ibv_qp_state to;
-    int required;
-};
-
-constexpr transition transitions[] = {
-        {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
-        {IBV_QPS_INIT, IBV_QPS_INIT, 0},
-        {IBV_QPS_INIT, IBV_QPS_RTR,
-                IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-                        IBV_QP_MIN_RNR_TIMER},
-        {IBV_QPS_RTR, IBV_QPS_RTS,
-                IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC},
-        {IBV_QPS_RTS, IBV_QPS_RTS, 0},
-        {IBV_QPS_RTS, IBV_QPS_SQD, 0},
-        {IBV_QPS_SQD, IBV_QPS_RTS, 0},
-        {IBV_QPS_SQD, IBV_QPS_SQD, 0},
-};
-
-bool allowed(ibv_qp_state from, ibv_qp_state to, int mask) noexcept
-{
-    if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
-        return true;
-    return std::any_of(std::begin(transitions), std::end(transitions),
-            [&](const transition &t) { return t.from == from && t.to == to && (mask & t.required) == t.required; });
-}
 
 bool within_limits(const ibv_qp_init_attr &attr) noexcept
 {
@@ -115,7 +39,7 @@ std::shared_ptr<queue_pair> queue_pair::create(ibv_pd *pd, ibv_qp_init_attr &att
     const auto room = attr.cap.max_send_sge * static_cast<std::uint32_t>(sizeof(ibv_sge));
     attr.cap.max_inline_data = std::max(attr.cap.max_inline_data, std::min<std::uint32_t>(room, limits::max_inline));
     auto qp = std::make_shared<queue_pair>(pd, attr);
-    qp->qp_base.qp_num = numbers().add(qp, number);
+    qp->qp_base.qp_num = number_table::instance().add(qp, number);
     if (qp->qp_base.qp_num == 0) {
         qp->destroy();
         errno = ENOMEM;
@@ -128,7 +52,7 @@ std::shared_ptr<queue_pair> queue_pair::create(ibv_pd *pd, ibv_qp_init_attr &att
 
 std::shared_ptr<queue_pair> queue_pair::find(std::uint32_t number)
 {
-    return numbers().find(number);
+    return number_table::instance().find(number);
 }
 
 queue_pair::queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr)
@@ -164,14 +88,13 @@ queue_pair::~queue_pair()
 
 void queue_pair::destroy()
 {
-    numbers().remove(qp_base.qp_num);
+    number_table::instance().remove(qp_base.qp_num);
     const std::lock_guard lock(lock_);
     responder_.abandon();
     destroyed_ = true;
     set_state(IBV_QPS_RESET);
     requester_.reset();
     responder_.reset();
-    context_of(qp_base.context).async.forget(&qp_base);
     pd_of(qp_base.pd).children.fetch_sub(1);
     cq_of(qp_base.send_cq).users.fetch_sub(1);
     cq_of(qp_base.recv_cq).users.fetch_sub(1);
@@ -198,10 +121,9 @@ int queue_pair::modify(const ibv_qp_attr &attr, int mask)
     const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr.qp_state : from;
     if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != from)
         return EINVAL;
-    if (!allowed(from, to, mask))
+    if (!may_change(from, to, mask) || !in_range(attr, mask))
         return EINVAL;
-    if (const int error = enter(attr, mask); error != 0)
-        return error;
+    enter(attr, mask);
     if (to == IBV_QPS_ERR) {
         fail();
         return 0;
@@ -216,19 +138,15 @@ int queue_pair::modify(const ibv_qp_attr &attr, int mask)
         requester_.start(ep_.attr.sq_psn);
     } else if (to == IBV_QPS_RTS) {
         settle(requester_.pump());
+    } else if (to == IBV_QPS_SQD && from == IBV_QPS_RTS) {
+        tell_drained_ = (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0 && attr.en_sqd_async_notify != 0;
+        notice_drained();
     }
     return 0;
 }
 
-int queue_pair::enter(const ibv_qp_attr &attr, int mask)
+void queue_pair::enter(const ibv_qp_attr &attr, int mask)
 {
-    if ((mask & IBV_QP_PORT) != 0 && attr.port_num != 1)
-        return EINVAL;
-    if ((mask & IBV_QP_PKEY_INDEX) != 0 && attr.pkey_index != 0)
-        return EINVAL;
-    if (((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0 && attr.max_rd_atomic > limits::max_reads) ||
-            ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0 && attr.max_dest_rd_atomic > limits::max_reads))
-        return EINVAL;
     const auto take = [&](int bit, auto member) {
         if ((mask & bit) != 0)
             ep_.attr.*member = attr.*member;
@@ -247,7 +165,6 @@ int queue_pair::enter(const ibv_qp_attr &attr, int mask)
     take(IBV_QP_MAX_DEST_RD_ATOMIC, &ibv_qp_attr::max_dest_rd_atomic);
     take(IBV_QP_MIN_RNR_TIMER, &ibv_qp_attr::min_rnr_timer);
     take(IBV_QP_DEST_QPN, &ibv_qp_attr::dest_qp_num);
-    return 0;
 }
 
 void queue_pair::query(ibv_qp_attr &attr, ibv_qp_init_attr &init)
@@ -255,6 +172,7 @@ void queue_pair::query(ibv_qp_attr &attr, ibv_qp_init_attr &init)
     const std::lock_guard lock(lock_);
     attr = ep_.attr;
     attr.cap = ep_.cap;
+    attr.sq_draining = ep_.attr.qp_state == IBV_QPS_SQD && requester_.busy();
     init = init_;
 }
 
@@ -328,18 +246,51 @@ void queue_pair::fail()
     set_state(IBV_QPS_ERR);
     requester_.flush();
     responder_.flush();
-    if (qp_base.srq != nullptr) {
-        ibv_async_event event{};
-        event.element.qp = &qp_base;
-        event.event_type = IBV_EVENT_QP_LAST_WQE_REACHED;
-        context_of(qp_base.context).async.push(event);
-    }
+    if (qp_base.srq != nullptr)
+        tell(IBV_EVENT_QP_LAST_WQE_REACHED);
+}
+
+void queue_pair::notice_drained()
+{
+    if (!tell_drained_ || ep_.attr.qp_state != IBV_QPS_SQD || requester_.busy())
+        return;
+    tell_drained_ = false;
+    tell(IBV_EVENT_SQ_DRAINED);
+}
+
+void queue_pair::tell(ibv_event_type type)
+{
+    ibv_async_event event{};
+    event.element.qp = &qp_base;
+    event.event_type = type;
+    context_of(qp_base.context).async.push(event);
+}
+
+void queue_pair::completions_lost(ibv_cq *cq)
+{
+    const std::lock_guard lock(lock_);
+    if (destroyed_ || ep_.attr.qp_state == IBV_QPS_RESET || ep_.attr.qp_state == IBV_QPS_ERR)
+        return;
+    if ((qp_base.send_cq != cq && qp_base.recv_cq != cq) || !cq_of(cq).overflowed())
+        return; // a new queue may have the address of the old one
+    tell(IBV_EVENT_QP_FATAL);
+    fail();
+}
+
+void queue_pair::drain_events()
+{
+    const unsigned reported = context_of(qp_base.context).async.forget(&qp_base);
+    pthread_mutex_lock(&qp_base.mutex);
+    while (qp_base.events_completed != reported)
+        pthread_cond_wait(&qp_base.cond, &qp_base.mutex);
+    pthread_mutex_unlock(&qp_base.mutex);
 }
 
 bool queue_pair::settle(outcome o)
 {
     if (o == outcome::broken)
         fail();
+    notice_drained();
     return o != outcome::violation;
 }
 
@@ -411,6 +362,12 @@ std::chrono::microseconds queue_pair::patience()
 {
     const std::lock_guard lock(lock_);
     return ep_.patience();
+}
+
+void fail_queue_pairs_of(ibv_cq *cq)
+{
+    for (const auto &qp : number_table::instance().all())
+        qp->completions_lost(cq);
 }
 
 } // namespace softrdma

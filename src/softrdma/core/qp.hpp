@@ -23,6 +23,10 @@ public:
     ibv_qp *verbs() noexcept { return &qp_base; }
     // Afterwards nothing arrives, completes or is sent any more.
     void destroy();
+    // Waits until every asynchronous event that was handed out has been acknowledged.
+    void drain_events();
+    // That completion queue, if it is one of this queue pair, has overflowed.
+    void completions_lost(ibv_cq *cq);
 
     int modify(const ibv_qp_attr &attr, int mask);
     void query(ibv_qp_attr &attr, ibv_qp_init_attr &init);
@@ -46,9 +50,11 @@ private:
     bool receive_request_packet(const packet &p);
     bool settle(outcome o);
     bool answers() const noexcept;
-    int enter(const ibv_qp_attr &attr, int mask);
+    void enter(const ibv_qp_attr &attr, int mask);
     void set_state(ibv_qp_state to) noexcept;
     void fail();
+    void tell(ibv_event_type type);
+    void notice_drained();
 
     std::mutex lock_;
     ibv_qp_init_attr init_{};
@@ -57,6 +63,7 @@ private:
     responder responder_;
     bool destroyed_ = false;
     bool path_lost_ = false;
+    bool tell_drained_ = false;
 };
 
 inline queue_pair &qp_of(ibv_qp *qp) noexcept

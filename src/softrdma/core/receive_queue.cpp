@@ -31,9 +31,17 @@ shared_receive_queue::shared_receive_queue(ibv_pd *owner, const ibv_srq_init_att
 shared_receive_queue::~shared_receive_queue()
 {
     pd_of(pd).children.fetch_sub(1);
-    context_of(context).async.forget(static_cast<ibv_srq *>(this));
     pthread_cond_destroy(&cond);
     pthread_mutex_destroy(&mutex);
+}
+
+void shared_receive_queue::drain_events()
+{
+    const unsigned reported = context_of(context).async.forget(static_cast<ibv_srq *>(this));
+    pthread_mutex_lock(&mutex);
+    while (events_completed != reported)
+        pthread_cond_wait(&cond, &mutex);
+    pthread_mutex_unlock(&mutex);
 }
 
 int shared_receive_queue::post(ibv_recv_wr *wr, ibv_recv_wr **bad)

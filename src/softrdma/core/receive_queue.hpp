@@ -28,6 +28,8 @@ public:
     shared_receive_queue(ibv_pd *owner, const ibv_srq_init_attr &attr);
     ~shared_receive_queue();
 
+    // Waits until every asynchronous event that was handed out has been acknowledged.
+    void drain_events();
     int post(ibv_recv_wr *wr, ibv_recv_wr **bad);
     int modify(const ibv_srq_attr &attr, int mask);
     void query(ibv_srq_attr &attr);

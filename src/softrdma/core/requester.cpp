@@ -105,6 +105,8 @@ outcome requester::pump()
 {
     while (next_ < queue_.size() && !waiting_for_receiver_ && ep_.path != nullptr && !ep_.path->congested()) {
         work &w = queue_[next_];
+        if (ep_.attr.qp_state != IBV_QPS_RTS && !w.numbered)
+            return outcome::proceed; // a queue that is drained starts nothing new
         const bool fenced = (w.flags & IBV_SEND_FENCE) != 0 && reads_in_flight_ > 0;
         const bool too_many_reads = w.is_read() && reads_in_flight_ >= std::max<int>(ep_.attr.max_rd_atomic, 1);
         if (fenced || too_many_reads)

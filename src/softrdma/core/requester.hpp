@@ -27,6 +27,8 @@ public:
     void flush();
     void reset();
     bool empty() const noexcept { return queue_.empty(); }
+    // True while something that has been started is not complete.
+    bool busy() const noexcept { return !queue_.empty() && queue_.front().numbered; }
 
 private:
     struct work {

@@ -55,6 +55,8 @@ agent *agent::get()
     }
     running.store(fresh.get(), std::memory_order_release);
     set_idle_hook(&agent::poll_once);
+    set_defer_hook(
+            [](std::function<void()> call) { agent::get()->after(std::chrono::microseconds(0), std::move(call)); });
     return fresh.release();
 }
 

@@ -44,8 +44,8 @@ std::vector<gid_entry> *read_addresses()
         table->push_back({.gid = gid_of(address), .interface = if_nametoindex(i->ifa_name)});
     }
     freeifaddrs(all);
-    std::stable_sort(table->begin(), table->end(),
-            [](const gid_entry &a, const gid_entry &b) { return rank(a) < rank(b); });
+    std::stable_sort(
+            table->begin(), table->end(), [](const gid_entry &a, const gid_entry &b) { return rank(a) < rank(b); });
     return table;
 }
 

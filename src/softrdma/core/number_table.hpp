@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+namespace softrdma
+{
+
+class queue_pair;
+
+// The queue pairs of this process by their numbers.
+class number_table
+{
+public:
+    // Never destroyed: the agent may run until the very end of the process.
+    static number_table &instance();
+
+    // Without a number the queue pair gets one that nobody else has. 0 if that is impossible or the number is in use.
+    std::uint32_t add(const std::shared_ptr<queue_pair> &qp, std::uint32_t number);
+    std::shared_ptr<queue_pair> find(std::uint32_t number);
+    std::vector<std::shared_ptr<queue_pair>> all();
+    void remove(std::uint32_t number);
+
+private:
+    std::uint32_t fresh_number();
+
+    std::mutex mutex_;
+    std::uint32_t next_ = 0;
+    std::unordered_map<std::uint32_t, std::shared_ptr<queue_pair>> pairs_;
+};
+
+} // namespace softrdma

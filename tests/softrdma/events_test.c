@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Asynchronous events and what makes them. */
+#include "fixture.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct ibv_async_event next_async(struct ibv_context *context, enum ibv_event_type type)
+{
+    struct pollfd ready = {.fd = context->async_fd, .events = POLLIN};
+    struct ibv_async_event event;
+    assert_int_equal(poll(&ready, 1, patience_ms), 1);
+    assert_int_equal(ibv_get_async_event(context, &event), 0);
+    assert_string_equal(ibv_event_type_str(event.event_type), ibv_event_type_str(type));
+    return event;
+}
+
+static void expect_async(struct ibv_context *context, enum ibv_event_type type, const void *element)
+{
+    struct ibv_async_event event = next_async(context, type);
+    assert_ptr_equal(event.element.qp, element);
+    ibv_ack_async_event(&event);
+}
+
+static void expect_no_async(struct ibv_context *context)
+{
+    struct pollfd ready = {.fd = context->async_fd, .events = POLLIN};
+    assert_int_equal(poll(&ready, 1, 50), 0);
+}
+
+/* The whole process shares the connection manager's context, so the pairs of this program come one at a time. */
+static void a_full_completion_queue_overflows(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct ibv_wc wc[8];
+    open_pair(&p, &(struct options){.depth = 8});
+    struct ibv_context *context = p.client.id->verbs;
+    assert_int_equal(ibv_resize_cq(p.client.cq, 3), 0);
+    for (uint64_t i = 0; i < 3; ++i)
+        assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, i, 0, 8, &p.server, 0, 0), 0);
+    usleep(20000);
+    expect_no_async(context); /* full is not too much */
+    assert_int_equal(ibv_resize_cq(p.client.cq, 2), EINVAL);
+    assert_int_equal(p.client.cq->cqe, 3);
+    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 3, 0, 8, &p.server, 0, 0), 0);
+    expect_async(context, IBV_EVENT_CQ_ERR, p.client.cq);
+    expect_async(context, IBV_EVENT_QP_FATAL, p.client.qp);
+    assert_int_equal(p.client.qp->state, IBV_QPS_ERR);
+    assert_int_equal(p.server.qp->state, IBV_QPS_RTS);
+    assert_int_equal(ibv_poll_cq(p.client.cq, 8, wc), 3);
+    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 4, 0, 8, &p.server, 0, 0), 0);
+    assert_int_equal(ibv_poll_cq(p.client.cq, 8, wc), 0); /* the queue is lost */
+    expect_no_async(context);
+    close_pair(&p);
+}
+
+static void an_overflow_spares_the_other_queues(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, &(struct options){.depth = 8});
+    struct ibv_context *context = p.client.id->verbs;
+    assert_int_equal(ibv_resize_cq(p.server.cq, 1), 0);
+    for (uint64_t i = 0; i < 2; ++i) {
+        assert_int_equal(post_receive(&p.server, i, 0, 8), 0);
+        assert_int_equal(post(&p.client, IBV_WR_SEND, i, 0, 8, NULL, 0, 0), 0);
+        expect_completion(p.client.cq, i, IBV_WC_SUCCESS);
+    }
+    expect_async(context, IBV_EVENT_CQ_ERR, p.server.cq);
+    expect_async(context, IBV_EVENT_QP_FATAL, p.server.qp);
+    assert_int_equal(p.server.qp->state, IBV_QPS_ERR);
+    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 7, 0, 8, &p.server, 0, 0), 0);
+    expect_completion(p.client.cq, 7, IBV_WC_RETRY_EXC_ERR);
+    close_pair(&p);
+}
+
+static void a_drained_send_queue_is_announced(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, NULL);
+    struct ibv_context *context = p.client.id->verbs;
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
+    /* No receive is posted: the message stays under way. */
+    assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
+    assert_int_equal(ibv_modify_qp(p.client.qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 2, 0, 8, &p.server, 0, 0), 0);
+    expect_no_async(context);
+    struct ibv_qp_init_attr init;
+    assert_int_equal(ibv_query_qp(p.client.qp, &attr, IBV_QP_STATE, &init), 0);
+    assert_int_equal(attr.sq_draining, 1);
+    assert_int_equal(post_receive(&p.server, 1, 0, 8), 0);
+    expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
+    expect_async(context, IBV_EVENT_SQ_DRAINED, p.client.qp);
+    struct ibv_wc wc;
+    usleep(20000);
+    assert_int_equal(ibv_poll_cq(p.client.cq, 1, &wc), 0); /* what came later waits */
+    attr.qp_state = IBV_QPS_RTS;
+    assert_int_equal(ibv_modify_qp(p.client.qp, &attr, IBV_QP_STATE), 0);
+    expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
+    close_pair(&p);
+}
+
+static void *destroy_qp(void *qp)
+{
+    return (void *)(intptr_t)ibv_destroy_qp(qp);
+}
+
+static void *destroy_cq(void *cq)
+{
+    return (void *)(intptr_t)ibv_destroy_cq(cq);
+}
+
+static void *destroy_srq(void *srq)
+{
+    return (void *)(intptr_t)ibv_destroy_srq(srq);
+}
+
+/* Destroys in a thread, which has to wait until the event is acknowledged. */
+static void expect_to_wait(void *(*destroy)(void *), void *object, struct ibv_async_event *event)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, destroy, object), 0);
+    struct timespec soon;
+    clock_gettime(CLOCK_REALTIME, &soon);
+    soon.tv_nsec += 50000000;
+    soon.tv_sec += soon.tv_nsec / 1000000000;
+    soon.tv_nsec %= 1000000000;
+    assert_int_equal(pthread_timedjoin_np(thread, NULL, &soon), ETIMEDOUT);
+    ibv_ack_async_event(event);
+    void *result = NULL;
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_null(result);
+}
+
+static void destroying_waits_for_acknowledgements(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, &(struct options){.server_srq = true});
+    struct ibv_context *context = p.server.id->verbs;
+    struct ibv_srq_attr limit = {.srq_limit = 1};
+    struct ibv_recv_wr wr = {.wr_id = 1}, *bad = NULL;
+    assert_int_equal(ibv_post_srq_recv(p.srq, &wr, &bad), 0);
+    assert_int_equal(ibv_modify_srq(p.srq, &limit, IBV_SRQ_LIMIT), 0);
+    assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 0, NULL, 0, 0), 0);
+    struct ibv_async_event reached = next_async(context, IBV_EVENT_SRQ_LIMIT_REACHED);
+    assert_ptr_equal(reached.element.srq, p.srq);
+
+    assert_int_equal(ibv_resize_cq(p.server.cq, 1), 0);
+    assert_int_equal(ibv_post_srq_recv(p.srq, &wr, &bad), 0);
+    assert_int_equal(post(&p.client, IBV_WR_SEND, 2, 0, 0, NULL, 0, 0), 0);
+    struct ibv_async_event overflow = next_async(context, IBV_EVENT_CQ_ERR);
+    struct ibv_async_event fatal = next_async(context, IBV_EVENT_QP_FATAL);
+    expect_async(context, IBV_EVENT_QP_LAST_WQE_REACHED, p.server.qp);
+
+    expect_to_wait(destroy_qp, p.server.qp, &fatal);
+    p.server.id->qp = NULL;
+    expect_to_wait(destroy_cq, p.server.cq, &overflow);
+    p.server.cq = NULL;
+    expect_to_wait(destroy_srq, p.srq, &reached);
+    p.srq = NULL;
+    close_pair(&p);
+}
+
+static void unseen_events_go_with_their_object(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, NULL);
+    struct ibv_context *context = p.server.id->verbs;
+    p.server.mr->rkey ^= 1;
+    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &p.server, 0, 0), 0);
+    expect_completion(p.client.cq, 1, IBV_WC_REM_ACCESS_ERR);
+    rdma_destroy_qp(p.server.id);
+    struct pollfd ready = {.fd = context->async_fd, .events = POLLIN};
+    struct ibv_async_event event;
+    if (poll(&ready, 1, 0) == 1) { /* a token may be left, an event may not */
+        assert_int_equal(fcntl(context->async_fd, F_SETFL, O_NONBLOCK), 0);
+        assert_int_equal(ibv_get_async_event(context, &event), -1);
+        assert_int_equal(errno, EAGAIN);
+        assert_int_equal(fcntl(context->async_fd, F_SETFL, 0), 0);
+    }
+    close_pair(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(a_full_completion_queue_overflows),
+            cmocka_unit_test(an_overflow_spares_the_other_queues),
+            cmocka_unit_test(a_drained_send_queue_is_announced),
+            cmocka_unit_test(destroying_waits_for_acknowledgements),
+            cmocka_unit_test(unseen_events_go_with_their_object),
+    };
+    return cmocka_run_group_tests_name("events", tests, NULL, NULL);
+}

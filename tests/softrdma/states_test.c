@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The transitions of a reliable-connection queue pair, each attribute required, optional or refused. */
+#include "fixture.h"
+
+enum { location = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, while_sending = IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE };
+
+static const struct {
+    enum ibv_qp_state from, to;
+    int required, optional;
+} table[] = {
+        {IBV_QPS_RESET, IBV_QPS_RESET, 0, 0},
+        {IBV_QPS_RESET, IBV_QPS_INIT, location, 0},
+        {IBV_QPS_INIT, IBV_QPS_INIT, 0, location},
+        {IBV_QPS_INIT, IBV_QPS_RTR,
+                IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+                        IBV_QP_MIN_RNR_TIMER,
+                IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+        {IBV_QPS_INIT, IBV_QPS_RESET, 0, 0},
+        {IBV_QPS_INIT, IBV_QPS_ERR, 0, 0},
+        {IBV_QPS_RTR, IBV_QPS_RTS,
+                IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+                while_sending},
+        {IBV_QPS_RTR, IBV_QPS_RESET, 0, 0},
+        {IBV_QPS_RTR, IBV_QPS_ERR, 0, 0},
+        {IBV_QPS_RTS, IBV_QPS_RTS, 0, while_sending},
+        {IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+        {IBV_QPS_RTS, IBV_QPS_RESET, 0, 0},
+        {IBV_QPS_RTS, IBV_QPS_ERR, 0, 0},
+        {IBV_QPS_SQD, IBV_QPS_RTS, 0, while_sending},
+        {IBV_QPS_SQD, IBV_QPS_SQD, 0,
+                location | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC |
+                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ALT_PATH | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
+        {IBV_QPS_SQD, IBV_QPS_RESET, 0, 0},
+        {IBV_QPS_SQD, IBV_QPS_ERR, 0, 0},
+        {IBV_QPS_ERR, IBV_QPS_RESET, 0, 0},
+        {IBV_QPS_ERR, IBV_QPS_ERR, 0, 0},
+};
+
+static const enum ibv_qp_state states[] = {
+        IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD, IBV_QPS_ERR};
+
+static struct {
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_cq *cq;
+} d;
+
+static int open_the_device(void **state)
+{
+    (void)state;
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    d.context = ibv_open_device(list[0]);
+    ibv_free_device_list(list);
+    d.pd = ibv_alloc_pd(d.context);
+    d.cq = ibv_create_cq(d.context, 16, NULL, NULL, 0);
+    return d.cq == NULL;
+}
+
+static int close_the_device(void **state)
+{
+    (void)state;
+    return ibv_destroy_cq(d.cq) | ibv_dealloc_pd(d.pd) | ibv_close_device(d.context);
+}
+
+/* Valid values for every attribute. */
+static struct ibv_qp_attr attributes(enum ibv_qp_state from, enum ibv_qp_state to)
+{
+    return (struct ibv_qp_attr){.qp_state = to,
+            .cur_qp_state = from,
+            .port_num = 1,
+            .path_mtu = IBV_MTU_1024,
+            .dest_qp_num = 2, /* of no connection */
+            .max_dest_rd_atomic = 1,
+            .max_rd_atomic = 1,
+            .min_rnr_timer = 12,
+            .timeout = 14,
+            .retry_cnt = 7,
+            .rnr_retry = 7,
+            .ah_attr = {.port_num = 1}};
+}
+
+static int change(struct ibv_qp *qp, enum ibv_qp_state from, enum ibv_qp_state to, int mask)
+{
+    struct ibv_qp_attr attr = attributes(from, to);
+    return ibv_modify_qp(qp, &attr, IBV_QP_STATE | mask);
+}
+
+static int required_of(enum ibv_qp_state from, enum ibv_qp_state to, int *optional)
+{
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); ++i) {
+        if (table[i].from == from && table[i].to == to) {
+            *optional = table[i].optional;
+            return table[i].required;
+        }
+    }
+    return -1;
+}
+
+static struct ibv_qp *in_state(enum ibv_qp_state wanted)
+{
+    static const enum ibv_qp_state way[] = {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD};
+    struct ibv_qp_init_attr init = {.send_cq = d.cq,
+            .recv_cq = d.cq,
+            .qp_type = IBV_QPT_RC,
+            .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1}};
+    struct ibv_qp *qp = ibv_create_qp(d.pd, &init);
+    assert_non_null(qp);
+    int optional = 0;
+    for (size_t i = 0; i + 1 < sizeof(way) / sizeof(way[0]) && qp->state != wanted; ++i) {
+        assert_int_equal(change(qp, way[i], way[i + 1], required_of(way[i], way[i + 1], &optional)), 0);
+        if (wanted == IBV_QPS_ERR)
+            assert_int_equal(change(qp, way[i + 1], IBV_QPS_ERR, 0), 0);
+    }
+    assert_int_equal(qp->state, wanted);
+    return qp;
+}
+
+static int try_change(enum ibv_qp_state from, enum ibv_qp_state to, int mask)
+{
+    struct ibv_qp *qp = in_state(from);
+    const int result = change(qp, from, to, mask);
+    assert_int_equal(qp->state, result == 0 ? to : from);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    return result;
+}
+
+static void every_attribute_is_required_optional_or_refused(void **state)
+{
+    (void)state;
+    for (size_t f = 0; f < sizeof(states) / sizeof(states[0]); ++f) {
+        for (size_t t = 0; t < sizeof(states) / sizeof(states[0]); ++t) {
+            const enum ibv_qp_state from = states[f], to = states[t];
+            int optional = 0;
+            const int required = required_of(from, to, &optional);
+            if (required < 0) {
+                assert_int_equal(try_change(from, to, 0), EINVAL);
+                continue;
+            }
+            assert_int_equal(try_change(from, to, required), 0);
+            for (int bit = IBV_QP_CUR_STATE; bit <= IBV_QP_DEST_QPN; bit <<= 1) {
+                if ((required & bit) != 0)
+                    assert_int_equal(try_change(from, to, required & ~bit), EINVAL);
+                else
+                    assert_int_equal(try_change(from, to, required | bit), (optional & bit) != 0 ? 0 : EINVAL);
+            }
+        }
+    }
+}
+
+static void values_out_of_range_are_refused(void **state)
+{
+    (void)state;
+    int optional = 0;
+    struct ibv_qp *qp = in_state(IBV_QPS_INIT);
+    const int required = required_of(IBV_QPS_INIT, IBV_QPS_RTR, &optional) | IBV_QP_STATE;
+    struct ibv_qp_attr attr = attributes(IBV_QPS_INIT, IBV_QPS_RTR);
+    attr.path_mtu = 6;
+    assert_int_equal(ibv_modify_qp(qp, &attr, required), EINVAL);
+    attr = attributes(IBV_QPS_INIT, IBV_QPS_RTR);
+    attr.min_rnr_timer = 32;
+    assert_int_equal(ibv_modify_qp(qp, &attr, required), EINVAL);
+    attr = attributes(IBV_QPS_INIT, IBV_QPS_RTR);
+    attr.max_dest_rd_atomic = 255;
+    assert_int_equal(ibv_modify_qp(qp, &attr, required), EINVAL);
+    attr = attributes(IBV_QPS_INIT, IBV_QPS_INIT);
+    attr.port_num = 2;
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_PORT), EINVAL);
+    attr = attributes(IBV_QPS_INIT, IBV_QPS_INIT);
+    attr.pkey_index = 1;
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_PKEY_INDEX), EINVAL);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+static void a_wrong_current_state_is_refused(void **state)
+{
+    (void)state;
+    struct ibv_qp *qp = in_state(IBV_QPS_RTS);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQD};
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_CUR_STATE), EINVAL);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(every_attribute_is_required_optional_or_refused),
+            cmocka_unit_test(values_out_of_range_are_refused),
+            cmocka_unit_test(a_wrong_current_state_is_refused),
+    };
+    return cmocka_run_group_tests_name("states", tests, open_the_device, close_the_device);
+}
