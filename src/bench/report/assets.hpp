@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The files of assets/, put into the program by the build.
+namespace bench::report::assets
+{
+
+extern const char *const page;
+extern const char *const table;
+extern const char *const style;
+extern const char *const script;
+
+} // namespace bench::report::assets

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "entry.hpp"
+
+#include <span>
+#include <string>
+#include <vector>
+
+// Entries taken apart into figures and their lines.
+namespace bench::report
+{
+
+using entry_list = std::vector<const entry *>;
+
+// The entries of one line, told apart from those of the others by the label.
+struct line {
+    std::string label;
+    std::size_t colour = 0;
+    entry_list entries;
+};
+
+struct panel {
+    std::string distinction; // what tells it from the other panels; may be empty
+    std::string common;      // what all its entries share
+    std::vector<line> lines;
+};
+
+// Entries that differ in any attribute but x and lines fall into different panels; inside a panel, into lines.
+// In order of appearance; lines of librpma first.
+std::vector<panel> group(const entry_list &entries, std::span<const attribute> x, std::span<const attribute> lines);
+
+// Whether two of the entries differ in the attribute.
+bool varies(attribute a, const entry_list &entries);
+
+} // namespace bench::report

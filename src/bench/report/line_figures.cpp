@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "line_figures.hpp"
+#include "caption.hpp"
+#include "grouping.hpp"
+#include "metric.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace bench::report
+{
+
+namespace
+{
+
+// A kind of figure. There is one for each way the other attributes are combined.
+struct selection {
+    const char *group;
+    const char *title;
+    const char *metric;
+    const char *tail; // a metric for a companion line, or NULL
+    attribute x;
+    bool (*admits)(const entry &);
+    std::vector<attribute> lines;
+    std::vector<attribute> contrasts; // a figure in which none of these varies is left out; empty: all are drawn
+};
+
+bool ours(const entry &e)
+{
+    return e.setup().api == api::librpma && e.half.empty();
+}
+
+bool whole_at_rest(const entry &e)
+{
+    return e.half.empty() && at_rest(e.parameters());
+}
+
+bool ours_at_rest(const entry &e)
+{
+    return ours(e) && at_rest(e.parameters());
+}
+
+bool ours_on_one_connection(const entry &e)
+{
+    const parameters &p = e.parameters();
+    return ours(e) && p.connections == 1 && p.threads == 1 && p.cpu_load == 0;
+}
+
+bool one_connection(const entry &e)
+{
+    const parameters &p = e.parameters();
+    return e.half.empty() && p.connections == 1 && p.threads == 1 && p.cpu_load == 0;
+}
+
+bool ours_on_an_idle_target(const entry &e)
+{
+    return ours(e) && e.parameters().cpu_load == 0;
+}
+
+bool mix_or_its_parts(const entry &e)
+{
+    const std::string &w = e.setup().workload;
+    return e.setup().api == api::librpma && (!e.half.empty() || w == "read" || w == "write_flush");
+}
+
+bool flushed_to_persistence(const entry &e)
+{
+    return e.half.empty() && (e.setup().workload == "gpspm" || e.parameters().flush == flush_kind::persistent);
+}
+
+const std::vector<selection> &selections()
+{
+    using enum attribute;
+    static const std::vector<selection> list = {
+            {"latency", "Median latency of each operation", "latency_p50", nullptr, block_size, ours_at_rest,
+                    {operation, library, run}, {}},
+            {"latency", "Latency over different interfaces", "latency_p50", "latency_p99", block_size, whole_at_rest,
+                    {api, library, run}, {api, library, run}},
+            {"bandwidth", "Bandwidth of each operation", "bytes_per_s", nullptr, block_size, ours_on_one_connection,
+                    {operation, library, run}, {}},
+            {"bandwidth", "Bandwidth over different interfaces", "bytes_per_s", nullptr, block_size, one_connection,
+                    {api, library, run}, {api, library, run}},
+            {"bandwidth", "Operations per second over depth", "ops_per_s", nullptr, depth, ours_on_one_connection,
+                    {operation, library, run}, {}},
+            {"bandwidth", "Bandwidth over depth", "bytes_per_s", nullptr, depth, ours_on_one_connection,
+                    {operation, library, run}, {}},
+            {"scaling", "Operations per second over connections", "ops_per_s", nullptr, connections,
+                    ours_on_an_idle_target, {operation, library, run}, {}},
+            {"scaling", "Latency over connections", "latency_p50", "latency_p99", connections, ours_on_an_idle_target,
+                    {operation, library, run}, {}},
+            {"scaling", "Processor time per operation over connections", "cpu_per_op", nullptr, connections,
+                    ours_on_an_idle_target, {operation, library, run}, {}},
+            {"scaling", "Server's memory per connection", "memory_server", nullptr, connections, ours_on_an_idle_target,
+                    {operation, library, run}, {}},
+            {"scaling", "Operations per second over threads", "ops_per_s", nullptr, threads, ours_on_an_idle_target,
+                    {operation, library, run}, {}},
+            {"scaling", "Bandwidth over threads", "bytes_per_s", nullptr, threads, ours_on_an_idle_target,
+                    {operation, library, run}, {}},
+            {"cpuload", "Latency over the target's load", "latency_p50", "latency_p99", cpu_load, ours,
+                    {operation, polling, library, run}, {}},
+            {"cpuload", "Bandwidth over the target's load", "bytes_per_s", nullptr, cpu_load, ours,
+                    {operation, polling, library, run}, {}},
+            {"mix", "Latency of a mix and of its parts alone", "latency_mean", nullptr, block_size, mix_or_its_parts,
+                    {operation, library, run}, {operation}},
+            {"mix", "Bandwidth of a mix and of its parts alone", "bytes_per_s", nullptr, block_size, mix_or_its_parts,
+                    {operation, library, run}, {operation}},
+            {"dram-pmem", "Latency to DRAM and to PMem", "latency_p50", "latency_p99", block_size, ours_at_rest,
+                    {target, library, run}, {target}},
+            {"dram-pmem", "Bandwidth to DRAM and to PMem", "bytes_per_s", nullptr, block_size, ours_on_one_connection,
+                    {target, library, run}, {target}},
+            {"apm-gpspm", "Latency of flushing by the initiator (APM) and by the target (GPSPM)", "latency_p50",
+                    "latency_p99", block_size, flushed_to_persistence, {operation, polling, library, run}, {operation}},
+            {"apm-gpspm", "Bandwidth of APM and of GPSPM", "bytes_per_s", nullptr, block_size, flushed_to_persistence,
+                    {operation, polling, library, run}, {operation}},
+    };
+    return list;
+}
+
+bool contrasting(const panel &p, const std::vector<attribute> &contrasts)
+{
+    if (contrasts.empty())
+        return true;
+    entry_list first;
+    for (const line &l : p.lines)
+        first.push_back(l.entries.front());
+    return std::ranges::any_of(contrasts, [&](attribute a) { return varies(a, first); });
+}
+
+// A mix without its halves is no figure of the mix.
+bool has_what_its_group_is_about(const panel &p, const std::string &group)
+{
+    return group != "mix" ||
+           std::ranges::any_of(p.lines, [](const line &l) { return !l.entries.front()->half.empty(); });
+}
+
+series series_of(const line &l, attribute x, const metric &m)
+{
+    series made = {l.label, l.colour, false, false, {}, {}};
+    std::map<double, datum> data;
+    for (const entry *e : l.entries) {
+        const double at = number(x, *e);
+        if (const auto s = summarize(e->point, m))
+            data[at] = {at, s->median, s->low, s->high};
+        else if (e->point.status != status::done)
+            made.failed.push_back(at);
+    }
+    for (const auto &[at, d] : data)
+        made.data.push_back(d);
+    std::erase_if(made.failed, [&](double at) { return data.contains(at); });
+    return made;
+}
+
+// Old results have means only.
+const metric &metric_in(const entry_list &entries, const std::string &wanted)
+{
+    const metric &m = metric_of(wanted);
+    const bool there = std::ranges::any_of(entries, [&](const entry *e) { return summarize(e->point, m).has_value(); });
+    return there || wanted != "latency_p50" ? m : metric_of("latency_mean");
+}
+
+axis x_axis(attribute x)
+{
+    if (x == attribute::cpu_load)
+        return {name(x), unit::percent, scale::linear};
+    return {name(x), x == attribute::block_size ? unit::bytes : unit::none, scale::log2};
+}
+
+line_chart chart_of(const selection &s, const panel &p, const metric &m)
+{
+    line_chart chart = {x_axis(s.x), {m.name, m.measured_in, scale::log10}, {}};
+    if (m.measured_in == unit::bytes_per_s)
+        chart.y.label += m.lower_is_better ? " (lower is better)" : " (higher is better)";
+    for (const line &l : p.lines) {
+        series main = series_of(l, s.x, m);
+        if (main.data.empty() && main.failed.empty())
+            continue;
+        chart.lines.push_back(std::move(main));
+        if (!s.tail)
+            continue;
+        series tail = series_of(l, s.x, metric_of(s.tail));
+        tail.tail = true;
+        tail.failed.clear();
+        if (!tail.data.empty())
+            chart.lines.push_back(std::move(tail));
+    }
+    // Captions and tables start with a line that has something.
+    std::ranges::stable_partition(chart.lines, [](const series &line) { return !line.data.empty(); });
+    return chart;
+}
+
+bool is_a_curve(const line_chart &chart)
+{
+    return std::ranges::any_of(chart.lines, [](const series &line) { return line.data.size() >= 2; });
+}
+
+void append(std::vector<figure> &figures, const selection &s, const entry_list &entries)
+{
+    const metric &m = metric_in(entries, s.metric);
+    const attribute x[] = {s.x};
+    for (const panel &p : group(entries, x, s.lines)) {
+        if (!contrasting(p, s.contrasts) || !has_what_its_group_is_about(p, s.group))
+            continue;
+        line_chart chart = chart_of(s, p, m);
+        if (!is_a_curve(chart))
+            continue;
+        const std::string title = p.distinction.empty() ? s.title : s.title + (": " + p.distinction);
+        std::string caption = caption_of(chart, m.lower_is_better);
+        figures.push_back({s.group, title, p.common, std::move(caption), std::move(chart)});
+    }
+}
+
+} // namespace
+
+std::vector<figure> line_figures(std::span<const entry> entries)
+{
+    std::vector<figure> figures;
+    for (const selection &s : selections()) {
+        entry_list admitted;
+        for (const entry &e : entries) {
+            if (s.admits(e))
+                admitted.push_back(&e);
+        }
+        if (!admitted.empty())
+            append(figures, s, admitted);
+    }
+    return figures;
+}
+
+} // namespace bench::report

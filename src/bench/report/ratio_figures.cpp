@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ratio_figures.hpp"
+#include "caption.hpp"
+#include "grouping.hpp"
+#include "metric.hpp"
+#include "percentile_figures.hpp"
+
+#include <algorithm>
+
+namespace bench::report
+{
+
+namespace
+{
+
+// The attributes of a row that its neighbours do not share.
+std::string row_label(const entry &e, const entry_list &all)
+{
+    std::string label = text(attribute::operation, e);
+    for (const attribute a : all_attributes) {
+        const bool says_more = a != attribute::operation && a != attribute::api && a != attribute::library;
+        const std::string word = says_more && varies(a, all) ? text(a, e) : "";
+        label += word.empty() ? "" : ", " + word;
+    }
+    return label;
+}
+
+const char *const nothing_common = "";
+
+std::vector<figure> comparisons(const run &r)
+{
+    std::vector<entry> ours;
+    for (const pair &p : r.data.pairs)
+        ours.push_back({r.name, "", {p.ours, status::done, "", {}}});
+    entry_list all;
+    for (const entry &e : ours)
+        all.push_back(&e);
+
+    std::vector<figure> figures;
+    for (const metric &m : all_metrics()) {
+        ratio_chart chart;
+        std::string libraries;
+        for (std::size_t i = 0; i < ours.size(); ++i) {
+            const pair &p = r.data.pairs[i];
+            if (p.metric != m.key)
+                continue;
+            libraries = p.ours.library + " divided by " + p.other.library;
+            chart.rows.push_back({row_label(ours[i], all), p.ratio, p.ratio_low, p.ratio_high, m.lower_is_better,
+                    format(p.ours_value, m.measured_in) + " / " + format(p.other_value, m.measured_in)});
+        }
+        if (chart.rows.empty())
+            continue;
+        chart.label = libraries;
+        std::string caption = caption_of(chart);
+        figures.push_back({"compare", "Libraries compared: " + std::string(m.name), libraries + ", runs in turns",
+                std::move(caption), std::move(chart)});
+    }
+    return figures;
+}
+
+// Repeats in the order they were measured, so that what drifts with time divides out.
+std::optional<ratio_row> divided(const entry &ours, const entry &other, const metric &m)
+{
+    std::vector<double> ratios;
+    const std::size_t count = std::min(ours.point.repeats.size(), other.point.repeats.size());
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto a = m.of(ours.point.repeats[i]), b = m.of(other.point.repeats[i]);
+        if (a && b && *b > 0)
+            ratios.push_back(*a / *b);
+    }
+    if (ratios.empty())
+        return std::nullopt;
+    const auto [low, high] = std::ranges::minmax(ratios);
+    return ratio_row{"", median_of(ratios), low, high, m.lower_is_better,
+            format(summarize(ours.point, m)->median, m.measured_in) + " / " +
+                    format(summarize(other.point, m)->median, m.measured_in)};
+}
+
+figure interfaces(std::span<const entry> entries)
+{
+    const metric &m = metric_of("latency_p50");
+    const std::uint64_t size = usual_block_size(entries);
+    entry_list admitted;
+    for (const entry &e : entries) {
+        const parameters &p = e.parameters();
+        const bool usual = p.block_size == size && at_rest(p) && p.access == access::sequential;
+        if (e.half.empty() && usual && summarize(e.point, m))
+            admitted.push_back(&e);
+    }
+    bar_chart chart = {{m.name, m.measured_in, scale::log10}, {}};
+    std::string common;
+    const attribute lines[] = {attribute::api, attribute::library, attribute::run};
+    for (const panel &p : group(admitted, {}, lines)) {
+        if (p.lines.size() < 2)
+            continue;
+        bar_group &made = chart.groups.emplace_back();
+        made.label = row_label(*p.lines.front().entries.front(), admitted);
+        for (const line &l : p.lines)
+            made.bars.push_back({l.label, l.colour, summarize(l.entries.back()->point, m)->median});
+        common = format(static_cast<double>(size), unit::bytes) + ", one operation in flight on one connection";
+    }
+    std::string caption = chart.groups.empty() ? nothing_common : caption_of(chart);
+    return {"interfaces", "The same work over each interface", common, std::move(caption), std::move(chart)};
+}
+
+} // namespace
+
+std::vector<ratio_row> beside_verbs(std::span<const entry> entries)
+{
+    std::vector<std::pair<const entry *, const entry *>> pairs;
+    entry_list all;
+    for (const entry &e : entries) {
+        if (e.setup().api != api::librpma || !e.half.empty())
+            continue;
+        const auto other = std::ranges::find_if(entries, [&](const entry &o) {
+            return o.setup().api == api::verbs && o.half.empty() && o.run == e.run &&
+                   o.setup().workload == e.setup().workload && o.parameters() == e.parameters();
+        });
+        if (other != entries.end()) {
+            pairs.emplace_back(&e, &*other);
+            all.push_back(&e);
+        }
+    }
+    std::vector<ratio_row> rows;
+    for (const auto &[ours, other] : pairs) {
+        if (auto row = divided(*ours, *other, metric_of("latency_p50"))) {
+            row->label = row_label(*ours, all);
+            rows.push_back(std::move(*row));
+        }
+    }
+    return rows;
+}
+
+std::vector<figure> ratio_figures(std::span<const run> runs, std::span<const entry> entries)
+{
+    std::vector<figure> figures;
+    for (const run &r : runs) {
+        for (figure &f : comparisons(r))
+            figures.push_back(std::move(f));
+    }
+    ratio_chart verbs = {"librpma divided by raw verbs, median latency", beside_verbs(entries)};
+    if (!verbs.rows.empty()) {
+        std::string caption = caption_of(verbs);
+        figures.push_back({"interfaces", "What the library costs beside raw verbs", verbs.label, std::move(caption),
+                std::move(verbs)});
+    }
+    figure bars = interfaces(entries);
+    if (!std::get<bar_chart>(bars.chart).groups.empty())
+        figures.push_back(std::move(bars));
+    return figures;
+}
+
+} // namespace bench::report

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "line_figures.hpp"
+#include "percentile_figures.hpp"
+#include "ratio_figures.hpp"
+#include "report.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+namespace bench::report
+{
+
+namespace
+{
+
+const std::array<section, 10> sections = {{
+        {"latency", "Latency"},
+        {"percentiles", "The slow ones: latency by percentile"},
+        {"bandwidth", "Bandwidth and rate"},
+        {"scaling", "Connections and threads"},
+        {"interfaces", "librpma, raw verbs, TCP, memcpy"},
+        {"compare", "Against another library"},
+        {"dram-pmem", "DRAM and persistent memory"},
+        {"apm-gpspm", "Flushed by the initiator or by the target"},
+        {"mix", "Reads and writes mixed"},
+        {"cpuload", "A busy target"},
+}};
+
+} // namespace
+
+std::span<const section> all_sections()
+{
+    return sections;
+}
+
+std::vector<figure> figures_of(std::span<const run> runs, const std::vector<std::string> &wanted)
+{
+    const std::vector<entry> entries = entries_of(runs);
+    std::vector<figure> figures = line_figures(entries);
+    std::ranges::move(percentile_figures(entries), std::back_inserter(figures));
+    std::ranges::move(ratio_figures(runs, entries), std::back_inserter(figures));
+    if (!wanted.empty())
+        std::erase_if(figures, [&](const figure &f) { return std::ranges::find(wanted, f.group) == wanted.end(); });
+    return figures;
+}
+
+std::string default_title(std::span<const run> runs)
+{
+    std::string title = "Remote memory access measured";
+    if (!runs.front().data.environment.device.empty())
+        title += " on " + runs.front().data.environment.device;
+    return title;
+}
+
+} // namespace bench::report

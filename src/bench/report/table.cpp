@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "table.hpp"
+#include "metric.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <set>
+
+namespace bench::report
+{
+
+namespace
+{
+
+cell words(std::string text)
+{
+    return {std::move(text), 0, false};
+}
+
+cell value(double number, unit u)
+{
+    return {format(number, u), number, true};
+}
+
+cell nothing()
+{
+    return {"–", -1, true};
+}
+
+table lines_table(const line_chart &chart)
+{
+    std::set<double> xs;
+    table t = {{chart.x.label}, {}};
+    for (const series &line : chart.lines) {
+        t.head.push_back(line.label + (line.tail ? ", 99th percentile" : ""));
+        for (const datum &d : line.data)
+            xs.insert(d.x);
+        xs.insert(line.failed.begin(), line.failed.end());
+    }
+    for (const double x : xs) {
+        std::vector<cell> row = {value(x, chart.x.measured_in)};
+        for (const series &line : chart.lines) {
+            const auto found = std::ranges::find(line.data, x, &datum::x);
+            const bool failed = std::ranges::find(line.failed, x) != line.failed.end();
+            row.push_back(found != line.data.end() ? value(found->y, chart.y.measured_in)
+                          : failed                 ? cell{"failed", -1, true}
+                                                   : nothing());
+        }
+        t.rows.push_back(std::move(row));
+    }
+    return t;
+}
+
+// A percentile curve has hundreds of steps: the table tells the ones that have names.
+table percentiles_table(const line_chart &chart)
+{
+    table t = {{"percentile"}, {}};
+    for (const series &line : chart.lines)
+        t.head.push_back(line.label);
+    for (const double rank : {50.0, 90.0, 99.0, 99.9, 99.99, 99.999}) {
+        std::vector<cell> row = {{fmt::format("{:.6g} %", rank), rank, true}};
+        bool any = false;
+        for (const series &line : chart.lines) {
+            const auto reached = std::ranges::find_if(line.data, [&](const datum &d) { return d.x >= rank; });
+            any = any || reached != line.data.end();
+            row.push_back(reached == line.data.end() ? nothing() : value(reached->y, chart.y.measured_in));
+        }
+        if (any)
+            t.rows.push_back(std::move(row));
+    }
+    return t;
+}
+
+table bars_table(const bar_chart &chart)
+{
+    table t = {{"operation", "interface", chart.values.label}, {}};
+    for (const bar_group &group : chart.groups) {
+        for (const bar &b : group.bars)
+            t.rows.push_back({words(group.label), words(b.label), value(b.value, chart.values.measured_in)});
+    }
+    return t;
+}
+
+table ratios_table(const ratio_chart &chart)
+{
+    table t = {{"measured", "values", "ratio", "from", "to"}, {}};
+    for (const ratio_row &r : chart.rows)
+        t.rows.push_back({words(r.label), words(r.values), value(r.ratio, unit::ratio), value(r.low, unit::ratio),
+                value(r.high, unit::ratio)});
+    return t;
+}
+
+void drop_empty_columns(table &t)
+{
+    for (std::size_t column = t.head.size(); column-- > 0;) {
+        const bool empty = std::ranges::all_of(t.rows, [&](const std::vector<cell> &row) {
+            return row[column].text.empty() || row[column].text == nothing().text;
+        });
+        if (!empty)
+            continue;
+        const auto at = static_cast<std::ptrdiff_t>(column);
+        t.head.erase(t.head.begin() + at);
+        for (auto &row : t.rows)
+            row.erase(row.begin() + at);
+    }
+}
+
+cell verified(const entry &e)
+{
+    const auto &repeats = e.point.repeats;
+    if (e.point.status != status::done)
+        return words(to_word(e.point.status));
+    const bool known =
+            !repeats.empty() && std::ranges::all_of(repeats, [](const repeat &r) { return r.verified.has_value(); });
+    if (!known)
+        return words("");
+    return words(std::ranges::all_of(repeats, [](const repeat &r) { return *r.verified; }) ? "yes" : "NO");
+}
+
+std::string memory(const std::optional<std::uint64_t> &bytes)
+{
+    return bytes ? format(static_cast<double>(*bytes), unit::bytes) : "";
+}
+
+void host_rows(table &t, const environment &e)
+{
+    const auto row = [&](const char *name, const std::string &client, const std::string &server) {
+        if (!client.empty() || !server.empty())
+            t.rows.push_back({words(name), words(client), words(e.same_host && server.empty() ? client : server)});
+    };
+    const auto count = [](const auto &number) {
+        return number ? fmt::format("{:g}", static_cast<double>(*number)) : "";
+    };
+    row("processor", e.client.cpu, e.server.cpu);
+    row("processors", count(e.client.cores), count(e.server.cores));
+    row("memory", memory(e.client.memory_bytes), memory(e.server.memory_bytes));
+    row("system", e.client.os, e.server.os);
+    row("kernel", e.client.kernel, e.server.kernel);
+    row("frequency governor", e.client.governor, e.server.governor);
+    row("load at the start", count(e.client.load), count(e.server.load));
+}
+
+} // namespace
+
+table table_of(const figure &f)
+{
+    if (const auto *lines = std::get_if<line_chart>(&f.chart))
+        return lines->x.how == scale::nines ? percentiles_table(*lines) : lines_table(*lines);
+    if (const auto *bars = std::get_if<bar_chart>(&f.chart))
+        return bars_table(*bars);
+    return ratios_table(std::get<ratio_chart>(f.chart));
+}
+
+table table_of(std::span<const entry> entries)
+{
+    table t = {{"operation", "interface", "library", "run", "block", "depth", "connections", "threads", "access",
+                       "polling", "target", "flush", "CPU load"},
+            {}};
+    const char *const metrics[] = {"latency_p50", "latency_mean", "latency_p99", "latency_p99_9", "ops_per_s",
+            "bytes_per_s", "cpu_per_op", "memory_server"};
+    for (const char *heading : {"median", "mean", "99 %", "99.9 %", "operations", "bandwidth", "CPU per operation",
+                 "memory per connection", "verified"})
+        t.head.push_back(heading);
+    for (const entry &e : entries) {
+        const parameters &p = e.parameters();
+        std::vector<cell> row;
+        for (const attribute a : {attribute::operation, attribute::api, attribute::library, attribute::run})
+            row.push_back(words(text(a, e)));
+        row.push_back(value(static_cast<double>(p.block_size), unit::bytes));
+        for (const std::uint32_t number : {p.depth, p.connections, p.threads})
+            row.push_back(value(number, unit::none));
+        for (const attribute a : {attribute::access, attribute::polling, attribute::target, attribute::flush_interval,
+                     attribute::cpu_load})
+            row.push_back(words(text(a, e)));
+        for (const char *key : metrics) {
+            const metric &m = metric_of(key);
+            const auto s = summarize(e.point, m);
+            row.push_back(s ? value(s->median, m.measured_in) : nothing());
+        }
+        row.push_back(verified(e));
+        t.rows.push_back(std::move(row));
+    }
+    drop_empty_columns(t);
+    return t;
+}
+
+table environment_of(const results &r)
+{
+    const environment &e = r.environment;
+    table t = {{"", "client", "server"}, {}};
+    host_rows(t, e);
+    const auto shared = [&](const char *name, const std::string &text) {
+        if (!text.empty())
+            t.rows.push_back({words(name), words(text), words("")});
+    };
+    shared("device", e.device);
+    shared("transport", e.transport);
+    shared("target memory", e.target_memory);
+    shared("a persistent flush guarantees", e.persistence_level);
+    shared("rdma-core", e.rdma_core);
+    for (const library &l : r.libraries)
+        shared(("library " + l.label).c_str(), l.version + (l.file.empty() ? "" : " (" + l.file + ")"));
+    shared("measured with", e.tool);
+    shared("profile", r.profile);
+    shared("started", r.started);
+    shared("took", r.duration_s > 0 ? format_duration(r.duration_s) : "");
+    return t;
+}
+
+table missing(std::span<const entry> entries)
+{
+    table t = {{"operation", "interface", "block", "depth", "connections", "threads", "state", "reason"}, {}};
+    for (const entry &e : entries) {
+        if (!e.half.empty() || e.point.status == status::done)
+            continue;
+        std::vector<cell> row;
+        for (const attribute a : {attribute::operation, attribute::api, attribute::block_size, attribute::depth,
+                     attribute::connections, attribute::threads})
+            row.push_back(words(text(a, e)));
+        row.push_back(words(to_word(e.point.status)));
+        row.push_back(words(e.point.reason));
+        t.rows.push_back(std::move(row));
+    }
+    return t;
+}
+
+} // namespace bench::report
