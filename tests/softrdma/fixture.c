@@ -86,6 +86,23 @@ void open_listener(struct pair *pair, const char *address)
     assert_int_equal(rdma_listen(pair->listener, 0), 0);
 }
 
+static void create_queue_pair(struct side *side, struct ibv_qp_init_attr *attr, uint64_t send_ops)
+{
+    if (send_ops == 0) {
+        assert_int_equal(rdma_create_qp(side->id, side->pd, attr), 0);
+        return;
+    }
+    struct ibv_qp_init_attr_ex extended = {.send_cq = attr->send_cq,
+            .recv_cq = attr->recv_cq,
+            .srq = attr->srq,
+            .cap = attr->cap,
+            .qp_type = attr->qp_type,
+            .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+            .pd = side->pd,
+            .send_ops_flags = send_ops};
+    assert_int_equal(rdma_create_qp_ex(side->id, &extended), 0);
+}
+
 void create_queues(struct side *side, struct ibv_srq *srq, const struct options *options, bool server)
 {
     const unsigned depth = options != NULL && options->depth != 0 ? options->depth : 16;
@@ -108,7 +125,7 @@ void create_queues(struct side *side, struct ibv_srq *srq, const struct options 
                     .max_inline_data = 64}};
     if (server && options != NULL && options->server_recv_depth != 0)
         attr.cap.max_recv_wr = options->server_recv_depth;
-    assert_int_equal(rdma_create_qp(side->id, side->pd, &attr), 0);
+    create_queue_pair(side, &attr, !server && options != NULL ? options->send_ops : 0);
     side->qp = side->id->qp;
     side->mapped = server && options != NULL && options->server_memory != NULL;
     side->memory = side->mapped ? options->server_memory : calloc(1, side->size);

@@ -43,6 +43,7 @@ struct options {
     uint8_t rnr_retry;   /* as both sides ask of each other, default 7 */
     bool server_srq;
     unsigned server_recv_depth; /* default depth */
+    uint64_t send_ops;          /* of the client's new post interface, default none */
 };
 
 /* A connected pair in this process. */

@@ -40,6 +40,10 @@ packet full_packet(opcode op)
     p.dma_length = 0x01020304;
     p.imm_data = 0x55667788;
     p.syndrome = 0x62;
+    p.placement = 3;
+    p.level = 1;
+    p.swap_add = 0x0102030405060708;
+    p.compare = 0x1112131415161718;
     return p;
 }
 
@@ -47,13 +51,15 @@ constexpr opcode all_opcodes[] = {opcode::send_first, opcode::send_middle, opcod
         opcode::send_only, opcode::send_only_imm, opcode::write_first, opcode::write_middle, opcode::write_last,
         opcode::write_last_imm, opcode::write_only, opcode::write_only_imm, opcode::read_request,
         opcode::read_response_first, opcode::read_response_middle, opcode::read_response_last,
-        opcode::read_response_only, opcode::acknowledge, opcode::receive_posted, opcode::cm_request, opcode::cm_reply,
-        opcode::cm_ready, opcode::cm_reject, opcode::cm_disconnect_request, opcode::cm_disconnect_reply,
-        opcode::direct_request, opcode::direct_reply};
+        opcode::read_response_only, opcode::acknowledge, opcode::atomic_acknowledge, opcode::compare_swap,
+        opcode::fetch_add, opcode::flush, opcode::atomic_write, opcode::receive_posted, opcode::cm_request,
+        opcode::cm_reply, opcode::cm_ready, opcode::cm_reject, opcode::cm_disconnect_request,
+        opcode::cm_disconnect_reply, opcode::direct_request, opcode::direct_reply};
 
 bool has_payload(opcode op)
 {
-    return op != opcode::read_request && op != opcode::acknowledge && op != opcode::receive_posted;
+    return (!is_round_trip(op) || op == opcode::atomic_write) && op != opcode::acknowledge &&
+           op != opcode::atomic_acknowledge && op != opcode::receive_posted;
 }
 
 void every_packet_survives_the_wire(void **)
@@ -75,6 +81,12 @@ void every_packet_survives_the_wire(void **)
             assert_true(got.imm_data == sent.imm_data);
         if (has_aeth(op))
             assert_int_equal(got.syndrome, sent.syndrome);
+        if (op == opcode::flush)
+            assert_true(got.placement == sent.placement && got.level == sent.level);
+        if (is_atomic(op))
+            assert_true(got.remote_addr == sent.remote_addr && got.rkey == sent.rkey && got.compare == sent.compare);
+        if (is_atomic(op) || op == opcode::atomic_acknowledge)
+            assert_true(got.swap_add == sent.swap_add);
     }
 }
 
@@ -86,6 +98,17 @@ void a_write_looks_as_the_infiniband_headers_say(void **)
             0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0x01, 0x02, 0x03, 0x04, // RETH
             0x88, 0x77, 0x66, 0x55, // ImmDt, stored as the program gave it
             0xee, 0xee};
+    assert_int_equal(frame.size(), sizeof(expected));
+    assert_memory_equal(frame.data(), expected, sizeof(expected));
+}
+
+void a_flush_looks_as_the_infiniband_headers_say(void **)
+{
+    const bytes frame = frame_of(full_packet(opcode::flush));
+    const std::uint8_t expected[] = {0, 0, 0, 32,                                   // length of what follows
+            0x1c, 0x80, 0xff, 0xff, 0x00, 0xab, 0xcd, 0xef, 0x00, 0x12, 0x34, 0x56, // BTH
+            0x00, 0x00, 0x00, 0x13, // FETH: whole region, both placements
+            0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0x01, 0x02, 0x03, 0x04}; // RETH
     assert_int_equal(frame.size(), sizeof(expected));
     assert_memory_equal(frame.data(), expected, sizeof(expected));
 }
@@ -187,6 +210,7 @@ int main()
     const CMUnitTest tests[] = {
             cmocka_unit_test(every_packet_survives_the_wire),
             cmocka_unit_test(a_write_looks_as_the_infiniband_headers_say),
+            cmocka_unit_test(a_flush_looks_as_the_infiniband_headers_say),
             cmocka_unit_test(truncated_frames_are_refused),
             cmocka_unit_test(impossible_frames_are_refused),
             cmocka_unit_test(garbage_is_read_within_its_bounds),

@@ -78,6 +78,9 @@ both ib_send_lat -R -e -p %p -n 200 // ib_send_lat -R -e -p %p -n 200 127.0.0.1
 both ib_write_bw -R -p %p -n 200 // ib_write_bw -R -p %p -n 200 127.0.0.1
 both ib_send_bw -R -p %p -n 200 // ib_send_bw -R -p %p -n 200 127.0.0.1
 both ib_read_bw -R -p %p -n 200 // ib_read_bw -R -p %p -n 200 127.0.0.1
+both ib_atomic_bw -R -p %p -n 200 // ib_atomic_bw -R -p %p -n 200 127.0.0.1
+both ib_atomic_lat -R -A CMP_AND_SWAP -p %p -n 200 // ib_atomic_lat -R -A CMP_AND_SWAP -p %p -n 200 127.0.0.1
+both ib_write_bw -R --use_old_post_send -p %p -n 200 // ib_write_bw -R --use_old_post_send -p %p -n 200 127.0.0.1
 
 if [ $ran -eq 0 ]; then
     exit 77

@@ -5,6 +5,11 @@
 
 #include <cerrno>
 
+namespace softrdma
+{
+class queue_pair;
+}
+
 namespace softrdma::abi
 {
 
@@ -31,6 +36,9 @@ ibv_qp *create_managed_qp(ibv_qp_init_attr_ex &attr);
 // The op tables of a context, from the files that implement them.
 void install_data_path(ibv_context_ops &ops) noexcept;
 void install_extended(verbs_context &verbs) noexcept;
+// The new post interface with the operations of send_ops_flags, all of which must be on offer.
+bool offers_send_ops(std::uint64_t ops) noexcept;
+void install_post_ex(queue_pair &qp, std::uint64_t ops);
 
 // Sets errno and gives the failing value.
 template<typename T>

@@ -135,7 +135,7 @@ void fill_device_attributes(ibv_device_attr &attr) noexcept
     attr.max_qp_rd_atom = limits::max_reads;
     attr.max_res_rd_atom = INT32_MAX;
     attr.max_qp_init_rd_atom = limits::max_reads;
-    attr.atomic_cap = IBV_ATOMIC_NONE;
+    attr.atomic_cap = IBV_ATOMIC_HCA;
     attr.max_srq = 1 << 20;
     attr.max_srq_wr = limits::max_qp_wr;
     attr.max_srq_sge = limits::max_sge;

@@ -2,6 +2,7 @@
 #include "abi/device.hpp"
 #include "core/qp.hpp"
 #include "net/direct.hpp"
+#include "pmem/policy.hpp"
 
 using namespace softrdma;
 using abi::fail_with;
@@ -211,9 +212,9 @@ int ibv_destroy_qp(ibv_qp *qp)
 }
 
 // NULL says that the new post interface (ibv_wr_*) is not available on this queue pair.
-ibv_qp_ex *ibv_qp_to_qp_ex(ibv_qp *)
+ibv_qp_ex *ibv_qp_to_qp_ex(ibv_qp *qp)
 {
-    return nullptr;
+    return qp_of(qp).batch() != nullptr ? &qp_of(qp) : nullptr;
 }
 
 } // extern "C"
@@ -256,6 +257,9 @@ int query_device_ex(ibv_context *, const ibv_query_device_ex_input *input, ibv_d
     ibv_device_attr_ex full{};
     abi::fill_device_attributes(full.orig_attr);
     full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+    if (pmem::native_verbs())
+        full.device_cap_flags_ex |=
+                native::device_flush_global | native::device_flush_persistent | native::device_atomic_write;
     full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
     memcpy(attr, &full, std::min(size, sizeof(full)));
     return 0;
@@ -267,8 +271,8 @@ int check_extended(const ibv_qp_init_attr_ex &attr) noexcept
     constexpr std::uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
     if ((attr.comp_mask & IBV_QP_INIT_ATTR_PD) == 0)
         return EINVAL;
-    const bool new_posts = (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 && attr.send_ops_flags != 0;
-    return (attr.comp_mask & ~known) != 0 || new_posts ? EOPNOTSUPP : 0;
+    const bool new_post = (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+    return (attr.comp_mask & ~known) != 0 || (new_post && !abi::offers_send_ops(attr.send_ops_flags)) ? EOPNOTSUPP : 0;
 }
 
 // A queue pair that the connection manager connects needs no number that peers can reach.
@@ -281,6 +285,8 @@ ibv_qp *create_extended(ibv_qp_init_attr_ex &attr, bool managed)
     const auto managed_qp = managed ? queue_pair::create(attr.pd, plain) : nullptr;
     ibv_qp *qp = managed_qp != nullptr ? managed_qp->verbs() : managed ? nullptr : ibv_create_qp(attr.pd, &plain);
     attr.cap = plain.cap; // what was granted
+    if (qp != nullptr && (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0)
+        abi::install_post_ex(qp_of(qp), attr.send_ops_flags);
     return qp;
 }
 

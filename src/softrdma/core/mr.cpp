@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/mr.hpp"
+#include "core/native.hpp"
+#include "pmem/policy.hpp"
 
 #include <cerrno>
 #include <new>
@@ -11,6 +13,7 @@ namespace softrdma
 namespace
 {
 
+constexpr unsigned flush_access = native::access_flush_global | native::access_flush_persistent;
 constexpr unsigned known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                                   IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB;
 
@@ -27,10 +30,12 @@ std::condition_variable &idle_changed()
     return *c;
 }
 
+std::atomic<bool> knows_flush{false};
+
 int check_access(unsigned access) noexcept
 {
     access &= ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE);
-    if ((access & ~known_access) != 0)
+    if ((access & ~(known_access | (pmem::native_verbs() ? flush_access : 0))) != 0)
         return EOPNOTSUPP;
     const bool remote_store = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
     return remote_store && (access & IBV_ACCESS_LOCAL_WRITE) == 0 ? EINVAL : 0;
@@ -44,6 +49,20 @@ bool memory_region::stored(const std::byte *begin, std::size_t bytes) noexcept
         return false;
     unsynced_.store(true, std::memory_order_relaxed);
     return true;
+}
+
+void program_knows_flush() noexcept
+{
+    knows_flush.store(true, std::memory_order_relaxed);
+}
+
+int rights_to_flush(bool global, bool persistent) noexcept
+{
+    if (!knows_flush.load(std::memory_order_relaxed))
+        return IBV_ACCESS_REMOTE_READ;
+    const unsigned rights =
+            (persistent ? native::access_flush_persistent : 0) | (global ? native::access_flush_global : 0);
+    return static_cast<int>(rights);
 }
 
 void region_pin::release() noexcept
@@ -89,6 +108,13 @@ ibv_mr *region_table::add(ibv_pd *pd, void *addr, std::size_t length, std::uint6
     const bool writable = (access & IBV_ACCESS_LOCAL_WRITE) != 0;
     if (const int error = pmem::mapping::inspect(begin, length, writable, region->mapping_); error != 0) {
         errno = error;
+        return nullptr;
+    }
+    if ((access & flush_access) != 0)
+        program_knows_flush();
+    if ((access & native::access_flush_persistent) != 0 && pmem::refuses_volatile() &&
+            !region->mapping_.is_durable(length)) {
+        errno = EINVAL;
         return nullptr;
     }
     region->context = pd->context;
@@ -141,7 +167,10 @@ region_pin region_table::pin(std::uint32_t key, const ibv_pd *pd, int access, st
     if (found == regions_.end())
         return {};
     const auto &region = found->second;
-    if (region->pd != pd || (region->access() & access) != access || !region->contains(va, bytes))
+    if (region->pd != pd || (region->access() & access) != access)
+        return {};
+    const bool anywhere = va == any_address && bytes == 0;
+    if (!anywhere && !region->contains(va, bytes))
         return {};
     region->users_.fetch_add(1, std::memory_order_acq_rel);
     return {region, region->users_};

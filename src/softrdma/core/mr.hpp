@@ -70,6 +70,12 @@ private:
     std::atomic<int> *users_ = nullptr;
 };
 
+// Programs older than FLUSH cannot grant it, yet their peers may use it: as long as the program has not named FLUSH
+// once, in a region's rights or a queue pair's operations, what may be read may be flushed as well.
+void program_knows_flush() noexcept;
+// The rights a region must have for a FLUSH with these placements.
+int rights_to_flush(bool global, bool persistent) noexcept;
+
 class region_table
 {
 public:
@@ -81,7 +87,9 @@ public:
     int remove(ibv_mr *mr);
 
     // A pinned region if the key names one of this domain with all of `access` and the range lies inside it.
+    // The range `any_address` of no bytes lies inside every region.
     region_pin pin(std::uint32_t key, const ibv_pd *pd, int access, std::uint64_t va, std::uint64_t bytes);
+    static constexpr std::uint64_t any_address = UINT64_MAX;
     // A pin on a region that may have been deregistered meanwhile: then it is empty.
     region_pin pin(const std::shared_ptr<memory_region> &region);
 

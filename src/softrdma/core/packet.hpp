@@ -8,7 +8,8 @@
 namespace softrdma
 {
 
-// One message segment in the terms of the InfiniBand transport headers (BTH, RETH, ImmDt, AETH).
+// One message segment in the terms of the InfiniBand transport headers (BTH, FETH, RETH, AtomicETH, AETH, AtomicAckETH,
+// ImmDt).
 // Opcodes are the reliable-connection opcodes of the InfiniBand specification; 0xC0 and above is the
 // range it leaves to manufacturers.
 enum class opcode : std::uint8_t {
@@ -30,6 +31,11 @@ enum class opcode : std::uint8_t {
     read_response_last = 0x0f,
     read_response_only = 0x10,
     acknowledge = 0x11,
+    atomic_acknowledge = 0x12,
+    compare_swap = 0x13,
+    fetch_add = 0x14,
+    flush = 0x1c,
+    atomic_write = 0x1d,
     receive_posted = 0xc0, // ends a receiver-not-ready pause early
     cm_request = 0xc8,
     cm_reply = 0xc9,
@@ -69,6 +75,10 @@ struct packet {
     std::uint32_t dma_length = 0;
     std::uint32_t imm_data = 0; // network byte order, as in struct ibv_wc
     std::uint8_t syndrome = 0;
+    std::uint8_t placement = 0; // of a FLUSH, as is its level
+    std::uint8_t level = 0;
+    std::uint64_t swap_add = 0; // of an atomic operation; in its answer the value found before
+    std::uint64_t compare = 0;
     std::span<const std::byte> payload{}; // inbound packets only
 };
 
@@ -107,21 +117,32 @@ constexpr bool has_imm(opcode op) noexcept
            op == opcode::write_only_imm;
 }
 
+constexpr bool is_atomic(opcode op) noexcept
+{
+    return op == opcode::compare_swap || op == opcode::fetch_add;
+}
+
+// One-packet requests with an answer of their own instead of an acknowledgement.
+constexpr bool is_round_trip(opcode op) noexcept
+{
+    return op == opcode::read_request || is_atomic(op) || op == opcode::flush || op == opcode::atomic_write;
+}
+
 constexpr bool has_reth(opcode op) noexcept
 {
     return op == opcode::write_first || op == opcode::write_only || op == opcode::write_only_imm ||
-           op == opcode::read_request;
+           op == opcode::read_request || op == opcode::flush || op == opcode::atomic_write;
 }
 
 constexpr bool has_aeth(opcode op) noexcept
 {
     return op == opcode::acknowledge || op == opcode::read_response_first || op == opcode::read_response_last ||
-           op == opcode::read_response_only;
+           op == opcode::read_response_only || op == opcode::atomic_acknowledge;
 }
 
 constexpr bool is_request(opcode op) noexcept
 {
-    return op <= opcode::read_request;
+    return op <= opcode::read_request || is_round_trip(op);
 }
 
 constexpr bool is_read_response(opcode op) noexcept

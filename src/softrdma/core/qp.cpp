@@ -56,7 +56,7 @@ std::shared_ptr<queue_pair> queue_pair::find(std::uint32_t number)
 }
 
 queue_pair::queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr)
-    : ibv_qp_ex{}, init_(attr), requester_(ep_, attr.sq_sig_all != 0), responder_(ep_)
+    : native::qp_block{}, init_(attr), requester_(ep_, attr.sq_sig_all != 0), responder_(ep_)
 {
     if (attr.srq != nullptr) // the receive queue's limits are those of the shared one
         init_.cap.max_recv_wr = init_.cap.max_recv_sge = 0;
@@ -176,25 +176,51 @@ void queue_pair::query(ibv_qp_attr &attr, ibv_qp_init_attr &init)
     init = init_;
 }
 
+bool queue_pair::accepts_sends() const noexcept
+{
+    const ibv_qp_state s = ep_.attr.qp_state;
+    return s == IBV_QPS_RTS || s == IBV_QPS_SQD || s == IBV_QPS_ERR;
+}
+
+void queue_pair::posted()
+{
+    if (ep_.attr.qp_state == IBV_QPS_ERR)
+        requester_.flush();
+    else if (ep_.attr.qp_state == IBV_QPS_RTS)
+        settle(requester_.pump());
+    if (ep_.attr.qp_state == IBV_QPS_RTS && path_lost_ && requester_.fail_first(IBV_WC_RETRY_EXC_ERR))
+        fail();
+}
+
+int queue_pair::post_together(const ibv_send_wr *first)
+{
+    const std::lock_guard lock(lock_);
+    if (!accepts_sends())
+        return EINVAL;
+    std::size_t count = 0;
+    for (const ibv_send_wr *wr = first; wr != nullptr; wr = wr->next, ++count) {
+        if (const int error = requester_.post(*wr); error != 0) {
+            requester_.withdraw(count);
+            return error;
+        }
+    }
+    posted();
+    return 0;
+}
+
 int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
 {
     const std::lock_guard lock(lock_);
-    const ibv_qp_state state = ep_.attr.qp_state;
-    int error = state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_ERR ? 0 : EINVAL;
+    int error = accepts_sends() ? 0 : EINVAL;
     for (; wr != nullptr; wr = wr->next) {
-        if (error == 0)
-            error = requester_.post(*wr);
+        if (error == 0) // a plain request has no place for a FLUSH's arguments
+            error = wr->opcode == native::wr_flush ? EINVAL : requester_.post(*wr);
         if (error != 0) {
             *bad = wr;
             break;
         }
     }
-    if (state == IBV_QPS_ERR)
-        requester_.flush();
-    else if (state == IBV_QPS_RTS)
-        settle(requester_.pump());
-    if (ep_.attr.qp_state == IBV_QPS_RTS && path_lost_ && requester_.fail_first(IBV_WC_RETRY_EXC_ERR))
-        fail();
+    posted();
     return error;
 }
 
@@ -303,6 +329,8 @@ bool queue_pair::receive(const packet &p)
         return true;
     if (is_read_response(p.op))
         return settle(requester_.read_response(p));
+    if (p.op == opcode::atomic_acknowledge)
+        return settle(requester_.atomic_response(p));
     if (p.op == opcode::acknowledge)
         return settle(requester_.acknowledged(p));
     return settle(requester_.resume());
@@ -313,7 +341,7 @@ bool queue_pair::receive_request_packet(const packet &p)
     {
         const std::lock_guard lock(lock_);
         if (!answers()) {
-            if (is_last(p.op) || p.op == opcode::read_request)
+            if (is_last(p.op) || is_round_trip(p.op))
                 ep_.transmit({.op = opcode::acknowledge, .psn = p.psn, .syndrome = syndrome::unresponsive});
             return true;
         }

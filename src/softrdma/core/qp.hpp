@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "core/post_batch.hpp"
 #include "core/requester.hpp"
 #include "core/responder.hpp"
 
@@ -9,7 +10,7 @@ namespace softrdma
 
 // A reliable-connection queue pair. The verbs calls, the connection manager and the path's reader all
 // enter here; the lock makes each of them one step. Order of locks: queue pair, then CQ, SRQ or path.
-class queue_pair : public ibv_qp_ex, public std::enable_shared_from_this<queue_pair>
+class queue_pair : public native::qp_block, public std::enable_shared_from_this<queue_pair>
 {
 public:
     // NULL with errno. The limits in `attr` are rounded up to what was granted. Without a number it gets one that the
@@ -31,6 +32,11 @@ public:
     int modify(const ibv_qp_attr &attr, int mask);
     void query(ibv_qp_attr &attr, ibv_qp_init_attr &init);
     int post_send(ibv_send_wr *wr, ibv_send_wr **bad);
+    // All or none; 0 or an errno value.
+    int post_together(const ibv_send_wr *first);
+    // NULL unless the queue pair was created for the new post interface.
+    post_batch *batch() noexcept { return batch_.get(); }
+    void open_batch() { batch_ = std::make_unique<post_batch>(); }
     int post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad);
     void receive_available();
 
@@ -49,6 +55,8 @@ public:
 private:
     bool receive_request_packet(const packet &p);
     bool settle(outcome o);
+    bool accepts_sends() const noexcept;
+    void posted();
     bool answers() const noexcept;
     void enter(const ibv_qp_attr &attr, int mask);
     void set_state(ibv_qp_state to) noexcept;
@@ -64,11 +72,12 @@ private:
     bool destroyed_ = false;
     bool path_lost_ = false;
     bool tell_drained_ = false;
+    std::unique_ptr<post_batch> batch_;
 };
 
 inline queue_pair &qp_of(ibv_qp *qp) noexcept
 {
-    return *static_cast<queue_pair *>(reinterpret_cast<ibv_qp_ex *>(qp));
+    return *static_cast<queue_pair *>(reinterpret_cast<native::qp_block *>(qp));
 }
 
 } // namespace softrdma

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/requester.hpp"
 #include "core/copy.hpp"
+#include "pmem/policy.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -21,12 +22,20 @@ constexpr std::uint8_t infinite_retry = 7;
 
 ibv_wc_opcode completion_opcode(ibv_wr_opcode opcode) noexcept
 {
-    switch (opcode) {
+    switch (static_cast<int>(opcode)) { // not all of which the headers name
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_WRITE_WITH_IMM:
         return IBV_WC_RDMA_WRITE;
     case IBV_WR_RDMA_READ:
         return IBV_WC_RDMA_READ;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+        return IBV_WC_COMP_SWAP;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        return IBV_WC_FETCH_ADD;
+    case native::wr_flush:
+        return native::wc_flush;
+    case native::wr_atomic_write:
+        return native::wc_atomic_write;
     default:
         return IBV_WC_SEND;
     }
@@ -56,10 +65,25 @@ bool carries_immediate(ibv_wr_opcode opcode) noexcept
     return opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
+constexpr std::uint32_t word_size = sizeof(std::uint64_t);
+
+bool is_atomic(ibv_wr_opcode opcode) noexcept
+{
+    return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
 bool is_supported(ibv_wr_opcode opcode) noexcept
 {
     return is_message(opcode) || opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
-           opcode == IBV_WR_RDMA_READ;
+           opcode == IBV_WR_RDMA_READ || is_atomic(opcode) ||
+           ((opcode == native::wr_flush || opcode == native::wr_atomic_write) && pmem::native_verbs());
+}
+
+// Of what has to be a word: an atomic operation's result, the data of an ATOMIC WRITE.
+bool is_wrong_length(ibv_wr_opcode opcode, std::uint64_t length) noexcept
+{
+    return length > limits::max_message || (is_atomic(opcode) && length < word_size) ||
+           (opcode == native::wr_atomic_write && length != word_size);
 }
 
 } // namespace
@@ -76,7 +100,10 @@ int requester::post(const ibv_send_wr &wr)
     for (int i = 0; i < wr.num_sge; ++i)
         length += wr.sg_list[i].length;
     const bool copies = (wr.send_flags & IBV_SEND_INLINE) != 0;
-    if (copies && (wr.opcode == IBV_WR_RDMA_READ || length > ep_.cap.max_inline_data))
+    const bool scatters = wr.opcode == IBV_WR_RDMA_READ || is_atomic(wr.opcode);
+    // ATOMIC WRITE carries its word whatever room for inline data was asked for.
+    const std::uint32_t room = wr.opcode == native::wr_atomic_write ? word_size : ep_.cap.max_inline_data;
+    if (copies && (scatters || length > room))
         return EINVAL;
 
     work &w = queue_.emplace_back();
@@ -85,12 +112,15 @@ int requester::post(const ibv_send_wr &wr)
     w.flags = wr.send_flags;
     // What an opcode does not use, programs leave uninitialised.
     w.imm_data = carries_immediate(wr.opcode) ? wr.imm_data : 0;
-    w.remote_addr = is_message(wr.opcode) ? 0 : wr.wr.rdma.remote_addr;
-    w.rkey = is_message(wr.opcode) ? 0 : wr.wr.rdma.rkey;
-    w.length = static_cast<std::uint32_t>(length);
+    const bool wide = is_atomic(wr.opcode) || wr.opcode == native::wr_flush;
+    w.remote_addr = is_message(wr.opcode) ? 0 : wr.wr.rdma.remote_addr; // the atomic's is at the same place
+    w.rkey = is_message(wr.opcode) ? 0 : wide ? wr.wr.atomic.rkey : wr.wr.rdma.rkey;
+    w.compare_add = wide ? wr.wr.atomic.compare_add : 0;
+    w.swap = wide ? wr.wr.atomic.swap : 0;
+    w.length = static_cast<std::uint32_t>(is_atomic(wr.opcode) ? std::min<std::uint64_t>(length, word_size) : length);
     w.sent = w.received = 0;
     w.numbered = false;
-    w.local_status = length > limits::max_message ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
+    w.local_status = is_wrong_length(wr.opcode, length) ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
     w.sge_count = copies ? 0 : wr.num_sge;
     std::copy_n(wr.sg_list, w.sge_count, w.sges.begin());
     std::byte *to = w.inlined.data();
@@ -107,9 +137,9 @@ outcome requester::pump()
         work &w = queue_[next_];
         if (ep_.attr.qp_state != IBV_QPS_RTS && !w.numbered)
             return outcome::proceed; // a queue that is drained starts nothing new
-        const bool fenced = (w.flags & IBV_SEND_FENCE) != 0 && reads_in_flight_ > 0;
-        const bool too_many_reads = w.is_read() && reads_in_flight_ >= std::max<int>(ep_.attr.max_rd_atomic, 1);
-        if (fenced || too_many_reads)
+        const bool fenced = (w.flags & IBV_SEND_FENCE) != 0 && round_trips_ > 0;
+        const bool too_many_round_trips = w.is_round_trip() && round_trips_ >= std::max<int>(ep_.attr.max_rd_atomic, 1);
+        if (fenced || too_many_round_trips)
             return outcome::proceed;
         if (const outcome o = transmit(w); o != outcome::proceed || w.local_status != IBV_WC_SUCCESS)
             return o;
@@ -133,24 +163,53 @@ outcome requester::transmit(work &w)
         w.numbered = true;
         next_psn_ = (next_psn_ + 1) & psn_mask;
     }
-    if (w.is_read()) {
-        gathered target;
-        if (!target.collect(ep_.qp->pd, w.scatter(), IBV_ACCESS_LOCAL_WRITE, 0, w.length))
-            return local_error(w, IBV_WC_LOC_PROT_ERR);
-        ep_.transmit({.op = opcode::read_request,
-                .psn = w.psn,
-                .remote_addr = w.remote_addr,
-                .rkey = w.rkey,
-                .dma_length = w.length});
-        ++reads_in_flight_;
-        ++next_;
-        return outcome::proceed;
-    }
+    if (w.is_round_trip())
+        return transmit_round_trip(w);
     // The cut of the first segment aligns the following ones to 8-byte words at the target.
     std::uint32_t bytes = std::min(w.length - w.sent, max_segment);
     if (bytes < w.length - w.sent)
         bytes -= static_cast<std::uint32_t>((w.remote_addr + w.sent + bytes) % 8);
     return transmit_segment(w, bytes);
+}
+
+outcome requester::transmit_round_trip(work &w)
+{
+    packet header{.psn = w.psn, .remote_addr = w.remote_addr, .rkey = w.rkey, .dma_length = w.length};
+    const iovec inlined{w.inlined.data(), word_size};
+    std::span<const iovec> payload;
+    gathered local;
+    const int access = w.opcode == native::wr_atomic_write ? 0 : IBV_ACCESS_LOCAL_WRITE;
+    if (!local.collect(ep_.qp->pd, w.scatter(), access, 0, w.sge_count > 0 ? w.length : 0))
+        return local_error(w, IBV_WC_LOC_PROT_ERR);
+    switch (static_cast<int>(w.opcode)) {
+    case IBV_WR_RDMA_READ:
+        header.op = opcode::read_request;
+        break;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+        header.op = opcode::compare_swap;
+        header.compare = w.compare_add;
+        header.swap_add = w.swap;
+        break;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        header.op = opcode::fetch_add;
+        header.swap_add = w.compare_add;
+        break;
+    case native::wr_atomic_write:
+        header.op = opcode::atomic_write;
+        payload = w.sge_count > 0 ? local.span() : std::span(&inlined, 1);
+        break;
+    default: {
+        const auto flush = native::flush_of(w.compare_add, w.swap);
+        header.op = opcode::flush;
+        header.dma_length = flush.length;
+        header.placement = flush.placement;
+        header.level = flush.level;
+    }
+    }
+    ep_.transmit(header, payload);
+    ++round_trips_;
+    ++next_;
+    return outcome::proceed;
 }
 
 opcode requester::segment_opcode(const work &w, std::uint32_t bytes) const noexcept
@@ -215,7 +274,7 @@ void requester::complete_first(ibv_wc_status status)
 bool requester::complete_before(std::uint32_t psn)
 {
     while (!queue_.empty() && next_ > 0 && psn_after(psn, queue_.front().psn)) {
-        if (queue_.front().is_read())
+        if (queue_.front().is_round_trip())
             return false;
         complete_first(IBV_WC_SUCCESS);
     }
@@ -228,6 +287,12 @@ outcome requester::acknowledged(const packet &p)
         return rejected(p);
     if (!complete_before((p.psn + 1) & psn_mask))
         return outcome::violation;
+    return go_on();
+}
+
+// After completions: what waited for its turn is reported, what waited for room is sent.
+outcome requester::go_on()
+{
     if (!queue_.empty() && next_ == 0 && queue_.front().local_status != IBV_WC_SUCCESS) {
         complete_first(queue_.front().local_status);
         return outcome::broken;
@@ -260,7 +325,7 @@ outcome requester::receiver_not_ready(std::uint8_t timer)
     ++rnr_tries_;
     // The receiver ignores everything after the refused message: all of it is sent again.
     next_ = 0;
-    reads_in_flight_ = 0;
+    round_trips_ = 0;
     for (work &w : queue_)
         w.sent = w.received = 0;
     waiting_for_receiver_ = true;
@@ -283,12 +348,45 @@ outcome requester::timed_out()
     return resume();
 }
 
+bool requester::answers_first(const packet &p)
+{
+    return complete_before(p.psn) && !queue_.empty() && next_ > 0 && queue_.front().psn == p.psn;
+}
+
+outcome requester::complete_answered()
+{
+    --round_trips_;
+    complete_first(IBV_WC_SUCCESS);
+    return go_on();
+}
+
+outcome requester::atomic_response(const packet &p)
+{
+    if (!answers_first(p) || !queue_.front().is_atomic())
+        return outcome::violation;
+    const work &w = queue_.front();
+    gathered target;
+    if (!target.collect(ep_.qp->pd, w.scatter(), IBV_ACCESS_LOCAL_WRITE, 0, word_size)) {
+        complete_first(IBV_WC_LOC_PROT_ERR);
+        return outcome::broken;
+    }
+    const auto *from = reinterpret_cast<const std::byte *>(&p.swap_add);
+    for (const iovec &piece : target.span()) {
+        copy_in(static_cast<std::byte *>(piece.iov_base), from, piece.iov_len);
+        from += piece.iov_len;
+    }
+    return complete_answered();
+}
+
+// FLUSH and ATOMIC WRITE are answered by a READ response without data.
 outcome requester::read_response(const packet &p)
 {
-    if (!complete_before(p.psn) || queue_.empty() || next_ == 0)
+    if (!answers_first(p))
         return outcome::violation;
     work &w = queue_.front();
-    if (!w.is_read() || w.psn != p.psn || p.payload.size() > w.length - w.received)
+    if (w.is_round_trip() && !w.is_read() && !w.is_atomic())
+        return p.op == opcode::read_response_only && p.payload.empty() ? complete_answered() : outcome::violation;
+    if (!w.is_read() || p.payload.size() > w.length - w.received)
         return outcome::violation;
     gathered target;
     if (!target.collect(ep_.qp->pd, w.scatter(), IBV_ACCESS_LOCAL_WRITE, w.received, p.payload.size())) {
@@ -305,13 +403,7 @@ outcome requester::read_response(const packet &p)
         return outcome::proceed;
     if (w.received != w.length)
         return outcome::violation;
-    --reads_in_flight_;
-    complete_first(IBV_WC_SUCCESS);
-    if (!queue_.empty() && next_ == 0 && queue_.front().local_status != IBV_WC_SUCCESS) {
-        complete_first(queue_.front().local_status);
-        return outcome::broken;
-    }
-    return pump();
+    return complete_answered();
 }
 
 bool requester::fail_first(ibv_wc_status status)
@@ -333,7 +425,7 @@ void requester::reset()
 {
     queue_.clear();
     next_ = 0;
-    reads_in_flight_ = 0;
+    round_trips_ = 0;
     rnr_tries_ = 0;
     waiting_for_receiver_ = peer_silent_ = false;
 }

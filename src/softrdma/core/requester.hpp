@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/endpoint.hpp"
+#include "core/native.hpp"
 
 namespace softrdma
 {
@@ -15,10 +16,13 @@ public:
     void start(std::uint32_t psn) noexcept { next_psn_ = psn & psn_mask; }
     // 0, ENOMEM (queue full), EINVAL or EOPNOTSUPP. Nothing is sent before pump().
     int post(const ibv_send_wr &wr);
+    // Takes back the latest `count` requests, none of which was sent.
+    void withdraw(std::size_t count) { queue_.erase(queue_.end() - static_cast<std::ptrdiff_t>(count), queue_.end()); }
     // Sends what may be sent now.
     outcome pump();
     outcome acknowledged(const packet &p);
     outcome read_response(const packet &p);
+    outcome atomic_response(const packet &p);
     // The receiver has buffers again, or the time to wait for them is over.
     outcome resume();
     // The path's timer has run out.
@@ -38,6 +42,8 @@ private:
         std::uint32_t imm_data;
         std::uint64_t remote_addr;
         std::uint32_t rkey;
+        std::uint64_t compare_add; // of an atomic operation; a FLUSH keeps its arguments in these two
+        std::uint64_t swap;
         std::uint32_t length;
         std::uint32_t psn;
         std::uint32_t sent;     // bytes handed to the path
@@ -49,15 +55,28 @@ private:
         std::array<std::byte, limits::max_inline> inlined;
 
         bool is_read() const noexcept { return opcode == IBV_WR_RDMA_READ; }
+        bool is_atomic() const noexcept
+        {
+            return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+        }
+        // Completed by an answer of its own, as few of which may be awaited as the peer has room for.
+        bool is_round_trip() const noexcept
+        {
+            return is_read() || is_atomic() || opcode == native::wr_flush || opcode == native::wr_atomic_write;
+        }
         std::span<const ibv_sge> scatter() const noexcept { return {sges.data(), static_cast<std::size_t>(sge_count)}; }
     };
 
     outcome transmit(work &w);
+    outcome transmit_round_trip(work &w);
     outcome transmit_segment(work &w, std::uint32_t bytes);
     opcode segment_opcode(const work &w, std::uint32_t bytes) const noexcept;
     outcome local_error(work &w, ibv_wc_status status);
     void complete_first(ibv_wc_status status);
     bool complete_before(std::uint32_t psn);
+    bool answers_first(const packet &p);
+    outcome complete_answered();
+    outcome go_on();
     outcome rejected(const packet &p);
     outcome receiver_not_ready(std::uint8_t timer);
 
@@ -66,7 +85,7 @@ private:
     std::deque<work> queue_;
     std::size_t next_ = 0; // first entry not yet handed to the path entirely
     std::uint32_t next_psn_ = 0;
-    int reads_in_flight_ = 0;
+    int round_trips_ = 0; // in flight
     int rnr_tries_ = 0;
     bool waiting_for_receiver_ = false;
     bool peer_silent_ = false;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/responder.hpp"
 #include "core/copy.hpp"
+#include "core/native.hpp"
+#include "pmem/policy.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -47,7 +49,7 @@ bool responder::take_receive(const std::weak_ptr<queue_pair> &self, std::uint32_
 
 responder::admission responder::admit(const packet &p, std::weak_ptr<queue_pair> self)
 {
-    const bool opens = is_first(p.op) || p.op == opcode::read_request;
+    const bool opens = is_first(p.op) || is_round_trip(p.op);
     if (receiver_not_ready_ && (p.psn != expected_psn_ || !opens))
         return admission::ignore;
     if (p.psn != expected_psn_ || opens == in_message_)
@@ -74,8 +76,23 @@ std::uint8_t responder::execute(const packet &p)
 {
     if (is_write(p.op))
         return place_write(p);
-    if (p.op != opcode::read_request)
+    switch (p.op) {
+    case opcode::read_request:
+        return check_read(p);
+    case opcode::compare_swap:
+    case opcode::fetch_add:
+        return operate(p);
+    case opcode::atomic_write:
+        return place_word(p);
+    case opcode::flush:
+        return flush_range(p);
+    default:
         return syndrome::ack;
+    }
+}
+
+std::uint8_t responder::check_read(const packet &p)
+{
     if (p.dma_length > limits::max_message)
         return syndrome::invalid_request;
     if ((access_ & IBV_ACCESS_REMOTE_READ) == 0)
@@ -83,7 +100,82 @@ std::uint8_t responder::execute(const packet &p)
     if (p.dma_length > 0 &&
             !region_table::instance().pin(p.rkey, ep_.qp->pd, IBV_ACCESS_REMOTE_READ, p.remote_addr, p.dma_length))
         return syndrome::remote_access;
-    return make_durable();
+    return pmem::read_flushes() ? make_durable() : syndrome::ack;
+}
+
+namespace
+{
+
+constexpr std::size_t word_size = sizeof(std::uint64_t);
+
+bool is_word_aligned(const std::byte *at) noexcept
+{
+    return reinterpret_cast<std::uintptr_t>(at) % word_size == 0;
+}
+
+} // namespace
+
+std::uint8_t responder::place_word(const packet &p)
+{
+    if (p.dma_length != word_size || p.payload.size() != word_size || p.remote_addr % word_size != 0)
+        return syndrome::invalid_request;
+    if ((access_ & IBV_ACCESS_REMOTE_WRITE) == 0)
+        return syndrome::remote_access;
+    const auto pin =
+            region_table::instance().pin(p.rkey, ep_.qp->pd, IBV_ACCESS_REMOTE_WRITE, p.remote_addr, word_size);
+    if (!pin)
+        return syndrome::remote_access;
+    std::byte *to = pin->at(p.remote_addr);
+    if (!is_word_aligned(to))
+        return syndrome::invalid_request;
+    copy_in(to, p.payload.data(), word_size);
+    note_store(pin, to, word_size);
+    return syndrome::ack;
+}
+
+std::uint8_t responder::operate(const packet &p)
+{
+    if (p.remote_addr % word_size != 0)
+        return syndrome::invalid_request;
+    if ((access_ & IBV_ACCESS_REMOTE_ATOMIC) == 0)
+        return syndrome::remote_access;
+    const auto pin =
+            region_table::instance().pin(p.rkey, ep_.qp->pd, IBV_ACCESS_REMOTE_ATOMIC, p.remote_addr, word_size);
+    if (!pin)
+        return syndrome::remote_access;
+    std::byte *at = pin->at(p.remote_addr);
+    if (!is_word_aligned(at))
+        return syndrome::invalid_request;
+    auto *word = reinterpret_cast<std::uint64_t *>(at);
+    if (p.op == opcode::fetch_add) {
+        original_ = __atomic_fetch_add(word, p.swap_add, __ATOMIC_SEQ_CST);
+    } else {
+        original_ = p.compare;
+        __atomic_compare_exchange_n(word, &original_, p.swap_add, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    }
+    note_store(pin, at, word_size);
+    return syndrome::ack;
+}
+
+std::uint8_t responder::flush_range(const packet &p)
+{
+    const bool persistent = (p.placement & native::placement_persistent) != 0;
+    const bool global = (p.placement & native::placement_global) != 0;
+    if ((!persistent && !global) || p.level > native::level_region)
+        return syndrome::invalid_request;
+    const int access = rights_to_flush(global, persistent);
+    if ((static_cast<int>(access_) & access) != access)
+        return syndrome::remote_access;
+    const bool whole = p.level == native::level_region;
+    const auto pin = region_table::instance().pin(
+            p.rkey, ep_.qp->pd, access, whole ? region_table::any_address : p.remote_addr, whole ? 0 : p.dma_length);
+    if (!pin)
+        return syndrome::remote_access;
+    // Requests are executed in order and stores are coherent: what the FLUSH follows is visible already.
+    if (!persistent)
+        return syndrome::ack;
+    const auto begin = reinterpret_cast<std::uintptr_t>(whole ? pin->addr : pin->at(p.remote_addr));
+    return pin->sync(begin, whole ? pin->length : p.dma_length) == 0 ? syndrome::ack : syndrome::remote_operational;
 }
 
 std::uint8_t responder::place_write(const packet &p)
@@ -172,18 +264,13 @@ outcome responder::finish(const packet &p, std::uint8_t answer)
 {
     if (answer == syndrome::ack && is_send(p.op))
         answer = place_message(p);
-    if (answer == syndrome::ack && p.op == opcode::read_request && ++reads_queued_ > limits::max_reads)
+    if (answer == syndrome::ack && is_round_trip(p.op) && ++round_trips_queued_ > limits::max_reads)
         answer = syndrome::invalid_request;
     if (answer != syndrome::ack)
         return refuse(p, answer);
-    if (p.op == opcode::read_request) {
+    if (is_round_trip(p.op)) {
         expected_psn_ = (expected_psn_ + 1) & psn_mask;
-        replies_.push_back({.psn = p.psn,
-                .syndrome = syndrome::ack,
-                .read = true,
-                .addr = p.remote_addr,
-                .rkey = p.rkey,
-                .length = p.dma_length});
+        answer_round_trip(p);
     } else if (is_last(p.op)) {
         expected_psn_ = (expected_psn_ + 1) & psn_mask;
         in_message_ = false;
@@ -192,6 +279,23 @@ outcome responder::finish(const packet &p, std::uint8_t answer)
             complete_receive(p, IBV_WC_SUCCESS);
     }
     return outcome::proceed;
+}
+
+void responder::answer_round_trip(const packet &p)
+{
+    reply r{.psn = p.psn, .syndrome = syndrome::ack};
+    if (p.op == opcode::read_request) {
+        r.kind = reply_kind::read;
+        r.addr = p.remote_addr;
+        r.rkey = p.rkey;
+        r.length = p.dma_length;
+    } else if (is_atomic(p.op)) {
+        r.kind = reply_kind::atomic;
+        r.original = original_;
+    } else {
+        r.kind = reply_kind::empty_read;
+    }
+    replies_.push_back(r);
 }
 
 outcome responder::refuse(const packet &p, std::uint8_t code)
@@ -226,7 +330,8 @@ void responder::complete_receive(const packet &p, ibv_wc_status status)
 
 void responder::acknowledge(std::uint32_t psn)
 {
-    if (!replies_.empty() && !replies_.back().read && replies_.back().syndrome == syndrome::ack)
+    if (!replies_.empty() && replies_.back().kind == reply_kind::acknowledgement &&
+            replies_.back().syndrome == syndrome::ack)
         replies_.back().psn = psn;
     else
         replies_.push_back({.psn = psn, .syndrome = syndrome::ack});
@@ -234,10 +339,26 @@ void responder::acknowledge(std::uint32_t psn)
 
 bool responder::send_reply(reply &r)
 {
-    if (!r.read) {
+    switch (r.kind) {
+    case reply_kind::acknowledgement:
         ep_.transmit({.op = opcode::acknowledge, .psn = r.psn, .syndrome = r.syndrome});
         return true;
+    case reply_kind::read:
+        return send_read(r);
+    case reply_kind::empty_read:
+        ep_.transmit({.op = opcode::read_response_only, .psn = r.psn, .syndrome = syndrome::ack});
+        break;
+    case reply_kind::atomic:
+        ep_.transmit(
+                {.op = opcode::atomic_acknowledge, .psn = r.psn, .syndrome = syndrome::ack, .swap_add = r.original});
+        break;
     }
+    --round_trips_queued_;
+    return true;
+}
+
+bool responder::send_read(reply &r)
+{
     std::vector<std::byte> staged;
     do {
         if (ep_.path == nullptr || ep_.path->congested())
@@ -246,7 +367,7 @@ bool responder::send_reply(reply &r)
         if (bytes > 0) {
             const auto pin = region_table::instance().pin(r.rkey, ep_.qp->pd, IBV_ACCESS_REMOTE_READ, r.addr, r.length);
             if (!pin) {
-                r.read = false;
+                r.kind = reply_kind::acknowledgement;
                 r.syndrome = syndrome::remote_access;
                 return send_reply(r);
             }
@@ -261,7 +382,7 @@ bool responder::send_reply(reply &r)
         const iovec payload{staged.data(), bytes};
         ep_.transmit({.op = op, .psn = r.psn, .syndrome = syndrome::ack}, {&payload, 1});
     } while (r.sent < r.length);
-    --reads_queued_;
+    --round_trips_queued_;
     return true;
 }
 
@@ -318,7 +439,7 @@ void responder::reset()
     completions_.clear();
     in_message_ = false;
     receiver_not_ready_ = false;
-    reads_queued_ = 0;
+    round_trips_queued_ = 0;
 }
 
 } // namespace softrdma

@@ -27,7 +27,8 @@ public:
         violation,
     };
     admission admit(const packet &p, std::weak_ptr<queue_pair> self);
-    // Touches memory only: places a WRITE segment, checks a READ and makes what it follows durable.
+    // Touches memory only: places a WRITE segment or a word, operates on a word, makes durable what a FLUSH names
+    // or a READ follows, checks a READ.
     // Returns the syndrome of the answer.
     std::uint8_t execute(const packet &p);
     outcome finish(const packet &p, std::uint8_t answer);
@@ -41,10 +42,17 @@ public:
     void reset();
 
 private:
+    enum class reply_kind {
+        acknowledgement,
+        read,
+        empty_read, // of FLUSH and ATOMIC WRITE
+        atomic,
+    };
     struct reply {
         std::uint32_t psn = 0;
         std::uint8_t syndrome = 0;
-        bool read = false;
+        reply_kind kind = reply_kind::acknowledgement;
+        std::uint64_t original = 0; // what an atomic operation found
         std::uint64_t addr = 0;
         std::uint32_t rkey = 0;
         std::uint32_t length = 0;
@@ -64,10 +72,16 @@ private:
     void complete_receive(const packet &p, ibv_wc_status status);
     std::uint8_t place_message(const packet &p);
     std::uint8_t place_write(const packet &p);
+    std::uint8_t check_read(const packet &p);
+    std::uint8_t place_word(const packet &p);
+    std::uint8_t operate(const packet &p);
+    std::uint8_t flush_range(const packet &p);
     std::uint8_t make_durable();
     void note_store(const region_pin &pin, std::byte *begin, std::size_t bytes);
     void acknowledge(std::uint32_t psn);
+    void answer_round_trip(const packet &p);
     bool send_reply(reply &r);
+    bool send_read(reply &r);
     void send_replies();
     void push_completions();
     outcome refuse(const packet &p, std::uint8_t code);
@@ -84,7 +98,8 @@ private:
     std::uint32_t write_rkey_ = 0;
     std::uint32_t write_length_ = 0;
     unsigned access_ = 0;
-    int reads_queued_ = 0;
+    std::uint64_t original_ = 0; // what the atomic operation being executed found
+    int round_trips_queued_ = 0;
     std::deque<reply> replies_;
     std::vector<completion> completions_;
     std::vector<dirty_range> dirty_;

@@ -73,8 +73,7 @@ bool in_range(const ibv_qp_attr &attr, int mask) noexcept
            fits(IBV_QP_MAX_QP_RD_ATOMIC, attr.max_rd_atomic, 0, limits::max_reads) &&
            fits(IBV_QP_MAX_DEST_RD_ATOMIC, attr.max_dest_rd_atomic, 0, limits::max_reads) &&
            fits(IBV_QP_MIN_RNR_TIMER, attr.min_rnr_timer, 0, five_bits) &&
-           fits(IBV_QP_TIMEOUT, attr.timeout, 0, five_bits) &&
-           fits(IBV_QP_RETRY_CNT, attr.retry_cnt, 0, three_bits) &&
+           fits(IBV_QP_TIMEOUT, attr.timeout, 0, five_bits) && fits(IBV_QP_RETRY_CNT, attr.retry_cnt, 0, three_bits) &&
            fits(IBV_QP_RNR_RETRY, attr.rnr_retry, 0, three_bits);
 }
 

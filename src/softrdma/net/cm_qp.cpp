@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "net/cm.hpp"
+#include "pmem/policy.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -50,7 +51,9 @@ int attributes(const cm_id &id, ibv_qp_attr &attr, int &mask)
         attr.port_num = 1;
         attr.qp_access_flags = peer ? IBV_ACCESS_REMOTE_WRITE : 0;
         if (peer && responder > 0)
-            attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ;
+            attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+        if (peer && pmem::native_verbs())
+            attr.qp_access_flags |= native::access_flush_global | native::access_flush_persistent;
         return 0;
     case IBV_QPS_RTR:
         if (!peer)

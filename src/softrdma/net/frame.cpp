@@ -13,13 +13,17 @@ constexpr std::uint16_t default_pkey = 0xffff;
 
 bool is_known(opcode op) noexcept
 {
-    return op <= opcode::acknowledge || op == opcode::receive_posted || is_control(op);
+    return op <= opcode::fetch_add || is_round_trip(op) || op == opcode::receive_posted || is_control(op);
 }
 
 bool carries_payload(opcode op) noexcept
 {
-    return is_send(op) || is_write(op) || is_read_response(op) || is_control(op);
+    return is_send(op) || is_write(op) || is_read_response(op) || op == opcode::atomic_write || is_control(op);
 }
+
+constexpr std::uint32_t placement_mask = 0x0f;
+constexpr unsigned level_shift = 4;
+constexpr std::uint32_t level_mask = 0x03;
 
 } // namespace
 
@@ -32,10 +36,16 @@ frame_headers encode(const packet &p, std::size_t payload_size) noexcept
             .put(default_pkey)
             .put(p.dest_qpn & psn_mask)
             .put(p.psn & psn_mask);
+    if (p.op == opcode::flush)
+        w.put((p.level & level_mask) << level_shift | (p.placement & placement_mask));
     if (has_reth(p.op))
         w.put(p.remote_addr).put(p.rkey).put(p.dma_length);
+    if (is_atomic(p.op))
+        w.put(p.remote_addr).put(p.rkey).put(p.swap_add).put(p.compare);
     if (has_aeth(p.op))
         w.put(static_cast<std::uint32_t>(p.syndrome) << 24);
+    if (p.op == opcode::atomic_acknowledge)
+        w.put(p.swap_add);
     if (has_imm(p.op))
         w.put_raw(&p.imm_data, sizeof(p.imm_data));
     h.size = length_size + w.size();
@@ -67,13 +77,26 @@ bool decode(std::span<const std::byte> frame, packet &p) noexcept
     p.psn = r.get<std::uint32_t>();
     if (!r.good() || !is_known(p.op) || p.dest_qpn > psn_mask || p.psn > psn_mask)
         return false;
+    if (p.op == opcode::flush) {
+        const auto feth = r.get<std::uint32_t>();
+        p.placement = static_cast<std::uint8_t>(feth & placement_mask);
+        p.level = static_cast<std::uint8_t>(feth >> level_shift & level_mask);
+    }
     if (has_reth(p.op)) {
         p.remote_addr = r.get<std::uint64_t>();
         p.rkey = r.get<std::uint32_t>();
         p.dma_length = r.get<std::uint32_t>();
     }
+    if (is_atomic(p.op)) {
+        p.remote_addr = r.get<std::uint64_t>();
+        p.rkey = r.get<std::uint32_t>();
+        p.swap_add = r.get<std::uint64_t>();
+        p.compare = r.get<std::uint64_t>();
+    }
     if (has_aeth(p.op))
         p.syndrome = static_cast<std::uint8_t>(r.get<std::uint32_t>() >> 24);
+    if (p.op == opcode::atomic_acknowledge)
+        p.swap_add = r.get<std::uint64_t>();
     if (has_imm(p.op))
         r.get_raw(&p.imm_data, sizeof(p.imm_data));
     p.payload = r.rest();

@@ -9,11 +9,11 @@
 namespace softrdma::net
 {
 
-// A packet on the wire: a 4-byte length of what follows, the InfiniBand headers of its opcode (BTH, then
-// RETH, AETH, ImmDt where the opcode has them), the payload. All numbers are big-endian.
+// A packet on the wire: a 4-byte length of what follows, the InfiniBand headers of its opcode (BTH, then FETH, RETH,
+// AtomicETH, AETH, AtomicAckETH, ImmDt where the opcode has them), the payload. All numbers are big-endian.
 
 inline constexpr std::size_t length_size = 4;
-inline constexpr std::size_t max_headers = length_size + 12 + 16 + 4 + 4;
+inline constexpr std::size_t max_headers = length_size + 12 + 28; // BTH and AtomicETH
 inline constexpr std::size_t max_frame = max_headers + max_segment;
 
 struct frame_headers {

@@ -160,6 +160,14 @@ int mapping::inspect(std::uintptr_t begin, std::size_t length, bool writable, ma
     return 0;
 }
 
+bool mapping::is_durable(std::size_t length) const noexcept
+{
+    std::size_t durable = 0;
+    for (const extent &e : extents_)
+        durable += e.end - e.begin;
+    return durable == length;
+}
+
 bool mapping::stored(std::uintptr_t begin, std::size_t length) const noexcept
 {
     bool files = false;

@@ -36,6 +36,9 @@ public:
     // Makes the files' pages in the range durable. Returns 0 or an errno value.
     int sync(std::uintptr_t begin, std::size_t length) const noexcept;
 
+    // True if nothing of the inspected `length` bytes is volatile.
+    bool is_durable(std::size_t length) const noexcept;
+
     bool has_files() const noexcept { return has_files_; }
     const std::vector<extent> &extents() const noexcept { return extents_; }
 

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The new post interface (ibv_wr_*): a table of functions in the queue pair, filled at its creation with those the
+// program asked for.
+#include "abi/device.hpp"
+#include "core/qp.hpp"
+#include "pmem/policy.hpp"
+
+using namespace softrdma;
+
+namespace
+{
+
+queue_pair &pair_of(ibv_qp_ex *qp) noexcept
+{
+    return qp_of(&qp->qp_base);
+}
+
+ibv_send_wr &add(ibv_qp_ex *qp, ibv_wr_opcode opcode)
+{
+    return pair_of(qp).batch()->add(qp->wr_id, qp->wr_flags, opcode);
+}
+
+ibv_send_wr &add_remote(ibv_qp_ex *qp, ibv_wr_opcode opcode, std::uint32_t rkey, std::uint64_t remote_addr)
+{
+    ibv_send_wr &wr = add(qp, opcode);
+    wr.wr.rdma.remote_addr = remote_addr;
+    wr.wr.rdma.rkey = rkey;
+    return wr;
+}
+
+ibv_send_wr &add_atomic(ibv_qp_ex *qp, ibv_wr_opcode opcode, std::uint32_t rkey, std::uint64_t remote_addr)
+{
+    ibv_send_wr &wr = add(qp, opcode);
+    wr.wr.atomic.remote_addr = remote_addr;
+    wr.wr.atomic.rkey = rkey;
+    return wr;
+}
+
+void start(ibv_qp_ex *qp)
+{
+    pair_of(qp).batch()->start();
+}
+
+int complete(ibv_qp_ex *qp)
+{
+    queue_pair &pair = pair_of(qp);
+    int error = 0;
+    const ibv_send_wr *first = pair.batch()->requests(error);
+    if (first != nullptr)
+        error = abi::usable() ? pair.post_together(first) : ENODEV;
+    pair.batch()->finish();
+    return error;
+}
+
+void abort_batch(ibv_qp_ex *qp)
+{
+    pair_of(qp).batch()->finish();
+}
+
+void send(ibv_qp_ex *qp)
+{
+    add(qp, IBV_WR_SEND);
+}
+
+void send_imm(ibv_qp_ex *qp, __be32 imm)
+{
+    add(qp, IBV_WR_SEND_WITH_IMM).imm_data = imm;
+}
+
+void rdma_read(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr)
+{
+    add_remote(qp, IBV_WR_RDMA_READ, rkey, remote_addr);
+}
+
+void rdma_write(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr)
+{
+    add_remote(qp, IBV_WR_RDMA_WRITE, rkey, remote_addr);
+}
+
+void rdma_write_imm(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, __be32 imm)
+{
+    add_remote(qp, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, remote_addr).imm_data = imm;
+}
+
+void atomic_cmp_swp(
+        ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, std::uint64_t compare, std::uint64_t swap)
+{
+    ibv_send_wr &wr = add_atomic(qp, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, remote_addr);
+    wr.wr.atomic.compare_add = compare;
+    wr.wr.atomic.swap = swap;
+}
+
+void atomic_fetch_add(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, std::uint64_t value)
+{
+    add_atomic(qp, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, remote_addr).wr.atomic.compare_add = value;
+}
+
+void set_inline_data_list(ibv_qp_ex *qp, std::size_t count, const ibv_data_buf *pieces)
+{
+    pair_of(qp).batch()->set_inline({pieces, count});
+}
+
+void set_inline_data(ibv_qp_ex *qp, void *addr, std::size_t length)
+{
+    const ibv_data_buf piece{addr, length};
+    set_inline_data_list(qp, 1, &piece);
+}
+
+void set_sge_list(ibv_qp_ex *qp, std::size_t count, const ibv_sge *pieces)
+{
+    pair_of(qp).batch()->set_gather({pieces, count});
+}
+
+void set_sge(ibv_qp_ex *qp, std::uint32_t lkey, std::uint64_t addr, std::uint32_t length)
+{
+    const ibv_sge piece{addr, length, lkey};
+    set_sge_list(qp, 1, &piece);
+}
+
+void atomic_write(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, const void *word)
+{
+    add_remote(qp, native::wr_atomic_write, rkey, remote_addr);
+    set_inline_data(qp, const_cast<void *>(word), sizeof(std::uint64_t));
+}
+
+void flush(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, std::size_t length, std::uint8_t placement,
+        std::uint8_t level)
+{
+    constexpr std::uint8_t placements = native::placement_global | native::placement_persistent;
+    if (level == native::level_region)
+        remote_addr = length = 0;
+    if (level > native::level_region || placement == 0 || (placement & ~placements) != 0 || length > UINT32_MAX)
+        return pair_of(qp).batch()->fail(EINVAL);
+    native::put_flush(add_atomic(qp, native::wr_flush, rkey, remote_addr),
+            {static_cast<std::uint32_t>(length), placement, level});
+}
+
+constexpr std::uint64_t plain_ops = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                                    IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
+                                    IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+constexpr std::uint64_t native_ops = native::send_op_flush | native::send_op_atomic_write;
+
+} // namespace
+
+namespace softrdma::abi
+{
+
+bool offers_send_ops(std::uint64_t ops) noexcept
+{
+    return (ops & ~(plain_ops | (pmem::native_verbs() ? native_ops : 0))) == 0;
+}
+
+void install_post_ex(queue_pair &qp, std::uint64_t ops)
+{
+    qp.open_batch();
+    if ((ops & native::send_op_flush) != 0)
+        program_knows_flush();
+    qp.wr_start = start;
+    qp.wr_complete = complete;
+    qp.wr_abort = abort_batch;
+    qp.wr_set_sge = set_sge;
+    qp.wr_set_sge_list = set_sge_list;
+    qp.wr_set_inline_data = set_inline_data;
+    qp.wr_set_inline_data_list = set_inline_data_list;
+    const auto offer = [ops](std::uint64_t op, auto &member, auto function) {
+        if ((ops & op) != 0)
+            member = function;
+    };
+    offer(IBV_QP_EX_WITH_SEND, qp.wr_send, send);
+    offer(IBV_QP_EX_WITH_SEND_WITH_IMM, qp.wr_send_imm, send_imm);
+    offer(IBV_QP_EX_WITH_RDMA_READ, qp.wr_rdma_read, rdma_read);
+    offer(IBV_QP_EX_WITH_RDMA_WRITE, qp.wr_rdma_write, rdma_write);
+    offer(IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, qp.wr_rdma_write_imm, rdma_write_imm);
+    offer(IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, qp.wr_atomic_cmp_swp, atomic_cmp_swp);
+    offer(IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, qp.wr_atomic_fetch_add, atomic_fetch_add);
+    offer(native::send_op_atomic_write, qp.wr_atomic_write, atomic_write);
+    offer(native::send_op_flush, native::wr_flush_of(qp), flush);
+}
+
+} // namespace softrdma::abi

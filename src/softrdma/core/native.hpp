@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <infiniband/verbs.h>
+
+// Numbers of the kernel and libibverbs ABI that headers before rdma-core 47 do not name.
+namespace softrdma::native
+{
+
+inline constexpr std::uint64_t device_flush_global = 1ULL << 38;
+inline constexpr std::uint64_t device_flush_persistent = 1ULL << 39;
+inline constexpr std::uint64_t device_atomic_write = 1ULL << 40;
+
+inline constexpr unsigned access_flush_global = 1u << 8;
+inline constexpr unsigned access_flush_persistent = 1u << 9;
+
+inline constexpr std::uint64_t send_op_flush = 1ULL << 11;
+inline constexpr std::uint64_t send_op_atomic_write = 1ULL << 12;
+
+inline constexpr auto wr_flush = static_cast<ibv_wr_opcode>(14);
+inline constexpr auto wr_atomic_write = static_cast<ibv_wr_opcode>(15);
+inline constexpr auto wc_flush = static_cast<ibv_wc_opcode>(8);
+inline constexpr auto wc_atomic_write = static_cast<ibv_wc_opcode>(9);
+
+inline constexpr std::uint8_t placement_global = 1;
+inline constexpr std::uint8_t placement_persistent = 2;
+inline constexpr std::uint8_t level_range = 0;
+inline constexpr std::uint8_t level_region = 1;
+
+// struct ibv_qp_ex ended before wr_flush until rdma-core 47: every queue pair has room for it, whatever headers the
+// device and the program were built with.
+inline constexpr std::size_t wr_flush_offset = 352;
+using wr_flush_function = void (*)(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, std::size_t length,
+        std::uint8_t placement, std::uint8_t level);
+
+struct qp_block : ibv_qp_ex {
+    std::byte newer_members[64]{};
+};
+static_assert(sizeof(ibv_qp_ex) == wr_flush_offset || sizeof(ibv_qp_ex) == wr_flush_offset + sizeof(wr_flush_function));
+
+inline wr_flush_function &wr_flush_of(qp_block &qp) noexcept
+{
+    return *reinterpret_cast<wr_flush_function *>(reinterpret_cast<std::byte *>(&qp) + wr_flush_offset);
+}
+
+// A FLUSH has no fields of its own in struct ibv_send_wr; inside the device it travels in those of an atomic operation.
+struct flush_arguments {
+    std::uint32_t length;
+    std::uint8_t placement;
+    std::uint8_t level;
+};
+
+inline void put_flush(ibv_send_wr &wr, const flush_arguments &flush) noexcept
+{
+    wr.wr.atomic.compare_add = flush.length;
+    wr.wr.atomic.swap = static_cast<std::uint64_t>(flush.level) << 8 | flush.placement;
+}
+
+inline flush_arguments flush_of(std::uint64_t compare_add, std::uint64_t swap) noexcept
+{
+    return {static_cast<std::uint32_t>(compare_add), static_cast<std::uint8_t>(swap),
+            static_cast<std::uint8_t>(swap >> 8)};
+}
+
+} // namespace softrdma::native

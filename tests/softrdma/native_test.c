@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* FLUSH, ATOMIC WRITE and the atomic operations. The device's own calls of msync are observed. */
+#include "fixture.h"
+#include "native.h"
+
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    file_size = 1 << 20,
+    all_access = everything | IBV_ACCESS_REMOTE_ATOMIC | access_flush_global | access_flush_persistent,
+    all_ops = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND |
+              IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | send_op_flush |
+              send_op_atomic_write,
+};
+
+static atomic_int syncs;
+static atomic_int failing;
+static uintptr_t synced_begin;
+static uintptr_t synced_end;
+
+int msync(void *addr, size_t length, int flags)
+{
+    int error = atomic_load(&failing);
+    if (error != 0) {
+        errno = error;
+        return -1;
+    }
+    synced_begin = (uintptr_t)addr;
+    synced_end = (uintptr_t)addr + length;
+    atomic_fetch_add(&syncs, 1);
+    return (int)syscall(SYS_msync, addr, length, flags);
+}
+
+static uint8_t *map_file(void)
+{
+    char path[] = "/tmp/softrdma-native-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    unlink(path);
+    assert_int_equal(ftruncate(fd, file_size), 0);
+    void *memory = mmap(NULL, file_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    close(fd);
+    return memory;
+}
+
+static struct ibv_qp_ex *open_with(struct pair *p, void *memory, int access)
+{
+    atomic_store(&syncs, 0);
+    open_pair(p, &(struct options){
+                         .size = file_size, .server_memory = memory, .server_access = access, .send_ops = all_ops});
+    struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(p->client.qp);
+    assert_non_null(qp);
+    return qp;
+}
+
+static int flush(struct pair *p, uint64_t wr_id, size_t offset, size_t length, uint8_t type, uint8_t level)
+{
+    struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(p->client.qp);
+    ibv_wr_start(qp);
+    qp->wr_id = wr_id;
+    qp->wr_flags = IBV_SEND_SIGNALED;
+    wr_flush_of(qp)(qp, p->server.mr->rkey, (uintptr_t)p->server.memory + offset, length, type, level);
+    return ibv_wr_complete(qp);
+}
+
+static void expect_flushed(struct pair *p, uint64_t wr_id)
+{
+    struct ibv_wc wc = next_completion(p->client.cq);
+    assert_string_equal(ibv_wc_status_str(wc.status), "success");
+    assert_int_equal(wc.wr_id, wr_id);
+    assert_int_equal(wc.opcode, wc_opcode_flush);
+}
+
+static void the_device_reports_flush_and_atomic_write(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_with(&p, NULL, all_access);
+    struct ibv_device_attr_ex attr;
+    assert_int_equal(ibv_query_device_ex(p.client.qp->context, NULL, &attr), 0);
+    const uint64_t all = device_flush_global | device_flush_persistent | device_atomic_write;
+    assert_true((attr.device_cap_flags_ex & all) == all);
+    assert_int_equal(attr.orig_attr.atomic_cap, IBV_ATOMIC_HCA);
+    close_pair(&p);
+}
+
+static void a_persistent_flush_syncs_its_range(void **state)
+{
+    (void)state;
+    struct pair p;
+    uint8_t *memory = map_file();
+    open_with(&p, memory, all_access);
+    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 1, 0, 100, &p.server, 70000, 0), 0);
+    assert_int_equal(flush(&p, 2, 70000, 100, flush_persistent, flush_range), 0);
+    expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
+    expect_flushed(&p, 2);
+    assert_int_equal(atomic_load(&syncs), 1);
+    assert_true(synced_begin <= (uintptr_t)memory + 70000 && synced_end >= (uintptr_t)memory + 70100);
+    assert_true(synced_end - synced_begin < file_size);
+    close_pair(&p);
+    munmap(memory, file_size);
+}
+
+static void a_flush_of_the_region_syncs_all_of_it(void **state)
+{
+    (void)state;
+    struct pair p;
+    uint8_t *memory = map_file();
+    open_with(&p, memory, all_access);
+    assert_int_equal(flush(&p, 2, 999, 0, flush_persistent | flush_global, flush_region), 0);
+    expect_flushed(&p, 2);
+    assert_true(synced_begin == (uintptr_t)memory && synced_end == (uintptr_t)memory + file_size);
+    close_pair(&p);
+    munmap(memory, file_size);
+}
+
+static void a_global_flush_syncs_nothing(void **state)
+{
+    (void)state;
+    struct pair p;
+    uint8_t *memory = map_file();
+    open_with(&p, memory, all_access);
+    memset(p.client.memory, 'x', 8);
+    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &p.server, 0, 0), 0);
+    assert_int_equal(flush(&p, 2, 0, 8, flush_global, flush_range), 0);
+    expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
+    expect_flushed(&p, 2);
+    assert_int_equal(atomic_load(&syncs), 0);
+    assert_memory_equal(memory, "xxxxxxxx", 8);
+    close_pair(&p);
+    munmap(memory, file_size);
+}
+
+static void a_flush_that_cannot_be_written_fails(void **state)
+{
+    (void)state;
+    struct pair p;
+    uint8_t *memory = map_file();
+    open_with(&p, memory, all_access);
+    atomic_store(&failing, EIO);
+    assert_int_equal(flush(&p, 2, 0, 8, flush_persistent, flush_range), 0);
+    expect_completion(p.client.cq, 2, IBV_WC_REM_OP_ERR);
+    atomic_store(&failing, 0);
+    close_pair(&p);
+    munmap(memory, file_size);
+}
+
+static void expect_refused(int access, size_t offset, size_t length, uint8_t type, uint8_t level)
+{
+    struct pair p;
+    open_with(&p, NULL, access);
+    assert_int_equal(flush(&p, 2, offset, length, type, level), 0);
+    expect_completion(p.client.cq, 2, IBV_WC_REM_ACCESS_ERR);
+    close_pair(&p);
+}
+
+static void a_flush_needs_its_right_and_its_range(void **state)
+{
+    (void)state;
+    expect_refused(everything | access_flush_global, 0, 8, flush_persistent, flush_range);
+    expect_refused(everything | access_flush_global, 0, 8, flush_persistent | flush_global, flush_range);
+    expect_refused(everything | access_flush_persistent, 0, 8, flush_global, flush_range);
+    expect_refused(everything, 0, 0, flush_global, flush_region);
+    expect_refused(all_access, file_size - 4, 8, flush_global, flush_range);
+    expect_refused(all_access, file_size + 8, 0, flush_global, flush_range);
+}
+
+static void volatile_memory_may_be_flushed_by_default(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_with(&p, NULL, all_access);
+    assert_int_equal(flush(&p, 2, 0, file_size, flush_persistent, flush_range), 0);
+    expect_flushed(&p, 2);
+    assert_int_equal(atomic_load(&syncs), 0);
+    close_pair(&p);
+}
+
+static void impossible_flushes_are_not_posted(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_with(&p, NULL, all_access);
+    assert_int_equal(flush(&p, 1, 0, 8, 0, flush_range), EINVAL);
+    assert_int_equal(flush(&p, 1, 0, 8, 4, flush_range), EINVAL);
+    assert_int_equal(flush(&p, 1, 0, 8, flush_global, 2), EINVAL);
+    assert_int_equal(flush(&p, 1, 0, 1ULL << 32, flush_global, flush_range), EINVAL);
+    struct ibv_send_wr wr = {.opcode = (enum ibv_wr_opcode)wr_opcode_flush};
+    struct ibv_send_wr *bad = NULL;
+    assert_int_equal(ibv_post_send(p.client.qp, &wr, &bad), EINVAL);
+    assert_ptr_equal(bad, &wr);
+    assert_int_equal(flush(&p, 7, 0, 8, flush_global, flush_range), 0);
+    expect_flushed(&p, 7);
+    close_pair(&p);
+}
+
+static int atomic_write(struct pair *p, uint64_t wr_id, size_t offset, const void *word)
+{
+    struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(p->client.qp);
+    ibv_wr_start(qp);
+    qp->wr_id = wr_id;
+    qp->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_atomic_write(qp, p->server.mr->rkey, (uintptr_t)p->server.memory + offset, word);
+    return ibv_wr_complete(qp);
+}
+
+static void an_atomic_write_places_its_word(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_with(&p, NULL, all_access);
+    char word[] = "pointer!";
+    assert_int_equal(atomic_write(&p, 5, 64, word), 0);
+    memset(word, '-', sizeof(word)); /* it was copied */
+    struct ibv_wc wc = next_completion(p.client.cq);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(wc.opcode, wc_opcode_atomic_write);
+    assert_memory_equal(p.server.memory + 64, "pointer!", 8);
+    assert_int_equal(p.server.memory[63] | p.server.memory[72], 0);
+
+    p.client.memory[0] = 'g';
+    assert_int_equal(post(&p.client, (enum ibv_wr_opcode)wr_opcode_atomic_write, 6, 0, 8, &p.server, 128, 0), 0);
+    expect_completion(p.client.cq, 6, IBV_WC_SUCCESS);
+    assert_int_equal(p.server.memory[128], 'g');
+    close_pair(&p);
+}
+
+static void an_atomic_write_is_one_aligned_word(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_with(&p, NULL, all_access);
+    assert_int_equal(atomic_write(&p, 5, 4, "unalignd"), 0);
+    expect_completion(p.client.cq, 5, IBV_WC_REM_INV_REQ_ERR);
+    assert_int_equal(p.server.memory[4], 0);
+    close_pair(&p);
+
+    open_with(&p, NULL, all_access);
+    assert_int_equal(post(&p.client, (enum ibv_wr_opcode)wr_opcode_atomic_write, 6, 0, 16, &p.server, 0, 0), 0);
+    expect_completion(p.client.cq, 6, IBV_WC_LOC_LEN_ERR);
+    close_pair(&p);
+
+    open_with(&p, NULL, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+    assert_int_equal(atomic_write(&p, 5, 0, "readonly"), 0);
+    expect_completion(p.client.cq, 5, IBV_WC_REM_ACCESS_ERR);
+    close_pair(&p);
+}
+
+static int atomic_operation(
+        struct pair *p, enum ibv_wr_opcode opcode, uint64_t wr_id, size_t offset, uint64_t compare_add, uint64_t swap)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)p->client.memory, .length = 8, .lkey = p->client.mr->lkey};
+    struct ibv_send_wr wr = {
+            .wr_id = wr_id, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED};
+    wr.wr.atomic.remote_addr = (uintptr_t)p->server.memory + offset;
+    wr.wr.atomic.rkey = p->server.mr->rkey;
+    wr.wr.atomic.compare_add = compare_add;
+    wr.wr.atomic.swap = swap;
+    struct ibv_send_wr *bad = NULL;
+    return ibv_post_send(p->client.qp, &wr, &bad);
+}
+
+static uint64_t found(struct pair *p, enum ibv_wc_opcode opcode)
+{
+    struct ibv_wc wc = next_completion(p->client.cq);
+    assert_string_equal(ibv_wc_status_str(wc.status), "success");
+    assert_int_equal(wc.opcode, opcode);
+    assert_int_equal(wc.byte_len, 8);
+    uint64_t value;
+    memcpy(&value, p->client.memory, sizeof(value));
+    return value;
+}
+
+static void atomic_operations_return_what_they_found(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_with(&p, NULL, all_access);
+    uint64_t *word = (uint64_t *)(void *)(p.server.memory + 8);
+    *word = 40;
+    assert_int_equal(atomic_operation(&p, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 8, 2, 0), 0);
+    assert_int_equal(found(&p, IBV_WC_FETCH_ADD), 40);
+    assert_int_equal(*word, 42);
+    assert_int_equal(atomic_operation(&p, IBV_WR_ATOMIC_CMP_AND_SWP, 2, 8, 41, 7), 0);
+    assert_int_equal(found(&p, IBV_WC_COMP_SWAP), 42);
+    assert_int_equal(*word, 42);
+    assert_int_equal(atomic_operation(&p, IBV_WR_ATOMIC_CMP_AND_SWP, 3, 8, 42, 7), 0);
+    assert_int_equal(found(&p, IBV_WC_COMP_SWAP), 42);
+    assert_int_equal(*word, 7);
+
+    struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(p.client.qp);
+    ibv_wr_start(qp);
+    qp->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_atomic_fetch_add(qp, p.server.mr->rkey, (uintptr_t)word, 1);
+    ibv_wr_set_sge(qp, p.client.mr->lkey, (uintptr_t)p.client.memory, 8);
+    ibv_wr_atomic_cmp_swp(qp, p.server.mr->rkey, (uintptr_t)word, 8, 9);
+    ibv_wr_set_sge(qp, p.client.mr->lkey, (uintptr_t)p.client.memory + 8, 8);
+    assert_int_equal(ibv_wr_complete(qp), 0);
+    assert_int_equal(found(&p, IBV_WC_FETCH_ADD), 7);
+    assert_int_equal(found(&p, IBV_WC_COMP_SWAP), 7);
+    assert_int_equal(p.client.memory[8], 8);
+    assert_int_equal(*word, 9);
+    close_pair(&p);
+}
+
+static void atomic_operations_need_their_right_and_alignment(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_with(&p, NULL, everything);
+    assert_int_equal(atomic_operation(&p, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 8, 2, 0), 0);
+    expect_completion(p.client.cq, 1, IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(p.server.memory[8], 0);
+    close_pair(&p);
+    open_with(&p, NULL, all_access);
+    assert_int_equal(atomic_operation(&p, IBV_WR_ATOMIC_CMP_AND_SWP, 1, 4, 0, 1), 0);
+    expect_completion(p.client.cq, 1, IBV_WC_REM_INV_REQ_ERR);
+    close_pair(&p);
+}
+
+/* More round trips than may be in flight, mixed with what is merely acknowledged. */
+static void round_trips_keep_their_order(void **state)
+{
+    (void)state;
+    struct pair p;
+    memset(&p, 0, sizeof(p));
+    open_pair(&p, &(struct options){.server_access = all_access, .send_ops = all_ops, .depth = 512});
+    for (unsigned i = 0; i < 100; ++i) {
+        assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 4 * i, 0, 8, &p.server, 0, 0), 0);
+        assert_int_equal(flush(&p, 4 * i + 1, 0, 8, flush_global, flush_range), 0);
+        assert_int_equal(atomic_operation(&p, IBV_WR_ATOMIC_FETCH_AND_ADD, 4 * i + 2, 8, 1, 0), 0);
+        assert_int_equal(atomic_write(&p, 4 * i + 3, 16, "12345678"), 0);
+    }
+    for (unsigned i = 0; i < 400; ++i)
+        expect_completion(p.client.cq, i, IBV_WC_SUCCESS);
+    assert_int_equal(p.server.memory[8], 100);
+    close_pair(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(the_device_reports_flush_and_atomic_write),
+            cmocka_unit_test(a_persistent_flush_syncs_its_range),
+            cmocka_unit_test(a_flush_of_the_region_syncs_all_of_it),
+            cmocka_unit_test(a_global_flush_syncs_nothing),
+            cmocka_unit_test(a_flush_that_cannot_be_written_fails),
+            cmocka_unit_test(a_flush_needs_its_right_and_its_range),
+            cmocka_unit_test(volatile_memory_may_be_flushed_by_default),
+            cmocka_unit_test(impossible_flushes_are_not_posted),
+            cmocka_unit_test(an_atomic_write_places_its_word),
+            cmocka_unit_test(an_atomic_write_is_one_aligned_word),
+            cmocka_unit_test(atomic_operations_return_what_they_found),
+            cmocka_unit_test(atomic_operations_need_their_right_and_alignment),
+            cmocka_unit_test(round_trips_keep_their_order),
+    };
+    return cmocka_run_group_tests_name("native", tests, NULL, NULL);
+}

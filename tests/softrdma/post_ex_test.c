@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The new post interface (ibv_wr_*). */
+#include "fixture.h"
+#include "native.h"
+
+#include <arpa/inet.h>
+#include <pthread.h>
+
+enum {
+    plain_ops = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
+                IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ,
+    batches = 2000, /* of each thread */
+};
+
+static struct ibv_qp_ex *open_for(struct pair *p, uint64_t ops)
+{
+    open_pair(p, &(struct options){.send_ops = ops});
+    return ibv_qp_to_qp_ex(p->client.qp);
+}
+
+static struct ibv_qp_ex *start(struct pair *p, uint64_t wr_id, unsigned flags)
+{
+    struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(p->client.qp);
+    ibv_wr_start(qp);
+    qp->wr_id = wr_id;
+    qp->wr_flags = IBV_SEND_SIGNALED | flags;
+    return qp;
+}
+
+static uint64_t remote(const struct pair *p, size_t offset)
+{
+    return (uintptr_t)p->server.memory + offset;
+}
+
+static void only_queue_pairs_that_asked_have_the_interface(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct ibv_qp_ex *qp = open_for(&p, IBV_QP_EX_WITH_RDMA_WRITE);
+    assert_non_null(qp);
+    assert_null(ibv_qp_to_qp_ex(p.server.qp));
+    assert_non_null(qp->wr_rdma_write);
+    assert_null(qp->wr_rdma_read);
+    assert_null(qp->wr_atomic_write);
+    assert_null(wr_flush_of(qp));
+    close_pair(&p);
+}
+
+static void operations_that_do_not_exist_are_refused(void **state)
+{
+    (void)state;
+    struct pair p;
+    memset(&p, 0, sizeof(p));
+    open_listener(&p, "127.0.0.1");
+    resolve_client(&p, NULL);
+    const uint64_t unknown[] = {IBV_QP_EX_WITH_TSO, IBV_QP_EX_WITH_BIND_MW, IBV_QP_EX_WITH_LOCAL_INV, 1ULL << 40};
+    for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); ++i) {
+        struct ibv_qp_init_attr_ex attr = {.send_cq = p.client.cq,
+                .recv_cq = p.client.cq,
+                .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+                .qp_type = IBV_QPT_RC,
+                .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+                .pd = p.client.pd,
+                .send_ops_flags = unknown[i]};
+        errno = 0;
+        assert_null(ibv_create_qp_ex(p.client.id->verbs, &attr));
+        assert_int_equal(errno, EOPNOTSUPP);
+    }
+    close_pair(&p);
+}
+
+static void one_sided_operations_move_data(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_for(&p, plain_ops);
+    fill(p.client.memory, 1024, 1);
+    struct ibv_qp_ex *qp = start(&p, 1, 0);
+    ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, 512));
+    ibv_wr_set_sge(qp, p.client.mr->lkey, (uintptr_t)p.client.memory, 1024);
+    qp->wr_id = 2;
+    ibv_wr_rdma_read(qp, p.server.mr->rkey, remote(&p, 512));
+    const struct ibv_sge halves[] = {
+            {.addr = (uintptr_t)p.client.memory + 3000, .length = 500, .lkey = p.client.mr->lkey},
+            {.addr = (uintptr_t)p.client.memory + 2000, .length = 524, .lkey = p.client.mr->lkey}};
+    ibv_wr_set_sge_list(qp, 2, halves);
+    assert_int_equal(ibv_wr_complete(qp), 0);
+    expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
+    expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
+    assert_memory_equal(p.server.memory + 512, p.client.memory, 1024);
+    assert_memory_equal(p.client.memory + 3000, p.client.memory, 500);
+    assert_memory_equal(p.client.memory + 2000, p.client.memory + 500, 524);
+    close_pair(&p);
+}
+
+static void messages_carry_inline_and_immediate_data(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_for(&p, plain_ops);
+    for (unsigned i = 0; i < 3; ++i)
+        assert_int_equal(post_receive(&p.server, i, 64 * i, 64), 0);
+    char text[] = "first half, second half";
+    const struct ibv_data_buf halves[] = {{.addr = text, .length = 10}, {.addr = text + 12, .length = 11}};
+    struct ibv_qp_ex *qp = start(&p, 1, 0);
+    ibv_wr_send(qp);
+    ibv_wr_set_inline_data(qp, text, 5);
+    ibv_wr_send_imm(qp, htonl(77));
+    ibv_wr_set_inline_data_list(qp, 2, halves);
+    ibv_wr_rdma_write_imm(qp, p.server.mr->rkey, remote(&p, 1000), htonl(78));
+    ibv_wr_set_inline_data(qp, text, 5);
+    memset(text, '-', sizeof(text)); /* copied at once */
+    assert_int_equal(ibv_wr_complete(qp), 0);
+    for (unsigned i = 0; i < 3; ++i)
+        expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
+    struct ibv_wc wc = next_completion(p.server.cq);
+    assert_int_equal(wc.byte_len, 5);
+    wc = next_completion(p.server.cq);
+    assert_int_equal(wc.byte_len, 21);
+    assert_int_equal(ntohl(wc.imm_data), 77);
+    assert_memory_equal(p.server.memory + 64, "first halfsecond half", 21);
+    wc = next_completion(p.server.cq);
+    assert_int_equal(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
+    assert_int_equal(ntohl(wc.imm_data), 78);
+    assert_memory_equal(p.server.memory + 1000, "first", 5);
+    close_pair(&p);
+}
+
+static void an_aborted_batch_leaves_nothing(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_for(&p, plain_ops);
+    p.client.memory[0] = 1;
+    struct ibv_qp_ex *qp = start(&p, 1, 0);
+    ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, 0));
+    ibv_wr_set_sge(qp, p.client.mr->lkey, (uintptr_t)p.client.memory, 1);
+    ibv_wr_abort(qp);
+    qp = start(&p, 2, 0);
+    ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, 8));
+    ibv_wr_set_sge(qp, p.client.mr->lkey, (uintptr_t)p.client.memory, 1);
+    assert_int_equal(ibv_wr_complete(qp), 0);
+    expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
+    assert_int_equal(p.server.memory[0], 0);
+    assert_int_equal(p.server.memory[8], 1);
+    qp = start(&p, 3, 0);
+    assert_int_equal(ibv_wr_complete(qp), 0); /* of nothing */
+    close_pair(&p);
+}
+
+static void a_batch_that_does_not_fit_is_not_posted_at_all(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_for(&p, plain_ops);
+    p.client.memory[0] = 1;
+    struct ibv_qp_ex *qp = start(&p, 1, 0);
+    for (unsigned i = 0; i < 17; ++i) { /* of 16 */
+        ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, i));
+        ibv_wr_set_sge(qp, p.client.mr->lkey, (uintptr_t)p.client.memory, 1);
+    }
+    assert_int_equal(ibv_wr_complete(qp), ENOMEM);
+    static uint8_t long_text[65];
+    qp = start(&p, 1, 0);
+    ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, 0));
+    ibv_wr_set_sge(qp, p.client.mr->lkey, (uintptr_t)p.client.memory, 1);
+    ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, 8));
+    ibv_wr_set_inline_data(qp, long_text, sizeof(long_text));
+    assert_int_equal(ibv_wr_complete(qp), EINVAL);
+    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 9, 0, 1, &p.server, 100, 0), 0);
+    expect_completion(p.client.cq, 9, IBV_WC_SUCCESS);
+    for (unsigned i = 0; i < 17; ++i)
+        assert_int_equal(p.server.memory[i], 0);
+    close_pair(&p);
+}
+
+static void *write_many(void *argument)
+{
+    struct pair *p = argument;
+    for (unsigned i = 0; i < batches; ++i) {
+        struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(p->client.qp);
+        int error = 0;
+        do {
+            ibv_wr_start(qp);
+            qp->wr_id = 0;
+            qp->wr_flags = IBV_SEND_SIGNALED;
+            ibv_wr_rdma_write(qp, p->server.mr->rkey, remote(p, 0));
+            ibv_wr_set_sge(qp, p->client.mr->lkey, (uintptr_t)p->client.memory, 8);
+            ibv_wr_rdma_write(qp, p->server.mr->rkey, remote(p, 8));
+            ibv_wr_set_sge(qp, p->client.mr->lkey, (uintptr_t)p->client.memory, 8);
+            error = ibv_wr_complete(qp);
+        } while (error == ENOMEM);
+        assert_int_equal(error, 0);
+    }
+    return NULL;
+}
+
+static void threads_share_the_interface(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, &(struct options){.send_ops = plain_ops, .depth = batches}); /* the CQ has room for all of them */
+    pthread_t threads[2];
+    for (unsigned i = 0; i < 2; ++i)
+        assert_int_equal(pthread_create(&threads[i], NULL, write_many, &p), 0);
+    for (unsigned i = 0; i < 4 * batches; ++i)
+        expect_completion(p.client.cq, 0, IBV_WC_SUCCESS);
+    for (unsigned i = 0; i < 2; ++i)
+        pthread_join(threads[i], NULL);
+    close_pair(&p);
+}
+
+static void nothing_is_posted_before_the_connection(void **state)
+{
+    (void)state;
+    struct pair p;
+    memset(&p, 0, sizeof(p));
+    open_listener(&p, "127.0.0.1");
+    resolve_client(&p, &(struct options){.send_ops = plain_ops});
+    struct ibv_qp_ex *qp = start(&p, 1, 0);
+    ibv_wr_send(qp);
+    assert_int_equal(ibv_wr_complete(qp), EINVAL);
+    close_pair(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(only_queue_pairs_that_asked_have_the_interface),
+            cmocka_unit_test(operations_that_do_not_exist_are_refused),
+            cmocka_unit_test(one_sided_operations_move_data),
+            cmocka_unit_test(messages_carry_inline_and_immediate_data),
+            cmocka_unit_test(an_aborted_batch_leaves_nothing),
+            cmocka_unit_test(a_batch_that_does_not_fit_is_not_posted_at_all),
+            cmocka_unit_test(threads_share_the_interface),
+            cmocka_unit_test(nothing_is_posted_before_the_connection),
+    };
+    return cmocka_run_group_tests_name("post_ex", tests, NULL, NULL);
+}
