@@ -25,63 +25,71 @@ std::optional<double> value_at(const series &line, double x)
     return found == line.data.end() ? std::nullopt : std::optional(found->y);
 }
 
-// The x nearest the middle of the axis at which most lines have a value.
+// Where most lines have a value; of several such places the middle one.
 double shared_x(const line_chart &chart)
 {
-    const series &first = chart.lines.front();
-    double best = first.data.at(first.data.size() / 2).x;
+    std::vector<double> best;
     std::ptrdiff_t most = 0;
-    for (const datum &d : first.data) {
+    for (const datum &d : chart.lines.front().data) {
         const auto count = std::ranges::count_if(
                 chart.lines, [&](const series &line) { return !line.tail && value_at(line, d.x).has_value(); });
-        const bool middle = d.x == first.data.at(first.data.size() / 2).x;
-        if (count > most || (count == most && middle)) {
-            most = count;
-            best = d.x;
-        }
+        if (count > most)
+            best.clear();
+        if (count >= most)
+            best.push_back(d.x);
+        most = std::max(most, count);
     }
-    return best;
+    return best.at(best.size() / 2);
 }
 
-std::string at(const axis &x, double value)
+std::string x_words(const axis &x, double value)
 {
-    const bool counted = x.measured_in == unit::none && x.how != scale::nines;
-    return counted ? format(value, unit::none) + " " + x.label : format(value, x.measured_in);
+    return x.noun.empty() ? format(value, x.measured_in) : format_count(static_cast<std::size_t>(value), x.noun);
 }
 
 std::string course(const line_chart &chart)
 {
     const series &first = chart.lines.front();
     const datum &from = first.data.front(), &to = first.data.back();
-    const std::string unit_x = chart.x.measured_in == unit::none ? " " + chart.x.label : "";
-    return capital(fmt::format("{} goes from {} at {} to {} at {}{}.", first.label, format(from.y, chart.y.measured_in),
-            format(from.x, chart.x.measured_in), format(to.y, chart.y.measured_in), format(to.x, chart.x.measured_in),
-            unit_x));
+    return capital(fmt::format("{} goes from {} at {} to {} at {}.", first.label, format(from.y, chart.y.measured_in),
+            x_words(chart.x, from.x), format(to.y, chart.y.measured_in), x_words(chart.x, to.x)));
 }
 
-std::string extremes(const line_chart &chart, bool lower_is_better)
+// Few lines are all compared with the first.
+std::string beside_first(const line_chart &chart, double x, const std::vector<const series *> &lines)
+{
+    const double first = *value_at(*lines.front(), x);
+    std::string words;
+    for (const series *line : lines) {
+        const double y = *value_at(*line, x);
+        words += words.empty() ? " At " + x_words(chart.x, x) + ": " : ", ";
+        words += line->label + " " + format(y, chart.y.measured_in);
+        if (line != lines.front() && first > 0)
+            words += " (" + compared(y / first, "more", "less") + ")";
+    }
+    return words + ".";
+}
+
+std::string extremes(const line_chart &chart, double x, const std::vector<const series *> &lines, bool lower_is_better)
+{
+    const auto y = [x](const series *line) { return *value_at(*line, x); };
+    const auto [lowest, highest] = std::ranges::minmax(lines, {}, y);
+    const series *best = lower_is_better ? lowest : highest, *worst = lower_is_better ? highest : lowest;
+    return fmt::format(" At {} {} is best with {} and {} last with {}.", x_words(chart.x, x), best->label,
+            format(y(best), chart.y.measured_in), worst->label, format(y(worst), chart.y.measured_in));
+}
+
+std::string differences(const line_chart &chart, bool lower_is_better)
 {
     const double x = shared_x(chart);
-    const series *lowest = nullptr, *highest = nullptr;
+    std::vector<const series *> lines;
     for (const series &line : chart.lines) {
-        const auto y = line.tail ? std::nullopt : value_at(line, x);
-        if (!y)
-            continue;
-        if (!lowest || *y < *value_at(*lowest, x))
-            lowest = &line;
-        if (!highest || *y > *value_at(*highest, x))
-            highest = &line;
+        if (!line.tail && value_at(line, x))
+            lines.push_back(&line);
     }
-    if (!lowest || lowest == highest || *value_at(*lowest, x) == 0)
+    if (lines.size() < 2)
         return "";
-    const series *best = lower_is_better ? lowest : highest, *worst = lower_is_better ? highest : lowest;
-    const double ratio = *value_at(*worst, x) / *value_at(*best, x);
-    const std::string where = at(chart.x, x);
-    if (std::abs(ratio - 1) <= noise)
-        return fmt::format(" At {} all agree within {:.0f} %.", where, noise * 100);
-    return fmt::format(" At {} {} is best with {}; {} is last with {} ({:.2f} times).", where, best->label,
-            format(*value_at(*best, x), chart.y.measured_in), worst->label,
-            format(*value_at(*worst, x), chart.y.measured_in), ratio);
+    return lines.size() <= 4 ? beside_first(chart, x, lines) : extremes(chart, x, lines, lower_is_better);
 }
 
 std::string tail(const line_chart &chart)
@@ -95,8 +103,22 @@ std::string tail(const line_chart &chart)
     const auto high = value_at(*companion, x), low = value_at(first, x);
     if (!high || !low || *low == 0)
         return "";
-    return fmt::format(" The dashed line is the 99th percentile: at {} it is {:.2f} times the median.", at(chart.x, x),
-            *high / *low);
+    return fmt::format(" Dashed: the 99th percentile, which for {} at {} is {:.2f} times the median.", first.label,
+            x_words(chart.x, x), *high / *low);
+}
+
+// By what time a share of the operations was done.
+std::string percentile_words(const line_chart &chart)
+{
+    const series &first = chart.lines.front();
+    std::string words = first.label + ":";
+    for (const double rank : {50.0, 99.0, 99.9, 99.99}) {
+        const auto reached = std::ranges::find_if(first.data, [&](const datum &d) { return d.x >= rank - 1e-9; });
+        if (reached != first.data.end())
+            words += fmt::format("{} {:g} % are done within {}", words.back() == ':' ? "" : ",", rank,
+                    format(reached->y, chart.y.measured_in));
+    }
+    return capital(words + ".");
 }
 
 } // namespace
@@ -105,7 +127,9 @@ std::string caption_of(const line_chart &chart, bool lower_is_better)
 {
     if (chart.lines.empty() || chart.lines.front().data.empty())
         return "";
-    return course(chart) + extremes(chart, lower_is_better) + tail(chart);
+    if (chart.x.how == scale::nines)
+        return percentile_words(chart);
+    return course(chart) + differences(chart, lower_is_better) + tail(chart);
 }
 
 std::string caption_of(const ratio_chart &chart)
@@ -117,6 +141,9 @@ std::string caption_of(const ratio_chart &chart)
             std::ranges::count_if(chart.rows, [&](const ratio_row &row) { return worse_by(row) < 1 - noise; });
     const auto worst = std::ranges::max_element(chart.rows, {}, worse_by);
     const auto rows = static_cast<std::ptrdiff_t>(chart.rows.size());
+    if (within == rows)
+        return fmt::format(
+                "{} the same within {:.0f} %.", rows == 1 ? "It is" : fmt::format("All {} are", rows), noise * 100);
     std::string words = fmt::format("Of {} {} the same within {:.0f} %, {} better and {} worse.",
             format_count(chart.rows.size(), "comparison"), within == 1 ? "1 is" : fmt::format("{} are", within),
             noise * 100, better, rows - within - better);
@@ -131,7 +158,7 @@ std::string caption_of(const bar_chart &chart)
     const auto [low, high] = std::ranges::minmax_element(first.bars, {}, &bar::value);
     if (low == high || low->value == 0)
         return "";
-    return capital(fmt::format("{}: {} {} beside {} {}, {:.2f} times.", first.label, low->label,
+    return capital(fmt::format("{}: {} {} beside {} {}, {:.3g} times.", first.label, low->label,
             format(low->value, chart.values.measured_in), high->label, format(high->value, chart.values.measured_in),
             high->value / low->value));
 }
@@ -140,8 +167,8 @@ std::string compared(double ratio, const std::string &more, const std::string &l
 {
     if (std::abs(ratio - 1) <= noise)
         return fmt::format("the same within {:.0f} %", noise * 100);
-    if (ratio >= 2)
-        return fmt::format("{:.1f} times", ratio);
+    if (ratio >= 2 || ratio <= 0.1)
+        return fmt::format("{:.3g} times", ratio);
     return fmt::format("{:.0f} % {}", std::abs(ratio - 1) * 100, ratio > 1 ? more : less);
 }
 

@@ -207,8 +207,8 @@ std::string draw_ratios(const ratio_chart &chart, const figure &f, const std::st
     }
     double y = head;
     for (const ratio_row &r : chart.rows) {
-        out.text(6, y + 14, r.label, "tick");
-        out.text(width - 6, y + 14, fmt::format("{} = {}", r.values, format(r.ratio, unit::ratio)), "value end");
+        out.text(6, y + 14, r.label, "halo");
+        out.text(width - 6, y + 14, fmt::format("{} = {}", r.values, format(r.ratio, unit::ratio)), "value end halo");
         out.open("g", {{"class", std::string("point ") + judgement(r)}});
         out.tooltip(fmt::format("{}\n{:.3f} ({:.3f} to {:.3f})", r.label, r.ratio, r.low, r.high));
         out.leaf("line", {{"class", "spread"}, {"x1", x(r.low)}, {"x2", x(r.high)}, {"y1", y + 25}, {"y2", y + 25}});

@@ -3,6 +3,7 @@
 #include "units.hpp"
 
 #include <map>
+#include <set>
 #include <stdexcept>
 
 namespace bench::report
@@ -59,14 +60,27 @@ entry half_of(const entry &whole, const char *half, std::optional<measure> repea
     return e;
 }
 
+std::size_t libraries_in(std::span<const run> runs)
+{
+    std::set<std::string> labels;
+    for (const run &r : runs) {
+        for (const point &p : r.data.points) {
+            if (p.setup.api == api::librpma)
+                labels.insert(p.setup.library);
+        }
+    }
+    return labels.size();
+}
+
 } // namespace
 
 std::vector<entry> entries_of(std::span<const run> runs)
 {
+    const bool several = libraries_in(runs) > 1;
     std::vector<entry> entries;
     for (const run &r : runs) {
         for (const point &p : r.data.points) {
-            const entry whole = {r.name, "", p};
+            const entry whole = {r.name, "", several ? p.setup.library : "", p};
             entries.push_back(whole);
             if (!p.repeats.empty() && p.repeats.front().reads)
                 entries.push_back(half_of(whole, "reads", &repeat::reads));
@@ -86,7 +100,7 @@ std::string text(attribute a, const entry &e)
     case attribute::api:
         return api_name(e.setup().api);
     case attribute::library:
-        return e.setup().library;
+        return e.library;
     case attribute::run:
         return e.run;
     case attribute::target:
@@ -106,7 +120,7 @@ std::string text(attribute a, const entry &e)
     case attribute::connections:
         return format_count(p.connections, "connection");
     case attribute::threads:
-        return format_count(p.threads, "thread");
+        return p.threads == 1 ? "" : format_count(p.threads, "thread");
     }
     throw std::logic_error("no such attribute");
 }
@@ -136,7 +150,7 @@ std::string name(attribute a)
     case attribute::block_size:
         return "block size";
     case attribute::depth:
-        return "operations in flight (depth)";
+        return "depth: operations in flight";
     case attribute::connections:
         return "connections";
     case attribute::threads:
@@ -145,6 +159,20 @@ std::string name(attribute a)
         return "load of the target's processors";
     default:
         throw std::logic_error("not an axis");
+    }
+}
+
+std::string noun(attribute a)
+{
+    switch (a) {
+    case attribute::connections:
+        return "connection";
+    case attribute::threads:
+        return "thread";
+    case attribute::depth:
+        return "operation";
+    default:
+        return "";
     }
 }
 

@@ -20,7 +20,8 @@ struct run {
 // A point, or one half of a mix.
 struct entry {
     std::string run;
-    std::string half; // "reads" or "writes" of a mix
+    std::string half;    // "reads" or "writes" of a mix
+    std::string library; // empty when there is only one
     bench::point point;
 
     const bench::setup &setup() const { return point.setup; }
@@ -55,8 +56,9 @@ inline constexpr attribute all_attributes[] = {attribute::operation, attribute::
 std::string text(attribute a, const entry &e);
 // Of an attribute that is a number.
 double number(attribute a, const entry &e);
-// "connections", "block size": the name of an axis.
+// "connections", "block size": the name of an axis; one on it, where they are counted: "connection".
 std::string name(attribute a);
+std::string noun(attribute a);
 
 // One connection, one operation in flight, an idle target: where an operation shows its own latency.
 bool at_rest(const parameters &p);

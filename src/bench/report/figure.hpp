@@ -22,6 +22,7 @@ struct axis {
     std::string label;
     unit measured_in = unit::none;
     scale how = scale::linear;
+    std::string noun; // of what is counted, in the singular
 };
 
 struct datum {

@@ -33,7 +33,6 @@ std::vector<entry_list> split(const entry_list &entries, std::span<const attribu
     return parts;
 }
 
-// The attributes of one entry as words; operations stand by themselves, other words need a comma.
 std::string words(const entry &e, std::span<const attribute> attributes)
 {
     std::string joined;
@@ -76,12 +75,10 @@ panel panel_of(const entry_list &entries, std::span<const attribute> x, std::spa
     std::ranges::stable_sort(made.lines, {}, [](const line &l) { return l.entries.front()->setup().api; });
     colour(made.lines, distinct);
 
-    std::vector<attribute> shared;
     for (const attribute a : all_attributes) {
         if (a != attribute::run && !contains(x, a) && !contains(distinct, a))
-            shared.push_back(a);
+            made.shared.push_back(a);
     }
-    made.common = words(*entries.front(), shared);
     return made;
 }
 
@@ -99,14 +96,24 @@ std::vector<panel> group(const entry_list &entries, std::span<const attribute> x
         if (!contains(x, a) && !contains(lines, a))
             fixed.push_back(a);
     }
-    const std::vector<attribute> distinct = varying(entries, fixed);
-
     std::vector<panel> panels;
-    for (const entry_list &part : split(entries, fixed)) {
+    for (const entry_list &part : split(entries, fixed))
         panels.push_back(panel_of(part, x, lines));
-        panels.back().distinction = words(*part.front(), distinct);
-    }
     return panels;
+}
+
+void describe(std::vector<panel> &panels)
+{
+    entry_list firsts;
+    for (const panel &p : panels)
+        firsts.push_back(&p.first());
+    for (panel &p : panels) {
+        const std::vector<attribute> distinct = varying(firsts, p.shared);
+        p.distinction = words(p.first(), distinct);
+        std::vector<attribute> rest = p.shared;
+        std::erase_if(rest, [&](attribute a) { return contains(distinct, a); });
+        p.common = words(p.first(), rest);
+    }
 }
 
 } // namespace bench::report

@@ -22,13 +22,19 @@ struct line {
 
 struct panel {
     std::string distinction; // what tells it from the other panels; may be empty
-    std::string common;      // what all its entries share
+    std::string common;      // what else all its entries share
+    std::vector<attribute> shared;
     std::vector<line> lines;
+
+    const entry &first() const { return *lines.front().entries.front(); }
 };
 
 // Entries that differ in any attribute but x and lines fall into different panels; inside a panel, into lines.
 // In order of appearance; lines of librpma first.
 std::vector<panel> group(const entry_list &entries, std::span<const attribute> x, std::span<const attribute> lines);
+
+// Fills in distinction and common of the panels that will be drawn.
+void describe(std::vector<panel> &panels);
 
 // Whether two of the entries differ in the attribute.
 bool varies(attribute a, const entry_list &entries);

@@ -190,9 +190,9 @@ std::optional<standing> standing_of(std::span<const run> runs, std::span<const e
 
 card standing_card(const standing &s)
 {
-    const std::string value = fmt::format("{:.3f}", s.ratio);
-    return {value, "times the cost with " + s.other,
-            fmt::format("median of {}; below 1 is better", format_count(s.count, "comparison"))};
+    const double percent = (s.ratio - 1) * 100;
+    return {fmt::format("{}{:.1f} %", percent < 0 ? "−" : "+", std::abs(percent)), "cost beside " + s.other,
+            fmt::format("time per operation, median of {}; less is better", format_count(s.count, "comparison"))};
 }
 
 std::string processors(const entry &e, const environment &where)
@@ -227,12 +227,15 @@ std::optional<double> beside(const entry &e, std::span<const entry> entries, api
 void limits_of_latency(std::vector<std::string> &limits, const entry &e, std::span<const entry> entries)
 {
     const std::string what = text(attribute::operation, e);
-    if (const auto verbs = beside(e, entries, api::verbs))
-        limits.push_back(fmt::format("Beside the same {} by raw verbs, librpma takes {}: {}.", what,
-                compared(*verbs, "more", "less"),
-                std::abs(*verbs - 1) <= noise ? "the device below it sets the time" : "the library has a part in it"));
+    if (const auto verbs = beside(e, entries, api::verbs)) {
+        const bool even = std::abs(*verbs - 1) <= noise;
+        limits.push_back(fmt::format("With raw verbs in the place of librpma, {} takes {}: {}.", what,
+                compared(1 / *verbs, "longer", "less time"),
+                even ? "the device sets the time, not the library" : "the library has a part in the time"));
+    }
     if (const auto tcp = beside(e, entries, api::tcp))
-        limits.push_back(fmt::format("A plain TCP exchange of the same size takes {:.2f} times as long.", 1 / *tcp));
+        limits.push_back(fmt::format(
+                "A plain TCP exchange of the same size takes {}.", compared(1 / *tcp, "longer", "less time")));
     if (const auto copy = beside(e, entries, api::memcpy))
         limits.push_back(
                 fmt::format("Copying the block within one process takes {} of the time: the rest is the way to "

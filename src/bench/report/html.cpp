@@ -108,6 +108,7 @@ data sections_of(const std::vector<figure> &figures)
             continue;
         data made("key", s.key);
         made.set("heading", s.heading);
+        made.set("short_name", s.short_name);
         made.set("figures", drawn);
         list << made;
     }

@@ -52,9 +52,15 @@ bool one_connection(const entry &e)
     return e.half.empty() && p.connections == 1 && p.threads == 1 && p.cpu_load == 0;
 }
 
-bool ours_on_an_idle_target(const entry &e)
+bool ours_of_one_thread(const entry &e)
 {
-    return ours(e) && e.parameters().cpu_load == 0;
+    return ours(e) && e.parameters().cpu_load == 0 && e.parameters().threads == 1;
+}
+
+// Each thread has its connection: a curve over threads is not one over connections.
+bool ours_of_threads(const entry &e)
+{
+    return ours(e) && e.parameters().cpu_load == 0 && e.parameters().threads == e.parameters().connections;
 }
 
 bool mix_or_its_parts(const entry &e)
@@ -84,17 +90,17 @@ const std::vector<selection> &selections()
                     {operation, library, run}, {}},
             {"bandwidth", "Bandwidth over depth", "bytes_per_s", nullptr, depth, ours_on_one_connection,
                     {operation, library, run}, {}},
-            {"scaling", "Operations per second over connections", "ops_per_s", nullptr, connections,
-                    ours_on_an_idle_target, {operation, library, run}, {}},
-            {"scaling", "Latency over connections", "latency_p50", "latency_p99", connections, ours_on_an_idle_target,
+            {"scaling", "Operations per second over connections", "ops_per_s", nullptr, connections, ours_of_one_thread,
+                    {operation, library, run}, {}},
+            {"scaling", "Latency over connections", "latency_p50", "latency_p99", connections, ours_of_one_thread,
                     {operation, library, run}, {}},
             {"scaling", "Processor time per operation over connections", "cpu_per_op", nullptr, connections,
-                    ours_on_an_idle_target, {operation, library, run}, {}},
-            {"scaling", "Server's memory per connection", "memory_server", nullptr, connections, ours_on_an_idle_target,
+                    ours_of_one_thread, {operation, library, run}, {}},
+            {"scaling", "Server's memory per connection", "memory_server", nullptr, connections, ours_of_one_thread,
                     {operation, library, run}, {}},
-            {"scaling", "Operations per second over threads", "ops_per_s", nullptr, threads, ours_on_an_idle_target,
+            {"scaling", "Operations per second over threads", "ops_per_s", nullptr, threads, ours_of_threads,
                     {operation, library, run}, {}},
-            {"scaling", "Bandwidth over threads", "bytes_per_s", nullptr, threads, ours_on_an_idle_target,
+            {"scaling", "Bandwidth over threads", "bytes_per_s", nullptr, threads, ours_of_threads,
                     {operation, library, run}, {}},
             {"cpuload", "Latency over the target's load", "latency_p50", "latency_p99", cpu_load, ours,
                     {operation, polling, library, run}, {}},
@@ -120,10 +126,13 @@ bool contrasting(const panel &p, const std::vector<attribute> &contrasts)
 {
     if (contrasts.empty())
         return true;
-    entry_list first;
-    for (const line &l : p.lines)
-        first.push_back(l.entries.front());
-    return std::ranges::any_of(contrasts, [&](attribute a) { return varies(a, first); });
+    entry_list measured;
+    for (const line &l : p.lines) {
+        const auto found = std::ranges::find_if(l.entries, [](const entry *e) { return !e->point.repeats.empty(); });
+        if (found != l.entries.end())
+            measured.push_back(*found);
+    }
+    return !measured.empty() && std::ranges::any_of(contrasts, [&](attribute a) { return varies(a, measured); });
 }
 
 // A mix without its halves is no figure of the mix.
@@ -158,21 +167,33 @@ const metric &metric_in(const entry_list &entries, const std::string &wanted)
     return there || wanted != "latency_p50" ? m : metric_of("latency_mean");
 }
 
+// Threads bring their connections along.
+std::vector<attribute> axis_of(attribute x)
+{
+    if (x == attribute::threads)
+        return {attribute::threads, attribute::connections};
+    return {x};
+}
+
 axis x_axis(attribute x)
 {
     if (x == attribute::cpu_load)
-        return {name(x), unit::percent, scale::linear};
-    return {name(x), x == attribute::block_size ? unit::bytes : unit::none, scale::log2};
+        return {name(x), unit::percent, scale::linear, ""};
+    return {name(x), x == attribute::block_size ? unit::bytes : unit::none, scale::log2, noun(x)};
+}
+
+bool is_a_curve(const line_chart &chart)
+{
+    return std::ranges::any_of(chart.lines, [](const series &line) { return line.data.size() >= 2; });
 }
 
 line_chart chart_of(const selection &s, const panel &p, const metric &m)
 {
-    line_chart chart = {x_axis(s.x), {m.name, m.measured_in, scale::log10}, {}};
-    if (m.measured_in == unit::bytes_per_s)
-        chart.y.label += m.lower_is_better ? " (lower is better)" : " (higher is better)";
+    line_chart chart = {x_axis(s.x), {m.name, m.measured_in, scale::log10, ""}, {}};
+    chart.y.label += m.lower_is_better ? " (lower is better)" : " (higher is better)";
     for (const line &l : p.lines) {
         series main = series_of(l, s.x, m);
-        if (main.data.empty() && main.failed.empty())
+        if (main.data.empty())
             continue;
         chart.lines.push_back(std::move(main));
         if (!s.tail)
@@ -183,26 +204,24 @@ line_chart chart_of(const selection &s, const panel &p, const metric &m)
         if (!tail.data.empty())
             chart.lines.push_back(std::move(tail));
     }
-    // Captions and tables start with a line that has something.
-    std::ranges::stable_partition(chart.lines, [](const series &line) { return !line.data.empty(); });
+    // Beside curves, a single point only stretches the axes; the tables have it.
+    if (is_a_curve(chart))
+        std::erase_if(chart.lines, [](const series &line) { return line.data.size() < 2 && line.failed.empty(); });
     return chart;
-}
-
-bool is_a_curve(const line_chart &chart)
-{
-    return std::ranges::any_of(chart.lines, [](const series &line) { return line.data.size() >= 2; });
 }
 
 void append(std::vector<figure> &figures, const selection &s, const entry_list &entries)
 {
     const metric &m = metric_in(entries, s.metric);
-    const attribute x[] = {s.x};
-    for (const panel &p : group(entries, x, s.lines)) {
-        if (!contrasting(p, s.contrasts) || !has_what_its_group_is_about(p, s.group))
-            continue;
+    std::vector<panel> drawn;
+    for (panel &p : group(entries, axis_of(s.x), s.lines)) {
+        const bool wanted = contrasting(p, s.contrasts) && has_what_its_group_is_about(p, s.group);
+        if (wanted && is_a_curve(chart_of(s, p, m)))
+            drawn.push_back(std::move(p));
+    }
+    describe(drawn);
+    for (const panel &p : drawn) {
         line_chart chart = chart_of(s, p, m);
-        if (!is_a_curve(chart))
-            continue;
         const std::string title = p.distinction.empty() ? s.title : s.title + (": " + p.distinction);
         std::string caption = caption_of(chart, m.lower_is_better);
         figures.push_back({s.group, title, p.common, std::move(caption), std::move(chart)});

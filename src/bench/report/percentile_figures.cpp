@@ -66,10 +66,10 @@ std::vector<datum> curve_of_percentiles(const point &p)
     return curve;
 }
 
-line_chart percentile_chart(const panel &p)
+line_chart chart_of(const panel &p)
 {
-    line_chart chart = {{"percentile of the operations", unit::percent, scale::nines},
-            {"latency", unit::time_ns, scale::log10}, {}};
+    line_chart chart = {{"percentile of the operations", unit::percent, scale::nines, ""},
+            {"latency (lower is better)", unit::time_ns, scale::log10, ""}, {}};
     for (const line &l : p.lines) {
         series curve = {l.label, l.colour, false, false, {}, {}};
         const point &last = l.entries.back()->point;
@@ -80,6 +80,23 @@ line_chart percentile_chart(const panel &p)
             chart.lines.push_back(std::move(curve));
     }
     return chart;
+}
+
+void append(std::vector<figure> &figures, const entry_list &entries, std::span<const attribute> lines,
+        const char *title, std::size_t least_lines)
+{
+    std::vector<panel> drawn;
+    for (panel &p : group(entries, {}, lines)) {
+        if (p.lines.size() >= least_lines && !chart_of(p).lines.empty())
+            drawn.push_back(std::move(p));
+    }
+    describe(drawn);
+    for (const panel &p : drawn) {
+        line_chart chart = chart_of(p);
+        const std::string distinction = p.distinction.empty() ? "" : ": " + p.distinction;
+        std::string caption = caption_of(chart, true);
+        figures.push_back({"percentiles", title + distinction, p.common, std::move(caption), std::move(chart)});
+    }
 }
 
 } // namespace
@@ -101,26 +118,19 @@ std::uint64_t usual_block_size(std::span<const entry> entries)
 std::vector<figure> percentile_figures(std::span<const entry> entries)
 {
     using enum attribute;
-    std::vector<figure> figures;
     const std::uint64_t size = usual_block_size(entries);
-    entry_list admitted;
+    entry_list all, ours;
     for (const entry &e : entries) {
-        // Atomic writes and connections have a size of their own.
-        const bool sized = e.parameters().block_size == size || e.parameters().block_size <= 8;
-        if (e.half.empty() && at_rest(e.parameters()) && sized && e.setup().workload != "connect")
-            admitted.push_back(&e);
-    }
-    if (admitted.empty())
-        return figures;
-    const attribute lines[] = {api, library, run};
-    for (const panel &p : group(admitted, {}, lines)) {
-        line_chart chart = percentile_chart(p);
-        if (chart.lines.empty())
+        if (!e.half.empty() || !at_rest(e.parameters()) || e.parameters().block_size != size)
             continue;
-        std::string caption = caption_of(chart, true);
-        figures.push_back({"percentiles", "Latency by percentile: " + p.distinction, p.common, std::move(caption),
-                std::move(chart)});
+        all.push_back(&e);
+        if (e.setup().api == api::librpma)
+            ours.push_back(&e);
     }
+    std::vector<figure> figures;
+    const attribute operations[] = {operation, polling, library, run}, interfaces[] = {api, library, run};
+    append(figures, ours, operations, "Latency by percentile", 1);
+    append(figures, all, interfaces, "Latency by percentile over different interfaces", 2);
     return figures;
 }
 

@@ -11,12 +11,19 @@ namespace bench::report
 namespace
 {
 
-constexpr double character_width = 6.4; // of the labels of ticks, generous
+constexpr double character_width = 6.2; // of the labels of ticks, generous
 
-// 1, 2, 5, 10, 20 ...: the largest that is not above value.
-double round_down(double value)
+double decade_of(double value)
 {
-    const double decade = std::pow(10, std::floor(std::log10(value)));
+    return std::pow(10, std::floor(std::log10(value) + 1e-9));
+}
+
+// The largest of 1, 2, 5, 10, 20 ... that is not above value; of 1, 2, 4, 8 ... for bytes.
+double round_down(double value, unit u)
+{
+    if (u == unit::bytes)
+        return std::exp2(std::floor(std::log2(value) + 1e-9));
+    const double decade = decade_of(value);
     for (const double digit : {5.0, 2.0}) {
         if (digit * decade <= value * (1 + 1e-9))
             return digit * decade;
@@ -24,13 +31,19 @@ double round_down(double value)
     return decade;
 }
 
-double round_up(double value)
+// The next of them.
+double next_above(double round, unit u)
 {
-    const double down = round_down(value);
-    if (down >= value * (1 - 1e-9))
-        return down;
-    const double digit = down / std::pow(10, std::floor(std::log10(down) + 1e-9));
-    return down * (digit > 1.5 && digit < 3 ? 2.5 : 2);
+    if (u == unit::bytes)
+        return round * 2;
+    const double digit = round / decade_of(round);
+    return round * (digit > 1.5 && digit < 3 ? 2.5 : 2);
+}
+
+double round_up(double value, unit u)
+{
+    const double down = round_down(value, u);
+    return down >= value * (1 - 1e-9) ? down : next_above(down, u);
 }
 
 // Spans of less than this say more on a scale that starts at zero.
@@ -52,12 +65,12 @@ projection::projection(const axis &a, std::vector<double> values, double from, d
     if (axis_.how == scale::log10 && high < low * narrow)
         axis_.how = scale::linear;
     if (axis_.how == scale::log10) {
-        low = round_down(low);
-        high = round_up(high);
+        low = round_down(low, axis_.measured_in);
+        high = round_up(high, axis_.measured_in);
     } else if (axis_.how == scale::linear) {
         low = 0;
         if (axis_.measured_in != unit::percent && high > 0)
-            high = round_up(high * 1.02);
+            high = round_up(high * 1.02, axis_.measured_in);
     } else if (axis_.how == scale::nines) {
         low = 0;
     }
@@ -96,6 +109,26 @@ double projection::operator()(double value) const
     return from_ + (to_ - from_) * (place(value) - first_) / (last_ - first_);
 }
 
+// Not more of them than are easily read.
+std::vector<double> projection::logarithmic_marks() const
+{
+    constexpr std::size_t most = 9;
+    std::vector<double> marks;
+    for (double mark = std::pow(10, first_); std::log10(mark) <= last_ + 1e-9;
+            mark = next_above(mark, axis_.measured_in))
+        marks.push_back(mark);
+    if (marks.size() <= most)
+        return marks;
+    if (axis_.measured_in != unit::bytes) {
+        std::erase_if(marks, [](double mark) { return std::abs(mark / decade_of(mark) - 1) > 1e-6; });
+        return marks;
+    }
+    std::vector<double> fewer;
+    for (std::size_t i = 0; i < marks.size(); i += marks.size() / most + 1)
+        fewer.push_back(marks[i]);
+    return fewer;
+}
+
 std::vector<double> projection::round_values() const
 {
     std::vector<double> marks;
@@ -103,15 +136,9 @@ std::vector<double> projection::round_values() const
         marks = {0, 50, 90, 99, 99.9, 99.99, 99.999, 99.9999};
         std::erase_if(marks, [&](double mark) { return place(mark) > last_ * (1 + 1e-9); });
     } else if (axis_.how == scale::log10) {
-        const bool decades_only = last_ - first_ > 3;
-        for (double mark = std::pow(10, first_); std::log10(mark) <= last_ + 1e-9; mark = round_up(mark * 1.01)) {
-            if (!decades_only || std::abs(std::log10(mark) - std::round(std::log10(mark))) < 1e-9)
-                marks.push_back(mark);
-        }
+        marks = logarithmic_marks();
     } else if (axis_.how == scale::linear && last_ > 0) {
-        double step = round_down(last_ / 4);
-        if (axis_.measured_in == unit::bytes)
-            step = std::exp2(std::floor(std::log2(last_ / 4)));
+        const double step = round_down(last_ / 4, axis_.measured_in);
         for (double mark = 0; mark <= last_ * (1 + 1e-9); mark += step)
             marks.push_back(mark);
     }
@@ -133,7 +160,7 @@ std::vector<tick> projection::ticks_across() const
     const bool measured = axis_.how == scale::log2 || axis_.how == scale::linear;
     for (const double value : measured ? values_ : round_values()) {
         const std::string label =
-                axis_.how == scale::nines ? fmt::format("{:.7g} %", value) : format_tick(value, axis_.measured_in);
+                axis_.how == scale::nines ? fmt::format("{:.7g}", value) : format_tick(value, axis_.measured_in);
         const double at = (*this)(value), half = character_width * static_cast<double>(label.size()) / 2;
         // What cannot be labelled keeps its tick.
         const bool fits = at - half >= free_from;

@@ -32,6 +32,7 @@ public:
 private:
     double place(double value) const;
     std::vector<double> round_values() const;
+    std::vector<double> logarithmic_marks() const;
 
     axis axis_;
     std::vector<double> values_; // ascending, distinct

@@ -25,35 +25,65 @@ std::string row_label(const entry &e, const entry_list &all)
     return label;
 }
 
-const char *const nothing_common = "";
+// More rows than this are told apart by operation.
+constexpr std::size_t most_rows = 10;
+
+struct labelled_row {
+    std::string operation;
+    ratio_row row;
+};
+
+void append(std::vector<figure> &figures, const figure &like, const std::string &label,
+        const std::vector<labelled_row> &rows)
+{
+    std::vector<std::string> operations = {""};
+    if (rows.size() > most_rows) {
+        operations.clear();
+        for (const labelled_row &r : rows) {
+            if (std::ranges::find(operations, r.operation) == operations.end())
+                operations.push_back(r.operation);
+        }
+    }
+    for (const std::string &operation : operations) {
+        ratio_chart chart = {label, {}};
+        for (const labelled_row &r : rows) {
+            if (operation.empty() || operation == r.operation)
+                chart.rows.push_back(r.row);
+        }
+        figure made = like;
+        made.title += operation.empty() ? "" : ": " + operation;
+        made.caption = caption_of(chart);
+        made.chart = std::move(chart);
+        figures.push_back(std::move(made));
+    }
+}
 
 std::vector<figure> comparisons(const run &r)
 {
     std::vector<entry> ours;
     for (const pair &p : r.data.pairs)
-        ours.push_back({r.name, "", {p.ours, status::done, "", {}}});
+        ours.push_back({r.name, "", "", {p.ours, status::done, "", {}}});
     entry_list all;
     for (const entry &e : ours)
         all.push_back(&e);
 
     std::vector<figure> figures;
     for (const metric &m : all_metrics()) {
-        ratio_chart chart;
+        std::vector<labelled_row> rows;
         std::string libraries;
         for (std::size_t i = 0; i < ours.size(); ++i) {
             const pair &p = r.data.pairs[i];
             if (p.metric != m.key)
                 continue;
             libraries = p.ours.library + " divided by " + p.other.library;
-            chart.rows.push_back({row_label(ours[i], all), p.ratio, p.ratio_low, p.ratio_high, m.lower_is_better,
-                    format(p.ours_value, m.measured_in) + " / " + format(p.other_value, m.measured_in)});
+            rows.push_back({text(attribute::operation, ours[i]),
+                    {row_label(ours[i], all), p.ratio, p.ratio_low, p.ratio_high, m.lower_is_better,
+                            format(p.ours_value, m.measured_in) + " / " + format(p.other_value, m.measured_in)}});
         }
-        if (chart.rows.empty())
-            continue;
-        chart.label = libraries;
-        std::string caption = caption_of(chart);
-        figures.push_back({"compare", "Libraries compared: " + std::string(m.name), libraries + ", runs in turns",
-                std::move(caption), std::move(chart)});
+        const figure like = {
+                "compare", "Libraries compared: " + std::string(m.name), libraries + ", runs in turns", "", {}};
+        if (!rows.empty())
+            append(figures, like, libraries, rows);
     }
     return figures;
 }
@@ -87,7 +117,7 @@ figure interfaces(std::span<const entry> entries)
         if (e.half.empty() && usual && summarize(e.point, m))
             admitted.push_back(&e);
     }
-    bar_chart chart = {{m.name, m.measured_in, scale::log10}, {}};
+    bar_chart chart = {{m.name, m.measured_in, scale::linear, ""}, {}};
     std::string common;
     const attribute lines[] = {attribute::api, attribute::library, attribute::run};
     for (const panel &p : group(admitted, {}, lines)) {
@@ -99,13 +129,11 @@ figure interfaces(std::span<const entry> entries)
             made.bars.push_back({l.label, l.colour, summarize(l.entries.back()->point, m)->median});
         common = format(static_cast<double>(size), unit::bytes) + ", one operation in flight on one connection";
     }
-    std::string caption = chart.groups.empty() ? nothing_common : caption_of(chart);
+    std::string caption = chart.groups.empty() ? std::string() : caption_of(chart);
     return {"interfaces", "The same work over each interface", common, std::move(caption), std::move(chart)};
 }
 
-} // namespace
-
-std::vector<ratio_row> beside_verbs(std::span<const entry> entries)
+std::vector<labelled_row> rows_beside_verbs(std::span<const entry> entries)
 {
     std::vector<std::pair<const entry *, const entry *>> pairs;
     entry_list all;
@@ -121,13 +149,23 @@ std::vector<ratio_row> beside_verbs(std::span<const entry> entries)
             all.push_back(&e);
         }
     }
-    std::vector<ratio_row> rows;
+    std::vector<labelled_row> rows;
     for (const auto &[ours, other] : pairs) {
         if (auto row = divided(*ours, *other, metric_of("latency_p50"))) {
             row->label = row_label(*ours, all);
-            rows.push_back(std::move(*row));
+            rows.push_back({text(attribute::operation, *ours), std::move(*row)});
         }
     }
+    return rows;
+}
+
+} // namespace
+
+std::vector<ratio_row> beside_verbs(std::span<const entry> entries)
+{
+    std::vector<ratio_row> rows;
+    for (labelled_row &r : rows_beside_verbs(entries))
+        rows.push_back(std::move(r.row));
     return rows;
 }
 
@@ -138,15 +176,13 @@ std::vector<figure> ratio_figures(std::span<const run> runs, std::span<const ent
         for (figure &f : comparisons(r))
             figures.push_back(std::move(f));
     }
-    ratio_chart verbs = {"librpma divided by raw verbs, median latency", beside_verbs(entries)};
-    if (!verbs.rows.empty()) {
-        std::string caption = caption_of(verbs);
-        figures.push_back({"interfaces", "What the library costs beside raw verbs", verbs.label, std::move(caption),
-                std::move(verbs)});
-    }
     figure bars = interfaces(entries);
     if (!std::get<bar_chart>(bars.chart).groups.empty())
         figures.push_back(std::move(bars));
+    const std::string label = "librpma divided by raw verbs, median latency";
+    const std::vector<labelled_row> rows = rows_beside_verbs(entries);
+    if (!rows.empty())
+        append(figures, {"interfaces", "What the library costs beside raw verbs", label, "", {}}, label, rows);
     return figures;
 }
 

@@ -14,7 +14,7 @@ namespace bench::report
 
 // A group of figures.
 struct section {
-    std::string key, heading;
+    std::string key, heading, short_name;
 };
 
 // Every section, in the order of the report.

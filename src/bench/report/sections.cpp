@@ -15,16 +15,16 @@ namespace
 {
 
 const std::array<section, 10> sections = {{
-        {"latency", "Latency"},
-        {"percentiles", "The slow ones: latency by percentile"},
-        {"bandwidth", "Bandwidth and rate"},
-        {"scaling", "Connections and threads"},
-        {"interfaces", "librpma, raw verbs, TCP, memcpy"},
-        {"compare", "Against another library"},
-        {"dram-pmem", "DRAM and persistent memory"},
-        {"apm-gpspm", "Flushed by the initiator or by the target"},
-        {"mix", "Reads and writes mixed"},
-        {"cpuload", "A busy target"},
+        {"latency", "Latency", "Latency"},
+        {"percentiles", "The slow ones: latency by percentile", "Percentiles"},
+        {"bandwidth", "Bandwidth and rate", "Bandwidth"},
+        {"scaling", "Connections and threads", "Scaling"},
+        {"interfaces", "librpma, raw verbs, TCP, memcpy", "Interfaces"},
+        {"compare", "Against another library", "Libraries"},
+        {"dram-pmem", "DRAM and persistent memory", "DRAM, PMem"},
+        {"apm-gpspm", "Flushed by the initiator or by the target", "APM, GPSPM"},
+        {"mix", "Reads and writes mixed", "Mix"},
+        {"cpuload", "A busy target", "CPU load"},
 }};
 
 } // namespace

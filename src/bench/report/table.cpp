@@ -209,17 +209,18 @@ table environment_of(const results &r)
 
 table missing(std::span<const entry> entries)
 {
-    table t = {{"operation", "interface", "block", "depth", "connections", "threads", "state", "reason"}, {}};
+    table t = {{"operation", "interface", "conditions", "state", "reason"}, {}};
     for (const entry &e : entries) {
         if (!e.half.empty() || e.point.status == status::done)
             continue;
-        std::vector<cell> row;
-        for (const attribute a : {attribute::operation, attribute::api, attribute::block_size, attribute::depth,
-                     attribute::connections, attribute::threads})
-            row.push_back(words(text(a, e)));
-        row.push_back(words(to_word(e.point.status)));
-        row.push_back(words(e.point.reason));
-        t.rows.push_back(std::move(row));
+        std::string conditions;
+        for (const attribute a : {attribute::block_size, attribute::depth, attribute::connections, attribute::threads,
+                     attribute::target, attribute::access, attribute::polling, attribute::cpu_load}) {
+            const std::string word = text(a, e);
+            conditions += (conditions.empty() || word.empty() ? "" : ", ") + word;
+        }
+        t.rows.push_back({words(text(attribute::operation, e)), words(text(attribute::api, e)), words(conditions),
+                words(to_word(e.point.status)), words(e.point.reason)});
     }
     return t;
 }

@@ -84,6 +84,8 @@ std::string format(double value, unit u)
 
 std::string format_tick(double value, unit u)
 {
+    if (value == 0)
+        return "0";
     const step &s = step_of(value, u);
     return fmt::format("{:.4g}", value / s.size) + s.name;
 }
