@@ -144,7 +144,7 @@ static void survive_a_killed_peer(void)
     kill(r.pid, SIGSTOP); /* so that the requests are still unanswered when it dies */
     int status = 0;
     assert_int_equal(waitpid(r.pid, &status, WUNTRACED), r.pid);
-    assert_int_equal(post(c, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, 0), 0);
+    assert_int_equal(post(c, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0); /* it has posted no receive */
     assert_int_equal(post(c, IBV_WR_RDMA_READ, 2, 0, 8, &r.target, 0, 0), 0);
     kill(r.pid, SIGKILL);
     expect_completion(c->cq, 1, IBV_WC_RETRY_EXC_ERR);

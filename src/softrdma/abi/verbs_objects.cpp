@@ -89,8 +89,11 @@ ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cookie, ibv_comp_chan
         return nullptr;
     if (cqe < 1 || cqe > limits::max_cqe || vector < 0 || vector >= context->num_comp_vectors)
         return fail_with(nullptr, EINVAL);
+    auto cq = std::make_unique<completion_queue>(context, cqe, static_cast<completion_channel *>(channel), cookie);
+    if (!cq->valid())
+        return fail_with(nullptr, ENOMEM);
     context_of(context).children.fetch_add(1);
-    return new completion_queue(context, cqe, static_cast<completion_channel *>(channel), cookie);
+    return cq.release();
 }
 
 int ibv_resize_cq(ibv_cq *cq, int cqe)
@@ -229,6 +232,8 @@ int poll_cq(ibv_cq *cq, int entries, ibv_wc *wc)
 
 int req_notify_cq(ibv_cq *cq, int solicited_only)
 {
+    if (!abi::usable())
+        return ENODEV;
     cq_of(cq).arm(solicited_only != 0);
     return 0;
 }

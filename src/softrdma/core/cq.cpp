@@ -2,6 +2,7 @@
 #include "core/cq.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 
 namespace softrdma
@@ -11,6 +12,10 @@ namespace
 {
 
 std::atomic<void (*)()> idle_hook{nullptr};
+
+constexpr std::size_t initial_ring = 64;
+// More sources than that announce what they have: a poll must not look at each of hundreds.
+constexpr std::size_t watch_limit = 8;
 
 } // namespace
 
@@ -25,6 +30,18 @@ completion_channel::completion_channel(ibv_context *owner) : ibv_comp_channel{}
     fd = ready_.fd();
 }
 
+void completion_channel::attach(completion_queue *cq)
+{
+    const std::lock_guard lock(mutex_);
+    queues_.push_back(cq);
+}
+
+void completion_channel::detach(completion_queue *cq)
+{
+    const std::lock_guard lock(mutex_);
+    std::erase(queues_, cq);
+}
+
 void completion_channel::notify(completion_queue *cq)
 {
     {
@@ -34,16 +51,30 @@ void completion_channel::notify(completion_queue *cq)
     ready_.put();
 }
 
+completion_queue *completion_channel::next_locked()
+{
+    if (!queue_.empty()) {
+        completion_queue *cq = queue_.front();
+        queue_.pop_front();
+        return cq;
+    }
+    const auto rung = std::find_if(queues_.begin(), queues_.end(),
+            [](const completion_queue *cq) { return cq->shared().fired.load(std::memory_order_acquire) != 0; });
+    if (rung == queues_.end())
+        return nullptr;
+    (*rung)->shared().fired.fetch_sub(1, std::memory_order_acq_rel);
+    return *rung;
+}
+
 int completion_channel::take(completion_queue **cq)
 {
     for (;;) {
         if (ready_.take() != 0)
             return -1;
         const std::lock_guard lock(mutex_);
-        if (queue_.empty())
+        *cq = next_locked();
+        if (*cq == nullptr)
             continue;
-        *cq = queue_.front();
-        queue_.pop_front();
         ++(*cq)->handed_out_;
         return 0;
     }
@@ -53,10 +84,12 @@ unsigned completion_channel::forget(completion_queue *cq)
 {
     const std::lock_guard lock(mutex_);
     std::erase(queue_, cq);
+    cq->shared().fired.store(0, std::memory_order_relaxed);
     return cq->handed_out_;
 }
 
-completion_queue::completion_queue(ibv_context *owner, int entries, completion_channel *events, void *cookie) : ibv_cq{}
+completion_queue::completion_queue(ibv_context *owner, int entries, completion_channel *events, void *cookie)
+    : ibv_cq{}, block_(local::arena::instance().allocate(sizeof(local::cq_block))), ring_(initial_ring)
 {
     context = owner;
     channel = events;
@@ -64,35 +97,161 @@ completion_queue::completion_queue(ibv_context *owner, int entries, completion_c
     cqe = entries;
     pthread_mutex_init(&mutex, nullptr);
     pthread_cond_init(&cond, nullptr);
-    if (events != nullptr)
+    if (valid()) {
+        auto &block = *new (block_->at) local::cq_block{};
+        block.magic = local::cq_magic;
+        block.serial = local::arena::instance().next_serial();
+        block.event_fd.store(events != nullptr ? events->fd : -1, std::memory_order_relaxed);
+    }
+    if (events != nullptr) {
         events->users.fetch_add(1);
+        events->attach(this);
+    }
 }
 
 completion_queue::~completion_queue()
 {
-    if (channel != nullptr)
-        static_cast<completion_channel *>(channel)->users.fetch_sub(1);
+    if (channel != nullptr) {
+        auto *events = static_cast<completion_channel *>(channel);
+        events->detach(this);
+        events->users.fetch_sub(1);
+    }
     pthread_cond_destroy(&cond);
     pthread_mutex_destroy(&mutex);
 }
 
 void completion_queue::push(const ibv_wc &wc, bool solicited)
 {
-    bool fire = false;
     {
-        const std::lock_guard lock(mutex_);
+        const std::lock_guard lock(lock_);
         if (overflowed_)
             return;
-        if (entries_.size() >= static_cast<std::size_t>(cqe))
+        if (tail_ - head_ >= static_cast<std::size_t>(cqe))
             return overflow();
-        entries_.push_back(wc);
-        fire = armed_ == notify_on::everything ||
-               (armed_ == notify_on::solicited && (solicited || wc.status != IBV_WC_SUCCESS));
-        if (fire)
-            armed_ = notify_on::nothing;
+        if (tail_ - head_ == ring_.size())
+            grow();
+        ring_[tail_++ & (ring_.size() - 1)] = wc;
     }
-    if (fire && channel != nullptr)
-        static_cast<completion_channel *>(channel)->notify(this);
+    using local::interest;
+    interest armed = shared().armed.load(std::memory_order_seq_cst);
+    const bool urgent = solicited || wc.status != IBV_WC_SUCCESS;
+    while (armed == interest::everything || (armed == interest::solicited && urgent)) {
+        if (!shared().armed.compare_exchange_weak(armed, interest::nothing))
+            continue;
+        if (channel != nullptr)
+            static_cast<completion_channel *>(channel)->notify(this);
+        return;
+    }
+}
+
+int completion_queue::take(int entries, ibv_wc *wc)
+{
+    const std::lock_guard lock(lock_);
+    int count = 0;
+    for (; count < entries && head_ != tail_; ++count)
+        wc[count] = ring_[head_++ & (ring_.size() - 1)];
+    return count == entries ? count : count + take_inbound(entries - count, wc + count);
+}
+
+int completion_queue::take_inbound(int entries, ibv_wc *wc)
+{
+    int count = 0;
+    for (std::size_t i = 0; i < watched_.size() && count < entries; ++i)
+        count += watched_[i]->drain(wc + count, entries - count);
+    if (count < entries && shared().summary.load(std::memory_order_acquire) != 0)
+        count += take_announced(entries - count, wc + count);
+    return count;
+}
+
+// What is announced is watched from then on: what is left over is found by the next poll.
+int completion_queue::take_announced(int entries, ibv_wc *wc)
+{
+    int count = 0;
+    std::uint64_t words = shared().summary.exchange(0, std::memory_order_seq_cst);
+    for (; words != 0; words &= words - 1) {
+        const auto word = static_cast<std::size_t>(std::countr_zero(words));
+        std::uint64_t bits = shared().work[word].exchange(0, std::memory_order_seq_cst);
+        for (; bits != 0; bits &= bits - 1) {
+            const std::size_t number = word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
+            for (std::size_t at = number; at < sources_.size(); at += local::work_words * 64) {
+                if (sources_[at] == nullptr)
+                    continue;
+                watch(*sources_[at]);
+                count += sources_[at]->drain(wc + count, entries - count);
+            }
+        }
+    }
+    return count;
+}
+
+void completion_queue::watch(inbound_source &source)
+{
+    if (std::find(watched_.begin(), watched_.end(), &source) != watched_.end())
+        return;
+    source.watched().store(1, std::memory_order_seq_cst);
+    if (watched_.size() < watch_limit)
+        return watched_.push_back(&source);
+    inbound_source *&place = watched_[next_to_unwatch_++ % watch_limit];
+    place->watched().store(0, std::memory_order_seq_cst);
+    if (place->waiting()) { // it came while the peer had no reason to announce it
+        const auto number =
+                static_cast<std::size_t>(std::find(sources_.begin(), sources_.end(), place) - sources_.begin()) %
+                (local::work_words * 64);
+        shared().work[number / 64].fetch_or(std::uint64_t{1} << number % 64);
+        shared().summary.fetch_or(std::uint64_t{1} << number / 64);
+    }
+    place = &source;
+}
+
+std::uint32_t completion_queue::attach(inbound_source &source)
+{
+    const std::lock_guard lock(lock_);
+    const auto free = std::find(sources_.begin(), sources_.end(), nullptr);
+    const auto number = static_cast<std::uint32_t>(free - sources_.begin());
+    if (free == sources_.end())
+        sources_.push_back(&source);
+    else
+        *free = &source;
+    return number;
+}
+
+void completion_queue::detach(inbound_source &source)
+{
+    const std::lock_guard lock(lock_);
+    std::replace(sources_.begin(), sources_.end(), &source, static_cast<inbound_source *>(nullptr));
+    std::erase(watched_, &source);
+}
+
+void completion_queue::add_stalled(std::weak_ptr<stalled_sender> sender)
+{
+    const std::lock_guard lock(lock_);
+    stalled_.push_back(std::move(sender));
+    any_stalled_.store(true, std::memory_order_relaxed);
+}
+
+bool completion_queue::retry_stalled()
+{
+    if (!any_stalled_.load(std::memory_order_relaxed))
+        return false;
+    std::vector<std::weak_ptr<stalled_sender>> senders;
+    {
+        const std::lock_guard lock(lock_);
+        senders.swap(stalled_);
+        any_stalled_.store(false, std::memory_order_relaxed);
+    }
+    for (const auto &weak : senders) {
+        if (const auto sender = weak.lock())
+            sender->retry();
+    }
+    return !senders.empty();
+}
+
+void completion_queue::grow()
+{
+    std::vector<ibv_wc> larger(2 * ring_.size());
+    for (std::size_t at = head_; at != tail_; ++at)
+        larger[at & (larger.size() - 1)] = ring_[at & (ring_.size() - 1)];
+    ring_.swap(larger);
 }
 
 void completion_queue::overflow()
@@ -107,14 +266,14 @@ void completion_queue::overflow()
 
 bool completion_queue::overflowed()
 {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(lock_);
     return overflowed_;
 }
 
 int completion_queue::resize(int entries)
 {
-    const std::lock_guard lock(mutex_);
-    if (static_cast<std::size_t>(entries) < entries_.size())
+    const std::lock_guard lock(lock_);
+    if (static_cast<std::size_t>(entries) < tail_ - head_)
         return EINVAL;
     cqe = entries;
     return 0;
@@ -122,29 +281,28 @@ int completion_queue::resize(int entries)
 
 int completion_queue::poll(int entries, ibv_wc *wc)
 {
-    for (bool last_try = false;; last_try = true) {
-        {
-            const std::lock_guard lock(mutex_);
-            const auto count = std::min(static_cast<std::size_t>(std::max(entries, 0)), entries_.size());
-            std::copy_n(entries_.begin(), count, wc);
-            entries_.erase(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(count));
-            if (count > 0 || last_try || entries <= 0)
-                return static_cast<int>(count);
-        }
-        auto *hook = idle_hook.load(std::memory_order_acquire);
-        if (hook == nullptr)
-            return 0;
-        hook();
-    }
+    int count = take(entries, wc);
+    if (count > 0 || entries <= 0)
+        return count;
+    if (retry_stalled())
+        count = take(entries, wc);
+    if (count > 0 || network_users.load(std::memory_order_relaxed) == 0)
+        return count;
+    auto *hook = idle_hook.load(std::memory_order_acquire);
+    if (hook == nullptr)
+        return 0;
+    hook();
+    return take(entries, wc);
 }
 
 void completion_queue::arm(bool solicited_only)
 {
-    const std::lock_guard lock(mutex_);
+    using local::interest;
+    auto nothing = interest::nothing;
     if (!solicited_only)
-        armed_ = notify_on::everything;
-    else if (armed_ == notify_on::nothing)
-        armed_ = notify_on::solicited;
+        shared().armed.store(interest::everything, std::memory_order_seq_cst);
+    else
+        shared().armed.compare_exchange_strong(nothing, interest::solicited);
 }
 
 void completion_queue::acknowledge(unsigned events)

@@ -2,6 +2,11 @@
 #pragma once
 
 #include "core/objects.hpp"
+#include "core/spin_lock.hpp"
+#include "local/arena.hpp"
+
+#include <memory>
+#include <vector>
 
 namespace softrdma
 {
@@ -14,18 +19,42 @@ public:
     explicit completion_channel(ibv_context *owner);
 
     bool valid() const noexcept { return ready_.fd() >= 0; }
+    void attach(completion_queue *cq);
     void notify(completion_queue *cq);
     // 0, or -1 with errno from the descriptor.
     int take(completion_queue **cq);
     // Drops what is queued for `cq` and returns how many of its events take() has handed out.
     unsigned forget(completion_queue *cq);
+    void detach(completion_queue *cq);
 
     std::atomic<int> users{0};
 
 private:
+    completion_queue *next_locked();
+
     event_fd ready_;
     std::mutex mutex_;
     std::deque<completion_queue *> queue_;
+    std::vector<completion_queue *> queues_; // peers ring for these themselves
+};
+
+// Messages that a peer of this host has delivered without this process' help.
+class inbound_source
+{
+public:
+    virtual ~inbound_source() = default;
+    virtual int drain(ibv_wc *wc, int entries) = 0;
+    virtual bool waiting() noexcept = 0;
+    // The peer need not announce what it delivers while this is not 0.
+    virtual std::atomic<std::uint32_t> &watched() noexcept = 0;
+};
+
+// A sender whose next message waits for the receiver.
+class stalled_sender
+{
+public:
+    virtual ~stalled_sender() = default;
+    virtual void retry() = 0;
 };
 
 class completion_queue : public ibv_cq
@@ -33,6 +62,9 @@ class completion_queue : public ibv_cq
 public:
     completion_queue(ibv_context *owner, int entries, completion_channel *events, void *cookie);
     ~completion_queue();
+
+    bool valid() const noexcept { return block_ != nullptr; }
+    const local::block &memory() const noexcept { return *block_; }
 
     // On overflow the entry is lost, and so are all later ones: the queue and its queue pairs are in error.
     void push(const ibv_wc &wc, bool solicited);
@@ -45,22 +77,39 @@ public:
     // Waits until every event that was handed out, asynchronous ones too, has been acknowledged.
     void drain_events();
 
+    // Polling looks for messages there. Returns the number under which a peer announces them.
+    std::uint32_t attach(inbound_source &source);
+    void detach(inbound_source &source);
+    // The sender is tried again by the next poll that finds nothing else.
+    void add_stalled(std::weak_ptr<stalled_sender> sender);
+
     std::atomic<int> users{0};
+    std::atomic<int> network_users{0}; // queue pairs whose completions come over the network
 
 private:
     void overflow();
+    void grow();
 
     friend class completion_channel;
-    enum class notify_on {
-        nothing,
-        solicited,
-        everything,
-    };
 
-    std::mutex mutex_;
-    std::deque<ibv_wc> entries_;
+    local::cq_block &shared() const noexcept { return *block_->as<local::cq_block>(); }
+    int take(int entries, ibv_wc *wc);
+    int take_inbound(int entries, ibv_wc *wc);
+    int take_announced(int entries, ibv_wc *wc);
+    void watch(inbound_source &source);
+    bool retry_stalled();
+
+    std::shared_ptr<local::block> block_;
+    spin_lock lock_;
     bool overflowed_ = false;
-    notify_on armed_ = notify_on::nothing;
+    std::vector<ibv_wc> ring_; // a power of two
+    std::size_t head_ = 0;
+    std::size_t tail_ = 0;
+    std::vector<inbound_source *> sources_; // by number; NULL: the number is free
+    std::vector<inbound_source *> watched_; // asked at each poll
+    std::size_t next_to_unwatch_ = 0;
+    std::vector<std::weak_ptr<stalled_sender>> stalled_;
+    std::atomic<bool> any_stalled_{false};
     unsigned handed_out_ = 0; // guarded by the channel's lock
 };
 

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/endpoint.hpp"
+#include "core/local_path.hpp"
 
 #include <algorithm>
 
 namespace softrdma
 {
+
+endpoint::endpoint() = default;
+endpoint::~endpoint() = default;
 
 std::chrono::microseconds endpoint::patience() const noexcept
 {

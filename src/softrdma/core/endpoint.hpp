@@ -11,13 +11,21 @@
 namespace softrdma
 {
 
+class local_path;
+
 // What the sending and the answering half of a queue pair share. Guarded by the queue pair's lock.
 struct endpoint {
     ibv_qp *qp = nullptr;
     ibv_qp_attr attr{};
     ibv_qp_cap cap{};
     std::shared_ptr<transport> path;
-    bool managed = true; // by the connection manager, which tells the program when its peer is gone
+    std::unique_ptr<local_path> local;  // a shorter way to the same peer
+    std::weak_ptr<stalled_sender> self; // the queue pair
+    bool undecided = false;             // whether there will be one: nothing is sent yet
+    bool managed = true;                // by the connection manager, which tells the program when its peer is gone
+
+    endpoint();
+    ~endpoint();
 
     // How long hardware would try before it takes a silent peer for gone; at most a second.
     std::chrono::microseconds patience() const noexcept;

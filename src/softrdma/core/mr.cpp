@@ -2,6 +2,8 @@
 #include "core/mr.hpp"
 #include "core/native.hpp"
 #include "pmem/policy.hpp"
+#include "local/arena.hpp"
+#include "local/epochs.hpp"
 
 #include <cerrno>
 #include <new>
@@ -14,6 +16,10 @@ namespace
 {
 
 constexpr unsigned flush_access = native::access_flush_global | native::access_flush_persistent;
+
+// Beyond that many regions keys are not looked for until they hit a free slot.
+constexpr std::size_t crowded = local::region_slots / 8 * 7;
+
 constexpr unsigned known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                                   IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB;
 
@@ -65,6 +71,18 @@ int rights_to_flush(bool global, bool persistent) noexcept
     return static_cast<int>(rights);
 }
 
+local::region_kind memory_region::kind() const noexcept
+{
+    const auto &extents = mapping_.extents();
+    if (extents.empty())
+        return local::region_kind::unmappable;
+    const auto begin = reinterpret_cast<std::uintptr_t>(addr);
+    if (extents.size() > 1 || extents[0].begin > begin || extents[0].end < begin + length)
+        return local::region_kind::mixed;
+    return extents[0].kind == pmem::durability::direct_access ? local::region_kind::direct_access
+                                                              : local::region_kind::shared_file;
+}
+
 void region_pin::release() noexcept
 {
     if (users_ != nullptr)
@@ -93,8 +111,61 @@ std::uint32_t region_table::unused_key() const
     do {
         if (getrandom(&key, sizeof(key), 0) != sizeof(key))
             return 0;
-    } while (key == 0 || regions_.contains(key));
+    } while (
+            key == 0 || regions_.contains(key) || (regions_.size() < crowded && slot_of(key).region.load() != nullptr));
     return key;
+}
+
+region_table::region_table() : slots_(std::make_unique<slot[]>(local::region_slots)) {}
+
+void region_table::publish(memory_region &region)
+{
+    slot &own = slot_of(region.rkey);
+    if (own.region.load(std::memory_order_relaxed) != nullptr)
+        return; // too many regions: this one is found by way of the map, and served by its owner
+    own.region.store(&region, std::memory_order_relaxed);
+    own.key.store(region.rkey, std::memory_order_release);
+    local::region_slot &shared = local::arena::instance().slot(region.rkey % local::region_slots);
+    shared.generation.fetch_add(1, std::memory_order_relaxed);
+    shared.domain.store(pd_of(region.pd).number, std::memory_order_relaxed);
+    shared.access.store(static_cast<std::uint32_t>(region.access_), std::memory_order_relaxed);
+    shared.base.store(region.iova_, std::memory_order_relaxed);
+    shared.length.store(region.length, std::memory_order_relaxed);
+    shared.address.store(reinterpret_cast<std::uintptr_t>(region.addr), std::memory_order_relaxed);
+    shared.kind.store(region.kind(), std::memory_order_relaxed);
+    shared.unsynced.store(0, std::memory_order_relaxed);
+    shared.key.store(region.rkey, std::memory_order_release);
+}
+
+bool region_table::withdraw(const memory_region &region)
+{
+    slot &own = slot_of(region.rkey);
+    if (own.region.load(std::memory_order_relaxed) != &region)
+        return false;
+    local::region_slot &shared = local::arena::instance().slot(region.rkey % local::region_slots);
+    shared.key.store(0, std::memory_order_seq_cst);
+    own.key.store(0, std::memory_order_seq_cst);
+    local::epoch_list::instance().wait();
+    const bool unsynced = shared.unsynced.load(std::memory_order_relaxed) != 0;
+    own.region.store(nullptr, std::memory_order_release);
+    return unsynced;
+}
+
+std::byte *region_table::look_up(
+        std::uint32_t key, const ibv_pd *pd, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
+{
+    const slot &own = slot_of(key);
+    if (key == 0 || own.key.load(std::memory_order_acquire) != key)
+        return nullptr;
+    const memory_region *region = own.region.load(std::memory_order_relaxed);
+    const bool usable = region->pd == pd && (region->access() & access) == access && region->contains(va, bytes);
+    return usable ? region->at(va) : nullptr;
+}
+
+bool region_table::is_plain(const ibv_sge &sge, const ibv_pd *pd) const noexcept
+{
+    return look_up(sge.lkey, pd, IBV_ACCESS_LOCAL_WRITE, sge.addr, sge.length) != nullptr &&
+           slot_of(sge.lkey).region.load(std::memory_order_relaxed)->kind() == local::region_kind::unmappable;
 }
 
 ibv_mr *region_table::add(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova, unsigned access)
@@ -133,6 +204,7 @@ ibv_mr *region_table::add(ibv_pd *pd, void *addr, std::size_t length, std::uint6
     region->rkey = key;
     region->handle = key;
     regions_.emplace(key, region);
+    publish(*region);
     pd_of(pd).children.fetch_add(1);
     return region.get();
 }
@@ -148,6 +220,8 @@ int region_table::remove(ibv_mr *mr)
         region = std::move(found->second);
         regions_.erase(found);
     }
+    if (withdraw(*region))
+        region->unsynced_.store(true, std::memory_order_relaxed);
     constexpr int waiting = INT32_MIN;
     if (region->users_.fetch_add(waiting, std::memory_order_acq_rel) != 0) {
         std::unique_lock lock(idle_mutex());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/objects.hpp"
+#include "local/layout.hpp"
 #include "pmem/mapping.hpp"
 
 #include <condition_variable>
@@ -27,6 +28,7 @@ public:
     // Accounts a store that was just made. Returns true if durability needs sync().
     bool stored(const std::byte *begin, std::size_t bytes) noexcept;
     int sync(std::uintptr_t begin, std::size_t bytes) const noexcept { return mapping_.sync(begin, bytes); }
+    local::region_kind kind() const noexcept;
 
 private:
     friend class region_table;
@@ -95,11 +97,29 @@ public:
 
     static void released(std::atomic<int> &users) noexcept;
 
+    // Without locks: where the range is, or NULL if pin() has to be asked. To be called, and the answer to be used,
+    // inside an epoch that is known to local::epoch_list.
+    std::byte *look_up(
+            std::uint32_t key, const ibv_pd *pd, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;
+    // True if a receive may be placed there by a peer: writable, and nothing in need of durability.
+    bool is_plain(const ibv_sge &sge, const ibv_pd *pd) const noexcept;
+
 private:
+    struct slot {
+        std::atomic<std::uint32_t> key{0};            // 0: nothing can be found here
+        std::atomic<memory_region *> region{nullptr}; // NULL: the slot is free
+    };
+
+    region_table();
     std::uint32_t unused_key() const;
+    void publish(memory_region &region);
+    // Returns when no peer can be using the region; true if one has left something to be synced.
+    bool withdraw(const memory_region &region);
+    slot &slot_of(std::uint32_t key) const noexcept { return slots_[key % local::region_slots]; }
 
     std::shared_mutex mutex_;
     std::unordered_map<std::uint32_t, std::shared_ptr<memory_region>> regions_;
+    std::unique_ptr<slot[]> slots_;
 };
 
 } // namespace softrdma

@@ -27,6 +27,12 @@ void defer(std::function<void()> call)
         hook(std::move(call));
 }
 
+std::uint32_t protection_domain::next_number() noexcept
+{
+    static std::atomic<std::uint32_t> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
 event_fd::event_fd() : fd_(eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC)) {}
 
 event_fd::~event_fd()

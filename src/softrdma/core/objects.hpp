@@ -73,6 +73,9 @@ device_context &context_of(ibv_context *context) noexcept;
 
 struct protection_domain : ibv_pd {
     std::atomic<int> children{0};
+    const std::uint32_t number = next_number(); // known to peers of this host
+
+    static std::uint32_t next_number() noexcept;
 };
 
 inline protection_domain &pd_of(ibv_pd *pd) noexcept

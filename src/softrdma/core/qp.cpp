@@ -39,6 +39,13 @@ std::shared_ptr<queue_pair> queue_pair::create(ibv_pd *pd, ibv_qp_init_attr &att
     const auto room = attr.cap.max_send_sge * static_cast<std::uint32_t>(sizeof(ibv_sge));
     attr.cap.max_inline_data = std::max(attr.cap.max_inline_data, std::min<std::uint32_t>(room, limits::max_inline));
     auto qp = std::make_shared<queue_pair>(pd, attr);
+    if (const int error = qp->ring_.create(qp->ep_.cap); error != 0) {
+        qp->destroy();
+        errno = error;
+        return nullptr;
+    }
+    qp->ring_.shared().cq_bit = cq_of(attr.recv_cq).attach(qp->ring_);
+    qp->ep_.self = qp;
     qp->qp_base.qp_num = number_table::instance().add(qp, number);
     if (qp->qp_base.qp_num == 0) {
         qp->destroy();
@@ -56,7 +63,7 @@ std::shared_ptr<queue_pair> queue_pair::find(std::uint32_t number)
 }
 
 queue_pair::queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr)
-    : native::qp_block{}, init_(attr), requester_(ep_, attr.sq_sig_all != 0), responder_(ep_)
+    : native::qp_block{}, init_(attr), ring_(qp_base), requester_(ep_, attr.sq_sig_all != 0), responder_(ep_, ring_)
 {
     if (attr.srq != nullptr) // the receive queue's limits are those of the shared one
         init_.cap.max_recv_wr = init_.cap.max_recv_sge = 0;
@@ -95,6 +102,9 @@ void queue_pair::destroy()
     set_state(IBV_QPS_RESET);
     requester_.reset();
     responder_.reset();
+    ep_.local.reset();
+    leave_network();
+    cq_of(qp_base.recv_cq).detach(ring_);
     pd_of(qp_base.pd).children.fetch_sub(1);
     cq_of(qp_base.send_cq).users.fetch_sub(1);
     cq_of(qp_base.recv_cq).users.fetch_sub(1);
@@ -106,6 +116,19 @@ void queue_pair::set_state(ibv_qp_state to) noexcept
 {
     ep_.attr.qp_state = ep_.attr.cur_qp_state = to;
     __atomic_store_n(&qp_base.state, to, __ATOMIC_RELAXED);
+    publish_attributes();
+    if (ep_.local != nullptr && !answers()) // whatever the peer has begun with our memory, it finishes first
+        ep_.local->wait_for_peer();
+}
+
+void queue_pair::publish_attributes() noexcept
+{
+    if (!ring_.valid())
+        return;
+    local::qp_block &shared = ring_.shared();
+    shared.access.store(ep_.attr.qp_access_flags, std::memory_order_relaxed);
+    shared.rnr_timer.store(ep_.attr.min_rnr_timer, std::memory_order_relaxed);
+    shared.state.store(answers() ? local::qp_state::open : local::qp_state::closed, std::memory_order_seq_cst);
 }
 
 bool queue_pair::answers() const noexcept
@@ -128,10 +151,14 @@ int queue_pair::modify(const ibv_qp_attr &attr, int mask)
         fail();
         return 0;
     }
+    if (to == IBV_QPS_RTR)
+        ring_.set_peer(ep_.attr.dest_qp_num);
     set_state(to);
     if (to == IBV_QPS_RESET) {
         requester_.reset();
         responder_.reset();
+        ep_.local.reset();
+        ep_.undecided = false;
     } else if (to == IBV_QPS_RTR && from == IBV_QPS_INIT) {
         responder_.start(ep_.attr.rq_psn);
     } else if (to == IBV_QPS_RTS && from == IBV_QPS_RTR) {
@@ -256,6 +283,62 @@ void queue_pair::attach(std::shared_ptr<transport> path)
     if (!destroyed_)
         ep_.path = std::move(path);
     path_lost_ = false;
+    if (!destroyed_ && !std::exchange(on_network_, true)) {
+        cq_of(qp_base.send_cq).network_users.fetch_add(1);
+        cq_of(qp_base.recv_cq).network_users.fetch_add(1);
+    }
+}
+
+void queue_pair::leave_network() noexcept
+{
+    if (!std::exchange(on_network_, false))
+        return;
+    cq_of(qp_base.send_cq).network_users.fetch_sub(1);
+    cq_of(qp_base.recv_cq).network_users.fetch_sub(1);
+}
+
+local::hello queue_pair::introduce(const local::connection_ends &ends)
+{
+    const std::lock_guard lock(lock_);
+    const local::arena &arena = local::arena::instance();
+    local::hello h;
+    if (destroyed_ || !arena.shared())
+        return h;
+    ring_.shared().ends = ends;
+    h.present = true;
+    h.who = local::identity::own();
+    h.arena_fd = arena.fd();
+    h.token = arena.token();
+    h.qp_offset = ring_.memory().offset;
+    h.qp_size = ring_.memory().size;
+    h.qp_serial = ring_.shared().serial;
+    h.first_receive = ring_.position();
+    return h;
+}
+
+void queue_pair::hold_back()
+{
+    const std::lock_guard lock(lock_);
+    ep_.undecided = true;
+}
+
+void queue_pair::decide(std::shared_ptr<local::channel> channel)
+{
+    const std::lock_guard lock(lock_);
+    ep_.undecided = false;
+    if (channel != nullptr && !destroyed_ && ep_.path != nullptr) {
+        ep_.local = std::make_unique<local_path>(std::move(channel), ring_.shared(), qp_base.pd);
+        leave_network();
+    }
+    if (ep_.attr.qp_state == IBV_QPS_RTS && !destroyed_)
+        settle(requester_.pump());
+}
+
+void queue_pair::retry()
+{
+    const std::lock_guard lock(lock_);
+    if (ep_.attr.qp_state == IBV_QPS_RTS && !destroyed_)
+        settle(requester_.resume());
 }
 
 bool queue_pair::sending()

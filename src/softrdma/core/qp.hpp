@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "core/local_path.hpp"
 #include "core/post_batch.hpp"
 #include "core/requester.hpp"
 #include "core/responder.hpp"
@@ -10,7 +11,7 @@ namespace softrdma
 
 // A reliable-connection queue pair. The verbs calls, the connection manager and the path's reader all
 // enter here; the lock makes each of them one step. Order of locks: queue pair, then CQ, SRQ or path.
-class queue_pair : public native::qp_block, public std::enable_shared_from_this<queue_pair>
+class queue_pair : public native::qp_block, public stalled_sender, public std::enable_shared_from_this<queue_pair>
 {
 public:
     // NULL with errno. The limits in `attr` are rounded up to what was granted. Without a number it gets one that the
@@ -41,6 +42,12 @@ public:
     void receive_available();
 
     void attach(std::shared_ptr<transport> path);
+    // What a peer of this host needs to act on this queue pair; absent if it cannot. `ends` are those of the path.
+    local::hello introduce(const local::connection_ends &ends);
+    // Nothing is sent until decide().
+    void hold_back();
+    // Whether requests are executed in the peer's memory from now on (a channel) or sent over the path (NULL).
+    void decide(std::shared_ptr<local::channel> channel);
     // True while something posted has not completed.
     bool sending();
 
@@ -51,6 +58,7 @@ public:
     void path_lost();
     std::chrono::microseconds patience();
     void timer_expired();
+    void retry() override;
 
 private:
     bool receive_request_packet(const packet &p);
@@ -60,6 +68,8 @@ private:
     bool answers() const noexcept;
     void enter(const ibv_qp_attr &attr, int mask);
     void set_state(ibv_qp_state to) noexcept;
+    void publish_attributes() noexcept;
+    void leave_network() noexcept;
     void fail();
     void tell(ibv_event_type type);
     void notice_drained();
@@ -67,6 +77,8 @@ private:
     std::mutex lock_;
     ibv_qp_init_attr init_{};
     endpoint ep_;
+    receive_ring ring_;
+    bool on_network_ = false; // counted by the completion queues
     requester requester_;
     responder responder_;
     bool destroyed_ = false;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/requester.hpp"
-#include "core/copy.hpp"
+#include "core/local_path.hpp"
+#include "core/rnr_timer.hpp"
+#include "local/copy.hpp"
 #include "pmem/policy.hpp"
 
 #include <algorithm>
@@ -12,13 +14,6 @@ namespace softrdma
 
 namespace
 {
-
-// IBA table "RNR NAK timer": microseconds for the 5-bit code.
-constexpr std::array<std::uint32_t, 32> rnr_delay_us = {655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640,
-        960, 1280, 1920, 2560, 3840, 5120, 7680, 10240, 15360, 20480, 30720, 40960, 61440, 81920, 122880, 163840,
-        245760, 327680, 491520};
-
-constexpr std::uint8_t infinite_retry = 7;
 
 ibv_wc_opcode completion_opcode(ibv_wr_opcode opcode) noexcept
 {
@@ -58,6 +53,11 @@ ibv_wc_status status_of(std::uint8_t code) noexcept
 bool is_message(ibv_wr_opcode opcode) noexcept
 {
     return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM;
+}
+
+bool consumes_receive(ibv_wr_opcode opcode) noexcept
+{
+    return is_message(opcode) || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
 bool carries_immediate(ibv_wr_opcode opcode) noexcept
@@ -133,10 +133,22 @@ int requester::post(const ibv_send_wr &wr)
 
 outcome requester::pump()
 {
-    while (next_ < queue_.size() && !waiting_for_receiver_ && ep_.path != nullptr && !ep_.path->congested()) {
+    while (next_ < queue_.size() && !waiting_for_receiver_ && !ep_.undecided && ep_.path != nullptr) {
         work &w = queue_[next_];
         if (ep_.attr.qp_state != IBV_QPS_RTS && !w.numbered)
             return outcome::proceed; // a queue that is drained starts nothing new
+        if (ep_.local != nullptr) {
+            if (next_ > 0) // the peer is executing a request: what follows must not overtake it
+                return outcome::proceed;
+            outcome o{};
+            if (executed_locally(w, o)) {
+                if (o != outcome::proceed)
+                    return o;
+                continue;
+            }
+        }
+        if (ep_.path->congested())
+            return outcome::proceed;
         const bool fenced = (w.flags & IBV_SEND_FENCE) != 0 && round_trips_ > 0;
         const bool too_many_round_trips = w.is_round_trip() && round_trips_ >= std::max<int>(ep_.attr.max_rd_atomic, 1);
         if (fenced || too_many_round_trips)
@@ -266,9 +278,12 @@ void requester::complete_first(ibv_wc_status status)
         wc.qp_num = ep_.qp->qp_num;
         cq_of(ep_.qp->send_cq).push(wc, false);
     }
+    if (ep_.local != nullptr && w.numbered && status == IBV_WC_SUCCESS && consumes_receive(w.opcode))
+        ep_.local->peer_consumed_receive();
     queue_.pop_front();
     next_ -= next_ > 0 ? 1 : 0;
     rnr_tries_ = 0;
+    stalled_ = asking_ = false;
 }
 
 bool requester::complete_before(std::uint32_t psn)
@@ -345,7 +360,7 @@ outcome requester::timed_out()
 {
     if (peer_silent_ && fail_first(IBV_WC_RETRY_EXC_ERR))
         return outcome::broken;
-    return resume();
+    return ep_.local != nullptr ? local_timer_expired() : resume();
 }
 
 bool requester::answers_first(const packet &p)
@@ -418,7 +433,7 @@ void requester::flush()
 {
     while (!queue_.empty())
         complete_first(IBV_WC_WR_FLUSH_ERR);
-    waiting_for_receiver_ = peer_silent_ = false;
+    waiting_for_receiver_ = peer_silent_ = stalled_ = asking_ = timer_running_ = false;
 }
 
 void requester::reset()
@@ -427,7 +442,7 @@ void requester::reset()
     next_ = 0;
     round_trips_ = 0;
     rnr_tries_ = 0;
-    waiting_for_receiver_ = peer_silent_ = false;
+    waiting_for_receiver_ = peer_silent_ = stalled_ = asking_ = timer_running_ = false;
 }
 
 } // namespace softrdma

@@ -67,6 +67,9 @@ private:
         std::span<const ibv_sge> scatter() const noexcept { return {sges.data(), static_cast<std::size_t>(sge_count)}; }
     };
 
+    bool executed_locally(work &w, outcome &o);
+    outcome stall();
+    outcome local_timer_expired();
     outcome transmit(work &w);
     outcome transmit_round_trip(work &w);
     outcome transmit_segment(work &w, std::uint32_t bytes);
@@ -89,6 +92,11 @@ private:
     int rnr_tries_ = 0;
     bool waiting_for_receiver_ = false;
     bool peer_silent_ = false;
+    // A message that found no receive in the peer's ring.
+    bool stalled_ = false;
+    bool asking_ = false; // the peer was told to say when it posts one
+    bool timer_running_ = false;
+    std::chrono::steady_clock::time_point retry_at_{};
 };
 
 } // namespace softrdma

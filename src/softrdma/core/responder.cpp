@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/responder.hpp"
-#include "core/copy.hpp"
 #include "core/native.hpp"
+#include "local/copy.hpp"
 #include "pmem/policy.hpp"
 
 #include <algorithm>
@@ -10,20 +10,11 @@
 namespace softrdma
 {
 
-int responder::post(const ibv_recv_wr &wr)
-{
-    if (queue_.size() >= ep_.cap.max_recv_wr)
-        return ENOMEM;
-    receive_request request;
-    if (const int error = receive_request::from(wr, ep_.cap.max_recv_sge, request); error != 0)
-        return error;
-    queue_.push_back(request);
-    return 0;
-}
-
 void responder::announce_receive()
 {
-    if (receiver_not_ready_)
+    const bool asked = ring_.shared().peer_waiting.load(std::memory_order_seq_cst) != 0 &&
+                       ring_.shared().peer_waiting.exchange(0) != 0;
+    if (receiver_not_ready_ || asked)
         ep_.transmit({.op = opcode::receive_posted});
 }
 
@@ -35,9 +26,8 @@ bool responder::take_receive(const std::weak_ptr<queue_pair> &self, std::uint32_
         do {
             current_ = srq.take();
         } while (!current_ && !srq.call_when_posted(self));
-    } else if (!queue_.empty()) {
-        current_ = queue_.front();
-        queue_.pop_front();
+    } else {
+        current_ = ring_.take();
     }
     if (current_)
         return true;
@@ -418,22 +408,14 @@ void responder::abandon()
 void responder::flush()
 {
     if (current_)
-        queue_.push_front(*current_);
+        ring_.complete_flushed(*current_);
     current_.reset();
-    for (const receive_request &request : queue_) {
-        ibv_wc wc{};
-        wc.wr_id = request.wr_id;
-        wc.status = IBV_WC_WR_FLUSH_ERR;
-        wc.opcode = IBV_WC_RECV;
-        wc.qp_num = ep_.qp->qp_num;
-        cq_of(ep_.qp->recv_cq).push(wc, false);
-    }
-    queue_.clear();
+    ring_.flush();
 }
 
 void responder::reset()
 {
-    queue_.clear();
+    ring_.reset();
     current_.reset();
     replies_.clear();
     completions_.clear();

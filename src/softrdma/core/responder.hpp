@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/endpoint.hpp"
-#include "core/receive_queue.hpp"
+#include "core/receive_ring.hpp"
 
 #include <vector>
 
@@ -14,10 +14,10 @@ namespace softrdma
 class responder
 {
 public:
-    explicit responder(endpoint &ep) : ep_(ep) {}
+    responder(endpoint &ep, receive_ring &ring) : ep_(ep), ring_(ring) {}
 
     void start(std::uint32_t psn) noexcept { expected_psn_ = psn & psn_mask; }
-    int post(const ibv_recv_wr &wr);
+    int post(const ibv_recv_wr &wr) { return ring_.post(wr, ep_.cap); }
     // A receive was posted: lets a sender that was told to wait go on at once.
     void announce_receive();
 
@@ -87,7 +87,7 @@ private:
     outcome refuse(const packet &p, std::uint8_t code);
 
     endpoint &ep_;
-    std::deque<receive_request> queue_;
+    receive_ring &ring_;
     std::optional<receive_request> current_; // taken for the message that is arriving
     std::uint32_t expected_psn_ = 0;
     bool in_message_ = false;

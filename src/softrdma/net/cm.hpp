@@ -69,6 +69,7 @@ public:
     cm_handshake remote;
     rdma_conn_param request{}; // as the connect request proposed it
     ibv_sa_path_rec path_record{};
+    std::shared_ptr<local::channel> neighbour;   // the peer's queue pair, until both sides have agreed on the way there
     std::optional<ibv_qp_init_attr> endpoint_qp; // of rdma_create_ep on a listener
 };
 
@@ -137,6 +138,7 @@ void drop_events(cm_id &id);
 void acknowledge_stored(cm_id &id); // the last event of a synchronous call
 void disconnected(cm_id &id, int status);
 bool received_disconnect(cm_id &id, opcode op);
+void send_ready(cm_id &id);
 void send(cm_id &id, opcode op, const cm_payload *payload = nullptr);
 int fail(int error) noexcept;
 void incoming(std::uint64_t listener_serial, int socket); // takes the lock itself

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "net/cm.hpp"
 #include "net/listener.hpp"
+#include "net/neighbour.hpp"
 #include "net/settings.hpp"
 
 #include <algorithm>
@@ -155,6 +156,13 @@ void detail::send(cm_id &id, opcode op, const cm_payload *payload)
     id.path->transmit({.op = op}, {&piece, 1});
 }
 
+void detail::send_ready(cm_id &id)
+{
+    const cm_payload payload{.bytes = {std::byte{id.neighbour != nullptr}}, .size = 1};
+    send(id, opcode::cm_ready, &payload);
+    id.neighbour.reset();
+}
+
 int listen(cm_id &id)
 {
     const std::lock_guard guard(lock());
@@ -197,6 +205,14 @@ int accept(cm_id &id, const rdma_conn_param *param)
     id.local.initiator_depth = granted(id.local.initiator_depth, id.remote.responder_resources);
     id.local.key = id.remote.key;
     join(id, qp);
+    id.local.hello = neighbour::introduce(*qp, *id.path);
+    id.neighbour = neighbour::reach(id.remote.hello, *id.path);
+    if (id.neighbour == nullptr && neighbour::required())
+        return detail::fail(EHOSTUNREACH);
+    if (id.neighbour != nullptr)
+        qp->hold_back();
+    else
+        id.local.hello = {};
     if (id.qp != nullptr && detail::modify_to_connected(id) != 0)
         return -1;
     id.state = cm_state::accepted;
@@ -227,7 +243,7 @@ int establish(cm_id &id)
     if (id.qp != nullptr || id.state != cm_state::replied)
         return detail::fail(EINVAL);
     id.state = cm_state::connected;
-    detail::send(id, opcode::cm_ready);
+    detail::send_ready(id);
     id.path->unhold();
     return 0;
 }

@@ -46,7 +46,7 @@ void take_reply(cm_event &event)
     if (detail::modify_to_connected(id) == 0) {
         if (id.state == cm_state::replied)
             id.state = cm_state::connected;
-        detail::send(id, opcode::cm_ready);
+        detail::send_ready(id);
         id.path->unhold();
         return;
     }

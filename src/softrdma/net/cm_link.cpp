@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What connections tell the connection manager.
 #include "net/cm.hpp"
+#include "net/neighbour.hpp"
 #include "net/settings.hpp"
 
 #include <cerrno>
@@ -32,6 +33,23 @@ void take_request(cm_id &parent, const std::shared_ptr<link> &path, const cm_han
     detail::queue_request(parent, *child);
 }
 
+// The active side decides for both. False if there is no way that it may take.
+bool choose_way(cm_id &id)
+{
+    if (id.remote.hello.present || neighbour::required())
+        id.neighbour = neighbour::reach(id.remote.hello, *id.path);
+    if (id.neighbour == nullptr && neighbour::required()) {
+        const auto path = id.path;
+        path->owner = nullptr;
+        path->finish();
+        detail::unreachable(id, EHOSTUNREACH);
+        return false;
+    }
+    if (const auto qp = queue_pair::find(id.local.qpn); qp != nullptr && id.neighbour != nullptr)
+        qp->decide(id.neighbour);
+    return true;
+}
+
 class link_upcalls : public link_user
 {
 public:
@@ -45,6 +63,8 @@ void link_upcalls::connected(const std::shared_ptr<link> &path)
     const std::lock_guard guard(lock());
     if (path->owner == nullptr)
         return;
+    if (const auto qp = queue_pair::find(path->owner->local.qpn); qp != nullptr)
+        path->owner->local.hello = neighbour::introduce(*qp, *path);
     const cm_payload payload = encode(path->owner->local);
     detail::send(*path->owner, opcode::cm_request, &payload);
 }
@@ -67,12 +87,18 @@ bool link_upcalls::received(const std::shared_ptr<link> &path, const packet &p)
         if (id->state != cm_state::connecting || !decode(p.payload, handshake) || handshake.key != id->local.key)
             return false;
         id->remote = handshake;
+        if (!choose_way(*id))
+            return true;
         id->state = cm_state::replied;
         path->hold();
         detail::queue_event(*id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &handshake.data);
         return true;
     }
     if (p.op == opcode::cm_ready) {
+        const bool agreed = p.payload.size() == 1 && p.payload[0] != std::byte{0};
+        const auto way = std::exchange(id->neighbour, nullptr);
+        if (const auto qp = queue_pair::find(id->local.qpn); way != nullptr && qp != nullptr)
+            qp->decide(agreed ? way : nullptr);
         if (id->state == cm_state::accepted) {
             id->state = cm_state::connected;
             detail::queue_event(*id, RDMA_CM_EVENT_ESTABLISHED, 0);

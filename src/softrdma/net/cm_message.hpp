@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/packet.hpp"
+#include "local/peer.hpp"
 
 #include <array>
 #include <cstring>
@@ -44,6 +45,7 @@ struct cm_handshake {
     std::uint8_t rnr_retry_count = 0;
     std::uint8_t srq = 0;
     private_data data;
+    local::hello hello; // absent from peers that know no shorter way
 };
 
 struct cm_rejection {
@@ -52,7 +54,7 @@ struct cm_rejection {
 };
 
 struct cm_payload {
-    std::array<std::byte, 320> bytes;
+    std::array<std::byte, 448> bytes;
     std::size_t size = 0;
 };
 

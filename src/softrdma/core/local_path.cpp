@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/local_path.hpp"
+#include "local/file_mapping.hpp"
+#include "pmem/policy.hpp"
+
+#include <algorithm>
+
+namespace softrdma
+{
+
+namespace
+{
+
+execution execution_of(local::copy_result result) noexcept
+{
+    switch (result) {
+    case local::copy_result::done:
+        return execution::done;
+    case local::copy_result::no_way:
+        return execution::by_peer;
+    case local::copy_result::no_peer:
+        return execution::peer_lost;
+    default:
+        return execution::failed;
+    }
+}
+
+} // namespace
+
+bool local_path::collect(const local_request &r, int access)
+{
+    count_ = 0;
+    if (r.inlined != nullptr) {
+        pieces_[count_++] = {const_cast<std::byte *>(r.inlined), r.length};
+        return true;
+    }
+    for (const ibv_sge &sge : r.sges) {
+        if (sge.length == 0)
+            continue;
+        std::byte *at = region_table::instance().look_up(sge.lkey, pd_, access, sge.addr, sge.length);
+        if (at == nullptr)
+            return false;
+        pieces_[count_++] = {at, sge.length};
+    }
+    return true;
+}
+
+void local_path::note_store(const local::remote_region &r, std::uint32_t bytes)
+{
+    if (r.kind == local::region_kind::unmappable)
+        return;
+    auto file = channel_->mapping(r);
+    const std::uint64_t begin = r.address - r.region_address;
+    if (r.kind == local::region_kind::direct_access) {
+        file->write_back(begin, bytes);
+        return;
+    }
+    channel_->peer().mark_unsynced(r);
+    for (dirty_range &range : dirty_) {
+        if (range.file == file) {
+            range.begin = std::min(range.begin, begin);
+            range.end = std::max(range.end, begin + bytes);
+            return;
+        }
+    }
+    dirty_.push_back({std::move(file), begin, begin + bytes});
+}
+
+bool local_path::make_durable()
+{
+    const bool good = std::all_of(dirty_.begin(), dirty_.end(),
+            [](const dirty_range &range) { return range.file->write_back(range.begin, range.end - range.begin) == 0; });
+    if (good)
+        dirty_.clear();
+    return good;
+}
+
+execution local_path::write(const local_request &r)
+{
+    local::remote_region region;
+    if ((channel_->peer_access() & IBV_ACCESS_REMOTE_WRITE) == 0 || !collect(r, 0))
+        return execution::by_peer;
+    if (r.length == 0)
+        return execution::done;
+    if (!channel_->find(r.rkey, IBV_ACCESS_REMOTE_WRITE, r.remote_addr, r.length, region))
+        return execution::by_peer;
+    const execution result = execution_of(channel_->write(region, {pieces_.data(), count_}));
+    if (result == execution::done)
+        note_store(region, r.length);
+    return result;
+}
+
+execution local_path::read(const local_request &r)
+{
+    if (pmem::read_flushes() && !make_durable())
+        return execution::not_durable;
+    local::remote_region region;
+    if (peer_has_dirty_ || (channel_->peer_access() & IBV_ACCESS_REMOTE_READ) == 0 ||
+            !collect(r, IBV_ACCESS_LOCAL_WRITE))
+        return execution::by_peer;
+    if (r.length == 0)
+        return execution::done;
+    if (!channel_->find(r.rkey, IBV_ACCESS_REMOTE_READ, r.remote_addr, r.length, region))
+        return execution::by_peer;
+    return execution_of(channel_->read(region, {pieces_.data(), count_}));
+}
+
+execution local_path::send(const local_request &r)
+{
+    const bool message = r.opcode == IBV_WR_SEND || r.opcode == IBV_WR_SEND_WITH_IMM;
+    if (!channel_->has_receive())
+        return execution::no_receive;
+    if (message) {
+        if (!collect(r, 0))
+            return execution::by_peer;
+    } else if (const execution written = write(r); written != execution::done) {
+        return written;
+    }
+    local::message m{.length = r.length, .imm_data = r.imm_data, .flags = 0};
+    m.flags = static_cast<std::uint8_t>((message ? 0 : local::slot_write) |
+                                        (r.opcode == IBV_WR_SEND ? 0 : local::slot_immediate) |
+                                        ((r.flags & IBV_SEND_SOLICITED) != 0 ? local::slot_solicited : 0));
+    switch (channel_->deliver(m, {pieces_.data(), count_})) {
+    case local::delivery::done:
+        return execution::done;
+    case local::delivery::no_receive:
+        return execution::no_receive;
+    default:
+        return execution::by_peer;
+    }
+}
+
+execution local_path::execute(const local_request &r)
+{
+    const local::epoch_section section(own_.epoch);
+    if (!channel_->peer_is_open())
+        return execution::by_peer;
+    execution result = execution::by_peer;
+    switch (r.opcode) {
+    case IBV_WR_RDMA_WRITE:
+        result = write(r);
+        break;
+    case IBV_WR_RDMA_READ:
+        result = read(r);
+        break;
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        result = send(r);
+        break;
+    default:
+        break;
+    }
+    if (result == execution::by_peer)
+        peer_has_dirty_ = r.opcode != IBV_WR_RDMA_READ;
+    return result;
+}
+
+} // namespace softrdma

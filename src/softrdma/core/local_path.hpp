@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "core/endpoint.hpp"
+#include "local/channel.hpp"
+
+#include <vector>
+
+namespace softrdma
+{
+
+// A work request whose data is where the program left it, or inlined.
+struct local_request {
+    ibv_wr_opcode opcode{};
+    unsigned flags = 0;
+    std::uint32_t imm_data = 0;
+    std::uint64_t remote_addr = 0;
+    std::uint32_t rkey = 0;
+    std::uint32_t length = 0;
+    std::span<const ibv_sge> sges{};
+    const std::byte *inlined = nullptr; // NULL: the data is in the elements
+};
+
+enum class execution {
+    done,
+    no_receive, // the peer has to post one first
+    by_peer,    // has to be sent over the network: this side cannot do it, or must not
+    failed,     // the memory of the peer could not be used
+    peer_lost,
+    not_durable,
+};
+
+// Executes requests in the memory of a peer of this host, while the peer may sleep. Guarded by the queue pair's lock.
+// It never refuses anything: what it cannot do is left to the peer, whose answer is the truth.
+class local_path
+{
+public:
+    local_path(std::shared_ptr<local::channel> channel, local::qp_block &own, ibv_pd *pd)
+        : channel_(std::move(channel)), own_(own), pd_(pd)
+    {
+    }
+
+    execution execute(const local_request &r);
+    bool has_receive() const noexcept { return channel_->has_receive(); }
+    void ask_for_receive() noexcept { channel_->ask_for_receive(); }
+    std::uint32_t peer_rnr_timer() const noexcept { return channel_->peer_rnr_timer(); }
+    // The peer has executed a request that consumed one of its receives.
+    void peer_consumed_receive() noexcept { channel_->skip_receive(); }
+    void wait_for_peer() noexcept { channel_->wait_for_peer(); }
+
+private:
+    struct dirty_range {
+        std::shared_ptr<local::file_mapping> file;
+        std::uint64_t begin;
+        std::uint64_t end;
+    };
+
+    bool collect(const local_request &r, int access);
+    execution write(const local_request &r);
+    execution read(const local_request &r);
+    execution send(const local_request &r);
+    void note_store(const local::remote_region &r, std::uint32_t bytes);
+    bool make_durable();
+
+    std::shared_ptr<local::channel> channel_;
+    local::qp_block &own_;
+    ibv_pd *pd_;
+    std::array<iovec, limits::max_sge> pieces_;
+    std::size_t count_ = 0;
+    std::vector<dirty_range> dirty_;
+    bool peer_has_dirty_ = false; // what the peer stored for us, only it can make durable
+};
+
+} // namespace softrdma

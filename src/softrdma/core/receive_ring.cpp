@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/receive_ring.hpp"
+#include "core/mr.hpp"
+#include "local/copy.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+namespace softrdma
+{
+
+receive_ring::~receive_ring()
+{
+    if (block_ == nullptr)
+        return;
+    local::epoch_list::instance().remove(scattering_watch_);
+    local::epoch_list::instance().remove(operation_watch_);
+}
+
+int receive_ring::create(const ibv_qp_cap &cap)
+{
+    capacity_ = qp_.srq != nullptr ? 0 : std::bit_ceil(std::max(cap.max_recv_wr, 1u));
+    max_sge_ = capacity_ == 0 ? 0 : std::max(cap.max_recv_sge, 1u);
+    const std::size_t bytes = sizeof(local::receive_slot) + max_sge_ * sizeof(local::slot_sge);
+    stride_ = static_cast<std::uint32_t>((bytes + local::line - 1) / local::line * local::line);
+    block_ = local::arena::instance().allocate(local::ring_offset + std::size_t{capacity_} * stride_);
+    if (block_ == nullptr)
+        return ENOMEM;
+    wr_ids_.resize(capacity_);
+    sge_counts_.resize(capacity_);
+    sges_.resize(std::size_t{capacity_} * max_sge_);
+    local::qp_block &shared = *new (block_->at) local::qp_block{};
+    shared.magic = local::qp_magic;
+    shared.serial = local::arena::instance().next_serial();
+    shared.ring_capacity = capacity_;
+    shared.ring_stride = stride_;
+    shared.max_sge = max_sge_;
+    shared.domain = pd_of(qp_.pd).number;
+    shared.cq_offset = cq_of(qp_.recv_cq).memory().offset;
+    scattering_watch_ = local::epoch_list::instance().add(scattering_, nullptr, nullptr);
+    operation_watch_ = local::epoch_list::instance().add(shared.epoch, nullptr, nullptr);
+    return 0;
+}
+
+local::receive_slot &receive_ring::slot(std::uint32_t position) const noexcept
+{
+    std::byte *at = block_->at + local::ring_offset + std::size_t{position & (capacity_ - 1)} * stride_;
+    return *reinterpret_cast<local::receive_slot *>(at);
+}
+
+int receive_ring::post(const ibv_recv_wr &wr, const ibv_qp_cap &cap)
+{
+    const std::uint32_t position = posted_.load(std::memory_order_relaxed);
+    if (position - consumed_.load(std::memory_order_acquire) >= cap.max_recv_wr)
+        return ENOMEM;
+    if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > cap.max_recv_sge)
+        return EINVAL;
+    const std::uint32_t index = position & (capacity_ - 1);
+    local::receive_slot &to = slot(position);
+    std::uint64_t room = 0;
+    bool reachable = true;
+    const local::epoch_section section(shared().epoch);
+    wr_ids_[index] = wr.wr_id;
+    sge_counts_[index] = static_cast<std::uint16_t>(wr.num_sge);
+    for (int i = 0; i < wr.num_sge; ++i) {
+        const ibv_sge &sge = wr.sg_list[i];
+        sges_[std::size_t{index} * max_sge_ + static_cast<std::size_t>(i)] = sge;
+        to.sges()[i] = {sge.addr, sge.length, sge.lkey};
+        room += sge.length;
+        reachable = reachable && (sge.length == 0 || region_table::instance().is_plain(sge, qp_.pd));
+    }
+    to.room = static_cast<std::uint32_t>(std::min<std::uint64_t>(room, limits::max_message));
+    to.sge_count = sge_counts_[index];
+    to.owner_only = !reachable;
+    posted_.store(position + 1, std::memory_order_release);
+    to.posted.store(position + 1, std::memory_order_seq_cst);
+    return 0;
+}
+
+bool receive_ring::scatter(const local::receive_slot &from, std::uint32_t index, std::uint32_t length) const
+{
+    const std::byte *at = from.inlined.data();
+    const ibv_sge *sge = &sges_[std::size_t{index} * max_sge_];
+    for (std::uint16_t i = 0; i < sge_counts_[index] && length > 0; ++i, ++sge) {
+        const std::uint32_t part = std::min(length, sge->length);
+        std::byte *to = part == 0 ? nullptr
+                                  : region_table::instance().look_up(
+                                            sge->lkey, qp_.pd, IBV_ACCESS_LOCAL_WRITE, sge->addr, part);
+        if (part > 0 && to == nullptr)
+            return false;
+        copy_in(to, at, part);
+        at += part;
+        length -= part;
+    }
+    return length == 0;
+}
+
+bool receive_ring::take_delivered(ibv_wc &wc)
+{
+    const std::uint32_t position = consumed_.load(std::memory_order_relaxed);
+    if (capacity_ == 0 || position == posted_.load(std::memory_order_acquire))
+        return false;
+    const local::receive_slot &from = slot(position);
+    if (from.done.load(std::memory_order_acquire) != position + 1)
+        return false;
+    const std::uint32_t index = position & (capacity_ - 1);
+    const std::uint8_t flags = from.flags;
+    wc = {};
+    wc.wr_id = wr_ids_[index];
+    wc.byte_len = from.length;
+    wc.opcode = (flags & local::slot_write) != 0 ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+    wc.qp_num = qp_.qp_num;
+    wc.src_qp = peer_qpn_;
+    if ((flags & local::slot_immediate) != 0) {
+        wc.wc_flags = IBV_WC_WITH_IMM;
+        wc.imm_data = from.imm_data;
+    }
+    if ((flags & local::slot_inlined) != 0) {
+        const std::uint32_t length = std::min<std::uint32_t>(wc.byte_len, local::inline_size);
+        const local::epoch_section section(scattering_);
+        if (!scatter(from, index, length))
+            wc.status = IBV_WC_LOC_PROT_ERR;
+    }
+    consumed_.store(position + 1, std::memory_order_release);
+    return true;
+}
+
+bool receive_ring::waiting() noexcept
+{
+    const std::uint32_t position = consumed_.load(std::memory_order_relaxed);
+    return capacity_ != 0 && slot(position).done.load(std::memory_order_seq_cst) == position + 1;
+}
+
+int receive_ring::drain(ibv_wc *wc, int entries)
+{
+    const std::lock_guard lock(consuming_);
+    int count = 0;
+    while (count < entries && take_delivered(wc[count]))
+        ++count;
+    return count;
+}
+
+std::optional<receive_request> receive_ring::take()
+{
+    const std::lock_guard lock(consuming_);
+    ibv_wc wc;
+    while (take_delivered(wc))
+        cq_of(qp_.recv_cq).push(wc, false);
+    const std::uint32_t position = consumed_.load(std::memory_order_relaxed);
+    if (capacity_ == 0 || position == posted_.load(std::memory_order_acquire))
+        return std::nullopt;
+    const std::uint32_t index = position & (capacity_ - 1);
+    std::optional<receive_request> request(std::in_place);
+    request->wr_id = wr_ids_[index];
+    request->sge_count = sge_counts_[index];
+    std::copy_n(sges_.begin() + static_cast<std::ptrdiff_t>(std::size_t{index} * max_sge_), request->sge_count,
+            request->sges.begin());
+    consumed_.store(position + 1, std::memory_order_release);
+    return request;
+}
+
+void receive_ring::complete_flushed(const receive_request &request)
+{
+    ibv_wc wc{};
+    wc.wr_id = request.wr_id;
+    wc.status = IBV_WC_WR_FLUSH_ERR;
+    wc.opcode = IBV_WC_RECV;
+    wc.qp_num = qp_.qp_num;
+    cq_of(qp_.recv_cq).push(wc, false);
+}
+
+void receive_ring::flush()
+{
+    while (const auto request = take())
+        complete_flushed(*request);
+}
+
+void receive_ring::reset()
+{
+    const std::lock_guard lock(consuming_);
+    consumed_.store(posted_.load(std::memory_order_relaxed), std::memory_order_release);
+}
+
+} // namespace softrdma

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "core/cq.hpp"
+#include "core/receive_queue.hpp"
+#include "core/spin_lock.hpp"
+#include "local/arena.hpp"
+#include "local/epochs.hpp"
+
+namespace softrdma
+{
+
+// The posted receives of one queue pair, in memory that a peer of this host delivers messages into. Posting is
+// guarded by the queue pair's lock.
+class receive_ring : public inbound_source
+{
+public:
+    explicit receive_ring(ibv_qp &qp) noexcept : qp_(qp) {}
+    ~receive_ring() override;
+
+    // 0 or an errno value.
+    int create(const ibv_qp_cap &cap);
+    bool valid() const noexcept { return block_ != nullptr; }
+    local::qp_block &shared() const noexcept { return *block_->as<local::qp_block>(); }
+    const local::block &memory() const noexcept { return *block_; }
+
+    int post(const ibv_recv_wr &wr, const ibv_qp_cap &cap);
+    // Position of the next receive that will be consumed.
+    std::uint32_t position() const noexcept { return consumed_.load(std::memory_order_relaxed); }
+    void set_peer(std::uint32_t qpn) noexcept { peer_qpn_ = qpn; }
+
+    // Completions of messages that a peer has delivered, in order.
+    int drain(ibv_wc *wc, int entries) override;
+    bool waiting() noexcept override;
+    std::atomic<std::uint32_t> &watched() noexcept override { return shared().watched; }
+
+    // The next receive, for a message that came over the network. Delivered messages before it are completed first.
+    std::optional<receive_request> take();
+    // Completes what was delivered, then flushes what was not consumed.
+    void flush();
+    void complete_flushed(const receive_request &request);
+    void reset();
+
+private:
+    local::receive_slot &slot(std::uint32_t position) const noexcept;
+    bool take_delivered(ibv_wc &wc);
+    bool scatter(const local::receive_slot &slot, std::uint32_t index, std::uint32_t length) const;
+
+    ibv_qp &qp_;
+    std::shared_ptr<local::block> block_;
+    std::uint32_t capacity_ = 0; // a power of two, or 0 with a shared receive queue
+    std::uint32_t stride_ = 0;
+    std::uint32_t max_sge_ = 0;
+    std::uint32_t peer_qpn_ = 0;
+    std::vector<std::uint64_t> wr_ids_; // the program's, which no peer can change
+    std::vector<std::uint16_t> sge_counts_;
+    std::vector<ibv_sge> sges_;
+    std::atomic<std::uint32_t> posted_{0};
+    std::atomic<std::uint32_t> consumed_{0};
+    spin_lock consuming_;
+    std::atomic<std::uint32_t> scattering_{0};
+    local::epoch_list::entry scattering_watch_;
+    local::epoch_list::entry operation_watch_;
+};
+
+} // namespace softrdma

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/local_path.hpp"
+#include "core/requester.hpp"
+#include "core/rnr_timer.hpp"
+
+#include <algorithm>
+
+namespace softrdma
+{
+
+namespace
+{
+
+// A sender that polls tries again by itself. For one that sleeps the receiver has to send a message, which costs both
+// sides much more than a message through memory: it is asked only after that long.
+constexpr std::chrono::microseconds asking_delay{200};
+
+} // namespace
+
+// True if the first request has been dealt with; else it has to be sent over the network.
+bool requester::executed_locally(work &w, outcome &o)
+{
+    o = outcome::proceed;
+    if (w.numbered || w.local_status != IBV_WC_SUCCESS)
+        return false;
+    const bool copied = (w.flags & IBV_SEND_INLINE) != 0;
+    switch (ep_.local->execute({.opcode = w.opcode,
+            .flags = w.flags,
+            .imm_data = w.imm_data,
+            .remote_addr = w.remote_addr,
+            .rkey = w.rkey,
+            .length = w.length,
+            .sges = w.scatter(),
+            .inlined = copied ? w.inlined.data() : nullptr})) {
+    case execution::done:
+        complete_first(IBV_WC_SUCCESS);
+        return true;
+    case execution::no_receive:
+        o = stall();
+        return true;
+    case execution::by_peer:
+        return false;
+    case execution::peer_lost:
+        complete_first(IBV_WC_RETRY_EXC_ERR);
+        break;
+    default:
+        complete_first(IBV_WC_REM_OP_ERR);
+        break;
+    }
+    o = outcome::broken;
+    return true;
+}
+
+outcome requester::stall()
+{
+    const auto now = std::chrono::steady_clock::now();
+    if (!stalled_) {
+        if (ep_.attr.rnr_retry != infinite_retry && rnr_tries_ >= ep_.attr.rnr_retry) {
+            complete_first(IBV_WC_RNR_RETRY_EXC_ERR);
+            return outcome::broken;
+        }
+        ++rnr_tries_;
+        stalled_ = true;
+        retry_at_ = now + std::chrono::microseconds(rnr_delay_us[ep_.local->peer_rnr_timer() & 0x1f]);
+    }
+    waiting_for_receiver_ = true;
+    if (!timer_running_) {
+        const auto left = std::chrono::ceil<std::chrono::microseconds>(retry_at_ - now);
+        ep_.path->start_timer(asking_ ? left : std::min(left, asking_delay));
+        timer_running_ = true;
+    }
+    if (asking_)
+        ep_.local->ask_for_receive();
+    if (asking_ && ep_.local->has_receive()) { // it came before we had asked
+        waiting_for_receiver_ = false;
+        return pump();
+    }
+    cq_of(ep_.qp->send_cq).add_stalled(ep_.self);
+    return outcome::proceed;
+}
+
+outcome requester::local_timer_expired()
+{
+    timer_running_ = false;
+    if (!stalled_)
+        return outcome::proceed;
+    if (std::chrono::steady_clock::now() >= retry_at_)
+        stalled_ = false; // the next refusal counts
+    else
+        asking_ = true;
+    return resume();
+}
+
+} // namespace softrdma

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "local/channel.hpp"
+#include "local/file_mapping.hpp"
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <infiniband/verbs.h>
+#include <poll.h>
+#include <unistd.h>
+
+namespace softrdma::local
+{
+
+namespace
+{
+
+constexpr std::uint32_t max_capacity = 1u << 16;
+constexpr std::uint32_t max_sges = 64;
+
+bool peer_gone(const void *peer)
+{
+    return static_cast<const peer_process *>(peer)->gone();
+}
+
+} // namespace
+
+std::shared_ptr<remote_cq> remote_cq::open(const std::shared_ptr<peer_process> &peer, std::uint64_t offset)
+{
+    auto cq = std::make_shared<remote_cq>();
+    cq->peer_ = peer;
+    cq->memory_ = peer->share(offset, sizeof(cq_block));
+    if (cq->memory_ == nullptr)
+        return nullptr;
+    cq->block_ = reinterpret_cast<cq_block *>(cq->memory_.get());
+    return cq->block_->magic == cq_magic ? cq : nullptr;
+}
+
+void remote_cq::announce(std::uint32_t bit, bool watched) noexcept
+{
+    if (watched)
+        return;
+    const std::uint32_t word = bit / 64 % work_words;
+    block_->work[word].fetch_or(std::uint64_t{1} << bit % 64, std::memory_order_seq_cst);
+    block_->summary.fetch_or(std::uint64_t{1} << word, std::memory_order_seq_cst);
+}
+
+void remote_cq::wake(bool solicited)
+{
+    interest armed = block_->armed.load(std::memory_order_seq_cst);
+    while (armed == interest::everything || (armed == interest::solicited && solicited)) {
+        if (block_->armed.compare_exchange_weak(armed, interest::nothing))
+            return ring_bell();
+    }
+}
+
+void remote_cq::ring_bell()
+{
+    const std::lock_guard lock(mutex_);
+    if (!bell_)
+        bell_ = peer_->event_descriptor(block_->event_fd.load(std::memory_order_relaxed));
+    // A counter that the peer has filled up must not stop us.
+    pollfd writable{.fd = bell_->get(), .events = POLLOUT, .revents = 0};
+    if (bell_->get() < 0 || poll(&writable, 1, 0) <= 0)
+        return;
+    block_->fired.fetch_add(1, std::memory_order_seq_cst);
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(bell_->get(), &one, sizeof(one));
+}
+
+std::shared_ptr<channel> channel::open(const hello &h, const connection_ends &ends, std::string &why)
+{
+    auto peer = peer_process::reach(h, why);
+    if (peer == nullptr)
+        return nullptr;
+    auto c = std::make_shared<channel>();
+    c->peer_ = std::move(peer);
+    if (!c->attach(h, ends, why))
+        return nullptr;
+    return c;
+}
+
+bool channel::attach(const hello &h, const connection_ends &ends, std::string &why)
+{
+    why = "the queue pair is not the one announced";
+    constexpr std::uint64_t largest = std::uint64_t{1} << 32;
+    if (h.qp_size < page || h.qp_size > largest)
+        return false;
+    memory_ = peer_->share(h.qp_offset, h.qp_size);
+    if (memory_ == nullptr)
+        return false;
+    block_ = reinterpret_cast<qp_block *>(memory_.get());
+    capacity_ = block_->ring_capacity;
+    stride_ = block_->ring_stride;
+    max_sge_ = block_->max_sge;
+    domain_ = block_->domain;
+    cq_bit_ = block_->cq_bit;
+    position_ = h.first_receive;
+    if (block_->magic != qp_magic || block_->serial != h.qp_serial || !(block_->ends == ends.reversed()))
+        return false;
+    if ((capacity_ != 0 && !std::has_single_bit(capacity_)) || capacity_ > max_capacity || max_sge_ > max_sges ||
+            stride_ % line != 0 || stride_ < sizeof(receive_slot) + max_sge_ * sizeof(slot_sge) ||
+            ring_offset + std::uint64_t{capacity_} * stride_ > h.qp_size)
+        return false;
+    cq_ = remote_cq::open(peer_, block_->cq_offset);
+    if (cq_ == nullptr)
+        return false;
+    watched_ = epoch_list::instance().add(block_->epoch, peer_gone, peer_.get());
+    watching_ = true;
+    why.clear();
+    return true;
+}
+
+channel::~channel()
+{
+    if (watching_)
+        epoch_list::instance().remove(watched_);
+}
+
+void channel::wait_for_peer() noexcept
+{
+    wait_outside(block_->epoch, peer_gone, peer_.get());
+}
+
+const std::shared_ptr<file_mapping> &channel::mapping(const remote_region &r)
+{
+    static const std::shared_ptr<file_mapping> none;
+    if (r.kind != region_kind::shared_file && r.kind != region_kind::direct_access)
+        return none;
+    if (recent_ == nullptr || recent_slot_ != r.slot || recent_generation_ != r.generation) {
+        recent_ = peer_->mapping(r);
+        recent_slot_ = r.slot;
+        recent_generation_ = r.generation;
+    }
+    return recent_;
+}
+
+copy_result channel::write(const remote_region &r, std::span<const iovec> from)
+{
+    if (const auto &file = mapping(r); file != nullptr)
+        return file->write(r.address - r.region_address, from) ? copy_result::done : copy_result::fault;
+    // What only its owner can make durable, its owner has to store.
+    return r.kind == region_kind::unmappable ? peer_->write(r.address, from) : copy_result::no_way;
+}
+
+copy_result channel::read(const remote_region &r, std::span<const iovec> to)
+{
+    if (const auto &file = mapping(r); file != nullptr)
+        return file->read(r.address - r.region_address, to) ? copy_result::done : copy_result::fault;
+    return peer_->read(r.address, to);
+}
+
+receive_slot &channel::slot() const noexcept
+{
+    std::byte *at = memory_.get() + ring_offset + std::size_t{position_ & (capacity_ - 1)} * stride_;
+    return *reinterpret_cast<receive_slot *>(at);
+}
+
+bool channel::has_receive() const noexcept
+{
+    return capacity_ == 0 || slot().posted.load(std::memory_order_seq_cst) == position_ + 1;
+}
+
+bool channel::place(const receive_slot &s, const message &m, std::span<const iovec> from)
+{
+    const slot_sge *sges = const_cast<receive_slot &>(s).sges();
+    std::array<iovec, max_sges> pieces;
+    std::size_t next = 0;
+    std::size_t used = 0; // of from[next]
+    std::uint32_t left = m.length;
+    for (std::uint16_t i = 0; i < s.sge_count && i < max_sge_ && left > 0; ++i) {
+        const slot_sge sge = sges[i];
+        const std::uint32_t part = std::min(left, sge.length);
+        remote_region r;
+        if (part > 0 &&
+                (!find(sge.key, IBV_ACCESS_LOCAL_WRITE, sge.address, part, r) || r.kind != region_kind::unmappable))
+            return false;
+        std::size_t count = 0;
+        for (std::uint32_t wanted = part; wanted > 0; ++count) {
+            const std::size_t bytes = std::min<std::size_t>(wanted, from[next].iov_len - used);
+            pieces[count] = {static_cast<std::byte *>(from[next].iov_base) + used, bytes};
+            wanted -= static_cast<std::uint32_t>(bytes);
+            used += bytes;
+            if (used == from[next].iov_len) {
+                ++next;
+                used = 0;
+            }
+        }
+        if (part > 0 && peer_->write(r.address, {pieces.data(), count}) != copy_result::done)
+            return false;
+        left -= part;
+    }
+    return left == 0;
+}
+
+delivery channel::deliver(const message &m, std::span<const iovec> from)
+{
+    if (capacity_ == 0) // the peer takes its receives from a queue of its own
+        return delivery::by_owner;
+    receive_slot &s = slot();
+    if (s.posted.load(std::memory_order_acquire) != position_ + 1)
+        return delivery::no_receive;
+    std::uint8_t flags = m.flags;
+    if ((flags & slot_write) == 0) {
+        if (s.owner_only != 0 || m.length > s.room)
+            return delivery::by_owner;
+        if (m.length <= inline_size) {
+            flags |= slot_inlined;
+            std::byte *to = s.inlined.data();
+            for (const iovec &piece : from) {
+                memcpy(to, piece.iov_base, piece.iov_len);
+                to += piece.iov_len;
+            }
+        } else if (!place(s, m, from)) {
+            return delivery::by_owner;
+        }
+    }
+    s.length = m.length;
+    s.imm_data = m.imm_data;
+    s.flags = flags;
+    s.done.store(position_ + 1, std::memory_order_seq_cst);
+    ++position_;
+    cq_->announce(cq_bit_, block_->watched.load(std::memory_order_seq_cst) != 0);
+    cq_->wake((flags & slot_solicited) != 0);
+    return delivery::done;
+}
+
+} // namespace softrdma::local

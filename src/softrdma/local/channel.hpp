@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "local/epochs.hpp"
+#include "local/peer.hpp"
+
+#include <optional>
+
+namespace softrdma::local
+{
+
+// A message for the peer's program.
+struct message {
+    std::uint32_t length = 0;
+    std::uint32_t imm_data = 0;
+    std::uint8_t flags = 0; // slot_solicited, slot_immediate, slot_write
+};
+
+enum class delivery {
+    done,
+    no_receive,
+    by_owner, // only the peer itself can place it
+};
+
+// The peer's completion queue, as far as this process may tell it something.
+class remote_cq
+{
+public:
+    // Empty if the offset is not that of a completion queue of the peer.
+    static std::shared_ptr<remote_cq> open(const std::shared_ptr<peer_process> &peer, std::uint64_t offset);
+
+    // To be called after a message was published: lets the peer find it.
+    void announce(std::uint32_t bit, bool watched) noexcept;
+    void wake(bool solicited);
+
+private:
+    void ring_bell();
+
+    std::shared_ptr<peer_process> peer_;
+    std::shared_ptr<std::byte> memory_;
+    cq_block *block_ = nullptr;
+    std::mutex mutex_;
+    std::optional<fd_holder> bell_;
+};
+
+// The peer's queue pair. Used by one thread at a time, inside the epoch of our queue pair.
+class channel
+{
+public:
+    // Empty, with the reason in `why`, if the queue pair cannot be reached. `ends` are those of our own connection.
+    static std::shared_ptr<channel> open(const hello &h, const connection_ends &ends, std::string &why);
+    ~channel();
+
+    peer_process &peer() noexcept { return *peer_; }
+    bool peer_is_open() const noexcept { return block_->state.load(std::memory_order_seq_cst) == qp_state::open; }
+    int peer_access() const noexcept { return static_cast<int>(block_->access.load(std::memory_order_relaxed)); }
+    std::uint32_t peer_rnr_timer() const noexcept { return block_->rnr_timer.load(std::memory_order_relaxed); }
+
+    bool find(std::uint32_t key, int access, std::uint64_t va, std::uint64_t bytes, remote_region &out) const noexcept
+    {
+        return peer_->find(key, domain_, access, va, bytes, out);
+    }
+    copy_result write(const remote_region &r, std::span<const iovec> from);
+    copy_result read(const remote_region &r, std::span<const iovec> to);
+    // The peer's file behind a region; NULL if there is none or it cannot be had.
+    const std::shared_ptr<file_mapping> &mapping(const remote_region &r);
+
+    bool has_receive() const noexcept;
+    delivery deliver(const message &m, std::span<const iovec> from);
+    // A message was delivered in another way.
+    void skip_receive() noexcept { ++position_; }
+    void ask_for_receive() noexcept { block_->peer_waiting.store(1, std::memory_order_seq_cst); }
+
+    // Waits until the peer is outside of every operation on our memory.
+    void wait_for_peer() noexcept;
+
+private:
+    bool attach(const hello &h, const connection_ends &ends, std::string &why);
+    receive_slot &slot() const noexcept;
+    bool place(const receive_slot &s, const message &m, std::span<const iovec> from);
+
+    std::shared_ptr<peer_process> peer_;
+    std::shared_ptr<std::byte> memory_;
+    qp_block *block_ = nullptr;
+    std::shared_ptr<remote_cq> cq_;
+    // Checked copies of what the peer could change later.
+    std::uint32_t domain_ = 0;
+    std::uint32_t capacity_ = 1;
+    std::uint32_t stride_ = 0;
+    std::uint32_t max_sge_ = 0;
+    std::uint32_t cq_bit_ = 0;
+    std::uint32_t position_ = 0;
+    epoch_list::entry watched_{};
+    bool watching_ = false;
+
+    std::shared_ptr<file_mapping> recent_; // of the region used last
+    std::uint32_t recent_slot_ = 0;
+    std::uint32_t recent_generation_ = 0;
+};
+
+} // namespace softrdma::local

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace softrdma::local
+{
+
+// What processes of one host share of each other's device: one file per process, whose blocks peers map. The owner
+// keeps a private copy of everything it relies on; what a peer can write is only ever read as a hint to be checked.
+
+using token_bytes = std::array<std::uint64_t, 2>;
+
+inline constexpr std::uint64_t arena_magic = 0x616e657261534652;
+inline constexpr std::uint64_t qp_magic = 0x7170626c6f634b31;
+inline constexpr std::uint64_t cq_magic = 0x6371626c6f634b31;
+inline constexpr std::uint32_t arena_version = 1;
+inline constexpr std::size_t page = 4096; // of the layout, not of the machine
+inline constexpr std::size_t line = 64;
+
+struct arena_header {
+    std::uint64_t magic;
+    std::uint32_t version;
+    std::uint32_t pid;
+    token_bytes token;
+    std::uint64_t start_time;
+    std::uint64_t token_address; // of a copy in the owner's memory, to probe process_vm_readv with
+};
+
+// What durability of a region takes.
+enum class region_kind : std::uint32_t {
+    unmappable,    // anonymous or private memory: volatile, reached through the kernel only
+    shared_file,   // one shared mapping of a file: its pages are written back with msync
+    direct_access, // the same, but its cache lines are written back
+    mixed,         // durable in parts: only its owner knows how
+};
+
+inline constexpr std::uint32_t region_slots = 1u << 16;
+
+// Region `key` is described in slot key % region_slots. Its owner publishes the key last and takes it away first,
+// then waits for peers that are inside an operation (qp_block::epoch).
+struct alignas(line) region_slot {
+    std::atomic<std::uint32_t> key;        // 0: nobody is here
+    std::atomic<std::uint32_t> generation; // of registrations in this slot
+    std::atomic<std::uint32_t> domain;     // of protection
+    std::atomic<std::uint32_t> access;
+    std::atomic<std::uint64_t> base; // first address in the region's own addressing
+    std::atomic<std::uint64_t> length;
+    std::atomic<std::uint64_t> address; // in the owner's address space
+    std::atomic<region_kind> kind;
+    std::atomic<std::uint32_t> unsynced; // a peer has stored into pages of the file since its last write-back
+};
+
+inline constexpr std::size_t tables_size = page + region_slots * sizeof(region_slot);
+
+enum class interest : std::uint32_t {
+    nothing,
+    solicited,
+    everything,
+};
+
+inline constexpr std::size_t work_words = 64;
+
+struct cq_block {
+    std::uint64_t magic;
+    std::uint64_t serial;               // never the same twice within an arena
+    std::atomic<std::int32_t> event_fd; // -1: nobody waits for events of this queue
+    alignas(line) std::atomic<interest> armed;
+    std::atomic<std::uint32_t> fired; // events put into event_fd that the owner has to attribute to this queue
+    // Which queue pairs have messages that their owner may not have seen: a bit each, and a bit for each word.
+    alignas(line) std::atomic<std::uint64_t> summary;
+    alignas(line) std::array<std::atomic<std::uint64_t>, work_words> work;
+};
+
+enum class qp_state : std::uint32_t {
+    closed, // answers nothing
+    open,   // executes the peer's requests
+};
+
+// Both ends of the TCP connection that belongs to a queue pair, as its owner sees it: a stranger that knows everything
+// else about the queue pair still cannot be at the other end of that connection.
+struct connection_ends {
+    std::array<std::uint8_t, 16> own_address{};
+    std::array<std::uint8_t, 16> peer_address{};
+    std::uint16_t own_port = 0;
+    std::uint16_t peer_port = 0;
+
+    bool operator==(const connection_ends &) const = default;
+    connection_ends reversed() const noexcept { return {peer_address, own_address, peer_port, own_port}; }
+};
+
+struct qp_block {
+    std::uint64_t magic;
+    std::uint64_t serial; // never the same twice within an arena
+    std::uint32_t ring_capacity;
+    std::uint32_t ring_stride;
+    std::uint32_t max_sge;
+    std::uint32_t domain;
+    std::uint64_t cq_offset; // of the receive completion queue's block
+    std::uint32_t cq_bit;
+    connection_ends ends;
+    alignas(line) std::atomic<qp_state> state;
+    std::atomic<std::uint32_t> access;
+    std::atomic<std::uint32_t> rnr_timer;
+    std::atomic<std::uint32_t> watched; // the owner looks at the ring without being told
+    // Odd while the owner is inside an operation on the peer's memory.
+    alignas(line) std::atomic<std::uint32_t> epoch;
+    // The peer wants a message when a receive is posted.
+    alignas(line) std::atomic<std::uint32_t> peer_waiting;
+};
+
+inline constexpr std::size_t ring_offset = page / 2;
+static_assert(sizeof(qp_block) <= ring_offset);
+
+inline constexpr std::size_t inline_size = 256;
+
+enum slot_flags : std::uint8_t {
+    slot_solicited = 1,
+    slot_immediate = 2,
+    slot_inlined = 4,
+    slot_write = 8, // what arrived is an RDMA WRITE with immediate data
+};
+
+struct slot_sge {
+    std::uint64_t address;
+    std::uint32_t length;
+    std::uint32_t key;
+};
+
+// One posted receive and the message that consumed it. Position p of the endless sequence of receives uses slot
+// p % capacity; `posted` and `done` hold p + 1, so that older contents of the slot mean nothing.
+struct alignas(line) receive_slot {
+    std::atomic<std::uint32_t> posted;
+    std::atomic<std::uint32_t> done;
+    std::uint32_t room; // bytes
+    std::uint16_t sge_count;
+    std::uint8_t owner_only; // only the owner can place a message here
+    std::uint8_t flags;
+    std::uint32_t length;
+    std::uint32_t imm_data;
+    std::array<std::byte, inline_size> inlined;
+    // slot_sge elements follow
+    slot_sge *sges() noexcept { return reinterpret_cast<slot_sge *>(this + 1); }
+};
+
+} // namespace softrdma::local

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "local/peer.hpp"
+#include "local/file_mapping.hpp"
+#include "local/policy.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace softrdma::local
+{
+
+namespace
+{
+
+int pidfd_open(std::uint32_t pid) noexcept
+{
+    return static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0));
+}
+
+int pidfd_getfd(int pidfd, int fd) noexcept
+{
+    return static_cast<int>(syscall(SYS_pidfd_getfd, pidfd, fd, 0));
+}
+
+bool refuse(std::string &why, const char *what, int error)
+{
+    why = std::string(what) + ": " + strerror(error);
+    return false;
+}
+
+// Peers are found once per process, not once per connection.
+struct peer_cache {
+    std::mutex mutex;
+    std::unordered_map<std::uint64_t, std::weak_ptr<peer_process>> by_token;
+};
+
+peer_cache &cache()
+{
+    static auto *c = new peer_cache;
+    return *c;
+}
+
+copy_result result_of(ssize_t copied, std::size_t wanted) noexcept
+{
+    if (copied >= 0 && static_cast<std::size_t>(copied) == wanted)
+        return copy_result::done;
+    if (copied >= 0 || errno == EFAULT || errno == ENOMEM)
+        return copy_result::fault;
+    return errno == ESRCH ? copy_result::no_peer : copy_result::no_way;
+}
+
+std::size_t total(std::span<const iovec> pieces) noexcept
+{
+    std::size_t bytes = 0;
+    for (const iovec &piece : pieces)
+        bytes += piece.iov_len;
+    return bytes;
+}
+
+} // namespace
+
+fd_holder::~fd_holder()
+{
+    if (fd_ >= 0)
+        close(fd_);
+}
+
+std::shared_ptr<peer_process> peer_process::reach(const hello &h, std::string &why)
+{
+    const identity &own = identity::own();
+    const arena &mine = arena::instance();
+    if (!mine.shared() || !h.present) {
+        why = h.present ? "this process shares no memory" : "the peer shares no memory";
+        return nullptr;
+    }
+    if (h.who.boot != own.boot || h.who.pid_namespace != own.pid_namespace || h.who.uid != own.uid) {
+        why = "another host, namespace or user";
+        return nullptr;
+    }
+    const std::lock_guard lock(cache().mutex);
+    std::erase_if(cache().by_token, [](const auto &entry) { return entry.second.expired(); });
+    auto &known = cache().by_token[h.token[0]];
+    if (auto peer = known.lock(); peer != nullptr && peer->who_ == h.who)
+        return peer;
+    std::shared_ptr<peer_process> peer(new peer_process);
+    peer->who_ = h.who;
+    peer->slots_ = &mine.slot(0);
+    if (h.token != mine.token() && (!peer->open_arena(h, why) || !peer->verify(h, why)))
+        return nullptr;
+    known = peer;
+    return peer;
+}
+
+bool peer_process::open_arena(const hello &h, std::string &why)
+{
+    pidfd_ = fd_holder(pidfd_open(h.who.pid));
+    if (pidfd_.get() < 0)
+        return refuse(why, "pidfd_open", errno);
+    arena_ = fd_holder(pidfd_getfd(pidfd_.get(), h.arena_fd));
+    if (arena_.get() < 0)
+        return refuse(why, "pidfd_getfd", errno);
+    struct stat file {
+    };
+    const int seals = fcntl(arena_.get(), F_GET_SEALS);
+    if (fstat(arena_.get(), &file) != 0 || seals < 0 || (seals & F_SEAL_SHRINK) == 0 || file.st_uid != geteuid() ||
+            static_cast<std::uint64_t>(file.st_size) < tables_size) {
+        why = "the descriptor is no arena";
+        return false;
+    }
+    arena_size_ = static_cast<std::uint64_t>(file.st_size);
+    tables_ = map(0, tables_size);
+    if (tables_ == nullptr)
+        return refuse(why, "mmap", errno);
+    slots_ = reinterpret_cast<region_slot *>(tables_ + page);
+    return true;
+}
+
+bool peer_process::verify(const hello &h, std::string &why) const
+{
+    arena_header header;
+    memcpy(&header, tables_, sizeof(header));
+    if (header.magic != arena_magic || header.version != arena_version || header.token != h.token ||
+            header.pid != h.who.pid || header.start_time != h.who.start_time) {
+        why = "the arena is not the one announced";
+        return false;
+    }
+    token_bytes seen{};
+    const iovec to{seen.data(), sizeof(seen)};
+    if (read(header.token_address, {&to, 1}) != copy_result::done)
+        return refuse(why, "process_vm_readv", errno);
+    if (seen != h.token)
+        why = "the process is not the one announced";
+    return seen == h.token;
+}
+
+peer_process::~peer_process()
+{
+    if (tables_ != nullptr)
+        munmap(tables_, tables_size);
+}
+
+bool peer_process::gone() const noexcept
+{
+    pollfd ended{.fd = pidfd_.get(), .events = POLLIN, .revents = 0};
+    return !is_self() && poll(&ended, 1, 0) > 0;
+}
+
+std::byte *peer_process::map(std::uint64_t offset, std::size_t size) const noexcept
+{
+    if (offset > arena_size_ || size > arena_size_ - offset || offset % page != 0)
+        return nullptr;
+    void *at = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, arena_.get(), static_cast<off_t>(offset));
+    return at == MAP_FAILED ? nullptr : static_cast<std::byte *>(at);
+}
+
+std::shared_ptr<std::byte> peer_process::share(std::uint64_t offset, std::size_t size) const
+{
+    if (is_self()) {
+        auto own = arena::instance().find(offset);
+        return own == nullptr || size > own->size ? nullptr : std::shared_ptr<std::byte>(own, own->at);
+    }
+    std::byte *at = map(offset, size);
+    return at == nullptr ? nullptr : std::shared_ptr<std::byte>(at, [size](std::byte *p) { munmap(p, size); });
+}
+
+fd_holder peer_process::event_descriptor(int number) const
+{
+    fd_holder fd(is_self() ? fcntl(number, F_DUPFD_CLOEXEC, 0) : pidfd_getfd(pidfd_.get(), number));
+    char path[64];
+    char target[64];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd.get());
+    constexpr std::string_view wanted = "anon_inode:[eventfd]";
+    const ssize_t n = readlink(path, target, sizeof(target));
+    return n > 0 && std::string_view(target, static_cast<std::size_t>(n)) == wanted ? std::move(fd) : fd_holder();
+}
+
+bool peer_process::find(std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va, std::uint64_t bytes,
+        remote_region &out) const noexcept
+{
+    const std::uint32_t index = key % region_slots;
+    const region_slot &slot = slots_[index];
+    if (key == 0 || slot.key.load(std::memory_order_acquire) != key)
+        return false;
+    const auto granted = static_cast<int>(slot.access.load(std::memory_order_relaxed));
+    const std::uint64_t base = slot.base.load(std::memory_order_relaxed);
+    const std::uint64_t length = slot.length.load(std::memory_order_relaxed);
+    if (slot.domain.load(std::memory_order_relaxed) != domain || (granted & access) != access || va < base ||
+            bytes > length || va - base > length - bytes)
+        return false;
+    out.slot = index;
+    out.generation = slot.generation.load(std::memory_order_relaxed);
+    out.kind = slot.kind.load(std::memory_order_relaxed);
+    out.region_address = slot.address.load(std::memory_order_relaxed);
+    out.region_length = length;
+    out.address = out.region_address + (va - base);
+    return true;
+}
+
+void peer_process::mark_unsynced(const remote_region &r) const noexcept
+{
+    std::atomic<std::uint32_t> &word = slots_[r.slot].unsynced;
+    if (word.load(std::memory_order_relaxed) == 0)
+        word.store(1, std::memory_order_relaxed);
+}
+
+copy_result peer_process::write(std::uint64_t to, std::span<const iovec> from) const noexcept
+{
+    const iovec target{reinterpret_cast<void *>(to), total(from)};
+    return result_of(
+            process_vm_writev(static_cast<pid_t>(who_.pid), from.data(), from.size(), &target, 1, 0), target.iov_len);
+}
+
+copy_result peer_process::read(std::uint64_t from, std::span<const iovec> to) const noexcept
+{
+    const iovec source{reinterpret_cast<void *>(from), total(to)};
+    return result_of(
+            process_vm_readv(static_cast<pid_t>(who_.pid), to.data(), to.size(), &source, 1, 0), source.iov_len);
+}
+
+std::shared_ptr<file_mapping> peer_process::mapping(const remote_region &r)
+{
+    const std::lock_guard lock(mutex_);
+    const auto known = mappings_.find(r.slot);
+    if (known != mappings_.end() && known->second.generation == r.generation)
+        return known->second.file;
+    // Files that are registered no more must not be kept alive by us.
+    std::erase_if(mappings_, [this](const auto &entry) {
+        const region_slot &slot = slots_[entry.first];
+        return slot.key.load(std::memory_order_relaxed) == 0 ||
+               slot.generation.load(std::memory_order_relaxed) != entry.second.generation;
+    });
+    auto file = file_mapping::open(who_.pid, r.region_address, r.region_length, r.kind == region_kind::direct_access);
+    mappings_.insert_or_assign(r.slot, mapped{r.generation, file});
+    return file;
+}
+
+} // namespace softrdma::local

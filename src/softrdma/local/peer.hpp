@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "local/arena.hpp"
+#include "local/identity.hpp"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <sys/uio.h>
+#include <unordered_map>
+
+namespace softrdma::local
+{
+
+// What a process tells its peer over their TCP connection, so that the peer can find its arena.
+struct hello {
+    bool present = false;
+    identity who;
+    std::int32_t arena_fd = -1;
+    token_bytes token{};
+    std::uint64_t qp_offset = 0;
+    std::uint64_t qp_size = 0;
+    std::uint64_t qp_serial = 0;
+    std::uint32_t first_receive = 0; // position of the first message in the receive ring
+};
+
+// A registered region of the peer, as one operation sees it.
+struct remote_region {
+    std::uint32_t slot = 0;
+    std::uint32_t generation = 0;
+    region_kind kind{};
+    std::uint64_t address = 0; // in the peer's address space: of the first byte of the operation
+    std::uint64_t region_address = 0;
+    std::uint64_t region_length = 0;
+};
+
+enum class copy_result {
+    done,
+    no_way,  // this process cannot reach that memory
+    fault,   // the memory is not there
+    no_peer, // the process is not there
+};
+
+class file_mapping;
+class fd_holder
+{
+public:
+    explicit fd_holder(int fd = -1) noexcept : fd_(fd) {}
+    fd_holder(fd_holder &&other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+    fd_holder &operator=(fd_holder &&other) noexcept
+    {
+        std::swap(fd_, other.fd_);
+        return *this;
+    }
+    ~fd_holder();
+    int get() const noexcept { return fd_; }
+
+private:
+    int fd_;
+};
+
+// A process of this host whose memory this process may use: another one, or itself.
+class peer_process
+{
+public:
+    // Empty, with the reason in `why`, if the process cannot be reached or is not what it claims to be.
+    static std::shared_ptr<peer_process> reach(const hello &h, std::string &why);
+    ~peer_process();
+
+    bool is_self() const noexcept { return tables_ == nullptr; }
+    bool gone() const noexcept;
+
+    // `size` bytes of the peer's arena. NULL if they are not inside it.
+    std::shared_ptr<std::byte> share(std::uint64_t offset, std::size_t size) const;
+    // Our own descriptor of the peer's eventfd of that number; none if it is something else.
+    fd_holder event_descriptor(int number) const;
+
+    // False unless the key names a region of that domain with all of `access` that contains the range. To be
+    // called, and the answer to be used, inside an epoch only.
+    bool find(std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va, std::uint64_t bytes,
+            remote_region &out) const noexcept;
+    void mark_unsynced(const remote_region &r) const noexcept;
+
+    // Between the peer's memory and ours, through the kernel.
+    copy_result write(std::uint64_t to, std::span<const iovec> from) const noexcept;
+    copy_result read(std::uint64_t from, std::span<const iovec> to) const noexcept;
+
+    // The peer's shared file behind a region, in our address space; NULL if it cannot be had.
+    std::shared_ptr<file_mapping> mapping(const remote_region &r);
+
+private:
+    peer_process() = default;
+    std::byte *map(std::uint64_t offset, std::size_t size) const noexcept;
+    bool open_arena(const hello &h, std::string &why);
+    bool verify(const hello &h, std::string &why) const;
+
+    identity who_;
+    fd_holder pidfd_;
+    fd_holder arena_;
+    std::uint64_t arena_size_ = 0;
+    std::byte *tables_ = nullptr;
+    region_slot *slots_ = nullptr;
+
+    struct mapped {
+        std::uint32_t generation;
+        std::shared_ptr<file_mapping> file; // NULL: cannot be mapped
+    };
+    std::mutex mutex_;
+    std::unordered_map<std::uint32_t, mapped> mappings_;
+};
+
+} // namespace softrdma::local

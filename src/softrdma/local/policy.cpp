@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "local/policy.hpp"
+
+#include <cstdlib>
+#include <string_view>
+
+namespace softrdma::local
+{
+
+namespace
+{
+
+std::string_view variable(const char *name) noexcept
+{
+    const char *value = getenv(name);
+    return value == nullptr ? std::string_view{} : value;
+}
+
+path_policy read_policy() noexcept
+{
+    if (variable("SOFTRDMA_TRUST") == "none")
+        return path_policy::tcp;
+    const auto path = variable("SOFTRDMA_PATH");
+    if (path == "local")
+        return path_policy::direct;
+    return path == "auto" ? path_policy::automatic : path_policy::tcp;
+}
+
+} // namespace
+
+path_policy policy() noexcept
+{
+    static const path_policy value = read_policy();
+    return value;
+}
+
+} // namespace softrdma::local

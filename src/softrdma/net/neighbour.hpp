@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "net/link.hpp"
+
+// Peers on one host find a shorter way than the connection that they found each other by. Each tells the other where
+// its queue pair is in memory; the passive side tries first and answers only if it got there, the active side then
+// decides for both. Until it has, the passive side sends nothing.
+namespace softrdma::net::neighbour
+{
+
+// What the peer needs to reach the queue pair. Absent if this process shares no memory.
+local::hello introduce(queue_pair &qp, const link &path);
+// NULL if the peer's queue pair is to be reached through the connection.
+std::shared_ptr<local::channel> reach(const local::hello &h, const link &path);
+// True if a connection without a shorter way is of no use; says so on stderr.
+bool required();
+
+} // namespace softrdma::net::neighbour
