@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <string>
+
+#include "sides.hpp"
+
+// TCP sockets for the control channel and for the TCP baseline. Errors are failures of one line.
+namespace bench
+{
+
+int listen_on(const address &at);
+int connect_to(const address &to);
+// A port of host that nobody uses now.
+std::string free_port(const std::string &host);
+std::string port_of(int fd);
+
+} // namespace bench

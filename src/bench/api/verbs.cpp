@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "verbs.hpp"
+
+#include <netdb.h>
+
+#include "descriptor.hpp"
+
+namespace bench::verbs
+{
+
+namespace
+{
+
+using event_owner = owner<rdma_cm_event, rdma_ack_cm_event>;
+
+struct addrinfo_deleter {
+    void operator()(addrinfo *list) const { freeaddrinfo(list); }
+};
+using addrinfo_owner = std::unique_ptr<addrinfo, addrinfo_deleter>;
+
+addrinfo_owner resolve(const address &where, int flags)
+{
+    addrinfo hints{};
+    hints.ai_flags = flags;
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo *list = nullptr;
+    const int error = getaddrinfo(where.host.c_str(), where.port.empty() ? nullptr : where.port.c_str(), &hints, &list);
+    if (error != 0)
+        throw failure("cannot resolve " + where.host + ": " + gai_strerror(error));
+    return addrinfo_owner(list);
+}
+
+// A synchronous identifier whose remote address and, if wanted, route is resolved.
+owner<rdma_cm_id, rdma_destroy_id> resolved_id(const address &to, bool with_route)
+{
+    rdma_cm_id *id = nullptr;
+    check(rdma_create_id(nullptr, &id, nullptr, RDMA_PS_TCP), "rdma_create_id");
+    owner<rdma_cm_id, rdma_destroy_id> owned(id);
+    const addrinfo_owner found = resolve(to, 0);
+    check(rdma_resolve_addr(id, nullptr, found->ai_addr, handshake_timeout_ms), "rdma_resolve_addr");
+    if (with_route)
+        check(rdma_resolve_route(id, handshake_timeout_ms), "rdma_resolve_route");
+    return owned;
+}
+
+owner<rdma_cm_id, rdma_destroy_id> bound_id(rdma_event_channel *events, const address &at)
+{
+    rdma_cm_id *id = nullptr;
+    check(rdma_create_id(events, &id, nullptr, RDMA_PS_TCP), "rdma_create_id");
+    owner<rdma_cm_id, rdma_destroy_id> owned(id);
+    const addrinfo_owner found = resolve(at, AI_PASSIVE);
+    check(rdma_bind_addr(id, found->ai_addr), "rdma_bind_addr");
+    return owned;
+}
+
+event_owner next_event(rdma_event_channel *events)
+{
+    rdma_cm_event *event = nullptr;
+    check(rdma_get_cm_event(events, &event), "rdma_get_cm_event");
+    return event_owner(event);
+}
+
+event_owner wait_until_established(rdma_event_channel *events)
+{
+    if (!wait_readable(events->fd, handshake_timeout_ms))
+        throw failure("the other side does not answer a connection request");
+    event_owner event = next_event(events);
+    if (event->event != RDMA_CM_EVENT_ESTABLISHED)
+        throw failure(std::string("cannot connect: ") + rdma_event_str(event->event));
+    return event;
+}
+
+rdma_conn_param parameters_with(const void *data, std::size_t len)
+{
+    rdma_conn_param param{};
+    param.private_data = data;
+    param.private_data_len = static_cast<std::uint8_t>(len);
+    param.responder_resources = RDMA_MAX_RESP_RES;
+    param.initiator_depth = RDMA_MAX_INIT_DEPTH;
+    param.flow_control = 1;
+    param.retry_count = 7;
+    param.rnr_retry_count = 7;
+    return param;
+}
+
+owner<rdma_event_channel, rdma_destroy_event_channel> create_events()
+{
+    owner<rdma_event_channel, rdma_destroy_event_channel> events(rdma_create_event_channel());
+    if (events == nullptr)
+        fail("rdma_create_event_channel", errno);
+    return events;
+}
+
+} // namespace
+
+void fail(const char *call, int error)
+{
+    throw failure(std::string(call) + " failed: " + std::strerror(error));
+}
+
+device::device(const std::string &host, end which)
+{
+    ibv_context *context = nullptr;
+    if (which == end::client)
+        context = resolved_id({host, "7"}, false)->verbs;
+    else
+        context = bound_id(create_events().get(), {host, ""})->verbs;
+    if (context == nullptr)
+        throw failure("no RDMA device for the address " + host, exit_cannot_run);
+    pd_.reset(ibv_alloc_pd(context));
+    if (pd_ == nullptr)
+        fail("ibv_alloc_pd", errno);
+}
+
+region::region(const device &on, void *data, std::size_t size, region_use use)
+{
+    const bool is_target = use == region_use::target_data || use == region_use::target_pmem;
+    const int access = IBV_ACCESS_LOCAL_WRITE | (is_target ? IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ : 0);
+    mr_.reset((ibv_reg_mr)(on.pd(), data, size, access));
+    if (mr_ == nullptr)
+        fail("ibv_reg_mr", errno);
+}
+
+region_descriptor region::descriptor() const
+{
+    return {reinterpret_cast<std::uintptr_t>(mr_->addr), mr_->length, mr_->rkey, 0};
+}
+
+endpoint_parts::~endpoint_parts()
+{
+    if (id && has_qp) // not moved away
+        rdma_destroy_qp(id.get());
+    cq.reset();
+    channel.reset();
+    id.reset();
+}
+
+void endpoint_parts::create_queues(const device &on, const queue_sizes &sizes)
+{
+    events = create_events();
+    check(rdma_migrate_id(id.get(), events.get()), "rdma_migrate_id");
+    channel.reset(ibv_create_comp_channel(id->verbs));
+    if (channel == nullptr)
+        fail("ibv_create_comp_channel", errno);
+    cq.reset(ibv_create_cq(id->verbs, static_cast<int>(sizes.completions()), nullptr, channel.get(), 0));
+    if (cq == nullptr)
+        fail("ibv_create_cq", errno);
+    check(ibv_req_notify_cq(cq.get(), 0), "ibv_req_notify_cq");
+
+    ibv_qp_init_attr attributes{};
+    attributes.send_cq = cq.get();
+    attributes.recv_cq = cq.get();
+    attributes.cap = {sizes.sends, sizes.receives, 1, 1, 8};
+    attributes.qp_type = IBV_QPT_RC;
+    check(rdma_create_qp(id.get(), on.pd(), &attributes), "rdma_create_qp");
+    has_qp = true;
+}
+
+connection::connection(const device &on, endpoint_parts &&parts, const region *data, const region *messages)
+    : parts_(std::move(parts)), qp_(parts_.id->qp), data_(data->get()),
+      messages_(messages == nullptr ? nullptr : messages->get())
+{
+    flush_mr_.reset((ibv_reg_mr)(on.pd(), &flush_target_, sizeof flush_target_, IBV_ACCESS_LOCAL_WRITE));
+    if (flush_mr_ == nullptr)
+        fail("ibv_reg_mr", errno);
+}
+
+std::unique_ptr<connection> connection::connect(const device &on, const address &to, const queue_sizes &sizes,
+        const region *data, const region *messages, const greeting &hello)
+{
+    endpoint_parts parts;
+    parts.id = resolved_id(to, true);
+    parts.create_queues(on, sizes);
+    std::unique_ptr<connection> made(new connection(on, std::move(parts), data, messages));
+    rdma_conn_param param = parameters_with(&hello, sizeof hello);
+    check(rdma_connect(made->parts_.id.get(), &param), "rdma_connect");
+
+    const event_owner event = wait_until_established(made->parts_.events.get());
+    welcome answer;
+    if (!read_private_data(event->param.conn.private_data, event->param.conn.private_data_len, answer))
+        throw failure("what answers at " + to.host + " port " + to.port + " is no rpma-bench server");
+    made->remote_ = answer.region;
+    return made;
+}
+
+void connection::acknowledge_event()
+{
+    ibv_cq *cq = nullptr;
+    void *context = nullptr;
+    check(ibv_get_cq_event(parts_.channel.get(), &cq, &context), "ibv_get_cq_event");
+    ibv_ack_cq_events(cq, 1);
+    check(ibv_req_notify_cq(cq, 0), "ibv_req_notify_cq");
+}
+
+bool connection::has_ended()
+{
+    return next_event(parts_.events.get())->event != RDMA_CM_EVENT_ESTABLISHED;
+}
+
+listener::listener(const device &on, const address &at)
+    : device_(on), events_(create_events()), id_(bound_id(events_.get(), at))
+{
+    check(rdma_listen(id_.get(), 0), "rdma_listen");
+}
+
+accepted<connection> listener::accept(const acceptance<region> &how)
+{
+    endpoint_parts parts;
+    greeting hello;
+    {
+        const event_owner event = next_event(events_.get());
+        if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST)
+            return {};
+        parts.id.reset(event->id);
+        if (!read_private_data(event->param.conn.private_data, event->param.conn.private_data_len, hello) ||
+                hello.connection >= how.connections)
+            return {};
+    }
+    parts.create_queues(device_, how.sizes);
+    std::unique_ptr<connection> made(new connection(device_, std::move(parts), how.data, how.messages));
+    for (std::size_t i = 0; i < how.receives; ++i)
+        made->receive(hello.connection * how.messages_of_one + i * how.slot, how.slot, receive_mark | i);
+
+    welcome answer;
+    answer.region = how.data->descriptor();
+    answer.peer_cfg = how.direct_write;
+    rdma_conn_param param = parameters_with(&answer, sizeof answer);
+    check(rdma_accept(made->parts_.id.get(), &param), "rdma_accept");
+    wait_until_established(made->parts_.events.get());
+    return {std::move(made), hello.connection};
+}
+
+} // namespace bench::verbs

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "campaign.hpp"
+
+#include <algorithm>
+#include <ctime>
+#include <fmt/format.h>
+
+#include "engine/clock.hpp"
+#include "engine/layout.hpp"
+#include "failure.hpp"
+#include "text.hpp"
+
+namespace bench
+{
+
+namespace
+{
+
+constexpr const char *yet_to_do = "not measured yet";
+
+bool is_pending(const point &p)
+{
+    return p.status == status::failed || (p.status == status::skipped && p.reason == yet_to_do);
+}
+
+// Measures p in place. Throws peer_gone only.
+void measure_point(ends &where, const timing &t, point &p)
+{
+    p.repeats.clear();
+    p.reason = why_skip(p.setup, where.target());
+    if (!p.reason.empty()) {
+        p.status = status::skipped;
+        return;
+    }
+    try {
+        where.open(p.setup);
+        where.warm_up(t.warm_up_limit_s);
+        for (std::uint32_t i = 0; i < t.repeats; ++i)
+            p.repeats.push_back(where.run(t.duration_s));
+        where.close();
+    } catch (const failure &problem) {
+        p.status = status::failed;
+        p.reason = problem.what();
+        where.close();
+        return;
+    }
+    const bool verified = std::ranges::all_of(p.repeats, [](const repeat &r) { return r.verified.value_or(true); });
+    p.status = verified ? status::done : status::failed;
+    p.reason = verified ? "" : "the data is not what was written";
+}
+
+} // namespace
+
+std::string now_utc()
+{
+    const std::time_t now = std::time(nullptr);
+    std::tm parts{};
+    gmtime_r(&now, &parts);
+    char text[32];
+    std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    return text;
+}
+
+resumed resume_from(const std::string &path)
+{
+    resumed r{load_results(path), {}};
+    if (r.earlier.points.empty() || !r.earlier.pairs.empty())
+        throw failure(path + " is not of a run that can be resumed: it plans no points", exit_usage);
+    r.plan.profile = r.earlier.profile;
+    for (const char *const known : {"quick", "standard", "full"}) {
+        if (r.plan.profile == known)
+            r.plan.timing = plan_profile(known).timing;
+    }
+    return r;
+}
+
+std::vector<setup> settle_targets(const std::vector<setup> &setups, const std::string &word)
+{
+    std::vector<setup> settled;
+    for (setup one : setups) {
+        if (one.parameters.target == planned_target && word != "dram")
+            one.parameters.target = word;
+        append(settled, {one});
+    }
+    return settled;
+}
+
+std::string why_skip(const setup &what, const target_facts &target)
+{
+    if (const std::string reason = why_not(what); !reason.empty())
+        return reason;
+    const parameters &p = what.parameters;
+    if (p.target != "dram" && p.target != target.word)
+        return "the server has no file or PMem to write to: give it --target";
+    const bool by_flush = what.api == api::librpma || what.api == api::verbs;
+    if (p.flush == flush_kind::persistent && by_flush && what.workload != "gpspm" && !target.direct_write)
+        return "the server does not write directly to PMem (see --direct-write)";
+    return {};
+}
+
+results begin_results(const std::string &profile, const ends &where)
+{
+    results r = where.facts();
+    r.profile = profile;
+    r.started = now_utc();
+    r.points.clear();
+    r.environment.target_memory = where.target().description;
+    r.environment.persistence_level = where.target().persistence;
+    for (library &one : r.libraries)
+        one.label = "ours";
+    if (r.environment.same_host)
+        r.environment.notes.emplace_back("Both ends ran on one machine and shared its processors.");
+    return r;
+}
+
+void add_points(results &r, const std::vector<setup> &setups)
+{
+    for (const setup &what : setups) {
+        point p;
+        p.setup = what;
+        p.status = status::skipped;
+        p.reason = yet_to_do;
+        r.points.push_back(std::move(p));
+    }
+}
+
+bool run_campaign(ends &where, const timing &t, results &r, const std::string &path)
+{
+    const auto left = static_cast<std::size_t>(std::ranges::count_if(r.points, is_pending));
+    progress bar(left, estimate_s(left, t));
+    const double before_s = r.duration_s;
+    const std::uint64_t begun = now_ns();
+    const auto save = [&] {
+        r.duration_s = before_s + static_cast<double>(now_ns() - begun) / 1e9;
+        r.complete = std::ranges::none_of(r.points, is_pending);
+        save_results(path, r);
+    };
+    save();
+    fmt::print("{}\n", headline_of_table());
+    std::size_t done = 0;
+    for (point &p : r.points) {
+        if (!is_pending(p))
+            continue;
+        bar.show(done++, describe(p.setup));
+        try {
+            measure_point(where, t, p);
+        } catch (const peer_gone &gone) {
+            p.status = status::failed;
+            p.reason = gone.what();
+            save();
+            bar.clear();
+            fmt::print("{}\n", table_line(p));
+            throw failure(
+                    fmt::format("{}; the points so far are in {}: go on with --resume {}", gone.what(), path, path));
+        }
+        save();
+        bar.clear();
+        fmt::print("{}\n", table_line(p));
+        std::fflush(stdout);
+    }
+    return r.complete;
+}
+
+} // namespace bench

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "agent.hpp"
+
+#include <cstdio>
+#include <fmt/format.h>
+#include <functional>
+#include <map>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "api/descriptor.hpp"
+#include "api/rpma.hpp"
+#include "api/socket.hpp"
+#include "channel.hpp"
+#include "engine/client.hpp"
+#include "engine/server.hpp"
+#include "engine/target_memory.hpp"
+#include "host_facts.hpp"
+#include "version.hpp"
+
+namespace bench
+{
+
+namespace
+{
+
+constexpr int port_attempts = 5;
+
+using handlers = std::map<std::string, std::function<json(const json &)>>;
+
+void check_hello(const json &request)
+{
+    const int theirs = request.value("protocol", 0);
+    if (theirs != protocol_version)
+        throw failure(fmt::format("this server speaks version {} of the control protocol, the client version {}: use "
+                                  "the same rpma-bench on both ends",
+                protocol_version, theirs));
+}
+
+json answer_to(const json &request, const handlers &known)
+{
+    try {
+        const auto found = known.find(request.value("do", std::string()));
+        if (found == known.end())
+            throw failure("unknown request of the control protocol");
+        json answer = found->second(request);
+        answer["ok"] = true;
+        return answer;
+    } catch (const failure &problem) {
+        return {{"ok", false}, {"error", problem.what()}, {"status", int{problem.status()}}};
+    } catch (const std::exception &problem) { // a malformed request, or no memory
+        return {{"ok", false}, {"error", problem.what()}, {"status", int{exit_failed}}};
+    }
+}
+
+// Until the other end is gone or the first request is refused.
+void serve_session(channel &control, const handlers &known)
+{
+    try {
+        for (bool greeted = false;;) {
+            const json request = control.receive(-1);
+            if (!greeted && request.value("do", std::string()) != "hello")
+                throw failure("the other end is no rpma-bench: it does not say hello");
+            const json answer = answer_to(request, known);
+            control.send(answer);
+            if (!greeted && !answer["ok"].get<bool>())
+                return;
+            greeted = true;
+        }
+    } catch (const peer_gone &) {
+        return;
+    }
+}
+
+json describe_process(const std::string &device)
+{
+    results facts;
+    facts.environment.client = describe_host();
+    facts.environment.device = device;
+    facts.environment.transport = transport_of(device);
+    facts.environment.rdma_core = rdma_core_version();
+    facts.environment.tool = tool_version;
+    facts.libraries.push_back(describe_library());
+    return pack(facts);
+}
+
+class server_session
+{
+public:
+    explicit server_session(const server_settings &settings)
+        : settings_(settings), device_(rpma::device(settings.host, end::server).name()),
+          direct_write_(settings.direct_write.value_or(is_softrdma(device_))),
+          target_(describe_target(settings.target_path, is_softrdma(device_), direct_write_))
+    {
+    }
+
+    void run(channel &control)
+    {
+        handlers known;
+        known["hello"] = [&](const json &request) {
+            check_hello(request);
+            return json{{"protocol", protocol_version}, {"facts", describe_process(device_)},
+                    {"target", {{"word", target_.word}, {"description", target_.description},
+                                       {"persistence", target_.persistence}}},
+                    {"direct_write", direct_write_}};
+        };
+        known["open"] = [&](const json &request) {
+            return json{{"port", open(unpack_setup(request.at("setup"), control.peer()))}};
+        };
+        known["connected"] = [&](const json &) { return json{{"memory", current().wait_for_connections()}}; };
+        known["begin"] = [&](const json &request) {
+            current().begin(request.at("seed").get<std::uint64_t>());
+            return json::object();
+        };
+        known["end"] = [&](const json &) {
+            const server_sample sample = current().end();
+            return json{{"cpu_s", sample.cpu_s}, {"hash", sample.target_hash}};
+        };
+        known["close"] = [&](const json &) {
+            point_.reset();
+            return json::object();
+        };
+        serve_session(control, known);
+        point_.reset();
+    }
+
+private:
+    server &current() const
+    {
+        if (!point_)
+            throw failure("the server has no point open");
+        return *point_;
+    }
+
+    // A free port may be taken by somebody else before it is used: then another one.
+    std::string open(const setup &what)
+    {
+        point_.reset();
+        const bool in_dram = what.parameters.target == "dram";
+        if (!in_dram && what.parameters.target != target_.word)
+            throw failure("the server has no target of the kind " + what.parameters.target +
+                                  ": start it with --target DIRECTORY or PMEM-DEVICE",
+                    exit_cannot_run);
+        server_options options{
+                {settings_.host, settings_.rdma_port}, in_dram ? "" : settings_.target_path, direct_write_};
+        for (int attempt = 1;; ++attempt) {
+            if (settings_.rdma_port.empty())
+                options.at.port = free_port(settings_.host);
+            try {
+                point_ = open_server(what, options);
+                return options.at.port;
+            } catch (const failure &) {
+                if (attempt == port_attempts || !settings_.rdma_port.empty())
+                    throw;
+            }
+        }
+    }
+
+    const server_settings &settings_;
+    std::string device_;
+    bool direct_write_;
+    target_kind target_;
+    std::unique_ptr<server> point_;
+};
+
+// A client whose machine vanishes is noticed within a minute.
+void watch_peer(int fd)
+{
+    const int on = 1, idle_s = 20, interval_s = 10, count = 3;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+} // namespace
+
+void serve(const server_settings &settings)
+{
+    server_session session(settings);
+    const int listening = listen_on({settings.host, settings.port});
+    const std::string port = port_of(listening);
+    if (settings.ready_fd >= 0) {
+        const std::string line = port + "\n";
+        if (write(settings.ready_fd, line.data(), line.size()) < 0)
+            throw system_failure("cannot tell the port");
+        close(settings.ready_fd);
+    }
+    if (!settings.quiet) {
+        fmt::print("serving at {} port {}\n", settings.host, port);
+        std::fflush(stdout);
+    }
+    const int limit_ms = settings.idle_limit_s > 0 ? static_cast<int>(settings.idle_limit_s * 1000) : -1;
+    do {
+        if (!wait_readable(listening, limit_ms)) {
+            if (!settings.quiet)
+                fmt::print("no client for {} s: done\n", settings.idle_limit_s);
+            break;
+        }
+        const int fd = accept4(listening, nullptr, nullptr, SOCK_CLOEXEC);
+        if (fd < 0)
+            continue;
+        watch_peer(fd);
+        channel control(fd, "the client");
+        try {
+            session.run(control);
+        } catch (const failure &problem) {
+            fmt::print(stderr, "rpma-bench: {}\n", problem.what());
+        }
+    } while (!settings.once);
+    close(listening);
+}
+
+void serve_client(const client_settings &settings)
+{
+    std::unique_ptr<client> point;
+    const auto current = [&]() -> client & {
+        if (!point)
+            throw failure("the client has no point open");
+        return *point;
+    };
+    handlers known;
+    known["hello"] = [&](const json &request) {
+        check_hello(request);
+        const std::string device = rpma::device(settings.server_host, end::client).name();
+        return json{{"protocol", protocol_version}, {"facts", describe_process(device)}};
+    };
+    known["open"] = [&](const json &request) {
+        point.reset();
+        const setup what = unpack_setup(request.at("setup"), "the request");
+        point = open_client(what, {settings.server_host, request.value("port", std::string())},
+                what.parameters.target == "dram" ? "" : settings.target_path);
+        return json::object();
+    };
+    known["begin"] = [&](const json &request) {
+        current().begin(request.at("seed").get<std::uint64_t>());
+        return json::object();
+    };
+    known["warm_up"] = [&](const json &request) {
+        return json{{"took_s", current().warm_up(request.at("limit_s").get<double>())}};
+    };
+    known["measure"] = [&](const json &request) {
+        const run_result run = current().measure(request.at("duration_s").get<double>());
+        results part;
+        part.points.emplace_back().repeats.push_back(run.repeat);
+        json answer{{"run", pack(part)}};
+        if (run.expected_target)
+            answer["hash"] = *run.expected_target;
+        return answer;
+    };
+    known["close"] = [&](const json &) {
+        point.reset();
+        return json::object();
+    };
+    channel control(settings.control_fd, "the program that started this one");
+    serve_session(control, known);
+}
+
+} // namespace bench

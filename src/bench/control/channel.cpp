@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "channel.hpp"
+
+#include <algorithm>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utility>
+
+#include "api/descriptor.hpp"
+#include "failure.hpp"
+
+namespace bench
+{
+
+namespace
+{
+
+constexpr std::size_t longest_message = 64 << 20;
+
+}
+
+channel::channel(int fd, std::string peer) : fd_(fd), peer_(std::move(peer)) {}
+
+channel::~channel()
+{
+    if (fd_ >= 0)
+        close(fd_);
+}
+
+channel::channel(channel &&other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), peer_(std::move(other.peer_)), buffer_(std::move(other.buffer_))
+{
+}
+
+void channel::send(const json &message)
+{
+    const std::string line = message.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+    for (std::size_t done = 0; done < line.size();) {
+        const ssize_t sent = ::send(fd_, line.data() + done, line.size() - done, MSG_NOSIGNAL);
+        if (sent < 0 && errno != EINTR)
+            throw peer_gone(peer_ + " is gone: " + std::strerror(errno));
+        done += static_cast<std::size_t>(std::max<ssize_t>(sent, 0));
+    }
+}
+
+json channel::receive(double timeout_s)
+{
+    for (;;) {
+        if (const std::size_t end = buffer_.find('\n'); end != std::string::npos) {
+            const std::string line = buffer_.substr(0, end);
+            buffer_.erase(0, end + 1);
+            json message = json::parse(line, nullptr, false);
+            if (!message.is_object())
+                throw failure(peer_ + " is no rpma-bench: it speaks something else");
+            return message;
+        }
+        if (buffer_.size() > longest_message)
+            throw failure(peer_ + " is no rpma-bench: it speaks something else");
+        if (!wait_readable(fd_, timeout_s < 0 ? -1 : static_cast<int>(timeout_s * 1000)))
+            throw peer_gone(peer_ + " does not answer");
+        char part[65536];
+        const ssize_t got = recv(fd_, part, sizeof part, 0);
+        if (got == 0)
+            throw peer_gone(peer_ + " has ended" + (buffer_.empty() ? "" : " in the middle of an answer"));
+        if (got < 0 && errno != EINTR)
+            throw peer_gone(peer_ + " is gone: " + std::strerror(errno));
+        buffer_.append(part, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    }
+}
+
+json channel::ask(const json &request, double timeout_s)
+{
+    send(request);
+    json answer = receive(timeout_s);
+    if (answer.value("ok", false))
+        return answer;
+    if (answer.contains("error") && answer["error"].is_string())
+        throw failure(
+                answer["error"].get<std::string>(), static_cast<exit_status>(answer.value("status", int{exit_failed})));
+    throw failure(peer_ + " is no rpma-bench: it speaks something else");
+}
+
+json pack(const results &part)
+{
+    return json::parse(format_results(part));
+}
+
+results unpack(const json &packed, const std::string &from)
+{
+    return parse_results(packed.dump(), from);
+}
+
+json pack_setup(const setup &what)
+{
+    results part;
+    part.points.emplace_back().setup = what;
+    return pack(part);
+}
+
+setup unpack_setup(const json &packed, const std::string &from)
+{
+    const results part = unpack(packed, from);
+    if (part.points.empty())
+        throw failure(from + " names no setup");
+    return part.points.front().setup;
+}
+
+} // namespace bench

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "results.hpp"
+
+/*
+ * The control protocol: requests and answers, each one line of JSON, on a stream socket. A request has "do"; an answer
+ * has "ok", and if that is false "error", a line, and "status", the exit status it deserves. The first request is
+ * "hello" with the version of the protocol.
+ */
+namespace bench
+{
+
+using json = nlohmann::json;
+
+constexpr int protocol_version = 1;
+
+// The other end is gone: distinct from an answer that tells of a failure.
+class peer_gone : public std::runtime_error
+{
+public:
+    using std::runtime_error::runtime_error;
+};
+
+class channel
+{
+public:
+    // Owns the socket. peer names the other end in errors: "the server at 10.0.0.1".
+    channel(int fd, std::string peer);
+    ~channel();
+    channel(channel &&other) noexcept;
+    channel &operator=(channel &&) = delete;
+
+    // Throws failure with the error of the answer, peer_gone if the connection ends or nothing comes in time.
+    json ask(const json &request, double timeout_s);
+
+    void send(const json &message);
+    // Negative: no time limit.
+    json receive(double timeout_s);
+    const std::string &peer() const { return peer_; }
+
+private:
+    int fd_;
+    std::string peer_;
+    std::string buffer_;
+};
+
+// Parts of a result file serve as the parts of messages.
+json pack(const results &part);
+results unpack(const json &packed, const std::string &from);
+json pack_setup(const setup &what);
+setup unpack_setup(const json &packed, const std::string &from);
+
+} // namespace bench

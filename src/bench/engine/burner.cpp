@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "burner.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "clock.hpp"
+
+namespace bench
+{
+
+namespace
+{
+
+constexpr std::uint64_t period_ns = 10'000'000;
+
+}
+
+burner::burner(std::uint32_t percent)
+{
+    const unsigned cores = percent == 0 ? 0 : std::max(1U, std::thread::hardware_concurrency());
+    for (unsigned i = 0; i < cores; ++i)
+        threads_.emplace_back([this, percent] { burn(percent); });
+}
+
+std::uint64_t burner::stop()
+{
+    stop_ = true;
+    for (std::thread &one : threads_)
+        one.join();
+    threads_.clear();
+    return burnt_ns_;
+}
+
+void burner::burn(std::uint32_t percent)
+{
+    const std::uint64_t busy_ns = period_ns * percent / 100;
+    while (!stop_) {
+        const std::uint64_t end = now_ns() + busy_ns;
+        while (now_ns() < end && !stop_)
+            ;
+        std::this_thread::sleep_for(std::chrono::nanoseconds(period_ns - busy_ns));
+    }
+    burnt_ns_ += read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
+} // namespace bench

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace bench
+{
+
+// Keeps a share of every core busy, in periods of 10 ms.
+class burner
+{
+public:
+    explicit burner(std::uint32_t percent);
+    ~burner() { stop(); }
+    burner(const burner &) = delete;
+    burner &operator=(const burner &) = delete;
+    // Processor time that was burnt; nothing burns any more.
+    std::uint64_t stop();
+
+private:
+    void burn(std::uint32_t percent);
+
+    std::atomic<bool> stop_{false};
+    std::atomic<std::uint64_t> burnt_ns_{0};
+    std::vector<std::thread> threads_;
+};
+
+} // namespace bench

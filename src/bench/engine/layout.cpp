@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "layout.hpp"
+
+#include <algorithm>
+
+#include "failure.hpp"
+
+namespace bench
+{
+
+namespace
+{
+
+constexpr std::size_t mebibyte = 1 << 20;
+constexpr std::size_t largest_slice = 4 * mebibyte;
+constexpr std::size_t shared_by_slices = 64 * mebibyte;
+constexpr std::size_t log_header = 64;
+constexpr std::size_t gpspm_slot = 64;
+
+// Posts of one operation that occupy the send queue until it completes.
+std::uint32_t posts_of(workload kind, std::uint32_t flush_interval)
+{
+    switch (kind) {
+    case workload::read:
+    case workload::send_recv:
+    case workload::write_with_imm:
+        return 1;
+    case workload::gpspm:
+    case workload::atomic_write:
+    case workload::mix:
+        return 2;
+    case workload::log_append:
+        return 4;
+    case workload::write_flush:
+        return flush_interval + 1;
+    case workload::connect:
+        break;
+    }
+    return 1;
+}
+
+} // namespace
+
+const std::vector<std::string> &workload_names()
+{
+    static const std::vector<std::string> names = {"read", "write_flush", "gpspm", "send_recv", "write_with_imm",
+            "atomic_write", "log_append", "mix", "connect"};
+    return names;
+}
+
+workload workload_from(const std::string &name)
+{
+    const auto &names = workload_names();
+    const auto found = std::ranges::find(names, name);
+    if (found != names.end())
+        return static_cast<workload>(found - names.begin());
+    std::string known;
+    for (const std::string &one : names)
+        known += (known.empty() ? "" : ", ") + one;
+    throw failure("unknown workload '" + name + "': choose from " + known, exit_usage);
+}
+
+bool needs_responder(workload kind)
+{
+    return kind == workload::gpspm || kind == workload::send_recv || kind == workload::write_with_imm;
+}
+
+std::string why_not(const setup &what)
+{
+    const workload kind = workload_from(what.workload);
+    if (what.api == api::memcpy && (needs_responder(kind) || kind == workload::connect))
+        return "memcpy has no other side";
+    return {};
+}
+
+layout::layout(const setup &what) : kind_(workload_from(what.workload)), connections_(what.parameters.connections)
+{
+    const parameters &p = what.parameters;
+    block_ = kind_ == workload::atomic_write || kind_ == workload::connect ? 8 : p.block_size;
+    if (kind_ == workload::log_append)
+        header_ = log_header;
+
+    const std::size_t wanted = std::clamp(shared_by_slices / connections_, std::size_t{4096}, largest_slice);
+    const std::size_t in_flight = std::size_t{p.depth} * p.flush_interval;
+    blocks_ = std::max({wanted / block_, in_flight, std::size_t{2}});
+    if (kind_ == workload::connect || kind_ == workload::send_recv)
+        blocks_ = 2; // their data is elsewhere
+    if (kind_ == workload::read)
+        blocks_read_ = blocks_;
+    if (kind_ == workload::mix)
+        blocks_read_ = blocks_ / 2;
+
+    if (needs_responder(kind_)) {
+        receives_ = p.depth;
+        slot_ = kind_ == workload::send_recv ? std::max<std::size_t>(block_, 16) : gpspm_slot;
+    }
+    if (kind_ == workload::send_recv)
+        block_ = slot_;
+    sends_ = p.depth * posts_of(kind_, p.flush_interval);
+}
+
+} // namespace bench

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <vector>
+
+#include "api/sides.hpp"
+#include "gpspm.hpp"
+#include "layout.hpp"
+#include "loop.hpp"
+#include "target_memory.hpp"
+
+namespace bench
+{
+
+// The server's part in operations that need it: answers the messages of some connections.
+template<class Connection>
+class responder
+{
+public:
+    responder(const layout &shape, const parameters &p, const target_memory &target, std::byte *messages)
+        : shape_(shape), sleeps_(p.polling == polling::event), persistent_(p.flush == flush_kind::persistent),
+          target_(target), messages_(messages)
+    {
+    }
+
+    void add(Connection &connection, std::uint32_t number)
+    {
+        if (sleeps_)
+            waiter_.add(connection.completion_fd(), Connection::epoll_events, served_.size());
+        served_.push_back({&connection, number * shape_.server_messages()});
+    }
+
+    // Answers until stop. Throws failure.
+    void run(const std::atomic<bool> &stop)
+    {
+        while (!stop.load(std::memory_order_relaxed)) {
+            bool idle = true;
+            for (const served &one : served_)
+                idle &= !serve(one);
+            if (idle && sleeps_)
+                waiter_.wait([&](std::size_t index) { served_[index].connection->acknowledge_event(); });
+        }
+    }
+
+private:
+    struct served {
+        Connection *connection;
+        std::size_t messages; // where its buffers begin: those of receives, then as many of answers
+    };
+
+    bool serve(const served &at)
+    {
+        std::array<ibv_wc, 16> completions;
+        const int count = at.connection->poll(completions.data(), static_cast<int>(completions.size()));
+        for (int i = 0; i < count; ++i) {
+            const ibv_wc &wc = completions[static_cast<std::size_t>(i)];
+            if (wc.status != IBV_WC_SUCCESS) [[unlikely]]
+                fail_completion(wc);
+            const auto buffer = static_cast<std::uint32_t>(wc.wr_id);
+            // The receive is posted again once its answer is out: until then the answer may lie in its buffer.
+            if ((wc.wr_id & receive_mark) == 0)
+                at.connection->receive(receive_buffer(at, buffer), shape_.slot(), receive_mark | buffer);
+            else
+                answer(at, buffer, wc);
+        }
+        return count != 0;
+    }
+
+    std::size_t receive_buffer(const served &at, std::uint32_t buffer) const
+    {
+        return at.messages + buffer * shape_.slot();
+    }
+
+    void answer(const served &at, std::uint32_t buffer, const ibv_wc &wc)
+    {
+        const std::size_t received = receive_buffer(at, buffer);
+        if (shape_.kind() == workload::write_with_imm) {
+            at.connection->send_imm(ntohl(wc.imm_data), buffer);
+            return;
+        }
+        if (shape_.kind() == workload::send_recv) {
+            at.connection->send(received, shape_.slot(), buffer);
+            return;
+        }
+        const gpspm_wire::request wanted = gpspm_wire::decode_request(messages_ + received);
+        if (wanted.offset > target_.size() || wanted.length > target_.size() - wanted.offset)
+            throw failure("a request to persist is outside of the memory");
+        if (persistent_)
+            target_.persist(wanted.offset, wanted.length);
+        const std::size_t reply = received + shape_.server_receives() * shape_.slot();
+        gpspm_wire::encode_response(messages_ + reply, wanted.op_context);
+        at.connection->send(reply, gpspm_wire::response_size, buffer);
+    }
+
+    const layout &shape_;
+    bool sleeps_, persistent_;
+    const target_memory &target_;
+    std::byte *messages_;
+    std::vector<served> served_;
+    waiter waiter_;
+};
+
+} // namespace bench

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+struct pmem2_map;
+
+namespace bench
+{
+
+// Memory that the other side reads and writes: anonymous, or of a file or PMem device mapped by libpmem2.
+class target_memory
+{
+public:
+    // Anonymous memory.
+    explicit target_memory(std::size_t size);
+    // A file without a name in the directory path, or the device DAX at path, which is overwritten. Throws failure.
+    target_memory(std::size_t size, const std::string &path);
+    ~target_memory();
+    target_memory(const target_memory &) = delete;
+    target_memory &operator=(const target_memory &) = delete;
+
+    std::byte *data() const { return data_; }
+    std::size_t size() const { return size_; }
+    // Makes stores by this process durable as far as the memory can be: cache lines or pages are written back.
+    void persist(std::size_t offset, std::size_t len) const
+    {
+        if (persist_ != nullptr)
+            persist_(data_ + offset, len);
+    }
+
+private:
+    std::byte *data_ = nullptr;
+    std::size_t size_;
+    pmem2_map *map_ = nullptr;
+    void (*persist_)(const void *, std::size_t) = nullptr;
+};
+
+// What a target is, for people and for the results.
+struct target_kind {
+    std::string word;        // dram, file or pmem
+    std::string description; // "a file on ext4 at /var/tmp"
+    std::string persistence; // what a persistent flush of it guarantees
+};
+
+// path is empty for anonymous memory. direct_write: what the server claims of its platform. Throws failure.
+target_kind describe_target(const std::string &path, bool on_softrdma, bool direct_write);
+
+} // namespace bench
