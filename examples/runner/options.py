@@ -5,8 +5,11 @@ import argparse
 import os
 import pathlib
 
+from runner.catalogue import EXAMPLES
+from runner.command_line import Parser, positive
 from runner.report import REPORTS
 
+LAST_PORT = 65535
 TIMEOUT_S = 60
 SERVER_TIMEOUT_S = 600  # time to walk to the other machine
 VERBS = {
@@ -30,15 +33,15 @@ def parse(words: list[str]) -> argparse.Namespace:
     return options
 
 
-def new_parser(verb: str, description: str, epilog: str | None = None) -> argparse.ArgumentParser:
+def new_parser(verb: str, description: str, epilog: str | None = None) -> Parser:
     verbs = "\n".join(f"  {name:<8} {purpose}" for name, purpose in VERBS.items())
-    return argparse.ArgumentParser(
+    return Parser(
         prog="run" if verb == "run" else f"run {verb}", description=description,
         epilog=f"{epilog}\n\nVerbs:\n{verbs}" if verb == "run" else epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
-def run_parser() -> argparse.ArgumentParser:
+def run_parser() -> Parser:
     parser = new_parser(
         "run", "Runs the example programs: server and client on this machine or on two, over RDMA hardware or softrdma.",
         EXIT_STATUS)
@@ -64,7 +67,7 @@ def run_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def add_two_machines(parser: argparse.ArgumentParser) -> None:
+def add_two_machines(parser: Parser) -> None:
     group = parser.add_argument_group("two machines (start the servers first)")
     group.add_argument("--role", choices=["server", "client"], help="run only this side of each example here")
     group.add_argument("--server", metavar="HOST", help="run the clients; the servers are at address HOST")
@@ -72,7 +75,7 @@ def add_two_machines(parser: argparse.ArgumentParser) -> None:
                        help="first of the ports, one for each example, the same on both machines (default: 7204)")
 
 
-def add_other_programs(parser: argparse.ArgumentParser) -> None:
+def add_other_programs(parser: Parser) -> None:
     group = parser.add_argument_group("other versions")
     group.add_argument("--peer", type=pathlib.Path, metavar="PREFIX",
                        help="one side uses the example programs, or else librpma.so.0, installed under PREFIX: "
@@ -84,11 +87,11 @@ def add_other_programs(parser: argparse.ArgumentParser) -> None:
                            help=f"{role}s from DIR/NN-topic/{role}, run with positional arguments only")
 
 
-def list_parser() -> argparse.ArgumentParser:
+def list_parser() -> Parser:
     return new_parser("list", "Prints number, name and purpose of each example.")
 
 
-def doctor_parser() -> argparse.ArgumentParser:
+def doctor_parser() -> Parser:
     parser = new_parser(
         "doctor", "Calls rpma-doctor, which says what RDMA and persistent memory this machine has, and how to get what it "
         "has not.", DOCTOR_EXIT_STATUS)
@@ -100,7 +103,7 @@ def doctor_parser() -> argparse.ArgumentParser:
 PARSERS = {"run": run_parser, "list": list_parser, "doctor": doctor_parser}
 
 
-def add_build(parser: argparse.ArgumentParser) -> None:
+def add_build(parser: Parser) -> None:
     parser.add_argument("--build", type=pathlib.Path, metavar="DIR",
                         help="build directory (default: the newest in build/)")
 
@@ -121,10 +124,6 @@ def complete(options: argparse.Namespace) -> None:
         fail("--repeat needs both sides on one machine")
     if options.server_programs and options.client_programs:
         fail("--server-programs and --client-programs exclude each other: one side must tell when it is ready")
+    if options.port + len(EXAMPLES) - 1 > LAST_PORT:
+        fail(f"--port: the examples need {len(EXAMPLES)} ports from {options.port} on, and {LAST_PORT} is the last one")
     options.timeout = options.timeout or (SERVER_TIMEOUT_S if options.role == "server" else TIMEOUT_S)
-
-
-def positive(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a positive number")
-    return int(text)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Says what RDMA and persistent memory this machine has, and how to get what it has not."""
 
-import argparse
 import dataclasses
 import json
 import os
@@ -11,6 +10,7 @@ import shutil
 import subprocess
 
 from runner import pmem, transport
+from runner.command_line import Parser
 
 TIMEOUT_S = 10
 NO_LIMIT = "unlimited"
@@ -197,7 +197,7 @@ def examine(device_facts: pathlib.Path, launcher: pathlib.Path, form: str) -> in
 
 
 def main(device_facts: pathlib.Path, launcher: pathlib.Path) -> int:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="rpma-doctor", description=__doc__,
         epilog="Exit status: 0 programs can use RDMA here, 1 they cannot, 2 wrong command line.")
     parser.add_argument("--format", choices=["text", "json"], default="text", help="of the report (default: text)")

@@ -3,17 +3,18 @@
 
 import os
 import pathlib
+import tempfile
 
 import support
 from support import ADDR, TOPICS
 
 ROLES = ("server", "client")
+NO_MEMLOCK = " ".join([os.environ["EXAMPLES_NO_MEMLOCK"], str(support.BUILD / "lib" / "libsoftrdma.so")])
 
 
 class FirstStepsTest(support.ExamplesTest):
     def test_memory_that_cannot_be_locked(self) -> None:
-        libraries = [os.environ["EXAMPLES_NO_MEMLOCK"], str(support.BUILD / "lib" / "libsoftrdma.so")]
-        environment = {**os.environ, "LD_PRELOAD": " ".join(libraries)}
+        environment = {**os.environ, "LD_PRELOAD": NO_MEMLOCK}
         for number, topic in TOPICS.items():
             if topic == "01-connection":
                 continue  # registers nothing
@@ -23,6 +24,20 @@ class FirstStepsTest(support.ExamplesTest):
                 result = support.execute([*command, "--timeout", "5"], env=environment)
                 self.assert_status(result, 1)
                 self.assert_one_line(result.stderr.splitlines()[-1], "cannot lock", "ulimit -l")
+
+    def test_memory_that_cannot_be_locked_for_the_runner(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            build = pathlib.Path(directory)
+            (build / "examples").symlink_to(support.BUILD / "examples")
+            launcher = build / "bin" / "softrdma"
+            launcher.parent.mkdir()
+            launcher.write_text(f'#!/bin/sh\nshift 2\nLD_PRELOAD="{NO_MEMLOCK}" exec "$@"\n', encoding="utf-8")
+            launcher.chmod(0o755)
+            result = support.execute([str(support.RUNNER), "--build", str(build), "--transport", "softrdma", "05"])
+        self.assert_status(result, 1)
+        [line] = [line for line in result.stdout.splitlines() if "cannot lock" in line]
+        self.assertIn("server: ", line)
+        self.assertIn("ulimit -l", line)
 
     def test_ipv6_literal_in_brackets(self) -> None:
         for number in TOPICS:

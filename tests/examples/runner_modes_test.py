@@ -147,7 +147,7 @@ class TwoMachinesTest(support.ExamplesTest):
             with self.subTest(arguments=arguments):
                 result = support.run_examples("01", *arguments)
                 self.assert_status(result, 2)
-                self.assert_one_line(result.stderr.splitlines()[-1], *words)
+                self.assert_one_line(result.stderr, *words)
 
 
 class PmemTest(support.ExamplesTest):

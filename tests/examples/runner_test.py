@@ -213,14 +213,16 @@ class MisuseTest(support.ExamplesTest):
             result = support.execute([str(support.RUNNER), *arguments])
             self.assert_status(result, status)
             self.assertEqual("", result.stdout)
-            self.assert_one_line(result.stderr.splitlines()[-1], *words)
+            self.assert_one_line(result.stderr, *words)
 
     def test_wrong_command_lines(self) -> None:
         build = ("--build", str(support.BUILD), "--transport", "softrdma")
         self.check(2, ("no example is called '99'", "list"), "99")
         self.check(2, ("no examples are built in /nonexistent",), "--build", "/nonexistent")
         self.check(2, ("--format",), "--format", "xml")
-        self.check(2, ("not a positive number",), "--timeout", "0")
+        self.check(2, ("not a positive number", "see --help"), "--timeout", "0")
+        self.check(2, ("unrecognized", "--no-such-option", "see --help"), "--no-such-option")
+        self.check(2, ("--port", "65535 is the last one"), "--server", "192.0.2.1", "--port", "65530")
         self.check(2, ("exclude each other",), "--server-programs", "/a", "--client-programs", "/b")
         self.check(2, ("/nonexistent/file does not exist", "truncate"), *build, "--pmem", "/nonexistent/file")
         self.check(2, ("neither a file, a directory nor a PMem device",), *build, "--pmem", self.fifo())
