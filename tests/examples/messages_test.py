@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What 07, 09, 10, 11 and log print, leave behind, and refuse."""
 
+import os
 import struct
 import unittest
+import unittest.mock
 
 import support
 from runner.storage import SIGNATURE
@@ -87,6 +89,16 @@ class GpspmTest(support.ExamplesTest):
                     outcome.client.stdout.splitlines())
                 self.assertEqual(SIGNATURE + ENGLISH.encode().ljust(1024, b"\0"), server_path.read_bytes()[:1041])
                 self.assertEqual(SPANISH, client_path.read_bytes()[1024 + 21 :].split(b"\0", 1)[0].decode())
+
+    def test_translation_is_printed_on_persistent_memory_as_well(self) -> None:
+        """libpmem2 takes a file for persistent memory if the environment says so."""
+        for number in ("09", "09scch"):
+            with (self.subTest(number=number), support.pmem_file() as server_path, support.pmem_file() as client_path,
+                  unittest.mock.patch.dict(os.environ, PMEM2_FORCE_GRANULARITY="CACHE_LINE")):
+                outcome = support.pair(number, number, (str(server_path),), (str(client_path),))
+                self.assert_status(outcome.client, 0)
+                self.assertIn(f"Translation: {SPANISH}", outcome.client.stdout.splitlines())
+                self.assertNotIn("WARNING", outcome.server.stderr + outcome.client.stderr)
 
     def test_message_that_is_no_request_is_refused(self) -> None:
         for server in ("09", "09scch"):
