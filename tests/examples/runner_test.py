@@ -218,6 +218,7 @@ class MisuseTest(support.ExamplesTest):
     def test_wrong_command_lines(self) -> None:
         build = ("--build", str(support.BUILD), "--transport", "softrdma")
         self.check(2, ("no example is called '99'", "list"), "99")
+        self.check(2, ("'list' is a verb", "comes before everything else"), "--jobs", "1", "list")
         self.check(2, ("no examples are built in /nonexistent",), "--build", "/nonexistent")
         self.check(2, ("--format",), "--format", "xml")
         self.check(2, ("not a positive number", "see --help"), "--timeout", "0")
