@@ -104,10 +104,10 @@ struct rpma_peer;
 
 /*
  * ibv_ctx comes from rpma_utils_get_ibv_context or another librdmacm source and outlives the peer.
- * The environment variable RPMA_FLUSH_METHOD is read here: "auto" (default) flushes natively where the device can,
- * "native" insists (NOSUPP if the device cannot), "emulated" always reads after write; use it towards servers whose
- * device or memory has no native flush.
- * INVAL: RPMA_FLUSH_METHOD has another value. PROVIDER, NOMEM, UNKNOWN (no protection domain and no errno).
+ * The environment variables RPMA_FLUSH_METHOD and RPMA_ATOMIC_WRITE_METHOD are read here: "auto" (default) flushes or
+ * writes atomically by the device's own operation where it has one, "native" insists (NOSUPP if it has none),
+ * "emulated" always does without; use it towards servers whose device has none. INVAL: one of them has another value.
+ * PROVIDER, NOMEM, UNKNOWN (no protection domain and no errno).
  */
 int rpma_peer_new(struct ibv_context *ibv_ctx, struct rpma_peer **peer_ptr);
 
@@ -131,9 +131,10 @@ struct rpma_mr_remote;
 /*
  * Registers size bytes at ptr, which stay mapped until rpma_mr_dereg, for a non-empty set of RPMA_MR_USAGE_*. Memory
  * that cannot be pinned is registered with On-Demand Paging where the device has it. Memory for which a device with
- * native flush refuses persistence (ordinary DRAM) is registered for emulated flush, with a WARNING in the log.
- * INVAL: size 0, usage empty or with unknown bits. NOMEM. PROVIDER: the device refused, for example EFAULT (not
- * mapped), ENOMEM (locked-memory limit), EOPNOTSUPP (file-system DAX without On-Demand Paging).
+ * native flush refuses persistence (ordinary DRAM) is registered all the same, with a WARNING in the log: its
+ * descriptor tells peers that a native flush to persistence is to be one to visibility. INVAL: size 0, usage empty or
+ * with unknown bits. NOMEM. PROVIDER: the device refused, for example EFAULT (not mapped), ENOMEM (locked-memory
+ * limit), EOPNOTSUPP (file-system DAX without On-Demand Paging).
  */
 int rpma_mr_reg(struct rpma_peer *peer, void *ptr, size_t size, int usage, struct rpma_mr_local **mr_ptr);
 
@@ -243,7 +244,11 @@ struct rpma_conn_private_data {
 /*
  * Prepares an outgoing connection to addr (name or numeric address) and port (name or number), trying every resolved
  * address in turn. cfg NULL means the defaults. [B] on name, address and route resolution.
- * INVAL: cfg shares the completion channel and has an SRQ with its own receive CQ. NOMEM. PROVIDER.
+ * The environment variable RPMA_PEER_TIMEOUT_MS is read here, and for incoming requests by rpma_ep_next_conn_req: for
+ * how many milliseconds, 1 to 3600000, operations are repeated to a peer that does not acknowledge anything. Without it
+ * the device decides, and may never give up.
+ * INVAL: cfg shares the completion channel and has an SRQ with its own receive CQ, or RPMA_PEER_TIMEOUT_MS has another
+ * value. NOMEM. PROVIDER.
  */
 int rpma_conn_req_new(struct rpma_peer *peer, const char *addr, const char *port, const struct rpma_conn_cfg *cfg,
         struct rpma_conn_req **req_ptr);
@@ -309,7 +314,10 @@ const char *rpma_utils_conn_event_2str(enum rpma_conn_event conn_event);
 /* Readable when an event waits. Owned by the connection. */
 int rpma_conn_get_event_fd(const struct rpma_conn *conn, int *fd);
 
-/* Takes the next event. [B] NO_EVENT. UNKNOWN: an event of another kind, dropped. NOMEM. PROVIDER. */
+/*
+ * Takes the next event. An accepted connection is always reported established before it is reported closed, unless this
+ * side disconnected. [B] NO_EVENT. UNKNOWN: an event of another kind, dropped. NOMEM. PROVIDER.
+ */
 int rpma_conn_next_event(struct rpma_conn *conn, enum rpma_conn_event *event);
 
 /* What the remote sent while connecting, from RPMA_CONN_ESTABLISHED on; otherwise {NULL, 0}. Lives with conn. */

@@ -65,11 +65,12 @@ errc rpma_conn::close()
 
 errc rpma_conn::connect(const rpma_conn_private_data *pdata)
 {
-    return rdma::connect(parts_.id.get(), pdata);
+    return rdma::connect(parts_.id.get(), pdata, parts_.retries);
 }
 
 errc rpma_conn::accept(const rpma_conn_private_data *pdata)
 {
+    story_ = story::accepted;
     RPMA_RETURN_IF_ERROR(rdma::accept(parts_.id.get(), pdata));
     parts_.reject_on_close = false;
     return errc::ok;
@@ -77,6 +78,7 @@ errc rpma_conn::accept(const rpma_conn_private_data *pdata)
 
 errc rpma_conn::disconnect()
 {
+    (void)turn(story::accepted, story::told);
     RPMA_RETURN_IF_ERROR(rdma::disconnect(parts_.id.get()));
     RPMA_LOG_NOTICE("disconnecting\n");
     return errc::ok;
@@ -84,6 +86,11 @@ errc rpma_conn::disconnect()
 
 errc rpma_conn::next_event(rpma_conn_event *event)
 {
+    if (turn(story::closed_early, story::told)) {
+        RPMA_LOG_NOTICE("%s\n", rpma_utils_conn_event_2str(RPMA_CONN_CLOSED));
+        *event = RPMA_CONN_CLOSED;
+        return errc::ok;
+    }
     RPMA_ASSIGN_OR_RETURN(rdma_cm_event *const cm_event, rdma::next_event(parts_.event_channel.get()));
     const rdma_cm_event_type type = cm_event->event;
 
@@ -102,7 +109,11 @@ errc rpma_conn::next_event(rpma_conn_event *event)
     if (!data.empty())
         private_data_ = std::move(data);
 
-    const rpma_conn_event mapped = to_conn_event(type);
+    rpma_conn_event mapped = to_conn_event(type);
+    if (mapped == RPMA_CONN_ESTABLISHED)
+        (void)turn(story::accepted, story::told);
+    else if (type == RDMA_CM_EVENT_DISCONNECTED && turn(story::accepted, story::closed_early))
+        mapped = RPMA_CONN_ESTABLISHED;
     if (mapped == RPMA_CONN_UNDEFINED) {
         RPMA_LOG_WARNING("unexpected connection event %s\n", rdma::event_name(type));
         return errc::unknown;

@@ -51,4 +51,14 @@ private:
     rpma::conn_parts parts_;
     rpma::flush flush_;
     rpma::private_data private_data_;
+
+    // A lost message leaves an accepting side without the report that the connection stands. The other side knew so:
+    // what it did until it disconnected was acknowledged, and is not to be taken for a failed attempt.
+    enum class story {
+        told,
+        accepted,    // RPMA_CONN_ESTABLISHED is to come
+        closed_early // it was given when the end came, and RPMA_CONN_CLOSED is to follow
+    };
+    bool turn(story from, story to) { return story_.compare_exchange_strong(from, to); }
+    std::atomic<story> story_ = story::told;
 };

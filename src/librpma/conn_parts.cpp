@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "conn_parts.hpp"
 
+#include <bit>
+#include <cstdlib>
+
 #include "log.hpp"
 
 namespace rpma
@@ -19,6 +22,27 @@ errc conn_settings::check() const
         return errc::ok;
     RPMA_LOG_ERROR("a shared completion channel excludes a shared receive queue with a receive CQ of its own\n");
     return errc::inval;
+}
+
+result<patience> patience::wanted()
+{
+    const char *const text = std::getenv("RPMA_PEER_TIMEOUT_MS");
+    if (text == nullptr)
+        return patience{};
+    constexpr long most_ms = 3600000;
+    char *end = nullptr;
+    const errno_guard keep_errno;
+    const long timeout_ms = std::strtol(text, &end, 10);
+    if (end == text || *end != '\0' || timeout_ms < 1 || timeout_ms > most_ms) {
+        RPMA_LOG_ERROR(
+                "RPMA_PEER_TIMEOUT_MS is \"%s\"; set it to a number of milliseconds from 1 to %ld\n", text, most_ms);
+        return errc::inval;
+    }
+    // Sent once and repeated 6 times, with the shortest wait for each that is in all not below what was asked for.
+    constexpr std::uint8_t retries = 6;
+    constexpr std::uint64_t shortest_wait_ns = 4096;
+    const auto shortest_waits = static_cast<std::uint64_t>(timeout_ms) * 1000000 / (shortest_wait_ns * (retries + 1));
+    return patience{retries, static_cast<std::uint8_t>(std::bit_width(shortest_waits))};
 }
 
 errc conn_parts::create_queues(const rpma_peer &peer, const conn_settings &settings)
@@ -53,6 +77,12 @@ errc conn_parts::move_to_own_channel()
     RPMA_RETURN_IF_ERROR(rdma::migrate(id.get(), channel.get()));
     event_channel = std::move(channel);
     return errc::ok;
+}
+
+errc conn_parts::limit(const patience &wanted)
+{
+    retries = wanted.retries;
+    return wanted.ack_timeout_exponent != 0 ? rdma::set_ack_timeout(id.get(), wanted.ack_timeout_exponent) : errc::ok;
 }
 
 errc conn_parts::close()

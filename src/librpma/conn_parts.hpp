@@ -24,6 +24,15 @@ struct conn_settings {
     rpma_srq *const srq;
 };
 
+// How long a queue pair of a connection sends to a peer that does not acknowledge anything.
+struct patience {
+    // What RPMA_PEER_TIMEOUT_MS asks for, or else the device's own time and retries.
+    static result<patience> wanted();
+
+    std::uint8_t retries = rdma::default_retries;
+    std::uint8_t ack_timeout_exponent = 0; // 0: the device's own time
+};
+
 // What a connection request is made of and a connection takes over. close() goes through it in the reverse order
 // of declaration and rejects an incoming request that was not accepted.
 struct conn_parts {
@@ -35,6 +44,8 @@ struct conn_parts {
 
     errc create_queues(const rpma_peer &peer, const conn_settings &settings);
     errc move_to_own_channel();
+    // Before connecting or accepting.
+    errc limit(const patience &wanted);
 
     rpma_cq *rcq_or_null() { return rcq ? &rcq : nullptr; }
 
@@ -46,6 +57,7 @@ struct conn_parts {
     rpma_cq rcq;
     rdma::qp_handle qp;
     std::uint64_t native_ops = 0;
+    std::uint8_t retries = rdma::default_retries;
 };
 
 } // namespace rpma

@@ -58,7 +58,8 @@ result<flush> flush::create(const rpma_peer &peer, ibv_qp *qp, std::uint64_t nat
 errc flush::create_target(const rpma_peer &peer)
 {
     RPMA_RETURN_IF_ERROR(page_.map());
-    RPMA_ASSIGN_OR_RETURN(mr_, peer.register_memory(page_.address(), target_size, RPMA_MR_USAGE_READ_DST));
+    RPMA_ASSIGN_OR_RETURN(auto registered, peer.register_memory(page_.address(), target_size, RPMA_MR_USAGE_READ_DST));
+    mr_ = std::move(registered.mr);
     target_ = reinterpret_cast<std::uintptr_t>(page_.address());
     target_lkey_ = mr_->lkey;
     return errc::ok;

@@ -23,12 +23,31 @@ constexpr std::size_t rkey_at = 16;
 constexpr std::size_t usage_at = 20;
 static_assert(usage_at + 1 == rpma_mr_remote::descriptor_size);
 
+// All bits of the usage are taken. A region that is visible at most goes by a set of them that nothing else needs to
+// tell a peer: not written to, which leaves a peer nothing to flush, and used locally in every way, which is no peer's
+// concern. librpma 1.3.0, which cannot register such regions, reads the types of flush from the set and nothing else.
+constexpr unsigned local_usages =
+        RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV;
+constexpr unsigned visible_at_most_tag = RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT | local_usages;
+
+unsigned tag_visible_at_most(unsigned usage)
+{
+    return (usage | visible_at_most_tag) & ~unsigned{RPMA_MR_USAGE_WRITE_DST};
+}
+
+bool is_visible_at_most(unsigned usage)
+{
+    return (usage & (visible_at_most_tag | RPMA_MR_USAGE_WRITE_DST)) == visible_at_most_tag;
+}
+
 } // namespace
 
 result<rpma_mr_local *> rpma_mr_local::create(rpma_peer &peer, void *ptr, std::size_t size, int usage)
 {
-    RPMA_ASSIGN_OR_RETURN(rdma::mr_handle handle, peer.register_memory(ptr, size, usage));
-    auto *const mr = new rpma_mr_local(std::move(handle), usage, peer.max_message());
+    RPMA_ASSIGN_OR_RETURN(auto registered, peer.register_memory(ptr, size, usage));
+    const auto described_usage = static_cast<unsigned>(usage);
+    auto *const mr = new rpma_mr_local(std::move(registered.mr),
+            registered.visible_at_most ? tag_visible_at_most(described_usage) : described_usage, peer.max_message());
     if (mr == nullptr)
         return errc::nomem;
     return mr;
@@ -39,7 +58,7 @@ void rpma_mr_local::write_descriptor(unsigned char *to) const
     store_le(to + base_at, base_);
     store_le(to + size_at, std::uint64_t{size_});
     store_le(to + rkey_at, mr_->rkey);
-    to[usage_at] = static_cast<unsigned char>(usage_);
+    to[usage_at] = static_cast<unsigned char>(described_usage_);
 }
 
 errc rpma_mr_local::advise(std::size_t offset, std::size_t len, int advice, std::uint32_t flags) const
@@ -59,7 +78,7 @@ result<rpma_mr_remote *> rpma_mr_remote::create(const unsigned char *descriptor)
         RPMA_LOG_ERROR("a memory region descriptor without any usage is not valid\n");
         return errc::inval;
     }
-    auto *const mr = new rpma_mr_remote(base, size, rkey, usage);
+    auto *const mr = new rpma_mr_remote(base, size, rkey, usage, is_visible_at_most(usage));
     if (mr == nullptr)
         return errc::nomem;
     RPMA_LOG_DEBUG("remote memory region: address 0x%" PRIx64 ", size 0x%" PRIx64 ", rkey 0x%" PRIx32

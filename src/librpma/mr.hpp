@@ -35,10 +35,11 @@ public:
     rpma::errc advise(std::size_t offset, std::size_t len, int advice, std::uint32_t flags) const;
 
 private:
-    rpma_mr_local(rpma::rdma::mr_handle &&mr, int usage, std::uint32_t max_message)
+    rpma_mr_local(rpma::rdma::mr_handle &&mr, unsigned described_usage, std::uint32_t max_message)
         : base_(reinterpret_cast<std::uintptr_t>(mr->addr)), size_(mr->length),
           max_transfer_(std::min<std::size_t>(size_, max_message)),
-          lkey_word_(std::uint64_t{mr->lkey} << (32 - length_shift)), usage_(usage), mr_(std::move(mr))
+          lkey_word_(std::uint64_t{mr->lkey} << (32 - length_shift)), described_usage_(described_usage),
+          mr_(std::move(mr))
     {
     }
 
@@ -48,7 +49,7 @@ private:
     // The second word of a scatter-gather element, length and key, is put together by one addition.
     static constexpr int length_shift = std::endian::native == std::endian::little ? 0 : 32;
     const std::uint64_t lkey_word_;
-    const int usage_;
+    const unsigned described_usage_;
     rpma::rdma::mr_handle mr_;
 };
 
@@ -85,11 +86,15 @@ public:
     std::size_t size() const { return size_; }
     unsigned usage() const { return usage_; }
 
+    // How a flush of the type is done natively: of a region that is visible at most, to visibility.
+    unsigned native_flush_type(unsigned type) const { return type | least_native_flush_type_; }
+
 private:
-    rpma_mr_remote(std::uint64_t base, std::size_t size, std::uint32_t rkey, unsigned usage)
+    rpma_mr_remote(std::uint64_t base, std::size_t size, std::uint32_t rkey, unsigned usage, bool visible_at_most)
         : base_(base), size_(size), max_flush_(std::min<std::size_t>(size, UINT32_MAX)),
           aligned_words_size_(base % 8 == 0 ? size & ~std::size_t{7} : 0), rkey_(rkey),
-          flush_read_length_(static_cast<std::uint32_t>(std::min<std::size_t>(size, 8))), usage_(usage)
+          flush_read_length_(static_cast<std::uint32_t>(std::min<std::size_t>(size, 8))), usage_(usage),
+          least_native_flush_type_(visible_at_most ? RPMA_FLUSH_TYPE_VISIBILITY : RPMA_FLUSH_TYPE_PERSISTENT)
     {
     }
 
@@ -100,5 +105,7 @@ private:
     const std::uint32_t rkey_;
     const std::uint32_t flush_read_length_;
     const unsigned usage_;
+    static_assert(RPMA_FLUSH_TYPE_PERSISTENT == 0 && RPMA_FLUSH_TYPE_VISIBILITY == 1);
+    const unsigned least_native_flush_type_;
     mutable std::atomic<bool> warned_unaligned_ = false;
 };

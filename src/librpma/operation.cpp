@@ -132,7 +132,8 @@ template<std::uint8_t Level>
         unsigned type, int flags, const void *op_context)
 {
     return rdma::post_native_flush(conn->flush().native(), dst->address(offset), dst->rkey(), len,
-            static_cast<std::uint8_t>(placement_of(type)), Level, rdma::signalled(flags), op_context);
+            static_cast<std::uint8_t>(placement_of(dst->native_flush_type(type))), Level, rdma::signalled(flags),
+            op_context);
 }
 
 [[gnu::cold, gnu::noinline]] int decide_flush(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset,

@@ -12,53 +12,65 @@ using namespace rpma;
 namespace
 {
 
-enum class flush_method {
+enum class method {
     automatic,
     native,
     emulated
 };
 
-result<flush_method> wanted_flush_method()
+// An operation that devices may have, and the variable that chooses how it is done.
+struct choice {
+    const char *operation;
+    const char *variable;
+};
+constexpr choice flush_choice{"flush", "RPMA_FLUSH_METHOD"};
+constexpr choice atomic_write_choice{"atomic write", "RPMA_ATOMIC_WRITE_METHOD"};
+
+result<method> wanted_method(const choice &choice)
 {
-    const char *const wanted = std::getenv("RPMA_FLUSH_METHOD");
+    const char *const wanted = std::getenv(choice.variable);
     if (wanted == nullptr || std::strcmp(wanted, "auto") == 0)
-        return flush_method::automatic;
+        return method::automatic;
     if (std::strcmp(wanted, "native") == 0)
-        return flush_method::native;
+        return method::native;
     if (std::strcmp(wanted, "emulated") == 0)
-        return flush_method::emulated;
-    RPMA_LOG_ERROR("RPMA_FLUSH_METHOD is \"%s\"; set it to auto, native or emulated\n", wanted);
+        return method::emulated;
+    RPMA_LOG_ERROR("%s is \"%s\"; set it to auto, native or emulated\n", choice.variable, wanted);
     return errc::inval;
+}
+
+// Whether the operation is done natively.
+result<bool> decide(const choice &choice, method wanted, bool device_has_it)
+{
+    if (device_has_it)
+        return wanted != method::emulated;
+    if (wanted == method::native) {
+        RPMA_LOG_ERROR(
+                "%s is \"native\", but the device has no native %s; unset it\n", choice.variable, choice.operation);
+        return errc::nosupp;
+    }
+    RPMA_LOG_INFO("the device has no native %s; it is emulated\n", choice.operation);
+    return false;
 }
 
 } // namespace
 
 result<rpma_peer *> rpma_peer::create(ibv_context *context)
 {
-    RPMA_ASSIGN_OR_RETURN(const flush_method method, wanted_flush_method());
+    RPMA_ASSIGN_OR_RETURN(const method flush_method, wanted_method(flush_choice));
+    RPMA_ASSIGN_OR_RETURN(const method atomic_write_method, wanted_method(atomic_write_choice));
     RPMA_ASSIGN_OR_RETURN(const rdma::capabilities capabilities, rdma::query_capabilities(context));
-    if (!capabilities.native_atomic_write)
-        RPMA_LOG_INFO("the device has no native atomic write; it is emulated\n");
-    if (!capabilities.native_flush) {
-        if (method == flush_method::native) {
-            RPMA_LOG_ERROR("RPMA_FLUSH_METHOD is \"native\", but the device has no native flush; unset it\n");
-            return errc::nosupp;
-        }
-        RPMA_LOG_INFO("the device has no native flush; it is emulated\n");
-    }
+    RPMA_ASSIGN_OR_RETURN(const bool flush_natively, decide(flush_choice, flush_method, capabilities.native_flush));
+    RPMA_ASSIGN_OR_RETURN(const bool atomic_write_natively,
+            decide(atomic_write_choice, atomic_write_method, capabilities.native_atomic_write));
+    const std::uint64_t native_send_ops =
+            (flush_natively ? rdma::send_op_flush : 0) | (atomic_write_natively ? rdma::send_op_atomic_write : 0);
 
     RPMA_ASSIGN_OR_RETURN(rdma::pd_handle pd, rdma::alloc_pd(context));
-    const bool flush_natively = capabilities.native_flush && method != flush_method::emulated;
-    auto *const peer = new rpma_peer(std::move(pd), capabilities, flush_natively);
+    auto *const peer = new rpma_peer(std::move(pd), capabilities, native_send_ops);
     if (peer == nullptr)
         return errc::nomem;
     return peer;
-}
-
-std::uint64_t rpma_peer::native_send_ops() const
-{
-    return (flush_natively_ ? rdma::send_op_flush : 0) |
-           (capabilities_.native_atomic_write ? rdma::send_op_atomic_write : 0);
 }
 
 int rpma_peer::access_for(int usage) const
@@ -99,24 +111,24 @@ result<rdma::mr_handle> rpma_peer::register_maybe_on_demand(void *ptr, std::size
     return on_demand;
 }
 
-result<rdma::mr_handle> rpma_peer::register_memory(void *ptr, std::size_t size, int usage) const
+result<rpma_peer::registration> rpma_peer::register_memory(void *ptr, std::size_t size, int usage) const
 {
     const int before = errno;
     const int access = access_for(usage);
     auto mr = register_maybe_on_demand(ptr, size, access);
     if (mr.ok()) {
         errno = before;
-        return mr;
+        return registration{std::move(mr.value()), false};
     }
     const int error = errno;
     if ((access & rdma::access_flush_persistent) != 0 && (error == EINVAL || error == EOPNOTSUPP || error == ENOTSUP)) {
-        mr = register_maybe_on_demand(ptr, size, access & ~rdma::access_flush_persistent);
+        mr = register_maybe_on_demand(ptr, size, (access & ~rdma::access_flush_persistent) | rdma::access_flush_global);
         if (mr.ok()) {
             RPMA_LOG_WARNING("the device refuses native persistent flush of the %zu bytes at %p: they are not "
-                             "persistent memory to it; a peer can flush them to persistence by emulation only\n",
+                             "persistent memory to it; a flush to persistence makes them visible only\n",
                     size, ptr);
             errno = before;
-            return mr;
+            return registration{std::move(mr.value()), true};
         }
     }
     const bool needs_odp = error == EOPNOTSUPP && !capabilities_.odp;

@@ -19,15 +19,21 @@ public:
     // The longest message the device sends or receives, in bytes.
     std::uint32_t max_message() const { return capabilities_.max_message; }
 
+    struct registration {
+        rpma::rdma::mr_handle mr;
+        // The device, which flushes natively, does not do so to persistence there.
+        bool visible_at_most;
+    };
+
     // Registers memory with the access that the RPMA_MR_USAGE_* bits in usage need.
-    rpma::result<rpma::rdma::mr_handle> register_memory(void *ptr, std::size_t size, int usage) const;
+    rpma::result<registration> register_memory(void *ptr, std::size_t size, int usage) const;
 
     // send_op_* to ask for when a queue pair is created.
-    std::uint64_t native_send_ops() const;
+    std::uint64_t native_send_ops() const { return native_send_ops_; }
 
 private:
-    rpma_peer(rpma::rdma::pd_handle &&pd, const rpma::rdma::capabilities &capabilities, bool flush_natively)
-        : pd_(std::move(pd)), capabilities_(capabilities), flush_natively_(flush_natively)
+    rpma_peer(rpma::rdma::pd_handle &&pd, const rpma::rdma::capabilities &capabilities, std::uint64_t native_send_ops)
+        : pd_(std::move(pd)), capabilities_(capabilities), native_send_ops_(native_send_ops)
     {
     }
 
@@ -36,5 +42,5 @@ private:
 
     rpma::rdma::pd_handle pd_;
     const rpma::rdma::capabilities capabilities_;
-    const bool flush_natively_;
+    const std::uint64_t native_send_ops_;
 };

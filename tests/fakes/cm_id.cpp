@@ -217,6 +217,17 @@ int rdma_disconnect(struct rdma_cm_id *id)
     return minus_one(c.find<cm_id>(id) == nullptr ? EINVAL : c.error());
 }
 
+int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t size)
+{
+    call c("rdma_set_option");
+    if (c.find<cm_id>(id) == nullptr || level != RDMA_OPTION_ID || name != RDMA_OPTION_ID_ACK_TIMEOUT || size != 1)
+        return minus_one(EINVAL);
+    if (c.error() != 0)
+        return minus_one(c.error());
+    the().seen.ack_timeout = *static_cast<const uint8_t *>(value);
+    return 0;
+}
+
 int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
 {
     call c("rdma_migrate_id");

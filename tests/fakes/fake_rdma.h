@@ -126,6 +126,7 @@ struct fake_arguments {
     int resolve_addr_timeout_ms;
     int resolve_route_timeout_ms;
     int backlog;
+    unsigned ack_timeout; /* of rdma_set_option; 0: not asked for */
     int access;
     void *mr_addr;
     size_t mr_length;

@@ -50,6 +50,123 @@ static void the_passive_side_accepts_last(void **state)
     assert_null(strstr(fake_calls(), "rdma_reject"));
 }
 
+// Waits for an acknowledgement last 4096 ns * 2^exponent; 7 of them are at least the time asked for, 6 would be less.
+static void a_peer_timeout_bounds_retries_and_waits(void **state)
+{
+    (void)state;
+    const struct {
+        const char *timeout_ms;
+        unsigned exponent;
+    } rows[] = {{"1", 6}, {"28", 10}, {"3000", 17}, {"60000", 21}, {"3600000", 27}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
+        setenv("RPMA_PEER_TIMEOUT_MS", rows[i].timeout_ms, 1);
+        for (int incoming = 0; incoming < 2; ++incoming) {
+            struct rpma_conn_req *req = incoming ? make_incoming_req(ep, NULL) : make_req(peer, NULL);
+            assert_int_equal(fake_seen()->ack_timeout, rows[i].exponent);
+            conn = NULL;
+            assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), 0);
+            if (!incoming)
+                assert_int_equal(fake_seen()->connect_parameters.retry_count, 6);
+            assert_int_equal(fake_seen()->connect_parameters.rnr_retry_count, 7);
+            drop_conn(conn);
+        }
+    }
+}
+
+static void without_a_peer_timeout_the_device_decides(void **state)
+{
+    (void)state;
+    struct rpma_conn_req *req = make_req(peer, NULL);
+    assert_null(strstr(fake_calls(), "rdma_set_option"));
+    drop_req(req);
+}
+
+static void a_peer_timeout_that_is_none_is_refused_before_anything_is_called(void **state)
+{
+    (void)state;
+    const char *const wrong[] = {"", "0", "-1", "3600001", "99999999999999999999", "1s", "1 ", "soon"};
+    for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
+        setenv("RPMA_PEER_TIMEOUT_MS", wrong[i], 1);
+        struct rpma_conn_req *req = BOGUS;
+        fake_forget_calls();
+        assert_int_equal(rpma_conn_req_new(peer, "server", "1234", NULL, &req), RPMA_E_INVAL);
+        assert_calls("");
+        assert_ptr_equal(req, BOGUS);
+        assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), i + 1);
+        assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_ERROR), "RPMA_PEER_TIMEOUT_MS"));
+    }
+    struct rpma_conn_req *req = BOGUS;
+    fake_incoming("hello", 6);
+    assert_int_equal(rpma_ep_next_conn_req(ep, NULL, &req), RPMA_E_INVAL);
+    assert_ptr_equal(req, BOGUS);
+    assert_non_null(strstr(fake_calls(), "rdma_reject"));
+}
+
+static void a_peer_timeout_that_cannot_be_set_is_a_provider_error(void **state)
+{
+    (void)state;
+    setenv("RPMA_PEER_TIMEOUT_MS", "1000", 1);
+    struct rpma_conn_req *req = BOGUS;
+    fake_fail_only("rdma_set_option");
+    fake_fail_call(1, ENOSYS, false);
+    assert_provider(rpma_conn_req_new(peer, "server", "1234", NULL, &req), ENOSYS);
+    assert_ptr_equal(req, BOGUS);
+}
+
+static enum rpma_conn_event event_of(struct rpma_conn *of)
+{
+    enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
+    assert_int_equal(rpma_conn_next_event(of, &event), 0);
+    return event;
+}
+
+static struct rpma_conn *accepted(void)
+{
+    struct rpma_conn_req *req = make_incoming_req(ep, NULL);
+    struct rpma_conn *made = NULL;
+    assert_int_equal(rpma_conn_req_connect(&req, NULL, &made), 0);
+    return made;
+}
+
+// The other side knew that the connection stands, and its last message of the handshake was lost.
+static void an_end_without_a_beginning_is_told_as_both(void **state)
+{
+    (void)state;
+    conn = accepted();
+    fake_event(newest_id(), RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
+    fake_event(newest_id(), RDMA_CM_EVENT_TIMEWAIT_EXIT, NULL, 0);
+    assert_int_equal(event_of(conn), RPMA_CONN_ESTABLISHED);
+    fake_forget_calls();
+    assert_int_equal(event_of(conn), RPMA_CONN_CLOSED);
+    assert_calls("");
+    assert_int_equal(event_of(conn), RPMA_CONN_CLOSED);
+    drop_conn(conn);
+}
+
+static void an_end_after_the_beginning_is_told_once(void **state)
+{
+    (void)state;
+    conn = accepted();
+    fake_event(newest_id(), RDMA_CM_EVENT_ESTABLISHED, NULL, 0);
+    fake_event(newest_id(), RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
+    assert_int_equal(event_of(conn), RPMA_CONN_ESTABLISHED);
+    assert_int_equal(event_of(conn), RPMA_CONN_CLOSED);
+    set_nonblocking(newest_id()->channel->fd);
+    enum rpma_conn_event event;
+    assert_int_equal(rpma_conn_next_event(conn, &event), RPMA_E_NO_EVENT);
+    drop_conn(conn);
+}
+
+static void an_end_that_this_side_asked_for_has_no_beginning(void **state)
+{
+    (void)state;
+    conn = accepted();
+    assert_int_equal(rpma_conn_disconnect(conn), 0);
+    fake_event(newest_id(), RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
+    assert_int_equal(event_of(conn), RPMA_CONN_CLOSED);
+    drop_conn(conn);
+}
+
 static void private_data_goes_with_the_request_and_the_answer(void **state)
 {
     (void)state;
@@ -208,6 +325,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
             SERVER_TEST(the_active_side_moves_to_its_own_channel_and_connects_last),
             SERVER_TEST(the_passive_side_accepts_last),
+            SERVER_TEST(a_peer_timeout_bounds_retries_and_waits),
+            SERVER_TEST(without_a_peer_timeout_the_device_decides),
+            SERVER_TEST(a_peer_timeout_that_is_none_is_refused_before_anything_is_called),
+            SERVER_TEST(a_peer_timeout_that_cannot_be_set_is_a_provider_error),
+            SERVER_TEST(an_end_without_a_beginning_is_told_as_both),
+            SERVER_TEST(an_end_after_the_beginning_is_told_once),
+            SERVER_TEST(an_end_that_this_side_asked_for_has_no_beginning),
             SERVER_TEST(private_data_goes_with_the_request_and_the_answer),
             SERVER_TEST(more_private_data_than_the_transport_carries_is_a_provider_error),
             SERVER_TEST(bad_arguments_consume_and_reject_the_request),

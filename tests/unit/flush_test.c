@@ -91,6 +91,27 @@ static void native_flush_covers_the_range(void **state)
     drop_path(path);
 }
 
+static void what_is_visible_at_most_is_flushed_natively_to_visibility(void **state)
+{
+    (void)state;
+    fake_make_native();
+    const int local = RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV;
+    const struct {
+        int usage;
+        unsigned placement;
+    } rows[] = {{BOTH | local, 1}, {BOTH | local | RPMA_MR_USAGE_READ_SRC, 1}, {BOTH, 2}, {0xff, 2},
+            {BOTH | (local & ~RPMA_MR_USAGE_SEND), 2}, {BOTH | (local & ~RPMA_MR_USAGE_READ_DST), 2}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
+        const struct path path = make_path(REMOTE_BASE, MR_SIZE, rows[i].usage);
+        assert_int_equal(flush(&path, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT), 0);
+        assert_false(was_emulated());
+        assert_int_equal(fake_last_work()->flush_placement, rows[i].placement);
+        assert_int_equal(flush(&path, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY), 0);
+        assert_int_equal(fake_last_work()->flush_placement, 1);
+        drop_path(path);
+    }
+}
+
 static void native_flush_beyond_32_bits_covers_the_region(void **state)
 {
     (void)state;
@@ -254,6 +275,7 @@ int main(void)
             TEST(emulation_reads_8_bytes_into_the_buffer_of_the_connection),
             TEST(emulation_never_reads_past_the_end_of_the_region),
             TEST(native_flush_covers_the_range),
+            TEST(what_is_visible_at_most_is_flushed_natively_to_visibility),
             TEST(native_flush_beyond_32_bits_covers_the_region),
             TEST(only_the_always_flag_signals),
             TEST(the_environment_can_forbid_native_flush),

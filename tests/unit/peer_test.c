@@ -169,26 +169,49 @@ static void the_environment_can_ask_for_emulated_flush(void **state)
     assert_int_equal(asked_ops(), FAKE_SEND_OPS_FLUSH | FAKE_SEND_OPS_ATOMIC_WRITE);
 }
 
-static void insisting_on_native_flush_fails_without_it(void **state)
+static void the_environment_can_ask_for_emulated_atomic_writes(void **state)
 {
     (void)state;
-    peer = BOGUS;
-    setenv("RPMA_FLUSH_METHOD", "native", 1);
-    assert_int_equal(rpma_peer_new(fake_context(), &peer), RPMA_E_NOSUPP);
-    assert_ptr_equal(peer, BOGUS);
-    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
+    fake_make_native();
+    setenv("RPMA_ATOMIC_WRITE_METHOD", "emulated", 1);
+    assert_int_equal(asked_ops(), FAKE_SEND_OPS_FLUSH);
+    setenv("RPMA_FLUSH_METHOD", "emulated", 1);
+    assert_int_equal(asked_ops(), 0);
+    setenv("RPMA_ATOMIC_WRITE_METHOD", "native", 1);
+    assert_int_equal(asked_ops(), FAKE_SEND_OPS_ATOMIC_WRITE);
 }
 
-static void an_unknown_flush_method_is_refused_before_anything_is_called(void **state)
+static const char *const methods[] = {"RPMA_FLUSH_METHOD", "RPMA_ATOMIC_WRITE_METHOD"};
+
+static void insisting_on_a_native_operation_fails_without_it(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; ++i) {
+        peer = BOGUS;
+        setenv(methods[i], "native", 1);
+        assert_int_equal(rpma_peer_new(fake_context(), &peer), RPMA_E_NOSUPP);
+        assert_ptr_equal(peer, BOGUS);
+        assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), i + 1);
+        assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_ERROR), methods[i]));
+        unsetenv(methods[i]);
+    }
+}
+
+static void an_unknown_method_is_refused_before_anything_is_called(void **state)
 {
     (void)state;
     const char *const wrong[] = {"", "Native", "apm", "auto "};
-    for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
-        peer = BOGUS;
-        setenv("RPMA_FLUSH_METHOD", wrong[i], 1);
-        assert_int_equal(rpma_peer_new(fake_context(), &peer), RPMA_E_INVAL);
-        assert_ptr_equal(peer, BOGUS);
-        assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), i + 1);
+    unsigned refusals = 0;
+    for (unsigned m = 0; m < 2; ++m) {
+        for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
+            peer = BOGUS;
+            setenv(methods[m], wrong[i], 1);
+            assert_int_equal(rpma_peer_new(fake_context(), &peer), RPMA_E_INVAL);
+            assert_ptr_equal(peer, BOGUS);
+            assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), ++refusals);
+            assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_ERROR), methods[m]));
+        }
+        unsetenv(methods[m]);
     }
     assert_calls("");
 }
@@ -209,8 +232,9 @@ int main(void)
             TEST(missing_capabilities_are_told),
             TEST(native_operations_are_asked_for_when_the_device_has_them),
             TEST(the_environment_can_ask_for_emulated_flush),
-            TEST(insisting_on_native_flush_fails_without_it),
-            TEST(an_unknown_flush_method_is_refused_before_anything_is_called),
+            TEST(the_environment_can_ask_for_emulated_atomic_writes),
+            TEST(insisting_on_a_native_operation_fails_without_it),
+            TEST(an_unknown_method_is_refused_before_anything_is_called),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,6 +55,8 @@ int begin_test(void **state)
     memset(captured.text, 0, sizeof(captured.text));
     captured.texts[0] = '\0';
     unsetenv("RPMA_FLUSH_METHOD");
+    unsetenv("RPMA_ATOMIC_WRITE_METHOD");
+    unsetenv("RPMA_PEER_TIMEOUT_MS");
     rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_DEBUG);
     rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
     rpma_log_set_function(capture);

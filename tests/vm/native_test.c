@@ -109,11 +109,20 @@ static void ordinary_memory_may_be_registered_as_persistent(void **state)
     CHECK(region.mr != NULL);
 }
 
-static void a_flush_to_persistence_of_ordinary_memory_is_an_access_error(void **state)
+/* It is visible at most, which its descriptor says. */
+static void a_flush_to_persistence_of_ordinary_memory_is_one_to_visibility(void **state)
 {
     struct session session = open_between(*state, NULL, NULL, "/dev/shm/rpma-native-test");
-    CHECK_OK(rpma_flush(session.conn, session.remote, 0, MEMORY_SIZE, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, &session));
-    expect_failure(session.cq, IBV_WC_REM_ACCESS_ERR, &session);
+    for (unsigned seed = 1; seed < 5; ++seed)
+        write_and_flush(&session, RPMA_FLUSH_TYPE_PERSISTENT, NATIVE_FLUSH, seed);
+}
+
+static void atomic_writes_are_emulated_where_told(void **state)
+{
+    CHECK_EQ(setenv("RPMA_ATOMIC_WRITE_METHOD", "emulated", 1), 0);
+    struct session session = open_between(*state, NULL, NULL, NULL);
+    CHECK_EQ(unsetenv("RPMA_ATOMIC_WRITE_METHOD"), 0);
+    write_atomically(&session, IBV_WC_RDMA_WRITE);
 }
 
 static const struct CMUnitTest tests[] = {
@@ -124,7 +133,8 @@ static const struct CMUnitTest tests[] = {
         INTEGRATION_TEST(a_peer_that_emulates_flushes_at_one_that_does_not),
         INTEGRATION_TEST(a_native_peer_flushes_at_one_that_emulates),
         INTEGRATION_TEST(ordinary_memory_may_be_registered_as_persistent),
-        INTEGRATION_TEST(a_flush_to_persistence_of_ordinary_memory_is_an_access_error),
+        INTEGRATION_TEST(a_flush_to_persistence_of_ordinary_memory_is_one_to_visibility),
+        INTEGRATION_TEST(atomic_writes_are_emulated_where_told),
 };
 
 INTEGRATION_MAIN(NULL, tests)

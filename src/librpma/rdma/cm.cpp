@@ -20,7 +20,7 @@ errc check(int returned, const char *call, const char *detail = "", const char *
     return log::provider_error(errno, call, detail, __FILE__, __LINE__, function_name);
 }
 
-rdma_conn_param connection_parameters(const rpma_conn_private_data *pdata)
+rdma_conn_param connection_parameters(const rpma_conn_private_data *pdata, std::uint8_t retries)
 {
     rdma_conn_param parameters{};
     if (pdata != nullptr) {
@@ -30,7 +30,7 @@ rdma_conn_param connection_parameters(const rpma_conn_private_data *pdata)
     parameters.responder_resources = RDMA_MAX_RESP_RES;
     parameters.initiator_depth = RDMA_MAX_INIT_DEPTH;
     parameters.flow_control = 1;
-    parameters.retry_count = 7;
+    parameters.retry_count = retries;
     parameters.rnr_retry_count = 7;
     return parameters;
 }
@@ -164,15 +164,21 @@ errc migrate(rdma_cm_id *id, rdma_event_channel *channel)
     return check(rdma_migrate_id(id, channel), "rdma_migrate_id");
 }
 
-errc connect(rdma_cm_id *id, const rpma_conn_private_data *pdata)
+errc set_ack_timeout(rdma_cm_id *id, std::uint8_t exponent)
 {
-    rdma_conn_param parameters = connection_parameters(pdata);
+    return check(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &exponent, sizeof(exponent)),
+            "rdma_set_option", "RDMA_OPTION_ID_ACK_TIMEOUT");
+}
+
+errc connect(rdma_cm_id *id, const rpma_conn_private_data *pdata, std::uint8_t retries)
+{
+    rdma_conn_param parameters = connection_parameters(pdata, retries);
     return check(rdma_connect(id, &parameters), "rdma_connect");
 }
 
 errc accept(rdma_cm_id *id, const rpma_conn_private_data *pdata)
 {
-    rdma_conn_param parameters = connection_parameters(pdata);
+    rdma_conn_param parameters = connection_parameters(pdata, default_retries);
     return check(rdma_accept(id, &parameters), "rdma_accept");
 }
 

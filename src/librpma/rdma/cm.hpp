@@ -44,8 +44,16 @@ struct qp_settings {
 // Returns the send_op_* granted: all asked for, or none when the device's queue pairs know only the classic path.
 result<std::uint64_t> create_qp(rdma_cm_id *id, const qp_settings &settings, qp_handle &qp);
 
+// Before connecting or accepting: how long this side of the connection waits for an acknowledgement, 4.096 us *
+// 2^exponent.
+errc set_ack_timeout(rdma_cm_id *id, std::uint8_t exponent);
+
+// How often a queue pair repeats what is not acknowledged. Some devices, SoftRoCE for one, take 7 for without end.
+inline constexpr std::uint8_t default_retries = 7;
+
 errc migrate(rdma_cm_id *id, rdma_event_channel *channel);
-errc connect(rdma_cm_id *id, const rpma_conn_private_data *pdata);
+// The retries that the active side asks for are those of both sides.
+errc connect(rdma_cm_id *id, const rpma_conn_private_data *pdata, std::uint8_t retries);
 errc accept(rdma_cm_id *id, const rpma_conn_private_data *pdata);
 errc reject(rdma_cm_id *id);
 errc disconnect(rdma_cm_id *id);
