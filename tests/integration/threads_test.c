@@ -38,7 +38,7 @@ static struct rpma_conn_req *take(struct inbox *inbox, int index)
 {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += DEADLINE_MS / 1000;
+    until.tv_sec += deadline_ms() / 1000;
     pthread_mutex_lock(&inbox->mutex);
     int result = 0;
     while (inbox->count <= index && result == 0)

@@ -90,14 +90,14 @@ EMPTY(EMPTY_CASE)
 MISALIGNED(MISALIGNED_CASE)
 OUTSIDE(OUTSIDE_CASE)
 
-/* Address space is enough for a region of that length, unless the device pins it. */
+/* Address space is enough for a region of that length, unless the device pins it: then the memory has to be there. */
 static struct region region_longer_than_a_message(struct rpma_peer *peer, size_t *limit)
 {
     struct ibv_port_attr port;
     assert_int_equal(ibv_query_port(device(), 1, &port), 0);
     *limit = port.max_msg_sz < UINT32_C(1) << 31 ? port.max_msg_sz : UINT32_C(1) << 31;
     struct region region = {.size = *limit + 1};
-    region.ptr = mmap(NULL, region.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    region.ptr = mmap(NULL, region.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (region.ptr == MAP_FAILED)
         skip_because("there is no room for %zu bytes of memory", region.size);
     if (rpma_mr_reg(peer, region.ptr, region.size, USAGE_ALL, &region.mr))

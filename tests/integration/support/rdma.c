@@ -122,7 +122,7 @@ struct rpma_conn_cfg *make_cfg(struct side *self, struct queues queues)
     struct rpma_conn_cfg *cfg = NULL;
     CHECK_OK(rpma_conn_cfg_new(&cfg));
     scope_add(&self->scope, release_cfg, cfg);
-    CHECK_OK(rpma_conn_cfg_set_timeout(cfg, DEADLINE_MS / 2));
+    CHECK_OK(rpma_conn_cfg_set_timeout(cfg, deadline_ms() / 2));
     if (queues.cq)
         CHECK_OK(rpma_conn_cfg_set_cq_size(cfg, queues.cq));
     if (queues.rcq)

@@ -60,6 +60,7 @@ void needs_no_older_library(void);
  * The main function of a test program: runs the tests, or one role as a server. Environment:
  *   RPMA_TEST_ADDR             the address to test at; 127.0.0.1 unless set
  *   RPMA_TEST_REQUIRE_DEVICE   if set, fails where no device serves the address, rather than skipping the program (77)
+ *   RPMA_TEST_DEADLINE_S       see deadline.h
  *   RPMA_TEST_QUICK_UNREACHABLE  if set, says that the device takes seconds to give up on a server that does not answer
  *   RPMA_TEST_CLIENT_LIBRARY_PATH, RPMA_TEST_SERVER_LIBRARY_PATH  directory of the librpma.so.0 that the test or its
  *                              servers must use; LD_LIBRARY_PATH leads the test there, link_start the servers. The

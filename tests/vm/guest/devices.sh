@@ -28,7 +28,7 @@ set_up_rdma() {
     for _ in $(seq 100); do
         if rdma link show rxe0/1 | grep -q ACTIVE &&
             grep -qs 'ffff:c0a8' /sys/class/infiniband/rxe0/ports/1/gids/*; then
-            export RPMA_TEST_ADDR="192.168.77.$RPMA_VM_GUEST" RPMA_TEST_ENDLESS_RETRIES=1
+            export RPMA_TEST_ADDR="192.168.77.$RPMA_VM_GUEST" RPMA_TEST_ENDLESS_RETRIES=1 RPMA_TEST_DEADLINE_S=60
             lose_packets
             return
         fi

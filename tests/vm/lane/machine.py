@@ -31,6 +31,7 @@ class Guest:
     pmem_file: pathlib.Path
     command: str
     timeout_s: int
+    environment: dict[str, str] = dataclasses.field(default_factory=dict)
     network_fd: int | None = None  # the socket that joins two guests
     loss_percent: int = 0
 
@@ -38,7 +39,8 @@ class Guest:
         control.mkdir()
         settings = {
             "RPMA_VM_GUEST": self.number, "RPMA_VM_RXE": self.rxe, "RPMA_VM_PMEM": self.pmem,
-            "RPMA_VM_LOSS_PERCENT": self.loss_percent, "RPMA_VM_TIMEOUT_S": self.timeout_s}
+            "RPMA_VM_LOSS_PERCENT": self.loss_percent, "RPMA_VM_TIMEOUT_S": self.timeout_s,
+            **self.environment}
         lines = [f"{name}={shlex.quote(str(value))}\n" for name, value in settings.items()]
         (control / "environment").write_text("".join(lines))
         (control / "command").write_text(self.command + "\n")
