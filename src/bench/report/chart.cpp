@@ -15,7 +15,7 @@ namespace
 {
 
 constexpr double width = 460, line_height = 290;
-constexpr double left = 58, right = width - 16, top = 26, bottom = line_height - 44;
+constexpr double left = 66, right = width - 16, top = 26, bottom = line_height - 44;
 
 std::string class_of(std::size_t colour, const char *more)
 {
