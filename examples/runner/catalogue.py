@@ -20,6 +20,7 @@ LISTEN_S = "3"
 BLOCKS = 1000
 RECORDS, DROP_AFTER, PAUSE_US = 100, 10, "2000"  # so slow that the server finds the time to drop the connection
 RECORDS_OFFSET, RECORD_SIZE = 64, 64
+POWER_CUT_RECORDS_OFFSET, POWER_CUT_RECORD_SIZE = 64, 192
 PLAYERS, PLAYER_SEED, TURNS = 4, "7", "5"
 HANDLES_TEXT = "Owned by unique_ptr"
 
@@ -226,6 +227,19 @@ def judge_handles(_: Run, outcome: Outcome) -> str:
     return f'"{HANDLES_TEXT}" arrived in the server\'s memory'
 
 
+def judge_power_cut(run: Run, outcome: Outcome) -> str:
+    require_line("client", outcome.client.stdout, f"acknowledged: {RECORDS}")
+    if not run.storage.server_path:
+        return f"{RECORDS} records acknowledged, in DRAM"
+    stored = run.storage.read_server(POWER_CUT_RECORDS_OFFSET + RECORDS * POWER_CUT_RECORD_SIZE)
+    count, = struct.unpack_from("=Q", stored, 0)
+    numbers = [struct.unpack_from("=Q", stored, POWER_CUT_RECORDS_OFFSET + number * POWER_CUT_RECORD_SIZE)[0]
+               for number in range(RECORDS)]
+    if count != RECORDS or numbers != list(range(RECORDS)):
+        raise ExampleFailed(f"{run.storage.server_path} counts {count} records: {numbers}")
+    return f"{RECORDS} records acknowledged, all of them re-read from {run.storage.server_path}"
+
+
 EXAMPLES = [
     Example("01-connection", "connect, exchange a greeting, disconnect", nothing, nothing, judge_connection),
     Example("02-read-to-volatile", "read the server's memory", nothing, nothing, judge_read),
@@ -260,4 +274,6 @@ EXAMPLES = [
       for topic, purpose in (("16-multi-threaded-server", "serve each client in a thread"),
                              ("17-event-loop", "serve all clients from one epoll loop"))),
     Example("18-cpp-handles", "own handles with unique_ptr in C++20", nothing, constantly(HANDLES_TEXT), judge_handles),
+    Example("19-power-cut", "append to a log that survives power cuts", server_file, constantly(str(RECORDS)),
+            judge_power_cut),
 ]

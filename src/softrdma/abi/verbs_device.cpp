@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "abi/device.hpp"
 #include "net/agent.hpp"
+#include "pmem/power_cut.hpp"
 #include "net/gid_table.hpp"
 
 #include <algorithm>
@@ -87,6 +88,8 @@ static void keep(open_device *d)
 
 open_device *create_device()
 {
+    if (!pmem::power_cut::configure())
+        return fail_with<open_device *>(nullptr, EINVAL);
     if (net::agent::get() == nullptr)
         return nullptr;
     auto *d = new open_device;

@@ -25,6 +25,11 @@ public:
     }
     std::byte *at(std::uint64_t va) const noexcept { return static_cast<std::byte *>(addr) + (va - iova_); }
 
+    // Before a store.
+    void about_to_store(const std::byte *begin, std::size_t bytes) const
+    {
+        mapping_.about_to_store(reinterpret_cast<std::uintptr_t>(begin), bytes);
+    }
     // Accounts a store that was just made. Returns true if durability needs sync().
     bool stored(const std::byte *begin, std::size_t bytes) noexcept;
     int sync(std::uintptr_t begin, std::size_t bytes) const noexcept { return mapping_.sync(begin, bytes); }

@@ -118,6 +118,7 @@ std::uint8_t responder::place_word(const packet &p)
     std::byte *to = pin->at(p.remote_addr);
     if (!is_word_aligned(to))
         return syndrome::invalid_request;
+    pin->about_to_store(to, word_size);
     copy_in(to, p.payload.data(), word_size);
     note_store(pin, to, word_size);
     return syndrome::ack;
@@ -137,6 +138,7 @@ std::uint8_t responder::operate(const packet &p)
     if (!is_word_aligned(at))
         return syndrome::invalid_request;
     auto *word = reinterpret_cast<std::uint64_t *>(at);
+    pin->about_to_store(at, word_size);
     if (p.op == opcode::fetch_add) {
         original_ = __atomic_fetch_add(word, p.swap_add, __ATOMIC_SEQ_CST);
     } else {
@@ -188,6 +190,7 @@ std::uint8_t responder::place_write(const packet &p)
     if (!pin)
         return syndrome::remote_access;
     std::byte *to = pin->at(write_addr_ + placed_);
+    pin->about_to_store(to, bytes);
     copy_in(to, p.payload.data(), bytes);
     note_store(pin, to, bytes);
     placed_ += bytes;
@@ -242,6 +245,7 @@ std::uint8_t responder::place_message(const packet &p)
     const std::byte *from = p.payload.data();
     for (std::size_t i = 0; i < target.count; ++i) {
         auto *to = static_cast<std::byte *>(target.pieces[i].iov_base);
+        target.pins[i]->about_to_store(to, target.pieces[i].iov_len);
         copy_in(to, from, target.pieces[i].iov_len);
         note_store(target.pins[i], to, target.pieces[i].iov_len);
         from += target.pieces[i].iov_len;
@@ -254,6 +258,8 @@ outcome responder::finish(const packet &p, std::uint8_t answer)
 {
     if (answer == syndrome::ack && is_send(p.op))
         answer = place_message(p);
+    if (pmem::power_cut::armed() && (is_last(p.op) || is_round_trip(p.op))) [[unlikely]]
+        pmem::power_cut::operation_done();
     if (answer == syndrome::ack && is_round_trip(p.op) && ++round_trips_queued_ > limits::max_reads)
         answer = syndrome::invalid_request;
     if (answer != syndrome::ack)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "local/policy.hpp"
+#include "pmem/power_cut.hpp"
 
 #include <cstdlib>
 #include <string_view>
@@ -18,7 +19,8 @@ std::string_view variable(const char *name) noexcept
 
 path_policy read_policy() noexcept
 {
-    if (variable("SOFTRDMA_TRUST") == "none")
+    // What a peer stores directly, the undo log of a simulated power cut would not see.
+    if (variable("SOFTRDMA_TRUST") == "none" || pmem::power_cut::armed())
         return path_policy::tcp;
     const auto path = variable("SOFTRDMA_PATH");
     if (path == "local")

@@ -160,6 +160,16 @@ int mapping::inspect(std::uintptr_t begin, std::size_t length, bool writable, ma
     return 0;
 }
 
+void mapping::remember(std::uintptr_t begin, std::size_t length) const
+{
+    for (const extent &e : extents_) {
+        const std::uintptr_t from = std::max(begin, e.begin);
+        const std::uintptr_t to = std::min(begin + length, e.end);
+        if (from < to)
+            power_cut::about_to_store(from, to - from);
+    }
+}
+
 bool mapping::is_durable(std::size_t length) const noexcept
 {
     std::size_t durable = 0;
@@ -170,7 +180,7 @@ bool mapping::is_durable(std::size_t length) const noexcept
 
 bool mapping::stored(std::uintptr_t begin, std::size_t length) const noexcept
 {
-    bool files = false;
+    bool needs_sync = false;
     for (const extent &e : extents_) {
         const std::uintptr_t from = std::max(begin, e.begin);
         const std::uintptr_t to = std::min(begin + length, e.end);
@@ -179,9 +189,11 @@ bool mapping::stored(std::uintptr_t begin, std::size_t length) const noexcept
         if (e.kind == durability::direct_access)
             write_back(from, to - from);
         else
-            files = true;
+            needs_sync = true;
+        // For the simulation, a line is not durable before somebody asks for it.
+        needs_sync = needs_sync || power_cut::armed();
     }
-    return files;
+    return needs_sync;
 }
 
 int mapping::sync(std::uintptr_t begin, std::size_t length) const noexcept
@@ -194,6 +206,8 @@ int mapping::sync(std::uintptr_t begin, std::size_t length) const noexcept
         if (msync(reinterpret_cast<void *>(from), to - from, MS_SYNC) != 0)
             return errno;
     }
+    if (power_cut::armed()) [[unlikely]]
+        power_cut::made_durable(begin, length);
     return 0;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "pmem/power_cut.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -29,6 +31,13 @@ public:
     // does not allow reading (with `writable`: reading and writing).
     static int inspect(std::uintptr_t begin, std::size_t length, bool writable, mapping &out);
 
+    // To be called before each store, for the simulation of a power cut.
+    void about_to_store(std::uintptr_t begin, std::size_t length) const
+    {
+        if (power_cut::armed()) [[unlikely]]
+            remember(begin, length);
+    }
+
     // To be called after each store: writes direct-access cache lines back and reports whether some page
     // of a file was touched, which then needs sync() before the data may be called durable.
     bool stored(std::uintptr_t begin, std::size_t length) const noexcept;
@@ -44,6 +53,7 @@ public:
 
 private:
     void add(extent e);
+    void remember(std::uintptr_t begin, std::size_t length) const;
 
     std::vector<extent> extents_; // only the durable ones
     bool has_files_ = false;

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What 19 promises: the right order survives every power cut, a wrong one does not survive a hundred."""
+
+import os
+
+import support
+
+CUTS = os.environ.get("POWER_CUTS", "60")
+SCRIPT = str(support.BUILD / "examples" / "19-power-cut" / "power-cuts")
+ENVIRONMENT = {**os.environ, "SOFTRDMA": support.SOFTRDMA[0]}
+
+
+class PowerCutTest(support.ExamplesTest):
+    def cut(self, *arguments: str, **environment: str) -> object:
+        return support.execute([SCRIPT, *arguments], env={**ENVIRONMENT, **environment})
+
+    def test_the_right_order_survives(self) -> None:
+        result = self.cut("--cuts", CUTS)
+        self.assertEqual(f"{CUTS} cuts, {CUTS} whole logs\n", result.stdout + result.stderr)
+        self.assert_status(result, 0)
+
+    def test_the_right_order_survives_with_emulated_flushes(self) -> None:
+        result = self.cut("--cuts", "30", SOFTRDMA_NATIVE="off")
+        self.assertEqual("30 cuts, 30 whole logs\n", result.stdout + result.stderr)
+
+    def test_wrong_orders_are_convicted(self) -> None:
+        for variant in ("no-flush", "late-flush"):
+            for seed in ("1", "1001"):
+                with self.subTest(variant=variant, seed=seed):
+                    result = self.cut(variant, "--cuts", "100", "--seed", seed)
+                    self.assert_status(result, 1)
+                    self.assertRegex(result.stdout, r"^cut \d+ of 100, seed \d+: check: .*\(cut after operation \d+\)\n$")
+
+    def test_a_cut_is_repeated_by_its_seed(self) -> None:
+        first = self.cut("late-flush", "--cuts", "100")
+        seed = first.stdout.split("seed ")[1].split(":")[0]
+        again = self.cut("late-flush", "--cuts", "1", "--seed", seed)
+        self.assertEqual(first.stdout.split(": ", 1)[1], again.stdout.split(": ", 1)[1])
+
+    def test_without_softrdma_nothing_is_said(self) -> None:
+        result = self.cut("--softrdma", "/nonexistent/softrdma")
+        self.assert_status(result, 77)
+        self.assert_one_line(result.stderr, "softrdma", "install")
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The simulated power cut. Each case runs in a process of its own, which the cut ends; its file is examined after. */
+#include "fixture.h"
+#include "native.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    line_size = 64,
+    lines = 64,
+    file_size = lines * line_size,
+    cut_status = 137,
+    all_access = everything | IBV_ACCESS_REMOTE_ATOMIC | access_flush_global | access_flush_persistent,
+};
+
+static uint8_t *file;
+
+static void open_on_file(struct pair *p)
+{
+    open_pair(p, &(struct options){.size = file_size,
+                         .server_memory = file,
+                         .server_access = all_access,
+                         .send_ops = IBV_QP_EX_WITH_RDMA_WRITE | send_op_flush});
+    memset(p->client.memory, 0xaa, file_size);
+}
+
+static void write_range(struct pair *p, size_t offset, size_t length)
+{
+    (void)post(&p->client, IBV_WR_RDMA_WRITE, 1, offset, length, &p->server, offset, 0);
+    (void)next_completion(p->client.cq);
+}
+
+static void flush_range_of(struct pair *p, size_t offset, size_t length)
+{
+    struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(p->client.qp);
+    ibv_wr_start(qp);
+    qp->wr_flags = IBV_SEND_SIGNALED;
+    wr_flush_of(qp)(
+            qp, p->server.mr->rkey, (uintptr_t)p->server.memory + offset, length, flush_persistent, flush_range);
+    (void)ibv_wr_complete(qp);
+    (void)next_completion(p->client.cq);
+}
+
+static void write_everything(struct pair *p)
+{
+    write_range(p, 0, file_size);
+}
+
+static void write_and_flush_half(struct pair *p)
+{
+    write_range(p, 0, file_size);
+    flush_range_of(p, 0, file_size / 2);
+    write_range(p, file_size - 8, 8);
+}
+
+static void write_flush_and_read(struct pair *p)
+{
+    write_range(p, 0, file_size);
+    (void)post(&p->client, IBV_WR_RDMA_READ, 2, 0, 8, &p->server, 0, 0);
+    (void)next_completion(p->client.cq);
+    write_range(p, 0, line_size);
+}
+
+static void write_one_word(struct pair *p)
+{
+    memset(file, 0x55, line_size); /* by the program itself: none of the device's business */
+    write_range(p, 8, 8);
+}
+
+/* The exit status of a process that does this with that power cut. The file is zeroed before. */
+static int run_until_cut(void (*operations)(struct pair *), const char *power_cut)
+{
+    memset(file, 0, file_size);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        setenv("SOFTRDMA_POWERCUT", power_cut, 1);
+        if (freopen("/dev/null", "w", stderr) == NULL)
+            _exit(1);
+        struct pair p;
+        open_on_file(&p);
+        operations(&p);
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+struct fates {
+    unsigned lost;
+    unsigned torn;
+    unsigned kept;
+};
+
+static void count_fates(struct fates *fates, size_t from, size_t to)
+{
+    for (size_t at = from; at < to; at += line_size) {
+        unsigned kept = 0;
+        for (size_t word = 0; word < line_size; word += 8) {
+            for (size_t i = 1; i < 8; ++i)
+                assert_int_equal(file[at + word + i], file[at + word]); /* words are whole */
+            kept += file[at + word] == 0xaa;
+        }
+        fates->lost += kept == 0;
+        fates->torn += kept > 0 && kept < line_size / 8;
+        fates->kept += kept == line_size / 8;
+    }
+}
+
+static void unflushed_lines_are_lost_torn_or_kept(void **state)
+{
+    (void)state;
+    struct fates fates = {0};
+    assert_int_equal(run_until_cut(write_everything, "after:1,seed:1"), cut_status);
+    count_fates(&fates, 0, file_size);
+    assert_true(fates.lost > lines / 8 && fates.torn > lines / 8 && fates.kept > lines / 8);
+}
+
+static void the_seed_decides(void **state)
+{
+    (void)state;
+    uint8_t first[file_size];
+    assert_int_equal(run_until_cut(write_everything, "after:1,seed:7"), cut_status);
+    memcpy(first, file, file_size);
+    assert_int_equal(run_until_cut(write_everything, "after:1,seed:7"), cut_status);
+    assert_memory_equal(file, first, file_size);
+    assert_int_equal(run_until_cut(write_everything, "after:1|seed:8"), cut_status);
+    assert_memory_not_equal(file, first, file_size);
+}
+
+static void flushed_lines_are_never_touched(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 20; ++seed) {
+        char power_cut[64];
+        snprintf(power_cut, sizeof(power_cut), "after:3,seed:%u", seed);
+        assert_int_equal(run_until_cut(write_and_flush_half, power_cut), cut_status);
+        struct fates flushed = {0};
+        struct fates others = {0};
+        count_fates(&flushed, 0, file_size / 2);
+        count_fates(&others, file_size / 2, file_size);
+        assert_int_equal(flushed.kept, lines / 2);
+        assert_true(others.kept < lines / 2);
+    }
+}
+
+static void a_read_flushes_too(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 20; ++seed) {
+        char power_cut[64];
+        snprintf(power_cut, sizeof(power_cut), "after:3,seed:%u", seed);
+        assert_int_equal(run_until_cut(write_flush_and_read, power_cut), cut_status);
+        struct fates fates = {0};
+        count_fates(&fates, 0, file_size);
+        assert_int_equal(fates.kept, lines);
+    }
+}
+
+static void what_the_program_stores_itself_stays(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 20; ++seed) {
+        char power_cut[64];
+        snprintf(power_cut, sizeof(power_cut), "after:1,seed:%u", seed);
+        assert_int_equal(run_until_cut(write_one_word, power_cut), cut_status);
+        for (size_t i = 0; i < line_size; ++i)
+            assert_true(file[i] == 0x55 || (file[i] == 0xaa && i / 8 == 1));
+    }
+}
+
+static void without_a_number_nothing_is_cut(void **state)
+{
+    (void)state;
+    assert_int_equal(run_until_cut(write_everything, "armed"), 0);
+    assert_int_equal(run_until_cut(write_everything, "after:2,seed:1"), 0);
+    struct fates fates = {0};
+    count_fates(&fates, 0, file_size);
+    assert_int_equal(fates.kept, lines);
+}
+
+static void a_setting_without_sense_gives_no_device(void **state)
+{
+    (void)state;
+    const char *const settings[] = {"after:0", "after:x", "after:", "sometimes", "after:1,,seed:1", "seed:-1"};
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); ++i) {
+        fflush(NULL);
+        pid_t child = fork();
+        if (child == 0) {
+            setenv("SOFTRDMA_POWERCUT", settings[i], 1);
+            struct ibv_device **list = ibv_get_device_list(NULL);
+            _exit(ibv_open_device(list[0]) == NULL && errno == EINVAL ? 0 : 1);
+        }
+        int status = 0;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+}
+
+int main(void)
+{
+    const int fd = memfd_create("power_cut", 0);
+    if (fd >= 0 && ftruncate(fd, file_size) == 0)
+        file = mmap(NULL, file_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (file == NULL || file == MAP_FAILED) {
+        perror("cannot map a file");
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(unflushed_lines_are_lost_torn_or_kept),
+            cmocka_unit_test(the_seed_decides),
+            cmocka_unit_test(flushed_lines_are_never_touched),
+            cmocka_unit_test(a_read_flushes_too),
+            cmocka_unit_test(what_the_program_stores_itself_stays),
+            cmocka_unit_test(without_a_number_nothing_is_cut),
+            cmocka_unit_test(a_setting_without_sense_gives_no_device),
+    };
+    return cmocka_run_group_tests_name("power_cut", tests, NULL, NULL);
+}
