@@ -103,7 +103,7 @@ std::string tail(const line_chart &chart)
     const auto high = value_at(*companion, x), low = value_at(first, x);
     if (!high || !low || *low == 0)
         return "";
-    return fmt::format(" Dashed: the 99th percentile, which for {} at {} is {:.2f} times the median.", first.label,
+    return fmt::format(" Dashed: the 99th percentile, which for {} at {} is {:.3g} times the median.", first.label,
             x_words(chart.x, x), *high / *low);
 }
 
@@ -167,8 +167,10 @@ std::string compared(double ratio, const std::string &more, const std::string &l
 {
     if (std::abs(ratio - 1) <= noise)
         return fmt::format("the same within {:.0f} %", noise * 100);
-    if (ratio >= 2 || ratio <= 0.1)
+    if (ratio >= 2)
         return fmt::format("{:.3g} times", ratio);
+    if (ratio <= 0.1)
+        return fmt::format("1/{:.0f} of it", 1 / ratio);
     return fmt::format("{:.0f} % {}", std::abs(ratio - 1) * 100, ratio > 1 ? more : less);
 }
 

@@ -88,6 +88,20 @@ std::string told(const series &line, const line_chart &chart, const datum &d)
     return words;
 }
 
+// A curve too dense for marks has them at the percentiles that have names.
+std::vector<datum> marked(const series &line)
+{
+    if (!line.smooth)
+        return line.data;
+    std::vector<datum> marks;
+    for (const double rank : named_ranks) {
+        const auto reached = std::ranges::find_if(line.data, [&](const datum &d) { return d.x >= rank; });
+        if (reached != line.data.end())
+            marks.push_back({rank, reached->y, reached->y, reached->y});
+    }
+    return marks;
+}
+
 void draw_line(svg &out, const line_chart &chart, const series &line, const projection &x, const projection &y)
 {
     std::string path;
@@ -96,8 +110,8 @@ void draw_line(svg &out, const line_chart &chart, const series &line, const proj
             path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x(d.x), y(d.y));
     }
     out.leaf("path", {{"class", class_of(line.colour, line.tail ? "line tail" : "line")}, {"d", path}});
-    for (const datum &d : line.data) {
-        if (line.smooth || !x.shows(d.x) || !y.shows(d.y))
+    for (const datum &d : marked(line)) {
+        if (!x.shows(d.x) || !y.shows(d.y))
             continue;
         out.open("g", {{"class", line.tail ? "point tail" : "point"}});
         out.tooltip(told(line, chart, d));

@@ -58,23 +58,23 @@ std::string destination(const options &o)
 
 CLI::App *add_command(CLI::App &app, options &o)
 {
-    CLI::App *report = app.add_subcommand("report", "Write a report of result files: HTML, Markdown or CSV");
-    report->add_option("RESULT", o.files, "Result files of rpma-bench, or of librpma's old benchmarking framework")
+    CLI::App *report = app.add_subcommand("report", "write a report of result files: HTML, Markdown or CSV");
+    report->add_option("RESULT", o.files, "result files of rpma-bench, or of librpma's old benchmarking framework")
             ->required();
     report->add_option(
-            "-o,--out", o.out, "The file to write, - for standard output (default: beside the first RESULT)");
+            "-o,--out", o.out, "the file to write, - for standard output (default: beside the first RESULT)");
     report->add_option("-f,--format", o.format, "html, markdown or csv")
             ->check(CLI::IsMember({"html", "markdown", "csv"}))
             ->capture_default_str();
-    report->add_option("--title", o.title, "The heading of the report");
+    report->add_option("--title", o.title, "heading of the report");
     std::vector<std::string> groups;
     for (const section &s : all_sections())
         groups.push_back(s.key);
-    report->add_option("--figures", o.figures, "Draw only these groups of figures")
+    report->add_option("--figures", o.figures, "draw only these groups of figures")
             ->delimiter(',')
             ->check(CLI::IsMember(groups));
     report->add_option("--rows-are", o.rows_are,
-            "What bare rows of the old framework measured, as its words: apm,write,pmem or ib,read");
+            "what bare rows of the old framework measured, as its words: apm,write,pmem or ib,read");
     return report;
 }
 

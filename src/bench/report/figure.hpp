@@ -25,6 +25,9 @@ struct axis {
     std::string noun; // of what is counted, in the singular
 };
 
+// The percentiles people speak of.
+inline constexpr double named_ranks[] = {50, 90, 99, 99.9, 99.99, 99.999};
+
 struct datum {
     double x = 0, y = 0;
     double low = 0, high = 0; // the spread of the repeats

@@ -35,6 +35,13 @@ std::vector<std::string> operations(std::span<const entry> entries)
     return names;
 }
 
+// 0 when it was not measured.
+double median_latency(const entry &e)
+{
+    const auto s = summarize(e.point, metric_of("latency_p50"));
+    return s ? s->median : 0;
+}
+
 std::string place(const environment &e)
 {
     std::string words = e.transport.empty() ? "" : " over " + e.transport;
@@ -102,16 +109,27 @@ std::string paragraph(std::span<const run> runs, std::span<const entry> entries)
     return words;
 }
 
+// The same operation over another interface.
+const entry *beside(const entry &e, std::span<const entry> entries, api other)
+{
+    const auto found = std::ranges::find_if(entries, [&](const entry &o) {
+        return o.setup().api == other && o.half.empty() && o.setup().workload == e.setup().workload &&
+               o.parameters() == e.parameters() && o.run == e.run && median_latency(o) > 0;
+    });
+    return found == entries.end() ? nullptr : &*found;
+}
+
 // The operation that the library is for comes first.
-const entry *flagship(std::span<const entry> entries)
+const entry *flagship(std::span<const entry> entries, bool beside_others)
 {
     const std::uint64_t size = usual_block_size(entries);
     const entry *best = nullptr;
     int best_rank = 0;
     for (const entry &e : entries) {
         const parameters &p = e.parameters();
-        if (e.setup().api != api::librpma || !e.half.empty() || !at_rest(p) ||
-                !summarize(e.point, metric_of("latency_p50")))
+        if (e.setup().api != api::librpma || !e.half.empty() || !at_rest(p) || median_latency(e) == 0)
+            continue;
+        if (beside_others && !beside(e, entries, api::verbs) && !beside(e, entries, api::tcp))
             continue;
         const std::string &w = e.setup().workload;
         int rank = w == "write_flush" ? 4 : w == "read" ? 3 : w == "connect" ? 1 : 2;
@@ -141,7 +159,7 @@ const entry *highest(std::span<const entry> entries, const metric &m)
 std::string conditions(const entry &e)
 {
     std::string words = text(attribute::operation, e);
-    for (const attribute a : {attribute::block_size, attribute::depth, attribute::connections})
+    for (const attribute a : {attribute::block_size, attribute::target, attribute::depth, attribute::connections})
         words += ", " + text(a, e);
     return words;
 }
@@ -151,7 +169,7 @@ card latency_card(const entry &e)
     std::string detail = conditions(e);
     if (const auto tail = summarize(e.point, metric_of("latency_p99_9")))
         detail += "; 99.9 % are done in " + format(tail->median, unit::time_ns);
-    return {format(summarize(e.point, metric_of("latency_p50"))->median, unit::time_ns), "median latency", detail};
+    return {format(median_latency(e), unit::time_ns), "median latency", detail};
 }
 
 card highest_card(const entry &e, const metric &m, const char *label)
@@ -195,10 +213,16 @@ card standing_card(const standing &s)
             fmt::format("time per operation, median of {}; less is better", format_count(s.count, "comparison"))};
 }
 
+// With other work, before the run.
+bool was_busy(const host &h)
+{
+    return h.load && h.cores && *h.load > 0.5 * *h.cores;
+}
+
 std::string processors(const entry &e, const environment &where)
 {
     const auto busy = summarize(e.point, metric_of("cpu_busy"));
-    if (!busy || !where.client.cores || !where.same_host)
+    if (!busy || !where.client.cores || !where.same_host || was_busy(where.client))
         return "";
     const double used = busy->median / 100, all = *where.client.cores;
     if (used >= 0.8 * all)
@@ -211,36 +235,65 @@ std::string processors(const entry &e, const environment &where)
             used, all);
 }
 
-// The same operation over another interface.
-std::optional<double> beside(const entry &e, std::span<const entry> entries, api other)
-{
-    for (const entry &o : entries) {
-        const bool same = o.setup().api == other && o.half.empty() && o.setup().workload == e.setup().workload &&
-                          o.parameters() == e.parameters() && o.run == e.run;
-        const auto theirs = same ? summarize(o.point, metric_of("latency_p50")) : std::nullopt;
-        if (theirs && theirs->median > 0)
-            return summarize(e.point, metric_of("latency_p50"))->median / theirs->median;
-    }
-    return std::nullopt;
-}
-
 void limits_of_latency(std::vector<std::string> &limits, const entry &e, std::span<const entry> entries)
 {
-    const std::string what = text(attribute::operation, e);
-    if (const auto verbs = beside(e, entries, api::verbs)) {
-        const bool even = std::abs(*verbs - 1) <= noise;
-        limits.push_back(fmt::format("With raw verbs in the place of librpma, {} takes {}: {}.", what,
-                compared(1 / *verbs, "longer", "less time"),
-                even ? "the device sets the time, not the library" : "the library has a part in the time"));
+    const std::string what = text(attribute::operation, e) + " of " + text(attribute::block_size, e);
+    const auto ratio_to = [&](api other) {
+        const entry *o = beside(e, entries, other);
+        return o ? median_latency(*o) / median_latency(e) : 0;
+    };
+    if (const double verbs = ratio_to(api::verbs); verbs > 0)
+        limits.push_back(fmt::format("With raw verbs in the place of librpma, {} takes {}{}.", what,
+                compared(verbs, "longer", "less time"),
+                std::abs(verbs - 1) <= noise ? ": the device sets the time, not the library" : ""));
+    if (const double tcp = ratio_to(api::tcp); tcp > 0)
+        limits.push_back(fmt::format("A plain TCP exchange of the same size takes {}.",
+                tcp >= 2 ? fmt::format("{:.3g} times as long", tcp) : compared(tcp, "longer", "less time")));
+    if (const double copy = ratio_to(api::memcpy); copy > 0)
+        limits.push_back(fmt::format("Copying the block within one process takes {}: the rest is the way to the other "
+                                     "side and back.",
+                compared(copy, "longer", "less time")));
+}
+
+// What durability adds to a flush that makes data visible.
+std::string price_of_persistence(const entry &e, std::span<const entry> entries)
+{
+    if (e.setup().workload != "write_flush" || e.parameters().flush != flush_kind::persistent)
+        return "";
+    for (const entry &o : entries) {
+        const parameters &p = o.parameters();
+        const bool visible = o.setup().api == api::librpma && o.setup().workload == "write_flush" &&
+                             p.flush == flush_kind::visibility && at_rest(p) &&
+                             p.block_size == e.parameters().block_size;
+        if (visible && median_latency(o) > 0)
+            return fmt::format("A flush to visibility of the same size takes {}, one to persistence {}: the difference "
+                               "is the target's memory ({}).",
+                    format(median_latency(o), unit::time_ns), format(median_latency(e), unit::time_ns),
+                    text(attribute::target, e));
     }
-    if (const auto tcp = beside(e, entries, api::tcp))
-        limits.push_back(fmt::format(
-                "A plain TCP exchange of the same size takes {}.", compared(1 / *tcp, "longer", "less time")));
-    if (const auto copy = beside(e, entries, api::memcpy))
-        limits.push_back(
-                fmt::format("Copying the block within one process takes {} of the time: the rest is the way to "
-                            "the other side and back.",
-                        format(100 / *copy, unit::percent)));
+    return "";
+}
+
+// Whether the machine was quiet enough for what was measured.
+void limits_of_trust(std::vector<std::string> &limits, const environment &where, std::span<const entry> entries)
+{
+    const host &client = where.client;
+    if (was_busy(client))
+        limits.push_back(fmt::format("The machine was busy with other work: its load was {:.1f} on {} processors when "
+                                     "the run began. The slow operations show its scheduler, not the library.",
+                *client.load, *client.cores));
+    std::size_t repeated = 0, wide = 0;
+    for (const entry &e : entries) {
+        const auto s = summarize(e.point, metric_of("latency_p50"));
+        if (e.point.repeats.size() < 2 || !s || s->median == 0)
+            continue;
+        ++repeated;
+        wide += (s->high - s->low) / s->median > 0.2;
+    }
+    if (wide * 4 > repeated)
+        limits.push_back(fmt::format("The repeats of {} of {} differ by more than 20 %: differences smaller than that "
+                                     "mean little here.",
+                wide, format_count(repeated, "point")));
 }
 
 } // namespace
@@ -249,7 +302,7 @@ headline headline_of(std::span<const run> runs, std::span<const entry> entries)
 {
     headline h;
     h.paragraph = paragraph(runs, entries);
-    const entry *main = flagship(entries);
+    const entry *main = flagship(entries, false), *compared_one = flagship(entries, true);
     const entry *fastest = highest(entries, metric_of("bytes_per_s"));
     if (main)
         h.cards.push_back(latency_card(*main));
@@ -261,14 +314,17 @@ headline headline_of(std::span<const run> runs, std::span<const entry> entries)
         h.cards.push_back(highest_card(*most, metric_of("ops_per_s"), "most operations per second"));
 
     const environment &where = runs.front().data.environment;
+    if (compared_one)
+        limits_of_latency(h.limits, *compared_one, entries);
     if (main)
-        limits_of_latency(h.limits, *main, entries);
+        h.limits.push_back(price_of_persistence(*main, entries));
     if (fastest)
         h.limits.push_back(processors(*fastest, where));
     if (!where.persistence_level.empty())
         h.limits.push_back("Persistence: " + where.persistence_level + ".");
     for (const std::string &note : where.notes)
         h.limits.push_back(note);
+    limits_of_trust(h.limits, where, entries);
     std::erase(h.limits, "");
     return h;
 }

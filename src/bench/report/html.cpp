@@ -160,6 +160,8 @@ std::string html(std::span<const run> runs, const std::string &title, const std:
     page.set("missing", data_of(gaps));
     page.set("measured", !points.rows.empty());
     page.set("points", data_of(points));
+    page.set("common", points.common);
+    page.set("alike", !points.common.empty());
     page.set("runs", runs_of(runs));
     page.set("csv", base64(csv(runs)));
 

@@ -60,7 +60,10 @@ std::string markdown(std::span<const run> runs, const std::string &title)
     out += "\n" + titled("What is missing", missing(entries));
     for (const figure &f : figures_of(runs, {"compare", "interfaces"}))
         out += titled(escaped(f.title), table_of(f)) + escaped(f.caption) + "\n\n";
-    out += titled("Every point", table_of(entries));
+    const table points = table_of(entries);
+    out += titled("Every point", points);
+    if (!points.common.empty())
+        out += "For all points: " + escaped(points.common) + ".\n\n";
     for (const run &r : runs)
         out += titled(runs.size() == 1 ? "Environment" : "Environment of " + escaped(r.name), environment_of(r.data));
     out.resize(out.find_last_not_of('\n') + 1);

@@ -30,7 +30,7 @@ cell nothing()
 table lines_table(const line_chart &chart)
 {
     std::set<double> xs;
-    table t = {{chart.x.label}, {}};
+    table t = {{chart.x.label}, {}, ""};
     for (const series &line : chart.lines) {
         t.head.push_back(line.label + (line.tail ? ", 99th percentile" : ""));
         for (const datum &d : line.data)
@@ -54,10 +54,10 @@ table lines_table(const line_chart &chart)
 // A percentile curve has hundreds of steps: the table tells the ones that have names.
 table percentiles_table(const line_chart &chart)
 {
-    table t = {{"percentile"}, {}};
+    table t = {{"percentile"}, {}, ""};
     for (const series &line : chart.lines)
         t.head.push_back(line.label);
-    for (const double rank : {50.0, 90.0, 99.0, 99.9, 99.99, 99.999}) {
+    for (const double rank : named_ranks) {
         std::vector<cell> row = {{fmt::format("{:.6g} %", rank), rank, true}};
         bool any = false;
         for (const series &line : chart.lines) {
@@ -73,7 +73,7 @@ table percentiles_table(const line_chart &chart)
 
 table bars_table(const bar_chart &chart)
 {
-    table t = {{"operation", "interface", chart.values.label}, {}};
+    table t = {{"operation", "interface", chart.values.label}, {}, ""};
     for (const bar_group &group : chart.groups) {
         for (const bar &b : group.bars)
             t.rows.push_back({words(group.label), words(b.label), value(b.value, chart.values.measured_in)});
@@ -83,25 +83,40 @@ table bars_table(const bar_chart &chart)
 
 table ratios_table(const ratio_chart &chart)
 {
-    table t = {{"measured", "values", "ratio", "from", "to"}, {}};
+    table t = {{"measured", "values", "ratio", "from", "to"}, {}, ""};
     for (const ratio_row &r : chart.rows)
         t.rows.push_back({words(r.label), words(r.values), value(r.ratio, unit::ratio), value(r.low, unit::ratio),
                 value(r.high, unit::ratio)});
     return t;
 }
 
-void drop_empty_columns(table &t)
+bool same_in_all_rows(const table &t, std::size_t column)
 {
-    for (std::size_t column = t.head.size(); column-- > 0;) {
-        const bool empty = std::ranges::all_of(t.rows, [&](const std::vector<cell> &row) {
-            return row[column].text.empty() || row[column].text == nothing().text;
-        });
-        if (!empty)
+    return std::ranges::all_of(
+            t.rows, [&](const std::vector<cell> &row) { return row[column].text == t.rows.front()[column].text; });
+}
+
+void drop_column(table &t, std::size_t column)
+{
+    const auto at = static_cast<std::ptrdiff_t>(column);
+    t.head.erase(t.head.begin() + at);
+    for (auto &row : t.rows)
+        row.erase(row.begin() + at);
+}
+
+// What all points have in common is said once, and what none has not at all.
+void drop_columns_that_say_nothing(table &t, const std::vector<std::string> &sayable)
+{
+    for (std::size_t column = t.head.size(); column-- > 0 && t.rows.size() > 1;) {
+        if (!same_in_all_rows(t, column))
             continue;
-        const auto at = static_cast<std::ptrdiff_t>(column);
-        t.head.erase(t.head.begin() + at);
-        for (auto &row : t.rows)
-            row.erase(row.begin() + at);
+        const std::string text = t.rows.front()[column].text;
+        const bool empty = text.empty() || text == nothing().text;
+        const bool said = std::ranges::find(sayable, t.head[column]) != sayable.end();
+        if (said && !empty)
+            t.common = text + (t.common.empty() ? "" : ", ") + t.common;
+        if (said || empty)
+            drop_column(t, column);
     }
 }
 
@@ -155,7 +170,7 @@ table table_of(std::span<const entry> entries)
 {
     table t = {{"operation", "interface", "library", "run", "block", "depth", "connections", "threads", "access",
                        "polling", "target", "flush", "CPU load"},
-            {}};
+            {}, ""};
     const char *const metrics[] = {"latency_p50", "latency_mean", "latency_p99", "latency_p99_9", "ops_per_s",
             "bytes_per_s", "cpu_per_op", "memory_server"};
     for (const char *heading : {"median", "mean", "99 %", "99.9 %", "operations", "bandwidth", "CPU per operation",
@@ -180,14 +195,14 @@ table table_of(std::span<const entry> entries)
         row.push_back(verified(e));
         t.rows.push_back(std::move(row));
     }
-    drop_empty_columns(t);
+    drop_columns_that_say_nothing(t, {"library", "run", "access", "polling", "target", "flush", "CPU load"});
     return t;
 }
 
 table environment_of(const results &r)
 {
     const environment &e = r.environment;
-    table t = {{"", "client", "server"}, {}};
+    table t = {{"", "client", "server"}, {}, ""};
     host_rows(t, e);
     const auto shared = [&](const char *name, const std::string &text) {
         if (!text.empty())
@@ -209,7 +224,7 @@ table environment_of(const results &r)
 
 table missing(std::span<const entry> entries)
 {
-    table t = {{"operation", "interface", "conditions", "state", "reason"}, {}};
+    table t = {{"operation", "interface", "conditions", "state", "reason"}, {}, ""};
     for (const entry &e : entries) {
         if (!e.half.empty() || e.point.status == status::done)
             continue;

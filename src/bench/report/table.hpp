@@ -21,11 +21,12 @@ struct cell {
 struct table {
     std::vector<std::string> head;
     std::vector<std::vector<cell>> rows;
+    std::string common; // what holds for all rows
 };
 
 // The values a chart draws; a line chart has a row for each x and a column for each line.
 table table_of(const figure &f);
-// A row for each point. Columns in which nothing stands are left out.
+// A row for each point. Columns that say nothing are left out.
 table table_of(std::span<const entry> entries);
 // Both ends side by side.
 table environment_of(const results &r);

@@ -84,7 +84,7 @@ class BrowserTest(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="profile-", dir=self.directory, ignore_cleanup_errors=True) as profile:
             result = subprocess.run([BROWSER, *FLAGS, *sandbox, f"--user-data-dir={profile}", *flags,
                                      (self.directory / page).as_uri()],
-                                    capture_output=True, text=True, timeout=100, check=False)
+                                    capture_output=True, text=True, timeout=120, check=False)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual([line for line in result.stderr.splitlines() if "CONSOLE" in line], [])
         return result.stdout
