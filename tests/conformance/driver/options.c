@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <getopt.h>
+#include <netdb.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,6 +63,16 @@ static int parse_seconds(const char *text)
     return (int)value;
 }
 
+static const char *parse_addr(const char *text)
+{
+    const struct addrinfo numeric = {.ai_flags = AI_NUMERICHOST};
+    struct addrinfo *found;
+    if (getaddrinfo(text, NULL, &numeric, &found))
+        usage_error("'%s' is not a numeric address, such as 192.168.0.1 or fd00::1", text);
+    freeaddrinfo(found);
+    return text;
+}
+
 static void add_filter(struct options *options, const char *pattern)
 {
     if (options->filter_count == MAX_FILTERS)
@@ -100,7 +111,7 @@ struct options parse_options(int argc, char **argv)
             options.format = parse_format(optarg);
             break;
         case 'a':
-            options.addr = optarg;
+            options.addr = parse_addr(optarg);
             break;
         case 'd':
             options.deviations = optarg;

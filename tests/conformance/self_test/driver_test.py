@@ -160,7 +160,7 @@ class Arguments(DriverTest):
 
     def test_wrong_arguments_get_one_line(self):
         for arguments in (["--unknown"], ["extra"], ["--format", "yaml"], ["--timeout", "0"], ["--timeout", "1x"],
-                          ["--timeout", ""], ["--filter"], ["--filter", "no.such.case"]):
+                          ["--timeout", ""], ["--filter"], ["--filter", "no.such.case"], ["--addr", "[::1]"], ["--addr", "localhost"]):
             result = run(*arguments)
             self.expect(result, USAGE, "rpma-conformance: ")
             self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
