@@ -65,6 +65,9 @@ inline constexpr std::uint32_t psn_mask = 0xffffff;
 // Largest payload of one segment. A multiple of 8, so that segments of an 8-byte aligned target stay aligned.
 inline constexpr std::uint32_t max_segment = 256 * 1024;
 
+// What atomic operations and ATOMIC WRITE act on.
+inline constexpr std::uint32_t word_size = sizeof(std::uint64_t);
+
 struct packet {
     opcode op{};
     bool solicited = false;

@@ -96,8 +96,6 @@ std::uint8_t responder::check_read(const packet &p)
 namespace
 {
 
-constexpr std::size_t word_size = sizeof(std::uint64_t);
-
 bool is_word_aligned(const std::byte *at) noexcept
 {
     return reinterpret_cast<std::uintptr_t>(at) % word_size == 0;
