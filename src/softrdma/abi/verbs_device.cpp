@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "abi/device.hpp"
 #include "net/agent.hpp"
+#include "fault/rules.hpp"
 #include "pmem/power_cut.hpp"
 #include "net/gid_table.hpp"
 
@@ -88,7 +89,7 @@ static void keep(open_device *d)
 
 open_device *create_device()
 {
-    if (!pmem::power_cut::configure())
+    if (!pmem::power_cut::configure() || !fault::configure())
         return fail_with<open_device *>(nullptr, EINVAL);
     if (net::agent::get() == nullptr)
         return nullptr;

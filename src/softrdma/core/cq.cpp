@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/cq.hpp"
+#include "fault/rules.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -126,7 +127,8 @@ void completion_queue::push(const ibv_wc &wc, bool solicited)
         const std::lock_guard lock(lock_);
         if (overflowed_)
             return;
-        if (tail_ - head_ >= static_cast<std::size_t>(cqe))
+        const bool full = tail_ - head_ >= static_cast<std::size_t>(cqe);
+        if (full || (fault::active() && fault::on_completion(wc.qp_num))) [[unlikely]]
             return overflow();
         if (tail_ - head_ == ring_.size())
             grow();

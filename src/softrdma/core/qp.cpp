@@ -410,13 +410,7 @@ bool queue_pair::receive(const packet &p)
     const std::lock_guard lock(lock_);
     if (!answers() || ep_.attr.qp_state == IBV_QPS_RTR)
         return true;
-    if (is_read_response(p.op))
-        return settle(requester_.read_response(p));
-    if (p.op == opcode::atomic_acknowledge)
-        return settle(requester_.atomic_response(p));
-    if (p.op == opcode::acknowledge)
-        return settle(requester_.acknowledged(p));
-    return settle(requester_.resume());
+    return settle(p.op == opcode::receive_posted ? requester_.resume() : requester_.answer(p));
 }
 
 bool queue_pair::receive_request_packet(const packet &p)

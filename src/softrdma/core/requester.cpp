@@ -104,6 +104,8 @@ int requester::post(const ibv_send_wr &wr)
     w.length = static_cast<std::uint32_t>(is_atomic(wr.opcode) ? std::min<std::uint64_t>(length, word_size) : length);
     w.sent = w.received = 0;
     w.numbered = false;
+    w.judged = w.answer_lost = false;
+    w.late_us = 0;
     w.local_status = is_wrong_length(wr.opcode, length) ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
     w.sge_count = copies ? 0 : wr.num_sge;
     std::copy_n(wr.sg_list, w.sge_count, w.sges.begin());
@@ -117,11 +119,15 @@ int requester::post(const ibv_send_wr &wr)
 
 outcome requester::pump()
 {
-    while (next_ < queue_.size() && !waiting_for_receiver_ && !ep_.undecided && ep_.path != nullptr) {
+    while (next_ < queue_.size() && !waiting_for_receiver_ && !ep_.undecided && ep_.path != nullptr && !held_back()) {
         work &w = queue_[next_];
         if (ep_.attr.qp_state != IBV_QPS_RTS && !w.numbered)
             return outcome::proceed; // a queue that is drained starts nothing new
-        if (ep_.local != nullptr) {
+        if (fault::active()) [[unlikely]] {
+            outcome o{};
+            if (injected(w, o))
+                return o;
+        } else if (ep_.local != nullptr) {
             if (next_ > 0) // the peer is executing a request: what follows must not overtake it
                 return outcome::proceed;
             outcome o{};
@@ -159,6 +165,8 @@ outcome requester::transmit(work &w)
         w.numbered = true;
         next_psn_ = (next_psn_ + 1) & psn_mask;
     }
+    if (w.answer_lost)
+        lose_answers_from(w.psn);
     if (w.is_round_trip())
         return transmit_round_trip(w);
     // The cut of the first segment aligns the following ones to 8-byte words at the target.
@@ -280,6 +288,10 @@ outcome requester::resume()
 
 outcome requester::timed_out()
 {
+    if (injection_ != nullptr) {
+        if (const outcome o = release_injected(); o != outcome::proceed)
+            return o;
+    }
     if (peer_silent_ && fail_first(IBV_WC_RETRY_EXC_ERR))
         return outcome::broken;
     return ep_.local != nullptr ? local_timer_expired() : resume();
@@ -298,6 +310,7 @@ void requester::flush()
     while (!queue_.empty())
         complete_first(IBV_WC_WR_FLUSH_ERR);
     waiting_for_receiver_ = peer_silent_ = stalled_ = asking_ = timer_running_ = false;
+    injection_.reset();
 }
 
 void requester::reset()
@@ -307,6 +320,7 @@ void requester::reset()
     round_trips_ = 0;
     rnr_tries_ = 0;
     waiting_for_receiver_ = peer_silent_ = stalled_ = asking_ = timer_running_ = false;
+    injection_.reset();
 }
 
 } // namespace softrdma

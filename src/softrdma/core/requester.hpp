@@ -3,6 +3,11 @@
 
 #include "core/endpoint.hpp"
 #include "core/native.hpp"
+#include "fault/rules.hpp"
+
+#include <deque>
+#include <optional>
+#include <vector>
 
 namespace softrdma
 {
@@ -20,9 +25,11 @@ public:
     void withdraw(std::size_t count) { queue_.erase(queue_.end() - static_cast<std::ptrdiff_t>(count), queue_.end()); }
     // Sends what may be sent now.
     outcome pump();
-    outcome acknowledged(const packet &p);
-    outcome read_response(const packet &p);
-    outcome atomic_response(const packet &p);
+    // An answer of the peer to something that was sent.
+    outcome answer(const packet &p)
+    {
+        return injection_ != nullptr && intercepted(p) ? outcome::proceed : handle_answer(p);
+    }
     // The receiver has buffers again, or the time to wait for them is over.
     outcome resume();
     // The path's timer has run out.
@@ -50,6 +57,9 @@ private:
         std::uint32_t received; // of a READ
         bool numbered;          // psn is valid
         ibv_wc_status local_status;
+        bool judged;           // whether a fault is to be injected has been decided
+        bool answer_lost;      // injected, as is
+        std::uint32_t late_us; // how late the answer is handled
         int sge_count;
         std::array<ibv_sge, limits::max_sge> sges;
         std::array<std::byte, limits::max_inline> inlined;
@@ -83,6 +93,30 @@ private:
     outcome rejected(const packet &p);
     outcome receiver_not_ready(std::uint8_t timer);
 
+    outcome handle_answer(const packet &p);
+    outcome acknowledged(const packet &p);
+    outcome read_response(const packet &p);
+    outcome atomic_response(const packet &p);
+
+    // What injected faults need to remember; NULL without any.
+    struct kept_packet {
+        packet header;
+        std::vector<std::byte> payload;
+    };
+    struct injection {
+        bool held_back = false; // nothing is started before the timer has run out
+        std::optional<std::uint32_t> lost_from;
+        std::deque<kept_packet> late;
+        bool releasing = false;
+    };
+    bool injected(work &w, outcome &o);
+    outcome refuse_once(work &w);
+    void hold_back(std::chrono::microseconds delay);
+    void lose_answers_from(std::uint32_t psn);
+    bool intercepted(const packet &p);
+    outcome release_injected();
+    bool held_back() const noexcept { return injection_ != nullptr && injection_->held_back; }
+
     endpoint &ep_;
     const bool signal_all_;
     std::deque<work> queue_;
@@ -92,6 +126,7 @@ private:
     int rnr_tries_ = 0;
     bool waiting_for_receiver_ = false;
     bool peer_silent_ = false;
+    std::unique_ptr<injection> injection_;
     // A message that found no receive in the peer's ring.
     bool stalled_ = false;
     bool asking_ = false; // the peer was told to say when it posts one

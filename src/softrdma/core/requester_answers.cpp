@@ -27,6 +27,13 @@ ibv_wc_status status_of(std::uint8_t code) noexcept
 
 } // namespace
 
+outcome requester::handle_answer(const packet &p)
+{
+    if (is_read_response(p.op))
+        return read_response(p);
+    return p.op == opcode::atomic_acknowledge ? atomic_response(p) : acknowledged(p);
+}
+
 bool requester::complete_before(std::uint32_t psn)
 {
     while (!queue_.empty() && next_ > 0 && psn_after(psn, queue_.front().psn)) {

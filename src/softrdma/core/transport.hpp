@@ -26,6 +26,9 @@ public:
 
     // Calls qp::timer_expired() after the delay. Only the latest timer of a path counts.
     virtual void start_timer(std::chrono::microseconds delay) = 0;
+
+    // Breaks the path; qp::path_lost() follows on both sides.
+    virtual void cut() = 0;
 };
 
 } // namespace softrdma

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What connections tell the connection manager.
 #include "net/cm.hpp"
+#include "fault/rules.hpp"
 #include "net/neighbour.hpp"
 #include "net/settings.hpp"
 
@@ -50,6 +51,25 @@ bool choose_way(cm_id &id)
     return true;
 }
 
+// True if the message was made to fail.
+bool injected(cm_id *id, const std::shared_ptr<link> &path)
+{
+    const auto fault = fault::on_handshake();
+    if (!fault)
+        return false;
+    if (*fault == fault::action::unreachable) // it was never heard
+        return true;
+    const cm_rejection rejection{.reason = reject_reason::consumer_defined, .data = {.size = reject_private_size}};
+    const cm_payload payload = encode(rejection);
+    const iovec piece{const_cast<std::byte *>(payload.bytes.data()), payload.size};
+    path->transmit({.op = opcode::cm_reject}, {&piece, 1});
+    path->owner = nullptr;
+    path->finish();
+    if (id != nullptr)
+        detail::rejected(*id, rejection.reason, rejection.data);
+    return true;
+}
+
 class link_upcalls : public link_user
 {
 public:
@@ -74,6 +94,9 @@ bool link_upcalls::received(const std::shared_ptr<link> &path, const packet &p)
     const std::lock_guard guard(lock());
     cm_id *id = path->owner;
     cm_handshake handshake;
+    const bool may_fail = p.op == opcode::cm_request || p.op == opcode::cm_reply;
+    if (fault::active() && may_fail && injected(id, path)) [[unlikely]]
+        return true;
     if (p.op == opcode::cm_request) {
         cm_id *parent = detail::find_id(std::exchange(path->tag, 0));
         if (id != nullptr || parent == nullptr || parent->state != cm_state::listening || !decode(p.payload, handshake))

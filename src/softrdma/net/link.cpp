@@ -333,6 +333,11 @@ bool link::handle(std::span<const std::byte> frame)
     return qp != nullptr && p.dest_qpn == qpn && qp->receive(p);
 }
 
+void link::cut()
+{
+    shutdown(fd_, SHUT_RDWR); // the reader notices and reports the loss
+}
+
 void link::drop(int error)
 {
     if (lost_.exchange(true, std::memory_order_acq_rel))

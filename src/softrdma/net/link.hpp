@@ -41,6 +41,7 @@ public:
     void transmit(const packet &header, std::span<const iovec> payload) override;
     bool congested() override;
     void start_timer(std::chrono::microseconds delay) override;
+    void cut() override;
     bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
     void ready(std::uint32_t events) override;
 

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fault/rules.hpp"
+#include "fault/parse.hpp"
+
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <random>
+#include <sys/random.h>
+#include <unistd.h>
+
+namespace softrdma::fault
+{
+
+std::atomic<bool> any_rules{false};
+
+namespace
+{
+
+struct state {
+    std::mutex mutex;
+    std::vector<rule> rules;
+    std::mt19937_64 random;
+    bool is_seeded = false;
+};
+
+state &current()
+{
+    static auto *s = new state;
+    return *s;
+}
+
+bool fires(rule &r, std::mt19937_64 &random)
+{
+    ++r.seen;
+    if ((r.nth != 0 && r.seen != r.nth) || (r.every != 0 && r.seen % r.every != 0) || (r.count != 0 && r.fired >= r.count))
+        return false;
+    if (r.probability < 1 && std::uniform_real_distribution<>(0, 1)(random) >= r.probability)
+        return false;
+    ++r.fired;
+    return true;
+}
+
+// The first rule that matches and fires decides.
+template<typename Matches>
+std::optional<verdict> decide(Matches matches)
+{
+    state &s = current();
+    const std::lock_guard lock(s.mutex);
+    for (rule &r : s.rules) {
+        if (matches(r) && fires(r, s.random))
+            return r.result;
+    }
+    return std::nullopt;
+}
+
+bool concerns(const rule &r, std::uint32_t qpn) noexcept
+{
+    return r.qpn == 0 || r.qpn == qpn;
+}
+
+bool is_of_requests(action a) noexcept
+{
+    return a != action::reject && a != action::unreachable && a != action::overflow;
+}
+
+} // namespace
+
+std::optional<verdict> on_request(ibv_wr_opcode opcode, std::uint32_t qpn)
+{
+    return decide([&](const rule &r) {
+        return is_of_requests(r.result.what) && concerns(r, qpn) && (r.operations >> opcode & 1) != 0;
+    });
+}
+
+std::optional<action> on_handshake()
+{
+    const auto found = decide(
+            [](const rule &r) { return r.result.what == action::reject || r.result.what == action::unreachable; });
+    return found ? std::optional(found->what) : std::nullopt;
+}
+
+bool on_completion(std::uint32_t qpn)
+{
+    return decide([&](const rule &r) { return r.result.what == action::overflow && concerns(r, qpn); }).has_value();
+}
+
+bool add(std::string_view text, std::string &why)
+{
+    state &s = current();
+    if (text == "off") {
+        const std::lock_guard lock(s.mutex);
+        s.rules.clear();
+        any_rules.store(false, std::memory_order_relaxed);
+        return true;
+    }
+    const auto found = parse(text, why);
+    if (!found)
+        return false;
+    const std::lock_guard lock(s.mutex);
+    if (!s.is_seeded || found->seed) {
+        std::uint32_t seed = 0;
+        if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+            seed = static_cast<std::uint32_t>(getpid());
+        const std::uint64_t chosen = found->seed.value_or(seed);
+        s.random.seed(chosen);
+        s.is_seeded = true;
+        fprintf(stderr, "softrdma: injecting faults in process %d with seed %" PRIu64 "\n", getpid(), chosen);
+    }
+    s.rules.insert(s.rules.end(), found->rules.begin(), found->rules.end());
+    any_rules.store(!s.rules.empty(), std::memory_order_relaxed);
+    return true;
+}
+
+bool configure()
+{
+    static const bool good = [] {
+        const char *text = getenv("SOFTRDMA_FAULT");
+        if (text == nullptr || *text == '\0')
+            return true;
+        std::string why;
+        if (add(text, why))
+            return true;
+        fprintf(stderr, "softrdma: SOFTRDMA_FAULT is '%s': %s\n", text, why.c_str());
+        return false;
+    }();
+    return good;
+}
+
+} // namespace softrdma::fault
