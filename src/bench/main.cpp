@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
@@ -97,7 +98,7 @@ int measure(const measure_command &what)
 {
     std::optional<resumed> earlier;
     if (!what.resume.empty())
-        earlier = resume_from(what.resume);
+        earlier = resume_from(what.resume, what.plan.timing);
     bench::plan plan = earlier ? earlier->plan : what.plan;
     const std::string path = earlier ? what.resume : result_file(what);
 
@@ -107,7 +108,7 @@ int measure(const measure_command &what)
         check_same_place(earlier->earlier, where.facts(), path);
         r = earlier->earlier;
     } else {
-        plan.setups = settle_targets(plan.setups, where.target().word);
+        plan.setups = settle(plan.setups, where);
         r = begin_results(plan.profile, where);
         add_points(r, plan.setups);
         tell_about(where, plan);
@@ -130,9 +131,7 @@ int compare(const compare_command &what)
     ends ours(ours_at), other(other_at);
 
     bench::plan plan = what.measure.plan;
-    if (plan.setups.empty())
-        plan.setups = comparison_setups();
-    plan.setups = settle_targets(plan.setups, ours.target().word);
+    plan.setups = settle(plan.setups, ours);
     results r = begin_results("compare", ours);
     const std::string label = same_library ? what.against : "other";
     if (!same_library) {
@@ -186,7 +185,11 @@ try {
     // What goes wrong is told by the program itself.
     rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED);
     rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
+    // A file that grows too large is an error to tell of, not a reason to die.
+    signal(SIGXFSZ, SIG_IGN);
     return std::visit([](const auto &what) { return bench::run(what); }, *command);
+} catch (const bench::already_told &problem) {
+    return problem.status();
 } catch (const bench::failure &problem) {
     fmt::print(stderr, "rpma-bench: {}\n", problem.what());
     return problem.status();

@@ -2,8 +2,10 @@
 #include "options.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <fmt/format.h>
 
+#include "campaign/compare.hpp"
 #include "engine/layout.hpp"
 #include "failure.hpp"
 #include "version.hpp"
@@ -19,6 +21,7 @@ struct plan_words {
     std::string profile;
     std::string axis;
     bench::axes axes;
+    bool has_axes = false; // any value was chosen
     std::optional<std::uint32_t> repeats;
     std::optional<double> duration_s, warm_up_s;
     std::vector<std::string> apis, flushes, pollings, accesses, block_sizes;
@@ -56,10 +59,12 @@ std::uint64_t size_from(const std::string &word)
     return value << 10 * shift;
 }
 
+constexpr const char *axes_group = "Axes (lists, separated by commas)";
+
 template<class T>
 void add_list(CLI::App &app, const std::string &name, std::vector<T> &values, const std::string &text)
 {
-    app.add_option(name, values, text)->delimiter(',')->allow_extra_args(false);
+    app.add_option(name, values, text)->delimiter(',')->allow_extra_args(false)->group(axes_group);
 }
 
 void add_axes(CLI::App &app, plan_words &words)
@@ -111,6 +116,19 @@ void add_profile(CLI::App &app, plan_words &words, measure_command &to)
     app.add_option("--resume", to.resume, "go on with the run that left this result file");
 }
 
+bool has_axes(const CLI::App &app)
+{
+    const auto chosen = app.get_options([](const CLI::Option *o) { return o->get_group() == axes_group; });
+    return std::ranges::any_of(chosen, [](const CLI::Option *o) { return o->count() != 0; });
+}
+
+void choose_timing(const plan_words &words, timing &t)
+{
+    t.repeats = words.repeats.value_or(t.repeats);
+    t.duration_s = words.duration_s.value_or(t.duration_s);
+    t.warm_up_limit_s = words.warm_up_s.value_or(t.warm_up_limit_s);
+}
+
 plan make_plan(plan_words words)
 {
     axes &a = words.axes;
@@ -130,22 +148,19 @@ plan make_plan(plan_words words)
         if (memory != "dram" && memory != planned_target)
             throw failure("unknown memory '" + memory + "': choose dram or target", exit_usage);
     }
-    const std::vector<std::string> usual = {"read", "write_flush", "send_recv"};
     plan p;
+    if (!words.profile.empty() && words.has_axes)
+        throw failure("a profile has its own workloads and values: give --profile or those", exit_usage);
+    if (a.workloads.empty() && (words.has_axes || !words.axis.empty()))
+        a.workloads = {"read", "write_flush", "send_recv"};
     if (!words.axis.empty()) {
-        if (a.workloads.empty())
-            a.workloads = usual;
         p = plan_sweep(words.axis, a);
-    } else if (!a.workloads.empty()) {
-        if (!words.profile.empty())
-            throw failure("a profile has its own workloads: give --profile or --workload", exit_usage);
+    } else if (words.has_axes) {
         p = {"custom", expand(a), {}};
     } else {
         p = plan_profile(words.profile.empty() ? "quick" : words.profile);
     }
-    p.timing.repeats = words.repeats.value_or(p.timing.repeats);
-    p.timing.duration_s = words.duration_s.value_or(p.timing.duration_s);
-    p.timing.warm_up_limit_s = words.warm_up_s.value_or(p.timing.warm_up_limit_s);
+    choose_timing(words, p.timing);
     return p;
 }
 
@@ -161,7 +176,6 @@ void add_server(CLI::App &app, server_settings &to, std::string &direct_write)
     app.add_option("--idle-limit", to.idle_limit_s, "seconds without a client after which to end")
             ->check(CLI::NonNegativeNumber);
     app.add_option("--ready-fd", to.ready_fd, "descriptor to which the port is written")->group("");
-    app.add_flag("--quiet", to.quiet)->group("");
 }
 
 } // namespace
@@ -234,17 +248,17 @@ std::optional<command> parse_command(int argc, char **argv)
         return agent;
     if (report_verb->parsed())
         return reporting;
-    if (compare->parsed()) {
-        if (words.axes.workloads.empty())
-            words.axes.workloads = {"write_flush"};
-        const bool chosen = compare->count("--workload") != 0;
+    for (const CLI::App *const verb : {local, client, sweep, compare})
+        words.has_axes = words.has_axes || has_axes(*verb);
+    if (!compare->parsed()) {
         measure.plan = make_plan(words);
-        if (!chosen)
-            measure.plan.setups.clear();
-        return compare_command{measure, against};
+        return measure;
     }
-    measure.plan = make_plan(words);
-    return measure;
+    const timing in_turns{15, 0.2, 0.6}; // many short runs, so that a disturbance hits both sides alike
+    measure.plan = words.has_axes ? make_plan(words) : plan{"compare", comparison_setups(), {}};
+    measure.plan.timing = in_turns;
+    choose_timing(words, measure.plan.timing);
+    return compare_command{measure, against};
 }
 
 } // namespace bench

@@ -2,6 +2,7 @@
 #include "campaign.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 #include <fmt/format.h>
 
@@ -17,6 +18,8 @@ namespace
 {
 
 constexpr const char *yet_to_do = "not measured yet";
+// Two that poll and the threads of a software device.
+constexpr std::uint32_t few_cores = 4;
 
 bool is_pending(const point &p)
 {
@@ -61,28 +64,59 @@ std::string now_utc()
     return text;
 }
 
-resumed resume_from(const std::string &path)
+resumed resume_from(const std::string &path, const timing &otherwise)
 {
     resumed r{load_results(path), {}};
     if (r.earlier.points.empty() || !r.earlier.pairs.empty())
         throw failure(path + " is not of a run that can be resumed: it plans no points", exit_usage);
     r.plan.profile = r.earlier.profile;
-    for (const char *const known : {"quick", "standard", "full"}) {
-        if (r.plan.profile == known)
-            r.plan.timing = plan_profile(known).timing;
+    r.plan.timing = otherwise;
+    for (const point &p : r.earlier.points) {
+        if (p.status == status::done && !p.repeats.empty()) {
+            r.plan.timing.repeats = static_cast<std::uint32_t>(p.repeats.size());
+            r.plan.timing.duration_s = std::round(p.repeats.front().duration_s.value_or(1) * 100) / 100;
+            break;
+        }
     }
     return r;
 }
 
-std::vector<setup> settle_targets(const std::vector<setup> &setups, const std::string &word)
+std::vector<setup> settle(const std::vector<setup> &setups, const ends &where)
 {
+    const environment &e = where.facts().environment;
+    const bool crowded = e.same_host && e.server.cores.value_or(few_cores) < few_cores;
     std::vector<setup> settled;
     for (setup one : setups) {
-        if (one.parameters.target == planned_target && word != "dram")
-            one.parameters.target = word;
+        parameters &p = one.parameters;
+        if (p.target == planned_target && where.target().word != "dram")
+            p.target = where.target().word;
+        const bool both_poll = one.api == api::tcp || needs_responder(workload_from(one.workload));
+        if (crowded && both_poll && one.api != api::memcpy)
+            p.polling = polling::event;
         append(settled, {one});
     }
     return settled;
+}
+
+results begin_results(const std::string &profile, const ends &where)
+{
+    results r = where.facts();
+    r.profile = profile;
+    r.started = now_utc();
+    r.points.clear();
+    environment &e = r.environment;
+    e.target_memory = where.target().description;
+    e.persistence_level = where.target().persistence;
+    for (library &one : r.libraries)
+        one.label = "ours";
+    if (e.same_host)
+        e.notes.emplace_back("Both ends ran on one machine and shared its processors.");
+    if (e.same_host && e.server.cores.value_or(few_cores) < few_cores)
+        e.notes.push_back(
+                fmt::format("With {} processors, programs that poll at both ends keep each other from running: "
+                            "where the server's program takes part, both ends slept for completions.",
+                        *e.server.cores));
+    return r;
 }
 
 std::string why_skip(const setup &what, const target_facts &target)
@@ -96,21 +130,6 @@ std::string why_skip(const setup &what, const target_facts &target)
     if (p.flush == flush_kind::persistent && by_flush && what.workload != "gpspm" && !target.direct_write)
         return "the server does not write directly to PMem (see --direct-write)";
     return {};
-}
-
-results begin_results(const std::string &profile, const ends &where)
-{
-    results r = where.facts();
-    r.profile = profile;
-    r.started = now_utc();
-    r.points.clear();
-    r.environment.target_memory = where.target().description;
-    r.environment.persistence_level = where.target().persistence;
-    for (library &one : r.libraries)
-        one.label = "ours";
-    if (r.environment.same_host)
-        r.environment.notes.emplace_back("Both ends ran on one machine and shared its processors.");
-    return r;
 }
 
 void add_points(results &r, const std::vector<setup> &setups)

@@ -16,10 +16,12 @@ struct resumed {
     results earlier;
     bench::plan plan;
 };
-resumed resume_from(const std::string &path);
+// otherwise: if no point is done by whose timing to go on.
+resumed resume_from(const std::string &path, const timing &otherwise);
 
-// Fills planned_target with what the server has.
-std::vector<setup> settle_targets(const std::vector<setup> &setups, const std::string &word);
+// What a plan leaves to the place: which target the server has, and whether there are processors enough to poll at
+// both ends.
+std::vector<setup> settle(const std::vector<setup> &setups, const ends &where);
 
 // Empty results with the environment of the two ends.
 results begin_results(const std::string &profile, const ends &where);

@@ -176,27 +176,30 @@ void watch_peer(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
+void announce(const server_settings &settings, const std::string &port)
+{
+    if (settings.ready_fd < 0) {
+        fmt::print("serving at {} port {}\n", settings.host, port);
+        std::fflush(stdout);
+        return;
+    }
+    const std::string line = port + "\n";
+    if (write(settings.ready_fd, line.data(), line.size()) < 0)
+        throw system_failure("cannot tell the port");
+    close(settings.ready_fd);
+}
+
 } // namespace
 
 void serve(const server_settings &settings)
 {
     server_session session(settings);
     const int listening = listen_on({settings.host, settings.port});
-    const std::string port = port_of(listening);
-    if (settings.ready_fd >= 0) {
-        const std::string line = port + "\n";
-        if (write(settings.ready_fd, line.data(), line.size()) < 0)
-            throw system_failure("cannot tell the port");
-        close(settings.ready_fd);
-    }
-    if (!settings.quiet) {
-        fmt::print("serving at {} port {}\n", settings.host, port);
-        std::fflush(stdout);
-    }
+    announce(settings, port_of(listening));
     const int limit_ms = settings.idle_limit_s > 0 ? static_cast<int>(settings.idle_limit_s * 1000) : -1;
     do {
         if (!wait_readable(listening, limit_ms)) {
-            if (!settings.quiet)
+            if (settings.ready_fd < 0)
                 fmt::print("no client for {} s: done\n", settings.idle_limit_s);
             break;
         }

@@ -16,8 +16,7 @@ struct server_settings {
     std::optional<bool> direct_write; // empty: on softrdma only, which makes it true
     bool once = false;                // end after one client
     double idle_limit_s = 0;          // end when no client comes for so long; 0: never
-    int ready_fd = -1;                // where to write the port, and a line feed
-    bool quiet = false;
+    int ready_fd = -1;                // where to write the port and a line feed, instead of telling people
 };
 
 // Throws failure.

@@ -81,15 +81,27 @@ child::~child()
     waitpid(pid_, &status_, 0);
 }
 
-std::string child::fate()
+// The end of a process's descriptors may be seen a moment before its own.
+bool child::reap()
 {
-    // The end of its socket may be seen a moment before its own.
     for (int waited = 0; !reaped_ && waited < 500; waited += 10) {
         reaped_ = waitpid(pid_, &status_, WNOHANG) == pid_;
         if (!reaped_)
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
-    if (!reaped_)
+    return reaped_;
+}
+
+std::optional<int> child::exit_status()
+{
+    if (!reap() || !WIFEXITED(status_))
+        return std::nullopt;
+    return WEXITSTATUS(status_);
+}
+
+std::string child::fate()
+{
+    if (!reap())
         return "still runs";
     if (WIFSIGNALED(status_))
         return std::string("was killed by ") + strsignal(WTERMSIG(status_));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <optional>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -21,8 +22,12 @@ public:
 
     // How it ended, or that it still runs, for people.
     std::string fate();
+    // If it has ended by itself, or does so at once.
+    std::optional<int> exit_status();
 
 private:
+    bool reap();
+
     pid_t pid_;
     bool reaped_ = false;
     int status_ = 0;

@@ -19,15 +19,20 @@ namespace
 
 constexpr double answer_s = 60;
 constexpr double start_s = 20;
+constexpr double greeting_s = 10; // a server that has another client does not answer
 
-// Reads the line that a server writes when it listens.
+// Reads the line that a server writes when it listens. One that ends before has told why on stderr.
 std::string read_port(int fd, child &process)
 {
     std::string line;
     for (char c = 0; c != '\n';) {
-        if (!wait_readable(fd, static_cast<int>(start_s * 1000)) || read(fd, &c, 1) != 1)
+        const bool in_time = wait_readable(fd, static_cast<int>(start_s * 1000));
+        if (in_time && read(fd, &c, 1) == 1)
+            line += c;
+        else if (const std::optional<int> status = in_time ? process.exit_status() : std::nullopt)
+            throw already_told(static_cast<exit_status>(*status));
+        else
             throw failure("the server did not start: it " + process.fate());
-        line += c;
     }
     line.pop_back();
     return line;
@@ -62,8 +67,8 @@ void ends::start_server()
     int ready[2];
     if (pipe2(ready, O_CLOEXEC) != 0)
         throw system_failure("pipe2() failed");
-    std::vector<std::string> words = {"server", "--address", options_.host, "--port", "0", "--once", "--quiet",
-            "--ready-fd", std::to_string(ready[1]), "--idle-limit", "60"};
+    std::vector<std::string> words = {"server", "--address", options_.host, "--port", "0", "--once", "--ready-fd",
+            std::to_string(ready[1]), "--idle-limit", "60"};
     if (!options_.target_path.empty())
         words.insert(words.end(), {"--target", options_.target_path});
     server_process_ = std::make_unique<child>(command(words), library_directory_, ready[1]);
@@ -94,7 +99,7 @@ void ends::start_client()
 void ends::greet()
 {
     const json hello{{"do", "hello"}, {"protocol", protocol_version}};
-    const json server = ask_server(hello, answer_s);
+    const json server = ask_server(hello, greeting_s);
     if (server.value("protocol", 0) != protocol_version)
         throw failure(fmt::format("{} speaks version {} of the control protocol, this rpma-bench version {}: use the "
                                   "same on both ends",
@@ -121,6 +126,8 @@ try {
 } catch (const peer_gone &gone) {
     if (server_process_)
         throw peer_gone("the server process " + server_process_->fate());
+    if (request.at("do") == "hello")
+        throw failure(std::string(gone.what()) + " (a server has one client at a time)");
     throw;
 }
 

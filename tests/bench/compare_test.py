@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Comparisons, sweeps and the choice of a library."""
+
+import os
+import pathlib
+import shutil
+import unittest
+
+from support import PROGRAM, SHORT, BenchTest
+
+
+def own_library():
+    """The library of the build, or of where the program is installed."""
+    for place in ("lib", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu"):
+        found = pathlib.Path(PROGRAM).parent.parent / place / "librpma.so.0"
+        if found.exists():
+            return found
+    raise unittest.SkipTest("no librpma.so.0 beside the program")
+
+
+class Compare(BenchTest):
+    def other_library(self):
+        """A copy of the library elsewhere, in the tree of an unpacked package."""
+        place = self.place / "other/usr/lib/any-arch"
+        place.mkdir(parents=True)
+        shutil.copy(own_library(), place / "librpma.so.0")
+        return self.place / "other"
+
+    def compare(self, against, *words):
+        done = self.bench("compare", "--transport", "softrdma", "--against", against, "--out", "c.json", "--duration", "0.02",
+                          "--repeats", "3", "--warm-up", "0", "--report", "none", *words)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return self.result("c.json")
+
+    def check_pairs(self, result, count):
+        self.assertTrue(result["complete"])
+        self.assertEqual(len(result["pairs"]), count)
+        for pair in result["pairs"]:
+            self.assertEqual(pair["runs"], 3)
+            self.assertGreater(pair["ours_value"], 0)
+            self.assertGreater(pair["other_value"], 0)
+            self.assertLessEqual(pair["ratio_low"], pair["ratio"])
+            self.assertLessEqual(pair["ratio"], pair["ratio_high"])
+
+    def test_against_another_library(self):
+        result = self.compare(self.other_library(), "-w", "write_flush,send_recv,connect")
+        self.check_pairs(result, 6)
+        ours, other = result["libraries"]
+        self.assertEqual((ours["label"], other["label"]), ("ours", "other"))
+        self.assertEqual(ours["file"], str(own_library().resolve()))
+        self.assertEqual(other["file"], str((self.place / "other/usr/lib/any-arch/librpma.so.0").resolve()))
+        self.assertEqual({(p["ours"]["library"], p["other"]["library"]) for p in result["pairs"]}, {("ours", "other")})
+
+    def test_against_raw_verbs(self):
+        result = self.compare("verbs", "-w", "read")
+        self.check_pairs(result, 2)
+        self.assertEqual({(p["ours"]["api"], p["other"]["api"]) for p in result["pairs"]}, {("librpma", "verbs")})
+
+    def test_library_that_is_measured_is_the_one_asked_for(self):
+        done = self.local("-w", "read", "--lib", self.other_library())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(str(self.place.resolve()), self.result()["libraries"][0]["file"])
+
+    def test_library_of_the_environment(self):
+        done = self.local("-w", "read", env={**os.environ, "LD_LIBRARY_PATH": str(self.other_library() / "usr/lib/any-arch")})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(str(self.place.resolve()), self.result()["libraries"][0]["file"])
+
+
+class Sweep(BenchTest):
+    def test_axis_over_its_range(self):
+        done = self.bench("sweep", "depth", "--transport", "softrdma", "-w", "read", *SHORT, "--out", "r.json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([p["parameters"]["depth"] for p in self.result()["points"]], [1, 2, 4, 8, 16, 32, 64, 128])
+
+    def test_against_a_server(self):
+        with self.server() as (_, port):
+            done = self.bench("sweep", "polling", "--server", "127.0.0.1", "--port", port, "--transport", "softrdma", "-w",
+                              "gpspm", *SHORT, "--out", "r.json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([p["parameters"]["polling"] for p in self.result()["points"]], ["busy", "event"])
+
+
+class Profile(BenchTest):
+    def test_quick_with_its_report(self):
+        done = self.bench("local", "--transport", "softrdma", "--profile", "quick", "--duration", "0.01", "--warm-up", "0",
+                          "--out", "r.json", "--report", "r.html")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        result = self.result()
+        self.assertEqual(result["profile"], "quick")
+        self.assertEqual({p["status"] for p in result["points"]}, {"done"})
+        self.assertEqual({p["api"] for p in result["points"]}, {"librpma", "verbs", "tcp", "memcpy"})
+        self.assertTrue((self.place / "r.html").read_text().lstrip().lower().startswith("<!doctype html"))
+
+
+if __name__ == "__main__":
+    unittest.main()

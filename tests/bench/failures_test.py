@@ -1,0 +1,281 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Wrong input, dying peers, full disks: one line and the right status, and nothing lost."""
+
+import json
+import os
+import re
+import resource
+import signal
+import socket
+import threading
+import time
+import unittest
+
+from support import LAUNCHER, LIMIT_S, PROGRAM, SHORT, BenchTest
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return [int(word) for word in file.read().split()]
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(condition):
+    end = time.monotonic() + LIMIT_S
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+class WrongInput(BenchTest):
+    def test_command_line(self):
+        for words, pattern in {
+            ("local", "-w", "frob"): "unknown workload 'frob': choose from read, write_flush",
+            ("local", "--profile", "fast"): "unknown profile 'fast'",
+            ("local", "--profile", "quick", "-w", "read"): "a profile has its own workloads",
+            ("local", "-w", "read", "-b", "12"): "no multiple of 8",
+            ("local", "-w", "read", "-b", "4Q"): "is no size",
+            ("local", "-w", "read", "-d", "0"): "depth 0 is out of range",
+            ("local", "-w", "read", "-t", "2"): "2 threads have only 1 connections",
+            ("local", "-w", "read", "--api", "smtp"): "unknown api 'smtp'",
+            ("local", "-w", "read", "--memory", "tape"): "unknown memory 'tape'",
+            ("local", "-w", "read", "--lib", "/nowhere"): "no librpma.so.0 in /nowhere",
+            ("sweep", "height"): "unknown axis 'height'",
+            ("compare",): "--against",
+            ("frob",): "--help",
+            ("local", "--frob"): "--help",
+        }.items():
+            with self.subTest(words=words):
+                self.refused(self.bench(*words), 2, pattern)
+
+    def test_target_that_is_a_file(self):
+        (self.place / "precious").write_text("precious")
+        self.refused(self.local("-w", "read", "--target", self.place / "precious"), 2, "neither a directory nor")
+        self.assertEqual((self.place / "precious").read_text(), "precious")
+
+    def test_result_file_that_cannot_be_written(self):
+        done = self.bench("local", "--transport", "softrdma", "-w", "read", *SHORT, "--out", "no/such/r.json")
+        self.refused(done, 1, "no/such/r.json")
+
+    def test_busy_port(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            done = self.bench("server", "--port", port, env={**os.environ, "LD_PRELOAD": self.preload()})
+        self.refused(done, 1, f"port {port} of 127.0.0.1 is in use: .*--port")
+
+    def preload(self):
+        with self.running(LAUNCHER, "run", "--", "printenv", "LD_PRELOAD") as shown:
+            return shown.stdout.readline().strip()
+
+    def test_nobody_listens(self):
+        with socket.create_server(("127.0.0.1", 0)) as gone:
+            port = gone.getsockname()[1]
+        self.refused(self.bench("client", "127.0.0.1", "--port", port, *SHORT), 1, "Connection refused")
+
+
+class OtherPeers(BenchTest):
+    def peer(self, answer):
+        """A TCP server that answers the first line with answer."""
+        listening = self.enterContext(socket.create_server(("127.0.0.1", 0)))
+
+        def speak():
+            connection, _ = listening.accept()
+            with connection, connection.makefile("rb") as lines:
+                lines.readline()
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=speak)
+        thread.start()
+        self.addCleanup(thread.join)
+        return listening.getsockname()[1]
+
+    def test_server_of_another_version(self):
+        answer = json.dumps({"ok": False, "status": 1, "error": "this server speaks version 9 of the control protocol"})
+        done = self.bench("client", "127.0.0.1", "--port", self.peer(answer.encode() + b"\n"), *SHORT)
+        self.refused(done, 1, "version 9")
+        done = self.bench("client", "127.0.0.1", "--port", self.peer(b'{"ok":true,"protocol":9}\n'), *SHORT)
+        self.refused(done, 1, "version 9 of the control protocol, this rpma-bench version 1")
+
+    def test_server_of_another_kind(self):
+        done = self.bench("client", "127.0.0.1", "--port", self.peer(b"HTTP/1.1 400 Bad Request\r\n\r\n"), *SHORT)
+        self.refused(done, 1, "is no rpma-bench")
+
+    def test_client_of_another_version_or_kind(self):
+        with self.server() as (process, port):
+            with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) as client, client.makefile("rb") as lines:
+                client.sendall(b'{"do":"hello","protocol":9}\n')
+                answer = json.loads(lines.readline())
+                self.assertFalse(answer["ok"])
+                self.assertRegex(answer["error"], "version 1 .* version 9")
+            with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) as client:
+                client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                self.assertEqual(client.recv(100), b"")
+            # It serves on.
+            self.assertIsNone(process.poll())
+            with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) as client, client.makefile("rb") as lines:
+                client.sendall(b'{"do":"hello","protocol":1}\n')
+                self.assertTrue(json.loads(lines.readline())["ok"])
+
+
+class DyingPeers(BenchTest):
+    def client(self, port):
+        return self.running(LAUNCHER, "run", "--", PROGRAM, "client", "127.0.0.1", "--port", port, "-w", "write_flush",
+                            "--duration", "30", "--repeats", "1", "--report", "none", "--out", "r.json")
+
+    def busy(self):
+        return wait_until(lambda: (self.place / "r.json").exists())
+
+    def test_server_is_killed(self):
+        with self.server() as (server, port), self.client(port) as client:
+            self.assertTrue(self.busy())
+            time.sleep(0.5)
+            server.kill()
+            _, stderr = client.communicate(timeout=LIMIT_S)
+        self.assertEqual(client.returncode, 1)
+        self.assertEqual(len(stderr.splitlines()), 1, stderr)
+        self.assertIn("--resume r.json", stderr)
+        self.assertFalse(self.result()["complete"])
+
+    def test_client_is_killed(self):
+        with self.server() as (server, port):
+            with self.client(port) as client:
+                self.assertTrue(self.busy())
+                own = children_of(client.pid)
+                self.assertEqual(len(own), 1)
+                client.kill()
+                client.wait(timeout=LIMIT_S)
+                self.assertTrue(wait_until(lambda: not is_alive(own[0])), "the client's process survived")
+            (self.place / "r.json").unlink()
+            # The server is free for the next one.
+            done = self.bench("client", "127.0.0.1", "--port", port, "-w", "read", *SHORT, "--out", "r.json",
+                              env={**os.environ, "LD_PRELOAD": WrongInput.preload(self)})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIsNone(server.poll())
+
+    def test_own_processes_are_killed(self):
+        for which in (0, 1):
+            with self.subTest(which=which):
+                with self.running(PROGRAM, "local", "--transport", "softrdma", "-w", "write_flush", "--duration", "30",
+                                  "--report", "none", "--out", "r.json") as local:
+                    self.assertTrue(self.busy())
+                    own = children_of(local.pid)
+                    self.assertEqual(len(own), 2)
+                    time.sleep(0.5)
+                    os.kill(own[which], signal.SIGKILL)
+                    _, stderr = local.communicate(timeout=LIMIT_S)
+                self.assertEqual(local.returncode, 1)
+                self.assertEqual(len(stderr.splitlines()), 1, stderr)
+                self.assertTrue(wait_until(lambda: not any(map(is_alive, own))))
+                (self.place / "r.json").unlink()
+
+    def test_server_ends_when_nobody_comes(self):
+        with self.server("--idle-limit", "0.2") as (server, _):
+            self.assertEqual(server.wait(timeout=LIMIT_S), 0)
+
+    def test_server_ends_after_one_client(self):
+        with self.server("--once") as (server, port):
+            socket.create_connection(("127.0.0.1", port)).close()
+            self.assertEqual(server.wait(timeout=LIMIT_S), 0)
+
+
+class Resuming(BenchTest):
+    def test_killed_run_keeps_what_is_done(self):
+        with self.running(PROGRAM, "local", "--transport", "softrdma", "-w", "read,write_flush,atomic_write", "-b", "64,512",
+                          "--duration", "0.1", "--repeats", "2", "--warm-up", "0", "--report", "none",
+                          "--out", "r.json") as local:
+            def done():
+                return [p for p in self.result()["points"] if p["status"] == "done"] if self.busy() else []
+            self.assertTrue(wait_until(lambda: len(done()) >= 2))
+            local.kill()
+            local.wait(timeout=LIMIT_S)
+        before = self.result()
+        self.assertFalse(before["complete"])
+        self.assertEqual(len(before["points"]), 5)
+        kept = [p for p in before["points"] if p["status"] == "done"]
+        again = self.bench("local", "--transport", "softrdma", "--resume", "r.json", "--report", "none")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        after = self.result()
+        self.assertTrue(after["complete"])
+        self.assertEqual({p["status"] for p in after["points"]}, {"done"})
+        self.assertEqual({len(p["repeats"]) for p in after["points"]}, {2})
+        for point in kept:
+            self.assertIn(point, after["points"])
+        self.assertGreater(after["duration_s"], before["duration_s"])
+
+    def busy(self):
+        return (self.place / "r.json").exists()
+
+    def test_what_is_no_result_of_a_run(self):
+        (self.place / "other.json").write_text("{}")
+        self.refused(self.bench("local", "--resume", "other.json"), 1, "other.json")
+        self.refused(self.bench("local", "--resume", "none.json"), 1, "none.json")
+
+
+class FullDisk(BenchTest):
+    def limited(self, size):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+        return limit
+
+    def test_result_that_does_not_fit(self):
+        done = self.local("-w", "read", "-b", "64,128,256", "--target", "none", preexec_fn=self.limited(3000))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertRegex(done.stderr, r"^rpma-bench: .*r\.json.*File too large")
+        # What fitted before is whole, and no half-written file is left.
+        self.assertEqual(self.result()["format"], "rpma-bench-results")
+        self.assertEqual([entry.name for entry in self.place.iterdir()], ["r.json"])
+
+
+    def test_target_that_does_not_fit(self):
+        done = self.local("-w", "read", "--target", self.place, preexec_fn=self.limited(3000))
+        self.refused(done, 1, "cannot use the target .*: File too large")
+
+
+class Verification(BenchTest):
+    def test_data_that_somebody_else_changes_is_noticed(self):
+        """The target changes while it is read."""
+        target = self.place / "target"
+        target.mkdir()
+        with self.running(PROGRAM, "local", "--transport", "softrdma", "-w", "read", "--memory", "target",
+                          "--target", target, "--duration", "3", "--repeats", "1", "--warm-up", "0", "--report", "none",
+                          "--out", "r.json") as local:
+            self.assertTrue(wait_until(lambda: (self.place / "r.json").exists() and len(children_of(local.pid)) == 2))
+            server = next(pid for pid in children_of(local.pid) if b"server" in self.command_line(pid))
+            self.assertTrue(wait_until(lambda: self.spoil(server, target)))
+            stdout, stderr = local.communicate(timeout=LIMIT_S)
+        self.assertEqual(local.returncode, 1, stdout)
+        self.assertIn("FAILED: the data is not what was written", stdout)
+        self.assertEqual(self.result()["points"][0]["status"], "failed")
+
+    def command_line(self, pid):
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().replace(b"\0", b" ")
+
+    def spoil(self, pid, directory):
+        with open(f"/proc/{pid}/maps", encoding="ascii", errors="replace") as maps:
+            for line in maps:
+                found = re.match(r"([0-9a-f]+)-[0-9a-f]+ .*" + re.escape(str(directory)), line)
+                if found:
+                    break
+            else:
+                return False
+        time.sleep(1)  # the target is filled when the run begins
+        with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+            memory.seek(int(found[1], 16) + 4096)
+            memory.write(b"spoiled!")
+        return True
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the tests of rpma-bench share: running it, and its result files."""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import unittest
+
+PROGRAM = os.environ["RPMA_BENCH"]
+LAUNCHER = os.environ["RPMA_SOFTRDMA"]
+LIMIT_S = 60
+# As short as a point can be: the tests look at what is done, never at how fast.
+SHORT = ["--duration", "0.02", "--repeats", "1", "--warm-up", "0", "--report", "none"]
+
+
+class BenchTest(unittest.TestCase):
+    """Runs in a directory of its own."""
+
+    def setUp(self):
+        self.place = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="rpma-bench-")))
+
+    def enterContext(self, manager):
+        value = manager.__enter__()
+        self.addCleanup(manager.__exit__, None, None, None)
+        return value
+
+    def bench(self, *words, **options):
+        return subprocess.run([PROGRAM, *map(str, words)], cwd=self.place, capture_output=True, text=True,
+                              timeout=LIMIT_S, check=False, **options)
+
+    def local(self, *words, **options):
+        return self.bench("local", "--transport", "softrdma", "--out", "r.json", *SHORT, *words, **options)
+
+    def result(self, name="r.json"):
+        return json.loads((self.place / name).read_text())
+
+    def refused(self, done, status, pattern):
+        """One line on stderr that matches, and the status."""
+        self.assertEqual(done.returncode, status, done.stderr)
+        lines = done.stderr.splitlines()
+        self.assertEqual(len(lines), 1, done.stderr)
+        self.assertRegex(lines[0], "^rpma-bench: .*" + pattern)
+
+    @contextlib.contextmanager
+    def running(self, *command):
+        """A process that is killed at the end, by its own number."""
+        process = subprocess.Popen([*map(str, command)], cwd=self.place, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+            process.communicate(timeout=LIMIT_S)
+
+    @contextlib.contextmanager
+    def server(self, *words):
+        """A server on softrdma, and its port."""
+        with self.running(LAUNCHER, "run", "--", PROGRAM, "server", "--port", "0", *words) as process:
+            line = process.stdout.readline()
+            found = re.fullmatch(r"serving at 127\.0\.0\.1 port (\d+)\n", line)
+            self.assertTrue(found, line)
+            yield process, found[1]

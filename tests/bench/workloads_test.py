@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every workload over every api: it does what it should to the data."""
+
+import unittest
+
+from support import BenchTest
+
+WORKLOADS = ["read", "write_flush", "gpspm", "send_recv", "write_with_imm", "atomic_write", "log_append", "mix", "connect"]
+WITH_A_SERVER = {"gpspm", "send_recv", "write_with_imm", "connect"}
+
+
+class Workloads(BenchTest):
+    def measured(self, *words):
+        done = self.local(*words)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        result = self.result()
+        self.assertTrue(result["complete"])
+        return result
+
+    def check_points(self, points):
+        for point in points:
+            name = f"{point['workload']} {point['api']}"
+            if point["api"] == "memcpy" and point["workload"] in WITH_A_SERVER:
+                self.assertEqual(point["status"], "skipped", name)
+                self.assertIn("no other side", point["reason"])
+                continue
+            self.assertEqual(point["status"], "done", f"{name}: {point['reason']}")
+            for repeat in point["repeats"]:
+                self.assertTrue(repeat["verified"], name)
+                self.assertGreater(repeat["operations"], 0, name)
+                counted = sum(count for _, count in repeat["latency_ns"]["histogram"])
+                self.assertEqual(counted, repeat["operations"] // point["parameters"]["flush_interval"], name)
+
+    def every(self, api, *words):
+        result = self.measured("-w", ",".join(WORKLOADS), "--api", api, *words)
+        self.assertEqual([point["workload"] for point in result["points"]], WORKLOADS)
+        self.check_points(result["points"])
+        return result
+
+    def test_every_workload_over_librpma(self):
+        result = self.every("librpma")
+        self.assertIn("librpma.so.0", result["libraries"][0]["file"])
+
+    def test_every_workload_over_verbs(self):
+        self.every("verbs")
+
+    def test_every_workload_over_tcp(self):
+        self.every("tcp")
+
+    def test_every_workload_over_memcpy(self):
+        self.every("memcpy")
+
+    def test_many_connections_deep_queues_threads_and_random_blocks(self):
+        for api in ("librpma", "verbs", "tcp"):
+            self.every(api, "-c", "5", "-t", "2", "-d", "7", "-b", "264", "--access", "random", "--polling", "event")
+
+    def test_long_blocks_that_a_socket_cannot_hold(self):
+        for api in ("librpma", "verbs", "tcp"):
+            self.every(api, "-b", "4M", "-d", "3")
+
+    def test_flush_interval_counts_writes(self):
+        result = self.measured("-w", "write_flush", "--flush-interval", "5", "--api", "librpma,verbs,tcp")
+        self.check_points(result["points"])
+        for point in result["points"]:
+            self.assertEqual(point["repeats"][0]["operations"] % 5, 0)
+
+    def test_halves_of_a_mix_make_the_whole(self):
+        for percent in ("0", "30", "100"):
+            result = self.measured("-w", "mix", "--read-percent", percent)
+            self.check_points(result["points"])
+            one = result["points"][0]["repeats"][0]
+            self.assertEqual(one["reads"]["operations"] + one["writes"]["operations"], one["operations"])
+            self.assertEqual(one["reads"]["operations"] == 0, percent == "0")
+            self.assertEqual(one["writes"]["operations"] == 0, percent == "100")
+
+    def test_persistent_flush_of_a_file(self):
+        result = self.measured("-w", "write_flush,gpspm,log_append,atomic_write,mix", "--flush", "persistent",
+                               "--api", "librpma,verbs,tcp,memcpy", "--target", self.place)
+        self.check_points(result["points"])
+        self.assertEqual({point["parameters"]["target"] for point in result["points"]}, {"file"})
+        self.assertIn(str(self.place), result["environment"]["target_memory"])
+
+    def test_without_a_target_persistent_points_are_skipped_aloud(self):
+        result = self.measured("-w", "write_flush,read", "--flush", "persistent", "--memory", "target", "--target", "none")
+        for point in result["points"]:
+            self.assertEqual(point["status"], "skipped")
+            self.assertIn("--target", point["reason"])
+
+    def test_load_of_the_target(self):
+        self.check_points(self.measured("-w", "write_flush,gpspm", "--cpu-load", "50")["points"])
+
+    def test_environment_and_memory_are_told(self):
+        result = self.measured("-w", "read", "-c", "4")
+        environment = result["environment"]
+        self.assertEqual(environment["device"], "softrdma0")
+        self.assertTrue(environment["same_host"])
+        for member in ("cpu", "kernel", "os"):
+            self.assertTrue(environment["client"][member], member)
+            self.assertEqual(environment["client"][member], environment["server"][member])
+        one = result["points"][0]["repeats"][0]
+        for end in ("client", "server"):
+            self.assertGreater(one["memory_per_connection_bytes"][end], 0)
+            self.assertGreater(one["cpu_s"][end], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
