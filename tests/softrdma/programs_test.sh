@@ -1,88 +1,141 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# usage: programs_test.sh SOFTRDMA
-# Unmodified programs of rdma-core and perftest, client and server on this machine.
-softrdma=$1
+# usage: programs_test.sh SOFTRDMA [LANE [GROUP [REPEATS]]]
+# Unmodified programs on the device, client and server. LANE: loopback (the default; over TCP), local (the path of one
+# host) or netns (two network namespaces joined by a cable). GROUP: manager, pingpong, perftest, perftest_manager, fio or
+# others; default: all.
+softrdma=$1 lane=${2-loopback} group=${3-all} repeats=${4-1}
+here=$(dirname "$0")
 failures=0
 ran=0
-work=$(mktemp -d) || exit 1
 server=
-trap '[ -n "$server" ] && kill $server 2>/dev/null; rm -rf "$work"' EXIT
+peer=
 
-report() {
-    echo "FAILED: $*"
-    cat "$work"/*.out
-    failures=$((failures + 1))
-}
+case $lane in
+loopback | local | netns) ;;
+*)
+    echo "programs_test.sh: no lane is called '$lane'; there are loopback, local and netns" >&2
+    exit 2
+    ;;
+esac
+if [ "$lane" = netns ] && [ -z "$SOFTRDMA_OWN_NETWORK" ]; then
+    unshare -rn ip link set lo up 2>/dev/null || { echo "skipped: no network namespace can be made here"; exit 77; }
+    SOFTRDMA_OWN_NETWORK=1 exec unshare -rn sh "$0" "$@"
+fi
 
-have() {
-    command -v "$1" >/dev/null && return 0
-    echo "skipped: $1 is not installed"
-    return 1
-}
-
-alone() {
-    have "$1" || return
-    ran=$((ran + 1))
-    timeout 20 "$softrdma" run "$@" >"$work/alone.out" 2>&1 || report "$@"
-}
-
-free_port() {
-    port=$((20000 + ($$ * 7 + ran * 13) % 10000))
-    while awk '{ print $2 }' /proc/net/tcp /proc/net/tcp6 | grep -qi ":$(printf %04X $port)$"; do
-        port=$((port + 1))
-    done
-}
-
-listens() {
-    awk '$4 == "0A" { print $2 }' /proc/net/tcp /proc/net/tcp6 | grep -qi ":$(printf %04X "$1")$"
-}
-
-# both SERVER-COMMAND // CLIENT-COMMAND, with %p for the port
-both() {
-    have "$1" || return
-    ran=$((ran + 1))
-    free_port
-    text=$(echo "$*" | sed "s/%p/$port/g")
-    timeout 60 "$softrdma" run ${text%% // *} >"$work/server.out" 2>&1 &
-    server=$!
+work=$(mktemp -d) || exit 1
+trap '[ -n "$server" ] && kill $server 2>/dev/null; [ -n "$peer" ] && kill $peer 2>/dev/null; rm -rf "$work"' EXIT
+at_server= address=127.0.0.1 address6=::1
+case $lane in
+loopback) export SOFTRDMA_PATH=tcp ;;
+local) export SOFTRDMA_PATH=local ;;
+netns)
+    unshare -n sleep 1000 &
+    peer=$!
+    address=10.77.0.2 address6=fd77::2 at_server="nsenter -t $peer -n --"
     tries=0
-    until listens $port || [ $tries -ge 100 ]; do
+    while [ "$(readlink /proc/$peer/ns/net)" = "$(readlink /proc/self/ns/net)" ] && [ $tries -lt 50 ]; do
         tries=$((tries + 1))
         sleep 0.1
     done
-    timeout 60 "$softrdma" run ${text##* // } >"$work/client.out" 2>&1
-    client_code=$?
-    wait $server
-    server_code=$?
-    server=
-    if [ $client_code -ne 0 ] || [ $server_code -ne 0 ]; then
-        report "$text: client $client_code, server $server_code"
-    fi
+    ip link set lo up && ip link add here type veth peer name there netns $peer &&
+        ip address add 10.77.0.1/24 dev here && ip -6 address add fd77::1/64 dev here nodad &&
+        ip link set here up &&
+        $at_server sh -c "ip link set lo up && ip address add $address/24 dev there &&
+            ip -6 address add $address6/64 dev there nodad && ip link set there up" ||
+        { echo "skipped: the namespaces cannot be joined here"; exit 77; }
+    ;;
+esac
+
+. "$here/programs_lib.sh"
+
+manager_programs() {
+    alone ibv_devices
+    alone ibv_devinfo -v
+    both rping -s -a %a -p %p -C 20 -V // rping -c -a %a -p %p -C 20 -V
+    both rping -s -a %6 -p %p -C 5 -V -S 60000 // rping -c -a %6 -p %p -C 5 -V -S 60000
+    both rping -s -a %a -p %p -C 100 -V -q // rping -c -v -a %a -p %p -C 100 -V -q
+    both ucmatose -b %a -p %p -c 8 -C 30 -S 8192 // ucmatose -s %a -p %p -c 8 -C 30 -S 8192
+    both ucmatose -b %a -p %p -m // ucmatose -s %a -p %p -m
+    for round in 1 2 3 4 5; do
+        both rdma_server -s %a -p %p // rdma_client -s %a -p %p
+    done
+    both rdma_xserver -p %p // rdma_xclient -s %a -p %p
+    both rstream -b %a -p %p -S 4096 -C 100 // rstream -s %a -p %p -S 4096 -C 100
+    serving cmtime -b %a -p %p // cmtime -s %a -p %p -c 20
 }
 
-alone ibv_devices
-alone ibv_devinfo -v
-both rping -s -a 127.0.0.1 -p %p -C 20 -V // rping -c -a 127.0.0.1 -p %p -C 20 -V
-both rping -s -a ::1 -p %p -C 5 -V -S 60000 // rping -c -a ::1 -p %p -C 5 -V -S 60000
-both ucmatose -b 127.0.0.1 -p %p -c 8 -C 30 -S 8192 // ucmatose -s 127.0.0.1 -p %p -c 8 -C 30 -S 8192
-both ucmatose -b 127.0.0.1 -p %p -m // ucmatose -s 127.0.0.1 -p %p -m
-for round in 1 2 3 4 5; do
-    both rdma_server -s 127.0.0.1 -p %p // rdma_client -s 127.0.0.1 -p %p
-done
-both rdma_xserver -p %p // rdma_xclient -s 127.0.0.1 -p %p
-both ib_write_lat -R -p %p -n 200 // ib_write_lat -R -p %p -n 200 127.0.0.1
-both ib_read_lat -R -p %p -n 200 // ib_read_lat -R -p %p -n 200 127.0.0.1
-both ib_send_lat -R -p %p -n 200 // ib_send_lat -R -p %p -n 200 127.0.0.1
-both ib_send_lat -R -e -p %p -n 200 // ib_send_lat -R -e -p %p -n 200 127.0.0.1
-both ib_write_bw -R -p %p -n 200 // ib_write_bw -R -p %p -n 200 127.0.0.1
-both ib_send_bw -R -p %p -n 200 // ib_send_bw -R -p %p -n 200 127.0.0.1
-both ib_read_bw -R -p %p -n 200 // ib_read_bw -R -p %p -n 200 127.0.0.1
-both ib_atomic_bw -R -p %p -n 200 // ib_atomic_bw -R -p %p -n 200 127.0.0.1
-both ib_atomic_lat -R -A CMP_AND_SWAP -p %p -n 200 // ib_atomic_lat -R -A CMP_AND_SWAP -p %p -n 200 127.0.0.1
-both ib_write_bw -R --use_old_post_send -p %p -n 200 // ib_write_bw -R --use_old_post_send -p %p -n 200 127.0.0.1
+pingpong_programs() {
+    both ibv_rc_pingpong -p %p -g 0 // ibv_rc_pingpong -p %p -g 0 %a
+    both ibv_rc_pingpong -p %p -g 0 -e // ibv_rc_pingpong -p %p -g 0 -e %a
+    both ibv_rc_pingpong -p %p -g 0 -N // ibv_rc_pingpong -p %p -g 0 -N %a
+    both ibv_rc_pingpong -p %p -g 1 -s 100000 -m 4096 // ibv_rc_pingpong -p %p -g 1 -s 100000 -m 4096 %a
+    both ibv_srq_pingpong -p %p -g 0 // ibv_srq_pingpong -p %p -g 0 %a
+    both ibv_srq_pingpong -p %p -g 0 -e -q 40 // ibv_srq_pingpong -p %p -g 0 -e -q 40 %a
+    [ "$lane" = netns ] && return
+    both ibv_rc_pingpong -p %p // ibv_rc_pingpong -p %p %a
+    both ibv_srq_pingpong -p %p // ibv_srq_pingpong -p %p %a
+}
 
+# perftest_of OPTIONS
+perftest_of() {
+    for program in ib_write_lat ib_read_lat ib_send_lat ib_write_bw ib_read_bw ib_send_bw; do
+        both $program "$@" -p %p -n 200 // $program "$@" -p %p -n 200 %a
+    done
+    for program in ib_send_lat ib_send_bw; do
+        both $program "$@" -e -p %p -n 200 // $program "$@" -e -p %p -n 200 %a
+        both $program "$@" --use-srq -p %p -n 200 // $program "$@" --use-srq -p %p -n 200 %a
+    done
+}
+
+perftest_programs() {
+    perftest_of
+    both ib_send_bw -q 300 -p %p -n 20 // ib_send_bw -q 300 -p %p -n 20 %a
+    both ib_write_bw -a -p %p -n 50 // ib_write_bw -a -p %p -n 50 %a
+    both ib_atomic_lat -p %p -n 200 // ib_atomic_lat -p %p -n 200 %a
+    both ib_atomic_bw -A FETCH_AND_ADD -p %p -n 200 // ib_atomic_bw -A FETCH_AND_ADD -p %p -n 200 %a
+    both ib_send_lat --ipv6 -p %p -n 100 // ib_send_lat --ipv6 -p %p -n 100 %a
+}
+
+perftest_manager_programs() {
+    perftest_of -R
+}
+
+fio_programs() {
+    options='--ioengine=rdma --bs=64k --size=16m'
+    for verb in write read send; do
+        both fio --name=s $options --port=%p --rw=read --iodepth=32 // \
+            fio --name=c $options --hostname=%a --port=%p --rw=write --iodepth=4 --verb=$verb
+    done
+}
+
+others_programs() {
+    for mode in '' '-cm 1'; do
+        serving qperf -lp %p // qperf -lp %p %a -t 1 $mode rc_lat rc_bw rc_rdma_write_lat rc_rdma_write_poll_lat \
+            rc_rdma_write_bw rc_rdma_read_lat rc_rdma_read_bw
+    done
+    if [ "$lane" = netns ]; then
+        echo "skipped: fi_pingpong names its first address, which only its own host reaches"
+        return
+    fi
+    both fi_pingpong -p verbs -e msg -I 100 -B %p // fi_pingpong -p verbs -e msg -I 100 -P %p %a
+    if [ ! -e /dev/infiniband/uverbs-softrdma0 ]; then
+        echo "skipped: ucx_perftest wants a file /dev/infiniband/uverbs-softrdma0"
+        return
+    fi
+    both ucx_perftest -p %p // ucx_perftest -p %p -x rc_verbs -d softrdma0:1 -t am_lat -n 500 %a
+}
+
+while [ "$repeats" -gt 0 ]; do
+    for each in manager pingpong perftest perftest_manager fio others; do
+        if [ "$group" = all ] || [ "$group" = $each ]; then
+            ${each}_programs
+        fi
+    done
+    repeats=$((repeats - 1))
+done
 if [ $ran -eq 0 ]; then
     exit 77
 fi
+echo "$ran runs, $failures failures"
 exit $((failures > 0))

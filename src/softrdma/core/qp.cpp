@@ -341,6 +341,12 @@ void queue_pair::retry()
         settle(requester_.resume());
 }
 
+bool queue_pair::has_path()
+{
+    const std::lock_guard lock(lock_);
+    return ep_.path != nullptr;
+}
+
 bool queue_pair::sending()
 {
     const std::lock_guard lock(lock_);

@@ -48,6 +48,7 @@ public:
     void hold_back();
     // Whether requests are executed in the peer's memory from now on (a channel) or sent over the path (NULL).
     void decide(std::shared_ptr<local::channel> channel);
+    bool has_path();
     // True while something posted has not completed.
     bool sending();
 

@@ -66,6 +66,7 @@ public:
     unsigned events_reported = 0;
     unsigned events_completed = 0;
     cm_handshake local;
+    bool psn_chosen = false;
     cm_handshake remote;
     rdma_conn_param request{}; // as the connect request proposed it
     ibv_sa_path_rec path_record{};
@@ -142,6 +143,8 @@ void send_ready(cm_id &id);
 void send(cm_id &id, opcode op, const cm_payload *payload = nullptr);
 int fail(int error) noexcept;
 void incoming(std::uint64_t listener_serial, int socket); // takes the lock itself
+// Once: a program may move its queue pair by itself, with that number, before it accepts.
+bool choose_psn(cm_id &id);
 // How an attempt to connect ends; the last one tries again first.
 void rejected(cm_id &id, std::uint32_t reason, const private_data &data);
 void unreachable(cm_id &id, int error);

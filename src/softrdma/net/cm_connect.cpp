@@ -49,10 +49,7 @@ int prepare_handshake(cm_id &id, const rdma_conn_param &param, std::size_t field
     id.local.retry_count = std::min(param.retry_count, max_retry);
     id.local.rnr_retry_count = std::min(param.rnr_retry_count, max_retry);
     id.local.srq = id.qp != nullptr ? id.qp->srq != nullptr : param.srq;
-    if (!random_bytes(&id.local.psn, sizeof(id.local.psn)))
-        return EAGAIN;
-    id.local.psn &= psn_mask;
-    return 0;
+    return detail::choose_psn(id) ? 0 : EAGAIN;
 }
 
 void join(cm_id &id, const std::shared_ptr<queue_pair> &qp)
@@ -119,6 +116,15 @@ void give_up_unconfirmed(std::uint64_t serial)
 }
 
 } // namespace
+
+bool detail::choose_psn(cm_id &id)
+{
+    if (id.psn_chosen)
+        return true;
+    id.psn_chosen = random_bytes(&id.local.psn, sizeof(id.local.psn));
+    id.local.psn &= psn_mask;
+    return id.psn_chosen;
+}
 
 void detail::rejected(cm_id &id, std::uint32_t reason, const private_data &data)
 {

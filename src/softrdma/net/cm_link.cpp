@@ -29,7 +29,7 @@ void take_request(cm_id &parent, const std::shared_ptr<link> &path, const cm_han
     child->request.qp_num = request.qpn;
     path->owner = child;
     detail::learn_addresses(*child, path->fd());
-    if (detail::adopt_device(*child) != 0)
+    if (detail::adopt_device(*child) != 0 || !detail::choose_psn(*child))
         return detail::discard(child);
     detail::queue_request(parent, *child);
 }

@@ -300,8 +300,9 @@ int check(const ibv_ah_attr &address) noexcept
 void connect(queue_pair &qp)
 {
     connection c = describe(qp);
-    // A queue pair that its program moves by itself before it accepts a connect request gets its path from there.
-    if (cm::expects(c.remote, c.peer))
+    // The path of a queue pair that a program moves by itself may be the connection manager's: it is there already, or
+    // comes when the program accepts the request.
+    if (qp.has_path() || cm::expects(c.remote, c.peer))
         return;
     const std::lock_guard guard(state().lock);
     if (!state().numbers.has(c.local) || state().connections.contains(c.local))

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# For programs_test.sh, which sets softrdma, lane, at_server, address, address6, work, ran and failures.
+
+report() {
+    echo "FAILED ($lane): $*"
+    tail -n 20 "$work"/*.out
+    failures=$((failures + 1))
+}
+
+have() {
+    command -v "$1" >/dev/null && return 0
+    echo "skipped: $1 is not installed"
+    return 1
+}
+
+alone() {
+    have "$1" || return
+    ran=$((ran + 1))
+    timeout 20 "$softrdma" run "$@" >"$work/alone.out" 2>&1 || report "$@"
+}
+
+tcp_sockets() {
+    $at_server cat /proc/net/tcp /proc/net/tcp6
+}
+
+free_port() {
+    port=$((20000 + ($$ * 7 + ran * 13) % 10000))
+    while tcp_sockets | awk '{ print $2 }' | grep -qi ":$(printf %04X $port)$"; do
+        port=$((port + 1))
+    done
+}
+
+listens() {
+    tcp_sockets | awk '$4 == "0A" { print $2 }' | grep -qi ":$(printf %04X "$1")$"
+}
+
+# Starts what is before the // of $text on the side of the server and runs what is after it. In the commands %p stands
+# for a free port, %a and %6 for the address of the server.
+run_pair() {
+    free_port
+    text=$(echo "$*" | sed "s/%p/$port/g; s/%a/$address/g; s/%6/$address6/g")
+    ran=$((ran + 1))
+    $at_server timeout -k 2 60 "$softrdma" run ${text%% // *} >"$work/server.out" 2>&1 &
+    server=$!
+    tries=0
+    until listens $port || [ $tries -ge 100 ]; do
+        tries=$((tries + 1))
+        sleep 0.1
+    done
+    timeout -k 2 60 "$softrdma" run ${text##* // } >"$work/client.out" 2>&1
+    client_code=$?
+}
+
+# A pair of programs that both end.
+both() {
+    have "$1" || return
+    run_pair "$@"
+    wait $server
+    server_code=$?
+    server=
+    if [ $client_code -ne 0 ] || [ $server_code -ne 0 ]; then
+        report "$text: client $client_code, server $server_code"
+    fi
+}
+
+# A server that serves until it is ended.
+serving() {
+    have "$1" || return
+    run_pair "$@"
+    kill $server 2>/dev/null
+    wait $server 2>/dev/null
+    server=
+    [ $client_code -eq 0 ] || report "$text: client $client_code"
+}
