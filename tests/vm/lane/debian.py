@@ -10,6 +10,7 @@ from lane import CannotRun, LaneFailed
 from lane.cache import key_of, provide
 
 SUITE = "trixie"
+SUITES = {"debian": SUITE, "backports": f"{SUITE}-backports"}  # of kernels
 PACKAGES = (
     "g++ cmake ninja-build pkgconf libibverbs-dev librdmacm-dev libpmem2-dev libcmocka-dev "
     "libprotobuf-c-dev protobuf-c-compiler python3 "
@@ -84,28 +85,41 @@ def root(cache: pathlib.Path) -> pathlib.Path:
     return provide(root_path(cache), make)
 
 
-def kernel_path(cache: pathlib.Path, package: pathlib.Path | None) -> pathlib.Path:
-    return cache / f"kernel-{key_of(package.read_bytes() if package else root_path(cache).name)}"
+def kernel_path(cache: pathlib.Path, choice: str) -> pathlib.Path:
+    return cache / f"kernel-{key_of(root_path(cache).name, choice if choice in SUITES else read_package(choice))}"
 
 
-def kernel(cache: pathlib.Path, system: pathlib.Path, package: pathlib.Path | None) -> pathlib.Path:
-    """An unpacked kernel package: that of a file, or Debian's current one."""
+def read_package(name: str) -> bytes:
+    try:
+        return pathlib.Path(name).read_bytes()
+    except OSError as error:
+        raise LaneFailed(f"--kernel {name}: {error.strerror}: name a linux-image package, debian or backports") from error
+
+
+def kernel(cache: pathlib.Path, system: pathlib.Path, choice: str) -> pathlib.Path:
+    """An unpacked kernel: that of a package in a file, or the current one of a suite."""
     def fetch(path: pathlib.Path) -> None:
+        apt = (f"-o Dir::Etc::SourceList=/kernel/list -o Dir::Etc::SourceParts=- -o Dir::State::Lists=/kernel/lists "
+               "-o Dir::Cache=/kernel/cache")
         run_quietly(
             inside(system, {"kernel": path}, (
-                "cd /kernel; "
-                "name=$(apt-cache depends --important linux-image-amd64 | sed -n 's/.*Depends: //p' | head -n 1); "
-                f"{QUIET_APT} download \"$name\"")), "downloading the kernel")
+                "cd /kernel; mkdir -p lists/partial cache; "
+                f"echo 'deb {mirror()} {SUITES[choice]} main' >list; {QUIET_APT} {apt} update; "
+                # A kernel and its modules are one package or two, each behind a name without a version.
+                f"names=$(apt-cache {apt} depends --recurse --important linux-image-amd64 | "
+                "grep -E '^linux-(image|modules)-[0-9]' | sort -u); "
+                f"{QUIET_APT} {apt} download $names; rm -r lists list cache")), "downloading the kernel")
 
     def unpack(path: pathlib.Path) -> None:
-        source = package
-        if not source:
-            downloaded = provide(cache / f"{system.name}-kernel-package", fetch)
-            source = next(downloaded.glob("*.deb"))
-        run_quietly(["dpkg", "-x", str(source), str(path)], f"unpacking {source}")
+        packages = [choice]
+        if choice in SUITES:
+            downloaded = provide(cache / f"{system.name}-{choice}-kernel-packages", fetch)
+            packages = [str(package) for package in downloaded.glob("*.deb")]
+        for package in packages:
+            run_quietly(["dpkg", "-x", package, str(path)], f"unpacking {package}")
         if not (path / "lib").exists():
             (path / "lib").symlink_to("usr/lib")
         run_quietly(inside(system, {"kernel": path}, "depmod -b /kernel \"$(ls /kernel/lib/modules)\""),
                     "listing the kernel's modules")
 
-    return provide(kernel_path(cache, package), unpack)
+    return provide(kernel_path(cache, choice), unpack)

@@ -19,16 +19,16 @@ class Prepared:
         return next((self.kernel / "boot").glob("vmlinuz-*"))
 
 
-def make(cache: pathlib.Path, package: pathlib.Path | None, jobs: int) -> Prepared:
+def make(cache: pathlib.Path, kernel_choice: str, jobs: int) -> Prepared:
     """Makes what is missing and builds what changed."""
     root = debian.root(cache)
-    kernel = debian.kernel(cache, root, package)
+    kernel = debian.kernel(cache, root, kernel_choice)
     return Prepared(root, kernel, initramfs.initramfs(cache, root, kernel), project.build(cache, root, jobs))
 
 
-def find(cache: pathlib.Path, package: pathlib.Path | None) -> Prepared:
+def find(cache: pathlib.Path, kernel_choice: str) -> Prepared:
     root = debian.root_path(cache)
-    kernel = debian.kernel_path(cache, package)
+    kernel = debian.kernel_path(cache, kernel_choice)
     found = Prepared(root, kernel, initramfs.path(cache, kernel), project.build_directory(cache, root))
     for path in (found.root, found.kernel, found.initramfs, found.build):
         if not path.exists():
