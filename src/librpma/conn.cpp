@@ -110,10 +110,13 @@ errc rpma_conn::next_event(rpma_conn_event *event)
         private_data_ = std::move(data);
 
     rpma_conn_event mapped = to_conn_event(type);
-    if (mapped == RPMA_CONN_ESTABLISHED)
+    if (mapped == RPMA_CONN_ESTABLISHED) {
         (void)turn(story::accepted, story::told);
-    else if (type == RDMA_CM_EVENT_DISCONNECTED && turn(story::accepted, story::closed_early))
+    } else if (type == RDMA_CM_EVENT_DISCONNECTED && turn(story::accepted, story::closed_early)) {
         mapped = RPMA_CONN_ESTABLISHED;
+        // The answer that the other side waits for. It brings the event that makes the descriptor readable again.
+        (void)rdma::disconnect(parts_.id.get());
+    }
     if (mapped == RPMA_CONN_UNDEFINED) {
         RPMA_LOG_WARNING("unexpected connection event %s\n", rdma::event_name(type));
         return errc::unknown;

@@ -140,6 +140,9 @@ static void the_file_holds_the_data_after_a_flush(void **state)
 static void the_data_is_on_storage_when_the_flush_completes(void **state)
 {
     struct side *self = *state;
+    /* Linux 7.3, asked for the cached pages of a DAX file, ends. */
+    if (getenv("RPMA_TEST_PMEM"))
+        skip_because("persistent memory has no page cache");
     const char *path = make_file(self);
     if (unstored_pages(path) < 0)
         skip_because("this kernel has no cachestat");

@@ -105,9 +105,9 @@ def kernel(cache: pathlib.Path, system: pathlib.Path, choice: str) -> pathlib.Pa
             inside(system, {"kernel": path}, (
                 "cd /kernel; mkdir -p lists/partial cache; "
                 f"echo 'deb {mirror()} {SUITES[choice]} main' >list; {QUIET_APT} {apt} update; "
-                # A kernel and its modules are one package or two, each behind a name without a version.
+                # Newer kernels are in several packages, all of them behind a name without a version.
                 f"names=$(apt-cache {apt} depends --recurse --important linux-image-amd64 | "
-                "grep -E '^linux-(image|modules)-[0-9]' | sort -u); "
+                "grep -E '^linux-(image|binary|modules)-[0-9]' | sort -u); "
                 f"{QUIET_APT} {apt} download $names; rm -r lists list cache")), "downloading the kernel")
 
     def unpack(path: pathlib.Path) -> None:

@@ -4,7 +4,7 @@
 import dataclasses
 import pathlib
 
-from lane import CannotRun, debian, initramfs, project
+from lane import CannotRun, LaneFailed, debian, initramfs, project
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,7 +16,10 @@ class Prepared:
 
     @property
     def image(self) -> pathlib.Path:
-        return next((self.kernel / "boot").glob("vmlinuz-*"))
+        for pattern in ("boot/vmlinuz-*", "usr/lib/modules/*/vmlinuz"):
+            for image in self.kernel.glob(pattern):
+                return image
+        raise LaneFailed(f"the kernel in {self.kernel} has no image: choose another --kernel")
 
 
 def make(cache: pathlib.Path, kernel_choice: str, jobs: int) -> Prepared:
