@@ -20,8 +20,6 @@ std::string operation(const entry &e)
     const auto found = names.find(e.setup().workload);
     std::string words = found == names.end() ? e.setup().workload : found->second;
     const parameters &p = e.parameters();
-    if (p.read_percent)
-        words += " " + std::to_string(*p.read_percent) + "/" + std::to_string(100 - *p.read_percent);
     if (e.setup().workload == "write_flush" && p.flush != flush_kind::none)
         words += std::string(" (") + to_word(p.flush) + ")";
     return e.half.empty() ? words : words + ", " + e.half;
@@ -97,6 +95,8 @@ std::string text(attribute a, const entry &e)
     switch (a) {
     case attribute::operation:
         return operation(e);
+    case attribute::mixture:
+        return p.read_percent ? std::to_string(*p.read_percent) + "/" + std::to_string(100 - *p.read_percent) : "";
     case attribute::api:
         return api_name(e.setup().api);
     case attribute::library:
@@ -114,7 +114,7 @@ std::string text(attribute a, const entry &e)
     case attribute::cpu_load:
         return p.cpu_load == 0 ? "" : std::to_string(p.cpu_load) + " % CPU load";
     case attribute::block_size:
-        return format(static_cast<double>(p.block_size), unit::bytes);
+        return p.block_size == 0 ? "" : format(static_cast<double>(p.block_size), unit::bytes);
     case attribute::depth:
         return "depth " + std::to_string(p.depth);
     case attribute::connections:
@@ -129,6 +129,10 @@ double number(attribute a, const entry &e)
 {
     const parameters &p = e.parameters();
     switch (a) {
+    case attribute::mixture:
+        return p.read_percent.value_or(0);
+    case attribute::flush_interval:
+        return p.flush_interval;
     case attribute::block_size:
         return static_cast<double>(p.block_size);
     case attribute::depth:
@@ -147,6 +151,10 @@ double number(attribute a, const entry &e)
 std::string name(attribute a)
 {
     switch (a) {
+    case attribute::mixture:
+        return "share of reads";
+    case attribute::flush_interval:
+        return "writes for each flush";
     case attribute::block_size:
         return "block size";
     case attribute::depth:
@@ -165,6 +173,8 @@ std::string name(attribute a)
 std::string noun(attribute a)
 {
     switch (a) {
+    case attribute::flush_interval:
+        return "write";
     case attribute::connections:
         return "connection";
     case attribute::threads:
@@ -174,6 +184,11 @@ std::string noun(attribute a)
     default:
         return "";
     }
+}
+
+std::string side(const setup &s)
+{
+    return s.library.empty() ? api_name(s.api) : s.library;
 }
 
 bool at_rest(const parameters &p)

@@ -33,6 +33,7 @@ std::vector<entry> entries_of(std::span<const run> runs);
 
 enum class attribute {
     operation, // the workload with the kind of its flush, and the half of a mix
+    mixture,   // of reads and writes
     api,
     library,
     run,
@@ -47,9 +48,10 @@ enum class attribute {
     threads
 };
 
-inline constexpr attribute all_attributes[] = {attribute::operation, attribute::api, attribute::library, attribute::run,
-        attribute::target, attribute::access, attribute::polling, attribute::flush_interval, attribute::cpu_load,
-        attribute::block_size, attribute::depth, attribute::connections, attribute::threads};
+inline constexpr attribute all_attributes[] = {attribute::operation, attribute::mixture, attribute::api,
+        attribute::library, attribute::run, attribute::target, attribute::access, attribute::polling,
+        attribute::flush_interval, attribute::cpu_load, attribute::block_size, attribute::depth, attribute::connections,
+        attribute::threads};
 
 // For people: "write + flush (persistent)", "raw verbs", "depth 16". Empty when there is nothing to say. Two entries
 // agree in an attribute exactly when its text is the same.
@@ -59,6 +61,9 @@ double number(attribute a, const entry &e);
 // "connections", "block size": the name of an axis; one on it, where they are counted: "connection".
 std::string name(attribute a);
 std::string noun(attribute a);
+
+// One side of a comparison: its library, or its interface.
+std::string side(const setup &s);
 
 // One connection, one operation in flight, an idle target: where an operation shows its own latency.
 bool at_rest(const parameters &p);

@@ -190,10 +190,10 @@ std::optional<standing> standing_of(std::span<const run> runs, std::span<const e
     std::string other;
     for (const run &r : runs) {
         for (const pair &p : r.data.pairs) {
-            const metric *m = find_metric(p.metric);
-            if (p.ratio > 0)
-                ratios.push_back(m && !m->lower_is_better ? 1 / p.ratio : p.ratio);
-            other = p.other.library;
+            if (p.metric != "latency_p50" || p.ratio == 0)
+                continue;
+            ratios.push_back(p.ratio);
+            other = side(p.other);
         }
     }
     if (ratios.empty()) {
@@ -209,7 +209,8 @@ std::optional<standing> standing_of(std::span<const run> runs, std::span<const e
 card standing_card(const standing &s)
 {
     const double percent = (s.ratio - 1) * 100;
-    return {fmt::format("{}{:.1f} %", percent < 0 ? "−" : "+", std::abs(percent)), "cost beside " + s.other,
+    return {fmt::format("{}{:.1f} %", percent < 0 ? "−" : "+", std::abs(percent)),
+            "cost beside " + (s.other == "other" ? "the other library" : s.other),
             fmt::format("time per operation, median of {}; less is better", format_count(s.count, "comparison"))};
 }
 

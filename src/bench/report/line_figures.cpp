@@ -18,8 +18,8 @@ struct selection {
     const char *group;
     const char *title;
     const char *metric;
-    const char *tail; // a metric for a companion line, or NULL
-    attribute x;
+    const char *tail;         // a metric for a companion line, or NULL
+    std::vector<attribute> x; // the axis, and what changes along with it
     bool (*admits)(const entry &);
     std::vector<attribute> lines;
     std::vector<attribute> contrasts; // a figure in which none of these varies is left out; empty: all are drawn
@@ -69,6 +69,27 @@ bool mix_or_its_parts(const entry &e)
     return e.setup().api == api::librpma && (!e.half.empty() || w == "read" || w == "write_flush");
 }
 
+bool ours_on_an_idle_target(const entry &e)
+{
+    return ours(e) && e.parameters().cpu_load == 0;
+}
+
+bool mixed(const entry &e)
+{
+    return e.setup().api == api::librpma && e.parameters().read_percent.has_value();
+}
+
+bool read_or_flushed(const entry &e)
+{
+    const std::string &w = e.setup().workload;
+    return ours_on_one_connection(e) && e.parameters().flush_interval == 1 && (w == "read" || w == "write_flush");
+}
+
+bool read_or_flushed_at_rest(const entry &e)
+{
+    return read_or_flushed(e) && at_rest(e.parameters());
+}
+
 bool flushed_to_persistence(const entry &e)
 {
     return e.half.empty() && (e.setup().workload == "gpspm" || e.parameters().flush == flush_kind::persistent);
@@ -77,47 +98,57 @@ bool flushed_to_persistence(const entry &e)
 const std::vector<selection> &selections()
 {
     using enum attribute;
+    static const std::vector<attribute> operations = {operation, mixture, library, run};
+    static const std::vector<attribute> interfaces = {api, library, run};
+    static const std::vector<attribute> servers = {operation, mixture, polling, library, run};
+    static const std::vector<attribute> memories = {target, operation, library, run};
     static const std::vector<selection> list = {
-            {"latency", "Median latency of each operation", "latency_p50", nullptr, block_size, ours_at_rest,
+            {"latency", "Median latency of each operation", "latency_p50", nullptr, {block_size}, ours_at_rest,
+                    operations, {}},
+            {"latency", "Latency over different interfaces", "latency_p50", "latency_p99", {block_size}, whole_at_rest,
+                    interfaces, interfaces},
+            {"bandwidth", "Bandwidth of each operation", "bytes_per_s", nullptr, {block_size}, ours_on_one_connection,
+                    operations, {}},
+            {"bandwidth", "Bandwidth over different interfaces", "bytes_per_s", nullptr, {block_size}, one_connection,
+                    interfaces, interfaces},
+            {"bandwidth", "Operations per second over depth", "ops_per_s", nullptr, {depth}, ours_on_one_connection,
+                    operations, {}},
+            {"bandwidth", "Latency over depth", "latency_p50", "latency_p99", {depth}, ours_on_one_connection,
+                    operations, {}},
+            {"bandwidth", "Operations per second over the flush interval", "ops_per_s", nullptr, {flush_interval},
+                    ours_on_one_connection, operations, {}},
+            {"scaling", "Operations per second over connections", "ops_per_s", nullptr, {connections},
+                    ours_of_one_thread, operations, {}},
+            {"scaling", "Latency over connections", "latency_p50", "latency_p99", {connections}, ours_of_one_thread,
+                    operations, {}},
+            {"scaling", "Processor time per operation over connections", "cpu_per_op", nullptr, {connections},
+                    ours_of_one_thread, operations, {}},
+            {"scaling", "Server's memory per connection", "memory_server", nullptr, {connections}, ours_of_one_thread,
+                    operations, {}},
+            {"scaling", "Operations per second over threads", "ops_per_s", nullptr, {threads}, ours_on_an_idle_target,
+                    operations, {}},
+            {"scaling", "Operations per second over threads of one connection each", "ops_per_s", nullptr,
+                    {threads, connections}, ours_of_threads, operations, {}},
+            {"scaling", "Bandwidth over threads of one connection each", "bytes_per_s", nullptr, {threads, connections},
+                    ours_of_threads, operations, {}},
+            {"cpuload", "Latency over the target's load", "latency_p50", "latency_p99", {cpu_load}, ours, servers, {}},
+            {"cpuload", "Bandwidth over the target's load", "bytes_per_s", nullptr, {cpu_load}, ours, servers, {}},
+            {"mix", "Latency of a mix and of its parts alone", "latency_mean", nullptr, {block_size}, mix_or_its_parts,
+                    operations, {operation}},
+            {"mix", "Bandwidth of a mix and of its parts alone", "bytes_per_s", nullptr, {block_size}, mix_or_its_parts,
+                    operations, {operation}},
+            {"mix", "Latency over the share of reads", "latency_mean", nullptr, {mixture}, mixed,
                     {operation, library, run}, {}},
-            {"latency", "Latency over different interfaces", "latency_p50", "latency_p99", block_size, whole_at_rest,
-                    {api, library, run}, {api, library, run}},
-            {"bandwidth", "Bandwidth of each operation", "bytes_per_s", nullptr, block_size, ours_on_one_connection,
+            {"mix", "Operations per second over the share of reads", "ops_per_s", nullptr, {mixture}, mixed,
                     {operation, library, run}, {}},
-            {"bandwidth", "Bandwidth over different interfaces", "bytes_per_s", nullptr, block_size, one_connection,
-                    {api, library, run}, {api, library, run}},
-            {"bandwidth", "Operations per second over depth", "ops_per_s", nullptr, depth, ours_on_one_connection,
-                    {operation, library, run}, {}},
-            {"bandwidth", "Bandwidth over depth", "bytes_per_s", nullptr, depth, ours_on_one_connection,
-                    {operation, library, run}, {}},
-            {"scaling", "Operations per second over connections", "ops_per_s", nullptr, connections, ours_of_one_thread,
-                    {operation, library, run}, {}},
-            {"scaling", "Latency over connections", "latency_p50", "latency_p99", connections, ours_of_one_thread,
-                    {operation, library, run}, {}},
-            {"scaling", "Processor time per operation over connections", "cpu_per_op", nullptr, connections,
-                    ours_of_one_thread, {operation, library, run}, {}},
-            {"scaling", "Server's memory per connection", "memory_server", nullptr, connections, ours_of_one_thread,
-                    {operation, library, run}, {}},
-            {"scaling", "Operations per second over threads", "ops_per_s", nullptr, threads, ours_of_threads,
-                    {operation, library, run}, {}},
-            {"scaling", "Bandwidth over threads", "bytes_per_s", nullptr, threads, ours_of_threads,
-                    {operation, library, run}, {}},
-            {"cpuload", "Latency over the target's load", "latency_p50", "latency_p99", cpu_load, ours,
-                    {operation, polling, library, run}, {}},
-            {"cpuload", "Bandwidth over the target's load", "bytes_per_s", nullptr, cpu_load, ours,
-                    {operation, polling, library, run}, {}},
-            {"mix", "Latency of a mix and of its parts alone", "latency_mean", nullptr, block_size, mix_or_its_parts,
-                    {operation, library, run}, {operation}},
-            {"mix", "Bandwidth of a mix and of its parts alone", "bytes_per_s", nullptr, block_size, mix_or_its_parts,
-                    {operation, library, run}, {operation}},
-            {"dram-pmem", "Latency to DRAM and to PMem", "latency_p50", "latency_p99", block_size, ours_at_rest,
-                    {target, library, run}, {target}},
-            {"dram-pmem", "Bandwidth to DRAM and to PMem", "bytes_per_s", nullptr, block_size, ours_on_one_connection,
-                    {target, library, run}, {target}},
+            {"dram-pmem", "Latency by the target's memory", "latency_p50", "latency_p99", {block_size},
+                    read_or_flushed_at_rest, memories, {target}},
+            {"dram-pmem", "Bandwidth by the target's memory", "bytes_per_s", nullptr, {block_size}, read_or_flushed,
+                    memories, {target}},
             {"apm-gpspm", "Latency of flushing by the initiator (APM) and by the target (GPSPM)", "latency_p50",
-                    "latency_p99", block_size, flushed_to_persistence, {operation, polling, library, run}, {operation}},
-            {"apm-gpspm", "Bandwidth of APM and of GPSPM", "bytes_per_s", nullptr, block_size, flushed_to_persistence,
-                    {operation, polling, library, run}, {operation}},
+                    "latency_p99", {block_size}, flushed_to_persistence, servers, {operation}},
+            {"apm-gpspm", "Bandwidth of APM and of GPSPM", "bytes_per_s", nullptr, {block_size}, flushed_to_persistence,
+                    servers, {operation}},
     };
     return list;
 }
@@ -167,45 +198,37 @@ const metric &metric_in(const entry_list &entries, const std::string &wanted)
     return there || wanted != "latency_p50" ? m : metric_of("latency_mean");
 }
 
-// Threads bring their connections along.
-std::vector<attribute> axis_of(attribute x)
-{
-    if (x == attribute::threads)
-        return {attribute::threads, attribute::connections};
-    return {x};
-}
-
 axis x_axis(attribute x)
 {
-    if (x == attribute::cpu_load)
+    if (x == attribute::cpu_load || x == attribute::mixture)
         return {name(x), unit::percent, scale::linear, ""};
     return {name(x), x == attribute::block_size ? unit::bytes : unit::none, scale::log2, noun(x)};
 }
 
-bool is_a_curve(const line_chart &chart)
+bool is_a_curve(const line_chart &chart, std::size_t least)
 {
-    return std::ranges::any_of(chart.lines, [](const series &line) { return line.data.size() >= 2; });
+    return std::ranges::any_of(chart.lines, [&](const series &line) { return line.data.size() >= least; });
 }
 
 line_chart chart_of(const selection &s, const panel &p, const metric &m)
 {
-    line_chart chart = {x_axis(s.x), {m.name, m.measured_in, scale::log10, ""}, {}};
+    line_chart chart = {x_axis(s.x.front()), {m.name, m.measured_in, scale::log10, ""}, {}};
     chart.y.label += m.lower_is_better ? " (lower is better)" : " (higher is better)";
     for (const line &l : p.lines) {
-        series main = series_of(l, s.x, m);
+        series main = series_of(l, s.x.front(), m);
         if (main.data.empty())
             continue;
         chart.lines.push_back(std::move(main));
         if (!s.tail)
             continue;
-        series tail = series_of(l, s.x, metric_of(s.tail));
+        series tail = series_of(l, s.x.front(), metric_of(s.tail));
         tail.tail = true;
         tail.failed.clear();
         if (!tail.data.empty())
             chart.lines.push_back(std::move(tail));
     }
     // Beside curves, a single point only stretches the axes; the tables have it.
-    if (is_a_curve(chart))
+    if (is_a_curve(chart, 2))
         std::erase_if(chart.lines, [](const series &line) { return line.data.size() < 2 && line.failed.empty(); });
     return chart;
 }
@@ -214,9 +237,9 @@ void append(std::vector<figure> &figures, const selection &s, const entry_list &
 {
     const metric &m = metric_in(entries, s.metric);
     std::vector<panel> drawn;
-    for (panel &p : group(entries, axis_of(s.x), s.lines)) {
+    for (panel &p : group(entries, s.x, s.lines)) {
         const bool wanted = contrasting(p, s.contrasts) && has_what_its_group_is_about(p, s.group);
-        if (wanted && is_a_curve(chart_of(s, p, m)))
+        if (wanted && is_a_curve(chart_of(s, p, m), s.x.size() + 1))
             drawn.push_back(std::move(p));
     }
     describe(drawn);

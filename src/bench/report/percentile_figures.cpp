@@ -128,7 +128,7 @@ std::vector<figure> percentile_figures(std::span<const entry> entries)
             ours.push_back(&e);
     }
     std::vector<figure> figures;
-    const attribute operations[] = {operation, polling, library, run}, interfaces[] = {api, library, run};
+    const attribute operations[] = {operation, mixture, polling, library, run}, interfaces[] = {api, library, run};
     append(figures, ours, operations, "Latency by percentile", 1);
     append(figures, all, interfaces, "Latency by percentile over different interfaces", 2);
     return figures;

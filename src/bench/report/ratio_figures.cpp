@@ -75,7 +75,7 @@ std::vector<figure> comparisons(const run &r)
             const pair &p = r.data.pairs[i];
             if (p.metric != m.key)
                 continue;
-            libraries = p.ours.library + " divided by " + p.other.library;
+            libraries = side(p.ours) + " divided by " + side(p.other);
             rows.push_back({text(attribute::operation, ours[i]),
                     {row_label(ours[i], all), p.ratio, p.ratio_low, p.ratio_high, m.lower_is_better,
                             format(p.ours_value, m.measured_in) + " / " + format(p.other_value, m.measured_in)}});

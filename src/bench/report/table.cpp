@@ -168,7 +168,7 @@ table table_of(const figure &f)
 
 table table_of(std::span<const entry> entries)
 {
-    table t = {{"operation", "interface", "library", "run", "block", "depth", "connections", "threads", "access",
+    table t = {{"operation", "mix", "interface", "library", "run", "block", "depth", "connections", "threads", "access",
                        "polling", "target", "flush", "CPU load"},
             {}, ""};
     const char *const metrics[] = {"latency_p50", "latency_mean", "latency_p99", "latency_p99_9", "ops_per_s",
@@ -179,9 +179,10 @@ table table_of(std::span<const entry> entries)
     for (const entry &e : entries) {
         const parameters &p = e.parameters();
         std::vector<cell> row;
-        for (const attribute a : {attribute::operation, attribute::api, attribute::library, attribute::run})
+        for (const attribute a :
+                {attribute::operation, attribute::mixture, attribute::api, attribute::library, attribute::run})
             row.push_back(words(text(a, e)));
-        row.push_back(value(static_cast<double>(p.block_size), unit::bytes));
+        row.push_back(p.block_size == 0 ? nothing() : value(static_cast<double>(p.block_size), unit::bytes));
         for (const std::uint32_t number : {p.depth, p.connections, p.threads})
             row.push_back(value(number, unit::none));
         for (const attribute a : {attribute::access, attribute::polling, attribute::target, attribute::flush_interval,

@@ -76,8 +76,17 @@ def points():
             yield point(workload, "librpma", cost(4096), {"depth": depth, "flush": flush})
     for connections in 2, 4, 16, 64, 256, 512:
         yield point("read", "librpma", cost(4096), {"connections": connections})
-    for threads in 2, 4, 8:
+    for threads in 1, 2, 4, 8:
+        yield point("read", "librpma", cost(4096) / threads ** 0.8, {"connections": 8, "threads": threads})
+    for threads in 2, 4:
         yield point("read", "librpma", cost(4096), {"connections": threads, "threads": threads})
+    for interval in 2, 4, 8, 16, 32, 64:
+        yield point("write_flush", "librpma", cost(4096) * (0.6 + 1.2 / interval),
+                    {"flush": "persistent", "flush_interval": interval})
+    for percent in 0, 10, 30, 50, 90, 100:
+        yield point("mix", "librpma", cost(4096) * (1.8 - percent / 125), {"read_percent": percent,
+                                                                           "flush": "persistent"}, halves=True)
+    yield point("connect", "librpma", 290000, {"block_size": 0})
     for load in 25, 50, 75, 99:
         yield point("write_flush", "librpma", cost(4096) * (1 + load / 80), {"flush": "persistent", "cpu_load": load})
         yield point("gpspm", "librpma", cost(4096) * (2 + load / 20), {"flush": "persistent", "cpu_load": load})
