@@ -145,6 +145,7 @@ static void what_follows_a_waiting_message_waits_as_well(void **state)
     expect_completion(session.cq, IBV_WC_SEND, &marks[0]);
     expect_completion(session.cq, IBV_WC_RDMA_WRITE, &marks[1]);
     expect_completion(session.cq, IBV_WC_RDMA_READ, &marks[2]);
+    CHECK_EQ(collect_completion(session.server).byte_len, 100);
     ask(session.server->link, "message 0 100 4");
     ask(session.server->link, "check 0 4096 4");
     check_pattern(session.local.ptr + 4096, 4096, 4);

@@ -121,18 +121,55 @@ completion_queue::~completion_queue()
     pthread_mutex_destroy(&mutex);
 }
 
-void completion_queue::push(const ibv_wc &wc, bool solicited)
+void completion_queue::expect(std::int64_t entries)
+{
+    const std::lock_guard lock(lock_);
+    expected_ += entries;
+    count_if_needed();
+}
+
+// Counting costs every message a word that two processors write.
+void completion_queue::count_if_needed()
+{
+    shared().capacity.store(static_cast<std::uint32_t>(cqe), std::memory_order_relaxed);
+    if (expected_ <= cqe || shared().counted.load(std::memory_order_relaxed) != 0)
+        return;
+    shared().used.store(static_cast<std::int32_t>(tail_ - head_), std::memory_order_relaxed);
+    shared().counted.store(1, std::memory_order_relaxed);
+}
+
+void completion_queue::push_delivered(const ibv_wc &wc)
+{
+    if (shared().counted.load(std::memory_order_relaxed) != 0)
+        shared().used.fetch_sub(1, std::memory_order_relaxed);
+    push(wc, false);
+}
+
+void completion_queue::forget(const std::atomic<int> *uncollected)
+{
+    const std::lock_guard lock(lock_);
+    for (entry &e : ring_) {
+        if (e.uncollected == uncollected)
+            e.uncollected = nullptr;
+    }
+}
+
+void completion_queue::push(const ibv_wc &wc, bool solicited, std::atomic<int> *uncollected)
 {
     {
         const std::lock_guard lock(lock_);
         if (overflowed_)
             return;
-        const bool full = tail_ - head_ >= static_cast<std::size_t>(cqe);
+        const bool counted = shared().counted.load(std::memory_order_relaxed) != 0;
+        const bool full = tail_ - head_ >= static_cast<std::size_t>(cqe) ||
+                          (counted && shared().used.fetch_add(1, std::memory_order_relaxed) >= cqe);
         if (full || (fault::active() && fault::on_completion(wc.qp_num))) [[unlikely]]
             return overflow();
         if (tail_ - head_ == ring_.size())
             grow();
-        ring_[tail_++ & (ring_.size() - 1)] = wc;
+        ring_[tail_++ & (ring_.size() - 1)] = {wc, uncollected};
+        if (uncollected != nullptr)
+            uncollected->fetch_add(1, std::memory_order_relaxed);
     }
     using local::interest;
     interest armed = shared().armed.load(std::memory_order_seq_cst);
@@ -150,9 +187,17 @@ int completion_queue::take(int entries, ibv_wc *wc)
 {
     const std::lock_guard lock(lock_);
     int count = 0;
-    for (; count < entries && head_ != tail_; ++count)
-        wc[count] = ring_[head_++ & (ring_.size() - 1)];
-    return count == entries ? count : count + take_inbound(entries - count, wc + count);
+    for (; count < entries && head_ != tail_; ++count) {
+        const entry &e = ring_[head_++ & (ring_.size() - 1)];
+        wc[count] = e.wc;
+        if (e.uncollected != nullptr)
+            e.uncollected->fetch_sub(1, std::memory_order_relaxed);
+    }
+    if (count < entries)
+        count += take_inbound(entries - count, wc + count);
+    if (count > 0 && shared().counted.load(std::memory_order_relaxed) != 0)
+        shared().used.fetch_sub(count, std::memory_order_relaxed);
+    return count;
 }
 
 int completion_queue::take_inbound(int entries, ibv_wc *wc)
@@ -250,7 +295,7 @@ bool completion_queue::retry_stalled()
 
 void completion_queue::grow()
 {
-    std::vector<ibv_wc> larger(2 * ring_.size());
+    std::vector<entry> larger(2 * ring_.size());
     for (std::size_t at = head_; at != tail_; ++at)
         larger[at & (larger.size() - 1)] = ring_[at & (ring_.size() - 1)];
     ring_.swap(larger);
@@ -278,6 +323,7 @@ int completion_queue::resize(int entries)
     if (static_cast<std::size_t>(entries) < tail_ - head_)
         return EINVAL;
     cqe = entries;
+    count_if_needed();
     return 0;
 }
 

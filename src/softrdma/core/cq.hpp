@@ -66,8 +66,15 @@ public:
     bool valid() const noexcept { return block_ != nullptr; }
     const local::block &memory() const noexcept { return *block_; }
 
-    // On overflow the entry is lost, and so are all later ones: the queue and its queue pairs are in error.
-    void push(const ibv_wc &wc, bool solicited);
+    // Room for that many more completions may be needed, or is not needed any more.
+    void expect(std::int64_t entries);
+    // On overflow the entry is lost, and so are all later ones: the queue and its queue pairs are in error. The counter
+    // `uncollected` is decremented when the program takes the entry.
+    void push(const ibv_wc &wc, bool solicited, std::atomic<int> *uncollected = nullptr);
+    // As push(), of a message that a peer has put into the queue.
+    void push_delivered(const ibv_wc &wc);
+    // The counter goes away.
+    void forget(const std::atomic<int> *uncollected);
     // EINVAL if more entries are waiting than would fit, or 0.
     int resize(int entries);
     bool overflowed();
@@ -89,6 +96,7 @@ public:
 private:
     void overflow();
     void grow();
+    void count_if_needed();
 
     friend class completion_channel;
 
@@ -102,7 +110,12 @@ private:
     std::shared_ptr<local::block> block_;
     spin_lock lock_;
     bool overflowed_ = false;
-    std::vector<ibv_wc> ring_; // a power of two
+    struct entry {
+        ibv_wc wc;
+        std::atomic<int> *uncollected;
+    };
+    std::vector<entry> ring_; // a power of two
+    std::int64_t expected_ = 0;
     std::size_t head_ = 0;
     std::size_t tail_ = 0;
     std::vector<inbound_source *> sources_; // by number; NULL: the number is free

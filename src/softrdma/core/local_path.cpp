@@ -37,7 +37,8 @@ bool local_path::collect(const local_request &r, int access)
     for (const ibv_sge &sge : r.sges) {
         if (sge.length == 0)
             continue;
-        std::byte *at = region_table::instance().look_up(sge.lkey, pd_, access, sge.addr, sge.length);
+        std::byte *at = r.in_place ? reinterpret_cast<std::byte *>(sge.addr)
+                                   : region_table::instance().look_up(sge.lkey, pd_, access, sge.addr, sge.length);
         if (at == nullptr)
             return false;
         pieces_[count_++] = {at, sge.length};
@@ -151,8 +152,6 @@ execution local_path::execute(const local_request &r)
     default:
         break;
     }
-    if (result == execution::by_peer)
-        peer_has_dirty_ = r.opcode != IBV_WR_RDMA_READ;
     return result;
 }
 

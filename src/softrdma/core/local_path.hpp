@@ -18,6 +18,7 @@ struct local_request {
     std::uint32_t rkey = 0;
     std::uint32_t length = 0;
     std::span<const ibv_sge> sges{};
+    bool in_place = false;              // the elements need no region
     const std::byte *inlined = nullptr; // NULL: the data is in the elements
 };
 
@@ -44,6 +45,8 @@ public:
     bool has_receive() const noexcept { return channel_->has_receive(); }
     void ask_for_receive() noexcept { channel_->ask_for_receive(); }
     std::uint32_t peer_rnr_timer() const noexcept { return channel_->peer_rnr_timer(); }
+    // The peer will execute a request of that kind, and what is durable after it.
+    void left_to_peer(ibv_wr_opcode opcode) noexcept { peer_has_dirty_ = opcode != IBV_WR_RDMA_READ; }
     // The peer has executed a request that consumed one of its receives.
     void peer_consumed_receive() noexcept { channel_->skip_receive(); }
     void wait_for_peer() noexcept { channel_->wait_for_peer(); }

@@ -45,6 +45,7 @@ enum class opcode : std::uint8_t {
     cm_disconnect_reply = 0xcd,
     direct_request = 0xd0, // queue pairs that are connected without the connection manager
     direct_reply = 0xd1,
+    direct_ready = 0xd2,
 };
 
 // AETH syndromes.
@@ -161,7 +162,7 @@ constexpr bool is_cm(opcode op) noexcept
 // What is not the queue pair's but makes and ends its connection.
 constexpr bool is_control(opcode op) noexcept
 {
-    return is_cm(op) || op == opcode::direct_request || op == opcode::direct_reply;
+    return is_cm(op) || (op >= opcode::direct_request && op <= opcode::direct_ready);
 }
 
 } // namespace softrdma

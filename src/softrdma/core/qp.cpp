@@ -83,6 +83,8 @@ queue_pair::queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr)
     pd_of(pd).children.fetch_add(1);
     cq_of(attr.send_cq).users.fetch_add(1);
     cq_of(attr.recv_cq).users.fetch_add(1);
+    cq_of(attr.send_cq).expect(ep_.cap.max_send_wr);
+    cq_of(attr.recv_cq).expect(ep_.cap.max_recv_wr);
     if (attr.srq != nullptr)
         srq_of(attr.srq).users.fetch_add(1);
 }
@@ -105,6 +107,9 @@ void queue_pair::destroy()
     ep_.local.reset();
     leave_network();
     cq_of(qp_base.recv_cq).detach(ring_);
+    requester_.forget_completions();
+    cq_of(qp_base.send_cq).expect(-std::int64_t{ep_.cap.max_send_wr});
+    cq_of(qp_base.recv_cq).expect(-std::int64_t{ep_.cap.max_recv_wr});
     pd_of(qp_base.pd).children.fetch_sub(1);
     cq_of(qp_base.send_cq).users.fetch_sub(1);
     cq_of(qp_base.recv_cq).users.fetch_sub(1);
@@ -219,14 +224,20 @@ void queue_pair::posted()
         fail();
 }
 
+bool queue_pair::may_execute_at_once() const noexcept
+{
+    return ep_.local != nullptr && ep_.attr.qp_state == IBV_QPS_RTS && !path_lost_ && !fault::active();
+}
+
 int queue_pair::post_together(const ibv_send_wr *first)
 {
     const std::lock_guard lock(lock_);
     if (!accepts_sends())
         return EINVAL;
+    const bool at_once = first->next == nullptr && may_execute_at_once();
     std::size_t count = 0;
     for (const ibv_send_wr *wr = first; wr != nullptr; wr = wr->next, ++count) {
-        if (const int error = requester_.post(*wr); error != 0) {
+        if (const int error = requester_.post(*wr, at_once); error != 0) {
             requester_.withdraw(count);
             return error;
         }
@@ -239,9 +250,10 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
 {
     const std::lock_guard lock(lock_);
     int error = accepts_sends() ? 0 : EINVAL;
+    const bool at_once = may_execute_at_once();
     for (; wr != nullptr; wr = wr->next) {
         if (error == 0) // a plain request has no place for a FLUSH's arguments
-            error = wr->opcode == native::wr_flush ? EINVAL : requester_.post(*wr);
+            error = wr->opcode == native::wr_flush ? EINVAL : requester_.post(*wr, at_once);
         if (error != 0) {
             *bad = wr;
             break;
@@ -337,7 +349,7 @@ void queue_pair::decide(std::shared_ptr<local::channel> channel)
 void queue_pair::retry()
 {
     const std::lock_guard lock(lock_);
-    if (ep_.attr.qp_state == IBV_QPS_RTS && !destroyed_)
+    if (answers() && ep_.attr.qp_state != IBV_QPS_RTR)
         settle(requester_.resume());
 }
 
@@ -465,7 +477,7 @@ void queue_pair::path_lost()
 void queue_pair::timer_expired()
 {
     const std::lock_guard lock(lock_);
-    if (ep_.attr.qp_state == IBV_QPS_RTS && !destroyed_)
+    if (answers() && ep_.attr.qp_state != IBV_QPS_RTR)
         settle(requester_.timed_out());
 }
 

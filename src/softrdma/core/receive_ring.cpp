@@ -146,7 +146,7 @@ std::optional<receive_request> receive_ring::take()
     const std::lock_guard lock(consuming_);
     ibv_wc wc;
     while (take_delivered(wc))
-        cq_of(qp_.recv_cq).push(wc, false);
+        cq_of(qp_.recv_cq).push_delivered(wc);
     const std::uint32_t position = consumed_.load(std::memory_order_relaxed);
     if (capacity_ == 0 || position == posted_.load(std::memory_order_acquire))
         return std::nullopt;

@@ -72,13 +72,14 @@ bool is_wrong_length(ibv_wr_opcode opcode, std::uint64_t length) noexcept
 
 } // namespace
 
-int requester::post(const ibv_send_wr &wr)
+int requester::post(const ibv_send_wr &wr, bool at_once)
 {
     if (!is_supported(wr.opcode))
         return EOPNOTSUPP;
     if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > ep_.cap.max_send_sge)
         return EINVAL;
-    if (queue_.size() >= ep_.cap.max_send_wr)
+    const int uncollected = uncollected_.load(std::memory_order_relaxed);
+    if (queue_.size() + static_cast<std::size_t>(uncollected) >= ep_.cap.max_send_wr)
         return ENOMEM;
     std::uint64_t length = 0;
     for (int i = 0; i < wr.num_sge; ++i)
@@ -89,6 +90,9 @@ int requester::post(const ibv_send_wr &wr)
     const std::uint32_t room = wr.opcode == native::wr_atomic_write ? word_size : ep_.cap.max_inline_data;
     if (copies && (scatters || length > room))
         return EINVAL;
+    if (at_once && queue_.empty() && !is_wrong_length(wr.opcode, length) &&
+            executed_at_once(wr, static_cast<std::uint32_t>(length)))
+        return 0;
 
     work &w = queue_.emplace_back();
     w.wr_id = wr.wr_id;
@@ -121,7 +125,7 @@ outcome requester::pump()
 {
     while (next_ < queue_.size() && !waiting_for_receiver_ && !ep_.undecided && ep_.path != nullptr && !held_back()) {
         work &w = queue_[next_];
-        if (ep_.attr.qp_state != IBV_QPS_RTS && !w.numbered)
+        if (ep_.attr.qp_state != IBV_QPS_RTS && !w.numbered && !stalled_)
             return outcome::proceed; // a queue that is drained starts nothing new
         if (fault::active()) [[unlikely]] {
             outcome o{};
@@ -258,18 +262,24 @@ outcome requester::transmit_segment(work &w, std::uint32_t bytes)
     return outcome::proceed;
 }
 
+void requester::complete(
+        std::uint64_t wr_id, ibv_wr_opcode opcode, unsigned flags, std::uint32_t length, ibv_wc_status status)
+{
+    if (status == IBV_WC_SUCCESS && !signal_all_ && (flags & IBV_SEND_SIGNALED) == 0)
+        return;
+    ibv_wc wc{};
+    wc.wr_id = wr_id;
+    wc.status = status;
+    wc.opcode = completion_opcode(opcode);
+    wc.byte_len = length;
+    wc.qp_num = ep_.qp->qp_num;
+    cq_of(ep_.qp->send_cq).push(wc, false, &uncollected_);
+}
+
 void requester::complete_first(ibv_wc_status status)
 {
     const work &w = queue_.front();
-    if (status != IBV_WC_SUCCESS || signal_all_ || (w.flags & IBV_SEND_SIGNALED) != 0) {
-        ibv_wc wc{};
-        wc.wr_id = w.wr_id;
-        wc.status = status;
-        wc.opcode = completion_opcode(w.opcode);
-        wc.byte_len = w.length;
-        wc.qp_num = ep_.qp->qp_num;
-        cq_of(ep_.qp->send_cq).push(wc, false);
-    }
+    complete(w.wr_id, w.opcode, w.flags, w.length, status);
     if (ep_.local != nullptr && w.numbered && status == IBV_WC_SUCCESS && consumes_receive(w.opcode))
         ep_.local->peer_consumed_receive();
     queue_.pop_front();

@@ -19,8 +19,11 @@ public:
     requester(endpoint &ep, bool signal_all) : ep_(ep), signal_all_(signal_all) {}
 
     void start(std::uint32_t psn) noexcept { next_psn_ = psn & psn_mask; }
-    // 0, ENOMEM (queue full), EINVAL or EOPNOTSUPP. Nothing is sent before pump().
-    int post(const ibv_send_wr &wr);
+    // 0, ENOMEM (queue full), EINVAL or EOPNOTSUPP. Nothing is sent before pump(), but with `at_once` the request may
+    // have been executed in the peer's memory.
+    int post(const ibv_send_wr &wr, bool at_once);
+    // Completions that are still in their queue go their own way.
+    void forget_completions() { cq_of(ep_.qp->send_cq).forget(&uncollected_); }
     // Takes back the latest `count` requests, none of which was sent.
     void withdraw(std::size_t count) { queue_.erase(queue_.end() - static_cast<std::ptrdiff_t>(count), queue_.end()); }
     // Sends what may be sent now.
@@ -39,7 +42,7 @@ public:
     void reset();
     bool empty() const noexcept { return queue_.empty(); }
     // True while something that has been started is not complete.
-    bool busy() const noexcept { return !queue_.empty() && queue_.front().numbered; }
+    bool busy() const noexcept { return !queue_.empty() && (queue_.front().numbered || stalled_); }
 
 private:
     struct work {
@@ -77,7 +80,10 @@ private:
         std::span<const ibv_sge> scatter() const noexcept { return {sges.data(), static_cast<std::size_t>(sge_count)}; }
     };
 
+    bool executed_at_once(const ibv_send_wr &wr, std::uint32_t length);
     bool executed_locally(work &w, outcome &o);
+    void complete(
+            std::uint64_t wr_id, ibv_wr_opcode opcode, unsigned flags, std::uint32_t length, ibv_wc_status status);
     outcome stall();
     outcome local_timer_expired();
     outcome transmit(work &w);
@@ -120,7 +126,8 @@ private:
     endpoint &ep_;
     const bool signal_all_;
     std::deque<work> queue_;
-    std::size_t next_ = 0; // first entry not yet handed to the path entirely
+    std::atomic<int> uncollected_{0}; // completions that the program has not taken: they occupy the queue as well
+    std::size_t next_ = 0;            // first entry not yet handed to the path entirely
     std::uint32_t next_psn_ = 0;
     int round_trips_ = 0; // in flight
     int rnr_tries_ = 0;

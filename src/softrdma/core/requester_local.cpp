@@ -17,6 +17,24 @@ constexpr std::chrono::microseconds asking_delay{200};
 
 } // namespace
 
+// What cannot be done at once, and every failure, takes the way through the queue.
+bool requester::executed_at_once(const ibv_send_wr &wr, std::uint32_t length)
+{
+    const auto count = static_cast<std::size_t>(wr.num_sge);
+    local_request r{.opcode = wr.opcode, .flags = wr.send_flags, .length = length, .sges = {wr.sg_list, count}};
+    r.in_place = (wr.send_flags & IBV_SEND_INLINE) != 0;
+    if (wr.opcode == IBV_WR_SEND_WITH_IMM || wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+        r.imm_data = wr.imm_data;
+    if (wr.opcode != IBV_WR_SEND && wr.opcode != IBV_WR_SEND_WITH_IMM) {
+        r.remote_addr = wr.wr.rdma.remote_addr;
+        r.rkey = wr.wr.rdma.rkey;
+    }
+    if (ep_.local->execute(r) != execution::done)
+        return false;
+    complete(wr.wr_id, wr.opcode, wr.send_flags, length, IBV_WC_SUCCESS);
+    return true;
+}
+
 // True if the first request has been dealt with; else it has to be sent over the network.
 bool requester::executed_locally(work &w, outcome &o)
 {
@@ -39,6 +57,7 @@ bool requester::executed_locally(work &w, outcome &o)
         o = stall();
         return true;
     case execution::by_peer:
+        ep_.local->left_to_peer(w.opcode);
         return false;
     case execution::peer_lost:
         complete_first(IBV_WC_RETRY_EXC_ERR);

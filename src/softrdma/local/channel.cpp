@@ -36,6 +36,17 @@ std::shared_ptr<remote_cq> remote_cq::open(const std::shared_ptr<peer_process> &
     return cq->block_->magic == cq_magic ? cq : nullptr;
 }
 
+bool remote_cq::reserve() noexcept
+{
+    if (block_->counted.load(std::memory_order_relaxed) == 0)
+        return true;
+    const auto capacity = static_cast<std::int32_t>(block_->capacity.load(std::memory_order_relaxed));
+    if (block_->used.fetch_add(1, std::memory_order_relaxed) < capacity)
+        return true;
+    block_->used.fetch_sub(1, std::memory_order_relaxed);
+    return false;
+}
+
 void remote_cq::announce(std::uint32_t bit, bool watched) noexcept
 {
     if (watched)
@@ -215,6 +226,8 @@ delivery channel::deliver(const message &m, std::span<const iovec> from)
             return delivery::by_owner;
         }
     }
+    if (!cq_->reserve())
+        return delivery::by_owner;
     s.length = m.length;
     s.imm_data = m.imm_data;
     s.flags = flags;

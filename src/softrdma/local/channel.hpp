@@ -29,6 +29,8 @@ public:
     // Empty if the offset is not that of a completion queue of the peer.
     static std::shared_ptr<remote_cq> open(const std::shared_ptr<peer_process> &peer, std::uint64_t offset);
 
+    // False if the queue has no room for another message: then its owner has to see it overflow.
+    bool reserve() noexcept;
     // To be called after a message was published: lets the peer find it.
     void announce(std::uint32_t bit, bool watched) noexcept;
     void wake(bool solicited);

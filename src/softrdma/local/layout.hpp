@@ -68,6 +68,10 @@ struct cq_block {
     std::uint64_t magic;
     std::uint64_t serial;               // never the same twice within an arena
     std::atomic<std::int32_t> event_fd; // -1: nobody waits for events of this queue
+    // A queue that could overflow counts what was put into it and not taken yet.
+    std::atomic<std::uint32_t> counted;
+    std::atomic<std::uint32_t> capacity;
+    alignas(line) std::atomic<std::int32_t> used;
     alignas(line) std::atomic<interest> armed;
     std::atomic<std::uint32_t> fired; // events put into event_fd that the owner has to attribute to this queue
     // Which queue pairs have messages that their owner may not have seen: a bit each, and a bit for each word.

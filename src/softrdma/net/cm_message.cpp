@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "net/cm_message.hpp"
 #include "net/bytes.hpp"
+#include "net/neighbour.hpp"
 
 namespace softrdma::net
 {
@@ -23,36 +24,6 @@ bool get(byte_reader &r, private_data &d) noexcept
     return r.good();
 }
 
-void put(byte_writer &w, const local::hello &h) noexcept
-{
-    if (!h.present)
-        return;
-    w.put_raw(h.who.boot.data(), h.who.boot.size()).put(h.who.pid_namespace).put(h.who.uid).put(h.who.pid);
-    w.put(h.who.start_time).put(h.arena_fd).put(h.token[0]).put(h.token[1]);
-    w.put(h.qp_offset).put(h.qp_size).put(h.qp_serial).put(h.first_receive);
-}
-
-bool get(byte_reader &r, local::hello &h) noexcept
-{
-    h = {};
-    if (r.rest().empty())
-        return true;
-    h.present = true;
-    r.get_raw(h.who.boot.data(), h.who.boot.size());
-    h.who.pid_namespace = r.get<std::uint64_t>();
-    h.who.uid = r.get<std::uint32_t>();
-    h.who.pid = r.get<std::uint32_t>();
-    h.who.start_time = r.get<std::uint64_t>();
-    h.arena_fd = r.get<std::int32_t>();
-    h.token[0] = r.get<std::uint64_t>();
-    h.token[1] = r.get<std::uint64_t>();
-    h.qp_offset = r.get<std::uint64_t>();
-    h.qp_size = r.get<std::uint64_t>();
-    h.qp_serial = r.get<std::uint64_t>();
-    h.first_receive = r.get<std::uint32_t>();
-    return r.good() && r.rest().empty();
-}
-
 } // namespace
 
 cm_payload encode(const cm_handshake &h) noexcept
@@ -63,7 +34,7 @@ cm_payload encode(const cm_handshake &h) noexcept
     w.put(h.responder_resources).put(h.initiator_depth).put(h.flow_control);
     w.put(h.retry_count).put(h.rnr_retry_count).put(h.srq);
     put(w, h.data);
-    put(w, h.hello);
+    neighbour::put(w, h.hello);
     p.size = w.size();
     return p;
 }
@@ -92,7 +63,7 @@ bool decode(std::span<const std::byte> payload, cm_handshake &h) noexcept
     h.retry_count = r.get<std::uint8_t>();
     h.rnr_retry_count = r.get<std::uint8_t>();
     h.srq = r.get<std::uint8_t>();
-    return get(r, h.data) && get(r, h.hello) && h.qpn <= psn_mask && h.psn <= psn_mask;
+    return get(r, h.data) && neighbour::get(r, h.hello) && h.qpn <= psn_mask && h.psn <= psn_mask;
 }
 
 bool decode(std::span<const std::byte> payload, cm_rejection &rejection) noexcept

@@ -3,6 +3,7 @@
 #include "net/bytes.hpp"
 #include "net/cm.hpp"
 #include "net/gid_table.hpp"
+#include "net/neighbour.hpp"
 #include "net/port_numbers.hpp"
 #include "net/settings.hpp"
 
@@ -29,6 +30,7 @@ constexpr auto longest_pause = milliseconds(64);
 struct greeting {
     std::uint32_t from = 0;
     std::uint32_t to = 0;
+    local::hello hello;
 };
 
 struct connection {
@@ -40,6 +42,7 @@ struct connection {
     sockaddr_storage destination{};
     bool active = false;
     bool joined = false;
+    std::shared_ptr<local::channel> neighbour; // the peer's queue pair, until both sides have agreed on the way there
     bool was_sending = false;
     milliseconds pause = first_pause;
     std::uint64_t serial = 0; // tells timers of an earlier connection of the same queue pair
@@ -82,9 +85,10 @@ link_user &upcalls()
 
 void greet(link &path, opcode op, const greeting &g)
 {
-    std::array<std::byte, 32> bytes;
+    std::array<std::byte, 192> bytes;
     byte_writer w(bytes.data());
     w.put(magic).put(version).put(g.from).put(g.to);
+    neighbour::put(w, g.hello);
     const iovec piece{bytes.data(), w.size()};
     path.transmit({.op = op}, {&piece, 1});
 }
@@ -96,7 +100,7 @@ bool read_greeting(std::span<const std::byte> payload, greeting &g) noexcept
         return false;
     g.from = r.get<std::uint32_t>();
     g.to = r.get<std::uint32_t>();
-    return r.good() && r.rest().empty();
+    return r.good() && neighbour::get(r, g.hello);
 }
 
 ibv_gid peer_of(int socket)
@@ -146,7 +150,43 @@ void join(connection &c)
     c.joined = true;
     c.path->bind(qp, c.local);
     qp->attach(c.path);
+    if (c.neighbour != nullptr && !c.active)
+        qp->hold_back();
+    else if (c.neighbour != nullptr)
+        qp->decide(std::move(c.neighbour));
     qp->path_writable();
+}
+
+// What the peer is told of our queue pair.
+local::hello introduce(const connection &c, const link &path)
+{
+    const auto qp = c.qp.lock();
+    return qp == nullptr ? local::hello{} : neighbour::introduce(*qp, path);
+}
+
+// The passive side has answered that it got to our queue pair: the active side decides for both.
+bool choose_way(connection &c, const local::hello &hello)
+{
+    if (hello.present || neighbour::required())
+        c.neighbour = neighbour::reach(hello, *c.path);
+    if (!hello.present)
+        return !neighbour::required();
+    const std::byte agreed{c.neighbour != nullptr};
+    const iovec piece{const_cast<std::byte *>(&agreed), sizeof(agreed)};
+    c.path->transmit({.op = opcode::direct_ready}, {&piece, 1});
+    return c.neighbour != nullptr || !neighbour::required();
+}
+
+bool take_decision(const std::shared_ptr<link> &path, const packet &p)
+{
+    const auto found = state().connections.find(static_cast<std::uint32_t>(path->tag));
+    if (found == state().connections.end() || found->second.path != path || found->second.active ||
+            p.payload.size() != 1)
+        return false;
+    const auto way = std::exchange(found->second.neighbour, nullptr);
+    if (const auto qp = found->second.qp.lock(); way != nullptr && qp != nullptr)
+        qp->decide(p.payload[0] != std::byte{0} ? way : nullptr);
+    return true;
 }
 
 void link_upcalls::connected(const std::shared_ptr<link> &path)
@@ -154,7 +194,8 @@ void link_upcalls::connected(const std::shared_ptr<link> &path)
     const std::lock_guard guard(state().lock);
     const auto found = state().connections.find(static_cast<std::uint32_t>(path->tag));
     if (found != state().connections.end() && found->second.path == path)
-        greet(*path, opcode::direct_request, {found->second.local, found->second.remote});
+        greet(*path, opcode::direct_request,
+                {found->second.local, found->second.remote, introduce(found->second, *path)});
 }
 
 void link_upcalls::lost(const std::shared_ptr<link> &path, const std::shared_ptr<queue_pair> &qp, int)
@@ -178,6 +219,8 @@ void link_upcalls::lost(const std::shared_ptr<link> &path, const std::shared_ptr
 bool link_upcalls::received(const std::shared_ptr<link> &path, const packet &p)
 {
     const std::lock_guard guard(state().lock);
+    if (p.op == opcode::direct_ready)
+        return take_decision(path, p);
     greeting g;
     if (!read_greeting(p.payload, g))
         return false;
@@ -188,14 +231,16 @@ bool link_upcalls::received(const std::shared_ptr<link> &path, const packet &p)
     if (c.joined || c.remote != g.from || c.active != (p.op == opcode::direct_reply))
         return false;
     if (c.active) {
-        if (c.path != path)
+        if (c.path != path || !choose_way(c, g.hello))
             return false;
     } else {
         if (!same(peer_of(path->fd()), c.peer))
             return false;
         c.path = path;
         path->tag = c.local;
-        greet(*path, opcode::direct_reply, {c.local, c.remote});
+        c.neighbour = neighbour::reach(g.hello, *path);
+        greet(*path, opcode::direct_reply,
+                {c.local, c.remote, c.neighbour != nullptr ? introduce(c, *path) : local::hello{}});
     }
     join(c);
     return true;

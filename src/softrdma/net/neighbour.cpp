@@ -65,4 +65,34 @@ bool required()
     return local::policy() == local::path_policy::direct;
 }
 
+void put(byte_writer &w, const local::hello &h) noexcept
+{
+    if (!h.present)
+        return;
+    w.put_raw(h.who.boot.data(), h.who.boot.size()).put(h.who.pid_namespace).put(h.who.uid).put(h.who.pid);
+    w.put(h.who.start_time).put(h.arena_fd).put(h.token[0]).put(h.token[1]);
+    w.put(h.qp_offset).put(h.qp_size).put(h.qp_serial).put(h.first_receive);
+}
+
+bool get(byte_reader &r, local::hello &h) noexcept
+{
+    h = {};
+    if (r.rest().empty())
+        return true;
+    h.present = true;
+    r.get_raw(h.who.boot.data(), h.who.boot.size());
+    h.who.pid_namespace = r.get<std::uint64_t>();
+    h.who.uid = r.get<std::uint32_t>();
+    h.who.pid = r.get<std::uint32_t>();
+    h.who.start_time = r.get<std::uint64_t>();
+    h.arena_fd = r.get<std::int32_t>();
+    h.token[0] = r.get<std::uint64_t>();
+    h.token[1] = r.get<std::uint64_t>();
+    h.qp_offset = r.get<std::uint64_t>();
+    h.qp_size = r.get<std::uint64_t>();
+    h.qp_serial = r.get<std::uint64_t>();
+    h.first_receive = r.get<std::uint32_t>();
+    return r.good() && r.rest().empty();
+}
+
 } // namespace softrdma::net::neighbour

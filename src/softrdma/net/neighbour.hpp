@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "net/bytes.hpp"
 #include "net/link.hpp"
 
 // Peers on one host find a shorter way than the connection that they found each other by. Each tells the other where
@@ -15,5 +16,9 @@ local::hello introduce(queue_pair &qp, const link &path);
 std::shared_ptr<local::channel> reach(const local::hello &h, const link &path);
 // True if a connection without a shorter way is of no use; says so on stderr.
 bool required();
+
+// At the end of a message: an absent one takes no bytes. get() is false for anything that put() cannot have made.
+void put(byte_writer &w, const local::hello &h) noexcept;
+bool get(byte_reader &r, local::hello &h) noexcept;
 
 } // namespace softrdma::net::neighbour
