@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The path between processes of one host, which needs nothing of its target: the target is stopped. */
+#include "remote.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    page_size = 4096,
+};
+
+static const struct server_plan sleeps = {.receives = 4};
+
+static void expect_nothing_for(struct ibv_cq *cq, unsigned ms)
+{
+    struct ibv_wc wc;
+    for (unsigned i = 0; i < ms; ++i) {
+        assert_int_equal(ibv_poll_cq(cq, 1, &wc), 0);
+        usleep(1000);
+    }
+}
+
+static void read_back(struct remote *r)
+{
+    struct side *c = &r->pair.client;
+    memset(c->memory, 0, page_size / 2);
+    assert_int_equal(post(c, IBV_WR_RDMA_READ, 2, 0, page_size / 2, &r->target, page_size / 2, 0), 0);
+    expect_completion(c->cq, 2, IBV_WC_SUCCESS);
+    assert_memory_equal(c->memory, r->page + page_size / 2, page_size / 2);
+}
+
+static void reach_a_stopped_process(void)
+{
+    struct remote r;
+    start_server(&r, &sleeps, NULL);
+    meet_server(&r);
+    suspend_server(&r);
+    struct side *c = &r.pair.client;
+    fill(c->memory, page_size, 3);
+    assert_int_equal(post(c, IBV_WR_RDMA_WRITE, 1, 0, page_size, &r.target, 0, 0), 0);
+    expect_completion(c->cq, 1, IBV_WC_SUCCESS);
+    assert_memory_equal(r.page, c->memory, page_size);
+    read_back(&r);
+    assert_int_equal(post(c, IBV_WR_SEND, 3, 0, 64, NULL, 0, 0), 0);
+    expect_completion(c->cq, 3, IBV_WC_SUCCESS);
+    assert_int_equal(post(c, IBV_WR_RDMA_WRITE_WITH_IMM, 4, 0, 100, &r.target, 8, 0), 0);
+    expect_completion(c->cq, 4, IBV_WC_SUCCESS);
+    assert_memory_equal(r.page + 8, c->memory, 100);
+    stop_server(&r);
+}
+
+static uint8_t *map_file(int *fd)
+{
+    char path[] = "/tmp/softrdma-local-XXXXXX";
+    *fd = mkstemp(path);
+    assert_true(*fd >= 0);
+    unlink(path);
+    assert_int_equal(ftruncate(*fd, page_size), 0);
+    uint8_t *page = mmap(NULL, page_size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+    assert_ptr_not_equal(page, MAP_FAILED);
+    return page;
+}
+
+static void reach_a_file_of_a_stopped_process(void)
+{
+    struct remote r;
+    int fd;
+    uint8_t *page = map_file(&fd);
+    start_server(&r, &sleeps, page);
+    meet_server(&r);
+    suspend_server(&r);
+    struct side *c = &r.pair.client;
+    fill(c->memory, page_size, 5);
+    assert_int_equal(post(c, IBV_WR_RDMA_WRITE, 1, 0, page_size, &r.target, 0, 0), 0);
+    expect_completion(c->cq, 1, IBV_WC_SUCCESS);
+    assert_memory_equal(page, c->memory, page_size);
+    read_back(&r);
+    close(fd);
+    stop_server(&r);
+}
+
+static void survive_a_truncated_file(void)
+{
+    struct remote r;
+    int fd;
+    start_server(&r, &sleeps, map_file(&fd));
+    meet_server(&r);
+    struct side *c = &r.pair.client;
+    assert_int_equal(post(c, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, 0), 0);
+    expect_completion(c->cq, 1, IBV_WC_SUCCESS);
+    assert_int_equal(ftruncate(fd, 0), 0);
+    assert_int_equal(post(c, IBV_WR_RDMA_WRITE, 2, 0, 8, &r.target, 0, 0), 0);
+    expect_completion(c->cq, 2, IBV_WC_REM_OP_ERR);
+    close(fd);
+    stop_server(&r);
+}
+
+static void refuse_a_wrong_key(void)
+{
+    struct remote r;
+    start_server(&r, &sleeps, NULL);
+    meet_server(&r);
+    r.mr.rkey ^= 0x10000; /* the same place in the table of keys */
+    memset(r.pair.client.memory, 1, 8);
+    assert_int_equal(post(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, 0), 0);
+    expect_completion(r.pair.client.cq, 1, IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(r.page[0], 0);
+    stop_server(&r);
+}
+
+static void no_trust(void)
+{
+    setenv("SOFTRDMA_TRUST", "none", 1);
+}
+
+static void become_another_user(void)
+{
+    if (setresuid(65534, 65534, 65534) != 0)
+        _exit(1);
+}
+
+/* Over the network a stopped process answers nothing. */
+static void expect_the_network(const struct server_plan *plan)
+{
+    struct remote r;
+    setenv("SOFTRDMA_PATH", "auto", 1);
+    start_server(&r, plan, NULL);
+    meet_server(&r);
+    suspend_server(&r);
+    assert_int_equal(post(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, 0), 0);
+    expect_nothing_for(r.pair.client.cq, 100);
+    stop_server(&r);
+}
+
+static void keep_away_from_the_distrustful(void)
+{
+    expect_the_network(&(struct server_plan){.prepare = no_trust});
+}
+
+static void keep_away_from_other_users(void)
+{
+    expect_the_network(&(struct server_plan){.prepare = become_another_user});
+}
+
+/* The server tells through its page which registration is open; what it has closed must not change any more. */
+struct board {
+    _Atomic uint32_t rkey;
+    _Atomic uint32_t torn;
+    _Atomic uint64_t rounds;
+};
+
+static void register_again_and_again(struct pair *p)
+{
+    struct board *board = (struct board *)p->server.memory;
+    uint8_t *target = p->server.memory + page_size / 2;
+    for (;;) {
+        struct ibv_mr *mr = (ibv_reg_mr)(p->server.pd, target, page_size / 2, everything);
+        atomic_store(&board->rkey, mr->rkey);
+        usleep(200);
+        atomic_store(&board->rkey, 0);
+        ibv_dereg_mr(mr);
+        memset(target, 0x55, page_size / 2);
+        usleep(200);
+        for (unsigned i = 0; i < page_size / 2; ++i)
+            if (target[i] != 0x55)
+                atomic_fetch_add(&board->torn, 1);
+        atomic_fetch_add(&board->rounds, 1);
+    }
+}
+
+static const struct server_plan registers = {.act = register_again_and_again};
+
+/* One connection lives until it uses a key that is gone. Returns how many registrations were seen. */
+static uint64_t write_while_it_lasts(struct remote *r)
+{
+    struct board *board = (struct board *)r->page;
+    struct side *c = &r->pair.client;
+    memset(c->memory, 0xaa, page_size);
+    struct ibv_wc wc = {.status = IBV_WC_SUCCESS};
+    while (wc.status == IBV_WC_SUCCESS && atomic_load(&board->rounds) < 200) {
+        r->mr.rkey = atomic_load(&board->rkey);
+        if (r->mr.rkey == 0)
+            continue;
+        assert_int_equal(post(c, IBV_WR_RDMA_WRITE, 1, 0, page_size / 2, &r->target, page_size / 2, 0), 0);
+        wc = next_completion(c->cq);
+    }
+    assert_true(wc.status == IBV_WC_SUCCESS || wc.status == IBV_WC_REM_ACCESS_ERR);
+    return atomic_load(&board->rounds);
+}
+
+static void write_against_deregistration(void)
+{
+    struct remote r;
+    start_server(&r, &registers, NULL);
+    meet_server(&r);
+    write_while_it_lasts(&r);
+    usleep(1000);
+    assert_int_equal(atomic_load(&((struct board *)r.page)->torn), 0);
+    stop_server(&r);
+}
+
+/* Messages against the destruction of their receiver, both in this process. */
+static void *destroy_soon(void *id)
+{
+    usleep((unsigned)(rand() % 2000));
+    rdma_destroy_qp(id);
+    return NULL;
+}
+
+static void send_against_destruction(void)
+{
+    for (unsigned round = 0; round < 20; ++round) {
+        struct pair p;
+        open_pair(&p, NULL);
+        for (unsigned i = 0; i < 16; ++i)
+            assert_int_equal(post_receive(&p.server, i, 0, 4096), 0);
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, destroy_soon, p.server.id), 0);
+        struct ibv_wc wc = {.status = IBV_WC_SUCCESS};
+        for (unsigned i = 0; i < 17 && wc.status == IBV_WC_SUCCESS; ++i) {
+            usleep(100);
+            assert_int_equal(post(&p.client, IBV_WR_SEND, i, 0, i % 2 ? 4096 : 64, NULL, 0, 0), 0);
+            wc = next_completion(p.client.cq);
+        }
+        assert_string_equal(ibv_wc_status_str(wc.status), ibv_wc_status_str(IBV_WC_RETRY_EXC_ERR));
+        pthread_join(thread, NULL);
+        close_pair(&p);
+    }
+}
+
+/* A receiver that sleeps is woken once for each arming, whoever delivers. */
+static void wait_for_messages(struct pair *p)
+{
+    struct side *s = &p->server;
+    for (uint64_t i = 1;; ++i) {
+        struct ibv_cq *cq = NULL;
+        void *context = NULL;
+        struct ibv_wc wc;
+        assert_int_equal(ibv_req_notify_cq(s->cq, 0), 0);
+        while (ibv_poll_cq(s->cq, 1, &wc) == 1) {
+            assert_int_equal(wc.status, IBV_WC_SUCCESS);
+            assert_int_equal(post_receive(s, i, 64, 64), 0);
+            atomic_fetch_add((_Atomic uint64_t *)(void *)s->memory, 1);
+        }
+        assert_int_equal(ibv_get_cq_event(s->completions, &cq, &context), 0);
+        ibv_ack_cq_events(cq, 1);
+    }
+}
+
+static const struct server_plan waits = {.receives = 8, .act = wait_for_messages};
+
+static void wake_a_sleeping_receiver(void)
+{
+    struct remote r;
+    start_server(&r, &waits, NULL);
+    meet_server(&r);
+    struct side *c = &r.pair.client;
+    for (uint64_t i = 0; i < 2000; ++i) {
+        assert_int_equal(post(c, IBV_WR_SEND, i, 64, 64, NULL, 0, 0), 0);
+        expect_completion(c->cq, i, IBV_WC_SUCCESS);
+        if (i % 100 == 0)
+            usleep(1000);
+    }
+    for (unsigned i = 0; i < patience_ms && atomic_load((_Atomic uint64_t *)(void *)r.page) < 2000; ++i)
+        usleep(1000);
+    assert_int_equal(atomic_load((_Atomic uint64_t *)(void *)r.page), 2000);
+    stop_server(&r);
+}
+
+#define own_process(name, body)                                                                                        \
+    static void name(void **state)                                                                                     \
+    {                                                                                                                  \
+        (void)state;                                                                                                   \
+        in_own_process(body);                                                                                          \
+    }
+
+/* clang-format off */
+own_process(a_stopped_process_is_reached, reach_a_stopped_process)
+own_process(a_file_is_reached_through_a_mapping, reach_a_file_of_a_stopped_process)
+own_process(a_truncated_file_is_an_error_of_the_target, survive_a_truncated_file)
+own_process(a_wrong_key_changes_nothing, refuse_a_wrong_key)
+own_process(a_process_without_trust_is_reached_over_the_network, keep_away_from_the_distrustful)
+own_process(what_is_deregistered_does_not_change, write_against_deregistration)
+own_process(a_destroyed_receiver_ends_the_sender, send_against_destruction)
+own_process(a_sleeping_receiver_is_woken, wake_a_sleeping_receiver)
+        /* clang-format on */
+
+        static void another_user_is_reached_over_the_network(void **state)
+{
+    (void)state;
+    if (geteuid() != 0) {
+        print_message("skipped: only root can become another user\n");
+        skip();
+    }
+    in_own_process(keep_away_from_other_users);
+}
+
+int main(void)
+{
+    setenv("SOFTRDMA_PATH", "local", 1);
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(a_stopped_process_is_reached),
+            cmocka_unit_test(a_file_is_reached_through_a_mapping),
+            cmocka_unit_test(a_truncated_file_is_an_error_of_the_target),
+            cmocka_unit_test(a_wrong_key_changes_nothing),
+            cmocka_unit_test(a_process_without_trust_is_reached_over_the_network),
+            cmocka_unit_test(another_user_is_reached_over_the_network),
+            cmocka_unit_test(what_is_deregistered_does_not_change),
+            cmocka_unit_test(a_destroyed_receiver_ends_the_sender),
+            cmocka_unit_test(a_sleeping_receiver_is_woken),
+    };
+    return cmocka_run_group_tests_name("local", tests, NULL, NULL);
+}

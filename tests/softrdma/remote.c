@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "remote.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    page_size = 4096,
+    message_size = 64,
+};
+
+/* What the server tells its parent. */
+struct greeting {
+    uint16_t port; /* network order */
+    uint64_t addr;
+    uint32_t rkey;
+};
+
+static void tell(int out, const struct greeting *greeting)
+{
+    if (write(out, greeting, sizeof(*greeting)) != sizeof(*greeting))
+        _exit(1);
+}
+
+static void serve(const struct server_plan *plan, uint8_t *page, int out)
+{
+    struct pair p = {0};
+    if (plan->prepare != NULL)
+        plan->prepare();
+    open_listener(&p, "127.0.0.1");
+    tell(out, &(struct greeting){.port = rdma_get_src_port(p.listener)});
+    struct rdma_cm_event *request = take_request(&p);
+    create_queues(&p.server, NULL, &(struct options){.size = page_size, .server_memory = page}, true);
+    for (unsigned i = 0; i < plan->receives; ++i)
+        assert_int_equal(post_receive(&p.server, i + 1, i * message_size, message_size), 0);
+    assert_int_equal(rdma_ack_cm_event(request), 0);
+    struct rdma_conn_param param = {.responder_resources = 16, .initiator_depth = 16, .rnr_retry_count = 7};
+    assert_int_equal(rdma_accept(p.server.id, &param), 0);
+    assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+    tell(out, &(struct greeting){.addr = (uintptr_t)page, .rkey = p.server.mr->rkey});
+    if (plan->act != NULL)
+        plan->act(&p);
+    for (;;)
+        pause();
+}
+
+void start_server(struct remote *r, const struct server_plan *plan, uint8_t *page)
+{
+    memset(r, 0, sizeof(*r));
+    int ends[2];
+    r->page = page;
+    if (page == NULL)
+        r->page = mmap(NULL, page_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(r->page, MAP_FAILED);
+    assert_int_equal(pipe(ends), 0);
+    r->pid = fork();
+    assert_true(r->pid >= 0);
+    if (r->pid == 0) {
+        close(ends[0]);
+        serve(plan, r->page, ends[1]);
+    }
+    close(ends[1]);
+    r->in = ends[0];
+}
+
+void meet_server(struct remote *r)
+{
+    struct greeting greeting;
+    assert_int_equal(read(r->in, &greeting, sizeof(greeting)), sizeof(greeting));
+    struct sockaddr_in to = {
+            .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = greeting.port};
+    struct side *c = &r->pair.client;
+    c->channel = rdma_create_event_channel();
+    assert_int_equal(rdma_create_id(c->channel, &c->id, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_resolve_addr(c->id, NULL, (struct sockaddr *)&to, 1000), 0);
+    assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
+    assert_int_equal(rdma_resolve_route(c->id, 1000), 0);
+    assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
+    create_queues(c, NULL, NULL, false);
+    connect_client(&r->pair, NULL);
+    assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+    assert_int_equal(read(r->in, &greeting, sizeof(greeting)), sizeof(greeting));
+    r->mr.rkey = greeting.rkey;
+    r->target = (struct side){.memory = (uint8_t *)(uintptr_t)greeting.addr, .mr = &r->mr};
+}
+
+void suspend_server(struct remote *r)
+{
+    int status = 0;
+    assert_int_equal(kill(r->pid, SIGSTOP), 0);
+    assert_int_equal(waitpid(r->pid, &status, WUNTRACED), r->pid);
+}
+
+void stop_server(struct remote *r)
+{
+    kill(r->pid, SIGKILL);
+    waitpid(r->pid, NULL, 0);
+    close(r->in);
+    munmap(r->page, page_size);
+    close_pair(&r->pair);
+}
+
+void in_own_process(void (*test)(void))
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        test();
+        exit(0); /* a failing assertion has ended the process with another code */
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SOFTRDMA_REMOTE_H
+#define SOFTRDMA_REMOTE_H
+
+#include "fixture.h"
+
+#include <sys/types.h>
+
+/* What a server process does. Its memory is one page, shared with its parent. */
+struct server_plan {
+    void (*prepare)(void);          /* before any verbs call, may be NULL */
+    unsigned receives;              /* posted before it accepts, 64 bytes each */
+    void (*act)(struct pair *pair); /* once connected; NULL: pause() for ever */
+};
+
+/* A server process and this process' connection to it. */
+struct remote {
+    pid_t pid;
+    int in;
+    uint8_t *page;
+    struct pair pair; /* only the client side is used */
+    struct side target;
+    struct ibv_mr mr;
+};
+
+/* To be called before any verbs call of this process. `page` is NULL or shared memory of one page. */
+void start_server(struct remote *r, const struct server_plan *plan, uint8_t *page);
+void meet_server(struct remote *r);
+/* Stops its threads, so that only what this process does by itself can succeed. */
+void suspend_server(struct remote *r);
+/* Kills it and closes this side. */
+void stop_server(struct remote *r);
+
+/* Runs a test in a process of its own, so that its fork comes before any verbs call. */
+void in_own_process(void (*test)(void));
+
+#endif
