@@ -19,6 +19,7 @@ PACKAGES = (
 ).split()
 TOOLS = {"mmdebstrap": "mmdebstrap", "qemu-system-x86_64": "qemu-system-x86", "unshare": "util-linux"}
 MOUNT_POINTS = ("source", "build", "control", "kernel", "initramfs")
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 QUIET_APT = "apt-get -qq -o APT::Sandbox::User=root"
 
 
@@ -54,7 +55,11 @@ def inside(root: pathlib.Path, binds: dict[str, pathlib.Path], script: str) -> l
         operands.append(str(directory))
         mounts.append(f'mount --bind "${{{len(operands)}}}" "$1/{point}"')
     steps = " && ".join([*mounts, 'exec chroot "$1" sh -euc "$2"'])
-    return ["unshare", *user, "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", steps, "sh", *operands]
+    # Compilers, launchers and flags that this system's environment names are not those of the root.
+    kept = [f"{name}={value}" for name, value in os.environ.items() if name.lower().endswith("_proxy")]
+    return [
+        "env", "-i", f"PATH={PATH}", "HOME=/root", "LANG=C.UTF-8", *kept,
+        "unshare", *user, "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", steps, "sh", *operands]
 
 
 def mirror() -> str:
