@@ -24,7 +24,10 @@ struct client_kind {
     /* Posts a flush of everything written before; the operation with this number is complete when it is. */
     int (*flush)(struct client *client, uint64_t offset, uint64_t length, uint64_t number);
 
-    /* Takes a completion that is none of a read, a write or a rpma_flush. May be NULL. */
+    /*
+     * Takes the completion of a send or a receive, and raises flushed. NULL: there are none, and what is executed is
+     * flushed. -EPROTO: the server broke the protocol, which is not reported.
+     */
     int (*take_message)(struct client *client, const struct ibv_wc *wc);
 
     /* Says goodbye on a working connection, and gives back what begin made. May be NULL. */
@@ -59,6 +62,8 @@ struct client {
     struct operation *posted; /* operation n is entry n % depth */
     uint64_t oldest;          /* number of the first operation that is not complete */
     uint64_t next;            /* number of the next operation to post */
+    uint64_t executed;        /* the reads below this number are complete, */
+    uint64_t flushed;         /* and below this one the writes as well */
     unsigned int flushes;     /* in flight */
     struct io_u **complete;
     unsigned int complete_count;
@@ -88,9 +93,6 @@ void client_cleanup(struct thread_data *td);
 
 /* Connects, waiting for a server that does not listen yet. Returns 0 or a negative errno, which it has reported. */
 int client_connect(struct thread_data *td, struct client *client);
-
-/* All operations up to the one with this number are complete. Returns -EPROTO if it was never posted. */
-int client_complete_through(struct client *client, uint64_t number);
 
 /* Waits for a completion and takes it. Returns 0 or a negative errno, which it has reported. */
 int client_wait(struct thread_data *td, struct client *client);

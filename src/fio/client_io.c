@@ -33,16 +33,16 @@ static void give_back(struct client *client, struct io_u *io_u, int error)
     client->complete[client->complete_count++] = io_u;
 }
 
-int client_complete_through(struct client *client, uint64_t number)
+static void complete(struct client *client)
 {
-    if (number < client->oldest || number >= client->next)
-        return -EPROTO;
-    for (; client->oldest <= number; ++client->oldest) {
+    for (; client->oldest < client->next; ++client->oldest) {
         const struct operation *operation = &client->posted[client->oldest % client->depth];
+        const bool is_read = operation->io_u->ddir == DDIR_READ;
+        if (client->oldest >= client->flushed && !(is_read && client->oldest < client->executed))
+            break;
         client->flushes -= operation->is_flushed;
         give_back(client, operation->io_u, 0);
     }
-    return 0;
 }
 
 /* Every operation that has not succeeded has failed, and so will those to come. */
@@ -61,9 +61,15 @@ static int take(struct thread_data *td, struct client *client, const struct ibv_
 {
     if (wc->status != IBV_WC_SUCCESS)
         return -report(td, EIO, "an operation on the server's workspace failed: %s", ibv_wc_status_str(wc->status));
-    const bool is_message = wc->opcode == IBV_WC_SEND || wc->opcode == IBV_WC_RECV;
-    const int ret = is_message && client->kind->take_message ? client->kind->take_message(client, wc)
-                                                             : client_complete_through(client, wc->wr_id);
+    int ret = 0;
+    if (wc->opcode == IBV_WC_SEND || wc->opcode == IBV_WC_RECV) {
+        ret = client->kind->take_message(client, wc);
+    } else {
+        client->executed = wc->wr_id + 1;
+        if (!client->kind->take_message)
+            client->flushed = client->executed;
+    }
+    complete(client);
     return ret ? -report(td, -ret, "the server answered something that was not asked") : 0;
 }
 

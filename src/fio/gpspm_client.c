@@ -91,15 +91,16 @@ static int take_message(struct client *client, const struct ibv_wc *wc)
         ++requests->sent;
     } else {
         const void *message = (const void *)(uintptr_t)wc->wr_id;
-        if (!flush_response_read(message, wc->byte_len, &requests->answered_number))
+        uint64_t number = 0;
+        if (!flush_response_read(message, wc->byte_len, &number) || number < client->oldest || number >= client->next)
             return -EPROTO;
         ++requests->answered;
+        requests->answered_number = number;
     }
     /* A request whose sending is not reported yet still takes room in the queues. */
-    const bool can_complete = requests->sent >= requests->answered && client->oldest < client->next;
-    if (!can_complete || requests->answered == 0 || requests->answered_number < client->oldest)
-        return 0;
-    return client_complete_through(client, requests->answered_number);
+    if (requests->answered != 0 && requests->sent >= requests->answered)
+        client->flushed = requests->answered_number + 1;
+    return 0;
 }
 
 static void bid_farewell(struct thread_data *td, struct client *client)

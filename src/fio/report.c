@@ -14,27 +14,25 @@ enum {
     MAX_LINE = 512
 };
 
-static void write_line(const struct thread_data *td, const char *format, va_list args)
-{
-    char text[MAX_LINE];
-    (void)vsnprintf(text, sizeof(text), format, args);
-    log_err("%s: %s\n", td->io_ops->name, text);
-}
-
 void note(const struct thread_data *td, const char *format, ...)
 {
+    char text[MAX_LINE];
     va_list args;
     va_start(args, format);
-    write_line(td, format, args);
+    (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    /* log_err would write it into the file of --output as well, in front of the report. */
+    (void)fprintf(stderr, "%s: %s\n", td->io_ops->name, text);
 }
 
 int report(struct thread_data *td, int error, const char *format, ...)
 {
+    char text[MAX_LINE];
     va_list args;
     va_start(args, format);
-    write_line(td, format, args);
+    (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    log_err("%s: %s\n", td->io_ops->name, text);
     td_verror(td, error, td->io_ops->name);
     return error;
 }

@@ -4,7 +4,7 @@
 
 struct thread_data;
 
-/* One line on stderr, where it does not disturb fio's report in JSON; headed by the engine's name. */
+/* One line on stderr, headed by the engine's name. It never gets into fio's report. */
 void note(const struct thread_data *td, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* As note, and the job has failed with error, an errno. Returns error. */
