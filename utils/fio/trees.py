@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""fio's source as Debian has it, configured for its headers, and fio built from it with its own librpma engines."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests" / "vm"), str(ROOT / "examples")]
+
+from lane import CannotRun, LaneFailed, default_cache, report_failures  # noqa: E402,F401
+from lane.cache import key_of, provide  # noqa: E402
+from lane.debian import mirror, run_quietly  # noqa: E402
+
+CACHE = default_cache().with_name("librpma-fio")
+KEYRING = pathlib.Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+ENGINES = [f"librpma_{method}_{side}" for method in ("apm", "gpspm") for side in ("client", "server")]
+CONFIGURE = "./configure --disable-native"
+# What fio 3.33 would take in preference to libpmem, and then crash in the start of librpma_gpspm_server.
+NO_LIBPMEM2 = '#error "fio\'s librpma_gpspm_server does not work with libpmem2"\n'
+
+
+def need(*tools: str) -> None:
+    packages = {"dpkg-source": "dpkg-dev", "gcc": "gcc", "make": "make", "apt-get": "apt", "pkg-config": "pkgconf"}
+    missing = [packages[tool] for tool in tools if not shutil.which(tool)]
+    if missing:
+        raise CannotRun(f"{' and '.join(missing)} missing: install with apt-get")
+
+
+def this_suite() -> str:
+    lines = pathlib.Path("/etc/os-release").read_text(encoding="utf-8").splitlines()
+    release = dict(line.split("=", 1) for line in lines if "=" in line)
+    if release.get("ID") != "debian" or "VERSION_CODENAME" not in release:
+        raise CannotRun("this is no release of Debian: name one with --suite, or set RPMA_FIO_SOURCE to a tree of fio's")
+    return release["VERSION_CODENAME"]
+
+
+def download(suite: str, directory: pathlib.Path) -> None:
+    """apt's own settings may name no source packages, and stay as they are."""
+    for name in ("lists/partial", "cache"):
+        (directory / name).mkdir(parents=True)
+    signed = f"[signed-by={KEYRING}] " if KEYRING.exists() else ""
+    (directory / "sources.list").write_text(f"deb-src {signed}{mirror()} {suite} main\n", encoding="utf-8")
+    apt = ["apt-get", "-qq", "-o", "APT::Sandbox::User=root", "-o", f"Dir::Etc::SourceList={directory}/sources.list",
+           "-o", "Dir::Etc::SourceParts=/dev/null", "-o", f"Dir::State::Lists={directory}/lists",
+           "-o", f"Dir::Cache={directory}/cache"]
+    for command in ([*apt, "update"], [*apt, "source", "--download-only", "fio"]):
+        result = subprocess.run(command, cwd=directory, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                timeout=300, check=False)
+        if result.returncode != 0:
+            raise CannotRun(f"the mirror of this system has no source package of fio for Debian {suite}: "
+                            f"{result.stderr.strip().partition(chr(10))[0]}")
+
+
+def source(cache: pathlib.Path, suite: str) -> pathlib.Path:
+    """The source tree, configured: what the engines outside fio are built with."""
+    def make(path: pathlib.Path) -> None:
+        need("apt-get", "dpkg-source", "gcc", "make")
+        package = path / "package"
+        download(suite, package)
+        run_quietly(["sh", "-c", f"cd {path} && dpkg-source --no-check -x package/fio_*.dsc tree && "
+                     f"cd tree && {CONFIGURE}"], "unpacking and configuring fio")
+        shutil.rmtree(package)
+
+    return provide(cache / f"source-{key_of(suite, CONFIGURE)}", make) / "tree"
+
+
+def library_variable(prefix: pathlib.Path, name: str) -> pathlib.Path:
+    directories = ":".join(str(file.parent) for file in prefix.rglob("librpma.pc"))
+    if not directories:
+        raise LaneFailed(f"there is no librpma.pc below {prefix}: install the component devel there")
+    result = subprocess.run(["pkg-config", f"--variable={name}", "librpma"], capture_output=True, text=True, check=False,
+                            env=os.environ | {"PKG_CONFIG_PATH": directories})
+    return pathlib.Path(result.stdout.strip())
+
+
+def in_tree(cache: pathlib.Path, tree: pathlib.Path, prefix: pathlib.Path) -> pathlib.Path:
+    """fio with the engines of its own source, built against the librpma installed at prefix. fio's configure knows no
+    pkg-config: the compiler finds the library as in a system directory."""
+    need("gcc", "make", "pkg-config")
+    include, library = library_variable(prefix, "includedir"), library_variable(prefix, "libdir")
+
+    def make(path: pathlib.Path) -> None:
+        work, shadow = path / "work", path / "shadow"
+        shutil.copytree(tree, work, symlinks=True)
+        shadow.mkdir()
+        (shadow / "libpmem2.h").write_text(NO_LIBPMEM2, encoding="utf-8")
+        settings = f"CPATH={shadow}:{include} LIBRARY_PATH={library} LD_LIBRARY_PATH={library}"
+        run_quietly(["sh", "-c", f"cd {work} && env {settings} {CONFIGURE}"], "configuring fio with librpma")
+        config = (work / "config-host.h").read_text(encoding="utf-8")
+        for wanted in ("CONFIG_LIBRPMA_APM", "CONFIG_LIBRPMA_GPSPM"):
+            if wanted not in config:
+                raise CannotRun(f"fio's configure does not set {wanted}: libpmem-dev or libprotobuf-c-dev is missing, "
+                                f"or this version has no such engine")
+        run_quietly(["sh", "-c", f"cd {work} && env {settings} make -j{os.cpu_count()} fio"], "building fio with librpma")
+        shutil.copy2(work / "fio", path / "fio")
+        shutil.rmtree(work)
+
+    # What is built depends on the interface; the library itself is looked up when fio starts.
+    symbols = subprocess.run(["nm", "--dynamic", "--defined-only", "--format=just-symbols", library / "librpma.so.0"],
+                             capture_output=True, text=True, check=False).stdout
+    key = key_of(str(tree), (include / "librpma.h").read_bytes(), "".join(sorted(symbols.splitlines(True))), NO_LIBPMEM2)
+    return provide(cache / f"in-tree-{key}", make) / "fio"
