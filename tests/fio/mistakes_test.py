@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A job file that cannot work gets one line of the engine which names cause and remedy, and status 1."""
+
+import pathlib
+import re
+import socket
+import tempfile
+import unittest
+
+from support import ADDRESS, ENGINES, EXTERNAL, SERVER, SHORT, FioTest, Job, free_port, report_of, run
+
+START_S = 20
+
+
+class Mistakes(FioTest):
+    def alone(self, method: str, side: str, values: dict, failures: int = 1) -> str:
+        """stderr of one side, which has to end by itself. fio's status is the number of threads that failed."""
+        standard = {"serverip": ADDRESS, "port": free_port(ADDRESS), **(SHORT if side == "client" else SERVER)}
+        with tempfile.TemporaryDirectory() as directory:
+            with Job(EXTERNAL, method, side, standard | values, pathlib.Path(directory)) as job:
+                result = job.result(START_S)
+        self.assertEqual(failures, result.status, result.stderr)
+        return result.stderr
+
+    def check(self, method: str, side: str, values: dict, *words: str) -> None:
+        with self.subTest(method=method, side=side, values=values):
+            self.assert_one_line(self.alone(method, side, values), f"librpma_{method}_{side}", *words)
+
+    def test_nobody_listens(self) -> None:
+        port = free_port(ADDRESS)
+        for method in ("apm", "gpspm"):
+            self.check(method, "client", {"port": port, "connect_timeout": 1}, f"nobody listens on {ADDRESS} port {port}",
+                       "start the server")
+
+    def test_busy_port(self) -> None:
+        with socket.create_server((ADDRESS, 0)) as listener:
+            port = listener.getsockname()[1]
+            self.check("apm", "server", {"port": port}, f"cannot listen on {ADDRESS} port {port}", "in use")
+
+    def test_address_and_port(self) -> None:
+        for side in ("client", "server"):
+            self.check("apm", side, {"serverip": None}, "serverip= is missing")
+            for port in ("0", "70000", "rpma", "-1"):
+                self.check("apm", side, {"port": port}, f"port={port}")
+        self.check("apm", "client", {"serverip": "no.such.host.invalid"}, "serverip=no.such.host.invalid", "softrdma")
+
+    def test_ports_of_threads_beyond_the_last(self) -> None:
+        values = {"port": 65535, "numjobs": 2, "idle_timeout": 1}
+        self.assertIn("port=65535 plus 1", self.alone("apm", "server", values, failures=2))
+
+    def test_files_set_up_before_connecting(self) -> None:
+        self.check("apm", "client", {"create_serialize": None}, "create_serialize=0 is missing")
+
+    def test_workloads(self) -> None:
+        self.check("apm", "client", {"rw": "trim"}, "rw=")
+        self.check("gpspm", "client", {"rw": "read"}, "rw=", "librpma_apm_client")
+        self.check("gpspm", "client", {"rw": "randrw"}, "rw=")
+
+    def test_workspace(self) -> None:
+        self.check("apm", "server", {"size": None}, "size= is missing")
+        self.check("apm", "server", {"filename": "/nonexistent/file"}, "filename=/nonexistent/file", "No such file")
+        self.check("apm", "server", {"filename": "/tmp"}, "filename=/tmp")
+        self.check("apm", "server", {"filename": "malloc:other"}, "filename= must name one")
+        self.check("gpspm", "server", {"iodepth": 70000}, "iodepth=70000")
+        with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+            self.check("apm", "server", {"filename": f"{directory}/file", "size": "4000t"}, "cannot grow to size=")
+
+    def test_no_client_comes(self) -> None:
+        self.check("apm", "server", {"idle_timeout": 1}, "no client has come", "idle_timeout=1")
+
+
+class Combinations(FioTest):
+    def test_pmem_that_is_not_written_directly(self) -> None:
+        with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+            done = run("apm", server_values={"filename": f"{directory}/file"})
+        self.assertEqual(1, done.client.status)
+        self.assert_one_line(done.client.stderr, "librpma_apm_client", "direct_write_to_pmem=1")
+        named = re.findall(r"librpma_\w+", done.client.stderr)
+        self.assertLessEqual(set(named), set(ENGINES))
+        self.assertEqual(0, done.server.status, done.server.stderr)
+
+    def test_more_requests_than_the_server_takes(self) -> None:
+        done = run("gpspm", client_values={"sync": None, "iodepth": 16}, server_values={"iodepth": 4})
+        self.assertEqual(1, done.client.status)
+        self.assert_one_line(done.client.stderr, "librpma_gpspm_client", "16 requests", "iodepth=4")
+
+    def test_server_of_the_other_method(self) -> None:
+        done = run("gpspm", server_values={"ioengine": EXTERNAL.engine("librpma_apm_server")})
+        self.assertEqual(1, done.client.status)
+        self.assert_one_line(done.client.stderr, "librpma_gpspm_client", "librpma_apm_server")
+
+    def test_a_deep_server_is_not_told_that_depth_is_of_no_use(self) -> None:
+        done = run("gpspm", server_values={"iodepth": 64})
+        self.assert_succeeds(done)
+        self.assertNotIn("capped", done.server.stdout + done.server.stderr)
+
+    def test_notes_stay_out_of_the_report(self) -> None:
+        with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+            directory = pathlib.Path(name)
+            values = SERVER | {"serverip": ADDRESS, "port": free_port(ADDRESS), "filename": f"{name}/file"}
+            with Job(EXTERNAL, "gpspm", "server", values, directory) as server:
+                server.wait_until_listening()
+                with Job(EXTERNAL, "gpspm", "client", SHORT | {key: values[key] for key in ("serverip", "port")},
+                         directory) as client:
+                    self.assertEqual(0, client.result(START_S).status)
+                self.assertEqual(0, server.result(START_S).status)
+            for side in ("server", "client"):
+                self.assertEqual("{", (directory / f"{side}.json").read_text()[:1])
+                self.assertEqual(0, report_of(directory, side)["error"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

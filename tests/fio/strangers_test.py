@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A peer that breaks the protocol is told from one that keeps it, whatever it sends."""
+
+import pathlib
+import struct
+import tempfile
+import unittest
+
+from support import (
+    ADDRESS, EXTERNAL, SERVER, SHORT, SIZE, STRANGER, FioTest, Job, Program, free_port, is_listening, result_of)
+
+END_S = 20
+
+
+def request(offset: int, length: int) -> str:
+    return b"".join(tag + struct.pack("<Q", value) for tag, value in
+                    ((b"\x09", offset), (b"\x11", length), (b"\x19", 1))).hex()
+
+
+class Strangers(FioTest):
+    def stranger(self, role: str, port: str, *data: str) -> Program:
+        return Program([str(EXTERNAL.softrdma), "run", "--", STRANGER, role, ADDRESS, port, *data], EXTERNAL.environment())
+
+    def check_server(self, message: str, *words: str) -> None:
+        with self.subTest(message=message), tempfile.TemporaryDirectory() as directory:
+            port = free_port(ADDRESS)
+            values = SERVER | {"serverip": ADDRESS, "port": port}
+            with Job(EXTERNAL, "gpspm", "server", values, pathlib.Path(directory)) as server:
+                server.wait_until_listening()
+                with self.stranger("client", port, message) as stranger:
+                    self.assertEqual(0, result_of(stranger, END_S).status)
+                result = server.result(END_S)
+        self.assertEqual(1, result.status, result)
+        self.assert_one_line(result.stderr, "librpma_gpspm_server", *words)
+
+    def test_a_request_beyond_the_workspace_ends_the_server(self) -> None:
+        for offset, length in ((0, SIZE + 1), (SIZE, 1), (SIZE + 1, 0), (1 << 63, 1 << 63),
+                               (4096, (1 << 64) - 4096)):
+            self.check_server(request(offset, length), f"{length} bytes at offset {offset}", str(SIZE))
+
+    def test_a_message_that_is_no_request_ends_the_server(self) -> None:
+        for message in ("ff" * 512, request(1, 2)[:-2], "00"):
+            self.check_server(message, f"{len(message) // 2} bytes", "no request to flush")
+
+    def check_client(self, method: str, private_data: str, answer: str, *words: str) -> None:
+        with self.subTest(method=method, private_data=private_data, answer=answer), \
+                tempfile.TemporaryDirectory() as directory:
+            port = free_port(ADDRESS)
+            with self.stranger("server", port, private_data, answer) as stranger:
+                while stranger.process.poll() is None and not is_listening(int(port)):
+                    pass
+                values = SHORT | {"serverip": ADDRESS, "port": port, "size": "4k", "number_ios": 1}
+                with Job(EXTERNAL, method, "client", values, pathlib.Path(directory)) as client:
+                    result = client.result(END_S)
+                self.assertEqual(0, result_of(stranger, END_S).status)
+        self.assertEqual(1, result.status, result)
+        self.assert_one_line(result.stderr, f"librpma_{method}_client", *words)
+
+    def test_a_server_that_describes_no_workspace_is_left(self) -> None:
+        for data in ("", "0000", "00000019" + "00" * 24, "00000000" + "00" * 24, "00000015" + "00" * 24):
+            for method in ("apm", "gpspm"):
+                self.check_client(method, data, "", "no librpma server of fio")
+
+    def test_an_answer_that_was_not_asked_for_is_refused(self) -> None:
+        for answer in ("09" + "ff" * 8, "ff" * 9, "00"):
+            self.check_client("gpspm", "{region}", answer, "answered something that was not asked")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the tests share: fio with the engines outside it, fio with its own, and pairs of them."""
+
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "utils" / "fio"))
+
+from pairs import (  # noqa: E402,F401
+    ADDRESS, Fio, Job, Program, Run, free_port, is_listening, report_of, result_of, run_pair)
+from trees import ENGINES, library_variable  # noqa: E402,F401
+
+PREFIX = pathlib.Path(os.environ["FIO_PREFIX"])
+STRANGER = os.environ["FIO_STRANGER"]
+LIBRARY = library_variable(PREFIX, "libdir")
+SOFTRDMA = PREFIX / "bin" / "softrdma"
+IN_TREE = Fio(
+    subprocess.run([*shlex.split(os.environ["FIO_IN_TREE"]), "--build-only"], stdout=subprocess.PIPE, text=True, check=True,
+                   timeout=600).stdout.strip(), None, LIBRARY, SOFTRDMA)
+METHODS = ("apm", "gpspm")
+COUNT = 64
+SIZE = COUNT * 4096
+# So many writes and no more, instead of a minute of them; asleep between them, as other tests want the processor as well.
+SHORT = {"time_based": None, "ramp_time": None, "runtime": None, "number_ios": COUNT, "size": SIZE,
+         "busy_wait_polling": 0}
+DEEP = SHORT | {"sync": None, "iodepth": 16, "iodepth_batch_submit": 4}
+SERVER = {"size": SIZE, "iodepth": 16, "busy_wait_polling": 0}
+
+
+def version(fio: Fio) -> str:
+    return subprocess.run([fio.program, "--version"], env=fio.environment(), capture_output=True, text=True, check=False,
+                          timeout=60).stdout.strip()
+
+
+def external(program: str) -> Fio:
+    return Fio(program, LIBRARY / "fio", LIBRARY, SOFTRDMA)
+
+
+def matching_fio() -> str:
+    """The system's fio if the engines were built for its version; what was built from the source otherwise."""
+    system = os.environ["FIO_PROGRAM"]
+    return system if os.access(system, os.X_OK) and version(external(system)) == version(IN_TREE) else IN_TREE.program
+
+
+EXTERNAL = external(matching_fio())
+
+
+def run(method: str, server: Fio = EXTERNAL, client: Fio = EXTERNAL, client_values: dict | None = None,
+        server_values: dict | None = None, timeout_s: float = 20) -> Run:
+    return run_pair(method, server, client, SERVER | (server_values or {}), SHORT | (client_values or {}), timeout_s)
+
+
+class FioTest(unittest.TestCase):
+    def assert_succeeds(self, run: Run) -> None:
+        for side, result in (("server", run.server), ("client", run.client)):
+            self.assertEqual(0, result.status, f"the {side}:\n{result.stdout}\n{result.stderr}")
+        self.assertEqual(0, run.client_report.get("error"), run.client)
+
+    def assert_one_line(self, text: str, engine: str, *words: str) -> None:
+        """Of the engine; fio adds its own."""
+        lines = [line for line in text.splitlines() if line.startswith(f"{engine}: ")]
+        lines = [line for line in lines if " listening on " not in line and " volatile memory" not in line]
+        self.assertEqual(1, len(lines), text)
+        for word in words:
+            self.assertIn(word, lines[0])

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* What goes over the wire, byte for byte as in the engines of fio 3.27 to 3.37. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "flush_message.h"
+#include "workspace_block.h"
+
+enum {
+    REQUEST_SIZE = 27,
+    RESPONSE_SIZE = 9,
+    BLOCK_SIZE = 28
+};
+
+static const uint8_t request_bytes[REQUEST_SIZE] = {
+        0x09, 0x11, 0, 0, 0, 0, 0, 0, 0, 0x11, 0, 0x04, 0, 0, 0, 0, 0, 0, 0x19, 0x1d, 0xf0};
+static const uint8_t response_bytes[RESPONSE_SIZE] = {0x09, 0x1d, 0xf0};
+static const uint8_t goodbye_bytes[REQUEST_SIZE] = {[0] = 0x09, [9] = 0x11, [18] = 0x19};
+
+static void messages_have_the_bytes_of_the_schema(void **state)
+{
+    (void)state;
+    uint8_t message[MESSAGE_SIZE];
+    const struct flush_request request = {.offset = 0x11, .length = 0x400, .context = 0xF01D};
+    assert_int_equal(flush_request_write(&request, message), REQUEST_SIZE);
+    assert_memory_equal(message, request_bytes, REQUEST_SIZE);
+    assert_int_equal(flush_response_write(0xF01D, message), RESPONSE_SIZE);
+    assert_memory_equal(message, response_bytes, RESPONSE_SIZE);
+    const struct flush_request goodbye = {0};
+    assert_int_equal(flush_request_write(&goodbye, message), REQUEST_SIZE);
+    assert_memory_equal(message, goodbye_bytes, REQUEST_SIZE);
+}
+
+static void messages_are_read_back(void **state)
+{
+    (void)state;
+    struct flush_request request = {0};
+    uint64_t context = 0;
+    assert_true(flush_request_read(request_bytes, REQUEST_SIZE, &request));
+    assert_int_equal(request.offset, 0x11);
+    assert_int_equal(request.length, 0x400);
+    assert_int_equal(request.context, 0xF01D);
+    assert_true(flush_response_read(response_bytes, RESPONSE_SIZE, &context));
+    assert_int_equal(context, 0xF01D);
+}
+
+static void what_is_no_message_is_refused(void **state)
+{
+    (void)state;
+    struct flush_request request = {.offset = 1};
+    uint64_t context = 2;
+    uint8_t noise[MESSAGE_SIZE];
+    memset(noise, 0xff, sizeof(noise));
+    assert_false(flush_request_read(noise, sizeof(noise), &request));
+    assert_false(flush_request_read(request_bytes, REQUEST_SIZE - 1, &request));
+    assert_false(flush_request_read(request_bytes, 0, &request));
+    assert_false(flush_request_read(response_bytes, RESPONSE_SIZE, &request));
+    assert_false(flush_response_read(noise, sizeof(noise), &context));
+    assert_false(flush_response_read(response_bytes, RESPONSE_SIZE - 1, &context));
+    assert_int_equal(request.offset, 1);
+    assert_int_equal(context, 2);
+}
+
+static void the_block_is_read_with_the_padding_of_the_transport(void **state)
+{
+    (void)state;
+    uint8_t data[196] = {0x34, 0x12, 1, 21, 0xAB};
+    struct workspace_block block;
+    assert_int_equal(sizeof(block), BLOCK_SIZE);
+    assert_true(workspace_block_read(data, BLOCK_SIZE, &block));
+    assert_true(workspace_block_read(data, sizeof(data), &block));
+    assert_int_equal(block.max_messages, 0x1234);
+    assert_int_equal(block.direct_write_to_pmem, 1);
+    assert_int_equal(block.descriptor_size, 21);
+    assert_int_equal(block.descriptor[0], 0xAB);
+}
+
+static void what_is_no_block_is_refused(void **state)
+{
+    (void)state;
+    uint8_t data[BLOCK_SIZE] = {0, 0, 0, 21};
+    struct workspace_block block = {.max_messages = 7};
+    assert_false(workspace_block_read(NULL, 0, &block));
+    assert_false(workspace_block_read(data, BLOCK_SIZE - 1, &block));
+    data[3] = 0; /* what a peer that sent nothing looks like */
+    assert_false(workspace_block_read(data, BLOCK_SIZE, &block));
+    data[3] = MAX_DESCRIPTOR_SIZE + 1;
+    assert_false(workspace_block_read(data, BLOCK_SIZE, &block));
+    data[3] = 21;
+    data[2] = 2;
+    assert_false(workspace_block_read(data, BLOCK_SIZE, &block));
+    assert_int_equal(block.max_messages, 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(messages_have_the_bytes_of_the_schema),
+            cmocka_unit_test(messages_are_read_back),
+            cmocka_unit_test(what_is_no_message_is_refused),
+            cmocka_unit_test(the_block_is_read_with_the_padding_of_the_transport),
+            cmocka_unit_test(what_is_no_block_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
