@@ -54,7 +54,7 @@ manager_programs() {
     alone ibv_devinfo -v
     both rping -s -a %a -p %p -C 20 -V // rping -c -a %a -p %p -C 20 -V
     both rping -s -a %6 -p %p -C 5 -V -S 60000 // rping -c -a %6 -p %p -C 5 -V -S 60000
-    both rping -s -a %a -p %p -C 100 -V -q // rping -c -v -a %a -p %p -C 100 -V -q
+    both rping -s -a %a -p %p -C 50 -V -q // rping -c -v -a %a -p %p -C 50 -V -q
     both ucmatose -b %a -p %p -c 8 -C 30 -S 8192 // ucmatose -s %a -p %p -c 8 -C 30 -S 8192
     both ucmatose -b %a -p %p -m // ucmatose -s %a -p %p -m
     for round in 1 2 3 4 5; do
@@ -66,25 +66,25 @@ manager_programs() {
 }
 
 pingpong_programs() {
-    both ibv_rc_pingpong -p %p -g 0 // ibv_rc_pingpong -p %p -g 0 %a
-    both ibv_rc_pingpong -p %p -g 0 -e // ibv_rc_pingpong -p %p -g 0 -e %a
-    both ibv_rc_pingpong -p %p -g 0 -N // ibv_rc_pingpong -p %p -g 0 -N %a
-    both ibv_rc_pingpong -p %p -g 1 -s 100000 -m 4096 // ibv_rc_pingpong -p %p -g 1 -s 100000 -m 4096 %a
-    both ibv_srq_pingpong -p %p -g 0 // ibv_srq_pingpong -p %p -g 0 %a
-    both ibv_srq_pingpong -p %p -g 0 -e -q 40 // ibv_srq_pingpong -p %p -g 0 -e -q 40 %a
+    both ibv_rc_pingpong -n 100 -p %p -g 0 // ibv_rc_pingpong -n 100 -p %p -g 0 %a
+    both ibv_rc_pingpong -n 100 -p %p -g 0 -e // ibv_rc_pingpong -n 100 -p %p -g 0 -e %a
+    both ibv_rc_pingpong -n 100 -p %p -g 0 -N // ibv_rc_pingpong -n 100 -p %p -g 0 -N %a
+    both ibv_rc_pingpong -n 100 -p %p -g 1 -s 100000 -m 4096 // ibv_rc_pingpong -n 100 -p %p -g 1 -s 100000 -m 4096 %a
+    both ibv_srq_pingpong -n 100 -p %p -g 0 // ibv_srq_pingpong -n 100 -p %p -g 0 %a
+    both ibv_srq_pingpong -n 100 -p %p -g 0 -e -q 40 // ibv_srq_pingpong -n 100 -p %p -g 0 -e -q 40 %a
     [ "$lane" = netns ] && return
-    both ibv_rc_pingpong -p %p // ibv_rc_pingpong -p %p %a
-    both ibv_srq_pingpong -p %p // ibv_srq_pingpong -p %p %a
+    both ibv_rc_pingpong -n 100 -p %p // ibv_rc_pingpong -n 100 -p %p %a
+    both ibv_srq_pingpong -n 100 -p %p // ibv_srq_pingpong -n 100 -p %p %a
 }
 
 # perftest_of OPTIONS
 perftest_of() {
     for program in ib_write_lat ib_read_lat ib_send_lat ib_write_bw ib_read_bw ib_send_bw; do
-        both $program "$@" -p %p -n 200 // $program "$@" -p %p -n 200 %a
+        both $program "$@" -p %p -n 50 // $program "$@" -p %p -n 50 %a
     done
     for program in ib_send_lat ib_send_bw; do
-        both $program "$@" -e -p %p -n 200 // $program "$@" -e -p %p -n 200 %a
-        both $program "$@" --use-srq -p %p -n 200 // $program "$@" --use-srq -p %p -n 200 %a
+        both $program "$@" -e -p %p -n 50 // $program "$@" -e -p %p -n 50 %a
+        both $program "$@" --use-srq -p %p -n 50 // $program "$@" --use-srq -p %p -n 50 %a
     done
 }
 
@@ -92,8 +92,8 @@ perftest_programs() {
     perftest_of
     both ib_send_bw -q 300 -p %p -n 20 // ib_send_bw -q 300 -p %p -n 20 %a
     both ib_write_bw -a -p %p -n 50 // ib_write_bw -a -p %p -n 50 %a
-    both ib_atomic_lat -p %p -n 200 // ib_atomic_lat -p %p -n 200 %a
-    both ib_atomic_bw -A FETCH_AND_ADD -p %p -n 200 // ib_atomic_bw -A FETCH_AND_ADD -p %p -n 200 %a
+    both ib_atomic_lat -p %p -n 50 // ib_atomic_lat -p %p -n 50 %a
+    both ib_atomic_bw -A FETCH_AND_ADD -p %p -n 50 // ib_atomic_bw -A FETCH_AND_ADD -p %p -n 50 %a
     both ib_send_lat --ipv6 -p %p -n 100 // ib_send_lat --ipv6 -p %p -n 100 %a
 }
 

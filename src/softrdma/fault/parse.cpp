@@ -123,7 +123,8 @@ bool set_action(rule &r, std::string_view text, std::string &why)
         const auto status = find(statuses, text);
         if (status == std::end(statuses)) {
             why = "unknown status " + quoted(text) +
-                  "; use loc_len, loc_qp_op, loc_prot, rem_inv_req, rem_access, rem_op, retry_exc, rnr_retry_exc or fatal";
+                  "; use loc_len, loc_qp_op, loc_prot, rem_inv_req, rem_access, rem_op, retry_exc, rnr_retry_exc or "
+                  "fatal";
             return false;
         }
         r.result.status = status->status;

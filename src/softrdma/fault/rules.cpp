@@ -34,7 +34,8 @@ state &current()
 bool fires(rule &r, std::mt19937_64 &random)
 {
     ++r.seen;
-    if ((r.nth != 0 && r.seen != r.nth) || (r.every != 0 && r.seen % r.every != 0) || (r.count != 0 && r.fired >= r.count))
+    if ((r.nth != 0 && r.seen != r.nth) || (r.every != 0 && r.seen % r.every != 0) ||
+            (r.count != 0 && r.fired >= r.count))
         return false;
     if (r.probability < 1 && std::uniform_real_distribution<>(0, 1)(random) >= r.probability)
         return false;

@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-// Faults that are injected on purpose. A text of rules separated by ';', each ACTION[=VALUE][:KEY=VALUE[,KEY=VALUE]...],
-// or seed=N; softrdma(1) describes them.
+// Faults that are injected on purpose. A text of rules separated by ';', each
+// ACTION[=VALUE][:KEY=VALUE[,KEY=VALUE]...], or seed=N; softrdma(1) describes them.
 namespace softrdma::fault
 {
 

@@ -6,7 +6,9 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <ctime>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -92,18 +94,65 @@ int agent::start()
 
 void agent::run()
 {
-    for (;;)
+    for (;;) {
         dispatch(-1);
+        spin();
+        stand_back();
+    }
+}
+
+std::int64_t agent::now_ns() noexcept
+{
+    return clock::now().time_since_epoch().count();
+}
+
+// Waking costs a sleeping thread several times what the next packet takes to come.
+void agent::spin()
+{
+    constexpr std::int64_t patience_ns = 50'000;
+    for (std::int64_t last = now_ns(), now = last; now - last < patience_ns && now > polled_until_ns_; now = now_ns()) {
+        if (dispatch(0))
+            last = now_ns();
+    }
+}
+
+// While a thread of the program polls, every packet would wake this one for nothing.
+void agent::stand_back()
+{
+    constexpr timespec pause{.tv_sec = 0, .tv_nsec = 200'000};
+    while (now_ns() < polled_until_ns_)
+        nanosleep(&pause, nullptr);
+}
+
+void agent::note_poll()
+{
+    constexpr std::int64_t window_ns = 200'000;
+    constexpr unsigned many = 8;
+    constexpr unsigned yield_after = 32;
+    const std::int64_t now = now_ns();
+    if (now - window_ns_.load(std::memory_order_relaxed) > window_ns) {
+        window_ns_.store(now, std::memory_order_relaxed);
+        polls_.store(0, std::memory_order_relaxed);
+    }
+    const unsigned polls = polls_.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (polls < many)
+        return;
+    polled_until_ns_.store(now + 2 * window_ns, std::memory_order_relaxed);
+    // What the program waits for may need this processor.
+    if (polls % yield_after == 0)
+        sched_yield();
 }
 
 void agent::poll_once()
 {
     agent *a = running.load(std::memory_order_acquire);
-    if (a != nullptr && !lost_by_fork())
-        a->dispatch(0);
+    if (a == nullptr || lost_by_fork())
+        return;
+    if (!a->dispatch(0))
+        a->note_poll();
 }
 
-void agent::dispatch(int timeout_ms)
+bool agent::dispatch(int timeout_ms)
 {
     std::array<epoll_event, 32> events;
     const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), timeout_ms);
@@ -122,6 +171,7 @@ void agent::dispatch(int timeout_ms)
         if (handler != nullptr)
             handler->ready(events[static_cast<std::size_t>(i)].events);
     }
+    return count > 0;
 }
 
 agent::watch_id agent::watch(int fd, std::uint32_t events, std::shared_ptr<event_handler> handler)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -49,7 +50,11 @@ private:
     agent() = default;
     int start();
     void run();
-    void dispatch(int timeout_ms);
+    // Whether there was anything.
+    bool dispatch(int timeout_ms);
+    void spin();
+    void stand_back();
+    void note_poll();
     void run_timers();
     void set_timer_locked();
     static void poll_once();
@@ -57,11 +62,17 @@ private:
     static void after_fork_in_parent();
     static void after_fork_in_child();
 
+    static std::int64_t now_ns() noexcept;
+
     int epoll_ = -1;
     int timer_ = -1;
     std::mutex mutex_;
     watch_id next_id_ = 1;
     std::unordered_map<watch_id, watched> watched_;
+    // Kept by the threads that poll; an approximation is enough.
+    std::atomic<std::int64_t> window_ns_{0};
+    std::atomic<unsigned> polls_{0};
+    std::atomic<std::int64_t> polled_until_ns_{0};
     std::multimap<clock::time_point, std::function<void()>> timers_;
 };
 
