@@ -233,6 +233,15 @@ line_chart chart_of(const selection &s, const panel &p, const metric &m)
     return chart;
 }
 
+// Where there are real curves, two points of something else are no figure of their own.
+void drop_stubs(std::vector<panel> &panels, const selection &s, const metric &m)
+{
+    constexpr std::size_t real = 3;
+    const auto stub = [&](const panel &p) { return !is_a_curve(chart_of(s, p, m), real); };
+    if (!std::ranges::all_of(panels, stub))
+        std::erase_if(panels, stub);
+}
+
 void append(std::vector<figure> &figures, const selection &s, const entry_list &entries)
 {
     const metric &m = metric_in(entries, s.metric);
@@ -242,6 +251,7 @@ void append(std::vector<figure> &figures, const selection &s, const entry_list &
         if (wanted && is_a_curve(chart_of(s, p, m), s.x.size() + 1))
             drawn.push_back(std::move(p));
     }
+    drop_stubs(drawn, s, m);
     describe(drawn);
     for (const panel &p : drawn) {
         line_chart chart = chart_of(s, p, m);

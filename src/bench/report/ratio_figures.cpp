@@ -47,8 +47,12 @@ void append(std::vector<figure> &figures, const figure &like, const std::string 
     for (const std::string &operation : operations) {
         ratio_chart chart = {label, {}};
         for (const labelled_row &r : rows) {
-            if (operation.empty() || operation == r.operation)
-                chart.rows.push_back(r.row);
+            if (!operation.empty() && operation != r.operation)
+                continue;
+            chart.rows.push_back(r.row);
+            // The title says it.
+            if (!operation.empty() && r.row.label.starts_with(operation + ", "))
+                chart.rows.back().label.erase(0, operation.size() + 2);
         }
         figure made = like;
         made.title += operation.empty() ? "" : ": " + operation;
