@@ -19,7 +19,8 @@ def main():
     library = parser.parse_args().library
     suite.need_tool("readelf")
 
-    needed = suite.dynamic_entries(library, "NEEDED")
+    # The stack protector of some architectures takes its canary from the dynamic loader, which every program has.
+    needed = [name for name in suite.dynamic_entries(library, "NEEDED") if not name.startswith("ld-linux-")]
     if needed != NEEDED:
         suite.fail(f"NEEDED is {needed} instead of {NEEDED}")
     for tag in ("RPATH", "RUNPATH"):

@@ -88,6 +88,7 @@ build_consumers() {
 use_tools() {
     rpma-doctor >/test/doctor.log 2>&1 || fail "rpma-doctor: $(cat /test/doctor.log)"
     grep -q '^ready: .*softrdma' /test/doctor.log || fail "rpma-doctor is not ready: $(cat /test/doctor.log)"
+    rpma-bench --help >/test/bench.log || fail "rpma-bench does not start"
     rpma-conformance --list --deviations librpma-1.2.0 >/test/cases.log || fail "rpma-conformance lists no cases"
     softrdma run -- rpma-conformance --filter 'flush.*' --format tap >/test/flush.log 2>&1 ||
         fail "rpma-conformance: $(cat /test/flush.log)"
@@ -98,7 +99,7 @@ use_tools() {
 
 apt install --no-install-recommends /packages/*.deb
 expect_installed
-for page in librpma.7 rpma_flush.3 rpma-conformance.1 rpma-doctor.1 softrdma.1; do
+for page in librpma.7 rpma_flush.3 rpma-bench.1 rpma-conformance.1 rpma-doctor.1 softrdma.1; do
     gzip -t "/usr/share/man/man${page##*.}/$page.gz" || fail "there is no manual page $page"
 done
 use_tools

@@ -2,25 +2,60 @@
 """Root directories of Debian that live as long as a test, and the sources to build in them."""
 
 import contextlib
+import dataclasses
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "vm"))
 
-from lane import SOURCE, CannotRun, LaneFailed, report_failures  # noqa: E402
+from lane import SOURCE, CannotRun, LaneFailed, default_cache, report_failures  # noqa: E402
+from lane.cache import key_of, provide  # noqa: E402
 from lane.debian import QUIET_APT, inside, mirror, run_quietly  # noqa: E402
 
 # Of the source tree nothing but this is known to belong to it where there is no git.
 NO_SOURCES = shutil.ignore_patterns("build", ".git", "__pycache__")
 ENVIRONMENT = "export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive HOME=/root; "
-STEP_LIMIT_S = 900
+STEP_LIMIT_S = 1500
 # Whatever the command starts ends with it.
 ALONE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+CACHE = default_cache().with_name("librpma-packages")
+TOOLS = {"mmdebstrap": "mmdebstrap", "unshare": "util-linux", "apt-get": "apt", "tar": "tar", "zstd": "zstd"}
+
+
+@contextlib.contextmanager
+def step(purpose: str) -> Iterator[None]:
+    """Tells what is being done, and how long it took."""
+    print(f"{purpose} ... ", end="", flush=True)
+    start = time.monotonic()
+    try:
+        yield
+    except BaseException:
+        print(flush=True)
+        raise
+    print(f"{time.monotonic() - start:.0f} s", flush=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """What a root consists of: one made before is taken again as long as its recipe is the same."""
+
+    name: str
+    suite: str
+    packages: Sequence[str]
+    foreign: Sequence[str] = ()  # architectures
+    build_dependencies: str | None = None  # for those of debian/control: options of `apt-get build-dep`
+
+    @property
+    def key(self) -> str:
+        control = b"" if self.build_dependencies is None else (SOURCE / "debian/control").read_bytes()
+        return key_of(self.suite, *self.packages, *self.foreign, self.build_dependencies or "", control, mirror())
 
 
 class Root:
@@ -31,12 +66,8 @@ class Root:
 
     def run(self, purpose: str, script: str) -> str:
         """Output of a shell script in the root, which has to succeed. Its mounts and processes end with it."""
-        print(f"{purpose} ...", flush=True)
-        return run_quietly(inside(self.path, {}, ENVIRONMENT + script), purpose, STEP_LIMIT_S)
-
-    def install(self, *packages: str) -> None:
-        self.run(f"installing {' '.join(packages)}",
-                 f"{QUIET_APT} install -y --no-install-recommends {' '.join(packages)}")
+        with step(purpose):
+            return run_quietly(inside(self.path, {}, ENVIRONMENT + script), purpose, STEP_LIMIT_S)
 
     def copy_in(self, files: Sequence[pathlib.Path], destination: str) -> None:
         (self.path / destination).mkdir(parents=True, exist_ok=True)
@@ -58,26 +89,64 @@ class Root:
                 shutil.copy(SOURCE / name, target / name)
 
 
+def need_mirror(recipe: Recipe) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        answer = subprocess.run(
+            ["/usr/lib/apt/apt-helper", "-o", "APT::Sandbox::User=root", "download-file",
+             f"{mirror().rstrip('/')}/dists/{recipe.suite}/InRelease", f"{scratch}/InRelease"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if answer.returncode != 0:
+        raise CannotRun(f"the Debian mirror gives no {recipe.suite}: {' '.join(answer.stdout.split())}")
+
+
+def make_root(recipe: Recipe, directory: pathlib.Path) -> None:
+    """A tar file of the root in directory. It takes the place of what an older recipe of the same name made."""
+    root = Root(directory / "root")
+    try:
+        fill_root(recipe, root)
+        with step("keeping the root"):
+            run_quietly(["tar", "--zstd", "-C", str(root.path), "-cf", str(directory / "root.tar.zst"), "."], "packing the root")
+    finally:
+        shutil.rmtree(root.path, ignore_errors=True)
+    for outdated in directory.parent.glob(f"{recipe.name}-*"):
+        if outdated.is_dir() and outdated.suffix != ".partial":
+            shutil.rmtree(outdated, ignore_errors=True)
+
+
+def fill_root(recipe: Recipe, root: Root) -> None:
+    own = run_quietly(["dpkg", "--print-architecture"], "asking dpkg for the architecture").strip()
+    with step(f"making a root of Debian {recipe.suite}"):
+        run_quietly(
+            [*ALONE, "mmdebstrap", "--quiet", "--variant=apt", f"--architectures={','.join([own, *recipe.foreign])}",
+             f"--include={','.join(recipe.packages)}", "--skip=cleanup/apt/lists", recipe.suite, str(root.path), mirror()],
+            f"making a root of Debian {recipe.suite}", STEP_LIMIT_S)
+    # Nothing of it has to survive a crash of the machine, and waiting for the disk takes most of an installation.
+    (root.path / "etc/dpkg/dpkg.cfg.d/unsafe-io").write_text("force-unsafe-io\n")
+    if recipe.build_dependencies is not None:
+        root.copy_in([SOURCE / "debian/control"], "dependencies/debian")
+        root.run("installing what the packages are built with",
+                 f"{QUIET_APT} build-dep -y --no-install-recommends {recipe.build_dependencies} /dependencies; "
+                 "apt-get clean; rm -r /dependencies")
+
+
 @contextlib.contextmanager
-def temporary_root(path: pathlib.Path, suite: str, packages: Sequence[str], foreign: Sequence[str] = ()) -> Iterator[Root]:
-    """A new root at path, removed again at the end; what an interrupted run left there goes first."""
+def temporary_root(path: pathlib.Path, recipe: Recipe) -> Iterator[Root]:
+    """A root at path, removed again at the end; what an interrupted run left there goes first."""
     if os.geteuid() != 0:
         raise CannotRun("making a Debian root with dpkg needs root: run the test as root")
-    for tool, package in {"mmdebstrap": "mmdebstrap", "unshare": "util-linux", "apt-get": "apt"}.items():
+    for tool, package in TOOLS.items():
         if not shutil.which(tool):
             raise CannotRun(f"{tool} is missing: install {package}")
-    own = run_quietly(["dpkg", "--print-architecture"], "asking dpkg for the architecture").strip()
+    need_mirror(recipe)
+    kept = provide(CACHE / f"{recipe.name}-{recipe.key}", lambda directory: make_root(recipe, directory))
     shutil.rmtree(path, ignore_errors=True)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.mkdir(parents=True)
     try:
-        print(f"making a root of Debian {suite} ...", flush=True)
-        run_quietly(
-            [*ALONE, "mmdebstrap", "--quiet", "--variant=apt", f"--architectures={','.join([own, *foreign])}",
-             f"--include={','.join(packages)}", "--skip=cleanup/apt/lists", suite, str(path), mirror()],
-            f"making a root of Debian {suite}", STEP_LIMIT_S)
-        # Nothing of it has to survive a crash of the machine, and waiting for the disk takes most of an installation.
-        (path / "etc/dpkg/dpkg.cfg.d/unsafe-io").write_text("force-unsafe-io\n")
-        yield Root(path)
+        with step(f"unpacking a root of Debian {recipe.suite}"):
+            run_quietly(["tar", "--zstd", "-C", str(path), "-xpf", str(kept / "root.tar.zst")], "unpacking the root")
+        root = Root(path)
+        root.run("bringing it up to date", f"{QUIET_APT} update; {QUIET_APT} upgrade -y")
+        yield root
     finally:
         shutil.rmtree(path, ignore_errors=True)
 
