@@ -26,7 +26,7 @@ static void tell(int out, const struct greeting *greeting)
         _exit(1);
 }
 
-static void serve(const struct server_plan *plan, uint8_t *page, int out)
+static void serve(const struct server_plan *plan, uint8_t *page, size_t size, int out)
 {
     struct pair p = {0};
     if (plan->prepare != NULL)
@@ -34,7 +34,7 @@ static void serve(const struct server_plan *plan, uint8_t *page, int out)
     open_listener(&p, "127.0.0.1");
     tell(out, &(struct greeting){.port = rdma_get_src_port(p.listener)});
     struct rdma_cm_event *request = take_request(&p);
-    create_queues(&p.server, NULL, &(struct options){.size = page_size, .server_memory = page}, true);
+    create_queues(&p.server, NULL, &(struct options){.size = size, .server_memory = page}, true);
     for (unsigned i = 0; i < plan->receives; ++i)
         assert_int_equal(post_receive(&p.server, i + 1, i * message_size, message_size), 0);
     assert_int_equal(rdma_ack_cm_event(request), 0);
@@ -53,15 +53,16 @@ void start_server(struct remote *r, const struct server_plan *plan, uint8_t *pag
     memset(r, 0, sizeof(*r));
     int ends[2];
     r->page = page;
+    r->size = plan->size != 0 ? plan->size : page_size;
     if (page == NULL)
-        r->page = mmap(NULL, page_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        r->page = mmap(NULL, r->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(r->page, MAP_FAILED);
     assert_int_equal(pipe(ends), 0);
     r->pid = fork();
     assert_true(r->pid >= 0);
     if (r->pid == 0) {
         close(ends[0]);
-        serve(plan, r->page, ends[1]);
+        serve(plan, r->page, r->size, ends[1]);
     }
     close(ends[1]);
     r->in = ends[0];
@@ -80,7 +81,7 @@ void meet_server(struct remote *r)
     assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
     assert_int_equal(rdma_resolve_route(c->id, 1000), 0);
     assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
-    create_queues(c, NULL, NULL, false);
+    create_queues(c, NULL, &(struct options){.size = r->size}, false);
     connect_client(&r->pair, NULL);
     assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_ESTABLISHED), 0);
     assert_int_equal(read(r->in, &greeting, sizeof(greeting)), sizeof(greeting));
@@ -100,7 +101,7 @@ void stop_server(struct remote *r)
     kill(r->pid, SIGKILL);
     waitpid(r->pid, NULL, 0);
     close(r->in);
-    munmap(r->page, page_size);
+    munmap(r->page, r->size);
     close_pair(&r->pair);
 }
 

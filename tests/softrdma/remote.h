@@ -6,9 +6,10 @@
 
 #include <sys/types.h>
 
-/* What a server process does. Its memory is one page, shared with its parent. */
+/* What a server process does. Its memory is shared with its parent. */
 struct server_plan {
     void (*prepare)(void);          /* before any verbs call, may be NULL */
+    size_t size;                    /* of the memory of either side, default one page */
     unsigned receives;              /* posted before it accepts, 64 bytes each */
     void (*act)(struct pair *pair); /* once connected; NULL: pause() for ever */
 };
@@ -18,12 +19,13 @@ struct remote {
     pid_t pid;
     int in;
     uint8_t *page;
+    size_t size;
     struct pair pair; /* only the client side is used */
     struct side target;
     struct ibv_mr mr;
 };
 
-/* To be called before any verbs call of this process. `page` is NULL or shared memory of one page. */
+/* To be called before any verbs call of this process. `page` is NULL or shared memory. */
 void start_server(struct remote *r, const struct server_plan *plan, uint8_t *page);
 void meet_server(struct remote *r);
 /* Stops its threads, so that only what this process does by itself can succeed. */

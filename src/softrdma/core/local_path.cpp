@@ -131,13 +131,46 @@ execution local_path::send(const local_request &r)
     }
 }
 
+execution local_path::write_word(const local_request &r)
+{
+    local::remote_region region;
+    constexpr std::size_t word = sizeof(std::uint64_t);
+    const bool found = r.remote_addr % word == 0 &&
+                       channel_->find(r.rkey, IBV_ACCESS_REMOTE_WRITE, r.remote_addr, word, region) &&
+                       region.address % word == 0;
+    return found ? write(r) : execution::by_peer;
+}
+
+// Requests are executed in order and stores are coherent: only persistence takes work, and not of cache lines, which
+// are written back as they are stored.
+execution local_path::flush(const local_request &r)
+{
+    const bool persistent = (r.flush.placement & native::placement_persistent) != 0;
+    const bool global = (r.flush.placement & native::placement_global) != 0;
+    if ((!persistent && !global) || r.flush.level != native::level_range)
+        return execution::by_peer;
+    const int access = rights_to_flush(global, persistent, channel_->peer().facts());
+    local::remote_region region;
+    if ((channel_->peer_access() & access) != access ||
+            !channel_->find(r.rkey, access, r.remote_addr, r.flush.length, region))
+        return execution::by_peer;
+    if (!persistent || region.kind == local::region_kind::unmappable ||
+            region.kind == local::region_kind::direct_access)
+        return execution::done;
+    const auto &file = channel_->mapping(region);
+    if (file == nullptr)
+        return execution::by_peer;
+    const int error = file->write_back(region.address - region.region_address, r.flush.length);
+    return error == 0 ? execution::done : execution::not_durable;
+}
+
 execution local_path::execute(const local_request &r)
 {
     const local::epoch_section section(own_.epoch);
     if (!channel_->peer_is_open())
         return execution::by_peer;
     execution result = execution::by_peer;
-    switch (r.opcode) {
+    switch (static_cast<int>(r.opcode)) { // not all of which the headers name
     case IBV_WR_RDMA_WRITE:
         result = write(r);
         break;
@@ -148,6 +181,12 @@ execution local_path::execute(const local_request &r)
     case IBV_WR_SEND_WITH_IMM:
     case IBV_WR_RDMA_WRITE_WITH_IMM:
         result = send(r);
+        break;
+    case native::wr_atomic_write:
+        result = write_word(r);
+        break;
+    case native::wr_flush:
+        result = flush(r);
         break;
     default:
         break;

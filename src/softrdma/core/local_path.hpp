@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/endpoint.hpp"
+#include "core/native.hpp"
 #include "local/channel.hpp"
 
 #include <vector>
@@ -16,6 +17,7 @@ struct local_request {
     std::uint32_t imm_data = 0;
     std::uint64_t remote_addr = 0;
     std::uint32_t rkey = 0;
+    native::flush_arguments flush{};
     std::uint32_t length = 0;
     std::span<const ibv_sge> sges{};
     bool in_place = false;              // the elements need no region
@@ -46,7 +48,11 @@ public:
     void ask_for_receive() noexcept { channel_->ask_for_receive(); }
     std::uint32_t peer_rnr_timer() const noexcept { return channel_->peer_rnr_timer(); }
     // The peer will execute a request of that kind, and what is durable after it.
-    void left_to_peer(ibv_wr_opcode opcode) noexcept { peer_has_dirty_ = opcode != IBV_WR_RDMA_READ; }
+    void left_to_peer(ibv_wr_opcode opcode) noexcept
+    {
+        if (opcode != native::wr_flush)
+            peer_has_dirty_ = opcode != IBV_WR_RDMA_READ;
+    }
     // The peer has executed a request that consumed one of its receives.
     void peer_consumed_receive() noexcept { channel_->skip_receive(); }
     void wait_for_peer() noexcept { channel_->wait_for_peer(); }
@@ -62,6 +68,8 @@ private:
     execution write(const local_request &r);
     execution read(const local_request &r);
     execution send(const local_request &r);
+    execution write_word(const local_request &r);
+    execution flush(const local_request &r);
     void note_store(const local::remote_region &r, std::uint32_t bytes);
     bool make_durable();
 

@@ -36,8 +36,6 @@ std::condition_variable &idle_changed()
     return *c;
 }
 
-std::atomic<bool> knows_flush{false};
-
 int check_access(unsigned access) noexcept
 {
     access &= ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE);
@@ -59,12 +57,12 @@ bool memory_region::stored(const std::byte *begin, std::size_t bytes) noexcept
 
 void program_knows_flush() noexcept
 {
-    knows_flush.store(true, std::memory_order_relaxed);
+    local::arena::instance().facts().knows_flush.store(1, std::memory_order_relaxed);
 }
 
-int rights_to_flush(bool global, bool persistent) noexcept
+int rights_to_flush(bool global, bool persistent, const local::arena_facts &owner) noexcept
 {
-    if (!knows_flush.load(std::memory_order_relaxed))
+    if (owner.knows_flush.load(std::memory_order_relaxed) == 0)
         return IBV_ACCESS_REMOTE_READ;
     const unsigned rights =
             (persistent ? native::access_flush_persistent : 0) | (global ? native::access_flush_global : 0);

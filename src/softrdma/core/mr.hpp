@@ -80,8 +80,8 @@ private:
 // Programs older than FLUSH cannot grant it, yet their peers may use it: as long as the program has not named FLUSH
 // once, in a region's rights or a queue pair's operations, what may be read may be flushed as well.
 void program_knows_flush() noexcept;
-// The rights a region must have for a FLUSH with these placements.
-int rights_to_flush(bool global, bool persistent) noexcept;
+// The rights a region must have for a FLUSH with these placements, by what its owner knows.
+int rights_to_flush(bool global, bool persistent, const local::arena_facts &owner) noexcept;
 
 class region_table
 {

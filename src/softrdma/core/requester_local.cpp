@@ -29,6 +29,10 @@ bool requester::executed_at_once(const ibv_send_wr &wr, std::uint32_t length)
         r.remote_addr = wr.wr.rdma.remote_addr;
         r.rkey = wr.wr.rdma.rkey;
     }
+    if (wr.opcode == native::wr_flush) {
+        r.rkey = wr.wr.atomic.rkey;
+        r.flush = native::flush_of(wr.wr.atomic.compare_add, wr.wr.atomic.swap);
+    }
     if (ep_.local->execute(r) != execution::done)
         return false;
     complete(wr.wr_id, wr.opcode, wr.send_flags, length, IBV_WC_SUCCESS);
@@ -47,6 +51,7 @@ bool requester::executed_locally(work &w, outcome &o)
             .imm_data = w.imm_data,
             .remote_addr = w.remote_addr,
             .rkey = w.rkey,
+            .flush = native::flush_of(w.compare_add, w.swap),
             .length = w.length,
             .sges = w.scatter(),
             .inlined = copied ? w.inlined.data() : nullptr})) {

@@ -45,6 +45,12 @@ public:
 
     region_slot &slot(std::uint32_t index) const noexcept { return slots_[index]; }
 
+    arena_facts &facts() const noexcept
+    {
+        std::byte *tables = reinterpret_cast<std::byte *>(slots_) - page;
+        return *reinterpret_cast<arena_facts *>(tables + facts_offset);
+    }
+
     // Zeroed. NULL with errno when there is no memory.
     std::shared_ptr<block> allocate(std::size_t size);
     // The block there, if it is in use.

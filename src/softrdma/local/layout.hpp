@@ -30,6 +30,13 @@ struct arena_header {
     std::uint64_t token_address; // of a copy in the owner's memory, to probe process_vm_readv with
 };
 
+// Right after the header, as its owner learns it.
+struct arena_facts {
+    std::atomic<std::uint32_t> knows_flush; // see rights_to_flush() in core
+};
+
+inline constexpr std::size_t facts_offset = page / 2;
+
 // What durability of a region takes.
 enum class region_kind : std::uint32_t {
     unmappable,    // anonymous or private memory: volatile, reached through the kernel only

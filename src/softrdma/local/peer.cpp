@@ -146,6 +146,12 @@ peer_process::~peer_process()
         munmap(tables_, tables_size);
 }
 
+const arena_facts &peer_process::facts() const noexcept
+{
+    const auto *tables = reinterpret_cast<const std::byte *>(slots_) - page;
+    return *reinterpret_cast<const arena_facts *>(tables + facts_offset);
+}
+
 bool peer_process::gone() const noexcept
 {
     pollfd ended{.fd = pidfd_.get(), .events = POLLIN, .revents = 0};

@@ -70,6 +70,7 @@ public:
 
     bool is_self() const noexcept { return tables_ == nullptr; }
     bool gone() const noexcept;
+    const arena_facts &facts() const noexcept;
 
     // `size` bytes of the peer's arena. NULL if they are not inside it.
     std::shared_ptr<std::byte> share(std::uint64_t offset, std::size_t size) const;
