@@ -208,8 +208,12 @@ std::optional<standing> standing_of(std::span<const run> runs, std::span<const e
 
 card standing_card(const standing &s)
 {
-    const double percent = (s.ratio - 1) * 100;
-    return {fmt::format("{}{:.1f} %", percent < 0 ? "−" : "+", std::abs(percent)),
+    const double percent = std::round((s.ratio - 1) * 1000) / 10;
+    return {fmt::format("{}{:.1f} %",
+                    percent < 0   ? "−"
+                    : percent > 0 ? "+"
+                                  : "±",
+                    std::abs(percent)),
             "cost beside " + (s.other == "other" ? "the other library" : s.other),
             fmt::format("time per operation, median of {}; less is better", format_count(s.count, "comparison"))};
 }

@@ -130,7 +130,7 @@ std::vector<figure> percentile_figures(std::span<const entry> entries)
     std::vector<figure> figures;
     const attribute operations[] = {operation, mixture, polling, library, run}, interfaces[] = {api, library, run};
     append(figures, ours, operations, "Latency by percentile", 1);
-    append(figures, all, interfaces, "Latency by percentile over different interfaces", 2);
+    append(figures, all, interfaces, "Latency by percentile side by side", 2);
     return figures;
 }
 

@@ -15,12 +15,12 @@ namespace
 {
 
 const std::array<section, 10> sections = {{
+        {"compare", "Against another library", "Libraries"},
         {"latency", "Latency", "Latency"},
         {"percentiles", "The slow ones: latency by percentile", "Percentiles"},
         {"bandwidth", "Bandwidth and rate", "Bandwidth"},
         {"scaling", "Connections and threads", "Scaling"},
         {"interfaces", "librpma, raw verbs, TCP, memcpy", "Interfaces"},
-        {"compare", "Against another library", "Libraries"},
         {"dram-pmem", "DRAM and persistent memory", "DRAM, PMem"},
         {"apm-gpspm", "Flushed by the initiator or by the target", "APM, GPSPM"},
         {"mix", "Reads and writes mixed", "Mix"},
@@ -47,7 +47,7 @@ std::vector<figure> figures_of(std::span<const run> runs, const std::vector<std:
 
 std::string default_title(std::span<const run> runs)
 {
-    std::string title = "Remote memory access measured";
+    std::string title = runs.front().data.pairs.empty() ? "Remote memory access measured" : "Two libraries compared";
     if (!runs.front().data.environment.device.empty())
         title += " on " + runs.front().data.environment.device;
     return title;

@@ -116,10 +116,9 @@ void a_logarithmic_axis_holds_its_values_between_round_ends(void **)
 void one_interface_beside_another_is_one_figure(void **)
 {
     const std::vector<run> runs = {{"r", reads_over_two_interfaces()}};
-    const figure *f = find(figures_of(runs, {}), "Latency over different interfaces");
-    assert_non_null(f);
     const auto figures = figures_of(runs, {});
-    f = find(figures, "Latency over different interfaces");
+    const figure *f = find(figures, "Latency side by side");
+    assert_non_null(f);
     const line_chart &chart = std::get<line_chart>(f->chart);
     assert_int_equal(chart.lines.size(), 4); // each with its 99th percentile
     assert_string_equal(chart.lines[0].label.c_str(), "librpma");

@@ -101,7 +101,7 @@ void old_rows_appear_in_the_figures(void **)
 {
     const std::vector<run> runs = {{"old", load_any(old + "bench.json", "")}};
     const std::vector<figure> figures = figures_of(runs, {"latency"});
-    const auto found = std::ranges::find(figures, "Latency over different interfaces", &figure::title);
+    const auto found = std::ranges::find(figures, "Latency side by side", &figure::title);
     assert_true(found != figures.end());
     const line_chart &chart = std::get<line_chart>(found->chart);
     assert_string_equal(chart.lines.at(0).label.c_str(), "librpma");
