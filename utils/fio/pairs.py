@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs a fio server and a fio client with the jobs of src/fio/jobs on the software device."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -13,7 +14,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "examples"))
 
-from runner.pair import Outcome, Program, Result, free_port, result_of  # noqa: E402,F401
+from runner.pair import Program, Result, free_port, result_of  # noqa: E402,F401
 
 JOBS = ROOT / "src" / "fio" / "jobs"
 ADDRESS = "127.0.0.1"
@@ -89,12 +90,19 @@ def is_listening(port: int) -> bool:
     return False
 
 
+def log_of(directory: pathlib.Path, side: str) -> str:
+    """What fio wrote into the file of --output: its notes and its report."""
+    with contextlib.suppress(FileNotFoundError):
+        return (directory / f"{side}.json").read_text(encoding="utf-8")
+    return ""
+
+
 def report_of(directory: pathlib.Path, side: str) -> dict:
     """What fio reports of its first job, an empty dictionary if it came to nothing."""
+    text = log_of(directory, side)
     try:
-        text = (directory / f"{side}.json").read_text(encoding="utf-8")
         return json.loads(text[text.index("{"):])["jobs"][0]  # fio writes its complaints in front
-    except (OSError, ValueError, LookupError):
+    except (ValueError, LookupError):
         return {}
 
 
@@ -103,6 +111,7 @@ class Run:
     server: Result
     client: Result
     client_report: dict
+    server_log: str
 
 
 def run_pair(method: str, server: Fio, client: Fio, server_values: dict | None = None,
@@ -115,4 +124,5 @@ def run_pair(method: str, server: Fio, client: Fio, server_values: dict | None =
             server_job.wait_until_listening()
             with Job(client, method, "client", place | (client_values or {}), directory) as client_job:
                 client_result = client_job.result(timeout_s)
-            return Run(server_job.result(GRACE_S), client_result, report_of(directory, "client"))
+            server_result = server_job.result(GRACE_S)
+            return Run(server_result, client_result, report_of(directory, "client"), log_of(directory, "server"))
