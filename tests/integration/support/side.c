@@ -14,8 +14,8 @@
 #define CLIENT_LIBRARY "RPMA_TEST_CLIENT_LIBRARY_PATH"
 #define SERVER_LIBRARY "RPMA_TEST_SERVER_LIBRARY_PATH"
 
-/* A server that nobody ends is stuck: no test takes this long. */
-#define SERVER_LIFETIME_S 100
+/* A server that nobody ends is stuck: no test takes so many deadlines. */
+#define SERVER_LIFETIME_DEADLINES 5
 
 /* Whether a check of the running test failed: its servers are then killed rather than waited for. */
 static bool test_failed;
@@ -213,7 +213,7 @@ static void server_check_failed(void *argument, const char *message)
 static int run_role(const struct role *role, const char *addr, const char *argument)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    alarm(SERVER_LIFETIME_S);
+    alarm((unsigned)deadline_ms() / 1000 * SERVER_LIFETIME_DEADLINES);
     struct link link = {.fd = STDIN_FILENO};
     struct side self = {.addr = addr, .link = &link};
     check_handle_in_process(server_check_failed, &link);

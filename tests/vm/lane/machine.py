@@ -91,6 +91,10 @@ def qemu_command(prepared: Prepared, guest: Guest, control: pathlib.Path, consol
     return command
 
 
+class EmulatorDied(LaneFailed):
+    """QEMU itself failed before the guest began with its command. Now and then that of Debian 12 does under load."""
+
+
 class Machine:
     """A running guest. Its output is a file object that ends when the guest is off."""
 
@@ -118,6 +122,9 @@ class Machine:
         text = answer.read_text().strip() if answer.exists() else ""
         if text.isdigit():
             return int(text)
+        # The output ends with the process, but its status may take a moment.
+        if self.process.wait() < 0 and not (self.directory / "control" / "started").exists():
+            raise EmulatorDied(f"QEMU died of signal {-self.process.returncode} before the command began")
         cause = {"setup": "the guest's devices could not be set up"}.get(text, "the guest ended without an answer")
         raise LaneFailed(f"{cause}; its console:\n{self.console()}")
 
