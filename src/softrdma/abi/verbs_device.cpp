@@ -3,6 +3,7 @@
 #include "net/agent.hpp"
 #include "fault/rules.hpp"
 #include "pmem/power_cut.hpp"
+#include "trace/recorder.hpp"
 #include "net/gid_table.hpp"
 
 #include <algorithm>
@@ -89,7 +90,7 @@ static void keep(open_device *d)
 
 open_device *create_device()
 {
-    if (!pmem::power_cut::configure() || !fault::configure())
+    if (!pmem::power_cut::configure() || !fault::configure() || !trace::configure())
         return fail_with<open_device *>(nullptr, EINVAL);
     if (net::agent::get() == nullptr)
         return nullptr;

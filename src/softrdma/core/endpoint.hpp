@@ -3,6 +3,7 @@
 
 #include "core/cq.hpp"
 #include "core/mr.hpp"
+#include "core/tap.hpp"
 #include "core/transport.hpp"
 
 #include <array>
@@ -34,6 +35,8 @@ struct endpoint {
         if (path == nullptr)
             return;
         header.dest_qpn = attr.dest_qp_num;
+        if (tap *t = tap::current(); t != nullptr) [[unlikely]]
+            t->sent(*path, header, payload);
         path->transmit(header, payload);
     }
 };

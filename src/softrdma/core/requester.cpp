@@ -180,15 +180,9 @@ outcome requester::transmit(work &w)
     return transmit_segment(w, bytes);
 }
 
-outcome requester::transmit_round_trip(work &w)
+packet requester::round_trip_header(const work &w) const noexcept
 {
     packet header{.psn = w.psn, .remote_addr = w.remote_addr, .rkey = w.rkey, .dma_length = w.length};
-    const iovec inlined{w.inlined.data(), word_size};
-    std::span<const iovec> payload;
-    gathered local;
-    const int access = w.opcode == native::wr_atomic_write ? 0 : IBV_ACCESS_LOCAL_WRITE;
-    if (!local.collect(ep_.qp->pd, w.scatter(), access, 0, w.sge_count > 0 ? w.length : 0))
-        return local_error(w, IBV_WC_LOC_PROT_ERR);
     switch (static_cast<int>(w.opcode)) {
     case IBV_WR_RDMA_READ:
         header.op = opcode::read_request;
@@ -204,7 +198,6 @@ outcome requester::transmit_round_trip(work &w)
         break;
     case native::wr_atomic_write:
         header.op = opcode::atomic_write;
-        payload = w.sge_count > 0 ? local.span() : std::span(&inlined, 1);
         break;
     default: {
         const auto flush = native::flush_of(w.compare_add, w.swap);
@@ -214,7 +207,21 @@ outcome requester::transmit_round_trip(work &w)
         header.level = flush.level;
     }
     }
-    ep_.transmit(header, payload);
+    return header;
+}
+
+outcome requester::transmit_round_trip(work &w)
+{
+    const iovec inlined{w.inlined.data(), word_size};
+    gathered local;
+    const bool sends = w.opcode == native::wr_atomic_write;
+    const int access = sends ? 0 : IBV_ACCESS_LOCAL_WRITE;
+    if (!local.collect(ep_.qp->pd, w.scatter(), access, 0, w.sge_count > 0 ? w.length : 0))
+        return local_error(w, IBV_WC_LOC_PROT_ERR);
+    std::span<const iovec> payload;
+    if (sends)
+        payload = w.sge_count > 0 ? local.span() : std::span(&inlined, 1);
+    ep_.transmit(round_trip_header(w), payload);
     ++round_trips_;
     ++next_;
     return outcome::proceed;

@@ -81,12 +81,14 @@ private:
     };
 
     bool executed_at_once(const ibv_send_wr &wr, std::uint32_t length);
+    void show_executed(tap &t, const work &w);
     bool executed_locally(work &w, outcome &o);
     void complete(
             std::uint64_t wr_id, ibv_wr_opcode opcode, unsigned flags, std::uint32_t length, ibv_wc_status status);
     outcome stall();
     outcome local_timer_expired();
     outcome transmit(work &w);
+    packet round_trip_header(const work &w) const noexcept;
     outcome transmit_round_trip(work &w);
     outcome transmit_segment(work &w, std::uint32_t bytes);
     opcode segment_opcode(const work &w, std::uint32_t bytes) const noexcept;

@@ -4,6 +4,7 @@
 #include "core/rnr_timer.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace softrdma
 {
@@ -20,6 +21,8 @@ constexpr std::chrono::microseconds asking_delay{200};
 // What cannot be done at once, and every failure, takes the way through the queue.
 bool requester::executed_at_once(const ibv_send_wr &wr, std::uint32_t length)
 {
+    if (fault::active() || tap::current() != nullptr) [[unlikely]]
+        return false;
     const auto count = static_cast<std::size_t>(wr.num_sge);
     local_request r{.opcode = wr.opcode, .flags = wr.send_flags, .length = length, .sges = {wr.sg_list, count}};
     r.in_place = (wr.send_flags & IBV_SEND_INLINE) != 0;
@@ -56,6 +59,8 @@ bool requester::executed_locally(work &w, outcome &o)
             .sges = w.scatter(),
             .inlined = copied ? w.inlined.data() : nullptr})) {
     case execution::done:
+        if (tap *t = tap::current(); t != nullptr) [[unlikely]]
+            show_executed(*t, w);
         complete_first(IBV_WC_SUCCESS);
         return true;
     case execution::no_receive:
@@ -73,6 +78,35 @@ bool requester::executed_locally(work &w, outcome &o)
     }
     o = outcome::broken;
     return true;
+}
+
+void requester::show_executed(tap &t, const work &w)
+{
+    gathered data;
+    const iovec inlined{const_cast<std::byte *>(w.inlined.data()), w.length};
+    std::span<const iovec> payload{&inlined, 1};
+    if ((w.flags & IBV_SEND_INLINE) == 0) {
+        data.collect(ep_.qp->pd, w.scatter(), 0, 0, w.length);
+        payload = data.span();
+    }
+    packet request = w.is_round_trip() ? round_trip_header(w)
+                                       : packet{.op = segment_opcode(w, w.length),
+                                                 .solicited = (w.flags & IBV_SEND_SOLICITED) != 0,
+                                                 .remote_addr = w.remote_addr,
+                                                 .rkey = w.rkey,
+                                                 .dma_length = w.length,
+                                                 .imm_data = w.imm_data};
+    request.dest_qpn = ep_.attr.dest_qp_num;
+    packet answer{.op = opcode::acknowledge, .dest_qpn = ep_.qp->qp_num, .syndrome = syndrome::ack};
+    if (w.is_atomic()) {
+        answer.op = opcode::atomic_acknowledge;
+        memcpy(&answer.swap_add, payload.front().iov_base, std::min<std::size_t>(payload.front().iov_len, word_size));
+    } else if (w.is_round_trip()) {
+        answer.op = opcode::read_response_only;
+    }
+    const bool sends = !w.is_round_trip() || w.opcode == native::wr_atomic_write;
+    const std::span<const iovec> nothing;
+    t.executed(*ep_.path, request, sends ? payload : nothing, answer, w.is_read() ? payload : nothing);
 }
 
 outcome requester::stall()

@@ -7,6 +7,8 @@
 #include <span>
 #include <sys/uio.h>
 
+struct sockaddr_storage;
+
 namespace softrdma
 {
 
@@ -26,6 +28,9 @@ public:
 
     // Calls qp::timer_expired() after the delay. Only the latest timer of a path counts.
     virtual void start_timer(std::chrono::microseconds delay) = 0;
+
+    // The addresses of its two ends.
+    virtual void ends(sockaddr_storage &here, sockaddr_storage &there) const = 0;
 
     // Breaks the path; qp::path_lost() follows on both sides.
     virtual void cut() = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "net/link.hpp"
+#include "core/tap.hpp"
 #include "net/frame.hpp"
 #include "net/settings.hpp"
 
@@ -330,12 +331,24 @@ bool link::handle(std::span<const std::byte> frame)
         qp = qp_;
         qpn = local_qpn_;
     }
-    return qp != nullptr && p.dest_qpn == qpn && qp->receive(p);
+    if (qp == nullptr || p.dest_qpn != qpn)
+        return false;
+    if (tap *t = tap::current(); t != nullptr) [[unlikely]]
+        t->received(*this, p);
+    return qp->receive(p);
 }
 
 void link::cut()
 {
     shutdown(fd_, SHUT_RDWR); // the reader notices and reports the loss
+}
+
+void link::ends(sockaddr_storage &here, sockaddr_storage &there) const
+{
+    socklen_t size = sizeof(here);
+    getsockname(fd_, reinterpret_cast<sockaddr *>(&here), &size);
+    size = sizeof(there);
+    getpeername(fd_, reinterpret_cast<sockaddr *>(&there), &size);
 }
 
 void link::drop(int error)

@@ -42,6 +42,7 @@ public:
     bool congested() override;
     void start_timer(std::chrono::microseconds delay) override;
     void cut() override;
+    void ends(sockaddr_storage &here, sockaddr_storage &there) const override;
     bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
     void ready(std::uint32_t events) override;
 

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "trace/recorder.hpp"
+#include "core/tap.hpp"
+#include "core/transport.hpp"
+#include "trace/roce.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <deque>
+#include <fcntl.h>
+#include <map>
+#include <mutex>
+#include <unistd.h>
+#include <utility>
+
+namespace softrdma::trace
+{
+
+namespace
+{
+
+constexpr std::size_t mtu = 4096;
+
+enum class direction : std::uint32_t { // as pcapng's packet flags have it
+    inbound = 1,
+    outbound = 2,
+};
+
+std::uint32_t packets_of(std::uint64_t bytes) noexcept
+{
+    return static_cast<std::uint32_t>(std::max<std::uint64_t>(1, (bytes + mtu - 1) / mtu));
+}
+
+std::vector<std::byte> joined(std::span<const iovec> pieces)
+{
+    std::vector<std::byte> bytes;
+    for (const iovec &piece : pieces) {
+        const auto *from = static_cast<const std::byte *>(piece.iov_base);
+        bytes.insert(bytes.end(), from, from + piece.iov_len);
+    }
+    return bytes;
+}
+
+// The device numbers messages and sends large segments; on the wire packets of at most an MTU are numbered.
+struct flow {
+    struct message {
+        std::uint32_t psn; // the device's
+        std::uint32_t first;
+        std::uint32_t count;
+        std::uint32_t sent = 0; // packets of the request
+        std::uint32_t answered = 0;
+    };
+    std::deque<message> messages;
+    std::uint32_t next = 0;
+    bool started = false;
+
+    message &begin(std::uint32_t psn, std::uint32_t count)
+    {
+        if (!started)
+            next = psn;
+        started = true;
+        constexpr std::size_t most = 1u << 16;
+        if (messages.size() >= most)
+            messages.pop_front();
+        messages.push_back({psn, next, count});
+        next = (next + count) & psn_mask;
+        return messages.back();
+    }
+    message *find(std::uint32_t psn)
+    {
+        const auto found =
+                std::find_if(messages.rbegin(), messages.rend(), [psn](const message &m) { return m.psn == psn; });
+        return found == messages.rend() ? nullptr : &*found;
+    }
+    void forget_before(std::uint32_t psn)
+    {
+        while (!messages.empty() && psn_after(psn, messages.front().psn))
+            messages.pop_front();
+    }
+};
+
+// The opcode of one packet of a segment of that opcode.
+opcode part_of(opcode whole, bool first, bool last) noexcept
+{
+    if (is_send(whole)) {
+        if (last)
+            return has_imm(whole) ? (first ? opcode::send_only_imm : opcode::send_last_imm)
+                                  : (first ? opcode::send_only : opcode::send_last);
+        return first ? opcode::send_first : opcode::send_middle;
+    }
+    if (is_write(whole)) {
+        if (last)
+            return has_imm(whole) ? (first ? opcode::write_only_imm : opcode::write_last_imm)
+                                  : (first ? opcode::write_only : opcode::write_last);
+        return first ? opcode::write_first : opcode::write_middle;
+    }
+    if (last)
+        return first ? opcode::read_response_only : opcode::read_response_last;
+    return first ? opcode::read_response_first : opcode::read_response_middle;
+}
+
+class recorder : public tap
+{
+public:
+    explicit recorder(int fd) : fd_(fd) {}
+
+    void sent(transport &path, const packet &header, std::span<const iovec> payload) override
+    {
+        record(path, header, joined(payload), direction::outbound);
+    }
+    void received(transport &path, const packet &header) override
+    {
+        record(path, header, header.payload, direction::inbound);
+    }
+    void executed(transport &path, const packet &request, std::span<const iovec> payload, const packet &answer,
+            std::span<const iovec> answer_payload) override
+    {
+        const std::lock_guard lock(mutex_);
+        flow &f = flows_[{&path, direction::outbound}];
+        const auto out = joined(payload);
+        const auto back = joined(answer_payload);
+        const std::uint32_t count = packets_of(std::max(out.size(), back.size()));
+        const std::uint32_t first = f.begin(f.next, count).first;
+        put_parts(path, request, out, first, true, true, direction::outbound);
+        const bool closes = answer.op == opcode::acknowledge; // with the number of the last packet
+        put_parts(path, answer, back, closes ? (first + count - 1) & psn_mask : first, true, true, direction::inbound);
+        f.messages.pop_back();
+    }
+
+private:
+    void record(transport &path, const packet &p, std::span<const std::byte> payload, direction d)
+    {
+        if (p.op > opcode::atomic_write || (p.op == opcode::acknowledge && p.syndrome == syndrome::unresponsive))
+            return; // nothing that goes over a wire
+        const std::lock_guard lock(mutex_);
+        const bool request = is_request(p.op);
+        const direction requests = request == (d == direction::outbound) ? direction::outbound : direction::inbound;
+        flow &f = flows_[{&path, requests}];
+        if (request)
+            record_request(path, f, p, payload, d);
+        else
+            record_answer(path, f, p, payload, d);
+    }
+
+    void record_request(transport &path, flow &f, const packet &p, std::span<const std::byte> payload, direction d)
+    {
+        const bool first = is_first(p.op) || is_round_trip(p.op);
+        flow::message *m = f.find(p.psn);
+        if (m == nullptr) {
+            const bool counts_answer = p.op == opcode::read_request;
+            const std::uint64_t length = is_write(p.op) || counts_answer ? p.dma_length : payload.size();
+            m = &f.begin(p.psn, is_round_trip(p.op) && !counts_answer ? 1 : packets_of(length));
+        } else if (first) {
+            m->sent = 0; // sent again
+        }
+        const std::uint32_t psn = (m->first + m->sent) & psn_mask;
+        m->sent += put_parts(path, p, payload, psn, first, is_last(p.op) || is_round_trip(p.op), d);
+        if (m->sent > m->count) { // a SEND tells its length only at its end
+            m->count = m->sent;
+            if (m == &f.messages.back())
+                f.next = (m->first + m->count) & psn_mask;
+        }
+    }
+
+    void record_answer(transport &path, flow &f, const packet &p, std::span<const std::byte> payload, direction d)
+    {
+        flow::message *m = f.find(p.psn);
+        if (m == nullptr)
+            return;
+        const bool more = is_read_response(p.op);
+        std::uint32_t psn = m->first;
+        if (more)
+            psn = (m->first + m->answered) & psn_mask;
+        else if (p.syndrome == syndrome::ack)
+            psn = (m->first + m->count - 1) & psn_mask;
+        const bool first = p.op == opcode::read_response_first || p.op == opcode::read_response_only;
+        const bool last = p.op == opcode::read_response_last || p.op == opcode::read_response_only;
+        m->answered += put_parts(path, p, payload, psn, first, last, d);
+        f.forget_before(p.psn);
+    }
+
+    // Returns the number of packets.
+    std::uint32_t put_parts(transport &path, const packet &p, std::span<const std::byte> payload, std::uint32_t psn,
+            bool first, bool last, direction d)
+    {
+        addresses ends;
+        path.ends(d == direction::outbound ? ends.from : ends.to, d == direction::outbound ? ends.to : ends.from);
+        const bool splits = is_send(p.op) || is_write(p.op) || is_read_response(p.op);
+        const std::uint32_t count = splits ? packets_of(payload.size()) : 1;
+        for (std::uint32_t i = 0; i < count; ++i) {
+            packet part = p;
+            part.psn = (psn + i) & psn_mask;
+            if (splits)
+                part.op = part_of(p.op, first && i == 0, last && i + 1 == count);
+            part.solicited = p.solicited && is_last(part.op);
+            const auto bytes = splits ? payload.subspan(i * mtu, std::min(mtu, payload.size() - i * mtu)) : payload;
+            put_block(frame_of(ends, part, bytes), d);
+        }
+        return count;
+    }
+
+    // pcapng's enhanced packet block, written at once: other processes append to the same file.
+    void put_block(const std::vector<std::byte> &frame, direction d)
+    {
+        if (fd_ < 0)
+            return;
+        timespec now{};
+        clock_gettime(CLOCK_REALTIME, &now);
+        const std::uint64_t time =
+                static_cast<std::uint64_t>(now.tv_sec) * 1000000000u + static_cast<std::uint64_t>(now.tv_nsec);
+        const auto size = static_cast<std::uint32_t>(frame.size());
+        const std::uint32_t padding = (4 - size % 4) % 4;
+        constexpr std::uint32_t flags_option = 4u << 16 | 2; // length and code, of little-endian halves
+        const std::uint32_t total = 28 + size + padding + 12 + 4;
+        const std::uint32_t head[] = {
+                6, total, 0, static_cast<std::uint32_t>(time >> 32), static_cast<std::uint32_t>(time), size, size};
+        const std::uint32_t tail[] = {flags_option, static_cast<std::uint32_t>(d), 0, total};
+        block_.resize(total);
+        memcpy(block_.data(), head, sizeof(head));
+        memcpy(block_.data() + sizeof(head), frame.data(), size);
+        memset(block_.data() + sizeof(head) + size, 0, padding);
+        memcpy(block_.data() + sizeof(head) + size + padding, tail, sizeof(tail));
+        if (write(fd_, block_.data(), block_.size()) == static_cast<ssize_t>(block_.size()))
+            return;
+        fprintf(stderr, "softrdma: the trace ends here, it cannot be written: %s\n", strerror(errno));
+        close(std::exchange(fd_, -1));
+    }
+
+    std::mutex mutex_;
+    int fd_;
+    std::map<std::pair<const transport *, direction>, flow> flows_;
+    std::vector<std::byte> block_;
+};
+
+} // namespace
+
+bool configure()
+{
+    static const bool good = [] {
+        const char *path = getenv("SOFTRDMA_TRACE");
+        if (path == nullptr || *path == '\0')
+            return true;
+        const int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+        if (fd < 0) {
+            fprintf(stderr, "softrdma: cannot write the trace '%s': %s; use softrdma trace\n", path, strerror(errno));
+            return false;
+        }
+        tap::install(new recorder(fd));
+        return true;
+    }();
+    return good;
+}
+
+} // namespace softrdma::trace

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "core/packet.hpp"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <vector>
+
+namespace softrdma::trace
+{
+
+struct addresses {
+    sockaddr_storage from{};
+    sockaddr_storage to{};
+};
+
+// The Ethernet frame of RoCE version 2 that carries the packet: IP, UDP to port 4791, the InfiniBand headers, the
+// payload, the invariant checksum.
+std::vector<std::byte> frame_of(const addresses &ends, const packet &header, std::span<const std::byte> payload);
+
+} // namespace softrdma::trace

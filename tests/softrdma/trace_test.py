@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What softrdma trace writes, as tshark and the standard read it. usage: trace_test.py SOFTRDMA PROGRAM-DIRECTORY"""
+
+import collections
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+import zlib
+
+SOFTRDMA, PROGRAMS = sys.argv[1:3]
+FIELDS = ("infiniband.bth.opcode", "infiniband.bth.psn", "infiniband.bth.destqp", "frame.packet_flags_direction", "udp.dstport")
+INBOUND, OUTBOUND = 1, 2
+WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, WRITE_ONLY = 6, 7, 8, 10
+READ_REQUEST, READ_FIRST, READ_MIDDLE, READ_LAST, READ_ONLY, ACK = 12, 13, 14, 15, 16, 17
+ATOMIC_ACK, COMPARE_SWAP, FETCH_ADD, FLUSH, ATOMIC_WRITE = 18, 19, 20, 28, 29
+
+Packet = collections.namedtuple("Packet", "opcode psn qp direction port")
+
+
+def number(text: str) -> int:
+    return int(text, 0) if text else -1
+
+
+class TraceTest(unittest.TestCase):
+    def setUp(self) -> None:
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.file = os.path.join(directory.name, "out.pcap")
+
+    def trace(self, program: str, **environment: str) -> None:
+        result = subprocess.run([SOFTRDMA, "trace", "-w", self.file, "--", os.path.join(PROGRAMS, program)],
+                                env={**os.environ, **environment}, capture_output=True, text=True, timeout=100)
+        self.assertEqual(0, result.returncode, result.stdout + result.stderr)
+
+    def packets(self) -> list[Packet]:
+        command = ["tshark", "-r", self.file, "-T", "fields"]
+        for field in FIELDS:
+            command += ["-e", field]
+        lines = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100).stdout.splitlines()
+        packets = [Packet(*map(number, (line + "\t" * len(FIELDS)).split("\t")[:len(FIELDS)])) for line in lines]
+        self.assertTrue(packets)
+        for packet in packets:
+            self.assertEqual(4791, packet.port)
+            self.assertGreaterEqual(packet.opcode, 0, "a packet that tshark does not take for RoCE")
+        return packets
+
+    def frames(self) -> list[bytes]:
+        with open(self.file, "rb") as file:
+            data = file.read()
+        frames, at = [], 0
+        while at < len(data):
+            kind, length = struct.unpack_from("<II", data, at)
+            if kind == 6:
+                size, = struct.unpack_from("<I", data, at + 20)
+                frames.append(data[at + 28:at + 28 + size])
+            at += length
+        return frames
+
+    def test_native_operations_are_all_there(self) -> None:
+        self.trace("softrdma_native_test", SOFTRDMA_PATH="tcp")
+        packets = self.packets()
+        count = collections.Counter((packet.opcode, packet.direction) for packet in packets)
+        for opcode in (WRITE_ONLY, ACK, READ_ONLY, ATOMIC_ACK, COMPARE_SWAP, FETCH_ADD, FLUSH, ATOMIC_WRITE):
+            self.assertGreater(count[opcode, OUTBOUND], 0, opcode)
+            self.assertLessEqual(count[opcode, INBOUND], count[opcode, OUTBOUND], opcode)
+
+    def test_long_messages_are_cut_and_numbered(self) -> None:
+        self.trace("softrdma_data_test", SOFTRDMA_PATH="tcp")
+        for family in ((WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST), (READ_FIRST, READ_MIDDLE, READ_LAST)):
+            next_psn: dict[int, int] = {}
+            seen = 0
+            for packet in self.packets():
+                if packet.direction != OUTBOUND or packet.opcode not in family:
+                    continue
+                if packet.opcode != family[0]:
+                    self.assertEqual(next_psn[packet.qp], packet.psn)
+                    seen += 1
+                next_psn[packet.qp] = (packet.psn + 1) & 0xffffff
+            self.assertGreater(seen, 100)
+
+    def test_what_goes_through_memory_is_shown_as_packets(self) -> None:
+        self.trace("softrdma_data_test", SOFTRDMA_PATH="local")
+        count = collections.Counter(packet.opcode for packet in self.packets())
+        for opcode in (WRITE_ONLY, WRITE_FIRST, WRITE_MIDDLE, READ_REQUEST, READ_MIDDLE, ACK):
+            self.assertGreater(count[opcode], 0, opcode)
+
+    def test_checksums_are_those_of_the_standard(self) -> None:
+        self.trace("softrdma_native_test", SOFTRDMA_PATH="tcp")
+        for frame in self.frames():
+            ip = bytearray(frame[14:])
+            self.assertEqual(0x45, ip[0])
+            total = sum(struct.unpack(">10H", ip[:20]))
+            self.assertEqual(0xffff, (total & 0xffff) + (total >> 16))
+            icrc = ip[-4:]
+            for offset in (1, 8, 10, 11, 26, 27, 32):
+                ip[offset] = 0xff
+            self.assertEqual(struct.pack("<I", zlib.crc32(b"\xff" * 8 + bytes(ip[:-4]))), icrc)
+
+    def test_a_file_that_cannot_be_written(self) -> None:
+        result = subprocess.run([SOFTRDMA, "trace", "-w", "/nonexistent/out.pcap", "true"], capture_output=True, text=True)
+        self.assertEqual(1, result.returncode)
+        self.assertRegex(result.stderr, r"^softrdma: cannot write '/nonexistent/out.pcap': .*\n$")
+        result = subprocess.run([SOFTRDMA, "trace", "true"], capture_output=True, text=True)
+        self.assertEqual(2, result.returncode)
+
+
+if __name__ == "__main__":
+    if shutil.which("tshark") is None:
+        print("skipped: tshark is not installed")
+        sys.exit(77)
+    unittest.main(argv=sys.argv[:1], verbosity=2)
