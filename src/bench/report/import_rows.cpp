@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <csv.h>
 #include <nlohmann/json.hpp>
 
@@ -35,8 +34,9 @@ std::optional<double> number(const json &row, const char *name, const std::strin
         if (error != std::errc() || end != text.data() + text.size())
             value = -1;
     }
-    if (!(value >= 0) || !std::isfinite(value))
-        throw results_error(place + ": \"" + name + "\" is not a number from 0 up");
+    constexpr double largest = 1e18; // whole numbers are made of some
+    if (!(value >= 0 && value <= largest))
+        throw results_error(place + ": \"" + name + "\" is not a number from 0 up to 1e18");
     return value;
 }
 

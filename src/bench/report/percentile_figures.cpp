@@ -21,7 +21,8 @@ std::map<double, std::uint64_t> histogram_of(const point &p)
     std::map<double, std::uint64_t> merged;
     for (const repeat &r : p.repeats) {
         for (const bucket &b : r.all.latency.histogram)
-            merged[b.ns] += b.count;
+            if (b.count > 0)
+                merged[b.ns] += b.count;
     }
     return merged;
 }

@@ -147,8 +147,10 @@ void what_cannot_be_read_is_named(void **)
         const char *name, *text, *error;
     } cases[] = {
             {"read.json", "[{\"lat_avg\": 1}]", ": [0]: \"bs\" is missing"},
-            {"read.json", "[{\"bs\": 64, \"lat_avg\": \"fast\"}]", ": [0]: \"lat_avg\" is not a number from 0 up"},
-            {"read.json", "[{\"bs\": 64, \"lat_avg\": -1}]", ": [0]: \"lat_avg\" is not a number from 0 up"},
+            {"read.json", "[{\"bs\": 64, \"lat_avg\": \"fast\"}]",
+                    ": [0]: \"lat_avg\" is not a number from 0 up to 1e18"},
+            {"read.json", "[{\"bs\": 64, \"lat_avg\": -1}]", ": [0]: \"lat_avg\" is not a number from 0 up to 1e18"},
+            {"read.json", "[{\"bs\": 1e300}]", ": [0]: \"bs\" is not a number from 0 up to 1e18"},
             {"read.json", "[{\"bs\": 64}, 3]", ": [1]: is neither a row nor a pair of rows"},
             {"read.json", "[{\"bs\": 64}", ": is neither JSON nor CSV, or was cut short"},
             {"read.json", "[]", ": holds no rows"},
