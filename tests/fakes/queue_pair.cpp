@@ -15,8 +15,7 @@ using fake::null;
 using fake::the;
 
 // Where wr_flush is since rdma-core 45. Headers before it end struct ibv_qp_ex earlier.
-constexpr std::size_t wr_flush_offset = 352;
-static_assert(offsetof(ibv_qp_ex, wr_atomic_write) == wr_flush_offset - sizeof(void *));
+constexpr std::size_t wr_flush_offset = offsetof(ibv_qp_ex, wr_atomic_write) + sizeof(void *);
 
 using wr_flush_function = void(
         ibv_qp_ex *, uint32_t rkey, uint64_t remote_addr, size_t length, uint8_t placement, uint8_t level);

@@ -31,7 +31,7 @@ inline constexpr std::uint8_t level_region = 1;
 
 // struct ibv_qp_ex ended before wr_flush until rdma-core 47: every queue pair has room for it, whatever headers the
 // device and the program were built with.
-inline constexpr std::size_t wr_flush_offset = 352;
+inline constexpr std::size_t wr_flush_offset = offsetof(ibv_qp_ex, wr_atomic_write) + sizeof(void *);
 using wr_flush_function = void (*)(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, std::size_t length,
         std::uint8_t placement, std::uint8_t level);
 
