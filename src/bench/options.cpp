@@ -105,7 +105,7 @@ void add_local(CLI::App &app, measure_command &to)
     const std::map<std::string, transport_choice> choices = {{"auto", transport_choice::automatic},
             {"hardware", transport_choice::hardware}, {"softrdma", transport_choice::softrdma}};
     app.add_option("--transport", to.transport, "auto, hardware, softrdma")
-            ->transform(CLI::CheckedTransformer(choices));
+            ->transform(CLI::CheckedTransformer(choices).description(""));
     app.add_option("--address", to.host, "of the RDMA device");
     app.add_option("--target", to.target, "directory for a file, or PMem device, for --memory target; or none");
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <fcntl.h>
 #include <poll.h>
 
 #include "engine/clock.hpp"
+#include "failure.hpp"
 
 namespace bench
 {
@@ -22,6 +24,13 @@ inline bool wait_readable(int fd, int timeout_ms)
         if (ready == 0)
             return false;
     }
+}
+
+inline void make_nonblocking(int fd)
+{
+    const int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
+        throw system_failure("cannot make a descriptor non-blocking");
 }
 
 } // namespace bench

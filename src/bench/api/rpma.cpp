@@ -48,6 +48,13 @@ std::uint8_t peer_cfg_descriptor(bool direct_write)
     return descriptor;
 }
 
+// A descriptor may be readable on account of an event that has moved to another channel meanwhile. Librpma up to 1.3.0
+// reports that of a non-blocking one as a failure of the provider.
+bool nothing_waits(int returned)
+{
+    return returned == RPMA_E_NO_EVENT || (returned == RPMA_E_PROVIDER && errno == EAGAIN);
+}
+
 using request_owner = owner<rpma_conn_req, rpma_conn_req_delete>;
 
 // rpma_conn_req_connect consumes the request whatever the outcome.
@@ -129,10 +136,15 @@ std::unique_ptr<connection> connection::connect(const device &on, const address 
 
 void connection::wait_until_established()
 {
-    if (!wait_readable(event_fd(), handshake_timeout_ms))
-        throw failure("the other side does not answer a connection request");
+    make_nonblocking(event_fd());
     rpma_conn_event event = RPMA_CONN_UNDEFINED;
-    check(rpma_conn_next_event(conn_.get(), &event), "rpma_conn_next_event");
+    int returned = RPMA_E_NO_EVENT;
+    while (nothing_waits(returned)) {
+        if (!wait_readable(event_fd(), handshake_timeout_ms))
+            throw failure("the other side does not answer a connection request");
+        returned = rpma_conn_next_event(conn_.get(), &event);
+    }
+    check(returned, "rpma_conn_next_event");
     if (event != RPMA_CONN_ESTABLISHED)
         throw failure(std::string("cannot connect: ") + rpma_utils_conn_event_2str(event));
 }
@@ -172,7 +184,10 @@ int connection::event_fd() const
 bool connection::has_ended()
 {
     rpma_conn_event event = RPMA_CONN_UNDEFINED;
-    check(rpma_conn_next_event(conn_.get(), &event), "rpma_conn_next_event");
+    const int returned = rpma_conn_next_event(conn_.get(), &event);
+    if (nothing_waits(returned))
+        return false;
+    check(returned, "rpma_conn_next_event");
     return event != RPMA_CONN_ESTABLISHED;
 }
 
@@ -181,6 +196,7 @@ listener::listener(const device &on, const address &at)
     rpma_ep *ep = nullptr;
     check(rpma_ep_listen(on.peer(), at.host.c_str(), at.port.c_str(), &ep), "rpma_ep_listen");
     ep_.reset(ep);
+    make_nonblocking(fd());
 }
 
 int listener::fd() const
@@ -193,7 +209,10 @@ int listener::fd() const
 accepted<connection> listener::accept(const acceptance<region> &how)
 {
     rpma_conn_req *req = nullptr;
-    check(rpma_ep_next_conn_req(ep_.get(), configure(how.sizes).get(), &req), "rpma_ep_next_conn_req");
+    const int returned = rpma_ep_next_conn_req(ep_.get(), configure(how.sizes).get(), &req);
+    if (nothing_waits(returned))
+        return {};
+    check(returned, "rpma_ep_next_conn_req");
     request_owner request(req);
 
     rpma_conn_private_data pdata{};

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -30,9 +29,7 @@ void exchange(int fd, const greeting &out, greeting &in)
 
 connection::connection(int fd, const region *data, const region *messages) : fd_(fd), data_(data), messages_(messages)
 {
-    const int flags = fcntl(fd, F_GETFL);
-    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
-        throw system_failure("cannot make a socket non-blocking");
+    make_nonblocking(fd);
 }
 
 connection::~connection()

@@ -20,6 +20,8 @@ public:
     child(child &&other) noexcept;
     child &operator=(child &&) = delete;
 
+    // Whether it has ended, or does so at once.
+    bool has_ended() { return reap(); }
     // How it ended, or that it still runs, for people.
     std::string fate();
     // If it has ended by itself, or does so at once.

@@ -19,7 +19,7 @@ namespace
 
 constexpr double answer_s = 60;
 constexpr double start_s = 20;
-constexpr double greeting_s = 10; // a server that has another client does not answer
+constexpr double greeting_s = 20; // a server that has another client does not answer
 
 // Reads the line that a server writes when it listens. One that ends before has told why on stderr.
 std::string read_port(int fd, child &process)
@@ -36,6 +36,14 @@ std::string read_port(int fd, child &process)
     }
     line.pop_back();
     return line;
+}
+
+// What has become of a process that does not answer.
+std::string story_of(const char *name, child &process, const json &request)
+{
+    if (process.has_ended())
+        return std::string(name) + " " + process.fate();
+    return fmt::format("{} does not answer the request to {}", name, request.at("do").get<std::string>());
 }
 
 } // namespace
@@ -125,7 +133,7 @@ try {
     return server_->ask(request, timeout_s);
 } catch (const peer_gone &gone) {
     if (server_process_)
-        throw peer_gone("the server process " + server_process_->fate());
+        throw peer_gone(story_of("the server process", *server_process_, request));
     if (request.at("do") == "hello")
         throw failure(std::string(gone.what()) + " (a server has one client at a time)");
     throw;
@@ -135,7 +143,7 @@ json ends::ask_client(const json &request, double timeout_s)
 try {
     return client_->ask(request, timeout_s);
 } catch (const peer_gone &gone) {
-    throw peer_gone("the client process " + client_process_->fate());
+    throw peer_gone(story_of("the client process", *client_process_, request));
 }
 
 void ends::open(const setup &what)
