@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs.hpp"
 
+#include <cstdlib>
 #include <netdb.h>
 
 #include "descriptor.hpp"
@@ -10,6 +11,14 @@ namespace bench::verbs
 
 namespace
 {
+
+// Of rdma-core 45 and newer; older headers lack some of them.
+constexpr std::uint64_t device_flushes = 1ULL << 38 | 1ULL << 39; // to visibility and to persistence
+constexpr std::uint64_t device_writes_atomically = 1ULL << 40;
+constexpr std::uint64_t send_op_flush = 1ULL << 11;
+constexpr std::uint64_t send_op_atomic_write = 1ULL << 12;
+constexpr int access_flush_global = 1 << 8;
+constexpr int access_flush_persistent = 1 << 9;
 
 using event_owner = owner<rdma_cm_event, rdma_ack_cm_event>;
 
@@ -53,18 +62,23 @@ owner<rdma_cm_id, rdma_destroy_id> bound_id(rdma_event_channel *events, const ad
     return owned;
 }
 
+// NULL if the descriptor was readable on account of an event that has moved to another channel meanwhile.
 event_owner next_event(rdma_event_channel *events)
 {
     rdma_cm_event *event = nullptr;
-    check(rdma_get_cm_event(events, &event), "rdma_get_cm_event");
+    if (rdma_get_cm_event(events, &event) != 0 && errno != EAGAIN)
+        fail("rdma_get_cm_event", errno);
     return event_owner(event);
 }
 
 event_owner wait_until_established(rdma_event_channel *events)
 {
-    if (!wait_readable(events->fd, handshake_timeout_ms))
-        throw failure("the other side does not answer a connection request");
-    event_owner event = next_event(events);
+    event_owner event;
+    while (!event) {
+        if (!wait_readable(events->fd, handshake_timeout_ms))
+            throw failure("the other side does not answer a connection request");
+        event = next_event(events);
+    }
     if (event->event != RDMA_CM_EVENT_ESTABLISHED)
         throw failure(std::string("cannot connect: ") + rdma_event_str(event->event));
     return event;
@@ -88,6 +102,7 @@ owner<rdma_event_channel, rdma_destroy_event_channel> create_events()
     owner<rdma_event_channel, rdma_destroy_event_channel> events(rdma_create_event_channel());
     if (events == nullptr)
         fail("rdma_create_event_channel", errno);
+    make_nonblocking(events->fd);
     return events;
 }
 
@@ -110,12 +125,28 @@ device::device(const std::string &host, end which)
     pd_.reset(ibv_alloc_pd(context));
     if (pd_ == nullptr)
         fail("ibv_alloc_pd", errno);
+    query(context);
+}
+
+void device::query(ibv_context *context)
+{
+    const auto is_emulated = [](const char *variable) {
+        const char *const method = getenv(variable);
+        return method != nullptr && std::strcmp(method, "emulated") == 0;
+    };
+    ibv_device_attr_ex attributes{};
+    check(ibv_query_device_ex(context, nullptr, &attributes), "ibv_query_device_ex");
+    const std::uint64_t can = attributes.device_cap_flags_ex;
+    flushes_ = (can & device_flushes) == device_flushes && !is_emulated("RPMA_FLUSH_METHOD");
+    writes_atomically_ = (can & device_writes_atomically) != 0 && !is_emulated("RPMA_ATOMIC_WRITE_METHOD");
 }
 
 region::region(const device &on, void *data, std::size_t size, region_use use)
 {
     const bool is_target = use == region_use::target_data || use == region_use::target_pmem;
-    const int access = IBV_ACCESS_LOCAL_WRITE | (is_target ? IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ : 0);
+    int access = IBV_ACCESS_LOCAL_WRITE | (is_target ? IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ : 0);
+    if (is_target && on.flushes())
+        access |= access_flush_global | (use == region_use::target_pmem ? access_flush_persistent : 0);
     mr_.reset((ibv_reg_mr)(on.pd(), data, size, access));
     if (mr_ == nullptr)
         fail("ibv_reg_mr", errno);
@@ -147,12 +178,18 @@ void endpoint_parts::create_queues(const device &on, const queue_sizes &sizes)
         fail("ibv_create_cq", errno);
     check(ibv_req_notify_cq(cq.get(), 0), "ibv_req_notify_cq");
 
-    ibv_qp_init_attr attributes{};
+    ibv_qp_init_attr_ex attributes{};
     attributes.send_cq = cq.get();
     attributes.recv_cq = cq.get();
     attributes.cap = {sizes.sends, sizes.receives, 1, 1, 8};
     attributes.qp_type = IBV_QPT_RC;
-    check(rdma_create_qp(id.get(), on.pd(), &attributes), "rdma_create_qp");
+    attributes.pd = on.pd();
+    attributes.comp_mask = IBV_QP_INIT_ATTR_PD;
+    attributes.send_ops_flags =
+            (on.flushes() ? send_op_flush : 0) | (on.writes_atomically() ? send_op_atomic_write : 0);
+    if (attributes.send_ops_flags != 0)
+        attributes.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    check(rdma_create_qp_ex(id.get(), &attributes), "rdma_create_qp_ex");
     has_qp = true;
 }
 
@@ -160,6 +197,10 @@ connection::connection(const device &on, endpoint_parts &&parts, const region *d
     : parts_(std::move(parts)), qp_(parts_.id->qp), data_(data->get()),
       messages_(messages == nullptr ? nullptr : messages->get())
 {
+    if (on.flushes())
+        native_flush_ = ibv_qp_to_qp_ex(qp_);
+    if (on.writes_atomically())
+        native_atomic_write_ = ibv_qp_to_qp_ex(qp_);
     flush_mr_.reset((ibv_reg_mr)(on.pd(), &flush_target_, sizeof flush_target_, IBV_ACCESS_LOCAL_WRITE));
     if (flush_mr_ == nullptr)
         fail("ibv_reg_mr", errno);
@@ -194,7 +235,8 @@ void connection::acknowledge_event()
 
 bool connection::has_ended()
 {
-    return next_event(parts_.events.get())->event != RDMA_CM_EVENT_ESTABLISHED;
+    const event_owner event = next_event(parts_.events.get());
+    return event && event->event != RDMA_CM_EVENT_ESTABLISHED;
 }
 
 listener::listener(const device &on, const address &at)
@@ -209,7 +251,7 @@ accepted<connection> listener::accept(const acceptance<region> &how)
     greeting hello;
     {
         const event_owner event = next_event(events_.get());
-        if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST)
+        if (!event || event->event != RDMA_CM_EVENT_CONNECT_REQUEST)
             return {};
         parts.id.reset(event->id);
         if (!read_private_data(event->param.conn.private_data, event->param.conn.private_data_len, hello) ||

@@ -11,12 +11,19 @@
 #include "sides.hpp"
 
 /*
- * libibverbs and librdmacm without librpma, posting what librpma posts on a device without native flush and atomic
- * write: the same work requests, signalled alike, on queues of the same sizes. What librpma costs above this is its
- * own.
+ * libibverbs and librdmacm without librpma, posting what librpma posts: the same work requests, signalled alike, on
+ * queues of the same sizes, flushing and writing atomically in the same way. What librpma costs above this is its own.
  */
 namespace bench::verbs
 {
+
+// rdma-core 45 appended wr_flush to struct ibv_qp_ex; older headers lack it. It is read only of queue pairs that were
+// created with the operation.
+struct qp_ex_with_flush {
+    ibv_qp_ex base;
+    void (*wr_flush)(ibv_qp_ex *qpx, std::uint32_t rkey, std::uint64_t remote_addr, std::size_t len, std::uint8_t type,
+            std::uint8_t level);
+};
 
 [[noreturn, gnu::cold]] void fail(const char *call, int error);
 inline void check(int returned, const char *call)
@@ -37,8 +44,14 @@ class device
 public:
     device(const std::string &host, end which);
     ibv_pd *pd() const { return pd_.get(); }
+    // What the device does natively and librpma would have it do.
+    bool flushes() const { return flushes_; }
+    bool writes_atomically() const { return writes_atomically_; }
 
 private:
+    void query(ibv_context *context);
+
+    bool flushes_ = false, writes_atomically_ = false;
     owner<ibv_pd, ibv_dealloc_pd> pd_;
 };
 
@@ -93,13 +106,27 @@ public:
     }
     void atomic_write(std::size_t remote, const char (&value)[8], signal when, std::uint64_t context)
     {
+        if (native_atomic_write_ != nullptr) {
+            start_native(native_atomic_write_, flags(when) | (native_flush_ == nullptr ? unsigned{IBV_SEND_FENCE} : 0U),
+                    context);
+            ibv_wr_atomic_write(native_atomic_write_, remote_.key, remote_.address + remote, value);
+            check(ibv_wr_complete(native_atomic_write_), "ibv_wr_complete");
+            return;
+        }
         ibv_sge sge{reinterpret_cast<std::uintptr_t>(value), sizeof value, 0};
         post_rdma(IBV_WR_RDMA_WRITE, sge, remote_.address + remote, flags(when) | IBV_SEND_INLINE | IBV_SEND_FENCE,
                 context);
     }
-    // Reading after writing: 8 bytes from the beginning of the range.
-    void flush(std::size_t remote, std::size_t, bool, signal when, std::uint64_t context)
+    // Without the native operation by reading after writing: 8 bytes from the beginning of the range.
+    void flush(std::size_t remote, std::size_t len, bool persistent, signal when, std::uint64_t context)
     {
+        if (native_flush_ != nullptr) {
+            start_native(native_flush_, flags(when), context);
+            reinterpret_cast<qp_ex_with_flush *>(native_flush_)
+                    ->wr_flush(native_flush_, remote_.key, remote_.address + remote, len, persistent ? 2 : 1, 0);
+            check(ibv_wr_complete(native_flush_), "ibv_wr_complete");
+            return;
+        }
         ibv_sge sge{reinterpret_cast<std::uintptr_t>(&flush_target_), sizeof flush_target_, flush_mr_->lkey};
         const std::size_t last = remote_.size - sizeof flush_target_;
         post_rdma(IBV_WR_RDMA_READ, sge, remote_.address + (remote < last ? remote : last), flags(when), context);
@@ -147,6 +174,12 @@ private:
         ibv_recv_wr *bad = nullptr;
         check(ibv_post_recv(qp, &wr, &bad), "ibv_post_recv");
     }
+    static void start_native(ibv_qp_ex *qpx, unsigned send_flags, std::uint64_t context)
+    {
+        ibv_wr_start(qpx);
+        qpx->wr_id = context;
+        qpx->wr_flags = send_flags;
+    }
     void post_rdma(ibv_wr_opcode opcode, ibv_sge &sge, std::uint64_t remote, unsigned send_flags, std::uint64_t context,
             std::uint32_t imm = 0)
     {
@@ -183,6 +216,8 @@ private:
     ibv_qp *qp_;
     ibv_mr *data_;
     ibv_mr *messages_;
+    ibv_qp_ex *native_flush_ = nullptr;
+    ibv_qp_ex *native_atomic_write_ = nullptr;
     region_descriptor remote_{};
     alignas(64) std::uint64_t flush_target_ = 0;
     owner<ibv_mr, ibv_dereg_mr> flush_mr_;
