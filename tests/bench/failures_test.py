@@ -70,12 +70,8 @@ class WrongInput(BenchTest):
     def test_busy_port(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
-            done = self.bench("server", "--port", port, env={**os.environ, "LD_PRELOAD": self.preload()})
+            done = self.on_softrdma("server", "--port", port)
         self.refused(done, 1, f"port {port} of 127.0.0.1 is in use: .*--port")
-
-    def preload(self):
-        with self.running(LAUNCHER, "run", "--", "printenv", "LD_PRELOAD") as shown:
-            return shown.stdout.readline().strip()
 
     def test_nobody_listens(self):
         with socket.create_server(("127.0.0.1", 0)) as gone:
@@ -157,8 +153,7 @@ class DyingPeers(BenchTest):
                 self.assertTrue(wait_until(lambda: not is_alive(own[0])), "the client's process survived")
             (self.place / "r.json").unlink()
             # The server is free for the next one.
-            done = self.bench("client", "127.0.0.1", "--port", port, "-w", "read", *SHORT, "--out", "r.json",
-                              env={**os.environ, "LD_PRELOAD": WrongInput.preload(self)})
+            done = self.on_softrdma("client", "127.0.0.1", "--port", port, "-w", "read", *SHORT, "--out", "r.json")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIsNone(server.poll())
 

@@ -29,9 +29,13 @@ class BenchTest(unittest.TestCase):
         self.addCleanup(manager.__exit__, None, None, None)
         return value
 
-    def bench(self, *words, **options):
-        return subprocess.run([PROGRAM, *map(str, words)], cwd=self.place, capture_output=True, text=True,
+    def bench(self, *words, before=(), **options):
+        return subprocess.run([*before, PROGRAM, *map(str, words)], cwd=self.place, capture_output=True, text=True,
                               timeout=LIMIT_S, check=False, **options)
+
+    def on_softrdma(self, *words):
+        """For the verbs that use whatever device there is."""
+        return self.bench(*words, before=(LAUNCHER, "run", "--"))
 
     def local(self, *words, **options):
         return self.bench("local", "--transport", "softrdma", "--out", "r.json", *SHORT, *words, **options)
