@@ -33,6 +33,21 @@ def need_tools(install: bool) -> None:
     run_quietly(command, f"installing {' '.join(missing)}")
 
 
+AS_ROOT = ["unshare", "--map-root-user", "--map-auto"]
+
+
+def need_root() -> None:
+    """Or what stands for it: files of a root directory belong to many users, and building in it mounts."""
+    if os.geteuid() == 0:
+        return
+    probe = subprocess.run(
+        [*AS_ROOT, "--mount", "true"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if probe.returncode != 0:
+        raise CannotRun(
+            f"making a Debian root needs root, or a user with ranges in /etc/subuid and /etc/subgid and the package "
+            f"uidmap ({probe.stderr.strip()})")
+
+
 def run_quietly(command: list[str], purpose: str, timeout_s: int = 1200) -> str:
     """Output of a command that has to succeed; what it wrote is shown only if it fails."""
     try:
@@ -48,7 +63,7 @@ def run_quietly(command: list[str], purpose: str, timeout_s: int = 1200) -> str:
 
 def inside(root: pathlib.Path, binds: dict[str, pathlib.Path], script: str) -> list[str]:
     """The command that runs a shell script in root, with directories of the host mounted there for its duration."""
-    user = [] if os.geteuid() == 0 else ["--map-root-user", "--map-auto"]
+    unshare = AS_ROOT if os.geteuid() != 0 else AS_ROOT[:1]
     mounts = ["mount --rbind /dev \"$1/dev\"", "mount -t proc proc \"$1/proc\""]
     operands = [str(root), script]
     for point, directory in binds.items():
@@ -59,7 +74,7 @@ def inside(root: pathlib.Path, binds: dict[str, pathlib.Path], script: str) -> l
     kept = [f"{name}={value}" for name, value in os.environ.items() if name.lower().endswith("_proxy")]
     return [
         "env", "-i", f"PATH={PATH}", "HOME=/root", "LANG=C.UTF-8", *kept,
-        "unshare", *user, "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", steps, "sh", *operands]
+        *unshare, "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", steps, "sh", *operands]
 
 
 def mirror() -> str:
