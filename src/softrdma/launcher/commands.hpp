@@ -12,13 +12,16 @@ inline constexpr int exit_usage = 2;
 // Says what is wrong with the command line; returns exit_usage.
 int usage(const std::string &problem);
 
-// The path of libsoftrdma.so; empty if it is not there.
-std::string find_library();
-// Replaces this process by the program with the device preloaded. Returns an exit status if that fails.
-int run_on_device(char **command);
+struct run_choice {
+    bool dropin = false;          // stand in for the libraries instead of being preloaded
+    bool prefer_hardware = false; // if there is some
+};
+
+// Replaces this process by the program on the device. Returns an exit status if that fails.
+int run_on_device(char **command, const run_choice &how = {});
 
 // Each command gets what follows its name and its options, and returns an exit status.
-int run_command(int argc, char **argv);
+int run_command(const run_choice &how, int argc, char **argv);
 int trace_command(const std::string &file, int argc, char **argv);
 
 } // namespace softrdma::launcher

@@ -12,7 +12,7 @@ namespace softrdma::launcher
 namespace
 {
 
-constexpr char help[] = R"(Usage: softrdma run [--] PROGRAM [ARGUMENT...]
+constexpr char help[] = R"(Usage: softrdma run [--auto] [--dropin] [--] PROGRAM [ARGUMENT...]
        softrdma trace -w FILE [--] PROGRAM [ARGUMENT...]
        softrdma --help | --version
 
@@ -21,6 +21,9 @@ without RDMA hardware, kernel modules or privileges.
 
   run    runs PROGRAM
   trace  runs it and writes each operation as a RoCEv2 packet to FILE, for Wireshark and tshark
+
+      --auto     run: leave PROGRAM to the machine's own RDMA device if one has an active port
+      --dropin   run: stand in for libibverbs.so.1 and librdmacm.so.1 instead of being preloaded
 
   -h, --help     print this text
   -V, --version  print the version
@@ -34,18 +37,29 @@ constexpr std::array<option, 3> options = {{
         {nullptr, 0, nullptr, 0},
 }};
 
+constexpr std::array<option, 3> run_options = {{
+        {"auto", no_argument, nullptr, 'a'},
+        {"dropin", no_argument, nullptr, 'd'},
+        {nullptr, 0, nullptr, 0},
+}};
+
 // The options of a command, up to the first plain word: what follows belongs to the program that is run.
 struct command_line {
     std::string file;
+    run_choice how;
     int first = 0;
     bool good = true;
 };
 
-command_line parse(int argc, char **argv, const char *letters)
+command_line parse(int argc, char **argv, const char *letters, const option *words)
 {
     command_line result;
     optind = 1;
-    for (int c = 0; (c = getopt_long(argc, argv, letters, options.data() + 2, nullptr)) != -1;) {
+    for (int c = 0; (c = getopt_long(argc, argv, letters, words, nullptr)) != -1;) {
+        if (c == 'a' || c == 'd') {
+            (c == 'a' ? result.how.prefer_hardware : result.how.dropin) = true;
+            continue;
+        }
         if (c != 'w') {
             usage(std::string("unknown option '") + argv[optind - 1] + "' of " + argv[0]);
             result.good = false;
@@ -62,12 +76,13 @@ int command(int argc, char **argv)
     const std::string name = argv[0];
     if (name != "run" && name != "trace")
         return usage("unknown command '" + name + "'");
-    const command_line line = parse(argc, argv, name == "trace" ? "+w:" : "+");
+    const bool runs = name == "run";
+    const command_line line = parse(argc, argv, runs ? "+" : "+w:", runs ? run_options.data() : run_options.data() + 2);
     if (!line.good)
         return exit_usage;
     argc -= line.first;
     argv += line.first;
-    return name == "run" ? run_command(argc, argv) : trace_command(line.file, argc, argv);
+    return runs ? run_command(line.how, argc, argv) : trace_command(line.file, argc, argv);
 }
 
 } // namespace

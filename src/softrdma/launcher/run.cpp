@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <unistd.h>
 
 namespace softrdma::launcher
@@ -19,41 +20,72 @@ namespace fs = std::filesystem;
 constexpr int exit_not_executable = 126;
 constexpr int exit_not_found = 127;
 
-} // namespace
+// Whether the kernel has an RDMA device with a port that is up.
+bool hardware_is_active()
+{
+    std::error_code error;
+    for (const auto &device : fs::directory_iterator("/sys/class/infiniband", error)) {
+        std::error_code ignored;
+        for (const auto &port : fs::directory_iterator(device.path() / "ports", ignored)) {
+            std::ifstream file(port.path() / "state");
+            std::string state;
+            if (std::getline(file, state) && state.find("ACTIVE") != std::string::npos)
+                return true;
+        }
+    }
+    return false;
+}
 
 // Next to the build tree's lib/ or where the installation put it, seen from this very executable.
-std::string find_library()
+fs::path find_beside(const char *installed, const char *built)
 {
     std::error_code error;
     const fs::path self = fs::read_symlink("/proc/self/exe", error);
     if (error)
         return {};
     const fs::path root = self.parent_path().parent_path();
-    for (const fs::path &candidate : {root / SOFTRDMA_INSTALLED_LIBRARY, root / "lib" / "libsoftrdma.so"}) {
+    for (const fs::path &candidate : {root / installed, root / "lib" / built}) {
         if (fs::exists(candidate, error))
             return candidate.lexically_normal();
     }
     return {};
 }
 
-int run_on_device(char **command)
+// Puts a value before those that the variable has. 0, or 1 after a message.
+int put_first(const char *variable, const fs::path &value)
 {
-    const std::string library = find_library();
-    if (library.empty()) {
-        fprintf(stderr, "softrdma: libsoftrdma.so not found beside this program; install both together\n");
+    if (value.empty()) {
+        fprintf(stderr, "softrdma: its library was not found beside this program; install both together\n");
         return exit_failure;
     }
-    if (library.find_first_of(": ") != std::string::npos) {
-        fprintf(stderr, "softrdma: cannot preload '%s': move it to a path without blanks and colons\n",
-                library.c_str());
+    if (value.native().find_first_of(": ;") != std::string::npos) {
+        fprintf(stderr, "softrdma: cannot preload '%s': move it to a path without blanks, colons and semicolons\n",
+                value.c_str());
         return exit_failure;
     }
-    std::string preload = library;
-    if (const char *before = getenv("LD_PRELOAD"); before != nullptr && *before != '\0')
-        preload += std::string(":") + before;
-    if (setenv("LD_PRELOAD", preload.c_str(), 1) != 0) {
-        fprintf(stderr, "softrdma: cannot set LD_PRELOAD: %s\n", strerror(errno));
-        return exit_failure;
+    std::string list = value;
+    if (const char *before = getenv(variable); before != nullptr && *before != '\0')
+        list += std::string(":") + before;
+    if (setenv(variable, list.c_str(), 1) == 0)
+        return 0;
+    fprintf(stderr, "softrdma: cannot set %s: %s\n", variable, strerror(errno));
+    return exit_failure;
+}
+
+int put_device_in_the_way(const run_choice &how)
+{
+    if (how.dropin)
+        return put_first("LD_LIBRARY_PATH", find_beside(SOFTRDMA_INSTALLED_DROPIN, "dropin"));
+    return put_first("LD_PRELOAD", find_beside(SOFTRDMA_INSTALLED_LIBRARY, "libsoftrdma.so"));
+}
+
+} // namespace
+
+int run_on_device(char **command, const run_choice &how)
+{
+    if (!how.prefer_hardware || !hardware_is_active()) {
+        if (const int failed = put_device_in_the_way(how); failed != 0)
+            return failed;
     }
     execvp(command[0], command);
     const int error = errno;
@@ -61,9 +93,9 @@ int run_on_device(char **command)
     return error == ENOENT || error == ENOTDIR ? exit_not_found : exit_not_executable;
 }
 
-int run_command(int argc, char **argv)
+int run_command(const run_choice &how, int argc, char **argv)
 {
-    return argc < 1 ? usage("no program given") : run_on_device(argv);
+    return argc < 1 ? usage("no program given") : run_on_device(argv, how);
 }
 
 } // namespace softrdma::launcher

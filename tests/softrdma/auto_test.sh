@@ -1,0 +1,35 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# usage: auto_test.sh SOFTRDMA
+# `run --auto` leaves a program to hardware that is up, and only then. /sys/class is replaced in a namespace of our own.
+softrdma=$1
+if [ -z "$SOFTRDMA_OWN_MOUNTS" ]; then
+    unshare -rm mount -t tmpfs none /sys/class 2>/dev/null ||
+        { echo "skipped: no mount namespace can be made here"; exit 77; }
+    SOFTRDMA_OWN_MOUNTS=1 exec unshare -rm sh "$0" "$softrdma"
+fi
+mount -t tmpfs none /sys/class || exit 1
+failures=0
+
+expect_preload() {
+    preload=$("$softrdma" run $2 -- sh -c 'echo "$LD_PRELOAD"')
+    case $preload in
+    *libsoftrdma.so) got=yes ;;
+    *) got=no ;;
+    esac
+    if [ $got != "$1" ]; then
+        echo "FAILED: $3: preloaded: $got"
+        failures=$((failures + 1))
+    fi
+}
+
+unset LD_PRELOAD
+expect_preload yes --auto "no device"
+port=/sys/class/infiniband/fake0/ports/1
+mkdir -p $port
+echo "1: DOWN" >$port/state
+expect_preload yes --auto "a port that is down"
+echo "4: ACTIVE" >$port/state
+expect_preload no --auto "an active port"
+expect_preload yes "" "an active port, without --auto"
+exit $((failures > 0))

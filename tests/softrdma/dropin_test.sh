@@ -1,0 +1,50 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# usage: dropin_test.sh SOFTRDMA DROPIN-DIRECTORY LIBRARY-DIRECTORY
+# The library that stands in for libibverbs and librdmacm has their symbols with their versions, and programs run on it.
+softrdma=$1 dropin=$2 libraries=$3
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+failures=0
+
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+# versions LIBRARY...: "symbol@@node" of what programs and provider libraries can bind to
+versions() {
+    for library in "$@"; do
+        nm -D --defined-only "$library"
+    done | sed -n 's/.* [TBD] \([^ ]*@@.*\)/\1/p' | sort -u
+}
+
+if [ -e "$libraries/libibverbs.so.1" ] && [ -e "$libraries/librdmacm.so.1" ]; then
+    versions "$libraries/libibverbs.so.1" "$libraries/librdmacm.so.1" >"$work/real"
+    versions "$dropin/libibverbs.so.1" >"$work/ours"
+    [ "$(wc -l <"$work/real")" -ge 150 ] || fail "could not list the real symbols"
+    missing=$(comm -23 "$work/real" "$work/ours")
+    [ -z "$missing" ] || fail "the library lacks" $missing
+else
+    echo "skipped: no rdma-core in $libraries to compare with"
+fi
+[ "$(readlink -f "$dropin/librdmacm.so.1")" = "$(readlink -f "$dropin/libibverbs.so.1")" ] || fail "two libraries, not one"
+
+on_dropin() {
+    command -v "$1" >/dev/null || { echo "skipped: $1 is not installed"; return; }
+    timeout 20 "$softrdma" run --dropin "$@" >"$work/out" 2>&1 || fail "$*: $(cat "$work/out")"
+}
+
+on_dropin ibv_devices
+grep -q softrdma0 "$work/out" || fail "ibv_devices does not list softrdma0: $(cat "$work/out")"
+on_dropin sh -c 'ib_write_lat --version || true' # links libmlx5 and libefa, which want private symbols
+if grep -q 'symbol lookup error\|no version information' "$work/out"; then
+    fail "ib_write_lat: $(cat "$work/out")"
+fi
+on_dropin python3 -c '
+import ctypes
+count = ctypes.c_int()
+library = ctypes.CDLL("libibverbs.so.1")
+library.ibv_get_device_list(ctypes.byref(count))
+raise SystemExit(count.value != 1)'
+exit $((failures > 0))
