@@ -51,7 +51,7 @@ EXTERNAL = external(matching_fio())
 
 
 def run(method: str, server: Fio = EXTERNAL, client: Fio = EXTERNAL, client_values: dict | None = None,
-        server_values: dict | None = None, timeout_s: float = 20) -> Run:
+        server_values: dict | None = None, timeout_s: float = 60) -> Run:
     return run_pair(method, server, client, SERVER | (server_values or {}), SHORT | (client_values or {}), timeout_s)
 
 

@@ -115,7 +115,7 @@ class Run:
 
 
 def run_pair(method: str, server: Fio, client: Fio, server_values: dict | None = None,
-             client_values: dict | None = None, timeout_s: float = 20) -> Run:
+             client_values: dict | None = None, timeout_s: float = 60) -> Run:
     """Both sides to their end; what they have is stopped if they do not end by themselves."""
     place = {"serverip": ADDRESS, "port": free_port(ADDRESS)}
     with tempfile.TemporaryDirectory(prefix="librpma-fio-") as name:
