@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import tempfile
 
 from lane import CannotRun, LaneFailed
 from lane.cache import key_of, provide
@@ -90,12 +91,24 @@ def mirror() -> str:
     return candidates[0]
 
 
+def need_suite(suite: str) -> None:
+    """Raises CannotRun if the mirror, or the suite there, cannot be reached."""
+    url = f"{mirror().rstrip('/')}/dists/{suite}/Release"
+    with tempfile.TemporaryDirectory(prefix="rpma-vm-") as directory:
+        try:
+            # As apt-get would, through the proxy that it is configured for.
+            run_quietly(["/usr/lib/apt/apt-helper", "download-file", url, f"{directory}/Release"], f"fetching {url}", 120)
+        except LaneFailed as failure:
+            raise CannotRun(f"{url} cannot be had: {str(failure).splitlines()[-1]}") from failure
+
+
 def root_path(cache: pathlib.Path) -> pathlib.Path:
     return cache / f"root-{key_of(SUITE, *PACKAGES)}"
 
 
 def root(cache: pathlib.Path) -> pathlib.Path:
     def make(path: pathlib.Path) -> None:
+        need_suite(SUITE)
         run_quietly(
             ["mmdebstrap", "--quiet", "--variant=apt", f"--include={','.join(PACKAGES)}", SUITE, str(path), mirror()],
             f"making a root of Debian {SUITE}")
@@ -119,6 +132,7 @@ def read_package(name: str) -> bytes:
 def kernel(cache: pathlib.Path, system: pathlib.Path, choice: str) -> pathlib.Path:
     """An unpacked kernel: that of a package in a file, or the current one of a suite."""
     def fetch(path: pathlib.Path) -> None:
+        need_suite(SUITES[choice])
         apt = (f"-o Dir::Etc::SourceList=/kernel/list -o Dir::Etc::SourceParts=- -o Dir::State::Lists=/kernel/lists "
                "-o Dir::Cache=/kernel/cache")
         run_quietly(
