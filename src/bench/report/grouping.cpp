@@ -54,12 +54,13 @@ std::vector<attribute> varying(const entry_list &entries, std::span<const attrib
     return found;
 }
 
-// An api keeps its colour from figure to figure when it is all that tells the lines apart.
-void colour(std::vector<line> &lines, std::span<const attribute> distinct)
+// An api keeps its colour from figure to figure when it tells the lines apart.
+void colour(std::vector<line> &lines)
 {
-    const bool by_api = distinct.size() == 1 && distinct.front() == attribute::api;
+    const auto api_of = [](const line &l) { return l.entries.front()->setup().api; };
+    const bool by_api = lines.size() > 1 && std::ranges::adjacent_find(lines, {}, api_of) == lines.end();
     for (std::size_t i = 0; i < lines.size(); ++i)
-        lines[i].colour = by_api ? static_cast<std::size_t>(lines[i].entries.front()->setup().api) : i;
+        lines[i].colour = by_api ? static_cast<std::size_t>(api_of(lines[i])) : i;
 }
 
 panel panel_of(const entry_list &entries, std::span<const attribute> x, std::span<const attribute> by)
@@ -73,7 +74,7 @@ panel panel_of(const entry_list &entries, std::span<const attribute> x, std::spa
         made.lines.push_back({std::move(label), 0, std::move(part)});
     }
     std::ranges::stable_sort(made.lines, {}, [](const line &l) { return l.entries.front()->setup().api; });
-    colour(made.lines, distinct);
+    colour(made.lines);
 
     for (const attribute a : all_attributes) {
         if (a != attribute::run && !contains(x, a) && !contains(distinct, a))

@@ -113,8 +113,12 @@ std::string paragraph(std::span<const run> runs, std::span<const entry> entries)
 const entry *beside(const entry &e, std::span<const entry> entries, api other)
 {
     const auto found = std::ranges::find_if(entries, [&](const entry &o) {
+        parameters alike = o.parameters();
+        // A baseline waits in its own way.
+        if (other != api::verbs)
+            alike.polling = e.parameters().polling;
         return o.setup().api == other && o.half.empty() && o.setup().workload == e.setup().workload &&
-               o.parameters() == e.parameters() && o.run == e.run && median_latency(o) > 0;
+               alike == e.parameters() && o.run == e.run && median_latency(o) > 0;
     });
     return found == entries.end() ? nullptr : &*found;
 }

@@ -99,18 +99,19 @@ const std::vector<selection> &selections()
 {
     using enum attribute;
     static const std::vector<attribute> operations = {operation, mixture, library, run};
-    static const std::vector<attribute> interfaces = {api, library, run};
+    static const std::vector<attribute> interfaces = {api, polling, library, run};
+    static const std::vector<attribute> sides = {api, library, run};
     static const std::vector<attribute> servers = {operation, mixture, polling, library, run};
     static const std::vector<attribute> memories = {target, operation, library, run};
     static const std::vector<selection> list = {
             {"latency", "Median latency of each operation", "latency_p50", nullptr, {block_size}, ours_at_rest,
                     operations, {}},
             {"latency", "Latency side by side", "latency_p50", "latency_p99", {block_size}, whole_at_rest, interfaces,
-                    interfaces},
+                    sides},
             {"bandwidth", "Bandwidth of each operation", "bytes_per_s", nullptr, {block_size}, ours_on_one_connection,
                     operations, {}},
             {"bandwidth", "Bandwidth side by side", "bytes_per_s", nullptr, {block_size}, one_connection, interfaces,
-                    interfaces},
+                    sides},
             {"bandwidth", "Operations per second over depth", "ops_per_s", nullptr, {depth}, ours_on_one_connection,
                     operations, {}},
             {"bandwidth", "Latency over depth", "latency_p50", "latency_p99", {depth}, ours_on_one_connection,

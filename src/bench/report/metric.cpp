@@ -87,7 +87,7 @@ std::optional<summary> summarize(const point &p, const metric &m)
         if (const auto value = m.of(r))
             values.push_back(*value);
     }
-    if (values.empty())
+    if (values.empty() || values.size() < p.repeats.size())
         return std::nullopt;
     const auto [low, high] = std::ranges::minmax(values);
     return summary{median_of(values), low, high};

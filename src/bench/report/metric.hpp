@@ -31,7 +31,7 @@ struct summary {
     double median = 0, low = 0, high = 0;
 };
 
-// Empty when no repeat has the figure.
+// Empty unless every repeat has the figure: high percentiles of the long repeats alone would mislead.
 std::optional<summary> summarize(const point &p, const metric &m);
 
 // Latency at a rank; empty when it was not measured.

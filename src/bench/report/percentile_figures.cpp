@@ -129,7 +129,8 @@ std::vector<figure> percentile_figures(std::span<const entry> entries)
             ours.push_back(&e);
     }
     std::vector<figure> figures;
-    const attribute operations[] = {operation, mixture, polling, library, run}, interfaces[] = {api, library, run};
+    const attribute operations[] = {operation, mixture, polling, library, run},
+                    interfaces[] = {api, polling, library, run};
     append(figures, ours, operations, "Latency by percentile", 1);
     append(figures, all, interfaces, "Latency by percentile side by side", 2);
     return figures;
