@@ -56,7 +56,7 @@ class Faults(unittest.TestCase):
         self.assert_reported("pages", "rpma_peek is not exported")
 
     def test_a_readme_without_the_link(self):
-        self.damage("README.md", "(man/librpma.7.md)", "(man/other.md)")
+        self.damage("README.md", "(man/librpma.7.md)", "(man/other.md)", count=-1)
         self.assert_reported("pages", "no link to man/librpma.7.md")
 
     def test_sections_out_of_order(self):
