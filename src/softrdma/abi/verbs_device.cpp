@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "abi/device.hpp"
 #include "net/agent.hpp"
+#include "net/control.hpp"
 #include "fault/rules.hpp"
 #include "pmem/power_cut.hpp"
 #include "trace/recorder.hpp"
@@ -94,6 +95,7 @@ open_device *create_device()
         return fail_with<open_device *>(nullptr, EINVAL);
     if (net::agent::get() == nullptr)
         return nullptr;
+    net::control::start();
     auto *d = new open_device;
     verbs_context &v = d->verbs;
     v.sz = sizeof(v);

@@ -103,6 +103,15 @@ void region_table::released(std::atomic<int> &users) noexcept
     }
 }
 
+std::pair<std::size_t, std::uint64_t> region_table::totals()
+{
+    const std::shared_lock lock(mutex_);
+    std::uint64_t bytes = 0;
+    for (const auto &[key, region] : regions_)
+        bytes += region->length;
+    return {regions_.size(), bytes};
+}
+
 std::uint32_t region_table::unused_key() const
 {
     std::uint32_t key = 0;

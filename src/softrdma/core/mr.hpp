@@ -100,6 +100,9 @@ public:
     // A pin on a region that may have been deregistered meanwhile: then it is empty.
     region_pin pin(const std::shared_ptr<memory_region> &region);
 
+    // How many regions there are, and their bytes.
+    std::pair<std::size_t, std::uint64_t> totals();
+
     static void released(std::atomic<int> &users) noexcept;
 
     // Without locks: where the range is, or NULL if pin() has to be asked. To be called, and the answer to be used,

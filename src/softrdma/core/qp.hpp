@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <string>
+
 #include "core/local_path.hpp"
 #include "core/post_batch.hpp"
 #include "core/requester.hpp"
@@ -49,6 +51,8 @@ public:
     // Whether requests are executed in the peer's memory from now on (a channel) or sent over the path (NULL).
     void decide(std::shared_ptr<local::channel> channel);
     bool has_path();
+    // A line of key=value for whoever looks on from outside.
+    std::string report();
     // True while something posted has not completed.
     bool sending();
 
@@ -88,6 +92,9 @@ private:
     bool tell_drained_ = false;
     std::unique_ptr<post_batch> batch_;
 };
+
+// Of all queue pairs of the process.
+std::string report_queue_pairs();
 
 inline queue_pair &qp_of(ibv_qp *qp) noexcept
 {

@@ -90,6 +90,7 @@ int requester::post(const ibv_send_wr &wr, bool at_once)
     const std::uint32_t room = wr.opcode == native::wr_atomic_write ? word_size : ep_.cap.max_inline_data;
     if (copies && (scatters || length > room))
         return EINVAL;
+    ++posted_;
     if (at_once && queue_.empty() && !is_wrong_length(wr.opcode, length) &&
             executed_at_once(wr, static_cast<std::uint32_t>(length)))
         return 0;

@@ -41,6 +41,7 @@ public:
     void flush();
     void reset();
     bool empty() const noexcept { return queue_.empty(); }
+    std::uint64_t posted_count() const noexcept { return posted_; }
     // True while something that has been started is not complete.
     bool busy() const noexcept { return !queue_.empty() && (queue_.front().numbered || stalled_); }
 
@@ -131,6 +132,7 @@ private:
     std::atomic<int> uncollected_{0}; // completions that the program has not taken: they occupy the queue as well
     std::size_t next_ = 0;            // first entry not yet handed to the path entirely
     std::uint32_t next_psn_ = 0;
+    std::uint64_t posted_ = 0;
     int round_trips_ = 0; // in flight
     int rnr_tries_ = 0;
     bool waiting_for_receiver_ = false;

@@ -256,8 +256,11 @@ outcome responder::finish(const packet &p, std::uint8_t answer)
 {
     if (answer == syndrome::ack && is_send(p.op))
         answer = place_message(p);
-    if (pmem::power_cut::armed() && (is_last(p.op) || is_round_trip(p.op))) [[unlikely]]
-        pmem::power_cut::operation_done();
+    if (is_last(p.op) || is_round_trip(p.op)) {
+        ++executed_;
+        if (pmem::power_cut::armed()) [[unlikely]]
+            pmem::power_cut::operation_done();
+    }
     if (answer == syndrome::ack && is_round_trip(p.op) && ++round_trips_queued_ > limits::max_reads)
         answer = syndrome::invalid_request;
     if (answer != syndrome::ack)

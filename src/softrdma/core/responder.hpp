@@ -39,6 +39,8 @@ public:
     // As release(), but a READ that is still being answered is broken off.
     void abandon();
     void flush();
+    // Requests of the peer that this side has carried out.
+    std::uint64_t executed_count() const noexcept { return executed_; }
     void reset();
 
 private:
@@ -90,6 +92,7 @@ private:
     receive_ring &ring_;
     std::optional<receive_request> current_; // taken for the message that is arriving
     std::uint32_t expected_psn_ = 0;
+    std::uint64_t executed_ = 0;
     bool in_message_ = false;
     bool message_is_write_ = false;
     bool receiver_not_ready_ = false;

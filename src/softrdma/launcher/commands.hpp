@@ -17,11 +17,17 @@ struct run_choice {
     bool prefer_hardware = false; // if there is some
 };
 
+// The path of libsoftrdma.so; empty if it is not there.
+std::string find_library();
 // Replaces this process by the program on the device. Returns an exit status if that fails.
 int run_on_device(char **command, const run_choice &how = {});
 
 // Each command gets what follows its name and its options, and returns an exit status.
 int run_command(const run_choice &how, int argc, char **argv);
+int info_command(int argc, char **argv);
+int ps_command(int argc, char **argv);
+int fault_command(int argc, char **argv);
+int powercut_command(int argc, char **argv);
 int trace_command(const std::string &file, int argc, char **argv);
 
 } // namespace softrdma::launcher

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/commands.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -14,6 +15,10 @@ namespace
 
 constexpr char help[] = R"(Usage: softrdma run [--auto] [--dropin] [--] PROGRAM [ARGUMENT...]
        softrdma trace -w FILE [--] PROGRAM [ARGUMENT...]
+       softrdma info
+       softrdma ps [PID]
+       softrdma fault PID RULES|off
+       softrdma powercut PID
        softrdma --help | --version
 
 Runs PROGRAM on a software RDMA device: its libibverbs and librdmacm calls are served over TCP,
@@ -21,6 +26,10 @@ without RDMA hardware, kernel modules or privileges.
 
   run    runs PROGRAM
   trace  runs it and writes each operation as a RoCEv2 packet to FILE, for Wireshark and tshark
+  info   shows the device, its settings and the paths to other programs
+  ps     lists the programs that use the device; with PID its queue pairs
+  fault  injects faults into a program; off ends that
+  powercut  cuts the power of a program that was started with SOFTRDMA_POWERCUT
 
       --auto     run: leave PROGRAM to the machine's own RDMA device if one has an active port
       --dropin   run: stand in for libibverbs.so.1 and librdmacm.so.1 instead of being preloaded
@@ -74,15 +83,23 @@ command_line parse(int argc, char **argv, const char *letters, const option *wor
 int command(int argc, char **argv)
 {
     const std::string name = argv[0];
-    if (name != "run" && name != "trace")
-        return usage("unknown command '" + name + "'");
+    constexpr struct {
+        const char *name;
+        int (*run)(int argc, char **argv);
+    } plain[] = {{"info", info_command}, {"ps", ps_command}, {"fault", fault_command}, {"powercut", powercut_command}};
+    const auto *found = std::find_if(std::begin(plain), std::end(plain), [&](const auto &c) { return name == c.name; });
     const bool runs = name == "run";
-    const command_line line = parse(argc, argv, runs ? "+" : "+w:", runs ? run_options.data() : run_options.data() + 2);
+    if (found == std::end(plain) && !runs && name != "trace")
+        return usage("unknown command '" + name + "'");
+    const command_line line =
+            parse(argc, argv, name == "trace" ? "+w:" : "+", runs ? run_options.data() : run_options.data() + 2);
     if (!line.good)
         return exit_usage;
     argc -= line.first;
     argv += line.first;
-    return runs ? run_command(line.how, argc, argv) : trace_command(line.file, argc, argv);
+    if (runs)
+        return run_command(line.how, argc, argv);
+    return found == std::end(plain) ? trace_command(line.file, argc, argv) : found->run(argc, argv);
 }
 
 } // namespace

@@ -76,10 +76,15 @@ int put_device_in_the_way(const run_choice &how)
 {
     if (how.dropin)
         return put_first("LD_LIBRARY_PATH", find_beside(SOFTRDMA_INSTALLED_DROPIN, "dropin"));
-    return put_first("LD_PRELOAD", find_beside(SOFTRDMA_INSTALLED_LIBRARY, "libsoftrdma.so"));
+    return put_first("LD_PRELOAD", find_library());
 }
 
 } // namespace
+
+std::string find_library()
+{
+    return find_beside(SOFTRDMA_INSTALLED_LIBRARY, "libsoftrdma.so");
+}
 
 int run_on_device(char **command, const run_choice &how)
 {

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace softrdma::launcher
+{
+
+enum class contact {
+    answered,
+    absent, // the process does not use the device
+    silent,
+};
+
+// Asks the device in the process; never waits for long.
+contact ask(int pid, const std::string &request, std::string &reply);
+
+// The processes of this user, of all users for root, in which the device may be found; in this network namespace.
+std::vector<int> device_processes();
+
+std::optional<int> parse_pid(const char *text);
+
+} // namespace softrdma::launcher

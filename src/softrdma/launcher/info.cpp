@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/commands.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <csignal>
+#include <dlfcn.h>
+#include <infiniband/verbs.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace softrdma::launcher
+{
+
+namespace
+{
+
+constexpr const char *variables[] = {"SOFTRDMA_PATH", "SOFTRDMA_TRUST", "SOFTRDMA_NATIVE", "SOFTRDMA_READ_FLUSH",
+        "SOFTRDMA_VOLATILE", "SOFTRDMA_POWERCUT", "SOFTRDMA_FAULT", "SOFTRDMA_TRACE", "SOFTRDMA_CM_TIMEOUT_MS",
+        "SOFTRDMA_TIMEWAIT_MS", "SOFTRDMA_PORT_OFFSET", "SOFTRDMA_PRIVATE_DATA"};
+
+int print_device(const std::string &library)
+{
+    void *device_library = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (device_library == nullptr) {
+        fprintf(stderr, "softrdma: cannot load %s: %s\n", library.c_str(), dlerror());
+        return exit_failure;
+    }
+    const auto list = reinterpret_cast<decltype(&ibv_get_device_list)>(dlsym(device_library, "ibv_get_device_list"));
+    const auto open = reinterpret_cast<decltype(&ibv_open_device)>(dlsym(device_library, "ibv_open_device"));
+    if (list == nullptr || open == nullptr) {
+        fprintf(stderr, "softrdma: %s is no device; install it anew\n", library.c_str());
+        return exit_failure;
+    }
+    ibv_device **devices = list(nullptr);
+    ibv_context *context = devices != nullptr && devices[0] != nullptr ? open(devices[0]) : nullptr;
+    ibv_device_attr_ex attr{};
+    // Not the inline functions, which would reach for the real libibverbs.
+    if (context == nullptr || verbs_get_ctx(context)->query_device_ex(context, nullptr, &attr, sizeof(attr)) != 0) {
+        fprintf(stderr, "softrdma: cannot open the device: %s\n", strerror(errno));
+        return exit_failure;
+    }
+    const ibv_device_attr &a = attr.orig_attr;
+    printf("device:        %s\n", devices[0]->name);
+    printf("library:       %s\n", library.c_str());
+    printf("native verbs:  flush %s, atomic write %s, atomic operations %s\n",
+            (attr.device_cap_flags_ex >> 38 & 3) == 3 ? "yes" : "no",
+            (attr.device_cap_flags_ex >> 40 & 1) != 0 ? "yes" : "no", a.atomic_cap != IBV_ATOMIC_NONE ? "yes" : "no");
+    printf("limits:        %d queue pairs, %d requests each, %d elements, %d reads in flight, %d completions per "
+           "queue\n",
+            a.max_qp, a.max_qp_wr, a.max_sge, a.max_qp_rd_atom, a.max_cqe);
+    return 0;
+}
+
+// What the direct path needs, tried on a process of our own. Empty if all of it works.
+std::string try_direct_path()
+{
+    static volatile int word = 42;
+    const pid_t child = fork();
+    if (child < 0)
+        return std::string("fork: ") + strerror(errno);
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    std::string why;
+    const int pid_fd = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
+    const int borrowed = pid_fd < 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_getfd, pid_fd, STDERR_FILENO, 0));
+    if (borrowed < 0)
+        why = std::string(pid_fd < 0 ? "pidfd_open: " : "pidfd_getfd: ") + strerror(errno);
+    int seen = 0;
+    const iovec here{&seen, sizeof(seen)};
+    const iovec there{const_cast<int *>(&word), sizeof(word)};
+    if (why.empty() && process_vm_readv(child, &here, 1, &there, 1, 0) != static_cast<ssize_t>(sizeof(seen)))
+        why = std::string("process_vm_readv: ") + strerror(errno);
+    if (borrowed >= 0)
+        close(borrowed);
+    if (pid_fd >= 0)
+        close(pid_fd);
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    return why;
+}
+
+bool is(const char *name, const char *value)
+{
+    const char *text = getenv(name);
+    return text != nullptr && strcmp(text, value) == 0;
+}
+
+void print_paths()
+{
+    const std::string why = try_direct_path();
+    const bool trusted = !is("SOFTRDMA_TRUST", "none");
+    printf("path tcp:      available\n");
+    if (!trusted)
+        printf("path local:    not used: SOFTRDMA_TRUST=none\n");
+    else if (!why.empty())
+        printf("path local:    not available: %s\n", why.c_str());
+    else
+        printf("path local:    available to programs of the same user on this host; SOFTRDMA_PATH chooses\n");
+    printf("trust:         %s\n", trusted ? "programs of the same user" : "none");
+}
+
+} // namespace
+
+int info_command(int argc, char **)
+{
+    if (argc > 0)
+        return usage("info takes no arguments");
+    const std::string library = find_library();
+    if (library.empty()) {
+        fprintf(stderr, "softrdma: libsoftrdma.so not found beside this program; install both together\n");
+        return exit_failure;
+    }
+    if (const int status = print_device(library); status != 0)
+        return status;
+    print_paths();
+    for (const char *name : variables) {
+        if (const char *value = getenv(name); value != nullptr)
+            printf("setting:       %s=%s\n", name, value);
+    }
+    return fflush(stdout) == 0 ? 0 : exit_failure;
+}
+
+} // namespace softrdma::launcher

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/commands.hpp"
+#include "launcher/control.hpp"
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+namespace softrdma::launcher
+{
+
+namespace
+{
+
+std::string program_of(int pid)
+{
+    std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
+    std::string name;
+    std::getline(file, name);
+    return name;
+}
+
+// The value behind "key=" in a line of a report.
+std::string value_of(const std::string &line, const std::string &key)
+{
+    const auto at = line.find(" " + key + "=");
+    if (at == std::string::npos)
+        return "-";
+    const auto begin = at + key.size() + 2;
+    return line.substr(begin, line.find_first_of(" \n", begin) - begin);
+}
+
+struct totals {
+    unsigned pairs = 0;
+    unsigned local = 0;
+    unsigned long long posted = 0;
+    unsigned long long executed = 0;
+};
+
+totals add_up(const std::string &report)
+{
+    totals sum;
+    std::istringstream lines(report);
+    for (std::string line; std::getline(lines, line);) {
+        if (!line.starts_with("qp "))
+            continue;
+        ++sum.pairs;
+        sum.local += value_of(line, "path") == "local";
+        sum.posted += strtoull(value_of(line, "posted").c_str(), nullptr, 10);
+        sum.executed += strtoull(value_of(line, "executed").c_str(), nullptr, 10);
+    }
+    return sum;
+}
+
+void print_row(int pid)
+{
+    std::string report;
+    const std::string program = program_of(pid);
+    switch (ask(pid, "report", report)) {
+    case contact::answered: {
+        const totals sum = add_up(report);
+        printf("%7d  %-15s  %6u  %6u  %8s  %14s  %10llu  %10llu\n", pid, program.c_str(), sum.pairs, sum.local,
+                value_of(report, "regions").c_str(), value_of(report, "bytes").c_str(), sum.posted, sum.executed);
+        break;
+    }
+    case contact::silent:
+        printf("%7d  %-15s  does not answer: it may be stopped\n", pid, program.c_str());
+        break;
+    case contact::absent: // it ended meanwhile
+        break;
+    }
+}
+
+int complain(int pid, contact how)
+{
+    fprintf(stderr,
+            how == contact::silent
+                    ? "softrdma: process %d does not answer: it may be stopped\n"
+                    : "softrdma: process %d does not use softrdma, belongs to another user or is in another network "
+                      "namespace; see softrdma ps\n",
+            pid);
+    return exit_failure;
+}
+
+// Sends a request whose reply is "ok" or "error WHY".
+int order(const char *process, const std::string &request)
+{
+    const auto pid = parse_pid(process);
+    if (!pid)
+        return usage(std::string("'") + process + "' is no process number");
+    std::string reply;
+    const contact how = ask(*pid, request, reply);
+    if (how != contact::answered)
+        return complain(*pid, how);
+    if (reply.starts_with("error ")) {
+        fprintf(stderr, "softrdma: process %d: %s", *pid, reply.c_str() + strlen("error "));
+        return exit_failure;
+    }
+    return 0;
+}
+
+} // namespace
+
+int ps_command(int argc, char **argv)
+{
+    if (argc > 1)
+        return usage("ps takes one process number at most");
+    if (argc == 0) {
+        printf("%7s  %-15s  %6s  %6s  %8s  %14s  %10s  %10s\n", "PID", "PROGRAM", "QPS", "LOCAL", "REGIONS", "BYTES",
+                "POSTED", "EXECUTED");
+        for (const int pid : device_processes())
+            print_row(pid);
+        return 0;
+    }
+    const auto pid = parse_pid(argv[0]);
+    if (!pid)
+        return usage(std::string("'") + argv[0] + "' is no process number");
+    std::string report;
+    const contact how = ask(*pid, "report", report);
+    if (how != contact::answered)
+        return complain(*pid, how);
+    return fputs(report.c_str(), stdout) < 0 ? exit_failure : 0;
+}
+
+int fault_command(int argc, char **argv)
+{
+    if (argc != 2)
+        return usage("fault takes a process number and rules, or off");
+    return order(argv[0], std::string("fault ") + argv[1]);
+}
+
+int powercut_command(int argc, char **argv)
+{
+    return argc == 1 ? order(argv[0], "powercut") : usage("powercut takes a process number");
+}
+
+} // namespace softrdma::launcher
