@@ -91,8 +91,8 @@ def qemu_command(prepared: Prepared, guest: Guest, control: pathlib.Path, consol
     return command
 
 
-class EmulatorDied(LaneFailed):
-    """QEMU itself failed before the guest began with its command. Now and then that of Debian 12 does under load."""
+class DiedEarly(LaneFailed):
+    """The guest was gone before it began with its command. Now and then QEMU 7.2 brings that about on a busy host."""
 
 
 class Machine:
@@ -122,9 +122,10 @@ class Machine:
         text = answer.read_text().strip() if answer.exists() else ""
         if text.isdigit():
             return int(text)
-        # The output ends with the process, but its status may take a moment.
-        if self.process.wait() < 0 and not (self.directory / "control" / "started").exists():
-            raise EmulatorDied(f"QEMU died of signal {-self.process.returncode} before the command began")
+        if not text and not (self.directory / "control" / "started").exists():
+            # The output ends with the process, but its status may take a moment.
+            raise DiedEarly(f"the guest died before its command began (QEMU's status {self.process.wait()}); its "
+                            f"console:\n{self.console()}")
         cause = {"setup": "the guest's devices could not be set up"}.get(text, "the guest ended without an answer")
         raise LaneFailed(f"{cause}; its console:\n{self.console()}")
 
