@@ -111,9 +111,9 @@ int rdma_resolve_route(rdma_cm_id *id, int)
     return !abi::usable() || cm::resolve_route(id_of(id)) != 0 ? -1 : complete(id_of(id));
 }
 
-int rdma_listen(rdma_cm_id *id, int)
+int rdma_listen(rdma_cm_id *id, int backlog)
 {
-    return abi::usable() ? cm::listen(id_of(id)) : -1;
+    return abi::usable() ? cm::listen(id_of(id), backlog) : -1;
 }
 
 int rdma_connect(rdma_cm_id *id, rdma_conn_param *param)
@@ -128,12 +128,12 @@ int rdma_accept(rdma_cm_id *id, rdma_conn_param *param)
 
 int rdma_reject(rdma_cm_id *id, const void *data, std::uint8_t length)
 {
-    return abi::usable() ? cm::reject(id_of(id), data, length) : -1;
+    return abi::usable() ? cm::reject(id_of(id), reject_reason::consumer_defined, data, length) : -1;
 }
 
 int rdma_reject_ece(rdma_cm_id *id, const void *data, std::uint8_t length)
 {
-    return rdma_reject(id, data, length);
+    return abi::usable() ? cm::reject(id_of(id), reject_reason::vendor_option_not_supported, data, length) : -1;
 }
 
 int rdma_establish(rdma_cm_id *id)

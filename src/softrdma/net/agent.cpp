@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include <vector>
@@ -94,6 +95,7 @@ int agent::start()
 
 void agent::run()
 {
+    prctl(PR_SET_TIMERSLACK, 1'000);
     for (;;) {
         dispatch(-1);
         spin();
@@ -119,7 +121,7 @@ void agent::spin()
 // While a thread of the program polls, every packet would wake this one for nothing.
 void agent::stand_back()
 {
-    constexpr timespec pause{.tv_sec = 0, .tv_nsec = 200'000};
+    constexpr timespec pause{.tv_sec = 0, .tv_nsec = 30'000};
     while (now_ns() < polled_until_ns_)
         nanosleep(&pause, nullptr);
 }
@@ -127,6 +129,7 @@ void agent::stand_back()
 void agent::note_poll()
 {
     constexpr std::int64_t window_ns = 200'000;
+    constexpr std::int64_t until_ns = 20'000;
     constexpr unsigned many = 8;
     constexpr unsigned yield_after = 32;
     const std::int64_t now = now_ns();
@@ -137,7 +140,8 @@ void agent::note_poll()
     const unsigned polls = polls_.fetch_add(1, std::memory_order_relaxed) + 1;
     if (polls < many)
         return;
-    polled_until_ns_.store(now + 2 * window_ns, std::memory_order_relaxed);
+    // Programs that wait for memory to change poll no more.
+    polled_until_ns_.store(now + until_ns, std::memory_order_relaxed);
     // What the program waits for may need this processor.
     if (polls % yield_after == 0)
         sched_yield();

@@ -68,6 +68,10 @@ public:
     cm_handshake local;
     bool psn_chosen = false;
     cm_handshake remote;
+    unsigned backlog = 0; // of a listener: how many requests the program may leave unseen
+    unsigned unseen = 0;
+    std::deque<std::pair<std::shared_ptr<link>, cm_handshake>>
+            waiting;           // beyond the backlog, for the program to catch up
     rdma_conn_param request{}; // as the connect request proposed it
     ibv_sa_path_rec path_record{};
     std::shared_ptr<local::channel> neighbour;   // the peer's queue pair, until both sides have agreed on the way there
@@ -84,6 +88,7 @@ namespace reject_reason
 {
 inline constexpr std::uint32_t invalid_service_id = 8;
 inline constexpr std::uint32_t consumer_defined = 28;
+inline constexpr std::uint32_t vendor_option_not_supported = 35;
 } // namespace reject_reason
 
 // The connection manager. Every operation returns 0, or -1 with errno.
@@ -111,10 +116,10 @@ int acknowledge(cm_event *event);
 int bind(cm_id &id, const sockaddr *address);
 int resolve_address(cm_id &id, const sockaddr *source, const sockaddr *destination);
 int resolve_route(cm_id &id);
-int listen(cm_id &id);
+int listen(cm_id &id, int backlog);
 int connect(cm_id &id, const rdma_conn_param *param);
 int accept(cm_id &id, const rdma_conn_param *param);
-int reject(cm_id &id, const void *data, std::uint8_t length);
+int reject(cm_id &id, std::uint32_t reason, const void *data, std::uint8_t length);
 int establish(cm_id &id);
 int notify(cm_id &id, ibv_event_type event);
 int disconnect(cm_id &id);
@@ -135,6 +140,8 @@ cm_id *new_id(event_channel *channel, void *context, rdma_port_space space);
 void discard(cm_id *id);
 void queue_event(cm_id &id, rdma_cm_event_type type, int status, const private_data *data = nullptr);
 void queue_request(cm_id &listener, cm_id &child);
+// A request of the listener has been seen or is gone: the next one may come.
+void request_seen(cm_id &listener);
 void drop_events(cm_id &id);
 void acknowledge_stored(cm_id &id); // the last event of a synchronous call
 void disconnected(cm_id &id, int status);

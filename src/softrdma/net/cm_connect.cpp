@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <netinet/in.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -169,11 +170,16 @@ void detail::send_ready(cm_id &id)
     id.neighbour.reset();
 }
 
-int listen(cm_id &id)
+int listen(cm_id &id, int backlog)
 {
+    constexpr unsigned max_backlog = 1024; // the kernel's default
     const std::lock_guard guard(lock());
+    const sockaddr_in any{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {INADDR_ANY}, .sin_zero = {}};
+    if (id.state == cm_state::idle && detail::open_bound(id, reinterpret_cast<const sockaddr *>(&any)) != 0)
+        return -1;
     if (id.state != cm_state::bound)
         return detail::fail(EINVAL);
+    id.backlog = backlog > 0 ? std::min(static_cast<unsigned>(backlog), max_backlog) : max_backlog;
     id.listening = listener::open(std::exchange(id.socket, -1), SOMAXCONN,
             [serial = id.serial](int socket) { detail::incoming(serial, socket); });
     if (id.listening == nullptr)
@@ -228,10 +234,10 @@ int accept(cm_id &id, const rdma_conn_param *param)
     return 0;
 }
 
-int reject(cm_id &id, const void *data, std::uint8_t length)
+int reject(cm_id &id, std::uint32_t reason, const void *data, std::uint8_t length)
 {
     const std::lock_guard guard(lock());
-    cm_rejection rejection{.reason = reject_reason::consumer_defined, .data = {}};
+    cm_rejection rejection{.reason = reason, .data = {}};
     if (id.state != cm_state::requested ||
             !rejection.data.assign(data, length, settings().exact_private_data ? length : reject_private_size))
         return detail::fail(EINVAL);

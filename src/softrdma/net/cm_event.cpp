@@ -86,6 +86,7 @@ void detail::queue_request(cm_id &listener, cm_id &child)
     event->counted_on = &listener;
     event->param.conn = child.request;
     attach_data(*event, child.remote.data);
+    ++listener.unseen;
     put(*listener.events(), std::move(event));
 }
 
@@ -116,8 +117,10 @@ int get_event(event_channel &channel, rdma_cm_event **out)
         std::unique_ptr<cm_event> event = std::move(channel.queue_.front());
         channel.queue_.pop_front();
         ++event->counted_on->events_reported;
-        if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST)
+        if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
             event->id->channel = event->listen_id->channel;
+            detail::request_seen(id_of(event->listen_id));
+        }
         if (event->establishes)
             take_reply(*event);
         *out = event.release();

@@ -91,6 +91,8 @@ cm_id *detail::new_id(event_channel *channel, void *context, rdma_port_space spa
 void detail::discard(cm_id *id)
 {
     abandon_connection(*id);
+    for (const auto &[path, request] : id->waiting)
+        path->finish();
     if (id->listening != nullptr)
         id->listening->close();
     if (id->socket >= 0)

@@ -101,7 +101,11 @@ bool link_upcalls::received(const std::shared_ptr<link> &path, const packet &p)
         cm_id *parent = detail::find_id(std::exchange(path->tag, 0));
         if (id != nullptr || parent == nullptr || parent->state != cm_state::listening || !decode(p.payload, handshake))
             return false;
-        take_request(*parent, path, handshake);
+        // The kernel drops what exceeds the backlog, and its peer asks again: here the request waits instead.
+        if (parent->unseen >= parent->backlog)
+            parent->waiting.emplace_back(path, handshake);
+        else
+            take_request(*parent, path, handshake);
         return true;
     }
     if (id == nullptr)
@@ -176,6 +180,17 @@ void link_upcalls::lost(const std::shared_ptr<link> &path, const std::shared_ptr
 }
 
 } // namespace
+
+void detail::request_seen(cm_id &listener)
+{
+    --listener.unseen;
+    while (listener.unseen < listener.backlog && !listener.waiting.empty()) {
+        const auto [path, request] = std::move(listener.waiting.front());
+        listener.waiting.pop_front();
+        if (!path->lost())
+            take_request(listener, path, request);
+    }
+}
 
 link_user &upcalls()
 {

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Rules of the connection manager beyond a single connection: backlog, private data as on iWARP, errors of addresses and
+ * of synchronous identifiers. */
+#include "fixture.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+
+static void data_keeps_its_length_in_exact_mode(void **state)
+{
+    (void)state;
+    struct pair p = {0};
+    struct rdma_conn_param param = {.private_data = "hello", .private_data_len = 5, .retry_count = 7};
+    open_listener(&p, "127.0.0.1");
+    resolve_client(&p, NULL);
+    connect_client(&p, &param);
+    struct rdma_cm_event *request = take_request(&p);
+    assert_int_equal(request->param.conn.private_data_len, 5);
+    assert_memory_equal(request->param.conn.private_data, "hello", 5);
+    assert_int_equal(rdma_ack_cm_event(request), 0);
+    assert_int_equal(rdma_reject_ece(p.server.id, NULL, 0), 0);
+    assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_REJECTED), 35);
+    close_pair(&p);
+}
+
+static void requests_beyond_the_backlog_wait(void **state)
+{
+    (void)state;
+    enum { callers = 4, backlog = 2 };
+    struct pair p = {0}, other[callers] = {{0}};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    p.listen_channel = rdma_create_event_channel();
+    assert_int_equal(rdma_create_id(p.listen_channel, &p.listener, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_bind_addr(p.listener, (struct sockaddr *)&address), 0);
+    assert_int_equal(rdma_listen(p.listener, backlog), 0);
+    for (int i = 0; i < callers; ++i) {
+        other[i].listener = p.listener;
+        resolve_client(&other[i], NULL);
+        connect_client(&other[i], NULL);
+    }
+    /* A caller whose request waits does not know of it; the program sees all of them in the end. */
+    for (int i = 0; i < callers; ++i) {
+        struct rdma_cm_event *request = take_request(&p);
+        assert_int_equal(rdma_ack_cm_event(request), 0);
+        assert_int_equal(rdma_reject(p.server.id, NULL, 0), 0);
+        assert_int_equal(rdma_destroy_id(p.server.id), 0);
+        p.server.id = NULL;
+    }
+    for (int i = 0; i < callers; ++i) {
+        assert_int_equal(expect_event(other[i].client.channel, RDMA_CM_EVENT_REJECTED), 28);
+        other[i].listener = NULL;
+        close_pair(&other[i]);
+    }
+    expect_no_event(p.listen_channel);
+    close_pair(&p);
+}
+
+static void a_source_of_no_device_is_an_address_error(void **state)
+{
+    (void)state;
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    struct rdma_cm_id *id = NULL;
+    struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = inet_addr("203.0.113.7")};
+    struct sockaddr_in to = {
+            .sin_family = AF_INET, .sin_port = htons(1), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_int_equal(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_resolve_addr(id, (struct sockaddr *)&from, (struct sockaddr *)&to, 1000), 0);
+    assert_int_equal(expect_event(channel, RDMA_CM_EVENT_ADDR_ERROR), -ENODEV);
+    struct rdma_cm_id *request = NULL;
+    assert_int_equal(rdma_get_request(id, &request), -1); /* of a synchronous listener only */
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(rdma_destroy_id(id), 0);
+    rdma_destroy_event_channel(channel);
+}
+
+static void a_synchronous_connect_to_nobody_is_refused(void **state)
+{
+    (void)state;
+    struct pair p = {0};
+    open_listener(&p, "127.0.0.1");
+    char port[8];
+    snprintf(port, sizeof(port), "%u", ntohs(rdma_get_src_port(p.listener)));
+    close_pair(&p);
+    struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_TCP}, *found = NULL;
+    struct ibv_qp_init_attr attr = {.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1}};
+    struct rdma_cm_id *id = NULL;
+    assert_int_equal(rdma_getaddrinfo("127.0.0.1", port, &hints, &found), 0);
+    assert_int_equal(rdma_create_ep(&id, found, NULL, &attr), 0);
+    rdma_freeaddrinfo(found);
+    assert_int_equal(rdma_connect(id, NULL), -1);
+    assert_int_equal(errno, ECONNREFUSED);
+    rdma_destroy_ep(id);
+}
+
+int main(void)
+{
+    setenv("SOFTRDMA_PRIVATE_DATA", "exact", 1);
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(data_keeps_its_length_in_exact_mode),
+            cmocka_unit_test(requests_beyond_the_backlog_wait),
+            cmocka_unit_test(a_source_of_no_device_is_an_address_error),
+            cmocka_unit_test(a_synchronous_connect_to_nobody_is_refused),
+    };
+    return cmocka_run_group_tests_name("cm_rules", tests, NULL, NULL);
+}
