@@ -142,6 +142,12 @@ static void aligned_words_of_a_small_write_are_never_seen_torn(void **state)
 
 static void aligned_words_of_a_large_write_are_never_seen_torn(void **state)
 {
+    /* Where the kernel copies between two processes, an interrupt can be seen in the middle of a word: softrdma(1). */
+    const char *path = getenv("SOFTRDMA_PATH");
+    if (path != NULL && strcmp(path, "tcp") != 0) {
+        print_message("skipped: the local path does not promise it for this memory\n");
+        skip();
+    }
     write_words(*state, LARGE, 400, false);
 }
 
