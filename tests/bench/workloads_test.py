@@ -67,7 +67,7 @@ class Workloads(BenchTest):
 
     def test_halves_of_a_mix_make_the_whole(self):
         for percent in ("0", "30", "100"):
-            result = self.measured("-w", "mix", "--read-percent", percent)
+            result = self.measured("-w", "mix", "--read-percent", percent, "-d", "32")
             self.check_points(result["points"])
             one = result["points"][0]["repeats"][0]
             self.assertEqual(one["reads"]["operations"] + one["writes"]["operations"], one["operations"])
