@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rules of the connection manager beyond a single connection: backlog, private data as on iWARP, errors of addresses and
- * of synchronous identifiers. */
+/* Rules of the connection manager beyond a single connection: backlog, private data as on iWARP, errors of addresses
+ * and of synchronous identifiers. */
 #include "fixture.h"
 
 #include <arpa/inet.h>
@@ -28,7 +28,10 @@ static void data_keeps_its_length_in_exact_mode(void **state)
 static void requests_beyond_the_backlog_wait(void **state)
 {
     (void)state;
-    enum { callers = 4, backlog = 2 };
+    enum {
+        callers = 4,
+        backlog = 2
+    };
     struct pair p = {0}, other[callers] = {{0}};
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     p.listen_channel = rdma_create_event_channel();
@@ -63,8 +66,7 @@ static void a_source_of_no_device_is_an_address_error(void **state)
     struct rdma_event_channel *channel = rdma_create_event_channel();
     struct rdma_cm_id *id = NULL;
     struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = inet_addr("203.0.113.7")};
-    struct sockaddr_in to = {
-            .sin_family = AF_INET, .sin_port = htons(1), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(1), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     assert_int_equal(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
     assert_int_equal(rdma_resolve_addr(id, (struct sockaddr *)&from, (struct sockaddr *)&to, 1000), 0);
     assert_int_equal(expect_event(channel, RDMA_CM_EVENT_ADDR_ERROR), -ENODEV);
