@@ -66,7 +66,7 @@ std::optional<std::size_t> frame_size(std::span<const std::byte> start) noexcept
 
 bool decode(std::span<const std::byte> frame, packet &p) noexcept
 {
-    if (frame_size(frame) != frame.size())
+    if (frame.size() < length_size || frame_size(frame) != frame.size())
         return false;
     byte_reader r(frame.subspan(length_size));
     p = {};
