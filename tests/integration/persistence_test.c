@@ -103,6 +103,9 @@ static void check_file(const char *path, size_t offset, size_t length, unsigned 
 /* Pages of the file that storage does not have yet; -1 where the kernel cannot tell. */
 static long long unstored_pages(const char *path)
 {
+    /* Persistent memory has no page cache, and Linux 7.3 dies when it is asked for that of a DAX file. */
+    if (getenv("RPMA_TEST_PMEM"))
+        return -1;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     CHECK(fd >= 0);
     struct cache_range range = {.offset = 0, .length = FILE_SIZE};
@@ -140,12 +143,9 @@ static void the_file_holds_the_data_after_a_flush(void **state)
 static void the_data_is_on_storage_when_the_flush_completes(void **state)
 {
     struct side *self = *state;
-    /* Linux 7.3, asked for the cached pages of a DAX file, ends. */
-    if (getenv("RPMA_TEST_PMEM"))
-        skip_because("persistent memory has no page cache");
     const char *path = make_file(self);
     if (unstored_pages(path) < 0)
-        skip_because("this kernel has no cachestat");
+        skip_because("there is no page cache that cachestat can tell of");
     struct session session = open_session_with(self, start_file_server(self, path), FILE_SIZE, NULL);
     for (unsigned i = 1; i <= 5; ++i) {
         fill_pattern(session.local.ptr, 20000, i);
