@@ -15,6 +15,8 @@ namespace
 // A sender that polls tries again by itself. For one that sleeps the receiver has to send a message, which costs both
 // sides much more than a message through memory: it is asked only after that long.
 constexpr std::chrono::microseconds asking_delay{200};
+// Programs that allow no retry rely on the time that a message is on its way for posting their receives.
+constexpr std::chrono::microseconds flight_time{50000};
 
 } // namespace
 
@@ -113,13 +115,16 @@ outcome requester::stall()
 {
     const auto now = std::chrono::steady_clock::now();
     if (!stalled_) {
-        if (ep_.attr.rnr_retry != infinite_retry && rnr_tries_ >= ep_.attr.rnr_retry) {
+        const bool patient = ep_.attr.rnr_retry == infinite_retry;
+        if (!patient && rnr_tries_ > ep_.attr.rnr_retry) {
             complete_first(IBV_WC_RNR_RETRY_EXC_ERR);
             return outcome::broken;
         }
         ++rnr_tries_;
         stalled_ = true;
-        retry_at_ = now + std::chrono::microseconds(rnr_delay_us[ep_.local->peer_rnr_timer() & 0x1f]);
+        const bool last = !patient && rnr_tries_ > ep_.attr.rnr_retry;
+        retry_at_ = now +
+                    (last ? flight_time : std::chrono::microseconds(rnr_delay_us[ep_.local->peer_rnr_timer() & 0x1f]));
     }
     waiting_for_receiver_ = true;
     if (!timer_running_) {
