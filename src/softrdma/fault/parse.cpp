@@ -104,7 +104,7 @@ bool to_probability(std::string_view text, double &value)
     return !copy.empty() && *end == '\0' && value >= 0 && value <= 1;
 }
 
-std::string quoted(std::string_view text)
+std::string in_quotes(std::string_view text)
 {
     return "'" + std::string(text) + "'";
 }
@@ -114,7 +114,7 @@ bool set_action(rule &r, std::string_view text, std::string &why)
     const std::string_view name = take_until(text, '=');
     const auto found = find(actions, name);
     if (found == std::end(actions)) {
-        why = "unknown action " + quoted(name) +
+        why = "unknown action " + in_quotes(name) +
               "; use status, drop, delay, rnr, disconnect, late, reject, unreachable or overflow";
         return false;
     }
@@ -122,7 +122,7 @@ bool set_action(rule &r, std::string_view text, std::string &why)
     if (found->what == action::status) {
         const auto status = find(statuses, text);
         if (status == std::end(statuses)) {
-            why = "unknown status " + quoted(text) +
+            why = "unknown status " + in_quotes(text) +
                   "; use loc_len, loc_qp_op, loc_prot, rem_inv_req, rem_access, rem_op, retry_exc, rnr_retry_exc or "
                   "fatal";
             return false;
@@ -160,7 +160,7 @@ bool set_condition(rule &r, std::string_view text, std::string &why)
     else if (key == "count" && positive)
         r.count = number;
     else if (key != "p" || !to_probability(text, r.probability)) {
-        why = "no condition " + quoted(std::string(key) + "=" + std::string(text)) +
+        why = "no condition " + in_quotes(std::string(key) + "=" + std::string(text)) +
               "; use op=NAME, qp=N, nth=N, every=N, count=N or p=0.5";
         return false;
     }
