@@ -158,9 +158,14 @@ struct board {
     _Atomic uint64_t rounds;
 };
 
+static struct board *board_at(void *page)
+{
+    return page;
+}
+
 static void register_again_and_again(struct pair *p)
 {
-    struct board *board = (struct board *)p->server.memory;
+    struct board *board = board_at(p->server.memory);
     uint8_t *target = p->server.memory + page_size / 2;
     for (;;) {
         struct ibv_mr *mr = (ibv_reg_mr)(p->server.pd, target, page_size / 2, everything);
@@ -182,7 +187,7 @@ static const struct server_plan registers = {.act = register_again_and_again};
 /* One connection lives until it uses a key that is gone. Returns how many registrations were seen. */
 static uint64_t write_while_it_lasts(struct remote *r)
 {
-    struct board *board = (struct board *)r->page;
+    struct board *board = board_at(r->page);
     struct side *c = &r->pair.client;
     memset(c->memory, 0xaa, page_size);
     struct ibv_wc wc = {.status = IBV_WC_SUCCESS};
@@ -204,7 +209,7 @@ static void write_against_deregistration(void)
     meet_server(&r);
     write_while_it_lasts(&r);
     usleep(1000);
-    assert_int_equal(atomic_load(&((struct board *)r.page)->torn), 0);
+    assert_int_equal(atomic_load(&board_at(r.page)->torn), 0);
     stop_server(&r);
 }
 

@@ -56,8 +56,7 @@ projection::projection(const axis &a, std::vector<double> values, double from, d
 {
     std::erase_if(values_, [&](double value) { return !shows(value); });
     std::ranges::sort(values_);
-    const auto [first, last] = std::ranges::unique(values_);
-    values_.erase(first, last);
+    values_.erase(std::unique(values_.begin(), values_.end()), values_.end());
     if (values_.empty())
         return;
 

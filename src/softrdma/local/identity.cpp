@@ -35,7 +35,7 @@ std::array<std::uint8_t, 16> boot_id()
         const auto value = strtoul(digit, &end, 16);
         if (end == digit || nibbles == 2 * id.size())
             continue;
-        id[nibbles / 2] = static_cast<std::uint8_t>(id[nibbles / 2] << 4 | value);
+        id[nibbles / 2] = static_cast<std::uint8_t>(static_cast<unsigned long>(id[nibbles / 2]) << 4 | value);
         ++nibbles;
     }
     return id;
