@@ -337,8 +337,8 @@ void queue_pair::completions_lost(ibv_cq *cq)
         return;
     if ((qp_base.send_cq != cq && qp_base.recv_cq != cq) || !cq_of(cq).overflowed())
         return; // a new queue may have the address of the old one
-    fail();
     tell(IBV_EVENT_QP_FATAL);
+    fail();
 }
 
 void queue_pair::drain_events()
