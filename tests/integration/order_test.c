@@ -135,19 +135,25 @@ static void atomic_writes_are_never_seen_torn(void **state)
     write_words(*state, sizeof(uint64_t), 10000, true);
 }
 
-static void aligned_words_of_a_small_write_are_never_seen_torn(void **state)
+/* Where the kernel copies between two processes, an interrupt can be seen in the middle of a word: softrdma(1). */
+static void skip_where_the_kernel_copies(void)
 {
-    write_words(*state, CACHE_LINE, 10000, false);
-}
-
-static void aligned_words_of_a_large_write_are_never_seen_torn(void **state)
-{
-    /* Where the kernel copies between two processes, an interrupt can be seen in the middle of a word: softrdma(1). */
     const char *path = getenv("SOFTRDMA_PATH");
     if (path != NULL && strcmp(path, "tcp") != 0) {
         print_message("skipped: the local path does not promise it for this memory\n");
         skip();
     }
+}
+
+static void aligned_words_of_a_small_write_are_never_seen_torn(void **state)
+{
+    skip_where_the_kernel_copies();
+    write_words(*state, CACHE_LINE, 10000, false);
+}
+
+static void aligned_words_of_a_large_write_are_never_seen_torn(void **state)
+{
+    skip_where_the_kernel_copies();
     write_words(*state, LARGE, 400, false);
 }
 
