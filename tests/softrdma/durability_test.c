@@ -38,19 +38,6 @@ int msync(void *addr, size_t length, int flags)
     return (int)syscall(SYS_msync, addr, length, flags);
 }
 
-static void *map_file(int flags)
-{
-    char path[] = "/tmp/softrdma-durability-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    unlink(path);
-    assert_int_equal(ftruncate(fd, file_size), 0);
-    void *memory = mmap(NULL, file_size, PROT_READ | PROT_WRITE, flags, fd, 0);
-    assert_ptr_not_equal(memory, MAP_FAILED);
-    close(fd);
-    return memory;
-}
-
 static void open_with(struct pair *p, void *memory)
 {
     atomic_store(&syncs, 0);
@@ -75,7 +62,7 @@ static void a_read_completes_after_the_file_was_synced(void **state)
 {
     (void)state;
     struct pair p;
-    uint8_t *memory = map_file(MAP_SHARED);
+    uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
     open_with(&p, memory);
     atomic_store(&hold, true);
     pthread_t releaser;
@@ -94,7 +81,7 @@ static void every_written_page_is_covered(void **state)
 {
     (void)state;
     struct pair p;
-    uint8_t *memory = map_file(MAP_SHARED);
+    uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
     open_with(&p, memory);
     assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 0, 0, 8, &p.server, 900000, 0), 0);
     expect_completion(p.client.cq, 0, IBV_WC_SUCCESS);
@@ -110,7 +97,7 @@ static void a_read_without_new_writes_syncs_nothing(void **state)
 {
     (void)state;
     struct pair p;
-    uint8_t *memory = map_file(MAP_SHARED);
+    uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
     open_with(&p, memory);
     write_and_flush(&p, 0, 8);
     expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
@@ -126,7 +113,7 @@ static void received_messages_are_made_durable_too(void **state)
 {
     (void)state;
     struct pair p;
-    uint8_t *memory = map_file(MAP_SHARED);
+    uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
     open_with(&p, memory);
     assert_int_equal(post_receive(&p.server, 9, 4096, 64), 0);
     assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 64, NULL, 0, 0), 0);
@@ -142,7 +129,7 @@ static void a_failed_sync_fails_the_read(void **state)
 {
     (void)state;
     struct pair p;
-    uint8_t *memory = map_file(MAP_SHARED);
+    uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
     open_with(&p, memory);
     atomic_store(&failing, EIO);
     write_and_flush(&p, 0, 8);
@@ -156,7 +143,7 @@ static void deregistering_makes_unflushed_writes_durable(void **state)
 {
     (void)state;
     struct pair p;
-    uint8_t *memory = map_file(MAP_SHARED);
+    uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
     open_with(&p, memory);
     assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &p.server, 8192, 0), 0);
     expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
@@ -172,7 +159,7 @@ static void private_mappings_need_no_sync(void **state)
 {
     (void)state;
     struct pair p;
-    uint8_t *memory = map_file(MAP_PRIVATE);
+    uint8_t *memory = map_file(file_size, MAP_PRIVATE, NULL);
     open_with(&p, memory);
     write_and_flush(&p, 0, 8);
     expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
@@ -187,7 +174,7 @@ static void a_region_may_span_mappings_of_both_kinds(void **state)
     struct pair p;
     uint8_t *memory = mmap(NULL, file_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(memory, MAP_FAILED);
-    uint8_t *file = map_file(MAP_SHARED);
+    uint8_t *file = map_file(file_size, MAP_SHARED, NULL);
     assert_ptr_not_equal(mremap(file, file_size, file_size / 2, MREMAP_MAYMOVE | MREMAP_FIXED, memory), MAP_FAILED);
     open_with(&p, memory);
     write_and_flush(&p, 3 * file_size / 4, 8);

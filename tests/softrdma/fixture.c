@@ -4,7 +4,9 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 static long now_ms(void)
 {
@@ -265,4 +267,34 @@ void fill(uint8_t *memory, size_t length, unsigned seed)
 {
     for (size_t i = 0; i < length; ++i)
         memory[i] = (uint8_t)(seed + i * 7 + (i >> 8));
+}
+
+void *map_file(size_t size, int flags, int *fd)
+{
+    char path[] = "/tmp/softrdma-test-XXXXXX";
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    unlink(path);
+    assert_int_equal(ftruncate(file, (off_t)size), 0);
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, file, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    if (fd != NULL)
+        *fd = file;
+    else
+        close(file);
+    return memory;
+}
+
+void expect_no_send_ops(struct side *side, uint64_t ops)
+{
+    struct ibv_qp_init_attr_ex attr = {.send_cq = side->cq,
+            .recv_cq = side->cq,
+            .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+            .qp_type = IBV_QPT_RC,
+            .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+            .pd = side->pd,
+            .send_ops_flags = ops};
+    errno = 0;
+    assert_null(ibv_create_qp_ex(side->id->verbs, &attr));
+    assert_int_equal(errno, EOPNOTSUPP);
 }

@@ -56,23 +56,11 @@ static void reach_a_stopped_process(void)
     stop_server(&r);
 }
 
-static uint8_t *map_file(int *fd)
-{
-    char path[] = "/tmp/softrdma-local-XXXXXX";
-    *fd = mkstemp(path);
-    assert_true(*fd >= 0);
-    unlink(path);
-    assert_int_equal(ftruncate(*fd, page_size), 0);
-    uint8_t *page = mmap(NULL, page_size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
-    assert_ptr_not_equal(page, MAP_FAILED);
-    return page;
-}
-
 static void reach_a_file_of_a_stopped_process(void)
 {
     struct remote r;
     int fd;
-    uint8_t *page = map_file(&fd);
+    uint8_t *page = map_file(page_size, MAP_SHARED, &fd);
     start_server(&r, &sleeps, page);
     meet_server(&r);
     suspend_server(&r);
@@ -91,7 +79,7 @@ static void survive_a_truncated_file(void)
 {
     struct remote r;
     int fd;
-    start_server(&r, &sleeps, map_file(&fd));
+    start_server(&r, &sleeps, map_file(page_size, MAP_SHARED, &fd));
     meet_server(&r);
     struct side *c = &r.pair.client;
     assert_int_equal(post(c, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, 0), 0);

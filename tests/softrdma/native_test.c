@@ -34,19 +34,6 @@ int msync(void *addr, size_t length, int flags)
     return (int)syscall(SYS_msync, addr, length, flags);
 }
 
-static uint8_t *map_file(void)
-{
-    char path[] = "/tmp/softrdma-native-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    unlink(path);
-    assert_int_equal(ftruncate(fd, file_size), 0);
-    void *memory = mmap(NULL, file_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    assert_ptr_not_equal(memory, MAP_FAILED);
-    close(fd);
-    return memory;
-}
-
 static struct ibv_qp_ex *open_with(struct pair *p, void *memory, int access)
 {
     atomic_store(&syncs, 0);
@@ -92,7 +79,7 @@ static void a_persistent_flush_syncs_its_range(void **state)
 {
     (void)state;
     struct pair p;
-    uint8_t *memory = map_file();
+    uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
     open_with(&p, memory, all_access);
     assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 1, 0, 100, &p.server, 70000, 0), 0);
     assert_int_equal(flush(&p, 2, 70000, 100, flush_persistent, flush_range), 0);
@@ -109,7 +96,7 @@ static void a_flush_of_the_region_syncs_all_of_it(void **state)
 {
     (void)state;
     struct pair p;
-    uint8_t *memory = map_file();
+    uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
     open_with(&p, memory, all_access);
     assert_int_equal(flush(&p, 2, 999, 0, flush_persistent | flush_global, flush_region), 0);
     expect_flushed(&p, 2);
@@ -122,7 +109,7 @@ static void a_global_flush_syncs_nothing(void **state)
 {
     (void)state;
     struct pair p;
-    uint8_t *memory = map_file();
+    uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
     open_with(&p, memory, all_access);
     memset(p.client.memory, 'x', 8);
     assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &p.server, 0, 0), 0);
@@ -139,7 +126,7 @@ static void a_flush_that_cannot_be_written_fails(void **state)
 {
     (void)state;
     struct pair p;
-    uint8_t *memory = map_file();
+    uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
     open_with(&p, memory, all_access);
     atomic_store(&failing, EIO);
     assert_int_equal(flush(&p, 2, 0, 8, flush_persistent, flush_range), 0);

@@ -21,17 +21,6 @@ int msync(void *addr, size_t length, int flags)
     return (int)syscall(SYS_msync, addr, length, flags);
 }
 
-static uint8_t *map_file(void)
-{
-    FILE *file = tmpfile();
-    assert_non_null(file);
-    assert_int_equal(ftruncate(fileno(file), page), 0);
-    void *memory = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
-    assert_ptr_not_equal(memory, MAP_FAILED);
-    fclose(file);
-    return memory;
-}
-
 static void a_device_without_native_verbs(void **state)
 {
     (void)state;
@@ -44,17 +33,8 @@ static void a_device_without_native_verbs(void **state)
     assert_null((ibv_reg_mr)(p.client.pd, p.client.memory, page, everything | access_flush_global));
     assert_int_equal(errno, EOPNOTSUPP);
     const uint64_t ops[] = {send_op_flush, send_op_atomic_write};
-    for (size_t i = 0; i < 2; ++i) {
-        struct ibv_qp_init_attr_ex init = {.send_cq = p.client.cq,
-                .recv_cq = p.client.cq,
-                .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
-                .qp_type = IBV_QPT_RC,
-                .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-                .pd = p.client.pd,
-                .send_ops_flags = ops[i]};
-        assert_null(ibv_create_qp_ex(p.client.qp->context, &init));
-        assert_int_equal(errno, EOPNOTSUPP);
-    }
+    for (size_t i = 0; i < 2; ++i)
+        expect_no_send_ops(&p.client, ops[i]);
     assert_null(wr_flush_of(ibv_qp_to_qp_ex(p.client.qp)));
     assert_int_not_equal(post(&p.client, (enum ibv_wr_opcode)wr_opcode_atomic_write, 1, 0, 8, &p.server, 0, 0), 0);
     close_pair(&p);
@@ -70,7 +50,7 @@ static void volatile_memory_refused(void **state)
     struct ibv_mr *mr = (ibv_reg_mr)(p.client.pd, p.client.memory, page, everything | access_flush_global);
     assert_non_null(mr);
     assert_int_equal(ibv_dereg_mr(mr), 0);
-    uint8_t *memory = map_file();
+    uint8_t *memory = map_file(page, MAP_SHARED, NULL);
     mr = (ibv_reg_mr)(p.client.pd, memory, page, everything | access_flush_persistent);
     assert_non_null(mr);
     assert_int_equal(ibv_dereg_mr(mr), 0);
@@ -82,7 +62,7 @@ static void reads_that_flush_nothing(void **state)
 {
     (void)state;
     struct pair p;
-    uint8_t *memory = map_file();
+    uint8_t *memory = map_file(page, MAP_SHARED, NULL);
     open_pair(&p, &(struct options){.server_memory = memory});
     assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &p.server, 0, 0), 0);
     assert_int_equal(post(&p.client, IBV_WR_RDMA_READ, 2, 0, 8, &p.server, 0, 0), 0);
