@@ -8,17 +8,13 @@
 #include <unistd.h>
 
 #include "failure.hpp"
+#include "owner.hpp"
 
 namespace bench
 {
 
 namespace
 {
-
-struct addrinfo_deleter {
-    void operator()(addrinfo *list) const { freeaddrinfo(list); }
-};
-using addrinfo_owner = std::unique_ptr<addrinfo, addrinfo_deleter>;
 
 addrinfo_owner resolve(const address &where, int flags)
 {

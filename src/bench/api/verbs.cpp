@@ -22,11 +22,6 @@ constexpr int access_flush_persistent = 1 << 9;
 
 using event_owner = owner<rdma_cm_event, rdma_ack_cm_event>;
 
-struct addrinfo_deleter {
-    void operator()(addrinfo *list) const { freeaddrinfo(list); }
-};
-using addrinfo_owner = std::unique_ptr<addrinfo, addrinfo_deleter>;
-
 addrinfo_owner resolve(const address &where, int flags)
 {
     addrinfo hints{};

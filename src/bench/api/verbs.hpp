@@ -3,11 +3,11 @@
 
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
-#include <memory>
 #include <sys/epoll.h>
 #include <rdma/rdma_cma.h>
 
 #include "failure.hpp"
+#include "owner.hpp"
 #include "sides.hpp"
 
 /*
@@ -31,13 +31,6 @@ inline void check(int returned, const char *call)
     if (returned != 0) [[unlikely]]
         fail(call, returned > 0 ? returned : errno);
 }
-
-template<auto Destroy>
-struct destroyer {
-    void operator()(auto *object) const { (void)Destroy(object); }
-};
-template<class T, auto Destroy>
-using owner = std::unique_ptr<T, destroyer<Destroy>>;
 
 class device
 {
