@@ -226,7 +226,8 @@ void queue_pair::posted()
 
 bool queue_pair::may_execute_at_once() const noexcept
 {
-    return ep_.local != nullptr && ep_.attr.qp_state == IBV_QPS_RTS && !path_lost_ && !fault::active();
+    return ep_.local != nullptr && ep_.attr.qp_state == IBV_QPS_RTS && !path_lost_ && !fault::active() &&
+           tap::current() == nullptr;
 }
 
 int queue_pair::post_together(const ibv_send_wr *first)

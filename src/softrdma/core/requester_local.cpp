@@ -23,8 +23,6 @@ constexpr std::chrono::microseconds flight_time{50000};
 // What cannot be done at once, and every failure, takes the way through the queue.
 bool requester::executed_at_once(const ibv_send_wr &wr, std::uint32_t length)
 {
-    if (fault::active() || tap::current() != nullptr) [[unlikely]]
-        return false;
     const auto count = static_cast<std::size_t>(wr.num_sge);
     local_request r{.opcode = wr.opcode, .flags = wr.send_flags, .length = length, .sges = {wr.sg_list, count}};
     r.in_place = (wr.send_flags & IBV_SEND_INLINE) != 0;
