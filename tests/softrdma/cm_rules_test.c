@@ -96,6 +96,31 @@ static void a_synchronous_connect_to_nobody_is_refused(void **state)
     rdma_destroy_ep(id);
 }
 
+static void *get_event_of(void *channel)
+{
+    struct rdma_cm_event *event = NULL;
+    rdma_get_cm_event(channel, &event);
+    return NULL;
+}
+
+static void who_comes_to_a_destroyed_channel_waits(void **state)
+{
+    (void)state;
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    assert_non_null(channel);
+    rdma_destroy_event_channel(channel);
+    pthread_t late;
+    assert_int_equal(pthread_create(&late, NULL, get_event_of, channel), 0);
+    struct timespec limit;
+    clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_nsec += 100000000L;
+    limit.tv_sec += limit.tv_nsec / 1000000000L;
+    limit.tv_nsec %= 1000000000L;
+    assert_int_equal(pthread_timedjoin_np(late, NULL, &limit), ETIMEDOUT);
+    pthread_cancel(late);
+    pthread_join(late, NULL);
+}
+
 int main(void)
 {
     setenv("SOFTRDMA_PRIVATE_DATA", "exact", 1);
@@ -104,6 +129,7 @@ int main(void)
             cmocka_unit_test(requests_beyond_the_backlog_wait),
             cmocka_unit_test(a_source_of_no_device_is_an_address_error),
             cmocka_unit_test(a_synchronous_connect_to_nobody_is_refused),
+            cmocka_unit_test(who_comes_to_a_destroyed_channel_waits),
     };
     return cmocka_run_group_tests_name("cm_rules", tests, NULL, NULL);
 }

@@ -69,7 +69,8 @@ rdma_event_channel *rdma_create_event_channel(void)
 
 void rdma_destroy_event_channel(rdma_event_channel *channel)
 {
-    delete static_cast<event_channel *>(channel);
+    if (channel != nullptr)
+        cm::destroy_channel(static_cast<event_channel *>(channel));
 }
 
 int rdma_create_id(rdma_event_channel *channel, rdma_cm_id **id, void *context, rdma_port_space space)

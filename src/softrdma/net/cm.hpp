@@ -23,9 +23,9 @@ struct cm_event : rdma_cm_event {
 class event_channel : public rdma_event_channel
 {
 public:
-    event_channel() { fd = ready_.fd(); }
+    event_channel() : ready_(std::in_place) { fd = ready_->fd(); }
 
-    event_fd ready_;
+    std::optional<event_fd> ready_;               // empty once destroyed
     std::deque<std::unique_ptr<cm_event>> queue_; // guarded by the connection manager's lock
 };
 
@@ -110,6 +110,7 @@ cm_id *create_id(event_channel *channel, void *context, rdma_port_space space);
 int destroy_id(cm_id &id);
 int migrate_id(cm_id &id, event_channel *channel);
 
+void destroy_channel(event_channel *channel);
 int get_event(event_channel &channel, rdma_cm_event **out);
 int acknowledge(cm_event *event);
 

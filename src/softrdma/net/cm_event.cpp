@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <unistd.h>
 
 namespace softrdma::net::cm
 {
@@ -24,7 +25,13 @@ std::unique_ptr<cm_event> make_event(cm_id &id, rdma_cm_event_type type, int sta
 void put(event_channel &channel, std::unique_ptr<cm_event> event)
 {
     channel.queue_.push_back(std::move(event));
-    channel.ready_.put();
+    channel.ready_->put();
+}
+
+bool is_destroyed(const event_channel &channel)
+{
+    const std::lock_guard guard(lock());
+    return !channel.ready_.has_value();
 }
 
 void attach_data(cm_event &event, const private_data &data)
@@ -106,10 +113,26 @@ void detail::drop_events(cm_id &id)
     }
 }
 
+// Programs whose thread goes from one event straight to the next may destroy the channel in between (rping does, at its
+// end). Had the thread come a moment earlier, it would wait for good: so the last channels stay recognisable.
+void destroy_channel(event_channel *channel)
+{
+    constexpr std::size_t kept = 64;
+    static auto *destroyed = new std::deque<std::unique_ptr<event_channel>>; // threads outlive static destruction
+    const std::lock_guard guard(lock());
+    channel->ready_.reset();
+    channel->queue_.clear();
+    destroyed->emplace_back(channel);
+    if (destroyed->size() > kept)
+        destroyed->pop_front();
+}
+
 int get_event(event_channel &channel, rdma_cm_event **out)
 {
     for (;;) {
-        if (channel.ready_.take() != 0)
+        if (is_destroyed(channel))
+            return pause(); // for a signal, with EINTR
+        if (channel.ready_->take() != 0)
             return -1;
         const std::lock_guard guard(lock());
         if (channel.queue_.empty())

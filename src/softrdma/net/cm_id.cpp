@@ -150,7 +150,7 @@ int migrate_id(cm_id &id, event_channel *channel)
     for (auto at = from->queue_.begin(); at != from->queue_.end();) {
         if ((*at)->counted_on == &id) {
             to->queue_.push_back(std::move(*at));
-            to->ready_.put();
+            to->ready_->put();
             at = from->queue_.erase(at);
         } else {
             ++at;
