@@ -63,8 +63,9 @@ static int collect(const struct sources *sources, struct ibv_wc *wc)
     return ret;
 }
 
-/* Takes one event, and only one: queues that share a channel are readable together, and a second wait might block. */
-static int take_event(struct rpma_conn *conn, const struct sources *sources)
+/* Takes one event, and only one: queues that share a channel are readable together, and a second wait might block.
+ * Leaves the connection's end to be taken by who expects it. */
+static int take_event(struct rpma_conn *conn, const struct sources *sources, bool *has_ended)
 {
     for (nfds_t i = 0; i < sources->cq_count; ++i) {
         if (!sources->fds[i].revents)
@@ -77,16 +78,18 @@ static int take_event(struct rpma_conn *conn, const struct sources *sources)
         return check("rpma_cq_wait", ret);
     }
 
-    warnx("the other side disconnected before everything was done: see what it says");
-    return STATUS_FAILED;
+    *has_ended = true;
+    return STATUS_OK;
 }
 
-int next_completion(const struct arguments *args, struct rpma_conn *conn, const struct rpma_srq *srq, struct ibv_wc *wc)
+int next_completion_or_end(const struct arguments *args, struct rpma_conn *conn, const struct rpma_srq *srq,
+        struct ibv_wc *wc, bool *has_ended)
 {
     struct sources sources = {0};
     int status = find_sources(conn, srq, &sources);
 
-    while (status == STATUS_OK) {
+    *has_ended = false;
+    while (status == STATUS_OK && !*has_ended) {
         const int ret = collect(&sources, wc);
         if (ret != RPMA_E_NO_COMPLETION)
             return check("rpma_cq_get_wc", ret);
@@ -94,9 +97,20 @@ int next_completion(const struct arguments *args, struct rpma_conn *conn, const 
         /* Nothing yet, or an event whose completion has been collected before: both mean to wait on. */
         status = wait_readable(sources.fds, sources.cq_count + 1, args->timeout_s, "completion");
         if (status == STATUS_OK)
-            status = take_event(conn, &sources);
+            status = take_event(conn, &sources, has_ended);
     }
     return status;
+}
+
+int next_completion(const struct arguments *args, struct rpma_conn *conn, const struct rpma_srq *srq, struct ibv_wc *wc)
+{
+    bool has_ended;
+    const int status = next_completion_or_end(args, conn, srq, wc, &has_ended);
+    if (!has_ended)
+        return status;
+
+    warnx("the other side disconnected before everything was done: see what it says");
+    return STATUS_FAILED;
 }
 
 int check_completion(const struct ibv_wc *wc)

@@ -2,6 +2,8 @@
 #ifndef EXAMPLES_COMPLETION_H
 #define EXAMPLES_COMPLETION_H 1
 
+#include <stdbool.h>
+
 #include <librpma.h>
 
 #include "arguments.h"
@@ -15,6 +17,11 @@
  */
 int next_completion(
         const struct arguments *args, struct rpma_conn *conn, const struct rpma_srq *srq, struct ibv_wc *wc);
+
+/* The same, for who takes the other side's going for an answer: *has_ended says that it has gone before a completion.
+ */
+int next_completion_or_end(const struct arguments *args, struct rpma_conn *conn, const struct rpma_srq *srq,
+        struct ibv_wc *wc, bool *has_ended);
 
 /*
  * Waits until the operation posted with op_context, the name of the operation, is complete. The completion of an
