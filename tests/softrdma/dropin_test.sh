@@ -31,12 +31,13 @@ fi
 [ "$(readlink -f "$dropin/librdmacm.so.1")" = "$(readlink -f "$dropin/libibverbs.so.1")" ] || fail "two libraries, not one"
 
 on_dropin() {
-    command -v "$1" >/dev/null || { echo "skipped: $1 is not installed"; return; }
+    command -v "$1" >/dev/null || { echo "skipped: $1 is not installed"; return 1; }
     timeout 20 "$softrdma" run --dropin "$@" >"$work/out" 2>&1 || fail "$*: $(cat "$work/out")"
 }
 
-on_dropin ibv_devices
-grep -q softrdma0 "$work/out" || fail "ibv_devices does not list softrdma0: $(cat "$work/out")"
+if on_dropin ibv_devices && ! grep -q softrdma0 "$work/out"; then
+    fail "ibv_devices does not list softrdma0: $(cat "$work/out")"
+fi
 on_dropin sh -c 'ib_write_lat --version || true' # links libmlx5 and libefa, which want private symbols
 if grep -q 'symbol lookup error\|no version information' "$work/out"; then
     fail "ib_write_lat: $(cat "$work/out")"

@@ -27,6 +27,7 @@ PRIVATE(ibv_cmd_create_ah)
 PRIVATE(ibv_cmd_create_counters)
 PRIVATE(ibv_cmd_create_cq)
 PRIVATE(ibv_cmd_create_cq_ex)
+PRIVATE(ibv_cmd_create_cq_ex2)
 PRIVATE(ibv_cmd_create_flow)
 PRIVATE(ibv_cmd_create_flow_action_esp)
 PRIVATE(ibv_cmd_create_qp)
@@ -82,3 +83,10 @@ PRIVATE(verbs_open_device)
 PRIVATE(verbs_register_driver_34)
 PRIVATE(verbs_set_ops)
 PRIVATE(verbs_uninit_context)
+
+const char *ibv_wr_opcode_str(int opcode);
+const char *ibv_wr_opcode_str(int opcode)
+{
+    (void)opcode;
+    return "unknown";
+}

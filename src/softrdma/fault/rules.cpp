@@ -31,13 +31,19 @@ state &current()
     return *s;
 }
 
+// In [0, 1). What the standard library has for it drags in libm.
+double draw(std::mt19937_64 &random)
+{
+    return static_cast<double>(random() >> 11) * 0x1p-53;
+}
+
 bool fires(rule &r, std::mt19937_64 &random)
 {
     ++r.seen;
     if ((r.nth != 0 && r.seen != r.nth) || (r.every != 0 && r.seen % r.every != 0) ||
             (r.count != 0 && r.fired >= r.count))
         return false;
-    if (r.probability < 1 && std::uniform_real_distribution<>(0, 1)(random) >= r.probability)
+    if (r.probability < 1 && draw(random) >= r.probability)
         return false;
     ++r.fired;
     return true;
