@@ -241,7 +241,8 @@ static int stop_signals(void *object)
 {
     (void)object;
     struct itimerval never = {0};
-    return setitimer(ITIMER_REAL, &never, NULL) || signal(SIGALRM, SIG_DFL) == SIG_ERR;
+    /* one may be pending still */
+    return setitimer(ITIMER_REAL, &never, NULL) || signal(SIGALRM, SIG_IGN) == SIG_ERR;
 }
 
 /* Sends one message some time after it was asked to, then waits for the end. */
