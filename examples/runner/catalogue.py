@@ -41,6 +41,7 @@ class Example:
     client_operands: Callable[[Run], list[str]]
     judge: Callable[[Run, Outcome], str]  # says what was proved, or raises ExampleFailed
     more_clients: tuple[tuple[str, ...], ...] = ()  # operands of clients that run together with the first one
+    listens_again: bool = False  # there are times when the running server accepts nobody
 
     @property
     def number(self) -> str:
@@ -269,7 +270,7 @@ EXAMPLES = [
             constantly(*GAMES[0]), judge_games, GAMES[1:]),
     Example("14-queue-sizing", "write more than fits into a queue", nothing, constantly(str(BLOCKS)), judge_queues),
     Example("15-reconnect", "resume after a lost peer with what is durable", resumed_log, constantly(str(RECORDS), PAUSE_US),
-            judge_resumed_log),
+            judge_resumed_log, listens_again=True),
     *(Example(topic, purpose, constantly(str(PLAYERS)), constantly(PLAYER_SEED, TURNS, "0", str(PLAYERS)), judge_players)
       for topic, purpose in (("16-multi-threaded-server", "serve each client in a thread"),
                              ("17-event-loop", "serve all clients from one epoll loop"))),

@@ -66,7 +66,7 @@ def run_programs(job: Job, setting: Setting, operands: dict[str, list[str]]) -> 
     if setting.role == "client":
         return Outcome(NOT_HERE, run_clients_alone(clients, job.sides["client"], setting.timeout_s))
     return run_pair(starts["server"] + operands["server"], clients, job.sides["server"], job.sides["client"],
-                    setting.timeout_s)
+                    setting.timeout_s, job.example.listens_again)
 
 
 def run_job(job: Job, setting: Setting) -> Verdict:

@@ -192,9 +192,10 @@ def server_options(client_count: int, timeout_s: str) -> list[str]:
 
 
 def run_pair(
-    server_command: list[str], client_commands: list[list[str]], server: Side, client: Side, timeout_s: float
+    server_command: list[str], client_commands: list[list[str]], server: Side, client: Side, timeout_s: float,
+    listens_again: bool = False,
 ) -> Outcome:
-    """Commands are without options; the clients start, all at once, when the server listens."""
+    """Commands are without options; the clients start, all at once, when the server listens for the first time."""
     deadline = time.monotonic() + timeout_s
     step_s = str(max(1, int(timeout_s / 2)))  # so that a program can still say what it waited for in vain
     ready_fd, server_fd = os.pipe()
@@ -206,7 +207,7 @@ def run_pair(
             os.close(server_fd)
             server_fd = -1
             if client.has_options:
-                retry = "0" if server.has_options else step_s
+                retry = "0" if server.has_options and not listens_again else step_s
                 client_commands = [[*command, "--retry", retry, "--timeout", step_s] for command in client_commands]
             if server.has_options and not wait_until_ready(server_program, ready_fd, timeout_s):
                 return Outcome(result_of(server_program, GRACE_S), Result(None, "", "never started"))

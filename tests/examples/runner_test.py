@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -98,6 +99,20 @@ class RunnerTest(support.ExamplesTest):
         result = support.run_examples("01", "--client-programs", str(programs))
         self.assert_status(result, 1)
         self.assertIn("did not print 'Received a message: Hello client!'", result.stdout)
+
+    def test_clients_may_retry_only_where_the_server_listens_again(self) -> None:
+        for number, status in (("15", 0), ("02", 1)):
+            client = pathlib.Path(support.program(number, "client"))
+            build = self.directory / number
+            shutil.copytree(support.BUILD / "bin", build / "bin", copy_function=os.symlink)
+            for topic in {support.TOPICS["01"], support.TOPICS[number]}:
+                (build / "examples" / topic).mkdir(parents=True)
+                (build / "examples" / topic / "server").symlink_to(support.BUILD / "examples" / topic / "server")
+            (build / "examples" / support.TOPICS[number] / "client").write_text(
+                f'#!/bin/sh\ncase "$*" in *"--retry 0"*) exit 5;; esac\nexec "{client}" "$@"\n', encoding="utf-8")
+            (build / "examples" / support.TOPICS[number] / "client").chmod(0o755)
+            result = support.execute([str(support.RUNNER), number, "--build", str(build), "--transport", "softrdma"])
+            self.assert_status(result, status)
 
     def test_text_that_changed_on_its_way_is_a_failure(self) -> None:
         script = f'"{support.program("04", "client")}" "$@" | sed "s/Next value: .*/Next value: forged/"'
