@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
+#include <unistd.h>
 
 static void data_keeps_its_length_in_exact_mode(void **state)
 {
@@ -96,6 +97,28 @@ static void a_synchronous_connect_to_nobody_is_refused(void **state)
     rdma_destroy_ep(id);
 }
 
+/* A refused connect is tried again for some milliseconds, and somebody else may get its port between two tries. */
+static void a_lost_port_is_no_error_of_the_network(void **state)
+{
+    (void)state;
+    struct pair p = {0};
+    open_listener(&p, "127.0.0.1");
+    resolve_client(&p, NULL);
+    rdma_destroy_id(p.listener);
+    p.listener = NULL;
+    struct sockaddr_in wanted = *(struct sockaddr_in *)rdma_get_local_addr(p.client.id);
+    const int thief = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(thief >= 0);
+    struct rdma_conn_param param = {.retry_count = 7};
+    assert_int_equal(rdma_connect(p.client.id, &param), 0);
+    struct pollfd answered = {.fd = p.client.channel->fd, .events = POLLIN};
+    while (bind(thief, (struct sockaddr *)&wanted, sizeof(wanted)) != 0 && poll(&answered, 1, 0) == 0)
+        ;
+    assert_int_not_equal(expect_event(p.client.channel, RDMA_CM_EVENT_REJECTED), 0);
+    close(thief);
+    close_pair(&p);
+}
+
 static void *get_event_of(void *channel)
 {
     struct rdma_cm_event *event = NULL;
@@ -129,6 +152,7 @@ int main(void)
             cmocka_unit_test(requests_beyond_the_backlog_wait),
             cmocka_unit_test(a_source_of_no_device_is_an_address_error),
             cmocka_unit_test(a_synchronous_connect_to_nobody_is_refused),
+            cmocka_unit_test(a_lost_port_is_no_error_of_the_network),
             cmocka_unit_test(who_comes_to_a_destroyed_channel_waits),
     };
     return cmocka_run_group_tests_name("cm_rules", tests, NULL, NULL);

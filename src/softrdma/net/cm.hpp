@@ -60,7 +60,8 @@ public:
     bool sync = false;
     bool v6_only = false;
     int refusals = 0;
-    int socket = -1; // bound, not yet listening or connecting
+    bool any_port = false; // the program left the choice of its port to the system
+    int socket = -1;       // bound, not yet listening or connecting
     std::shared_ptr<link> path;
     std::shared_ptr<listener> listening;
     unsigned events_reported = 0;

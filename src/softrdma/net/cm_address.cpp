@@ -125,6 +125,7 @@ int detail::open_bound(cm_id &id, const sockaddr *address)
 {
     sockaddr_storage tcp{};
     memcpy(&tcp, address, address_size(address));
+    id.any_port = id.any_port || port_of(tcp) == 0;
     to_tcp(tcp);
     const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)

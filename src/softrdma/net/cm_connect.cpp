@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "net/cm.hpp"
+#include "net/gid_table.hpp"
 #include "net/listener.hpp"
 #include "net/neighbour.hpp"
 #include "net/settings.hpp"
@@ -67,7 +68,13 @@ void try_again(std::uint64_t serial)
     cm_id *id = detail::find_id(serial);
     if (id == nullptr || id->state != cm_state::connecting)
         return;
-    if (detail::open_bound(*id, &id->route.addr.src_addr) != 0)
+    // Somebody else may have got the port in the meantime.
+    bool bound = detail::open_bound(*id, &id->route.addr.src_addr) == 0;
+    if (!bound && errno == EADDRINUSE && id->any_port) {
+        port_of(id->route.addr.src_storage) = 0;
+        bound = detail::open_bound(*id, &id->route.addr.src_addr) == 0;
+    }
+    if (!bound)
         return detail::unreachable(*id, errno);
     start_connecting(*id);
 }
