@@ -6,11 +6,12 @@ library=$1
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
-# What a shell sees of itself. Its own pipe and the preload that is asked for are no difference.
+# What a shell sees of itself. Its own pipe and the preload that is asked for are no difference. Signals are those of grep:
+# a shell that is starting a program has them blocked.
 # shellcheck disable=SC2016
 look='ls /proc/$$/task | wc -l
 for fd in /proc/$$/fd/*; do readlink $fd; done | sed "s/\[[0-9]*\]//" | sort
-grep -E "^(SigBlk|SigIgn|SigCgt|NoNewPrivs|Threads)" /proc/$$/status
+grep -E "^(SigBlk|SigIgn|SigCgt|NoNewPrivs|Threads)" /proc/self/status
 env | grep -v -e ^LD_PRELOAD= -e ^_= | sort
 ulimit -a'
 sh -c "$look" >"$work/without" 2>&1 </dev/null
