@@ -18,8 +18,7 @@
 int next_completion(
         const struct arguments *args, struct rpma_conn *conn, const struct rpma_srq *srq, struct ibv_wc *wc);
 
-/* The same, for who takes the other side's going for an answer: *has_ended says that it has gone before a completion.
- */
+/* The same, for who takes the other side's going for an answer: *has_ended says that it went before a completion. */
 int next_completion_or_end(const struct arguments *args, struct rpma_conn *conn, const struct rpma_srq *srq,
         struct ibv_wc *wc, bool *has_ended);
 

@@ -83,8 +83,7 @@ int post_receive(struct side *side, uint64_t wr_id, size_t offset, size_t length
 
 void fill(uint8_t *memory, size_t length, unsigned seed);
 
-/* A file without a name, mapped with these flags; the caller unmaps it and, unless fd is NULL, closes its descriptor.
- */
+/* A file without a name, mapped with these flags; the caller unmaps it and closes *fd, which may be left out. */
 void *map_file(size_t size, int flags, int *fd);
 
 /* A queue pair that asks for these operations of the new post interface is refused with EOPNOTSUPP. */
