@@ -4,6 +4,7 @@ add_library(rpma_warnings INTERFACE)
 target_compile_options(rpma_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wformat=2 -Wconversion -Wsign-conversion -Wundef
   -Wcast-align -Wpointer-arith -Wvla
+  $<$<COMPILE_LANG_AND_ID:C,GNU>:-Wcast-align=strict> # as clang counts it, which is another lane's compiler
   $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes>
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
   $<$<BOOL:${RPMA_WERROR}>:-Werror>

@@ -106,7 +106,8 @@ static void a_lost_port_is_no_error_of_the_network(void **state)
     resolve_client(&p, NULL);
     rdma_destroy_id(p.listener);
     p.listener = NULL;
-    struct sockaddr_in wanted = *(struct sockaddr_in *)rdma_get_local_addr(p.client.id);
+    struct sockaddr_in wanted;
+    memcpy(&wanted, rdma_get_local_addr(p.client.id), sizeof(wanted));
     const int thief = socket(AF_INET, SOCK_STREAM, 0);
     assert_true(thief >= 0);
     struct rdma_conn_param param = {.retry_count = 7};
