@@ -10,7 +10,7 @@ from lane.debian import inside, run_quietly
 
 INIT = SOURCE / "tests" / "vm" / "guest" / "init"
 MODULES = (
-    "virtio_pci virtio_rng virtio_console 9pnet_virtio 9p overlay crc32_generic crc32_pclmul "
+    "virtio_pci virtio_blk virtio_rng virtio_console 9pnet_virtio 9p overlay crc32_generic crc32_pclmul "
     "virtio_net dummy veth sch_netem sch_ingress cls_u32 act_gact rdma_rxe rdma_ucm ib_uverbs nfit nd_pmem dax_pmem device_dax ext4"
 ).split()
 # Under emulation it is cheaper to have the host decompress them.

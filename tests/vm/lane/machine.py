@@ -68,6 +68,11 @@ def share(name: str, path: pathlib.Path, read_only: bool) -> list[str]:
     return ["-virtfs", f"local,path={escaped(path)},mount_tag={name},security_model=none,multidevs=remap{mode}"]
 
 
+def disk(name: str, image: pathlib.Path) -> list[str]:
+    return ["-drive", f"if=none,id={name},file={escaped(image)},format=raw,readonly=on,cache=unsafe",
+            "-device", f"virtio-blk-pci,drive={name}"]
+
+
 def escaped(path: pathlib.Path) -> str:
     return str(path).replace(",", ",,")
 
@@ -85,9 +90,9 @@ def qemu_command(prepared: Prepared, guest: Guest, control: pathlib.Path, consol
         "-kernel", str(prepared.image), "-initrd", str(prepared.initramfs), "-append", kernel_line(),
         "-device", "virtio-rng-pci", "-serial", f"file:{console}",
         "-chardev", f"file,id=output,path=/dev/fd/{output_fd}",
-        "-device", "virtio-serial-pci", "-device", "virtserialport,chardev=output,name=output",
-        *share("root", prepared.root, True), *share("build", prepared.build, True), *share("source", SOURCE, True),
-        *share("control", control, False),
+        "-device", "virtio-serial-pci,max_ports=2", "-device", "virtserialport,chardev=output,name=output",
+        *disk("root", prepared.root_disk), *disk("build", prepared.build_disk),
+        *share("source", SOURCE, True), *share("control", control, False),
     ]
     if guest.network_fd is not None:
         # The MTU leaves room for RoCE packets of 4096 bytes.

@@ -4,15 +4,16 @@
 import dataclasses
 import pathlib
 
-from lane import CannotRun, LaneFailed, debian, initramfs, project
+from lane import CannotRun, LaneFailed, debian, disk, initramfs, project
 
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    root: pathlib.Path
     kernel: pathlib.Path
     initramfs: pathlib.Path
+    root_disk: pathlib.Path
     build: pathlib.Path
+    build_disk: pathlib.Path
 
     @property
     def image(self) -> pathlib.Path:
@@ -26,14 +27,16 @@ def make(cache: pathlib.Path, kernel_choice: str, jobs: int) -> Prepared:
     """Makes what is missing and builds what changed."""
     root = debian.root(cache)
     kernel = debian.kernel(cache, root, kernel_choice)
-    return Prepared(root, kernel, initramfs.initramfs(cache, root, kernel), project.build(cache, root, jobs))
+    build = project.build(cache, root, jobs)
+    return Prepared(kernel, initramfs.initramfs(cache, root, kernel), disk.of_root(root), build, disk.path(build))
 
 
 def find(cache: pathlib.Path, kernel_choice: str) -> Prepared:
     root = debian.root_path(cache)
     kernel = debian.kernel_path(cache, kernel_choice)
-    found = Prepared(root, kernel, initramfs.path(cache, kernel), project.build_directory(cache, root))
-    for path in (found.root, found.kernel, found.initramfs, found.build):
+    build = project.build_directory(cache, root)
+    found = Prepared(kernel, initramfs.path(cache, kernel), disk.path(root), build, disk.path(build))
+    for path in (found.kernel, found.initramfs, found.root_disk, found.build_disk):
         if not path.exists():
             raise CannotRun(f"there is no {path}: run tests/vm/prepare")
     return found

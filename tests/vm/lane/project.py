@@ -3,7 +3,7 @@
 
 import pathlib
 
-from lane import SOURCE
+from lane import SOURCE, disk
 from lane.cache import key_of, locked
 from lane.debian import inside, run_quietly
 
@@ -26,4 +26,5 @@ def build(cache: pathlib.Path, system: pathlib.Path, jobs: int) -> pathlib.Path:
         path.mkdir(exist_ok=True)
         script = f"{CONFIGURE}; cmake --build /build -j {jobs}; {FETCH_PEER}"
         run_quietly(inside(system, {"source": SOURCE, "build": path}, script), "building the project")
+        disk.make(system, path)
     return path
