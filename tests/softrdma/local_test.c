@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The path between processes of one host, which needs nothing of its target: the target is stopped. */
+#include "native.h"
 #include "remote.h"
 
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +20,8 @@
 enum {
     page_size = 4096,
 };
+
+static const enum ibv_wr_opcode atomic_write = (enum ibv_wr_opcode)wr_opcode_atomic_write;
 
 static const struct server_plan sleeps = {.receives = 4};
 
@@ -34,6 +41,23 @@ static void read_back(struct remote *r)
     assert_int_equal(post(c, IBV_WR_RDMA_READ, 2, 0, page_size / 2, &r->target, page_size / 2, 0), 0);
     expect_completion(c->cq, 2, IBV_WC_SUCCESS);
     assert_memory_equal(c->memory, r->page + page_size / 2, page_size / 2);
+}
+
+/* The kernel's copies do not promise whole words. */
+static void leave_an_atomic_word_to_its_owner(void)
+{
+    struct remote r;
+    start_server(&r, &sleeps, NULL);
+    meet_server(&r);
+    suspend_server(&r);
+    struct side *c = &r.pair.client;
+    fill(c->memory, 8, 3);
+    assert_int_equal(post(c, atomic_write, 1, 0, 8, &r.target, 8, 0), 0);
+    expect_nothing_for(c->cq, 100);
+    assert_int_equal(kill(r.pid, SIGCONT), 0);
+    expect_completion(c->cq, 1, IBV_WC_SUCCESS);
+    assert_memory_equal(r.page + 8, c->memory, 8);
+    stop_server(&r);
 }
 
 static void reach_a_stopped_process(void)
@@ -70,6 +94,9 @@ static void reach_a_file_of_a_stopped_process(void)
     expect_completion(c->cq, 1, IBV_WC_SUCCESS);
     assert_memory_equal(page, c->memory, page_size);
     read_back(&r);
+    assert_int_equal(post(c, atomic_write, 3, 8, 8, &r.target, 16, 0), 0);
+    expect_completion(c->cq, 3, IBV_WC_SUCCESS);
+    assert_memory_equal(page + 16, c->memory + 8, 8);
     close(fd);
     stop_server(&r);
 }
@@ -116,16 +143,33 @@ static void become_another_user(void)
         _exit(1);
 }
 
+/* As containers do. */
+static void be_refused_what_the_path_needs(void)
+{
+    struct sock_filter refuse[] = {
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {.len = sizeof(refuse) / sizeof(refuse[0]), .filter = refuse};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        _exit(1);
+}
+
 /* Over the network a stopped process answers nothing. */
 static void expect_the_network(const struct server_plan *plan)
 {
     struct remote r;
-    setenv("SOFTRDMA_PATH", "auto", 1);
+    unsetenv("SOFTRDMA_PATH");
     start_server(&r, plan, NULL);
     meet_server(&r);
     suspend_server(&r);
     assert_int_equal(post(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, 0), 0);
     expect_nothing_for(r.pair.client.cq, 100);
+    assert_int_equal(kill(r.pid, SIGCONT), 0);
+    expect_completion(r.pair.client.cq, 1, IBV_WC_SUCCESS);
     stop_server(&r);
 }
 
@@ -137,6 +181,11 @@ static void keep_away_from_the_distrustful(void)
 static void keep_away_from_other_users(void)
 {
     expect_the_network(&(struct server_plan){.prepare = become_another_user});
+}
+
+static void keep_away_from_the_confined(void)
+{
+    expect_the_network(&(struct server_plan){.prepare = be_refused_what_the_path_needs});
 }
 
 /* The server tells through its page which registration is open; what it has closed must not change any more. */
@@ -279,6 +328,8 @@ static void wake_a_sleeping_receiver(void)
 /* clang-format off */
 own_process(a_stopped_process_is_reached, reach_a_stopped_process)
 own_process(a_file_is_reached_through_a_mapping, reach_a_file_of_a_stopped_process)
+own_process(an_atomic_word_of_private_memory_is_written_by_its_owner, leave_an_atomic_word_to_its_owner)
+own_process(a_process_without_the_system_calls_is_reached_over_the_network, keep_away_from_the_confined)
 own_process(a_wrong_key_changes_nothing, refuse_a_wrong_key)
 own_process(a_process_without_trust_is_reached_over_the_network, keep_away_from_the_distrustful)
 own_process(what_is_deregistered_does_not_change, write_against_deregistration)
@@ -313,9 +364,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(a_stopped_process_is_reached),
             cmocka_unit_test(a_file_is_reached_through_a_mapping),
+            cmocka_unit_test(an_atomic_word_of_private_memory_is_written_by_its_owner),
             cmocka_unit_test(a_truncated_file_is_an_error_of_the_target),
             cmocka_unit_test(a_wrong_key_changes_nothing),
             cmocka_unit_test(a_process_without_trust_is_reached_over_the_network),
+            cmocka_unit_test(a_process_without_the_system_calls_is_reached_over_the_network),
             cmocka_unit_test(another_user_is_reached_over_the_network),
             cmocka_unit_test(what_is_deregistered_does_not_change),
             cmocka_unit_test(a_destroyed_receiver_ends_the_sender),

@@ -138,7 +138,8 @@ execution local_path::write_word(const local_request &r)
     const bool found = r.remote_addr % word == 0 &&
                        channel_->find(r.rkey, IBV_ACCESS_REMOTE_WRITE, r.remote_addr, word, region) &&
                        region.address % word == 0;
-    return found ? write(r) : execution::by_peer;
+    // The kernel does not promise that its copy of a word is one store.
+    return found && channel_->mapping(region) != nullptr ? write(r) : execution::by_peer;
 }
 
 // Requests are executed in order and stores are coherent: only persistence takes work, and not of cache lines, which
