@@ -22,6 +22,7 @@ struct endpoint {
     std::shared_ptr<transport> path;
     std::unique_ptr<local_path> local;  // a shorter way to the same peer
     std::weak_ptr<stalled_sender> self; // the queue pair
+    bool path_lost = false;             // the peer is gone, or will answer nothing more
     bool undecided = false;             // whether there will be one: nothing is sent yet
     bool managed = true;                // by the connection manager, which tells the program when its peer is gone
 

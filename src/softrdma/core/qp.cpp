@@ -220,13 +220,13 @@ void queue_pair::posted()
         requester_.flush();
     else if (ep_.attr.qp_state == IBV_QPS_RTS)
         settle(requester_.pump());
-    if (ep_.attr.qp_state == IBV_QPS_RTS && path_lost_ && requester_.fail_first(IBV_WC_RETRY_EXC_ERR))
+    if (ep_.attr.qp_state == IBV_QPS_RTS && ep_.path_lost && requester_.fail_first(IBV_WC_RETRY_EXC_ERR))
         fail();
 }
 
 bool queue_pair::may_execute_at_once() const noexcept
 {
-    return ep_.local != nullptr && ep_.attr.qp_state == IBV_QPS_RTS && !path_lost_ && !fault::active() &&
+    return ep_.local != nullptr && ep_.attr.qp_state == IBV_QPS_RTS && !ep_.path_lost && !fault::active() &&
            tap::current() == nullptr;
 }
 
@@ -407,7 +407,7 @@ void queue_pair::path_writable()
 void queue_pair::path_lost()
 {
     const std::lock_guard lock(lock_);
-    path_lost_ = true;
+    ep_.path_lost = true;
     if (answers() && requester_.fail_first(IBV_WC_RETRY_EXC_ERR))
         fail();
 }

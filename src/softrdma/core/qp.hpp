@@ -88,7 +88,6 @@ private:
     requester requester_;
     responder responder_;
     bool destroyed_ = false;
-    bool path_lost_ = false;
     bool tell_drained_ = false;
     std::unique_ptr<post_batch> batch_;
 };

@@ -14,7 +14,7 @@ void queue_pair::attach(std::shared_ptr<transport> path)
     const std::lock_guard lock(lock_);
     if (!destroyed_)
         ep_.path = std::move(path);
-    path_lost_ = false;
+    ep_.path_lost = false;
     if (!destroyed_ && !std::exchange(on_network_, true)) {
         cq_of(qp_base.send_cq).network_users.fetch_add(1);
         cq_of(qp_base.recv_cq).network_users.fetch_add(1);

@@ -132,7 +132,7 @@ outcome requester::pump()
             outcome o{};
             if (injected(w, o))
                 return o;
-        } else if (ep_.local != nullptr) {
+        } else if (ep_.local != nullptr && !ep_.path_lost) {
             if (next_ > 0) // the peer is executing a request: what follows must not overtake it
                 return outcome::proceed;
             outcome o{};
