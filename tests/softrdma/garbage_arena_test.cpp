@@ -98,7 +98,7 @@ void write_blocks(impostor &i, const connection_ends &ends)
     qp->access = ~0u;
     auto *cq = new (i.memory + cq_offset) cq_block{};
     cq->magic = cq_magic;
-    cq->event_fd = i.h.arena_fd;
+    cq->event_fd = -1;
 }
 
 void use(channel &c, std::mt19937 &random)
@@ -152,6 +152,8 @@ void a_forged_introduction_is_refused(void **)
     assert_true(refused([](hello &h) { h.qp_size = arena_size; }));
     assert_true(refused([](hello &h) { h.qp_size = 64; }));
     assert_true(refused([](hello &h) { h.qp_offset += 8; }));
+    reinterpret_cast<cq_block *>(i.memory + cq_offset)->event_fd = i.h.arena_fd;
+    assert_true(refused([](hello &) {}));
     end_impostor(i);
 }
 

@@ -33,7 +33,13 @@ std::shared_ptr<remote_cq> remote_cq::open(const std::shared_ptr<peer_process> &
     if (cq->memory_ == nullptr)
         return nullptr;
     cq->block_ = reinterpret_cast<cq_block *>(cq->memory_.get());
-    return cq->block_->magic == cq_magic ? cq : nullptr;
+    if (cq->block_->magic != cq_magic)
+        return nullptr;
+    // Taken now: a process that has changed its root, its user or its system calls cannot take it any more.
+    const int bell = cq->block_->event_fd.load(std::memory_order_relaxed);
+    if (bell >= 0)
+        cq->bell_ = peer->event_descriptor(bell);
+    return bell < 0 || cq->bell_.get() >= 0 ? cq : nullptr;
 }
 
 bool remote_cq::reserve() noexcept
@@ -67,16 +73,13 @@ void remote_cq::wake(bool solicited)
 
 void remote_cq::ring_bell()
 {
-    const std::lock_guard lock(mutex_);
-    if (!bell_)
-        bell_ = peer_->event_descriptor(block_->event_fd.load(std::memory_order_relaxed));
     // A counter that the peer has filled up must not stop us.
-    pollfd writable{.fd = bell_->get(), .events = POLLOUT, .revents = 0};
-    if (bell_->get() < 0 || poll(&writable, 1, 0) <= 0)
+    pollfd writable{.fd = bell_.get(), .events = POLLOUT, .revents = 0};
+    if (bell_.get() < 0 || poll(&writable, 1, 0) <= 0)
         return;
     block_->fired.fetch_add(1, std::memory_order_seq_cst);
     const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = ::write(bell_->get(), &one, sizeof(one));
+    [[maybe_unused]] const ssize_t written = ::write(bell_.get(), &one, sizeof(one));
 }
 
 std::shared_ptr<channel> channel::open(const hello &h, const connection_ends &ends, std::string &why)

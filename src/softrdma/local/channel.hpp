@@ -4,8 +4,6 @@
 #include "local/epochs.hpp"
 #include "local/peer.hpp"
 
-#include <optional>
-
 namespace softrdma::local
 {
 
@@ -41,8 +39,7 @@ private:
     std::shared_ptr<peer_process> peer_;
     std::shared_ptr<std::byte> memory_;
     cq_block *block_ = nullptr;
-    std::mutex mutex_;
-    std::optional<fd_holder> bell_;
+    fd_holder bell_; // none: the peer wants no events
 };
 
 // The peer's queue pair. Used by one thread at a time, inside the epoch of our queue pair.
