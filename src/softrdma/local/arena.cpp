@@ -44,7 +44,12 @@ std::byte *map(int fd, std::uint64_t offset, std::size_t size) noexcept
 
 arena &arena::instance()
 {
-    static auto *one = new arena; // peers and threads of the program may be inside when the process exits
+    static auto *one = [] { // never deleted: peers and threads of the program may be inside when the process exits
+        const int before = errno;
+        auto *made = new arena;
+        errno = before; // what the system lacks is no failure of the caller's
+        return made;
+    }();
     return *one;
 }
 
