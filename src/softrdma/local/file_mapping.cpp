@@ -166,6 +166,7 @@ std::shared_ptr<file_mapping> file_mapping::open(
         return nullptr;
     std::shared_ptr<file_mapping> m(new file_mapping);
     m->direct_access_ = direct_access;
+    m->size_ = length;
     guard_against_truncation();
     if (pid == static_cast<std::uint32_t>(getpid())) { // it is mapped already
         m->at_ = reinterpret_cast<std::byte *>(address);
@@ -194,9 +195,17 @@ file_mapping::~file_mapping()
         munmap(whole_, whole_size_);
 }
 
+bool file_mapping::covers(std::uint64_t offset, std::span<const iovec> pieces) const noexcept
+{
+    std::uint64_t bytes = 0;
+    for (const iovec &piece : pieces)
+        bytes += piece.iov_len;
+    return covers(offset, bytes);
+}
+
 bool file_mapping::write(std::uint64_t offset, std::span<const iovec> from) noexcept
 {
-    return guarded([&] {
+    return covers(offset, from) && guarded([&] {
         std::byte *to = at_ + offset;
         for (const iovec &piece : from) {
             copy_in(to, static_cast<const std::byte *>(piece.iov_base), piece.iov_len);
@@ -207,7 +216,7 @@ bool file_mapping::write(std::uint64_t offset, std::span<const iovec> from) noex
 
 bool file_mapping::read(std::uint64_t offset, std::span<const iovec> to) noexcept
 {
-    return guarded([&] {
+    return covers(offset, to) && guarded([&] {
         const std::byte *from = at_ + offset;
         for (const iovec &piece : to) {
             copy_in(static_cast<std::byte *>(piece.iov_base), from, piece.iov_len);
@@ -218,6 +227,8 @@ bool file_mapping::read(std::uint64_t offset, std::span<const iovec> to) noexcep
 
 int file_mapping::write_back(std::uint64_t offset, std::size_t bytes) const noexcept
 {
+    if (!covers(offset, bytes))
+        return EFAULT;
     const auto begin = reinterpret_cast<std::uintptr_t>(at_) + offset;
     if (direct_access_) {
         pmem::write_back(begin, bytes);

@@ -21,7 +21,8 @@ public:
             std::uint32_t pid, std::uint64_t address, std::uint64_t length, bool direct_access);
     ~file_mapping();
 
-    // Offsets are relative to the peer's address `address`. False if the memory is not there any more.
+    // Offsets are relative to the peer's address `address`. False if the memory is not there any more, or not inside:
+    // how long a region is, its owner may have changed since.
     bool write(std::uint64_t offset, std::span<const iovec> from) noexcept;
     bool read(std::uint64_t offset, std::span<const iovec> to) noexcept;
     // Makes a range durable. 0 or an errno value.
@@ -29,10 +30,16 @@ public:
 
 private:
     file_mapping() = default;
+    bool covers(std::uint64_t offset, std::uint64_t bytes) const noexcept
+    {
+        return offset <= size_ && bytes <= size_ - offset;
+    }
+    bool covers(std::uint64_t offset, std::span<const iovec> pieces) const noexcept;
 
     void *whole_ = nullptr;
     std::size_t whole_size_ = 0;
     std::byte *at_ = nullptr;
+    std::uint64_t size_ = 0; // of what is the region's
     bool direct_access_ = false;
 };
 

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "local/channel.hpp"
+
+#include <sys/types.h>
+
+// A process of the same user that has nothing but an arena, which this process writes as well.
+struct impostor {
+    static constexpr std::uint64_t qp_offset = 1 << 23;
+    static constexpr std::uint64_t cq_offset = (1 << 23) + (1 << 20);
+    static constexpr std::uint64_t arena_size = 1 << 24;
+    static constexpr std::size_t qp_size = 1 << 16;
+    static constexpr std::uint32_t receives = 16;
+    static constexpr std::uint32_t stride = 512;
+
+    softrdma::local::hello h;
+    std::byte *memory = nullptr;                   // of the arena, at the same address in both processes
+    softrdma::local::token_bytes *token = nullptr; // as well
+    pid_t pid = 0;
+};
+
+impostor make_impostor();
+void end_impostor(impostor &i);
+// What an honest process would have there, if the connection had these ends.
+void write_blocks(impostor &i, const softrdma::local::connection_ends &ends);
