@@ -83,7 +83,7 @@ def choose(kind: str, addr: str | None, build: pathlib.Path) -> Transport:
     reason = {"softrdma": "as asked for"}.get(kind, "no RDMA device has an active port with an IPv4 address")
     return Transport(
         "softrdma",
-        f"softrdma, a software device over TCP ({reason})",
+        f"softrdma, a software device ({reason})",
         addr or "127.0.0.1",
         (find_softrdma(build), "run", "--"),
         True,

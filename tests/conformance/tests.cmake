@@ -18,6 +18,8 @@ endfunction()
 
 add_conformance_test(librpma ${on_softrdma} $<TARGET_FILE:rpma_conformance>)
 if(TARGET softrdma_device)
+  add_conformance_test(librpma.tcp ${on_softrdma} $<TARGET_FILE:rpma_conformance>)
+  set_property(TEST conformance.librpma.tcp APPEND PROPERTY ENVIRONMENT SOFTRDMA_PATH=tcp)
   add_conformance_test(librpma.emulated ${on_softrdma} $<TARGET_FILE:rpma_conformance>)
   set_property(TEST conformance.librpma.emulated APPEND PROPERTY ENVIRONMENT SOFTRDMA_NATIVE=off)
 endif()

@@ -39,7 +39,7 @@ class RunnerTest(support.ExamplesTest):
         result = support.run_examples("--pmem", self.scratch.name)
         self.assert_status(result, 0)
         self.assertIn("{0} of {0} examples succeeded".format(len(support.TOPICS)), result.stdout)
-        self.assertIn("softrdma, a software device over TCP", result.stdout)
+        self.assertIn("softrdma, a software device (", result.stdout)
         self.assertIn("Flush:    to persistence", result.stdout)
         flush_line = next(line for line in result.stdout.splitlines() if "05-flush-to-persistent" in line)
         self.assertIn("durable, by the client's flush to persistence", flush_line)

@@ -43,6 +43,8 @@ for line in "flush no" "not used: SOFTRDMA_TRUST=none" "^setting: *SOFTRDMA_NATI
     grep -q "$line" "$work/info" || fail "info lacks '$line'"
 done
 
+SOFTRDMA_PATH=tcp timeout 10 "$softrdma" info | grep -q "not used: SOFTRDMA_PATH=tcp" || fail "info of a path not taken"
+
 start SOFTRDMA_POWERCUT=
 timeout 20 "$softrdma" ps >"$work/ps" || fail "ps"
 grep -Eq "^ *$pid  softrdma_idle_p  +2  " "$work/ps" || fail "ps does not show process $pid with 2 queue pairs"

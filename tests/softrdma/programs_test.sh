@@ -30,6 +30,7 @@ case $lane in
 loopback) export SOFTRDMA_PATH=tcp ;;
 local) export SOFTRDMA_PATH=local ;;
 netns)
+    export SOFTRDMA_PATH=tcp # both namespaces are on one host
     unshare -n sleep 1000 &
     peer=$!
     address=10.77.0.2 address6=fd77::2 at_server="nsenter -t $peer -n --"

@@ -260,7 +260,7 @@ static void measure_messages(void)
 
 int main(void)
 {
-    setenv("SOFTRDMA_PATH", "auto", 0);
+    setenv("SOFTRDMA_PATH", "auto", 0); /* the default, for the heading */
     pin(0);
     printf("path: %s; medians of %d; times in ns\n", getenv("SOFTRDMA_PATH"), samples);
     printf("%-34s %8s %12s %-18s %12s %8s\n", "operation", "bytes", "softrdma", "floor", "floor", "ratio");

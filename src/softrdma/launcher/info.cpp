@@ -99,10 +99,12 @@ void print_paths()
     printf("path tcp:      available\n");
     if (!trusted)
         printf("path local:    not used: SOFTRDMA_TRUST=none\n");
+    else if (is("SOFTRDMA_PATH", "tcp"))
+        printf("path local:    not used: SOFTRDMA_PATH=tcp\n");
     else if (!why.empty())
         printf("path local:    not available: %s\n", why.c_str());
     else
-        printf("path local:    available to programs of the same user on this host; SOFTRDMA_PATH chooses\n");
+        printf("path local:    used with programs of the same user on this host\n");
     printf("trust:         %s\n", trusted ? "programs of the same user" : "none");
 }
 

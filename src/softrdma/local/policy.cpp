@@ -23,9 +23,9 @@ path_policy read_policy() noexcept
     if (variable("SOFTRDMA_TRUST") == "none" || pmem::power_cut::armed())
         return path_policy::tcp;
     const auto path = variable("SOFTRDMA_PATH");
-    if (path == "local")
-        return path_policy::direct;
-    return path == "auto" ? path_policy::automatic : path_policy::tcp;
+    if (path == "tcp")
+        return path_policy::tcp;
+    return path == "local" ? path_policy::direct : path_policy::automatic;
 }
 
 } // namespace
