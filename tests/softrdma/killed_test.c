@@ -1,21 +1,82 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Either side of a busy connection is killed at a random moment: the other side is told and finishes, and nothing is
- * left behind. SOFTRDMA_KILL_ROUNDS says how often (default 20), SOFTRDMA_SEED what the moments are.
+ * left behind: no descriptor and no shared mapping of the other side, no port, no file. SOFTRDMA_KILL_ROUNDS says how
+ * often (default 20), SOFTRDMA_SEED what the moments are.
  */
 #include "remote.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum {
-    page_size = 4096,
     survivor_limit_s = 30,
 };
+
+static unsigned files_in(const char *directory)
+{
+    unsigned count = 0;
+    DIR *entries = opendir(directory);
+    assert_non_null(entries);
+    while (readdir(entries) != NULL)
+        ++count;
+    closedir(entries);
+    return count;
+}
+
+static unsigned lines_with(const char *path, const char *text)
+{
+    char line[512];
+    unsigned count = 0;
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file) != NULL)
+        count += strstr(line, text) != NULL;
+    fclose(file);
+    return count;
+}
+
+/* What a process has of its own arena and those of others, and of everything else that needs a descriptor. */
+struct holdings {
+    unsigned descriptors;
+    unsigned arenas;
+};
+
+static struct holdings own_holdings(void)
+{
+    return (struct holdings){
+            .descriptors = files_in("/proc/self/fd"), .arenas = lines_with("/proc/self/maps", "memfd:softrdma")};
+}
+
+static struct holdings without_peer;
+
+/* With everything that a process makes once. */
+static void look_at_what_stays(void)
+{
+    struct pair alone = {0};
+    alarm(survivor_limit_s);
+    open_listener(&alone, "127.0.0.1");
+    resolve_client(&alone, NULL);
+    close_pair(&alone);
+    without_peer = own_holdings();
+}
+
+/* Some of it goes away a moment later. */
+static void expect_nothing_of_the_peer(void)
+{
+    struct holdings now = own_holdings();
+    for (unsigned i = 0; i < patience_ms && memcmp(&now, &without_peer, sizeof(now)) != 0; ++i) {
+        usleep(1000);
+        now = own_holdings();
+    }
+    assert_int_equal(now.descriptors, without_peer.descriptors);
+    assert_int_equal(now.arenas, without_peer.arenas);
+}
 
 /* Uses everything there is until something fails, which has to happen. */
 static void work_until_it_ends(struct side *own, const struct side *target, unsigned receives)
@@ -48,40 +109,62 @@ static void answer_until_it_ends(struct pair *p)
     struct ibv_wc wc = {.status = IBV_WC_SUCCESS};
     unsigned polls = 0;
     while (wc.status == IBV_WC_SUCCESS) {
-        if (ibv_poll_cq(p->server.cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS)
+        if (ibv_poll_cq(p->server.cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS && (wc.opcode & IBV_WC_RECV) != 0)
             assert_int_equal(post_receive(&p->server, 1, 0, 64), 0);
         /* Its queue pair is not touched by the peer's death: an own message finds out. */
         if (++polls % 100 == 0 && p->server.qp->state == IBV_QPS_RTS)
             (void)post(&p->server, IBV_WR_SEND, 2, 0, 8, NULL, 0, 0);
     }
     assert_int_equal(expect_event(p->listen_channel, RDMA_CM_EVENT_DISCONNECTED), 0);
-    close_side(&p->server);
+    close_pair(p);
+    expect_nothing_of_the_peer();
     exit(0);
 }
 
-static const struct server_plan answers = {.receives = 16, .act = answer_until_it_ends};
+static const struct server_plan answers = {.prepare = look_at_what_stays, .receives = 16, .act = answer_until_it_ends};
+
+struct server_facts {
+    pid_t pid;
+    uint16_t port;
+};
 
 /* Both sides are children, so that either can be killed. */
 static void client(int tell)
 {
     struct remote r;
-    alarm(survivor_limit_s);
     start_server(&r, &answers, NULL);
+    look_at_what_stays();
     meet_server(&r);
-    if (write(tell, &r.pid, sizeof(r.pid)) != sizeof(r.pid))
+    const struct server_facts facts = {.pid = r.pid, .port = ntohs(rdma_get_dst_port(r.pair.client.id))};
+    if (write(tell, &facts, sizeof(facts)) != sizeof(facts))
         _exit(1);
     work_until_it_ends(&r.pair.client, &r.target, 8);
     assert_int_equal(expect_event(r.pair.client.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
     int status = 0;
     waitpid(r.pid, &status, 0);
     close_pair(&r.pair);
+    expect_nothing_of_the_peer();
     exit(0);
+}
+
+static void expect_no_listener(uint16_t port)
+{
+    char text[32];
+    snprintf(text, sizeof(text), ":%04X 00000000:0000 0A", port);
+    assert_int_equal(lines_with("/proc/net/tcp", text), 0);
+}
+
+static void expect_good_end(pid_t pid)
+{
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 static void one_round(unsigned moment_us, bool kill_server)
 {
     int ends[2];
-    pid_t server = 0;
+    struct server_facts server;
     assert_int_equal(pipe(ends), 0);
     const pid_t pid = fork();
     assert_true(pid >= 0);
@@ -94,19 +177,14 @@ static void one_round(unsigned moment_us, bool kill_server)
     close(ends[0]);
     assert_true(connected);
     usleep(moment_us);
-    kill(kill_server ? server : pid, SIGKILL);
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
+    kill(kill_server ? server.pid : pid, SIGKILL);
     if (kill_server) {
-        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-        return;
+        expect_good_end(pid);
+    } else {
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        expect_good_end(server.pid);
     }
-    /* The server is an orphan now: it ends by itself or by its alarm. */
-    for (unsigned i = 0; i < survivor_limit_s * 100 && kill(server, 0) == 0; ++i) {
-        waitpid(server, NULL, WNOHANG);
-        usleep(10000);
-    }
-    assert_int_equal(kill(server, 0), -1);
+    expect_no_listener(server.port);
 }
 
 static void a_killed_side_leaves_nothing_behind(void **state)
@@ -118,8 +196,13 @@ static void a_killed_side_leaves_nothing_behind(void **state)
     const unsigned start = seed != NULL ? (unsigned)atoi(seed) : (unsigned)getpid();
     print_message("seed %u, %u rounds\n", start, count);
     srand(start);
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0); /* a server whose client is killed becomes ours */
+    const unsigned own = files_in("/proc/self/fd");
+    const unsigned shared = files_in("/dev/shm");
     for (unsigned i = 0; i < count; ++i)
         one_round((unsigned)(rand() % 20000), i % 2 == 0);
+    assert_int_equal(files_in("/proc/self/fd"), own);
+    assert_int_equal(files_in("/dev/shm"), shared);
 }
 
 int main(void)
