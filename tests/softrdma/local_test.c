@@ -209,6 +209,13 @@ static void keep_away_from_the_confined(void)
     expect_the_network(&(struct server_plan){.prepare = be_refused_what_the_path_needs});
 }
 
+/* Nobody but root may look into a process that has changed its user. */
+static void keep_away_from_those_who_dropped_their_rights(void)
+{
+    become_another_user();
+    expect_the_network(&(struct server_plan){0});
+}
+
 /* The server tells through its page which registration is open; what it has closed must not change any more. */
 struct board {
     _Atomic uint32_t rkey;
@@ -380,6 +387,16 @@ static void another_user_is_reached_over_the_network(void **state)
     in_own_process(keep_away_from_other_users);
 }
 
+static void who_has_dropped_its_rights_is_reached_over_the_network(void **state)
+{
+    (void)state;
+    if (geteuid() != 0) {
+        print_message("skipped: only root can drop its rights\n");
+        skip();
+    }
+    in_own_process(keep_away_from_those_who_dropped_their_rights);
+}
+
 int main(void)
 {
     setenv("SOFTRDMA_PATH", "local", 1);
@@ -393,6 +410,7 @@ int main(void)
             cmocka_unit_test(a_process_without_trust_is_reached_over_the_network),
             cmocka_unit_test(a_process_without_the_system_calls_is_reached_over_the_network),
             cmocka_unit_test(another_user_is_reached_over_the_network),
+            cmocka_unit_test(who_has_dropped_its_rights_is_reached_over_the_network),
             cmocka_unit_test(what_is_deregistered_does_not_change),
             cmocka_unit_test(a_destroyed_receiver_ends_the_sender),
             cmocka_unit_test(a_sleeping_receiver_is_woken),
