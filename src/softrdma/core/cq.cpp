@@ -169,7 +169,7 @@ void completion_queue::push(const ibv_wc &wc, bool solicited, std::atomic<int> *
             grow();
         ring_[tail_++ & (ring_.size() - 1)] = {wc, uncollected};
         if (uncollected != nullptr)
-            uncollected->fetch_add(1, std::memory_order_relaxed);
+            uncollected->store(uncollected->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     }
     using local::interest;
     interest armed = shared().armed.load(std::memory_order_seq_cst);
@@ -191,7 +191,7 @@ int completion_queue::take(int entries, ibv_wc *wc)
         const entry &e = ring_[head_++ & (ring_.size() - 1)];
         wc[count] = e.wc;
         if (e.uncollected != nullptr)
-            e.uncollected->fetch_sub(1, std::memory_order_relaxed);
+            e.uncollected->store(e.uncollected->load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
     }
     if (count < entries)
         count += take_inbound(entries - count, wc + count);

@@ -50,7 +50,7 @@ void local_path::note_store(const local::remote_region &r, std::uint32_t bytes)
 {
     if (r.kind == local::region_kind::unmappable)
         return;
-    auto file = channel_->mapping(r);
+    const auto &file = channel_->mapping(r);
     const std::uint64_t begin = r.address - r.region_address;
     if (r.kind == local::region_kind::direct_access) {
         file->write_back(begin, bytes);
@@ -64,7 +64,7 @@ void local_path::note_store(const local::remote_region &r, std::uint32_t bytes)
             return;
         }
     }
-    dirty_.push_back({std::move(file), begin, begin + bytes});
+    dirty_.push_back({file, begin, begin + bytes});
 }
 
 bool local_path::make_durable()

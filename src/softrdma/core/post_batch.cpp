@@ -19,11 +19,12 @@ ibv_send_wr &post_batch::add(std::uint64_t wr_id, unsigned flags, ibv_wr_opcode 
     if (count_ == entries_.size())
         entries_.emplace_back();
     entry &e = entries_[count_++];
-    e.wr = {};
     e.wr.wr_id = wr_id;
+    e.wr.next = nullptr;
+    e.wr.sg_list = e.pieces.data();
+    e.wr.num_sge = 0;
     e.wr.opcode = opcode;
     e.wr.send_flags = flags & ~static_cast<unsigned>(IBV_SEND_INLINE); // a setter says so
-    e.wr.sg_list = e.pieces.data();
     return e.wr;
 }
 

@@ -235,14 +235,14 @@ int queue_pair::post_together(const ibv_send_wr *first)
     const std::lock_guard lock(lock_);
     if (!accepts_sends())
         return EINVAL;
-    const bool at_once = first->next == nullptr && may_execute_at_once();
-    std::size_t count = 0;
-    for (const ibv_send_wr *wr = first; wr != nullptr; wr = wr->next, ++count) {
-        if (const int error = requester_.post(*wr, at_once); error != 0) {
-            requester_.withdraw(count);
+    std::size_t before = 0;
+    for (const ibv_send_wr *wr = first; wr != nullptr; wr = wr->next, ++before) {
+        if (const int error = requester_.check(*wr, before); error != 0)
             return error;
-        }
     }
+    const bool at_once = may_execute_at_once();
+    for (const ibv_send_wr *wr = first; wr != nullptr; wr = wr->next)
+        requester_.post(*wr, at_once);
     posted();
     return 0;
 }
@@ -254,11 +254,12 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
     const bool at_once = may_execute_at_once();
     for (; wr != nullptr; wr = wr->next) {
         if (error == 0) // a plain request has no place for a FLUSH's arguments
-            error = wr->opcode == native::wr_flush ? EINVAL : requester_.post(*wr, at_once);
+            error = wr->opcode == native::wr_flush ? EINVAL : requester_.check(*wr);
         if (error != 0) {
             *bad = wr;
             break;
         }
+        requester_.post(*wr, at_once);
     }
     posted();
     return error;

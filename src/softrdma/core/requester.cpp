@@ -70,31 +70,42 @@ bool is_wrong_length(ibv_wr_opcode opcode, std::uint64_t length) noexcept
            (opcode == native::wr_atomic_write && length != word_size);
 }
 
+std::uint64_t length_of(const ibv_send_wr &wr) noexcept
+{
+    std::uint64_t length = 0;
+    for (int i = 0; i < wr.num_sge; ++i)
+        length += wr.sg_list[i].length;
+    return length;
+}
+
 } // namespace
 
-int requester::post(const ibv_send_wr &wr, bool at_once)
+int requester::check(const ibv_send_wr &wr, std::size_t before) const noexcept
 {
     if (!is_supported(wr.opcode))
         return EOPNOTSUPP;
     if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > ep_.cap.max_send_sge)
         return EINVAL;
     const int uncollected = uncollected_.load(std::memory_order_relaxed);
-    if (queue_.size() + static_cast<std::size_t>(uncollected) >= ep_.cap.max_send_wr)
+    if (queue_.size() + static_cast<std::size_t>(uncollected) + before >= ep_.cap.max_send_wr)
         return ENOMEM;
-    std::uint64_t length = 0;
-    for (int i = 0; i < wr.num_sge; ++i)
-        length += wr.sg_list[i].length;
-    const bool copies = (wr.send_flags & IBV_SEND_INLINE) != 0;
-    const bool scatters = wr.opcode == IBV_WR_RDMA_READ || is_atomic(wr.opcode);
+    if ((wr.send_flags & IBV_SEND_INLINE) == 0)
+        return 0;
     // ATOMIC WRITE carries its word whatever room for inline data was asked for.
     const std::uint32_t room = wr.opcode == native::wr_atomic_write ? word_size : ep_.cap.max_inline_data;
-    if (copies && (scatters || length > room))
-        return EINVAL;
+    const bool scatters = wr.opcode == IBV_WR_RDMA_READ || is_atomic(wr.opcode);
+    return scatters || length_of(wr) > room ? EINVAL : 0;
+}
+
+void requester::post(const ibv_send_wr &wr, bool at_once)
+{
+    const std::uint64_t length = length_of(wr);
     ++posted_;
     if (at_once && queue_.empty() && !is_wrong_length(wr.opcode, length) &&
             executed_at_once(wr, static_cast<std::uint32_t>(length)))
-        return 0;
+        return;
 
+    const bool copies = (wr.send_flags & IBV_SEND_INLINE) != 0;
     work &w = queue_.emplace_back();
     w.wr_id = wr.wr_id;
     w.opcode = wr.opcode;
@@ -119,7 +130,6 @@ int requester::post(const ibv_send_wr &wr, bool at_once)
         memcpy(to, reinterpret_cast<const void *>(wr.sg_list[i].addr), wr.sg_list[i].length);
         to += wr.sg_list[i].length;
     }
-    return 0;
 }
 
 outcome requester::pump()

@@ -19,13 +19,13 @@ public:
     requester(endpoint &ep, bool signal_all) : ep_(ep), signal_all_(signal_all) {}
 
     void start(std::uint32_t psn) noexcept { next_psn_ = psn & psn_mask; }
-    // 0, ENOMEM (queue full), EINVAL or EOPNOTSUPP. Nothing is sent before pump(), but with `at_once` the request may
-    // have been executed in the peer's memory.
-    int post(const ibv_send_wr &wr, bool at_once);
+    // Whether a request may be posted after `before` others that may: 0, ENOMEM (queue full), EINVAL or EOPNOTSUPP.
+    int check(const ibv_send_wr &wr, std::size_t before = 0) const noexcept;
+    // A request that may be posted. Nothing is sent before pump(), but with `at_once` it may have been executed in the
+    // peer's memory.
+    void post(const ibv_send_wr &wr, bool at_once);
     // Completions that are still in their queue go their own way.
     void forget_completions() { cq_of(ep_.qp->send_cq).forget(&uncollected_); }
-    // Takes back the latest `count` requests, none of which was sent.
-    void withdraw(std::size_t count) { queue_.erase(queue_.end() - static_cast<std::ptrdiff_t>(count), queue_.end()); }
     // Sends what may be sent now.
     outcome pump();
     // An answer of the peer to something that was sent.
