@@ -34,7 +34,8 @@ static void serve(const struct server_plan *plan, uint8_t *page, size_t size, in
     open_listener(&p, "127.0.0.1");
     tell(out, &(struct greeting){.port = rdma_get_src_port(p.listener)});
     struct rdma_cm_event *request = take_request(&p);
-    create_queues(&p.server, NULL, &(struct options){.size = size, .server_memory = page}, true);
+    create_queues(&p.server, NULL,
+            &(struct options){.size = size, .server_memory = page, .server_access = plan->access}, true);
     for (unsigned i = 0; i < plan->receives; ++i)
         assert_int_equal(post_receive(&p.server, i + 1, i * message_size, message_size), 0);
     assert_int_equal(rdma_ack_cm_event(request), 0);
@@ -53,6 +54,7 @@ void start_server(struct remote *r, const struct server_plan *plan, uint8_t *pag
     memset(r, 0, sizeof(*r));
     int ends[2];
     r->page = page;
+    r->send_ops = plan->send_ops;
     r->size = plan->size != 0 ? plan->size : page_size;
     if (page == NULL)
         r->page = mmap(NULL, r->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -81,7 +83,7 @@ void meet_server(struct remote *r)
     assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
     assert_int_equal(rdma_resolve_route(c->id, 1000), 0);
     assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
-    create_queues(c, NULL, &(struct options){.size = r->size}, false);
+    create_queues(c, NULL, &(struct options){.size = r->size, .send_ops = r->send_ops}, false);
     connect_client(&r->pair, NULL);
     assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_ESTABLISHED), 0);
     assert_int_equal(read(r->in, &greeting, sizeof(greeting)), sizeof(greeting));

@@ -10,6 +10,8 @@
 struct server_plan {
     void (*prepare)(void);          /* before any verbs call, may be NULL */
     size_t size;                    /* of the memory of either side, default one page */
+    int access;                     /* to the server's, default everything */
+    uint64_t send_ops;              /* of the client's new post interface, default none */
     unsigned receives;              /* posted before it accepts, 64 bytes each */
     void (*act)(struct pair *pair); /* once connected; NULL: pause() for ever */
 };
@@ -20,6 +22,7 @@ struct remote {
     int in;
     uint8_t *page;
     size_t size;
+    uint64_t send_ops;
     struct pair pair; /* only the client side is used */
     struct side target;
     struct ibv_mr mr;

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What operations of the device cost, each beside what the machine itself takes for the same work, measured in turns.
+ *
+ * usage: softrdma run -- device_speed local|tcp
+ *
+ * Prints a line for each: operation, bytes, nanoseconds, floor, its nanoseconds, separated by tabs.
+ */
+#include "floors.h"
+#include "native.h"
+#include "remote.h"
+#include "timing.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <signal.h>
+#include <unistd.h>
+
+enum {
+    memory_size = 4 << 20,
+    offset = 4096,
+    window = 8, /* of large writes that are posted at once; half of what the queue takes */
+    rate_window = 14,
+    receives = 8,
+    access_all = everything | access_flush_global | access_flush_persistent,
+};
+
+static const size_t sizes[] = {8, 4096, 65536, 1 << 20};
+enum {
+    size_count = sizeof(sizes) / sizeof(*sizes),
+};
+
+struct bench {
+    struct remote r;
+    struct floors floors;
+    struct ibv_qp_ex *qp;
+    wr_flush_function flush;
+    uint8_t flush_level;
+};
+
+static void show(const char *operation, size_t bytes, double ours, const char *floor_name, double floor_ns)
+{
+    printf("%s\t%zu\t%.1f\t%s\t%.1f\n", operation, bytes, ours, floor_name, floor_ns);
+    fflush(stdout);
+}
+
+static void collect(struct side *side)
+{
+    struct ibv_wc wc;
+    while (ibv_poll_cq(side->cq, 1, &wc) == 0)
+        continue;
+    if (wc.status != IBV_WC_SUCCESS) {
+        fprintf(stderr, "device_speed: %s\n", ibv_wc_status_str(wc.status));
+        exit(1);
+    }
+}
+
+static void post_write(struct bench *b, unsigned flags)
+{
+    struct side *c = &b->r.pair.client;
+    b->qp->wr_id = 1;
+    b->qp->wr_flags = flags;
+    ibv_wr_rdma_write(b->qp, b->r.mr.rkey, (uintptr_t)b->r.target.memory + offset);
+    ibv_wr_set_sge(b->qp, c->mr->lkey, (uintptr_t)c->memory, (uint32_t)b->floors.bytes);
+}
+
+static void complete(struct bench *b)
+{
+    if (ibv_wr_complete(b->qp) != 0) {
+        fprintf(stderr, "device_speed: posting was refused\n");
+        exit(1);
+    }
+    collect(&b->r.pair.client);
+}
+
+static void do_write(void *bench)
+{
+    ibv_wr_start(((struct bench *)bench)->qp);
+    post_write(bench, IBV_SEND_SIGNALED);
+    complete(bench);
+}
+
+static void do_write_and_flush(void *bench)
+{
+    struct bench *b = bench;
+    ibv_wr_start(b->qp);
+    post_write(b, 0);
+    b->qp->wr_flags = IBV_SEND_SIGNALED;
+    b->flush(b->qp, b->r.mr.rkey, (uintptr_t)b->r.target.memory + offset, b->floors.bytes, b->flush_level, flush_range);
+    complete(b);
+}
+
+static void do_read(void *bench)
+{
+    struct bench *b = bench;
+    struct side *c = &b->r.pair.client;
+    ibv_wr_start(b->qp);
+    b->qp->wr_id = 1;
+    b->qp->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_rdma_read(b->qp, b->r.mr.rkey, (uintptr_t)b->r.target.memory + offset);
+    ibv_wr_set_sge(b->qp, c->mr->lkey, (uintptr_t)c->memory, (uint32_t)b->floors.bytes);
+    complete(b);
+}
+
+/* Only the last one says that it is done. */
+static void write_many(struct bench *b, unsigned count)
+{
+    ibv_wr_start(b->qp);
+    for (unsigned i = 1; i < count; ++i)
+        post_write(b, 0);
+    post_write(b, IBV_SEND_SIGNALED);
+    complete(b);
+}
+
+static void do_write_window(void *bench)
+{
+    write_many(bench, window);
+}
+
+static void do_write_rate(void *bench)
+{
+    write_many(bench, rate_window);
+}
+
+/* There and back. */
+static void do_message(void *bench)
+{
+    struct bench *b = bench;
+    struct side *c = &b->r.pair.client;
+    post_receive(c, 9, 0, b->floors.bytes);
+    post(c, IBV_WR_SEND, 1, 0, b->floors.bytes, NULL, 0, 0);
+    collect(c);
+    collect(c);
+}
+
+static void answer_messages(struct pair *p)
+{
+    struct side *s = &p->server;
+    struct ibv_wc wc;
+    for (;;) {
+        if (ibv_poll_cq(s->cq, 1, &wc) == 0 || (wc.opcode & IBV_WC_RECV) == 0)
+            continue;
+        post_receive(s, wc.wr_id, (wc.wr_id % receives) * sizes[2], sizes[2]);
+        post(s, IBV_WR_SEND, 1, 0, wc.byte_len, NULL, 0, 0);
+    }
+}
+
+static void prepare_server(void)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    pin(1);
+}
+
+static void meet(struct bench *b, uint8_t *memory, void (*act)(struct pair *))
+{
+    *b = (struct bench){.floors.source = calloc(1, memory_size), .flush_level = flush_global};
+    start_server(&b->r,
+            &(struct server_plan){.prepare = prepare_server,
+                    .size = memory_size,
+                    .receives = act != NULL ? receives : 0,
+                    .act = act,
+                    .access = access_all,
+                    .send_ops =
+                            IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND | send_op_flush},
+            memory);
+    meet_server(&b->r);
+    b->qp = ibv_qp_to_qp_ex(b->r.pair.client.qp);
+    b->flush = wr_flush_of(b->qp);
+    b->floors.owner = b->r.pid;
+    b->floors.target = b->r.page + offset;
+    b->floors.theirs = b->r.target.memory + offset;
+}
+
+static void leave(struct bench *b)
+{
+    free(b->floors.source);
+    stop_server(&b->r);
+}
+
+static void compare(struct bench *b, const char *operation, void (*call)(void *), unsigned per_call,
+        const char *floor_name, void (*floor_call)(void *), void *floor_argument, unsigned floor_per_call)
+{
+    const double floor_ns = time_of(floor_call, floor_argument, b->floors.bytes, floor_per_call);
+    show(operation, b->floors.bytes, time_of(call, b, b->floors.bytes, per_call), floor_name, floor_ns);
+}
+
+/* The server sleeps. */
+static void measure_memory(const char *kind, uint8_t *memory, const char *floor_name, void (*floor_call)(void *))
+{
+    struct bench b;
+    char name[64];
+    meet(&b, memory, NULL);
+    const struct {
+        const char *operation;
+        void (*call)(void *);
+        unsigned per_call;
+    } operations[] = {{"WRITE", do_write, 1}, {"WRITE+FLUSH", do_write_and_flush, 1}, {"READ", do_read, 1}};
+    for (size_t i = 0; i < size_count; ++i) {
+        b.floors.bytes = sizes[i];
+        for (size_t n = 0; n < sizeof(operations) / sizeof(*operations); ++n) {
+            snprintf(name, sizeof(name), "%s, %s", operations[n].operation, kind);
+            compare(&b, name, operations[n].call, 1, floor_name, floor_call, &b.floors, 1);
+        }
+    }
+    b.floors.bytes = sizes[0];
+    snprintf(name, sizeof(name), "WRITE rate, %s", kind);
+    compare(&b, name, do_write_rate, rate_window, floor_name, floor_call, &b.floors, 1);
+    b.floors.bytes = sizes[size_count - 1];
+    snprintf(name, sizeof(name), "WRITE bandwidth, %s", kind);
+    compare(&b, name, do_write_window, window, floor_name, floor_call, &b.floors, 1);
+    leave(&b);
+}
+
+static void measure_private(void)
+{
+    measure_memory("private", NULL, "process_vm_writev", floor_process_vm);
+}
+
+static uint8_t *shared_file(void)
+{
+    const int fd = memfd_create("device_speed", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(fd, memory_size), 0);
+    uint8_t *memory = mmap(NULL, memory_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    close(fd);
+    return memory;
+}
+
+static void measure_mapped(void)
+{
+    measure_memory("mapped", shared_file(), "memcpy", floor_memcpy);
+}
+
+static void measure_durable(void)
+{
+    struct bench b;
+    meet(&b, shared_file(), NULL);
+    b.floors.bytes = sizes[1];
+    b.flush_level = flush_persistent;
+    compare(&b, "WRITE+FLUSH persistent, mapped", do_write_and_flush, 1, "memcpy, msync", floor_memcpy_and_msync,
+            &b.floors, 1);
+    leave(&b);
+}
+
+/* Both sides poll. Of there and back, half. */
+static void measure_messages(void)
+{
+    struct partner p;
+    start_messenger(&p, sizes[0]);
+    const double floor_ns = time_of(exchange_message, &p, sizes[0], 2);
+    stop_partner(&p);
+
+    struct bench b;
+    meet(&b, NULL, answer_messages);
+    for (size_t i = 0; i + 1 < size_count; ++i) {
+        b.floors.bytes = sizes[i];
+        const double ours = time_of(do_message, &b, sizes[i], 2);
+        show("SEND", sizes[i], ours, i == 0 ? "shared memory" : "", i == 0 ? floor_ns : 0);
+    }
+    leave(&b);
+}
+
+/* The servers' threads sleep, those of the floors poll. */
+static void measure_tcp(void)
+{
+    struct bench b;
+    meet(&b, NULL, NULL);
+    for (size_t i = 0; i < size_count; ++i) {
+        struct partner p;
+        b.floors.bytes = sizes[i];
+        start_responder(&p, sizes[i]);
+        compare(&b, "WRITE, TCP", do_write, 1, "request, ack", request_and_acknowledgement, &p, 1);
+        compare(&b, "WRITE+FLUSH, TCP", do_write_and_flush, 1, "request, ack", request_and_acknowledgement, &p, 1);
+        stop_partner(&p);
+    }
+    struct partner p;
+    start_sink(&p, b.floors.bytes);
+    compare(&b, "WRITE bandwidth, TCP", do_write_window, window, "stream", stream, &p, stream_window);
+    stop_partner(&p);
+    leave(&b);
+}
+
+int main(int argc, char **argv)
+{
+    const bool local = argc == 2 && strcmp(argv[1], "local") == 0;
+    if (!local && (argc != 2 || strcmp(argv[1], "tcp") != 0)) {
+        fprintf(stderr, "Usage: softrdma run -- device_speed local|tcp\n");
+        return 2;
+    }
+    setenv("SOFTRDMA_PATH", argv[1], 1);
+    pin(0);
+    if (local) {
+        in_own_process(measure_private);
+        in_own_process(measure_mapped);
+        in_own_process(measure_durable);
+        in_own_process(measure_messages);
+    } else {
+        in_own_process(measure_tcp);
+    }
+    return 0;
+}

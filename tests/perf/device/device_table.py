@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Times of the software device beside what the machine takes for the same work, beside UCX and beside libfabric.
+
+All of them take turns in one run, on the same two processors; the table shows medians, of the ratios as well."""
+
+import argparse
+import contextlib
+import os
+import pathlib
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+SIZES = (8, 4096, 65536, 1 << 20)
+# The most that an operation may take, as a multiple of its floor.
+TARGETS = {
+    ("WRITE+FLUSH, private", 4096): 1.15, ("WRITE+FLUSH, mapped", 4096): 2.0, ("SEND", 8): 1.1,
+    ("WRITE bandwidth, private", 1 << 20): 1 / 0.95, ("WRITE bandwidth, mapped", 1 << 20): 1 / 0.95,
+    ("WRITE+FLUSH, TCP", 4096): 1.25, ("WRITE bandwidth, TCP", 1 << 20): 1 / 0.9,
+}
+TIMEOUT_S = 120
+EPILOG = """\
+UCX needs a build that found libucx-dev and the tool ucx_perftest (ucx-utils), libfabric the tool fi_pingpong
+(libfabric-bin); what is missing is said. UCX writes into memory that the program allocated, as the device does.
+Exit status: 0 every target is held, 1 one is not, or a program failed, 2 wrong command line."""
+
+Row = tuple[str, int]
+
+
+def run(command: list[str], **environment: str) -> str:
+    result = subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+        env={**os.environ, **environment}, timeout=TIMEOUT_S)
+    if result.returncode != 0:
+        sys.exit(f"device_table: {' '.join(command)} failed with status {result.returncode}:\n{result.stderr.strip()}")
+    return result.stdout
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextlib.contextmanager
+def serving(command: list[str], **environment: str) -> Iterator[None]:
+    """The server's end, which ends by itself after its client."""
+    process = subprocess.Popen(
+        ["taskset", "-c", "1", *command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, env={**os.environ, **environment})
+    try:
+        yield
+        process.wait(TIMEOUT_S)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def of_client(command: list[str], **environment: str) -> str:
+    """The output of a client, once its server listens."""
+    for attempts_left in reversed(range(20)):
+        result = subprocess.run(
+            ["taskset", "-c", "0", *command], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+            env={**os.environ, **environment}, timeout=TIMEOUT_S)
+        if result.returncode == 0:
+            return result.stdout
+        if attempts_left:
+            subprocess.run(["sleep", "0.1"], check=True)
+    sys.exit(f"device_table: {' '.join(command)} failed:\n{result.stderr.strip()}")
+
+
+def of_device(build: pathlib.Path, path: str) -> Iterator[tuple[Row, float, str, float]]:
+    for line in run([str(build / "bin" / "softrdma"), "run", "--", str(build / "bin" / "device_speed"), path]).splitlines():
+        operation, size, ours, floor, floor_ns = line.split("\t")
+        yield (operation, int(size)), float(ours), floor, float(floor_ns)
+
+
+def ucx_flush(build: pathlib.Path, transports: str) -> dict[int, float]:
+    lines = run([str(build / "bin" / "ucx_speed")], UCX_TLS=transports).splitlines()
+    return {int(size): float(ns) for size, ns in (line.split("\t") for line in lines)}
+
+
+def ucx_messages(transports: str) -> dict[int, float]:
+    found = {}
+    for size in SIZES[:-1]:
+        port = str(free_port())
+        with serving(["ucx_perftest", "-p", port], UCX_TLS=transports):
+            output = of_client(
+                ["ucx_perftest", "127.0.0.1", "-p", port, "-t", "tag_lat", "-s", str(size), "-n", "20000", "-w", "1000"],
+                UCX_TLS=transports)
+        final = next(line for line in output.splitlines() if line.startswith("Final:"))
+        found[size] = float(final.split()[2]) * 1000
+    return found
+
+
+def libfabric_messages(provider: str) -> dict[int, float]:
+    found = {}
+    for size in SIZES[:-1]:
+        port = str(free_port())
+        common = ["fi_pingpong", "-p", provider, "-e", "rdm", "-S", str(size), "-I", "20000"]
+        with serving([*common, "-B", port]):
+            output = of_client([*common, "-P", port, "127.0.0.1"])
+        # bytes, #sent, #ack, total, time, MB/sec, usec/xfer, Mxfers/sec
+        found[size] = float(output.splitlines()[-1].split()[6]) * 1000
+    return found
+
+
+class Beside:
+    """Another library's times for the operations of the device."""
+
+    def __init__(self, name: str, missing: str, operations: tuple[str, ...], measure: Callable[[], dict[int, float]]):
+        self.name, self.missing, self.operations, self.measure = name, missing, operations, measure
+
+
+def others(build: pathlib.Path) -> list[Beside]:
+    no_ucx = "" if (build / "bin" / "ucx_speed").exists() else "install libucx-dev, configure and build again"
+    no_tool = {name: "" if shutil.which(name) else f"install {package}"
+               for name, package in (("ucx_perftest", "ucx-utils"), ("fi_pingpong", "libfabric-bin"))}
+    return [
+        Beside("UCX put+flush", no_ucx, ("WRITE+FLUSH, private",), lambda: ucx_flush(build, "posix,cma")),
+        Beside("UCX tcp put+flush", no_ucx, ("WRITE+FLUSH, TCP",), lambda: ucx_flush(build, "tcp")),
+        Beside("UCX tag", no_tool["ucx_perftest"], ("SEND",), lambda: ucx_messages("posix,cma")),
+        Beside("libfabric shm", no_tool["fi_pingpong"], ("SEND",), lambda: libfabric_messages("shm")),
+    ]
+
+
+class Table:
+    def __init__(self) -> None:
+        self.values: dict[tuple[Row, str], list[float]] = {}
+        self.ours: dict[Row, list[float]] = {}
+        self.floors: dict[Row, str] = {}
+
+    def add_device(self, row: Row, ours: float, floor: str, floor_ns: float) -> None:
+        self.ours.setdefault(row, []).append(ours)
+        if floor:
+            self.floors[row] = floor
+            self.add(row, floor, floor_ns)
+
+    def add(self, row: Row, name: str, ns: float) -> None:
+        self.values.setdefault((row, name), []).append(ns)
+
+    def ratio(self, row: Row, name: str) -> float:
+        return statistics.median(ours / other for ours, other in zip(self.ours[row], self.values[row, name]))
+
+    def show(self, names: list[str]) -> bool:
+        """Whether every target is held."""
+        held = True
+        print(f"{'operation':32} {'bytes':>8} {'ns':>10}  {'beside':18} {'ns':>10} {'ratio':>7}  target")
+        for row, ours in self.ours.items():
+            for name in ([self.floors[row]] if row in self.floors else []) + names:
+                if (row, name) not in self.values:
+                    continue
+                ratio = self.ratio(row, name)
+                target = TARGETS.get(row) if name == self.floors.get(row) else None
+                verdict = "" if target is None else f"{target:.2f} {'held' if ratio <= target else 'MISSED'}"
+                held = held and (target is None or ratio <= target)
+                print(f"{row[0]:32} {row[1]:8} {statistics.median(ours):10.0f}  {name:18} "
+                      f"{statistics.median(self.values[row, name]):10.0f} {ratio:7.2f}  {verdict}".rstrip())
+        return held
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path, help="an optimised build of the project, such as build/release")
+    parser.add_argument("--runs", type=int, default=5, metavar="N", help="turns of each (default: %(default)s)")
+    options = parser.parse_args()
+    if options.runs < 1:
+        parser.error("--runs: at least one")
+    if not (options.build / "bin" / "device_speed").exists():
+        parser.error(f"{options.build} has no bin/device_speed: it is built with the tests")
+
+    table = Table()
+    beside = others(options.build)
+    for absent in (other for other in beside if other.missing):
+        print(f"without {absent.name}: {absent.missing}")
+    beside = [other for other in beside if not other.missing]
+    for _ in range(options.runs):
+        for path in ("local", "tcp"):
+            for measured in of_device(options.build, path):
+                table.add_device(*measured)
+        for other in beside:
+            for size, ns in other.measure().items():
+                for operation in other.operations:
+                    table.add((operation, size), other.name, ns)
+    return 0 if table.show([other.name for other in beside]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

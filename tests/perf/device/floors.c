@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "floors.h"
+#include "timing.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    acknowledgement = 32,
+    longest = 256, /* message in shared memory */
+};
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "device_speed: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+void floor_process_vm(void *floors)
+{
+    const struct floors *f = floors;
+    const struct iovec from = {f->source, f->bytes};
+    const struct iovec to = {f->theirs, f->bytes};
+    if (process_vm_writev(f->owner, &from, 1, &to, 1, 0) != (ssize_t)f->bytes)
+        fail("process_vm_writev");
+}
+
+void floor_memcpy(void *floors)
+{
+    const struct floors *f = floors;
+    memcpy(f->target, f->source, f->bytes);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+void floor_memcpy_and_msync(void *floors)
+{
+    const struct floors *f = floors;
+    floor_memcpy(floors);
+    if (msync(f->target, f->bytes, MS_SYNC) != 0)
+        fail("msync");
+}
+
+struct ring {
+    _Alignas(64) _Atomic uint64_t turn;
+    uint8_t message[longest];
+};
+
+struct rings {
+    struct ring there;
+    struct ring back;
+};
+
+static void put(struct ring *r, uint64_t turn, const uint8_t *message, size_t bytes)
+{
+    memcpy(r->message, message, bytes);
+    atomic_store_explicit(&r->turn, turn, memory_order_release);
+}
+
+static void take(struct ring *r, uint64_t turn, uint8_t *message, size_t bytes)
+{
+    while (atomic_load_explicit(&r->turn, memory_order_acquire) != turn)
+        continue;
+    memcpy(message, r->message, bytes);
+}
+
+/* As fork(); the child ends with its parent and has the second processor. */
+static pid_t fork_partner(void)
+{
+    const pid_t pid = fork();
+    if (pid < 0)
+        fail("fork");
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        pin(1);
+    }
+    return pid;
+}
+
+void start_messenger(struct partner *p, size_t bytes)
+{
+    *p = (struct partner){.bytes = bytes, .source = calloc(1, bytes), .socket = -1};
+    p->rings = mmap(NULL, sizeof(*p->rings), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (p->rings == MAP_FAILED)
+        fail("mmap");
+    p->pid = fork_partner();
+    if (p->pid != 0)
+        return;
+    uint8_t message[longest];
+    for (uint64_t turn = 1;; ++turn) {
+        take(&p->rings->there, turn, message, bytes);
+        put(&p->rings->back, turn, message, bytes);
+    }
+}
+
+void exchange_message(void *partner)
+{
+    struct partner *p = partner;
+    const uint64_t turn = atomic_load_explicit(&p->rings->there.turn, memory_order_relaxed) + 1;
+    put(&p->rings->there, turn, p->source, p->bytes);
+    take(&p->rings->back, turn, p->source, p->bytes);
+}
+
+static void send_all(int fd, const uint8_t *data, size_t bytes)
+{
+    while (bytes != 0) {
+        const ssize_t sent = send(fd, data, bytes, MSG_NOSIGNAL);
+        if (sent < 0)
+            fail("send");
+        data += sent;
+        bytes -= (size_t)sent;
+    }
+}
+
+static void receive_all(int fd, uint8_t *data, size_t bytes)
+{
+    while (bytes != 0) {
+        const ssize_t received = recv(fd, data, bytes, MSG_DONTWAIT);
+        if (received == 0 || (received < 0 && errno != EAGAIN))
+            fail("recv");
+        if (received > 0) {
+            data += received;
+            bytes -= (size_t)received;
+        }
+    }
+}
+
+/* The two ends of a TCP connection on loopback. */
+static void connect_ends(int ends[2])
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(address);
+    const int listener = socket(AF_INET, SOCK_STREAM, 0);
+    ends[0] = socket(AF_INET, SOCK_STREAM, 0);
+    if (bind(listener, (struct sockaddr *)&address, length) != 0 || listen(listener, 1) != 0 ||
+            getsockname(listener, (struct sockaddr *)&address, &length) != 0 ||
+            connect(ends[0], (struct sockaddr *)&address, length) != 0 || (ends[1] = accept(listener, NULL, NULL)) < 0)
+        fail("a connection on loopback");
+    close(listener);
+    for (unsigned i = 0; i < 2; ++i)
+        setsockopt(ends[i], IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+}
+
+static void start_on_tcp(struct partner *p, size_t bytes, unsigned pieces)
+{
+    int ends[2];
+    *p = (struct partner){.bytes = bytes, .source = calloc(1, bytes)};
+    connect_ends(ends);
+    p->pid = fork_partner();
+    if (p->pid != 0) {
+        close(ends[1]);
+        p->socket = ends[0];
+        return;
+    }
+    close(ends[0]);
+    const uint8_t answer[acknowledgement] = {0};
+    for (;;) {
+        for (unsigned i = 0; i < pieces; ++i)
+            receive_all(ends[1], p->source, bytes);
+        send_all(ends[1], answer, sizeof(answer));
+    }
+}
+
+void start_responder(struct partner *p, size_t bytes)
+{
+    start_on_tcp(p, bytes, 1);
+}
+
+void start_sink(struct partner *p, size_t bytes)
+{
+    start_on_tcp(p, bytes, stream_window);
+}
+
+static void send_pieces(struct partner *p, unsigned pieces)
+{
+    uint8_t answer[acknowledgement];
+    for (unsigned i = 0; i < pieces; ++i)
+        send_all(p->socket, p->source, p->bytes);
+    receive_all(p->socket, answer, sizeof(answer));
+}
+
+void request_and_acknowledgement(void *partner)
+{
+    send_pieces(partner, 1);
+}
+
+void stream(void *partner)
+{
+    send_pieces(partner, stream_window);
+}
+
+void stop_partner(struct partner *p)
+{
+    kill(p->pid, SIGKILL);
+    waitpid(p->pid, NULL, 0);
+    if (p->socket >= 0)
+        close(p->socket);
+    if (p->rings != NULL)
+        munmap(p->rings, sizeof(*p->rings));
+    free(p->source);
+}
