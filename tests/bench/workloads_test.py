@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every workload over every api: it does what it should to the data."""
 
+import os
 import unittest
 
 from support import BenchTest
@@ -94,6 +95,7 @@ class Workloads(BenchTest):
         result = self.measured("-w", "read", "-c", "4")
         environment = result["environment"]
         self.assertEqual(environment["device"], "softrdma0")
+        self.assertEqual(environment["transport"], f"softrdma (path {os.environ.get('SOFTRDMA_PATH', 'auto')})")
         self.assertTrue(environment["same_host"])
         for member in ("cpu", "kernel", "os"):
             self.assertTrue(environment["client"][member], member)

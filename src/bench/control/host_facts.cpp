@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "host_facts.hpp"
 
+#include <cstdlib>
 #include <dlfcn.h>
 #include <elf.h>
 #include <filesystem>
@@ -150,8 +151,11 @@ bool is_softrdma(const std::string &device)
 
 std::string transport_of(const std::string &device)
 {
-    if (is_softrdma(device))
-        return "softrdma";
+    if (is_softrdma(device)) {
+        // Which path a connection takes, the device decides; what it was told is a fact of the run.
+        const char *path = getenv("SOFTRDMA_PATH");
+        return fmt::format("softrdma (path {})", path == nullptr || *path == '\0' ? "auto" : path);
+    }
     if (device.empty())
         return {};
     const std::string base = "/sys/class/infiniband/" + device;
