@@ -60,8 +60,8 @@ static void leave_an_atomic_word_to_its_owner(void)
     stop_server(&r);
 }
 
-/* Nothing but the connection tells that the owner of a mapped file is gone. */
-static void stop_at_the_death_of_a_file_owner(void)
+/* No system call of the initiator's would fail for the death of who owns a mapped file, or the ring of a message. */
+static void stop_at_the_death_of_the_owner(enum ibv_wr_opcode opcode)
 {
     struct remote r;
     int fd;
@@ -72,13 +72,24 @@ static void stop_at_the_death_of_a_file_owner(void)
     assert_int_equal(post(c, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, 0), 0);
     expect_completion(c->cq, 1, IBV_WC_SUCCESS);
     assert_int_equal(kill(r.pid, SIGKILL), 0);
-    assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+    assert_int_equal(waitpid(r.pid, NULL, 0), r.pid);
     memset(c->memory, 1, 8);
-    assert_int_equal(post(c, IBV_WR_RDMA_WRITE, 2, 0, 8, &r.target, 0, 0), 0);
+    assert_int_equal(post(c, opcode, 2, 0, 8, &r.target, 0, 0), 0);
     expect_completion(c->cq, 2, IBV_WC_RETRY_EXC_ERR);
     assert_int_equal(page[0], 0);
     close(fd);
-    stop_server(&r);
+    close(r.in);
+    close_pair(&r.pair);
+}
+
+static void write_nothing_into_the_file_of_the_dead(void)
+{
+    stop_at_the_death_of_the_owner(IBV_WR_RDMA_WRITE);
+}
+
+static void send_nothing_to_the_dead(void)
+{
+    stop_at_the_death_of_the_owner(IBV_WR_SEND);
 }
 
 static void reach_a_stopped_process(void)
@@ -357,7 +368,8 @@ static void wake_a_sleeping_receiver(void)
 own_process(a_stopped_process_is_reached, reach_a_stopped_process)
 own_process(a_file_is_reached_through_a_mapping, reach_a_file_of_a_stopped_process)
 own_process(an_atomic_word_of_private_memory_is_written_by_its_owner, leave_an_atomic_word_to_its_owner)
-own_process(a_file_whose_owner_is_gone_is_written_no_more, stop_at_the_death_of_a_file_owner)
+own_process(a_file_whose_owner_is_dead_is_not_written, write_nothing_into_the_file_of_the_dead)
+own_process(a_message_to_the_dead_fails, send_nothing_to_the_dead)
 own_process(a_process_without_the_system_calls_is_reached_over_the_network, keep_away_from_the_confined)
 own_process(a_wrong_key_changes_nothing, refuse_a_wrong_key)
 own_process(a_process_without_trust_is_reached_over_the_network, keep_away_from_the_distrustful)
@@ -404,7 +416,8 @@ int main(void)
             cmocka_unit_test(a_stopped_process_is_reached),
             cmocka_unit_test(a_file_is_reached_through_a_mapping),
             cmocka_unit_test(an_atomic_word_of_private_memory_is_written_by_its_owner),
-            cmocka_unit_test(a_file_whose_owner_is_gone_is_written_no_more),
+            cmocka_unit_test(a_file_whose_owner_is_dead_is_not_written),
+            cmocka_unit_test(a_message_to_the_dead_fails),
             cmocka_unit_test(a_truncated_file_is_an_error_of_the_target),
             cmocka_unit_test(a_wrong_key_changes_nothing),
             cmocka_unit_test(a_process_without_trust_is_reached_over_the_network),

@@ -76,19 +76,13 @@ bool local_path::make_durable()
     return good;
 }
 
-// A request without data asks whether the peer is there.
-execution local_path::touch() const
-{
-    return channel_->peer().gone() ? execution::peer_lost : execution::done;
-}
-
 execution local_path::write(const local_request &r)
 {
     local::remote_region region;
     if ((channel_->peer_access() & IBV_ACCESS_REMOTE_WRITE) == 0 || !collect(r, 0))
         return execution::by_peer;
     if (r.length == 0)
-        return touch();
+        return execution::done;
     if (!channel_->find(r.rkey, IBV_ACCESS_REMOTE_WRITE, r.remote_addr, r.length, region))
         return execution::by_peer;
     const execution result = execution_of(channel_->write(region, {pieces_.data(), count_}));
@@ -106,7 +100,7 @@ execution local_path::read(const local_request &r)
             !collect(r, IBV_ACCESS_LOCAL_WRITE))
         return execution::by_peer;
     if (r.length == 0)
-        return touch();
+        return execution::done;
     if (!channel_->find(r.rkey, IBV_ACCESS_REMOTE_READ, r.remote_addr, r.length, region))
         return execution::by_peer;
     return execution_of(channel_->read(region, {pieces_.data(), count_}));

@@ -65,7 +65,6 @@ private:
     };
 
     bool collect(const local_request &r, int access);
-    execution touch() const;
     execution write(const local_request &r);
     execution read(const local_request &r);
     execution send(const local_request &r);

@@ -51,6 +51,9 @@ public:
         return *reinterpret_cast<arena_facts *>(tables + facts_offset);
     }
 
+    // Peers are told when the calling thread ends, however it ends: to be called by one that lasts.
+    void end_with_this_thread() noexcept;
+
     // Zeroed. NULL with errno when there is no memory.
     std::shared_ptr<block> allocate(std::size_t size);
     // The block there, if it is in use.

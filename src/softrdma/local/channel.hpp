@@ -51,7 +51,10 @@ public:
     ~channel();
 
     peer_process &peer() noexcept { return *peer_; }
-    bool peer_is_open() const noexcept { return block_->state.load(std::memory_order_seq_cst) == qp_state::open; }
+    bool peer_is_open() const noexcept
+    {
+        return block_->state.load(std::memory_order_seq_cst) == qp_state::open && !peer_->dead();
+    }
     int peer_access() const noexcept { return static_cast<int>(block_->access.load(std::memory_order_relaxed)); }
     std::uint32_t peer_rnr_timer() const noexcept { return block_->rnr_timer.load(std::memory_order_relaxed); }
 

@@ -33,6 +33,9 @@ struct arena_header {
 // Right after the header, as its owner learns it.
 struct arena_facts {
     std::atomic<std::uint32_t> knows_flush; // see rights_to_flush() in core
+    // A robust futex of a thread that ends with its process: the kernel adds FUTEX_OWNER_DIED before anything else of
+    // the process goes away.
+    std::atomic<std::uint32_t> keeper;
 };
 
 inline constexpr std::size_t facts_offset = page / 2;

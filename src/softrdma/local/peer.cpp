@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -156,6 +157,11 @@ bool peer_process::gone() const noexcept
 {
     pollfd ended{.fd = pidfd_.get(), .events = POLLIN, .revents = 0};
     return !is_self() && poll(&ended, 1, 0) > 0;
+}
+
+bool peer_process::dead() const noexcept
+{
+    return (facts().keeper.load(std::memory_order_relaxed) & FUTEX_OWNER_DIED) != 0;
 }
 
 std::byte *peer_process::map(std::uint64_t offset, std::size_t size) const noexcept

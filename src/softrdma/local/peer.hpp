@@ -70,6 +70,8 @@ public:
 
     bool is_self() const noexcept { return tables_ == nullptr; }
     bool gone() const noexcept;
+    // The same without asking the kernel; a process whose thread cannot tell is never dead.
+    bool dead() const noexcept;
     const arena_facts &facts() const noexcept;
 
     // `size` bytes of the peer's arena. NULL if they are not inside it.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "local/policy.hpp"
-#include "pmem/power_cut.hpp"
 
 #include <cstdlib>
 #include <string_view>
@@ -19,8 +18,9 @@ std::string_view variable(const char *name) noexcept
 
 path_policy read_policy() noexcept
 {
-    // What a peer stores directly, the undo log of a simulated power cut would not see.
-    if (variable("SOFTRDMA_TRUST") == "none" || pmem::power_cut::armed())
+    // What a peer stores directly, the undo log of a simulated power cut would not see. The variable is asked: the
+    // power cut may be armed later than this is called.
+    if (variable("SOFTRDMA_TRUST") == "none" || !variable("SOFTRDMA_POWERCUT").empty())
         return path_policy::tcp;
     const auto path = variable("SOFTRDMA_PATH");
     if (path == "tcp")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "net/agent.hpp"
 #include "core/cq.hpp"
+#include "local/arena.hpp"
 
 #include <array>
 #include <atomic>
@@ -96,6 +97,7 @@ int agent::start()
 void agent::run()
 {
     prctl(PR_SET_TIMERSLACK, 1'000);
+    local::arena::instance().end_with_this_thread();
     for (;;) {
         dispatch(-1);
         spin();
