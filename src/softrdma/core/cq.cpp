@@ -138,13 +138,6 @@ void completion_queue::count_if_needed()
     shared().counted.store(1, std::memory_order_relaxed);
 }
 
-void completion_queue::push_delivered(const ibv_wc &wc)
-{
-    if (shared().counted.load(std::memory_order_relaxed) != 0)
-        shared().used.fetch_sub(1, std::memory_order_relaxed);
-    push(wc, false);
-}
-
 void completion_queue::forget(const std::atomic<int> *uncollected)
 {
     const std::lock_guard lock(lock_);
@@ -158,22 +151,52 @@ void completion_queue::push(const ibv_wc &wc, bool solicited, std::atomic<int> *
 {
     {
         const std::lock_guard lock(lock_);
-        if (overflowed_)
+        if (!append(wc, uncollected))
             return;
-        const bool counted = shared().counted.load(std::memory_order_relaxed) != 0;
-        const bool full = tail_ - head_ >= static_cast<std::size_t>(cqe) ||
-                          (counted && shared().used.fetch_add(1, std::memory_order_relaxed) >= cqe);
-        if (full || (fault::active() && fault::on_completion(wc.qp_num))) [[unlikely]]
-            return overflow();
-        if (tail_ - head_ == ring_.size())
-            grow();
-        ring_[tail_++ & (ring_.size() - 1)] = {wc, uncollected};
-        if (uncollected != nullptr)
-            uncollected->store(uncollected->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     }
+    wake(solicited || wc.status != IBV_WC_SUCCESS);
+}
+
+// In the order of poll(): this lock before that of the source.
+void completion_queue::collect(inbound_source &source)
+{
+    bool any = false;
+    bool urgent = false;
+    {
+        const std::lock_guard lock(lock_);
+        for (ibv_wc wc; source.drain(&wc, 1) == 1; urgent = urgent || wc.status != IBV_WC_SUCCESS) {
+            if (shared().counted.load(std::memory_order_relaxed) != 0) // by the peer
+                shared().used.fetch_sub(1, std::memory_order_relaxed);
+            any = append(wc, nullptr) || any;
+        }
+    }
+    if (any)
+        wake(urgent);
+}
+
+bool completion_queue::append(const ibv_wc &wc, std::atomic<int> *uncollected)
+{
+    if (overflowed_)
+        return false;
+    const bool counted = shared().counted.load(std::memory_order_relaxed) != 0;
+    const bool full = tail_ - head_ >= static_cast<std::size_t>(cqe) ||
+                      (counted && shared().used.fetch_add(1, std::memory_order_relaxed) >= cqe);
+    if (full || (fault::active() && fault::on_completion(wc.qp_num))) [[unlikely]] {
+        overflow();
+        return false;
+    }
+    if (tail_ - head_ == ring_.size())
+        grow();
+    ring_[tail_++ & (ring_.size() - 1)] = {wc, uncollected};
+    if (uncollected != nullptr)
+        uncollected->store(uncollected->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    return true;
+}
+
+void completion_queue::wake(bool urgent)
+{
     using local::interest;
     interest armed = shared().armed.load(std::memory_order_seq_cst);
-    const bool urgent = solicited || wc.status != IBV_WC_SUCCESS;
     while (armed == interest::everything || (armed == interest::solicited && urgent)) {
         if (!shared().armed.compare_exchange_weak(armed, interest::nothing))
             continue;

@@ -71,8 +71,8 @@ public:
     // On overflow the entry is lost, and so are all later ones: the queue and its queue pairs are in error. The counter
     // `uncollected` is decremented when the program takes the entry.
     void push(const ibv_wc &wc, bool solicited, std::atomic<int> *uncollected = nullptr);
-    // As push(), of a message that a peer has put into the queue.
-    void push_delivered(const ibv_wc &wc);
+    // Takes over what peers have delivered there.
+    void collect(inbound_source &source);
     // The counter goes away.
     void forget(const std::atomic<int> *uncollected);
     // EINVAL if more entries are waiting than would fit, or 0.
@@ -94,6 +94,8 @@ public:
     std::atomic<int> network_users{0}; // queue pairs whose completions come over the network
 
 private:
+    bool append(const ibv_wc &wc, std::atomic<int> *uncollected);
+    void wake(bool urgent);
     void overflow();
     void grow();
     void count_if_needed();

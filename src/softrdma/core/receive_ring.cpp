@@ -96,14 +96,19 @@ bool receive_ring::scatter(const local::receive_slot &from, std::uint32_t index,
     return length == 0;
 }
 
-bool receive_ring::take_delivered(ibv_wc &wc)
+bool receive_ring::has_delivered() const noexcept
 {
     const std::uint32_t position = consumed_.load(std::memory_order_relaxed);
-    if (capacity_ == 0 || position == posted_.load(std::memory_order_acquire))
+    return capacity_ != 0 && position != posted_.load(std::memory_order_acquire) &&
+           slot(position).done.load(std::memory_order_acquire) == position + 1;
+}
+
+bool receive_ring::take_delivered(ibv_wc &wc)
+{
+    if (!has_delivered())
         return false;
+    const std::uint32_t position = consumed_.load(std::memory_order_relaxed);
     const local::receive_slot &from = slot(position);
-    if (from.done.load(std::memory_order_acquire) != position + 1)
-        return false;
     const std::uint32_t index = position & (capacity_ - 1);
     const std::uint8_t flags = from.flags;
     wc = {};
@@ -143,10 +148,13 @@ int receive_ring::drain(ibv_wc *wc, int entries)
 
 std::optional<receive_request> receive_ring::take()
 {
-    const std::lock_guard lock(consuming_);
-    ibv_wc wc;
-    while (take_delivered(wc))
-        cq_of(qp_.recv_cq).push_delivered(wc);
+    std::unique_lock lock(consuming_, std::defer_lock);
+    do { // poll() takes the queue's lock first, too
+        if (lock.owns_lock())
+            lock.unlock();
+        cq_of(qp_.recv_cq).collect(*this);
+        lock.lock();
+    } while (has_delivered());
     const std::uint32_t position = consumed_.load(std::memory_order_relaxed);
     if (capacity_ == 0 || position == posted_.load(std::memory_order_acquire))
         return std::nullopt;

@@ -43,6 +43,7 @@ public:
 
 private:
     local::receive_slot &slot(std::uint32_t position) const noexcept;
+    bool has_delivered() const noexcept;
     bool take_delivered(ibv_wc &wc);
     bool scatter(const local::receive_slot &slot, std::uint32_t index, std::uint32_t length) const;
 
