@@ -15,6 +15,7 @@ fail() {
 
 # start [VARIABLE=VALUE]: pid is that of the program
 start() {
+    : >"$work/out" # what an earlier one said must not be taken for this one's
     env "$@" "$softrdma" run -- "$program" >"$work/out" 2>"$work/err" &
     pid=$!
     tries=0
