@@ -72,7 +72,7 @@ static int finish_reply(struct client *client)
     if (!client->is_sending)
         return STATUS_OK;
     client->is_sending = false;
-    return wait_for_completion(client->service->args, client->conn, send_name);
+    return wait_for_last_send(client->service->args, client->conn, NULL, send_name);
 }
 
 static int reply(struct game *game, struct client *client, uint32_t qp_num, uint64_t number)

@@ -122,15 +122,30 @@ int check_completion(const struct ibv_wc *wc)
     return STATUS_FAILED;
 }
 
-int wait_for_completion(const struct arguments *args, struct rpma_conn *conn, const char *op_context)
+static int check_completion_of(const char *op_context, const struct ibv_wc *wc)
 {
-    struct ibv_wc wc;
-    int status = next_completion(args, conn, NULL, &wc);
-    if (status == STATUS_OK)
-        status = check_completion(&wc);
-    if (status == STATUS_OK && wc.wr_id != (uintptr_t)op_context) {
+    const int status = check_completion(wc);
+    if (status == STATUS_OK && wc->wr_id != (uintptr_t)op_context) {
         warnx("expected the completion of %s, got that of another operation", op_context);
         return STATUS_FAILED;
     }
     return status;
+}
+
+int wait_for_completion(const struct arguments *args, struct rpma_conn *conn, const char *op_context)
+{
+    struct ibv_wc wc;
+    const int status = next_completion(args, conn, NULL, &wc);
+    return status ? status : check_completion_of(op_context, &wc);
+}
+
+int wait_for_last_send(
+        const struct arguments *args, struct rpma_conn *conn, const struct rpma_srq *srq, const char *op_context)
+{
+    struct ibv_wc wc;
+    bool has_ended;
+    const int status = next_completion_or_end(args, conn, srq, &wc, &has_ended);
+    if (status != STATUS_OK || has_ended || (wc.wr_id == (uintptr_t)op_context && wc.status == IBV_WC_WR_FLUSH_ERR))
+        return status;
+    return check_completion_of(op_context, &wc);
 }

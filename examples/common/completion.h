@@ -28,6 +28,13 @@ int next_completion_or_end(const struct arguments *args, struct rpma_conn *conn,
  */
 int wait_for_completion(const struct arguments *args, struct rpma_conn *conn, const char *op_context);
 
+/*
+ * The same for a message after which the other side may go: its going counts as well, because the acknowledgement of
+ * what it has may be lost with the connection. A disconnection by this side would overtake the message.
+ */
+int wait_for_last_send(
+        const struct arguments *args, struct rpma_conn *conn, const struct rpma_srq *srq, const char *op_context);
+
 /* The status that a completion stands for; op_context of the operation is its name. */
 int check_completion(const struct ibv_wc *wc);
 

@@ -90,6 +90,8 @@ int mailbox_wait(const struct arguments *args, struct mailbox *mailbox, struct r
 
     while (status == STATUS_OK && progress != 0) {
         struct ibv_wc wc;
+        if (progress == MESSAGE_SENT)
+            return wait_for_last_send(args, conn, mailbox->srq, send_name);
         status = next_completion(args, conn, mailbox->srq, &wc);
         if (status == STATUS_OK)
             status = check_completion(&wc);

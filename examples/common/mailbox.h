@@ -41,7 +41,10 @@ int mailbox_inspect_request(struct rpma_conn_req *req, void *context);
 /* Posts the first size bytes of the outgoing message; its slot is free again once that is MESSAGE_SENT. */
 int mailbox_send(struct mailbox *mailbox, struct rpma_conn *conn, size_t size);
 
-/* Waits for everything in progress, a set of enum mailbox_progress in any order, and for nothing else. */
+/*
+ * Waits for everything in progress, a set of enum mailbox_progress in any order, and for nothing else. Where only
+ * MESSAGE_SENT is left, wait_for_last_send() waits.
+ */
 int mailbox_wait(const struct arguments *args, struct mailbox *mailbox, struct rpma_conn *conn, unsigned progress);
 
 #endif /* EXAMPLES_MAILBOX_H */

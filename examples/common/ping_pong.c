@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "completion.h"
 #include "connection.h"
 #include "mailbox.h"
 #include "status.h"
@@ -78,18 +77,6 @@ static int play_round(const struct arguments *args, struct mailbox *mailbox, str
     return STATUS_FAILED;
 }
 
-/* The server goes once it has the end, and its acknowledgement may be lost with the connection. A disconnection by this
- * side would overtake the message. */
-static int wait_for_last_number(const struct arguments *args, const struct mailbox *mailbox, struct rpma_conn *conn)
-{
-    struct ibv_wc wc;
-    bool has_ended;
-    const int status = next_completion_or_end(args, conn, mailbox->srq, &wc, &has_ended);
-    if (status != STATUS_OK || has_ended || wc.status == IBV_WC_WR_FLUSH_ERR)
-        return status;
-    return check_completion(&wc);
-}
-
 int ping_pong_play_on(const struct arguments *args, const struct ping_pong_plan *plan, struct mailbox *mailbox,
         struct rpma_conn *conn)
 {
@@ -103,7 +90,7 @@ int ping_pong_play_on(const struct arguments *args, const struct ping_pong_plan 
     if (status == STATUS_OK)
         status = send_number(mailbox, conn, PING_PONG_END);
     if (status == STATUS_OK)
-        status = wait_for_last_number(args, mailbox, conn);
+        status = mailbox_wait(args, mailbox, conn, MESSAGE_SENT);
     if (status != STATUS_OK)
         return status;
     return plan->rules == PING_PONG_SERVER_CLOSES ? wait_for_disconnect(args, conn) : disconnect(args, conn);
