@@ -148,13 +148,12 @@ int receive_ring::drain(ibv_wc *wc, int entries)
 
 std::optional<receive_request> receive_ring::take()
 {
-    std::unique_lock lock(consuming_, std::defer_lock);
-    do { // poll() takes the queue's lock first, too
-        if (lock.owns_lock())
-            lock.unlock();
+    std::unique_lock lock(consuming_);
+    while (has_delivered()) {
+        lock.unlock(); // the queue's lock comes first, as in poll()
         cq_of(qp_.recv_cq).collect(*this);
         lock.lock();
-    } while (has_delivered());
+    }
     const std::uint32_t position = consumed_.load(std::memory_order_relaxed);
     if (capacity_ == 0 || position == posted_.load(std::memory_order_acquire))
         return std::nullopt;
