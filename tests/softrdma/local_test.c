@@ -389,24 +389,25 @@ own_process(a_sleeping_receiver_is_woken, wake_a_sleeping_receiver)
 #endif
 }
 
-static void another_user_is_reached_over_the_network(void **state)
+static void in_own_process_of_root(void (*test)(void))
 {
-    (void)state;
     if (geteuid() != 0) {
         print_message("skipped: only root can become another user\n");
         skip();
     }
-    in_own_process(keep_away_from_other_users);
+    in_own_process(test);
+}
+
+static void another_user_is_reached_over_the_network(void **state)
+{
+    (void)state;
+    in_own_process_of_root(keep_away_from_other_users);
 }
 
 static void who_has_dropped_its_rights_is_reached_over_the_network(void **state)
 {
     (void)state;
-    if (geteuid() != 0) {
-        print_message("skipped: only root can drop its rights\n");
-        skip();
-    }
-    in_own_process(keep_away_from_those_who_dropped_their_rights);
+    in_own_process_of_root(keep_away_from_those_who_dropped_their_rights);
 }
 
 int main(void)
