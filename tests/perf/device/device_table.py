@@ -6,6 +6,7 @@ All of them take turns in one run, on the same two processors; the table shows m
 
 import argparse
 import contextlib
+import dataclasses
 import os
 import pathlib
 import shutil
@@ -13,6 +14,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 
 SIZES = (8, 4096, 65536, 1 << 20)
@@ -69,7 +71,7 @@ def of_client(command: list[str], **environment: str) -> str:
         if result.returncode == 0:
             return result.stdout
         if attempts_left:
-            subprocess.run(["sleep", "0.1"], check=True)
+            time.sleep(0.1)
     sys.exit(f"device_table: {' '.join(command)} failed:\n{result.stderr.strip()}")
 
 
@@ -109,11 +111,13 @@ def libfabric_messages(provider: str) -> dict[int, float]:
     return found
 
 
+@dataclasses.dataclass(frozen=True)
 class Beside:
-    """Another library's times for the operations of the device."""
-
-    def __init__(self, name: str, missing: str, operations: tuple[str, ...], measure: Callable[[], dict[int, float]]):
-        self.name, self.missing, self.operations, self.measure = name, missing, operations, measure
+    """Another library's times for an operation of the device."""
+    name: str
+    missing: str  # what to do to have it; empty if it is there
+    operation: str
+    measure: Callable[[], dict[int, float]]
 
 
 def others(build: pathlib.Path) -> list[Beside]:
@@ -121,10 +125,10 @@ def others(build: pathlib.Path) -> list[Beside]:
     no_tool = {name: "" if shutil.which(name) else f"install {package}"
                for name, package in (("ucx_perftest", "ucx-utils"), ("fi_pingpong", "libfabric-bin"))}
     return [
-        Beside("UCX put+flush", no_ucx, ("WRITE+FLUSH, private",), lambda: ucx_flush(build, "posix,cma")),
-        Beside("UCX tcp put+flush", no_ucx, ("WRITE+FLUSH, TCP",), lambda: ucx_flush(build, "tcp")),
-        Beside("UCX tag", no_tool["ucx_perftest"], ("SEND",), lambda: ucx_messages("posix,cma")),
-        Beside("libfabric shm", no_tool["fi_pingpong"], ("SEND",), lambda: libfabric_messages("shm")),
+        Beside("UCX put+flush", no_ucx, "WRITE+FLUSH, private", lambda: ucx_flush(build, "posix,cma")),
+        Beside("UCX tcp put+flush", no_ucx, "WRITE+FLUSH, TCP", lambda: ucx_flush(build, "tcp")),
+        Beside("UCX tag", no_tool["ucx_perftest"], "SEND", lambda: ucx_messages("posix,cma")),
+        Beside("libfabric shm", no_tool["fi_pingpong"], "SEND", lambda: libfabric_messages("shm")),
     ]
 
 
@@ -185,8 +189,7 @@ def main() -> int:
                 table.add_device(*measured)
         for other in beside:
             for size, ns in other.measure().items():
-                for operation in other.operations:
-                    table.add((operation, size), other.name, ns)
+                table.add((other.operation, size), other.name, ns)
     return 0 if table.show([other.name for other in beside]) else 1
 
 

@@ -4,6 +4,14 @@
 
 #include <stddef.h>
 
+/* What everybody moves, and where: so far into memory of that size. */
+static const size_t sizes[] = {8, 4096, 65536, 1 << 20};
+enum {
+    size_count = sizeof(sizes) / sizeof(*sizes),
+    memory_size = 4 << 20,
+    offset = 4096,
+};
+
 /* Binds this process to a processor; the second of a machine that has one only is the first. */
 void pin(long cpu);
 

@@ -19,13 +19,6 @@
 #include <ucp/api/ucp.h>
 #include <unistd.h>
 
-enum {
-    memory_size = 4 << 20,
-    offset = 4096,
-};
-
-static const size_t sizes[] = {8, 4096, 65536, 1 << 20};
-
 struct end {
     ucp_context_h context;
     ucp_worker_h worker;
@@ -147,7 +140,7 @@ int main(void)
     check(ucp_ep_create(p.end.worker, &to, &p.ep), "ucp_ep_create");
     check(ucp_ep_rkey_unpack(p.ep, hear(ends[0]), &p.key), "ucp_ep_rkey_unpack");
     memcpy(&p.target, hear(ends[0]), sizeof(p.target));
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); ++i) {
+    for (size_t i = 0; i < size_count; ++i) {
         p.bytes = sizes[i];
         printf("%zu\t%.1f\n", p.bytes, time_of(put_and_flush, &p, p.bytes, 1));
     }
