@@ -8,6 +8,7 @@
 
 #include <array>
 #include <memory>
+#include <utility>
 
 namespace softrdma
 {
@@ -24,6 +25,7 @@ struct endpoint {
     std::weak_ptr<stalled_sender> self; // the queue pair
     bool path_lost = false;             // the peer is gone, or will answer nothing more
     bool undecided = false;             // whether there will be one: nothing is sent yet
+    bool unsent = false;                // something that was transmitted waits for more
     bool managed = true;                // by the connection manager, which tells the program when its peer is gone
 
     endpoint();
@@ -31,14 +33,20 @@ struct endpoint {
 
     // How long hardware would try before it takes a silent peer for gone; at most a second.
     std::chrono::microseconds patience() const noexcept;
-    void transmit(packet header, std::span<const iovec> payload = {})
+    void transmit(packet header, std::span<const iovec> payload = {}, bool more = false)
     {
         if (path == nullptr)
             return;
         header.dest_qpn = attr.dest_qp_num;
         if (tap *t = tap::current(); t != nullptr) [[unlikely]]
             t->sent(*path, header, payload);
-        path->transmit(header, payload);
+        path->transmit(header, payload, more);
+        unsent = more;
+    }
+    void push()
+    {
+        if (std::exchange(unsent, false) && path != nullptr)
+            path->push();
     }
 };
 

@@ -132,7 +132,7 @@ void requester::post(const ibv_send_wr &wr, bool at_once)
     }
 }
 
-outcome requester::pump()
+outcome requester::start_requests()
 {
     while (next_ < queue_.size() && !waiting_for_receiver_ && !ep_.undecided && ep_.path != nullptr && !held_back()) {
         work &w = queue_[next_];
@@ -232,7 +232,7 @@ outcome requester::transmit_round_trip(work &w)
     std::span<const iovec> payload;
     if (sends)
         payload = w.sge_count > 0 ? local.span() : std::span(&inlined, 1);
-    ep_.transmit(round_trip_header(w), payload);
+    ep_.transmit(round_trip_header(w), payload, more_follow());
     ++round_trips_;
     ++next_;
     return outcome::proceed;
@@ -267,12 +267,12 @@ outcome requester::transmit_segment(work &w, std::uint32_t bytes)
             .imm_data = w.imm_data};
     if ((w.flags & IBV_SEND_INLINE) != 0) {
         const iovec payload{w.inlined.data(), bytes};
-        ep_.transmit(header, {&payload, 1});
+        ep_.transmit(header, {&payload, 1}, more_follow());
     } else {
         gathered source;
         if (!source.collect(ep_.qp->pd, w.scatter(), 0, w.sent, bytes))
             return local_error(w, IBV_WC_LOC_PROT_ERR);
-        ep_.transmit(header, source.span());
+        ep_.transmit(header, source.span(), more_follow());
     }
     w.sent += bytes;
     if (is_last(op))

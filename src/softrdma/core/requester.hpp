@@ -27,7 +27,12 @@ public:
     // Completions that are still in their queue go their own way.
     void forget_completions() { cq_of(ep_.qp->send_cq).forget(&uncollected_); }
     // Sends what may be sent now.
-    outcome pump();
+    outcome pump()
+    {
+        const outcome o = start_requests();
+        ep_.push();
+        return o;
+    }
     // An answer of the peer to something that was sent.
     outcome answer(const packet &p)
     {
@@ -88,10 +93,13 @@ private:
             std::uint64_t wr_id, ibv_wr_opcode opcode, unsigned flags, std::uint32_t length, ibv_wc_status status);
     outcome stall();
     outcome local_timer_expired();
+    outcome start_requests();
     outcome transmit(work &w);
     packet round_trip_header(const work &w) const noexcept;
     outcome transmit_round_trip(work &w);
     outcome transmit_segment(work &w, std::uint32_t bytes);
+    // Whether the one that is being handed to the path is not the last.
+    bool more_follow() const noexcept { return next_ + 1 < queue_.size(); }
     opcode segment_opcode(const work &w, std::uint32_t bytes) const noexcept;
     outcome local_error(work &w, ibv_wc_status status);
     void complete_first(ibv_wc_status status);

@@ -292,7 +292,10 @@ void responder::answer_round_trip(const packet &p)
     } else {
         r.kind = reply_kind::empty_read;
     }
-    replies_.push_back(r);
+    if (!replies_.empty() && replies_.back().is_success()) // which this one says as well
+        replies_.back() = r;
+    else
+        replies_.push_back(r);
 }
 
 outcome responder::refuse(const packet &p, std::uint8_t code)
@@ -327,8 +330,7 @@ void responder::complete_receive(const packet &p, ibv_wc_status status)
 
 void responder::acknowledge(std::uint32_t psn)
 {
-    if (!replies_.empty() && replies_.back().kind == reply_kind::acknowledgement &&
-            replies_.back().syndrome == syndrome::ack)
+    if (!replies_.empty() && replies_.back().is_success())
         replies_.back().psn = psn;
     else
         replies_.push_back({.psn = psn, .syndrome = syndrome::ack});
@@ -336,18 +338,20 @@ void responder::acknowledge(std::uint32_t psn)
 
 bool responder::send_reply(reply &r)
 {
+    const bool more = replies_.size() > 1;
     switch (r.kind) {
     case reply_kind::acknowledgement:
-        ep_.transmit({.op = opcode::acknowledge, .psn = r.psn, .syndrome = r.syndrome});
+        ep_.transmit({.op = opcode::acknowledge, .psn = r.psn, .syndrome = r.syndrome}, {}, more);
         return true;
     case reply_kind::read:
         return send_read(r);
     case reply_kind::empty_read:
-        ep_.transmit({.op = opcode::read_response_only, .psn = r.psn, .syndrome = syndrome::ack});
+        ep_.transmit({.op = opcode::read_response_only, .psn = r.psn, .syndrome = syndrome::ack}, {}, more);
         break;
     case reply_kind::atomic:
         ep_.transmit(
-                {.op = opcode::atomic_acknowledge, .psn = r.psn, .syndrome = syndrome::ack, .swap_add = r.original});
+                {.op = opcode::atomic_acknowledge, .psn = r.psn, .syndrome = syndrome::ack, .swap_add = r.original}, {},
+                more);
         break;
     }
     --round_trips_queued_;
@@ -377,7 +381,7 @@ bool responder::send_read(reply &r)
         const opcode op = first ? (last ? opcode::read_response_only : opcode::read_response_first)
                                 : (last ? opcode::read_response_last : opcode::read_response_middle);
         const iovec payload{staged.data(), bytes};
-        ep_.transmit({.op = op, .psn = r.psn, .syndrome = syndrome::ack}, {&payload, 1});
+        ep_.transmit({.op = op, .psn = r.psn, .syndrome = syndrome::ack}, {&payload, 1}, replies_.size() > 1);
     } while (r.sent < r.length);
     --round_trips_queued_;
     return true;
@@ -387,6 +391,7 @@ void responder::send_replies()
 {
     while (!replies_.empty() && send_reply(replies_.front()))
         replies_.pop_front();
+    ep_.push();
 }
 
 void responder::push_completions()

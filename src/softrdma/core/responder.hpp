@@ -59,6 +59,8 @@ private:
         std::uint32_t rkey = 0;
         std::uint32_t length = 0;
         std::uint32_t sent = 0;
+
+        bool is_success() const noexcept { return kind == reply_kind::acknowledgement && syndrome == syndrome::ack; }
     };
     struct completion {
         ibv_wc wc;

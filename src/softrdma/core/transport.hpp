@@ -21,7 +21,11 @@ public:
 
     // Sends one segment, in order. The payload is consumed before the call returns. A path that has
     // failed swallows the segment; the queue pair learns of it through qp::path_lost().
-    virtual void transmit(const packet &header, std::span<const iovec> payload) = 0;
+    // With `more` it may wait for the next one, or for push().
+    virtual void transmit(const packet &header, std::span<const iovec> payload, bool more) = 0;
+
+    // Sends what waits for more.
+    virtual void push() = 0;
 
     // True while no further data segment should be offered; qp::path_writable() follows.
     virtual bool congested() = 0;

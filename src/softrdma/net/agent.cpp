@@ -99,7 +99,7 @@ void agent::run()
     prctl(PR_SET_TIMERSLACK, 1'000);
     local::arena::instance().end_with_this_thread();
     for (;;) {
-        dispatch(-1);
+        sleep();
         spin();
         stand_back();
     }
@@ -115,16 +115,18 @@ void agent::spin()
 {
     constexpr std::int64_t patience_ns = 50'000;
     for (std::int64_t last = now_ns(), now = last; now - last < patience_ns && now > polled_until_ns_; now = now_ns()) {
-        if (dispatch(0))
+        if (look())
             last = now_ns();
     }
 }
 
-// While a thread of the program polls, every packet would wake this one for nothing.
+// While a thread of the program polls, every packet would wake this one for nothing. The longer that lasts, the longer
+// it may take to notice its end.
 void agent::stand_back()
 {
-    constexpr timespec pause{.tv_sec = 0, .tv_nsec = 30'000};
-    while (now_ns() < polled_until_ns_)
+    constexpr long longest_pause_ns = 240'000;
+    timespec pause{.tv_sec = 0, .tv_nsec = 30'000};
+    for (; now_ns() < polled_until_ns_; pause.tv_nsec = std::min(2 * pause.tv_nsec, longest_pause_ns))
         nanosleep(&pause, nullptr);
 }
 
@@ -154,30 +156,56 @@ void agent::poll_once()
     agent *a = running.load(std::memory_order_acquire);
     if (a == nullptr || lost_by_fork())
         return;
-    if (!a->dispatch(0))
+    if (!a->look())
         a->note_poll();
 }
 
-bool agent::dispatch(int timeout_ms)
+// The next input most likely comes where the latest came from, and to ask there takes one system call instead of two.
+bool agent::look()
+{
+    constexpr unsigned looks_per_dispatch = 4;
+    if (looks_.fetch_add(1, std::memory_order_relaxed) % looks_per_dispatch == 0)
+        return dispatch();
+    std::shared_ptr<event_handler> handler;
+    {
+        const std::lock_guard lock(mutex_);
+        handler = latest_;
+    }
+    return handler != nullptr && handler->look();
+}
+
+bool agent::dispatch()
 {
     std::array<epoll_event, 32> events;
-    const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), timeout_ms);
-    for (int i = 0; i < count; ++i) {
-        if (events[static_cast<std::size_t>(i)].data.u64 == timer_watch) {
-            run_timers();
-            continue;
-        }
-        std::shared_ptr<event_handler> handler;
-        {
-            const std::lock_guard lock(mutex_);
-            const auto found = watched_.find(events[static_cast<std::size_t>(i)].data.u64);
-            if (found != watched_.end())
-                handler = found->second.handler;
-        }
-        if (handler != nullptr)
-            handler->ready(events[static_cast<std::size_t>(i)].events);
-    }
+    const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 0);
+    for (int i = 0; i < count; ++i)
+        handle(events[static_cast<std::size_t>(i)]);
     return count > 0;
+}
+
+// Until there is something that no polling thread of the program will find.
+void agent::sleep()
+{
+    epoll_event event{};
+    if (epoll_wait(epoll_, &event, 1, -1) == 1 && now_ns() >= polled_until_ns_)
+        handle(event);
+}
+
+void agent::handle(const epoll_event &event)
+{
+    if (event.data.u64 == timer_watch)
+        return run_timers();
+    std::shared_ptr<event_handler> handler;
+    {
+        const std::lock_guard lock(mutex_);
+        const auto found = watched_.find(event.data.u64);
+        if (found == watched_.end())
+            return;
+        handler = found->second.handler;
+        if ((event.events & EPOLLIN) != 0)
+            latest_ = handler;
+    }
+    handler->ready(event.events);
 }
 
 agent::watch_id agent::watch(int fd, std::uint32_t events, std::shared_ptr<event_handler> handler)
@@ -210,6 +238,8 @@ void agent::unwatch(watch_id id)
         return;
     epoll_ctl(epoll_, EPOLL_CTL_DEL, found->second.fd, nullptr);
     last = std::move(found->second.handler);
+    if (latest_ == last)
+        latest_.reset();
     watched_.erase(found);
 }
 

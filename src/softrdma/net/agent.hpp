@@ -10,6 +10,8 @@
 #include <mutex>
 #include <unordered_map>
 
+struct epoll_event;
+
 namespace softrdma::net
 {
 
@@ -19,6 +21,8 @@ public:
     virtual ~event_handler() = default;
     // Called by the agent or by a polling thread, with no lock held, possibly by several threads at once.
     virtual void ready(std::uint32_t events) = 0;
+    // Looks for input without having been told of any. Whether there was some.
+    virtual bool look() { return false; }
 };
 
 // The thread that serves sockets and timers of this process, started with its first user. All signals are blocked in
@@ -50,8 +54,11 @@ private:
     agent() = default;
     int start();
     void run();
-    // Whether there was anything.
-    bool dispatch(int timeout_ms);
+    // These two: whether there was anything.
+    bool dispatch();
+    bool look();
+    void handle(const epoll_event &event);
+    void sleep();
     void spin();
     void stand_back();
     void note_poll();
@@ -69,9 +76,11 @@ private:
     std::mutex mutex_;
     watch_id next_id_ = 1;
     std::unordered_map<watch_id, watched> watched_;
+    std::shared_ptr<event_handler> latest_; // to have had input
     // Kept by the threads that poll; an approximation is enough.
     std::atomic<std::int64_t> window_ns_{0};
     std::atomic<unsigned> polls_{0};
+    std::atomic<unsigned> looks_{0};
     std::atomic<std::int64_t> polled_until_ns_{0};
     std::multimap<clock::time_point, std::function<void()>> timers_;
 };

@@ -167,7 +167,7 @@ void detail::send(cm_id &id, opcode op, const cm_payload *payload)
     iovec piece{};
     if (payload != nullptr)
         piece = {const_cast<std::byte *>(payload->bytes.data()), payload->size};
-    id.path->transmit({.op = op}, {&piece, 1});
+    id.path->transmit({.op = op}, {&piece, 1}, false);
 }
 
 void detail::send_ready(cm_id &id)

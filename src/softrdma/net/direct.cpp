@@ -90,7 +90,7 @@ void greet(link &path, opcode op, const greeting &g)
     w.put(magic).put(version).put(g.from).put(g.to);
     neighbour::put(w, g.hello);
     const iovec piece{bytes.data(), w.size()};
-    path.transmit({.op = op}, {&piece, 1});
+    path.transmit({.op = op}, {&piece, 1}, false);
 }
 
 bool read_greeting(std::span<const std::byte> payload, greeting &g) noexcept
@@ -173,7 +173,7 @@ bool choose_way(connection &c, const local::hello &hello)
         return !neighbour::required();
     const std::byte agreed{c.neighbour != nullptr};
     const iovec piece{const_cast<std::byte *>(&agreed), sizeof(agreed)};
-    c.path->transmit({.op = opcode::direct_ready}, {&piece, 1});
+    c.path->transmit({.op = opcode::direct_ready}, {&piece, 1}, false);
     return c.neighbour != nullptr || !neighbour::required();
 }
 

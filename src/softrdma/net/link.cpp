@@ -8,7 +8,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <cstring>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -54,6 +53,7 @@ bool is_connected_to_itself(int fd) noexcept
 
 constexpr std::size_t input_size = 64 * 1024;
 constexpr std::size_t read_budget = 1024 * 1024;      // one connection must not starve the others
+constexpr std::size_t gathered_limit = 16 * 1024;     // a system call costs more than to copy that
 constexpr std::size_t output_limit = 4 * max_segment; // a peer that asks but never reads
 constexpr auto finish_time = std::chrono::seconds(2);
 
@@ -98,7 +98,7 @@ void link::update_watch_locked()
     if (closed_ || lost())
         return;
     std::uint32_t events = held_ || finishing_ ? 0 : EPOLLIN | EPOLLRDHUP;
-    if (connecting_ || sent_ < output_.size())
+    if (connecting_ || blocked_)
         events |= EPOLLOUT;
     agent::get()->change(watch_, events);
 }
@@ -127,63 +127,89 @@ void link::unhold()
 bool link::congested()
 {
     const std::lock_guard lock(mutex_);
-    return sent_ < output_.size();
+    return blocked_;
 }
 
-void link::transmit(const packet &header, std::span<const iovec> payload)
+void link::transmit(const packet &header, std::span<const iovec> payload, bool more)
 {
     std::size_t payload_size = 0;
     for (const iovec &piece : payload)
         payload_size += piece.iov_len;
     frame_headers headers = encode(header, payload_size);
-    std::array<iovec, limits::max_sge + 1> pieces;
-    pieces[0] = {headers.bytes.data(), headers.size};
-    const auto end = std::copy(payload.begin(), payload.end(), pieces.begin() + 1);
+    std::array<iovec, limits::max_sge + 2> pieces{}; // the first is for what waits already
+    pieces[1] = {headers.bytes.data(), headers.size};
+    const auto end = std::copy(payload.begin(), payload.end(), pieces.begin() + 2);
 
     const std::lock_guard lock(mutex_);
     if (closed_ || lost())
         return;
-    std::size_t sent = 0;
-    if (sent_ == output_.size() && !connecting_) {
-        msghdr message{};
-        message.msg_iov = pieces.data();
-        message.msg_iovlen = static_cast<std::size_t>(end - pieces.begin());
-        const ssize_t n = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n < 0 && errno != EAGAIN && errno != EINTR) {
-            shutdown(fd_, SHUT_RDWR); // the reader notices and reports the loss
-            return;
-        }
-        sent = n < 0 ? 0 : static_cast<std::size_t>(n);
-        if (sent == headers.size + payload_size)
-            return;
+    if (blocked_ || (more && output_.size() + payload_size <= gathered_limit))
+        keep_locked({pieces.begin() + 1, end}, 0);
+    else if (!send_locked({pieces.begin(), end}))
+        wait_for_room_locked();
+}
+
+void link::push()
+{
+    const std::lock_guard lock(mutex_);
+    if (!closed_ && !lost() && !blocked_ && !push_locked())
+        wait_for_room_locked();
+}
+
+bool link::push_locked()
+{
+    iovec waiting{};
+    return output_.empty() || send_locked({&waiting, 1});
+}
+
+// Sends what waits, which becomes the first of the pieces, and the others; what does not leave waits.
+bool link::send_locked(std::span<iovec> pieces)
+{
+    const std::size_t waiting = output_.size() - sent_;
+    pieces[0] = {output_.data() + sent_, waiting};
+    msghdr message{};
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = pieces.size();
+    const ssize_t n = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && errno != EAGAIN && errno != EINTR) {
+        shutdown(fd_, SHUT_RDWR); // the reader notices and reports the loss
+        return true;
     }
-    const bool was_empty = sent_ == output_.size();
-    for (auto piece = pieces.begin(); piece != end; ++piece) {
-        const std::size_t skip = std::min(sent, piece->iov_len);
-        const auto *from = static_cast<const std::byte *>(piece->iov_base);
-        output_.insert(output_.end(), from + skip, from + piece->iov_len);
-        sent -= skip;
+    const auto sent = n < 0 ? 0 : static_cast<std::size_t>(n);
+    sent_ += std::min(sent, waiting);
+    keep_locked(pieces.subspan(1), sent - std::min(sent, waiting));
+    return output_.empty();
+}
+
+void link::keep_locked(std::span<const iovec> pieces, std::size_t already_sent)
+{
+    if (sent_ == output_.size()) {
+        output_.clear();
+        sent_ = 0;
+    }
+    for (const iovec &piece : pieces) {
+        const std::size_t skip = std::min(already_sent, piece.iov_len);
+        const auto *from = static_cast<const std::byte *>(piece.iov_base);
+        output_.insert(output_.end(), from + skip, from + piece.iov_len);
+        already_sent -= skip;
     }
     if (output_.size() - sent_ > output_limit)
         shutdown(fd_, SHUT_RDWR);
-    else if (was_empty)
-        update_watch_locked();
+}
+
+void link::wait_for_room_locked()
+{
+    blocked_ = true;
+    update_watch_locked();
 }
 
 void link::flush_output()
 {
     {
         const std::lock_guard lock(mutex_);
-        if (closed_ || sent_ == output_.size())
+        if (closed_ || !blocked_ || !push_locked())
             return;
-        const ssize_t n = send(fd_, output_.data() + sent_, output_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n < 0 && errno != EAGAIN && errno != EINTR)
-            shutdown(fd_, SHUT_RDWR);
-        sent_ += n > 0 ? static_cast<std::size_t>(n) : 0;
-        if (sent_ < output_.size())
-            return;
-        output_.clear();
-        sent_ = 0;
+        blocked_ = false;
         if (finishing_)
             return disconnect_locked();
         update_watch_locked();
@@ -221,27 +247,36 @@ void link::ready(std::uint32_t events)
         serve(events);
 }
 
-void link::serve(std::uint32_t events)
+bool link::look()
+{
+    const std::unique_lock reading(read_mutex_, std::try_to_lock);
+    return reading && serve(EPOLLIN);
+}
+
+bool link::serve(std::uint32_t events)
 {
     if (lost())
-        return;
+        return false;
     bool held = false;
     bool connecting = false;
     {
         const std::lock_guard lock(mutex_);
         if (closed_)
-            return;
+            return false;
         held = held_ || finishing_;
         connecting = connecting_;
     }
-    if (connecting)
-        return finish_connecting();
+    if (connecting) {
+        finish_connecting();
+        return true;
+    }
     if ((events & EPOLLOUT) != 0)
         flush_output();
     if (!held)
-        read_input();
-    else if ((events & (EPOLLHUP | EPOLLERR)) != 0)
+        return read_input();
+    if ((events & (EPOLLHUP | EPOLLERR)) != 0)
         drop(ECONNRESET);
+    return true;
 }
 
 void link::finish_connecting()
@@ -261,10 +296,11 @@ void link::finish_connecting()
     user_.connected(shared_from_this());
 }
 
-void link::read_input()
+bool link::read_input()
 {
     std::size_t budget = read_budget;
     bool more = true;
+    bool any = filled_ > 0;
     bool good = parse_input();
     int error = 0;
     while (more && good && budget > 0) {
@@ -280,15 +316,19 @@ void link::read_input()
             more = static_cast<std::size_t>(n) == input_.size() - filled_;
             filled_ += static_cast<std::size_t>(n);
             budget -= std::min(budget, static_cast<std::size_t>(n));
+            any = true;
             good = parse_input();
         }
     }
+    if (!any && error == EAGAIN)
+        return false;
     if (const auto qp = bound())
         qp->received_all();
     if (!good)
         drop(EPROTO);
     else if (error != 0 && error != EAGAIN)
         drop(error);
+    return true;
 }
 
 bool link::parse_input()
@@ -382,10 +422,10 @@ void link::finish()
         return;
     if (qp_ != nullptr) // it may be reading right now: told later, without our lock
         agent::get()->after(std::chrono::microseconds(0), [qp = qp_] { qp->path_lost(); });
-    if (sent_ == output_.size() || connecting_)
+    if (connecting_ || (!blocked_ && push_locked()))
         return disconnect_locked();
     finishing_ = true;
-    update_watch_locked();
+    wait_for_room_locked();
     agent::get()->after(finish_time, [weak = weak_from_this()] {
         if (const auto self = weak.lock()) {
             const std::lock_guard relock(self->mutex_);

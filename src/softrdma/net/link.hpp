@@ -35,16 +35,21 @@ public:
 
     // Takes the descriptor. NULL with errno if it cannot be watched.
     static std::shared_ptr<link> open(int fd, role r, link_user &user);
-    link(int fd, role r, link_user &user) : fd_(fd), user_(user), connecting_(r == role::connecting) {}
+    link(int fd, role r, link_user &user)
+        : fd_(fd), user_(user), connecting_(r == role::connecting), blocked_(connecting_)
+    {
+    }
     ~link() override;
 
-    void transmit(const packet &header, std::span<const iovec> payload) override;
+    void transmit(const packet &header, std::span<const iovec> payload, bool more) override;
+    void push() override;
     bool congested() override;
     void start_timer(std::chrono::microseconds delay) override;
     void cut() override;
     void ends(sockaddr_storage &here, sockaddr_storage &there) const override;
     bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
     void ready(std::uint32_t events) override;
+    bool look() override;
 
     int fd() const noexcept { return fd_; }
     void bind(std::shared_ptr<queue_pair> qp, std::uint32_t local_qpn);
@@ -61,11 +66,17 @@ public:
 
 private:
     std::shared_ptr<queue_pair> bound();
-    void serve(std::uint32_t events);
+    // Whether there was input.
+    bool serve(std::uint32_t events);
     void update_watch_locked();
+    // These two tell whether everything has left.
+    bool push_locked();
+    bool send_locked(std::span<iovec> pieces);
+    void wait_for_room_locked();
+    void keep_locked(std::span<const iovec> pieces, std::size_t already_sent);
     void flush_output();
     void finish_connecting();
-    void read_input();
+    bool read_input();
     bool parse_input();
     bool handle(std::span<const std::byte> frame);
     void drop(int error);
@@ -84,8 +95,9 @@ private:
     bool held_ = false;
     bool finishing_ = false;
     bool closed_ = false;
-    std::vector<std::byte> output_;
-    std::size_t sent_ = 0;
+    std::vector<std::byte> output_; // what has not left yet
+    std::size_t sent_ = 0;          // of it, bytes at its beginning that have
+    bool blocked_;                  // nothing more leaves before the socket says so
     std::shared_ptr<queue_pair> qp_;
     std::uint32_t local_qpn_ = 0;
     std::uint64_t timer_generation_ = 0;
