@@ -62,7 +62,7 @@ set_up_memory() {
 
 wait_for_peer() {
     [ "$RPMA_VM_RXE:$RPMA_VM_GUEST" = two-guests:1 ] || return 0
-    for _ in $(seq 300); do
+    for _ in $(seq 1000); do # the host boots both again long before
         /source/tests/vm/guest/on-peer true >/dev/null 2>&1 && return 0
         sleep 0.1
     done

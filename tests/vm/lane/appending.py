@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 from lane import LaneFailed
-from lane.machine import BOOT_LIMIT_S, SERVE_PEER, Guest, Machine, boot, joined
+from lane.machine import SERVE_PEER, Guest, Machine, booted
 from lane.prepared import Prepared
 
 PORT, LIMIT_S = 7300, 120
@@ -42,7 +42,7 @@ class Acknowledgements:
         return bool(chunk)
 
     def await_count(self, count: int) -> None:
-        deadline = time.monotonic() + BOOT_LIMIT_S + LIMIT_S
+        deadline = time.monotonic() + LIMIT_S
         while self.count < count:
             if not self.read(deadline - time.monotonic()) or self.complaint:
                 raise LaneFailed(
@@ -64,8 +64,5 @@ def appending(prepared: Prepared, directory: pathlib.Path, environment: dict[str
     guests = [
         Guest(1, "two-guests", "none", directory / "none", APPEND, LIMIT_S, environment),
         Guest(2, "two-guests", "devdax", directory / "pmem", SERVE, LIMIT_S, environment)]
-    with contextlib.ExitStack() as stack:
-        guests = stack.enter_context(joined(guests, 0))
-        machines = [
-            stack.enter_context(boot(prepared, guest, directory / f"guest{guest.number}")) for guest in guests]
+    with booted(prepared, guests, directory) as machines:
         yield Acknowledgements(machines[0]), machines[1]

@@ -8,7 +8,9 @@ import pathlib
 import shlex
 import socket
 import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -24,6 +26,8 @@ KERNEL_LINE = (
 # No AVX: it costs an eighth of all time where it is emulated. The rest is what PMem and the random numbers ask for.
 CPU = "Nehalem,+rdrand,+clflushopt,+clwb"
 BOOT_LIMIT_S = 60
+BOOT_ATTEMPTS = 3
+OFF_LIMIT_S = 60
 PMEM_SIZE = 256 * 1024 * 1024
 SERVE_PEER = "exec busybox nc -ll -p 77 -e /source/tests/vm/guest/peer-shell"
 
@@ -106,8 +110,9 @@ def qemu_command(prepared: Prepared, guest: Guest, control: pathlib.Path, consol
     return command
 
 
-class DiedEarly(LaneFailed):
-    """The guest was gone before it began with its command. Now and then QEMU 7.2 brings that about on a busy host."""
+class NotStarted(LaneFailed):
+    """The guest did not come to its command. Now and then QEMU 7.2 brings that about on a busy host: it is gone, or one of
+    its processors gets no timer interrupts."""
 
 
 class Machine:
@@ -118,8 +123,19 @@ class Machine:
         self.output = os.fdopen(output_fd, "rb", buffering=0)
         self.directory = directory
 
+    def await_start(self) -> None:
+        """Returns when the guest has begun with its command."""
+        deadline = time.monotonic() + BOOT_LIMIT_S
+        while not (self.directory / "control" / "started").exists():
+            if self.process.poll() is not None:
+                self.status()
+            if time.monotonic() > deadline:
+                raise NotStarted(f"the guest has not begun with its command after {BOOT_LIMIT_S} seconds; its console:\n"
+                                 f"{self.console()}")
+            time.sleep(0.05)
+
     def copy_output(self, destination: BinaryIO, limit_s: int) -> None:
-        """Returns when the guest is off."""
+        """Returns when the guest is off, for which it has a little longer than the limit of its command."""
         def copy() -> None:
             while chunk := self.output.read(65536):
                 destination.write(chunk)
@@ -127,9 +143,10 @@ class Machine:
 
         copier = threading.Thread(target=copy, daemon=True)
         copier.start()
-        copier.join(limit_s)
+        copier.join(limit_s + OFF_LIMIT_S)
         if copier.is_alive():
-            raise LaneFailed(f"the guest is not off after {limit_s} seconds; its console:\n{self.console()}")
+            raise LaneFailed(
+                f"the guest is not off after {limit_s + OFF_LIMIT_S} seconds; its console:\n{self.console()}")
 
     def status(self) -> int:
         """The exit status of the command, once the guest is off."""
@@ -139,7 +156,7 @@ class Machine:
             return int(text)
         if not text and not (self.directory / "control" / "started").exists():
             # The output ends with the process, but its status may take a moment.
-            raise DiedEarly(f"the guest died before its command began (QEMU's status {self.process.wait()}); its "
+            raise NotStarted(f"the guest died before its command began (QEMU's status {self.process.wait()}); its "
                             f"console:\n{self.console()}")
         cause = {"setup": "the guest's devices could not be set up"}.get(text, "the guest ended without an answer")
         raise LaneFailed(f"{cause}; its console:\n{self.console()}")
@@ -152,7 +169,7 @@ class Machine:
 @contextlib.contextmanager
 def boot(prepared: Prepared, guest: Guest, directory: pathlib.Path) -> Iterator[Machine]:
     """The guest runs until it turns itself off or the context is left."""
-    directory.mkdir()
+    directory.mkdir(parents=True)
     if guest.pmem != "none" and not guest.pmem_file.exists():
         with open(guest.pmem_file, "wb") as file:
             file.truncate(PMEM_SIZE)
@@ -175,3 +192,24 @@ def boot(prepared: Prepared, guest: Guest, directory: pathlib.Path) -> Iterator[
         if process.poll() is None:
             process.kill()
         process.wait()
+
+
+@contextlib.contextmanager
+def booted(prepared: Prepared, guests: list[Guest], directory: pathlib.Path, loss_percent: int = 0,
+           ) -> Iterator[list[Machine]]:
+    """One guest, or two that a network joins; the first has begun with its command, for which it awaits the second."""
+    for attempts_left in reversed(range(BOOT_ATTEMPTS)):
+        with contextlib.ExitStack() as stack:
+            network = joined(guests, loss_percent) if len(guests) == 2 else contextlib.nullcontext(guests)
+            machines = [
+                stack.enter_context(boot(prepared, guest, directory / f"guest{guest.number}-{attempts_left}"))
+                for guest in stack.enter_context(network)]
+            try:
+                machines[0].await_start()
+            except NotStarted as failure:
+                if not attempts_left:
+                    raise
+                print(f"booting again, as {failure}", file=sys.stderr)
+                continue
+            yield machines
+            return
