@@ -3,10 +3,11 @@
 
 #include "core/native.hpp"
 #include "core/objects.hpp"
+#include "core/sleeping_lock.hpp"
 
 #include <array>
-#include <deque>
 #include <span>
+#include <vector>
 
 namespace softrdma
 {
@@ -36,8 +37,8 @@ private:
         std::array<std::byte, limits::max_inline> inlined;
     };
 
-    std::mutex mutex_;
-    std::deque<entry> entries_; // grows to the largest batch and is used again
+    sleeping_lock mutex_;
+    std::vector<entry> entries_; // grows to the largest batch and is used again
     std::size_t count_ = 0;
     int error_ = 0;
 };

@@ -7,6 +7,7 @@
 #include "core/post_batch.hpp"
 #include "core/requester.hpp"
 #include "core/responder.hpp"
+#include "core/sleeping_lock.hpp"
 
 namespace softrdma
 {
@@ -80,7 +81,7 @@ private:
     void tell(ibv_event_type type);
     void notice_drained();
 
-    std::mutex lock_;
+    sleeping_lock lock_;
     ibv_qp_init_attr init_{};
     endpoint ep_;
     receive_ring ring_;
