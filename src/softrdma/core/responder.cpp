@@ -14,8 +14,10 @@ void responder::announce_receive()
 {
     const bool asked = ring_.shared().peer_waiting.load(std::memory_order_seq_cst) != 0 &&
                        ring_.shared().peer_waiting.exchange(0) != 0;
-    if (receiver_not_ready_ || asked)
-        ep_.transmit({.op = opcode::receive_posted});
+    if (!receiver_not_ready_ && !asked)
+        return;
+    send_replies(); // the refusal may still be among them, and must not come after its end
+    ep_.transmit({.op = opcode::receive_posted});
 }
 
 bool responder::take_receive(const std::weak_ptr<queue_pair> &self, std::uint32_t psn)

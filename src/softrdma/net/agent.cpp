@@ -160,7 +160,7 @@ void agent::poll_once()
         a->note_poll();
 }
 
-// The next input most likely comes where the latest came from, and to ask there takes one system call instead of two.
+// To ask where input is expected takes one system call instead of two.
 bool agent::look()
 {
     constexpr unsigned looks_per_dispatch = 4;
@@ -169,7 +169,7 @@ bool agent::look()
     std::shared_ptr<event_handler> handler;
     {
         const std::lock_guard lock(mutex_);
-        handler = latest_;
+        handler = expected_;
     }
     return handler != nullptr && handler->look();
 }
@@ -203,7 +203,7 @@ void agent::handle(const epoll_event &event)
             return;
         handler = found->second.handler;
         if ((event.events & EPOLLIN) != 0)
-            latest_ = handler;
+            expected_ = handler;
     }
     handler->ready(event.events);
 }
@@ -238,9 +238,15 @@ void agent::unwatch(watch_id id)
         return;
     epoll_ctl(epoll_, EPOLL_CTL_DEL, found->second.fd, nullptr);
     last = std::move(found->second.handler);
-    if (latest_ == last)
-        latest_.reset();
+    if (expected_ == last)
+        expected_.reset();
     watched_.erase(found);
+}
+
+void agent::expect(std::shared_ptr<event_handler> handler)
+{
+    const std::lock_guard lock(mutex_);
+    expected_.swap(handler); // the former is destroyed after the lock is released
 }
 
 void agent::after(std::chrono::microseconds delay, std::function<void()> call)

@@ -41,6 +41,8 @@ public:
     watch_id watch(int fd, std::uint32_t events, std::shared_ptr<event_handler> handler);
     void change(watch_id id, std::uint32_t events);
     void unwatch(watch_id id);
+    // The next input most likely comes there.
+    void expect(std::shared_ptr<event_handler> handler);
 
     void after(std::chrono::microseconds delay, std::function<void()> call);
 
@@ -76,7 +78,7 @@ private:
     std::mutex mutex_;
     watch_id next_id_ = 1;
     std::unordered_map<watch_id, watched> watched_;
-    std::shared_ptr<event_handler> latest_; // to have had input
+    std::shared_ptr<event_handler> expected_; // to have input next
     // Kept by the threads that poll; an approximation is enough.
     std::atomic<std::int64_t> window_ns_{0};
     std::atomic<unsigned> polls_{0};

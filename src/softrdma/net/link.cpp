@@ -51,7 +51,7 @@ bool is_connected_to_itself(int fd) noexcept
            memcmp(&here, &there, here_size) == 0;
 }
 
-constexpr std::size_t input_size = 64 * 1024;
+constexpr std::size_t input_size = 16 * 1024;         // which every connection has; large frames make it grow
 constexpr std::size_t read_budget = 1024 * 1024;      // one connection must not starve the others
 constexpr std::size_t gathered_limit = 16 * 1024;     // a system call costs more than to copy that
 constexpr std::size_t output_limit = 4 * max_segment; // a peer that asks but never reads
@@ -170,6 +170,7 @@ bool link::send_locked(std::span<iovec> pieces)
     msghdr message{};
     message.msg_iov = pieces.data();
     message.msg_iovlen = pieces.size();
+    agent::get()->expect(shared_from_this());
     const ssize_t n = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno != EAGAIN && errno != EINTR) {
         shutdown(fd_, SHUT_RDWR); // the reader notices and reports the loss

@@ -14,12 +14,14 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <signal.h>
 #include <unistd.h>
 
 enum {
     window = 8, /* of large writes that are posted at once; half of what the queue takes */
     rate_window = 14,
+    crowd = 512,
     receives = 8,
     access_all = everything | access_flush_global | access_flush_persistent,
 };
@@ -252,6 +254,42 @@ static void measure_messages(void)
     leave(&b);
 }
 
+struct connections {
+    struct pair *pairs;
+    size_t count; /* of those that take turns */
+    size_t next;
+};
+
+static void write_in_turn(void *connections)
+{
+    struct connections *c = connections;
+    struct pair *p = &c->pairs[c->next];
+    c->next = (c->next + 1) % c->count;
+    post(&p->client, IBV_WR_RDMA_WRITE, 1, 0, sizes[0], &p->server, 0, 0);
+    collect(&p->client);
+}
+
+/* Both ends of many connections are in one process. */
+static void measure_crowd(void)
+{
+    struct connections c = {.pairs = calloc(crowd, sizeof(*c.pairs)), .count = 1};
+    struct rlimit descriptors;
+    getrlimit(RLIMIT_NOFILE, &descriptors);
+    descriptors.rlim_cur = descriptors.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &descriptors);
+    open_pair(&c.pairs[0], NULL);
+    const double alone = time_of(write_in_turn, &c, sizes[0], 1);
+    for (size_t i = 1; i < crowd; ++i)
+        open_pair(&c.pairs[i], NULL);
+    c.count = crowd;
+    for (size_t i = 0; i < crowd; ++i) /* what is done once for each */
+        write_in_turn(&c);
+    show("WRITE, 512 in turn", sizes[0], time_of(write_in_turn, &c, sizes[0], 1), "one connection", alone);
+    for (size_t i = 0; i < crowd; ++i)
+        close_pair(&c.pairs[i]);
+    free(c.pairs);
+}
+
 /* The servers' threads sleep, those of the floors poll. */
 static void measure_tcp(void)
 {
@@ -286,6 +324,7 @@ int main(int argc, char **argv)
         in_own_process(measure_mapped);
         in_own_process(measure_durable);
         in_own_process(measure_messages);
+        in_own_process(measure_crowd);
     } else {
         in_own_process(measure_tcp);
     }

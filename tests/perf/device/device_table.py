@@ -22,6 +22,7 @@ SIZES = (8, 4096, 65536, 1 << 20)
 TARGETS = {
     ("WRITE+FLUSH, private", 4096): 1.15, ("WRITE+FLUSH, mapped", 4096): 2.0, ("SEND", 8): 1.1,
     ("WRITE bandwidth, private", 1 << 20): 1 / 0.95, ("WRITE bandwidth, mapped", 1 << 20): 1 / 0.95,
+    ("WRITE, 512 in turn", 8): 1.2,
     ("WRITE+FLUSH, TCP", 4096): 1.25, ("WRITE bandwidth, TCP", 1 << 20): 1 / 0.9,
 }
 TIMEOUT_S = 120
