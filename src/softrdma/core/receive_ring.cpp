@@ -105,7 +105,7 @@ bool receive_ring::has_delivered() const noexcept
 
 bool receive_ring::take_delivered(ibv_wc &wc)
 {
-    if (!has_delivered())
+    if (!has_delivered() || held_.load(std::memory_order_acquire))
         return false;
     const std::uint32_t position = consumed_.load(std::memory_order_relaxed);
     const local::receive_slot &from = slot(position);

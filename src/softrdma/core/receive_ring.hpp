@@ -34,6 +34,8 @@ public:
     bool waiting() noexcept override;
     std::atomic<std::uint32_t> &watched() noexcept override { return shared().watched; }
 
+    // While messages before the delivered ones have completions to come, those are not handed out.
+    void hold_delivered(bool on) noexcept { held_.store(on, std::memory_order_seq_cst); }
     // The next receive, for a message that came over the network. Delivered messages before it are completed first.
     std::optional<receive_request> take();
     // Completes what was delivered, then flushes what was not consumed.
@@ -58,6 +60,7 @@ private:
     std::vector<ibv_sge> sges_;
     std::atomic<std::uint32_t> posted_{0};
     std::atomic<std::uint32_t> consumed_{0};
+    std::atomic<bool> held_{false};
     spin_lock consuming_;
     std::atomic<std::uint32_t> scattering_{0};
     local::epoch_list::entry scattering_watch_;

@@ -14,10 +14,15 @@ void responder::announce_receive()
 {
     const bool asked = ring_.shared().peer_waiting.load(std::memory_order_seq_cst) != 0 &&
                        ring_.shared().peer_waiting.exchange(0) != 0;
-    if (!receiver_not_ready_ && !asked)
-        return;
-    send_replies(); // the refusal may still be among them, and must not come after its end
-    ep_.transmit({.op = opcode::receive_posted});
+    announces_ = announces_ || receiver_not_ready_ || asked;
+    tell_receive_posted();
+}
+
+// A refusal that is among the replies leaves first.
+void responder::tell_receive_posted()
+{
+    if (replies_.empty() && std::exchange(announces_, false))
+        ep_.transmit({.op = opcode::receive_posted});
 }
 
 bool responder::take_receive(const std::weak_ptr<queue_pair> &self, std::uint32_t psn)
@@ -391,16 +396,23 @@ bool responder::send_read(reply &r)
 
 void responder::send_replies()
 {
+    // A peer that knows of a message's arrival may deliver the next one through memory.
+    if (!completions_.empty())
+        ring_.hold_delivered(true);
     while (!replies_.empty() && send_reply(replies_.front()))
         replies_.pop_front();
+    tell_receive_posted();
     ep_.push();
 }
 
 void responder::push_completions()
 {
+    if (completions_.empty())
+        return;
     for (const completion &c : completions_)
         cq_of(ep_.qp->recv_cq).push(c.wc, c.solicited);
     completions_.clear();
+    ring_.hold_delivered(false);
 }
 
 void responder::release()
@@ -433,8 +445,9 @@ void responder::reset()
     current_.reset();
     replies_.clear();
     completions_.clear();
+    ring_.hold_delivered(false);
     in_message_ = false;
-    receiver_not_ready_ = false;
+    receiver_not_ready_ = announces_ = false;
     round_trips_queued_ = 0;
 }
 

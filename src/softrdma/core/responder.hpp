@@ -72,6 +72,7 @@ private:
         std::uintptr_t end;
     };
 
+    void tell_receive_posted();
     bool take_receive(const std::weak_ptr<queue_pair> &self, std::uint32_t psn);
     void complete_receive(const packet &p, ibv_wc_status status);
     std::uint8_t place_message(const packet &p);
@@ -98,6 +99,7 @@ private:
     bool in_message_ = false;
     bool message_is_write_ = false;
     bool receiver_not_ready_ = false;
+    bool announces_ = false;   // that a receive was posted, once the replies have left
     std::uint32_t placed_ = 0; // bytes of the arriving message
     std::uint64_t write_addr_ = 0;
     std::uint32_t write_rkey_ = 0;

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages that reach a receiver of the same host through memory, between others that come over the network. */
+#include "remote.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+enum {
+    memory_size = 4096,
+    message_size = 64,
+    ahead = 8, /* receives */
+    messages = 2000,
+};
+
+/* Every second message is placed in a file, by its receiver; the others need no memory, and are delivered by the
+ * sender. */
+static void post_numbered_receive(struct side *s, uint64_t number)
+{
+    if (number % 2 == 0) {
+        assert_int_equal(post_receive(s, number, 0, message_size), 0);
+        return;
+    }
+    struct ibv_recv_wr *bad, wr = {.wr_id = number};
+    assert_int_equal(ibv_post_recv(s->qp, &wr, &bad), 0);
+}
+
+static void expect_messages_in_order(struct pair *p)
+{
+    struct side *s = &p->server;
+    struct ibv_wc wc;
+    for (uint64_t number = 0; number < ahead; ++number)
+        post_numbered_receive(s, number);
+    for (uint64_t number = 0;; ++number) {
+        while (ibv_poll_cq(s->cq, 1, &wc) == 0)
+            continue;
+        if (wc.status != IBV_WC_SUCCESS || wc.wr_id != number) {
+            fprintf(stderr, "message %llu came as number %llu\n", (unsigned long long)wc.wr_id,
+                    (unsigned long long)number);
+            abort();
+        }
+        post_numbered_receive(s, number + ahead);
+    }
+}
+
+static const struct server_plan keeps_order = {.act = expect_messages_in_order};
+
+static void keep_messages_in_order(void)
+{
+    struct remote r;
+    start_server(&r, &keeps_order, map_file(memory_size, MAP_SHARED, NULL));
+    meet_server(&r);
+    struct side *c = &r.pair.client;
+    for (uint64_t number = 0; number < messages; ++number) {
+        struct ibv_wc wc;
+        assert_int_equal(post(c, IBV_WR_SEND, number, 0, number % 2 == 0 ? message_size : 0, NULL, 0, 0), 0);
+        while (ibv_poll_cq(c->cq, 1, &wc) == 0)
+            continue;
+        assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    }
+    assert_int_equal(waitpid(r.pid, NULL, WNOHANG), 0); /* it goes on waiting */
+    stop_server(&r);
+}
+
+static void messages_of_either_way_keep_their_order(void **state)
+{
+    (void)state;
+    in_own_process(keep_messages_in_order);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(messages_of_either_way_keep_their_order),
+    };
+    return cmocka_run_group_tests_name("order", tests, NULL, NULL);
+}
