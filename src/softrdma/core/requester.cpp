@@ -301,6 +301,8 @@ void requester::complete_first(ibv_wc_status status)
     if (ep_.local != nullptr && w.numbered && status == IBV_WC_SUCCESS && consumes_receive(w.opcode))
         ep_.local->peer_consumed_receive();
     queue_.pop_front();
+    if (queue_.empty())
+        stop_awaiting_owner();
     next_ -= next_ > 0 ? 1 : 0;
     rnr_tries_ = 0;
     stalled_ = asking_ = false;
@@ -344,6 +346,7 @@ void requester::flush()
 void requester::reset()
 {
     queue_.clear();
+    stop_awaiting_owner();
     next_ = 0;
     round_trips_ = 0;
     rnr_tries_ = 0;

@@ -91,6 +91,8 @@ private:
     bool executed_locally(work &w, outcome &o);
     void complete(
             std::uint64_t wr_id, ibv_wr_opcode opcode, unsigned flags, std::uint32_t length, ibv_wc_status status);
+    void await_owner() noexcept;
+    void stop_awaiting_owner() noexcept;
     outcome stall();
     outcome local_timer_expired();
     outcome start_requests();
@@ -146,6 +148,7 @@ private:
     bool waiting_for_receiver_ = false;
     bool peer_silent_ = false;
     std::unique_ptr<injection> injection_;
+    bool awaits_owner_ = false; // of memory that only it can reach: polling looks at the network meanwhile
     // A message that found no receive in the peer's ring.
     bool stalled_ = false;
     bool asking_ = false; // the peer was told to say when it posts one

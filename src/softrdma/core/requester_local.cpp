@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace softrdma
 {
@@ -68,6 +69,7 @@ bool requester::executed_locally(work &w, outcome &o)
         return true;
     case execution::by_peer:
         ep_.local->left_to_peer(w.opcode);
+        await_owner();
         return false;
     case execution::peer_lost:
         complete_first(IBV_WC_RETRY_EXC_ERR);
@@ -107,6 +109,18 @@ void requester::show_executed(tap &t, const work &w)
     const bool sends = !w.is_round_trip() || w.opcode == native::wr_atomic_write;
     const std::span<const iovec> nothing;
     t.executed(*ep_.path, request, sends ? payload : nothing, answer, w.is_read() ? payload : nothing);
+}
+
+void requester::await_owner() noexcept
+{
+    if (!std::exchange(awaits_owner_, true))
+        cq_of(ep_.qp->send_cq).network_users.fetch_add(1);
+}
+
+void requester::stop_awaiting_owner() noexcept
+{
+    if (std::exchange(awaits_owner_, false))
+        cq_of(ep_.qp->send_cq).network_users.fetch_sub(1);
 }
 
 outcome requester::stall()
