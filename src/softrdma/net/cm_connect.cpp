@@ -164,10 +164,10 @@ void detail::send(cm_id &id, opcode op, const cm_payload *payload)
 {
     if (id.path == nullptr)
         return;
-    iovec piece{};
+    std::span<const std::byte> bytes;
     if (payload != nullptr)
-        piece = {const_cast<std::byte *>(payload->bytes.data()), payload->size};
-    id.path->transmit({.op = op}, {&piece, 1}, false);
+        bytes = {payload->bytes.data(), payload->size};
+    id.path->tell(op, bytes);
 }
 
 void detail::send_ready(cm_id &id)

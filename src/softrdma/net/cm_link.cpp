@@ -61,8 +61,7 @@ bool injected(cm_id *id, const std::shared_ptr<link> &path)
         return true;
     const cm_rejection rejection{.reason = reject_reason::consumer_defined, .data = {.size = reject_private_size}};
     const cm_payload payload = encode(rejection);
-    const iovec piece{const_cast<std::byte *>(payload.bytes.data()), payload.size};
-    path->transmit({.op = opcode::cm_reject}, {&piece, 1}, false);
+    path->tell(opcode::cm_reject, {payload.bytes.data(), payload.size});
     path->owner = nullptr;
     path->finish();
     if (id != nullptr)

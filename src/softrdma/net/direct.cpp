@@ -89,8 +89,7 @@ void greet(link &path, opcode op, const greeting &g)
     byte_writer w(bytes.data());
     w.put(magic).put(version).put(g.from).put(g.to);
     neighbour::put(w, g.hello);
-    const iovec piece{bytes.data(), w.size()};
-    path.transmit({.op = op}, {&piece, 1}, false);
+    path.tell(op, {bytes.data(), w.size()});
 }
 
 bool read_greeting(std::span<const std::byte> payload, greeting &g) noexcept
@@ -172,8 +171,7 @@ bool choose_way(connection &c, const local::hello &hello)
     if (!hello.present)
         return !neighbour::required();
     const std::byte agreed{c.neighbour != nullptr};
-    const iovec piece{const_cast<std::byte *>(&agreed), sizeof(agreed)};
-    c.path->transmit({.op = opcode::direct_ready}, {&piece, 1}, false);
+    c.path->tell(opcode::direct_ready, {&agreed, 1});
     return c.neighbour != nullptr || !neighbour::required();
 }
 

@@ -98,7 +98,7 @@ void link::update_watch_locked()
     if (closed_ || lost())
         return;
     std::uint32_t events = held_ || finishing_ ? 0 : EPOLLIN | EPOLLRDHUP;
-    if (connecting_ || blocked_)
+    if (blocked_)
         events |= EPOLLOUT;
     agent::get()->change(watch_, events);
 }
@@ -147,6 +147,12 @@ void link::transmit(const packet &header, std::span<const iovec> payload, bool m
         keep_locked({pieces.begin() + 1, end}, 0);
     else if (!send_locked({pieces.begin(), end}))
         wait_for_room_locked();
+}
+
+void link::tell(opcode op, std::span<const std::byte> payload)
+{
+    const iovec piece{const_cast<std::byte *>(payload.data()), payload.size()};
+    transmit({.op = op}, {&piece, 1}, false);
 }
 
 void link::push()
@@ -268,8 +274,9 @@ bool link::serve(std::uint32_t events)
         connecting = connecting_;
     }
     if (connecting) {
-        finish_connecting();
-        return true;
+        if ((events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0)
+            finish_connecting();
+        return false;
     }
     if ((events & EPOLLOUT) != 0)
         flush_output();
@@ -277,7 +284,7 @@ bool link::serve(std::uint32_t events)
         return read_input();
     if ((events & (EPOLLHUP | EPOLLERR)) != 0)
         drop(ECONNRESET);
-    return true;
+    return false;
 }
 
 void link::finish_connecting()

@@ -56,6 +56,8 @@ public:
     // While held, nothing is read: the queue pair is not ready for it.
     void hold();
     void unhold();
+    // Transmits a packet that is not the queue pair's.
+    void tell(opcode op, std::span<const std::byte> payload);
     // Ends the connection once what was transmitted has left.
     void finish();
 
@@ -97,7 +99,7 @@ private:
     bool closed_ = false;
     std::vector<std::byte> output_; // what has not left yet
     std::size_t sent_ = 0;          // of it, bytes at its beginning that have
-    bool blocked_;                  // nothing more leaves before the socket says so
+    bool blocked_;                  // nothing more leaves before the socket says so, as at first while connecting
     std::shared_ptr<queue_pair> qp_;
     std::uint32_t local_qpn_ = 0;
     std::uint64_t timer_generation_ = 0;

@@ -130,8 +130,9 @@ class Machine:
             if self.process.poll() is not None:
                 self.status()
             if time.monotonic() > deadline:
-                raise NotStarted(f"the guest has not begun with its command after {BOOT_LIMIT_S} seconds; its console:\n"
-                                 f"{self.console()}")
+                raise NotStarted(
+                    f"the guest has not begun with its command after {BOOT_LIMIT_S} seconds; its console:\n"
+                    f"{self.console()}")
             time.sleep(0.05)
 
     def copy_output(self, destination: BinaryIO, limit_s: int) -> None:
@@ -156,8 +157,9 @@ class Machine:
             return int(text)
         if not text and not (self.directory / "control" / "started").exists():
             # The output ends with the process, but its status may take a moment.
-            raise NotStarted(f"the guest died before its command began (QEMU's status {self.process.wait()}); its "
-                            f"console:\n{self.console()}")
+            raise NotStarted(
+                f"the guest died before its command began (QEMU's status {self.process.wait()}); its console:\n"
+                f"{self.console()}")
         cause = {"setup": "the guest's devices could not be set up"}.get(text, "the guest ended without an answer")
         raise LaneFailed(f"{cause}; its console:\n{self.console()}")
 
