@@ -162,9 +162,14 @@ void skip_because(const char *reason)
     abort();
 }
 
+bool with_older_library(void)
+{
+    return getenv(CLIENT_LIBRARY) || getenv(SERVER_LIBRARY);
+}
+
 void needs_no_older_library(void)
 {
-    if (getenv(CLIENT_LIBRARY) || getenv(SERVER_LIBRARY))
+    if (with_older_library())
         skip_because("an older librpma fails it");
 }
 

@@ -53,7 +53,10 @@ int side_teardown(void **state);
 /* Skips the running test and says why. */
 _Noreturn void skip_because(const char *reason);
 
-/* Skips the running test if another librpma, which may be older, is on one side: see integration_main. */
+/* Whether another librpma, which may be older, is on one side: see integration_main. */
+bool with_older_library(void);
+
+/* Skips the running test if so. */
 void needs_no_older_library(void);
 
 /*
