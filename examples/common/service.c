@@ -20,18 +20,21 @@ static void remove_client(struct client *client)
     --service->connected_count;
 }
 
+/*
+ * A client may be done before this side has heard that the connection stands. Releases before this one do not end it
+ * then, so that is left to the event.
+ */
 int service_dismiss(struct client *client)
 {
     client->is_done = true;
-    return check("rpma_conn_disconnect", rpma_conn_disconnect(client->conn));
+    return client->is_established ? check("rpma_conn_disconnect", rpma_conn_disconnect(client->conn)) : STATUS_OK;
 }
 
 /* The event that the disconnection is complete removes it; without a disconnection none will come. */
 void service_give_up(struct client *client)
 {
     client->service->status |= STATUS_FAILED;
-    client->is_done = true;
-    if (rpma_conn_disconnect(client->conn) != 0)
+    if (service_dismiss(client) != STATUS_OK)
         remove_client(client);
 }
 
@@ -56,7 +59,9 @@ static int handle_event(void *context)
     }
 
     if (event == RPMA_CONN_ESTABLISHED) {
-        if (client->service->handlers->established(client) != STATUS_OK)
+        client->is_established = true;
+        const int status = client->service->handlers->established(client);
+        if (status != STATUS_OK || (client->is_done && service_dismiss(client) != STATUS_OK))
             service_give_up(client);
         return STATUS_OK;
     }

@@ -20,6 +20,7 @@ struct client {
     struct service *service;
     int slot;               /* 0 to MAX_CLIENTS - 1, its own as long as it is connected */
     struct rpma_conn *conn; /* NULL: the slot is free */
+    bool is_established;
     bool is_done;
     bool is_sending; /* at the disposal of the handlers */
     struct watch events;

@@ -78,7 +78,7 @@ errc rpma_conn::accept(const rpma_conn_private_data *pdata)
 
 errc rpma_conn::disconnect()
 {
-    (void)turn(story::accepted, story::told);
+    (void)turn(story::accepted, story::left_early);
     RPMA_RETURN_IF_ERROR(rdma::disconnect(parts_.id.get()));
     RPMA_LOG_NOTICE("disconnecting\n");
     return errc::ok;
@@ -110,7 +110,10 @@ errc rpma_conn::next_event(rpma_conn_event *event)
         private_data_ = std::move(data);
 
     rpma_conn_event mapped = to_conn_event(type);
-    if (mapped == RPMA_CONN_ESTABLISHED) {
+    const bool stood = type == RDMA_CM_EVENT_ESTABLISHED || type == RDMA_CM_EVENT_DISCONNECTED;
+    if (stood && turn(story::left_early, story::told)) {
+        (void)rdma::disconnect(parts_.id.get()); // now it is possible
+    } else if (mapped == RPMA_CONN_ESTABLISHED) {
         (void)turn(story::accepted, story::told);
     } else if (type == RDMA_CM_EVENT_DISCONNECTED && turn(story::accepted, story::closed_early)) {
         mapped = RPMA_CONN_ESTABLISHED;

@@ -52,11 +52,13 @@ private:
     rpma::flush flush_;
     rpma::private_data private_data_;
 
-    // A lost message leaves an accepting side without the report that the connection stands. The other side knew so:
-    // what it did until it disconnected was acknowledged, and is not to be taken for a failed attempt.
+    // The last message of the handshake can be lost, or come late, on its way to an accepting side. The other side
+    // knows that the connection stands: what it did until it disconnected was acknowledged, and is not to be taken for
+    // a failed attempt. Nor can this side disconnect meanwhile: the connection manager forgets the wish.
     enum class story {
         told,
         accepted,    // RPMA_CONN_ESTABLISHED is to come
+        left_early,  // as before, and the program has disconnected
         closed_early // it was given when the end came, and RPMA_CONN_CLOSED is to follow
     };
     bool turn(story from, story to) { return story_.compare_exchange_strong(from, to); }

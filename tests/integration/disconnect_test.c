@@ -40,6 +40,30 @@ static void server_ends_by(struct side *self, const char *way)
     CHECK_OK(rpma_conn_disconnect(conn));
 }
 
+/* Before it can know that the connection stands. */
+static void serve_and_disconnect_at_once(struct side *self, const char *argument)
+{
+    (void)argument;
+    char port[8];
+    struct rpma_ep *ep = make_ep(self, make_peer(self), port);
+    struct rpma_conn *conn = connect_request(self, next_request(self, ep, NULL), NULL);
+    CHECK_OK(rpma_conn_disconnect(conn));
+    enum rpma_conn_event event = next_event(conn);
+    if (event == RPMA_CONN_ESTABLISHED)
+        event = next_event(conn);
+    CHECK_EQ(event, RPMA_CONN_CLOSED);
+}
+
+static void the_server_disconnects_at_once(void **state)
+{
+    needs_no_older_library();
+    struct side *self = *state;
+    struct server *server = start_server(self, "hasty", "-");
+    struct rpma_conn *conn = connect_to(self, make_peer(self), server->port, NULL);
+    expect_end(conn);
+    CHECK_OK(rpma_conn_disconnect(conn));
+}
+
 static void the_server_disconnects(void **state)
 {
     server_ends_by(*state, "disconnect");
@@ -298,6 +322,7 @@ static void killed_clients_do_no_harm_to_the_server(void **state)
 static const struct CMUnitTest tests[] = {
         INTEGRATION_TEST(the_client_disconnects),
         INTEGRATION_TEST(the_server_disconnects),
+        INTEGRATION_TEST(the_server_disconnects_at_once),
         INTEGRATION_TEST(the_server_deletes_the_connection),
         INTEGRATION_TEST(both_sides_may_disconnect_at_once),
         INTEGRATION_TEST(outstanding_receives_are_flushed_in_order),
@@ -311,6 +336,7 @@ static const struct CMUnitTest tests[] = {
 
 static const struct role roles[] = {
         {"endings", serve_endings},
+        {"hasty", serve_and_disconnect_at_once},
         {"crossings", serve_crossings},
         {"dying", serve_and_die},
         {"endless writer", write_for_ever},

@@ -165,7 +165,26 @@ static void an_end_that_this_side_asked_for_has_no_beginning(void **state)
     conn = accepted();
     assert_int_equal(rpma_conn_disconnect(conn), 0);
     fake_event(newest_id(), RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
+    fake_forget_calls();
     assert_int_equal(event_of(conn), RPMA_CONN_CLOSED);
+    assert_calls("rdma_get_cm_event rdma_ack_cm_event rdma_disconnect"); // the answer to the other side
+    drop_conn(conn);
+}
+
+// The connection manager does nothing on a disconnection before it has the last message of the handshake.
+static void a_disconnection_before_the_beginning_is_made_again(void **state)
+{
+    (void)state;
+    conn = accepted();
+    assert_int_equal(rpma_conn_disconnect(conn), 0);
+    fake_event(newest_id(), RDMA_CM_EVENT_ESTABLISHED, NULL, 0);
+    fake_event(newest_id(), RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
+    fake_forget_calls();
+    assert_int_equal(event_of(conn), RPMA_CONN_ESTABLISHED);
+    assert_calls("rdma_get_cm_event rdma_ack_cm_event rdma_disconnect");
+    fake_forget_calls();
+    assert_int_equal(event_of(conn), RPMA_CONN_CLOSED);
+    assert_calls("rdma_get_cm_event rdma_ack_cm_event");
     drop_conn(conn);
 }
 
@@ -334,6 +353,7 @@ int main(void)
             SERVER_TEST(an_end_without_a_beginning_is_told_as_both),
             SERVER_TEST(an_end_after_the_beginning_is_told_once),
             SERVER_TEST(an_end_that_this_side_asked_for_has_no_beginning),
+            SERVER_TEST(a_disconnection_before_the_beginning_is_made_again),
             SERVER_TEST(private_data_goes_with_the_request_and_the_answer),
             SERVER_TEST(more_private_data_than_the_transport_carries_is_a_provider_error),
             SERVER_TEST(bad_arguments_consume_and_reject_the_request),
