@@ -27,18 +27,15 @@ execution execution_of(local::copy_result result) noexcept
 
 } // namespace
 
-bool local_path::collect(const local_request &r, int access)
+bool local_path::collect(const ibv_send_wr &wr, int access)
 {
+    const bool in_place = (wr.send_flags & IBV_SEND_INLINE) != 0; // it needs no region
     count_ = 0;
-    if (r.inlined != nullptr) {
-        pieces_[count_++] = {const_cast<std::byte *>(r.inlined), r.length};
-        return true;
-    }
-    for (const ibv_sge &sge : r.sges) {
+    for (const ibv_sge &sge : std::span(wr.sg_list, static_cast<std::size_t>(wr.num_sge))) {
         if (sge.length == 0)
             continue;
-        std::byte *at = r.in_place ? reinterpret_cast<std::byte *>(sge.addr)
-                                   : region_table::instance().look_up(sge.lkey, pd_, access, sge.addr, sge.length);
+        std::byte *at = in_place ? reinterpret_cast<std::byte *>(sge.addr)
+                                 : region_table::instance().look_up(sge.lkey, pd_, access, sge.addr, sge.length);
         if (at == nullptr)
             return false;
         pieces_[count_++] = {at, sge.length};
@@ -50,7 +47,7 @@ void local_path::note_store(const local::remote_region &r, std::uint32_t bytes)
 {
     if (r.kind == local::region_kind::unmappable)
         return;
-    const auto &file = channel_->mapping(r);
+    local::file_mapping *file = channel_->mapping(r);
     const std::uint64_t begin = r.address - r.region_address;
     if (r.kind == local::region_kind::direct_access) {
         file->write_back(begin, bytes);
@@ -58,13 +55,13 @@ void local_path::note_store(const local::remote_region &r, std::uint32_t bytes)
     }
     channel_->peer().mark_unsynced(r);
     for (dirty_range &range : dirty_) {
-        if (range.file == file) {
+        if (range.file.get() == file) {
             range.begin = std::min(range.begin, begin);
             range.end = std::max(range.end, begin + bytes);
             return;
         }
     }
-    dirty_.push_back({file, begin, begin + bytes});
+    dirty_.push_back({channel_->recent_mapping(), begin, begin + bytes});
 }
 
 bool local_path::make_durable()
@@ -76,51 +73,51 @@ bool local_path::make_durable()
     return good;
 }
 
-execution local_path::write(const local_request &r)
+execution local_path::write(const ibv_send_wr &wr, std::uint32_t length)
 {
     local::remote_region region;
-    if ((channel_->peer_access() & IBV_ACCESS_REMOTE_WRITE) == 0 || !collect(r, 0))
+    if ((channel_->peer_access() & IBV_ACCESS_REMOTE_WRITE) == 0 || !collect(wr, 0))
         return execution::by_peer;
-    if (r.length == 0)
+    if (length == 0)
         return execution::done;
-    if (!channel_->find(r.rkey, IBV_ACCESS_REMOTE_WRITE, r.remote_addr, r.length, region))
+    if (!channel_->find(wr.wr.rdma.rkey, IBV_ACCESS_REMOTE_WRITE, wr.wr.rdma.remote_addr, length, region))
         return execution::by_peer;
     const execution result = execution_of(channel_->write(region, {pieces_.data(), count_}));
     if (result == execution::done)
-        note_store(region, r.length);
+        note_store(region, length);
     return result;
 }
 
-execution local_path::read(const local_request &r)
+execution local_path::read(const ibv_send_wr &wr, std::uint32_t length)
 {
     if (pmem::read_flushes() && !make_durable())
         return execution::not_durable;
     local::remote_region region;
     if (peer_has_dirty_ || (channel_->peer_access() & IBV_ACCESS_REMOTE_READ) == 0 ||
-            !collect(r, IBV_ACCESS_LOCAL_WRITE))
+            !collect(wr, IBV_ACCESS_LOCAL_WRITE))
         return execution::by_peer;
-    if (r.length == 0)
+    if (length == 0)
         return execution::done;
-    if (!channel_->find(r.rkey, IBV_ACCESS_REMOTE_READ, r.remote_addr, r.length, region))
+    if (!channel_->find(wr.wr.rdma.rkey, IBV_ACCESS_REMOTE_READ, wr.wr.rdma.remote_addr, length, region))
         return execution::by_peer;
     return execution_of(channel_->read(region, {pieces_.data(), count_}));
 }
 
-execution local_path::send(const local_request &r)
+execution local_path::send(const ibv_send_wr &wr, std::uint32_t length)
 {
-    const bool message = r.opcode == IBV_WR_SEND || r.opcode == IBV_WR_SEND_WITH_IMM;
     if (!channel_->has_receive())
         return execution::no_receive;
-    if (message) {
-        if (!collect(r, 0))
+    const request_kind &kind = kind_of(wr.opcode);
+    if (kind.message) {
+        if (!collect(wr, 0))
             return execution::by_peer;
-    } else if (const execution written = write(r); written != execution::done) {
+    } else if (const execution written = write(wr, length); written != execution::done) {
         return written;
     }
-    local::message m{.length = r.length, .imm_data = r.imm_data, .flags = 0};
-    m.flags = static_cast<std::uint8_t>((message ? 0 : local::slot_write) |
-                                        (r.opcode == IBV_WR_SEND ? 0 : local::slot_immediate) |
-                                        ((r.flags & IBV_SEND_SOLICITED) != 0 ? local::slot_solicited : 0));
+    local::message m{.length = length, .imm_data = kind.immediate ? wr.imm_data : 0, .flags = 0};
+    m.flags = static_cast<std::uint8_t>((kind.message ? 0 : local::slot_write) |
+                                        (kind.immediate ? local::slot_immediate : 0) |
+                                        ((wr.send_flags & IBV_SEND_SOLICITED) != 0 ? local::slot_solicited : 0));
     switch (channel_->deliver(m, {pieces_.data(), count_})) {
     case local::delivery::done:
         return execution::done;
@@ -131,68 +128,62 @@ execution local_path::send(const local_request &r)
     }
 }
 
-execution local_path::write_word(const local_request &r)
+execution local_path::write_word(const ibv_send_wr &wr)
 {
     local::remote_region region;
-    constexpr std::size_t word = sizeof(std::uint64_t);
-    const bool found = r.remote_addr % word == 0 &&
-                       channel_->find(r.rkey, IBV_ACCESS_REMOTE_WRITE, r.remote_addr, word, region) &&
+    constexpr std::uint32_t word = sizeof(std::uint64_t);
+    const std::uint64_t to = wr.wr.rdma.remote_addr;
+    const bool found = to % word == 0 && channel_->find(wr.wr.rdma.rkey, IBV_ACCESS_REMOTE_WRITE, to, word, region) &&
                        region.address % word == 0;
     // The kernel does not promise that its copy of a word is one store.
-    return found && channel_->mapping(region) != nullptr ? write(r) : execution::by_peer;
+    return found && channel_->mapping(region) != nullptr ? write(wr, word) : execution::by_peer;
 }
 
 // Requests are executed in order and stores are coherent: only persistence takes work, and not of cache lines, which
 // are written back as they are stored.
-execution local_path::flush(const local_request &r)
+execution local_path::flush(const ibv_send_wr &wr)
 {
-    const bool persistent = (r.flush.placement & native::placement_persistent) != 0;
-    const bool global = (r.flush.placement & native::placement_global) != 0;
-    if ((!persistent && !global) || r.flush.level != native::level_range)
+    const auto arguments = native::flush_of(wr.wr.atomic.compare_add, wr.wr.atomic.swap);
+    const bool persistent = (arguments.placement & native::placement_persistent) != 0;
+    const bool global = (arguments.placement & native::placement_global) != 0;
+    if ((!persistent && !global) || arguments.level != native::level_range)
         return execution::by_peer;
     const int access = rights_to_flush(global, persistent, channel_->peer().facts());
     local::remote_region region;
     if ((channel_->peer_access() & access) != access ||
-            !channel_->find(r.rkey, access, r.remote_addr, r.flush.length, region))
+            !channel_->find(wr.wr.atomic.rkey, access, wr.wr.atomic.remote_addr, arguments.length, region))
         return execution::by_peer;
     if (!persistent || region.kind == local::region_kind::unmappable ||
             region.kind == local::region_kind::direct_access)
         return execution::done;
-    const auto &file = channel_->mapping(region);
+    const local::file_mapping *file = channel_->mapping(region);
     if (file == nullptr)
         return execution::by_peer;
-    const int error = file->write_back(region.address - region.region_address, r.flush.length);
+    const int error = file->write_back(region.address - region.region_address, arguments.length);
     return error == 0 ? execution::done : execution::not_durable;
 }
 
-execution local_path::execute(const local_request &r)
+execution local_path::execute(const ibv_send_wr &wr, std::uint32_t length)
 {
     const local::epoch_section section(own_.epoch);
     if (!channel_->peer_is_open())
         return execution::by_peer;
-    execution result = execution::by_peer;
-    switch (static_cast<int>(r.opcode)) { // not all of which the headers name
+    switch (static_cast<int>(wr.opcode)) { // not all of which the headers name
     case IBV_WR_RDMA_WRITE:
-        result = write(r);
-        break;
+        return write(wr, length);
     case IBV_WR_RDMA_READ:
-        result = read(r);
-        break;
+        return read(wr, length);
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM:
     case IBV_WR_RDMA_WRITE_WITH_IMM:
-        result = send(r);
-        break;
+        return send(wr, length);
     case native::wr_atomic_write:
-        result = write_word(r);
-        break;
+        return write_word(wr);
     case native::wr_flush:
-        result = flush(r);
-        break;
+        return flush(wr);
     default:
-        break;
+        return execution::by_peer;
     }
-    return result;
 }
 
 } // namespace softrdma

@@ -2,27 +2,13 @@
 #pragma once
 
 #include "core/endpoint.hpp"
-#include "core/native.hpp"
+#include "core/request_kind.hpp"
 #include "local/channel.hpp"
 
 #include <vector>
 
 namespace softrdma
 {
-
-// A work request whose data is where the program left it, or inlined.
-struct local_request {
-    ibv_wr_opcode opcode{};
-    unsigned flags = 0;
-    std::uint32_t imm_data = 0;
-    std::uint64_t remote_addr = 0;
-    std::uint32_t rkey = 0;
-    native::flush_arguments flush{};
-    std::uint32_t length = 0;
-    std::span<const ibv_sge> sges{};
-    bool in_place = false;              // the elements need no region
-    const std::byte *inlined = nullptr; // NULL: the data is in the elements
-};
 
 enum class execution {
     done,
@@ -43,7 +29,8 @@ public:
     {
     }
 
-    execution execute(const local_request &r);
+    // `length` is that of the data.
+    execution execute(const ibv_send_wr &wr, std::uint32_t length);
     bool has_receive() const noexcept { return channel_->has_receive(); }
     void ask_for_receive() noexcept { channel_->ask_for_receive(); }
     std::uint32_t peer_rnr_timer() const noexcept { return channel_->peer_rnr_timer(); }
@@ -64,12 +51,12 @@ private:
         std::uint64_t end;
     };
 
-    bool collect(const local_request &r, int access);
-    execution write(const local_request &r);
-    execution read(const local_request &r);
-    execution send(const local_request &r);
-    execution write_word(const local_request &r);
-    execution flush(const local_request &r);
+    bool collect(const ibv_send_wr &wr, int access);
+    execution write(const ibv_send_wr &wr, std::uint32_t length);
+    execution read(const ibv_send_wr &wr, std::uint32_t length);
+    execution send(const ibv_send_wr &wr, std::uint32_t length);
+    execution write_word(const ibv_send_wr &wr);
+    execution flush(const ibv_send_wr &wr);
     void note_store(const local::remote_region &r, std::uint32_t bytes);
     bool make_durable();
 

@@ -158,17 +158,6 @@ bool region_table::withdraw(const memory_region &region)
     return unsynced;
 }
 
-std::byte *region_table::look_up(
-        std::uint32_t key, const ibv_pd *pd, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
-{
-    const slot &own = slot_of(key);
-    if (key == 0 || own.key.load(std::memory_order_acquire) != key)
-        return nullptr;
-    const memory_region *region = own.region.load(std::memory_order_relaxed);
-    const bool usable = region->pd == pd && (region->access() & access) == access && region->contains(va, bytes);
-    return usable ? region->at(va) : nullptr;
-}
-
 bool region_table::is_plain(const ibv_sge &sge, const ibv_pd *pd) const noexcept
 {
     return look_up(sge.lkey, pd, IBV_ACCESS_LOCAL_WRITE, sge.addr, sge.length) != nullptr &&

@@ -130,4 +130,15 @@ private:
     std::unique_ptr<slot[]> slots_;
 };
 
+inline std::byte *region_table::look_up(
+        std::uint32_t key, const ibv_pd *pd, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
+{
+    const slot &own = slot_of(key);
+    if (key == 0 || own.key.load(std::memory_order_acquire) != key)
+        return nullptr;
+    const memory_region *region = own.region.load(std::memory_order_relaxed);
+    const bool usable = region->pd == pd && (region->access() & access) == access && region->contains(va, bytes);
+    return usable ? region->at(va) : nullptr;
+}
+
 } // namespace softrdma

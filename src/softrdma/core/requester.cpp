@@ -15,59 +15,11 @@ namespace softrdma
 namespace
 {
 
-ibv_wc_opcode completion_opcode(ibv_wr_opcode opcode) noexcept
-{
-    switch (static_cast<int>(opcode)) { // not all of which the headers name
-    case IBV_WR_RDMA_WRITE:
-    case IBV_WR_RDMA_WRITE_WITH_IMM:
-        return IBV_WC_RDMA_WRITE;
-    case IBV_WR_RDMA_READ:
-        return IBV_WC_RDMA_READ;
-    case IBV_WR_ATOMIC_CMP_AND_SWP:
-        return IBV_WC_COMP_SWAP;
-    case IBV_WR_ATOMIC_FETCH_AND_ADD:
-        return IBV_WC_FETCH_ADD;
-    case native::wr_flush:
-        return native::wc_flush;
-    case native::wr_atomic_write:
-        return native::wc_atomic_write;
-    default:
-        return IBV_WC_SEND;
-    }
-}
-
-bool is_message(ibv_wr_opcode opcode) noexcept
-{
-    return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM;
-}
-
-bool consumes_receive(ibv_wr_opcode opcode) noexcept
-{
-    return is_message(opcode) || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-}
-
-bool carries_immediate(ibv_wr_opcode opcode) noexcept
-{
-    return opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-}
-
-bool is_atomic(ibv_wr_opcode opcode) noexcept
-{
-    return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-}
-
-bool is_supported(ibv_wr_opcode opcode) noexcept
-{
-    return is_message(opcode) || opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
-           opcode == IBV_WR_RDMA_READ || is_atomic(opcode) ||
-           ((opcode == native::wr_flush || opcode == native::wr_atomic_write) && pmem::native_verbs());
-}
-
 // Of what has to be a word: an atomic operation's result, the data of an ATOMIC WRITE.
 bool is_wrong_length(ibv_wr_opcode opcode, std::uint64_t length) noexcept
 {
-    return length > limits::max_message || (is_atomic(opcode) && length < word_size) ||
-           (opcode == native::wr_atomic_write && length != word_size);
+    return length > limits::max_message || (length < word_size && kind_of(opcode).atomic) ||
+           (length != word_size && opcode == native::wr_atomic_write);
 }
 
 std::uint64_t length_of(const ibv_send_wr &wr) noexcept
@@ -82,42 +34,44 @@ std::uint64_t length_of(const ibv_send_wr &wr) noexcept
 
 int requester::check(const ibv_send_wr &wr, std::size_t before) const noexcept
 {
-    if (!is_supported(wr.opcode))
+    const request_kind &kind = kind_of(wr.opcode);
+    if (!kind.known || (kind.native && !pmem::native_verbs()))
         return EOPNOTSUPP;
     if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > ep_.cap.max_send_sge)
         return EINVAL;
-    const int uncollected = uncollected_.load(std::memory_order_relaxed);
-    if (queue_.size() + static_cast<std::size_t>(uncollected) + before >= ep_.cap.max_send_wr)
+    const auto uncollected = static_cast<std::size_t>(uncollected_.load(std::memory_order_relaxed));
+    const std::size_t queued = queue_.empty() ? 0 : queue_.size(); // which a deque does not keep
+    if (queued + uncollected + before >= ep_.cap.max_send_wr)
         return ENOMEM;
     if ((wr.send_flags & IBV_SEND_INLINE) == 0)
         return 0;
     // ATOMIC WRITE carries its word whatever room for inline data was asked for.
     const std::uint32_t room = wr.opcode == native::wr_atomic_write ? word_size : ep_.cap.max_inline_data;
-    const bool scatters = wr.opcode == IBV_WR_RDMA_READ || is_atomic(wr.opcode);
-    return scatters || length_of(wr) > room ? EINVAL : 0;
+    return kind.scatters || length_of(wr) > room ? EINVAL : 0;
 }
 
 void requester::post(const ibv_send_wr &wr, bool at_once)
 {
     const std::uint64_t length = length_of(wr);
     ++posted_;
+    // What cannot be done at once, and every failure, takes the way through the queue.
     if (at_once && queue_.empty() && !is_wrong_length(wr.opcode, length) &&
-            executed_at_once(wr, static_cast<std::uint32_t>(length)))
-        return;
+            ep_.local->execute(wr, static_cast<std::uint32_t>(length)) == execution::done)
+        return complete(wr.wr_id, wr.opcode, wr.send_flags, static_cast<std::uint32_t>(length), IBV_WC_SUCCESS);
 
+    const request_kind &kind = kind_of(wr.opcode);
     const bool copies = (wr.send_flags & IBV_SEND_INLINE) != 0;
     work &w = queue_.emplace_back();
     w.wr_id = wr.wr_id;
     w.opcode = wr.opcode;
     w.flags = wr.send_flags;
     // What an opcode does not use, programs leave uninitialised.
-    w.imm_data = carries_immediate(wr.opcode) ? wr.imm_data : 0;
-    const bool wide = is_atomic(wr.opcode) || wr.opcode == native::wr_flush;
-    w.remote_addr = is_message(wr.opcode) ? 0 : wr.wr.rdma.remote_addr; // the atomic's is at the same place
-    w.rkey = is_message(wr.opcode) ? 0 : wide ? wr.wr.atomic.rkey : wr.wr.rdma.rkey;
-    w.compare_add = wide ? wr.wr.atomic.compare_add : 0;
-    w.swap = wide ? wr.wr.atomic.swap : 0;
-    w.length = static_cast<std::uint32_t>(is_atomic(wr.opcode) ? std::min<std::uint64_t>(length, word_size) : length);
+    w.imm_data = kind.immediate ? wr.imm_data : 0;
+    w.remote_addr = kind.message ? 0 : wr.wr.rdma.remote_addr; // the atomic's is at the same place
+    w.rkey = kind.message ? 0 : kind.wide ? wr.wr.atomic.rkey : wr.wr.rdma.rkey;
+    w.compare_add = kind.wide ? wr.wr.atomic.compare_add : 0;
+    w.swap = kind.wide ? wr.wr.atomic.swap : 0;
+    w.length = static_cast<std::uint32_t>(kind.atomic ? std::min<std::uint64_t>(length, word_size) : length);
     w.sent = w.received = 0;
     w.numbered = false;
     w.judged = w.answer_lost = false;
@@ -240,8 +194,8 @@ outcome requester::transmit_round_trip(work &w)
 
 opcode requester::segment_opcode(const work &w, std::uint32_t bytes) const noexcept
 {
-    const bool write = !is_message(w.opcode);
-    const bool imm = carries_immediate(w.opcode);
+    const bool write = !kind_of(w.opcode).message;
+    const bool imm = kind_of(w.opcode).immediate;
     const bool first = w.sent == 0;
     const bool last = w.sent + bytes == w.length;
     if (first && last)
@@ -288,7 +242,7 @@ void requester::complete(
     ibv_wc wc{};
     wc.wr_id = wr_id;
     wc.status = status;
-    wc.opcode = completion_opcode(opcode);
+    wc.opcode = kind_of(opcode).completion;
     wc.byte_len = length;
     wc.qp_num = ep_.qp->qp_num;
     cq_of(ep_.qp->send_cq).push(wc, false, &uncollected_);
@@ -298,7 +252,7 @@ void requester::complete_first(ibv_wc_status status)
 {
     const work &w = queue_.front();
     complete(w.wr_id, w.opcode, w.flags, w.length, status);
-    if (ep_.local != nullptr && w.numbered && status == IBV_WC_SUCCESS && consumes_receive(w.opcode))
+    if (ep_.local != nullptr && w.numbered && status == IBV_WC_SUCCESS && kind_of(w.opcode).takes_receive)
         ep_.local->peer_consumed_receive();
     queue_.pop_front();
     if (queue_.empty())

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/endpoint.hpp"
-#include "core/native.hpp"
+#include "core/request_kind.hpp"
 #include "fault/rules.hpp"
 
 #include <deque>
@@ -74,10 +74,7 @@ private:
         std::array<std::byte, limits::max_inline> inlined;
 
         bool is_read() const noexcept { return opcode == IBV_WR_RDMA_READ; }
-        bool is_atomic() const noexcept
-        {
-            return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-        }
+        bool is_atomic() const noexcept { return kind_of(opcode).atomic; }
         // Completed by an answer of its own, as few of which may be awaited as the peer has room for.
         bool is_round_trip() const noexcept
         {
@@ -86,7 +83,7 @@ private:
         std::span<const ibv_sge> scatter() const noexcept { return {sges.data(), static_cast<std::size_t>(sge_count)}; }
     };
 
-    bool executed_at_once(const ibv_send_wr &wr, std::uint32_t length);
+    static ibv_send_wr as_posted(work &w, ibv_sge &inlined) noexcept;
     void show_executed(tap &t, const work &w);
     bool executed_locally(work &w, outcome &o);
     void complete(

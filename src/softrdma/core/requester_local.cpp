@@ -21,26 +21,25 @@ constexpr std::chrono::microseconds flight_time{50000};
 
 } // namespace
 
-// What cannot be done at once, and every failure, takes the way through the queue.
-bool requester::executed_at_once(const ibv_send_wr &wr, std::uint32_t length)
+// As the program posted it, but for inlined data, which is elsewhere now.
+ibv_send_wr requester::as_posted(work &w, ibv_sge &inlined) noexcept
 {
-    const auto count = static_cast<std::size_t>(wr.num_sge);
-    local_request r{.opcode = wr.opcode, .flags = wr.send_flags, .length = length, .sges = {wr.sg_list, count}};
-    r.in_place = (wr.send_flags & IBV_SEND_INLINE) != 0;
-    if (wr.opcode == IBV_WR_SEND_WITH_IMM || wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
-        r.imm_data = wr.imm_data;
-    if (wr.opcode != IBV_WR_SEND && wr.opcode != IBV_WR_SEND_WITH_IMM) {
-        r.remote_addr = wr.wr.rdma.remote_addr;
-        r.rkey = wr.wr.rdma.rkey;
+    ibv_send_wr wr{};
+    wr.opcode = w.opcode;
+    wr.send_flags = w.flags;
+    wr.imm_data = w.imm_data;
+    wr.sg_list = w.sges.data();
+    wr.num_sge = w.sge_count;
+    if ((w.flags & IBV_SEND_INLINE) != 0) {
+        inlined = {reinterpret_cast<std::uintptr_t>(w.inlined.data()), w.length, 0};
+        wr.sg_list = &inlined;
+        wr.num_sge = 1;
     }
-    if (wr.opcode == native::wr_flush) {
-        r.rkey = wr.wr.atomic.rkey;
-        r.flush = native::flush_of(wr.wr.atomic.compare_add, wr.wr.atomic.swap);
-    }
-    if (ep_.local->execute(r) != execution::done)
-        return false;
-    complete(wr.wr_id, wr.opcode, wr.send_flags, length, IBV_WC_SUCCESS);
-    return true;
+    if (kind_of(w.opcode).wide)
+        wr.wr.atomic = {w.remote_addr, w.compare_add, w.swap, w.rkey};
+    else
+        wr.wr.rdma = {w.remote_addr, w.rkey};
+    return wr;
 }
 
 // True if the first request has been dealt with; else it has to be sent over the network.
@@ -49,16 +48,8 @@ bool requester::executed_locally(work &w, outcome &o)
     o = outcome::proceed;
     if (w.numbered || w.local_status != IBV_WC_SUCCESS)
         return false;
-    const bool copied = (w.flags & IBV_SEND_INLINE) != 0;
-    switch (ep_.local->execute({.opcode = w.opcode,
-            .flags = w.flags,
-            .imm_data = w.imm_data,
-            .remote_addr = w.remote_addr,
-            .rkey = w.rkey,
-            .flush = native::flush_of(w.compare_add, w.swap),
-            .length = w.length,
-            .sges = w.scatter(),
-            .inlined = copied ? w.inlined.data() : nullptr})) {
+    ibv_sge inlined;
+    switch (ep_.local->execute(as_posted(w, inlined), w.length)) {
     case execution::done:
         if (tap *t = tap::current(); t != nullptr) [[unlikely]]
             show_executed(*t, w);

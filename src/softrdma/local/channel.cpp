@@ -136,22 +136,17 @@ void channel::wait_for_peer() noexcept
     wait_outside(block_->epoch, peer_gone, peer_.get());
 }
 
-const std::shared_ptr<file_mapping> &channel::mapping(const remote_region &r)
+file_mapping *channel::look_up_mapping(const remote_region &r)
 {
-    static const std::shared_ptr<file_mapping> none;
-    if (r.kind != region_kind::shared_file && r.kind != region_kind::direct_access)
-        return none;
-    if (recent_ == nullptr || recent_slot_ != r.slot || recent_generation_ != r.generation) {
-        recent_ = peer_->mapping(r);
-        recent_slot_ = r.slot;
-        recent_generation_ = r.generation;
-    }
-    return recent_;
+    recent_ = peer_->mapping(r);
+    recent_slot_ = r.slot;
+    recent_generation_ = r.generation;
+    return recent_.get();
 }
 
 copy_result channel::write(const remote_region &r, std::span<const iovec> from)
 {
-    if (const auto &file = mapping(r); file != nullptr)
+    if (file_mapping *file = mapping(r); file != nullptr)
         return file->write(r.address - r.region_address, from) ? copy_result::done : copy_result::fault;
     // What only its owner can make durable, its owner has to store.
     return r.kind == region_kind::unmappable ? peer_->write(r.address, from) : copy_result::no_way;
@@ -159,7 +154,7 @@ copy_result channel::write(const remote_region &r, std::span<const iovec> from)
 
 copy_result channel::read(const remote_region &r, std::span<const iovec> to)
 {
-    if (const auto &file = mapping(r); file != nullptr)
+    if (file_mapping *file = mapping(r); file != nullptr)
         return file->read(r.address - r.region_address, to) ? copy_result::done : copy_result::fault;
     return peer_->read(r.address, to);
 }

@@ -64,8 +64,15 @@ public:
     }
     copy_result write(const remote_region &r, std::span<const iovec> from);
     copy_result read(const remote_region &r, std::span<const iovec> to);
-    // The peer's file behind a region; NULL if there is none or it cannot be had.
-    const std::shared_ptr<file_mapping> &mapping(const remote_region &r);
+    // The peer's file behind a region; NULL if there is none or it cannot be had. It is recent_mapping() then.
+    file_mapping *mapping(const remote_region &r)
+    {
+        if (r.kind != region_kind::shared_file && r.kind != region_kind::direct_access)
+            return nullptr;
+        const bool is_recent = recent_ != nullptr && recent_slot_ == r.slot && recent_generation_ == r.generation;
+        return is_recent ? recent_.get() : look_up_mapping(r);
+    }
+    const std::shared_ptr<file_mapping> &recent_mapping() const noexcept { return recent_; }
 
     bool has_receive() const noexcept;
     delivery deliver(const message &m, std::span<const iovec> from);
@@ -78,6 +85,7 @@ public:
 
 private:
     bool attach(const hello &h, const connection_ends &ends, std::string &why);
+    file_mapping *look_up_mapping(const remote_region &r);
     receive_slot &slot() const noexcept;
     bool place(const receive_slot &s, const message &m, std::span<const iovec> from);
 

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -147,21 +146,10 @@ peer_process::~peer_process()
         munmap(tables_, tables_size);
 }
 
-const arena_facts &peer_process::facts() const noexcept
-{
-    const auto *tables = reinterpret_cast<const std::byte *>(slots_) - page;
-    return *reinterpret_cast<const arena_facts *>(tables + facts_offset);
-}
-
 bool peer_process::gone() const noexcept
 {
     pollfd ended{.fd = pidfd_.get(), .events = POLLIN, .revents = 0};
     return !is_self() && poll(&ended, 1, 0) > 0;
-}
-
-bool peer_process::dead() const noexcept
-{
-    return (facts().keeper.load(std::memory_order_relaxed) & FUTEX_OWNER_DIED) != 0;
 }
 
 std::byte *peer_process::map(std::uint64_t offset, std::size_t size) const noexcept
@@ -191,35 +179,6 @@ fd_holder peer_process::event_descriptor(int number) const
     constexpr std::string_view wanted = "anon_inode:[eventfd]";
     const ssize_t n = readlink(path, target, sizeof(target));
     return n > 0 && std::string_view(target, static_cast<std::size_t>(n)) == wanted ? std::move(fd) : fd_holder();
-}
-
-bool peer_process::find(std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va, std::uint64_t bytes,
-        remote_region &out) const noexcept
-{
-    const std::uint32_t index = key % region_slots;
-    const region_slot &slot = slots_[index];
-    if (key == 0 || slot.key.load(std::memory_order_acquire) != key)
-        return false;
-    const auto granted = static_cast<int>(slot.access.load(std::memory_order_relaxed));
-    const std::uint64_t base = slot.base.load(std::memory_order_relaxed);
-    const std::uint64_t length = slot.length.load(std::memory_order_relaxed);
-    if (slot.domain.load(std::memory_order_relaxed) != domain || (granted & access) != access || va < base ||
-            bytes > length || va - base > length - bytes)
-        return false;
-    out.slot = index;
-    out.generation = slot.generation.load(std::memory_order_relaxed);
-    out.kind = slot.kind.load(std::memory_order_relaxed);
-    out.region_address = slot.address.load(std::memory_order_relaxed);
-    out.region_length = length;
-    out.address = out.region_address + (va - base);
-    return true;
-}
-
-void peer_process::mark_unsynced(const remote_region &r) const noexcept
-{
-    std::atomic<std::uint32_t> &word = slots_[r.slot].unsynced;
-    if (word.load(std::memory_order_relaxed) == 0)
-        word.store(1, std::memory_order_relaxed);
 }
 
 copy_result peer_process::write(std::uint64_t to, std::span<const iovec> from) const noexcept

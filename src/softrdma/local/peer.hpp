@@ -4,6 +4,7 @@
 #include "local/arena.hpp"
 #include "local/identity.hpp"
 
+#include <linux/futex.h>
 #include <memory>
 #include <span>
 #include <string>
@@ -112,5 +113,45 @@ private:
     std::mutex mutex_;
     std::unordered_map<std::uint32_t, mapped> mappings_;
 };
+
+inline const arena_facts &peer_process::facts() const noexcept
+{
+    const auto *tables = reinterpret_cast<const std::byte *>(slots_) - page;
+    return *reinterpret_cast<const arena_facts *>(tables + facts_offset);
+}
+
+inline bool peer_process::dead() const noexcept
+{
+    return (facts().keeper.load(std::memory_order_relaxed) & FUTEX_OWNER_DIED) != 0;
+}
+
+inline bool peer_process::find(std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va,
+        std::uint64_t bytes, remote_region &out) const noexcept
+{
+    const std::uint32_t index = key % region_slots;
+    const region_slot &slot = slots_[index];
+    if (key == 0 || slot.key.load(std::memory_order_acquire) != key)
+        return false;
+    const auto granted = static_cast<int>(slot.access.load(std::memory_order_relaxed));
+    const std::uint64_t base = slot.base.load(std::memory_order_relaxed);
+    const std::uint64_t length = slot.length.load(std::memory_order_relaxed);
+    if (slot.domain.load(std::memory_order_relaxed) != domain || (granted & access) != access || va < base ||
+            bytes > length || va - base > length - bytes)
+        return false;
+    out.slot = index;
+    out.generation = slot.generation.load(std::memory_order_relaxed);
+    out.kind = slot.kind.load(std::memory_order_relaxed);
+    out.region_address = slot.address.load(std::memory_order_relaxed);
+    out.region_length = length;
+    out.address = out.region_address + (va - base);
+    return true;
+}
+
+inline void peer_process::mark_unsynced(const remote_region &r) const noexcept
+{
+    std::atomic<std::uint32_t> &word = slots_[r.slot].unsynced;
+    if (word.load(std::memory_order_relaxed) == 0)
+        word.store(1, std::memory_order_relaxed);
+}
 
 } // namespace softrdma::local
