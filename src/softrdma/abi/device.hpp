@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/objects.hpp"
+#include "net/agent.hpp"
 
 #include <cerrno>
 
@@ -20,7 +21,13 @@ struct open_device {
 };
 
 // False in a forked child, whose parent owns every object; errno is then ENODEV.
-bool usable() noexcept;
+inline bool usable() noexcept
+{
+    if (!net::agent::lost_by_fork())
+        return true;
+    errno = ENODEV;
+    return false;
+}
 
 open_device *create_device(); // NULL with errno
 // The connection manager's context and its protection domain; they live as long as the process.

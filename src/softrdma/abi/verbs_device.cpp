@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "abi/device.hpp"
-#include "net/agent.hpp"
 #include "net/control.hpp"
 #include "fault/rules.hpp"
 #include "pmem/power_cut.hpp"
@@ -71,14 +70,6 @@ void fill_gid_entry(std::uint32_t index, ibv_gid_entry &out)
 }
 
 } // namespace
-
-bool usable() noexcept
-{
-    if (!net::agent::lost_by_fork())
-        return true;
-    errno = ENODEV;
-    return false;
-}
 
 // Where leak checkers find it.
 static void keep(open_device *d)

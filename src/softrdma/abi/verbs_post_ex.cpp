@@ -44,11 +44,11 @@ void start(ibv_qp_ex *qp)
 int complete(ibv_qp_ex *qp)
 {
     queue_pair &pair = pair_of(qp);
-    int error = 0;
-    const ibv_send_wr *first = pair.batch()->requests(error);
-    if (first != nullptr)
-        error = abi::usable() ? pair.post_together(first) : ENODEV;
-    pair.batch()->finish();
+    post_batch &batch = *pair.batch();
+    int error = batch.error();
+    if (error == 0 && batch.size() > 0)
+        error = abi::usable() ? pair.post_together(batch.first(), batch.size()) : ENODEV;
+    batch.finish();
     return error;
 }
 

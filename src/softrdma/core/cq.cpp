@@ -90,7 +90,8 @@ unsigned completion_channel::forget(completion_queue *cq)
 }
 
 completion_queue::completion_queue(ibv_context *owner, int entries, completion_channel *events, void *cookie)
-    : ibv_cq{}, block_(local::arena::instance().allocate(sizeof(local::cq_block))), ring_(initial_ring)
+    : ibv_cq{}, block_(local::arena::instance().allocate(sizeof(local::cq_block))),
+      ring_(std::make_unique<entry[]>(initial_ring)), mask_(initial_ring - 1)
 {
     context = owner;
     channel = events;
@@ -141,10 +142,29 @@ void completion_queue::count_if_needed()
 void completion_queue::forget(const std::atomic<int> *uncollected)
 {
     const std::lock_guard lock(lock_);
-    for (entry &e : ring_) {
-        if (e.uncollected == uncollected)
-            e.uncollected = nullptr;
+    for (std::size_t at = head_; at != tail_; ++at) {
+        if (ring_[at & mask_].uncollected == uncollected)
+            ring_[at & mask_].uncollected = nullptr;
     }
+}
+
+inline bool completion_queue::append(const ibv_wc &wc, std::atomic<int> *uncollected)
+{
+    if (overflowed_)
+        return false;
+    const bool counted = shared().counted.load(std::memory_order_relaxed) != 0;
+    const bool full = tail_ - head_ >= static_cast<std::size_t>(cqe) ||
+                      (counted && shared().used.fetch_add(1, std::memory_order_relaxed) >= cqe);
+    if (full || (fault::active() && fault::on_completion(wc.qp_num))) [[unlikely]] {
+        overflow();
+        return false;
+    }
+    if (tail_ - head_ > mask_)
+        grow();
+    ring_[tail_++ & mask_] = {wc, uncollected};
+    if (uncollected != nullptr)
+        uncollected->store(uncollected->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    return true;
 }
 
 void completion_queue::push(const ibv_wc &wc, bool solicited, std::atomic<int> *uncollected)
@@ -174,25 +194,6 @@ void completion_queue::collect(inbound_source &source)
         wake(urgent);
 }
 
-bool completion_queue::append(const ibv_wc &wc, std::atomic<int> *uncollected)
-{
-    if (overflowed_)
-        return false;
-    const bool counted = shared().counted.load(std::memory_order_relaxed) != 0;
-    const bool full = tail_ - head_ >= static_cast<std::size_t>(cqe) ||
-                      (counted && shared().used.fetch_add(1, std::memory_order_relaxed) >= cqe);
-    if (full || (fault::active() && fault::on_completion(wc.qp_num))) [[unlikely]] {
-        overflow();
-        return false;
-    }
-    if (tail_ - head_ == ring_.size())
-        grow();
-    ring_[tail_++ & (ring_.size() - 1)] = {wc, uncollected};
-    if (uncollected != nullptr)
-        uncollected->store(uncollected->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    return true;
-}
-
 void completion_queue::wake(bool urgent)
 {
     using local::interest;
@@ -211,7 +212,7 @@ int completion_queue::take(int entries, ibv_wc *wc)
     const std::lock_guard lock(lock_);
     int count = 0;
     for (; count < entries && head_ != tail_; ++count) {
-        const entry &e = ring_[head_++ & (ring_.size() - 1)];
+        const entry &e = ring_[head_++ & mask_];
         wc[count] = e.wc;
         if (e.uncollected != nullptr)
             e.uncollected->store(e.uncollected->load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
@@ -318,10 +319,12 @@ bool completion_queue::retry_stalled()
 
 void completion_queue::grow()
 {
-    std::vector<entry> larger(2 * ring_.size());
+    const std::size_t mask = 2 * mask_ + 1;
+    auto larger = std::make_unique<entry[]>(mask + 1);
     for (std::size_t at = head_; at != tail_; ++at)
-        larger[at & (larger.size() - 1)] = ring_[at & (ring_.size() - 1)];
-    ring_.swap(larger);
+        larger[at & mask] = ring_[at & mask_];
+    ring_ = std::move(larger);
+    mask_ = mask;
 }
 
 void completion_queue::overflow()

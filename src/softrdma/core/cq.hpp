@@ -116,7 +116,8 @@ private:
         ibv_wc wc;
         std::atomic<int> *uncollected;
     };
-    std::vector<entry> ring_; // a power of two
+    std::unique_ptr<entry[]> ring_;
+    std::size_t mask_; // of positions; the ring has a power of two of entries
     std::int64_t expected_ = 0;
     std::size_t head_ = 0;
     std::size_t tail_ = 0;

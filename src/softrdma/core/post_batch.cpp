@@ -14,16 +14,21 @@ void post_batch::start()
     error_ = 0;
 }
 
-ibv_send_wr &post_batch::add(std::uint64_t wr_id, unsigned flags, ibv_wr_opcode opcode)
+// Each is chained to the next for good.
+void post_batch::grow()
 {
-    if (count_ == entries_.size())
-        entries_.emplace_back();
-    entry &e = entries_[count_++];
-    e.wr.wr_id = wr_id;
-    e.wr.num_sge = 0;
-    e.wr.opcode = opcode;
-    e.wr.send_flags = flags & ~static_cast<unsigned>(IBV_SEND_INLINE); // a setter says so
-    return e.wr;
+    const std::size_t capacity = std::max<std::size_t>(2 * capacity_, 4);
+    auto larger = std::make_unique<entry[]>(capacity);
+    std::copy_n(entries_.get(), count_, larger.get());
+    for (std::size_t i = 0; i < capacity; ++i) {
+        entry &e = larger[i];
+        e.wr.next = i + 1 < capacity ? &larger[i + 1].wr : nullptr;
+        e.wr.sg_list = e.pieces.data();
+        if (i < count_ && (e.wr.send_flags & IBV_SEND_INLINE) != 0)
+            e.pieces[0].addr = reinterpret_cast<std::uintptr_t>(e.inlined.data());
+    }
+    entries_ = std::move(larger);
+    capacity_ = capacity;
 }
 
 void post_batch::set_gather(std::span<const ibv_sge> pieces)
@@ -49,23 +54,9 @@ void post_batch::set_inline(std::span<const ibv_data_buf> pieces)
             memcpy(e.inlined.data() + used, piece.addr, piece.length);
         used += piece.length;
     }
-    e.pieces[0] = {0, static_cast<std::uint32_t>(used), 0}; // the address when the entries move no more
+    e.pieces[0] = {reinterpret_cast<std::uintptr_t>(e.inlined.data()), static_cast<std::uint32_t>(used), 0};
     e.wr.num_sge = used > 0 ? 1 : 0;
     e.wr.send_flags |= IBV_SEND_INLINE;
-}
-
-const ibv_send_wr *post_batch::requests(int &error) noexcept
-{
-    error = error_;
-    ibv_send_wr *next = nullptr;
-    for (std::size_t i = count_; i-- > 0; next = &entries_[i].wr) {
-        entry &e = entries_[i];
-        e.wr.next = next;
-        e.wr.sg_list = e.pieces.data();
-        if ((e.wr.send_flags & IBV_SEND_INLINE) != 0)
-            e.pieces[0].addr = reinterpret_cast<std::uintptr_t>(e.inlined.data());
-    }
-    return count_ == 0 || error_ != 0 ? nullptr : &entries_.front().wr;
 }
 
 void post_batch::finish()

@@ -216,6 +216,8 @@ bool queue_pair::accepts_sends() const noexcept
 
 void queue_pair::posted()
 {
+    if (requester_.empty()) // everything was executed at once
+        return;
     if (ep_.attr.qp_state == IBV_QPS_ERR)
         requester_.flush();
     else if (ep_.attr.qp_state == IBV_QPS_RTS)
@@ -230,18 +232,18 @@ bool queue_pair::may_execute_at_once() const noexcept
            tap::current() == nullptr;
 }
 
-int queue_pair::post_together(const ibv_send_wr *first)
+int queue_pair::post_together(const ibv_send_wr &first, std::size_t count)
 {
     const std::lock_guard lock(lock_);
     if (!accepts_sends())
         return EINVAL;
-    std::size_t before = 0;
-    for (const ibv_send_wr *wr = first; wr != nullptr; wr = wr->next, ++before) {
+    const ibv_send_wr *wr = &first;
+    for (std::size_t before = 0; before < count; ++before, wr = wr->next) {
         if (const int error = requester_.check(*wr, before); error != 0)
             return error;
     }
     const bool at_once = may_execute_at_once();
-    for (const ibv_send_wr *wr = first; wr != nullptr; wr = wr->next)
+    for (wr = &first; count > 0; --count, wr = wr->next)
         requester_.post(*wr, at_once);
     posted();
     return 0;

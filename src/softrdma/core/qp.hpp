@@ -36,8 +36,8 @@ public:
     int modify(const ibv_qp_attr &attr, int mask);
     void query(ibv_qp_attr &attr, ibv_qp_init_attr &init);
     int post_send(ibv_send_wr *wr, ibv_send_wr **bad);
-    // All or none; 0 or an errno value.
-    int post_together(const ibv_send_wr *first);
+    // So many of a chain, all or none; 0 or an errno value.
+    int post_together(const ibv_send_wr &first, std::size_t count);
     // NULL unless the queue pair was created for the new post interface.
     post_batch *batch() noexcept { return batch_.get(); }
     void open_batch() { batch_ = std::make_unique<post_batch>(); }

@@ -25,7 +25,6 @@ namespace
 constexpr agent::watch_id timer_watch = 0;
 
 std::atomic<agent *> running{nullptr};
-std::atomic<bool> forked{false};
 
 // Never destroyed: threads of the program may still be inside when the process exits.
 std::mutex &start_mutex()
@@ -35,11 +34,6 @@ std::mutex &start_mutex()
 }
 
 } // namespace
-
-bool agent::lost_by_fork() noexcept
-{
-    return forked.load(std::memory_order_relaxed);
-}
 
 agent *agent::get()
 {
@@ -301,7 +295,7 @@ void agent::after_fork_in_child()
         return; // by an earlier fork: the numbers of its descriptors may be in use again
     // The sockets belong to the parent's connections: their ends must be seen when the parent ends.
     agent *a = running.load();
-    forked.store(true, std::memory_order_relaxed);
+    forked_.store(true, std::memory_order_relaxed);
     for (const auto &[id, w] : a->watched_)
         close(w.fd);
     close(a->epoll_);

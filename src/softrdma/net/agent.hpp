@@ -33,7 +33,7 @@ public:
     // The running agent; NULL with errno if it cannot be started, ENODEV in a forked child of its process.
     static agent *get();
     // True in a child of a process that had an agent: the device belongs to the parent.
-    static bool lost_by_fork() noexcept;
+    static bool lost_by_fork() noexcept { return forked_.load(std::memory_order_relaxed); }
 
     using watch_id = std::uint64_t;
 
@@ -72,6 +72,8 @@ private:
     static void after_fork_in_child();
 
     static std::int64_t now_ns() noexcept;
+
+    static inline std::atomic<bool> forked_{false};
 
     int epoll_ = -1;
     int timer_ = -1;
