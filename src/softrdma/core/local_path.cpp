@@ -131,12 +131,12 @@ execution local_path::send(const ibv_send_wr &wr, std::uint32_t length)
 execution local_path::write_word(const ibv_send_wr &wr)
 {
     local::remote_region region;
-    constexpr std::uint32_t word = sizeof(std::uint64_t);
     const std::uint64_t to = wr.wr.rdma.remote_addr;
-    const bool found = to % word == 0 && channel_->find(wr.wr.rdma.rkey, IBV_ACCESS_REMOTE_WRITE, to, word, region) &&
-                       region.address % word == 0;
+    const bool found = to % word_size == 0 &&
+                       channel_->find(wr.wr.rdma.rkey, IBV_ACCESS_REMOTE_WRITE, to, word_size, region) &&
+                       region.address % word_size == 0;
     // The kernel does not promise that its copy of a word is one store.
-    return found && channel_->mapping(region) != nullptr ? write(wr, word) : execution::by_peer;
+    return found && channel_->mapping(region) != nullptr ? write(wr, word_size) : execution::by_peer;
 }
 
 // Requests are executed in order and stores are coherent: only persistence takes work, and not of cache lines, which

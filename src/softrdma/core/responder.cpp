@@ -84,16 +84,6 @@ std::uint8_t responder::check_read(const packet &p)
     return pmem::read_flushes() ? make_durable() : syndrome::ack;
 }
 
-namespace
-{
-
-bool is_word_aligned(const std::byte *at) noexcept
-{
-    return reinterpret_cast<std::uintptr_t>(at) % word_size == 0;
-}
-
-} // namespace
-
 std::uint8_t responder::place_word(const packet &p)
 {
     if (p.dma_length != word_size || p.payload.size() != word_size || p.remote_addr % word_size != 0)

@@ -18,23 +18,10 @@ namespace
 
 constexpr std::size_t word = sizeof(std::uint64_t);
 
-bool aligned(const std::byte *p) noexcept
-{
-    return reinterpret_cast<std::uintptr_t>(p) % word == 0;
-}
-
 template<int order>
 void store_byte(std::byte *to, std::byte value) noexcept
 {
     __atomic_store_n(reinterpret_cast<unsigned char *>(to), static_cast<unsigned char>(value), order);
-}
-
-template<int order>
-void store_word(std::byte *to, const std::byte *from) noexcept
-{
-    std::uint64_t value;
-    memcpy(&value, from, word);
-    __atomic_store_n(reinterpret_cast<std::uint64_t *>(to), value, order);
 }
 
 #ifdef SOFTRDMA_VECTOR_COPY
@@ -121,7 +108,7 @@ std::size_t copy_bulk(std::byte *, const std::byte *, std::size_t)
 
 void copy_some_in(std::byte *registered, const std::byte *from, std::size_t bytes) noexcept
 {
-    for (; bytes > 0 && (!aligned(registered) || bytes < word); --bytes)
+    for (; bytes > 0 && (!is_word_aligned(registered) || bytes < word); --bytes)
         store_byte<__ATOMIC_RELEASE>(registered++, *from++);
     const std::size_t bulk = copy_bulk(registered, from, bytes);
     bytes -= bulk;
@@ -142,7 +129,7 @@ void copy_some_in(std::byte *registered, const std::byte *from, std::size_t byte
 void copy_out(std::byte *to, const std::byte *registered, std::size_t bytes) noexcept
 {
     while (bytes > 0) {
-        if (aligned(registered) && bytes >= word) {
+        if (is_word_aligned(registered) && bytes >= word) {
             const std::uint64_t value =
                     __atomic_load_n(reinterpret_cast<const std::uint64_t *>(registered), __ATOMIC_ACQUIRE);
             memcpy(to, &value, word);

@@ -8,6 +8,20 @@
 namespace softrdma
 {
 
+inline bool is_word_aligned(const std::byte *at) noexcept
+{
+    return reinterpret_cast<std::uintptr_t>(at) % sizeof(std::uint64_t) == 0;
+}
+
+// To where it is aligned.
+template<int order>
+void store_word(std::byte *to, const std::byte *from) noexcept
+{
+    std::uint64_t value;
+    memcpy(&value, from, sizeof(value));
+    __atomic_store_n(reinterpret_cast<std::uint64_t *>(to), value, order);
+}
+
 // Copies between registered memory and private buffers, ascending, so that a concurrent reader or writer of the
 // registered side never meets half of an aligned 8-byte word.
 
@@ -17,11 +31,10 @@ void copy_some_in(std::byte *registered, const std::byte *from, std::size_t byte
 // The last word is stored last and with release ordering: programs poll on it. Often it is the only one.
 inline void copy_in(std::byte *registered, const std::byte *from, std::size_t bytes) noexcept
 {
-    std::uint64_t word;
-    if (bytes != sizeof(word) || reinterpret_cast<std::uintptr_t>(registered) % sizeof(word) != 0)
-        return copy_some_in(registered, from, bytes);
-    memcpy(&word, from, sizeof(word));
-    __atomic_store_n(reinterpret_cast<std::uint64_t *>(registered), word, __ATOMIC_RELEASE);
+    if (bytes == sizeof(std::uint64_t) && is_word_aligned(registered))
+        store_word<__ATOMIC_RELEASE>(registered, from);
+    else
+        copy_some_in(registered, from, bytes);
 }
 
 } // namespace softrdma
