@@ -126,7 +126,7 @@ static void accept_in_a_thread(struct side *self, void *argument)
     struct rpma_conn *conn = argument;
     (void)self;
     enum rpma_conn_event event = next_event(conn);
-    /* The end can overtake the handshake in the kernel. It tells of the end only then, and an older librpma no more. */
+    /* The end can overtake the handshake in the kernel, which then tells of the end only, as an older librpma does. */
     if (event != RPMA_CONN_CLOSED || !with_older_library()) {
         CHECK_EQ(event, RPMA_CONN_ESTABLISHED);
         expect_end(conn);
