@@ -36,7 +36,8 @@ expect_failure() {
 }
 
 timeout 10 "$softrdma" info >"$work/info" || fail "info"
-for line in "^device: *softrdma0$" "^native verbs: *flush yes" "^path tcp: *available" "^path local: " "^limits: "; do
+for line in "^device: *softrdma0$" "^native verbs: *flush yes" "^path tcp: *available" "^path local: " \
+    "^path descriptors: *used" "^limits: "; do
     grep -q "$line" "$work/info" || fail "info lacks '$line'"
 done
 SOFTRDMA_NATIVE=off SOFTRDMA_TRUST=none timeout 10 "$softrdma" info >"$work/info" || fail "info"

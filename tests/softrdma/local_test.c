@@ -217,7 +217,8 @@ static void keep_away_from_other_users(void)
 
 static void keep_away_from_the_confined(void)
 {
-    expect_the_network(&(struct server_plan){.prepare = be_refused_what_the_path_needs});
+    be_refused_what_the_path_needs();
+    expect_the_network(&(struct server_plan){0});
 }
 
 /* Nobody but root may look into a process that has changed its user. */

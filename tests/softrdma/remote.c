@@ -70,12 +70,9 @@ void start_server(struct remote *r, const struct server_plan *plan, uint8_t *pag
     r->in = ends[0];
 }
 
-void meet_server(struct remote *r)
+void call_server(struct remote *r, uint16_t port)
 {
-    struct greeting greeting;
-    assert_int_equal(read(r->in, &greeting, sizeof(greeting)), sizeof(greeting));
-    struct sockaddr_in to = {
-            .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = greeting.port};
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = port};
     struct side *c = &r->pair.client;
     c->channel = rdma_create_event_channel();
     assert_int_equal(rdma_create_id(c->channel, &c->id, NULL, RDMA_PS_TCP), 0);
@@ -86,6 +83,13 @@ void meet_server(struct remote *r)
     create_queues(c, NULL, &(struct options){.size = r->size, .send_ops = r->send_ops}, false);
     connect_client(&r->pair, NULL);
     assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+}
+
+void meet_server(struct remote *r)
+{
+    struct greeting greeting;
+    assert_int_equal(read(r->in, &greeting, sizeof(greeting)), sizeof(greeting));
+    call_server(r, greeting.port);
     assert_int_equal(read(r->in, &greeting, sizeof(greeting)), sizeof(greeting));
     r->mr.rkey = greeting.rkey;
     r->target = (struct side){.memory = (uint8_t *)(uintptr_t)greeting.addr, .mr = &r->mr};

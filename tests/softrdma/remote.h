@@ -31,6 +31,8 @@ struct remote {
 /* To be called before any verbs call of this process. `page` is NULL or shared memory. */
 void start_server(struct remote *r, const struct server_plan *plan, uint8_t *page);
 void meet_server(struct remote *r);
+/* The part of it that connects, to any server of this host: `port` is in network order. */
+void call_server(struct remote *r, uint16_t port);
 /* Stops its threads, so that only what this process does by itself can succeed. */
 void suspend_server(struct remote *r);
 /* Kills it and closes this side. */

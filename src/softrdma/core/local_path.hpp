@@ -43,6 +43,8 @@ public:
     // The peer has executed a request that consumed one of its receives.
     void peer_consumed_receive() noexcept { channel_->skip_receive(); }
     void wait_for_peer() noexcept { channel_->wait_for_peer(); }
+    // The peer's private memory is reached by the network only.
+    bool leaves_private_memory() const noexcept { return channel_->peer().hands_over(); }
 
 private:
     struct dirty_range {

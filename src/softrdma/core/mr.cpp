@@ -248,12 +248,18 @@ region_pin region_table::pin(std::uint32_t key, const ibv_pd *pd, int access, st
 
 region_pin region_table::pin(const std::shared_ptr<memory_region> &region)
 {
+    region_pin found = pin(region->lkey);
+    return found.region() == region ? std::move(found) : region_pin();
+}
+
+region_pin region_table::pin(std::uint32_t key)
+{
     const std::shared_lock lock(mutex_);
-    const auto found = regions_.find(region->lkey);
-    if (found == regions_.end() || found->second != region)
+    const auto found = regions_.find(key);
+    if (found == regions_.end())
         return {};
-    region->users_.fetch_add(1, std::memory_order_acq_rel);
-    return {region, region->users_};
+    found->second->users_.fetch_add(1, std::memory_order_acq_rel);
+    return {found->second, found->second->users_};
 }
 
 } // namespace softrdma

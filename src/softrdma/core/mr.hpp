@@ -99,6 +99,8 @@ public:
     static constexpr std::uint64_t any_address = UINT64_MAX;
     // A pin on a region that may have been deregistered meanwhile: then it is empty.
     region_pin pin(const std::shared_ptr<memory_region> &region);
+    // Whatever its domain and rights.
+    region_pin pin(std::uint32_t key);
 
     // How many regions there are, and their bytes.
     std::pair<std::size_t, std::uint64_t> totals();

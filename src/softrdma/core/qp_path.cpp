@@ -45,6 +45,8 @@ local::hello queue_pair::introduce(const local::connection_ends &ends)
     h.qp_size = ring_.memory().size;
     h.qp_serial = ring_.shared().serial;
     h.first_receive = ring_.position();
+    if (const ibv_comp_channel *events = qp_base.recv_cq->channel; events != nullptr)
+        h.bell = events->fd;
     return h;
 }
 
@@ -60,7 +62,8 @@ void queue_pair::decide(std::shared_ptr<local::channel> channel)
     ep_.undecided = false;
     if (channel != nullptr && !destroyed_ && ep_.path != nullptr) {
         ep_.local = std::make_unique<local_path>(std::move(channel), ring_.shared(), qp_base.pd);
-        leave_network();
+        if (!ep_.local->leaves_private_memory())
+            leave_network();
     }
     if (ep_.attr.qp_state == IBV_QPS_RTS && !destroyed_)
         settle(requester_.pump());

@@ -23,7 +23,9 @@ const char *name_of(ibv_qp_state state) noexcept
 std::string queue_pair::report()
 {
     const std::lock_guard lock(lock_);
-    const char *path = ep_.local != nullptr ? "local" : ep_.path != nullptr ? "tcp" : "none";
+    const char *path = ep_.path != nullptr ? "tcp" : "none";
+    if (ep_.local != nullptr)
+        path = ep_.local->leaves_private_memory() ? "descriptors" : "local";
     char line[160];
     snprintf(line, sizeof(line),
             "qp number=%" PRIu32 " state=%s peer=%" PRIu32 " path=%s posted=%" PRIu64 " executed=%" PRIu64 "\n",

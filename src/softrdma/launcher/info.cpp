@@ -8,8 +8,11 @@
 #include <csignal>
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -92,19 +95,45 @@ bool is(const char *name, const char *value)
     return text != nullptr && strcmp(text, value) == 0;
 }
 
+// What handing over descriptors needs. Empty if all of it works.
+std::string try_handing_over()
+{
+    sockaddr_un any{};
+    any.sun_family = AF_UNIX;
+    const int arena = memfd_create("softrdma-info", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    const int door = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    std::string why;
+    if (arena < 0)
+        why = std::string("memfd_create: ") + strerror(errno);
+    // Without a name the system chooses an abstract one.
+    else if (bind(door, reinterpret_cast<const sockaddr *>(&any), sizeof(any.sun_family)) != 0 || listen(door, 1) != 0)
+        why = std::string("local socket: ") + strerror(errno);
+    for (const int fd : {arena, door}) {
+        if (fd >= 0)
+            close(fd);
+    }
+    return why;
+}
+
+void print_path(const char *label, const char *setting, const std::string &why, const char *use)
+{
+    if (setting != nullptr)
+        printf("%-14s not used: %s\n", label, setting);
+    else if (!why.empty())
+        printf("%-14s not available: %s\n", label, why.c_str());
+    else
+        printf("%-14s %s\n", label, use);
+}
+
 void print_paths()
 {
-    const std::string why = try_direct_path();
     const bool trusted = !is("SOFTRDMA_TRUST", "none");
-    printf("path tcp:      available\n");
-    if (!trusted)
-        printf("path local:    not used: SOFTRDMA_TRUST=none\n");
-    else if (is("SOFTRDMA_PATH", "tcp"))
-        printf("path local:    not used: SOFTRDMA_PATH=tcp\n");
-    else if (!why.empty())
-        printf("path local:    not available: %s\n", why.c_str());
-    else
-        printf("path local:    used with programs of the same user on this host\n");
+    const char *neither = !trusted ? "SOFTRDMA_TRUST=none" : is("SOFTRDMA_PATH", "tcp") ? "SOFTRDMA_PATH=tcp" : nullptr;
+    const char *not_taken = is("SOFTRDMA_PATH", "descriptors") ? "SOFTRDMA_PATH=descriptors" : neither;
+    const char *not_handed = is("SOFTRDMA_PATH", "local") ? "SOFTRDMA_PATH=local" : neither;
+    print_path("path tcp:", nullptr, "", "available");
+    print_path("path local:", not_taken, try_direct_path(), "used with programs of the same user on this host");
+    print_path("path descriptors:", not_handed, try_handing_over(), "used with those that refuse the former");
     printf("trust:         %s\n", trusted ? "programs of the same user" : "none");
 }
 

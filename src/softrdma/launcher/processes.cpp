@@ -46,7 +46,8 @@ totals add_up(const std::string &report)
         if (!line.starts_with("qp "))
             continue;
         ++sum.pairs;
-        sum.local += value_of(line, "path") == "local";
+        const std::string path = value_of(line, "path");
+        sum.local += path == "local" || path == "descriptors";
         sum.posted += strtoull(value_of(line, "posted").c_str(), nullptr, 10);
         sum.executed += strtoull(value_of(line, "executed").c_str(), nullptr, 10);
     }

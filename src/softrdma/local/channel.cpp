@@ -25,7 +25,8 @@ bool peer_gone(const void *peer)
 
 } // namespace
 
-std::shared_ptr<remote_cq> remote_cq::open(const std::shared_ptr<peer_process> &peer, std::uint64_t offset)
+std::shared_ptr<remote_cq> remote_cq::open(
+        const std::shared_ptr<peer_process> &peer, std::uint64_t offset, fd_holder given)
 {
     auto cq = std::make_shared<remote_cq>();
     cq->peer_ = peer;
@@ -38,7 +39,7 @@ std::shared_ptr<remote_cq> remote_cq::open(const std::shared_ptr<peer_process> &
     // Taken now: a process that has changed its root, its user or its system calls cannot take it any more.
     const int bell = cq->block_->event_fd.load(std::memory_order_relaxed);
     if (bell >= 0)
-        cq->bell_ = peer->event_descriptor(bell);
+        cq->bell_ = peer->hands_over() ? std::move(given) : peer->event_descriptor(bell);
     return bell < 0 || cq->bell_.get() >= 0 ? cq : nullptr;
 }
 
@@ -84,17 +85,26 @@ void remote_cq::ring_bell()
 
 std::shared_ptr<channel> channel::open(const hello &h, const connection_ends &ends, std::string &why)
 {
-    auto peer = peer_process::reach(h, why);
+    return open(peer_process::reach(h, why), h, ends, fd_holder(), why);
+}
+
+std::shared_ptr<channel> channel::open(const hello &h, const connection_ends &ends, handover given, std::string &why)
+{
+    auto peer = peer_process::adopt(h, given, why);
+    return open(std::move(peer), h, ends, std::move(given.bell), why);
+}
+
+std::shared_ptr<channel> channel::open(std::shared_ptr<peer_process> peer, const hello &h, const connection_ends &ends,
+        fd_holder bell, std::string &why)
+{
     if (peer == nullptr)
         return nullptr;
     auto c = std::make_shared<channel>();
     c->peer_ = std::move(peer);
-    if (!c->attach(h, ends, why))
-        return nullptr;
-    return c;
+    return c->attach(h, ends, std::move(bell), why) ? c : nullptr;
 }
 
-bool channel::attach(const hello &h, const connection_ends &ends, std::string &why)
+bool channel::attach(const hello &h, const connection_ends &ends, fd_holder bell, std::string &why)
 {
     why = "the queue pair is not the one announced";
     constexpr std::uint64_t largest = std::uint64_t{1} << 32;
@@ -116,7 +126,7 @@ bool channel::attach(const hello &h, const connection_ends &ends, std::string &w
             stride_ % line != 0 || stride_ < sizeof(receive_slot) + max_sge_ * sizeof(slot_sge) ||
             ring_offset + std::uint64_t{capacity_} * stride_ > h.qp_size)
         return false;
-    cq_ = remote_cq::open(peer_, block_->cq_offset);
+    cq_ = remote_cq::open(peer_, block_->cq_offset, std::move(bell));
     if (cq_ == nullptr)
         return false;
     watched_ = epoch_list::instance().add(block_->epoch, peer_gone, peer_.get());

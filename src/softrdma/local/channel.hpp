@@ -25,7 +25,9 @@ class remote_cq
 {
 public:
     // Empty if the offset is not that of a completion queue of the peer.
-    static std::shared_ptr<remote_cq> open(const std::shared_ptr<peer_process> &peer, std::uint64_t offset);
+    // `bell` is what the peer has handed over for it.
+    static std::shared_ptr<remote_cq> open(
+            const std::shared_ptr<peer_process> &peer, std::uint64_t offset, fd_holder bell);
 
     // False if the queue has no room for another message: then its owner has to see it overflow.
     bool reserve() noexcept;
@@ -48,6 +50,8 @@ class channel
 public:
     // Empty, with the reason in `why`, if the queue pair cannot be reached. `ends` are those of our own connection.
     static std::shared_ptr<channel> open(const hello &h, const connection_ends &ends, std::string &why);
+    // The same with what the peer has handed over.
+    static std::shared_ptr<channel> open(const hello &h, const connection_ends &ends, handover given, std::string &why);
     ~channel();
 
     peer_process &peer() noexcept { return *peer_; }
@@ -84,7 +88,9 @@ public:
     void wait_for_peer() noexcept;
 
 private:
-    bool attach(const hello &h, const connection_ends &ends, std::string &why);
+    static std::shared_ptr<channel> open(std::shared_ptr<peer_process> peer, const hello &h,
+            const connection_ends &ends, fd_holder bell, std::string &why);
+    bool attach(const hello &h, const connection_ends &ends, fd_holder bell, std::string &why);
     file_mapping *look_up_mapping(const remote_region &r);
     receive_slot &slot() const noexcept;
     bool place(const receive_slot &s, const message &m, std::span<const iovec> from);

@@ -24,6 +24,12 @@ namespace softrdma::local
 namespace
 {
 
+std::uintptr_t page_size() noexcept
+{
+    static const auto size = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    return size;
+}
+
 struct mapped_area {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
@@ -36,6 +42,8 @@ struct mapped_area {
 // The one shared mapping of a process that contains the range.
 bool find_area(std::uint32_t pid, std::uint64_t address, std::uint64_t length, mapped_area &out)
 {
+    if (length == 0)
+        return false;
     char name[64];
     snprintf(name, sizeof(name), "/proc/%u/maps", pid);
     FILE *maps = fopen(name, "re");
@@ -78,8 +86,18 @@ int open_same(const std::string &path, const mapped_area &area)
     return open(path.c_str(), O_RDWR | O_CLOEXEC);
 }
 
+// What this process has open it need not be allowed to open again.
+int duplicate_same(int fd, const mapped_area &area)
+{
+    struct stat file {
+    };
+    const bool same = fstat(fd, &file) == 0 && file.st_ino == area.inode && file.st_dev == area.device;
+    return same && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+}
+
 int open_descriptor_of(std::uint32_t pid, const mapped_area &area)
 {
+    const bool own = pid == static_cast<std::uint32_t>(getpid());
     const std::string directory = "/proc/" + std::to_string(pid) + "/fd";
     DIR *entries = opendir(directory.c_str());
     int fd = -1;
@@ -88,7 +106,7 @@ int open_descriptor_of(std::uint32_t pid, const mapped_area &area)
         if (entry == nullptr)
             break;
         if (entry->d_name[0] != '.')
-            fd = open_same(directory + "/" + entry->d_name, area);
+            fd = own ? duplicate_same(atoi(entry->d_name), area) : open_same(directory + "/" + entry->d_name, area);
     }
     if (entries != nullptr)
         closedir(entries);
@@ -104,6 +122,12 @@ int open_file(std::uint32_t pid, const mapped_area &area)
     if (const int fd = open_same(link, area); fd >= 0)
         return fd;
     return open_descriptor_of(pid, area);
+}
+
+file_part part_of(std::uint32_t pid, std::uint64_t address, const mapped_area &area)
+{
+    const std::uint64_t within = address - area.begin;
+    return {fd_holder(open_file(pid, area)), area.offset + within - within % page_size()};
 }
 
 [[gnu::tls_model("initial-exec")]] thread_local sigjmp_buf *fault_exit = nullptr;
@@ -158,31 +182,43 @@ bool guarded(const Copy &copy) noexcept
 
 } // namespace
 
-std::shared_ptr<file_mapping> file_mapping::open(
-        std::uint32_t pid, std::uint64_t address, std::uint64_t length, bool direct_access)
+file_mapping::file_mapping(std::uint64_t length, region_kind kind)
+    : size_(length), direct_access_(kind == region_kind::direct_access)
+{
+    guard_against_truncation();
+}
+
+file_part file_part::find(std::uint32_t pid, std::uint64_t address, std::uint64_t length)
 {
     mapped_area area;
-    if (length == 0 || !find_area(pid, address, length, area))
+    return find_area(pid, address, length, area) ? part_of(pid, address, area) : file_part{};
+}
+
+std::shared_ptr<file_mapping> file_mapping::open(
+        std::uint32_t pid, std::uint64_t address, std::uint64_t length, region_kind kind)
+{
+    mapped_area area;
+    if (!find_area(pid, address, length, area))
         return nullptr;
-    std::shared_ptr<file_mapping> m(new file_mapping);
-    m->direct_access_ = direct_access;
-    m->size_ = length;
-    guard_against_truncation();
-    if (pid == static_cast<std::uint32_t>(getpid())) { // it is mapped already
-        m->at_ = reinterpret_cast<std::byte *>(address);
-        return m;
-    }
-    const int fd = open_file(pid, area);
-    if (fd < 0)
+    if (pid != static_cast<std::uint32_t>(getpid()))
+        return open(part_of(pid, address, area), address, length, kind);
+    std::shared_ptr<file_mapping> m(new file_mapping(length, kind)); // it is mapped already
+    m->at_ = reinterpret_cast<std::byte *>(address);
+    return m;
+}
+
+std::shared_ptr<file_mapping> file_mapping::open(
+        const file_part &part, std::uint64_t address, std::uint64_t length, region_kind kind)
+{
+    const std::uint64_t lead = address % page_size();
+    const int flags = kind == region_kind::direct_access ? MAP_SHARED_VALIDATE | MAP_SYNC : MAP_SHARED;
+    if (part.file.get() < 0 || length > UINT64_MAX - lead)
         return nullptr;
-    const auto page_size = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-    const std::uint64_t lead = (address - area.begin) % page_size;
-    const std::uint64_t from = area.offset + (address - area.begin) - lead;
-    const int flags = direct_access ? MAP_SHARED_VALIDATE | MAP_SYNC : MAP_SHARED;
-    void *at = mmap(nullptr, lead + length, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(from));
-    close(fd);
+    void *at = mmap(
+            nullptr, lead + length, PROT_READ | PROT_WRITE, flags, part.file.get(), static_cast<off_t>(part.offset));
     if (at == MAP_FAILED)
         return nullptr;
+    std::shared_ptr<file_mapping> m(new file_mapping(length, kind));
     m->whole_ = at;
     m->whole_size_ = lead + length;
     m->at_ = static_cast<std::byte *>(at) + lead;
@@ -234,8 +270,7 @@ int file_mapping::write_back(std::uint64_t offset, std::size_t bytes) const noex
         pmem::write_back(begin, bytes);
         return 0;
     }
-    const auto page_size = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-    const std::uintptr_t from = begin / page_size * page_size;
+    const std::uintptr_t from = begin - begin % page_size();
     return msync(reinterpret_cast<void *>(from), begin + bytes - from, MS_SYNC) == 0 ? 0 : errno;
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "local/fd_holder.hpp"
+#include "local/layout.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,15 +13,26 @@
 namespace softrdma::local
 {
 
+// Where a file has what a mapping shows.
+struct file_part {
+    fd_holder file;           // none: there is none
+    std::uint64_t offset = 0; // of the first page
+
+    // Empty if the range is not one shared mapping of a file that this process can open.
+    static file_part find(std::uint32_t pid, std::uint64_t address, std::uint64_t length);
+};
+
 // A peer's shared mapping of a file, mapped here as well. Copies that meet the end of a file which its owner has
 // truncated report that instead of ending this process.
 class file_mapping
 {
 public:
-    // NULL if the range is not one shared file that this process can open. `direct_access`: only as a mapping whose
-    // cache lines are durable once written back.
+    // NULL if the range is not one shared file that this process can open; of a region of direct access: not as a
+    // mapping whose cache lines are durable once written back.
     static std::shared_ptr<file_mapping> open(
-            std::uint32_t pid, std::uint64_t address, std::uint64_t length, bool direct_access);
+            std::uint32_t pid, std::uint64_t address, std::uint64_t length, region_kind kind);
+    static std::shared_ptr<file_mapping> open(
+            const file_part &part, std::uint64_t address, std::uint64_t length, region_kind kind);
     ~file_mapping();
 
     // Offsets are relative to the peer's address `address`. False if the memory is not there any more, or not inside:
@@ -29,7 +43,7 @@ public:
     int write_back(std::uint64_t offset, std::size_t bytes) const noexcept;
 
 private:
-    file_mapping() = default;
+    file_mapping(std::uint64_t length, region_kind kind);
     bool covers(std::uint64_t offset, std::uint64_t bytes) const noexcept
     {
         return offset <= size_ && bytes <= size_ - offset;
@@ -39,8 +53,8 @@ private:
     void *whole_ = nullptr;
     std::size_t whole_size_ = 0;
     std::byte *at_ = nullptr;
-    std::uint64_t size_ = 0; // of what is the region's
-    bool direct_access_ = false;
+    const std::uint64_t size_; // of what is the region's
+    const bool direct_access_;
 };
 
 } // namespace softrdma::local

@@ -4,6 +4,7 @@
 #include "local/policy.hpp"
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
@@ -39,6 +40,12 @@ bool refuse(std::string &why, const char *what, int error)
 struct peer_cache {
     std::mutex mutex;
     std::unordered_map<std::uint64_t, std::weak_ptr<peer_process>> by_token;
+
+    std::weak_ptr<peer_process> &entry(const hello &h)
+    {
+        std::erase_if(by_token, [](const auto &known) { return known.second.expired(); });
+        return by_token[h.token[0]];
+    }
 };
 
 peer_cache &cache()
@@ -66,46 +73,79 @@ std::size_t total(std::span<const iovec> pieces) noexcept
 
 } // namespace
 
-fd_holder::~fd_holder()
+bool may_share(const hello &h, std::string &why)
 {
-    if (fd_ >= 0)
-        close(fd_);
+    const identity &own = identity::own();
+    if (!arena::instance().shared() || !h.present)
+        why = h.present ? "this process shares no memory" : "the peer shares no memory";
+    else if (h.who.boot != own.boot || h.who.uid != own.uid)
+        why = "another host or user";
+    else
+        return true;
+    return false;
+}
+
+bool is_event_descriptor(int fd) noexcept
+{
+    char path[64];
+    char target[64];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    constexpr std::string_view wanted = "anon_inode:[eventfd]";
+    const ssize_t n = readlink(path, target, sizeof(target));
+    return n > 0 && std::string_view(target, static_cast<std::size_t>(n)) == wanted;
 }
 
 std::shared_ptr<peer_process> peer_process::reach(const hello &h, std::string &why)
 {
-    const identity &own = identity::own();
-    const arena &mine = arena::instance();
-    if (!mine.shared() || !h.present) {
-        why = h.present ? "this process shares no memory" : "the peer shares no memory";
+    if (!may_share(h, why))
         return nullptr;
-    }
-    if (h.who.boot != own.boot || h.who.pid_namespace != own.pid_namespace || h.who.uid != own.uid) {
-        why = "another host, namespace or user";
+    if (h.who.pid_namespace != identity::own().pid_namespace) {
+        why = "another PID namespace";
         return nullptr;
     }
     const std::lock_guard lock(cache().mutex);
-    std::erase_if(cache().by_token, [](const auto &entry) { return entry.second.expired(); });
-    auto &known = cache().by_token[h.token[0]];
-    if (auto peer = known.lock(); peer != nullptr && peer->who_ == h.who)
+    auto &known = cache().entry(h);
+    if (auto peer = known.lock(); peer != nullptr && peer->who_ == h.who && !peer->hands_over())
         return peer;
     std::shared_ptr<peer_process> peer(new peer_process);
     peer->who_ = h.who;
-    peer->slots_ = &mine.slot(0);
-    if (h.token != mine.token() && (!peer->open_arena(h, why) || !peer->verify(h, why)))
+    peer->slots_ = &arena::instance().slot(0);
+    if (h.token != arena::instance().token() && (!peer->take_arena(h, why) || !peer->verify(h, why)))
         return nullptr;
     known = peer;
     return peer;
 }
 
-bool peer_process::open_arena(const hello &h, std::string &why)
+std::shared_ptr<peer_process> peer_process::adopt(const hello &h, handover &given, std::string &why)
+{
+    if (!may_share(h, why))
+        return nullptr;
+    const std::lock_guard lock(cache().mutex);
+    auto &known = cache().entry(h);
+    if (auto peer = known.lock(); peer != nullptr && peer->who_ == h.who && peer->hands_over())
+        return peer;
+    std::shared_ptr<peer_process> peer(new peer_process);
+    peer->who_ = h.who;
+    peer->arena_ = std::move(given.arena);
+    peer->line_ = std::move(given.to_peer);
+    if (!peer->map_tables(h, why))
+        return nullptr;
+    peer->line_->serve(peer);
+    known = peer;
+    return peer;
+}
+
+bool peer_process::take_arena(const hello &h, std::string &why)
 {
     pidfd_ = fd_holder(pidfd_open(h.who.pid));
     if (pidfd_.get() < 0)
         return refuse(why, "pidfd_open", errno);
     arena_ = fd_holder(pidfd_getfd(pidfd_.get(), h.arena_fd));
-    if (arena_.get() < 0)
-        return refuse(why, "pidfd_getfd", errno);
+    return arena_.get() >= 0 ? map_tables(h, why) : refuse(why, "pidfd_getfd", errno);
+}
+
+bool peer_process::map_tables(const hello &h, std::string &why)
+{
     struct stat file {
     };
     const int seals = fcntl(arena_.get(), F_GET_SEALS);
@@ -119,21 +159,22 @@ bool peer_process::open_arena(const hello &h, std::string &why)
     if (tables_ == nullptr)
         return refuse(why, "mmap", errno);
     slots_ = reinterpret_cast<region_slot *>(tables_ + page);
-    return true;
+    arena_header header;
+    memcpy(&header, tables_, sizeof(header));
+    if (header.magic == arena_magic && header.version == arena_version && header.token == h.token &&
+            header.pid == h.who.pid && header.start_time == h.who.start_time)
+        return true;
+    why = "the arena is not the one announced";
+    return false;
 }
 
 bool peer_process::verify(const hello &h, std::string &why) const
 {
-    arena_header header;
-    memcpy(&header, tables_, sizeof(header));
-    if (header.magic != arena_magic || header.version != arena_version || header.token != h.token ||
-            header.pid != h.who.pid || header.start_time != h.who.start_time) {
-        why = "the arena is not the one announced";
-        return false;
-    }
+    std::uint64_t token_address = 0;
+    memcpy(&token_address, tables_ + offsetof(arena_header, token_address), sizeof(token_address));
     token_bytes seen{};
     const iovec to{seen.data(), sizeof(seen)};
-    if (read(header.token_address, {&to, 1}) != copy_result::done)
+    if (read(token_address, {&to, 1}) != copy_result::done)
         return refuse(why, "process_vm_readv", errno);
     if (seen != h.token)
         why = "the process is not the one announced";
@@ -148,6 +189,8 @@ peer_process::~peer_process()
 
 bool peer_process::gone() const noexcept
 {
+    if (hands_over())
+        return line_->broken();
     pollfd ended{.fd = pidfd_.get(), .events = POLLIN, .revents = 0};
     return !is_self() && poll(&ended, 1, 0) > 0;
 }
@@ -173,16 +216,13 @@ std::shared_ptr<std::byte> peer_process::share(std::uint64_t offset, std::size_t
 fd_holder peer_process::event_descriptor(int number) const
 {
     fd_holder fd(is_self() ? fcntl(number, F_DUPFD_CLOEXEC, 0) : pidfd_getfd(pidfd_.get(), number));
-    char path[64];
-    char target[64];
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd.get());
-    constexpr std::string_view wanted = "anon_inode:[eventfd]";
-    const ssize_t n = readlink(path, target, sizeof(target));
-    return n > 0 && std::string_view(target, static_cast<std::size_t>(n)) == wanted ? std::move(fd) : fd_holder();
+    return is_event_descriptor(fd.get()) ? std::move(fd) : fd_holder();
 }
 
 copy_result peer_process::write(std::uint64_t to, std::span<const iovec> from) const noexcept
 {
+    if (hands_over()) // its number may be another process' in this namespace
+        return copy_result::no_way;
     const iovec target{reinterpret_cast<void *>(to), total(from)};
     return result_of(
             process_vm_writev(static_cast<pid_t>(who_.pid), from.data(), from.size(), &target, 1, 0), target.iov_len);
@@ -190,6 +230,8 @@ copy_result peer_process::write(std::uint64_t to, std::span<const iovec> from) c
 
 copy_result peer_process::read(std::uint64_t from, std::span<const iovec> to) const noexcept
 {
+    if (hands_over())
+        return copy_result::no_way;
     const iovec source{reinterpret_cast<void *>(from), total(to)};
     return result_of(
             process_vm_readv(static_cast<pid_t>(who_.pid), to.data(), to.size(), &source, 1, 0), source.iov_len);
@@ -199,17 +241,30 @@ std::shared_ptr<file_mapping> peer_process::mapping(const remote_region &r)
 {
     const std::lock_guard lock(mutex_);
     const auto known = mappings_.find(r.slot);
-    if (known != mappings_.end() && known->second.generation == r.generation)
+    if (known != mappings_.end() && known->second.region.generation == r.generation)
         return known->second.file;
     // Files that are registered no more must not be kept alive by us.
     std::erase_if(mappings_, [this](const auto &entry) {
         const region_slot &slot = slots_[entry.first];
         return slot.key.load(std::memory_order_relaxed) == 0 ||
-               slot.generation.load(std::memory_order_relaxed) != entry.second.generation;
+               slot.generation.load(std::memory_order_relaxed) != entry.second.region.generation;
     });
-    auto file = file_mapping::open(who_.pid, r.region_address, r.region_length, r.kind == region_kind::direct_access);
-    mappings_.insert_or_assign(r.slot, mapped{r.generation, file});
-    return file;
+    mapped entry{r, nullptr};
+    if (!hands_over())
+        entry.file = file_mapping::open(who_.pid, r.region_address, r.region_length, r.kind);
+    else if (!line_->ask_for_file(slots_[r.slot].key.load(std::memory_order_relaxed), r.generation))
+        return nullptr;
+    return mappings_.insert_or_assign(r.slot, std::move(entry)).first->second.file;
+}
+
+void peer_process::take_file(std::uint32_t key, std::uint32_t generation, const file_part &part)
+{
+    const std::lock_guard lock(mutex_);
+    const auto known = mappings_.find(key % region_slots);
+    if (known == mappings_.end() || known->second.region.generation != generation || known->second.file != nullptr)
+        return;
+    const remote_region &r = known->second.region;
+    known->second.file = file_mapping::open(part, r.region_address, r.region_length, r.kind);
 }
 
 } // namespace softrdma::local

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "local/arena.hpp"
+#include "local/handover.hpp"
 #include "local/identity.hpp"
 
 #include <linux/futex.h>
@@ -24,7 +25,12 @@ struct hello {
     std::uint64_t qp_size = 0;
     std::uint64_t qp_serial = 0;
     std::uint32_t first_receive = 0; // position of the first message in the receive ring
+    std::int32_t bell = -1;          // eventfd of the receive completion queue, if that wants events
+    std::uint64_t door = 0;          // number of the socket where descriptors are handed over; 0: nowhere
 };
+
+// False, with the reason, if the two processes have to stay apart: another host, another user, or no shared memory.
+bool may_share(const hello &h, std::string &why);
 
 // A registered region of the peer, as one operation sees it.
 struct remote_region {
@@ -44,32 +50,22 @@ enum class copy_result {
 };
 
 class file_mapping;
-class fd_holder
-{
-public:
-    explicit fd_holder(int fd = -1) noexcept : fd_(fd) {}
-    fd_holder(fd_holder &&other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
-    fd_holder &operator=(fd_holder &&other) noexcept
-    {
-        std::swap(fd_, other.fd_);
-        return *this;
-    }
-    ~fd_holder();
-    int get() const noexcept { return fd_; }
+struct file_part;
 
-private:
-    int fd_;
-};
+bool is_event_descriptor(int fd) noexcept;
 
-// A process of this host whose memory this process may use: another one, or itself.
+// A process of this host whose arena this process has: another one, or itself.
 class peer_process
 {
 public:
     // Empty, with the reason in `why`, if the process cannot be reached or is not what it claims to be.
     static std::shared_ptr<peer_process> reach(const hello &h, std::string &why);
+    // The same for a process that has handed its arena over. Its private memory is out of reach.
+    static std::shared_ptr<peer_process> adopt(const hello &h, handover &given, std::string &why);
     ~peer_process();
 
     bool is_self() const noexcept { return tables_ == nullptr; }
+    bool hands_over() const noexcept { return line_ != nullptr; }
     bool gone() const noexcept;
     // The same without asking the kernel; a process whose thread cannot tell is never dead.
     bool dead() const noexcept;
@@ -90,25 +86,29 @@ public:
     copy_result write(std::uint64_t to, std::span<const iovec> from) const noexcept;
     copy_result read(std::uint64_t from, std::span<const iovec> to) const noexcept;
 
-    // The peer's shared file behind a region, in our address space; NULL if it cannot be had.
+    // The peer's shared file behind a region, in our address space; NULL if it cannot be had, or has to come first.
     std::shared_ptr<file_mapping> mapping(const remote_region &r);
+    // The file behind a region has come, or nothing.
+    void take_file(std::uint32_t key, std::uint32_t generation, const file_part &part);
 
 private:
     peer_process() = default;
     std::byte *map(std::uint64_t offset, std::size_t size) const noexcept;
-    bool open_arena(const hello &h, std::string &why);
+    bool take_arena(const hello &h, std::string &why);
+    bool map_tables(const hello &h, std::string &why);
     bool verify(const hello &h, std::string &why) const;
 
     identity who_;
     fd_holder pidfd_;
+    std::unique_ptr<peer_line> line_; // in place of the former
     fd_holder arena_;
     std::uint64_t arena_size_ = 0;
     std::byte *tables_ = nullptr;
     region_slot *slots_ = nullptr;
 
     struct mapped {
-        std::uint32_t generation;
-        std::shared_ptr<file_mapping> file; // NULL: cannot be mapped
+        remote_region region;
+        std::shared_ptr<file_mapping> file; // NULL: cannot be mapped, or is still to come
     };
     std::mutex mutex_;
     std::unordered_map<std::uint32_t, mapped> mappings_;

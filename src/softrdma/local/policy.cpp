@@ -25,6 +25,8 @@ path_policy read_policy() noexcept
     const auto path = variable("SOFTRDMA_PATH");
     if (path == "tcp")
         return path_policy::tcp;
+    if (path == "descriptors")
+        return path_policy::descriptors;
     return path == "local" ? path_policy::direct : path_policy::automatic;
 }
 

@@ -6,9 +6,10 @@ namespace softrdma::local
 
 // SOFTRDMA_PATH and SOFTRDMA_TRUST, read once.
 enum class path_policy {
-    tcp,       // never the direct path
-    automatic, // the direct path where both sides can take it
-    direct,    // a connection that cannot take it fails
+    tcp,         // never a shorter way than the connection
+    automatic,   // the shortest that both sides can take
+    direct,      // a connection whose sides cannot take from each other what they need fails
+    descriptors, // a connection whose sides do not hand it over fails
 };
 
 path_policy policy() noexcept;

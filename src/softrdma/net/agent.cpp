@@ -2,6 +2,7 @@
 #include "net/agent.hpp"
 #include "core/cq.hpp"
 #include "local/arena.hpp"
+#include "net/door.hpp"
 
 #include <array>
 #include <atomic>
@@ -52,6 +53,7 @@ agent *agent::get()
         return nullptr;
     }
     running.store(fresh.get(), std::memory_order_release);
+    own_door(); // now, so that connections need no descriptor which outlives them
     set_idle_hook(&agent::poll_once);
     set_defer_hook(
             [](std::function<void()> call) { agent::get()->after(std::chrono::microseconds(0), std::move(call)); });

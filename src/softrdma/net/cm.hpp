@@ -4,6 +4,7 @@
 #include "core/objects.hpp"
 #include "net/cm_message.hpp"
 #include "net/link.hpp"
+#include "net/neighbour.hpp"
 
 #include <condition_variable>
 #include <optional>
@@ -75,7 +76,8 @@ public:
             waiting;           // beyond the backlog, for the program to catch up
     rdma_conn_param request{}; // as the connect request proposed it
     ibv_sa_path_rec path_record{};
-    std::shared_ptr<local::channel> neighbour;   // the peer's queue pair, until both sides have agreed on the way there
+    neighbour::way way;                          // to the peer's queue pair, until both sides have agreed on it
+    bool looks_for_way = false;                  // and has not answered yet
     std::optional<ibv_qp_init_attr> endpoint_qp; // of rdma_create_ep on a listener
 };
 
@@ -149,6 +151,11 @@ void acknowledge_stored(cm_id &id); // the last event of a synchronous call
 void disconnected(cm_id &id, int status);
 bool received_disconnect(cm_id &id, opcode op);
 void send_ready(cm_id &id);
+// Both once the way to the peer has been looked for: the passive side answers, the active side decides for both.
+void reply(cm_id &id);
+void decide(cm_id &id);
+// Not any longer: the connection goes on without one.
+void stop_looking(cm_id &id);
 void send(cm_id &id, opcode op, const cm_payload *payload = nullptr);
 int fail(int error) noexcept;
 void incoming(std::uint64_t listener_serial, int socket); // takes the lock itself

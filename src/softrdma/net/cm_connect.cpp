@@ -2,7 +2,6 @@
 #include "net/cm.hpp"
 #include "net/gid_table.hpp"
 #include "net/listener.hpp"
-#include "net/neighbour.hpp"
 #include "net/settings.hpp"
 
 #include <algorithm>
@@ -123,6 +122,21 @@ void give_up_unconfirmed(std::uint64_t serial)
     detail::unreachable(*id, ETIMEDOUT);
 }
 
+void reply_later(std::uint64_t serial, neighbour::way found)
+{
+    const std::lock_guard guard(lock());
+    cm_id *id = detail::find_id(serial);
+    if (id == nullptr || !id->looks_for_way || id->state != cm_state::accepted)
+        return;
+    id->way = std::move(found);
+    if (id->way != nullptr || !neighbour::required())
+        return detail::reply(*id);
+    id->looks_for_way = false;
+    id->path->owner = nullptr;
+    id->path->finish();
+    detail::unreachable(*id, EHOSTUNREACH);
+}
+
 } // namespace
 
 bool detail::choose_psn(cm_id &id)
@@ -172,9 +186,27 @@ void detail::send(cm_id &id, opcode op, const cm_payload *payload)
 
 void detail::send_ready(cm_id &id)
 {
-    const cm_payload payload{.bytes = {std::byte{id.neighbour != nullptr}}, .size = 1};
+    const cm_payload payload{.bytes = {std::byte{id.way != nullptr}}, .size = 1};
     send(id, opcode::cm_ready, &payload);
-    id.neighbour.reset();
+    id.way.reset();
+}
+
+void detail::reply(cm_id &id)
+{
+    if (id.way == nullptr)
+        id.local.hello = {};
+    if (const auto qp = queue_pair::find(id.local.qpn);
+            std::exchange(id.looks_for_way, false) && id.way == nullptr && qp != nullptr)
+        qp->decide(nullptr);
+    const cm_payload payload = encode(id.local);
+    send(id, opcode::cm_reply, &payload);
+}
+
+void detail::stop_looking(cm_id &id)
+{
+    if (id.looks_for_way && id.state == cm_state::accepted)
+        reply(id);
+    id.looks_for_way = false;
 }
 
 int listen(cm_id &id, int backlog)
@@ -225,18 +257,17 @@ int accept(cm_id &id, const rdma_conn_param *param)
     id.local.key = id.remote.key;
     join(id, qp);
     id.local.hello = neighbour::introduce(*qp, *id.path);
-    id.neighbour = neighbour::reach(id.remote.hello, *id.path);
-    if (id.neighbour == nullptr && neighbour::required())
+    id.looks_for_way = neighbour::reach(id.remote.hello, *id.path, id.way,
+            [serial = id.serial](neighbour::way found) { reply_later(serial, std::move(found)); });
+    if (!id.looks_for_way && id.way == nullptr && neighbour::required())
         return detail::fail(EHOSTUNREACH);
-    if (id.neighbour != nullptr)
+    if (id.looks_for_way || id.way != nullptr)
         qp->hold_back();
-    else
-        id.local.hello = {};
     if (id.qp != nullptr && detail::modify_to_connected(id) != 0)
         return -1;
     id.state = cm_state::accepted;
-    const cm_payload payload = encode(id.local);
-    detail::send(id, opcode::cm_reply, &payload);
+    if (!id.looks_for_way)
+        detail::reply(id);
     agent::get()->after(settings().response_timeout, [serial = id.serial] { give_up_unconfirmed(serial); });
     return 0;
 }
@@ -273,6 +304,7 @@ int notify(cm_id &id, ibv_event_type event)
     if (event != IBV_EVENT_COMM_EST)
         return detail::fail(EINVAL);
     if (id.state == cm_state::accepted) {
+        detail::stop_looking(id);
         id.state = cm_state::connected;
         detail::queue_event(id, RDMA_CM_EVENT_ESTABLISHED, 0);
     }

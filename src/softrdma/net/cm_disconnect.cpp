@@ -67,6 +67,7 @@ int disconnect(cm_id &id)
     case cm_state::replied:
     case cm_state::accepted:
     case cm_state::connected:
+        detail::stop_looking(id);
         detail::modify_to_error(id);
         id.state = cm_state::disconnect_sent;
         detail::send(id, opcode::cm_disconnect_request);

@@ -38,6 +38,7 @@ void abandon_connection(cm_id &id)
     case cm_state::replied:
     case cm_state::accepted:
     case cm_state::connected:
+        detail::stop_looking(id);
         detail::send(id, opcode::cm_disconnect_request);
         break;
     case cm_state::disconnect_received:

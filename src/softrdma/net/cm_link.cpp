@@ -2,7 +2,6 @@
 // What connections tell the connection manager.
 #include "net/cm.hpp"
 #include "fault/rules.hpp"
-#include "net/neighbour.hpp"
 #include "net/settings.hpp"
 
 #include <cerrno>
@@ -34,21 +33,25 @@ void take_request(cm_id &parent, const std::shared_ptr<link> &path, const cm_han
     detail::queue_request(parent, *child);
 }
 
-// The active side decides for both. False if there is no way that it may take.
-bool choose_way(cm_id &id)
+void decide_later(std::uint64_t serial, neighbour::way found)
 {
-    if (id.remote.hello.present || neighbour::required())
-        id.neighbour = neighbour::reach(id.remote.hello, *id.path);
-    if (id.neighbour == nullptr && neighbour::required()) {
-        const auto path = id.path;
-        path->owner = nullptr;
-        path->finish();
-        detail::unreachable(id, EHOSTUNREACH);
-        return false;
-    }
-    if (const auto qp = queue_pair::find(id.local.qpn); qp != nullptr && id.neighbour != nullptr)
-        qp->decide(id.neighbour);
-    return true;
+    const std::lock_guard guard(lock());
+    cm_id *id = detail::find_id(serial);
+    if (id == nullptr || !std::exchange(id->looks_for_way, false) || id->state != cm_state::connecting)
+        return;
+    id->way = std::move(found);
+    detail::decide(*id);
+}
+
+void take_reply(cm_id &id, const cm_handshake &reply)
+{
+    id.remote = reply;
+    id.path->hold();
+    if (reply.hello.present || neighbour::required())
+        id.looks_for_way = neighbour::reach(reply.hello, *id.path, id.way,
+                [serial = id.serial](neighbour::way found) { decide_later(serial, std::move(found)); });
+    if (!id.looks_for_way)
+        detail::decide(id);
 }
 
 // True if the message was made to fail.
@@ -112,17 +115,12 @@ bool link_upcalls::received(const std::shared_ptr<link> &path, const packet &p)
     if (p.op == opcode::cm_reply) {
         if (id->state != cm_state::connecting || !decode(p.payload, handshake) || handshake.key != id->local.key)
             return false;
-        id->remote = handshake;
-        if (!choose_way(*id))
-            return true;
-        id->state = cm_state::replied;
-        path->hold();
-        detail::queue_event(*id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &handshake.data);
+        take_reply(*id, handshake);
         return true;
     }
     if (p.op == opcode::cm_ready) {
         const bool agreed = p.payload.size() == 1 && p.payload[0] != std::byte{0};
-        const auto way = std::exchange(id->neighbour, nullptr);
+        const auto way = std::exchange(id->way, nullptr);
         if (const auto qp = queue_pair::find(id->local.qpn); way != nullptr && qp != nullptr)
             qp->decide(agreed ? way : nullptr);
         if (id->state == cm_state::accepted) {
@@ -179,6 +177,19 @@ void link_upcalls::lost(const std::shared_ptr<link> &path, const std::shared_ptr
 }
 
 } // namespace
+
+void detail::decide(cm_id &id)
+{
+    if (id.way == nullptr && neighbour::required()) {
+        id.path->owner = nullptr;
+        id.path->finish();
+        return unreachable(id, EHOSTUNREACH);
+    }
+    if (const auto qp = queue_pair::find(id.local.qpn); qp != nullptr && id.way != nullptr)
+        qp->decide(id.way);
+    id.state = cm_state::replied;
+    queue_event(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &id.remote.data);
+}
 
 void detail::request_seen(cm_id &listener)
 {

@@ -42,7 +42,8 @@ struct connection {
     sockaddr_storage destination{};
     bool active = false;
     bool joined = false;
-    std::shared_ptr<local::channel> neighbour; // the peer's queue pair, until both sides have agreed on the way there
+    neighbour::way way; // to the peer's queue pair, until both sides have agreed on it
+    bool looks_for_way = false;
     bool was_sending = false;
     milliseconds pause = first_pause;
     std::uint64_t serial = 0; // tells timers of an earlier connection of the same queue pair
@@ -149,10 +150,10 @@ void join(connection &c)
     c.joined = true;
     c.path->bind(qp, c.local);
     qp->attach(c.path);
-    if (c.neighbour != nullptr && !c.active)
+    if (c.way != nullptr && !c.active)
         qp->hold_back();
-    else if (c.neighbour != nullptr)
-        qp->decide(std::move(c.neighbour));
+    else if (c.way != nullptr)
+        qp->decide(std::move(c.way));
     qp->path_writable();
 }
 
@@ -163,16 +164,47 @@ local::hello introduce(const connection &c, const link &path)
     return qp == nullptr ? local::hello{} : neighbour::introduce(*qp, path);
 }
 
-// The passive side has answered that it got to our queue pair: the active side decides for both.
-bool choose_way(connection &c, const local::hello &hello)
+// Once the way to the peer has been looked for: the passive side answers whether there is one, the active side then
+// decides for both. False if there is none and has to be one.
+bool go_on(connection &c, bool peer_has_way)
+{
+    const bool has_way = c.way != nullptr;
+    if (!c.active) {
+        greet(*c.path, opcode::direct_reply, {c.local, c.remote, has_way ? introduce(c, *c.path) : local::hello{}});
+    } else if (peer_has_way) {
+        const std::byte agreed{has_way};
+        c.path->tell(opcode::direct_ready, {&agreed, 1});
+    }
+    if (c.active && !has_way && neighbour::required())
+        return false;
+    join(c);
+    return true;
+}
+
+void go_on_later(std::uint32_t number, std::uint64_t serial, neighbour::way found)
+{
+    const std::lock_guard guard(state().lock);
+    connection *c = state().find(number, serial);
+    if (c == nullptr || !std::exchange(c->looks_for_way, false))
+        return;
+    c->way = std::move(found);
+    if (go_on(*c, true))
+        c->path->unhold();
+    else
+        c->path->cut();
+}
+
+bool look_for_way(connection &c, const local::hello &hello)
 {
     if (hello.present || neighbour::required())
-        c.neighbour = neighbour::reach(hello, *c.path);
-    if (!hello.present)
-        return !neighbour::required();
-    const std::byte agreed{c.neighbour != nullptr};
-    c.path->tell(opcode::direct_ready, {&agreed, 1});
-    return c.neighbour != nullptr || !neighbour::required();
+        c.looks_for_way =
+                neighbour::reach(hello, *c.path, c.way, [number = c.local, serial = c.serial](neighbour::way found) {
+                    go_on_later(number, serial, std::move(found));
+                });
+    if (!c.looks_for_way)
+        return go_on(c, hello.present);
+    c.path->hold();
+    return true;
 }
 
 bool take_decision(const std::shared_ptr<link> &path, const packet &p)
@@ -181,7 +213,7 @@ bool take_decision(const std::shared_ptr<link> &path, const packet &p)
     if (found == state().connections.end() || found->second.path != path || found->second.active ||
             p.payload.size() != 1)
         return false;
-    const auto way = std::exchange(found->second.neighbour, nullptr);
+    const auto way = std::exchange(found->second.way, nullptr);
     if (const auto qp = found->second.qp.lock(); way != nullptr && qp != nullptr)
         qp->decide(p.payload[0] != std::byte{0} ? way : nullptr);
     return true;
@@ -204,8 +236,11 @@ void link_upcalls::lost(const std::shared_ptr<link> &path, const std::shared_ptr
     if (found == state().connections.end() || found->second.path != path)
         return;
     connection &c = found->second;
-    if (!c.joined)
+    c.looks_for_way = false;
+    if (!c.joined && c.active)
         return try_later(c);
+    if (!c.joined) // the peer will
+        return c.path.reset();
     agent::get()->after(patience, [number = c.local, serial = c.serial] {
         const std::lock_guard relock(state().lock);
         const connection *lost = state().find(number, serial);
@@ -226,22 +261,15 @@ bool link_upcalls::received(const std::shared_ptr<link> &path, const packet &p)
     if (found == state().connections.end())
         return false;
     connection &c = found->second;
-    if (c.joined || c.remote != g.from || c.active != (p.op == opcode::direct_reply))
+    if (c.joined || c.looks_for_way || c.remote != g.from || c.active != (p.op == opcode::direct_reply))
         return false;
-    if (c.active) {
-        if (c.path != path || !choose_way(c, g.hello))
-            return false;
-    } else {
-        if (!same(peer_of(path->fd()), c.peer))
-            return false;
-        c.path = path;
-        path->tag = c.local;
-        c.neighbour = neighbour::reach(g.hello, *path);
-        greet(*path, opcode::direct_reply,
-                {c.local, c.remote, c.neighbour != nullptr ? introduce(c, *path) : local::hello{}});
-    }
-    join(c);
-    return true;
+    if (c.active)
+        return c.path == path && look_for_way(c, g.hello);
+    if (!same(peer_of(path->fd()), c.peer))
+        return false;
+    c.path = path;
+    path->tag = c.local;
+    return look_for_way(c, g.hello);
 }
 
 void incoming(int socket)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "net/neighbour.hpp"
 #include "local/policy.hpp"
+#include "net/door.hpp"
+#include "net/visit.hpp"
 
 #include <cstdio>
 #include <cstring>
@@ -12,6 +14,8 @@ namespace softrdma::net::neighbour
 
 namespace
 {
+
+using local::path_policy;
 
 void set_end(const sockaddr_storage &from, std::array<std::uint8_t, 16> &address, std::uint16_t &port)
 {
@@ -26,6 +30,13 @@ void set_end(const sockaddr_storage &from, std::array<std::uint8_t, 16> &address
         memcpy(&address[12], &v4.sin_addr, sizeof(v4.sin_addr));
         port = v4.sin_port;
     }
+}
+
+void complain(const std::string &why)
+{
+    if (required())
+        fprintf(stderr, "softrdma: no local path to the peer (%s); run without SOFTRDMA_PATH=%s\n", why.c_str(),
+                local::policy() == path_policy::direct ? "local" : "descriptors");
 }
 
 local::connection_ends ends_of(const link &path)
@@ -48,21 +59,37 @@ local::connection_ends ends_of(const link &path)
 
 local::hello introduce(queue_pair &qp, const link &path)
 {
-    return qp.introduce(ends_of(path));
+    local::hello h = qp.introduce(ends_of(path));
+    if (h.present)
+        h.door = own_door();
+    return h;
 }
 
-std::shared_ptr<local::channel> reach(const local::hello &h, const link &path)
+bool reach(const local::hello &h, const link &path, way &found, std::function<void(way)> later)
 {
-    std::string why;
-    auto channel = local::channel::open(h, ends_of(path), why);
-    if (channel == nullptr && required())
-        fprintf(stderr, "softrdma: no local path to the peer (%s); run without SOFTRDMA_PATH=local\n", why.c_str());
-    return channel;
+    std::string why = "its descriptors are not to be had";
+    const local::connection_ends ends = ends_of(path);
+    const path_policy policy = local::policy();
+    found = policy == path_policy::descriptors ? nullptr : local::channel::open(h, ends, why);
+    if (found != nullptr)
+        return false;
+    const auto take = [=](local::handover given) {
+        std::string refusal = why;
+        const bool came = given.arena.get() >= 0;
+        way handed = came ? local::channel::open(h, ends, std::move(given), refusal) : nullptr;
+        if (handed == nullptr)
+            complain(refusal);
+        later(std::move(handed));
+    };
+    if (policy != path_policy::direct && visit(h, take))
+        return true;
+    complain(why);
+    return false;
 }
 
 bool required()
 {
-    return local::policy() == local::path_policy::direct;
+    return local::policy() == path_policy::direct || local::policy() == path_policy::descriptors;
 }
 
 void put(byte_writer &w, const local::hello &h) noexcept
@@ -71,7 +98,7 @@ void put(byte_writer &w, const local::hello &h) noexcept
         return;
     w.put_raw(h.who.boot.data(), h.who.boot.size()).put(h.who.pid_namespace).put(h.who.uid).put(h.who.pid);
     w.put(h.who.start_time).put(h.arena_fd).put(h.token[0]).put(h.token[1]);
-    w.put(h.qp_offset).put(h.qp_size).put(h.qp_serial).put(h.first_receive);
+    w.put(h.qp_offset).put(h.qp_size).put(h.qp_serial).put(h.first_receive).put(h.bell).put(h.door);
 }
 
 bool get(byte_reader &r, local::hello &h) noexcept
@@ -92,6 +119,8 @@ bool get(byte_reader &r, local::hello &h) noexcept
     h.qp_size = r.get<std::uint64_t>();
     h.qp_serial = r.get<std::uint64_t>();
     h.first_receive = r.get<std::uint32_t>();
+    h.bell = r.get<std::int32_t>();
+    h.door = r.get<std::uint64_t>();
     return r.good() && r.rest().empty();
 }
 

@@ -12,8 +12,10 @@ namespace softrdma::net::neighbour
 
 // What the peer needs to reach the queue pair. Absent if this process shares no memory.
 local::hello introduce(queue_pair &qp, const link &path);
-// NULL if the peer's queue pair is to be reached through the connection.
-std::shared_ptr<local::channel> reach(const local::hello &h, const link &path);
+using way = std::shared_ptr<local::channel>; // NULL: the peer's queue pair is to be reached through the connection
+// True if the peer has to hand something over first: then `later` is called once, with no lock held. Else `found` is
+// the way.
+bool reach(const local::hello &h, const link &path, way &found, std::function<void(way)> later);
 // True if a connection without a shorter way is of no use; says so on stderr.
 bool required();
 

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// White-box: a process of the same user that hands over anything, or nothing. It costs the connection its short way.
+#include "impostor.hpp"
+#include "net/handover.hpp"
+#include "net/visit.hpp"
+
+#include <cstdarg>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <future>
+#include <poll.h>
+#include <setjmp.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <thread>
+#include <unistd.h>
+
+extern "C" {
+#include <cmocka.h>
+}
+
+using namespace softrdma;
+using namespace softrdma::local;
+
+namespace
+{
+
+constexpr std::uint64_t door_number = 0x1234;
+constexpr connection_ends ends{.own_address = {1}, .peer_address = {2}, .own_port = 3, .peer_port = 4};
+
+// Answers one visitor, until it goes.
+class host
+{
+public:
+    using answer = std::function<void(int visitor, const net::wish &)>;
+
+    explicit host(answer a) : door_(net::open_local_socket()), answer_(std::move(a))
+    {
+        const net::door_address address(door_number ^ static_cast<std::uint64_t>(getpid()) << 16);
+        assert_int_equal(bind(door_.get(), address.get(), address.size), 0);
+        assert_int_equal(listen(door_.get(), 1), 0);
+        thread_ = std::thread([this] { run(); });
+    }
+    ~host() { thread_.join(); }
+
+private:
+    void run()
+    {
+        pollfd ready{.fd = door_.get(), .events = POLLIN, .revents = 0};
+        poll(&ready, 1, -1);
+        const fd_holder visitor(accept4(door_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        for (;;) {
+            net::wish w;
+            ready.fd = visitor.get();
+            poll(&ready, 1, -1);
+            if (net::receive(visitor.get(), w) != net::reception::message)
+                return;
+            answer_(visitor.get(), w);
+        }
+    }
+
+    fd_holder door_;
+    answer answer_;
+    std::thread thread_;
+};
+
+void give(int visitor, net::wish_kind kind, std::initializer_list<int> given)
+{
+    net::send_message(visitor, {.kind = kind}, std::span(given.begin(), given.size()));
+}
+
+class forged
+{
+public:
+    forged() : i(make_impostor())
+    {
+        i.h.door = door_number ^ static_cast<std::uint64_t>(getpid()) << 16;
+        write_blocks(i, ends);
+        assert_int_equal(pipe(pipe_ends), 0);
+    }
+    ~forged()
+    {
+        end_impostor(i);
+        close(pipe_ends[0]);
+        close(pipe_ends[1]);
+    }
+
+    handover visit_it()
+    {
+        std::promise<handover> promise;
+        assert_true(net::visit(i.h, [&](handover given) { promise.set_value(std::move(given)); }));
+        return promise.get_future().get();
+    }
+    std::shared_ptr<channel> open(handover given)
+    {
+        std::string why;
+        auto c = channel::open(i.h, ends, std::move(given), why);
+        assert_true(c != nullptr || !why.empty());
+        return c;
+    }
+
+    impostor i;
+    int pipe_ends[2];
+};
+
+void an_honest_host_is_trusted(void **)
+{
+    forged f;
+    const fd_holder bell(eventfd(0, EFD_CLOEXEC));
+    reinterpret_cast<cq_block *>(f.i.memory + impostor::cq_offset)->event_fd = 3;
+    const host h([&](int to, const net::wish &w) {
+        assert_true(w.token == f.i.h.token);
+        give(to, w.kind, {f.i.h.arena_fd, bell.get()});
+    });
+    assert_non_null(f.open(f.visit_it()).get());
+}
+
+void an_arena_that_is_none_is_refused(void **)
+{
+    forged f;
+    const host h([&](int to, const net::wish &w) { give(to, w.kind, {f.pipe_ends[0]}); });
+    assert_null(f.open(f.visit_it()).get());
+}
+
+void the_arena_of_another_is_refused(void **)
+{
+    forged f;
+    const host h([&](int to, const net::wish &w) { give(to, w.kind, {f.i.h.arena_fd}); });
+    handover given = f.visit_it();
+    f.i.h.token[0] ^= 1;
+    assert_null(f.open(std::move(given)).get());
+}
+
+void a_bell_that_is_none_is_refused(void **)
+{
+    forged f;
+    reinterpret_cast<cq_block *>(f.i.memory + impostor::cq_offset)->event_fd = 3;
+    const host h([&](int to, const net::wish &w) { give(to, w.kind, {f.i.h.arena_fd, f.pipe_ends[1]}); });
+    handover given = f.visit_it();
+    assert_true(given.arena.get() >= 0 && given.bell.get() < 0);
+    assert_null(f.open(std::move(given)).get());
+}
+
+void nothing_is_no_arena(void **)
+{
+    forged f;
+    const host h([&](int to, const net::wish &w) { give(to, w.kind, {}); });
+    assert_null(f.open(f.visit_it()).get());
+}
+
+void who_says_something_else_has_given_nothing(void **)
+{
+    forged f;
+    const host h([](int to, const net::wish &) { assert_int_equal(send(to, "no", 2, MSG_NOSIGNAL), 2); });
+    assert_true(f.visit_it().arena.get() < 0);
+}
+
+void who_is_silent_has_given_nothing(void **)
+{
+    forged f;
+    const host h([](int, const net::wish &) {});
+    assert_true(f.visit_it().arena.get() < 0);
+}
+
+void what_nobody_asked_for_is_dropped(void **)
+{
+    forged f;
+    const host h([&](int to, const net::wish &w) {
+        give(to, net::wish_kind::file, {f.pipe_ends[0]});
+        give(to, w.kind, {f.i.h.arena_fd});
+        give(to, net::wish_kind::file, {f.pipe_ends[0]});
+        give(to, w.kind, {f.i.h.arena_fd});
+    });
+    assert_non_null(f.open(f.visit_it()).get());
+}
+
+// The region is that of a file; what comes instead cannot be mapped, or is shorter.
+void a_file_that_is_none_is_refused(void **)
+{
+    constexpr std::uint32_t key = 7;
+    forged f;
+    const fd_holder empty(memfd_create("empty", MFD_CLOEXEC));
+    region_slot &slot = *reinterpret_cast<region_slot *>(f.i.memory + page + key * sizeof(region_slot));
+    slot.key = key;
+    slot.domain = 1;
+    slot.access = ~0u;
+    slot.length = 4096;
+    slot.kind = region_kind::shared_file;
+    std::atomic<int> asked{0};
+    const host h([&](int to, const net::wish &w) {
+        if (w.kind == net::wish_kind::arena)
+            return give(to, w.kind, {f.i.h.arena_fd});
+        const int given = w.generation == 0 ? f.pipe_ends[0] : empty.get();
+        net::send_message(to, {.kind = w.kind, .key = w.key, .generation = w.generation}, {&given, 1});
+        ++asked;
+    });
+    const auto c = f.open(f.visit_it());
+    assert_non_null(c.get());
+    std::byte data[8]{};
+    const iovec piece{data, sizeof(data)};
+    for (std::uint32_t generation = 0; generation < 2; ++generation) {
+        remote_region r;
+        slot.generation = generation;
+        assert_true(c->find(key, 0, 0, sizeof(data), r));
+        assert_true(c->write(r, {&piece, 1}) == copy_result::no_way);
+        while (asked != static_cast<int>(generation) + 1)
+            usleep(1000);
+        for (int i = 0; i < 20; ++i, usleep(1000))
+            assert_true(c->write(r, {&piece, 1}) != copy_result::done);
+    }
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(an_honest_host_is_trusted),
+            cmocka_unit_test(an_arena_that_is_none_is_refused),
+            cmocka_unit_test(the_arena_of_another_is_refused),
+            cmocka_unit_test(a_bell_that_is_none_is_refused),
+            cmocka_unit_test(nothing_is_no_arena),
+            cmocka_unit_test(who_says_something_else_has_given_nothing),
+            cmocka_unit_test(who_is_silent_has_given_nothing),
+            cmocka_unit_test(what_nobody_asked_for_is_dropped),
+            cmocka_unit_test(a_file_that_is_none_is_refused),
+    };
+    return cmocka_run_group_tests_name("forged_handover", tests, nullptr, nullptr);
+}

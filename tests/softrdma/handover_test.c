@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The path between processes of one host that may not act on each other: each hands over what the other may have. */
+#include "remote.h"
+
+#include <dirent.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    page_size = 4096,
+    nobody = 65534,
+};
+
+/* A client that fails must not leave its server. */
+static void end_with_client(void)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+static const struct server_plan sleeps = {.prepare = end_with_client, .receives = 4};
+
+/* Nobody but root may act on a process that has changed its user, not even another one of that user. */
+static void drop_rights(void)
+{
+    if (setresgid(nobody, nobody, nobody) != 0 || setresuid(nobody, nobody, nobody) != 0)
+        _exit(1);
+}
+
+static bool completes_within(struct ibv_cq *cq, unsigned ms, struct ibv_wc *wc)
+{
+    int count = 0;
+    for (unsigned i = 0; i < ms && (count = ibv_poll_cq(cq, 1, wc)) == 0; ++i)
+        usleep(1000);
+    assert_in_range(count, 0, 1);
+    return count == 1;
+}
+
+/* A request may reach the memory of a stopped process once its file has been handed over, which the first asks for. */
+static bool reaches_stopped(struct remote *r, enum ibv_wr_opcode opcode, size_t length)
+{
+    struct ibv_wc wc;
+    bool reached = false;
+    for (unsigned tries = 0; tries < 50 && !reached; ++tries) {
+        suspend_server(r);
+        assert_int_equal(post(&r->pair.client, opcode, 1, 0, length, &r->target, 8, 0), 0);
+        reached = completes_within(r->pair.client.cq, 50, &wc);
+        assert_int_equal(kill(r->pid, SIGCONT), 0);
+        assert_true(reached || completes_within(r->pair.client.cq, patience_ms, &wc));
+        assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    }
+    return reached;
+}
+
+static void write_and_read_a_file(void)
+{
+    struct remote r;
+    int fd;
+    uint8_t *page = map_file(page_size, MAP_SHARED, &fd);
+    drop_rights();
+    start_server(&r, &sleeps, page);
+    meet_server(&r);
+    fill(r.pair.client.memory, 1000, 3);
+    assert_true(reaches_stopped(&r, IBV_WR_RDMA_WRITE, 1000));
+    assert_memory_equal(page + 8, r.pair.client.memory, 1000);
+    memset(r.pair.client.memory, 0, 1000);
+    assert_true(reaches_stopped(&r, IBV_WR_RDMA_READ, 1000));
+    assert_memory_equal(page + 8, r.pair.client.memory, 1000);
+    close(fd);
+    stop_server(&r);
+}
+
+static void send_small_messages(void)
+{
+    struct remote r;
+    struct ibv_wc wc;
+    drop_rights();
+    start_server(&r, &sleeps, NULL);
+    meet_server(&r);
+    suspend_server(&r);
+    assert_int_equal(post(&r.pair.client, IBV_WR_SEND, 1, 0, 64, NULL, 0, 0), 0);
+    assert_true(completes_within(r.pair.client.cq, patience_ms, &wc));
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    stop_server(&r);
+}
+
+static void leave_private_memory_to_its_owner(void)
+{
+    struct remote r;
+    drop_rights();
+    start_server(&r, &sleeps, NULL);
+    meet_server(&r);
+    fill(r.pair.client.memory, page_size, 3);
+    assert_int_equal(post(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, page_size, &r.target, 0, 0), 0);
+    expect_completion(r.pair.client.cq, 1, IBV_WC_SUCCESS);
+    assert_memory_equal(r.page, r.pair.client.memory, page_size);
+    assert_false(reaches_stopped(&r, IBV_WR_RDMA_WRITE, 8));
+    stop_server(&r);
+}
+
+/* The server tells through its first page which registration is open; the client takes the key away when it has used
+ * it. */
+struct board {
+    _Atomic uint32_t key;
+    _Atomic uint32_t rounds;
+    uint8_t *_Atomic target;
+};
+
+static struct board *board_at(void *page)
+{
+    return page;
+}
+
+/* What the initiator has mapped belongs to a registration: its mark is in that file, and only there. */
+static void register_two_files_in_turns(struct pair *p)
+{
+    int fd;
+    uint8_t *files[] = {map_file(page_size, MAP_SHARED, &fd), p->server.memory + page_size};
+    struct board *board = board_at(p->server.memory);
+    for (unsigned round = 0;; ++round) {
+        uint8_t *here = files[round % 2];
+        struct ibv_mr *mr = (ibv_reg_mr)(p->server.pd, here, page_size, everything);
+        board->target = here;
+        board->key = mr->rkey;
+        while (board->key != 0)
+            usleep(100);
+        assert_int_equal(here[0], 0xaa);
+        here[0] = 0;
+        assert_int_equal(files[0][0] + files[1][0], 0);
+        ibv_dereg_mr(mr);
+        board->rounds += 1;
+    }
+}
+
+static void follow_registrations(void)
+{
+    struct remote r;
+    int fd;
+    uint8_t *pages = map_file(2 * page_size, MAP_SHARED, &fd);
+    struct board *board = board_at(pages);
+    drop_rights();
+    start_server(&r,
+            &(struct server_plan){
+                    .prepare = end_with_client, .size = 2 * page_size, .act = register_two_files_in_turns},
+            pages);
+    meet_server(&r);
+    memset(r.pair.client.memory, 0xaa, page_size);
+    for (unsigned round = 0; round < 40; ++round) {
+        const time_t deadline = time(NULL) + patience_ms / 1000;
+        while (board->key == 0)
+            usleep(100);
+        struct ibv_mr mr = {.rkey = board->key};
+        struct side target = {.memory = board->target, .mr = &mr};
+        for (unsigned i = 0; i < 4; ++i) {
+            assert_int_equal(post(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &target, 0, 0), 0);
+            expect_completion(r.pair.client.cq, 1, IBV_WC_SUCCESS);
+            usleep(500);
+        }
+        board->key = 0;
+        while (board->rounds != round + 1) {
+            assert_true(time(NULL) < deadline);
+            usleep(100);
+        }
+    }
+    close(fd);
+    stop_server(&r);
+}
+
+static unsigned count_descriptors(void)
+{
+    unsigned count = 0;
+    DIR *all = opendir("/proc/self/fd");
+    while (readdir(all) != NULL)
+        ++count;
+    closedir(all);
+    return count;
+}
+
+static void expect_descriptors(unsigned expected)
+{
+    for (unsigned i = 0; i < patience_ms && count_descriptors() != expected; ++i)
+        usleep(1000);
+    assert_int_equal(count_descriptors(), expected);
+}
+
+/* All doors of this host, in no order: the names of other programs' are in the same table. */
+static unsigned list_doors(struct sockaddr_un *doors, socklen_t *sizes, unsigned most)
+{
+    char line[512];
+    unsigned count = 0;
+    FILE *table = fopen("/proc/net/unix", "re");
+    assert_non_null(table);
+    while (count < most && fgets(line, sizeof(line), table) != NULL) {
+        char *name = strstr(line, "@softrdma/");
+        if (name == NULL)
+            continue;
+        name[strcspn(name, "\n")] = '\0';
+        struct sockaddr_un *to = &doors[count];
+        *to = (struct sockaddr_un){.sun_family = AF_UNIX};
+        strncpy(to->sun_path + 1, name + 1, sizeof(to->sun_path) - 2);
+        sizes[count++] = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name));
+    }
+    fclose(table);
+    return count;
+}
+
+/* Says that to every door; nobody gives anything, and all of them end it. */
+static void expect_nothing_for(const void *words, size_t size)
+{
+    enum {
+        most = 64
+    };
+    struct sockaddr_un doors[most];
+    socklen_t sizes[most];
+    unsigned asked = 0;
+    const unsigned count = list_doors(doors, sizes, most);
+    for (unsigned i = 0; i < count; ++i) {
+        char answer[256];
+        const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        if (connect(fd, (const struct sockaddr *)&doors[i], sizes[i]) == 0) {
+            struct pollfd end = {.fd = fd, .events = POLLIN};
+            if (size > 0)
+                (void)!send(fd, words, size, MSG_NOSIGNAL);
+            assert_int_equal(poll(&end, 1, patience_ms), 1);
+            assert_true(recv(fd, answer, sizeof(answer), 0) <= 0);
+            ++asked;
+        }
+        close(fd);
+    }
+    assert_true(asked > 0);
+}
+
+static void (*stranger)(void);
+
+static void ask_with_a_wrong_token(void)
+{
+    const uint32_t wish[8] = {1, 2, 3, 4};
+    expect_nothing_for(wish, sizeof(wish));
+}
+
+static void say_something_else(void)
+{
+    const char words[] = "GET / HTTP/1.1\r\n\r\n";
+    expect_nothing_for(words, sizeof(words));
+}
+
+static void say_nothing(void)
+{
+    expect_nothing_for(NULL, 0);
+}
+
+static void come_as_another_user(void)
+{
+    drop_rights();
+    expect_nothing_for(NULL, 0);
+}
+
+/* The visits of a child process leave no trace here, and connections are made as before. */
+static void receive_the_stranger(void)
+{
+    struct pair p;
+    int ends[2];
+    char go = 0;
+    assert_int_equal(pipe(ends), 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        close(ends[1]);
+        assert_int_equal(read(ends[0], &go, 1), 1);
+        stranger();
+        exit(0);
+    }
+    close(ends[0]);
+    open_pair(&p, &(struct options){0});
+    const unsigned before = count_descriptors();
+    assert_int_equal(write(ends[1], &go, 1), 1);
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    expect_descriptors(before);
+    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &p.server, 0, 0), 0);
+    expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
+    close_pair(&p);
+    open_pair(&p, &(struct options){0});
+    close_pair(&p);
+}
+
+static void receive(void (*who)(void))
+{
+    stranger = who;
+    in_own_process(receive_the_stranger);
+}
+
+/* A connection is made all the same, over the network, when the peer cannot answer at its door. */
+static void accept_a_stopped_caller(void)
+{
+    struct pair p = {0};
+    int ends[2];
+    uint16_t port = 0;
+    struct ibv_wc wc;
+    assert_int_equal(pipe(ends), 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        struct remote r = {.size = page_size};
+        struct side *c = &r.pair.client;
+        assert_int_equal(read(ends[0], &port, sizeof(port)), sizeof(port));
+        call_server(&r, port);
+        assert_int_equal(post(c, IBV_WR_SEND, 1, 0, 64, NULL, 0, 0), 0);
+        expect_completion(c->cq, 1, IBV_WC_SUCCESS);
+        for (;;)
+            pause();
+    }
+    open_listener(&p, "127.0.0.1");
+    port = rdma_get_src_port(p.listener);
+    assert_int_equal(write(ends[1], &port, sizeof(port)), sizeof(port));
+    struct rdma_cm_event *request = take_request(&p);
+    create_queues(&p.server, NULL, &(struct options){.size = page_size}, true);
+    assert_int_equal(post_receive(&p.server, 7, 0, 64), 0);
+    assert_int_equal(rdma_ack_cm_event(request), 0);
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+    struct rdma_conn_param param = {.responder_resources = 1, .initiator_depth = 1, .rnr_retry_count = 7};
+    assert_int_equal(rdma_accept(p.server.id, &param), 0);
+    usleep(1500 * 1000); /* longer than anybody waits at a door */
+    assert_int_equal(kill(pid, SIGCONT), 0);
+    assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+    assert_true(completes_within(p.server.cq, patience_ms, &wc));
+    assert_int_equal(wc.wr_id, 7);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+    close_pair(&p);
+}
+
+static void drop_rights_and_accept_a_stopped_caller(void)
+{
+    setenv("SOFTRDMA_CM_TIMEOUT_MS", "20000", 1);
+    drop_rights();
+    accept_a_stopped_caller();
+}
+
+static void as_root(void)
+{
+    if (geteuid() != 0) {
+        print_message("skipped: only root can become another user\n");
+        skip();
+    }
+}
+
+static void a_file_is_handed_over(void **state)
+{
+    (void)state;
+    as_root();
+    in_own_process(write_and_read_a_file);
+}
+
+static void a_small_message_needs_nobody(void **state)
+{
+    (void)state;
+    as_root();
+    in_own_process(send_small_messages);
+}
+
+static void private_memory_is_left_to_its_owner(void **state)
+{
+    (void)state;
+    as_root();
+    in_own_process(leave_private_memory_to_its_owner);
+}
+
+static void what_is_handed_over_belongs_to_a_registration(void **state)
+{
+    (void)state;
+    as_root();
+    in_own_process(follow_registrations);
+}
+
+static void a_stopped_peer_is_reached_over_the_network(void **state)
+{
+    (void)state;
+    as_root();
+    in_own_process(drop_rights_and_accept_a_stopped_caller);
+}
+
+static void a_wrong_token_gets_nothing(void **state)
+{
+    (void)state;
+    receive(ask_with_a_wrong_token);
+}
+
+static void another_message_gets_nothing(void **state)
+{
+    (void)state;
+    receive(say_something_else);
+}
+
+static void silence_is_ended(void **state)
+{
+    (void)state;
+    receive(say_nothing);
+}
+
+static void another_user_gets_nothing(void **state)
+{
+    (void)state;
+    as_root();
+    receive(come_as_another_user);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(a_file_is_handed_over),
+            cmocka_unit_test(a_small_message_needs_nobody),
+            cmocka_unit_test(private_memory_is_left_to_its_owner),
+            cmocka_unit_test(what_is_handed_over_belongs_to_a_registration),
+            cmocka_unit_test(a_stopped_peer_is_reached_over_the_network),
+            cmocka_unit_test(a_wrong_token_gets_nothing),
+            cmocka_unit_test(another_message_gets_nothing),
+            cmocka_unit_test(silence_is_ended),
+            cmocka_unit_test(another_user_gets_nothing),
+    };
+    return cmocka_run_group_tests_name("handover", tests, NULL, NULL);
+}
