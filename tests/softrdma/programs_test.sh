@@ -18,35 +18,15 @@ loopback | local | netns) ;;
     exit 2
     ;;
 esac
-if [ "$lane" = netns ] && [ -z "$SOFTRDMA_OWN_NETWORK" ]; then
-    unshare -rn ip link set lo up 2>/dev/null || { echo "skipped: no network namespace can be made here"; exit 77; }
-    SOFTRDMA_OWN_NETWORK=1 exec unshare -rn sh "$0" "$@"
-fi
-
-work=$(mktemp -d) || exit 1
-trap '[ -n "$server" ] && kill $server 2>/dev/null; [ -n "$peer" ] && kill $peer 2>/dev/null; rm -rf "$work"' EXIT
 at_server= address=127.0.0.1 address6=::1
 case $lane in
 loopback) export SOFTRDMA_PATH=tcp ;;
 local) export SOFTRDMA_PATH=local ;;
-netns)
-    export SOFTRDMA_PATH=tcp # both namespaces are on one host
-    unshare -n sleep 1000 &
-    peer=$!
-    address=10.77.0.2 address6=fd77::2 at_server="nsenter -t $peer -n --"
-    tries=0
-    while [ "$(readlink /proc/$peer/ns/net)" = "$(readlink /proc/self/ns/net)" ] && [ $tries -lt 50 ]; do
-        tries=$((tries + 1))
-        sleep 0.1
-    done
-    ip link set lo up && ip link add here type veth peer name there netns $peer &&
-        ip address add 10.77.0.1/24 dev here && ip -6 address add fd77::1/64 dev here nodad &&
-        ip link set here up &&
-        $at_server sh -c "ip link set lo up && ip address add $address/24 dev there &&
-            ip -6 address add $address6/64 dev there nodad && ip link set there up" ||
-        { echo "skipped: the namespaces cannot be joined here"; exit 77; }
-    ;;
+netns) . "$here/two_namespaces.sh" ;;
 esac
+
+work=$(mktemp -d) || exit 1
+trap '[ -n "$server" ] && kill $server 2>/dev/null; [ -n "$peer" ] && kill $peer 2>/dev/null; rm -rf "$work"' EXIT
 
 . "$here/programs_lib.sh"
 

@@ -43,9 +43,9 @@ static void *write_own_slot(void *argument)
     for (unsigned i = 0; i < rounds; ++i) {
         memcpy(p->client.memory + 64 * job->index, &i, sizeof(i));
         int error = 0;
-        do { /* the threads share one send queue and one completion queue */
-            error = post(
-                    &p->client, IBV_WR_RDMA_WRITE, job->index, 64 * job->index, 64, &p->server, 64 * job->index, 0);
+        do { /* the threads share one send queue and one completion queue, and wait for nothing in it */
+            error = post(&p->client, IBV_WR_RDMA_WRITE, job->index, 64 * job->index, 64, &p->server, 64 * job->index,
+                    IBV_SEND_INLINE);
             struct ibv_wc wc;
             while (ibv_poll_cq(p->client.cq, 1, &wc) == 1) {
                 assert_int_equal(wc.status, IBV_WC_SUCCESS);

@@ -4,6 +4,8 @@
 #include "deadline.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -100,6 +102,21 @@ static char **server_environment(char **library_path)
     return copy;
 }
 
+/* Moves the calling thread, and what it starts, to a network namespace; returns a descriptor of the one it was in. */
+static int move_to_network(int fd)
+{
+    int before = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+    CHECK(before >= 0);
+    CHECK_EQ(setns(fd, CLONE_NEWNET), 0);
+    close(fd);
+    return before;
+}
+
+const char *network_of_servers(void)
+{
+    return getenv("RPMA_TEST_SERVER_NETWORK");
+}
+
 struct link *link_start(char *const arguments[])
 {
     char self[4096];
@@ -114,8 +131,12 @@ struct link *link_start(char *const arguments[])
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
     char *library_path;
     char **environment = server_environment(&library_path);
+    const char *network = network_of_servers();
+    int own_network = network ? move_to_network(open(network, O_RDONLY | O_CLOEXEC)) : -1;
     struct link *link = calloc(1, sizeof(*link));
     int error = link ? posix_spawn(&link->pid, self, &actions, NULL, arguments, environment) : ENOMEM;
+    if (network)
+        close(move_to_network(own_network));
     free(environment);
     free(library_path);
     posix_spawn_file_actions_destroy(&actions);

@@ -31,6 +31,10 @@ void ask(struct link *link, const char *format, ...) __attribute__((format(print
  */
 struct link *link_start(char *const arguments[]);
 
+/* RPMA_TEST_SERVER_NETWORK: file of the network namespace in which servers are started, as on another machine, which
+ * has RPMA_TEST_ADDR then; NULL if that is this process' own. */
+const char *network_of_servers(void);
+
 /* SIGKILL and no zombie. */
 void link_kill(struct link *link);
 

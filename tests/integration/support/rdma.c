@@ -31,7 +31,8 @@ DEFINE_RELEASE(release_conn, rpma_conn, rpma_conn_delete)
 static struct ibv_context *device_of(const struct side *self)
 {
     struct ibv_context *context = NULL;
-    CHECK_OK(rpma_utils_get_ibv_context(self->addr, RPMA_UTIL_IBV_CONTEXT_LOCAL, &context));
+    CHECK_OK(rpma_utils_get_ibv_context(
+            self->addr, self->link ? RPMA_UTIL_IBV_CONTEXT_LOCAL : RPMA_UTIL_IBV_CONTEXT_REMOTE, &context));
     return context;
 }
 
@@ -152,11 +153,13 @@ struct rpma_srq *make_srq(struct side *self, struct rpma_peer *peer, uint32_t rq
 }
 
 /* A TCP socket bound to a port that was free. Listening needs the port itself: the caller closes the socket before. */
-static int bind_free_port(const char *addr, char port[8])
+static int bind_free_port(const struct side *self, char port[8])
 {
+    if (!self->link && network_of_servers())
+        skip_because("the address is that of servers on another machine, and here the client listens");
     struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_PASSIVE, .ai_socktype = SOCK_STREAM};
     struct addrinfo *info = NULL;
-    CHECK_EQ(getaddrinfo(addr, "0", &hints, &info), 0);
+    CHECK_EQ(getaddrinfo(self->addr, "0", &hints, &info), 0);
     int fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_storage bound;
     socklen_t length = sizeof(bound);
@@ -179,7 +182,7 @@ int release_fd(void *object)
 
 void reserve_port(struct side *self, char port[8])
 {
-    scope_add(&self->scope, release_fd, (void *)(intptr_t)bind_free_port(self->addr, port));
+    scope_add(&self->scope, release_fd, (void *)(intptr_t)bind_free_port(self, port));
 }
 
 struct rpma_ep *make_ep(struct side *self, struct rpma_peer *peer, char port[8])
@@ -188,7 +191,7 @@ struct rpma_ep *make_ep(struct side *self, struct rpma_peer *peer, char port[8])
     int result;
     int attempts = 20;
     do {
-        close(bind_free_port(self->addr, port));
+        close(bind_free_port(self, port));
         result = rpma_ep_listen(peer, self->addr, port, &ep);
     } while (result == RPMA_E_PROVIDER && errno == EADDRINUSE && --attempts);
     CHECK_OK(result);

@@ -257,7 +257,7 @@ int integration_main(int argc, char **argv, const struct role *roles, const stru
     if (wrong_library(CLIENT_LIBRARY))
         return 1;
     struct ibv_context *device;
-    if (rpma_utils_get_ibv_context(test_address(), RPMA_UTIL_IBV_CONTEXT_LOCAL, &device)) {
+    if (rpma_utils_get_ibv_context(test_address(), RPMA_UTIL_IBV_CONTEXT_REMOTE, &device)) {
         fprintf(stderr, "no RDMA device serves %s: run under `softrdma run --`, or set RPMA_TEST_ADDR\n",
                 test_address());
         return getenv("RPMA_TEST_REQUIRE_DEVICE") ? 1 : 77;

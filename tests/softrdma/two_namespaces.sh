@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# To be sourced with the arguments of the script: the rest of it runs in a network namespace of its own, joined by a
+# cable to another one. Sets at_server, which runs a command there, its address and address6, and peer, to be killed in
+# the end. Ends with 77 where there are no such namespaces.
+if [ -z "$SOFTRDMA_OWN_NETWORK" ]; then
+    unshare -rn ip link set lo up 2>/dev/null || { echo "skipped: no network namespace can be made here"; exit 77; }
+    SOFTRDMA_OWN_NETWORK=1 exec unshare -rn sh "$0" "$@"
+fi
+export SOFTRDMA_PATH=tcp # both namespaces are on one host
+unshare -n sleep 1000 &
+peer=$!
+address=10.77.0.2 address6=fd77::2 at_server="nsenter -t $peer -n --"
+tries=0
+while [ "$(readlink /proc/$peer/ns/net)" = "$(readlink /proc/self/ns/net)" ] && [ $tries -lt 50 ]; do
+    tries=$((tries + 1))
+    sleep 0.1
+done
+ip link set lo up && ip link add here type veth peer name there netns $peer &&
+    ip address add 10.77.0.1/24 dev here && ip -6 address add fd77::1/64 dev here nodad &&
+    ip link set here up &&
+    $at_server sh -c "ip link set lo up && ip address add $address/24 dev there &&
+        ip -6 address add $address6/64 dev there nodad && ip link set there up" ||
+    { kill $peer; echo "skipped: the namespaces cannot be joined here"; exit 77; }
