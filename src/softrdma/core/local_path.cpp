@@ -163,6 +163,19 @@ execution local_path::flush(const ibv_send_wr &wr)
     return error == 0 ? execution::done : execution::not_durable;
 }
 
+bool local_path::is_out_of_reach(const ibv_send_wr &wr, std::uint32_t length) const noexcept
+{
+    if (!leaves_private_memory())
+        return false;
+    if (kind_of(wr.opcode).message)
+        return length > local::inline_size;
+    // Outside an epoch: nothing is touched, and the peer judges the request by what is registered then.
+    local::remote_region region;
+    return (wr.opcode == IBV_WR_RDMA_WRITE || wr.opcode == IBV_WR_RDMA_READ) &&
+           channel_->find(wr.wr.rdma.rkey, 0, wr.wr.rdma.remote_addr, length, region) &&
+           region.kind == local::region_kind::unmappable;
+}
+
 execution local_path::execute(const ibv_send_wr &wr, std::uint32_t length)
 {
     const local::epoch_section section(own_.epoch);

@@ -34,6 +34,8 @@ public:
     bool has_receive() const noexcept { return channel_->has_receive(); }
     void ask_for_receive() noexcept { channel_->ask_for_receive(); }
     std::uint32_t peer_rnr_timer() const noexcept { return channel_->peer_rnr_timer(); }
+    // False if that is not certain.
+    bool is_out_of_reach(const ibv_send_wr &wr, std::uint32_t length) const noexcept;
     // The peer will execute a request of that kind, and what is durable after it.
     void left_to_peer(ibv_wr_opcode opcode) noexcept
     {

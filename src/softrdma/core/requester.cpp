@@ -97,10 +97,11 @@ outcome requester::start_requests()
             if (injected(w, o))
                 return o;
         } else if (ep_.local != nullptr && !ep_.path_lost) {
-            if (next_ > 0) // the peer is executing a request: what follows must not overtake it
+            // What the peer is executing must not be overtaken.
+            if (next_ > 0 && !follows_to_peer(w))
                 return outcome::proceed;
             outcome o{};
-            if (executed_locally(w, o)) {
+            if (next_ == 0 && executed_locally(w, o)) {
                 if (o != outcome::proceed)
                     return o;
                 continue;

@@ -86,6 +86,7 @@ private:
     static ibv_send_wr as_posted(work &w, ibv_sge &inlined) noexcept;
     void show_executed(tap &t, const work &w);
     bool executed_locally(work &w, outcome &o);
+    bool follows_to_peer(work &w) noexcept;
     void complete(
             std::uint64_t wr_id, ibv_wr_opcode opcode, unsigned flags, std::uint32_t length, ibv_wc_status status);
     void await_owner() noexcept;

@@ -73,6 +73,18 @@ bool requester::executed_locally(work &w, outcome &o)
     return true;
 }
 
+// True if the request has to be executed by the peer, as those before it that are not answered yet.
+bool requester::follows_to_peer(work &w) noexcept
+{
+    ibv_sge inlined;
+    if (w.numbered || w.local_status != IBV_WC_SUCCESS)
+        return w.numbered;
+    if (!ep_.local->is_out_of_reach(as_posted(w, inlined), w.length))
+        return false;
+    ep_.local->left_to_peer(w.opcode);
+    return true;
+}
+
 void requester::show_executed(tap &t, const work &w)
 {
     gathered data;
