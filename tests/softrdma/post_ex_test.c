@@ -164,6 +164,70 @@ static void a_batch_that_does_not_fit_is_not_posted_at_all(void **state)
     close_pair(&p);
 }
 
+static void a_setter_that_cannot_apply_refuses_the_batch(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_for(&p, plain_ops);
+    p.client.memory[0] = 1;
+    struct ibv_sge pieces[17]; /* of four */
+    for (unsigned i = 0; i < 17; ++i)
+        pieces[i] = (struct ibv_sge){.addr = (uintptr_t)p.client.memory, .length = 1, .lkey = p.client.mr->lkey};
+    for (unsigned too_many = 5; too_many <= 17; too_many += 12) {
+        struct ibv_qp_ex *qp = start(&p, 1, 0);
+        ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, 0));
+        ibv_wr_set_sge_list(qp, too_many, pieces);
+        assert_int_equal(ibv_wr_complete(qp), EINVAL);
+    }
+    struct ibv_qp_ex *qp = start(&p, 1, 0);
+    ibv_wr_set_sge(qp, p.client.mr->lkey, (uintptr_t)p.client.memory, 1); /* of no request */
+    assert_int_equal(ibv_wr_complete(qp), EINVAL);
+    qp = start(&p, 1, 0);
+    ibv_wr_set_inline_data(qp, p.client.memory, 1);
+    assert_int_equal(ibv_wr_complete(qp), EINVAL);
+    qp = start(&p, 1, 0);
+    ibv_wr_rdma_read(qp, p.server.mr->rkey, remote(&p, 0));
+    ibv_wr_set_inline_data(qp, p.client.memory, 1); /* there is no room for what is read */
+    ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, 0));
+    ibv_wr_set_sge_list(qp, 1, pieces);
+    assert_int_equal(ibv_wr_complete(qp), EINVAL);
+    assert_int_equal(p.server.memory[0], 0);
+    qp = start(&p, 2, 0);
+    ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, 0));
+    ibv_wr_set_inline_data(qp, p.client.memory + 1, 8);
+    ibv_wr_set_sge_list(qp, 4, pieces); /* the latter applies */
+    assert_int_equal(ibv_wr_complete(qp), 0);
+    expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
+    assert_int_equal(p.server.memory[3], 1);
+    assert_int_equal(p.server.memory[4], 0);
+    close_pair(&p);
+}
+
+static int write_bytes(struct pair *p, unsigned count)
+{
+    struct ibv_qp_ex *qp = start(p, 1, 0);
+    for (unsigned i = 0; i < count; ++i) {
+        ibv_wr_rdma_write(qp, p->server.mr->rkey, remote(p, i));
+        ibv_wr_set_sge(qp, p->client.mr->lkey, (uintptr_t)p->client.memory, 1);
+    }
+    return ibv_wr_complete(qp);
+}
+
+static void completions_that_nobody_took_leave_a_batch_no_room(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_for(&p, plain_ops);
+    assert_int_equal(write_bytes(&p, 16), 0); /* of 16 */
+    assert_int_equal(write_bytes(&p, 1), ENOMEM);
+    expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
+    assert_int_equal(write_bytes(&p, 2), ENOMEM);
+    assert_int_equal(write_bytes(&p, 1), 0);
+    for (unsigned i = 0; i < 16; ++i)
+        expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
+    close_pair(&p);
+}
+
 static void *write_many(void *argument)
 {
     struct pair *p = argument;
@@ -222,6 +286,8 @@ int main(void)
             cmocka_unit_test(messages_carry_inline_and_immediate_data),
             cmocka_unit_test(an_aborted_batch_leaves_nothing),
             cmocka_unit_test(a_batch_that_does_not_fit_is_not_posted_at_all),
+            cmocka_unit_test(a_setter_that_cannot_apply_refuses_the_batch),
+            cmocka_unit_test(completions_that_nobody_took_leave_a_batch_no_room),
             cmocka_unit_test(threads_share_the_interface),
             cmocka_unit_test(nothing_is_posted_before_the_connection),
     };

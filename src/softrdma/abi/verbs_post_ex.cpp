@@ -46,8 +46,8 @@ int complete(ibv_qp_ex *qp)
     queue_pair &pair = pair_of(qp);
     post_batch &batch = *pair.batch();
     int error = batch.error();
-    if (error == 0 && batch.size() > 0)
-        error = abi::usable() ? pair.post_together(batch.first(), batch.size()) : ENODEV;
+    if (error == 0 && !batch.requests().empty())
+        error = abi::usable() ? pair.post_together(batch.requests()) : ENODEV;
     batch.finish();
     return error;
 }
@@ -113,8 +113,7 @@ void set_sge_list(ibv_qp_ex *qp, std::size_t count, const ibv_sge *pieces)
 
 void set_sge(ibv_qp_ex *qp, std::uint32_t lkey, std::uint64_t addr, std::uint32_t length)
 {
-    const ibv_sge piece{addr, length, lkey};
-    set_sge_list(qp, 1, &piece);
+    pair_of(qp).batch()->set_gather(addr, length, lkey);
 }
 
 void atomic_write(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, const void *word)

@@ -31,7 +31,7 @@ bool local_path::collect(const ibv_send_wr &wr, int access)
 {
     const bool in_place = (wr.send_flags & IBV_SEND_INLINE) != 0; // it needs no region
     count_ = 0;
-    for (const ibv_sge &sge : std::span(wr.sg_list, static_cast<std::size_t>(wr.num_sge))) {
+    for (const ibv_sge &sge : pieces_of(wr)) {
         if (sge.length == 0)
             continue;
         std::byte *at = in_place ? reinterpret_cast<std::byte *>(sge.addr)

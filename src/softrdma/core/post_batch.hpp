@@ -6,6 +6,7 @@
 #include "core/sleeping_lock.hpp"
 
 #include <array>
+#include <cerrno>
 #include <memory>
 #include <span>
 
@@ -13,22 +14,50 @@ namespace softrdma
 {
 
 // The requests between ibv_wr_start() and ibv_wr_complete(), which are posted all together or not at all. The thread
-// that started keeps others out until it completes or aborts.
+// that started keeps others out until it completes or aborts. Each request is checked while it is being made.
 class post_batch
 {
 public:
-    void start();
+    struct request {
+        ibv_send_wr wr;
+        std::uint64_t length; // of the data
+        std::array<ibv_sge, limits::max_sge> pieces;
+        std::array<std::byte, limits::max_inline> inlined;
+    };
+
+    explicit post_batch(const ibv_qp_cap &cap);
+
+    void start()
+    {
+        mutex_.lock();
+        end_ = requests_.get();
+        error_ = 0;
+    }
     // The latest of the batch; what is set applies to it.
     ibv_send_wr &add(std::uint64_t wr_id, unsigned flags, ibv_wr_opcode opcode)
     {
-        if (count_ == capacity_)
-            grow();
-        ibv_send_wr &wr = entries_[count_++].wr;
-        wr.wr_id = wr_id;
-        wr.num_sge = 0;
-        wr.opcode = opcode;
-        wr.send_flags = flags & ~static_cast<unsigned>(IBV_SEND_INLINE); // a setter says so
-        return wr;
+        if (end_ == limit_) [[unlikely]] {
+            fail(ENOMEM);
+            --end_;
+        }
+        request &r = *end_++;
+        r.wr.wr_id = wr_id;
+        r.wr.sg_list = r.pieces.data();
+        r.wr.num_sge = 0;
+        r.wr.opcode = opcode;
+        r.wr.send_flags = flags & ~static_cast<unsigned>(IBV_SEND_INLINE); // a setter says so
+        r.length = 0;
+        return r.wr;
+    }
+    void set_gather(std::uint64_t addr, std::uint32_t length, std::uint32_t lkey)
+    {
+        if (!may_gather(1)) [[unlikely]]
+            return fail(EINVAL);
+        request &r = end_[-1];
+        r.pieces[0].addr = addr;
+        r.pieces[0].length = length;
+        r.pieces[0].lkey = lkey;
+        has_gathered(r, 1, length);
     }
     void set_gather(std::span<const ibv_sge> pieces);
     // Copies: the program may use the memory again at once.
@@ -36,25 +65,26 @@ public:
     // complete() will report this errno value.
     void fail(int error) noexcept { error_ = error_ == 0 ? error : error_; }
 
-    // To be asked before finish(): each request is chained to the next, the last one to anything.
-    const ibv_send_wr &first() const noexcept { return entries_[0].wr; }
-    std::size_t size() const noexcept { return count_; }
+    // To be asked before finish().
+    std::span<const request> requests() const noexcept { return {requests_.get(), end_}; }
     int error() const noexcept { return error_; }
-    void finish();
+    void finish() { mutex_.unlock(); }
 
 private:
-    struct entry {
-        ibv_send_wr wr;
-        std::array<ibv_sge, limits::max_sge> pieces;
-        std::array<std::byte, limits::max_inline> inlined;
-    };
-
-    void grow();
+    bool may_gather(std::size_t pieces) const noexcept { return pieces <= max_sge_ && end_ != requests_.get(); }
+    static void has_gathered(request &r, std::size_t pieces, std::uint64_t length) noexcept
+    {
+        r.wr.num_sge = static_cast<int>(pieces);
+        r.wr.send_flags &= ~static_cast<unsigned>(IBV_SEND_INLINE);
+        r.length = length;
+    }
 
     sleeping_lock mutex_;
-    std::unique_ptr<entry[]> entries_; // for the largest batch so far
-    std::size_t capacity_ = 0;
-    std::size_t count_ = 0;
+    const std::uint32_t max_sge_;
+    const std::uint32_t max_inline_;
+    const std::unique_ptr<request[]> requests_;
+    request *const limit_;
+    request *end_ = nullptr;
     int error_ = 0;
 };
 

@@ -232,19 +232,16 @@ bool queue_pair::may_execute_at_once() const noexcept
            tap::current() == nullptr;
 }
 
-int queue_pair::post_together(const ibv_send_wr &first, std::size_t count)
+int queue_pair::post_together(std::span<const post_batch::request> requests)
 {
     const std::lock_guard lock(lock_);
     if (!accepts_sends())
         return EINVAL;
-    const ibv_send_wr *wr = &first;
-    for (std::size_t before = 0; before < count; ++before, wr = wr->next) {
-        if (const int error = requester_.check(*wr, before); error != 0)
-            return error;
-    }
+    if (requests.size() > requester_.room())
+        return ENOMEM;
     const bool at_once = may_execute_at_once();
-    for (wr = &first; count > 0; --count, wr = wr->next)
-        requester_.post(*wr, at_once);
+    for (const post_batch::request &r : requests)
+        requester_.post(r.wr, r.length, at_once);
     posted();
     return 0;
 }
@@ -257,11 +254,13 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
     for (; wr != nullptr; wr = wr->next) {
         if (error == 0) // a plain request has no place for a FLUSH's arguments
             error = wr->opcode == native::wr_flush ? EINVAL : requester_.check(*wr);
+        if (error == 0 && requester_.room() == 0)
+            error = ENOMEM;
         if (error != 0) {
             *bad = wr;
             break;
         }
-        requester_.post(*wr, at_once);
+        requester_.post(*wr, length_of(pieces_of(*wr)), at_once);
     }
     posted();
     return error;

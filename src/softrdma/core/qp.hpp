@@ -36,11 +36,11 @@ public:
     int modify(const ibv_qp_attr &attr, int mask);
     void query(ibv_qp_attr &attr, ibv_qp_init_attr &init);
     int post_send(ibv_send_wr *wr, ibv_send_wr **bad);
-    // So many of a chain, all or none; 0 or an errno value.
-    int post_together(const ibv_send_wr &first, std::size_t count);
+    // All or none; 0 or an errno value.
+    int post_together(std::span<const post_batch::request> requests);
     // NULL unless the queue pair was created for the new post interface.
     post_batch *batch() noexcept { return batch_.get(); }
-    void open_batch() { batch_ = std::make_unique<post_batch>(); }
+    void open_batch() { batch_ = std::make_unique<post_batch>(ep_.cap); }
     int post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad);
     void receive_available();
 

@@ -4,6 +4,7 @@
 #include "core/native.hpp"
 
 #include <array>
+#include <span>
 
 namespace softrdma
 {
@@ -49,6 +50,25 @@ constexpr const request_kind &kind_of(ibv_wr_opcode opcode) noexcept
 {
     const auto index = static_cast<std::size_t>(opcode);
     return detail::request_kinds[index < detail::opcode_count ? index : detail::opcode_count];
+}
+
+constexpr std::uint64_t length_of(std::span<const ibv_sge> pieces) noexcept
+{
+    std::uint64_t length = 0;
+    for (const ibv_sge &piece : pieces)
+        length += piece.length;
+    return length;
+}
+
+inline std::span<const ibv_sge> pieces_of(const ibv_send_wr &wr) noexcept
+{
+    return {wr.sg_list, static_cast<std::size_t>(wr.num_sge)};
+}
+
+// ATOMIC WRITE carries its word whatever room for inline data was asked for.
+constexpr std::uint32_t inline_room(ibv_wr_opcode opcode, std::uint32_t asked_for) noexcept
+{
+    return opcode == native::wr_atomic_write ? sizeof(std::uint64_t) : asked_for;
 }
 
 } // namespace softrdma

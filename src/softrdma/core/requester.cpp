@@ -22,43 +22,33 @@ bool is_wrong_length(ibv_wr_opcode opcode, std::uint64_t length) noexcept
            (length != word_size && opcode == native::wr_atomic_write);
 }
 
-std::uint64_t length_of(const ibv_send_wr &wr) noexcept
-{
-    std::uint64_t length = 0;
-    for (int i = 0; i < wr.num_sge; ++i)
-        length += wr.sg_list[i].length;
-    return length;
-}
-
 } // namespace
 
-int requester::check(const ibv_send_wr &wr, std::size_t before) const noexcept
+int requester::check(const ibv_send_wr &wr) const noexcept
 {
     const request_kind &kind = kind_of(wr.opcode);
     if (!kind.known || (kind.native && !pmem::native_verbs()))
         return EOPNOTSUPP;
     if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > ep_.cap.max_send_sge)
         return EINVAL;
-    const auto uncollected = static_cast<std::size_t>(uncollected_.load(std::memory_order_relaxed));
-    const std::size_t queued = queue_.empty() ? 0 : queue_.size(); // which a deque does not keep
-    if (queued + uncollected + before >= ep_.cap.max_send_wr)
-        return ENOMEM;
     if ((wr.send_flags & IBV_SEND_INLINE) == 0)
         return 0;
-    // ATOMIC WRITE carries its word whatever room for inline data was asked for.
-    const std::uint32_t room = wr.opcode == native::wr_atomic_write ? word_size : ep_.cap.max_inline_data;
-    return kind.scatters || length_of(wr) > room ? EINVAL : 0;
+    const bool fits = length_of(pieces_of(wr)) <= inline_room(wr.opcode, ep_.cap.max_inline_data);
+    return kind.scatters || !fits ? EINVAL : 0;
 }
 
-void requester::post(const ibv_send_wr &wr, bool at_once)
+void requester::post(const ibv_send_wr &wr, std::uint64_t length, bool at_once)
 {
-    const std::uint64_t length = length_of(wr);
     ++posted_;
     // What cannot be done at once, and every failure, takes the way through the queue.
     if (at_once && queue_.empty() && !is_wrong_length(wr.opcode, length) &&
             ep_.local->execute(wr, static_cast<std::uint32_t>(length)) == execution::done)
         return complete(wr.wr_id, wr.opcode, wr.send_flags, static_cast<std::uint32_t>(length), IBV_WC_SUCCESS);
+    enqueue(wr, length);
+}
 
+void requester::enqueue(const ibv_send_wr &wr, std::uint64_t length)
+{
     const request_kind &kind = kind_of(wr.opcode);
     const bool copies = (wr.send_flags & IBV_SEND_INLINE) != 0;
     work &w = queue_.emplace_back();

@@ -5,6 +5,7 @@
 #include "core/request_kind.hpp"
 #include "fault/rules.hpp"
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <vector>
@@ -19,11 +20,18 @@ public:
     requester(endpoint &ep, bool signal_all) : ep_(ep), signal_all_(signal_all) {}
 
     void start(std::uint32_t psn) noexcept { next_psn_ = psn & psn_mask; }
-    // Whether a request may be posted after `before` others that may: 0, ENOMEM (queue full), EINVAL or EOPNOTSUPP.
-    int check(const ibv_send_wr &wr, std::size_t before = 0) const noexcept;
-    // A request that may be posted. Nothing is sent before pump(), but with `at_once` it may have been executed in the
-    // peer's memory.
-    void post(const ibv_send_wr &wr, bool at_once);
+    // How many requests the queue has room for.
+    std::size_t room() const noexcept
+    {
+        const auto uncollected = static_cast<std::size_t>(uncollected_.load(std::memory_order_relaxed));
+        const std::size_t used = uncollected + (queue_.empty() ? 0 : queue_.size()); // which a deque does not keep
+        return ep_.cap.max_send_wr - std::min<std::size_t>(used, ep_.cap.max_send_wr);
+    }
+    // Whether a request may be posted if there is room: 0, EINVAL or EOPNOTSUPP.
+    int check(const ibv_send_wr &wr) const noexcept;
+    // A request that may be posted, and how long its data is. Nothing is sent before pump(), but with `at_once` it may
+    // have been executed in the peer's memory.
+    void post(const ibv_send_wr &wr, std::uint64_t length, bool at_once);
     // Completions that are still in their queue go their own way.
     void forget_completions() { cq_of(ep_.qp->send_cq).forget(&uncollected_); }
     // Sends what may be sent now.
@@ -83,6 +91,7 @@ private:
         std::span<const ibv_sge> scatter() const noexcept { return {sges.data(), static_cast<std::size_t>(sge_count)}; }
     };
 
+    void enqueue(const ibv_send_wr &wr, std::uint64_t length);
     static ibv_send_wr as_posted(work &w, ibv_sge &inlined) noexcept;
     void show_executed(tap &t, const work &w);
     bool executed_locally(work &w, outcome &o);
