@@ -27,7 +27,7 @@ execution execution_of(local::copy_result result) noexcept
 
 } // namespace
 
-bool local_path::collect(const ibv_send_wr &wr, int access)
+inline bool local_path::collect(const ibv_send_wr &wr, int access)
 {
     const bool in_place = (wr.send_flags & IBV_SEND_INLINE) != 0; // it needs no region
     count_ = 0;
@@ -43,11 +43,12 @@ bool local_path::collect(const ibv_send_wr &wr, int access)
     return true;
 }
 
-void local_path::note_store(const local::remote_region &r, std::uint32_t bytes)
+// What write() has just stored.
+inline void local_path::note_store(const local::remote_region &r, std::uint32_t bytes)
 {
     if (r.kind == local::region_kind::unmappable)
         return;
-    local::file_mapping *file = channel_->mapping(r);
+    local::file_mapping *file = channel_->recent_mapping().get();
     const std::uint64_t begin = r.address - r.region_address;
     if (r.kind == local::region_kind::direct_access) {
         file->write_back(begin, bytes);
@@ -73,7 +74,7 @@ bool local_path::make_durable()
     return good;
 }
 
-execution local_path::write(const ibv_send_wr &wr, std::uint32_t length)
+inline execution local_path::write(const ibv_send_wr &wr, std::uint32_t length)
 {
     local::remote_region region;
     if ((channel_->peer_access() & IBV_ACCESS_REMOTE_WRITE) == 0 || !collect(wr, 0))
@@ -141,7 +142,7 @@ execution local_path::write_word(const ibv_send_wr &wr)
 
 // Requests are executed in order and stores are coherent: only persistence takes work, and not of cache lines, which
 // are written back as they are stored.
-execution local_path::flush(const ibv_send_wr &wr)
+inline execution local_path::flush(const ibv_send_wr &wr)
 {
     const auto arguments = native::flush_of(wr.wr.atomic.compare_add, wr.wr.atomic.swap);
     const bool persistent = (arguments.placement & native::placement_persistent) != 0;

@@ -37,7 +37,7 @@ int requester::check(const ibv_send_wr &wr) const noexcept
     return kind.scatters || !fits ? EINVAL : 0;
 }
 
-void requester::post(const ibv_send_wr &wr, std::uint64_t length, bool at_once)
+inline void requester::post(const ibv_send_wr &wr, std::uint64_t length, bool at_once)
 {
     ++posted_;
     // What cannot be done at once, and every failure, takes the way through the queue.
@@ -225,7 +225,7 @@ outcome requester::transmit_segment(work &w, std::uint32_t bytes)
     return outcome::proceed;
 }
 
-void requester::complete(
+inline void requester::complete(
         std::uint64_t wr_id, ibv_wr_opcode opcode, unsigned flags, std::uint32_t length, ibv_wc_status status)
 {
     if (status == IBV_WC_SUCCESS && !signal_all_ && (flags & IBV_SEND_SIGNALED) == 0)

@@ -165,9 +165,25 @@ void guard_against_truncation()
     });
 }
 
+void copy_into(std::byte *file, std::span<const iovec> from) noexcept
+{
+    for (const iovec &piece : from) {
+        copy_in(file, static_cast<const std::byte *>(piece.iov_base), piece.iov_len);
+        file += piece.iov_len;
+    }
+}
+
+void copy_from(std::byte *file, std::span<const iovec> to) noexcept
+{
+    for (const iovec &piece : to) {
+        copy_in(static_cast<std::byte *>(piece.iov_base), file, piece.iov_len);
+        file += piece.iov_len;
+    }
+}
+
 // False if the copy ran into memory that is not there.
-template<typename Copy>
-bool guarded(const Copy &copy) noexcept
+template<auto copy>
+bool guarded(std::byte *file, std::span<const iovec> pieces) noexcept
 {
     sigjmp_buf here;
     if (sigsetjmp(here, 0) != 0) {
@@ -175,7 +191,7 @@ bool guarded(const Copy &copy) noexcept
         return false;
     }
     fault_exit = &here;
-    copy();
+    copy(file, pieces);
     fault_exit = nullptr;
     return true;
 }
@@ -231,34 +247,14 @@ file_mapping::~file_mapping()
         munmap(whole_, whole_size_);
 }
 
-bool file_mapping::covers(std::uint64_t offset, std::span<const iovec> pieces) const noexcept
-{
-    std::uint64_t bytes = 0;
-    for (const iovec &piece : pieces)
-        bytes += piece.iov_len;
-    return covers(offset, bytes);
-}
-
 bool file_mapping::write(std::uint64_t offset, std::span<const iovec> from) noexcept
 {
-    return covers(offset, from) && guarded([&] {
-        std::byte *to = at_ + offset;
-        for (const iovec &piece : from) {
-            copy_in(to, static_cast<const std::byte *>(piece.iov_base), piece.iov_len);
-            to += piece.iov_len;
-        }
-    });
+    return covers(offset, from) && guarded<copy_into>(at_ + offset, from);
 }
 
 bool file_mapping::read(std::uint64_t offset, std::span<const iovec> to) noexcept
 {
-    return covers(offset, to) && guarded([&] {
-        const std::byte *from = at_ + offset;
-        for (const iovec &piece : to) {
-            copy_in(static_cast<std::byte *>(piece.iov_base), from, piece.iov_len);
-            from += piece.iov_len;
-        }
-    });
+    return covers(offset, to) && guarded<copy_from>(at_ + offset, to);
 }
 
 int file_mapping::write_back(std::uint64_t offset, std::size_t bytes) const noexcept

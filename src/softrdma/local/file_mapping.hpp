@@ -48,7 +48,13 @@ private:
     {
         return offset <= size_ && bytes <= size_ - offset;
     }
-    bool covers(std::uint64_t offset, std::span<const iovec> pieces) const noexcept;
+    bool covers(std::uint64_t offset, std::span<const iovec> pieces) const noexcept
+    {
+        std::uint64_t bytes = 0;
+        for (const iovec &piece : pieces)
+            bytes += piece.iov_len;
+        return covers(offset, bytes);
+    }
 
     void *whole_ = nullptr;
     std::size_t whole_size_ = 0;
