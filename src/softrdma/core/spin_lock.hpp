@@ -13,16 +13,23 @@ class spin_lock
 public:
     void lock() noexcept
     {
-        for (unsigned tries = 0; taken_.exchange(true, std::memory_order_acquire); ++tries) {
-            while (taken_.load(std::memory_order_relaxed)) {
-                if (++tries > 100) // the owner may have lost its processor
-                    sched_yield();
-            }
-        }
+        if (taken_.exchange(true, std::memory_order_acquire)) [[unlikely]]
+            wait();
     }
     void unlock() noexcept { taken_.store(false, std::memory_order_release); }
 
 private:
+    [[gnu::noinline, gnu::cold]] void wait() noexcept
+    {
+        unsigned tries = 0;
+        do {
+            while (taken_.load(std::memory_order_relaxed)) {
+                if (++tries > 100) // the owner may have lost its processor
+                    sched_yield();
+            }
+        } while (taken_.exchange(true, std::memory_order_acquire));
+    }
+
     std::atomic<bool> taken_{false};
 };
 
