@@ -100,10 +100,10 @@ completion_queue::completion_queue(ibv_context *owner, int entries, completion_c
     pthread_mutex_init(&mutex, nullptr);
     pthread_cond_init(&cond, nullptr);
     if (valid()) {
-        auto &block = *new (block_->at) local::cq_block{};
-        block.magic = local::cq_magic;
-        block.serial = local::arena::instance().next_serial();
-        block.event_fd.store(events != nullptr ? events->fd : -1, std::memory_order_relaxed);
+        shared_ = new (block_->at) local::cq_block{};
+        shared_->magic = local::cq_magic;
+        shared_->serial = local::arena::instance().next_serial();
+        shared_->event_fd.store(events != nullptr ? events->fd : -1, std::memory_order_relaxed);
     }
     if (events != nullptr) {
         events->users.fetch_add(1);
@@ -148,33 +148,55 @@ void completion_queue::forget(const std::atomic<int> *uncollected)
     }
 }
 
-inline bool completion_queue::append(const ibv_wc &wc, std::atomic<int> *uncollected)
+// The place of a new entry, to be filled in; NULL if it is lost.
+inline ibv_wc *completion_queue::append(std::uint32_t qpn, std::atomic<int> *uncollected)
 {
     if (overflowed_)
-        return false;
+        return nullptr;
     const bool counted = shared().counted.load(std::memory_order_relaxed) != 0;
     const bool full = tail_ - head_ >= static_cast<std::size_t>(cqe) ||
                       (counted && shared().used.fetch_add(1, std::memory_order_relaxed) >= cqe);
-    if (full || (fault::active() && fault::on_completion(wc.qp_num))) [[unlikely]] {
+    if (full || (fault::active() && fault::on_completion(qpn))) [[unlikely]] {
         overflow();
-        return false;
+        return nullptr;
     }
     if (tail_ - head_ > mask_)
         grow();
-    ring_[tail_++ & mask_] = {wc, uncollected};
+    entry &e = ring_[tail_++ & mask_];
+    e.uncollected = uncollected;
     if (uncollected != nullptr)
         uncollected->store(uncollected->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    return true;
+    return &e.wc;
 }
 
-void completion_queue::push(const ibv_wc &wc, bool solicited, std::atomic<int> *uncollected)
+void completion_queue::push(const ibv_wc &wc, bool solicited)
 {
     {
         const std::lock_guard lock(lock_);
-        if (!append(wc, uncollected))
+        ibv_wc *place = append(wc.qp_num, nullptr);
+        if (place == nullptr)
             return;
+        *place = wc;
     }
     wake(solicited || wc.status != IBV_WC_SUCCESS);
+}
+
+void completion_queue::push_sent(std::uint32_t qpn, std::uint64_t wr_id, ibv_wc_opcode opcode, std::uint32_t length,
+        ibv_wc_status status, std::atomic<int> &uncollected)
+{
+    {
+        const std::lock_guard lock(lock_);
+        ibv_wc *place = append(qpn, &uncollected);
+        if (place == nullptr)
+            return;
+        *place = {};
+        place->wr_id = wr_id;
+        place->status = status;
+        place->opcode = opcode;
+        place->byte_len = length;
+        place->qp_num = qpn;
+    }
+    wake(status != IBV_WC_SUCCESS);
 }
 
 // In the order of poll(): this lock before that of the source.
@@ -187,7 +209,11 @@ void completion_queue::collect(inbound_source &source)
         for (ibv_wc wc; source.drain(&wc, 1) == 1; urgent = urgent || wc.status != IBV_WC_SUCCESS) {
             if (shared().counted.load(std::memory_order_relaxed) != 0) // by the peer
                 shared().used.fetch_sub(1, std::memory_order_relaxed);
-            any = append(wc, nullptr) || any;
+            ibv_wc *place = append(wc.qp_num, nullptr);
+            if (place == nullptr)
+                continue;
+            *place = wc;
+            any = true;
         }
     }
     if (any)

@@ -70,7 +70,10 @@ public:
     void expect(std::int64_t entries);
     // On overflow the entry is lost, and so are all later ones: the queue and its queue pairs are in error. The counter
     // `uncollected` is decremented when the program takes the entry.
-    void push(const ibv_wc &wc, bool solicited, std::atomic<int> *uncollected = nullptr);
+    void push(const ibv_wc &wc, bool solicited);
+    // The same for a request that was sent.
+    void push_sent(std::uint32_t qpn, std::uint64_t wr_id, ibv_wc_opcode opcode, std::uint32_t length,
+            ibv_wc_status status, std::atomic<int> &uncollected);
     // Takes over what peers have delivered there.
     void collect(inbound_source &source);
     // The counter goes away.
@@ -94,7 +97,7 @@ public:
     std::atomic<int> network_users{0}; // queue pairs whose completions come over the network
 
 private:
-    bool append(const ibv_wc &wc, std::atomic<int> *uncollected);
+    ibv_wc *append(std::uint32_t qpn, std::atomic<int> *uncollected);
     void wake(bool urgent);
     void overflow();
     void grow();
@@ -102,7 +105,7 @@ private:
 
     friend class completion_channel;
 
-    local::cq_block &shared() const noexcept { return *block_->as<local::cq_block>(); }
+    local::cq_block &shared() const noexcept { return *shared_; }
     int take(int entries, ibv_wc *wc);
     int take_inbound(int entries, ibv_wc *wc);
     int take_announced(int entries, ibv_wc *wc);
@@ -110,9 +113,10 @@ private:
     bool retry_stalled();
 
     std::shared_ptr<local::block> block_;
+    local::cq_block *shared_ = nullptr;
     spin_lock lock_;
     bool overflowed_ = false;
-    struct entry {
+    struct alignas(local::line) entry {
         ibv_wc wc;
         std::atomic<int> *uncollected;
     };

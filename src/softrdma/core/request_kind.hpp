@@ -2,6 +2,8 @@
 #pragma once
 
 #include "core/native.hpp"
+#include "core/objects.hpp"
+#include "core/packet.hpp"
 
 #include <array>
 #include <span>
@@ -19,6 +21,8 @@ struct request_kind {
     bool atomic = false;
     bool wide = false; // its arguments are where those of atomic operations are
     bool scatters = false;
+    std::uint32_t least = 0; // bytes of data
+    std::uint32_t most = limits::max_message;
     ibv_wc_opcode completion = IBV_WC_SEND;
 };
 
@@ -41,6 +45,9 @@ inline constexpr auto request_kinds = [] {
             .known = true, .atomic = true, .wide = true, .scatters = true, .completion = IBV_WC_FETCH_ADD};
     kinds[native::wr_flush] = {.known = true, .native = true, .wide = true, .completion = native::wc_flush};
     kinds[native::wr_atomic_write] = {.known = true, .native = true, .completion = native::wc_atomic_write};
+    for (const auto opcode : {IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, native::wr_atomic_write})
+        kinds[opcode].least = word_size;
+    kinds[native::wr_atomic_write].most = word_size;
     return kinds;
 }();
 
@@ -68,7 +75,7 @@ inline std::span<const ibv_sge> pieces_of(const ibv_send_wr &wr) noexcept
 // ATOMIC WRITE carries its word whatever room for inline data was asked for.
 constexpr std::uint32_t inline_room(ibv_wr_opcode opcode, std::uint32_t asked_for) noexcept
 {
-    return opcode == native::wr_atomic_write ? sizeof(std::uint64_t) : asked_for;
+    return opcode == native::wr_atomic_write ? word_size : asked_for;
 }
 
 } // namespace softrdma

@@ -15,11 +15,10 @@ namespace softrdma
 namespace
 {
 
-// Of what has to be a word: an atomic operation's result, the data of an ATOMIC WRITE.
 bool is_wrong_length(ibv_wr_opcode opcode, std::uint64_t length) noexcept
 {
-    return length > limits::max_message || (length < word_size && kind_of(opcode).atomic) ||
-           (length != word_size && opcode == native::wr_atomic_write);
+    const request_kind &kind = kind_of(opcode);
+    return length < kind.least || length > kind.most;
 }
 
 } // namespace
@@ -230,13 +229,7 @@ inline void requester::complete(
 {
     if (status == IBV_WC_SUCCESS && !signal_all_ && (flags & IBV_SEND_SIGNALED) == 0)
         return;
-    ibv_wc wc{};
-    wc.wr_id = wr_id;
-    wc.status = status;
-    wc.opcode = kind_of(opcode).completion;
-    wc.byte_len = length;
-    wc.qp_num = ep_.qp->qp_num;
-    cq_of(ep_.qp->send_cq).push(wc, false, &uncollected_);
+    cq_of(ep_.qp->send_cq).push_sent(ep_.qp->qp_num, wr_id, kind_of(opcode).completion, length, status, uncollected_);
 }
 
 void requester::complete_first(ibv_wc_status status)
