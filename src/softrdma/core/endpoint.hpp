@@ -14,6 +14,7 @@ namespace softrdma
 {
 
 class local_path;
+enum class execution;
 
 // What the sending and the answering half of a queue pair share. Guarded by the queue pair's lock.
 struct endpoint {

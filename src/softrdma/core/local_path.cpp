@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/local_path.hpp"
-#include "local/file_mapping.hpp"
 #include "pmem/policy.hpp"
 
 #include <algorithm>
@@ -35,7 +34,7 @@ inline bool local_path::collect(const ibv_send_wr &wr, int access)
         if (sge.length == 0)
             continue;
         std::byte *at = in_place ? reinterpret_cast<std::byte *>(sge.addr)
-                                 : region_table::instance().look_up(sge.lkey, pd_, access, sge.addr, sge.length);
+                                 : regions_.look_up(sge.lkey, pd_, access, sge.addr, sge.length);
         if (at == nullptr)
             return false;
         pieces_[count_++] = {at, sge.length};
@@ -179,7 +178,6 @@ bool local_path::is_out_of_reach(const ibv_send_wr &wr, std::uint32_t length) co
 
 execution local_path::execute(const ibv_send_wr &wr, std::uint32_t length)
 {
-    const local::epoch_section section(own_.epoch);
     if (!channel_->peer_is_open())
         return execution::by_peer;
     switch (static_cast<int>(wr.opcode)) { // not all of which the headers name

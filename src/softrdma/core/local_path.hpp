@@ -29,8 +29,9 @@ public:
     {
     }
 
-    // `length` is that of the data.
+    // To be called inside the epoch. `length` is that of the data.
     execution execute(const ibv_send_wr &wr, std::uint32_t length);
+    std::atomic<std::uint32_t> &epoch() noexcept { return own_.epoch; }
     bool has_receive() const noexcept { return channel_->has_receive(); }
     void ask_for_receive() noexcept { channel_->ask_for_receive(); }
     std::uint32_t peer_rnr_timer() const noexcept { return channel_->peer_rnr_timer(); }
@@ -67,6 +68,7 @@ private:
     std::shared_ptr<local::channel> channel_;
     local::qp_block &own_;
     ibv_pd *pd_;
+    const region_table &regions_ = region_table::instance();
     std::array<iovec, limits::max_sge> pieces_;
     std::size_t count_ = 0;
     std::vector<dirty_range> dirty_;

@@ -240,8 +240,14 @@ int queue_pair::post_together(std::span<const post_batch::request> requests)
     if (requests.size() > requester_.room())
         return ENOMEM;
     const bool at_once = may_execute_at_once();
-    for (const post_batch::request &r : requests)
-        requester_.post(r.wr, r.length, at_once);
+    while (!requests.empty()) {
+        // One section for a WRITE and its FLUSH: a peer that takes memory away waits until it has ended.
+        const local::epoch_section section(ring_.shared().epoch);
+        const auto few = requests.first(std::min<std::size_t>(requests.size(), 2));
+        for (const post_batch::request &r : few)
+            requester_.post(r.wr, r.length, at_once);
+        requests = requests.subspan(few.size());
+    }
     posted();
     return 0;
 }
@@ -260,6 +266,7 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
             *bad = wr;
             break;
         }
+        const local::epoch_section section(ring_.shared().epoch);
         requester_.post(*wr, length_of(pieces_of(*wr)), at_once);
     }
     posted();

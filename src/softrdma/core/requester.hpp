@@ -30,7 +30,7 @@ public:
     // Whether a request may be posted if there is room: 0, EINVAL or EOPNOTSUPP.
     int check(const ibv_send_wr &wr) const noexcept;
     // A request that may be posted, and how long its data is. Nothing is sent before pump(), but with `at_once` it may
-    // have been executed in the peer's memory.
+    // have been executed in the peer's memory: to be called inside the queue pair's epoch.
     void post(const ibv_send_wr &wr, std::uint64_t length, bool at_once);
     // Completions that are still in their queue go their own way.
     void forget_completions() { cq_of(ep_.qp->send_cq).forget(&uncollected_); }
@@ -93,6 +93,7 @@ private:
 
     void enqueue(const ibv_send_wr &wr, std::uint64_t length);
     static ibv_send_wr as_posted(work &w, ibv_sge &inlined) noexcept;
+    execution execute(work &w);
     void show_executed(tap &t, const work &w);
     bool executed_locally(work &w, outcome &o);
     bool follows_to_peer(work &w) noexcept;

@@ -42,14 +42,20 @@ ibv_send_wr requester::as_posted(work &w, ibv_sge &inlined) noexcept
     return wr;
 }
 
+execution requester::execute(work &w)
+{
+    ibv_sge inlined;
+    const local::epoch_section section(ep_.local->epoch());
+    return ep_.local->execute(as_posted(w, inlined), w.length);
+}
+
 // True if the first request has been dealt with; else it has to be sent over the network.
 bool requester::executed_locally(work &w, outcome &o)
 {
     o = outcome::proceed;
     if (w.numbered || w.local_status != IBV_WC_SUCCESS)
         return false;
-    ibv_sge inlined;
-    switch (ep_.local->execute(as_posted(w, inlined), w.length)) {
+    switch (execute(w)) {
     case execution::done:
         if (tap *t = tap::current(); t != nullptr) [[unlikely]]
             show_executed(*t, w);

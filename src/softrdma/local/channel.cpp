@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "local/channel.hpp"
-#include "local/file_mapping.hpp"
 
 #include <bit>
 #include <cerrno>
@@ -154,10 +153,8 @@ file_mapping *channel::look_up_mapping(const remote_region &r)
     return recent_.get();
 }
 
-copy_result channel::write(const remote_region &r, std::span<const iovec> from)
+copy_result channel::write_unmapped(const remote_region &r, std::span<const iovec> from) const
 {
-    if (file_mapping *file = mapping(r); file != nullptr)
-        return file->write(r.address - r.region_address, from) ? copy_result::done : copy_result::fault;
     // What only its owner can make durable, its owner has to store.
     return r.kind == region_kind::unmappable ? peer_->write(r.address, from) : copy_result::no_way;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "local/epochs.hpp"
+#include "local/file_mapping.hpp"
 #include "local/peer.hpp"
 
 namespace softrdma::local
@@ -66,7 +67,13 @@ public:
     {
         return peer_->find(key, domain_, access, va, bytes, out);
     }
-    copy_result write(const remote_region &r, std::span<const iovec> from);
+    copy_result write(const remote_region &r, std::span<const iovec> from)
+    {
+        file_mapping *file = mapping(r);
+        if (file == nullptr)
+            return write_unmapped(r, from);
+        return file->write(r.address - r.region_address, from) ? copy_result::done : copy_result::fault;
+    }
     copy_result read(const remote_region &r, std::span<const iovec> to);
     // The peer's file behind a region; NULL if there is none or it cannot be had. It is recent_mapping() then.
     file_mapping *mapping(const remote_region &r)
@@ -92,6 +99,7 @@ private:
             const connection_ends &ends, fd_holder bell, std::string &why);
     bool attach(const hello &h, const connection_ends &ends, fd_holder bell, std::string &why);
     file_mapping *look_up_mapping(const remote_region &r);
+    copy_result write_unmapped(const remote_region &r, std::span<const iovec> from) const;
     receive_slot &slot() const noexcept;
     bool place(const receive_slot &s, const message &m, std::span<const iovec> from);
 

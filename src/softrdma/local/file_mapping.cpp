@@ -165,24 +165,17 @@ void guard_against_truncation()
     });
 }
 
-void copy_into(std::byte *file, std::span<const iovec> from) noexcept
+template<auto copy_piece>
+void copy_pieces(std::byte *file, std::span<const iovec> pieces) noexcept
 {
-    for (const iovec &piece : from) {
-        copy_in(file, static_cast<const std::byte *>(piece.iov_base), piece.iov_len);
+    for (const iovec &piece : pieces) {
+        copy_piece(file, static_cast<std::byte *>(piece.iov_base), piece.iov_len);
         file += piece.iov_len;
     }
 }
 
-void copy_from(std::byte *file, std::span<const iovec> to) noexcept
-{
-    for (const iovec &piece : to) {
-        copy_in(static_cast<std::byte *>(piece.iov_base), file, piece.iov_len);
-        file += piece.iov_len;
-    }
-}
-
-// False if the copy ran into memory that is not there.
-template<auto copy>
+// False if the copies ran into memory that is not there.
+template<auto copy_piece>
 bool guarded(std::byte *file, std::span<const iovec> pieces) noexcept
 {
     sigjmp_buf here;
@@ -191,7 +184,7 @@ bool guarded(std::byte *file, std::span<const iovec> pieces) noexcept
         return false;
     }
     fault_exit = &here;
-    copy(file, pieces);
+    copy_pieces<copy_piece>(file, pieces);
     fault_exit = nullptr;
     return true;
 }
@@ -247,13 +240,16 @@ file_mapping::~file_mapping()
         munmap(whole_, whole_size_);
 }
 
-bool file_mapping::write(std::uint64_t offset, std::span<const iovec> from) noexcept
+bool file_mapping::copy_into(std::byte *file, std::span<const iovec> from) noexcept
 {
-    return covers(offset, from) && guarded<copy_into>(at_ + offset, from);
+    return guarded<copy_in>(file, from);
 }
 
 bool file_mapping::read(std::uint64_t offset, std::span<const iovec> to) noexcept
 {
+    constexpr auto copy_from = [](std::byte *file, std::byte *piece, std::size_t bytes) {
+        copy_in(piece, file, bytes);
+    };
     return covers(offset, to) && guarded<copy_from>(at_ + offset, to);
 }
 

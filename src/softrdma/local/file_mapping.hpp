@@ -37,7 +37,10 @@ public:
 
     // Offsets are relative to the peer's address `address`. False if the memory is not there any more, or not inside:
     // how long a region is, its owner may have changed since.
-    bool write(std::uint64_t offset, std::span<const iovec> from) noexcept;
+    bool write(std::uint64_t offset, std::span<const iovec> from) noexcept
+    {
+        return covers(offset, from) && copy_into(at_ + offset, from);
+    }
     bool read(std::uint64_t offset, std::span<const iovec> to) noexcept;
     // Makes a range durable. 0 or an errno value.
     int write_back(std::uint64_t offset, std::size_t bytes) const noexcept;
@@ -48,6 +51,7 @@ private:
     {
         return offset <= size_ && bytes <= size_ - offset;
     }
+    static bool copy_into(std::byte *file, std::span<const iovec> from) noexcept;
     bool covers(std::uint64_t offset, std::span<const iovec> pieces) const noexcept
     {
         std::uint64_t bytes = 0;
