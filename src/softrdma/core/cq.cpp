@@ -181,8 +181,8 @@ void completion_queue::push(const ibv_wc &wc, bool solicited)
     wake(solicited || wc.status != IBV_WC_SUCCESS);
 }
 
-void completion_queue::push_sent(std::uint32_t qpn, std::uint64_t wr_id, ibv_wc_opcode opcode, std::uint32_t length,
-        ibv_wc_status status, std::atomic<int> &uncollected)
+inline void completion_queue::push_sent(std::uint32_t qpn, std::uint64_t wr_id, ibv_wc_opcode opcode,
+        std::uint32_t length, ibv_wc_status status, std::atomic<int> &uncollected)
 {
     {
         const std::lock_guard lock(lock_);
@@ -220,7 +220,7 @@ void completion_queue::collect(inbound_source &source)
         wake(urgent);
 }
 
-void completion_queue::wake(bool urgent)
+inline void completion_queue::wake(bool urgent)
 {
     using local::interest;
     interest armed = shared().armed.load(std::memory_order_seq_cst);

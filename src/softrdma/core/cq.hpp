@@ -135,7 +135,7 @@ private:
 
 inline completion_queue &cq_of(ibv_cq *cq) noexcept
 {
-    return *static_cast<completion_queue *>(cq);
+    return static_cast<completion_queue &>(*cq);
 }
 
 // Takes the queue pairs of a completion queue that has overflowed to the error state.

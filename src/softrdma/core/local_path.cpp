@@ -29,7 +29,7 @@ execution execution_of(local::copy_result result) noexcept
 inline bool local_path::collect(const ibv_send_wr &wr, int access)
 {
     const bool in_place = (wr.send_flags & IBV_SEND_INLINE) != 0; // it needs no region
-    count_ = 0;
+    std::size_t count = 0;
     for (const ibv_sge &sge : pieces_of(wr)) {
         if (sge.length == 0)
             continue;
@@ -37,12 +37,18 @@ inline bool local_path::collect(const ibv_send_wr &wr, int access)
                                  : regions_.look_up(sge.lkey, pd_, access, sge.addr, sge.length);
         if (at == nullptr)
             return false;
-        pieces_[count_++] = {at, sge.length};
+        pieces_[count++] = {at, sge.length};
     }
+    count_ = count;
     return true;
 }
 
-// What write() has just stored.
+// What write() has just stored into a file.
+[[gnu::cold]] void local_path::note_first_store(std::uint64_t begin, std::uint32_t bytes)
+{
+    dirty_.push_back({channel_->recent_mapping(), begin, begin + bytes});
+}
+
 inline void local_path::note_store(const local::remote_region &r, std::uint32_t bytes)
 {
     if (r.kind == local::region_kind::unmappable)
@@ -61,7 +67,7 @@ inline void local_path::note_store(const local::remote_region &r, std::uint32_t 
             return;
         }
     }
-    dirty_.push_back({channel_->recent_mapping(), begin, begin + bytes});
+    note_first_store(begin, bytes);
 }
 
 bool local_path::make_durable()

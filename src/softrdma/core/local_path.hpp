@@ -63,6 +63,7 @@ private:
     execution write_word(const ibv_send_wr &wr);
     execution flush(const ibv_send_wr &wr);
     void note_store(const local::remote_region &r, std::uint32_t bytes);
+    void note_first_store(std::uint64_t begin, std::uint32_t bytes);
     bool make_durable();
 
     std::shared_ptr<local::channel> channel_;

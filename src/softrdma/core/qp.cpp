@@ -216,8 +216,6 @@ bool queue_pair::accepts_sends() const noexcept
 
 void queue_pair::posted()
 {
-    if (requester_.empty()) // everything was executed at once
-        return;
     if (ep_.attr.qp_state == IBV_QPS_ERR)
         requester_.flush();
     else if (ep_.attr.qp_state == IBV_QPS_RTS)
@@ -226,10 +224,10 @@ void queue_pair::posted()
         fail();
 }
 
-bool queue_pair::may_execute_at_once() const noexcept
+inline bool queue_pair::may_execute_at_once() const noexcept
 {
-    return ep_.local != nullptr && ep_.attr.qp_state == IBV_QPS_RTS && !ep_.path_lost && !fault::active() &&
-           tap::current() == nullptr;
+    return requester_.empty() && ep_.local != nullptr && ep_.attr.qp_state == IBV_QPS_RTS && !ep_.path_lost &&
+           !fault::active() && tap::current() == nullptr;
 }
 
 int queue_pair::post_together(std::span<const post_batch::request> requests)
@@ -239,16 +237,17 @@ int queue_pair::post_together(std::span<const post_batch::request> requests)
         return EINVAL;
     if (requests.size() > requester_.room())
         return ENOMEM;
-    const bool at_once = may_execute_at_once();
+    bool at_once = may_execute_at_once();
     while (!requests.empty()) {
         // One section for a WRITE and its FLUSH: a peer that takes memory away waits until it has ended.
         const local::epoch_section section(ring_.shared().epoch);
         const auto few = requests.first(std::min<std::size_t>(requests.size(), 2));
         for (const post_batch::request &r : few)
-            requester_.post(r.wr, r.length, at_once);
+            at_once = requester_.post(r.wr, r.length, at_once);
         requests = requests.subspan(few.size());
     }
-    posted();
+    if (!requester_.empty())
+        posted();
     return 0;
 }
 
@@ -256,7 +255,7 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
 {
     const std::lock_guard lock(lock_);
     int error = accepts_sends() ? 0 : EINVAL;
-    const bool at_once = may_execute_at_once();
+    bool at_once = may_execute_at_once();
     for (; wr != nullptr; wr = wr->next) {
         if (error == 0) // a plain request has no place for a FLUSH's arguments
             error = wr->opcode == native::wr_flush ? EINVAL : requester_.check(*wr);
@@ -267,9 +266,10 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
             break;
         }
         const local::epoch_section section(ring_.shared().epoch);
-        requester_.post(*wr, length_of(pieces_of(*wr)), at_once);
+        at_once = requester_.post(*wr, length_of(pieces_of(*wr)), at_once);
     }
-    posted();
+    if (!requester_.empty())
+        posted();
     return error;
 }
 

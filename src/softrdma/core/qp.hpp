@@ -71,7 +71,7 @@ private:
     bool settle(outcome o);
     bool accepts_sends() const noexcept;
     bool may_execute_at_once() const noexcept;
-    void posted();
+    void posted(); // what was not executed at once
     bool answers() const noexcept;
     void enter(const ibv_qp_attr &attr, int mask);
     void set_state(ibv_qp_state to) noexcept;
@@ -98,7 +98,7 @@ std::string report_queue_pairs();
 
 inline queue_pair &qp_of(ibv_qp *qp) noexcept
 {
-    return *static_cast<queue_pair *>(reinterpret_cast<native::qp_block *>(qp));
+    return static_cast<queue_pair &>(reinterpret_cast<native::qp_block &>(*qp));
 }
 
 } // namespace softrdma

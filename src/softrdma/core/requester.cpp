@@ -36,14 +36,18 @@ int requester::check(const ibv_send_wr &wr) const noexcept
     return kind.scatters || !fits ? EINVAL : 0;
 }
 
-inline void requester::post(const ibv_send_wr &wr, std::uint64_t length, bool at_once)
+inline bool requester::post(const ibv_send_wr &wr, std::uint64_t length, bool at_once)
 {
     ++posted_;
     // What cannot be done at once, and every failure, takes the way through the queue.
-    if (at_once && queue_.empty() && !is_wrong_length(wr.opcode, length) &&
-            ep_.local->execute(wr, static_cast<std::uint32_t>(length)) == execution::done)
-        return complete(wr.wr_id, wr.opcode, wr.send_flags, static_cast<std::uint32_t>(length), IBV_WC_SUCCESS);
-    enqueue(wr, length);
+    const auto bytes = static_cast<std::uint32_t>(length);
+    if (!at_once || is_wrong_length(wr.opcode, length) || ep_.local->execute(wr, bytes) != execution::done) {
+        enqueue(wr, length);
+        return false;
+    }
+    if (is_signaled(wr.send_flags))
+        complete(wr.wr_id, wr.opcode, bytes, IBV_WC_SUCCESS);
+    return true;
 }
 
 void requester::enqueue(const ibv_send_wr &wr, std::uint64_t length)
@@ -224,18 +228,16 @@ outcome requester::transmit_segment(work &w, std::uint32_t bytes)
     return outcome::proceed;
 }
 
-inline void requester::complete(
-        std::uint64_t wr_id, ibv_wr_opcode opcode, unsigned flags, std::uint32_t length, ibv_wc_status status)
+void requester::complete(std::uint64_t wr_id, ibv_wr_opcode opcode, std::uint32_t length, ibv_wc_status status)
 {
-    if (status == IBV_WC_SUCCESS && !signal_all_ && (flags & IBV_SEND_SIGNALED) == 0)
-        return;
     cq_of(ep_.qp->send_cq).push_sent(ep_.qp->qp_num, wr_id, kind_of(opcode).completion, length, status, uncollected_);
 }
 
 void requester::complete_first(ibv_wc_status status)
 {
     const work &w = queue_.front();
-    complete(w.wr_id, w.opcode, w.flags, w.length, status);
+    if (status != IBV_WC_SUCCESS || is_signaled(w.flags))
+        complete(w.wr_id, w.opcode, w.length, status);
     if (ep_.local != nullptr && w.numbered && status == IBV_WC_SUCCESS && kind_of(w.opcode).takes_receive)
         ep_.local->peer_consumed_receive();
     queue_.pop_front();

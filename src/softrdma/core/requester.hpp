@@ -29,9 +29,9 @@ public:
     }
     // Whether a request may be posted if there is room: 0, EINVAL or EOPNOTSUPP.
     int check(const ibv_send_wr &wr) const noexcept;
-    // A request that may be posted, and how long its data is. Nothing is sent before pump(), but with `at_once` it may
-    // have been executed in the peer's memory: to be called inside the queue pair's epoch.
-    void post(const ibv_send_wr &wr, std::uint64_t length, bool at_once);
+    // A request that may be posted, and how long its data is. Nothing is sent before pump(), but with `at_once` and an
+    // empty queue it may be executed in the peer's memory: true if it was. To be called inside the queue pair's epoch.
+    bool post(const ibv_send_wr &wr, std::uint64_t length, bool at_once);
     // Completions that are still in their queue go their own way.
     void forget_completions() { cq_of(ep_.qp->send_cq).forget(&uncollected_); }
     // Sends what may be sent now.
@@ -97,8 +97,8 @@ private:
     void show_executed(tap &t, const work &w);
     bool executed_locally(work &w, outcome &o);
     bool follows_to_peer(work &w) noexcept;
-    void complete(
-            std::uint64_t wr_id, ibv_wr_opcode opcode, unsigned flags, std::uint32_t length, ibv_wc_status status);
+    void complete(std::uint64_t wr_id, ibv_wr_opcode opcode, std::uint32_t length, ibv_wc_status status);
+    bool is_signaled(unsigned flags) const noexcept { return signal_all_ || (flags & IBV_SEND_SIGNALED) != 0; }
     void await_owner() noexcept;
     void stop_awaiting_owner() noexcept;
     outcome stall();

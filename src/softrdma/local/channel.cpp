@@ -145,7 +145,7 @@ void channel::wait_for_peer() noexcept
     wait_outside(block_->epoch, peer_gone, peer_.get());
 }
 
-file_mapping *channel::look_up_mapping(const remote_region &r)
+file_mapping *channel::look_up_mapping(remote_region r)
 {
     recent_ = peer_->mapping(r);
     recent_slot_ = r.slot;
@@ -153,7 +153,7 @@ file_mapping *channel::look_up_mapping(const remote_region &r)
     return recent_.get();
 }
 
-copy_result channel::write_unmapped(const remote_region &r, std::span<const iovec> from) const
+copy_result channel::write_unmapped(remote_region r, std::span<const iovec> from) const
 {
     // What only its owner can make durable, its owner has to store.
     return r.kind == region_kind::unmappable ? peer_->write(r.address, from) : copy_result::no_way;

@@ -98,8 +98,9 @@ private:
     static std::shared_ptr<channel> open(std::shared_ptr<peer_process> peer, const hello &h,
             const connection_ends &ends, fd_holder bell, std::string &why);
     bool attach(const hello &h, const connection_ends &ends, fd_holder bell, std::string &why);
-    file_mapping *look_up_mapping(const remote_region &r);
-    copy_result write_unmapped(const remote_region &r, std::span<const iovec> from) const;
+    // By value, so that what is not in need of them may keep a region in registers.
+    file_mapping *look_up_mapping(remote_region r);
+    copy_result write_unmapped(remote_region r, std::span<const iovec> from) const;
     receive_slot &slot() const noexcept;
     bool place(const receive_slot &s, const message &m, std::span<const iovec> from);
 
@@ -117,8 +118,10 @@ private:
     epoch_list::entry watched_{};
     bool watching_ = false;
 
-    std::shared_ptr<file_mapping> recent_; // of the region used last
+    // Of the region used last. Side by side the two numbers would be compared as one, which waits until those of the
+    // region have been stored.
     std::uint32_t recent_slot_ = 0;
+    std::shared_ptr<file_mapping> recent_;
     std::uint32_t recent_generation_ = 0;
 };
 
