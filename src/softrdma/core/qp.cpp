@@ -224,10 +224,12 @@ void queue_pair::posted()
         fail();
 }
 
-inline bool queue_pair::may_execute_at_once() const noexcept
+// For requests that may be executed before they are queued; NULL if none may.
+inline local_path *queue_pair::path_at_once() const noexcept
 {
-    return requester_.empty() && ep_.local != nullptr && ep_.attr.qp_state == IBV_QPS_RTS && !ep_.path_lost &&
-           !fault::active() && tap::current() == nullptr;
+    const bool may = requester_.empty() && ep_.attr.qp_state == IBV_QPS_RTS && !ep_.path_lost && !fault::active() &&
+                     tap::current() == nullptr;
+    return may ? ep_.local.get() : nullptr;
 }
 
 int queue_pair::post_together(std::span<const post_batch::request> requests)
@@ -237,13 +239,13 @@ int queue_pair::post_together(std::span<const post_batch::request> requests)
         return EINVAL;
     if (requests.size() > requester_.room())
         return ENOMEM;
-    bool at_once = may_execute_at_once();
+    local_path *at_once = path_at_once();
     while (!requests.empty()) {
         // One section for a WRITE and its FLUSH: a peer that takes memory away waits until it has ended.
         const local::epoch_section section(ring_.shared().epoch);
         const auto few = requests.first(std::min<std::size_t>(requests.size(), 2));
         for (const post_batch::request &r : few)
-            at_once = requester_.post(r.wr, r.length, at_once);
+            at_once = requester_.post(r.wr, r.length, at_once) ? at_once : nullptr;
         requests = requests.subspan(few.size());
     }
     if (!requester_.empty())
@@ -255,7 +257,7 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
 {
     const std::lock_guard lock(lock_);
     int error = accepts_sends() ? 0 : EINVAL;
-    bool at_once = may_execute_at_once();
+    local_path *at_once = path_at_once();
     for (; wr != nullptr; wr = wr->next) {
         if (error == 0) // a plain request has no place for a FLUSH's arguments
             error = wr->opcode == native::wr_flush ? EINVAL : requester_.check(*wr);
@@ -266,7 +268,7 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
             break;
         }
         const local::epoch_section section(ring_.shared().epoch);
-        at_once = requester_.post(*wr, length_of(pieces_of(*wr)), at_once);
+        at_once = requester_.post(*wr, length_of(pieces_of(*wr)), at_once) ? at_once : nullptr;
     }
     if (!requester_.empty())
         posted();

@@ -70,7 +70,7 @@ private:
     bool receive_request_packet(const packet &p);
     bool settle(outcome o);
     bool accepts_sends() const noexcept;
-    bool may_execute_at_once() const noexcept;
+    local_path *path_at_once() const noexcept;
     void posted(); // what was not executed at once
     bool answers() const noexcept;
     void enter(const ibv_qp_attr &attr, int mask);

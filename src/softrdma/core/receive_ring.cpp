@@ -30,7 +30,8 @@ int receive_ring::create(const ibv_qp_cap &cap)
     wr_ids_.resize(capacity_);
     sge_counts_.resize(capacity_);
     sges_.resize(std::size_t{capacity_} * max_sge_);
-    local::qp_block &shared = *new (block_->at) local::qp_block{};
+    shared_ = new (block_->at) local::qp_block{};
+    local::qp_block &shared = *shared_;
     shared.magic = local::qp_magic;
     shared.serial = local::arena::instance().next_serial();
     shared.ring_capacity = capacity_;
@@ -45,7 +46,8 @@ int receive_ring::create(const ibv_qp_cap &cap)
 
 local::receive_slot &receive_ring::slot(std::uint32_t position) const noexcept
 {
-    std::byte *at = block_->at + local::ring_offset + std::size_t{position & (capacity_ - 1)} * stride_;
+    std::byte *at = reinterpret_cast<std::byte *>(shared_) + local::ring_offset +
+                    std::size_t{position & (capacity_ - 1)} * stride_;
     return *reinterpret_cast<local::receive_slot *>(at);
 }
 
@@ -139,6 +141,8 @@ bool receive_ring::waiting() noexcept
 
 int receive_ring::drain(ibv_wc *wc, int entries)
 {
+    if (!has_delivered()) // most polls find nothing
+        return 0;
     const std::lock_guard lock(consuming_);
     int count = 0;
     while (count < entries && take_delivered(wc[count]))

@@ -21,7 +21,7 @@ public:
     // 0 or an errno value.
     int create(const ibv_qp_cap &cap);
     bool valid() const noexcept { return block_ != nullptr; }
-    local::qp_block &shared() const noexcept { return *block_->as<local::qp_block>(); }
+    local::qp_block &shared() const noexcept { return *shared_; }
     const local::block &memory() const noexcept { return *block_; }
 
     int post(const ibv_recv_wr &wr, const ibv_qp_cap &cap);
@@ -51,6 +51,7 @@ private:
 
     ibv_qp &qp_;
     std::shared_ptr<local::block> block_;
+    local::qp_block *shared_ = nullptr;
     std::uint32_t capacity_ = 0; // a power of two, or 0 with a shared receive queue
     std::uint32_t stride_ = 0;
     std::uint32_t max_sge_ = 0;

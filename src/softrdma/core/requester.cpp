@@ -36,12 +36,12 @@ int requester::check(const ibv_send_wr &wr) const noexcept
     return kind.scatters || !fits ? EINVAL : 0;
 }
 
-inline bool requester::post(const ibv_send_wr &wr, std::uint64_t length, bool at_once)
+inline bool requester::post(const ibv_send_wr &wr, std::uint64_t length, local_path *at_once)
 {
     ++posted_;
     // What cannot be done at once, and every failure, takes the way through the queue.
     const auto bytes = static_cast<std::uint32_t>(length);
-    if (!at_once || is_wrong_length(wr.opcode, length) || ep_.local->execute(wr, bytes) != execution::done) {
+    if (at_once == nullptr || is_wrong_length(wr.opcode, length) || at_once->execute(wr, bytes) != execution::done) {
         enqueue(wr, length);
         return false;
     }

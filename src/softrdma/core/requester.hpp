@@ -29,9 +29,9 @@ public:
     }
     // Whether a request may be posted if there is room: 0, EINVAL or EOPNOTSUPP.
     int check(const ibv_send_wr &wr) const noexcept;
-    // A request that may be posted, and how long its data is. Nothing is sent before pump(), but with `at_once` and an
-    // empty queue it may be executed in the peer's memory: true if it was. To be called inside the queue pair's epoch.
-    bool post(const ibv_send_wr &wr, std::uint64_t length, bool at_once);
+    // A request that may be posted, and how long its data is. Nothing is sent before pump(), but with an empty queue it
+    // may be executed `at_once`, if that is not NULL: true if it was. To be called inside the queue pair's epoch.
+    bool post(const ibv_send_wr &wr, std::uint64_t length, local_path *at_once);
     // Completions that are still in their queue go their own way.
     void forget_completions() { cq_of(ep_.qp->send_cq).forget(&uncollected_); }
     // Sends what may be sent now.
