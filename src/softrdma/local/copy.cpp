@@ -45,6 +45,11 @@ __attribute__((target("avx"))) std::size_t copy_blocks_avx(std::byte *to, const 
         _mm256_store_si256(target + 3, d);
         asm volatile("" ::: "memory"); // keeps the order of the blocks
     }
+    for (; bytes - done >= sizeof(__m256i); done += sizeof(__m256i)) {
+        const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from + done));
+        _mm256_store_si256(reinterpret_cast<__m256i *>(to + done), a);
+        asm volatile("" ::: "memory");
+    }
     return done;
 }
 
