@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -191,76 +192,77 @@ static void expect_descriptors(unsigned expected)
     assert_int_equal(count_descriptors(), expected);
 }
 
-/* All doors of this host, in no order: the names of other programs' are in the same table. */
-static unsigned list_doors(struct sockaddr_un *doors, socklen_t *sizes, unsigned most)
+struct door {
+    struct sockaddr_un address;
+    socklen_t size;
+};
+
+static bool is_own_socket(unsigned long inode)
+{
+    struct stat file;
+    for (int fd = 0; fd < 1024; ++fd)
+        if (fstat(fd, &file) == 0 && S_ISSOCK(file.st_mode) && file.st_ino == inode)
+            return true;
+    return false;
+}
+
+static struct door own_door(void)
 {
     char line[512];
-    unsigned count = 0;
+    char name[128];
+    unsigned long inode = 0;
+    struct door door = {.address.sun_family = AF_UNIX};
     FILE *table = fopen("/proc/net/unix", "re");
     assert_non_null(table);
-    while (count < most && fgets(line, sizeof(line), table) != NULL) {
-        char *name = strstr(line, "@softrdma/");
-        if (name == NULL)
+    while (door.size == 0 && fgets(line, sizeof(line), table) != NULL) {
+        if (sscanf(line, "%*s %*s %*s %*s %*s %*s %lu @%127s", &inode, name) != 2 ||
+                strncmp(name, "softrdma-door/", strlen("softrdma-door/")) != 0 || !is_own_socket(inode))
             continue;
-        name[strcspn(name, "\n")] = '\0';
-        struct sockaddr_un *to = &doors[count];
-        *to = (struct sockaddr_un){.sun_family = AF_UNIX};
-        strncpy(to->sun_path + 1, name + 1, sizeof(to->sun_path) - 2);
-        sizes[count++] = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name));
+        memcpy(door.address.sun_path + 1, name, strlen(name)); /* an abstract name begins with a zero */
+        door.size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
     }
     fclose(table);
-    return count;
+    assert_int_not_equal(door.size, 0);
+    return door;
 }
 
-/* Says that to every door; nobody gives anything, and all of them end it. */
-static void expect_nothing_for(const void *words, size_t size)
+/* The visit ends without a gift. */
+static void expect_nothing_for(const struct door *door, const void *words, size_t size)
 {
-    enum {
-        most = 64
-    };
-    struct sockaddr_un doors[most];
-    socklen_t sizes[most];
-    unsigned asked = 0;
-    const unsigned count = list_doors(doors, sizes, most);
-    for (unsigned i = 0; i < count; ++i) {
-        char answer[256];
-        const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-        if (connect(fd, (const struct sockaddr *)&doors[i], sizes[i]) == 0) {
-            struct pollfd end = {.fd = fd, .events = POLLIN};
-            if (size > 0)
-                (void)!send(fd, words, size, MSG_NOSIGNAL);
-            assert_int_equal(poll(&end, 1, patience_ms), 1);
-            assert_true(recv(fd, answer, sizeof(answer), 0) <= 0);
-            ++asked;
-        }
-        close(fd);
-    }
-    assert_true(asked > 0);
+    char answer[256];
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&door->address, door->size), 0);
+    if (size > 0)
+        assert_int_equal(send(fd, words, size, MSG_NOSIGNAL), size);
+    struct pollfd end = {.fd = fd, .events = POLLIN};
+    assert_int_equal(poll(&end, 1, patience_ms), 1);
+    assert_true(recv(fd, answer, sizeof(answer), 0) <= 0);
+    close(fd);
 }
 
-static void (*stranger)(void);
+static void (*stranger)(const struct door *door);
 
-static void ask_with_a_wrong_token(void)
+static void ask_with_a_wrong_token(const struct door *door)
 {
     const uint32_t wish[8] = {1, 2, 3, 4};
-    expect_nothing_for(wish, sizeof(wish));
+    expect_nothing_for(door, wish, sizeof(wish));
 }
 
-static void say_something_else(void)
+static void say_something_else(const struct door *door)
 {
     const char words[] = "GET / HTTP/1.1\r\n\r\n";
-    expect_nothing_for(words, sizeof(words));
+    expect_nothing_for(door, words, sizeof(words));
 }
 
-static void say_nothing(void)
+static void say_nothing(const struct door *door)
 {
-    expect_nothing_for(NULL, 0);
+    expect_nothing_for(door, NULL, 0);
 }
 
-static void come_as_another_user(void)
+static void come_as_another_user(const struct door *door)
 {
     drop_rights();
-    expect_nothing_for(NULL, 0);
+    expect_nothing_for(door, NULL, 0);
 }
 
 /* The visits of a child process leave no trace here, and connections are made as before. */
@@ -268,19 +270,20 @@ static void receive_the_stranger(void)
 {
     struct pair p;
     int ends[2];
-    char go = 0;
+    struct door door;
     assert_int_equal(pipe(ends), 0);
     const pid_t pid = fork();
     if (pid == 0) {
         close(ends[1]);
-        assert_int_equal(read(ends[0], &go, 1), 1);
-        stranger();
+        assert_int_equal(read(ends[0], &door, sizeof(door)), sizeof(door));
+        stranger(&door);
         exit(0);
     }
     close(ends[0]);
     open_pair(&p, &(struct options){0});
     const unsigned before = count_descriptors();
-    assert_int_equal(write(ends[1], &go, 1), 1);
+    door = own_door();
+    assert_int_equal(write(ends[1], &door, sizeof(door)), sizeof(door));
     int status = 0;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
@@ -292,7 +295,7 @@ static void receive_the_stranger(void)
     close_pair(&p);
 }
 
-static void receive(void (*who)(void))
+static void receive(void (*who)(const struct door *door))
 {
     stranger = who;
     in_own_process(receive_the_stranger);

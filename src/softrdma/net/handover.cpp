@@ -75,8 +75,8 @@ door_address::door_address(std::uint64_t number) noexcept : sockaddr_un{}
 {
     sun_family = AF_UNIX;
     // The name begins with a zero and has no end but the address'.
-    const int length =
-            snprintf(sun_path + 1, sizeof(sun_path) - 1, "softrdma/%016llx", static_cast<unsigned long long>(number));
+    const int length = snprintf(
+            sun_path + 1, sizeof(sun_path) - 1, "softrdma-door/%016llx", static_cast<unsigned long long>(number));
     size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(length));
 }
 
