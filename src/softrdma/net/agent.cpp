@@ -96,8 +96,7 @@ void agent::run()
     local::arena::instance().end_with_this_thread();
     for (;;) {
         sleep();
-        spin();
-        stand_back();
+        stand_back(spin());
     }
 }
 
@@ -106,24 +105,33 @@ std::int64_t agent::now_ns() noexcept
     return clock::now().time_since_epoch().count();
 }
 
-// Waking costs a sleeping thread several times what the next packet takes to come.
-void agent::spin()
+// Waking costs a sleeping thread several times what the next packet takes to come. But who has taken it from under our
+// nose may wait for this processor to go on.
+finding agent::spin()
 {
     constexpr std::int64_t patience_ns = 50'000;
-    for (std::int64_t last = now_ns(), now = last; now - last < patience_ns && now > polled_until_ns_; now = now_ns()) {
-        if (look())
+    finding found = finding::nothing;
+    for (std::int64_t last = now_ns(), now = last;
+            found != finding::taken && now - last < patience_ns && now > polled_until_ns_; now = now_ns()) {
+        found = look();
+        if (found == finding::something)
             last = now_ns();
     }
+    return found;
 }
 
 // While a thread of the program polls, every packet would wake this one for nothing. The longer that lasts, the longer
 // it may take to notice its end.
-void agent::stand_back()
+void agent::stand_back(finding last)
 {
     constexpr long longest_pause_ns = 240'000;
     timespec pause{.tv_sec = 0, .tv_nsec = 30'000};
-    for (; now_ns() < polled_until_ns_; pause.tv_nsec = std::min(2 * pause.tv_nsec, longest_pause_ns))
+    bool polls = last == finding::taken || now_ns() < polled_until_ns_;
+    for (; polls; pause.tv_nsec = std::min(2 * pause.tv_nsec, longest_pause_ns)) {
+        const unsigned before = notes_;
         nanosleep(&pause, nullptr);
+        polls = notes_ != before;
+    }
 }
 
 void agent::note_poll()
@@ -132,10 +140,13 @@ void agent::note_poll()
     constexpr std::int64_t until_ns = 20'000;
     constexpr unsigned many = 8;
     constexpr unsigned yield_after = 32;
+    notes_.fetch_add(1, std::memory_order_relaxed);
     const std::int64_t now = now_ns();
-    if (now - window_ns_.load(std::memory_order_relaxed) > window_ns) {
+    if (const std::int64_t age = now - window_ns_.load(std::memory_order_relaxed); age > window_ns) {
         window_ns_.store(now, std::memory_order_relaxed);
-        polls_.store(0, std::memory_order_relaxed);
+        // Who has polled until now is not suspected of having stopped.
+        const bool goes_on = age < 2 * window_ns && polls_.load(std::memory_order_relaxed) >= many;
+        polls_.store(goes_on ? many : 0, std::memory_order_relaxed);
     }
     const unsigned polls = polls_.fetch_add(1, std::memory_order_relaxed) + 1;
     if (polls < many)
@@ -152,12 +163,12 @@ void agent::poll_once()
     agent *a = running.load(std::memory_order_acquire);
     if (a == nullptr || lost_by_fork())
         return;
-    if (!a->look())
+    if (a->look() != finding::something)
         a->note_poll();
 }
 
 // To ask where input is expected takes one system call instead of two.
-bool agent::look()
+finding agent::look()
 {
     constexpr unsigned looks_per_dispatch = 4;
     if (looks_.fetch_add(1, std::memory_order_relaxed) % looks_per_dispatch == 0)
@@ -167,16 +178,19 @@ bool agent::look()
         const std::lock_guard lock(mutex_);
         handler = expected_;
     }
-    return handler != nullptr && handler->look();
+    return handler != nullptr ? handler->look() : finding::nothing;
 }
 
-bool agent::dispatch()
+finding agent::dispatch()
 {
     std::array<epoll_event, 32> events;
+    finding found = finding::nothing;
     const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 0);
-    for (int i = 0; i < count; ++i)
-        handle(events[static_cast<std::size_t>(i)]);
-    return count > 0;
+    for (int i = 0; i < count; ++i) {
+        const finding one = handle(events[static_cast<std::size_t>(i)]);
+        found = found == finding::something ? found : one;
+    }
+    return found;
 }
 
 // Until there is something that no polling thread of the program will find.
@@ -187,21 +201,23 @@ void agent::sleep()
         handle(event);
 }
 
-void agent::handle(const epoll_event &event)
+finding agent::handle(const epoll_event &event)
 {
-    if (event.data.u64 == timer_watch)
-        return run_timers();
+    if (event.data.u64 == timer_watch) {
+        run_timers();
+        return finding::something;
+    }
     std::shared_ptr<event_handler> handler;
     {
         const std::lock_guard lock(mutex_);
         const auto found = watched_.find(event.data.u64);
         if (found == watched_.end())
-            return;
+            return finding::nothing;
         handler = found->second.handler;
         if ((event.events & EPOLLIN) != 0)
             expected_ = handler;
     }
-    handler->ready(event.events);
+    return handler->ready(event.events);
 }
 
 agent::watch_id agent::watch(int fd, std::uint32_t events, std::shared_ptr<event_handler> handler)

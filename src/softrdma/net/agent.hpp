@@ -15,14 +15,20 @@ struct epoll_event;
 namespace softrdma::net
 {
 
+enum class finding {
+    nothing,
+    something,
+    taken, // by another thread, which is at it
+};
+
 class event_handler
 {
 public:
     virtual ~event_handler() = default;
     // Called by the agent or by a polling thread, with no lock held, possibly by several threads at once.
-    virtual void ready(std::uint32_t events) = 0;
-    // Looks for input without having been told of any. Whether there was some.
-    virtual bool look() { return false; }
+    virtual finding ready(std::uint32_t events) = 0;
+    // Looks for input without having been told of any.
+    virtual finding look() { return finding::nothing; }
 };
 
 // The thread that serves sockets and timers of this process, started with its first user. All signals are blocked in
@@ -56,13 +62,12 @@ private:
     agent() = default;
     int start();
     void run();
-    // These two: whether there was anything.
-    bool dispatch();
-    bool look();
-    void handle(const epoll_event &event);
+    finding dispatch();
+    finding look();
+    finding handle(const epoll_event &event);
     void sleep();
-    void spin();
-    void stand_back();
+    finding spin();
+    void stand_back(finding last);
     void note_poll();
     void run_timers();
     void set_timer_locked();
@@ -84,6 +89,7 @@ private:
     // Kept by the threads that poll; an approximation is enough.
     std::atomic<std::int64_t> window_ns_{0};
     std::atomic<unsigned> polls_{0};
+    std::atomic<unsigned> notes_{0};
     std::atomic<unsigned> looks_{0};
     std::atomic<std::int64_t> polled_until_ns_{0};
     std::multimap<clock::time_point, std::function<void()>> timers_;

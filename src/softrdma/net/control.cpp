@@ -49,7 +49,7 @@ class control_socket : public event_handler
 public:
     explicit control_socket(int fd) : fd_(fd) {}
 
-    void ready(std::uint32_t) override
+    finding ready(std::uint32_t) override
     {
         std::array<char, 4096> text;
         sockaddr_un from{};
@@ -65,7 +65,7 @@ public:
             message.msg_controllen = extra.size();
             const ssize_t size = recvmsg(fd_, &message, MSG_DONTWAIT);
             if (size < 0)
-                return;
+                return finding::something;
             if (is_permitted(message))
                 answer({text.data(), static_cast<std::size_t>(size)}, from, message.msg_namelen);
         }

@@ -31,7 +31,7 @@ public:
     }
 
     void enter();
-    void ready(std::uint32_t events) override;
+    finding ready(std::uint32_t events) override;
 
 private:
     bool grant(const wish &w) const;
@@ -60,7 +60,7 @@ void visitor::enter()
     });
 }
 
-void visitor::ready(std::uint32_t)
+finding visitor::ready(std::uint32_t)
 {
     const std::lock_guard lock(mutex_);
     wish w;
@@ -69,6 +69,7 @@ void visitor::ready(std::uint32_t)
         has_asked_ = true;
     if (r != reception::nothing)
         agent::get()->unwatch(watch_);
+    return finding::something;
 }
 
 bool visitor::grant(const wish &w) const

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -247,17 +246,12 @@ void link::start_timer(std::chrono::microseconds delay)
     });
 }
 
-void link::ready(std::uint32_t events)
+finding link::ready(std::uint32_t events)
 {
     const std::unique_lock reading(read_mutex_, std::try_to_lock);
-    if (reading)
-        serve(events);
-}
-
-bool link::look()
-{
-    const std::unique_lock reading(read_mutex_, std::try_to_lock);
-    return reading && serve(EPOLLIN);
+    if (!reading)
+        return finding::taken;
+    return serve(events) ? finding::something : finding::nothing;
 }
 
 bool link::serve(std::uint32_t events)

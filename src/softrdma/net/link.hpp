@@ -4,6 +4,7 @@
 #include "core/qp.hpp"
 #include "net/agent.hpp"
 
+#include <sys/epoll.h>
 #include <vector>
 
 namespace softrdma::net
@@ -48,8 +49,8 @@ public:
     void cut() override;
     void ends(sockaddr_storage &here, sockaddr_storage &there) const override;
     bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
-    void ready(std::uint32_t events) override;
-    bool look() override;
+    finding ready(std::uint32_t events) override;
+    finding look() override { return ready(EPOLLIN); }
 
     int fd() const noexcept { return fd_; }
     void bind(std::shared_ptr<queue_pair> qp, std::uint32_t local_qpn);

@@ -30,17 +30,18 @@ void listener::close()
     shutdown(fd_, SHUT_RDWR); // refuses connections at once, even while the agent holds a reference
 }
 
-void listener::ready(std::uint32_t)
+finding listener::ready(std::uint32_t)
 {
     // One at a time: the descriptor stays ready while there are more.
     const int socket = accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (socket >= 0)
-        return accepted_(socket);
-    if (errno != EMFILE && errno != ENFILE)
-        return;
-    // The caller stays in the queue; without a pause the agent would spin until a descriptor is free.
-    agent::get()->change(watch_, 0);
-    agent::get()->after(std::chrono::milliseconds(100), [watch = watch_] { agent::get()->change(watch, EPOLLIN); });
+    if (socket >= 0) {
+        accepted_(socket);
+    } else if (errno == EMFILE || errno == ENFILE) {
+        // The caller stays in the queue; without a pause the agent would spin until a descriptor is free.
+        agent::get()->change(watch_, 0);
+        agent::get()->after(std::chrono::milliseconds(100), [watch = watch_] { agent::get()->change(watch, EPOLLIN); });
+    }
+    return finding::something;
 }
 
 } // namespace softrdma::net

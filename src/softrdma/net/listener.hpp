@@ -17,7 +17,7 @@ public:
     listener(int fd, receiver accepted) : fd_(fd), accepted_(std::move(accepted)) {}
     ~listener() override;
 
-    void ready(std::uint32_t events) override;
+    finding ready(std::uint32_t events) override;
     void close();
 
 private:

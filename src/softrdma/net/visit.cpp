@@ -31,7 +31,11 @@ public:
     }
 
     bool begin(std::int32_t bell);
-    void ready(std::uint32_t events) override;
+    finding ready(std::uint32_t) override
+    {
+        take_gifts();
+        return finding::something;
+    }
     // Gives up, if nothing has come yet.
     void give_up();
 
@@ -41,6 +45,7 @@ public:
     void leave() { agent::get()->unwatch(watch_.load()); }
 
 private:
+    void take_gifts();
     void take_arena(std::unique_lock<std::mutex> &lock, descriptors given);
 
     const int socket_;
@@ -84,7 +89,7 @@ bool visiting::begin(std::int32_t bell)
     return true;
 }
 
-void visiting::ready(std::uint32_t)
+void visiting::take_gifts()
 {
     std::unique_lock lock(mutex_);
     for (;;) {
