@@ -237,7 +237,9 @@ std::optional<command> parse_command(int argc, char **argv)
         app.exit(asked);
         return std::nullopt;
     } catch (const CLI::ParseError &wrong) {
-        throw failure(std::string(wrong.what()) + ": see rpma-bench --help", exit_usage);
+        const bool unknown = app.get_subcommands().empty() && app.remaining_size() > 0;
+        const std::string what = unknown ? "there is no subcommand " + app.remaining().front() : wrong.what();
+        throw failure(what + ": see rpma-bench --help", exit_usage);
     }
     if (server->parsed()) {
         if (direct_write != "auto")

@@ -52,7 +52,7 @@ class WrongInput(BenchTest):
             ("local", "-w", "read", "--lib", "/nowhere"): "no librpma.so.0 in /nowhere",
             ("sweep", "height"): "unknown axis 'height'",
             ("compare",): "--against",
-            ("frob",): "--help",
+            ("frob",): "there is no subcommand frob: see rpma-bench --help",
             ("local", "--frob"): "--help",
         }.items():
             with self.subTest(words=words):
