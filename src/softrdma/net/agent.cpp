@@ -105,8 +105,8 @@ std::int64_t agent::now_ns() noexcept
     return clock::now().time_since_epoch().count();
 }
 
-// Waking costs a sleeping thread several times what the next packet takes to come. But who has taken it from under our
-// nose may wait for this processor to go on.
+// Waking costs a sleeping thread several times what the next packet takes to come. But whoever is reading that already
+// may be waiting for this processor.
 finding agent::spin()
 {
     constexpr std::int64_t patience_ns = 50'000;
@@ -120,8 +120,8 @@ finding agent::spin()
     return found;
 }
 
-// While a thread of the program polls, every packet would wake this one for nothing. The longer that lasts, the longer
-// it may take to notice its end.
+// While a thread of the program polls, every packet would wake this one for nothing: it comes back when it has slept
+// without a poll. The longer they last, the longer it may take to notice their end.
 void agent::stand_back(finding last)
 {
     constexpr long longest_pause_ns = 240'000;

@@ -89,7 +89,7 @@ private:
     // Kept by the threads that poll; an approximation is enough.
     std::atomic<std::int64_t> window_ns_{0};
     std::atomic<unsigned> polls_{0};
-    std::atomic<unsigned> notes_{0};
+    std::atomic<unsigned> notes_{0}; // of polls that found nothing, ever
     std::atomic<unsigned> looks_{0};
     std::atomic<std::int64_t> polled_until_ns_{0};
     std::multimap<clock::time_point, std::function<void()>> timers_;
