@@ -14,7 +14,7 @@ namespace
 
 std::atomic<void (*)()> idle_hook{nullptr};
 
-constexpr std::size_t initial_ring = 64;
+constexpr std::uint32_t initial_ring = 64;
 // More sources than that announce what they have: a poll must not look at each of hundreds.
 constexpr std::size_t watch_limit = 8;
 
@@ -90,8 +90,8 @@ unsigned completion_channel::forget(completion_queue *cq)
 }
 
 completion_queue::completion_queue(ibv_context *owner, int entries, completion_channel *events, void *cookie)
-    : ibv_cq{}, block_(local::arena::instance().allocate(sizeof(local::cq_block))),
-      ring_(std::make_unique<entry[]>(initial_ring)), mask_(initial_ring - 1)
+    : ibv_cq{}, mask_(initial_ring - 1), ring_(std::make_unique<entry[]>(initial_ring)),
+      block_(local::arena::instance().allocate(sizeof(local::cq_block)))
 {
     context = owner;
     channel = events;
@@ -133,16 +133,17 @@ void completion_queue::expect(std::int64_t entries)
 void completion_queue::count_if_needed()
 {
     shared().capacity.store(static_cast<std::uint32_t>(cqe), std::memory_order_relaxed);
-    if (expected_ <= cqe || shared().counted.load(std::memory_order_relaxed) != 0)
+    if (expected_ <= cqe || counted_)
         return;
     shared().used.store(static_cast<std::int32_t>(tail_ - head_), std::memory_order_relaxed);
     shared().counted.store(1, std::memory_order_relaxed);
+    counted_ = true;
 }
 
 void completion_queue::forget(const std::atomic<int> *uncollected)
 {
     const std::lock_guard lock(lock_);
-    for (std::size_t at = head_; at != tail_; ++at) {
+    for (std::uint32_t at = head_; at != tail_; ++at) {
         if (ring_[at & mask_].uncollected == uncollected)
             ring_[at & mask_].uncollected = nullptr;
     }
@@ -153,9 +154,8 @@ inline ibv_wc *completion_queue::append(std::uint32_t qpn, std::atomic<int> *unc
 {
     if (overflowed_)
         return nullptr;
-    const bool counted = shared().counted.load(std::memory_order_relaxed) != 0;
-    const bool full = tail_ - head_ >= static_cast<std::size_t>(cqe) ||
-                      (counted && shared().used.fetch_add(1, std::memory_order_relaxed) >= cqe);
+    const bool full = tail_ - head_ >= static_cast<std::uint32_t>(cqe) ||
+                      (counted_ && shared().used.fetch_add(1, std::memory_order_relaxed) >= cqe);
     if (full || (fault::active() && fault::on_completion(qpn))) [[unlikely]] {
         overflow();
         return nullptr;
@@ -207,7 +207,7 @@ void completion_queue::collect(inbound_source &source)
     {
         const std::lock_guard lock(lock_);
         for (ibv_wc wc; source.drain(&wc, 1) == 1; urgent = urgent || wc.status != IBV_WC_SUCCESS) {
-            if (shared().counted.load(std::memory_order_relaxed) != 0) // by the peer
+            if (counted_) // by the peer
                 shared().used.fetch_sub(1, std::memory_order_relaxed);
             ibv_wc *place = append(wc.qp_num, nullptr);
             if (place == nullptr)
@@ -223,6 +223,8 @@ void completion_queue::collect(inbound_source &source)
 inline void completion_queue::wake(bool urgent)
 {
     using local::interest;
+    if (!ever_armed_.load(std::memory_order_seq_cst))
+        return;
     interest armed = shared().armed.load(std::memory_order_seq_cst);
     while (armed == interest::everything || (armed == interest::solicited && urgent)) {
         if (!shared().armed.compare_exchange_weak(armed, interest::nothing))
@@ -243,9 +245,11 @@ int completion_queue::take(int entries, ibv_wc *wc)
         if (e.uncollected != nullptr)
             e.uncollected->store(e.uncollected->load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
     }
+    if (head_ == tail_)
+        head_ = tail_ = 0; // the entries that are in a cache already
     if (count < entries)
         count += take_inbound(entries - count, wc + count);
-    if (count > 0 && shared().counted.load(std::memory_order_relaxed) != 0)
+    if (count > 0 && counted_)
         shared().used.fetch_sub(count, std::memory_order_relaxed);
     return count;
 }
@@ -345,9 +349,9 @@ bool completion_queue::retry_stalled()
 
 void completion_queue::grow()
 {
-    const std::size_t mask = 2 * mask_ + 1;
-    auto larger = std::make_unique<entry[]>(mask + 1);
-    for (std::size_t at = head_; at != tail_; ++at)
+    const std::uint32_t mask = 2 * mask_ + 1;
+    auto larger = std::make_unique<entry[]>(std::size_t{mask} + 1);
+    for (std::uint32_t at = head_; at != tail_; ++at)
         larger[at & mask] = ring_[at & mask_];
     ring_ = std::move(larger);
     mask_ = mask;
@@ -372,7 +376,7 @@ bool completion_queue::overflowed()
 int completion_queue::resize(int entries)
 {
     const std::lock_guard lock(lock_);
-    if (static_cast<std::size_t>(entries) < tail_ - head_)
+    if (static_cast<std::uint32_t>(entries) < tail_ - head_)
         return EINVAL;
     cqe = entries;
     count_if_needed();
@@ -399,6 +403,7 @@ void completion_queue::arm(bool solicited_only)
 {
     using local::interest;
     auto nothing = interest::nothing;
+    ever_armed_.store(true, std::memory_order_seq_cst);
     if (!solicited_only)
         shared().armed.store(interest::everything, std::memory_order_seq_cst);
     else

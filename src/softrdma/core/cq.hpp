@@ -112,24 +112,29 @@ private:
     void watch(inbound_source &source);
     bool retry_stalled();
 
-    std::shared_ptr<local::block> block_;
-    local::cq_block *shared_ = nullptr;
-    spin_lock lock_;
-    bool overflowed_ = false;
     struct alignas(local::line) entry {
         ibv_wc wc;
         std::atomic<int> *uncollected;
     };
-    std::unique_ptr<entry[]> ring_;
-    std::size_t mask_; // of positions; the ring has a power of two of entries
-    std::int64_t expected_ = 0;
-    std::size_t head_ = 0;
-    std::size_t tail_ = 0;
-    std::vector<inbound_source *> sources_; // by number; NULL: the number is free
-    std::vector<inbound_source *> watched_; // asked at each poll
-    std::size_t next_to_unwatch_ = 0;
-    std::vector<std::weak_ptr<stalled_sender>> stalled_;
+
+    // What every completion touches.
+    alignas(local::line) spin_lock lock_;
+    bool overflowed_ = false;
+    bool counted_ = false;                // as shared with peers
+    std::atomic<bool> ever_armed_{false}; // else nobody waits for an event
     std::atomic<bool> any_stalled_{false};
+    std::uint32_t mask_; // of positions; the ring has a power of two of entries
+    std::uint32_t head_ = 0;
+    std::uint32_t tail_ = 0;
+    std::unique_ptr<entry[]> ring_;
+    local::cq_block *shared_ = nullptr;
+    std::vector<inbound_source *> watched_; // asked at each poll
+
+    std::shared_ptr<local::block> block_;
+    std::vector<inbound_source *> sources_; // by number; NULL: the number is free
+    std::size_t next_to_unwatch_ = 0;
+    std::int64_t expected_ = 0;
+    std::vector<std::weak_ptr<stalled_sender>> stalled_;
     unsigned handed_out_ = 0; // guarded by the channel's lock
 };
 

@@ -17,17 +17,18 @@ class local_path;
 enum class execution;
 
 // What the sending and the answering half of a queue pair share. Guarded by the queue pair's lock.
-struct endpoint {
+struct alignas(local::line) endpoint {
+    // What every request looks at is in the first line.
     ibv_qp *qp = nullptr;
-    ibv_qp_attr attr{};
+    std::unique_ptr<local_path> local; // a shorter way to the same peer
     ibv_qp_cap cap{};
+    bool path_lost = false; // the peer is gone, or will answer nothing more
+    bool undecided = false; // whether there will be a `local`: nothing is sent yet
+    bool unsent = false;    // something that was transmitted waits for more
+    bool managed = true;    // by the connection manager, which tells the program when its peer is gone
+    ibv_qp_attr attr{};
     std::shared_ptr<transport> path;
-    std::unique_ptr<local_path> local;  // a shorter way to the same peer
     std::weak_ptr<stalled_sender> self; // the queue pair
-    bool path_lost = false;             // the peer is gone, or will answer nothing more
-    bool undecided = false;             // whether there will be one: nothing is sent yet
-    bool unsent = false;                // something that was transmitted waits for more
-    bool managed = true;                // by the connection manager, which tells the program when its peer is gone
 
     endpoint();
     ~endpoint();

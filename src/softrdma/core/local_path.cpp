@@ -29,7 +29,7 @@ execution execution_of(local::copy_result result) noexcept
 inline bool local_path::collect(const ibv_send_wr &wr, int access)
 {
     const bool in_place = (wr.send_flags & IBV_SEND_INLINE) != 0; // it needs no region
-    std::size_t count = 0;
+    std::uint32_t count = 0;
     for (const ibv_sge &sge : pieces_of(wr)) {
         if (sge.length == 0)
             continue;

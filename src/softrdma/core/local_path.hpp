@@ -21,7 +21,7 @@ enum class execution {
 
 // Executes requests in the memory of a peer of this host, while the peer may sleep. Guarded by the queue pair's lock.
 // It never refuses anything: what it cannot do is left to the peer, whose answer is the truth.
-class local_path
+class alignas(local::line) local_path
 {
 public:
     local_path(std::shared_ptr<local::channel> channel, local::qp_block &own, ibv_pd *pd)
@@ -70,10 +70,10 @@ private:
     local::qp_block &own_;
     ibv_pd *pd_;
     const region_table &regions_ = region_table::instance();
-    std::array<iovec, limits::max_sge> pieces_;
-    std::size_t count_ = 0;
-    std::vector<dirty_range> dirty_;
+    std::uint32_t count_ = 0;     // of pieces_
     bool peer_has_dirty_ = false; // what the peer stored for us, only it can make durable
+    std::array<iovec, limits::max_sge> pieces_;
+    std::vector<dirty_range> dirty_;
 };
 
 } // namespace softrdma

@@ -14,7 +14,7 @@
 namespace softrdma
 {
 
-class memory_region : public ibv_mr
+class alignas(local::line) memory_region : public ibv_mr
 {
 public:
     int access() const noexcept { return access_; }

@@ -4,6 +4,7 @@
 #include "core/native.hpp"
 #include "core/objects.hpp"
 #include "core/sleeping_lock.hpp"
+#include "local/layout.hpp"
 
 #include <array>
 #include <cerrno>
@@ -15,7 +16,7 @@ namespace softrdma
 
 // The requests between ibv_wr_start() and ibv_wr_complete(), which are posted all together or not at all. The thread
 // that started keeps others out until it completes or aborts. Each request is checked while it is being made.
-class post_batch
+class alignas(local::line) post_batch
 {
 public:
     struct request {

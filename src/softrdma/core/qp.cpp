@@ -63,7 +63,7 @@ std::shared_ptr<queue_pair> queue_pair::find(std::uint32_t number)
 }
 
 queue_pair::queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr)
-    : native::qp_block{}, init_(attr), ring_(qp_base), requester_(ep_, attr.sq_sig_all != 0), responder_(ep_, ring_)
+    : native::qp_block{}, ring_(qp_base), requester_(ep_, attr.sq_sig_all != 0), responder_(ep_, ring_), init_(attr)
 {
     if (attr.srq != nullptr) // the receive queue's limits are those of the shared one
         init_.cap.max_recv_wr = init_.cap.max_recv_sge = 0;

@@ -14,7 +14,7 @@ namespace softrdma
 {
 
 // The sending half of a queue pair: its send queue, in the order of posting. Guarded by the queue pair's lock.
-class requester
+class alignas(local::line) requester
 {
 public:
     requester(endpoint &ep, bool signal_all) : ep_(ep), signal_all_(signal_all) {}
@@ -144,9 +144,9 @@ private:
     outcome release_injected();
     bool held_back() const noexcept { return injection_ != nullptr && injection_->held_back; }
 
+    std::deque<work> queue_;
     endpoint &ep_;
     const bool signal_all_;
-    std::deque<work> queue_;
     std::atomic<int> uncollected_{0}; // completions that the program has not taken: they occupy the queue as well
     std::size_t next_ = 0;            // first entry not yet handed to the path entirely
     std::uint32_t next_psn_ = 0;

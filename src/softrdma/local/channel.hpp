@@ -46,7 +46,7 @@ private:
 };
 
 // The peer's queue pair. Used by one thread at a time, inside the epoch of our queue pair.
-class channel
+class alignas(line) channel
 {
 public:
     // Empty, with the reason in `why`, if the queue pair cannot be reached. `ends` are those of our own connection.
@@ -104,10 +104,13 @@ private:
     receive_slot &slot() const noexcept;
     bool place(const receive_slot &s, const message &m, std::span<const iovec> from);
 
-    std::shared_ptr<peer_process> peer_;
-    std::shared_ptr<std::byte> memory_;
     qp_block *block_ = nullptr;
-    std::shared_ptr<remote_cq> cq_;
+    std::shared_ptr<peer_process> peer_;
+    // Of the region used last. Side by side the two numbers would be compared as one, which waits until those of the
+    // region have been stored.
+    std::uint32_t recent_slot_ = 0;
+    std::shared_ptr<file_mapping> recent_;
+    std::uint32_t recent_generation_ = 0;
     // Checked copies of what the peer could change later.
     std::uint32_t domain_ = 0;
     std::uint32_t capacity_ = 1;
@@ -115,14 +118,10 @@ private:
     std::uint32_t max_sge_ = 0;
     std::uint32_t cq_bit_ = 0;
     std::uint32_t position_ = 0;
+    std::shared_ptr<std::byte> memory_;
+    std::shared_ptr<remote_cq> cq_;
     epoch_list::entry watched_{};
     bool watching_ = false;
-
-    // Of the region used last. Side by side the two numbers would be compared as one, which waits until those of the
-    // region have been stored.
-    std::uint32_t recent_slot_ = 0;
-    std::shared_ptr<file_mapping> recent_;
-    std::uint32_t recent_generation_ = 0;
 };
 
 } // namespace softrdma::local
