@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 enum {
-    window = 8, /* of large writes that are posted at once; half of what the queue takes */
+    window = 16, /* of large writes that are posted at once: what the queue takes */
     rate_window = 14,
     crowd = 512,
     receives = 8,
@@ -173,11 +173,11 @@ static void leave(struct bench *b)
     stop_server(&b->r);
 }
 
-static void compare(struct bench *b, const char *operation, void (*call)(void *), unsigned per_call,
-        const char *floor_name, void (*floor_call)(void *), void *floor_argument, unsigned floor_per_call)
+static void compare(const char *operation, const struct contender *ours, const char *floor_name,
+        const struct contender *floor, size_t bytes)
 {
-    const double floor_ns = time_of(floor_call, floor_argument, b->floors.bytes, floor_per_call);
-    show(operation, b->floors.bytes, time_of(call, b, b->floors.bytes, per_call), floor_name, floor_ns);
+    const struct both times = time_in_turns(ours, floor, bytes);
+    show(operation, bytes, times.one, floor_name, times.other);
 }
 
 /* The server sleeps. */
@@ -186,24 +186,25 @@ static void measure_memory(const char *kind, uint8_t *memory, const char *floor_
     struct bench b;
     char name[64];
     meet(&b, memory, NULL);
+    const struct contender floor = {floor_call, &b.floors, 1, 0};
     const struct {
         const char *operation;
-        void (*call)(void *);
-        unsigned per_call;
-    } operations[] = {{"WRITE", do_write, 1}, {"WRITE+FLUSH", do_write_and_flush, 1}, {"READ", do_read, 1}};
+        struct contender ours;
+    } operations[] = {{"WRITE", {do_write, &b, 1, 0}}, {"WRITE+FLUSH", {do_write_and_flush, &b, 1, 0}},
+            {"READ", {do_read, &b, 1, 0}}};
     for (size_t i = 0; i < size_count; ++i) {
         b.floors.bytes = sizes[i];
         for (size_t n = 0; n < sizeof(operations) / sizeof(*operations); ++n) {
             snprintf(name, sizeof(name), "%s, %s", operations[n].operation, kind);
-            compare(&b, name, operations[n].call, 1, floor_name, floor_call, &b.floors, 1);
+            compare(name, &operations[n].ours, floor_name, &floor, sizes[i]);
         }
     }
     b.floors.bytes = sizes[0];
     snprintf(name, sizeof(name), "WRITE rate, %s", kind);
-    compare(&b, name, do_write_rate, rate_window, floor_name, floor_call, &b.floors, 1);
+    compare(name, &(struct contender){do_write_rate, &b, rate_window, 0}, floor_name, &floor, b.floors.bytes);
     b.floors.bytes = sizes[size_count - 1];
     snprintf(name, sizeof(name), "WRITE bandwidth, %s", kind);
-    compare(&b, name, do_write_window, window, floor_name, floor_call, &b.floors, 1);
+    compare(name, &(struct contender){do_write_window, &b, window, 0}, floor_name, &floor, b.floors.bytes);
     leave(&b);
 }
 
@@ -233,8 +234,8 @@ static void measure_durable(void)
     meet(&b, shared_file(), NULL);
     b.floors.bytes = sizes[1];
     b.flush_level = flush_persistent;
-    compare(&b, "WRITE+FLUSH persistent, mapped", do_write_and_flush, 1, "memcpy, msync", floor_memcpy_and_msync,
-            &b.floors, 1);
+    compare("WRITE+FLUSH persistent, mapped", &(struct contender){do_write_and_flush, &b, 1, 0}, "memcpy, msync",
+            &(struct contender){floor_memcpy_and_msync, &b.floors, 1, 0}, b.floors.bytes);
     leave(&b);
 }
 
@@ -242,16 +243,16 @@ static void measure_durable(void)
 static void measure_messages(void)
 {
     struct partner p;
-    start_messenger(&p, sizes[0]);
-    const double floor_ns = time_of(exchange_message, &p, sizes[0], 2);
-    stop_partner(&p);
-
     struct bench b;
     meet(&b, NULL, answer_messages);
-    for (size_t i = 0; i + 1 < size_count; ++i) {
+    start_messenger(&p, sizes[0]);
+    const struct contender ours = {do_message, &b, 2, b.r.pid};
+    b.floors.bytes = sizes[0];
+    compare("SEND", &ours, "shared memory", &(struct contender){exchange_message, &p, 2, p.pid}, sizes[0]);
+    stop_partner(&p);
+    for (size_t i = 1; i + 1 < size_count; ++i) {
         b.floors.bytes = sizes[i];
-        const double ours = time_of(do_message, &b, sizes[i], 2);
-        show("SEND", sizes[i], ours, i == 0 ? "shared memory" : "", i == 0 ? floor_ns : 0);
+        show("SEND", sizes[i], time_of(&ours, sizes[i]), "", 0);
     }
     leave(&b);
 }
@@ -274,45 +275,43 @@ static void write_in_turn(void *connections)
 /* Both ends of many connections are in one process. */
 static void measure_crowd(void)
 {
-    struct connections c = {.pairs = calloc(crowd, sizeof(*c.pairs)), .count = 1};
+    struct connections c = {.pairs = calloc(crowd, sizeof(*c.pairs)), .count = crowd};
     struct rlimit descriptors;
     getrlimit(RLIMIT_NOFILE, &descriptors);
     descriptors.rlim_cur = descriptors.rlim_max;
     setrlimit(RLIMIT_NOFILE, &descriptors);
-    open_pair(&c.pairs[0], NULL);
-    const double alone = time_of(write_in_turn, &c, sizes[0], 1);
-    for (size_t i = 1; i < crowd; ++i)
+    for (size_t i = 0; i < crowd; ++i)
         open_pair(&c.pairs[i], NULL);
-    c.count = crowd;
     for (size_t i = 0; i < crowd; ++i) /* what is done once for each */
         write_in_turn(&c);
-    show("WRITE, 512 in turn", sizes[0], time_of(write_in_turn, &c, sizes[0], 1), "one connection", alone);
+    struct connections alone = {.pairs = c.pairs, .count = 1};
+    compare("WRITE, 512 in turn", &(struct contender){write_in_turn, &c, 1, 0}, "one connection",
+            &(struct contender){write_in_turn, &alone, 1, 0}, sizes[0]);
     for (size_t i = 0; i < crowd; ++i)
         close_pair(&c.pairs[i]);
     free(c.pairs);
 }
 
-/* The server's thread sleeps or polls as it likes; that of the floor polls, and is gone before: it has the server's
- * processor. */
+/* The server's thread sleeps or polls as it likes; the floor's partner, on the same processor, polls. */
 static void measure_tcp(void)
 {
     struct bench b;
+    struct partner p;
     meet(&b, NULL, NULL);
     for (size_t i = 0; i < size_count; ++i) {
-        struct partner p;
         b.floors.bytes = sizes[i];
         start_responder(&p, sizes[i]);
-        const double floor_ns = time_of(request_and_acknowledgement, &p, sizes[i], 1);
+        const struct contender floor = {request_and_acknowledgement, &p, 1, p.pid};
+        compare("WRITE, TCP", &(struct contender){do_write, &b, 1, 0}, "request, ack", &floor, sizes[i]);
+        compare("WRITE+FLUSH, TCP", &(struct contender){do_write_and_flush, &b, 1, 0}, "request, ack", &floor,
+                sizes[i]);
         stop_partner(&p);
-        show("WRITE, TCP", sizes[i], time_of(do_write, &b, sizes[i], 1), "request, ack", floor_ns);
-        show("WRITE+FLUSH, TCP", sizes[i], time_of(do_write_and_flush, &b, sizes[i], 1), "request, ack", floor_ns);
     }
-    struct partner p;
     const size_t most = sizes[size_count - 1];
     start_sink(&p, most);
-    const double floor_ns = time_of(stream, &p, most, stream_window);
+    compare("WRITE bandwidth, TCP", &(struct contender){do_write_window, &b, window, 0}, "stream",
+            &(struct contender){stream, &p, stream_window, p.pid}, most);
     stop_partner(&p);
-    show("WRITE bandwidth, TCP", most, time_of(do_write_window, &b, most, window), "stream", floor_ns);
     leave(&b);
 }
 

@@ -2,13 +2,15 @@
 #include "timing.h"
 
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
-    batches = 201,
-    batch_of_small = 20,
+    batches = 101,
+    batch_of_small = 1000,
     small = 65536,
     batches_of_large = 41,
 };
@@ -28,24 +30,45 @@ static double now_ns(void)
     return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
-static int by_value(const void *a, const void *b)
+static int by_ratio(const void *a, const void *b)
 {
-    const double difference = *(const double *)a - *(const double *)b;
+    const struct both *x = a;
+    const struct both *y = b;
+    const double difference = x->one * y->other - y->one * x->other;
     return difference < 0 ? -1 : difference > 0;
 }
 
-double time_of(void (*call)(void *), void *argument, size_t bytes, unsigned per_call)
+static double time_of_batch(const struct contender *c, unsigned calls)
 {
-    double values[batches];
-    const unsigned calls = bytes * per_call >= small ? 1 : batch_of_small;
-    const unsigned count = bytes * per_call > small ? batches_of_large : batches;
-    call(argument);
-    for (unsigned i = 0; i < count; ++i) {
-        const double start = now_ns();
-        for (unsigned n = 0; n < calls; ++n)
-            call(argument);
-        values[i] = (now_ns() - start) / calls / per_call;
+    if (c->partner != 0)
+        kill(c->partner, SIGCONT);
+    c->call(c->argument);
+    const double start = now_ns();
+    for (unsigned n = 0; n < calls; ++n)
+        c->call(c->argument);
+    const double ns = (now_ns() - start) / calls / c->per_call;
+    if (c->partner != 0) {
+        kill(c->partner, SIGSTOP);
+        waitpid(c->partner, NULL, WUNTRACED);
     }
-    qsort(values, count, sizeof(*values), by_value);
-    return values[count / 2];
+    return ns;
+}
+
+struct both time_in_turns(const struct contender *one, const struct contender *other, size_t bytes)
+{
+    struct both pairs[batches];
+    const size_t most = bytes * (one->per_call > other->per_call ? one->per_call : other->per_call);
+    const unsigned calls = most >= small ? 1 : batch_of_small;
+    const unsigned count = most > small ? batches_of_large : batches;
+    for (unsigned i = 0; i < count; ++i) {
+        pairs[i].one = time_of_batch(one, calls);
+        pairs[i].other = one == other ? 1 : time_of_batch(other, calls);
+    }
+    qsort(pairs, count, sizeof(*pairs), by_ratio);
+    return pairs[count / 2];
+}
+
+double time_of(const struct contender *c, size_t bytes)
+{
+    return time_in_turns(c, c, bytes).one;
 }

@@ -142,7 +142,7 @@ int main(void)
     memcpy(&p.target, hear(ends[0]), sizeof(p.target));
     for (size_t i = 0; i < size_count; ++i) {
         p.bytes = sizes[i];
-        printf("%zu\t%.1f\n", p.bytes, time_of(put_and_flush, &p, p.bytes, 1));
+        printf("%zu\t%.1f\n", p.bytes, time_of(&(struct contender){put_and_flush, &p, 1, 0}, p.bytes));
     }
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
