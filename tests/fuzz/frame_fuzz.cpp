@@ -5,9 +5,33 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <vector>
 
 using namespace softrdma;
 using namespace softrdma::net;
+
+// A stream that begins so, and arrives in three parts.
+static void read_stream(std::span<const std::byte> start, std::size_t size)
+{
+    std::vector<std::byte> stream(start.begin(), start.end());
+    stream.resize(size);
+    frame_reader reader;
+    std::size_t at = 0;
+    for (std::size_t part = 1; part <= 3; ++part) {
+        const std::size_t arrived = stream.size() / 3 * part;
+        for (packet p; at < arrived;) {
+            std::size_t taken = 0;
+            const auto found = reader.next(std::span(stream).subspan(at, arrived - at), p, taken);
+            if (found == frame_reader::found::garbage)
+                return;
+            if (found == frame_reader::found::too_little)
+                break;
+            if (taken == 0 || taken > arrived - at || p.payload.size() > taken)
+                abort();
+            at += taken;
+        }
+    }
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size)
 {
@@ -15,6 +39,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     const auto length = frame_size(input);
     if (length && *length > max_frame)
         abort();
+    if (length)
+        read_stream(input, *length);
     packet p;
     if (decode(input, p) && (p.payload.size() > size || p.payload.size() > max_segment))
         abort();

@@ -151,6 +151,116 @@ void impossible_frames_are_refused(void **)
 }
 
 // The sanitizers judge this one: whatever comes in, nothing is read outside.
+struct division {
+    opcode whole;
+    opcode first;
+    opcode middle;
+    opcode last;
+};
+
+constexpr division divisions[] = {
+        {opcode::send_first, opcode::send_first, opcode::send_middle, opcode::send_middle},
+        {opcode::send_middle, opcode::send_middle, opcode::send_middle, opcode::send_middle},
+        {opcode::send_last, opcode::send_middle, opcode::send_middle, opcode::send_last},
+        {opcode::send_last_imm, opcode::send_middle, opcode::send_middle, opcode::send_last_imm},
+        {opcode::send_only, opcode::send_first, opcode::send_middle, opcode::send_last},
+        {opcode::send_only_imm, opcode::send_first, opcode::send_middle, opcode::send_last_imm},
+        {opcode::write_first, opcode::write_first, opcode::write_middle, opcode::write_middle},
+        {opcode::write_middle, opcode::write_middle, opcode::write_middle, opcode::write_middle},
+        {opcode::write_last, opcode::write_middle, opcode::write_middle, opcode::write_last},
+        {opcode::write_last_imm, opcode::write_middle, opcode::write_middle, opcode::write_last_imm},
+        {opcode::write_only, opcode::write_first, opcode::write_middle, opcode::write_last},
+        {opcode::write_only_imm, opcode::write_first, opcode::write_middle, opcode::write_last_imm},
+        {opcode::read_response_first, opcode::read_response_first, opcode::read_response_middle,
+                opcode::read_response_middle},
+        {opcode::read_response_middle, opcode::read_response_middle, opcode::read_response_middle,
+                opcode::read_response_middle},
+        {opcode::read_response_last, opcode::read_response_middle, opcode::read_response_middle,
+                opcode::read_response_last},
+        {opcode::read_response_only, opcode::read_response_first, opcode::read_response_middle,
+                opcode::read_response_last},
+};
+
+// Everything that `reader` finds while `stream` arrives `step` bytes at a time.
+std::vector<std::pair<packet, bytes>> packets_of(frame_reader &reader, const bytes &stream, std::size_t step)
+{
+    std::vector<std::pair<packet, bytes>> packets;
+    std::size_t at = 0;
+    for (std::size_t arrived = std::min(step, stream.size()); at < stream.size();) {
+        packet p;
+        std::size_t taken = 0;
+        const auto found = reader.next(std::span(stream).subspan(at, arrived - at), p, taken);
+        assert_true(found != frame_reader::found::garbage);
+        if (found == frame_reader::found::too_little) {
+            assert_true(arrived < stream.size());
+            assert_true(arrived - at < max_headers + frame_reader::piece);
+            arrived = std::min(arrived + step, stream.size());
+            continue;
+        }
+        assert_true(taken > 0 && taken <= arrived - at);
+        packets.emplace_back(p, bytes(p.payload.begin(), p.payload.end()));
+        at += taken;
+    }
+    return packets;
+}
+
+void long_segments_are_handed_on_as_they_arrive(void **)
+{
+    std::mt19937 random(20260102);
+    bytes payload(3 * frame_reader::piece + 1000);
+    for (std::byte &b : payload)
+        b = static_cast<std::byte>(random());
+    const bytes after = frame_of(full_packet(opcode::flush));
+    for (const division &d : divisions) {
+        bytes stream = frame_of(full_packet(d.whole), payload);
+        packet whole;
+        assert_true(decode(stream, whole));
+        stream.insert(stream.end(), after.begin(), after.end());
+        for (const std::size_t step : {std::size_t{1000}, frame_reader::piece + 100, std::size_t{60000}}) {
+            frame_reader reader;
+            const auto packets = packets_of(reader, stream, step);
+            assert_true(packets.size() > 2);
+            assert_int_equal(packets.back().first.op, opcode::flush);
+            bytes joined;
+            for (std::size_t i = 0; i + 1 < packets.size(); ++i) {
+                const auto &[p, part] = packets[i];
+                const bool last = i + 2 == packets.size();
+                assert_int_equal(p.op, i == 0 ? d.first : last ? d.last : d.middle);
+                assert_true(last || part.size() % frame_reader::piece_unit == 0);
+                assert_int_equal(p.dest_qpn, whole.dest_qpn);
+                assert_int_equal(p.psn, whole.psn);
+                assert_true(p.remote_addr == whole.remote_addr && p.rkey == whole.rkey);
+                assert_int_equal(p.dma_length, whole.dma_length);
+                assert_int_equal(p.imm_data, whole.imm_data);
+                assert_int_equal(p.solicited, whole.solicited);
+                assert_int_equal(p.syndrome, whole.syndrome);
+                joined.insert(joined.end(), part.begin(), part.end());
+            }
+            assert_true(joined == payload);
+        }
+        frame_reader reader;
+        assert_int_equal(packets_of(reader, stream, stream.size()).size(), 2);
+    }
+}
+
+void long_frames_that_cannot_be_divided_are_refused(void **)
+{
+    for (const opcode op : all_opcodes) {
+        if (std::any_of(std::begin(divisions), std::end(divisions), [&](const division &d) { return d.whole == op; }))
+            continue;
+        bytes frame = frame_of(full_packet(op), bytes(2 * frame_reader::piece));
+        frame.pop_back();
+        packet p;
+        std::size_t taken = 0;
+        assert_int_equal(frame_reader().next(frame, p, taken), frame_reader::found::garbage);
+    }
+    const bytes too_long = frame_of(full_packet(opcode::write_middle), bytes(max_segment + 1));
+    packet p;
+    std::size_t taken = 0;
+    assert_int_equal(frame_reader().next(std::span(too_long).first(max_headers + frame_reader::piece), p, taken),
+            frame_reader::found::garbage);
+}
+
 void garbage_is_read_within_its_bounds(void **)
 {
     std::mt19937 random(20260101);
@@ -213,6 +323,8 @@ int main()
             cmocka_unit_test(a_flush_looks_as_the_infiniband_headers_say),
             cmocka_unit_test(truncated_frames_are_refused),
             cmocka_unit_test(impossible_frames_are_refused),
+            cmocka_unit_test(long_segments_are_handed_on_as_they_arrive),
+            cmocka_unit_test(long_frames_that_cannot_be_divided_are_refused),
             cmocka_unit_test(garbage_is_read_within_its_bounds),
             cmocka_unit_test(handshakes_survive_the_wire),
     };

@@ -29,4 +29,27 @@ std::optional<std::size_t> frame_size(std::span<const std::byte> start) noexcept
 // Decodes one whole frame; the packet's payload points into it. False for anything encode() cannot have made.
 bool decode(std::span<const std::byte> frame, packet &p) noexcept;
 
+// The packets of a stream of frames. What has arrived of a long segment is handed on as a shorter one: it means the
+// same, and is copied to its place while it is in a cache and the rest is still on its way.
+class frame_reader
+{
+public:
+    // What is handed on of an unfinished segment is a multiple of that.
+    static constexpr std::size_t piece_unit = 4096;
+    // As much has to arrive, unless a segment ends before; with headers, no frame needs more room.
+    static constexpr std::size_t piece = 32 * 1024;
+
+    enum class found {
+        packet,
+        too_little,
+        garbage,
+    };
+    // The next packet at the start of `input`, and how many bytes it has taken. Its payload points into the input.
+    found next(std::span<const std::byte> input, packet &p, std::size_t &taken) noexcept;
+
+private:
+    packet begun_;         // the header of the segment whose payload goes on
+    std::size_t left_ = 0; // bytes of it
+};
+
 } // namespace softrdma::net

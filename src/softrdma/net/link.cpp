@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "net/link.hpp"
 #include "core/tap.hpp"
-#include "net/frame.hpp"
 #include "net/settings.hpp"
 
 #include <algorithm>
@@ -50,7 +49,8 @@ bool is_connected_to_itself(int fd) noexcept
            memcmp(&here, &there, here_size) == 0;
 }
 
-constexpr std::size_t input_size = 16 * 1024;         // which every connection has; large frames make it grow
+constexpr std::size_t input_size = 16 * 1024;         // which every connection has
+constexpr std::size_t large_input = 64 * 1024;        // one with large frames
 constexpr std::size_t read_budget = 1024 * 1024;      // one connection must not starve the others
 constexpr std::size_t gathered_limit = 16 * 1024;     // a system call costs more than to copy that
 constexpr std::size_t output_limit = 4 * max_segment; // a peer that asks but never reads
@@ -307,7 +307,9 @@ bool link::read_input()
     int error = 0;
     while (more && good && budget > 0) {
         if (input_.size() - filled_ < input_size / 2)
-            input_.resize(filled_ + input_size);
+            input_.resize(input_.empty() ? input_size : large_input);
+        if (filled_ == input_.size()) // held
+            break;
         const ssize_t n = recv(fd_, input_.data() + filled_, input_.size() - filled_, MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;
@@ -337,18 +339,14 @@ bool link::parse_input()
 {
     std::size_t at = 0;
     while (at < filled_) {
-        const std::span<const std::byte> left{input_.data() + at, filled_ - at};
-        const auto size = frame_size(left);
-        if (!size)
-            return false;
-        if (*size == 0 || left.size() < *size) {
-            if (*size > input_.size() - at)
-                input_.resize(at + *size);
+        packet p;
+        std::size_t taken = 0;
+        const auto found = frames_.next({input_.data() + at, filled_ - at}, p, taken);
+        if (found == frame_reader::found::too_little)
             break;
-        }
-        if (!handle(left.first(*size)))
+        if (found == frame_reader::found::garbage || !handle(p))
             return false;
-        at += *size;
+        at += taken;
         const std::lock_guard lock(mutex_);
         if (held_ || closed_)
             break;
@@ -359,11 +357,8 @@ bool link::parse_input()
     return true;
 }
 
-bool link::handle(std::span<const std::byte> frame)
+bool link::handle(const packet &p)
 {
-    packet p;
-    if (!decode(frame, p))
-        return false;
     if (is_control(p.op))
         return user_.received(shared_from_this(), p);
     std::shared_ptr<queue_pair> qp;

@@ -3,6 +3,7 @@
 
 #include "core/qp.hpp"
 #include "net/agent.hpp"
+#include "net/frame.hpp"
 
 #include <sys/epoll.h>
 #include <vector>
@@ -81,7 +82,7 @@ private:
     void finish_connecting();
     bool read_input();
     bool parse_input();
-    bool handle(std::span<const std::byte> frame);
+    bool handle(const packet &p);
     void drop(int error);
     void disconnect_locked();
 
@@ -92,6 +93,7 @@ private:
     std::mutex read_mutex_; // taken before every other lock
     std::vector<std::byte> input_;
     std::size_t filled_ = 0;
+    frame_reader frames_;
 
     std::mutex mutex_; // taken after every other lock
     bool connecting_;
