@@ -12,7 +12,7 @@ enum {
     batches = 101,
     batch_of_small = 1000,
     small = 65536,
-    batches_of_large = 41,
+    batches_of_large = 101,
 };
 
 void pin(long cpu)
