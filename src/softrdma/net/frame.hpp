@@ -34,7 +34,7 @@ bool decode(std::span<const std::byte> frame, packet &p) noexcept;
 class frame_reader
 {
 public:
-    // What is handed on of an unfinished segment is a multiple of that.
+    // What is handed on of an unfinished segment is a multiple of that, so that an aligned target stays aligned.
     static constexpr std::size_t piece_unit = 4096;
     // As much has to arrive, unless a segment ends before; with headers, no frame needs more room.
     static constexpr std::size_t piece = 32 * 1024;
