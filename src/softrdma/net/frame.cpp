@@ -18,14 +18,14 @@ bool is_known(opcode op) noexcept
     return op <= opcode::fetch_add || is_round_trip(op) || op == opcode::receive_posted || is_control(op);
 }
 
-bool carries_payload(opcode op) noexcept
-{
-    return is_send(op) || is_write(op) || is_read_response(op) || op == opcode::atomic_write || is_control(op);
-}
-
-constexpr bool is_divisible(opcode op) noexcept
+bool is_divisible(opcode op) noexcept
 {
     return is_send(op) || is_write(op) || is_read_response(op);
+}
+
+bool carries_payload(opcode op) noexcept
+{
+    return is_divisible(op) || op == opcode::atomic_write || is_control(op);
 }
 
 // Where a part of such a segment stands in its message: opcodes are in the order first, middle, last, last with
