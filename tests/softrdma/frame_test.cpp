@@ -150,7 +150,6 @@ void impossible_frames_are_refused(void **)
     assert_false(decode(frame_of(full_packet(opcode::write_only), bytes(max_segment + 1)), got));
 }
 
-// The sanitizers judge this one: whatever comes in, nothing is read outside.
 struct division {
     opcode whole;
     opcode first;
@@ -261,6 +260,7 @@ void long_frames_that_cannot_be_divided_are_refused(void **)
             frame_reader::found::garbage);
 }
 
+// The sanitizers judge this one: whatever comes in, nothing is read outside.
 void garbage_is_read_within_its_bounds(void **)
 {
     std::mt19937 random(20260101);
