@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 enum {
-    window = 16, /* of large writes that are posted at once: what the queue takes */
+    window = stream_window, /* of large writes that are posted at once: all that the queue takes */
     rate_window = 14,
     crowd = 512,
     receives = 8,

@@ -12,7 +12,6 @@ enum {
     batches = 101,
     batch_of_small = 1000,
     small = 65536,
-    batches_of_large = 101,
 };
 
 void pin(long cpu)
@@ -38,19 +37,29 @@ static int by_ratio(const void *a, const void *b)
     return difference < 0 ? -1 : difference > 0;
 }
 
-static double time_of_batch(const struct contender *c, unsigned calls)
+static void go_on(const struct contender *c)
 {
     if (c->partner != 0)
         kill(c->partner, SIGCONT);
+}
+
+static void stand_still(const struct contender *c)
+{
+    if (c->partner == 0)
+        return;
+    kill(c->partner, SIGSTOP);
+    waitpid(c->partner, NULL, WUNTRACED);
+}
+
+static double time_of_batch(const struct contender *c, unsigned calls)
+{
+    go_on(c);
     c->call(c->argument);
     const double start = now_ns();
     for (unsigned n = 0; n < calls; ++n)
         c->call(c->argument);
     const double ns = (now_ns() - start) / calls / c->per_call;
-    if (c->partner != 0) {
-        kill(c->partner, SIGSTOP);
-        waitpid(c->partner, NULL, WUNTRACED);
-    }
+    stand_still(c);
     return ns;
 }
 
@@ -59,13 +68,17 @@ struct both time_in_turns(const struct contender *one, const struct contender *o
     struct both pairs[batches];
     const size_t most = bytes * (one->per_call > other->per_call ? one->per_call : other->per_call);
     const unsigned calls = most >= small ? 1 : batch_of_small;
-    const unsigned count = most > small ? batches_of_large : batches;
-    for (unsigned i = 0; i < count; ++i) {
+    stand_still(one);
+    if (other != one)
+        stand_still(other);
+    for (unsigned i = 0; i < batches; ++i) {
         pairs[i].one = time_of_batch(one, calls);
         pairs[i].other = one == other ? 1 : time_of_batch(other, calls);
     }
-    qsort(pairs, count, sizeof(*pairs), by_ratio);
-    return pairs[count / 2];
+    go_on(one);
+    go_on(other);
+    qsort(pairs, batches, sizeof(*pairs), by_ratio);
+    return pairs[batches / 2];
 }
 
 double time_of(const struct contender *c, size_t bytes)

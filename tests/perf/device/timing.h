@@ -21,7 +21,7 @@ struct contender {
     void (*call)(void *);
     void *argument;
     unsigned per_call;
-    pid_t partner; /* a process that polls on the second processor meanwhile, and stands still else; 0: none */
+    pid_t partner; /* a process that polls on the second processor, and stands still in the other's turns; 0: none */
 };
 
 /* Nanoseconds of one operation: the median of short batches, most of which nothing else on the machine interrupts. */
