@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "fixture.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 
 enum {
     connections = 64,
@@ -28,6 +32,28 @@ static void sixty_four_connections_work_side_by_side(void **state)
     for (size_t i = 0; i < connections; ++i)
         close_pair(&pairs[i]);
     free(pairs);
+}
+
+/* Nobody else needs a host's own loopback. */
+static void connections_within_a_host_are_not_paced(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, NULL);
+    unsigned ends = 0;
+    struct rlimit descriptors;
+    getrlimit(RLIMIT_NOFILE, &descriptors);
+    for (int fd = 0; fd < (int)descriptors.rlim_cur; ++fd) {
+        struct sockaddr_storage peer;
+        char algorithm[16] = "";
+        if (getpeername(fd, (struct sockaddr *)&peer, &(socklen_t){sizeof(peer)}) != 0 ||
+                getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, algorithm, &(socklen_t){sizeof(algorithm)}) != 0)
+            continue;
+        assert_string_equal(algorithm, "reno");
+        ++ends;
+    }
+    assert_int_equal(ends, 2);
+    close_pair(&p);
 }
 
 struct job {
@@ -176,6 +202,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(sixty_four_connections_work_side_by_side),
+            cmocka_unit_test(connections_within_a_host_are_not_paced),
             cmocka_unit_test(threads_may_share_a_connection),
             cmocka_unit_test(threads_may_connect_at_the_same_time),
             cmocka_unit_test(registration_goes_on_beside_traffic),

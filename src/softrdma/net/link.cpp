@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "net/link.hpp"
 #include "core/tap.hpp"
+#include "net/gid_table.hpp"
 #include "net/settings.hpp"
 
 #include <algorithm>
@@ -37,6 +38,21 @@ void notice_silence(int fd)
     set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
+// A connection within a host has no network to spare, which the algorithm that the system has for others may do at its
+// expense: BBR paces, and a stream takes 1.4 times as long.
+void use_all_of_host(int fd)
+{
+    sockaddr_storage here{};
+    sockaddr_storage there{};
+    socklen_t size = sizeof(here);
+    getsockname(fd, reinterpret_cast<sockaddr *>(&here), &size);
+    size = sizeof(there);
+    getpeername(fd, reinterpret_cast<sockaddr *>(&there), &size);
+    constexpr std::string_view unpaced = "reno"; // which every kernel has, and allows
+    if (same(gid_of(here), gid_of(there)))
+        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, unpaced.data(), unpaced.size());
+}
+
 // TCP connects a socket to its own port if nobody listens there: an ephemeral source port can meet the destination.
 bool is_connected_to_itself(int fd) noexcept
 {
@@ -63,6 +79,8 @@ std::shared_ptr<link> link::open(int fd, role r, link_user &user)
     auto l = std::make_shared<link>(fd, r, user);
     set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     notice_silence(fd);
+    if (r == role::accepted)
+        use_all_of_host(fd);
     agent *a = agent::get();
     const std::uint32_t events = r == role::connecting ? EPOLLOUT : EPOLLIN | EPOLLRDHUP;
     const std::lock_guard lock(l->mutex_);
@@ -290,6 +308,7 @@ void link::finish_connecting()
         error = ECONNREFUSED;
     if (error != 0)
         return drop(error);
+    use_all_of_host(fd_);
     {
         const std::lock_guard lock(mutex_);
         connecting_ = false;
