@@ -408,6 +408,7 @@ void completion_queue::arm(bool solicited_only)
         shared().armed.store(interest::everything, std::memory_order_seq_cst);
     else
         shared().armed.compare_exchange_strong(nothing, interest::solicited);
+    about_to_wait();
 }
 
 void completion_queue::acknowledge(unsigned events)

@@ -12,9 +12,21 @@ namespace softrdma
 namespace
 {
 
+std::atomic<void (*)()> wait_hook{nullptr};
 std::atomic<void (*)(std::function<void()>)> defer_hook{nullptr};
 
 } // namespace
+
+void set_wait_hook(void (*hook)()) noexcept
+{
+    wait_hook.store(hook, std::memory_order_release);
+}
+
+void about_to_wait()
+{
+    if (auto *hook = wait_hook.load(std::memory_order_acquire); hook != nullptr)
+        hook();
+}
 
 void set_defer_hook(void (*hook)(std::function<void()>)) noexcept
 {
@@ -50,6 +62,7 @@ void event_fd::put() const noexcept
 int event_fd::take() const noexcept
 {
     std::uint64_t token = 0;
+    about_to_wait();
     return read(fd_, &token, sizeof(token)) == sizeof(token) ? 0 : -1;
 }
 

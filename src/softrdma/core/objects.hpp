@@ -59,6 +59,11 @@ private:
     std::unordered_map<const void *, unsigned> handed_out_;
 };
 
+// Lets somebody else look after the network when the program is going to wait for an event instead of polling; net/
+// installs it.
+void set_wait_hook(void (*hook)()) noexcept;
+void about_to_wait();
+
 // Calls back soon, from another thread and without a lock; net/ installs it.
 void set_defer_hook(void (*hook)(std::function<void()>)) noexcept;
 void defer(std::function<void()> call);

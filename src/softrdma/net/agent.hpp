@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -49,6 +50,7 @@ public:
     void unwatch(watch_id id);
     // The next input most likely comes there.
     void expect(std::shared_ptr<event_handler> handler);
+    bool expects(const event_handler &handler) const noexcept { return expected_now_.load() == &handler; }
 
     void after(std::chrono::microseconds delay, std::function<void()> call);
 
@@ -72,6 +74,8 @@ private:
     void run_timers();
     void set_timer_locked();
     static void poll_once();
+    // The program is going to wait for an event.
+    static void call_back();
     static void before_fork();
     static void after_fork_in_parent();
     static void after_fork_in_child();
@@ -85,13 +89,19 @@ private:
     std::mutex mutex_;
     watch_id next_id_ = 1;
     std::unordered_map<watch_id, watched> watched_;
-    std::shared_ptr<event_handler> expected_; // to have input next
+    std::shared_ptr<event_handler> expected_;                  // to have input next
+    std::atomic<const event_handler *> expected_now_{nullptr}; // the same
     // Kept by the threads that poll; an approximation is enough.
     std::atomic<std::int64_t> window_ns_{0};
     std::atomic<unsigned> polls_{0};
     std::atomic<unsigned> notes_{0}; // of polls that found nothing, ever
     std::atomic<unsigned> looks_{0};
+    static constexpr unsigned fewest_looks = 4;
+    std::atomic<unsigned> looks_per_dispatch_{fewest_looks};
     std::atomic<std::int64_t> polled_until_ns_{0};
+    std::mutex rest_mutex_;
+    std::condition_variable called_back_;
+    std::atomic<bool> resting_{false};
     std::multimap<clock::time_point, std::function<void()>> timers_;
 };
 
