@@ -25,7 +25,6 @@ std::chrono::microseconds endpoint::patience() const noexcept
 bool gathered::collect(
         const ibv_pd *pd, std::span<const ibv_sge> sges, int access, std::uint64_t offset, std::uint64_t bytes)
 {
-    count = 0;
     for (const ibv_sge &sge : sges) {
         if (bytes == 0)
             break;
@@ -35,11 +34,11 @@ bool gathered::collect(
         }
         const std::uint64_t part = std::min<std::uint64_t>(sge.length - offset, bytes);
         const std::uint64_t at = sge.addr + offset;
-        pins[count] = region_table::instance().pin(sge.lkey, pd, access, at, part);
-        if (!pins[count])
+        region_pin pin = region_table::instance().pin(sge.lkey, pd, access, at, part);
+        if (!pin)
             return false;
-        pieces[count] = {pins[count]->at(at), part};
-        ++count;
+        pieces[count] = {pin->at(at), part};
+        std::construct_at(&pins[count++], std::move(pin));
         bytes -= part;
         offset = 0;
     }

@@ -59,11 +59,16 @@ enum class outcome {
     violation, // the peer breaks the protocol: cut the path
 };
 
-// The pieces of a scatter list between two offsets, with their regions held.
+// The pieces of a scatter list between two offsets, with their regions held. Collected once.
 struct gathered {
-    std::array<iovec, limits::max_sge> pieces;
-    std::array<region_pin, limits::max_sge> pins;
+    gathered() noexcept {}
+    ~gathered() { std::destroy_n(pins.begin(), count); }
+
     std::size_t count = 0;
+    std::array<iovec, limits::max_sge> pieces;
+    union {
+        std::array<region_pin, limits::max_sge> pins; // `count` of them: requests have few
+    };
 
     std::span<const iovec> span() const noexcept { return {pieces.data(), count}; }
     // False if some element is not covered by a region of `pd` with that access.

@@ -60,6 +60,8 @@ public:
 
 private:
     struct work {
+        work() noexcept {} // enqueue() fills in what there is
+
         std::uint64_t wr_id;
         ibv_wr_opcode opcode;
         unsigned flags;

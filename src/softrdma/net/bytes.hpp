@@ -4,10 +4,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <endian.h>
 #include <span>
 
 namespace softrdma::net
 {
+
+// Of eight bytes, what a number has not.
+template<typename T>
+inline constexpr int unused_bits = 64 - 8 * static_cast<int>(sizeof(T));
 
 // Big-endian numbers in a buffer that the caller has made large enough.
 class byte_writer
@@ -18,9 +23,8 @@ public:
     template<typename T>
     byte_writer &put(T value) noexcept
     {
-        for (int shift = static_cast<int>(sizeof(T)) * 8 - 8; shift >= 0; shift -= 8)
-            *at_++ = static_cast<std::byte>(static_cast<std::uint64_t>(value) >> shift);
-        return *this;
+        const std::uint64_t wire = htobe64(static_cast<std::uint64_t>(value) << unused_bits<T>);
+        return put_raw(&wire, sizeof(T));
     }
     byte_writer &put_raw(const void *from, std::size_t size) noexcept
     {
@@ -45,11 +49,9 @@ public:
     template<typename T>
     T get() noexcept
     {
-        std::uint64_t value = 0;
-        const auto taken = take(sizeof(T));
-        for (const std::byte b : taken)
-            value = value << 8 | static_cast<std::uint64_t>(b);
-        return static_cast<T>(value);
+        std::uint64_t wire = 0;
+        get_raw(&wire, sizeof(T));
+        return static_cast<T>(be64toh(wire) >> unused_bits<T>);
     }
     void get_raw(void *to, std::size_t size) noexcept
     {

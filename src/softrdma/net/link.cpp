@@ -69,6 +69,7 @@ constexpr std::size_t input_size = 16 * 1024;         // which every connection 
 constexpr std::size_t large_input = 64 * 1024;        // one with large frames
 constexpr std::size_t read_budget = 1024 * 1024;      // one connection must not starve the others
 constexpr std::size_t gathered_limit = 16 * 1024;     // a system call costs more than to copy that
+constexpr std::size_t joined_limit = 256;             // so does to name it to the kernel as a piece of its own
 constexpr std::size_t output_limit = 4 * max_segment; // a peer that asks but never reads
 constexpr auto finish_time = std::chrono::seconds(2);
 
@@ -84,6 +85,7 @@ std::shared_ptr<link> link::open(int fd, role r, link_user &user)
     agent *a = agent::get();
     const std::uint32_t events = r == role::connecting ? EPOLLOUT : EPOLLIN | EPOLLRDHUP;
     const std::lock_guard lock(l->mutex_);
+    l->reads_ = r == role::accepted;
     if (a == nullptr || (l->watch_ = a->watch(fd, events, l)) == 0)
         return nullptr;
     return l;
@@ -112,6 +114,7 @@ std::shared_ptr<queue_pair> link::bound()
 
 void link::update_watch_locked()
 {
+    reads_.store(!closed_ && !connecting_ && !held_ && !finishing_, std::memory_order_release);
     if (closed_ || lost())
         return;
     std::uint32_t events = held_ || finishing_ ? 0 : EPOLLIN | EPOLLRDHUP;
@@ -153,16 +156,18 @@ void link::transmit(const packet &header, std::span<const iovec> payload, bool m
     for (const iovec &piece : payload)
         payload_size += piece.iov_len;
     frame_headers headers = encode(header, payload_size);
-    std::array<iovec, limits::max_sge + 2> pieces{}; // the first is for what waits already
+    std::array<iovec, limits::max_sge + 2> pieces; // the first is for what waits already
     pieces[1] = {headers.bytes.data(), headers.size};
     const auto end = std::copy(payload.begin(), payload.end(), pieces.begin() + 2);
 
     const std::lock_guard lock(mutex_);
     if (closed_ || lost())
         return;
-    if (blocked_ || (more && output_.size() + payload_size <= gathered_limit))
+    const bool waits = blocked_ || (more && output_.size() + payload_size <= gathered_limit);
+    const bool joins = !waits && payload_size <= joined_limit;
+    if (waits || joins)
         keep_locked({pieces.begin() + 1, end}, 0);
-    else if (!send_locked({pieces.begin(), end}))
+    if (!waits && !(joins ? push_locked() : send_locked({pieces.begin(), end})))
         wait_for_room_locked();
 }
 
@@ -193,8 +198,11 @@ bool link::send_locked(std::span<iovec> pieces)
     msghdr message{};
     message.msg_iov = pieces.data();
     message.msg_iovlen = pieces.size();
-    agent::get()->expect(shared_from_this());
-    const ssize_t n = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (agent *a = agent::get(); !a->expects(*this))
+        a->expect(shared_from_this());
+    constexpr int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
+    const ssize_t n =
+            pieces.size() == 1 ? send(fd_, pieces[0].iov_base, waiting, flags) : sendmsg(fd_, &message, flags);
     if (n < 0 && errno != EAGAIN && errno != EINTR) {
         shutdown(fd_, SHUT_RDWR); // the reader notices and reports the loss
         return true;
@@ -276,6 +284,8 @@ bool link::serve(std::uint32_t events)
 {
     if (lost())
         return false;
+    if (events == EPOLLIN && reads_.load(std::memory_order_acquire))
+        return read_input();
     bool held = false;
     bool connecting = false;
     {
@@ -366,6 +376,8 @@ bool link::parse_input()
         if (found == frame_reader::found::garbage || !handle(p))
             return false;
         at += taken;
+        if (!is_control(p.op)) // which alone hold the connection
+            continue;
         const std::lock_guard lock(mutex_);
         if (held_ || closed_)
             break;
@@ -425,6 +437,7 @@ void link::disconnect_locked()
     if (closed_)
         return;
     closed_ = true;
+    reads_.store(false, std::memory_order_release);
     lost_.store(true, std::memory_order_release);
     shutdown(fd_, SHUT_RDWR);
     qp_.reset();

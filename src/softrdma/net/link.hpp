@@ -107,6 +107,7 @@ private:
     std::uint32_t local_qpn_ = 0;
     std::uint64_t timer_generation_ = 0;
     std::atomic<bool> lost_{false};
+    std::atomic<bool> reads_{false}; // what arrives
 };
 
 } // namespace softrdma::net
