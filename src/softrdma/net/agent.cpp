@@ -113,7 +113,7 @@ finding agent::spin()
     finding found = finding::nothing;
     for (std::int64_t last = now_ns(), now = last;
             found != finding::taken && now - last < patience_ns && now > polled_until_ns_; now = now_ns()) {
-        found = look();
+        found = look(now);
         if (found == finding::something)
             last = now_ns();
     }
@@ -154,14 +154,13 @@ void agent::call_back()
     a->called_back_.notify_one();
 }
 
-void agent::note_poll()
+void agent::note_poll(std::int64_t now)
 {
     constexpr std::int64_t window_ns = 200'000;
     constexpr std::int64_t until_ns = 20'000;
     constexpr unsigned many = 8;
     constexpr unsigned yield_after = 32;
     notes_.fetch_add(1, std::memory_order_relaxed);
-    const std::int64_t now = now_ns();
     if (const std::int64_t age = now - window_ns_.load(std::memory_order_relaxed); age > window_ns) {
         window_ns_.store(now, std::memory_order_relaxed);
         // Who has polled until now is not suspected of having stopped.
@@ -183,26 +182,29 @@ void agent::poll_once()
     agent *a = running.load(std::memory_order_acquire);
     if (a == nullptr || lost_by_fork())
         return;
-    if (a->look() != finding::something)
-        a->note_poll();
+    const std::int64_t now = now_ns();
+    if (a->look(now) != finding::something)
+        a->note_poll(now);
 }
 
 // To ask where input is expected takes one system call instead of two. As long as it comes there, the others are asked
 // more rarely.
-finding agent::look()
+finding agent::look(std::int64_t now)
 {
-    constexpr unsigned most = 32;
-    const unsigned every = looks_per_dispatch_.load(std::memory_order_relaxed);
-    if (looks_.fetch_add(1, std::memory_order_relaxed) % every == 0)
+    constexpr std::int64_t longest_ns = 12'000;
+    const std::int64_t between_ns = between_dispatches_ns_.load(std::memory_order_relaxed);
+    if (now >= dispatch_at_ns_.load(std::memory_order_relaxed)) {
+        dispatch_at_ns_.store(now + between_ns, std::memory_order_relaxed);
         return dispatch();
+    }
     std::shared_ptr<event_handler> handler;
     {
         const std::lock_guard lock(mutex_);
         handler = expected_;
     }
     const finding found = handler != nullptr ? handler->look() : finding::nothing;
-    if (found == finding::something && every < most)
-        looks_per_dispatch_.store(2 * every, std::memory_order_relaxed);
+    if (found == finding::something)
+        between_dispatches_ns_.store(std::min(2 * between_ns, longest_ns), std::memory_order_relaxed);
     return found;
 }
 
@@ -242,7 +244,7 @@ finding agent::handle(const epoll_event &event)
         if ((event.events & EPOLLIN) != 0 && expected_ != handler) {
             expected_ = handler;
             expected_now_ = handler.get();
-            looks_per_dispatch_.store(fewest_looks, std::memory_order_relaxed);
+            between_dispatches_ns_.store(shortest_ns, std::memory_order_relaxed);
         }
     }
     return handler->ready(event.events);

@@ -65,12 +65,12 @@ private:
     int start();
     void run();
     finding dispatch();
-    finding look();
+    finding look(std::int64_t now);
     finding handle(const epoll_event &event);
     void sleep();
     finding spin();
     void stand_back(finding last);
-    void note_poll();
+    void note_poll(std::int64_t now);
     void run_timers();
     void set_timer_locked();
     static void poll_once();
@@ -95,9 +95,9 @@ private:
     std::atomic<std::int64_t> window_ns_{0};
     std::atomic<unsigned> polls_{0};
     std::atomic<unsigned> notes_{0}; // of polls that found nothing, ever
-    std::atomic<unsigned> looks_{0};
-    static constexpr unsigned fewest_looks = 4;
-    std::atomic<unsigned> looks_per_dispatch_{fewest_looks};
+    std::atomic<std::int64_t> dispatch_at_ns_{0};
+    static constexpr std::int64_t shortest_ns = 1'500;
+    std::atomic<std::int64_t> between_dispatches_ns_{shortest_ns};
     std::atomic<std::int64_t> polled_until_ns_{0};
     std::mutex rest_mutex_;
     std::condition_variable called_back_;
