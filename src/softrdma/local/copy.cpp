@@ -66,9 +66,10 @@ std::size_t copy_blocks_sse(std::byte *to, const std::byte *from, std::size_t by
     return done;
 }
 
-// Far beyond the caches the processor's own string copy is faster: it does not read what it overwrites. Its stores
-// are ordered between pieces only.
-constexpr std::size_t string_copy_from = 64 * 1024;
+// Beyond the first cache the processor's own string copy is faster: it does not read what it overwrites, and does not
+// mind how source and target lie to each other. Its stores are ordered between pieces only, and what follows them
+// waits.
+constexpr std::size_t string_copy_from = 32 * 1024;
 constexpr std::size_t string_piece = 4096;
 
 std::size_t copy_pieces(std::byte *to, const std::byte *from, std::size_t bytes)
@@ -91,9 +92,10 @@ std::size_t copy_bulk(std::byte *to, const std::byte *from, std::size_t bytes)
     std::size_t done = 0;
     if (bytes < 2 * block)
         return 0;
+    const bool by_string = bytes >= string_copy_from;
     for (; reinterpret_cast<std::uintptr_t>(to + done) % alignment != 0; done += word)
         store_word<__ATOMIC_RELAXED>(to + done, from + done);
-    if (bytes - done >= string_copy_from)
+    if (by_string)
         done += copy_pieces(to + done, from + done, bytes - done);
     if (bytes - done > word) // the last word is stored by itself
         done += blocks(to + done, from + done, bytes - done - word);
