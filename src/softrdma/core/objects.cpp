@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -62,7 +63,8 @@ void event_fd::put() const noexcept
 int event_fd::take() const noexcept
 {
     std::uint64_t token = 0;
-    about_to_wait();
+    if ((fcntl(fd_, F_GETFL) & O_NONBLOCK) == 0)
+        about_to_wait();
     return read(fd_, &token, sizeof(token)) == sizeof(token) ? 0 : -1;
 }
 
