@@ -136,7 +136,7 @@ static void receive_all(int fd, uint8_t *data, size_t bytes)
     }
 }
 
-/* The two ends of a TCP connection on loopback. */
+/* The two ends of a TCP connection on loopback, which nothing paces, as nothing does the device's. */
 static void connect_ends(int ends[2])
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -148,8 +148,11 @@ static void connect_ends(int ends[2])
             connect(ends[0], (struct sockaddr *)&address, length) != 0 || (ends[1] = accept(listener, NULL, NULL)) < 0)
         fail("a connection on loopback");
     close(listener);
-    for (unsigned i = 0; i < 2; ++i)
+    for (unsigned i = 0; i < 2; ++i) {
         setsockopt(ends[i], IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+        if (setsockopt(ends[i], IPPROTO_TCP, TCP_CONGESTION, "reno", 4) != 0)
+            fail("TCP_CONGESTION");
+    }
 }
 
 static void start_on_tcp(struct partner *p, size_t bytes, unsigned pieces)
