@@ -6,6 +6,7 @@
 #include "net/neighbour.hpp"
 #include "net/port_numbers.hpp"
 #include "net/settings.hpp"
+#include "net/tcp_socket.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -101,14 +102,6 @@ bool read_greeting(std::span<const std::byte> payload, greeting &g) noexcept
     g.from = r.get<std::uint32_t>();
     g.to = r.get<std::uint32_t>();
     return r.good() && neighbour::get(r, g.hello);
-}
-
-ibv_gid peer_of(int socket)
-{
-    sockaddr_storage address{};
-    socklen_t size = sizeof(address);
-    getpeername(socket, reinterpret_cast<sockaddr *>(&address), &size);
-    return gid_of(address);
 }
 
 void try_connecting(connection &c);
@@ -265,7 +258,7 @@ bool link_upcalls::received(const std::shared_ptr<link> &path, const packet &p)
         return false;
     if (c.active)
         return c.path == path && look_for_way(c, g.hello);
-    if (!same(peer_of(path->fd()), c.peer))
+    if (!same(gid_of(tcp_socket::addresses_of(path->fd()).there), c.peer))
         return false;
     c.path = path;
     path->tag = c.local;

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "net/link.hpp"
 #include "core/tap.hpp"
-#include "net/gid_table.hpp"
-#include "net/settings.hpp"
+#include "net/tcp_socket.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,52 +14,6 @@ namespace softrdma::net
 
 namespace
 {
-
-void set(int fd, int level, int option, int value)
-{
-    setsockopt(fd, level, option, &value, sizeof(value));
-}
-
-// A host that vanishes says nothing, and TCP alone would try for a quarter of an hour.
-void notice_silence(int fd)
-{
-    constexpr int probes = 4;
-    const auto limit = settings().response_timeout;
-    const int seconds = static_cast<int>(std::chrono::ceil<std::chrono::seconds>(limit).count());
-    const int pause = std::clamp(seconds / (probes + 1), 1, 1000);
-    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(limit.count()));
-    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, pause);
-    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, pause);
-    set(fd, IPPROTO_TCP, TCP_KEEPCNT, probes);
-    set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-}
-
-// A connection within a host has no network to spare, which the algorithm that the system has for others may do at its
-// expense: BBR paces, and a stream takes 1.4 times as long.
-void use_all_of_host(int fd)
-{
-    sockaddr_storage here{};
-    sockaddr_storage there{};
-    socklen_t size = sizeof(here);
-    getsockname(fd, reinterpret_cast<sockaddr *>(&here), &size);
-    size = sizeof(there);
-    getpeername(fd, reinterpret_cast<sockaddr *>(&there), &size);
-    constexpr std::string_view unpaced = "reno"; // which every kernel has, and allows
-    if (same(gid_of(here), gid_of(there)))
-        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, unpaced.data(), unpaced.size());
-}
-
-// TCP connects a socket to its own port if nobody listens there: an ephemeral source port can meet the destination.
-bool is_connected_to_itself(int fd) noexcept
-{
-    sockaddr_storage here{};
-    sockaddr_storage there{};
-    socklen_t here_size = sizeof(here);
-    socklen_t there_size = sizeof(there);
-    return getsockname(fd, reinterpret_cast<sockaddr *>(&here), &here_size) == 0 &&
-           getpeername(fd, reinterpret_cast<sockaddr *>(&there), &there_size) == 0 && here_size == there_size &&
-           memcmp(&here, &there, here_size) == 0;
-}
 
 constexpr std::size_t input_size = 16 * 1024;         // which every connection has
 constexpr std::size_t large_input = 64 * 1024;        // one with large frames
@@ -78,14 +28,12 @@ constexpr auto finish_time = std::chrono::seconds(2);
 std::shared_ptr<link> link::open(int fd, role r, link_user &user)
 {
     auto l = std::make_shared<link>(fd, r, user);
-    set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-    notice_silence(fd);
+    tcp_socket::prepare(fd);
     if (r == role::accepted)
-        use_all_of_host(fd);
+        tcp_socket::use_all_of_host(fd);
     agent *a = agent::get();
     const std::uint32_t events = r == role::connecting ? EPOLLOUT : EPOLLIN | EPOLLRDHUP;
     const std::lock_guard lock(l->mutex_);
-    l->reads_ = r == role::accepted;
     if (a == nullptr || (l->watch_ = a->watch(fd, events, l)) == 0)
         return nullptr;
     return l;
@@ -164,10 +112,13 @@ void link::transmit(const packet &header, std::span<const iovec> payload, bool m
     if (closed_ || lost())
         return;
     const bool waits = blocked_ || (more && output_.size() + payload_size <= gathered_limit);
-    const bool joins = !waits && payload_size <= joined_limit;
-    if (waits || joins)
-        keep_locked({pieces.begin() + 1, end}, 0);
-    if (!waits && !(joins ? push_locked() : send_locked({pieces.begin(), end})))
+    if (!waits && payload_size > joined_limit) {
+        if (!send_locked({pieces.begin(), end}))
+            wait_for_room_locked();
+        return;
+    }
+    keep_locked({pieces.begin() + 1, end}, 0);
+    if (!waits && !push_locked())
         wait_for_room_locked();
 }
 
@@ -314,11 +265,11 @@ void link::finish_connecting()
     int error = 0;
     socklen_t size = sizeof(error);
     getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size);
-    if (error == 0 && is_connected_to_itself(fd_))
+    if (error == 0 && tcp_socket::is_connected_to_itself(fd_))
         error = ECONNREFUSED;
     if (error != 0)
         return drop(error);
-    use_all_of_host(fd_);
+    tcp_socket::use_all_of_host(fd_);
     {
         const std::lock_guard lock(mutex_);
         connecting_ = false;
@@ -413,10 +364,9 @@ void link::cut()
 
 void link::ends(sockaddr_storage &here, sockaddr_storage &there) const
 {
-    socklen_t size = sizeof(here);
-    getsockname(fd_, reinterpret_cast<sockaddr *>(&here), &size);
-    size = sizeof(there);
-    getpeername(fd_, reinterpret_cast<sockaddr *>(&there), &size);
+    const auto addresses = tcp_socket::addresses_of(fd_);
+    here = addresses.here;
+    there = addresses.there;
 }
 
 void link::drop(int error)

@@ -38,7 +38,7 @@ public:
     // Takes the descriptor. NULL with errno if it cannot be watched.
     static std::shared_ptr<link> open(int fd, role r, link_user &user);
     link(int fd, role r, link_user &user)
-        : fd_(fd), user_(user), connecting_(r == role::connecting), blocked_(connecting_)
+        : fd_(fd), user_(user), connecting_(r == role::connecting), blocked_(connecting_), reads_(!connecting_)
     {
     }
     ~link() override;
@@ -107,7 +107,7 @@ private:
     std::uint32_t local_qpn_ = 0;
     std::uint64_t timer_generation_ = 0;
     std::atomic<bool> lost_{false};
-    std::atomic<bool> reads_{false}; // what arrives
+    std::atomic<bool> reads_; // what arrives
 };
 
 } // namespace softrdma::net

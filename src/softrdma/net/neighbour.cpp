@@ -2,6 +2,7 @@
 #include "net/neighbour.hpp"
 #include "local/policy.hpp"
 #include "net/door.hpp"
+#include "net/tcp_socket.hpp"
 #include "net/visit.hpp"
 
 #include <cstdio>
@@ -42,13 +43,8 @@ void complain(const std::string &why)
 local::connection_ends ends_of(const link &path)
 {
     local::connection_ends ends;
-    sockaddr_storage here{};
-    sockaddr_storage there{};
-    socklen_t size = sizeof(here);
-    if (getsockname(path.fd(), reinterpret_cast<sockaddr *>(&here), &size) != 0)
-        return ends;
-    size = sizeof(there);
-    if (getpeername(path.fd(), reinterpret_cast<sockaddr *>(&there), &size) != 0)
+    const auto [here, there] = tcp_socket::addresses_of(path.fd());
+    if (here.ss_family == AF_UNSPEC || there.ss_family == AF_UNSPEC)
         return ends;
     set_end(here, ends.own_address, ends.own_port);
     set_end(there, ends.peer_address, ends.peer_port);
