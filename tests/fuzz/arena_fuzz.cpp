@@ -65,7 +65,7 @@ public:
         process_vm_writev(i_.pid, &token, 1, &there, 1, 0);
         memcpy(i_.memory, &header_, sizeof(header_));
         memset(i_.memory + page, 0, used_slots * sizeof(region_slot));
-        memset(i_.memory + impostor::qp_offset, 0, impostor::qp_size);
+        memset(i_.memory + impostor::qp_offset, 0, carrier_offset(impostor::receives, impostor::stride));
         write_blocks(i_, ends);
         reinterpret_cast<cq_block *>(i_.memory + impostor::cq_offset)->event_fd = bell_;
         for (std::uint32_t n = 1; n <= regions; ++n)

@@ -73,6 +73,53 @@ static void send_fills_the_posted_receive(void **state)
     expect_completion(p->client.cq, 22, IBV_WC_SUCCESS);
 }
 
+/* Short ones, longer ones and long ones take different ways through memory. */
+static void messages_of_every_length_arrive_whole(void **state)
+{
+    struct pair *p = *state;
+    const size_t lengths[] = {1, 255, 256, 257, 4096, 16383, 16384, 16385, 100000};
+    for (unsigned i = 0; i < sizeof(lengths) / sizeof(*lengths); ++i) {
+        const size_t length = lengths[i];
+        fill(p->client.memory, length, i + 1);
+        memset(p->server.memory, 0, length + 1);
+        assert_int_equal(post_receive(&p->server, i, 0, length + 1), 0);
+        assert_int_equal(post(&p->client, IBV_WR_SEND, 100 + i, 0, length, NULL, 0, 0), 0);
+        const struct ibv_wc wc = next_completion(p->server.cq);
+        assert_int_equal(wc.status, IBV_WC_SUCCESS);
+        assert_int_equal(wc.wr_id, i);
+        assert_int_equal(wc.byte_len, length);
+        assert_memory_equal(p->server.memory, p->client.memory, length);
+        assert_int_equal(p->server.memory[length], 0);
+        expect_completion(p->client.cq, 100 + i, IBV_WC_SUCCESS);
+    }
+}
+
+/* More than fit into what lies between the two; their sender uses its memory again meanwhile. */
+static void messages_wait_for_who_takes_them(void **state)
+{
+    enum {
+        count = 12,
+        length = 9000,
+        rounds = 5
+    };
+    struct pair *p = *state;
+    uint8_t expected[length];
+    for (unsigned round = 0; round < rounds; ++round) {
+        for (unsigned i = 0; i < count; ++i)
+            assert_int_equal(post_receive(&p->server, i, i * length, length), 0);
+        for (unsigned i = 0; i < count; ++i) {
+            fill(p->client.memory, length, round * count + i);
+            assert_int_equal(post(&p->client, IBV_WR_SEND, 1, 0, length, NULL, 0, 0), 0);
+            expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+        }
+        for (unsigned i = 0; i < count; ++i) {
+            expect_completion(p->server.cq, i, IBV_WC_SUCCESS);
+            fill(expected, length, round * count + i);
+            assert_memory_equal(p->server.memory + i * length, expected, length);
+        }
+    }
+}
+
 static void immediate_data_arrives_in_network_order(void **state)
 {
     struct pair *p = *state;
@@ -266,6 +313,8 @@ int main(void)
             cmocka_unit_test_setup_teardown(write_places_the_bytes_and_no_others, connected, closed),
             cmocka_unit_test_setup_teardown(read_fetches_the_bytes, connected, closed),
             cmocka_unit_test_setup_teardown(send_fills_the_posted_receive, connected, closed),
+            cmocka_unit_test_setup_teardown(messages_of_every_length_arrive_whole, connected_large, closed),
+            cmocka_unit_test_setup_teardown(messages_wait_for_who_takes_them, connected_large, closed),
             cmocka_unit_test_setup_teardown(immediate_data_arrives_in_network_order, connected, closed),
             cmocka_unit_test_setup_teardown(operations_without_elements_complete, connected, closed),
             cmocka_unit_test_setup_teardown(inline_data_is_taken_at_the_call, connected, closed),

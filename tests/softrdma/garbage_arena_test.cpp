@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// White-box: a process of the same user whose arena holds anything. Whatever a peer finds there costs it no more than
-// the connection: it reads and writes nothing outside the arena, its mappings and the memory of that process.
+// White-box: a process of the same user whose arena holds anything, or that writes anything into ours. Whatever a peer
+// finds there costs it no more than the connection: it reads and writes nothing outside the arenas, their mappings and
+// the memory of that process.
+#include "core/qp.hpp"
 #include "impostor.hpp"
 
 #include <cstdarg>
@@ -12,7 +14,7 @@
 #include <unistd.h>
 
 extern "C" {
-#include <cmocka.h>
+#include "fixture.h"
 }
 
 using namespace softrdma::local;
@@ -110,6 +112,67 @@ void garbage_costs_the_connection_only(void **)
     end_impostor(i);
 }
 
+// The receives of a queue pair, as a peer reaches them.
+class forger
+{
+public:
+    explicit forger(pair &p)
+        : p_(p), block_(arena::instance().find(softrdma::qp_of(p.server.qp).introduce({}).qp_offset))
+    {
+        send_honestly(); // the server looks there from then on
+    }
+
+    // The status with which the message is received.
+    ibv_wc_status deliver(std::uint8_t flags, std::uint32_t length, std::uint32_t carried)
+    {
+        assert_int_equal(::post_receive(&p_.server, position_, 0, p_.server.size), 0);
+        auto *slot = reinterpret_cast<receive_slot *>(
+                block_->at + ring_offset + position_ % shared().ring_capacity * shared().ring_stride);
+        slot->flags = flags;
+        slot->length = length;
+        slot->carried = carried;
+        slot->done = ++position_;
+        return next_completion(p_.server.cq).status;
+    }
+    std::byte *carrier() const noexcept
+    {
+        return block_->at + carrier_offset(shared().ring_capacity, shared().ring_stride);
+    }
+
+private:
+    qp_block &shared() const noexcept { return *reinterpret_cast<qp_block *>(block_->at); }
+    void send_honestly()
+    {
+        assert_int_equal(::post_receive(&p_.server, position_++, 0, 8), 0);
+        assert_int_equal(::post(&p_.client, IBV_WR_SEND, 1, 0, 8, nullptr, 0, 0), 0);
+        assert_int_equal(next_completion(p_.server.cq).status, IBV_WC_SUCCESS);
+        expect_completion(p_.client.cq, 1, IBV_WC_SUCCESS);
+    }
+
+    pair &p_;
+    std::shared_ptr<block> block_;
+    std::uint32_t position_ = 0;
+};
+
+void a_forged_message_is_taken_from_its_place_only(void **)
+{
+    pair p{};
+    open_pair(&p, nullptr);
+    forger f(p);
+    memset(p.server.memory, 0, p.server.size);
+    assert_int_equal(f.deliver(slot_carried, 101, carrier_size - 100), IBV_WC_LOC_PROT_ERR);
+    assert_int_equal(f.deliver(slot_carried, ~0u, 0), IBV_WC_LOC_PROT_ERR);
+    assert_int_equal(f.deliver(slot_carried, ~0u, ~0u), IBV_WC_LOC_PROT_ERR);
+    assert_int_equal(f.deliver(slot_inlined, inline_size + 1, 0), IBV_WC_LOC_PROT_ERR);
+    for (std::size_t i = 0; i < p.server.size; ++i)
+        assert_int_equal(p.server.memory[i], 0);
+    memset(f.carrier() + carrier_size - 100, 7, 100);
+    assert_int_equal(f.deliver(slot_carried, 100, ~0u - 99), IBV_WC_SUCCESS);
+    assert_memory_equal(p.server.memory, f.carrier() + carrier_size - 100, 100);
+    assert_int_equal(p.server.memory[100], 0);
+    close_pair(&p);
+}
+
 } // namespace
 
 int main()
@@ -119,6 +182,7 @@ int main()
             cmocka_unit_test(an_honest_arena_is_accepted),
             cmocka_unit_test(a_forged_introduction_is_refused),
             cmocka_unit_test(garbage_costs_the_connection_only),
+            cmocka_unit_test(a_forged_message_is_taken_from_its_place_only),
     };
     return cmocka_run_group_tests_name("garbage_arena", tests, nullptr, nullptr);
 }

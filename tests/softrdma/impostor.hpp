@@ -10,7 +10,7 @@ struct impostor {
     static constexpr std::uint64_t qp_offset = 1 << 23;
     static constexpr std::uint64_t cq_offset = (1 << 23) + (1 << 20);
     static constexpr std::uint64_t arena_size = 1 << 24;
-    static constexpr std::size_t qp_size = 1 << 16;
+    static constexpr std::size_t qp_size = 1 << 17;
     static constexpr std::uint32_t receives = 16;
     static constexpr std::uint32_t stride = 512;
 

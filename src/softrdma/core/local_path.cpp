@@ -174,7 +174,7 @@ bool local_path::is_out_of_reach(const ibv_send_wr &wr, std::uint32_t length) co
     if (!leaves_private_memory())
         return false;
     if (kind_of(wr.opcode).message)
-        return length > local::inline_size;
+        return length > local::carried_size;
     // Outside an epoch: nothing is touched, and the peer judges the request by what is registered then.
     local::remote_region region;
     return (wr.opcode == IBV_WR_RDMA_WRITE || wr.opcode == IBV_WR_RDMA_READ) &&

@@ -24,7 +24,8 @@ int receive_ring::create(const ibv_qp_cap &cap)
     max_sge_ = capacity_ == 0 ? 0 : std::max(cap.max_recv_sge, 1u);
     const std::size_t bytes = sizeof(local::receive_slot) + max_sge_ * sizeof(local::slot_sge);
     stride_ = static_cast<std::uint32_t>((bytes + local::line - 1) / local::line * local::line);
-    block_ = local::arena::instance().allocate(local::ring_offset + std::size_t{capacity_} * stride_);
+    const std::size_t carrier = local::carrier_offset(capacity_, stride_);
+    block_ = local::arena::instance().allocate(carrier + (capacity_ == 0 ? 0 : local::carrier_size));
     if (block_ == nullptr)
         return ENOMEM;
     wr_ids_.resize(capacity_);
@@ -80,9 +81,25 @@ int receive_ring::post(const ibv_recv_wr &wr, const ibv_qp_cap &cap)
     return 0;
 }
 
-bool receive_ring::scatter(const local::receive_slot &from, std::uint32_t index, std::uint32_t length) const
+// A message that lies beside the ring, to where its receive wants it.
+bool receive_ring::fetch(const local::receive_slot &from, std::uint8_t flags, std::uint32_t length)
 {
-    const std::byte *at = from.inlined.data();
+    const local::epoch_section section(scattering_);
+    const std::uint32_t index = consumed_.load(std::memory_order_relaxed) & (capacity_ - 1);
+    if ((flags & local::slot_carried) == 0)
+        return length <= local::inline_size && scatter(from.inlined.data(), index, length);
+    const std::uint32_t begin = from.carried;
+    const std::uint32_t offset = begin % local::carrier_size;
+    if (length > local::carrier_size - offset)
+        return false;
+    const std::byte *carrier = reinterpret_cast<const std::byte *>(shared_) + local::carrier_offset(capacity_, stride_);
+    const bool good = scatter(carrier + offset, index, length);
+    shared_->carried_out.store(begin + local::whole_lines(length), std::memory_order_release);
+    return good;
+}
+
+bool receive_ring::scatter(const std::byte *at, std::uint32_t index, std::uint32_t length) const
+{
     const ibv_sge *sge = &sges_[std::size_t{index} * max_sge_];
     for (std::uint16_t i = 0; i < sge_counts_[index] && length > 0; ++i, ++sge) {
         const std::uint32_t part = std::min(length, sge->length);
@@ -123,12 +140,8 @@ bool receive_ring::take_delivered(ibv_wc &wc)
         wc.wc_flags = IBV_WC_WITH_IMM;
         wc.imm_data = from.imm_data;
     }
-    if ((flags & local::slot_inlined) != 0) {
-        const std::uint32_t length = std::min<std::uint32_t>(wc.byte_len, local::inline_size);
-        const local::epoch_section section(scattering_);
-        if (!scatter(from, index, length))
-            wc.status = IBV_WC_LOC_PROT_ERR;
-    }
+    if ((flags & (local::slot_inlined | local::slot_carried)) != 0 && !fetch(from, flags, wc.byte_len))
+        wc.status = IBV_WC_LOC_PROT_ERR;
     consumed_.store(position + 1, std::memory_order_release);
     return true;
 }

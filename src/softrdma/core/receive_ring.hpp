@@ -47,7 +47,8 @@ private:
     local::receive_slot &slot(std::uint32_t position) const noexcept;
     bool has_delivered() const noexcept;
     bool take_delivered(ibv_wc &wc);
-    bool scatter(const local::receive_slot &slot, std::uint32_t index, std::uint32_t length) const;
+    bool fetch(const local::receive_slot &from, std::uint8_t flags, std::uint32_t length);
+    bool scatter(const std::byte *at, std::uint32_t index, std::uint32_t length) const;
 
     ibv_qp &qp_;
     std::shared_ptr<local::block> block_;

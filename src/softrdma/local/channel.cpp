@@ -22,6 +22,14 @@ bool peer_gone(const void *peer)
     return static_cast<const peer_process *>(peer)->gone();
 }
 
+void gather(std::byte *to, std::span<const iovec> from) noexcept
+{
+    for (const iovec &piece : from) {
+        memcpy(to, piece.iov_base, piece.iov_len);
+        to += piece.iov_len;
+    }
+}
+
 } // namespace
 
 std::shared_ptr<remote_cq> remote_cq::open(
@@ -123,8 +131,10 @@ bool channel::attach(const hello &h, const connection_ends &ends, fd_holder bell
         return false;
     if ((capacity_ != 0 && !std::has_single_bit(capacity_)) || capacity_ > max_capacity || max_sge_ > max_sges ||
             stride_ % line != 0 || stride_ < sizeof(receive_slot) + max_sge_ * sizeof(slot_sge) ||
-            ring_offset + std::uint64_t{capacity_} * stride_ > h.qp_size)
+            carrier_offset(capacity_, stride_) + (capacity_ == 0 ? 0 : carrier_size) > h.qp_size)
         return false;
+    carrier_ = memory_.get() + carrier_offset(capacity_, stride_);
+    carried_ = carried_out_ = whole_lines(block_->carried_out.load(std::memory_order_relaxed));
     cq_ = remote_cq::open(peer_, block_->cq_offset, std::move(bell));
     if (cq_ == nullptr)
         return false;
@@ -177,6 +187,17 @@ bool channel::has_receive() const noexcept
     return capacity_ == 0 || slot().posted.load(std::memory_order_seq_cst) == position_ + 1;
 }
 
+std::optional<std::uint32_t> channel::room_in_carrier(std::uint32_t length) noexcept
+{
+    std::uint32_t begin = carried_;
+    if (const std::uint32_t ahead = carrier_size - begin % carrier_size; ahead < length)
+        begin += ahead;
+    const std::uint32_t end = begin + length;
+    if (end - carried_out_ > carrier_size)
+        carried_out_ = block_->carried_out.load(std::memory_order_acquire);
+    return end - carried_out_ > carrier_size ? std::nullopt : std::optional(begin);
+}
+
 bool channel::place(const receive_slot &s, const message &m, std::span<const iovec> from)
 {
     const slot_sge *sges = const_cast<receive_slot &>(s).sges();
@@ -217,22 +238,25 @@ delivery channel::deliver(const message &m, std::span<const iovec> from)
     if (s.posted.load(std::memory_order_acquire) != position_ + 1)
         return delivery::no_receive;
     std::uint8_t flags = m.flags;
+    std::uint32_t carried = carried_;
     if ((flags & slot_write) == 0) {
         if (s.owner_only != 0 || m.length > s.room)
             return delivery::by_owner;
         if (m.length <= inline_size) {
             flags |= slot_inlined;
-            std::byte *to = s.inlined.data();
-            for (const iovec &piece : from) {
-                memcpy(to, piece.iov_base, piece.iov_len);
-                to += piece.iov_len;
-            }
+            gather(s.inlined.data(), from);
+        } else if (const auto room = m.length <= carried_size ? room_in_carrier(m.length) : std::nullopt) {
+            flags |= slot_carried;
+            gather(carrier_ + *room % carrier_size, from);
+            s.carried = *room;
+            carried = *room + whole_lines(m.length);
         } else if (!place(s, m, from)) {
             return delivery::by_owner;
         }
     }
     if (!cq_->reserve())
         return delivery::by_owner;
+    carried_ = carried;
     s.length = m.length;
     s.imm_data = m.imm_data;
     s.flags = flags;

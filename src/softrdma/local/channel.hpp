@@ -5,6 +5,8 @@
 #include "local/file_mapping.hpp"
 #include "local/peer.hpp"
 
+#include <optional>
+
 namespace softrdma::local
 {
 
@@ -102,6 +104,8 @@ private:
     file_mapping *look_up_mapping(remote_region r);
     copy_result write_unmapped(remote_region r, std::span<const iovec> from) const;
     receive_slot &slot() const noexcept;
+    // Where in the carrier a message can begin; nothing as long as the peer has not taken enough out of it.
+    std::optional<std::uint32_t> room_in_carrier(std::uint32_t length) noexcept;
     bool place(const receive_slot &s, const message &m, std::span<const iovec> from);
 
     qp_block *block_ = nullptr;
@@ -118,6 +122,9 @@ private:
     std::uint32_t max_sge_ = 0;
     std::uint32_t cq_bit_ = 0;
     std::uint32_t position_ = 0;
+    std::uint32_t carried_ = 0;     // into the carrier
+    std::uint32_t carried_out_ = 0; // of it, as far as is known here
+    std::byte *carrier_ = nullptr;
     std::shared_ptr<std::byte> memory_;
     std::shared_ptr<remote_cq> cq_;
     epoch_list::entry watched_{};

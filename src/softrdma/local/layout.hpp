@@ -17,7 +17,7 @@ using token_bytes = std::array<std::uint64_t, 2>;
 inline constexpr std::uint64_t arena_magic = 0x616e657261534652;
 inline constexpr std::uint64_t qp_magic = 0x7170626c6f634b31;
 inline constexpr std::uint64_t cq_magic = 0x6371626c6f634b31;
-inline constexpr std::uint32_t arena_version = 1;
+inline constexpr std::uint32_t arena_version = 2;
 inline constexpr std::size_t page = 4096; // of the layout, not of the machine
 inline constexpr std::size_t line = 64;
 
@@ -124,18 +124,35 @@ struct qp_block {
     alignas(line) std::atomic<std::uint32_t> epoch;
     // The peer wants a message when a receive is posted.
     alignas(line) std::atomic<std::uint32_t> peer_waiting;
+    // How far the owner has emptied the carrier.
+    alignas(line) std::atomic<std::uint32_t> carried_out;
 };
 
 inline constexpr std::size_t ring_offset = page / 2;
 static_assert(sizeof(qp_block) <= ring_offset);
 
+// The ring is followed by the carrier, in which messages lie that have no room in their slot: an endless sequence of
+// bytes, of which byte p is at p % carrier_size. A message lies in one piece and begins with a line.
 inline constexpr std::size_t inline_size = 256;
+inline constexpr std::uint32_t carrier_size = 64 * 1024;
+// To copy a message of that size twice still takes less than to have the kernel copy it once.
+inline constexpr std::uint32_t carried_size = 16 * 1024;
+
+constexpr std::size_t carrier_offset(std::uint32_t ring_capacity, std::uint32_t ring_stride) noexcept
+{
+    return (ring_offset + std::size_t{ring_capacity} * ring_stride + page - 1) / page * page;
+}
+constexpr std::uint32_t whole_lines(std::uint32_t bytes) noexcept
+{
+    return static_cast<std::uint32_t>((bytes + line - 1) / line * line);
+}
 
 enum slot_flags : std::uint8_t {
     slot_solicited = 1,
     slot_immediate = 2,
     slot_inlined = 4,
     slot_write = 8, // what arrived is an RDMA WRITE with immediate data
+    slot_carried = 16,
 };
 
 struct slot_sge {
@@ -155,6 +172,7 @@ struct alignas(line) receive_slot {
     std::uint8_t flags;
     std::uint32_t length;
     std::uint32_t imm_data;
+    std::uint32_t carried; // where in the carrier the message begins
     std::array<std::byte, inline_size> inlined;
     // slot_sge elements follow
     slot_sge *sges() noexcept { return reinterpret_cast<slot_sge *>(this + 1); }
