@@ -158,7 +158,8 @@ static void connect_ends(int ends[2])
 static void start_on_tcp(struct partner *p, size_t bytes, unsigned pieces)
 {
     int ends[2];
-    *p = (struct partner){.bytes = bytes, .source = calloc(1, bytes)};
+    *p = (struct partner){.bytes = bytes, .source = malloc(bytes)};
+    memset(p->source, 1, bytes); /* what was never written is one page of zeros, which is read faster */
     connect_ends(ends);
     p->pid = fork_partner();
     if (p->pid != 0) {
