@@ -134,7 +134,7 @@ void agent::stand_back(finding last)
     for (; polls; pause = std::min(2 * pause, longest_pause)) {
         const unsigned before = notes_;
         const bool called = called_back_.wait_for(lock, pause, [this] { return !resting_; });
-        polls = !called && notes_ != before;
+        polls = !called && (notes_ != before || polling_);
     }
     resting_ = false;
 }
@@ -183,7 +183,10 @@ void agent::poll_once()
     if (a == nullptr || lost_by_fork())
         return;
     const std::int64_t now = now_ns();
-    if (a->look(now) != finding::something)
+    a->polling_.store(true, std::memory_order_relaxed);
+    const finding found = a->look(now);
+    a->polling_.store(false, std::memory_order_relaxed);
+    if (found != finding::something)
         a->note_poll(now);
 }
 
