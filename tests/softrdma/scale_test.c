@@ -200,6 +200,38 @@ static void a_region_may_go_while_it_is_written(void **state)
     }
 }
 
+/* The same of memory that answers come into: each READ fills all of it or is refused. */
+static void memory_may_go_while_answers_arrive(void **state)
+{
+    (void)state;
+    enum {
+        size = 2 << 20,
+        requests = 4
+    };
+    for (unsigned i = 0; i < 30; ++i) {
+        struct pair p;
+        open_pair(&p, &(struct options){.size = size});
+        for (uint64_t n = 0; n < requests; ++n)
+            assert_int_equal(post(&p.client, IBV_WR_RDMA_READ, n, 0, size, &p.server, 0, 0), 0);
+        if (i % 3 != 0)
+            expect_completion(p.client.cq, 0, IBV_WC_SUCCESS);
+        assert_int_equal(ibv_dereg_mr(p.client.mr), 0);
+        p.client.mr = NULL;
+        free(p.client.memory);
+        p.client.memory = NULL;
+        bool refused = false;
+        for (uint64_t n = i % 3 != 0; n < requests; ++n) {
+            const struct ibv_wc wc = next_completion(p.client.cq);
+            assert_int_equal(wc.wr_id, n);
+            assert_int_equal(wc.status, refused                       ? IBV_WC_WR_FLUSH_ERR
+                                        : wc.status == IBV_WC_SUCCESS ? IBV_WC_SUCCESS
+                                                                      : IBV_WC_LOC_PROT_ERR);
+            refused = refused || wc.status != IBV_WC_SUCCESS;
+        }
+        close_pair(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +241,7 @@ int main(void)
             cmocka_unit_test(threads_may_connect_at_the_same_time),
             cmocka_unit_test(registration_goes_on_beside_traffic),
             cmocka_unit_test(a_region_may_go_while_it_is_written),
+            cmocka_unit_test(memory_may_go_while_answers_arrive),
     };
     return cmocka_run_group_tests_name("scale", tests, NULL, NULL);
 }
