@@ -222,6 +222,78 @@ static void messages_larger_than_a_segment_arrive_whole(void **state)
     assert_memory_equal(p->server.memory, p->client.memory + 1, size);
 }
 
+/* Each in its place and nowhere else, wherever that begins and however it comes in parts. */
+static void transfers_of_every_length_and_place_arrive_whole(void **state)
+{
+    struct pair *p = *state;
+    const size_t lengths[] = {4095, 4097, 16384 - 32, 16384, 24 * 1024, 100001, 1048575, 1048585, 2500000};
+    for (unsigned i = 0; i < sizeof(lengths) / sizeof(*lengths); ++i) {
+        const size_t length = lengths[i];
+        const size_t from = 3 * i;
+        const size_t to = 64 + 5 * i;
+        fill(p->client.memory, from + length, i + 1);
+        memset(p->server.memory, 0, to + length + 64);
+        assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 1, from, length, &p->server, to, 0), 0);
+        expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+        assert_memory_equal(p->server.memory + to, p->client.memory + from, length);
+        assert_int_equal(p->server.memory[to - 1] | p->server.memory[to + length], 0);
+
+        memset(p->client.memory, 0, to + length + 64);
+        assert_int_equal(post(&p->client, IBV_WR_RDMA_READ, 2, to + i, length, &p->server, to, 0), 0);
+        expect_completion(p->client.cq, 2, IBV_WC_SUCCESS);
+        assert_memory_equal(p->client.memory + to + i, p->server.memory + to, length);
+        assert_int_equal(p->client.memory[to + i - 1] | p->client.memory[to + i + length], 0);
+
+        memset(p->server.memory, 0, to + length + 64);
+        assert_int_equal(post_receive(&p->server, 3, to, length + 1), 0);
+        assert_int_equal(post(&p->client, IBV_WR_SEND, 4, to + i, length, NULL, 0, 0), 0);
+        assert_int_equal(next_completion(p->server.cq).byte_len, length);
+        expect_completion(p->client.cq, 4, IBV_WC_SUCCESS);
+        assert_memory_equal(p->server.memory + to, p->client.memory + to + i, length);
+        assert_int_equal(p->server.memory[to - 1] | p->server.memory[to + length], 0);
+    }
+}
+
+/* The elements of one request take what arrives in turns. */
+static void long_transfers_are_divided_among_elements(void **state)
+{
+    enum {
+        count = 4,
+        part = 50001,
+        length = count * part
+    };
+    struct pair *p = *state;
+    struct ibv_sge back_to_front[count];
+    uint8_t *expected = test_malloc(length);
+    fill(expected, length, 9);
+    for (unsigned i = 0; i < count; ++i)
+        back_to_front[i] = (struct ibv_sge){.addr = (uintptr_t)p->client.memory + (count - 1 - i) * part,
+                .length = part,
+                .lkey = p->client.mr->lkey};
+    memcpy(p->server.memory, expected, length);
+    struct ibv_send_wr read = {.wr_id = 1,
+                               .sg_list = back_to_front,
+                               .num_sge = count,
+                               .opcode = IBV_WR_RDMA_READ,
+                               .send_flags = IBV_SEND_SIGNALED},
+                       *bad = NULL;
+    read.wr.rdma.remote_addr = (uintptr_t)p->server.memory;
+    read.wr.rdma.rkey = p->server.mr->rkey;
+    assert_int_equal(ibv_post_send(p->client.qp, &read, &bad), 0);
+    expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+    for (unsigned i = 0; i < count; ++i)
+        assert_memory_equal(p->client.memory + (count - 1 - i) * part, expected + i * part, part);
+
+    memset(p->client.memory, 0, length);
+    struct ibv_recv_wr receive = {.wr_id = 2, .sg_list = back_to_front, .num_sge = count}, *bad_receive = NULL;
+    assert_int_equal(ibv_post_recv(p->client.qp, &receive, &bad_receive), 0);
+    assert_int_equal(post(&p->server, IBV_WR_SEND, 3, 0, length, NULL, 0, 0), 0);
+    expect_completion(p->client.cq, 2, IBV_WC_SUCCESS);
+    for (unsigned i = 0; i < count; ++i)
+        assert_memory_equal(p->client.memory + (count - 1 - i) * part, expected + i * part, part);
+    test_free(expected);
+}
+
 static void both_directions_carry_bulk_at_once(void **state)
 {
     struct pair *p = *state;
@@ -320,6 +392,8 @@ int main(void)
             cmocka_unit_test_setup_teardown(inline_data_is_taken_at_the_call, connected, closed),
             cmocka_unit_test_setup_teardown(scatter_lists_join_and_split, connected, closed),
             cmocka_unit_test_setup_teardown(messages_larger_than_a_segment_arrive_whole, connected_large, closed),
+            cmocka_unit_test_setup_teardown(transfers_of_every_length_and_place_arrive_whole, connected_large, closed),
+            cmocka_unit_test_setup_teardown(long_transfers_are_divided_among_elements, connected_large, closed),
             cmocka_unit_test_setup_teardown(both_directions_carry_bulk_at_once, connected_large, closed),
             cmocka_unit_test_setup_teardown(operations_of_a_queue_pair_take_effect_in_order, connected, closed),
             cmocka_unit_test_setup_teardown(unsignalled_operations_complete_silently, connected, closed),

@@ -192,7 +192,7 @@ std::vector<std::pair<packet, bytes>> packets_of(frame_reader &reader, const byt
         assert_true(found != frame_reader::found::garbage);
         if (found == frame_reader::found::too_little) {
             assert_true(arrived < stream.size());
-            assert_true(arrived - at < max_headers + frame_reader::piece);
+            assert_true(arrived - at < frame_reader::whole);
             arrived = std::min(arrived + step, stream.size());
             continue;
         }
@@ -206,7 +206,7 @@ std::vector<std::pair<packet, bytes>> packets_of(frame_reader &reader, const byt
 void long_segments_are_handed_on_as_they_arrive(void **)
 {
     std::mt19937 random(20260102);
-    bytes payload(3 * frame_reader::piece + 1000);
+    bytes payload(6 * frame_reader::whole + 1000);
     for (std::byte &b : payload)
         b = static_cast<std::byte>(random());
     const bytes after = frame_of(full_packet(opcode::flush));
@@ -215,7 +215,7 @@ void long_segments_are_handed_on_as_they_arrive(void **)
         packet whole;
         assert_true(decode(stream, whole));
         stream.insert(stream.end(), after.begin(), after.end());
-        for (const std::size_t step : {std::size_t{1000}, frame_reader::piece + 100, std::size_t{60000}}) {
+        for (const std::size_t step : {std::size_t{1000}, frame_reader::whole + 100, std::size_t{60000}}) {
             frame_reader reader;
             const auto packets = packets_of(reader, stream, step);
             assert_true(packets.size() > 2);
@@ -225,7 +225,7 @@ void long_segments_are_handed_on_as_they_arrive(void **)
                 const auto &[p, part] = packets[i];
                 const bool last = i + 2 == packets.size();
                 assert_int_equal(p.op, i == 0 ? d.first : last ? d.last : d.middle);
-                assert_true(last || part.size() % frame_reader::piece_unit == 0);
+                assert_true(last || part.size() % frame_reader::unit == 0);
                 assert_int_equal(p.dest_qpn, whole.dest_qpn);
                 assert_int_equal(p.psn, whole.psn);
                 assert_true(p.remote_addr == whole.remote_addr && p.rkey == whole.rkey);
@@ -247,7 +247,7 @@ void long_frames_that_cannot_be_divided_are_refused(void **)
     for (const opcode op : all_opcodes) {
         if (std::any_of(std::begin(divisions), std::end(divisions), [&](const division &d) { return d.whole == op; }))
             continue;
-        bytes frame = frame_of(full_packet(op), bytes(2 * frame_reader::piece));
+        bytes frame = frame_of(full_packet(op), bytes(2 * frame_reader::whole));
         frame.pop_back();
         packet p;
         std::size_t taken = 0;
@@ -256,7 +256,7 @@ void long_frames_that_cannot_be_divided_are_refused(void **)
     const bytes too_long = frame_of(full_packet(opcode::write_middle), bytes(max_segment + 1));
     packet p;
     std::size_t taken = 0;
-    assert_int_equal(frame_reader().next(std::span(too_long).first(max_headers + frame_reader::piece), p, taken),
+    assert_int_equal(frame_reader().next(std::span(too_long).first(frame_reader::whole), p, taken),
             frame_reader::found::garbage);
 }
 

@@ -22,6 +22,12 @@ std::chrono::microseconds endpoint::patience() const noexcept
     return std::min(most, once * (attr.retry_cnt + 1));
 }
 
+std::uint32_t endpoint::cut_segment(std::uint32_t left) const
+{
+    const std::size_t fits = std::clamp<std::size_t>(path->room(), short_segment, max_segment) / word_size * word_size;
+    return static_cast<std::uint32_t>(std::min<std::size_t>(left, fits));
+}
+
 bool gathered::collect(
         const ibv_pd *pd, std::span<const ibv_sge> sges, int access, std::uint64_t offset, std::uint64_t bytes)
 {

@@ -45,11 +45,16 @@ struct alignas(local::line) endpoint {
         path->transmit(header, payload, more);
         unsent = more;
     }
+    // How many of the bytes that are left the next segment takes, in whole words if not all.
+    std::uint32_t next_segment(std::uint32_t left) const { return left <= short_segment ? left : cut_segment(left); }
     void push()
     {
         if (std::exchange(unsent, false) && path != nullptr)
             path->push();
     }
+
+private:
+    std::uint32_t cut_segment(std::uint32_t left) const;
 };
 
 // What an incoming packet did to the queue pair.

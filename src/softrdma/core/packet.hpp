@@ -64,7 +64,9 @@ inline constexpr std::uint8_t unresponsive = 0x7f;
 inline constexpr std::uint32_t psn_mask = 0xffffff;
 
 // Largest payload of one segment. A multiple of 8, so that segments of an 8-byte aligned target stay aligned.
-inline constexpr std::uint32_t max_segment = 256 * 1024;
+inline constexpr std::uint32_t max_segment = 1024 * 1024;
+// One of that size is made even if not all of it leaves at once.
+inline constexpr std::uint32_t short_segment = 64 * 1024;
 
 // What atomic operations and ATOMIC WRITE act on.
 inline constexpr std::uint32_t word_size = sizeof(std::uint64_t);

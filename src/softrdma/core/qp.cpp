@@ -380,6 +380,17 @@ bool queue_pair::receive(const packet &p)
     return settle(p.op == opcode::receive_posted ? requester_.resume() : requester_.answer(p));
 }
 
+void queue_pair::fill_place(
+        const packet &begun, std::size_t bytes, const std::function<void(std::span<std::byte>)> &fill)
+{
+    const std::lock_guard lock(lock_);
+    gathered place;
+    if (!answers() || pmem::power_cut::armed() || is_write(begun.op))
+        return;
+    if (is_send(begun.op) ? responder_.find_place(begun, bytes, place) : requester_.find_place(begun, bytes, place))
+        fill({static_cast<std::byte *>(place.pieces[0].iov_base), place.pieces[0].iov_len});
+}
+
 bool queue_pair::receive_request_packet(const packet &p)
 {
     {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "core/local_path.hpp"
@@ -61,6 +62,10 @@ public:
 
     // Upcalls of the path. receive() returns false if the peer broke the protocol.
     bool receive(const packet &p);
+    // Calls `fill` with the memory where the next bytes of a segment have to go, of which something has been received:
+    // as many of the `bytes` as lie in one piece. What it puts there is received like everything else, but not copied.
+    // It is not called where words have to be stored whole, or the place is not certain.
+    void fill_place(const packet &begun, std::size_t bytes, const std::function<void(std::span<std::byte>)> &fill);
     void received_all();
     void path_writable();
     void path_lost();

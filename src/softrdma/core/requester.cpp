@@ -133,7 +133,7 @@ outcome requester::transmit(work &w)
     if (w.is_round_trip())
         return transmit_round_trip(w);
     // The cut of the first segment aligns the following ones to 8-byte words at the target.
-    std::uint32_t bytes = std::min(w.length - w.sent, max_segment);
+    std::uint32_t bytes = ep_.next_segment(w.length - w.sent);
     if (bytes < w.length - w.sent)
         bytes -= static_cast<std::uint32_t>((w.remote_addr + w.sent + bytes) % 8);
     return transmit_segment(w, bytes);

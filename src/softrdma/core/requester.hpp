@@ -46,6 +46,8 @@ public:
     {
         return injection_ != nullptr && intercepted(p) ? outcome::proceed : handle_answer(p);
     }
+    // Where the next bytes of an answer go of which something has come; false if that is not certain.
+    bool find_place(const packet &begun, std::size_t bytes, gathered &place);
     // The receiver has buffers again, or the time to wait for them is over.
     outcome resume();
     // The path's timer has run out.

@@ -126,6 +126,15 @@ outcome requester::atomic_response(const packet &p)
     return complete_answered();
 }
 
+bool requester::find_place(const packet &begun, std::size_t bytes, gathered &place)
+{
+    if (injection_ != nullptr || next_ == 0 || queue_.empty())
+        return false;
+    const work &w = queue_.front();
+    return w.is_read() && w.psn == begun.psn && is_read_response(begun.op) &&
+           place.collect(ep_.qp->pd, w.scatter(), IBV_ACCESS_LOCAL_WRITE, w.received, bytes);
+}
+
 // FLUSH and ATOMIC WRITE are answered by a READ response without data.
 outcome requester::read_response(const packet &p)
 {
@@ -143,7 +152,7 @@ outcome requester::read_response(const packet &p)
     }
     const std::byte *from = p.payload.data();
     for (std::size_t i = 0; i < target.count; ++i) {
-        copy_in(static_cast<std::byte *>(target.pieces[i].iov_base), from, target.pieces[i].iov_len);
+        copy_to_place(static_cast<std::byte *>(target.pieces[i].iov_base), from, target.pieces[i].iov_len);
         from += target.pieces[i].iov_len;
     }
     w.received += static_cast<std::uint32_t>(p.payload.size());

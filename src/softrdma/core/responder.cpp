@@ -208,7 +208,7 @@ std::uint8_t responder::make_durable()
 
 std::uint8_t responder::place_message(const packet &p)
 {
-    const std::span<const ibv_sge> sges{current_->sges.data(), static_cast<std::size_t>(current_->sge_count)};
+    const auto sges = receive_elements();
     std::uint64_t room = 0;
     for (const ibv_sge &sge : sges)
         room += sge.length;
@@ -225,12 +225,18 @@ std::uint8_t responder::place_message(const packet &p)
     for (std::size_t i = 0; i < target.count; ++i) {
         auto *to = static_cast<std::byte *>(target.pieces[i].iov_base);
         target.pins[i]->about_to_store(to, target.pieces[i].iov_len);
-        copy_in(to, from, target.pieces[i].iov_len);
+        copy_to_place(to, from, target.pieces[i].iov_len);
         note_store(target.pins[i], to, target.pieces[i].iov_len);
         from += target.pieces[i].iov_len;
     }
     placed_ += static_cast<std::uint32_t>(p.payload.size());
     return syndrome::ack;
+}
+
+bool responder::find_place(const packet &begun, std::size_t bytes, gathered &place)
+{
+    return in_message_ && !message_is_write_ && begun.psn == expected_psn_ && current_ &&
+           place.collect(ep_.qp->pd, receive_elements(), IBV_ACCESS_LOCAL_WRITE, placed_, bytes);
 }
 
 outcome responder::finish(const packet &p, std::uint8_t answer)

@@ -32,6 +32,8 @@ public:
     // Returns the syndrome of the answer.
     std::uint8_t execute(const packet &p);
     outcome finish(const packet &p, std::uint8_t answer);
+    // Where the next bytes of a message go that is arriving; false if that is not certain.
+    bool find_place(const packet &begun, std::size_t bytes, gathered &place);
 
     // Sends the replies that are due, then lets the program see what they acknowledge: a program that
     // exits as soon as it sees a message must not leave its sender without an acknowledgement.
@@ -75,6 +77,10 @@ private:
     void tell_receive_posted();
     bool take_receive(const std::weak_ptr<queue_pair> &self, std::uint32_t psn);
     void complete_receive(const packet &p, ibv_wc_status status);
+    std::span<const ibv_sge> receive_elements() const noexcept
+    {
+        return {current_->sges.data(), static_cast<std::size_t>(current_->sge_count)};
+    }
     std::uint8_t place_message(const packet &p);
     std::uint8_t place_write(const packet &p);
     std::uint8_t check_read(const packet &p);

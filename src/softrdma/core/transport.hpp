@@ -30,6 +30,9 @@ public:
     // True while no further data segment should be offered; qp::path_writable() follows.
     virtual bool congested() = 0;
 
+    // How many bytes of a segment would leave at once, as far as is known; what does not has to be copied.
+    virtual std::size_t room() = 0;
+
     // Calls qp::timer_expired() after the delay. Only the latest timer of a path counts.
     virtual void start_timer(std::chrono::microseconds delay) = 0;
 

@@ -5,6 +5,11 @@
 #include <cstdint>
 #include <cstring>
 
+#ifdef __SANITIZE_THREAD__
+extern "C" void AnnotateIgnoreReadsBegin(const char *file, int line);
+extern "C" void AnnotateIgnoreReadsEnd(const char *file, int line);
+#endif
+
 namespace softrdma
 {
 
@@ -36,5 +41,33 @@ inline void copy_in(std::byte *registered, const std::byte *from, std::size_t by
     else
         copy_some_in(registered, from, bytes);
 }
+
+// The same of bytes that may have been received where they belong.
+inline void copy_to_place(std::byte *registered, const std::byte *from, std::size_t bytes) noexcept
+{
+    if (from != registered)
+        copy_in(registered, from, bytes);
+}
+
+// While the kernel reads what a peer has asked for. When the program may store there again is between it and its peer:
+// the race detector does not know and is not to guess.
+class unordered_reads
+{
+public:
+#ifdef __SANITIZE_THREAD__
+    unordered_reads() noexcept
+    {
+        AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+    }
+    ~unordered_reads()
+    {
+        AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+    }
+#else
+    unordered_reads() noexcept {}
+#endif
+    unordered_reads(const unordered_reads &) = delete;
+    unordered_reads &operator=(const unordered_reads &) = delete;
+};
 
 } // namespace softrdma

@@ -141,7 +141,7 @@ frame_reader::found frame_reader::next(std::span<const std::byte> input, packet 
             taken = *size;
             return decode(input.first(*size), p) ? found::packet : found::garbage;
         }
-        if (input.size() < max_headers + piece)
+        if (input.size() < whole || *size <= whole)
             return found::too_little;
         if (!decode_start(input, begun_) || !is_divisible(begun_.op))
             return found::garbage;
@@ -151,17 +151,22 @@ frame_reader::found frame_reader::next(std::span<const std::byte> input, packet 
             return found::garbage;
     }
     std::size_t bytes = std::min(input.size() - headers, left_);
-    if (bytes < left_) {
-        if (bytes < piece)
-            return found::too_little;
-        bytes -= bytes % piece_unit;
-    }
-    left_ -= bytes;
+    if (bytes < left_)
+        bytes -= bytes % unit;
+    if (bytes == 0)
+        return found::too_little;
     taken = headers + bytes;
-    p = begun_;
-    p.op = part_of(begun_.op, begins, left_ == 0);
-    p.payload = input.subspan(headers, bytes);
+    p = part(input.subspan(headers, bytes), begins);
     return found::packet;
+}
+
+packet frame_reader::part(std::span<const std::byte> payload, bool begins) noexcept
+{
+    left_ -= payload.size();
+    packet p = begun_;
+    p.op = part_of(begun_.op, begins, left_ == 0);
+    p.payload = payload;
+    return p;
 }
 
 } // namespace softrdma::net

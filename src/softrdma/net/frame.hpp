@@ -30,14 +30,14 @@ std::optional<std::size_t> frame_size(std::span<const std::byte> start) noexcept
 bool decode(std::span<const std::byte> frame, packet &p) noexcept;
 
 // The packets of a stream of frames. What has arrived of a long segment is handed on as a shorter one: it means the
-// same, and is copied to its place while it is in a cache and the rest is still on its way.
+// same, and needs no room for the rest, which is still on its way.
 class frame_reader
 {
 public:
     // What is handed on of an unfinished segment is a multiple of that, so that an aligned target stays aligned.
-    static constexpr std::size_t piece_unit = 4096;
-    // As much has to arrive, unless a segment ends before; with headers, no frame needs more room.
-    static constexpr std::size_t piece = 32 * 1024;
+    static constexpr std::size_t unit = 64;
+    // Frames of up to that many bytes are handed on whole. No other needs more room.
+    static constexpr std::size_t whole = 16 * 1024;
 
     enum class found {
         packet,
@@ -47,7 +47,15 @@ public:
     // The next packet at the start of `input`, and how many bytes it has taken. Its payload points into the input.
     found next(std::span<const std::byte> input, packet &p, std::size_t &taken) noexcept;
 
+    // The segment whose payload goes on, and how many bytes of it were not handed on yet.
+    const packet &begun() const noexcept { return begun_; }
+    std::size_t left() const noexcept { return left_; }
+    // The packet of payload that did not come as input: a multiple of the unit, and less than is left.
+    packet pass(std::span<const std::byte> payload) noexcept { return part(payload, false); }
+
 private:
+    packet part(std::span<const std::byte> payload, bool begins) noexcept;
+
     packet begun_;         // the header of the segment whose payload goes on
     std::size_t left_ = 0; // bytes of it
 };

@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace softrdma::net
@@ -15,13 +18,21 @@ namespace softrdma::net
 namespace
 {
 
-constexpr std::size_t input_size = 16 * 1024;         // which every connection has
-constexpr std::size_t large_input = 64 * 1024;        // one with large frames
+constexpr std::size_t least_bulk = 4 * 1024;          // for which it takes a system call more
+constexpr std::size_t most_bulk = 256 * 1024;         // which a cache holds
+constexpr std::size_t end_of_segment = 4 * 1024;      // of which the last word has to be stored last
 constexpr std::size_t read_budget = 1024 * 1024;      // one connection must not starve the others
 constexpr std::size_t gathered_limit = 16 * 1024;     // a system call costs more than to copy that
 constexpr std::size_t joined_limit = 256;             // so does to name it to the kernel as a piece of its own
 constexpr std::size_t output_limit = 4 * max_segment; // a peer that asks but never reads
 constexpr auto finish_time = std::chrono::seconds(2);
+
+// Of each thread that reads, however many connections it reads.
+std::span<std::byte> bulk_memory()
+{
+    static thread_local const auto memory = std::make_unique_for_overwrite<std::byte[]>(most_bulk);
+    return {memory.get(), most_bulk};
+}
 
 } // namespace
 
@@ -96,6 +107,11 @@ bool link::congested()
 {
     const std::lock_guard lock(mutex_);
     return blocked_;
+}
+
+std::size_t link::room()
+{
+    return tcp_socket::room(fd_);
 }
 
 void link::transmit(const packet &header, std::span<const iovec> payload, bool more)
@@ -286,8 +302,12 @@ bool link::read_input()
     bool good = parse_input();
     int error = 0;
     while (more && good && budget > 0) {
-        if (input_.size() - filled_ < input_size / 2)
-            input_.resize(input_.empty() ? input_size : large_input);
+        if (const std::size_t n = read_bulk(more, good); n > 0) {
+            budget -= std::min(budget, n);
+            any = true;
+            continue;
+        }
+        input_.resize(frame_reader::whole);
         if (filled_ == input_.size()) // held
             break;
         const ssize_t n = recv(fd_, input_.data() + filled_, input_.size() - filled_, MSG_DONTWAIT);
@@ -313,6 +333,55 @@ bool link::read_input()
     else if (error != 0 && error != EAGAIN)
         drop(error);
     return true;
+}
+
+// Receives what there is of a long segment but for its end: where it belongs, or where there is more room than in the
+// buffer. Returns how much; 0 if that has to take the way through the buffer.
+std::size_t link::read_bulk(bool &more, bool &good)
+{
+    constexpr std::size_t unit = frame_reader::unit;
+    if (filled_ >= unit || frames_.left() < filled_ + least_bulk + end_of_segment)
+        return 0;
+    int waiting = 0;
+    ioctl(fd_, SIOCINQ, &waiting);
+    const auto available = static_cast<std::size_t>(waiting);
+    const std::size_t first = filled_ == 0 ? 0 : unit; // of which the buffer has the beginning
+    const std::size_t missing = first - filled_;
+    const std::size_t wanted = std::min(available, frames_.left() - filled_ - end_of_segment);
+    const auto qp = bound();
+    if (qp == nullptr || wanted < missing + least_bulk)
+        return 0;
+    ssize_t n = 0;
+    std::span<std::byte> place;
+    const auto receive = [&](std::span<std::byte> memory) {
+        place = memory.first(std::min(memory.size(), wanted - missing) / unit * unit);
+        std::array<iovec, 2> pieces{iovec{input_.data() + filled_, missing}, iovec{place.data(), place.size()}};
+        msghdr message{};
+        message.msg_iov = pieces.data();
+        message.msg_iovlen = pieces.size();
+        // What the kernel stores in memory that the program looks at is no race of this process.
+        n = syscall(SYS_recvmsg, fd_, &message, MSG_DONTWAIT);
+    };
+    qp->fill_place(frames_.begun(), first + wanted - missing, [&](std::span<std::byte> memory) {
+        if (memory.size() >= first + least_bulk)
+            receive(memory.subspan(first));
+    });
+    if (place.empty())
+        receive(bulk_memory());
+    if (n <= 0) // of which recv() tells as well
+        return 0;
+    const auto received = static_cast<std::size_t>(n);
+    more = received < available;
+    filled_ += std::min(received, missing);
+    if (received < missing)
+        return received;
+    const std::size_t placed = received - missing;
+    const std::size_t whole = placed / unit * unit;
+    good = (first == 0 || handle(frames_.pass({input_.data(), first}))) &&
+           (whole == 0 || handle(frames_.pass(place.first(whole))));
+    filled_ = placed - whole;
+    std::copy_n(place.begin() + static_cast<std::ptrdiff_t>(whole), filled_, input_.begin());
+    return received;
 }
 
 bool link::parse_input()

@@ -46,6 +46,7 @@ public:
     void transmit(const packet &header, std::span<const iovec> payload, bool more) override;
     void push() override;
     bool congested() override;
+    std::size_t room() override;
     void start_timer(std::chrono::microseconds delay) override;
     void cut() override;
     void ends(sockaddr_storage &here, sockaddr_storage &there) const override;
@@ -81,6 +82,7 @@ private:
     void flush_output();
     void finish_connecting();
     bool read_input();
+    std::size_t read_bulk(bool &more, bool &good);
     bool parse_input();
     bool handle(const packet &p);
     void drop(int error);

@@ -4,7 +4,9 @@
 #include "net/settings.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string_view>
@@ -58,6 +60,15 @@ void use_all_of_host(int fd)
     constexpr std::string_view unpaced = "reno"; // which every kernel has, and allows
     if (same(gid_of(here), gid_of(there)))
         setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, unpaced.data(), unpaced.size());
+}
+
+std::size_t room(int fd) noexcept
+{
+    std::array<std::uint32_t, SK_MEMINFO_VARS> memory{};
+    socklen_t size = sizeof(memory);
+    getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory.data(), &size);
+    const std::uint32_t limit = memory[SK_MEMINFO_SNDBUF];
+    return limit - std::min(limit, memory[SK_MEMINFO_WMEM_QUEUED]);
 }
 
 bool is_connected_to_itself(int fd) noexcept

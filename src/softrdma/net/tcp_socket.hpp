@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstddef>
 #include <sys/socket.h>
 
 // What a connection asks of its socket.
@@ -20,6 +21,9 @@ struct addresses {
     sockaddr_storage there{};
 };
 addresses addresses_of(int fd) noexcept;
+
+// How many bytes it would take to send without waiting.
+std::size_t room(int fd) noexcept;
 
 // TCP connects a socket to its own port if nobody listens there: an ephemeral source port can meet the destination.
 bool is_connected_to_itself(int fd) noexcept;
