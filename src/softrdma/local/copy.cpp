@@ -66,9 +66,9 @@ std::size_t copy_blocks_sse(std::byte *to, const std::byte *from, std::size_t by
     return done;
 }
 
-// Beyond the first cache the processor's own string copy is faster: it does not read what it overwrites, and does not
-// mind how source and target lie to each other. Its stores are ordered between pieces only, and what follows them
-// waits.
+// Beyond the first cache the string copy of Intel's processors is faster: it does not read what it overwrites, and does
+// not mind how source and target lie to each other. That of others is no faster, and does mind. Its stores are ordered
+// between pieces only, and what follows them waits.
 constexpr std::size_t string_copy_from = 32 * 1024;
 constexpr std::size_t string_piece = 4096;
 
@@ -88,11 +88,12 @@ std::size_t copy_pieces(std::byte *to, const std::byte *from, std::size_t bytes)
 std::size_t copy_bulk(std::byte *to, const std::byte *from, std::size_t bytes)
 {
     static const auto blocks = __builtin_cpu_supports("avx") ? copy_blocks_avx : copy_blocks_sse;
+    static const bool strings = __builtin_cpu_is("intel");
     constexpr std::size_t alignment = sizeof(__m256i);
     std::size_t done = 0;
     if (bytes < 2 * block)
         return 0;
-    const bool by_string = bytes >= string_copy_from;
+    const bool by_string = bytes >= string_copy_from && strings;
     for (; reinterpret_cast<std::uintptr_t>(to + done) % alignment != 0; done += word)
         store_word<__ATOMIC_RELAXED>(to + done, from + done);
     if (by_string)
