@@ -3,7 +3,7 @@
 
 report() {
     echo "FAILED ($lane): $*"
-    tail -n 20 "$work"/*.out
+    tail -n 100 "$work"/*.out
     failures=$((failures + 1))
 }
 
