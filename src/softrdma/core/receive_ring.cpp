@@ -22,10 +22,8 @@ int receive_ring::create(const ibv_qp_cap &cap)
 {
     capacity_ = qp_.srq != nullptr ? 0 : std::bit_ceil(std::max(cap.max_recv_wr, 1u));
     max_sge_ = capacity_ == 0 ? 0 : std::max(cap.max_recv_sge, 1u);
-    const std::size_t bytes = sizeof(local::receive_slot) + max_sge_ * sizeof(local::slot_sge);
-    stride_ = static_cast<std::uint32_t>((bytes + local::line - 1) / local::line * local::line);
-    const std::size_t carrier = local::carrier_offset(capacity_, stride_);
-    block_ = local::arena::instance().allocate(carrier + (capacity_ == 0 ? 0 : local::carrier_size));
+    stride_ = local::whole_lines(sizeof(local::receive_slot) + max_sge_ * sizeof(local::slot_sge));
+    block_ = local::arena::instance().allocate(local::block_size(capacity_, stride_));
     if (block_ == nullptr)
         return ENOMEM;
     wr_ids_.resize(capacity_);

@@ -131,7 +131,7 @@ bool channel::attach(const hello &h, const connection_ends &ends, fd_holder bell
         return false;
     if ((capacity_ != 0 && !std::has_single_bit(capacity_)) || capacity_ > max_capacity || max_sge_ > max_sges ||
             stride_ % line != 0 || stride_ < sizeof(receive_slot) + max_sge_ * sizeof(slot_sge) ||
-            carrier_offset(capacity_, stride_) + (capacity_ == 0 ? 0 : carrier_size) > h.qp_size)
+            block_size(capacity_, stride_) > h.qp_size)
         return false;
     carrier_ = memory_.get() + carrier_offset(capacity_, stride_);
     carried_ = carried_out_ = whole_lines(block_->carried_out.load(std::memory_order_relaxed));

@@ -142,7 +142,12 @@ constexpr std::size_t carrier_offset(std::uint32_t ring_capacity, std::uint32_t 
 {
     return (ring_offset + std::size_t{ring_capacity} * ring_stride + page - 1) / page * page;
 }
-constexpr std::uint32_t whole_lines(std::uint32_t bytes) noexcept
+// Of a queue pair's block. Without receives of its own it has no carrier.
+constexpr std::size_t block_size(std::uint32_t ring_capacity, std::uint32_t ring_stride) noexcept
+{
+    return carrier_offset(ring_capacity, ring_stride) + (ring_capacity == 0 ? 0 : carrier_size);
+}
+constexpr std::uint32_t whole_lines(std::size_t bytes) noexcept
 {
     return static_cast<std::uint32_t>((bytes + line - 1) / line * line);
 }
