@@ -38,8 +38,8 @@ int receive_ring::create(const ibv_qp_cap &cap)
     shared.max_sge = max_sge_;
     shared.domain = pd_of(qp_.pd).number;
     shared.cq_offset = cq_of(qp_.recv_cq).memory().offset;
-    scattering_watch_ = local::epoch_list::instance().add(scattering_, nullptr, nullptr);
-    operation_watch_ = local::epoch_list::instance().add(shared.epoch, nullptr, nullptr);
+    scattering_watch_ = local::epoch_list::instance().add(local::watched_epoch::own(scattering_));
+    operation_watch_ = local::epoch_list::instance().add(local::watched_epoch::own(shared.epoch));
     return 0;
 }
 

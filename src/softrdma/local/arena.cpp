@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "local/arena.hpp"
+#include "local/barriers.hpp"
 #include "local/identity.hpp"
 #include "local/policy.hpp"
 
@@ -74,6 +75,7 @@ arena::arena()
     header->token = token_;
     header->start_time = start_time_;
     header->token_address = reinterpret_cast<std::uintptr_t>(&token_);
+    facts().enrolled.store(barriers::enroll(), std::memory_order_relaxed);
     if (yama_restricts())
         prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 }

@@ -138,7 +138,7 @@ bool channel::attach(const hello &h, const connection_ends &ends, fd_holder bell
     cq_ = remote_cq::open(peer_, block_->cq_offset, std::move(bell));
     if (cq_ == nullptr)
         return false;
-    watched_ = epoch_list::instance().add(block_->epoch, peer_gone, peer_.get());
+    watched_ = epoch_list::instance().add(epoch_of_peer());
     watching_ = true;
     why.clear();
     return true;
@@ -150,9 +150,14 @@ channel::~channel()
         epoch_list::instance().remove(watched_);
 }
 
+watched_epoch channel::epoch_of_peer() const noexcept
+{
+    return {&block_->epoch, peer_gone, peer_.get(), peer_->facts().enrolled.load(std::memory_order_relaxed) != 0};
+}
+
 void channel::wait_for_peer() noexcept
 {
-    wait_outside(block_->epoch, peer_gone, peer_.get());
+    wait_outside(epoch_of_peer());
 }
 
 file_mapping *channel::look_up_mapping(remote_region r)

@@ -103,6 +103,7 @@ private:
     // By value, so that what is not in need of them may keep a region in registers.
     file_mapping *look_up_mapping(remote_region r);
     copy_result write_unmapped(remote_region r, std::span<const iovec> from) const;
+    watched_epoch epoch_of_peer() const noexcept;
     receive_slot &slot() const noexcept;
     // Where in the carrier a message can begin; nothing as long as the peer has not taken enough out of it.
     std::optional<std::uint32_t> room_in_carrier(std::uint32_t length) noexcept;

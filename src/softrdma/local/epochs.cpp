@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "local/epochs.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -13,19 +14,17 @@ namespace
 // A peer that is stopped inside an operation must not stop us for good.
 constexpr auto patience = std::chrono::seconds(5);
 
-} // namespace
-
-bool wait_outside(std::atomic<std::uint32_t> &word, bool (*gone)(const void *), const void *owner) noexcept
+// After the barrier.
+bool wait_until_left(const watched_epoch &watched) noexcept
 {
-    // Changes nothing, but puts this look at the word and an entrance into one order.
-    const std::uint32_t seen = word.fetch_add(0, std::memory_order_seq_cst);
+    const std::uint32_t seen = watched.word->load(std::memory_order_acquire);
     if (seen % 2 == 0)
         return true;
     const auto deadline = std::chrono::steady_clock::now() + patience;
-    for (unsigned tries = 0; word.load(std::memory_order_acquire) == seen; ++tries) {
+    for (unsigned tries = 0; watched.word->load(std::memory_order_acquire) == seen; ++tries) {
         if (tries < 64)
             continue;
-        if (gone != nullptr && gone(owner))
+        if (watched.gone != nullptr && watched.gone(watched.owner))
             return true;
         if (std::chrono::steady_clock::now() > deadline)
             return false;
@@ -34,16 +33,24 @@ bool wait_outside(std::atomic<std::uint32_t> &word, bool (*gone)(const void *), 
     return true;
 }
 
+} // namespace
+
+bool wait_outside(const watched_epoch &watched) noexcept
+{
+    barriers::execute_between_processes(watched.enrolled);
+    return wait_until_left(watched);
+}
+
 epoch_list &epoch_list::instance()
 {
     static auto *list = new epoch_list;
     return *list;
 }
 
-epoch_list::entry epoch_list::add(std::atomic<std::uint32_t> &word, bool (*gone)(const void *), const void *owner)
+epoch_list::entry epoch_list::add(const watched_epoch &watched)
 {
     const std::lock_guard lock(mutex_);
-    return words_.insert(words_.end(), {&word, gone, owner});
+    return words_.insert(words_.end(), watched);
 }
 
 void epoch_list::remove(entry e)
@@ -55,8 +62,9 @@ void epoch_list::remove(entry e)
 void epoch_list::wait()
 {
     const std::lock_guard lock(mutex_);
+    barriers::execute_between_processes(std::ranges::all_of(words_, &watched_epoch::enrolled));
     for (const watched_epoch &w : words_)
-        wait_outside(*w.word, w.gone, w.owner);
+        wait_until_left(w);
 }
 
 } // namespace softrdma::local

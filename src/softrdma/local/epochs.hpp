@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "local/barriers.hpp"
+
 #include <atomic>
 #include <cstdint>
 #include <list>
@@ -16,8 +18,9 @@ class epoch_section
 public:
     explicit epoch_section(std::atomic<std::uint32_t> &word) noexcept : word_(word)
     {
-        // Sequentially consistent: whoever takes something away looks at the word afterwards.
-        word_.fetch_add(1, std::memory_order_seq_cst);
+        // Whoever takes something away executes a barrier for both, and looks at the word then.
+        word_.store(word_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        std::atomic_signal_fence(std::memory_order_seq_cst);
     }
     ~epoch_section() { word_.store(word_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
     epoch_section(const epoch_section &) = delete;
@@ -27,15 +30,20 @@ private:
     std::atomic<std::uint32_t> &word_;
 };
 
-// True when whoever was inside at the call has left; false if that takes too long. `gone` says that nobody writes
-// the word any more.
-bool wait_outside(std::atomic<std::uint32_t> &word, bool (*gone)(const void *), const void *owner) noexcept;
-
 struct watched_epoch {
     std::atomic<std::uint32_t> *word;
-    bool (*gone)(const void *);
+    bool (*gone)(const void *); // NULL, or says of the owner that it writes the word no more
     const void *owner;
+    bool enrolled; // the owner, see barriers::enroll()
+
+    static watched_epoch own(std::atomic<std::uint32_t> &word) noexcept
+    {
+        return {&word, nullptr, nullptr, barriers::enroll()};
+    }
 };
+
+// True when whoever was inside at the call has left; false if that takes too long.
+bool wait_outside(const watched_epoch &watched) noexcept;
 
 // Everyone who may be inside an operation on this process' memory.
 class epoch_list
@@ -44,7 +52,7 @@ public:
     static epoch_list &instance();
 
     using entry = std::list<watched_epoch>::iterator;
-    entry add(std::atomic<std::uint32_t> &word, bool (*gone)(const void *), const void *owner);
+    entry add(const watched_epoch &watched);
     void remove(entry e);
     // To be called after something was taken away: returns when nobody can still be using it.
     void wait();

@@ -2,6 +2,7 @@
 #include "net/agent.hpp"
 #include "core/cq.hpp"
 #include "local/arena.hpp"
+#include "local/barriers.hpp"
 #include "net/door.hpp"
 
 #include <array>
@@ -62,6 +63,7 @@ agent *agent::get()
 
 int agent::start()
 {
+    local::barriers::enroll(); // as long as there may be one thread only
     epoll_ = epoll_create1(EPOLL_CLOEXEC);
     timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     epoll_event event{.events = EPOLLIN, .data = {.u64 = timer_watch}};
