@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "core/biased_lock.hpp"
 #include "core/objects.hpp"
 #include "core/spin_lock.hpp"
 #include "local/arena.hpp"
@@ -118,7 +119,7 @@ private:
     };
 
     // What every completion touches.
-    alignas(local::line) spin_lock lock_;
+    alignas(local::line) biased<spin_lock> lock_;
     bool overflowed_ = false;
     bool counted_ = false;                // as shared with peers
     std::atomic<bool> ever_armed_{false}; // else nobody waits for an event

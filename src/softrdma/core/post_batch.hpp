@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "core/biased_lock.hpp"
 #include "core/native.hpp"
 #include "core/objects.hpp"
 #include "core/sleeping_lock.hpp"
@@ -80,7 +81,7 @@ private:
         r.length = length;
     }
 
-    sleeping_lock mutex_;
+    biased<sleeping_lock> mutex_;
     const std::uint32_t max_sge_;
     const std::uint32_t max_inline_;
     const std::unique_ptr<request[]> requests_;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "core/biased_lock.hpp"
 #include "core/local_path.hpp"
 #include "core/post_batch.hpp"
 #include "core/requester.hpp"
@@ -89,7 +90,7 @@ private:
     void notice_drained();
 
     // What every request touches comes first, in as few lines as can be: of many connections none is in a cache.
-    alignas(local::line) sleeping_lock lock_;
+    alignas(local::line) biased<sleeping_lock> lock_;
     bool on_network_ = false; // counted by the completion queues
     bool destroyed_ = false;
     bool tell_drained_ = false;

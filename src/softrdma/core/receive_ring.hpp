@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "core/biased_lock.hpp"
 #include "core/cq.hpp"
 #include "core/receive_queue.hpp"
 #include "core/spin_lock.hpp"
@@ -63,7 +64,7 @@ private:
     std::atomic<std::uint32_t> posted_{0};
     std::atomic<std::uint32_t> consumed_{0};
     std::atomic<bool> held_{false};
-    spin_lock consuming_;
+    biased<spin_lock> consuming_;
     std::atomic<std::uint32_t> scattering_{0};
     local::epoch_list::entry scattering_watch_;
     local::epoch_list::entry operation_watch_;
