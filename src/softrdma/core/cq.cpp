@@ -18,6 +18,15 @@ constexpr std::uint32_t initial_ring = 64;
 // More sources than that announce what they have: a poll must not look at each of hundreds.
 constexpr std::size_t watch_limit = 8;
 
+// What two members of a completion are as one word.
+constexpr std::uint64_t side_by_side(std::uint32_t first, std::uint32_t second) noexcept
+{
+    return std::bit_cast<std::uint64_t>(std::array{first, second});
+}
+
+static_assert(offsetof(ibv_wc, opcode) == offsetof(ibv_wc, status) + 4 && offsetof(ibv_wc, status) == 8 &&
+              offsetof(ibv_wc, byte_len) == 20 && offsetof(ibv_wc, qp_num) == 28 && sizeof(ibv_wc) == 48);
+
 } // namespace
 
 void set_idle_hook(void (*hook)()) noexcept
@@ -133,11 +142,13 @@ void completion_queue::expect(std::int64_t entries)
 void completion_queue::count_if_needed()
 {
     shared().capacity.store(static_cast<std::uint32_t>(cqe), std::memory_order_relaxed);
+    decide_when_to_ask();
     if (expected_ <= cqe || counted_)
         return;
     shared().used.store(static_cast<std::int32_t>(tail_ - head_), std::memory_order_relaxed);
     shared().counted.store(1, std::memory_order_relaxed);
     counted_ = true;
+    decide_when_to_ask();
 }
 
 void completion_queue::forget(const std::atomic<int> *uncollected)
@@ -149,34 +160,47 @@ void completion_queue::forget(const std::atomic<int> *uncollected)
     }
 }
 
-// The place of a new entry, to be filled in; NULL if it is lost.
-inline ibv_wc *completion_queue::append(std::uint32_t qpn, std::atomic<int> *uncollected)
+// False if there is none.
+bool completion_queue::make_room(std::uint32_t qpn)
 {
     if (overflowed_)
-        return nullptr;
+        return false;
     const bool full = tail_ - head_ >= static_cast<std::uint32_t>(cqe) ||
                       (counted_ && shared().used.fetch_add(1, std::memory_order_relaxed) >= cqe);
-    if (full || (fault::active() && fault::on_completion(qpn))) [[unlikely]] {
+    if (full || (fault::active() && fault::on_completion(qpn))) {
         overflow();
-        return nullptr;
+        return false;
     }
     if (tail_ - head_ > mask_)
         grow();
+    return true;
+}
+
+void completion_queue::decide_when_to_ask() noexcept
+{
+    unasked_ = overflowed_ || counted_ ? 0 : std::min(static_cast<std::uint32_t>(cqe), mask_ + 1);
+}
+
+// The place of a new entry, to be filled in; NULL if it is lost.
+inline completion_queue::entry *completion_queue::append(std::uint32_t qpn, std::atomic<int> *uncollected)
+{
+    if ((tail_ - head_ >= unasked_ || fault::active()) && !make_room(qpn)) [[unlikely]]
+        return nullptr;
     entry &e = ring_[tail_++ & mask_];
     e.uncollected = uncollected;
     if (uncollected != nullptr)
         uncollected->store(uncollected->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    return &e.wc;
+    return &e;
 }
 
 void completion_queue::push(const ibv_wc &wc, bool solicited)
 {
     {
         const std::lock_guard lock(lock_);
-        ibv_wc *place = append(wc.qp_num, nullptr);
+        entry *place = append(wc.qp_num, nullptr);
         if (place == nullptr)
             return;
-        *place = wc;
+        place->put(wc);
     }
     wake(solicited || wc.status != IBV_WC_SUCCESS);
 }
@@ -186,15 +210,10 @@ inline void completion_queue::push_sent(std::uint32_t qpn, std::uint64_t wr_id, 
 {
     {
         const std::lock_guard lock(lock_);
-        ibv_wc *place = append(qpn, &uncollected);
+        entry *place = append(qpn, &uncollected);
         if (place == nullptr)
             return;
-        *place = {};
-        place->wr_id = wr_id;
-        place->status = status;
-        place->opcode = opcode;
-        place->byte_len = length;
-        place->qp_num = qpn;
+        place->words = {wr_id, side_by_side(status, opcode), side_by_side(0, length), side_by_side(0, qpn)};
     }
     wake(status != IBV_WC_SUCCESS);
 }
@@ -209,10 +228,10 @@ void completion_queue::collect(inbound_source &source)
         for (ibv_wc wc; source.drain(&wc, 1) == 1; urgent = urgent || wc.status != IBV_WC_SUCCESS) {
             if (counted_) // by the peer
                 shared().used.fetch_sub(1, std::memory_order_relaxed);
-            ibv_wc *place = append(wc.qp_num, nullptr);
+            entry *place = append(wc.qp_num, nullptr);
             if (place == nullptr)
                 continue;
-            *place = wc;
+            place->put(wc);
             any = true;
         }
     }
@@ -235,13 +254,13 @@ inline void completion_queue::wake(bool urgent)
     }
 }
 
-int completion_queue::take(int entries, ibv_wc *wc)
+inline int completion_queue::take(int entries, ibv_wc *wc)
 {
     const std::lock_guard lock(lock_);
     int count = 0;
     for (; count < entries && head_ != tail_; ++count) {
         const entry &e = ring_[head_++ & mask_];
-        wc[count] = e.wc;
+        e.get(wc[count]);
         if (e.uncollected != nullptr)
             e.uncollected->store(e.uncollected->load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
     }
@@ -355,11 +374,13 @@ void completion_queue::grow()
         larger[at & mask] = ring_[at & mask_];
     ring_ = std::move(larger);
     mask_ = mask;
+    decide_when_to_ask();
 }
 
 void completion_queue::overflow()
 {
     overflowed_ = true;
+    decide_when_to_ask();
     ibv_async_event event{};
     event.element.cq = this;
     event.event_type = IBV_EVENT_CQ_ERR;
@@ -385,11 +406,14 @@ int completion_queue::resize(int entries)
 
 int completion_queue::poll(int entries, ibv_wc *wc)
 {
-    int count = take(entries, wc);
-    if (count > 0 || entries <= 0)
-        return count;
-    if (retry_stalled())
-        count = take(entries, wc);
+    const int count = take(entries, wc);
+    return count > 0 || entries <= 0 ? count : look_further(entries, wc);
+}
+
+// When there was nothing.
+int completion_queue::look_further(int entries, ibv_wc *wc)
+{
+    const int count = retry_stalled() ? take(entries, wc) : 0;
     if (count > 0 || network_users.load(std::memory_order_relaxed) == 0)
         return count;
     auto *hook = idle_hook.load(std::memory_order_acquire);

@@ -6,6 +6,8 @@
 #include "core/spin_lock.hpp"
 #include "local/arena.hpp"
 
+#include <array>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -98,7 +100,18 @@ public:
     std::atomic<int> network_users{0}; // queue pairs whose completions come over the network
 
 private:
-    ibv_wc *append(std::uint32_t qpn, std::atomic<int> *uncollected);
+    struct alignas(local::line) entry {
+        void put(const ibv_wc &from) noexcept { memcpy(words.data(), &from, sizeof(from)); }
+        void get(ibv_wc &to) const noexcept { memcpy(&to, words.data(), sizeof(to)); }
+
+        // Of the completion, which is soon taken: what was stored a moment ago is loaded fast if it was in one piece.
+        std::array<std::uint64_t, sizeof(ibv_wc) / sizeof(std::uint64_t)> words;
+        std::atomic<int> *uncollected;
+    };
+
+    entry *append(std::uint32_t qpn, std::atomic<int> *uncollected);
+    bool make_room(std::uint32_t qpn);
+    void decide_when_to_ask() noexcept;
     void wake(bool urgent);
     void overflow();
     void grow();
@@ -108,15 +121,11 @@ private:
 
     local::cq_block &shared() const noexcept { return *shared_; }
     int take(int entries, ibv_wc *wc);
+    int look_further(int entries, ibv_wc *wc);
     int take_inbound(int entries, ibv_wc *wc);
     int take_announced(int entries, ibv_wc *wc);
     void watch(inbound_source &source);
     bool retry_stalled();
-
-    struct alignas(local::line) entry {
-        ibv_wc wc;
-        std::atomic<int> *uncollected;
-    };
 
     // What every completion touches.
     alignas(local::line) biased<spin_lock> lock_;
@@ -124,7 +133,8 @@ private:
     bool counted_ = false;                // as shared with peers
     std::atomic<bool> ever_armed_{false}; // else nobody waits for an event
     std::atomic<bool> any_stalled_{false};
-    std::uint32_t mask_; // of positions; the ring has a power of two of entries
+    std::uint32_t mask_;        // of positions; the ring has a power of two of entries
+    std::uint32_t unasked_ = 0; // entries for which there is room, whoever asks; for more make_room() does
     std::uint32_t head_ = 0;
     std::uint32_t tail_ = 0;
     std::unique_ptr<entry[]> ring_;
