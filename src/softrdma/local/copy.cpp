@@ -53,6 +53,35 @@ __attribute__((target("avx"))) std::size_t copy_blocks_avx(std::byte *to, const 
     return done;
 }
 
+// Whole lines, and of the last one what there is.
+__attribute__((target("avx512f"))) std::size_t copy_blocks_avx512(
+        std::byte *to, const std::byte *from, std::size_t bytes)
+{
+    constexpr std::size_t line = sizeof(__m512i);
+    std::size_t done = 0;
+    for (; bytes - done >= 4 * line; done += 4 * line) {
+        const __m512i a = _mm512_loadu_si512(from + done);
+        const __m512i b = _mm512_loadu_si512(from + done + line);
+        const __m512i c = _mm512_loadu_si512(from + done + 2 * line);
+        const __m512i d = _mm512_loadu_si512(from + done + 3 * line);
+        _mm512_store_si512(to + done, a);
+        _mm512_store_si512(to + done + line, b);
+        _mm512_store_si512(to + done + 2 * line, c);
+        _mm512_store_si512(to + done + 3 * line, d);
+        asm volatile("" ::: "memory");
+    }
+    for (; bytes - done >= line; done += line) {
+        _mm512_store_si512(to + done, _mm512_loadu_si512(from + done));
+        asm volatile("" ::: "memory");
+    }
+    if (const std::size_t words = (bytes - done) / word; words > 0) {
+        const auto mask = static_cast<__mmask8>((1u << words) - 1);
+        _mm512_mask_store_epi64(to + done, mask, _mm512_maskz_loadu_epi64(mask, from + done));
+        done += words * word;
+    }
+    return done;
+}
+
 std::size_t copy_blocks_sse(std::byte *to, const std::byte *from, std::size_t bytes)
 {
     std::size_t done = 0;
@@ -84,22 +113,30 @@ std::size_t copy_pieces(std::byte *to, const std::byte *from, std::size_t bytes)
     return done;
 }
 
+struct ways {
+    const bool strings = __builtin_cpu_is("intel");
+    // Intel's processors before those with these instructions run slower for a while after they were used.
+    const bool whole_lines = strings && __builtin_cpu_supports("avx512vbmi2");
+    std::size_t (*const blocks)(std::byte *, const std::byte *,
+            std::size_t) = whole_lines ? copy_blocks_avx512
+                                       : (__builtin_cpu_supports("avx") ? copy_blocks_avx : copy_blocks_sse);
+};
+
 // Copies a part from the beginning, of whole words; `to` is aligned to a word.
 std::size_t copy_bulk(std::byte *to, const std::byte *from, std::size_t bytes)
 {
-    static const auto blocks = __builtin_cpu_supports("avx") ? copy_blocks_avx : copy_blocks_sse;
-    static const bool strings = __builtin_cpu_is("intel");
-    constexpr std::size_t alignment = sizeof(__m256i);
+    static const ways best;
+    constexpr std::size_t alignment = 64;
     std::size_t done = 0;
     if (bytes < 2 * block)
         return 0;
-    const bool by_string = bytes >= string_copy_from && strings;
+    const bool by_string = bytes >= string_copy_from && best.strings;
     for (; reinterpret_cast<std::uintptr_t>(to + done) % alignment != 0; done += word)
         store_word<__ATOMIC_RELAXED>(to + done, from + done);
     if (by_string)
         done += copy_pieces(to + done, from + done, bytes - done);
     if (bytes - done > word) // the last word is stored by itself
-        done += blocks(to + done, from + done, bytes - done - word);
+        done += best.blocks(to + done, from + done, bytes - done - word);
     return done;
 }
 
