@@ -26,7 +26,7 @@ execution execution_of(local::copy_result result) noexcept
 
 } // namespace
 
-inline bool local_path::collect(const ibv_send_wr &wr, int access)
+inline bool local_path::collect(const ibv_send_wr &wr, int access, std::span<const iovec> &pieces)
 {
     const bool in_place = (wr.send_flags & IBV_SEND_INLINE) != 0; // it needs no region
     std::uint32_t count = 0;
@@ -39,7 +39,7 @@ inline bool local_path::collect(const ibv_send_wr &wr, int access)
             return false;
         pieces_[count++] = {at, sge.length};
     }
-    count_ = count;
+    pieces = {pieces_.data(), count};
     return true;
 }
 
@@ -82,13 +82,14 @@ bool local_path::make_durable()
 inline execution local_path::write(const ibv_send_wr &wr, std::uint32_t length)
 {
     local::remote_region region;
-    if ((channel_->peer_access() & IBV_ACCESS_REMOTE_WRITE) == 0 || !collect(wr, 0))
+    std::span<const iovec> from;
+    if ((channel_->peer_access() & IBV_ACCESS_REMOTE_WRITE) == 0 || !collect(wr, 0, from))
         return execution::by_peer;
     if (length == 0)
         return execution::done;
     if (!channel_->find(wr.wr.rdma.rkey, IBV_ACCESS_REMOTE_WRITE, wr.wr.rdma.remote_addr, length, region))
         return execution::by_peer;
-    const execution result = execution_of(channel_->write(region, {pieces_.data(), count_}));
+    const execution result = execution_of(channel_->write(region, from));
     if (result == execution::done)
         note_store(region, length);
     return result;
@@ -99,14 +100,15 @@ execution local_path::read(const ibv_send_wr &wr, std::uint32_t length)
     if (pmem::read_flushes() && !make_durable())
         return execution::not_durable;
     local::remote_region region;
+    std::span<const iovec> to;
     if (peer_has_dirty_ || (channel_->peer_access() & IBV_ACCESS_REMOTE_READ) == 0 ||
-            !collect(wr, IBV_ACCESS_LOCAL_WRITE))
+            !collect(wr, IBV_ACCESS_LOCAL_WRITE, to))
         return execution::by_peer;
     if (length == 0)
         return execution::done;
     if (!channel_->find(wr.wr.rdma.rkey, IBV_ACCESS_REMOTE_READ, wr.wr.rdma.remote_addr, length, region))
         return execution::by_peer;
-    return execution_of(channel_->read(region, {pieces_.data(), count_}));
+    return execution_of(channel_->read(region, to));
 }
 
 execution local_path::send(const ibv_send_wr &wr, std::uint32_t length)
@@ -114,8 +116,9 @@ execution local_path::send(const ibv_send_wr &wr, std::uint32_t length)
     if (!channel_->has_receive())
         return execution::no_receive;
     const request_kind &kind = kind_of(wr.opcode);
+    std::span<const iovec> from;
     if (kind.message) {
-        if (!collect(wr, 0))
+        if (!collect(wr, 0, from))
             return execution::by_peer;
     } else if (const execution written = write(wr, length); written != execution::done) {
         return written;
@@ -124,7 +127,7 @@ execution local_path::send(const ibv_send_wr &wr, std::uint32_t length)
     m.flags = static_cast<std::uint8_t>((kind.message ? 0 : local::slot_write) |
                                         (kind.immediate ? local::slot_immediate : 0) |
                                         ((wr.send_flags & IBV_SEND_SOLICITED) != 0 ? local::slot_solicited : 0));
-    switch (channel_->deliver(m, {pieces_.data(), count_})) {
+    switch (channel_->deliver(m, from)) {
     case local::delivery::done:
         return execution::done;
     case local::delivery::no_receive:

@@ -56,7 +56,8 @@ private:
         std::uint64_t end;
     };
 
-    bool collect(const ibv_send_wr &wr, int access);
+    // The pieces of our memory that a request names; false if one is not registered.
+    bool collect(const ibv_send_wr &wr, int access, std::span<const iovec> &pieces);
     execution write(const ibv_send_wr &wr, std::uint32_t length);
     execution read(const ibv_send_wr &wr, std::uint32_t length);
     execution send(const ibv_send_wr &wr, std::uint32_t length);
@@ -70,7 +71,6 @@ private:
     local::qp_block &own_;
     ibv_pd *pd_;
     const region_table &regions_ = region_table::instance();
-    std::uint32_t count_ = 0;     // of pieces_
     bool peer_has_dirty_ = false; // what the peer stored for us, only it can make durable
     std::array<iovec, limits::max_sge> pieces_;
     std::vector<dirty_range> dirty_;

@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <cinttypes>
-#include <csetjmp>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -130,7 +129,7 @@ file_part part_of(std::uint32_t pid, std::uint64_t address, const mapped_area &a
     return {fd_holder(open_file(pid, area)), area.offset + within - within % page_size()};
 }
 
-[[gnu::tls_model("initial-exec")]] thread_local sigjmp_buf *fault_exit = nullptr;
+[[gnu::tls_model("initial-exec")]] thread_local void **fault_exit = nullptr;
 
 struct sigaction &previous_action()
 {
@@ -142,7 +141,7 @@ struct sigaction &previous_action()
 void on_bus_error(int number, siginfo_t *info, void *context)
 {
     if (fault_exit != nullptr)
-        siglongjmp(*fault_exit, 1);
+        __builtin_longjmp(fault_exit, 1);
     const struct sigaction &before = previous_action();
     if ((before.sa_flags & SA_SIGINFO) != 0) {
         before.sa_sigaction(number, info, context);
@@ -178,12 +177,12 @@ void copy_pieces(std::byte *file, std::span<const iovec> pieces) noexcept
 template<auto copy_piece>
 bool guarded(std::byte *file, std::span<const iovec> pieces) noexcept
 {
-    sigjmp_buf here;
-    if (sigsetjmp(here, 0) != 0) {
+    void *here[5]; // what the compiler needs; that of the C library has more to keep and is a call
+    if (__builtin_setjmp(here) != 0) {
         fault_exit = nullptr;
         return false;
     }
-    fault_exit = &here;
+    fault_exit = here;
     copy_pieces<copy_piece>(file, pieces);
     fault_exit = nullptr;
     return true;
