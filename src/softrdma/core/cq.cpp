@@ -14,7 +14,7 @@ namespace
 
 std::atomic<void (*)()> idle_hook{nullptr};
 
-constexpr std::uint32_t initial_ring = 64;
+constexpr std::uint32_t initial_ring = 8;
 // More sources than that announce what they have: a poll must not look at each of hundreds.
 constexpr std::size_t watch_limit = 8;
 

@@ -112,14 +112,20 @@ std::pair<std::size_t, std::uint64_t> region_table::totals()
     return {regions_.size(), bytes};
 }
 
-std::uint32_t region_table::unused_key() const
+// Slots are used in turn: those of many regions lie side by side, and one that was left is not used again soon. The
+// rest of a key is random.
+std::uint32_t region_table::unused_key()
 {
+    do
+        latest_slot_ = (latest_slot_ + 1) % local::region_slots;
+    while (regions_.size() < crowded && slot_of(latest_slot_).region.load(std::memory_order_relaxed) != nullptr);
     std::uint32_t key = 0;
     do {
         if (getrandom(&key, sizeof(key), 0) != sizeof(key))
             return 0;
-    } while (
-            key == 0 || regions_.contains(key) || (regions_.size() < crowded && slot_of(key).region.load() != nullptr));
+        if (regions_.size() < crowded)
+            key = key / local::region_slots * local::region_slots + latest_slot_;
+    } while (key == 0 || regions_.contains(key));
     return key;
 }
 

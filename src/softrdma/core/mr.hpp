@@ -121,7 +121,7 @@ private:
     };
 
     region_table();
-    std::uint32_t unused_key() const;
+    std::uint32_t unused_key();
     void publish(memory_region &region);
     // Returns when no peer can be using the region; true if one has left something to be synced.
     bool withdraw(const memory_region &region);
@@ -130,6 +130,7 @@ private:
     std::shared_mutex mutex_;
     std::unordered_map<std::uint32_t, std::shared_ptr<memory_region>> regions_;
     std::unique_ptr<slot[]> slots_;
+    std::uint32_t latest_slot_ = 0;
 };
 
 inline std::byte *region_table::look_up(
