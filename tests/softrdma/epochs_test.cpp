@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// White-box: nobody is inside any more when who takes something away goes on.
+#include "local/epochs.hpp"
+#include "local/layout.hpp"
+
+#include <array>
+#include <csetjmp>
+#include <csignal>
+#include <cstdarg>
+#include <cstddef>
+#include <new>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern "C" {
+#include <cmocka.h>
+}
+
+using namespace softrdma::local;
+
+namespace
+{
+
+struct alignas(line) word {
+    std::atomic<std::uint32_t> value{0};
+};
+
+// What two processes share.
+struct board {
+    word epoch;
+    word open;  // what is there may be used
+    word there; // 0: it was taken away
+    word missed;
+    word uses;
+    std::array<word, 64> busy; // lines which both write
+};
+
+void scatter_stores(board &b, std::uint32_t value)
+{
+    for (word &w : b.busy)
+        w.value.store(value, std::memory_order_relaxed);
+}
+
+// What it stores before keeps its entrance from being seen for as long as it takes to get those lines.
+void use_again_and_again(board &b)
+{
+    for (std::uint32_t i = 0;; ++i) {
+        scatter_stores(b, i);
+        const epoch_section section(b.epoch.value);
+        if (b.open.value.load(std::memory_order_acquire) == 0)
+            continue;
+        bool missed = false;
+        for (unsigned looks = 0; looks < 1000; ++looks) // without a store
+            missed = missed || b.there.value.load(std::memory_order_acquire) == 0;
+        if (missed)
+            b.missed.value.fetch_add(1, std::memory_order_relaxed);
+        b.uses.value.fetch_add(1, std::memory_order_relaxed);
+    }
+}
+
+void take_away_again_and_again(board &b, std::uint32_t least_uses)
+{
+    const watched_epoch user{&b.epoch.value, nullptr, nullptr, true};
+    for (std::uint32_t i = 0; i < 100000 || b.uses.value.load(std::memory_order_relaxed) < least_uses; ++i) {
+        b.there.value.store(1, std::memory_order_release);
+        b.open.value.store(1, std::memory_order_release);
+        scatter_stores(b, i);
+        b.open.value.store(0, std::memory_order_seq_cst);
+        assert_true(wait_outside(user));
+        b.there.value.store(0, std::memory_order_release);
+    }
+}
+
+void what_another_process_may_be_using_is_waited_for(void **)
+{
+    void *memory = mmap(nullptr, sizeof(board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    auto &b = *new (memory) board;
+    const pid_t user = fork();
+    assert_true(user >= 0);
+    if (user == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        barriers::enroll();
+        use_again_and_again(b);
+    }
+    take_away_again_and_again(b, 10000);
+    kill(user, SIGKILL);
+    waitpid(user, nullptr, 0);
+    assert_int_equal(b.missed.value.load(), 0);
+    munmap(memory, sizeof(board));
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(what_another_process_may_be_using_is_waited_for),
+    };
+    return cmocka_run_group_tests_name("softrdma epochs", tests, nullptr, nullptr);
+}
