@@ -134,9 +134,10 @@ void agent::stand_back(finding last)
     resting_ = true;
     bool polls = last == finding::taken || now_ns() < polled_until_ns_;
     for (; polls; pause = std::min(2 * pause, longest_pause)) {
-        const unsigned before = notes_;
+        const unsigned before = calls_;
         const bool called = called_back_.wait_for(lock, pause, [this] { return !resting_; });
-        polls = !called && (notes_ != before || polling_);
+        // One call may last: what it finds is received. A thread that was stopped in there is not waited for.
+        polls = !called && (calls_ != before || (inside_ && pause < longest_pause));
     }
     resting_ = false;
 }
@@ -162,7 +163,6 @@ void agent::note_poll(std::int64_t now)
     constexpr std::int64_t until_ns = 20'000;
     constexpr unsigned many = 8;
     constexpr unsigned yield_after = 32;
-    notes_.fetch_add(1, std::memory_order_relaxed);
     if (const std::int64_t age = now - window_ns_.load(std::memory_order_relaxed); age > window_ns) {
         window_ns_.store(now, std::memory_order_relaxed);
         // Who has polled until now is not suspected of having stopped.
@@ -185,9 +185,10 @@ void agent::poll_once()
     if (a == nullptr || lost_by_fork())
         return;
     const std::int64_t now = now_ns();
-    a->polling_.store(true, std::memory_order_relaxed);
+    a->calls_.fetch_add(1, std::memory_order_relaxed);
+    a->inside_.store(true, std::memory_order_relaxed);
     const finding found = a->look(now);
-    a->polling_.store(false, std::memory_order_relaxed);
+    a->inside_.store(false, std::memory_order_relaxed);
     if (found != finding::something)
         a->note_poll(now);
 }

@@ -94,8 +94,8 @@ private:
     // Kept by the threads that poll; an approximation is enough.
     std::atomic<std::int64_t> window_ns_{0};
     std::atomic<unsigned> polls_{0};
-    std::atomic<unsigned> notes_{0};   // of polls that found nothing, ever
-    std::atomic<bool> polling_{false}; // just now: what is found may take long to receive
+    std::atomic<unsigned> calls_{0};  // to poll, ever
+    std::atomic<bool> inside_{false}; // of one
     std::atomic<std::int64_t> dispatch_at_ns_{0};
     static constexpr std::int64_t shortest_ns = 1'500;
     std::atomic<std::int64_t> between_dispatches_ns_{shortest_ns};
