@@ -163,15 +163,16 @@ void detail::unreachable(cm_id &id, int error)
 }
 
 // A network takes milliseconds where loopback takes microseconds: programs that listen anew for each connection
-// of the same peer rely on that.
+// of the same peer rely on that. On a busy machine they take longer, too.
 void detail::refused(cm_id &id)
 {
     constexpr int tries = 5;
-    constexpr auto pause = std::chrono::milliseconds(10);
+    constexpr auto first_pause = std::chrono::milliseconds(10);
     id.path.reset();
-    if (++id.refusals >= tries)
+    const int pauses = id.refusals++;
+    if (id.refusals >= tries)
         return rejected(id, reject_reason::invalid_service_id, {.size = reject_private_size});
-    agent::get()->after(pause, [serial = id.serial] { try_again(serial); });
+    agent::get()->after(first_pause * (1 << pauses), [serial = id.serial] { try_again(serial); });
 }
 
 void detail::send(cm_id &id, opcode op, const cm_payload *payload)
