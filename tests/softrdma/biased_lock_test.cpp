@@ -41,7 +41,7 @@ public:
     static inline unsigned taken = 0;
 
 private:
-    std::mutex lock_;
+    spin_lock lock_;
 };
 
 template<typename Lock>
@@ -93,6 +93,28 @@ void no_other_thread_becomes_the_home(void **)
     const unsigned before = counting_lock::taken;
     take_elsewhere(lock, 1000);
     assert_int_equal(counting_lock::taken - before, 1000);
+}
+
+// A fiber may go on in another thread. What that one does with the lock, the home waits for.
+void another_thread_may_unlock_it(void **)
+{
+    for (const unsigned times : {1u, 1000u}) { // as one of the others, and at home
+        biased<counting_lock, first, most> lock;
+        take(lock, times);
+        lock.lock();
+        std::atomic<bool> given_back{false};
+        std::thread elsewhere([&] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            given_back.store(true);
+            lock.unlock();
+        });
+        lock.lock();
+        assert_true(given_back.load());
+        lock.unlock();
+        elsewhere.join();
+        take_elsewhere(lock, 1);
+        take(lock, 1000);
+    }
 }
 
 // The second thread comes at all times: while the first is at home, on its way back, or one of the others.
@@ -155,6 +177,7 @@ int main()
             cmocka_unit_test(a_thread_that_comes_often_is_at_home),
             cmocka_unit_test(a_home_that_was_called_off_comes_back_later),
             cmocka_unit_test(no_other_thread_becomes_the_home),
+            cmocka_unit_test(another_thread_may_unlock_it),
             cmocka_unit_test(two_threads_never_have_it_at_once),
             cmocka_unit_test(it_holds_in_a_program_that_forbids_itself_the_system_call),
     };

@@ -22,6 +22,8 @@ namespace softrdma
 //
 // The home says that it is inside and then looks whether it is called off; who calls it off says so and then looks
 // whether it is inside. Between the two steps of the home there is no barrier: the other side's holds for both.
+//
+// As with `Lock`, another thread may unlock it than has locked it.
 template<typename Lock, std::uint32_t first = 256, std::uint32_t most = 1u << 20>
 class biased
 {
@@ -29,17 +31,21 @@ public:
     void lock() noexcept
     {
         if (home_.load(std::memory_order_relaxed) == &thread_mark) [[likely]] {
+            if (inside_.load(std::memory_order_acquire)) [[unlikely]] // what the home has locked is elsewhere now
+                await_unlock();
             inside_.store(true, std::memory_order_relaxed);
             std::atomic_signal_fence(std::memory_order_seq_cst);
-            if (at_home_.load(std::memory_order_acquire)) [[likely]]
+            if (at_home_.load(std::memory_order_acquire)) [[likely]] {
+                by_home_ = true;
                 return;
+            }
             inside_.store(false, std::memory_order_release);
         }
         lock_as_others();
     }
     void unlock() noexcept
     {
-        if (home_.load(std::memory_order_relaxed) == &thread_mark && inside_.load(std::memory_order_relaxed)) [[likely]]
+        if (by_home_) [[likely]]
             inside_.store(false, std::memory_order_release);
         else
             lock_.unlock();
@@ -51,6 +57,7 @@ private:
         lock_.lock();
         if (at_home_.load(std::memory_order_relaxed))
             call_off();
+        by_home_ = false;
         in_a_row_ = latest_ == &thread_mark ? in_a_row_ + 1 : 0;
         latest_ = &thread_mark;
         // Never another thread: the first may be about to say that it is inside.
@@ -64,18 +71,23 @@ private:
     {
         at_home_.store(false, std::memory_order_relaxed);
         local::barriers::execute_within_process();
+        await_unlock();
+        patience_ = std::min(2 * patience_, most);
+    }
+    [[gnu::noinline, gnu::cold]] void await_unlock() const noexcept
+    {
         for (unsigned tries = 0; inside_.load(std::memory_order_acquire); ++tries) {
             if (tries > 1000) // a large copy, or no processor for it
                 std::this_thread::sleep_for(std::chrono::microseconds(50));
             else if (tries > 100)
                 std::this_thread::yield();
         }
-        patience_ = std::min(2 * patience_, most);
     }
 
     std::atomic<const char *> home_{nullptr};
-    std::atomic<bool> inside_{false};  // written by the home
+    std::atomic<bool> inside_{false};  // the home, or for whom it has locked
     std::atomic<bool> at_home_{false}; // else the home is one of the others
+    bool by_home_ = false;             // whoever has it
     Lock lock_;
     // Guarded by that.
     std::uint32_t in_a_row_ = 0;
