@@ -24,6 +24,15 @@ constexpr std::uint64_t side_by_side(std::uint32_t first, std::uint32_t second) 
     return std::bit_cast<std::uint64_t>(std::array{first, second});
 }
 
+// A program that polls would have looked at the same word several times more before the first answer is there. When the
+// word changes, the processor has to do all of that again: a message takes 25 ns longer on one of Intel's.
+void before_next_look() noexcept
+{
+#ifdef __x86_64__
+    __builtin_ia32_pause();
+#endif
+}
+
 static_assert(offsetof(ibv_wc, opcode) == offsetof(ibv_wc, status) + 4 && offsetof(ibv_wc, status) == 8 &&
               offsetof(ibv_wc, byte_len) == 20 && offsetof(ibv_wc, qp_num) == 28 && sizeof(ibv_wc) == 48);
 
@@ -414,8 +423,12 @@ int completion_queue::poll(int entries, ibv_wc *wc)
 int completion_queue::look_further(int entries, ibv_wc *wc)
 {
     const int count = retry_stalled() ? take(entries, wc) : 0;
-    if (count > 0 || network_users.load(std::memory_order_relaxed) == 0)
+    if (count > 0)
         return count;
+    if (network_users.load(std::memory_order_relaxed) == 0) {
+        before_next_look();
+        return 0;
+    }
     auto *hook = idle_hook.load(std::memory_order_acquire);
     if (hook == nullptr)
         return 0;
