@@ -151,12 +151,11 @@ void completion_queue::expect(std::int64_t entries)
 void completion_queue::count_if_needed()
 {
     shared().capacity.store(static_cast<std::uint32_t>(cqe), std::memory_order_relaxed);
-    decide_when_to_ask();
-    if (expected_ <= cqe || counted_)
-        return;
-    shared().used.store(static_cast<std::int32_t>(tail_ - head_), std::memory_order_relaxed);
-    shared().counted.store(1, std::memory_order_relaxed);
-    counted_ = true;
+    if (expected_ > cqe && !counted_) {
+        shared().used.store(static_cast<std::int32_t>(tail_ - head_), std::memory_order_relaxed);
+        shared().counted.store(1, std::memory_order_relaxed);
+        counted_ = true;
+    }
     decide_when_to_ask();
 }
 

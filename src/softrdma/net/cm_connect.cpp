@@ -169,10 +169,10 @@ void detail::refused(cm_id &id)
     constexpr int tries = 5;
     constexpr auto first_pause = std::chrono::milliseconds(10);
     id.path.reset();
-    const int pauses = id.refusals++;
-    if (id.refusals >= tries)
+    const auto pause = first_pause * (1 << id.refusals);
+    if (++id.refusals >= tries)
         return rejected(id, reject_reason::invalid_service_id, {.size = reject_private_size});
-    agent::get()->after(first_pause * (1 << pauses), [serial = id.serial] { try_again(serial); });
+    agent::get()->after(pause, [serial = id.serial] { try_again(serial); });
 }
 
 void detail::send(cm_id &id, opcode op, const cm_payload *payload)
