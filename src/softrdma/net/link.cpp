@@ -18,7 +18,7 @@ namespace softrdma::net
 namespace
 {
 
-constexpr std::size_t least_bulk = 4 * 1024;          // for which it takes a system call more
+constexpr std::size_t least_bulk = 4 * 1024;          // for which it takes a way of its own
 constexpr std::size_t most_bulk = 256 * 1024;         // which a cache holds
 constexpr std::size_t end_of_segment = 4 * 1024;      // of which the last word has to be stored last
 constexpr std::size_t read_budget = 1024 * 1024;      // one connection must not starve the others
@@ -27,7 +27,8 @@ constexpr std::size_t joined_limit = 256;             // so does to name it to t
 constexpr std::size_t output_limit = 4 * max_segment; // a peer that asks but never reads
 constexpr auto finish_time = std::chrono::seconds(2);
 
-// Of each thread that reads, however many connections it reads.
+// Room for more of a long WRITE, whose words the kernel would not store whole. Of each thread that reads, however many
+// connections it reads.
 std::span<std::byte> bulk_memory()
 {
     static thread_local const auto memory = std::make_unique_for_overwrite<std::byte[]>(most_bulk);
@@ -299,29 +300,34 @@ bool link::read_input()
     std::size_t budget = read_budget;
     bool more = true;
     bool any = filled_ > 0;
-    bool good = parse_input();
+    bool good = parse({input_.data(), filled_});
     int error = 0;
     while (more && good && budget > 0) {
-        if (const std::size_t n = read_bulk(more, good); n > 0) {
+        if (const std::size_t n = read_in_place(more, good); n > 0) {
             budget -= std::min(budget, n);
             any = true;
             continue;
         }
-        input_.resize(frame_reader::whole);
-        if (filled_ == input_.size()) // held
+        std::span<std::byte> buffer = input_;
+        if (is_write(frames_.begun().op) && frames_.left() >= filled_ + least_bulk) {
+            buffer = bulk_memory();
+            std::copy_n(input_.begin(), filled_, buffer.begin());
+        }
+        const std::span<std::byte> room = buffer.subspan(filled_);
+        if (room.empty()) // held
             break;
-        const ssize_t n = recv(fd_, input_.data() + filled_, input_.size() - filled_, MSG_DONTWAIT);
+        const ssize_t n = recv(fd_, room.data(), room.size(), MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
             error = n == 0 ? ECONNRESET : errno;
             more = false;
         } else {
-            more = static_cast<std::size_t>(n) == input_.size() - filled_;
-            filled_ += static_cast<std::size_t>(n);
-            budget -= std::min(budget, static_cast<std::size_t>(n));
+            const auto received = static_cast<std::size_t>(n);
+            more = received == room.size();
+            budget -= std::min(budget, received);
             any = true;
-            good = parse_input();
+            good = parse(buffer.first(filled_ + received));
         }
     }
     if (!any && error == EAGAIN)
@@ -335,42 +341,38 @@ bool link::read_input()
     return true;
 }
 
-// Receives what there is of a long segment but for its end: where it belongs, or where there is more room than in the
-// buffer. Returns how much; 0 if that has to take the way through the buffer.
-std::size_t link::read_bulk(bool &more, bool &good)
+// Receives what there is of a long segment but for its end, if it is certain where that belongs. Returns how much; 0 if
+// it has to take the way through a buffer.
+std::size_t link::read_in_place(bool &more, bool &good)
 {
     constexpr std::size_t unit = frame_reader::unit;
-    if (filled_ >= unit || frames_.left() < filled_ + least_bulk + end_of_segment)
+    const auto qp = bound();
+    if (qp == nullptr || filled_ >= unit || frames_.left() < filled_ + least_bulk + end_of_segment)
         return 0;
-    int waiting = 0;
-    ioctl(fd_, SIOCINQ, &waiting);
-    const auto available = static_cast<std::size_t>(waiting);
     const std::size_t first = filled_ == 0 ? 0 : unit; // of which the buffer has the beginning
     const std::size_t missing = first - filled_;
-    const std::size_t wanted = std::min(available, frames_.left() - filled_ - end_of_segment);
-    const auto qp = bound();
-    if (qp == nullptr || wanted < missing + least_bulk)
-        return 0;
-    ssize_t n = 0;
+    std::size_t available = 0;
+    std::size_t received = 0;
     std::span<std::byte> place;
     const auto receive = [&](std::span<std::byte> memory) {
-        place = memory.first(std::min(memory.size(), wanted - missing) / unit * unit);
+        int waiting = 0;
+        ioctl(fd_, SIOCINQ, &waiting);
+        available = static_cast<std::size_t>(waiting);
+        if (available < missing + least_bulk || memory.size() < first + least_bulk)
+            return;
+        place = memory.subspan(first);
+        place = place.first(std::min(place.size(), available - missing) / unit * unit);
         std::array<iovec, 2> pieces{iovec{input_.data() + filled_, missing}, iovec{place.data(), place.size()}};
         msghdr message{};
         message.msg_iov = pieces.data();
         message.msg_iovlen = pieces.size();
         // What the kernel stores in memory that the program looks at is no race of this process.
-        n = syscall(SYS_recvmsg, fd_, &message, MSG_DONTWAIT);
+        const ssize_t n = syscall(SYS_recvmsg, fd_, &message, MSG_DONTWAIT);
+        received = n < 0 ? 0 : static_cast<std::size_t>(n); // of a failure recv() tells as well
     };
-    qp->fill_place(frames_.begun(), first + wanted - missing, [&](std::span<std::byte> memory) {
-        if (memory.size() >= first + least_bulk)
-            receive(memory.subspan(first));
-    });
-    if (place.empty())
-        receive(bulk_memory());
-    if (n <= 0) // of which recv() tells as well
+    qp->fill_place(frames_.begun(), frames_.left() - end_of_segment, receive);
+    if (received == 0)
         return 0;
-    const auto received = static_cast<std::size_t>(n);
     more = received < available;
     filled_ += std::min(received, missing);
     if (received < missing)
@@ -384,27 +386,28 @@ std::size_t link::read_bulk(bool &more, bool &good)
     return received;
 }
 
-bool link::parse_input()
+// Handles what has been received; the buffer keeps what is not a packet yet.
+bool link::parse(std::span<const std::byte> data)
 {
-    std::size_t at = 0;
-    while (at < filled_) {
+    while (!data.empty()) {
         packet p;
         std::size_t taken = 0;
-        const auto found = frames_.next({input_.data() + at, filled_ - at}, p, taken);
+        const auto found = frames_.next(data, p, taken);
         if (found == frame_reader::found::too_little)
             break;
         if (found == frame_reader::found::garbage || !handle(p))
             return false;
-        at += taken;
+        data = data.subspan(taken);
         if (!is_control(p.op)) // which alone hold the connection
             continue;
         const std::lock_guard lock(mutex_);
         if (held_ || closed_)
             break;
     }
-    std::copy(input_.begin() + static_cast<std::ptrdiff_t>(at), input_.begin() + static_cast<std::ptrdiff_t>(filled_),
-            input_.begin());
-    filled_ -= at;
+    filled_ = data.size();
+    if (input_.size() < frame_reader::whole || input_.size() < filled_) // then it is not its own data
+        input_.resize(std::max(frame_reader::whole, filled_));
+    std::copy(data.begin(), data.end(), input_.begin());
     return true;
 }
 

@@ -82,8 +82,8 @@ private:
     void flush_output();
     void finish_connecting();
     bool read_input();
-    std::size_t read_bulk(bool &more, bool &good);
-    bool parse_input();
+    std::size_t read_in_place(bool &more, bool &good);
+    bool parse(std::span<const std::byte> data);
     bool handle(const packet &p);
     void drop(int error);
     void disconnect_locked();
