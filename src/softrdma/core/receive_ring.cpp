@@ -2,6 +2,7 @@
 #include "core/receive_ring.hpp"
 #include "core/mr.hpp"
 #include "local/copy.hpp"
+#include "local/prefetch.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -9,21 +10,6 @@
 
 namespace softrdma
 {
-
-namespace
-{
-
-// The processor takes the line away from the others while the thread goes on.
-void fetch_to_store(const void *line) noexcept
-{
-#ifdef __x86_64__
-    asm volatile("prefetchw %0" : : "m"(*static_cast<const char *>(line))); // no processor without it minds
-#else
-    __builtin_prefetch(line, 1);
-#endif
-}
-
-} // namespace
 
 receive_ring::~receive_ring()
 {
@@ -169,7 +155,7 @@ int receive_ring::drain(ibv_wc *wc, int entries)
 {
     if (!has_delivered()) // most polls find nothing
         return 0;
-    fetch_to_store(&slot(posted_.load(std::memory_order_relaxed))); // for the receive that is posted next
+    local::fetch_to_store(&slot(posted_.load(std::memory_order_relaxed))); // for the receive that is posted next
     const std::lock_guard lock(consuming_);
     int count = 0;
     while (count < entries && take_delivered(wc[count]))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "local/channel.hpp"
+#include "local/prefetch.hpp"
 
 #include <bit>
 #include <cerrno>
@@ -16,6 +17,8 @@ namespace
 
 constexpr std::uint32_t max_capacity = 1u << 16;
 constexpr std::uint32_t max_sges = 64;
+// Of a message: as much as lies in the line where the peer looks.
+constexpr std::uint32_t in_first_line = line - offsetof(receive_slot, inlined);
 
 bool peer_gone(const void *peer)
 {
@@ -126,6 +129,7 @@ bool channel::attach(const hello &h, const connection_ends &ends, fd_holder bell
     max_sge_ = block_->max_sge;
     domain_ = block_->domain;
     cq_bit_ = block_->cq_bit;
+    most_carried_ = peer_->worth_carrying();
     position_ = h.first_receive;
     if (block_->magic != qp_magic || block_->serial != h.qp_serial || !(block_->ends == ends.reversed()))
         return false;
@@ -203,6 +207,18 @@ std::optional<std::uint32_t> channel::room_in_carrier(std::uint32_t length) noex
     return end - carried_out_ > carrier_size ? std::nullopt : std::optional(begin);
 }
 
+// The next message is probably as long, and its lines come while the program does something else. Apart, so that short
+// messages take no longer.
+[[gnu::noinline]] void channel::fetch_room(std::uint32_t length) noexcept
+{
+    if (length <= inline_size) {
+        const auto *next = reinterpret_cast<const std::byte *>(&slot());
+        fetch_to_store(next + line, offsetof(receive_slot, inlined) + length - line);
+    } else if (const auto room = room_in_carrier(length)) {
+        fetch_to_store(carrier_ + *room % carrier_size, length);
+    }
+}
+
 bool channel::place(const receive_slot &s, const message &m, std::span<const iovec> from)
 {
     const slot_sge *sges = const_cast<receive_slot &>(s).sges();
@@ -250,7 +266,7 @@ delivery channel::deliver(const message &m, std::span<const iovec> from)
         if (m.length <= inline_size) {
             flags |= slot_inlined;
             gather(s.inlined.data(), from);
-        } else if (const auto room = m.length <= carried_size ? room_in_carrier(m.length) : std::nullopt) {
+        } else if (const auto room = m.length <= most_carried_ ? room_in_carrier(m.length) : std::nullopt) {
             flags |= slot_carried;
             gather(carrier_ + *room % carrier_size, from);
             s.carried = *room;
@@ -269,6 +285,8 @@ delivery channel::deliver(const message &m, std::span<const iovec> from)
     ++position_;
     cq_->announce(cq_bit_, block_->watched.load(std::memory_order_seq_cst) != 0);
     cq_->wake((flags & slot_solicited) != 0);
+    if (m.length > in_first_line && (flags & (slot_inlined | slot_carried)) != 0)
+        fetch_room(m.length);
     return delivery::done;
 }
 

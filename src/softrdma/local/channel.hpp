@@ -107,6 +107,7 @@ private:
     receive_slot &slot() const noexcept;
     // Where in the carrier a message can begin; nothing as long as the peer has not taken enough out of it.
     std::optional<std::uint32_t> room_in_carrier(std::uint32_t length) noexcept;
+    void fetch_room(std::uint32_t length) noexcept;
     bool place(const receive_slot &s, const message &m, std::span<const iovec> from);
 
     qp_block *block_ = nullptr;
@@ -123,6 +124,7 @@ private:
     std::uint32_t max_sge_ = 0;
     std::uint32_t cq_bit_ = 0;
     std::uint32_t position_ = 0;
+    std::uint32_t most_carried_ = 0;
     std::uint32_t carried_ = 0;     // into the carrier
     std::uint32_t carried_out_ = 0; // of it, as far as is known here
     std::byte *carrier_ = nullptr;

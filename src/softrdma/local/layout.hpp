@@ -136,8 +136,7 @@ static_assert(sizeof(qp_block) <= ring_offset);
 // bytes, of which byte p is at p % carrier_size. A message lies in one piece and begins with a line.
 inline constexpr std::size_t inline_size = 256;
 inline constexpr std::uint32_t carrier_size = 64 * 1024;
-// To copy a message of that size twice still takes less than to have the kernel copy it once.
-inline constexpr std::uint32_t carried_size = 16 * 1024;
+inline constexpr std::uint32_t carried_size = 16 * 1024; // at most
 
 constexpr std::size_t carrier_offset(std::uint32_t ring_capacity, std::uint32_t ring_stride) noexcept
 {

@@ -3,7 +3,10 @@
 #include "local/file_mapping.hpp"
 #include "local/policy.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
@@ -52,6 +55,28 @@ peer_cache &cache()
 {
     static auto *c = new peer_cache;
     return *c;
+}
+
+// A message that is carried is copied once more, but without a call of the kernel: how much that is worth depends on
+// the processor and its kernel, so it is measured. Of the two, on an Intel Xeon with 460 ns a call, the first takes 300
+// ns and 0.15 ns a byte, the second 920 ns and 0.04 ns a byte: as long for twelve bytes a nanosecond of the call.
+std::uint32_t carried_instead_of_a_call() noexcept
+{
+    constexpr int calls = 16; // the first ones take longer
+    constexpr std::int64_t bytes_per_ns = 12;
+    constexpr std::uint32_t least = 1024;
+    auto best = std::chrono::nanoseconds::max();
+    std::array<std::byte, 16> from{};
+    std::array<std::byte, from.size()> to;
+    const iovec source{from.data(), from.size()};
+    const iovec target{to.data(), to.size()};
+    for (int i = 0; i < calls; ++i) {
+        const auto start = std::chrono::steady_clock::now();
+        if (process_vm_readv(getpid(), &target, 1, &source, 1, 0) < 0)
+            return carried_size;
+        best = std::min<std::chrono::nanoseconds>(best, std::chrono::steady_clock::now() - start);
+    }
+    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(best.count() * bytes_per_ns, least, carried_size));
 }
 
 copy_result result_of(ssize_t copied, std::size_t wanted) noexcept
@@ -235,6 +260,14 @@ copy_result peer_process::read(std::uint64_t from, std::span<const iovec> to) co
     const iovec source{reinterpret_cast<void *>(from), total(to)};
     return result_of(
             process_vm_readv(static_cast<pid_t>(who_.pid), to.data(), to.size(), &source, 1, 0), source.iov_len);
+}
+
+std::uint32_t peer_process::worth_carrying() const noexcept
+{
+    if (hands_over()) // there are no such calls
+        return carried_size;
+    static const std::uint32_t measured = carried_instead_of_a_call();
+    return measured;
 }
 
 std::shared_ptr<file_mapping> peer_process::mapping(const remote_region &r)

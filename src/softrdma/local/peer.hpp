@@ -85,6 +85,8 @@ public:
     // Between the peer's memory and ours, through the kernel.
     copy_result write(std::uint64_t to, std::span<const iovec> from) const noexcept;
     copy_result read(std::uint64_t from, std::span<const iovec> to) const noexcept;
+    // Messages of up to that many bytes arrive sooner if they are copied twice, through the arena.
+    std::uint32_t worth_carrying() const noexcept;
 
     // The peer's shared file behind a region, in our address space; NULL if it cannot be had, or has to come first.
     std::shared_ptr<file_mapping> mapping(const remote_region &r);
