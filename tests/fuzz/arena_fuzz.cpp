@@ -76,7 +76,7 @@ public:
 
     void change(input &in)
     {
-        constexpr std::uint64_t places[] = {0, page, page + sizeof(region_slot), impostor::qp_offset,
+        constexpr std::uint64_t places[] = {0, page, page + sizeof(region_slot), impostor::words,
                 impostor::qp_offset + ring_offset, impostor::cq_offset};
         const std::uint64_t place = places[in.number<std::uint8_t>() % std::size(places)];
         const std::uint64_t offset = in.number<std::uint16_t>() % page;

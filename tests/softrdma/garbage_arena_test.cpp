@@ -93,7 +93,7 @@ void garbage_costs_the_connection_only(void **)
             for (unsigned n = 0; n < count; ++n)
                 i.memory[offset + random() % size] = static_cast<std::byte>(random());
         };
-        spoil(impostor::qp_offset, 96, random() % 2);
+        spoil(impostor::words, 96, random() % 2);
         spoil(impostor::qp_offset + ring_offset, 8192, 64);
         spoil(impostor::cq_offset, sizeof(cq_block), random() % 16);
         spoil(page, 256 * 1024, 512);
@@ -140,7 +140,10 @@ public:
     }
 
 private:
-    qp_block &shared() const noexcept { return *reinterpret_cast<qp_block *>(block_->at); }
+    qp_block &shared() const noexcept
+    {
+        return *reinterpret_cast<qp_block *>(block_->at + words_offset(block_->offset));
+    }
     void send_honestly()
     {
         assert_int_equal(::post_receive(&p_.server, position_++, 0, 8), 0);

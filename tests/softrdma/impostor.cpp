@@ -59,7 +59,7 @@ void end_impostor(impostor &i)
 
 void write_blocks(impostor &i, const connection_ends &ends)
 {
-    auto *qp = new (i.memory + impostor::qp_offset) qp_block{};
+    auto *qp = new (i.memory + impostor::words) qp_block{};
     qp->magic = qp_magic;
     qp->serial = i.h.qp_serial;
     qp->ring_capacity = impostor::receives;

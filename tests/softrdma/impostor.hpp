@@ -8,6 +8,7 @@
 // A process of the same user that has nothing but an arena, which this process writes as well.
 struct impostor {
     static constexpr std::uint64_t qp_offset = 1 << 23;
+    static constexpr std::uint64_t words = qp_offset + softrdma::local::words_offset(qp_offset);
     static constexpr std::uint64_t cq_offset = (1 << 23) + (1 << 20);
     static constexpr std::uint64_t arena_size = 1 << 24;
     static constexpr std::size_t qp_size = 1 << 17;

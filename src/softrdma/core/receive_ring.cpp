@@ -30,7 +30,8 @@ int receive_ring::create(const ibv_qp_cap &cap)
     wr_ids_.resize(capacity_);
     sge_counts_.resize(capacity_);
     sges_.resize(std::size_t{capacity_} * max_sge_);
-    shared_ = new (block_->at) local::qp_block{};
+    shared_ = new (block_->at + local::words_offset(block_->offset)) local::qp_block{};
+    slots_ = block_->at + local::ring_offset;
     local::qp_block &shared = *shared_;
     shared.magic = local::qp_magic;
     shared.serial = local::arena::instance().next_serial();
@@ -46,8 +47,7 @@ int receive_ring::create(const ibv_qp_cap &cap)
 
 local::receive_slot &receive_ring::slot(std::uint32_t position) const noexcept
 {
-    std::byte *at = reinterpret_cast<std::byte *>(shared_) + local::ring_offset +
-                    std::size_t{position & (capacity_ - 1)} * stride_;
+    std::byte *at = slots_ + std::size_t{position & (capacity_ - 1)} * stride_;
     return *reinterpret_cast<local::receive_slot *>(at);
 }
 
@@ -91,7 +91,7 @@ bool receive_ring::fetch(const local::receive_slot &from, std::uint8_t flags, st
     const std::uint32_t offset = begin % local::carrier_size;
     if (length > local::carrier_size - offset)
         return false;
-    const std::byte *carrier = reinterpret_cast<const std::byte *>(shared_) + local::carrier_offset(capacity_, stride_);
+    const std::byte *carrier = block_->at + local::carrier_offset(capacity_, stride_);
     const bool good = scatter(carrier + offset, index, length);
     shared_->carried_out.store(begin + local::whole_lines(length), std::memory_order_release);
     return good;

@@ -54,6 +54,7 @@ private:
     ibv_qp &qp_;
     std::shared_ptr<local::block> block_;
     local::qp_block *shared_ = nullptr;
+    std::byte *slots_ = nullptr;
     std::uint32_t capacity_ = 0; // a power of two, or 0 with a shared receive queue
     std::uint32_t stride_ = 0;
     std::uint32_t max_sge_ = 0;

@@ -123,7 +123,7 @@ bool channel::attach(const hello &h, const connection_ends &ends, fd_holder bell
     memory_ = peer_->share(h.qp_offset, h.qp_size);
     if (memory_ == nullptr)
         return false;
-    block_ = reinterpret_cast<qp_block *>(memory_.get());
+    block_ = reinterpret_cast<qp_block *>(memory_.get() + words_offset(h.qp_offset));
     capacity_ = block_->ring_capacity;
     stride_ = block_->ring_stride;
     max_sge_ = block_->max_sge;

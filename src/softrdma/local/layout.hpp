@@ -17,7 +17,7 @@ using token_bytes = std::array<std::uint64_t, 2>;
 inline constexpr std::uint64_t arena_magic = 0x616e657261534652;
 inline constexpr std::uint64_t qp_magic = 0x7170626c6f634b31;
 inline constexpr std::uint64_t cq_magic = 0x6371626c6f634b31;
-inline constexpr std::uint32_t arena_version = 3;
+inline constexpr std::uint32_t arena_version = 4;
 inline constexpr std::size_t page = 4096; // of the layout, not of the machine
 inline constexpr std::size_t line = 64;
 
@@ -107,6 +107,7 @@ struct connection_ends {
     connection_ends reversed() const noexcept { return {peer_address, own_address, peer_port, own_port}; }
 };
 
+// Before the ring of receives: see words_offset().
 struct qp_block {
     std::uint64_t magic;
     std::uint64_t serial; // never the same twice within an arena
@@ -130,7 +131,15 @@ struct qp_block {
 };
 
 inline constexpr std::size_t ring_offset = page / 2;
-static_assert(sizeof(qp_block) <= ring_offset);
+
+// Where the words of a queue pair begin in its block, which is at that offset of the arena: not at the same place of
+// each page, or those of many queue pairs would have to share a few sets of a cache.
+constexpr std::size_t words_offset(std::uint64_t block_offset) noexcept
+{
+    constexpr std::size_t places = 23; // a prime number
+    static_assert((places - 1) * line + sizeof(qp_block) <= ring_offset);
+    return block_offset / page % places * line;
+}
 
 // The ring is followed by the carrier, in which messages lie that have no room in their slot: an endless sequence of
 // bytes, of which byte p is at p % carrier_size. A message lies in one piece and begins with a line.
