@@ -109,6 +109,10 @@ void create_queues(struct side *side, struct ibv_srq *srq, const struct options 
 {
     const unsigned depth = options != NULL && options->depth != 0 ? options->depth : 16;
     side->size = options != NULL && options->size != 0 ? options->size : 4096;
+    const struct side *lender = options != NULL ? options->lender : NULL;
+    side->borrowed = lender != NULL;
+    if (side->borrowed)
+        side->pd = lender->pd;
     if (side->pd == NULL)
         side->pd = ibv_alloc_pd(side->id->verbs);
     assert_non_null(side->pd);
@@ -129,6 +133,11 @@ void create_queues(struct side *side, struct ibv_srq *srq, const struct options 
         attr.cap.max_recv_wr = options->server_recv_depth;
     create_queue_pair(side, &attr, !server && options != NULL ? options->send_ops : 0);
     side->qp = side->id->qp;
+    if (side->borrowed) {
+        side->mr = lender->mr;
+        side->memory = lender->memory;
+        return;
+    }
     side->mapped = server && options != NULL && options->server_memory != NULL;
     side->memory = side->mapped ? options->server_memory : calloc(1, side->size);
     assert_non_null(side->memory);
@@ -205,7 +214,7 @@ void open_pair(struct pair *pair, const struct options *options)
 
 void close_side(struct side *side)
 {
-    if (side->mr != NULL)
+    if (side->mr != NULL && !side->borrowed)
         assert_int_equal(ibv_dereg_mr(side->mr), 0);
     if (side->id != NULL && side->id->qp != NULL)
         rdma_destroy_qp(side->id);
@@ -217,7 +226,7 @@ void close_side(struct side *side)
         assert_int_equal(rdma_destroy_id(side->id), 0);
     if (side->channel != NULL)
         rdma_destroy_event_channel(side->channel);
-    if (!side->mapped)
+    if (!side->mapped && !side->borrowed)
         free(side->memory);
 }
 
@@ -227,9 +236,9 @@ void close_pair(struct pair *pair)
     close_side(&pair->server);
     if (pair->srq != NULL)
         assert_int_equal(ibv_destroy_srq(pair->srq), 0);
-    if (pair->client.pd != NULL)
+    if (pair->client.pd != NULL && !pair->client.borrowed)
         assert_int_equal(ibv_dealloc_pd(pair->client.pd), 0);
-    if (pair->server.pd != NULL)
+    if (pair->server.pd != NULL && !pair->server.borrowed)
         assert_int_equal(ibv_dealloc_pd(pair->server.pd), 0);
     if (pair->listener != NULL)
         assert_int_equal(rdma_destroy_id(pair->listener), 0);

@@ -31,7 +31,8 @@ struct side {
     struct ibv_mr *mr;
     uint8_t *memory;
     size_t size;
-    bool mapped; /* memory was given by the test */
+    bool mapped;   /* memory was given by the test */
+    bool borrowed; /* domain, region and memory are another side's */
 };
 
 struct options {
@@ -44,6 +45,7 @@ struct options {
     bool server_srq;
     unsigned server_recv_depth; /* default depth */
     uint64_t send_ops;          /* of the client's new post interface, default none */
+    const struct side *lender;  /* whose domain, region and memory both sides use; default their own */
 };
 
 /* A connected pair in this process. */

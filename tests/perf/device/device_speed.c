@@ -23,6 +23,7 @@ enum {
     rate_window = 14,
     crowd = 512,
     receives = 8,
+    apart = 2048,             /* source and target in one piece of memory */
     unread = memory_size / 2, /* what is sent comes from there, and nothing arrives there */
     access_all = everything | access_flush_global | access_flush_persistent,
 };
@@ -269,28 +270,40 @@ static void write_in_turn(void *connections)
     struct connections *c = connections;
     struct pair *p = &c->pairs[c->next];
     c->next = (c->next + 1) % c->count;
-    post(&p->client, IBV_WR_RDMA_WRITE, 1, 0, sizes[0], &p->server, 0, 0);
+    post(&p->client, IBV_WR_RDMA_WRITE, 1, 0, sizes[0], &p->server, apart, 0);
     collect(&p->client);
 }
 
 /* Both ends of many connections are in one process. */
-static void measure_crowd(void)
+static void measure_in_turn(const char *operation, bool one_region)
 {
     struct connections c = {.pairs = calloc(crowd, sizeof(*c.pairs)), .count = crowd};
+    const struct options borrowing = {.lender = &c.pairs[0].server};
     struct rlimit descriptors;
     getrlimit(RLIMIT_NOFILE, &descriptors);
     descriptors.rlim_cur = descriptors.rlim_max;
     setrlimit(RLIMIT_NOFILE, &descriptors);
     for (size_t i = 0; i < crowd; ++i)
-        open_pair(&c.pairs[i], NULL);
+        open_pair(&c.pairs[i], one_region && i > 0 ? &borrowing : NULL);
     for (size_t i = 0; i < crowd; ++i) /* what is done once for each */
         write_in_turn(&c);
-    struct connections alone = {.pairs = c.pairs, .count = 1};
-    compare("WRITE, 512 in turn", &(struct contender){write_in_turn, &c, 1, 0}, "one connection",
+    struct connections alone = {.pairs = &c.pairs[crowd - 1], .count = 1};
+    compare(operation, &(struct contender){write_in_turn, &c, 1, 0}, "one connection",
             &(struct contender){write_in_turn, &alone, 1, 0}, sizes[0]);
-    for (size_t i = 0; i < crowd; ++i)
-        close_pair(&c.pairs[i]);
+    for (size_t i = crowd; i > 0; --i)
+        close_pair(&c.pairs[i - 1]);
     free(c.pairs);
+}
+
+static void measure_connections(void)
+{
+    measure_in_turn("WRITE, 512 in turn", true);
+}
+
+/* Memory that is written in turn, the processor and the kernel have to look for as well. */
+static void measure_connections_and_regions(void)
+{
+    measure_in_turn("WRITE, 512 in turn, own memory", false);
 }
 
 /* The server's thread sleeps or polls as it likes; the floor's partner, on the same processor, polls. */
@@ -330,7 +343,8 @@ int main(int argc, char **argv)
         in_own_process(measure_mapped);
         in_own_process(measure_durable);
         in_own_process(measure_messages);
-        in_own_process(measure_crowd);
+        in_own_process(measure_connections);
+        in_own_process(measure_connections_and_regions);
     } else {
         in_own_process(measure_tcp);
     }
