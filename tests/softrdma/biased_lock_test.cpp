@@ -98,13 +98,13 @@ void no_other_thread_becomes_the_home(void **)
 // A fiber may go on in another thread. What that one does with the lock, the home waits for.
 void another_thread_may_unlock_it(void **)
 {
-    for (const unsigned times : {1u, 1000u}) { // as one of the others, and at home
+    for (unsigned times = 0; times < 2 * first; ++times) { // as one of the others, on the way home, and at home
         biased<counting_lock, first, most> lock;
         take(lock, times);
         lock.lock();
         std::atomic<bool> given_back{false};
         std::thread elsewhere([&] {
-            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            std::this_thread::sleep_for(std::chrono::milliseconds(2));
             given_back.store(true);
             lock.unlock();
         });

@@ -35,20 +35,18 @@ public:
                 await_unlock();
             inside_.store(true, std::memory_order_relaxed);
             std::atomic_signal_fence(std::memory_order_seq_cst);
-            if (at_home_.load(std::memory_order_acquire)) [[likely]] {
-                by_home_ = true;
+            if (at_home_.load(std::memory_order_acquire)) [[likely]]
                 return;
-            }
             inside_.store(false, std::memory_order_release);
         }
         lock_as_others();
     }
     void unlock() noexcept
     {
-        if (by_home_) [[likely]]
-            inside_.store(false, std::memory_order_release);
+        if (as_others_) [[unlikely]]
+            unlock_as_others();
         else
-            lock_.unlock();
+            inside_.store(false, std::memory_order_release);
     }
 
 private:
@@ -57,15 +55,22 @@ private:
         lock_.lock();
         if (at_home_.load(std::memory_order_relaxed))
             call_off();
-        by_home_ = false;
+        as_others_ = true;
         in_a_row_ = latest_ == &thread_mark ? in_a_row_ + 1 : 0;
         latest_ = &thread_mark;
         // Never another thread: the first may be about to say that it is inside.
         const char *home = home_.load(std::memory_order_relaxed);
-        if (in_a_row_ >= patience_ && (home == nullptr || home == latest_) && local::barriers::enroll()) {
+        comes_home_ = in_a_row_ >= patience_ && (home == nullptr || home == latest_) && local::barriers::enroll();
+    }
+    // Not before: the thread may lock again while another one is still to unlock.
+    [[gnu::noinline]] void unlock_as_others() noexcept
+    {
+        as_others_ = false;
+        if (comes_home_) {
             home_.store(latest_, std::memory_order_relaxed);
-            at_home_.store(true, std::memory_order_relaxed);
+            at_home_.store(true, std::memory_order_release);
         }
+        lock_.unlock();
     }
     [[gnu::noinline, gnu::cold]] void call_off() noexcept
     {
@@ -87,9 +92,10 @@ private:
     std::atomic<const char *> home_{nullptr};
     std::atomic<bool> inside_{false};  // the home, or for whom it has locked
     std::atomic<bool> at_home_{false}; // else the home is one of the others
-    bool by_home_ = false;             // whoever has it
+    bool as_others_ = false;           // whoever has it has locked `lock_`
     Lock lock_;
     // Guarded by that.
+    bool comes_home_ = false; // with the next unlock
     std::uint32_t in_a_row_ = 0;
     std::uint32_t patience_ = first;
     const char *latest_ = nullptr;
