@@ -385,7 +385,7 @@ void queue_pair::fill_place(
 {
     const std::lock_guard lock(lock_);
     gathered place;
-    if (!answers() || pmem::power_cut::armed() || is_write(begun.op))
+    if (!answers() || pmem::power_cut::armed())
         return;
     if (is_send(begun.op) ? responder_.find_place(begun, bytes, place) : requester_.find_place(begun, bytes, place))
         fill({static_cast<std::byte *>(place.pieces[0].iov_base), place.pieces[0].iov_len});

@@ -303,15 +303,14 @@ bool link::read_input()
     bool good = parse({input_.data(), filled_});
     int error = 0;
     while (more && good && budget > 0) {
-        if (const std::size_t n = read_in_place(more, good); n > 0) {
-            budget -= std::min(budget, n);
-            any = true;
-            continue;
-        }
         std::span<std::byte> buffer = input_;
         if (is_write(frames_.begun().op) && frames_.left() >= filled_ + least_bulk) {
             buffer = bulk_memory();
             std::copy_n(input_.begin(), filled_, buffer.begin());
+        } else if (const std::size_t n = read_in_place(more, good); n > 0) {
+            budget -= std::min(budget, n);
+            any = true;
+            continue;
         }
         const std::span<std::byte> room = buffer.subspan(filled_);
         if (room.empty()) // held
@@ -346,8 +345,10 @@ bool link::read_input()
 std::size_t link::read_in_place(bool &more, bool &good)
 {
     constexpr std::size_t unit = frame_reader::unit;
+    if (filled_ >= unit || frames_.left() < filled_ + least_bulk + end_of_segment)
+        return 0;
     const auto qp = bound();
-    if (qp == nullptr || filled_ >= unit || frames_.left() < filled_ + least_bulk + end_of_segment)
+    if (qp == nullptr)
         return 0;
     const std::size_t first = filled_ == 0 ? 0 : unit; // of which the buffer has the beginning
     const std::size_t missing = first - filled_;
@@ -405,8 +406,8 @@ bool link::parse(std::span<const std::byte> data)
             break;
     }
     filled_ = data.size();
-    if (input_.size() < frame_reader::whole || input_.size() < filled_) // then it is not its own data
-        input_.resize(std::max(frame_reader::whole, filled_));
+    if (const std::size_t size = std::max(frame_reader::whole, filled_); input_.size() < size)
+        input_.resize(size); // the data is not its own
     std::copy(data.begin(), data.end(), input_.begin());
     return true;
 }
