@@ -32,6 +32,7 @@ packet full_packet(opcode op)
 {
     packet p;
     p.op = op;
+    p.unhurried = true;
     p.solicited = true;
     p.dest_qpn = 0xabcdef;
     p.psn = 0x123456;
@@ -52,14 +53,14 @@ constexpr opcode all_opcodes[] = {opcode::send_first, opcode::send_middle, opcod
         opcode::write_last_imm, opcode::write_only, opcode::write_only_imm, opcode::read_request,
         opcode::read_response_first, opcode::read_response_middle, opcode::read_response_last,
         opcode::read_response_only, opcode::acknowledge, opcode::atomic_acknowledge, opcode::compare_swap,
-        opcode::fetch_add, opcode::flush, opcode::atomic_write, opcode::receive_posted, opcode::cm_request,
-        opcode::cm_reply, opcode::cm_ready, opcode::cm_reject, opcode::cm_disconnect_request,
+        opcode::fetch_add, opcode::flush, opcode::atomic_write, opcode::receive_posted, opcode::answer_wanted,
+        opcode::cm_request, opcode::cm_reply, opcode::cm_ready, opcode::cm_reject, opcode::cm_disconnect_request,
         opcode::cm_disconnect_reply, opcode::direct_request, opcode::direct_reply, opcode::direct_ready};
 
 bool has_payload(opcode op)
 {
     return (!is_round_trip(op) || op == opcode::atomic_write) && op != opcode::acknowledge &&
-           op != opcode::atomic_acknowledge && op != opcode::receive_posted;
+           op != opcode::atomic_acknowledge && op != opcode::receive_posted && op != opcode::answer_wanted;
 }
 
 void every_packet_survives_the_wire(void **)
@@ -71,7 +72,8 @@ void every_packet_survives_the_wire(void **)
         packet got;
         assert_true(frame_size(frame) == frame.size());
         assert_true(decode(frame, got));
-        assert_true(got.op == sent.op && got.solicited && got.dest_qpn == sent.dest_qpn && got.psn == sent.psn);
+        assert_true(got.op == sent.op && got.solicited && got.unhurried && got.dest_qpn == sent.dest_qpn &&
+                    got.psn == sent.psn);
         assert_int_equal(got.payload.size(), payload.size());
         if (has_reth(op)) {
             assert_true(got.remote_addr == sent.remote_addr);
@@ -94,7 +96,7 @@ void a_write_looks_as_the_infiniband_headers_say(void **)
 {
     const bytes frame = frame_of(full_packet(opcode::write_only_imm), bytes(2, std::byte{0xee}));
     const std::uint8_t expected[] = {0, 0, 0, 34,                                   // length of what follows
-            0x0b, 0x80, 0xff, 0xff, 0x00, 0xab, 0xcd, 0xef, 0x00, 0x12, 0x34, 0x56, // BTH
+            0x0b, 0xc0, 0xff, 0xff, 0x00, 0xab, 0xcd, 0xef, 0x00, 0x12, 0x34, 0x56, // BTH
             0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0x01, 0x02, 0x03, 0x04, // RETH
             0x88, 0x77, 0x66, 0x55, // ImmDt, stored as the program gave it
             0xee, 0xee};
@@ -106,7 +108,7 @@ void a_flush_looks_as_the_infiniband_headers_say(void **)
 {
     const bytes frame = frame_of(full_packet(opcode::flush));
     const std::uint8_t expected[] = {0, 0, 0, 32,                                   // length of what follows
-            0x1c, 0x80, 0xff, 0xff, 0x00, 0xab, 0xcd, 0xef, 0x00, 0x12, 0x34, 0x56, // BTH
+            0x1c, 0xc0, 0xff, 0xff, 0x00, 0xab, 0xcd, 0xef, 0x00, 0x12, 0x34, 0x56, // BTH
             0x00, 0x00, 0x00, 0x13, // FETH: whole region, both placements
             0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0x01, 0x02, 0x03, 0x04}; // RETH
     assert_int_equal(frame.size(), sizeof(expected));

@@ -12,13 +12,13 @@ import unittest
 import zlib
 
 SOFTRDMA, PROGRAMS = sys.argv[1:3]
-FIELDS = ("infiniband.bth.opcode", "infiniband.bth.psn", "infiniband.bth.destqp", "frame.packet_flags_direction", "udp.dstport")
+FIELDS = ("infiniband.bth.opcode", "infiniband.bth.psn", "infiniband.bth.destqp", "infiniband.bth.a", "frame.packet_flags_direction", "udp.dstport")
 INBOUND, OUTBOUND = 1, 2
 WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, WRITE_ONLY = 6, 7, 8, 10
 READ_REQUEST, READ_FIRST, READ_MIDDLE, READ_LAST, READ_ONLY, ACK = 12, 13, 14, 15, 16, 17
 ATOMIC_ACK, COMPARE_SWAP, FETCH_ADD, FLUSH, ATOMIC_WRITE = 18, 19, 20, 28, 29
 
-Packet = collections.namedtuple("Packet", "opcode psn qp direction port")
+Packet = collections.namedtuple("Packet", "opcode psn qp asks direction port")
 
 
 def number(text: str) -> int:
@@ -81,6 +81,14 @@ class TraceTest(unittest.TestCase):
                     seen += 1
                 next_psn[packet.qp] = (packet.psn + 1) & 0xffffff
             self.assertGreater(seen, 100)
+
+    def test_only_what_asks_for_an_answer_gets_one(self) -> None:
+        self.trace("softrdma_answers_test", SOFTRDMA_PATH="tcp")
+        count = collections.Counter((packet.opcode, bool(packet.asks)) for packet in self.packets() if packet.direction == OUTBOUND)
+        asking = count[WRITE_ONLY, True] + count[READ_REQUEST, True]
+        also_wanted = 2  # where what was to follow did not; hardware has no such packet
+        self.assertGreater(count[WRITE_ONLY, False], 10 * asking)
+        self.assertLessEqual(count[ACK, False], asking + also_wanted)
 
     def test_what_goes_through_memory_is_shown_as_packets(self) -> None:
         self.trace("softrdma_data_test", SOFTRDMA_PATH="local")

@@ -172,7 +172,7 @@ int queue_pair::modify(const ibv_qp_attr &attr, int mask)
         settle(requester_.pump());
     } else if (to == IBV_QPS_SQD && from == IBV_QPS_RTS) {
         tell_drained_ = (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0 && attr.en_sqd_async_notify != 0;
-        notice_drained();
+        settle(requester_.pump());
     }
     return 0;
 }
@@ -375,6 +375,10 @@ bool queue_pair::receive(const packet &p)
     if (is_request(p.op))
         return receive_request_packet(p);
     const std::lock_guard lock(lock_);
+    if (p.op == opcode::answer_wanted) {
+        answers() ? responder_.acknowledge_executed() : refuse(p);
+        return true;
+    }
     if (!answers() || ep_.attr.qp_state == IBV_QPS_RTR)
         return true;
     return settle(p.op == opcode::receive_posted ? requester_.resume() : requester_.answer(p));
@@ -391,13 +395,19 @@ void queue_pair::fill_place(
         fill({static_cast<std::byte *>(place.pieces[0].iov_base), place.pieces[0].iov_len});
 }
 
+// This side will answer nothing more.
+void queue_pair::refuse(const packet &p)
+{
+    ep_.transmit({.op = opcode::acknowledge, .psn = p.psn, .syndrome = syndrome::unresponsive});
+}
+
 bool queue_pair::receive_request_packet(const packet &p)
 {
     {
         const std::lock_guard lock(lock_);
         if (!answers()) {
             if (is_last(p.op) || is_round_trip(p.op))
-                ep_.transmit({.op = opcode::acknowledge, .psn = p.psn, .syndrome = syndrome::unresponsive});
+                refuse(p);
             return true;
         }
         const auto admitted = responder_.admit(p, weak_from_this());
@@ -422,8 +432,7 @@ void queue_pair::path_writable()
     if (!answers())
         return;
     responder_.release();
-    if (ep_.attr.qp_state == IBV_QPS_RTS)
-        settle(requester_.pump());
+    settle(requester_.pump());
 }
 
 void queue_pair::path_lost()

@@ -76,6 +76,7 @@ public:
 
 private:
     bool receive_request_packet(const packet &p);
+    void refuse(const packet &p);
     bool settle(outcome o);
     bool accepts_sends() const noexcept;
     local_path *path_at_once() const noexcept;

@@ -66,7 +66,7 @@ void requester::enqueue(const ibv_send_wr &wr, std::uint64_t length)
     w.swap = kind.wide ? wr.wr.atomic.swap : 0;
     w.length = static_cast<std::uint32_t>(kind.atomic ? std::min<std::uint64_t>(length, word_size) : length);
     w.sent = w.received = 0;
-    w.numbered = false;
+    w.numbered = w.unhurried = false;
     w.judged = w.answer_lost = false;
     w.late_us = 0;
     w.local_status = is_wrong_length(wr.opcode, length) ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
@@ -84,11 +84,11 @@ outcome requester::start_requests()
     while (next_ < queue_.size() && !waiting_for_receiver_ && !ep_.undecided && ep_.path != nullptr && !held_back()) {
         work &w = queue_[next_];
         if (ep_.attr.qp_state != IBV_QPS_RTS && !w.numbered && !stalled_)
-            return outcome::proceed; // a queue that is drained starts nothing new
+            return ask_for_answers(), outcome::proceed; // a queue that is drained starts nothing new
         if (fault::active()) [[unlikely]] {
             outcome o{};
             if (injected(w, o))
-                return o;
+                return ask_for_answers(), o;
         } else if (ep_.local != nullptr && !ep_.path_lost) {
             // What the peer is executing must not be overtaken.
             if (next_ > 0 && !follows_to_peer(w))
@@ -112,10 +112,25 @@ outcome requester::start_requests()
     return outcome::proceed;
 }
 
+// Whether the answer to what follows will be that to a WRITE as well, and nobody waits for it.
+bool requester::may_wait(const work &w) const noexcept
+{
+    const bool is_plain_write = !kind_of(w.opcode).takes_receive && !w.is_round_trip();
+    return is_plain_write && !is_signaled(w.flags) && more_follow() && ep_.local == nullptr && !fault::active();
+}
+
+// What was to follow does not.
+void requester::ask_for_answers()
+{
+    if (next_ > 0 && std::exchange(queue_[next_ - 1].unhurried, false))
+        ep_.transmit({.op = opcode::answer_wanted, .psn = queue_[next_ - 1].psn});
+}
+
 outcome requester::local_error(work &w, ibv_wc_status status)
 {
     // The error is reported in its turn: after everything posted before has completed.
     w.local_status = status;
+    ask_for_answers();
     return &w == &queue_.front() ? (complete_first(status), outcome::broken) : outcome::proceed;
 }
 
@@ -206,8 +221,10 @@ opcode requester::segment_opcode(const work &w, std::uint32_t bytes) const noexc
 outcome requester::transmit_segment(work &w, std::uint32_t bytes)
 {
     const opcode op = segment_opcode(w, bytes);
+    w.unhurried = may_wait(w);
     const packet header{.op = op,
             .solicited = (w.flags & IBV_SEND_SOLICITED) != 0 && is_last(op),
+            .unhurried = w.unhurried,
             .psn = w.psn,
             .remote_addr = w.remote_addr,
             .rkey = w.rkey,

@@ -77,6 +77,7 @@ private:
         std::uint32_t sent;     // bytes handed to the path
         std::uint32_t received; // of a READ
         bool numbered;          // psn is valid
+        bool unhurried;         // a later one's answer will do
         ibv_wc_status local_status;
         bool judged;           // whether a fault is to be injected has been decided
         bool answer_lost;      // injected, as is
@@ -115,6 +116,8 @@ private:
     // Whether the one that is being handed to the path is not the last.
     bool more_follow() const noexcept { return next_ + 1 < queue_.size(); }
     opcode segment_opcode(const work &w, std::uint32_t bytes) const noexcept;
+    bool may_wait(const work &w) const noexcept;
+    void ask_for_answers();
     outcome local_error(work &w, ibv_wc_status status);
     void complete_first(ibv_wc_status status);
     bool complete_before(std::uint32_t psn);

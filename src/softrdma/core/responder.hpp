@@ -32,6 +32,7 @@ public:
     // Returns the syndrome of the answer.
     std::uint8_t execute(const packet &p);
     outcome finish(const packet &p, std::uint8_t answer);
+    void acknowledge_executed() { acknowledge((expected_psn_ - 1) & psn_mask); }
     // Where the next bytes of a message go that is arriving; false if that is not certain.
     bool find_place(const packet &begun, std::size_t bytes, gathered &place);
 

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* WRITEs for whose answers nobody waits, because others follow them. */
+#include "remote.h"
+
+#include <poll.h>
+#include <signal.h>
+
+enum {
+    count = 16,
+    place = 8, /* bytes of each */
+    long_write = 1024 * 1024,
+};
+
+/* Written to the same offset of the other side. */
+struct chain {
+    struct ibv_sge sges[count];
+    struct ibv_send_wr wrs[count];
+};
+
+/* WRITEs of `bytes` in a row, of which none is signalled; the caller changes what has to be otherwise. */
+static void prepare(struct chain *c, const struct side *from, const struct side *to, size_t bytes)
+{
+    memset(c, 0, sizeof(*c));
+    for (size_t i = 0; i < count; ++i) {
+        const size_t offset = i * bytes;
+        c->sges[i] = (struct ibv_sge){
+                .addr = (uintptr_t)from->memory + offset, .length = (uint32_t)bytes, .lkey = from->mr->lkey};
+        c->wrs[i] = (struct ibv_send_wr){.wr_id = i,
+                .next = i + 1 < count ? &c->wrs[i + 1] : NULL,
+                .sg_list = &c->sges[i],
+                .num_sge = 1,
+                .opcode = IBV_WR_RDMA_WRITE};
+        c->wrs[i].wr.rdma.remote_addr = (uintptr_t)to->memory + offset;
+        c->wrs[i].wr.rdma.rkey = to->mr->rkey;
+    }
+}
+
+static void post_chain(const struct side *from, struct chain *c)
+{
+    struct ibv_send_wr *bad = NULL;
+    assert_int_equal(ibv_post_send(from->qp, c->wrs, &bad), 0);
+}
+
+static void expect_nothing(struct side *side)
+{
+    struct ibv_wc wc;
+    assert_int_equal(ibv_poll_cq(side->cq, 1, &wc), 0);
+}
+
+static void the_last_answer_completes_all(void **state)
+{
+    struct pair *p = *state;
+    struct chain c;
+    for (unsigned round = 0; round < 20; ++round) { /* many times what the queue has room for */
+        prepare(&c, &p->client, &p->server, place);
+        fill(p->client.memory, count * place, round);
+        c.wrs[count - 1].send_flags = IBV_SEND_SIGNALED;
+        post_chain(&p->client, &c);
+        expect_completion(p->client.cq, count - 1, IBV_WC_SUCCESS);
+        assert_memory_equal(p->server.memory, p->client.memory, count * place);
+    }
+    expect_nothing(&p->client);
+}
+
+static void those_that_nobody_waits_for_leave_the_queue(void **state)
+{
+    struct pair *p = *state;
+    struct chain c;
+    prepare(&c, &p->client, &p->server, place);
+    for (unsigned round = 0; round < 20; ++round) {
+        struct ibv_send_wr *first = c.wrs, *bad = NULL;
+        for (int waited = 0; ibv_post_send(p->client.qp, first, &bad) != 0; first = bad, ++waited) {
+            assert_true(waited < patience_ms);
+            poll(NULL, 0, 1);
+        }
+    }
+    assert_int_equal(post(&p->server, IBV_WR_RDMA_READ, 1, 0, place, &p->client, 0, 0), 0);
+    expect_completion(p->server.cq, 1, IBV_WC_SUCCESS);
+    expect_nothing(&p->client);
+}
+
+static void one_that_is_refused_fails_by_its_own_number(void **state)
+{
+    struct pair *p = *state;
+    struct chain c;
+    prepare(&c, &p->client, &p->server, place);
+    fill(p->client.memory, count * place, 1);
+    c.wrs[5].wr.rdma.rkey ^= 1;
+    post_chain(&p->client, &c);
+    expect_completion(p->client.cq, 5, IBV_WC_REM_ACCESS_ERR);
+    for (uint64_t i = 6; i < count; ++i)
+        expect_completion(p->client.cq, i, IBV_WC_WR_FLUSH_ERR);
+    assert_memory_equal(p->server.memory, p->client.memory, 5 * place);
+}
+
+/* It cannot be sent, and so cannot bring the answer to those before. */
+static void one_that_cannot_be_sent_fails_after_those_before(void **state)
+{
+    struct pair *p = *state;
+    struct chain c;
+    prepare(&c, &p->client, &p->server, place);
+    fill(p->client.memory, count * place, 2);
+    c.sges[5].lkey ^= 1;
+    post_chain(&p->client, &c);
+    expect_completion(p->client.cq, 5, IBV_WC_LOC_PROT_ERR);
+    for (uint64_t i = 6; i < count; ++i)
+        expect_completion(p->client.cq, i, IBV_WC_WR_FLUSH_ERR);
+    assert_memory_equal(p->server.memory, p->client.memory, 5 * place);
+}
+
+static void change_state(struct ibv_qp *qp, enum ibv_qp_state to, int mask)
+{
+    struct ibv_qp_attr attr = {.qp_state = to, .en_sqd_async_notify = 1};
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | mask), 0);
+}
+
+/* More than the network takes while the server stands still: what has begun is finished, the rest waits for the queue
+ * to go on. */
+static void drain_what_has_begun(void)
+{
+    struct remote r;
+    struct chain c;
+    start_server(&r, &(struct server_plan){.size = (size_t)count * long_write}, NULL);
+    meet_server(&r);
+    struct side *client = &r.pair.client;
+    fill(client->memory, r.size, 3);
+    suspend_server(&r);
+    prepare(&c, client, &r.target, long_write);
+    c.wrs[count - 1].send_flags = IBV_SEND_SIGNALED;
+    post_chain(client, &c);
+    change_state(client->qp, IBV_QPS_SQD, IBV_QP_EN_SQD_ASYNC_NOTIFY);
+    assert_int_equal(kill(r.pid, SIGCONT), 0);
+    struct pollfd asynchronous = {.fd = client->id->verbs->async_fd, .events = POLLIN};
+    struct ibv_async_event event;
+    assert_int_equal(poll(&asynchronous, 1, patience_ms), 1);
+    assert_int_equal(ibv_get_async_event(client->id->verbs, &event), 0);
+    assert_int_equal(event.event_type, IBV_EVENT_SQ_DRAINED);
+    ibv_ack_async_event(&event);
+    change_state(client->qp, IBV_QPS_RTS, 0);
+    expect_completion(client->cq, count - 1, IBV_WC_SUCCESS);
+    assert_memory_equal(r.page, client->memory, r.size);
+    stop_server(&r);
+}
+
+static void a_queue_that_is_drained_waits_for_no_answer_that_will_not_come(void **state)
+{
+    (void)state;
+    in_own_process(drain_what_has_begun);
+}
+
+static int set_up(void **state)
+{
+    struct pair *p = calloc(1, sizeof(*p));
+    open_pair(p, NULL);
+    *state = p;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    close_pair(*state);
+    free(*state);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(a_queue_that_is_drained_waits_for_no_answer_that_will_not_come),
+            cmocka_unit_test_setup_teardown(the_last_answer_completes_all, set_up, tear_down),
+            cmocka_unit_test_setup_teardown(those_that_nobody_waits_for_leave_the_queue, set_up, tear_down),
+            cmocka_unit_test_setup_teardown(one_that_is_refused_fails_by_its_own_number, set_up, tear_down),
+            cmocka_unit_test_setup_teardown(one_that_cannot_be_sent_fails_after_those_before, set_up, tear_down),
+    };
+    return cmocka_run_group_tests_name("answers", tests, NULL, NULL);
+}
