@@ -111,7 +111,7 @@ execution local_path::read(const ibv_send_wr &wr, std::uint32_t length)
     return execution_of(channel_->read(region, to));
 }
 
-execution local_path::send(const ibv_send_wr &wr, std::uint32_t length)
+inline execution local_path::send(const ibv_send_wr &wr, std::uint32_t length)
 {
     if (!channel_->has_receive())
         return execution::no_receive;
@@ -127,14 +127,7 @@ execution local_path::send(const ibv_send_wr &wr, std::uint32_t length)
     m.flags = static_cast<std::uint8_t>((kind.message ? 0 : local::slot_write) |
                                         (kind.immediate ? local::slot_immediate : 0) |
                                         ((wr.send_flags & IBV_SEND_SOLICITED) != 0 ? local::slot_solicited : 0));
-    switch (channel_->deliver(m, from)) {
-    case local::delivery::done:
-        return execution::done;
-    case local::delivery::no_receive:
-        return execution::no_receive;
-    default:
-        return execution::by_peer;
-    }
+    return channel_->deliver(m, from) ? execution::done : execution::by_peer;
 }
 
 execution local_path::write_word(const ibv_send_wr &wr)
@@ -185,7 +178,7 @@ bool local_path::is_out_of_reach(const ibv_send_wr &wr, std::uint32_t length) co
            region.kind == local::region_kind::unmappable;
 }
 
-execution local_path::execute(const ibv_send_wr &wr, std::uint32_t length)
+inline execution local_path::execute(const ibv_send_wr &wr, std::uint32_t length)
 {
     if (!channel_->peer_is_open())
         return execution::by_peer;

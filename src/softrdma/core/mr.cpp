@@ -164,10 +164,10 @@ bool region_table::withdraw(const memory_region &region)
     return unsynced;
 }
 
-bool region_table::is_plain(const ibv_sge &sge, const ibv_pd *pd) const noexcept
+inline bool region_table::is_plain(const ibv_sge &sge, const ibv_pd *pd) const noexcept
 {
-    return look_up(sge.lkey, pd, IBV_ACCESS_LOCAL_WRITE, sge.addr, sge.length) != nullptr &&
-           slot_of(sge.lkey).region.load(std::memory_order_relaxed)->kind() == local::region_kind::unmappable;
+    const memory_region *region = find(sge.lkey, pd, IBV_ACCESS_LOCAL_WRITE, sge.addr, sge.length);
+    return region != nullptr && region->kind() == local::region_kind::unmappable;
 }
 
 ibv_mr *region_table::add(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova, unsigned access)

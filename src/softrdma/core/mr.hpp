@@ -126,6 +126,8 @@ private:
     // Returns when no peer can be using the region; true if one has left something to be synced.
     bool withdraw(const memory_region &region);
     slot &slot_of(std::uint32_t key) const noexcept { return slots_[key % local::region_slots]; }
+    const memory_region *find(
+            std::uint32_t key, const ibv_pd *pd, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;
 
     std::shared_mutex mutex_;
     std::unordered_map<std::uint32_t, std::shared_ptr<memory_region>> regions_;
@@ -133,7 +135,7 @@ private:
     std::uint32_t latest_slot_ = 0;
 };
 
-inline std::byte *region_table::look_up(
+inline const memory_region *region_table::find(
         std::uint32_t key, const ibv_pd *pd, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
 {
     const slot &own = slot_of(key);
@@ -141,7 +143,14 @@ inline std::byte *region_table::look_up(
         return nullptr;
     const memory_region *region = own.region.load(std::memory_order_relaxed);
     const bool usable = region->pd == pd && (region->access() & access) == access && region->contains(va, bytes);
-    return usable ? region->at(va) : nullptr;
+    return usable ? region : nullptr;
+}
+
+inline std::byte *region_table::look_up(
+        std::uint32_t key, const ibv_pd *pd, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
+{
+    const memory_region *region = find(key, pd, access, va, bytes);
+    return region == nullptr ? nullptr : region->at(va);
 }
 
 } // namespace softrdma

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/receive_ring.hpp"
-#include "core/mr.hpp"
 #include "local/copy.hpp"
 #include "local/prefetch.hpp"
 
@@ -45,13 +44,14 @@ int receive_ring::create(const ibv_qp_cap &cap)
     return 0;
 }
 
-local::receive_slot &receive_ring::slot(std::uint32_t position) const noexcept
+inline local::receive_slot &receive_ring::slot(std::uint32_t position) const noexcept
 {
     std::byte *at = slots_ + std::size_t{position & (capacity_ - 1)} * stride_;
     return *reinterpret_cast<local::receive_slot *>(at);
 }
 
-int receive_ring::post(const ibv_recv_wr &wr, const ibv_qp_cap &cap)
+// Without calls, as is drain(): nothing else lies between a message and its answer.
+[[gnu::flatten]] int receive_ring::post(const ibv_recv_wr &wr, const ibv_qp_cap &cap)
 {
     const std::uint32_t position = posted_.load(std::memory_order_relaxed);
     if (position - consumed_.load(std::memory_order_acquire) >= cap.max_recv_wr)
@@ -70,7 +70,7 @@ int receive_ring::post(const ibv_recv_wr &wr, const ibv_qp_cap &cap)
         sges_[std::size_t{index} * max_sge_ + static_cast<std::size_t>(i)] = sge;
         to.sges()[i] = {sge.addr, sge.length, sge.lkey};
         room += sge.length;
-        reachable = reachable && (sge.length == 0 || region_table::instance().is_plain(sge, qp_.pd));
+        reachable = reachable && (sge.length == 0 || regions_.is_plain(sge, qp_.pd));
     }
     to.room = static_cast<std::uint32_t>(std::min<std::uint64_t>(room, limits::max_message));
     to.sge_count = sge_counts_[index];
@@ -81,7 +81,7 @@ int receive_ring::post(const ibv_recv_wr &wr, const ibv_qp_cap &cap)
 }
 
 // A message that lies beside the ring, to where its receive wants it.
-bool receive_ring::fetch(const local::receive_slot &from, std::uint8_t flags, std::uint32_t length)
+inline bool receive_ring::fetch(const local::receive_slot &from, std::uint8_t flags, std::uint32_t length)
 {
     const local::epoch_section section(scattering_);
     const std::uint32_t index = consumed_.load(std::memory_order_relaxed) & (capacity_ - 1);
@@ -97,31 +97,33 @@ bool receive_ring::fetch(const local::receive_slot &from, std::uint8_t flags, st
     return good;
 }
 
-bool receive_ring::scatter(const std::byte *at, std::uint32_t index, std::uint32_t length) const
+inline bool receive_ring::scatter(const std::byte *at, std::uint32_t index, std::uint32_t length) const
 {
     const ibv_sge *sge = &sges_[std::size_t{index} * max_sge_];
-    for (std::uint16_t i = 0; i < sge_counts_[index] && length > 0; ++i, ++sge) {
+    for (const ibv_sge *end = sge + sge_counts_[index]; length > 0; ++sge) {
+        if (sge == end)
+            return false;
         const std::uint32_t part = std::min(length, sge->length);
-        std::byte *to = part == 0 ? nullptr
-                                  : region_table::instance().look_up(
-                                            sge->lkey, qp_.pd, IBV_ACCESS_LOCAL_WRITE, sge->addr, part);
-        if (part > 0 && to == nullptr)
+        if (part == 0)
+            continue;
+        std::byte *to = regions_.look_up(sge->lkey, qp_.pd, IBV_ACCESS_LOCAL_WRITE, sge->addr, part);
+        if (to == nullptr)
             return false;
         copy_in(to, at, part);
         at += part;
         length -= part;
     }
-    return length == 0;
+    return true;
 }
 
-bool receive_ring::has_delivered() const noexcept
+inline bool receive_ring::has_delivered() const noexcept
 {
     const std::uint32_t position = consumed_.load(std::memory_order_relaxed);
     return capacity_ != 0 && position != posted_.load(std::memory_order_acquire) &&
            slot(position).done.load(std::memory_order_acquire) == position + 1;
 }
 
-bool receive_ring::take_delivered(ibv_wc &wc)
+inline bool receive_ring::take_delivered(ibv_wc &wc)
 {
     if (!has_delivered() || held_.load(std::memory_order_acquire))
         return false;
@@ -151,7 +153,7 @@ bool receive_ring::waiting() noexcept
     return capacity_ != 0 && slot(position).done.load(std::memory_order_seq_cst) == position + 1;
 }
 
-int receive_ring::drain(ibv_wc *wc, int entries)
+[[gnu::flatten]] int receive_ring::drain(ibv_wc *wc, int entries)
 {
     if (!has_delivered()) // most polls find nothing
         return 0;

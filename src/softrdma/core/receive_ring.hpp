@@ -3,6 +3,7 @@
 
 #include "core/biased_lock.hpp"
 #include "core/cq.hpp"
+#include "core/mr.hpp"
 #include "core/receive_queue.hpp"
 #include "core/spin_lock.hpp"
 #include "local/arena.hpp"
@@ -52,6 +53,7 @@ private:
     bool scatter(const std::byte *at, std::uint32_t index, std::uint32_t length) const;
 
     ibv_qp &qp_;
+    const region_table &regions_ = region_table::instance();
     std::shared_ptr<local::block> block_;
     local::qp_block *shared_ = nullptr;
     std::byte *slots_ = nullptr;

@@ -23,7 +23,7 @@ bool is_wrong_length(ibv_wr_opcode opcode, std::uint64_t length) noexcept
 
 } // namespace
 
-int requester::check(const ibv_send_wr &wr) const noexcept
+inline int requester::check(const ibv_send_wr &wr) const noexcept
 {
     const request_kind &kind = kind_of(wr.opcode);
     if (!kind.known || (kind.native && !pmem::native_verbs()))

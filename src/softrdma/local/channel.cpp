@@ -25,10 +25,13 @@ bool peer_gone(const void *peer)
     return static_cast<const peer_process *>(peer)->gone();
 }
 
-void gather(std::byte *to, std::span<const iovec> from) noexcept
+inline void gather(std::byte *to, std::span<const iovec> from) noexcept
 {
     for (const iovec &piece : from) {
-        memcpy(to, piece.iov_base, piece.iov_len);
+        if (piece.iov_len == sizeof(std::uint64_t)) // without a call: a notification is seldom longer
+            memcpy(to, piece.iov_base, sizeof(std::uint64_t));
+        else
+            memcpy(to, piece.iov_base, piece.iov_len);
         to += piece.iov_len;
     }
 }
@@ -53,7 +56,7 @@ std::shared_ptr<remote_cq> remote_cq::open(
     return bell < 0 || cq->bell_.get() >= 0 ? cq : nullptr;
 }
 
-bool remote_cq::reserve() noexcept
+inline bool remote_cq::reserve() noexcept
 {
     if (block_->counted.load(std::memory_order_relaxed) == 0)
         return true;
@@ -185,7 +188,7 @@ copy_result channel::read(const remote_region &r, std::span<const iovec> to)
     return peer_->read(r.address, to);
 }
 
-receive_slot &channel::slot() const noexcept
+inline receive_slot &channel::slot() const noexcept
 {
     std::byte *at = memory_.get() + ring_offset + std::size_t{position_ & (capacity_ - 1)} * stride_;
     return *reinterpret_cast<receive_slot *>(at);
@@ -251,18 +254,16 @@ bool channel::place(const receive_slot &s, const message &m, std::span<const iov
     return left == 0;
 }
 
-delivery channel::deliver(const message &m, std::span<const iovec> from)
+bool channel::deliver(const message &m, std::span<const iovec> from)
 {
     if (capacity_ == 0) // the peer takes its receives from a queue of its own
-        return delivery::by_owner;
+        return false;
     receive_slot &s = slot();
-    if (s.posted.load(std::memory_order_acquire) != position_ + 1)
-        return delivery::no_receive;
     std::uint8_t flags = m.flags;
     std::uint32_t carried = carried_;
     if ((flags & slot_write) == 0) {
         if (s.owner_only != 0 || m.length > s.room)
-            return delivery::by_owner;
+            return false;
         if (m.length <= inline_size) {
             flags |= slot_inlined;
             gather(s.inlined.data(), from);
@@ -272,11 +273,11 @@ delivery channel::deliver(const message &m, std::span<const iovec> from)
             s.carried = *room;
             carried = *room + whole_lines(m.length);
         } else if (!place(s, m, from)) {
-            return delivery::by_owner;
+            return false;
         }
     }
     if (!cq_->reserve())
-        return delivery::by_owner;
+        return false;
     carried_ = carried;
     s.length = m.length;
     s.imm_data = m.imm_data;
@@ -287,7 +288,7 @@ delivery channel::deliver(const message &m, std::span<const iovec> from)
     cq_->wake((flags & slot_solicited) != 0);
     if (m.length > in_first_line && (flags & (slot_inlined | slot_carried)) != 0)
         fetch_room(m.length);
-    return delivery::done;
+    return true;
 }
 
 } // namespace softrdma::local

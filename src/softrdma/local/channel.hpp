@@ -17,12 +17,6 @@ struct message {
     std::uint8_t flags = 0; // slot_solicited, slot_immediate, slot_write
 };
 
-enum class delivery {
-    done,
-    no_receive,
-    by_owner, // only the peer itself can place it
-};
-
 // The peer's completion queue, as far as this process may tell it something.
 class remote_cq
 {
@@ -88,7 +82,8 @@ public:
     const std::shared_ptr<file_mapping> &recent_mapping() const noexcept { return recent_; }
 
     bool has_receive() const noexcept;
-    delivery deliver(const message &m, std::span<const iovec> from);
+    // With a receive. False if only the peer itself can place the message.
+    bool deliver(const message &m, std::span<const iovec> from);
     // A message was delivered in another way.
     void skip_receive() noexcept { ++position_; }
     void ask_for_receive() noexcept { block_->peer_waiting.store(1, std::memory_order_seq_cst); }

@@ -159,7 +159,7 @@ std::size_t copy_bulk(std::byte *, const std::byte *, std::size_t)
 
 } // namespace
 
-void copy_some_in(std::byte *registered, const std::byte *from, std::size_t bytes) noexcept
+[[gnu::noinline]] void copy_some_in(std::byte *registered, const std::byte *from, std::size_t bytes) noexcept
 {
     for (; bytes > 0 && (!is_word_aligned(registered) || bytes < word); --bytes)
         store_byte<__ATOMIC_RELEASE>(registered++, *from++);
