@@ -76,7 +76,8 @@ inline local::receive_slot &receive_ring::slot(std::uint32_t position) const noe
     to.sge_count = sge_counts_[index];
     to.owner_only = !reachable;
     posted_.store(position + 1, std::memory_order_release);
-    to.posted.store(position + 1, std::memory_order_seq_cst);
+    to.posted.store(position + 1, std::memory_order_release);
+    std::atomic_signal_fence(std::memory_order_seq_cst); // see channel::ask_for_receive()
     return 0;
 }
 

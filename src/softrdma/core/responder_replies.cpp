@@ -47,7 +47,7 @@ outcome responder::refuse(const packet &p, std::uint8_t code)
 
 void responder::announce_receive()
 {
-    const bool asked = ring_.shared().peer_waiting.load(std::memory_order_seq_cst) != 0 &&
+    const bool asked = ring_.shared().peer_waiting.load(std::memory_order_acquire) != 0 &&
                        ring_.shared().peer_waiting.exchange(0) != 0;
     announces_ = announces_ || receiver_not_ready_ || asked;
     tell_receive_posted();

@@ -159,7 +159,7 @@ channel::~channel()
 
 watched_epoch channel::epoch_of_peer() const noexcept
 {
-    return {&block_->epoch, peer_gone, peer_.get(), peer_->facts().enrolled.load(std::memory_order_relaxed) != 0};
+    return {&block_->epoch, peer_gone, peer_.get(), peer_is_enrolled()};
 }
 
 void channel::wait_for_peer() noexcept
@@ -197,6 +197,13 @@ inline receive_slot &channel::slot() const noexcept
 bool channel::has_receive() const noexcept
 {
     return capacity_ == 0 || slot().posted.load(std::memory_order_seq_cst) == position_ + 1;
+}
+
+// The peer posts a receive and then looks whether it is asked for, without a barrier in between.
+void channel::ask_for_receive() noexcept
+{
+    if (block_->peer_waiting.exchange(1, std::memory_order_seq_cst) == 0)
+        barriers::execute_between_processes(peer_is_enrolled());
 }
 
 std::optional<std::uint32_t> channel::room_in_carrier(std::uint32_t length) noexcept

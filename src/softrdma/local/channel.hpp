@@ -86,7 +86,8 @@ public:
     bool deliver(const message &m, std::span<const iovec> from);
     // A message was delivered in another way.
     void skip_receive() noexcept { ++position_; }
-    void ask_for_receive() noexcept { block_->peer_waiting.store(1, std::memory_order_seq_cst); }
+    // After this has_receive() is true, or the peer knows when it posts one that it is to say so.
+    void ask_for_receive() noexcept;
 
     // Waits until the peer is outside of every operation on our memory.
     void wait_for_peer() noexcept;
@@ -98,6 +99,7 @@ private:
     // By value, so that what is not in need of them may keep a region in registers.
     file_mapping *look_up_mapping(remote_region r);
     copy_result write_unmapped(remote_region r, std::span<const iovec> from) const;
+    bool peer_is_enrolled() const noexcept { return peer_->facts().enrolled.load(std::memory_order_relaxed) != 0; }
     watched_epoch epoch_of_peer() const noexcept;
     receive_slot &slot() const noexcept;
     // Where in the carrier a message can begin; nothing as long as the peer has not taken enough out of it.

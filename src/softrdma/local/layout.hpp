@@ -17,7 +17,7 @@ using token_bytes = std::array<std::uint64_t, 2>;
 inline constexpr std::uint64_t arena_magic = 0x616e657261534652;
 inline constexpr std::uint64_t qp_magic = 0x7170626c6f634b31;
 inline constexpr std::uint64_t cq_magic = 0x6371626c6f634b31;
-inline constexpr std::uint32_t arena_version = 4;
+inline constexpr std::uint32_t arena_version = 5;
 inline constexpr std::size_t page = 4096; // of the layout, not of the machine
 inline constexpr std::size_t line = 64;
 
