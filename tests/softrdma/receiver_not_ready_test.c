@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "fixture.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 static void a_patient_sender_waits_for_the_receive(void **state)
@@ -61,6 +62,31 @@ static void a_waiting_receiver_can_send_itself(void **state)
     close_pair(&p);
 }
 
+/* Not when it would try again by itself, which takes 655 ms each time. */
+static void a_sender_that_sleeps_is_told_of_the_receive(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct ibv_cq *cq = NULL;
+    void *cookie = NULL;
+    open_pair(&p, NULL);
+    struct pollfd event = {.fd = p.client.completions->fd, .events = POLLIN};
+    int left_ms = patience_ms;
+    for (uint64_t i = 0; i < 40; ++i) {
+        assert_int_equal(ibv_req_notify_cq(p.client.cq, 0), 0);
+        assert_int_equal(post(&p.client, IBV_WR_SEND, i, 0, 8, NULL, 0, 0), 0);
+        usleep(2000);
+        assert_int_equal(post_receive(&p.server, i, 64, 8), 0);
+        for (; poll(&event, 1, 1) == 0; --left_ms)
+            assert_true(left_ms > 0);
+        assert_int_equal(ibv_get_cq_event(p.client.completions, &cq, &cookie), 0);
+        ibv_ack_cq_events(cq, 1);
+        expect_completion(p.client.cq, i, IBV_WC_SUCCESS);
+        expect_completion(p.server.cq, i, IBV_WC_SUCCESS);
+    }
+    close_pair(&p);
+}
+
 static void a_sender_with_few_retries_gives_up(void **state)
 {
     (void)state;
@@ -96,6 +122,7 @@ int main(void)
             cmocka_unit_test(a_patient_sender_waits_for_the_receive),
             cmocka_unit_test(what_was_posted_behind_a_waiting_message_keeps_its_order),
             cmocka_unit_test(a_waiting_receiver_can_send_itself),
+            cmocka_unit_test(a_sender_that_sleeps_is_told_of_the_receive),
             cmocka_unit_test(a_sender_with_few_retries_gives_up),
             cmocka_unit_test(a_large_message_is_sent_again_whole),
     };

@@ -296,7 +296,8 @@ void requester::flush()
 {
     while (!queue_.empty())
         complete_first(IBV_WC_WR_FLUSH_ERR);
-    waiting_for_receiver_ = peer_silent_ = stalled_ = asking_ = timer_running_ = false;
+    waiting_for_receiver_ = peer_silent_ = stalled_ = asking_ = false;
+    timer_at_ = never;
     injection_.reset();
 }
 
@@ -307,7 +308,8 @@ void requester::reset()
     next_ = 0;
     round_trips_ = 0;
     rnr_tries_ = 0;
-    waiting_for_receiver_ = peer_silent_ = stalled_ = asking_ = timer_running_ = false;
+    waiting_for_receiver_ = peer_silent_ = stalled_ = asking_ = false;
+    timer_at_ = never;
     injection_.reset();
 }
 

@@ -167,7 +167,8 @@ private:
     // A message that found no receive in the peer's ring.
     bool stalled_ = false;
     bool asking_ = false; // the peer was told to say when it posts one
-    bool timer_running_ = false;
+    static constexpr auto never = std::chrono::steady_clock::time_point::max();
+    std::chrono::steady_clock::time_point timer_at_ = never; // when it runs out
     std::chrono::steady_clock::time_point retry_at_{};
 };
 

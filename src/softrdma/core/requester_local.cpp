@@ -148,10 +148,10 @@ outcome requester::stall()
                     (last ? flight_time : std::chrono::microseconds(rnr_delay_us[ep_.local->peer_rnr_timer() & 0x1f]));
     }
     waiting_for_receiver_ = true;
-    if (!timer_running_) {
-        const auto left = std::chrono::ceil<std::chrono::microseconds>(retry_at_ - now);
-        ep_.path->start_timer(asking_ ? left : std::min(left, asking_delay));
-        timer_running_ = true;
+    // The one that runs may be that of an earlier message.
+    if (const auto due = asking_ ? retry_at_ : std::min(retry_at_, now + asking_delay); due < timer_at_) {
+        ep_.path->start_timer(std::chrono::ceil<std::chrono::microseconds>(due - now));
+        timer_at_ = due;
     }
     if (asking_)
         ep_.local->ask_for_receive();
@@ -165,7 +165,7 @@ outcome requester::stall()
 
 outcome requester::local_timer_expired()
 {
-    timer_running_ = false;
+    timer_at_ = never;
     if (!stalled_)
         return outcome::proceed;
     if (std::chrono::steady_clock::now() >= retry_at_)
