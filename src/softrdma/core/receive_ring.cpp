@@ -59,22 +59,25 @@ inline local::receive_slot &receive_ring::slot(std::uint32_t position) const noe
     if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > cap.max_recv_sge)
         return EINVAL;
     const std::uint32_t index = position & (capacity_ - 1);
+    const auto count = static_cast<std::uint16_t>(wr.num_sge);
     local::receive_slot &to = slot(position);
+    ibv_sge *kept = &sges_[std::size_t{index} * max_sge_];
+    local::slot_sge *shown = to.sges();
     std::uint64_t room = 0;
-    bool reachable = true;
+    std::uint8_t owner_only = 0;
     const local::epoch_section section(shared().epoch);
     wr_ids_[index] = wr.wr_id;
-    sge_counts_[index] = static_cast<std::uint16_t>(wr.num_sge);
-    for (int i = 0; i < wr.num_sge; ++i) {
-        const ibv_sge &sge = wr.sg_list[i];
-        sges_[std::size_t{index} * max_sge_ + static_cast<std::size_t>(i)] = sge;
-        to.sges()[i] = {sge.addr, sge.length, sge.lkey};
+    sge_counts_[index] = count;
+    for (const ibv_sge &sge : std::span(wr.sg_list, count)) {
+        *kept++ = sge;
+        *shown++ = {sge.addr, sge.length, sge.lkey};
         room += sge.length;
-        reachable = reachable && (sge.length == 0 || regions_.is_plain(sge, qp_.pd));
+        if (sge.length != 0 && !regions_.is_plain(sge, qp_.pd))
+            owner_only = 1;
     }
     to.room = static_cast<std::uint32_t>(std::min<std::uint64_t>(room, limits::max_message));
-    to.sge_count = sge_counts_[index];
-    to.owner_only = !reachable;
+    to.sge_count = count;
+    to.owner_only = owner_only;
     posted_.store(position + 1, std::memory_order_release);
     to.posted.store(position + 1, std::memory_order_release);
     std::atomic_signal_fence(std::memory_order_seq_cst); // see channel::ask_for_receive()
