@@ -225,7 +225,7 @@ ibv_qp_ex *ibv_qp_to_qp_ex(ibv_qp *qp)
 namespace
 {
 
-int poll_cq(ibv_cq *cq, int entries, ibv_wc *wc)
+[[gnu::hot]] int poll_cq(ibv_cq *cq, int entries, ibv_wc *wc)
 {
     return abi::usable() ? cq_of(cq).poll(entries, wc) : -1;
 }
@@ -238,12 +238,12 @@ int req_notify_cq(ibv_cq *cq, int solicited_only)
     return 0;
 }
 
-int post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad)
+[[gnu::hot]] int post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad)
 {
     return abi::usable() ? qp_of(qp).post_send(wr, bad) : (*bad = wr, ENODEV);
 }
 
-int post_recv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad)
+[[gnu::hot]] int post_recv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad)
 {
     return abi::usable() ? qp_of(qp).post_receive(wr, bad) : (*bad = wr, ENODEV);
 }

@@ -300,7 +300,7 @@ inline int completion_queue::take_locked(int entries, ibv_wc *wc)
     return count;
 }
 
-int completion_queue::take_inbound(int entries, ibv_wc *wc)
+[[gnu::hot]] int completion_queue::take_inbound(int entries, ibv_wc *wc)
 {
     int count = 0;
     for (std::size_t i = 0; i < watched_.size() && count < entries; ++i)
@@ -431,7 +431,7 @@ int completion_queue::resize(int entries)
     return 0;
 }
 
-int completion_queue::poll(int entries, ibv_wc *wc)
+[[gnu::hot]] int completion_queue::poll(int entries, ibv_wc *wc)
 {
     const int count = take(entries, wc);
     return count > 0 || entries <= 0 ? count : look_further(entries, wc);

@@ -95,7 +95,7 @@ inline execution local_path::write(const ibv_send_wr &wr, std::uint32_t length)
     return result;
 }
 
-execution local_path::read(const ibv_send_wr &wr, std::uint32_t length)
+[[gnu::hot]] execution local_path::read(const ibv_send_wr &wr, std::uint32_t length)
 {
     if (pmem::read_flushes() && !make_durable())
         return execution::not_durable;
@@ -111,7 +111,7 @@ execution local_path::read(const ibv_send_wr &wr, std::uint32_t length)
     return execution_of(channel_->read(region, to));
 }
 
-execution local_path::send(const ibv_send_wr &wr, std::uint32_t length)
+[[gnu::hot]] execution local_path::send(const ibv_send_wr &wr, std::uint32_t length)
 {
     if (!channel_->has_receive())
         return execution::no_receive;
@@ -178,7 +178,7 @@ bool local_path::is_out_of_reach(const ibv_send_wr &wr, std::uint32_t length) co
            region.kind == local::region_kind::unmappable;
 }
 
-execution local_path::execute(const ibv_send_wr &wr, std::uint32_t length)
+[[gnu::hot]] execution local_path::execute(const ibv_send_wr &wr, std::uint32_t length)
 {
     if (!channel_->peer_is_open())
         return execution::by_peer;

@@ -232,7 +232,7 @@ inline local_path *queue_pair::path_at_once() const noexcept
     return may ? ep_.local.get() : nullptr;
 }
 
-int queue_pair::post_together(std::span<const post_batch::request> requests)
+[[gnu::hot]] int queue_pair::post_together(std::span<const post_batch::request> requests)
 {
     const std::lock_guard lock(lock_);
     if (!accepts_sends())
@@ -253,7 +253,7 @@ int queue_pair::post_together(std::span<const post_batch::request> requests)
     return 0;
 }
 
-int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
+[[gnu::hot]] int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
 {
     const std::lock_guard lock(lock_);
     int error = accepts_sends() ? 0 : EINVAL;
@@ -275,7 +275,7 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
     return error;
 }
 
-int queue_pair::post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad)
+[[gnu::hot]] int queue_pair::post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad)
 {
     const std::lock_guard lock(lock_);
     int error = qp_base.srq != nullptr || ep_.attr.qp_state == IBV_QPS_RESET ? EINVAL : 0;

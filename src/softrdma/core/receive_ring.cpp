@@ -51,7 +51,7 @@ inline local::receive_slot &receive_ring::slot(std::uint32_t position) const noe
 }
 
 // Without calls, as is drain(): nothing else lies between a message and its answer.
-[[gnu::flatten]] int receive_ring::post(const ibv_recv_wr &wr, const ibv_qp_cap &cap)
+[[gnu::hot, gnu::flatten]] int receive_ring::post(const ibv_recv_wr &wr, const ibv_qp_cap &cap)
 {
     const std::uint32_t position = posted_.load(std::memory_order_relaxed);
     if (position - consumed_.load(std::memory_order_acquire) >= cap.max_recv_wr)
@@ -157,7 +157,7 @@ bool receive_ring::waiting() noexcept
     return capacity_ != 0 && slot(position).done.load(std::memory_order_seq_cst) == position + 1;
 }
 
-[[gnu::flatten]] int receive_ring::drain(ibv_wc *wc, int entries)
+[[gnu::hot, gnu::flatten]] int receive_ring::drain(ibv_wc *wc, int entries)
 {
     if (!has_delivered()) // most polls find nothing
         return 0;

@@ -245,7 +245,8 @@ outcome requester::transmit_segment(work &w, std::uint32_t bytes)
     return outcome::proceed;
 }
 
-void requester::complete(std::uint64_t wr_id, ibv_wr_opcode opcode, std::uint32_t length, ibv_wc_status status)
+[[gnu::hot]] void requester::complete(
+        std::uint64_t wr_id, ibv_wr_opcode opcode, std::uint32_t length, ibv_wc_status status)
 {
     cq_of(ep_.qp->send_cq).push_sent(ep_.qp->qp_num, wr_id, kind_of(opcode).completion, length, status, uncollected_);
 }

@@ -175,13 +175,13 @@ file_mapping *channel::look_up_mapping(remote_region r)
     return recent_.get();
 }
 
-copy_result channel::write_unmapped(remote_region r, std::span<const iovec> from) const
+[[gnu::hot]] copy_result channel::write_unmapped(remote_region r, std::span<const iovec> from) const
 {
     // What only its owner can make durable, its owner has to store.
     return r.kind == region_kind::unmappable ? peer_->write(r.address, from) : copy_result::no_way;
 }
 
-copy_result channel::read(const remote_region &r, std::span<const iovec> to)
+[[gnu::hot]] copy_result channel::read(const remote_region &r, std::span<const iovec> to)
 {
     if (file_mapping *file = mapping(r); file != nullptr)
         return file->read(r.address - r.region_address, to) ? copy_result::done : copy_result::fault;
@@ -261,7 +261,7 @@ bool channel::place(const receive_slot &s, const message &m, std::span<const iov
     return left == 0;
 }
 
-bool channel::deliver(const message &m, std::span<const iovec> from)
+[[gnu::hot]] bool channel::deliver(const message &m, std::span<const iovec> from)
 {
     if (capacity_ == 0) // the peer takes its receives from a queue of its own
         return false;

@@ -244,7 +244,7 @@ fd_holder peer_process::event_descriptor(int number) const
     return is_event_descriptor(fd.get()) ? std::move(fd) : fd_holder();
 }
 
-copy_result peer_process::write(std::uint64_t to, std::span<const iovec> from) const noexcept
+[[gnu::hot]] copy_result peer_process::write(std::uint64_t to, std::span<const iovec> from) const noexcept
 {
     if (hands_over()) // its number may be another process' in this namespace
         return copy_result::no_way;
@@ -253,7 +253,7 @@ copy_result peer_process::write(std::uint64_t to, std::span<const iovec> from) c
             process_vm_writev(static_cast<pid_t>(who_.pid), from.data(), from.size(), &target, 1, 0), target.iov_len);
 }
 
-copy_result peer_process::read(std::uint64_t from, std::span<const iovec> to) const noexcept
+[[gnu::hot]] copy_result peer_process::read(std::uint64_t from, std::span<const iovec> to) const noexcept
 {
     if (hands_over())
         return copy_result::no_way;
