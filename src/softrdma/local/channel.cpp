@@ -20,6 +20,18 @@ constexpr std::uint32_t max_sges = 64;
 // Of a message: as much as lies in the line where the peer looks.
 constexpr std::uint32_t in_first_line = line - offsetof(receive_slot, inlined);
 
+// Up to which length it is worth to ask for the lines of a message beforehand. On AMD's processors what the program
+// does next waits for that many: with their lines asked for, 4 KiB take 370 ns instead of 270. Intel's go on.
+std::uint32_t most_fetched() noexcept
+{
+#ifdef __x86_64__
+    static const std::uint32_t most = __builtin_cpu_is("intel") ? carried_size : 2048;
+    return most;
+#else
+    return carried_size;
+#endif
+}
+
 bool peer_gone(const void *peer)
 {
     return static_cast<const peer_process *>(peer)->gone();
@@ -221,6 +233,8 @@ std::optional<std::uint32_t> channel::room_in_carrier(std::uint32_t length) noex
 // messages take no longer.
 [[gnu::noinline]] void channel::fetch_room(std::uint32_t length) noexcept
 {
+    if (length > most_fetched())
+        return;
     if (length <= inline_size) {
         const auto *next = reinterpret_cast<const std::byte *>(&slot());
         fetch_to_store(next + line, offsetof(receive_slot, inlined) + length - line);
