@@ -73,7 +73,20 @@ def of_client(command: list[str], **environment: str) -> str:
             return result.stdout
         if attempts_left:
             time.sleep(0.1)
-    sys.exit(f"device_table: {' '.join(command)} failed:\n{result.stderr.strip()}")
+    raise ConnectionError(f"{' '.join(command)} failed:\n{result.stderr.strip()}")
+
+
+def of_two(server: Callable[[str], list[str]], client: Callable[[str], list[str]], **environment: str) -> str:
+    """The output of the client; both are given a port. Sometimes one of UCX ends without a word: then both start anew."""
+    for attempts_left in reversed(range(3)):
+        port = str(free_port())
+        try:
+            with serving(server(port), **environment):
+                return of_client(client(port), **environment)
+        except ConnectionError as error:
+            if not attempts_left:
+                sys.exit(f"device_table: {error}")
+    raise AssertionError
 
 
 def of_device(build: pathlib.Path, path: str) -> Iterator[tuple[Row, float, str, float]]:
@@ -90,11 +103,9 @@ def ucx_flush(build: pathlib.Path, transports: str) -> dict[int, float]:
 def ucx_messages(transports: str) -> dict[int, float]:
     found = {}
     for size in SIZES[:-1]:
-        port = str(free_port())
-        with serving(["ucx_perftest", "-p", port], UCX_TLS=transports):
-            output = of_client(
-                ["ucx_perftest", "127.0.0.1", "-p", port, "-t", "tag_lat", "-s", str(size), "-n", "20000", "-w", "1000"],
-                UCX_TLS=transports)
+        test = ["-t", "tag_lat", "-s", str(size), "-n", "20000", "-w", "1000"]
+        output = of_two(lambda port: ["ucx_perftest", "-p", port],
+                        lambda port, test=test: ["ucx_perftest", "127.0.0.1", "-p", port, *test], UCX_TLS=transports)
         final = next(line for line in output.splitlines() if line.startswith("Final:"))
         found[size] = float(final.split()[2]) * 1000
     return found
@@ -103,10 +114,9 @@ def ucx_messages(transports: str) -> dict[int, float]:
 def libfabric_messages(provider: str) -> dict[int, float]:
     found = {}
     for size in SIZES[:-1]:
-        port = str(free_port())
         common = ["fi_pingpong", "-p", provider, "-e", "rdm", "-S", str(size), "-I", "20000"]
-        with serving([*common, "-B", port]):
-            output = of_client([*common, "-P", port, "127.0.0.1"])
+        output = of_two(lambda port, common=common: [*common, "-B", port],
+                        lambda port, common=common: [*common, "-P", port, "127.0.0.1"])
         # bytes, #sent, #ack, total, time, MB/sec, usec/xfer, Mxfers/sec
         found[size] = float(output.splitlines()[-1].split()[6]) * 1000
     return found
