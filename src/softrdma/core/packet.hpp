@@ -75,8 +75,7 @@ inline constexpr std::uint32_t word_size = sizeof(std::uint64_t);
 struct packet {
     opcode op{};
     bool solicited = false;
-    bool unhurried =
-            false; // of a request: a later one's answer will do. What hardware asks for is the opposite, AckReq
+    bool unhurried = false; // of a request: a later one's answer will do. AckReq is the opposite
     std::uint32_t dest_qpn = 0;
     std::uint32_t psn = 0;
     std::uint64_t remote_addr = 0;
