@@ -179,6 +179,22 @@ std::size_t copy_bulk(std::byte *, const std::byte *, std::size_t)
         store_byte<__ATOMIC_RELEASE>(registered++, *from++);
 }
 
+void copy_all_in(std::byte *registered, std::span<const iovec> from)
+{
+    for (const iovec &piece : from) {
+        copy_in(registered, static_cast<const std::byte *>(piece.iov_base), piece.iov_len);
+        registered += piece.iov_len;
+    }
+}
+
+void copy_all_from(const std::byte *registered, std::span<const iovec> to)
+{
+    for (const iovec &piece : to) {
+        copy_in(static_cast<std::byte *>(piece.iov_base), registered, piece.iov_len);
+        registered += piece.iov_len;
+    }
+}
+
 void copy_out(std::byte *to, const std::byte *registered, std::size_t bytes) noexcept
 {
     while (bytes > 0) {

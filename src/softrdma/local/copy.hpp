@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
+#include <sys/uio.h>
 
 #ifdef __SANITIZE_THREAD__
 extern "C" void AnnotateIgnoreReadsBegin(const char *file, int line);
@@ -41,6 +43,10 @@ inline void copy_in(std::byte *registered, const std::byte *from, std::size_t by
     else
         copy_some_in(registered, from, bytes);
 }
+
+// The same between pieces and what lies in one piece, a file's mapping. A signal handler may throw out of these.
+void copy_all_in(std::byte *registered, std::span<const iovec> from);
+void copy_all_from(const std::byte *registered, std::span<const iovec> to);
 
 // The same of bytes that may have been received where they belong.
 inline void copy_to_place(std::byte *registered, const std::byte *from, std::size_t bytes) noexcept

@@ -129,7 +129,11 @@ file_part part_of(std::uint32_t pid, std::uint64_t address, const mapped_area &a
     return {fd_holder(open_file(pid, area)), area.offset + within - within % page_size()};
 }
 
-[[gnu::tls_model("initial-exec")]] thread_local void **fault_exit = nullptr;
+// What a copy throws that meets the end of a file.
+struct end_of_file {
+};
+
+[[gnu::tls_model("initial-exec")]] constinit thread_local volatile bool copying = false;
 
 struct sigaction &previous_action()
 {
@@ -140,8 +144,9 @@ struct sigaction &previous_action()
 
 void on_bus_error(int number, siginfo_t *info, void *context)
 {
-    if (fault_exit != nullptr)
-        __builtin_longjmp(fault_exit, 1);
+    const bool happened_here = info->si_code == BUS_ADRERR || info->si_code == BUS_MCEERR_AR; // not sent by anybody
+    if (copying && happened_here)
+        throw end_of_file();
     const struct sigaction &before = previous_action();
     if ((before.sa_flags & SA_SIGINFO) != 0) {
         before.sa_sigaction(number, info, context);
@@ -164,28 +169,19 @@ void guard_against_truncation()
     });
 }
 
-template<auto copy_piece>
-void copy_pieces(std::byte *file, std::span<const iovec> pieces) noexcept
-{
-    for (const iovec &piece : pieces) {
-        copy_piece(file, static_cast<std::byte *>(piece.iov_base), piece.iov_len);
-        file += piece.iov_len;
-    }
-}
-
 // False if the copies ran into memory that is not there.
-template<auto copy_piece>
+template<auto copy_all>
 bool guarded(std::byte *file, std::span<const iovec> pieces) noexcept
 {
-    void *here[5]; // what the compiler needs; that of the C library has more to keep and is a call
-    if (__builtin_setjmp(here) != 0) {
-        fault_exit = nullptr;
-        return false;
+    bool good = true;
+    copying = true;
+    try {
+        copy_all(file, pieces);
+    } catch (const end_of_file &) {
+        good = false;
     }
-    fault_exit = here;
-    copy_pieces<copy_piece>(file, pieces);
-    fault_exit = nullptr;
-    return true;
+    copying = false;
+    return good;
 }
 
 } // namespace
@@ -241,15 +237,12 @@ file_mapping::~file_mapping()
 
 bool file_mapping::copy_into(std::byte *file, std::span<const iovec> from) noexcept
 {
-    return guarded<copy_in>(file, from);
+    return guarded<copy_all_in>(file, from);
 }
 
 bool file_mapping::read(std::uint64_t offset, std::span<const iovec> to) noexcept
 {
-    constexpr auto copy_from = [](std::byte *file, std::byte *piece, std::size_t bytes) {
-        copy_in(piece, file, bytes);
-    };
-    return covers(offset, to) && guarded<copy_from>(at_ + offset, to);
+    return covers(offset, to) && guarded<copy_all_from>(at_ + offset, to);
 }
 
 int file_mapping::write_back(std::uint64_t offset, std::size_t bytes) const noexcept
