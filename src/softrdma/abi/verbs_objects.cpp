@@ -238,19 +238,27 @@ int req_notify_cq(ibv_cq *cq, int solicited_only)
     return 0;
 }
 
+// Apart, so that what goes on has nothing to keep for it.
+template<typename Request>
+[[gnu::noinline, gnu::cold]] int not_usable(Request *wr, Request **bad) noexcept
+{
+    *bad = wr;
+    return abi::usable() ? 0 : ENODEV;
+}
+
 [[gnu::hot]] int post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad)
 {
-    return abi::usable() ? qp_of(qp).post_send(wr, bad) : (*bad = wr, ENODEV);
+    return net::agent::lost_by_fork() ? not_usable(wr, bad) : qp_of(qp).post_send(wr, bad);
 }
 
 [[gnu::hot]] int post_recv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad)
 {
-    return abi::usable() ? qp_of(qp).post_receive(wr, bad) : (*bad = wr, ENODEV);
+    return net::agent::lost_by_fork() ? not_usable(wr, bad) : qp_of(qp).post_receive(wr, bad);
 }
 
 int post_srq_recv(ibv_srq *srq, ibv_recv_wr *wr, ibv_recv_wr **bad)
 {
-    return abi::usable() ? srq_of(srq).post(wr, bad) : (*bad = wr, ENODEV);
+    return net::agent::lost_by_fork() ? not_usable(wr, bad) : srq_of(srq).post(wr, bad);
 }
 
 int query_device_ex(ibv_context *, const ibv_query_device_ex_input *input, ibv_device_attr_ex *attr, std::size_t size)

@@ -303,8 +303,11 @@ inline int completion_queue::take_locked(int entries, ibv_wc *wc)
 [[gnu::hot]] int completion_queue::take_inbound(int entries, ibv_wc *wc)
 {
     int count = 0;
-    for (std::size_t i = 0; i < watched_.size() && count < entries; ++i)
-        count += watched_[i]->drain(wc + count, entries - count);
+    for (inbound_source *source : watched_) {
+        if (count == entries)
+            return count;
+        count += source->drain(wc + count, entries - count);
+    }
     if (count < entries && shared().summary.load(std::memory_order_acquire) != 0)
         count += take_announced(entries - count, wc + count);
     return count;

@@ -26,8 +26,7 @@ int receive_ring::create(const ibv_qp_cap &cap)
     block_ = local::arena::instance().allocate(local::block_size(capacity_, stride_));
     if (block_ == nullptr)
         return ENOMEM;
-    wr_ids_.resize(capacity_);
-    sge_counts_.resize(capacity_);
+    kept_.resize(capacity_);
     sges_.resize(std::size_t{capacity_} * max_sge_);
     shared_ = new (block_->at + local::words_offset(block_->offset)) local::qp_block{};
     slots_ = block_->at + local::ring_offset;
@@ -61,15 +60,14 @@ inline local::receive_slot &receive_ring::slot(std::uint32_t position) const noe
     const std::uint32_t index = position & (capacity_ - 1);
     const auto count = static_cast<std::uint16_t>(wr.num_sge);
     local::receive_slot &to = slot(position);
-    ibv_sge *kept = &sges_[std::size_t{index} * max_sge_];
+    ibv_sge *own = sges_of(index);
     local::slot_sge *shown = to.sges();
     std::uint64_t room = 0;
     std::uint8_t owner_only = 0;
     const local::epoch_section section(shared().epoch);
-    wr_ids_[index] = wr.wr_id;
-    sge_counts_[index] = count;
+    kept_[index] = {wr.wr_id, count};
     for (const ibv_sge &sge : std::span(wr.sg_list, count)) {
-        *kept++ = sge;
+        *own++ = sge;
         *shown++ = {sge.addr, sge.length, sge.lkey};
         room += sge.length;
         if (sge.length != 0 && !regions_.is_plain(sge, qp_.pd))
@@ -85,10 +83,10 @@ inline local::receive_slot &receive_ring::slot(std::uint32_t position) const noe
 }
 
 // A message that lies beside the ring, to where its receive wants it.
-inline bool receive_ring::fetch(const local::receive_slot &from, std::uint8_t flags, std::uint32_t length)
+inline bool receive_ring::fetch(
+        const local::receive_slot &from, std::uint32_t index, std::uint8_t flags, std::uint32_t length)
 {
     const local::epoch_section section(scattering_);
-    const std::uint32_t index = consumed_.load(std::memory_order_relaxed) & (capacity_ - 1);
     if ((flags & local::slot_carried) == 0)
         return length <= local::inline_size && scatter(from.inlined.data(), index, length);
     const std::uint32_t begin = from.carried;
@@ -103,40 +101,51 @@ inline bool receive_ring::fetch(const local::receive_slot &from, std::uint8_t fl
 
 inline bool receive_ring::scatter(const std::byte *at, std::uint32_t index, std::uint32_t length) const
 {
-    const ibv_sge *sge = &sges_[std::size_t{index} * max_sge_];
-    for (const ibv_sge *end = sge + sge_counts_[index]; length > 0; ++sge) {
-        if (sge == end)
+    const std::uint16_t count = kept_[index].sge_count;
+    const ibv_sge *sges = sges_of(index);
+    if (count > 0 && length <= sges->length) [[likely]]
+        return length == 0 || place(*sges, at, length);
+    return scatter_in_pieces(at, {sges, count}, length);
+}
+
+[[gnu::noinline]] bool receive_ring::scatter_in_pieces(
+        const std::byte *at, std::span<const ibv_sge> sges, std::uint32_t length) const
+{
+    for (const ibv_sge &sge : sges) {
+        const std::uint32_t part = std::min(length, sge.length);
+        if (part > 0 && !place(sge, at, part))
             return false;
-        const std::uint32_t part = std::min(length, sge->length);
-        if (part == 0)
-            continue;
-        std::byte *to = regions_.look_up(sge->lkey, qp_.pd, IBV_ACCESS_LOCAL_WRITE, sge->addr, part);
-        if (to == nullptr)
-            return false;
-        copy_in(to, at, part);
         at += part;
         length -= part;
     }
-    return true;
+    return length == 0;
 }
 
-inline bool receive_ring::has_delivered() const noexcept
+inline bool receive_ring::place(const ibv_sge &sge, const std::byte *at, std::uint32_t length) const
 {
-    const std::uint32_t position = consumed_.load(std::memory_order_relaxed);
-    return capacity_ != 0 && position != posted_.load(std::memory_order_acquire) &&
-           slot(position).done.load(std::memory_order_acquire) == position + 1;
+    std::byte *to = regions_.look_up(sge.lkey, qp_.pd, IBV_ACCESS_LOCAL_WRITE, sge.addr, length);
+    if (to != nullptr)
+        copy_in(to, at, length);
+    return to != nullptr;
+}
+
+// Never in a ring without places: nothing is posted into it.
+inline bool receive_ring::is_delivered(const local::receive_slot &at, std::uint32_t position) const noexcept
+{
+    return position != posted_.load(std::memory_order_acquire) &&
+           at.done.load(std::memory_order_acquire) == position + 1;
 }
 
 inline bool receive_ring::take_delivered(ibv_wc &wc)
 {
-    if (!has_delivered() || held_.load(std::memory_order_acquire))
-        return false;
     const std::uint32_t position = consumed_.load(std::memory_order_relaxed);
     const local::receive_slot &from = slot(position);
+    if (!is_delivered(from, position) || held_.load(std::memory_order_acquire))
+        return false;
     const std::uint32_t index = position & (capacity_ - 1);
     const std::uint8_t flags = from.flags;
     wc = {};
-    wc.wr_id = wr_ids_[index];
+    wc.wr_id = kept_[index].wr_id;
     wc.byte_len = from.length;
     wc.opcode = (flags & local::slot_write) != 0 ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
     wc.qp_num = qp_.qp_num;
@@ -145,7 +154,7 @@ inline bool receive_ring::take_delivered(ibv_wc &wc)
         wc.wc_flags = IBV_WC_WITH_IMM;
         wc.imm_data = from.imm_data;
     }
-    if ((flags & (local::slot_inlined | local::slot_carried)) != 0 && !fetch(from, flags, wc.byte_len))
+    if ((flags & (local::slot_inlined | local::slot_carried)) != 0 && !fetch(from, index, flags, wc.byte_len))
         wc.status = IBV_WC_LOC_PROT_ERR;
     consumed_.store(position + 1, std::memory_order_release);
     return true;
@@ -154,12 +163,12 @@ inline bool receive_ring::take_delivered(ibv_wc &wc)
 bool receive_ring::waiting() noexcept
 {
     const std::uint32_t position = consumed_.load(std::memory_order_relaxed);
-    return capacity_ != 0 && slot(position).done.load(std::memory_order_seq_cst) == position + 1;
+    return slot(position).done.load(std::memory_order_seq_cst) == position + 1;
 }
 
 [[gnu::hot, gnu::flatten]] int receive_ring::drain(ibv_wc *wc, int entries)
 {
-    if (!has_delivered()) // most polls find nothing
+    if (!waiting()) // most polls find nothing
         return 0;
     local::fetch_to_store(&slot(posted_.load(std::memory_order_relaxed))); // for the receive that is posted next
     const std::lock_guard lock(consuming_);
@@ -172,21 +181,20 @@ bool receive_ring::waiting() noexcept
 std::optional<receive_request> receive_ring::take()
 {
     std::unique_lock lock(consuming_);
-    while (has_delivered()) {
+    while (is_delivered(slot(position()), position())) {
         lock.unlock(); // the queue's lock comes first, as in poll()
         cq_of(qp_.recv_cq).collect(*this);
         lock.lock();
     }
-    const std::uint32_t position = consumed_.load(std::memory_order_relaxed);
-    if (capacity_ == 0 || position == posted_.load(std::memory_order_acquire))
+    const std::uint32_t next = position();
+    if (next == posted_.load(std::memory_order_acquire))
         return std::nullopt;
-    const std::uint32_t index = position & (capacity_ - 1);
+    const std::uint32_t index = next & (capacity_ - 1);
     std::optional<receive_request> request(std::in_place);
-    request->wr_id = wr_ids_[index];
-    request->sge_count = sge_counts_[index];
-    std::copy_n(sges_.begin() + static_cast<std::ptrdiff_t>(std::size_t{index} * max_sge_), request->sge_count,
-            request->sges.begin());
-    consumed_.store(position + 1, std::memory_order_release);
+    request->wr_id = kept_[index].wr_id;
+    request->sge_count = kept_[index].sge_count;
+    std::copy_n(sges_of(index), request->sge_count, request->sges.begin());
+    consumed_.store(next + 1, std::memory_order_release);
     return request;
 }
 

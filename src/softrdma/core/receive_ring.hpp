@@ -14,7 +14,7 @@ namespace softrdma
 
 // The posted receives of one queue pair, in memory that a peer of this host delivers messages into. Posting is
 // guarded by the queue pair's lock.
-class receive_ring : public inbound_source
+class receive_ring final : public inbound_source
 {
 public:
     explicit receive_ring(ibv_qp &qp) noexcept : qp_(qp) {}
@@ -47,10 +47,14 @@ public:
 
 private:
     local::receive_slot &slot(std::uint32_t position) const noexcept;
-    bool has_delivered() const noexcept;
+    bool is_delivered(const local::receive_slot &at, std::uint32_t position) const noexcept;
     bool take_delivered(ibv_wc &wc);
-    bool fetch(const local::receive_slot &from, std::uint8_t flags, std::uint32_t length);
+    bool fetch(const local::receive_slot &from, std::uint32_t index, std::uint8_t flags, std::uint32_t length);
     bool scatter(const std::byte *at, std::uint32_t index, std::uint32_t length) const;
+    bool scatter_in_pieces(const std::byte *at, std::span<const ibv_sge> sges, std::uint32_t length) const;
+    bool place(const ibv_sge &sge, const std::byte *at, std::uint32_t length) const;
+    ibv_sge *sges_of(std::uint32_t index) noexcept { return &sges_[std::size_t{index} * max_sge_]; }
+    const ibv_sge *sges_of(std::uint32_t index) const noexcept { return &sges_[std::size_t{index} * max_sge_]; }
 
     ibv_qp &qp_;
     const region_table &regions_ = region_table::instance();
@@ -61,8 +65,12 @@ private:
     std::uint32_t stride_ = 0;
     std::uint32_t max_sge_ = 0;
     std::uint32_t peer_qpn_ = 0;
-    std::vector<std::uint64_t> wr_ids_; // the program's, which no peer can change
-    std::vector<std::uint16_t> sge_counts_;
+    // The program's, which no peer can change.
+    struct kept {
+        std::uint64_t wr_id;
+        std::uint16_t sge_count;
+    };
+    std::vector<kept> kept_;
     std::vector<ibv_sge> sges_;
     std::atomic<std::uint32_t> posted_{0};
     std::atomic<std::uint32_t> consumed_{0};

@@ -15,9 +15,8 @@ namespace softrdma
 namespace
 {
 
-bool is_wrong_length(ibv_wr_opcode opcode, std::uint64_t length) noexcept
+bool is_wrong_length(const request_kind &kind, std::uint64_t length) noexcept
 {
-    const request_kind &kind = kind_of(opcode);
     return length < kind.least || length > kind.most;
 }
 
@@ -41,7 +40,8 @@ inline bool requester::post(const ibv_send_wr &wr, std::uint64_t length, local_p
     ++posted_;
     // What cannot be done at once, and every failure, takes the way through the queue.
     const auto bytes = static_cast<std::uint32_t>(length);
-    if (at_once == nullptr || is_wrong_length(wr.opcode, length) || at_once->execute(wr, bytes) != execution::done) {
+    if (at_once == nullptr || is_wrong_length(kind_of(wr.opcode), length) ||
+            at_once->execute(wr, bytes) != execution::done) {
         enqueue(wr, length);
         return false;
     }
@@ -69,7 +69,7 @@ void requester::enqueue(const ibv_send_wr &wr, std::uint64_t length)
     w.numbered = w.unhurried = false;
     w.judged = w.answer_lost = false;
     w.late_us = 0;
-    w.local_status = is_wrong_length(wr.opcode, length) ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
+    w.local_status = is_wrong_length(kind, length) ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
     w.sge_count = copies ? 0 : wr.num_sge;
     std::copy_n(wr.sg_list, w.sge_count, w.sges.begin());
     std::byte *to = w.inlined.data();

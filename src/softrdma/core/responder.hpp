@@ -19,7 +19,11 @@ public:
     void start(std::uint32_t psn) noexcept { expected_psn_ = psn & psn_mask; }
     int post(const ibv_recv_wr &wr) { return ring_.post(wr, ep_.cap); }
     // A receive was posted: lets a sender that was told to wait go on at once.
-    void announce_receive();
+    void announce_receive()
+    {
+        if (announces_ || receiver_not_ready_ || ring_.shared().peer_waiting.load(std::memory_order_acquire) != 0)
+            announce_to_waiting();
+    }
 
     enum class admission {
         execute,
@@ -75,6 +79,7 @@ private:
         std::uintptr_t end;
     };
 
+    void announce_to_waiting();
     void tell_receive_posted();
     bool take_receive(const std::weak_ptr<queue_pair> &self, std::uint32_t psn);
     void complete_receive(const packet &p, ibv_wc_status status);

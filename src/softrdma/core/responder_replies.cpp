@@ -45,10 +45,9 @@ outcome responder::refuse(const packet &p, std::uint8_t code)
     return outcome::broken;
 }
 
-void responder::announce_receive()
+void responder::announce_to_waiting()
 {
-    const bool asked = ring_.shared().peer_waiting.load(std::memory_order_acquire) != 0 &&
-                       ring_.shared().peer_waiting.exchange(0) != 0;
+    const bool asked = ring_.shared().peer_waiting.exchange(0) != 0;
     announces_ = announces_ || receiver_not_ready_ || asked;
     tell_receive_posted();
 }

@@ -37,15 +37,20 @@ bool peer_gone(const void *peer)
     return static_cast<const peer_process *>(peer)->gone();
 }
 
-inline void gather(std::byte *to, std::span<const iovec> from) noexcept
+[[gnu::noinline]] void gather_pieces(std::byte *to, std::span<const iovec> from) noexcept
 {
     for (const iovec &piece : from) {
-        if (piece.iov_len == sizeof(std::uint64_t)) // without a call: a notification is seldom longer
-            memcpy(to, piece.iov_base, sizeof(std::uint64_t));
-        else
-            memcpy(to, piece.iov_base, piece.iov_len);
+        memcpy(to, piece.iov_base, piece.iov_len);
         to += piece.iov_len;
     }
+}
+
+inline void gather(std::byte *to, std::span<const iovec> from) noexcept
+{
+    if (from.size() == 1 && from[0].iov_len == sizeof(std::uint64_t)) // a notification is seldom longer
+        memcpy(to, from[0].iov_base, sizeof(std::uint64_t));
+    else
+        gather_pieces(to, from);
 }
 
 } // namespace
@@ -145,13 +150,13 @@ bool channel::attach(const hello &h, const connection_ends &ends, fd_holder bell
     domain_ = block_->domain;
     cq_bit_ = block_->cq_bit;
     most_carried_ = peer_->worth_carrying();
-    position_ = h.first_receive;
     if (block_->magic != qp_magic || block_->serial != h.qp_serial || !(block_->ends == ends.reversed()))
         return false;
     if ((capacity_ != 0 && !std::has_single_bit(capacity_)) || capacity_ > max_capacity || max_sge_ > max_sges ||
             stride_ % line != 0 || stride_ < sizeof(receive_slot) + max_sge_ * sizeof(slot_sge) ||
             block_size(capacity_, stride_) > h.qp_size)
         return false;
+    go_to(h.first_receive);
     carrier_ = memory_.get() + carrier_offset(capacity_, stride_);
     carried_ = carried_out_ = whole_lines(block_->carried_out.load(std::memory_order_relaxed));
     cq_ = remote_cq::open(peer_, block_->cq_offset, std::move(bell));
@@ -200,15 +205,9 @@ file_mapping *channel::look_up_mapping(remote_region r)
     return peer_->read(r.address, to);
 }
 
-inline receive_slot &channel::slot() const noexcept
-{
-    std::byte *at = memory_.get() + ring_offset + std::size_t{position_ & (capacity_ - 1)} * stride_;
-    return *reinterpret_cast<receive_slot *>(at);
-}
-
 bool channel::has_receive() const noexcept
 {
-    return capacity_ == 0 || slot().posted.load(std::memory_order_seq_cst) == position_ + 1;
+    return capacity_ == 0 || slot_->posted.load(std::memory_order_seq_cst) == position_ + 1;
 }
 
 // The peer posts a receive and then looks whether it is asked for, without a barrier in between.
@@ -236,7 +235,7 @@ std::optional<std::uint32_t> channel::room_in_carrier(std::uint32_t length) noex
     if (length > most_fetched())
         return;
     if (length <= inline_size) {
-        const auto *next = reinterpret_cast<const std::byte *>(&slot());
+        const auto *next = reinterpret_cast<const std::byte *>(slot_);
         fetch_to_store(next + line, offsetof(receive_slot, inlined) + length - line);
     } else if (const auto room = room_in_carrier(length)) {
         fetch_to_store(carrier_ + *room % carrier_size, length);
@@ -275,11 +274,12 @@ bool channel::place(const receive_slot &s, const message &m, std::span<const iov
     return left == 0;
 }
 
-[[gnu::hot]] bool channel::deliver(const message &m, std::span<const iovec> from)
+// Part of what sends: the answer to a message waits for each call. Others may call it as well.
+[[gnu::hot, gnu::always_inline, gnu::used]] inline bool channel::deliver(const message &m, std::span<const iovec> from)
 {
     if (capacity_ == 0) // the peer takes its receives from a queue of its own
         return false;
-    receive_slot &s = slot();
+    receive_slot &s = *slot_;
     std::uint8_t flags = m.flags;
     std::uint32_t carried = carried_;
     if ((flags & slot_write) == 0) {
@@ -304,7 +304,7 @@ bool channel::place(const receive_slot &s, const message &m, std::span<const iov
     s.imm_data = m.imm_data;
     s.flags = flags;
     s.done.store(position_ + 1, std::memory_order_seq_cst);
-    ++position_;
+    go_to(position_ + 1);
     cq_->announce(cq_bit_, block_->watched.load(std::memory_order_seq_cst) != 0);
     cq_->wake((flags & slot_solicited) != 0);
     if (m.length > in_first_line && (flags & (slot_inlined | slot_carried)) != 0)

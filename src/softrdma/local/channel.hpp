@@ -85,7 +85,7 @@ public:
     // With a receive. False if only the peer itself can place the message.
     bool deliver(const message &m, std::span<const iovec> from);
     // A message was delivered in another way.
-    void skip_receive() noexcept { ++position_; }
+    void skip_receive() noexcept { go_to(position_ + 1); }
     // After this has_receive() is true, or the peer knows when it posts one that it is to say so.
     void ask_for_receive() noexcept;
 
@@ -101,7 +101,12 @@ private:
     copy_result write_unmapped(remote_region r, std::span<const iovec> from) const;
     bool peer_is_enrolled() const noexcept { return peer_->facts().enrolled.load(std::memory_order_relaxed) != 0; }
     watched_epoch epoch_of_peer() const noexcept;
-    receive_slot &slot() const noexcept;
+    void go_to(std::uint32_t position) noexcept
+    {
+        const std::uint32_t index = capacity_ == 0 ? 0 : position & (capacity_ - 1);
+        position_ = position;
+        slot_ = reinterpret_cast<receive_slot *>(memory_.get() + ring_offset + std::size_t{index} * stride_);
+    }
     // Where in the carrier a message can begin; nothing as long as the peer has not taken enough out of it.
     std::optional<std::uint32_t> room_in_carrier(std::uint32_t length) noexcept;
     void fetch_room(std::uint32_t length) noexcept;
@@ -121,6 +126,7 @@ private:
     std::uint32_t max_sge_ = 0;
     std::uint32_t cq_bit_ = 0;
     std::uint32_t position_ = 0;
+    receive_slot *slot_ = nullptr; // for that position
     std::uint32_t most_carried_ = 0;
     std::uint32_t carried_ = 0;     // into the carrier
     std::uint32_t carried_out_ = 0; // of it, as far as is known here
