@@ -25,27 +25,13 @@ constexpr std::uint64_t side_by_side(std::uint32_t first, std::uint32_t second) 
 }
 
 // A program that polls would have looked at the same word several times more before the first answer is there. When the
-// word changes, the processor has to do all of that again: a message takes 25 ns longer on one of Intel's, on which a
-// pause is best. AMD's pause so long that the message is found late: to wait for each answer instead saves 3 ns, and to
-// look a few times before the poll ends another 2.
-struct looking {
+// word changes, the processor has to do all of that again: a message takes 25 ns longer on one of Intel's.
+void before_next_look() noexcept
+{
 #ifdef __x86_64__
-    const bool pauses = __builtin_cpu_is("intel");
-    const unsigned times = pauses ? 1 : 4;
-
-    void wait() const noexcept
-    {
-        if (pauses)
-            __builtin_ia32_pause();
-        else
-            __builtin_ia32_lfence();
-    }
-#else
-    static constexpr unsigned times = 1;
-
-    void wait() const noexcept {}
+    __builtin_ia32_pause();
 #endif
-};
+}
 
 static_assert(offsetof(ibv_wc, opcode) == offsetof(ibv_wc, status) + 4 && offsetof(ibv_wc, status) == 8 &&
               offsetof(ibv_wc, byte_len) == 20 && offsetof(ibv_wc, qp_num) == 28 && sizeof(ibv_wc) == 48);
@@ -279,11 +265,6 @@ inline void completion_queue::wake(bool urgent)
 inline int completion_queue::take(int entries, ibv_wc *wc)
 {
     const std::lock_guard lock(lock_);
-    return take_locked(entries, wc);
-}
-
-inline int completion_queue::take_locked(int entries, ibv_wc *wc)
-{
     int count = 0;
     for (; count < entries && head_ != tail_; ++count) {
         const entry &e = ring_[head_++ & mask_];
@@ -446,28 +427,15 @@ int completion_queue::look_further(int entries, ibv_wc *wc)
     const int count = retry_stalled() ? take(entries, wc) : 0;
     if (count > 0)
         return count;
-    if (network_users.load(std::memory_order_relaxed) == 0)
-        return await_message(entries, wc);
+    if (network_users.load(std::memory_order_relaxed) == 0) {
+        before_next_look();
+        return 0;
+    }
     auto *hook = idle_hook.load(std::memory_order_acquire);
     if (hook == nullptr)
         return 0;
     hook();
     return take(entries, wc);
-}
-
-int completion_queue::await_message(int entries, ibv_wc *wc)
-{
-    static const looking way;
-    const std::lock_guard lock(lock_);
-    const unsigned looks = watched_.size() == 1 ? way.times : 0;
-    for (unsigned i = 0; i < looks; ++i) {
-        way.wait();
-        if (watched_[0]->waiting())
-            return take_locked(entries, wc);
-    }
-    if (looks == 0)
-        way.wait();
-    return 0;
 }
 
 void completion_queue::arm(bool solicited_only)

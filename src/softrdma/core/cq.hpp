@@ -121,9 +121,7 @@ private:
 
     local::cq_block &shared() const noexcept { return *shared_; }
     int take(int entries, ibv_wc *wc);
-    int take_locked(int entries, ibv_wc *wc);
     int look_further(int entries, ibv_wc *wc);
-    int await_message(int entries, ibv_wc *wc);
     int take_inbound(int entries, ibv_wc *wc);
     int take_announced(int entries, ibv_wc *wc);
     void watch(inbound_source &source);

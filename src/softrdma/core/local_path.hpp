@@ -43,6 +43,7 @@ public:
         if (opcode != native::wr_flush)
             peer_has_dirty_ = opcode != IBV_WR_RDMA_READ;
     }
+    void receive_is_posted() noexcept { channel_->receive_is_posted(); }
     // The peer has executed a request that consumed one of its receives.
     void peer_consumed_receive() noexcept { channel_->skip_receive(); }
     void wait_for_peer() noexcept { channel_->wait_for_peer(); }

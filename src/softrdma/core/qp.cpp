@@ -278,6 +278,8 @@ inline local_path *queue_pair::path_at_once() const noexcept
 [[gnu::hot]] int queue_pair::post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad)
 {
     const std::lock_guard lock(lock_);
+    if (ep_.local != nullptr)
+        ep_.local->receive_is_posted();
     int error = qp_base.srq != nullptr || ep_.attr.qp_state == IBV_QPS_RESET ? EINVAL : 0;
     for (; wr != nullptr; wr = wr->next) {
         if (error == 0)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "local/channel.hpp"
-#include "local/prefetch.hpp"
 
 #include <bit>
 #include <cerrno>
@@ -305,6 +304,7 @@ bool channel::place(const receive_slot &s, const message &m, std::span<const iov
     s.flags = flags;
     s.done.store(position_ + 1, std::memory_order_seq_cst);
     go_to(position_ + 1);
+    sent_ = true;
     cq_->announce(cq_bit_, block_->watched.load(std::memory_order_seq_cst) != 0);
     cq_->wake((flags & slot_solicited) != 0);
     if (m.length > in_first_line && (flags & (slot_inlined | slot_carried)) != 0)

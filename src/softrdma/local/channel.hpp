@@ -4,8 +4,10 @@
 #include "local/epochs.hpp"
 #include "local/file_mapping.hpp"
 #include "local/peer.hpp"
+#include "local/prefetch.hpp"
 
 #include <optional>
+#include <utility>
 
 namespace softrdma::local
 {
@@ -86,6 +88,13 @@ public:
     bool deliver(const message &m, std::span<const iovec> from);
     // A message was delivered in another way.
     void skip_receive() noexcept { go_to(position_ + 1); }
+    // This side posts a receive. A program that has sent a message since the last one is about to send the next: it
+    // will find the line of the peer's receive here.
+    void receive_is_posted() noexcept
+    {
+        if (std::exchange(sent_, false))
+            fetch_to_store(slot_);
+    }
     // After this has_receive() is true, or the peer knows when it posts one that it is to say so.
     void ask_for_receive() noexcept;
 
@@ -127,6 +136,7 @@ private:
     std::uint32_t cq_bit_ = 0;
     std::uint32_t position_ = 0;
     receive_slot *slot_ = nullptr; // for that position
+    bool sent_ = false;            // a message, since a receive was posted
     std::uint32_t most_carried_ = 0;
     std::uint32_t carried_ = 0;     // into the carrier
     std::uint32_t carried_out_ = 0; // of it, as far as is known here
