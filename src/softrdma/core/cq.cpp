@@ -226,7 +226,6 @@ inline void completion_queue::push_sent(std::uint32_t qpn, std::uint64_t wr_id, 
     wake(status != IBV_WC_SUCCESS);
 }
 
-// In the order of poll(): this lock before that of the source.
 void completion_queue::collect(inbound_source &source)
 {
     bool any = false;

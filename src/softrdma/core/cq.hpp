@@ -46,6 +46,7 @@ class inbound_source
 {
 public:
     virtual ~inbound_source() = default;
+    // To be called with the completion queue's lock.
     virtual int drain(ibv_wc *wc, int entries) = 0;
     virtual bool waiting() noexcept = 0;
     // The peer need not announce what it delivers while this is not 0.
@@ -77,6 +78,8 @@ public:
     // The same for a request that was sent.
     void push_sent(std::uint32_t qpn, std::uint64_t wr_id, ibv_wc_opcode opcode, std::uint32_t length,
             ibv_wc_status status, std::atomic<int> &uncollected);
+    // Sources are drained with it.
+    biased<spin_lock> &lock() noexcept { return lock_; }
     // Takes over what peers have delivered there.
     void collect(inbound_source &source);
     // The counter goes away.

@@ -171,7 +171,6 @@ bool receive_ring::waiting() noexcept
     if (!waiting()) // most polls find nothing
         return 0;
     local::fetch_to_store(&slot(posted_.load(std::memory_order_relaxed))); // for the receive that is posted next
-    const std::lock_guard lock(consuming_);
     int count = 0;
     while (count < entries && take_delivered(wc[count]))
         ++count;
@@ -180,9 +179,9 @@ bool receive_ring::waiting() noexcept
 
 std::optional<receive_request> receive_ring::take()
 {
-    std::unique_lock lock(consuming_);
+    std::unique_lock lock(cq_of(qp_.recv_cq).lock());
     while (is_delivered(slot(position()), position())) {
-        lock.unlock(); // the queue's lock comes first, as in poll()
+        lock.unlock();
         cq_of(qp_.recv_cq).collect(*this);
         lock.lock();
     }
@@ -216,7 +215,7 @@ void receive_ring::flush()
 
 void receive_ring::reset()
 {
-    const std::lock_guard lock(consuming_);
+    const std::lock_guard lock(cq_of(qp_.recv_cq).lock());
     consumed_.store(posted_.load(std::memory_order_relaxed), std::memory_order_release);
 }
 

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "core/biased_lock.hpp"
 #include "core/cq.hpp"
 #include "core/mr.hpp"
 #include "core/receive_queue.hpp"
-#include "core/spin_lock.hpp"
 #include "local/arena.hpp"
 #include "local/epochs.hpp"
 
@@ -13,7 +11,7 @@ namespace softrdma
 {
 
 // The posted receives of one queue pair, in memory that a peer of this host delivers messages into. Posting is
-// guarded by the queue pair's lock.
+// guarded by the queue pair's lock, consuming by that of the completion queue.
 class receive_ring final : public inbound_source
 {
 public:
@@ -75,7 +73,6 @@ private:
     std::atomic<std::uint32_t> posted_{0};
     std::atomic<std::uint32_t> consumed_{0};
     std::atomic<bool> held_{false};
-    biased<spin_lock> consuming_;
     std::atomic<std::uint32_t> scattering_{0};
     local::epoch_list::entry scattering_watch_;
     local::epoch_list::entry operation_watch_;
