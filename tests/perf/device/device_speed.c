@@ -4,7 +4,8 @@
  *
  * usage: softrdma run -- device_speed local|tcp
  *
- * Prints a line for each: operation, bytes, nanoseconds, floor, its nanoseconds, separated by tabs.
+ * Prints a line for each: operation, bytes, nanoseconds, floor, its nanoseconds, and 1 if a processor was slowed down
+ * meanwhile, separated by tabs.
  */
 #include "floors.h"
 #include "native.h"
@@ -36,9 +37,9 @@ struct bench {
     uint8_t flush_level;
 };
 
-static void show(const char *operation, size_t bytes, double ours, const char *floor_name, double floor_ns)
+static void show(const char *operation, size_t bytes, struct both times, const char *floor_name)
 {
-    printf("%s\t%zu\t%.1f\t%s\t%.1f\n", operation, bytes, ours, floor_name, floor_ns);
+    printf("%s\t%zu\t%.1f\t%s\t%.1f\t%d\n", operation, bytes, times.one, floor_name, times.other, times.disturbed);
     fflush(stdout);
 }
 
@@ -178,8 +179,7 @@ static void leave(struct bench *b)
 static void compare(const char *operation, const struct contender *ours, const char *floor_name,
         const struct contender *floor, size_t bytes)
 {
-    const struct both times = time_in_turns(ours, floor, bytes);
-    show(operation, bytes, times.one, floor_name, times.other);
+    show(operation, bytes, time_in_turns(ours, floor, bytes), floor_name);
 }
 
 /* The server sleeps. */
@@ -254,7 +254,7 @@ static void measure_messages(void)
     stop_partner(&p);
     for (size_t i = 1; i + 1 < size_count; ++i) {
         b.floors.bytes = sizes[i];
-        show("SEND", sizes[i], time_of(&ours, sizes[i]), "", 0);
+        show("SEND", sizes[i], time_in_turns(&ours, &ours, sizes[i]), "");
     }
     leave(&b);
 }
@@ -338,6 +338,7 @@ int main(int argc, char **argv)
     }
     setenv("SOFTRDMA_PATH", argv[1], 1);
     pin(0);
+    know_processors();
     if (local) {
         in_own_process(measure_private);
         in_own_process(measure_mapped);

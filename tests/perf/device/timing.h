@@ -2,6 +2,7 @@
 #ifndef DEVICE_TIMING_H
 #define DEVICE_TIMING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -24,15 +25,23 @@ struct contender {
     pid_t partner; /* a process that polls on the second processor, and stands still in the other's turns; 0: none */
 };
 
-/* Nanoseconds of one operation: the median of short batches, most of which nothing else on the machine interrupts. */
-double time_of(const struct contender *c, size_t bytes);
-
-/* The same of two whose batches take turns, so that a machine that becomes slower does so for both: of all pairs of
- * batches the one with the median ratio. */
+/* Two whose batches take turns, so that a machine that becomes slower does so for both. */
 struct both {
-    double one;
+    double one; /* nanoseconds of one operation */
     double other;
+    bool disturbed;
 };
+
+/* Learns how fast the processors are if they are left alone. To be called before anything is measured. */
+void know_processors(void);
+
+/* Of all pairs of short batches the one with the median ratio. A processor that shares its core with another one, of
+ * this or of another virtual machine, is slower while that works: at computing, not at waiting, so that ratios change
+ * as well. Such pairs are left out as long as the patience of the process lasts, 2 s; then the result is `disturbed`.
+ */
 struct both time_in_turns(const struct contender *one, const struct contender *other, size_t bytes);
+
+/* The same of one alone: `one`. */
+double time_of(const struct contender *c, size_t bytes);
 
 #endif

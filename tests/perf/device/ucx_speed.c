@@ -128,6 +128,7 @@ static void put_and_flush(void *put)
 int main(void)
 {
     int ends[2];
+    know_processors();
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0)
         return 1;
     const pid_t pid = fork();
