@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
