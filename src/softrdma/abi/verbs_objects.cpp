@@ -243,7 +243,7 @@ template<typename Request>
 [[gnu::noinline, gnu::cold]] int not_usable(Request *wr, Request **bad) noexcept
 {
     *bad = wr;
-    return abi::usable() ? 0 : ENODEV;
+    return errno = ENODEV;
 }
 
 [[gnu::hot]] int post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad)

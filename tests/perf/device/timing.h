@@ -38,7 +38,7 @@ void know_processors(void);
 /* Of all pairs of short batches the one with the median ratio. A processor that shares its core with another one, of
  * this or of another virtual machine, is slower while that works: at computing, not at waiting, so that ratios change
  * as well. Such pairs are left out as long as the patience of the process lasts, 2 s; then the result is `disturbed`.
- */
+ * Not of large operations, whose batches are one call: those wait for memory. */
 struct both time_in_turns(const struct contender *one, const struct contender *other, size_t bytes);
 
 /* The same of one alone: `one`. */
