@@ -73,6 +73,44 @@ static void send_fills_the_posted_receive(void **state)
     expect_completion(p->client.cq, 22, IBV_WC_SUCCESS);
 }
 
+/* Every place of the receive queue is used in each round, so that each receive meets what was there before. */
+static void receives_posted_again_take_messages_where_they_say_now(void **state)
+{
+    struct pair *p = *state;
+    const struct {
+        size_t offset; /* a gap of 8 bytes is between two pieces */
+        uint32_t length;
+        int pieces;
+    } rounds[] = {{0, 8, 1}, {0, 8, 1}, {64, 8, 1}, {64, 16, 1}, {64, 16, 2}, {64, 16, 1}, {0, 0, 0}, {64, 16, 1}};
+    for (unsigned i = 0; i < 16 * sizeof(rounds) / sizeof(*rounds); ++i) {
+        const size_t offset = rounds[i / 16].offset;
+        const uint32_t length = rounds[i / 16].length;
+        const int pieces = rounds[i / 16].pieces;
+        const size_t sent = length * (unsigned)pieces;
+        struct ibv_sge sges[2] = {
+                {(uintptr_t)p->server.memory + offset, length, p->server.mr->lkey},
+                {(uintptr_t)p->server.memory + offset + length + 8, length, p->server.mr->lkey},
+        };
+        struct ibv_recv_wr wr = {.wr_id = i, .sg_list = sges, .num_sge = pieces};
+        struct ibv_recv_wr *bad = NULL;
+        fill(p->client.memory, 128, i + 1);
+        memset(p->server.memory, 0, 128);
+        assert_int_equal(ibv_post_recv(p->server.qp, &wr, &bad), 0);
+        assert_int_equal(post(&p->client, IBV_WR_SEND, 500, 0, sent, NULL, 0, 0), 0);
+        const struct ibv_wc wc = next_completion(p->server.cq);
+        assert_int_equal(wc.status, IBV_WC_SUCCESS);
+        assert_int_equal(wc.wr_id, i);
+        assert_int_equal(wc.byte_len, sent);
+        uint8_t expected[128] = {0};
+        if (pieces > 0)
+            memcpy(expected + offset, p->client.memory, length);
+        if (pieces > 1)
+            memcpy(expected + offset + length + 8, p->client.memory + length, length);
+        assert_memory_equal(p->server.memory, expected, sizeof(expected));
+        expect_completion(p->client.cq, 500, IBV_WC_SUCCESS);
+    }
+}
+
 /* Short ones, longer ones and long ones take different ways through memory. */
 static void messages_of_every_length_arrive_whole(void **state)
 {
@@ -385,6 +423,7 @@ int main(void)
             cmocka_unit_test_setup_teardown(write_places_the_bytes_and_no_others, connected, closed),
             cmocka_unit_test_setup_teardown(read_fetches_the_bytes, connected, closed),
             cmocka_unit_test_setup_teardown(send_fills_the_posted_receive, connected, closed),
+            cmocka_unit_test_setup_teardown(receives_posted_again_take_messages_where_they_say_now, connected, closed),
             cmocka_unit_test_setup_teardown(messages_of_every_length_arrive_whole, connected_large, closed),
             cmocka_unit_test_setup_teardown(messages_wait_for_who_takes_them, connected_large, closed),
             cmocka_unit_test_setup_teardown(immediate_data_arrives_in_network_order, connected, closed),

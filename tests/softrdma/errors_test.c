@@ -172,6 +172,78 @@ static void a_receive_without_a_valid_key_is_an_operation_error_at_the_sender(vo
     expect_completion(p->client.cq, 2, IBV_WC_REM_OP_ERR);
 }
 
+/* A message into every place of the server's receive queue: what is posted next is posted there again. */
+static void use_all_receives(struct pair *p, size_t length)
+{
+    for (uint64_t i = 0; i < 16; ++i) {
+        assert_int_equal(post_receive(&p->server, i, 0, length), 0);
+        assert_int_equal(post(&p->client, IBV_WR_SEND, i, 0, 8, NULL, 0, 0), 0);
+        expect_completion(p->server.cq, i, IBV_WC_SUCCESS);
+        expect_completion(p->client.cq, i, IBV_WC_SUCCESS);
+    }
+}
+
+static void a_receive_posted_again_with_another_key_needs_its_rights(void **state)
+{
+    struct pair *p = *state;
+    struct ibv_mr *good = p->server.mr;
+    struct ibv_mr *constant = ibv_reg_mr(p->server.pd, p->server.memory, p->server.size, 0);
+    assert_non_null(constant);
+    use_all_receives(p, 16);
+    p->server.mr = constant;
+    assert_int_equal(post_receive(&p->server, 1, 0, 16), 0);
+    p->server.mr = good;
+    assert_int_equal(post(&p->client, IBV_WR_SEND, 2, 0, 8, NULL, 0, 0), 0);
+    expect_completion(p->server.cq, 1, IBV_WC_LOC_PROT_ERR);
+    expect_completion(p->client.cq, 2, IBV_WC_REM_OP_ERR);
+    assert_int_equal(ibv_dereg_mr(constant), 0);
+}
+
+static void a_receive_posted_again_is_as_long_as_it_says(void **state)
+{
+    struct pair *p = *state;
+    use_all_receives(p, 8);
+    assert_int_equal(post_receive(&p->server, 1, 0, 7), 0);
+    assert_int_equal(post(&p->client, IBV_WR_SEND, 2, 0, 8, NULL, 0, 0), 0);
+    expect_completion(p->server.cq, 1, IBV_WC_LOC_LEN_ERR);
+    expect_completion(p->client.cq, 2, IBV_WC_REM_INV_REQ_ERR);
+}
+
+static void a_receive_posted_again_in_a_deregistered_region_is_an_operation_error_at_the_sender(void **state)
+{
+    struct pair *p = *state;
+    const uint32_t gone = p->server.mr->lkey;
+    use_all_receives(p, 16);
+    assert_int_equal(ibv_dereg_mr(p->server.mr), 0);
+    p->server.mr = ibv_reg_mr(p->server.pd, p->server.memory, p->server.size, everything);
+    assert_non_null(p->server.mr);
+    const uint32_t good = p->server.mr->lkey;
+    p->server.mr->lkey = gone;
+    assert_int_equal(post_receive(&p->server, 1, 0, 16), 0);
+    p->server.mr->lkey = good;
+    assert_int_equal(post(&p->client, IBV_WR_SEND, 2, 0, 8, NULL, 0, 0), 0);
+    expect_completion(p->server.cq, 1, IBV_WC_LOC_PROT_ERR);
+    expect_completion(p->client.cq, 2, IBV_WC_REM_OP_ERR);
+}
+
+static void a_deregistered_region_does_not_change_when_its_message_is_taken(void **state)
+{
+    struct pair *p = *state;
+    struct ibv_mr *good = p->server.mr;
+    p->server.mr = ibv_reg_mr(p->server.pd, p->server.memory, p->server.size, everything);
+    assert_non_null(p->server.mr);
+    fill(p->client.memory, 8, 5);
+    assert_int_equal(post_receive(&p->server, 1, 0, 16), 0);
+    assert_int_equal(post(&p->client, IBV_WR_SEND, 2, 0, 8, NULL, 0, 0), 0);
+    expect_completion(p->client.cq, 2, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_dereg_mr(p->server.mr), 0);
+    p->server.mr = good;
+    memset(p->server.memory, 0x55, 8);
+    assert_int_equal(next_completion(p->server.cq).wr_id, 1);
+    assert_int_equal(p->server.memory[0], 0x55);
+    assert_memory_equal(p->server.memory, p->server.memory + 1, 7);
+}
+
 static void a_full_send_queue_refuses_with_enomem(void **state)
 {
     struct pair *p = *state;
@@ -250,6 +322,10 @@ int main(void)
             with(connected, reading_into_memory_without_local_write_is_a_protection_error),
             with(connected, a_message_longer_than_its_receive_fails_on_both_sides),
             with(connected, a_receive_without_a_valid_key_is_an_operation_error_at_the_sender),
+            with(connected, a_receive_posted_again_with_another_key_needs_its_rights),
+            with(connected, a_receive_posted_again_is_as_long_as_it_says),
+            with(connected, a_receive_posted_again_in_a_deregistered_region_is_an_operation_error_at_the_sender),
+            with(connected, a_deregistered_region_does_not_change_when_its_message_is_taken),
             with(connected, a_full_send_queue_refuses_with_enomem),
             with(connected, a_full_receive_queue_refuses_with_enomem),
             with(connected, a_refused_chain_names_its_first_bad_request),

@@ -122,10 +122,14 @@ public:
         send_honestly(); // the server looks there from then on
     }
 
-    // The status with which the message is received.
+    // The status with which the message is received, into all of the server's memory or a part of it.
     ibv_wc_status deliver(std::uint8_t flags, std::uint32_t length, std::uint32_t carried)
     {
-        assert_int_equal(::post_receive(&p_.server, position_, 0, p_.server.size), 0);
+        return deliver(flags, length, carried, p_.server.size);
+    }
+    ibv_wc_status deliver(std::uint8_t flags, std::uint32_t length, std::uint32_t carried, std::size_t room)
+    {
+        assert_int_equal(::post_receive(&p_.server, position_, 0, room), 0);
         auto *slot = reinterpret_cast<receive_slot *>(
                 block_->at + ring_offset + position_ % shared().ring_capacity * shared().ring_stride);
         slot->flags = flags;
@@ -173,6 +177,9 @@ void a_forged_message_is_taken_from_its_place_only(void **)
     assert_int_equal(f.deliver(slot_carried, 100, ~0u - 99), IBV_WC_SUCCESS);
     assert_memory_equal(p.server.memory, f.carrier() + carrier_size - 100, 100);
     assert_int_equal(p.server.memory[100], 0);
+    memset(p.server.memory, 0, p.server.size);
+    assert_int_equal(f.deliver(slot_carried, 100, ~0u - 99, 99), IBV_WC_LOC_PROT_ERR);
+    assert_int_equal(p.server.memory[99], 0);
     close_pair(&p);
 }
 

@@ -158,16 +158,18 @@ bool region_table::withdraw(const memory_region &region)
     local::region_slot &shared = local::arena::instance().slot(region.rkey % local::region_slots);
     shared.key.store(0, std::memory_order_seq_cst);
     own.key.store(0, std::memory_order_seq_cst);
+    removals_.fetch_add(1, std::memory_order_seq_cst); // not before: who knows this number cannot find the region
     local::epoch_list::instance().wait();
     const bool unsynced = shared.unsynced.load(std::memory_order_relaxed) != 0;
     own.region.store(nullptr, std::memory_order_release);
     return unsynced;
 }
 
-inline bool region_table::is_plain(const ibv_sge &sge, const ibv_pd *pd) const noexcept
+std::byte *region_table::look_up_plain(const ibv_sge &sge, const ibv_pd *pd) const noexcept
 {
     const memory_region *region = find(sge.lkey, pd, IBV_ACCESS_LOCAL_WRITE, sge.addr, sge.length);
-    return region != nullptr && region->kind() == local::region_kind::unmappable;
+    const bool plain = region != nullptr && region->kind() == local::region_kind::unmappable;
+    return plain ? region->at(sge.addr) : nullptr;
 }
 
 ibv_mr *region_table::add(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova, unsigned access)

@@ -111,8 +111,10 @@ public:
     // inside an epoch that is known to local::epoch_list.
     std::byte *look_up(
             std::uint32_t key, const ibv_pd *pd, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;
-    // True if a receive may be placed there by a peer: writable, and nothing in need of durability.
-    bool is_plain(const ibv_sge &sge, const ibv_pd *pd) const noexcept;
+    // The same of what a receive may be placed in by a peer: writable, and nothing in need of durability.
+    std::byte *look_up_plain(const ibv_sge &sge, const ibv_pd *pd) const noexcept;
+    // How many regions have gone: in an epoch, what was looked up is where it was as long as none has.
+    std::uint64_t removals() const noexcept { return removals_.load(std::memory_order_acquire); }
 
 private:
     struct slot {
@@ -133,6 +135,7 @@ private:
     std::unordered_map<std::uint32_t, std::shared_ptr<memory_region>> regions_;
     std::unique_ptr<slot[]> slots_;
     std::uint32_t latest_slot_ = 0;
+    std::atomic<std::uint64_t> removals_{0};
 };
 
 inline const memory_region *region_table::find(

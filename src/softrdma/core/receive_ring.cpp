@@ -49,37 +49,77 @@ inline local::receive_slot &receive_ring::slot(std::uint32_t position) const noe
     return *reinterpret_cast<local::receive_slot *>(at);
 }
 
+inline bool receive_ring::knows_place(std::uint32_t index) const noexcept
+{
+    return kept_[index].removals == regions_.removals();
+}
+
+// Whether the slot says all of this receive already: programs have few buffers and post them again and again. Length
+// and key are compared apart: as the one word that they share they could not be loaded before both have left the
+// program's store buffer.
+inline bool receive_ring::describes(std::uint32_t index, const ibv_recv_wr &wr) const noexcept
+{
+    if (wr.num_sge != 1 || !knows_place(index))
+        return false;
+    const ibv_sge &then = *sges_of(index);
+    const ibv_sge &now = *wr.sg_list;
+    return then.length == now.length && then.addr == now.addr && then.lkey == now.lkey;
+}
+
+void receive_ring::describe(std::uint32_t index, const ibv_recv_wr &wr)
+{
+    const auto count = static_cast<std::uint16_t>(wr.num_sge);
+    local::receive_slot &to = slot(index);
+    ibv_sge *own = sges_of(index);
+    local::slot_sge *shown = to.sges();
+    std::uint64_t room = 0;
+    std::uint8_t owner_only = 0;
+    std::byte *place = nullptr;
+    const std::uint64_t removals = regions_.removals();
+    const local::epoch_section section(shared().epoch);
+    for (const ibv_sge &sge : std::span(wr.sg_list, count)) {
+        *own++ = sge;
+        *shown++ = {sge.addr, sge.length, sge.lkey};
+        room += sge.length;
+        if (sge.length == 0)
+            continue;
+        place = regions_.look_up_plain(sge, qp_.pd);
+        if (place == nullptr)
+            owner_only = 1;
+    }
+    to.room = static_cast<std::uint32_t>(std::min<std::uint64_t>(room, limits::max_message));
+    to.sge_count = count;
+    to.owner_only = owner_only;
+    kept &k = kept_[index];
+    k.sge_count = count;
+    k.place = place;
+    k.removals = count == 1 && place != nullptr ? removals : unknown;
+}
+
+inline int receive_ring::publish(std::uint32_t position, std::uint64_t wr_id)
+{
+    kept_[position & (capacity_ - 1)].wr_id = wr_id;
+    posted_.store(position + 1, std::memory_order_release);
+    slot(position).posted.store(position + 1, std::memory_order_release);
+    std::atomic_signal_fence(std::memory_order_seq_cst); // see channel::ask_for_receive()
+    return 0;
+}
+
+[[gnu::noinline]] int receive_ring::post_anew(const ibv_recv_wr &wr, const ibv_qp_cap &cap, std::uint32_t position)
+{
+    if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > cap.max_recv_sge)
+        return EINVAL;
+    describe(position & (capacity_ - 1), wr);
+    return publish(position, wr.wr_id);
+}
+
 // Without calls, as is drain(): nothing else lies between a message and its answer.
 [[gnu::hot, gnu::flatten]] int receive_ring::post(const ibv_recv_wr &wr, const ibv_qp_cap &cap)
 {
     const std::uint32_t position = posted_.load(std::memory_order_relaxed);
     if (position - consumed_.load(std::memory_order_acquire) >= cap.max_recv_wr)
         return ENOMEM;
-    if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > cap.max_recv_sge)
-        return EINVAL;
-    const std::uint32_t index = position & (capacity_ - 1);
-    const auto count = static_cast<std::uint16_t>(wr.num_sge);
-    local::receive_slot &to = slot(position);
-    ibv_sge *own = sges_of(index);
-    local::slot_sge *shown = to.sges();
-    std::uint64_t room = 0;
-    std::uint8_t owner_only = 0;
-    const local::epoch_section section(shared().epoch);
-    kept_[index] = {wr.wr_id, count};
-    for (const ibv_sge &sge : std::span(wr.sg_list, count)) {
-        *own++ = sge;
-        *shown++ = {sge.addr, sge.length, sge.lkey};
-        room += sge.length;
-        if (sge.length != 0 && !regions_.is_plain(sge, qp_.pd))
-            owner_only = 1;
-    }
-    to.room = static_cast<std::uint32_t>(std::min<std::uint64_t>(room, limits::max_message));
-    to.sge_count = count;
-    to.owner_only = owner_only;
-    posted_.store(position + 1, std::memory_order_release);
-    to.posted.store(position + 1, std::memory_order_release);
-    std::atomic_signal_fence(std::memory_order_seq_cst); // see channel::ask_for_receive()
-    return 0;
+    return describes(position & (capacity_ - 1), wr) ? publish(position, wr.wr_id) : post_anew(wr, cap, position);
 }
 
 // A message that lies beside the ring, to where its receive wants it.
@@ -101,11 +141,11 @@ inline bool receive_ring::fetch(
 
 inline bool receive_ring::scatter(const std::byte *at, std::uint32_t index, std::uint32_t length) const
 {
-    const std::uint16_t count = kept_[index].sge_count;
     const ibv_sge *sges = sges_of(index);
-    if (count > 0 && length <= sges->length) [[likely]]
-        return length == 0 || place(*sges, at, length);
-    return scatter_in_pieces(at, {sges, count}, length);
+    if (!knows_place(index) || length > sges->length) [[unlikely]]
+        return scatter_in_pieces(at, {sges, kept_[index].sge_count}, length);
+    copy_in(kept_[index].place, at, length);
+    return true;
 }
 
 [[gnu::noinline]] bool receive_ring::scatter_in_pieces(
@@ -121,7 +161,7 @@ inline bool receive_ring::scatter(const std::byte *at, std::uint32_t index, std:
     return length == 0;
 }
 
-inline bool receive_ring::place(const ibv_sge &sge, const std::byte *at, std::uint32_t length) const
+bool receive_ring::place(const ibv_sge &sge, const std::byte *at, std::uint32_t length) const
 {
     std::byte *to = regions_.look_up(sge.lkey, qp_.pd, IBV_ACCESS_LOCAL_WRITE, sge.addr, length);
     if (to != nullptr)
@@ -217,6 +257,8 @@ void receive_ring::reset()
 {
     const std::lock_guard lock(cq_of(qp_.recv_cq).lock());
     consumed_.store(posted_.load(std::memory_order_relaxed), std::memory_order_release);
+    for (kept &k : kept_)
+        k.removals = unknown; // the next peer does not have to rely on what the last one left of the slots
 }
 
 } // namespace softrdma

@@ -45,6 +45,11 @@ public:
 
 private:
     local::receive_slot &slot(std::uint32_t position) const noexcept;
+    bool knows_place(std::uint32_t index) const noexcept;
+    bool describes(std::uint32_t index, const ibv_recv_wr &wr) const noexcept;
+    void describe(std::uint32_t index, const ibv_recv_wr &wr);
+    int publish(std::uint32_t position, std::uint64_t wr_id);
+    int post_anew(const ibv_recv_wr &wr, const ibv_qp_cap &cap, std::uint32_t position);
     bool is_delivered(const local::receive_slot &at, std::uint32_t position) const noexcept;
     bool take_delivered(ibv_wc &wc);
     bool fetch(const local::receive_slot &from, std::uint32_t index, std::uint8_t flags, std::uint32_t length);
@@ -63,10 +68,13 @@ private:
     std::uint32_t stride_ = 0;
     std::uint32_t max_sge_ = 0;
     std::uint32_t peer_qpn_ = 0;
+    static constexpr std::uint64_t unknown = UINT64_MAX;
     // The program's, which no peer can change.
     struct kept {
         std::uint64_t wr_id;
         std::uint16_t sge_count;
+        std::byte *place;                 // of a receive of one piece of plain memory, as long as
+        std::uint64_t removals = unknown; // the region table has these
     };
     std::vector<kept> kept_;
     std::vector<ibv_sge> sges_;
