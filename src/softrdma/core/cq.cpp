@@ -261,7 +261,7 @@ inline void completion_queue::wake(bool urgent)
     }
 }
 
-inline int completion_queue::take(int entries, ibv_wc *wc)
+[[gnu::hot]] int completion_queue::take(int entries, ibv_wc *wc)
 {
     const std::lock_guard lock(lock_);
     int count = 0;
@@ -280,7 +280,7 @@ inline int completion_queue::take(int entries, ibv_wc *wc)
     return count;
 }
 
-[[gnu::hot]] int completion_queue::take_inbound(int entries, ibv_wc *wc)
+inline int completion_queue::take_inbound(int entries, ibv_wc *wc)
 {
     int count = 0;
     for (inbound_source *source : watched_) {

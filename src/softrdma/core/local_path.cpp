@@ -111,23 +111,33 @@ inline execution local_path::write(const ibv_send_wr &wr, std::uint32_t length)
     return execution_of(channel_->read(region, to));
 }
 
+// With a receive: a message of what is in these pieces, or the notice of a WRITE that has been executed.
+[[gnu::always_inline]] inline execution local_path::deliver(
+        const ibv_send_wr &wr, std::uint32_t length, std::uint8_t kind, std::span<const iovec> from)
+{
+    const bool immediate = wr.opcode != IBV_WR_SEND;
+    const bool solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0;
+    const local::message m{.length = length,
+            .imm_data = immediate ? wr.imm_data : 0,
+            .flags = static_cast<std::uint8_t>(
+                    kind | (immediate ? local::slot_immediate : 0) | (solicited ? local::slot_solicited : 0))};
+    return channel_->deliver(m, from) ? execution::done : execution::by_peer;
+}
+
 [[gnu::hot]] execution local_path::send(const ibv_send_wr &wr, std::uint32_t length)
+{
+    std::span<const iovec> from;
+    if (!channel_->has_receive())
+        return execution::no_receive;
+    return collect(wr, 0, from) ? deliver(wr, length, 0, from) : execution::by_peer;
+}
+
+[[gnu::hot]] execution local_path::write_and_notify(const ibv_send_wr &wr, std::uint32_t length)
 {
     if (!channel_->has_receive())
         return execution::no_receive;
-    const request_kind &kind = kind_of(wr.opcode);
-    std::span<const iovec> from;
-    if (kind.message) {
-        if (!collect(wr, 0, from))
-            return execution::by_peer;
-    } else if (const execution written = write(wr, length); written != execution::done) {
-        return written;
-    }
-    local::message m{.length = length, .imm_data = kind.immediate ? wr.imm_data : 0, .flags = 0};
-    m.flags = static_cast<std::uint8_t>((kind.message ? 0 : local::slot_write) |
-                                        (kind.immediate ? local::slot_immediate : 0) |
-                                        ((wr.send_flags & IBV_SEND_SOLICITED) != 0 ? local::slot_solicited : 0));
-    return channel_->deliver(m, from) ? execution::done : execution::by_peer;
+    const execution written = write(wr, length);
+    return written == execution::done ? deliver(wr, length, local::slot_write, {}) : written;
 }
 
 execution local_path::write_word(const ibv_send_wr &wr)
@@ -189,8 +199,9 @@ bool local_path::is_out_of_reach(const ibv_send_wr &wr, std::uint32_t length) co
         return read(wr, length);
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM:
-    case IBV_WR_RDMA_WRITE_WITH_IMM:
         return send(wr, length);
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        return write_and_notify(wr, length);
     case native::wr_atomic_write:
         return write_word(wr);
     case native::wr_flush:

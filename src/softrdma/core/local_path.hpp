@@ -62,6 +62,8 @@ private:
     execution write(const ibv_send_wr &wr, std::uint32_t length);
     execution read(const ibv_send_wr &wr, std::uint32_t length);
     execution send(const ibv_send_wr &wr, std::uint32_t length);
+    execution write_and_notify(const ibv_send_wr &wr, std::uint32_t length);
+    execution deliver(const ibv_send_wr &wr, std::uint32_t length, std::uint8_t kind, std::span<const iovec> from);
     execution write_word(const ibv_send_wr &wr);
     execution flush(const ibv_send_wr &wr);
     void note_store(const local::remote_region &r, std::uint32_t bytes);

@@ -21,6 +21,7 @@ receive_ring::~receive_ring()
 int receive_ring::create(const ibv_qp_cap &cap)
 {
     capacity_ = qp_.srq != nullptr ? 0 : std::bit_ceil(std::max(cap.max_recv_wr, 1u));
+    mask_ = capacity_ - 1;
     max_sge_ = capacity_ == 0 ? 0 : std::max(cap.max_recv_sge, 1u);
     stride_ = local::whole_lines(sizeof(local::receive_slot) + max_sge_ * sizeof(local::slot_sge));
     block_ = local::arena::instance().allocate(local::block_size(capacity_, stride_));
@@ -45,32 +46,31 @@ int receive_ring::create(const ibv_qp_cap &cap)
 
 inline local::receive_slot &receive_ring::slot(std::uint32_t position) const noexcept
 {
-    std::byte *at = slots_ + std::size_t{position & (capacity_ - 1)} * stride_;
+    std::byte *at = slots_ + std::size_t{position & mask_} * stride_;
     return *reinterpret_cast<local::receive_slot *>(at);
 }
 
-inline bool receive_ring::knows_place(std::uint32_t index) const noexcept
+inline bool receive_ring::knows_place(const kept &k) const noexcept
 {
-    return kept_[index].removals == regions_.removals();
+    return k.removals == regions_.removals();
 }
 
 // Whether the slot says all of this receive already: programs have few buffers and post them again and again. Length
 // and key are compared apart: as the one word that they share they could not be loaded before both have left the
 // program's store buffer.
-inline bool receive_ring::describes(std::uint32_t index, const ibv_recv_wr &wr) const noexcept
+inline bool receive_ring::is_described(const ibv_recv_wr &wr, const kept &then) const noexcept
 {
-    if (wr.num_sge != 1 || !knows_place(index))
+    if (wr.num_sge != 1 || !knows_place(then))
         return false;
-    const ibv_sge &then = *sges_of(index);
     const ibv_sge &now = *wr.sg_list;
-    return then.length == now.length && then.addr == now.addr && then.lkey == now.lkey;
+    return then.piece.length == now.length && then.piece.addr == now.addr && then.piece.lkey == now.lkey;
 }
 
-void receive_ring::describe(std::uint32_t index, const ibv_recv_wr &wr)
+void receive_ring::describe(const ibv_recv_wr &wr, std::uint32_t position)
 {
     const auto count = static_cast<std::uint16_t>(wr.num_sge);
-    local::receive_slot &to = slot(index);
-    ibv_sge *own = sges_of(index);
+    local::receive_slot &to = slot(position);
+    ibv_sge *own = sges_of(position);
     local::slot_sge *shown = to.sges();
     std::uint64_t room = 0;
     std::uint8_t owner_only = 0;
@@ -90,15 +90,19 @@ void receive_ring::describe(std::uint32_t index, const ibv_recv_wr &wr)
     to.room = static_cast<std::uint32_t>(std::min<std::uint64_t>(room, limits::max_message));
     to.sge_count = count;
     to.owner_only = owner_only;
-    kept &k = kept_[index];
+    kept &k = kept_of(position);
     k.sge_count = count;
-    k.place = place;
-    k.removals = count == 1 && place != nullptr ? removals : unknown;
+    k.removals = unknown;
+    if (count == 1 && place != nullptr) {
+        k.piece = *wr.sg_list;
+        k.place = place;
+        k.removals = removals;
+    }
 }
 
-inline int receive_ring::publish(std::uint32_t position, std::uint64_t wr_id)
+inline int receive_ring::publish(const ibv_recv_wr &wr, kept &k, std::uint32_t position)
 {
-    kept_[position & (capacity_ - 1)].wr_id = wr_id;
+    k.wr_id = wr.wr_id;
     posted_.store(position + 1, std::memory_order_release);
     slot(position).posted.store(position + 1, std::memory_order_release);
     std::atomic_signal_fence(std::memory_order_seq_cst); // see channel::ask_for_receive()
@@ -109,8 +113,8 @@ inline int receive_ring::publish(std::uint32_t position, std::uint64_t wr_id)
 {
     if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > cap.max_recv_sge)
         return EINVAL;
-    describe(position & (capacity_ - 1), wr);
-    return publish(position, wr.wr_id);
+    describe(wr, position);
+    return publish(wr, kept_of(position), position);
 }
 
 // Without calls, as is drain(): nothing else lies between a message and its answer.
@@ -119,32 +123,33 @@ inline int receive_ring::publish(std::uint32_t position, std::uint64_t wr_id)
     const std::uint32_t position = posted_.load(std::memory_order_relaxed);
     if (position - consumed_.load(std::memory_order_acquire) >= cap.max_recv_wr)
         return ENOMEM;
-    return describes(position & (capacity_ - 1), wr) ? publish(position, wr.wr_id) : post_anew(wr, cap, position);
+    kept &k = kept_of(position);
+    return is_described(wr, k) ? publish(wr, k, position) : post_anew(wr, cap, position);
 }
 
 // A message that lies beside the ring, to where its receive wants it.
 inline bool receive_ring::fetch(
-        const local::receive_slot &from, std::uint32_t index, std::uint8_t flags, std::uint32_t length)
+        const local::receive_slot &from, std::uint32_t position, std::uint8_t flags, std::uint32_t length)
 {
     const local::epoch_section section(scattering_);
     if ((flags & local::slot_carried) == 0)
-        return length <= local::inline_size && scatter(from.inlined.data(), index, length);
+        return length <= local::inline_size && scatter(from.inlined.data(), position, length);
     const std::uint32_t begin = from.carried;
     const std::uint32_t offset = begin % local::carrier_size;
     if (length > local::carrier_size - offset)
         return false;
     const std::byte *carrier = block_->at + local::carrier_offset(capacity_, stride_);
-    const bool good = scatter(carrier + offset, index, length);
+    const bool good = scatter(carrier + offset, position, length);
     shared_->carried_out.store(begin + local::whole_lines(length), std::memory_order_release);
     return good;
 }
 
-inline bool receive_ring::scatter(const std::byte *at, std::uint32_t index, std::uint32_t length) const
+inline bool receive_ring::scatter(const std::byte *at, std::uint32_t position, std::uint32_t length) const
 {
-    const ibv_sge *sges = sges_of(index);
-    if (!knows_place(index) || length > sges->length) [[unlikely]]
-        return scatter_in_pieces(at, {sges, kept_[index].sge_count}, length);
-    copy_in(kept_[index].place, at, length);
+    const kept &k = kept_of(position);
+    if (!knows_place(k) || length > k.piece.length) [[unlikely]]
+        return scatter_in_pieces(at, {sges_of(position), k.sge_count}, length);
+    copy_in(k.place, at, length);
     return true;
 }
 
@@ -172,8 +177,8 @@ bool receive_ring::place(const ibv_sge &sge, const std::byte *at, std::uint32_t 
 // Never in a ring without places: nothing is posted into it.
 inline bool receive_ring::is_delivered(const local::receive_slot &at, std::uint32_t position) const noexcept
 {
-    return position != posted_.load(std::memory_order_acquire) &&
-           at.done.load(std::memory_order_acquire) == position + 1;
+    return at.done.load(std::memory_order_seq_cst) == position + 1 &&
+           position != posted_.load(std::memory_order_acquire);
 }
 
 inline bool receive_ring::take_delivered(ibv_wc &wc)
@@ -182,10 +187,10 @@ inline bool receive_ring::take_delivered(ibv_wc &wc)
     const local::receive_slot &from = slot(position);
     if (!is_delivered(from, position) || held_.load(std::memory_order_acquire))
         return false;
-    const std::uint32_t index = position & (capacity_ - 1);
+    local::fetch_to_store(&slot(posted_.load(std::memory_order_relaxed))); // for the receive that is posted next
     const std::uint8_t flags = from.flags;
     wc = {};
-    wc.wr_id = kept_[index].wr_id;
+    wc.wr_id = kept_of(position).wr_id;
     wc.byte_len = from.length;
     wc.opcode = (flags & local::slot_write) != 0 ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
     wc.qp_num = qp_.qp_num;
@@ -194,7 +199,7 @@ inline bool receive_ring::take_delivered(ibv_wc &wc)
         wc.wc_flags = IBV_WC_WITH_IMM;
         wc.imm_data = from.imm_data;
     }
-    if ((flags & (local::slot_inlined | local::slot_carried)) != 0 && !fetch(from, index, flags, wc.byte_len))
+    if ((flags & (local::slot_inlined | local::slot_carried)) != 0 && !fetch(from, position, flags, wc.byte_len))
         wc.status = IBV_WC_LOC_PROT_ERR;
     consumed_.store(position + 1, std::memory_order_release);
     return true;
@@ -208,9 +213,6 @@ bool receive_ring::waiting() noexcept
 
 [[gnu::hot, gnu::flatten]] int receive_ring::drain(ibv_wc *wc, int entries)
 {
-    if (!waiting()) // most polls find nothing
-        return 0;
-    local::fetch_to_store(&slot(posted_.load(std::memory_order_relaxed))); // for the receive that is posted next
     int count = 0;
     while (count < entries && take_delivered(wc[count]))
         ++count;
@@ -228,11 +230,10 @@ std::optional<receive_request> receive_ring::take()
     const std::uint32_t next = position();
     if (next == posted_.load(std::memory_order_acquire))
         return std::nullopt;
-    const std::uint32_t index = next & (capacity_ - 1);
     std::optional<receive_request> request(std::in_place);
-    request->wr_id = kept_[index].wr_id;
-    request->sge_count = kept_[index].sge_count;
-    std::copy_n(sges_of(index), request->sge_count, request->sges.begin());
+    request->wr_id = kept_of(next).wr_id;
+    request->sge_count = kept_of(next).sge_count;
+    std::copy_n(sges_of(next), request->sge_count, request->sges.begin());
     consumed_.store(next + 1, std::memory_order_release);
     return request;
 }

@@ -45,19 +45,25 @@ public:
 
 private:
     local::receive_slot &slot(std::uint32_t position) const noexcept;
-    bool knows_place(std::uint32_t index) const noexcept;
-    bool describes(std::uint32_t index, const ibv_recv_wr &wr) const noexcept;
-    void describe(std::uint32_t index, const ibv_recv_wr &wr);
-    int publish(std::uint32_t position, std::uint64_t wr_id);
+    struct kept;
+    bool knows_place(const kept &k) const noexcept;
+    bool is_described(const ibv_recv_wr &wr, const kept &then) const noexcept;
+    void describe(const ibv_recv_wr &wr, std::uint32_t position);
+    int publish(const ibv_recv_wr &wr, kept &k, std::uint32_t position);
     int post_anew(const ibv_recv_wr &wr, const ibv_qp_cap &cap, std::uint32_t position);
     bool is_delivered(const local::receive_slot &at, std::uint32_t position) const noexcept;
     bool take_delivered(ibv_wc &wc);
-    bool fetch(const local::receive_slot &from, std::uint32_t index, std::uint8_t flags, std::uint32_t length);
-    bool scatter(const std::byte *at, std::uint32_t index, std::uint32_t length) const;
+    bool fetch(const local::receive_slot &from, std::uint32_t position, std::uint8_t flags, std::uint32_t length);
+    bool scatter(const std::byte *at, std::uint32_t position, std::uint32_t length) const;
     bool scatter_in_pieces(const std::byte *at, std::span<const ibv_sge> sges, std::uint32_t length) const;
     bool place(const ibv_sge &sge, const std::byte *at, std::uint32_t length) const;
-    ibv_sge *sges_of(std::uint32_t index) noexcept { return &sges_[std::size_t{index} * max_sge_]; }
-    const ibv_sge *sges_of(std::uint32_t index) const noexcept { return &sges_[std::size_t{index} * max_sge_]; }
+    kept &kept_of(std::uint32_t position) noexcept { return kept_[position & mask_]; }
+    const kept &kept_of(std::uint32_t position) const noexcept { return kept_[position & mask_]; }
+    ibv_sge *sges_of(std::uint32_t position) noexcept { return &sges_[std::size_t{position & mask_} * max_sge_]; }
+    const ibv_sge *sges_of(std::uint32_t position) const noexcept
+    {
+        return &sges_[std::size_t{position & mask_} * max_sge_];
+    }
 
     ibv_qp &qp_;
     const region_table &regions_ = region_table::instance();
@@ -65,16 +71,20 @@ private:
     local::qp_block *shared_ = nullptr;
     std::byte *slots_ = nullptr;
     std::uint32_t capacity_ = 0; // a power of two, or 0 with a shared receive queue
+    std::uint32_t mask_ = 0;     // of positions
     std::uint32_t stride_ = 0;
     std::uint32_t max_sge_ = 0;
     std::uint32_t peer_qpn_ = 0;
     static constexpr std::uint64_t unknown = UINT64_MAX;
     // The program's, which no peer can change.
-    struct kept {
+    struct alignas(local::line) kept {
         std::uint64_t wr_id;
         std::uint16_t sge_count;
-        std::byte *place;                 // of a receive of one piece of plain memory, as long as
-        std::uint64_t removals = unknown; // the region table has these
+        // Of a receive of one piece of plain memory, that piece and where it is as long as the region table has these
+        // removals.
+        std::uint64_t removals = unknown;
+        ibv_sge piece;
+        std::byte *place;
     };
     std::vector<kept> kept_;
     std::vector<ibv_sge> sges_;

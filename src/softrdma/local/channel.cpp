@@ -155,6 +155,8 @@ bool channel::attach(const hello &h, const connection_ends &ends, fd_holder bell
             stride_ % line != 0 || stride_ < sizeof(receive_slot) + max_sge_ * sizeof(slot_sge) ||
             block_size(capacity_, stride_) > h.qp_size)
         return false;
+    mask_ = capacity_ == 0 ? 0 : capacity_ - 1;
+    slots_ = memory_.get() + ring_offset;
     go_to(h.first_receive);
     carrier_ = memory_.get() + carrier_offset(capacity_, stride_);
     carried_ = carried_out_ = whole_lines(block_->carried_out.load(std::memory_order_relaxed));
@@ -241,13 +243,13 @@ std::optional<std::uint32_t> channel::room_in_carrier(std::uint32_t length) noex
     }
 }
 
-bool channel::place(const receive_slot &s, const message &m, std::span<const iovec> from)
+bool channel::place(const receive_slot &s, std::uint32_t length, std::span<const iovec> from)
 {
     const slot_sge *sges = const_cast<receive_slot &>(s).sges();
     std::array<iovec, max_sges> pieces;
     std::size_t next = 0;
     std::size_t used = 0; // of from[next]
-    std::uint32_t left = m.length;
+    std::uint32_t left = length;
     for (std::uint16_t i = 0; i < s.sge_count && i < max_sge_ && left > 0; ++i) {
         const slot_sge sge = sges[i];
         const std::uint32_t part = std::min(left, sge.length);
@@ -292,7 +294,7 @@ bool channel::place(const receive_slot &s, const message &m, std::span<const iov
             gather(carrier_ + *room % carrier_size, from);
             s.carried = *room;
             carried = *room + whole_lines(m.length);
-        } else if (!place(s, m, from)) {
+        } else if (!place(s, m.length, from)) {
             return false;
         }
     }

@@ -112,14 +112,13 @@ private:
     watched_epoch epoch_of_peer() const noexcept;
     void go_to(std::uint32_t position) noexcept
     {
-        const std::uint32_t index = capacity_ == 0 ? 0 : position & (capacity_ - 1);
         position_ = position;
-        slot_ = reinterpret_cast<receive_slot *>(memory_.get() + ring_offset + std::size_t{index} * stride_);
+        slot_ = reinterpret_cast<receive_slot *>(slots_ + std::size_t{position & mask_} * stride_);
     }
     // Where in the carrier a message can begin; nothing as long as the peer has not taken enough out of it.
     std::optional<std::uint32_t> room_in_carrier(std::uint32_t length) noexcept;
     void fetch_room(std::uint32_t length) noexcept;
-    bool place(const receive_slot &s, const message &m, std::span<const iovec> from);
+    bool place(const receive_slot &s, std::uint32_t length, std::span<const iovec> from);
 
     qp_block *block_ = nullptr;
     std::shared_ptr<peer_process> peer_;
@@ -131,10 +130,12 @@ private:
     // Checked copies of what the peer could change later.
     std::uint32_t domain_ = 0;
     std::uint32_t capacity_ = 1;
+    std::uint32_t mask_ = 0; // of positions
     std::uint32_t stride_ = 0;
     std::uint32_t max_sge_ = 0;
     std::uint32_t cq_bit_ = 0;
     std::uint32_t position_ = 0;
+    std::byte *slots_ = nullptr;
     receive_slot *slot_ = nullptr; // for that position
     bool sent_ = false;            // a message, since a receive was posted
     std::uint32_t most_carried_ = 0;
