@@ -130,13 +130,17 @@ public:
     ibv_wc_status deliver(std::uint8_t flags, std::uint32_t length, std::uint32_t carried, std::size_t room)
     {
         assert_int_equal(::post_receive(&p_.server, position_, 0, room), 0);
-        auto *slot = reinterpret_cast<receive_slot *>(
-                block_->at + ring_offset + position_ % shared().ring_capacity * shared().ring_stride);
-        slot->flags = flags;
-        slot->length = length;
-        slot->carried = carried;
-        slot->done = ++position_;
+        receive_slot &at = slot(position_);
+        at.flags = flags;
+        at.length = length;
+        at.carried = carried;
+        at.done = ++position_;
         return next_completion(p_.server.cq).status;
+    }
+    receive_slot &slot(std::uint32_t position) const noexcept
+    {
+        return *reinterpret_cast<receive_slot *>(
+                block_->at + ring_offset + position % shared().ring_capacity * shared().ring_stride);
     }
     std::byte *carrier() const noexcept
     {
@@ -183,6 +187,33 @@ void a_forged_message_is_taken_from_its_place_only(void **)
     close_pair(&p);
 }
 
+// The next peer of a queue pair is shown what the program posts, not what the last one has left there.
+void receives_after_a_reset_are_described_anew(void **)
+{
+    constexpr unsigned places = 16;
+    pair p{};
+    open_pair(&p, nullptr);
+    const forger f(p);
+    for (unsigned i = 0; i < places; ++i)
+        assert_int_equal(::post_receive(&p.server, i, 0, p.server.size), 0);
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_RESET;
+    assert_int_equal(ibv_modify_qp(p.server.qp, &attr, IBV_QP_STATE), 0);
+    for (unsigned i = 0; i < places; ++i)
+        f.slot(i).room = f.slot(i).sges()->length = 1;
+    attr.qp_state = IBV_QPS_INIT;
+    attr.port_num = 1;
+    assert_int_equal(
+            ibv_modify_qp(p.server.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+    for (unsigned i = 0; i < places; ++i)
+        assert_int_equal(::post_receive(&p.server, i, 0, p.server.size), 0);
+    for (unsigned i = 0; i < places; ++i) {
+        assert_int_equal(f.slot(i).room, p.server.size);
+        assert_int_equal(f.slot(i).sges()->length, p.server.size);
+    }
+    close_pair(&p);
+}
+
 } // namespace
 
 int main()
@@ -193,6 +224,7 @@ int main()
             cmocka_unit_test(a_forged_introduction_is_refused),
             cmocka_unit_test(garbage_costs_the_connection_only),
             cmocka_unit_test(a_forged_message_is_taken_from_its_place_only),
+            cmocka_unit_test(receives_after_a_reset_are_described_anew),
     };
     return cmocka_run_group_tests_name("garbage_arena", tests, nullptr, nullptr);
 }
