@@ -69,12 +69,6 @@ static int gid_index_of(const char *text)
     return no_gid;
 }
 
-static void to_init(struct ibv_qp *qp)
-{
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = everything};
-    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
-}
-
 static int to_rtr(struct ibv_qp *qp, uint32_t peer, int gid_index)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
@@ -103,12 +97,6 @@ static void to_rts(struct ibv_qp *qp)
                              IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
                                      IBV_QP_MAX_QP_RD_ATOMIC),
             0);
-}
-
-static void to_reset(struct ibv_qp *qp)
-{
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
-    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
 }
 
 static void join(struct side *a, struct side *b, int gid_index)

@@ -272,6 +272,18 @@ int post_receive(struct side *side, uint64_t wr_id, size_t offset, size_t length
     return ibv_post_recv(side->qp, &wr, &bad);
 }
 
+void to_init(struct ibv_qp *qp)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = everything};
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+}
+
+void to_reset(struct ibv_qp *qp)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+}
+
 void fill(uint8_t *memory, size_t length, unsigned seed)
 {
     for (size_t i = 0; i < length; ++i)

@@ -83,6 +83,10 @@ int post(struct side *from, enum ibv_wr_opcode opcode, uint64_t wr_id, size_t of
         const struct side *to, size_t to_offset, unsigned flags);
 int post_receive(struct side *side, uint64_t wr_id, size_t offset, size_t length);
 
+/* With every right of access. */
+void to_init(struct ibv_qp *qp);
+void to_reset(struct ibv_qp *qp);
+
 void fill(uint8_t *memory, size_t length, unsigned seed);
 
 /* A file without a name, mapped with these flags; the caller unmaps it and closes *fd, which may be left out. */

@@ -196,15 +196,10 @@ void receives_after_a_reset_are_described_anew(void **)
     const forger f(p);
     for (unsigned i = 0; i < places; ++i)
         assert_int_equal(::post_receive(&p.server, i, 0, p.server.size), 0);
-    ibv_qp_attr attr{};
-    attr.qp_state = IBV_QPS_RESET;
-    assert_int_equal(ibv_modify_qp(p.server.qp, &attr, IBV_QP_STATE), 0);
+    to_reset(p.server.qp);
     for (unsigned i = 0; i < places; ++i)
         f.slot(i).room = f.slot(i).sges()->length = 1;
-    attr.qp_state = IBV_QPS_INIT;
-    attr.port_num = 1;
-    assert_int_equal(
-            ibv_modify_qp(p.server.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+    to_init(p.server.qp);
     for (unsigned i = 0; i < places; ++i)
         assert_int_equal(::post_receive(&p.server, i, 0, p.server.size), 0);
     for (unsigned i = 0; i < places; ++i) {
