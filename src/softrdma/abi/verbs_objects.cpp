@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "abi/device.hpp"
+#include "core/completion_channel.hpp"
 #include "core/qp.hpp"
 #include "net/direct.hpp"
 #include "pmem/policy.hpp"

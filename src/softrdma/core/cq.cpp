@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/cq.hpp"
+#include "core/completion_channel.hpp"
 #include "fault/rules.hpp"
 
 #include <algorithm>
@@ -41,70 +42,6 @@ static_assert(offsetof(ibv_wc, opcode) == offsetof(ibv_wc, status) + 4 && offset
 void set_idle_hook(void (*hook)()) noexcept
 {
     idle_hook.store(hook, std::memory_order_release);
-}
-
-completion_channel::completion_channel(ibv_context *owner) : ibv_comp_channel{}
-{
-    context = owner;
-    fd = ready_.fd();
-}
-
-void completion_channel::attach(completion_queue *cq)
-{
-    const std::lock_guard lock(mutex_);
-    queues_.push_back(cq);
-}
-
-void completion_channel::detach(completion_queue *cq)
-{
-    const std::lock_guard lock(mutex_);
-    std::erase(queues_, cq);
-}
-
-void completion_channel::notify(completion_queue *cq)
-{
-    {
-        const std::lock_guard lock(mutex_);
-        queue_.push_back(cq);
-    }
-    ready_.put();
-}
-
-completion_queue *completion_channel::next_locked()
-{
-    if (!queue_.empty()) {
-        completion_queue *cq = queue_.front();
-        queue_.pop_front();
-        return cq;
-    }
-    const auto rung = std::find_if(queues_.begin(), queues_.end(),
-            [](const completion_queue *cq) { return cq->shared().fired.load(std::memory_order_acquire) != 0; });
-    if (rung == queues_.end())
-        return nullptr;
-    (*rung)->shared().fired.fetch_sub(1, std::memory_order_acq_rel);
-    return *rung;
-}
-
-int completion_channel::take(completion_queue **cq)
-{
-    for (;;) {
-        if (ready_.take() != 0)
-            return -1;
-        const std::lock_guard lock(mutex_);
-        *cq = next_locked();
-        if (*cq == nullptr)
-            continue;
-        ++(*cq)->handed_out_;
-        return 0;
-    }
-}
-
-unsigned completion_channel::forget(completion_queue *cq)
-{
-    const std::lock_guard lock(mutex_);
-    std::erase(queue_, cq);
-    cq->shared().fired.store(0, std::memory_order_relaxed);
-    return cq->handed_out_;
 }
 
 completion_queue::completion_queue(ibv_context *owner, int entries, completion_channel *events, void *cookie)
