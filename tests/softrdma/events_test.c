@@ -2,7 +2,6 @@
 /* Asynchronous events and what makes them. */
 #include "fixture.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <time.h>
@@ -175,27 +174,6 @@ static void destroying_waits_for_acknowledgements(void **state)
     close_pair(&p);
 }
 
-static void unseen_events_go_with_their_object(void **state)
-{
-    (void)state;
-    struct pair p;
-    open_pair(&p, NULL);
-    struct ibv_context *context = p.server.id->verbs;
-    p.server.mr->rkey ^= 1;
-    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &p.server, 0, 0), 0);
-    expect_completion(p.client.cq, 1, IBV_WC_REM_ACCESS_ERR);
-    rdma_destroy_qp(p.server.id);
-    struct pollfd ready = {.fd = context->async_fd, .events = POLLIN};
-    struct ibv_async_event event;
-    if (poll(&ready, 1, 0) == 1) { /* a token may be left, an event may not */
-        assert_int_equal(fcntl(context->async_fd, F_SETFL, O_NONBLOCK), 0);
-        assert_int_equal(ibv_get_async_event(context, &event), -1);
-        assert_int_equal(errno, EAGAIN);
-        assert_int_equal(fcntl(context->async_fd, F_SETFL, 0), 0);
-    }
-    close_pair(&p);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,7 +181,6 @@ int main(void)
             cmocka_unit_test(an_overflow_spares_the_other_queues),
             cmocka_unit_test(a_drained_send_queue_is_announced),
             cmocka_unit_test(destroying_waits_for_acknowledgements),
-            cmocka_unit_test(unseen_events_go_with_their_object),
     };
     return cmocka_run_group_tests_name("events", tests, NULL, NULL);
 }

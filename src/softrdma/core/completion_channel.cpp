@@ -66,8 +66,8 @@ int completion_channel::take(completion_queue **cq)
 unsigned completion_channel::forget(completion_queue *cq)
 {
     const std::lock_guard lock(mutex_);
-    std::erase(queue_, cq);
-    cq->shared().fired.store(0, std::memory_order_relaxed);
+    const auto fired = cq->shared().fired.exchange(0, std::memory_order_acq_rel);
+    ready_.withdraw(std::erase(queue_, cq) + fired);
     return cq->handed_out_;
 }
 

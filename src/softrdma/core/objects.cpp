@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace softrdma
@@ -68,6 +69,16 @@ int event_fd::take() const noexcept
     return read(fd_, &token, sizeof(token)) == sizeof(token) ? 0 : -1;
 }
 
+// Another thread may take the last token between any check and the read: only a read that itself does not wait is safe,
+// whatever the program has set for the descriptor.
+void event_fd::withdraw(std::size_t tokens) const noexcept
+{
+    std::uint64_t token = 0;
+    const iovec to{&token, sizeof(token)};
+    while (tokens > 0 && preadv2(fd_, &to, 1, -1, RWF_NOWAIT) == sizeof(token))
+        --tokens;
+}
+
 void async_queue::push(const ibv_async_event &event)
 {
     {
@@ -96,7 +107,7 @@ int async_queue::take(ibv_async_event *event)
 unsigned async_queue::forget(const void *element)
 {
     const std::lock_guard lock(mutex_);
-    std::erase_if(queue_, [element](const ibv_async_event &e) { return e.element.qp == element; });
+    ready_.withdraw(std::erase_if(queue_, [element](const ibv_async_event &e) { return e.element.qp == element; }));
     const auto found = handed_out_.find(element);
     if (found == handed_out_.end())
         return 0;

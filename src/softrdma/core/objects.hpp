@@ -36,6 +36,8 @@ public:
     void put() const noexcept;
     // 0, or -1 with errno: EAGAIN, EINTR.
     int take() const noexcept;
+    // Takes back the tokens of events that have gone another way, as far as nobody has taken them; never waits.
+    void withdraw(std::size_t tokens) const noexcept;
 
 private:
     int fd_;
@@ -49,7 +51,7 @@ public:
     void push(const ibv_async_event &event);
     int take(ibv_async_event *event);
     // Forgets the queued events of an object that is going away, and returns how many take() has handed out. A take()
-    // may then find nothing and go on waiting.
+    // that is under way may then find nothing and go on waiting.
     unsigned forget(const void *element);
 
 private:

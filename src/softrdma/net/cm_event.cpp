@@ -99,7 +99,6 @@ void detail::queue_request(cm_id &listener, cm_id &child)
 
 void detail::drop_events(cm_id &id)
 {
-    // The tokens of dropped events stay in the descriptor: get_event() skips them.
     auto &queue = id.events()->queue_;
     for (auto at = queue.begin(); at != queue.end();) {
         if ((*at)->counted_on != &id && (*at)->id != &id) {
@@ -108,6 +107,7 @@ void detail::drop_events(cm_id &id)
         }
         const std::unique_ptr<cm_event> event = std::move(*at);
         at = queue.erase(at);
+        id.events()->ready_->withdraw(1);
         if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST && event->id != &id)
             discard(&id_of(event->id));
     }

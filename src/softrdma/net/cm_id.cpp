@@ -153,6 +153,7 @@ int migrate_id(cm_id &id, event_channel *channel)
             to->queue_.push_back(std::move(*at));
             to->ready_->put();
             at = from->queue_.erase(at);
+            from->ready_->withdraw(1);
         } else {
             ++at;
         }
