@@ -92,7 +92,9 @@ outcome requester::receiver_not_ready(std::uint8_t timer)
     for (work &w : queue_)
         w.sent = w.received = 0;
     waiting_for_receiver_ = true;
-    ep_.path->start_timer(std::chrono::microseconds(rnr_delay_us[timer]));
+    const std::chrono::microseconds delay(rnr_delay_us[timer]);
+    ep_.path->start_timer(delay);
+    timer_at_ = std::chrono::steady_clock::now() + delay;
     return outcome::proceed;
 }
 

@@ -166,8 +166,8 @@ outcome requester::stall()
 outcome requester::local_timer_expired()
 {
     timer_at_ = never;
-    if (!stalled_)
-        return outcome::proceed;
+    if (!stalled_) // what the peer has to execute was refused by it: see receiver_not_ready()
+        return resume();
     if (std::chrono::steady_clock::now() >= retry_at_)
         stalled_ = false; // the next refusal counts
     else
