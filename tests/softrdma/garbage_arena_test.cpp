@@ -122,12 +122,8 @@ public:
         send_honestly(); // the server looks there from then on
     }
 
-    // The status with which the message is received, into all of the server's memory or a part of it.
-    ibv_wc_status deliver(std::uint8_t flags, std::uint32_t length, std::uint32_t carried)
-    {
-        return deliver(flags, length, carried, p_.server.size);
-    }
-    ibv_wc_status deliver(std::uint8_t flags, std::uint32_t length, std::uint32_t carried, std::size_t room)
+    // How the message is received, into the first bytes of the server's memory.
+    ibv_wc deliver(std::uint8_t flags, std::uint32_t length, std::uint32_t carried, std::size_t room)
     {
         assert_int_equal(::post_receive(&p_.server, position_, 0, room), 0);
         receive_slot &at = slot(position_);
@@ -135,7 +131,7 @@ public:
         at.length = length;
         at.carried = carried;
         at.done = ++position_;
-        return next_completion(p_.server.cq).status;
+        return next_completion(p_.server.cq);
     }
     receive_slot &slot(std::uint32_t position) const noexcept
     {
@@ -165,25 +161,66 @@ private:
     std::uint32_t position_ = 0;
 };
 
-void a_forged_message_is_taken_from_its_place_only(void **)
+struct forgery {
+    unsigned flags;
+    std::uint32_t length;
+    std::uint32_t carried;
+    std::size_t room;
+    ibv_wc_status status;
+};
+
+void expect_refused(const forgery &message)
 {
     pair p{};
     open_pair(&p, nullptr);
     forger f(p);
     memset(p.server.memory, 0, p.server.size);
-    assert_int_equal(f.deliver(slot_carried, 101, carrier_size - 100), IBV_WC_LOC_PROT_ERR);
-    assert_int_equal(f.deliver(slot_carried, ~0u, 0), IBV_WC_LOC_PROT_ERR);
-    assert_int_equal(f.deliver(slot_carried, ~0u, ~0u), IBV_WC_LOC_PROT_ERR);
-    assert_int_equal(f.deliver(slot_inlined, inline_size + 1, 0), IBV_WC_LOC_PROT_ERR);
+    const ibv_wc wc =
+            f.deliver(static_cast<std::uint8_t>(message.flags), message.length, message.carried, message.room);
+    assert_int_equal(wc.status, message.status);
+    assert_int_equal(wc.byte_len, 0);
     for (std::size_t i = 0; i < p.server.size; ++i)
         assert_int_equal(p.server.memory[i], 0);
+    for (unsigned tries = 0; p.server.qp->state != IBV_QPS_ERR; ++tries) { // a moment later
+        assert_true(tries < patience_ms);
+        usleep(1000);
+    }
+    close_pair(&p);
+}
+
+void a_forged_message_is_refused_and_ends_the_connection(void **)
+{
+    const std::size_t all = 4096;
+    const forgery messages[] = {
+            {0, ~0u, 0, all, IBV_WC_LOC_LEN_ERR}, // a peer that has placed it itself
+            {slot_carried, 101, carrier_size - 100, all, IBV_WC_LOC_PROT_ERR},
+            {slot_carried, ~0u, 0, all, IBV_WC_LOC_LEN_ERR},
+            {slot_carried, ~0u, ~0u, all, IBV_WC_LOC_LEN_ERR},
+            {slot_carried, 100, ~0u - 99, 99, IBV_WC_LOC_LEN_ERR},
+            {slot_inlined, inline_size + 1, 0, all, IBV_WC_LOC_PROT_ERR},
+            {slot_inlined, 65, 0, 64, IBV_WC_LOC_LEN_ERR},
+            {0, 65, 0, 64, IBV_WC_LOC_LEN_ERR},
+            {slot_immediate, all + 1, 0, all, IBV_WC_LOC_LEN_ERR},
+            {slot_write | slot_immediate, ~0u, 0, all, IBV_WC_LOC_LEN_ERR},
+            {slot_write | slot_immediate, (1u << 30) + 1, 0, all, IBV_WC_LOC_LEN_ERR},
+            {slot_write | slot_inlined, 64, 0, all, IBV_WC_LOC_PROT_ERR},
+            {slot_write | slot_carried, 64, 0, all, IBV_WC_LOC_PROT_ERR},
+    };
+    for (const forgery &message : messages)
+        expect_refused(message);
+}
+
+void a_message_is_taken_from_its_place_only(void **)
+{
+    pair p{};
+    open_pair(&p, nullptr);
+    forger f(p);
+    memset(p.server.memory, 0, p.server.size);
     memset(f.carrier() + carrier_size - 100, 7, 100);
-    assert_int_equal(f.deliver(slot_carried, 100, ~0u - 99), IBV_WC_SUCCESS);
+    assert_int_equal(f.deliver(slot_carried, 100, ~0u - 99, p.server.size).status, IBV_WC_SUCCESS);
     assert_memory_equal(p.server.memory, f.carrier() + carrier_size - 100, 100);
     assert_int_equal(p.server.memory[100], 0);
-    memset(p.server.memory, 0, p.server.size);
-    assert_int_equal(f.deliver(slot_carried, 100, ~0u - 99, 99), IBV_WC_LOC_PROT_ERR);
-    assert_int_equal(p.server.memory[99], 0);
+    assert_int_equal(f.deliver(slot_write | slot_immediate, 5000, 0, 8).byte_len, 5000); // of a WRITE, not the receive
     close_pair(&p);
 }
 
@@ -218,7 +255,8 @@ int main()
             cmocka_unit_test(an_honest_arena_is_accepted),
             cmocka_unit_test(a_forged_introduction_is_refused),
             cmocka_unit_test(garbage_costs_the_connection_only),
-            cmocka_unit_test(a_forged_message_is_taken_from_its_place_only),
+            cmocka_unit_test(a_forged_message_is_refused_and_ends_the_connection),
+            cmocka_unit_test(a_message_is_taken_from_its_place_only),
             cmocka_unit_test(receives_after_a_reset_are_described_anew),
     };
     return cmocka_run_group_tests_name("garbage_arena", tests, nullptr, nullptr);

@@ -355,6 +355,15 @@ void queue_pair::completions_lost(ibv_cq *cq)
     fail();
 }
 
+void queue_pair::peer_broke_protocol()
+{
+    const std::lock_guard lock(lock_);
+    if (!answers())
+        return;
+    tell(IBV_EVENT_QP_REQ_ERR);
+    fail();
+}
+
 void queue_pair::drain_events()
 {
     const unsigned reported = context_of(qp_base.context).async.forget(&qp_base);

@@ -36,6 +36,8 @@ public:
     void drain_events();
     // That completion queue, if it is one of this queue pair, has overflowed.
     void completions_lost(ibv_cq *cq);
+    // It has written into shared memory what no device would have sent.
+    void peer_broke_protocol();
 
     int modify(const ibv_qp_attr &attr, int mask);
     void query(ibv_qp_attr &attr, ibv_qp_init_attr &init);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/receive_ring.hpp"
+#include "core/qp.hpp"
 #include "local/copy.hpp"
 #include "local/prefetch.hpp"
 
@@ -87,11 +88,12 @@ void receive_ring::describe(const ibv_recv_wr &wr, std::uint32_t position)
         if (place == nullptr)
             owner_only = 1;
     }
-    to.room = static_cast<std::uint32_t>(std::min<std::uint64_t>(room, limits::max_message));
-    to.sge_count = count;
-    to.owner_only = owner_only;
     kept &k = kept_of(position);
     k.sge_count = count;
+    k.room = static_cast<std::uint32_t>(std::min<std::uint64_t>(room, limits::max_message));
+    to.room = k.room;
+    to.sge_count = count;
+    to.owner_only = owner_only;
     k.removals = unknown;
     if (count == 1 && place != nullptr) {
         k.piece = *wr.sg_list;
@@ -127,21 +129,52 @@ inline int receive_ring::publish(const ibv_recv_wr &wr, kept &k, std::uint32_t p
     return is_described(wr, k) ? publish(wr, k, position) : post_anew(wr, cap, position);
 }
 
+// What the peer says of a message. It may change its words at any time: each is read once, and checked after that.
+struct receive_ring::arrival {
+    explicit arrival(const local::receive_slot &from) noexcept
+        : flags(load(from.flags)), length(load(from.length)), imm_data(load(from.imm_data)), carried(load(from.carried))
+    {
+    }
+    bool has(local::slot_flags flag) const noexcept { return (flags & flag) != 0; }
+
+    const std::uint8_t flags;
+    const std::uint32_t length;
+    const std::uint32_t imm_data;
+    const std::uint32_t carried;
+
+private:
+    template<typename T>
+    static T load(const T &word) noexcept
+    {
+        return __atomic_load_n(&word, __ATOMIC_RELAXED);
+    }
+};
+
 // A message that lies beside the ring, to where its receive wants it.
-inline bool receive_ring::fetch(
-        const local::receive_slot &from, std::uint32_t position, std::uint8_t flags, std::uint32_t length)
+inline bool receive_ring::fetch(const local::receive_slot &from, std::uint32_t position, const arrival &message)
 {
     const local::epoch_section section(scattering_);
-    if ((flags & local::slot_carried) == 0)
-        return length <= local::inline_size && scatter(from.inlined.data(), position, length);
-    const std::uint32_t begin = from.carried;
-    const std::uint32_t offset = begin % local::carrier_size;
-    if (length > local::carrier_size - offset)
+    if (!message.has(local::slot_carried))
+        return message.length <= local::inline_size && scatter(from.inlined.data(), position, message.length);
+    const std::uint32_t offset = message.carried % local::carrier_size;
+    if (message.length > local::carrier_size - offset)
         return false;
     const std::byte *carrier = block_->at + local::carrier_offset(capacity_, stride_);
-    const bool good = scatter(carrier + offset, position, length);
-    shared_->carried_out.store(begin + local::whole_lines(length), std::memory_order_release);
+    const bool good = scatter(carrier + offset, position, message.length);
+    shared_->carried_out.store(message.carried + local::whole_lines(message.length), std::memory_order_release);
     return good;
+}
+
+// What becomes of the receive at that position: no message is longer than its receive, and no WRITE than one may be.
+inline ibv_wc_status receive_ring::admit(
+        const local::receive_slot &from, std::uint32_t position, const arrival &message)
+{
+    const bool is_write = message.has(local::slot_write);
+    if (message.length > (is_write ? limits::max_message : kept_of(position).room)) [[unlikely]]
+        return IBV_WC_LOC_LEN_ERR;
+    const bool lies_beside = message.has(local::slot_inlined) || message.has(local::slot_carried);
+    const bool good = !lies_beside || (!is_write && fetch(from, position, message));
+    return good ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
 }
 
 inline bool receive_ring::scatter(const std::byte *at, std::uint32_t position, std::uint32_t length) const
@@ -181,6 +214,16 @@ inline bool receive_ring::is_delivered(const local::receive_slot &at, std::uint3
            position != posted_.load(std::memory_order_acquire);
 }
 
+// An honest peer has never written that: nothing more of it is believed.
+[[gnu::cold, gnu::noinline]] void receive_ring::refuse(ibv_wc &wc)
+{
+    wc.byte_len = 0;
+    defer([weak = qp_of(&qp_).weak_from_this()] { // whose lock comes before the completion queue's
+        if (const auto qp = weak.lock())
+            qp->peer_broke_protocol();
+    });
+}
+
 inline bool receive_ring::take_delivered(ibv_wc &wc)
 {
     const std::uint32_t position = consumed_.load(std::memory_order_relaxed);
@@ -188,19 +231,20 @@ inline bool receive_ring::take_delivered(ibv_wc &wc)
     if (!is_delivered(from, position) || held_.load(std::memory_order_acquire))
         return false;
     local::fetch_to_store(&slot(posted_.load(std::memory_order_relaxed))); // for the receive that is posted next
-    const std::uint8_t flags = from.flags;
+    const arrival message(from);
     wc = {};
     wc.wr_id = kept_of(position).wr_id;
-    wc.byte_len = from.length;
-    wc.opcode = (flags & local::slot_write) != 0 ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+    wc.byte_len = message.length;
+    wc.opcode = message.has(local::slot_write) ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
     wc.qp_num = qp_.qp_num;
     wc.src_qp = peer_qpn_;
-    if ((flags & local::slot_immediate) != 0) {
+    if (message.has(local::slot_immediate)) {
         wc.wc_flags = IBV_WC_WITH_IMM;
-        wc.imm_data = from.imm_data;
+        wc.imm_data = message.imm_data;
     }
-    if ((flags & (local::slot_inlined | local::slot_carried)) != 0 && !fetch(from, position, flags, wc.byte_len))
-        wc.status = IBV_WC_LOC_PROT_ERR;
+    wc.status = admit(from, position, message);
+    if (wc.status != IBV_WC_SUCCESS) [[unlikely]]
+        refuse(wc);
     consumed_.store(position + 1, std::memory_order_release);
     return true;
 }

@@ -53,7 +53,10 @@ private:
     int post_anew(const ibv_recv_wr &wr, const ibv_qp_cap &cap, std::uint32_t position);
     bool is_delivered(const local::receive_slot &at, std::uint32_t position) const noexcept;
     bool take_delivered(ibv_wc &wc);
-    bool fetch(const local::receive_slot &from, std::uint32_t position, std::uint8_t flags, std::uint32_t length);
+    struct arrival;
+    ibv_wc_status admit(const local::receive_slot &from, std::uint32_t position, const arrival &message);
+    bool fetch(const local::receive_slot &from, std::uint32_t position, const arrival &message);
+    void refuse(ibv_wc &wc);
     bool scatter(const std::byte *at, std::uint32_t position, std::uint32_t length) const;
     bool scatter_in_pieces(const std::byte *at, std::span<const ibv_sge> sges, std::uint32_t length) const;
     bool place(const ibv_sge &sge, const std::byte *at, std::uint32_t length) const;
@@ -80,6 +83,7 @@ private:
     struct alignas(local::line) kept {
         std::uint64_t wr_id;
         std::uint16_t sge_count;
+        std::uint32_t room; // bytes
         // Of a receive of one piece of plain memory, that piece and where it is as long as the region table has these
         // removals.
         std::uint64_t removals = unknown;
