@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "config.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <sstream>
+#include <vector>
+
+#include "version.hpp"
+
+namespace rpmemd
+{
+
+namespace
+{
+
+constexpr const char *system_file = "/etc/rpmemd/rpmemd.conf";
+constexpr const char *user_file = ".rpmemd.conf"; // in HOME
+
+// Values of the command line wait here until the files are read, in the order in which they are applied.
+struct given_values {
+    std::string file; // replaces the standard ones
+    std::string threads;
+    std::string transport = "stdio";
+    std::vector<std::pair<std::string, std::string>> values;
+};
+
+void add_value(CLI::App &app, given_values &given, const std::string &key, const std::string &text)
+{
+    app.add_option_function<std::string>(
+               "--" + key, [&given, key](const std::string &value) { given.values.emplace_back(key, value); }, text)
+            ->type_name("");
+}
+
+void add_switch(CLI::App &app, given_values &given, const std::string &key, const std::string &text)
+{
+    app.add_flag_callback(
+               "--" + key, [&given, key] { given.values.emplace_back(key, "yes"); }, text)
+            ->disable_flag_override();
+}
+
+void add_options(CLI::App &app, given_values &given, config &to, std::string &remove)
+{
+    app.set_help_flag("-h,--help", "print this and exit");
+    app.set_version_flag("-V,--version", std::string("rpmemd ") + daemon_version, "print the version and exit");
+    app.add_option("-c,--config", given.file, "file to read instead of the standard ones")->type_name("PATH");
+    app.add_option("-r,--remove", remove, "remove the parts of this set and exit")->type_name("SET");
+    app.add_flag("-f,--force", to.force, "with --remove: go on after errors")->disable_flag_override();
+    app.add_flag("-s,--pool-set", to.pool_set, "with --remove: remove the set file, too")->disable_flag_override();
+    app.add_option("-t,--nthreads", given.threads, "worker threads; 0: one for each lane")->type_name("N");
+    app.add_flag("--forced", to.forced, "take the arguments from SSH_ORIGINAL_COMMAND: for a forced command of ssh")
+            ->disable_flag_override();
+    app.add_option("--transport", given.transport, "of the control channel: stdio")->type_name("");
+    add_value(app, given, "log-file", "file to log to instead of syslog");
+    add_value(app, given, "poolset-dir", "where the set files are; default: $HOME");
+    add_switch(app, given, "persist-apm", "RDMA writes reach persistent memory past the caches");
+    add_switch(app, given, "persist-general", "accepted and without effect");
+    add_switch(app, given, "use-syslog", "log to syslog");
+    add_value(app, given, "log-level", "err, warn, notice, info or debug");
+    add_value(app, given, "session-timeout", "seconds after which a client that says nothing counts as gone; 0: never");
+    add_value(app, given, "umask", "mode bits that new part files do not get; default: they get 0600");
+    add_value(app, given, "read-only-header", "yes or no: whether clients may only read the pool header");
+    add_switch(app, given, "follow-symlinks", "accept part files that are symbolic links");
+    add_value(app, given, "max-lanes", "most lanes of a session");
+    add_value(app, given, "max-threads", "most worker threads of a session");
+    add_value(app, given, "max-bytes", "most bytes of a pool");
+    add_value(app, given, "max-sessions", "most sessions of a user at a time");
+}
+
+// A forced command of ssh runs instead of what the client asked for; of that only the removal of a set is taken.
+std::vector<std::string> forced_arguments()
+{
+    const char *const asked = getenv("SSH_ORIGINAL_COMMAND");
+    std::istringstream words(asked == nullptr ? "" : asked);
+    std::vector<std::string> arguments;
+    std::string word;
+    words >> word; // the name of the command
+    while (words >> word) {
+        // A client may quote each word.
+        if (word.size() >= 2 && word.front() == '\'' && word.back() == '\'')
+            word = word.substr(1, word.size() - 2);
+        const bool value = !arguments.empty() && (arguments.back() == "--remove" || arguments.back() == "-r");
+        const bool known = word == "--remove" || word == "-r" || word == "--force" || word == "-f" ||
+                           word == "--pool-set" || word == "-s";
+        if (value ? word[0] == '-' : !known)
+            throw config_error(
+                    exit_refused, "the command '" + std::string(asked) +
+                                          "' is not allowed here: only --remove SET, --force and --pool-set are");
+        arguments.push_back(word);
+    }
+    return arguments;
+}
+
+void read_forced(config &to)
+{
+    CLI::App app("", "rpmemd");
+    std::string remove;
+    app.add_option("-r,--remove", remove);
+    app.add_flag("-f,--force", to.force);
+    app.add_flag("-s,--pool-set", to.pool_set);
+    std::vector<std::string> arguments = forced_arguments();
+    std::reverse(arguments.begin(), arguments.end());
+    try {
+        app.parse(arguments);
+    } catch (const CLI::ParseError &wrong) {
+        throw config_error(exit_refused, std::string(wrong.what()) + ", in SSH_ORIGINAL_COMMAND");
+    }
+    if (app.count("--remove") != 0)
+        to.remove = remove;
+}
+
+void read_files(config &to, const std::string &chosen)
+{
+    if (!chosen.empty()) {
+        read_config_file(to, chosen);
+        return;
+    }
+    std::vector<std::string> standard = {system_file};
+    if (const char *const home = getenv("HOME"); home != nullptr && *home != '\0')
+        standard.push_back(std::string(home) + "/" + user_file);
+    for (const std::string &path : standard) {
+        std::error_code ignored;
+        if (std::filesystem::exists(path, ignored))
+            read_config_file(to, path);
+    }
+}
+
+void apply(config &to, const std::string &key, const std::string &value)
+{
+    try {
+        set_value(to, key, value);
+    } catch (const std::invalid_argument &problem) {
+        const exit_status status = key == "poolset-dir" ? exit_failed : exit_refused;
+        throw config_error(status, "--" + key + ": " + problem.what());
+    }
+}
+
+unsigned thread_count(const std::string &value)
+{
+    try {
+        return small_number(value, 0, most_threads);
+    } catch (const std::invalid_argument &problem) {
+        throw config_error(exit_refused, std::string("--nthreads: ") + problem.what());
+    }
+}
+
+void check_poolset_dir(config &to)
+{
+    if (to.poolset_dir.empty()) {
+        const char *const home = getenv("HOME");
+        if (home == nullptr || *home != '/')
+            throw config_error(
+                    exit_failed, "HOME names no poolset directory: set it, or choose one with --poolset-dir");
+        to.poolset_dir = home;
+    }
+    std::error_code error;
+    if (!std::filesystem::is_directory(to.poolset_dir, error))
+        throw config_error(exit_failed, "the poolset directory " + to.poolset_dir +
+                                                " is not usable: " + (error ? error.message() : "it is no directory"));
+}
+
+} // namespace
+
+std::optional<config> read_config(int argc, const char *const *argv)
+{
+    CLI::App app("Keeps the pools of remote replicas, for librpmem. It is started by the client, over ssh or directly.",
+            "rpmemd");
+    config to;
+    given_values given;
+    std::string remove;
+    add_options(app, given, to, remove);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::Success &asked) {
+        // Standard output is the control channel.
+        app.exit(asked, std::cerr, std::cerr);
+        return std::nullopt;
+    } catch (const CLI::ParseError &wrong) {
+        throw config_error(exit_refused, std::string(wrong.what()) + ": see rpmemd --help");
+    }
+    if (given.transport != "stdio")
+        throw config_error(exit_refused, "--transport: unknown '" + given.transport + "': only stdio is there");
+    if (app.count("--remove") != 0)
+        to.remove = remove;
+    if (to.forced)
+        read_forced(to);
+    if (!to.remove && (to.force || to.pool_set))
+        throw config_error(exit_refused, "--force and --pool-set need --remove: see rpmemd --help");
+    if (app.count("--config") != 0 && given.file.empty())
+        throw config_error(exit_failed, "--config: names no file");
+    read_files(to, given.file);
+    for (const auto &[key, value] : given.values)
+        apply(to, key, value);
+    if (app.count("--nthreads") != 0)
+        to.threads = thread_count(given.threads);
+    check_poolset_dir(to);
+    return to;
+}
+
+} // namespace rpmemd

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <map>
+
+#include "config.hpp"
+
+namespace rpmemd
+{
+
+namespace
+{
+
+std::invalid_argument wrong(const std::string &value, const std::string &expected)
+{
+    return std::invalid_argument("invalid value '" + value + "': " + expected);
+}
+
+bool yes_or_no(const std::string &value)
+{
+    if (value != "yes" && value != "no")
+        throw wrong(value, "write yes or no");
+    return value == "yes";
+}
+
+std::uint64_t number(const std::string &value, std::uint64_t lowest, std::uint64_t highest, int base = 10)
+{
+    std::size_t used = 0;
+    std::uint64_t found = 0;
+    try {
+        if (!value.empty() && std::isdigit(static_cast<unsigned char>(value[0])) != 0)
+            found = std::stoull(value, &used, base);
+    } catch (const std::exception &) {
+        used = 0;
+    }
+    if (used == 0 || used != value.size() || found < lowest || found > highest)
+        throw wrong(value, std::string(base == 8 ? "write an octal number up to 777"
+                                                 : "write a number from " + std::to_string(lowest) + " to " +
+                                                           std::to_string(highest)));
+    return found;
+}
+
+std::string directory(const std::string &value)
+{
+    static const std::string token = "$HOME";
+    std::string path = value;
+    for (std::size_t at = path.find(token); at != std::string::npos; at = path.find(token, at)) {
+        const char *const home = getenv("HOME");
+        if (home == nullptr || *home == '\0')
+            throw std::invalid_argument("the environment has no HOME for '" + value + "'");
+        path.replace(at, token.size(), home);
+        at += std::string_view(home).size();
+    }
+    if (path.empty() || path[0] != '/')
+        throw wrong(value, "the poolset directory must be an absolute path");
+    return path;
+}
+
+log_level level(const std::string &value)
+{
+    const std::optional<log_level> found = log_level_from(value);
+    if (!found)
+        throw wrong(value, "write err, warn, notice, info or debug");
+    return *found;
+}
+
+using setter = void (*)(config &, const std::string &);
+
+const std::map<std::string, setter> &setters()
+{
+    static const std::map<std::string, setter> known = {
+            {"log-file",
+                    [](config &to, const std::string &value) {
+                        if (value.empty())
+                            throw wrong(value, "write the path of a file");
+                        to.log_file = value;
+                        to.use_syslog = false;
+                    }},
+            {"use-syslog", [](config &to, const std::string &value) { to.use_syslog = yes_or_no(value); }},
+            {"log-level", [](config &to, const std::string &value) { to.level = level(value); }},
+            {"poolset-dir", [](config &to, const std::string &value) { to.poolset_dir = directory(value); }},
+            {"persist-apm", [](config &to, const std::string &value) { to.persist_apm = yes_or_no(value); }},
+            // Accepted and without effect: the general method is what is used when the other one is not asked for.
+            {"persist-general", [](config &, const std::string &value) { (void)yes_or_no(value); }},
+            {"read-only-header", [](config &to, const std::string &value) { to.read_only_header = yes_or_no(value); }},
+            {"follow-symlinks", [](config &to, const std::string &value) { to.follow_symlinks = yes_or_no(value); }},
+            {"umask", [](config &to,
+                              const std::string &value) { to.umask = static_cast<mode_t>(number(value, 0, 0777, 8)); }},
+            {"session-timeout",
+                    [](config &to, const std::string &value) {
+                        to.session_timeout_s = small_number(value, 0, 24 * 3600);
+                    }},
+            {"max-lanes",
+                    [](config &to, const std::string &value) {
+                        to.limits.lanes = small_number(value, 1, most_threads);
+                    }},
+            {"max-threads",
+                    [](config &to, const std::string &value) {
+                        to.limits.threads = small_number(value, 1, most_threads);
+                    }},
+            {"max-bytes",
+                    [](config &to, const std::string &value) {
+                        to.limits.bytes = number(value, 1, std::numeric_limits<std::int64_t>::max());
+                    }},
+            {"max-sessions",
+                    [](config &to, const std::string &value) {
+                        to.limits.sessions = small_number(value, 1, most_threads);
+                    }},
+    };
+    return known;
+}
+
+std::string trimmed(const std::string &text)
+{
+    constexpr const char *blanks = " \t\r";
+    const std::size_t first = text.find_first_not_of(blanks);
+    return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+void read_line(config &to, const std::string &line)
+{
+    const std::string text = trimmed(line.substr(0, line.find('#')));
+    if (text.empty())
+        return;
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos)
+        throw std::invalid_argument("'" + text + "' is no line of the form key = value");
+    set_value(to, trimmed(text.substr(0, equals)), trimmed(text.substr(equals + 1)));
+}
+
+} // namespace
+
+unsigned small_number(const std::string &value, unsigned lowest, unsigned highest)
+{
+    return static_cast<unsigned>(number(value, lowest, highest));
+}
+
+void set_value(config &to, const std::string &key, const std::string &value)
+{
+    const auto found = setters().find(key);
+    if (found == setters().end())
+        throw std::invalid_argument("unknown key '" + key + "'");
+    found->second(to, value);
+}
+
+void read_config_file(config &to, const std::string &path)
+{
+    std::ifstream file(path);
+    if (!file)
+        throw config_error(exit_failed, path + ": cannot be opened: " + std::strerror(errno));
+    std::string line;
+    for (int number = 1; std::getline(file, line); ++number) {
+        try {
+            read_line(to, line);
+        } catch (const std::invalid_argument &problem) {
+            throw config_error(exit_failed, path + ":" + std::to_string(number) + ": " + problem.what());
+        }
+    }
+    if (!file.eof())
+        throw config_error(exit_failed, path + ": cannot be read: " + std::strerror(errno));
+}
+
+} // namespace rpmemd

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+namespace rpmemd
+{
+
+// What ends a request or the program: an errno value for the other side, and one line that names cause and remedy.
+class failure : public std::runtime_error
+{
+public:
+    failure(int error, const std::string &line) : std::runtime_error(line), error_(error) {}
+    int error() const { return error_; }
+
+private:
+    int error_;
+};
+
+inline failure system_failure(const std::string &what, int error = errno)
+{
+    return failure(error, what + ": " + std::strerror(error));
+}
+
+} // namespace rpmemd

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstdlib>
+
+#include "config.hpp"
+#include "failure.hpp"
+#include "log.hpp"
+#include "pool.hpp"
+
+namespace rpmemd
+{
+
+namespace
+{
+
+void start_log(const config &settings)
+{
+    log_threshold(settings.level);
+    if (settings.use_syslog)
+        log_to_syslog();
+    else
+        log_to_file(settings.log_file);
+}
+
+// libpmem2 has its own name for the switch of tests that libpmem had.
+void take_over_force_switch()
+{
+    const char *const is_pmem = getenv("PMEM_IS_PMEM_FORCE");
+    if (is_pmem != nullptr)
+        setenv("PMEM2_FORCE_GRANULARITY", *is_pmem == '1' ? "CACHE_LINE" : "PAGE", 0);
+}
+
+// The exit status is the errno value.
+int remove(const config &settings)
+{
+    try {
+        remove_pool(settings, *settings.remove);
+        return exit_done;
+    } catch (const failure &problem) {
+        log(log_level::err, problem.what());
+        // Whoever asked sees both: over ssh standard error is the client's.
+        std::fprintf(stderr, "rpmemd: %s\n", problem.what());
+        return problem.error() == EBADF ? EINVAL : problem.error();
+    }
+}
+
+int run(const config &settings)
+{
+    take_over_force_switch();
+    start_log(settings);
+    if (settings.remove)
+        return remove(settings);
+    return exit_failed;
+}
+
+} // namespace
+
+} // namespace rpmemd
+
+int main(int argc, char **argv)
+try {
+    const std::optional<rpmemd::config> settings = rpmemd::read_config(argc, argv);
+    return settings ? rpmemd::run(*settings) : rpmemd::exit_done;
+} catch (const rpmemd::config_error &problem) {
+    rpmemd::log(rpmemd::log_level::err, problem.what());
+    return problem.status();
+} catch (const std::exception &problem) {
+    rpmemd::log(rpmemd::log_level::err, problem.what());
+    return rpmemd::exit_failed;
+}

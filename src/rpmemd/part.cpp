@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "part.hpp"
+
+#include <algorithm>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "failure.hpp"
+#include "log.hpp"
+#include "part_map.hpp"
+#include "pool_header.hpp"
+
+namespace rpmemd
+{
+
+namespace
+{
+
+constexpr mode_t usual_mode = 0600;
+
+struct stat facts_of(const descriptor &file, const std::string &path)
+{
+    struct stat facts {
+    };
+    if (fstat(file.get(), &facts) != 0)
+        throw system_failure("cannot look at the part " + path);
+    return facts;
+}
+
+// A new name is on the medium only when its directory is.
+void sync_directory_of(const std::string &path)
+{
+    const std::string directory = std::filesystem::path(path).parent_path();
+    const descriptor place(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (place.is_open() && fsync(place.get()) != 0 && errno != EINVAL)
+        throw system_failure("cannot write back the directory " + directory);
+}
+
+} // namespace
+
+part::part(const part_line &line, const part_options &options) : path_(line.path)
+{
+    open_file(options);
+    try {
+        lock();
+        if (created_)
+            allocate(line.size);
+        check(line.size);
+    } catch (...) {
+        if (created_)
+            unlink(path_.c_str());
+        throw;
+    }
+}
+
+void part::open_file(const part_options &options)
+{
+    const int flags = O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (options.follow_symlinks ? 0 : O_NOFOLLOW);
+    file_ = descriptor(open(path_.c_str(), flags));
+    if (!file_.is_open() && errno == ENOENT && options.create) {
+        const mode_t before = ::umask(0);
+        const mode_t mode = options.umask ? 0666 & ~*options.umask : usual_mode & ~before;
+        file_ = descriptor(open(path_.c_str(), flags | O_CREAT | O_EXCL, mode));
+        const int error = errno;
+        ::umask(before);
+        errno = error;
+        created_ = file_.is_open();
+    }
+    if (!file_.is_open() && errno == ELOOP)
+        throw failure(
+                EACCES, "the part " + path_ +
+                                " is a symbolic link: name the file itself, or start rpmemd with --follow-symlinks");
+    if (!file_.is_open())
+        throw system_failure("cannot open the part " + path_);
+}
+
+void part::lock()
+{
+    if (flock(file_.get(), LOCK_EX | LOCK_NB) == 0)
+        return;
+    if (errno == EWOULDBLOCK)
+        throw failure(EBUSY, "the part " + path_ + " is in use: by another session, or it is twice in the set");
+    throw system_failure("cannot lock the part " + path_);
+}
+
+void part::allocate(std::uint64_t size)
+{
+    if (size == 0)
+        throw failure(EINVAL, "AUTO is the size of a device, and there is none at " + path_);
+    if (const int error = posix_fallocate(file_.get(), 0, static_cast<off_t>(size)); error != 0)
+        throw system_failure("cannot allocate " + std::to_string(size) + " bytes for the part " + path_, error);
+    if (fsync(file_.get()) != 0)
+        throw system_failure("cannot write back the part " + path_);
+    sync_directory_of(path_);
+}
+
+void part::check(std::uint64_t listed_size)
+{
+    const struct stat facts = facts_of(file_, path_);
+    is_device_ = S_ISCHR(facts.st_mode);
+    if (!is_device_ && !S_ISREG(facts.st_mode))
+        throw failure(EINVAL, "the part " + path_ + " is neither a regular file nor a DAX device");
+    // So the original daemon left them.
+    if (!is_device_ && (facts.st_mode & S_IWOTH) != 0)
+        log(log_level::warn, "the part " + path_ + " can be written by everybody: chmod 600");
+    size_ = is_device_ ? source_size(file_.get(), path_) : static_cast<std::uint64_t>(facts.st_size);
+    if (!is_device_ && listed_size == 0)
+        throw failure(EINVAL, "AUTO is the size of a device, and " + path_ + " is a file");
+    if (listed_size != 0 && size_ != listed_size)
+        throw failure(EINVAL, "the part " + path_ + " has " + std::to_string(size_) + " bytes, in the set " +
+                                      std::to_string(listed_size));
+}
+
+std::uint64_t part::creation_time() const
+{
+    return static_cast<std::uint64_t>(facts_of(file_, path_).st_ctim.tv_sec);
+}
+
+void part::remove()
+{
+    if (is_device_) {
+        part_map header(*this, 0, header_size);
+        std::fill_n(header.address(), header_size, std::byte{0});
+        if (const int error = header.persist(header.address(), header_size); error != 0)
+            throw system_failure("cannot clear the header of " + path_, error);
+    } else if (unlink(path_.c_str()) != 0) {
+        throw system_failure("cannot remove the part " + path_);
+    }
+}
+
+} // namespace rpmemd

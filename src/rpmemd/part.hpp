@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+#include "descriptor.hpp"
+#include "poolset.hpp"
+
+namespace rpmemd
+{
+
+struct part_options {
+    bool create = false; // what is missing
+    bool follow_symlinks = false;
+    std::optional<mode_t> umask;
+};
+
+// A file or a device of a pool, open and locked against other daemons.
+class part
+{
+public:
+    // Throws failure; a file that was created is gone again then.
+    part(const part_line &line, const part_options &options);
+    part(part &&) noexcept = default;
+    part &operator=(part &&) noexcept = default;
+
+    int fd() const { return file_.get(); }
+    const std::string &path() const { return path_; }
+    std::uint64_t size() const { return size_; }
+    bool is_device() const { return is_device_; }
+    bool was_created() const { return created_; }
+    std::uint64_t creation_time() const; // seconds
+    // Of a device the header goes, not the name. Throws failure.
+    void remove();
+
+private:
+    void open_file(const part_options &options);
+    void lock();
+    void check(std::uint64_t listed_size);
+    void allocate(std::uint64_t size);
+
+    std::string path_;
+    descriptor file_;
+    std::uint64_t size_ = 0;
+    bool is_device_ = false;
+    bool created_ = false;
+};
+
+// The parts that the lines name. A line with a directory stands for its numbered files, whose sizes are what they are.
+// Throws failure: ENOTSUP if such are to be created.
+std::vector<part> open_parts(const poolset &set, const part_options &options);
+
+} // namespace rpmemd

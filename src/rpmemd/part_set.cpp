@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+
+#include "failure.hpp"
+#include "part.hpp"
+
+namespace rpmemd
+{
+
+namespace
+{
+
+namespace fs = std::filesystem;
+
+constexpr const char *numbered_extension = ".pmem";
+
+bool is_directory(const part_line &line)
+{
+    std::error_code ignored;
+    return fs::is_directory(line.path, ignored);
+}
+
+// Numbered files of a directory: 000000.pmem, 000001.pmem and so on.
+void collect(const std::string &directory, std::map<unsigned, part_line> &to)
+{
+    std::error_code error;
+    for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+        const std::string stem = entry->path().stem();
+        unsigned number = 0;
+        const auto [last, problem] = std::from_chars(stem.data(), stem.data() + stem.size(), number);
+        if (entry->path().extension() != numbered_extension || problem != std::errc() || *last != '\0')
+            continue;
+        std::error_code size_error;
+        const std::uintmax_t size = fs::file_size(entry->path(), size_error);
+        if (size_error)
+            throw system_failure("cannot look at the part " + entry->path().string(), size_error.value());
+        if (!to.emplace(number, part_line{entry->path(), size}).second)
+            throw failure(EINVAL, "the part number " + std::to_string(number) + " is in two directories of the set");
+    }
+    if (error)
+        throw system_failure("cannot read the directory " + directory, error.value());
+}
+
+std::vector<part_line> lines_of_directories(const poolset &set, const part_options &options)
+{
+    if (!std::ranges::all_of(set.parts, is_directory))
+        throw failure(EINVAL, "directories and files are mixed in the set");
+    if (!set.single_header)
+        throw failure(EINVAL, "a set of directories needs OPTION SINGLEHDR");
+    if (options.create)
+        throw failure(ENOTSUP, "a set of directories can be opened, not created: name files of a fixed size");
+    std::map<unsigned, part_line> found;
+    for (const part_line &line : set.parts)
+        collect(line.path, found);
+    std::vector<part_line> lines;
+    for (const auto &[number, line] : found) {
+        if (number != lines.size())
+            throw failure(ENOENT, "the part number " + std::to_string(lines.size()) + " is in no directory of the set");
+        lines.push_back(line);
+    }
+    if (lines.empty())
+        throw failure(ENOENT, "the directories of the set have no parts");
+    return lines;
+}
+
+void check_devices(const std::vector<part> &parts)
+{
+    const auto devices = std::ranges::count_if(parts, &part::is_device);
+    if (devices != 0 && static_cast<std::size_t>(devices) != parts.size())
+        throw failure(EINVAL, "DAX devices and files are mixed in the set");
+}
+
+} // namespace
+
+std::vector<part> open_parts(const poolset &set, const part_options &options)
+{
+    const std::vector<part_line> lines =
+            std::ranges::any_of(set.parts, is_directory) ? lines_of_directories(set, options) : set.parts;
+    std::vector<part> parts;
+    try {
+        for (const part_line &line : lines)
+            parts.emplace_back(line, options);
+        check_devices(parts);
+    } catch (...) {
+        for (part &p : parts)
+            if (p.was_created())
+                p.remove();
+        throw;
+    }
+    return parts;
+}
+
+} // namespace rpmemd

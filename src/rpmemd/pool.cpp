@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "pool.hpp"
+
+#include <algorithm>
+#include <sys/random.h>
+
+#include "failure.hpp"
+#include "header_check.hpp"
+#include "set_file.hpp"
+
+namespace rpmemd
+{
+
+namespace
+{
+
+constexpr pool_attributes no_attributes{};
+
+uuid new_uuid()
+{
+    uuid id{};
+    if (getrandom(id.data(), id.size(), 0) != static_cast<ssize_t>(id.size()))
+        throw system_failure("cannot get random bytes for a uuid");
+    id[6] = static_cast<unsigned char>((id[6] & 0x0f) | 0x40);
+    id[8] = static_cast<unsigned char>((id[8] & 0x3f) | 0x80);
+    return id;
+}
+
+bool is_set(const uuid &id)
+{
+    return !is_zero(id);
+}
+
+// What the user left out. A replica without neighbours is a ring of one.
+pool_attributes completed(pool_attributes attributes, const uuid &set_uuid, const uuid &first_uuid)
+{
+    if (!is_set(attributes.poolset_uuid))
+        attributes.poolset_uuid = set_uuid;
+    if (!is_set(attributes.first_uuid))
+        attributes.first_uuid = first_uuid;
+    for (uuid *const id : {&attributes.next_uuid, &attributes.prev_uuid})
+        if (!is_set(*id))
+            *id = attributes.first_uuid;
+    if (is_zero(attributes.user_flags))
+        attributes.user_flags = native_arch_flags();
+    return attributes;
+}
+
+void check_attributes(const poolset &set, const pool_attributes &attributes)
+{
+    const bool given = attributes != no_attributes;
+    if (set.no_headers && given)
+        throw failure(EINVAL, "the set has OPTION NOHDRS: its pool has no attributes");
+    if (!set.no_headers && !given)
+        throw failure(EINVAL, "the pool needs attributes: only one of a set with OPTION NOHDRS has none");
+    const bool single = (attributes.incompat_features & feature_single_header) != 0;
+    if (given && single != set.single_header)
+        throw failure(EINVAL, set.single_header ? "the set has OPTION SINGLEHDR and the attributes have it not"
+                                                : "the attributes have SINGLEHDR and the set has it not");
+}
+
+void check_size(const config &settings, std::uint64_t size, std::uint64_t usable)
+{
+    if (size < smallest_pool || size % page_size != 0)
+        throw failure(EINVAL, "a pool has at least 8 KiB, in pages of 4 KiB");
+    if (size > usable)
+        throw failure(
+                EFBIG, "the set has room for " + std::to_string(usable) + " bytes, asked were " + std::to_string(size));
+    if (size > settings.limits.bytes)
+        throw failure(EFBIG, "the target allows pools of " + std::to_string(settings.limits.bytes) +
+                                     " bytes: see max-bytes in rpmemd.conf");
+}
+
+header_page page_at(const std::byte *from)
+{
+    header_page page{};
+    std::memcpy(page.data(), from, page.size());
+    return page;
+}
+
+} // namespace
+
+pool::pool(const config &settings, const std::string &set_name, std::uint64_t size, bool create)
+    : set_(parse_poolset(read_set_file(settings.poolset_dir, set_name)))
+{
+    parts_ = open_parts(set_, {create, settings.follow_symlinks, settings.umask});
+    try {
+        const std::size_t left_out = header_count() > 1 ? header_size : 0;
+        check_size(settings, size, usable_size(parts_, left_out));
+        memory_ = std::make_unique<pool_memory>(parts_, left_out);
+        for (std::size_t i = 1; i < header_count(); ++i)
+            headers_.emplace_back(parts_[i], 0, header_size);
+    } catch (...) {
+        undo_create();
+        throw;
+    }
+}
+
+std::size_t pool::header_count() const
+{
+    return set_.no_headers ? 0 : set_.single_header ? 1 : parts_.size();
+}
+
+std::byte *pool::header_address(std::size_t index) const
+{
+    return index == 0 ? memory_->address() : headers_[index - 1].address();
+}
+
+std::vector<header_page> pool::header_pages() const
+{
+    std::vector<header_page> pages;
+    for (std::size_t i = 0; i < header_count(); ++i)
+        pages.push_back(page_at(header_address(i)));
+    return pages;
+}
+
+pool pool::create(
+        const config &settings, const std::string &set_name, std::uint64_t size, const pool_attributes &attributes)
+{
+    check_attributes(parse_poolset(read_set_file(settings.poolset_dir, set_name)), attributes);
+    pool made(settings, set_name, size, true);
+    try {
+        check_attributes(made.set_, attributes);
+        for (const header_page &page : made.header_pages())
+            if (!is_zero(page))
+                throw failure(EEXIST, "a part of the set has a pool header already: open the pool, or remove it with "
+                                      "rpmemd --remove");
+        if (made.has_header())
+            made.write_new_headers(completed(attributes, new_uuid(), new_uuid()));
+    } catch (...) {
+        made.undo_create();
+        throw;
+    }
+    return made;
+}
+
+pool pool::open(const config &settings, const std::string &set_name, std::uint64_t size)
+{
+    pool opened(settings, set_name, size, false);
+    check_headers(opened.header_pages(), opened.set_.single_header, opened.parts_);
+    return opened;
+}
+
+void pool::write_header(std::size_t index, const pool_header &header)
+{
+    std::byte *const to = header_address(index);
+    const header_page page = encode(header, page_at(to));
+    std::memcpy(to, page.data(), page.size());
+    const int error =
+            index == 0 ? memory_->deep_persist(0, header_size) : headers_[index - 1].deep_persist(to, header_size);
+    if (error != 0)
+        throw system_failure("cannot write back the header of " + parts_[index].path(), error);
+}
+
+void pool::write_new_headers(const pool_attributes &attributes)
+{
+    std::vector<uuid> ids = {attributes.first_uuid};
+    while (ids.size() < header_count())
+        ids.push_back(new_uuid());
+    // The first part at last: without it there is no pool yet.
+    for (std::size_t i = ids.size(); i-- > 0;) {
+        pool_header header;
+        rpmemd::set_attributes(header, attributes);
+        header.part_uuid = ids[i];
+        header.prev_part_uuid = ids[(i + ids.size() - 1) % ids.size()];
+        header.next_part_uuid = ids[(i + 1) % ids.size()];
+        header.creation_time = parts_[i].creation_time();
+        write_header(i, header);
+    }
+}
+
+pool_attributes pool::attributes() const
+{
+    return has_header() ? attributes_of(decode(page_at(header_address(0)))) : no_attributes;
+}
+
+void pool::set_attributes(const pool_attributes &attributes)
+{
+    check_attributes(set_, attributes);
+    const pool_attributes before = this->attributes();
+    const pool_attributes now = completed(attributes, before.poolset_uuid, before.first_uuid);
+    for (std::size_t i = header_count(); i-- > 0;) {
+        pool_header header = decode(page_at(header_address(i)));
+        rpmemd::set_attributes(header, now);
+        for (uuid *const id : {&header.part_uuid, &header.prev_part_uuid, &header.next_part_uuid})
+            if (*id == before.first_uuid)
+                *id = now.first_uuid;
+        write_header(i, header);
+    }
+}
+
+void pool::undo_create()
+{
+    for (part &p : parts_)
+        if (p.was_created())
+            p.remove();
+}
+
+} // namespace rpmemd

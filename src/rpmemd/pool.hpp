@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config.hpp"
+#include "part.hpp"
+#include "pool_header.hpp"
+#include "pool_memory.hpp"
+#include "poolset.hpp"
+
+namespace rpmemd
+{
+
+// The parts of a set, locked and mapped.
+class pool
+{
+public:
+    // All throw failure; a pool that cannot be created leaves nothing behind. All-zero attributes are for a set without
+    // headers.
+    static pool create(
+            const config &settings, const std::string &set_name, std::uint64_t size, const pool_attributes &attributes);
+    static pool open(const config &settings, const std::string &set_name, std::uint64_t size);
+
+    const pool_memory &memory() const { return *memory_; }
+    pool_memory &memory() { return *memory_; }
+    bool has_header() const { return !set_.no_headers; }
+    pool_attributes attributes() const;
+    void set_attributes(const pool_attributes &attributes);
+    // Removes the parts that this object created.
+    void undo_create();
+
+private:
+    pool(const config &settings, const std::string &set_name, std::uint64_t size, bool create);
+    std::size_t header_count() const;
+    std::byte *header_address(std::size_t index) const;
+    std::vector<header_page> header_pages() const;
+    void write_header(std::size_t index, const pool_header &header);
+    void write_new_headers(const pool_attributes &attributes);
+
+    poolset set_;
+    std::vector<part> parts_;
+    std::unique_ptr<pool_memory> memory_;
+    std::vector<part_map> headers_; // of the parts after the first, whose headers are no part of the memory
+};
+
+// What rpmemd --remove does. Throws failure; with force it logs what fails and goes on.
+void remove_pool(const config &settings, const std::string &set_name);
+
+} // namespace rpmemd

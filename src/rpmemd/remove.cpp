@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+
+#include "failure.hpp"
+#include "log.hpp"
+#include "pool.hpp"
+#include "set_file.hpp"
+
+namespace rpmemd
+{
+
+namespace
+{
+
+// With force what fails is logged.
+template<class F>
+void attempt(bool force, F f)
+{
+    try {
+        f();
+    } catch (const failure &problem) {
+        if (!force)
+            throw;
+        log(log_level::warn, problem.what());
+    }
+}
+
+// Without force nothing is removed unless every part is there and not in use. A part that is in use stays in any case.
+void remove_parts(const poolset &set, const part_options &options, bool force)
+{
+    std::vector<part> parts;
+    if (!force) {
+        parts = open_parts(set, options);
+    } else {
+        for (const part_line &line : set.parts) {
+            poolset one = set;
+            one.parts = {line};
+            attempt(force, [&] { std::ranges::move(open_parts(one, options), std::back_inserter(parts)); });
+        }
+    }
+    for (part &p : parts)
+        attempt(force, [&p] { p.remove(); });
+}
+
+} // namespace
+
+void remove_pool(const config &settings, const std::string &set_name)
+{
+    const part_options options{false, settings.follow_symlinks, settings.umask};
+    attempt(settings.force, [&] {
+        const poolset set = parse_poolset(read_set_file(settings.poolset_dir, set_name));
+        remove_parts(set, options, settings.force);
+    });
+    if (settings.pool_set)
+        attempt(settings.force, [&] { remove_set_file(settings.poolset_dir, set_name); });
+}
+
+} // namespace rpmemd

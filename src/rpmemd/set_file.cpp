@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "set_file.hpp"
+
+#include <algorithm>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "descriptor.hpp"
+#include "failure.hpp"
+
+namespace rpmemd
+{
+
+namespace
+{
+
+constexpr std::size_t longest_name = 255;
+constexpr std::size_t largest_file = std::size_t{1} << 20;
+
+descriptor open_beneath(const std::string &directory, const std::string &name, int flags)
+{
+    const descriptor top(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!top.is_open())
+        throw system_failure("cannot open the poolset directory " + directory);
+    open_how how{};
+    how.flags = static_cast<unsigned>(flags | O_CLOEXEC);
+    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+    descriptor file(static_cast<int>(syscall(SYS_openat2, top.get(), name.c_str(), &how, sizeof(how))));
+    if (!file.is_open() && errno == EXDEV)
+        throw failure(EACCES, "the set '" + name + "' is outside the poolset directory " + directory);
+    if (!file.is_open())
+        throw system_failure("cannot open the set '" + name + "' in " + directory);
+    return file;
+}
+
+} // namespace
+
+void check_set_name(const std::string &name)
+{
+    if (name.empty() || name.size() > longest_name)
+        throw failure(EBADF, "the name of a set has 1 to 255 bytes");
+    if (std::ranges::any_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+        throw failure(EBADF, "the name of the set has control characters");
+    if (name.front() == '/')
+        throw failure(EBADF, "the name of the set, '" + name +
+                                     "', is absolute: give it relative to the poolset directory of the target");
+    if (('/' + name + '/').find("/../") != std::string::npos)
+        throw failure(EBADF, "the name of the set, '" + name + "', leads out of its directory with '..'");
+}
+
+std::string read_set_file(const std::string &directory, const std::string &name)
+{
+    check_set_name(name);
+    // A named pipe must not stop the daemon.
+    const descriptor file = open_beneath(directory, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    struct stat facts {
+    };
+    if (fstat(file.get(), &facts) != 0)
+        throw system_failure("cannot look at the set '" + name + "'");
+    if (!S_ISREG(facts.st_mode))
+        throw failure(EINVAL, "the set '" + name + "' is no regular file");
+    if ((facts.st_mode & S_IWOTH) != 0)
+        throw failure(EACCES, "the set '" + name + "' can be written by everybody: chmod o-w");
+    if (facts.st_size > static_cast<off_t>(largest_file))
+        throw failure(EINVAL, "the set '" + name + "' is larger than 1 MiB: it is no set file");
+    std::string text(largest_file, '\0');
+    std::size_t size = 0;
+    while (size < text.size()) {
+        const ssize_t got = read(file.get(), text.data() + size, text.size() - size);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            throw system_failure("cannot read the set '" + name + "'");
+        if (got == 0)
+            break;
+        size += static_cast<std::size_t>(got);
+    }
+    text.resize(size);
+    return text;
+}
+
+void remove_set_file(const std::string &directory, const std::string &name)
+{
+    check_set_name(name);
+    const std::size_t slash = name.rfind('/');
+    const std::string parent = slash == std::string::npos ? "." : name.substr(0, slash);
+    const descriptor place = open_beneath(directory, parent, O_PATH | O_DIRECTORY);
+    if (unlinkat(place.get(), name.substr(slash == std::string::npos ? 0 : slash + 1).c_str(), 0) != 0)
+        throw system_failure("cannot remove the set '" + name + "'");
+}
+
+} // namespace rpmemd

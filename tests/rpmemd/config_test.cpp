@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fixture.hpp"
+
+using namespace rpmemd;
+
+namespace
+{
+
+config read(std::vector<const char *> words)
+{
+    words.insert(words.begin(), "rpmemd");
+    const std::optional<config> found = read_config(static_cast<int>(words.size()), words.data());
+    assert_true(found.has_value());
+    return *found;
+}
+
+struct ending {
+    int status = -1;
+    std::string text;
+};
+
+ending ending_of(const std::vector<const char *> &words)
+{
+    try {
+        (void)read(words);
+    } catch (const config_error &problem) {
+        return {problem.status(), problem.what()};
+    }
+    return {};
+}
+
+void there_are_defaults(void **)
+{
+    const scratch home;
+    setenv("HOME", home.path.c_str(), 1);
+    const config c = read({});
+    assert_string_equal(c.log_file.c_str(), "/var/log/rpmemd.log");
+    assert_string_equal(c.poolset_dir.c_str(), home.path.c_str());
+    assert_true(c.use_syslog && !c.persist_apm && !c.remove && !c.force && !c.pool_set && c.threads == 0);
+    assert_true(c.level == log_level::err);
+    assert_true(c.read_only_header && !c.follow_symlinks && !c.umask);
+}
+
+void a_file_sets_everything(void **)
+{
+    const scratch home;
+    home.write("c", "\n  # all of it\nlog-file = /tmp/a log # with a blank\nlog-level=debug\n\tpersist-apm =yes\n"
+                    "persist-general= no\nuse-syslog = yes\npoolset-dir = $HOME\numask = 027\nsession-timeout = 9\n"
+                    "read-only-header = no\nfollow-symlinks = yes\nmax-lanes = 5\nmax-threads = 6\nmax-bytes = 7\n"
+                    "max-sessions = 8");
+    setenv("HOME", home.path.c_str(), 1);
+    const config c = read({"--config", (home.path + "/c").c_str()});
+    assert_string_equal(c.log_file.c_str(), "/tmp/a log");
+    assert_true(c.use_syslog && c.persist_apm && !c.read_only_header && c.follow_symlinks);
+    assert_true(c.level == log_level::debug && c.umask == 027u && c.session_timeout_s == 9);
+    assert_string_equal(c.poolset_dir.c_str(), home.path.c_str());
+    assert_true(c.limits.lanes == 5 && c.limits.threads == 6 && c.limits.bytes == 7 && c.limits.sessions == 8);
+}
+
+void bad_lines_name_file_and_line(void **)
+{
+    const scratch home;
+    setenv("HOME", home.path.c_str(), 1);
+    const std::string path = home.path + "/c";
+    const struct {
+        const char *line, *reason;
+    } bad[] = {{"nthreads = 3", "unknown key 'nthreads'"}, {"remove = a", "unknown key 'remove'"},
+            {"config = a", "unknown key 'config'"}, {"Log-Level = err", "unknown key 'Log-Level'"},
+            {"log-level = error", "invalid value 'error'"}, {"log-level", "is no line of the form"},
+            {"log-level =", "invalid value ''"}, {"use-syslog = maybe", "invalid value 'maybe'"},
+            {"use-syslog = Yes", "invalid value 'Yes'"}, {"use-syslog = \"yes\"", "invalid value '\"yes\"'"},
+            {"persist-apm = 1", "invalid value '1'"}, {"persist-general = x", "invalid value 'x'"},
+            {"poolset-dir = sets", "must be an absolute path"}, {"log-file =", "invalid value ''"},
+            {"umask = 0888", "octal"}, {"umask = 1000", "octal"}, {"session-timeout = -1", "invalid value '-1'"},
+            {"max-bytes = 12x", "invalid value '12x'"}, {"max-lanes = 0", "invalid value '0'"},
+            {"max-bytes = 99999999999999999999", "invalid value"}, {"= x", "unknown key ''"}};
+    for (const auto &[line, reason] : bad) {
+        home.write("c", std::string("log-level = info\n\n") + line + "\nlog-level = err\n");
+        const ending e = ending_of({"-c", path.c_str()});
+        assert_int_equal(e.status, exit_failed);
+        if (e.text.find(path + ":3: ") != 0 || e.text.find(reason) == std::string::npos)
+            fail_msg("%s: %s", line, e.text.c_str());
+    }
+    const ending missing = ending_of({"--config", "/nonexistent/c"});
+    assert_int_equal(missing.status, exit_failed);
+    assert_string_equal(missing.text.c_str(), "/nonexistent/c: cannot be opened: No such file or directory");
+    assert_int_equal(ending_of({"--config", ""}).status, exit_failed);
+}
+
+void later_wins(void **)
+{
+    const scratch home;
+    setenv("HOME", home.path.c_str(), 1);
+    const std::string other = home.path + "/other";
+    home.write(".rpmemd.conf", "log-level = info\nlog-level = notice\npersist-apm = yes\nlog-file = /tmp/home\n");
+    home.write("other", "log-level = debug\n");
+
+    const config from_home = read({});
+    assert_true(from_home.level == log_level::notice && from_home.persist_apm && !from_home.use_syslog);
+    assert_string_equal(from_home.log_file.c_str(), "/tmp/home");
+
+    const config replaced = read({"-c", other.c_str()});
+    assert_true(replaced.level == log_level::debug && !replaced.persist_apm && replaced.use_syslog);
+
+    const config over = read({"--log-level=warn", "--use-syslog", "--log-file", "/tmp/line", "-t", "4"});
+    assert_true(over.level == log_level::warn && over.threads == 4);
+    assert_string_equal(over.log_file.c_str(), "/tmp/line");
+    assert_true(over.use_syslog); // said beside a file it wins
+    assert_false(read({"--log-file", "/tmp/line"}).use_syslog);
+}
+
+void home_is_expanded_in_the_directory_only(void **)
+{
+    const scratch home;
+    setenv("HOME", home.path.c_str(), 1);
+    home.write("sets/x", "");
+    home.write(".rpmemd.conf", "poolset-dir = $HOME/sets\nlog-file = $HOME/log\n");
+    const config c = read({});
+    assert_string_equal(c.poolset_dir.c_str(), (home.path + "/sets").c_str());
+    assert_string_equal(c.log_file.c_str(), "$HOME/log");
+}
+
+void a_wrong_command_line_is_refused(void **)
+{
+    const scratch home;
+    setenv("HOME", home.path.c_str(), 1);
+    const std::vector<std::vector<const char *>> bad = {{"--bogus"}, {"-x"}, {"stray"}, {"--remove"}, {"--nthreads=x"},
+            {"--nthreads=-1"}, {"--log-level=x"}, {"--umask=9"}, {"--force"}, {"--pool-set"}, {"--transport=tcp"},
+            {"--persist-apm=no"}, {"--remove=a", "--remove=b"}};
+    for (const auto &words : bad)
+        if (const ending e = ending_of(words); e.status != exit_refused || e.text.empty())
+            fail_msg("%s: %d", words[0], e.status);
+    assert_int_equal(ending_of({"--poolset-dir", "relative"}).status, exit_failed);
+    assert_int_equal(ending_of({"--poolset-dir", "/nonexistent/dir"}).status, exit_failed);
+    unsetenv("HOME");
+    assert_int_equal(ending_of({}).status, exit_failed);
+    assert_int_equal(ending_of({"--poolset-dir", "$HOME/x"}).status, exit_failed);
+    assert_string_equal(read({"--poolset-dir", "/tmp"}).poolset_dir.c_str(), "/tmp");
+}
+
+void a_forced_command_takes_a_removal_only(void **)
+{
+    const scratch home;
+    setenv("HOME", home.path.c_str(), 1);
+    unsetenv("SSH_ORIGINAL_COMMAND");
+    assert_false(read({"--forced"}).remove.has_value());
+
+    setenv("SSH_ORIGINAL_COMMAND", "rpmemd", 1);
+    assert_false(read({"--forced"}).remove.has_value());
+    setenv("SSH_ORIGINAL_COMMAND", "/usr/bin/rpmemd --remove sets/a.set --force", 1);
+    const config c = read({"--forced"});
+    assert_true(c.remove == "sets/a.set" && c.force && !c.pool_set);
+    assert_true(read({}).remove == std::nullopt);
+    setenv("SSH_ORIGINAL_COMMAND", "'rpmemd' '--remove' 'a.set' '--pool-set'", 1);
+    assert_true(read({"--forced"}).remove == "a.set");
+    assert_true(read({"--forced"}).pool_set);
+
+    for (const char *const command : {"rpmemd --poolset-dir /", "rpmemd --remove a --config b",
+                 "rpmemd --remove --force", "sh -c id", "rpmemd --remove a b", "rpmemd --forced"}) {
+        setenv("SSH_ORIGINAL_COMMAND", command, 1);
+        assert_int_equal(ending_of({"--forced"}).status, exit_refused);
+    }
+    unsetenv("SSH_ORIGINAL_COMMAND");
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(there_are_defaults),
+            cmocka_unit_test(a_file_sets_everything),
+            cmocka_unit_test(bad_lines_name_file_and_line),
+            cmocka_unit_test(later_wins),
+            cmocka_unit_test(home_is_expanded_in_the_directory_only),
+            cmocka_unit_test(a_wrong_command_line_is_refused),
+            cmocka_unit_test(a_forced_command_takes_a_removal_only),
+    };
+    return cmocka_run_group_tests_name("config", tests, nullptr, nullptr);
+}

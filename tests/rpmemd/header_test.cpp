@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fixture.hpp"
+
+using namespace rpmemd;
+
+namespace
+{
+
+constexpr const char *names[] = {"plain.part0", "two.part0", "two.part1", "singlehdr.part0"};
+
+void headers_of_the_original_are_understood(void **)
+{
+    for (const char *const name : names) {
+        const header_page page = original_header(name);
+        assert_true(checksum_matches(page));
+        const pool_header header = decode(page);
+        const pool_attributes given = original_attributes(name[0] == 's');
+        assert_true(header.signature == given.signature);
+        assert_int_equal(header.major, 3);
+        assert_int_equal(header.compat_features, 1);
+        assert_int_equal(header.incompat_features, given.incompat_features);
+        assert_int_equal(header.ro_compat_features, 0);
+        assert_true(header.poolset_uuid == given.poolset_uuid);
+        assert_true(header.next_replica_uuid == given.next_uuid);
+        assert_true(header.prev_replica_uuid == given.prev_uuid);
+        assert_true(header.creation_time > 1'700'000'000 && header.creation_time < 4'000'000'000);
+        assert_true(header.shutdown == shutdown_state{});
+#ifdef __x86_64__
+        assert_true(header.arch_flags == native_arch_flags());
+#endif
+    }
+    const pool_header first = decode(original_header("two.part0")), second = decode(original_header("two.part1"));
+    assert_true(first.part_uuid == original_attributes().first_uuid);
+    assert_true(first.next_part_uuid == second.part_uuid && first.prev_part_uuid == second.part_uuid);
+    assert_true(second.next_part_uuid == first.part_uuid && second.prev_part_uuid == first.part_uuid);
+}
+
+void headers_are_written_as_the_original_does(void **)
+{
+    for (const char *const name : names) {
+        const header_page page = original_header(name);
+        assert_true(encode(decode(page)) == page);
+    }
+}
+
+void every_changed_byte_of_the_checked_half_is_noticed(void **)
+{
+    const header_page page = original_header("plain.part0");
+    for (std::size_t at = 0; at < page.size(); ++at) {
+        header_page changed = page;
+        changed[at] ^= 0x40;
+        const bool outside = at >= 2048 && at < 4088;
+        assert_int_equal(checksum_matches(changed), outside);
+    }
+}
+
+void without_the_feature_the_checksum_covers_the_page(void **)
+{
+    pool_header header = decode(original_header("plain.part0"));
+    header.incompat_features = 0;
+    const header_page page = encode(header);
+    assert_true(checksum_matches(page));
+    for (const std::size_t at : {0u, 100u, 2048u, 3000u, 4024u, 4087u, 4088u}) {
+        header_page changed = page;
+        changed[at] ^= 1;
+        assert_false(checksum_matches(changed));
+    }
+}
+
+void a_new_header_keeps_the_rest_of_the_page(void **)
+{
+    header_page page = original_header("plain.part0");
+    page[4024] = 7; // unsafe shutdowns
+    page[4040] = 1; // dirty
+    const pool_header header = decode(page);
+    assert_int_equal(header.shutdown.unsafe_count, 7);
+    assert_true(header.shutdown.dirty);
+    assert_false(header.shutdown.checksum_matches);
+    assert_true(encode(header, page) == page);
+}
+
+void attributes_survive(void **)
+{
+    pool_attributes given = original_attributes();
+    given.ro_compat_features = 0x12345678;
+    given.user_flags = {1, 2, 3};
+    pool_header header;
+    set_attributes(header, given);
+    header.part_uuid = given.first_uuid;
+    assert_true(attributes_of(decode(encode(header))) == given);
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(headers_of_the_original_are_understood),
+            cmocka_unit_test(headers_are_written_as_the_original_does),
+            cmocka_unit_test(every_changed_byte_of_the_checked_half_is_noticed),
+            cmocka_unit_test(without_the_feature_the_checksum_covers_the_page),
+            cmocka_unit_test(a_new_header_keeps_the_rest_of_the_page),
+            cmocka_unit_test(attributes_survive),
+    };
+    return cmocka_run_group_tests_name("header", tests, nullptr, nullptr);
+}

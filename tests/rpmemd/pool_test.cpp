@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <sys/stat.h>
+
+#include "fixture.hpp"
+
+using namespace rpmemd;
+
+namespace
+{
+
+constexpr std::uint64_t mib = 1 << 20;
+constexpr std::uint64_t size_of_two = 16 * mib - 4096;
+const std::string plain = "PMEMPOOLSET\n16M @p0\n";
+const std::string two = "PMEMPOOLSET\n8M @p0\n8M @p1\n";
+
+// Time and generated uuids are taken from the original's header; all other bytes must be the same already.
+void assert_same_but_times(const header_page &ours, const header_page &original)
+{
+    pool_header header = decode(ours);
+    const pool_header old = decode(original);
+    header.creation_time = old.creation_time;
+    header.part_uuid = old.part_uuid;
+    header.prev_part_uuid = old.prev_part_uuid;
+    header.next_part_uuid = old.next_part_uuid;
+    assert_true(encode(header, ours) == original);
+}
+
+void a_pool_is_created_as_the_original_does(void **)
+{
+    const struct {
+        std::string set;
+        std::uint64_t size;
+        std::vector<std::string> headers;
+        bool single;
+    } cases[] = {{plain, 16 * mib, {"plain.part0"}, false}, {two, size_of_two, {"two.part0", "two.part1"}, false},
+            {two + "OPTION SINGLEHDR\n", 16 * mib, {"singlehdr.part0"}, true}};
+    for (const auto &c : cases) {
+        const scratch place;
+        place.write("a.set", c.set);
+        pool::create(place.settings, "a.set", c.size, original_attributes(c.single));
+        for (std::size_t i = 0; i < c.headers.size(); ++i)
+            assert_same_but_times(place.first_page("p" + std::to_string(i)), original_header(c.headers[i]));
+        if (c.single)
+            assert_true(is_zero(place.first_page("p1")));
+        const pool opened = pool::open(place.settings, "a.set", c.size);
+        pool_attributes expected = original_attributes(c.single);
+        expected.user_flags = native_arch_flags();
+        assert_true(opened.attributes() == expected);
+    }
+}
+
+void pools_of_the_original_are_opened(void **)
+{
+    const struct {
+        std::string set;
+        std::vector<std::string> headers;
+        bool single;
+    } cases[] = {{plain, {"plain.part0"}, false}, {two, {"two.part0", "two.part1"}, false},
+            {two + "OPTION SINGLEHDR\n", {"singlehdr.part0"}, true}};
+    for (const auto &c : cases) {
+        const scratch place;
+        place.write("a.set", c.set);
+        const std::uint64_t part = c.set == plain ? 16 * mib : 8 * mib;
+        for (const char *const name : {"p0", "p1"}) {
+            place.resize(name, part);
+            std::filesystem::permissions(place.path + "/" + name, std::filesystem::perms(0666));
+        }
+        for (std::size_t i = 0; i < c.headers.size(); ++i)
+            place.write_at_start("p" + std::to_string(i), original_header(c.headers[i]));
+        const pool opened = pool::open(place.settings, "a.set", size_of_two);
+        assert_true(opened.attributes().next_uuid == original_attributes().next_uuid);
+        assert_true(opened.has_header());
+    }
+}
+
+void parts_are_one_range_without_their_headers(void **)
+{
+    const scratch place;
+    place.write("a.set", two);
+    {
+        pool p = pool::create(place.settings, "a.set", size_of_two, original_attributes());
+        assert_int_equal(p.memory().size(), size_of_two);
+        p.memory().populate();
+        // Across the border of the parts: the second one goes on after its header.
+        std::memcpy(p.memory().address() + 8 * mib - 4, "leftright", 9);
+        assert_int_equal(p.memory().persist(8 * mib - 4, 9), 0);
+        assert_int_equal(p.memory().deep_persist(8 * mib - 4, 9), 0);
+        assert_int_equal(p.memory().persist(0, p.memory().size()), 0);
+    }
+    assert_string_equal(place.read("p0").substr(8 * mib - 4).c_str(), "left");
+    assert_string_equal(place.read("p1").substr(4096, 5).c_str(), "right");
+}
+
+void a_pool_without_headers_is_all_data(void **)
+{
+    const scratch place;
+    place.write("a.set", two + "OPTION NOHDRS\n");
+    assert_int_equal(
+            error_of([&] { pool::create(place.settings, "a.set", 16 * mib, original_attributes()); }, "NOHDRS"),
+            EINVAL);
+    assert_false(place.has("p0"));
+    {
+        pool p = pool::create(place.settings, "a.set", 16 * mib, {});
+        assert_false(p.has_header());
+        *p.memory().address() = std::byte{'x'};
+        assert_int_equal(p.memory().persist(0, 1), 0);
+        assert_int_equal(error_of([&] { p.set_attributes(original_attributes()); }), EINVAL);
+        p.set_attributes({});
+    }
+    // Created once more the content is what it was.
+    assert_int_equal(*pool::create(place.settings, "a.set", 16 * mib, {}).memory().address(), 'x');
+    assert_true(pool::open(place.settings, "a.set", 16 * mib).attributes() == pool_attributes{});
+}
+
+void wrong_requests_leave_nothing_behind(void **)
+{
+    const scratch place;
+    place.write("a.set", two);
+    place.write("single.set", two + "OPTION SINGLEHDR\n");
+    place.write("half.set", "PMEMPOOLSET\n8M @p0\n8M /nonexistent/p1\n");
+    place.write("same.set", "PMEMPOOLSET\n8M @p0\n8M @p0\n");
+    place.write("text", "hello\n");
+    const auto create = [&](const char *set, std::uint64_t size, const pool_attributes &attributes) {
+        return error_of([&] { pool::create(place.settings, set, size, attributes); });
+    };
+    assert_int_equal(create("a.set", size_of_two + 4096, original_attributes()), EFBIG);
+    assert_int_equal(create("a.set", 4096, original_attributes()), EINVAL);
+    assert_int_equal(create("a.set", 8192 + 1, original_attributes()), EINVAL);
+    assert_int_equal(create("a.set", UINT64_MAX - 4095, original_attributes()), EFBIG);
+    assert_int_equal(create("a.set", 8 * mib, {}), EINVAL);
+    assert_int_equal(create("a.set", 8 * mib, original_attributes(true)), EINVAL);
+    assert_int_equal(create("single.set", 8 * mib, original_attributes()), EINVAL);
+    assert_int_equal(create("half.set", 8 * mib, original_attributes()), ENOENT);
+    assert_int_equal(create("same.set", 8 * mib, original_attributes()), EBUSY);
+    assert_int_equal(create("none.set", 8 * mib, original_attributes()), ENOENT);
+    assert_int_equal(create("text", 8 * mib, original_attributes()), EINVAL);
+    scratch small;
+    small.write("a.set", two);
+    small.settings.limits.bytes = mib;
+    assert_int_equal(error_of([&] { pool::create(small.settings, "a.set", 2 * mib, original_attributes()); }), EFBIG);
+    for (const char *const name : {"p0", "p1"}) {
+        assert_false(place.has(name));
+        assert_false(small.has(name));
+    }
+}
+
+void what_is_there_is_not_overwritten(void **)
+{
+    const scratch place;
+    place.write("a.set", two);
+    { // A part that was there stays, with its content, when the other one cannot be used.
+        place.resize("p0", 8 * mib);
+        place.resize("p1", 3 * mib);
+        assert_int_equal(
+                error_of([&] { pool::create(place.settings, "a.set", 8 * mib, original_attributes()); }), EINVAL);
+        assert_true(place.has("p0") && place.has("p1"));
+        place.resize("p1", 8 * mib);
+    }
+    pool::create(place.settings, "a.set", 8 * mib, original_attributes());
+    const header_page before = place.first_page("p0");
+    assert_int_equal(error_of([&] { pool::create(place.settings, "a.set", 8 * mib, original_attributes()); }), EEXIST);
+    assert_true(place.first_page("p0") == before);
+
+    place.write_at_start("p0", header_page{});
+    assert_int_equal(error_of([&] { pool::create(place.settings, "a.set", 8 * mib, original_attributes()); }), EEXIST);
+}
+
+void a_part_is_used_by_one_only(void **)
+{
+    const scratch place;
+    place.write("a.set", two);
+    place.write("b.set", "PMEMPOOLSET\n8M @q0\n8M @p1\n");
+    const pool first = pool::create(place.settings, "a.set", 8 * mib, original_attributes());
+    assert_int_equal(error_of([&] { pool::open(place.settings, "a.set", 8 * mib); }), EBUSY);
+    assert_int_equal(error_of([&] { pool::create(place.settings, "b.set", 8 * mib, original_attributes()); }), EBUSY);
+    assert_false(place.has("q0"));
+    assert_int_equal(error_of([&] { remove_pool(place.settings, "b.set"); }), ENOENT);
+    assert_int_equal(error_of([&] { remove_pool(place.settings, "a.set"); }), EBUSY);
+    assert_true(place.has("p0") && place.has("p1"));
+}
+
+void damaged_and_mixed_headers_are_refused(void **)
+{
+    const scratch place;
+    place.write("a.set", two);
+    place.write("swapped.set", "PMEMPOOLSET\n8M @p1\n8M @p0\n");
+    place.write("single.set", two + "OPTION SINGLEHDR\n");
+    place.write("three.set", two + "2M @p2\n");
+    pool::create(place.settings, "a.set", 8 * mib, original_attributes());
+    const header_page first = place.first_page("p0"), second = place.first_page("p1");
+    const auto open = [&](const char *set, const std::string &text) {
+        return error_of([&] { pool::open(place.settings, set, 8 * mib); }, text);
+    };
+    assert_int_equal(open("single.set", "SINGLEHDR"), EINVAL);
+    assert_int_equal(open("three.set", ""), ENOENT);
+    assert_int_equal(open("swapped.set", ""), 0); // of two each is the neighbour of the other
+
+    const auto change = [&](const std::function<void(pool_header &)> &f) {
+        pool_header header = decode(second);
+        f(header);
+        place.write_at_start("p1", encode(header));
+    };
+    change([](pool_header &h) { h.signature[0] ^= 1; });
+    assert_int_equal(open("a.set", "signature"), EINVAL);
+    change([](pool_header &h) { h.major ^= 1; });
+    assert_int_equal(open("a.set", "major"), EINVAL);
+    change([](pool_header &h) { h.compat_features ^= 1; });
+    assert_int_equal(open("a.set", "feature"), EINVAL);
+    change([](pool_header &h) { h.poolset_uuid[0] ^= 1; });
+    assert_int_equal(open("a.set", "set's uuid"), EINVAL);
+    change([](pool_header &h) { h.next_replica_uuid[0] ^= 1; });
+    assert_int_equal(open("a.set", "next replica"), EINVAL);
+    change([](pool_header &h) { h.arch_flags[0] ^= 1; });
+    assert_int_equal(open("a.set", "architecture"), EINVAL);
+    change([](pool_header &h) { h.part_uuid[0] ^= 1; });
+    assert_int_equal(open("a.set", "neighbour"), EINVAL);
+    place.write_at_start("p1", header_page{});
+    assert_int_equal(open("a.set", "no pool header"), EINVAL);
+    place.write_at_start("p1", second);
+    header_page damaged = first;
+    damaged[100] ^= 1;
+    place.write_at_start("p0", damaged);
+    assert_int_equal(open("a.set", "checksum"), EIO);
+}
+
+void a_pool_that_lost_power_in_use_is_refused(void **)
+{
+    const scratch place;
+    place.write("a.set", plain);
+    pool::create(place.settings, "a.set", 8 * mib, original_attributes());
+    header_page page = place.first_page("p0");
+    page[4024] = 3; // unsafe shutdowns of a device that this file is not on
+    page[4040] = 1; // dirty
+    // The same two sums as of the header, over the 14 words before the checksum.
+    const std::uint64_t low = 3 + 1, high = 3 * 16 + 1 * 12;
+    for (std::size_t i = 0; i < 4; ++i) {
+        page[4080 + i] = static_cast<unsigned char>(low >> (8 * i));
+        page[4084 + i] = static_cast<unsigned char>(high >> (8 * i));
+    }
+    place.write_at_start("p0", page);
+    assert_int_equal(error_of([&] { pool::open(place.settings, "a.set", 8 * mib); }, "lost power"), EINVAL);
+    page[4040] = 0;
+    place.write_at_start("p0", page);
+    assert_int_equal(error_of([&] { pool::open(place.settings, "a.set", 8 * mib); }), 0);
+}
+
+void attributes_are_replaced_in_every_header(void **)
+{
+    const scratch place;
+    place.write("a.set", two);
+    pool_attributes now = original_attributes();
+    now.signature = {'N', 'E', 'W'};
+    now.first_uuid.fill(9);
+    now.user_flags = {5};
+    {
+        pool p = pool::create(place.settings, "a.set", 8 * mib, original_attributes());
+        assert_int_equal(error_of([&] { p.set_attributes({}); }), EINVAL);
+        assert_int_equal(error_of([&] { p.set_attributes(original_attributes(true)); }), EINVAL);
+        p.set_attributes(now);
+        assert_true(p.attributes() == now);
+    }
+    assert_true(decode(place.first_page("p1")).signature == now.signature);
+    assert_true(decode(place.first_page("p1")).next_part_uuid == now.first_uuid);
+    assert_true(pool::open(place.settings, "a.set", 8 * mib).attributes() == now);
+}
+
+void modes_links_and_places_are_checked(void **)
+{
+    scratch place;
+    place.write("sub/a.set", two);
+    pool::create(place.settings, "sub/a.set", 8 * mib, original_attributes());
+    struct stat facts {
+    };
+    assert_int_equal(stat((place.path + "/p0").c_str(), &facts), 0);
+    assert_int_equal(facts.st_mode & 0777, 0600);
+    assert_int_equal(facts.st_blocks * 512, 8 * mib); // allocated, not a hole
+
+    place.write("m.set", "PMEMPOOLSET\n8M @m0\n");
+    place.settings.umask = 027;
+    pool::create(place.settings, "m.set", 8 * mib, original_attributes());
+    assert_int_equal(stat((place.path + "/m0").c_str(), &facts), 0);
+    assert_int_equal(facts.st_mode & 0777, 0640);
+
+    const auto open = [&](const std::string &name, const std::string &text) {
+        return error_of([&] { pool::open(place.settings, name, 8 * mib); }, text);
+    };
+    place.write("everybody.set", two, 0666);
+    assert_int_equal(open("everybody.set", "written by everybody"), EACCES);
+    assert_int_equal(open(place.path + "/sub/a.set", "absolute"), EBADF);
+    assert_int_equal(open("../" + place.path.substr(place.path.rfind('/') + 1) + "/sub/a.set", "'..'"), EBADF);
+    assert_int_equal(open("sub/..", "'..'"), EBADF);
+    assert_int_equal(open("", "1 to 255"), EBADF);
+    assert_int_equal(open(std::string(256, 'a'), "1 to 255"), EBADF);
+    assert_int_equal(open("sub\n/a.set", "control"), EBADF);
+    assert_int_equal(open("sub", "no regular file"), EINVAL);
+    const scratch elsewhere;
+    elsewhere.write("out.set", two);
+    std::filesystem::create_symlink(elsewhere.path + "/out.set", place.path + "/link.set");
+    assert_int_equal(open("link.set", "outside"), EACCES);
+
+    std::filesystem::create_symlink(place.path + "/m0", place.path + "/l0");
+    place.write("l.set", "PMEMPOOLSET\n8M @l0\n");
+    assert_int_equal(open("l.set", "symbolic link"), EACCES);
+    place.settings.follow_symlinks = true;
+    assert_int_equal(open("l.set", ""), 0);
+}
+
+void directories_are_opened_and_not_created(void **)
+{
+    const scratch place;
+    place.write("d.set", "PMEMPOOLSET\n1G @one\n1G @two\nOPTION SINGLEHDR\n");
+    place.write("n.set", "PMEMPOOLSET\n1G @one\n1G @two\n");
+    place.write("mixed.set", "PMEMPOOLSET\n1G @one\n8M @p\nOPTION SINGLEHDR\n");
+    place.write("one/README", "");
+    place.write("two/README", "");
+    const auto open = [&](const char *set) { return error_of([&] { pool::open(place.settings, set, 16 * mib); }); };
+    assert_int_equal(
+            error_of([&] { pool::create(place.settings, "d.set", 8 * mib, original_attributes(true)); }), ENOTSUP);
+    assert_int_equal(open("d.set"), ENOENT);
+    assert_int_equal(open("n.set"), EINVAL);
+    assert_int_equal(open("mixed.set"), EINVAL);
+    place.resize("one/000000.pmem", 8 * mib);
+    place.resize("two/000001.pmem", 8 * mib);
+    place.resize("one/000002.pmem", 8 * mib);
+    place.write_at_start("one/000000.pmem", original_header("singlehdr.part0"));
+    assert_int_equal(open("d.set"), 0);
+    assert_int_equal(error_of([&] { pool::open(place.settings, "d.set", 24 * mib); }), 0);
+    assert_int_equal(error_of([&] { pool::open(place.settings, "d.set", 25 * mib); }), EFBIG);
+    std::filesystem::remove(place.path + "/two/000001.pmem");
+    assert_int_equal(open("d.set"), ENOENT);
+}
+
+void the_medium_is_told(void **)
+{
+    scratch place;
+    place.write("shm.set", "PMEMPOOLSET\n8M /dev/shm" + place.path.substr(place.path.rfind('/')) + "\n");
+    {
+        pool p = pool::create(place.settings, "shm.set", 8 * mib, original_attributes());
+        const bool is_memory = p.memory().medium() == medium::memory;
+        setenv("PMEM2_FORCE_GRANULARITY", "CACHE_LINE", 1);
+        place.write("forced.set", "PMEMPOOLSET\n8M @f0\n");
+        pool forced = pool::create(place.settings, "forced.set", 8 * mib, original_attributes());
+        unsetenv("PMEM2_FORCE_GRANULARITY");
+        const bool is_persistent = forced.memory().medium() == medium::persistent;
+        assert_int_equal(forced.memory().persist(4096, 4096), 0);
+        p.undo_create();
+        assert_true(is_memory);
+        assert_true(is_persistent);
+    }
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(a_pool_is_created_as_the_original_does),
+            cmocka_unit_test(pools_of_the_original_are_opened),
+            cmocka_unit_test(parts_are_one_range_without_their_headers),
+            cmocka_unit_test(a_pool_without_headers_is_all_data),
+            cmocka_unit_test(wrong_requests_leave_nothing_behind),
+            cmocka_unit_test(what_is_there_is_not_overwritten),
+            cmocka_unit_test(a_part_is_used_by_one_only),
+            cmocka_unit_test(damaged_and_mixed_headers_are_refused),
+            cmocka_unit_test(a_pool_that_lost_power_in_use_is_refused),
+            cmocka_unit_test(attributes_are_replaced_in_every_header),
+            cmocka_unit_test(modes_links_and_places_are_checked),
+            cmocka_unit_test(directories_are_opened_and_not_created),
+            cmocka_unit_test(the_medium_is_told),
+    };
+    return cmocka_run_group_tests_name("pool", tests, nullptr, nullptr);
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fixture.hpp"
+
+using namespace rpmemd;
+
+namespace
+{
+
+const std::string start = "PMEMPOOLSET\n";
+
+void a_set_is_read(void **)
+{
+    const poolset set = parse_poolset(start + "# comment\n\n \t8M\t/a/b # at the end\nOPTION SINGLEHDR\n10MB  /c\n");
+    assert_int_equal(set.parts.size(), 2);
+    assert_string_equal(set.parts[0].path.c_str(), "/a/b");
+    assert_int_equal(set.parts[0].size, 8 << 20);
+    assert_string_equal(set.parts[1].path.c_str(), "/c");
+    assert_int_equal(set.parts[1].size, 10'000'000);
+    assert_true(set.single_header);
+    assert_false(set.no_headers);
+    assert_true(parse_poolset(start + "OPTION NOHDRS\n8M /a").no_headers);
+    assert_int_equal(parse_poolset(start + "AUTO /dev/dax0.0\n").parts.at(0).size, 0);
+}
+
+void sizes_have_units(void **)
+{
+    const struct {
+        const char *word;
+        std::uint64_t size;
+    } good[] = {{"4194304", 4ull << 20}, {"4194304B", 4ull << 20}, {"4096K", 4ull << 20}, {"4096KiB", 4ull << 20},
+            {"3M", 3ull << 20}, {"3MiB", 3ull << 20}, {"3G", 3ull << 30}, {"3GiB", 3ull << 30}, {"3T", 3ull << 40},
+            {"3TiB", 3ull << 40}, {"3P", 3ull << 50}, {"3PiB", 3ull << 50}, {"5000kB", 5'000'000}, {"5MB", 5'000'000},
+            {"5GB", 5'000'000'000}, {"5TB", 5'000'000'000'000}, {"5PB", 5'000'000'000'000'000}};
+    for (const auto &[word, size] : good)
+        assert_true(parse_poolset(start + word + " /a\n").parts.at(0).size == size);
+    for (const char *const word : {"0", "0M", "x", "M", "-8M", "+8M", "8m", "8Kib", "8KB", "8 M", "8.5M", "8MM",
+                 "0x800000", "99999999999999999999", "99999999999P", "auto"})
+        assert_int_equal(error_of([word] { parse_poolset(start + word + " /a\n"); }, "line 2"), EINVAL);
+}
+
+void what_is_no_set_is_refused_with_its_line(void **)
+{
+    const struct {
+        std::string text, part;
+    } bad[] = {
+            {"", "line 1"},
+            {"PMEMPOOLSET", "line 1"},
+            {"PMEMPOOLSET\r\n8M /a\n", "line 1"},
+            {" PMEMPOOLSET\n8M /a\n", "line 1"},
+            {"PMEMPOOLSET 1\n8M /a\n", "line 1"},
+            {"PMEMBLKPOOL\n8M /a\n", "line 1"},
+            {start, "no part"},
+            {start + "# nothing\n", "no part"},
+            {start + "8M\n", "line 2"},
+            {start + "8M /a b\n", "blanks"},
+            {start + "8M a\n", "not absolute"},
+            {start + "8M /a\n1M /b\n", "line 3 of the set file: a part has at least 2 MiB"},
+            {start + "2097151 /a\n", "at least 2 MiB"},
+            {start + "8M /a\nOPTION\n", "line 3"},
+            {start + "8M /a\nOPTION NOHDR\n", "unknown option 'NOHDR'"},
+            {start + "8M /a\nOPTION SINGLEHDR NOHDRS\n", "exclude"},
+            {start + "OPTION SINGLEHDR\n8M /a\nOPTION NOHDRS\n", "exclude"},
+            {start + "8M /a\nREPLICA\n8M /b\n", "2 replicas"},
+            {start + "8M /a\nREPLICA host set\n", "2 replicas"},
+            {start + "8M /a\nREPLICA host\n", "line 3"},
+            {start + "8M /a" + std::string(1, '\0') + "b\n", "zero bytes"},
+    };
+    for (const auto &[text, part] : bad)
+        assert_int_equal(error_of([&text = text] { parse_poolset(text); }, part), EINVAL);
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(a_set_is_read),
+            cmocka_unit_test(sizes_have_units),
+            cmocka_unit_test(what_is_no_set_is_refused_with_its_line),
+    };
+    return cmocka_run_group_tests_name("poolset", tests, nullptr, nullptr);
+}

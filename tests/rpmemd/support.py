@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the tests of rpmemd share: running it in a directory of its own."""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+PROGRAM = os.environ["RPMEMD"]
+LIMIT_S = 60
+MIB = 1 << 20
+
+
+class DaemonTest(unittest.TestCase):
+    """HOME is the directory, and so is the place of sets and of the log."""
+
+    def setUp(self):
+        place = tempfile.TemporaryDirectory(prefix="rpmemd-")
+        self.addCleanup(place.cleanup)
+        self.place = pathlib.Path(place.name)
+        (self.place / ".rpmemd.conf").write_text(f"log-file = {self.place}/log\n")
+        self.environment = {"HOME": str(self.place), "PATH": os.environ["PATH"]}
+
+    def rpmemd(self, *words):
+        return subprocess.run([PROGRAM, *map(str, words)], cwd="/", env=self.environment, capture_output=True, text=True,
+                              timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
+
+    def refused(self, done, status, pattern):
+        """One line on stderr that matches, and the status."""
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertEqual(done.stdout, "")
+        lines = done.stderr.splitlines()
+        self.assertEqual(len(lines), 1, done.stderr)
+        self.assertRegex(lines[0], "^rpmemd: .*" + pattern)
+
+    def write_set(self, name, *parts, options="", mode=0o644):
+        """Parts are pairs of size in MiB and file name."""
+        lines = [f"{size}M {self.place}/{part}\n" for size, part in parts]
+        path = self.place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("PMEMPOOLSET\n" + "".join(lines) + options)
+        path.chmod(mode)
+
+    def write_part(self, name, size_mib):
+        path = self.place / name
+        with path.open("wb") as part:
+            part.truncate(size_mib * MIB)
+        return path
