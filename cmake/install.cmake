@@ -26,3 +26,13 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/librpma-config-version.cm
   COMPATIBILITY AnyNewerVersion)
 install(FILES ${PROJECT_BINARY_DIR}/librpma-config.cmake ${PROJECT_BINARY_DIR}/librpma-config-version.cmake
   DESTINATION ${RPMA_CMAKE_DIR} COMPONENT devel)
+
+# A program finds a shared library in a directory of the system only once the loader's cache knows it. A staged tree has
+# no cache, and who is not root cannot write it: both are left to whoever moves the tree, or sets LD_LIBRARY_PATH.
+install(CODE [[
+  execute_process(COMMAND id -u OUTPUT_VARIABLE uid OUTPUT_STRIP_TRAILING_WHITESPACE)
+  find_program(LDCONFIG ldconfig PATHS /sbin /usr/sbin)
+  if("$ENV{DESTDIR}" STREQUAL "" AND uid STREQUAL "0" AND LDCONFIG)
+    execute_process(COMMAND ${LDCONFIG})
+  endif()
+]] COMPONENT runtime)

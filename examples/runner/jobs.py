@@ -3,6 +3,7 @@
 
 import concurrent.futures
 import dataclasses
+import shlex
 import time
 from collections.abc import Iterator
 
@@ -43,6 +44,7 @@ class Verdict:
     detail: str  # what was proved, or what went wrong
     seconds: float
     outcome: Outcome | None
+    commands: list[str]  # the programs as they can be started by hand, on the files of storage.BY_HAND
 
 
 def level_of(memory: storage.Storage, operands: dict[str, list[str]]) -> str:
@@ -51,33 +53,39 @@ def level_of(memory: storage.Storage, operands: dict[str, list[str]]) -> str:
     return memory.level if is_used else storage.VOLATILE
 
 
-def run_programs(job: Job, setting: Setting, operands: dict[str, list[str]]) -> Outcome:
+def programs_of(job: Job, setting: Setting, operands: dict[str, list[str]]) -> dict[str, list[list[str]]]:
+    """The command of the server and those of the clients, as far as they run here."""
     device = setting.device
     port = str(setting.first_port + EXAMPLES.index(job.example)) if setting.role else free_port(device.addr)
-    starts = {
-        role: [*device.prefix, job.sides[role].program(job.example.topic, role), device.addr, port]
+    all_operands = {"server": [operands["server"]], "client": [operands["client"], *job.example.more_clients]}
+    return {
+        role: [[*device.prefix, job.sides[role].program(job.example.topic, role), device.addr, port, *words]
+               for words in all_operands[role]]
         for role in (["server", "client"] if not setting.role else [setting.role])}
-    client_operands = [operands["client"], *job.example.more_clients]
+
+
+def run_programs(job: Job, setting: Setting, programs: dict[str, list[list[str]]]) -> Outcome:
     if setting.role == "server":
-        server = run_server_alone(starts["server"] + operands["server"], len(client_operands), job.sides["server"],
+        server = run_server_alone(programs["server"][0], 1 + len(job.example.more_clients), job.sides["server"],
                                   setting.timeout_s)
         return Outcome(server, NOT_HERE)
-    clients = [[*starts["client"], *words] for words in client_operands]
     if setting.role == "client":
-        return Outcome(NOT_HERE, run_clients_alone(clients, job.sides["client"], setting.timeout_s))
-    return run_pair(starts["server"] + operands["server"], clients, job.sides["server"], job.sides["client"],
+        return Outcome(NOT_HERE, run_clients_alone(programs["client"], job.sides["client"], setting.timeout_s))
+    return run_pair(programs["server"][0], programs["client"], job.sides["server"], job.sides["client"],
                     setting.timeout_s, job.example.listens_again)
 
 
 def run_job(job: Job, setting: Setting) -> Verdict:
     started = time.monotonic()
-    outcome, level = None, storage.VOLATILE
+    outcome, level, commands = None, storage.VOLATILE, []
     try:
         with storage.prepare(setting.pmem) as memory:
             run = Run(memory, setting.direct_write and memory.server_path is not None)
             operands = {"server": job.example.server_operands(run), "client": job.example.client_operands(run)}
             level = level_of(memory, operands)
-            outcome = run_programs(job, setting, operands)
+            programs = programs_of(job, setting, operands)
+            commands = [memory.by_hand(shlex.join(command)) for role in programs.values() for command in role]
+            outcome = run_programs(job, setting, programs)
             check_statuses(outcome)
             detail = f"the {setting.role} succeeded" if setting.role else job.example.judge(run, outcome)
             kind = "ok"
@@ -85,7 +93,8 @@ def run_job(job: Job, setting: Setting) -> Verdict:
         kind, detail = "FAIL", str(failure)
     except CannotRun as reason:
         kind, detail = "skip", str(reason)
-    return Verdict(kind, job.name, setting.device.name, level, detail, time.monotonic() - started, outcome)
+    return Verdict(kind, job.name, setting.device.name, level, detail, time.monotonic() - started, outcome,
+                   commands)
 
 
 def run_jobs(jobs: list[Job], setting: Setting, workers: int) -> Iterator[Verdict]:

@@ -46,7 +46,7 @@ def run_parser() -> Parser:
         "run", "Runs the example programs: server and client on this machine or on two, over RDMA hardware or softrdma.",
         EXIT_STATUS)
     add = parser.add_argument
-    add("examples", nargs="*", metavar="EXAMPLE", help="number or name of an example; all without")
+    add("examples", nargs="*", metavar="EXAMPLE", help="number or name of an example; `all`, or none: all of them")
     add_build(parser)
     add("--transport", choices=["auto", "hardware", "softrdma"], default="auto",
         help="auto (default): RDMA hardware if a port of it is active, else softrdma")

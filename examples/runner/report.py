@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ElementTree
 
 from runner.jobs import Verdict
 from runner.pair import Outcome
+from runner.storage import BY_HAND, PREPARE_BY_HAND
 
 NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -41,6 +42,17 @@ class TextReport:
     def end(self, verdicts: list[Verdict]) -> None:
         kinds = [verdict.kind for verdict in verdicts]
         print(f"\n{kinds.count('ok')} of {len(kinds)} examples succeeded")
+
+
+def show_commands(verdicts: list[Verdict]) -> None:
+    """How to start the same programs without the runner."""
+    commands = [command for verdict in verdicts for command in verdict.commands]
+    if not commands:
+        return
+    print("\nBy hand, each program in a terminal of its own, the server first:")
+    if any(str(BY_HAND) in command for command in commands):
+        print(f"  {PREPARE_BY_HAND}")
+    print(textwrap.indent("\n".join(commands), "  "))
 
 
 class TapReport:

@@ -20,6 +20,10 @@ CLIENT_OFFSET = 4096  # in a file that both sides share: behind what the server 
 MINIMUM_SIZE = 2 * CLIENT_OFFSET
 DEVICE_DAX_ALIGNMENT = 2 * 1024 * 1024
 
+# Where the files of a command that is repeated by hand are, for the runner removes its own.
+BY_HAND = pathlib.Path("/var/tmp/rpma-by-hand")
+PREPARE_BY_HAND = f"mkdir -p {BY_HAND} && truncate -s {FILE_SIZE} {BY_HAND}/server.pmem {BY_HAND}/client.pmem"
+
 VOLATILE = "volatile"
 DURABLE_FILE = "durable file"
 PERSISTENT_MEMORY = "persistent memory"
@@ -32,6 +36,11 @@ class Storage:
     client_path: pathlib.Path | None
     client_offset: int
     level: str  # of persistence of what a flush, or the server, made persistent
+    scratch: pathlib.Path | None = None  # the directory of the files, if it goes at the end
+
+    def by_hand(self, command: str) -> str:
+        """The command with files that are still there when somebody repeats it."""
+        return command.replace(str(self.scratch), str(BY_HAND)) if self.scratch else command
 
     def read_server(self, size: int) -> bytes:
         """The first bytes that the server's file holds now."""
@@ -74,7 +83,7 @@ def created_files(directory: pathlib.Path) -> Iterator[Storage]:
             with open(path, "wb") as file:
                 file.truncate(FILE_SIZE)
         description, level = describe(paths[0], f"files created in {directory}")
-        yield Storage(description, paths[0], paths[1], 0, level)
+        yield Storage(description, paths[0], paths[1], 0, level, scratch)
     finally:
         shutil.rmtree(scratch)
 

@@ -80,6 +80,53 @@ class RunnerTest(support.ExamplesTest):
         self.assert_status(result, 0)
         self.assertEqual(list(support.TOPICS.values()), [line.split()[0] for line in result.stdout.splitlines()])
 
+    def test_numbers_need_no_leading_zero(self) -> None:
+        result = support.run_examples("--format", "tap", "1", "8srq")
+        self.assert_status(result, 0)
+        self.assertIn("ok 1 - 01-connection\n", result.stdout)
+        self.assertIn("ok 2 - 08srq-simple-messages-ping-pong-with-srq\n", result.stdout)
+
+    def test_all_is_every_example(self) -> None:
+        result = support.run_examples("--format", "tap", "all", "--build", str(self.empty_build()))
+        self.assertIn(f"1..{len(support.TOPICS)}\n", result.stdout)
+
+    def empty_build(self) -> pathlib.Path:
+        """A tree whose examples are not there, so that each of them is skipped at once."""
+        build = self.directory / "empty"
+        (build / "examples" / support.TOPICS["01"]).mkdir(parents=True)
+        (build / "bin").symlink_to(support.BUILD / "bin")
+        return build
+
+    def test_shown_commands_can_be_repeated_by_hand(self) -> None:
+        result = support.run_examples("5", "--pmem", self.scratch.name)
+        self.assert_status(result, 0)
+        prepare, server, client = [line.strip() for line in result.stdout.partition("By hand, ")[2].splitlines()[1:]]
+        files = pathlib.Path("/var/tmp/rpma-by-hand")
+        self.addCleanup(shutil.rmtree, files, ignore_errors=True)
+        self.assert_status(support.execute(["sh", "-c", prepare]), 0)
+        with subprocess.Popen(["sh", "-c", f"exec {server}"], stdout=subprocess.PIPE, text=True) as running:
+            self.addCleanup(running.kill)
+            self.assert_status(support.execute(["sh", "-c", f"{client} --retry 30"]), 0)
+            output, _ = running.communicate(timeout=support.TIMEOUT_S)
+        self.assertIn("New value: Hello world!", output)
+        self.assertEqual(b"Hello world!", (files / "server.pmem").read_bytes()[17:29])
+
+    def test_commands_are_for_people_who_named_an_example(self) -> None:
+        for arguments in (("1", "--format", "tap"), ("1", "--format", "junit")):
+            self.assertNotIn("By hand", support.run_examples(*arguments).stdout)
+
+    def test_what_is_not_built_yet_is_built(self) -> None:
+        build = self.directory / "fresh"
+        support.execute(["cmake", "-G", "Ninja", "-S", str(support.ROOT), "-B", str(build), "-DRPMA_BUILD_SOFTRDMA=OFF",
+                         "-DRPMA_BUILD_BENCH=OFF", "-DRPMA_BUILD_TESTS=OFF", "-DRPMA_BUILD_MAN=OFF"])
+        path = f"{support.BUILD / 'bin'}:{os.environ['PATH']}"
+        command = [str(support.RUNNER), "1", "--build", str(build), "--transport", "softrdma"]
+        result = support.execute(command, env={**os.environ, "PATH": path})
+        self.assert_status(result, 0)
+        self.assertEqual(f"run: building 2 programs in {build}\n", result.stderr)
+        self.assertFalse((build / "examples" / support.TOPICS["02"] / "client").exists())
+        self.assertEqual("", support.execute(command, env={**os.environ, "PATH": path}).stderr)
+
     def test_ipv6(self) -> None:
         if not pathlib.Path("/proc/net/if_inet6").read_text(encoding="ascii"):
             self.skipTest("this machine has no IPv6 address")
@@ -234,7 +281,7 @@ class MisuseTest(support.ExamplesTest):
         build = ("--build", str(support.BUILD), "--transport", "softrdma")
         self.check(2, ("no example is called '99'", "list"), "99")
         self.check(2, ("'list' is a verb", "comes before everything else"), "--jobs", "1", "list")
-        self.check(2, ("no examples are built in /nonexistent",), "--build", "/nonexistent")
+        self.check(2, ("no examples can be built in /nonexistent", "cmake --preset release"), "--build", "/nonexistent")
         self.check(2, ("--format",), "--format", "xml")
         self.check(2, ("not a positive number", "see --help"), "--timeout", "0")
         self.check(2, ("unrecognized", "--no-such-option", "see --help"), "--no-such-option")

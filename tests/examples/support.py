@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ["EXAMPLES_BUILD_DIR"])
 RUNNER = ROOT / "examples" / "run"
 ADDR = "127.0.0.1"
-TIMEOUT_S = 60
+TIMEOUT_S = 300
 
 sys.path.insert(0, str(RUNNER.parent))
 
