@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The parsers that read what strangers send: frames, and the messages of the connection manager inside them.
-#include "net/cm_message.hpp"
-#include "net/frame.hpp"
+#include "wire/cm_message.hpp"
+#include "wire/frame.hpp"
 
 #include <cstdint>
 #include <cstdlib>

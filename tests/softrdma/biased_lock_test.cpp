@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // White-box: who has the lock, and what it takes.
-#include "core/biased_lock.hpp"
-#include "core/spin_lock.hpp"
+#include "base/biased_lock.hpp"
+#include "base/spin_lock.hpp"
 
 #include <array>
 #include <cerrno>

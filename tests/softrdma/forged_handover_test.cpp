@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // White-box: a process of the same user that hands over anything, or nothing. It costs the connection its short way.
 #include "impostor.hpp"
-#include "net/handover.hpp"
-#include "net/visit.hpp"
+#include "transport/shm/fd_message.hpp"
+#include "transport/shm/visit.hpp"
 
 #include <cstdarg>
 #include <cstddef>

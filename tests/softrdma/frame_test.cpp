@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "net/cm_message.hpp"
-#include "net/frame.hpp"
+#include "wire/cm_message.hpp"
+#include "wire/frame.hpp"
 
 #include <algorithm>
 #include <csetjmp>

@@ -2,8 +2,8 @@
 // White-box: a process of the same user whose arena holds anything, or that writes anything into ours. Whatever a peer
 // finds there costs it no more than the connection: it reads and writes nothing outside the arenas, their mappings and
 // the memory of that process.
-#include "core/qp.hpp"
 #include "impostor.hpp"
+#include "verbs/qp.hpp"
 
 #include <cstdarg>
 #include <cstddef>

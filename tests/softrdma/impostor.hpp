@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "local/channel.hpp"
+#include "transport/shm/channel.hpp"
 
 #include <sys/types.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "core/objects.hpp"
-#include "net/agent.hpp"
+#include "progress/agent.hpp"
+#include "verbs/objects.hpp"
 
 #include <cerrno>
 

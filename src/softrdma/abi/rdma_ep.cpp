@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "abi/rdma_sync.hpp"
-#include "core/qp.hpp"
+#include "verbs/qp.hpp"
 
 #include <algorithm>
 #include <utility>

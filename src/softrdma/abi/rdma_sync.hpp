@@ -2,7 +2,7 @@
 #pragma once
 
 #include "abi/device.hpp"
-#include "net/cm.hpp"
+#include "cm/cm.hpp"
 
 #include <cstdlib>
 #include <string_view>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "abi/device.hpp"
-#include "net/control.hpp"
+#include "admin/control.hpp"
+#include "base/gid_table.hpp"
 #include "fault/rules.hpp"
 #include "pmem/power_cut.hpp"
 #include "trace/recorder.hpp"
-#include "net/gid_table.hpp"
 
 #include <algorithm>
 #include <array>

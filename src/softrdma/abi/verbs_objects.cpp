@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "abi/device.hpp"
-#include "core/completion_channel.hpp"
-#include "core/qp.hpp"
-#include "net/direct.hpp"
+#include "cm/direct.hpp"
 #include "pmem/policy.hpp"
+#include "verbs/completion_channel.hpp"
+#include "verbs/qp.hpp"
 
 using namespace softrdma;
 using abi::fail_with;

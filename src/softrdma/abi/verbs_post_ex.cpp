@@ -2,8 +2,8 @@
 // The new post interface (ibv_wr_*): a table of functions in the queue pair, filled at its creation with those the
 // program asked for.
 #include "abi/device.hpp"
-#include "core/qp.hpp"
 #include "pmem/policy.hpp"
+#include "verbs/qp.hpp"
 
 using namespace softrdma;
 

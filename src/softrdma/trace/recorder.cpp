@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "trace/recorder.hpp"
-#include "core/tap.hpp"
-#include "core/transport.hpp"
 #include "trace/roce.hpp"
+#include "transport/transport.hpp"
+#include "verbs/tap.hpp"
 
 #include <algorithm>
 #include <array>

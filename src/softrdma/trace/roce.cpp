@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "trace/roce.hpp"
-#include "net/bytes.hpp"
-#include "net/frame.hpp"
+#include "wire/bytes.hpp"
+#include "wire/frame.hpp"
 
 #include <array>
 #include <netinet/in.h>

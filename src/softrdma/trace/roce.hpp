@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "core/packet.hpp"
+#include "wire/packet.hpp"
 
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "admin/control.hpp"
+#include "fault/rules.hpp"
+#include "pmem/power_cut.hpp"
+#include "progress/agent.hpp"
+#include "verbs/qp.hpp"
+#include "verbs/tap.hpp"
+
+#include <array>
+#include <cinttypes>
+#include <cstddef>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace softrdma::net::control
+{
+
+namespace
+{
+
+constexpr std::size_t most_text = 60000; // of one datagram
+
+std::string report()
+{
+    const auto [regions, bytes] = region_table::instance().totals();
+    char line[160];
+    snprintf(line, sizeof(line), "process regions=%zu bytes=%" PRIu64 " faults=%s trace=%s powercut=%s\n", regions,
+            bytes, fault::active() ? "on" : "off", tap::current() != nullptr ? "on" : "off",
+            pmem::power_cut::armed() ? "armed" : "off");
+    std::string text = line + report_queue_pairs();
+    if (text.size() > most_text)
+        text.resize(text.rfind('\n', most_text) + 1);
+    return text;
+}
+
+std::string inject(std::string_view rules)
+{
+    std::string why;
+    return fault::add(rules, why) ? "ok\n" : "error " + why + "\n";
+}
+
+class control_socket : public event_handler
+{
+public:
+    explicit control_socket(int fd) : fd_(fd) {}
+
+    finding ready(std::uint32_t) override
+    {
+        std::array<char, 4096> text;
+        sockaddr_un from{};
+        iovec piece{text.data(), text.size()};
+        alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> extra;
+        for (;;) {
+            msghdr message{};
+            message.msg_name = &from;
+            message.msg_namelen = sizeof(from);
+            message.msg_iov = &piece;
+            message.msg_iovlen = 1;
+            message.msg_control = extra.data();
+            message.msg_controllen = extra.size();
+            const ssize_t size = recvmsg(fd_, &message, MSG_DONTWAIT);
+            if (size < 0)
+                return finding::something;
+            if (is_permitted(message))
+                answer({text.data(), static_cast<std::size_t>(size)}, from, message.msg_namelen);
+        }
+    }
+
+private:
+    static bool is_permitted(msghdr &message)
+    {
+        const cmsghdr *header = CMSG_FIRSTHDR(&message);
+        if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_CREDENTIALS)
+            return false;
+        ucred sender{};
+        memcpy(&sender, CMSG_DATA(header), sizeof(sender));
+        return sender.uid == 0 || sender.uid == geteuid();
+    }
+
+    void answer(std::string_view request, const sockaddr_un &to, socklen_t size)
+    {
+        const auto reply = [&](const std::string &text) {
+            sendto(fd_, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL, reinterpret_cast<const sockaddr *>(&to),
+                    size);
+        };
+        if (request == "report")
+            return reply(report());
+        if (request.starts_with("fault "))
+            return reply(inject(request.substr(6)));
+        if (request != "powercut")
+            return reply("error unknown request\n");
+        if (!pmem::power_cut::armed())
+            return reply("error no power cut is armed; start the program with SOFTRDMA_POWERCUT=armed\n");
+        reply("ok\n");
+        pmem::power_cut::cut();
+    }
+
+    const int fd_;
+};
+
+} // namespace
+
+void start()
+{
+    [[maybe_unused]] static const bool started = [] {
+        const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd < 0)
+            return false;
+        sockaddr_un name{};
+        name.sun_family = AF_UNIX;
+        const int length = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "softrdma/%d", getpid());
+        const auto size =
+                static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(length));
+        const int on = 1;
+        agent *a = agent::get();
+        if (a != nullptr && setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0 &&
+                bind(fd, reinterpret_cast<const sockaddr *>(&name), size) == 0 &&
+                a->watch(fd, EPOLLIN, std::make_shared<control_socket>(fd)) != 0)
+            return true;
+        close(fd);
+        return false;
+    }();
+}
+
+} // namespace softrdma::net::control

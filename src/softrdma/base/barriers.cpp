@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "base/barriers.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <thread>
+#include <unistd.h>
+
+namespace softrdma::local::barriers
+{
+
+namespace
+{
+
+bool ask(membarrier_cmd command) noexcept
+{
+    const int before = errno;
+    const bool done = syscall(SYS_membarrier, command, 0, 0) == 0;
+    errno = before;
+    return done;
+}
+
+void wait() noexcept
+{
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+} // namespace
+
+bool enroll() noexcept
+{
+    static const bool enrolled =
+            ask(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && ask(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
+    return enrolled;
+}
+
+void execute_within_process() noexcept
+{
+    if (!enroll() || !ask(MEMBARRIER_CMD_PRIVATE_EXPEDITED))
+        wait();
+}
+
+void execute_between_processes(bool all_enrolled) noexcept
+{
+    if (!enroll() || !all_enrolled || !ask(MEMBARRIER_CMD_GLOBAL_EXPEDITED))
+        wait();
+}
+
+} // namespace softrdma::local::barriers

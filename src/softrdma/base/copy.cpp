@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "base/copy.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#define SOFTRDMA_VECTOR_COPY
+#include <immintrin.h>
+#endif
+
+namespace softrdma
+{
+
+namespace
+{
+
+constexpr std::size_t word = sizeof(std::uint64_t);
+
+template<int order>
+void store_byte(std::byte *to, std::byte value) noexcept
+{
+    __atomic_store_n(reinterpret_cast<unsigned char *>(to), static_cast<unsigned char>(value), order);
+}
+
+#ifdef SOFTRDMA_VECTOR_COPY
+
+constexpr std::size_t block = 128;
+
+// Vector stores to aligned addresses do not tear the words inside them, and become visible in program order.
+__attribute__((target("avx"))) std::size_t copy_blocks_avx(std::byte *to, const std::byte *from, std::size_t bytes)
+{
+    std::size_t done = 0;
+    for (; bytes - done >= block; done += block) {
+        const auto *source = reinterpret_cast<const __m256i *>(from + done);
+        auto *target = reinterpret_cast<__m256i *>(to + done);
+        const __m256i a = _mm256_loadu_si256(source);
+        const __m256i b = _mm256_loadu_si256(source + 1);
+        const __m256i c = _mm256_loadu_si256(source + 2);
+        const __m256i d = _mm256_loadu_si256(source + 3);
+        _mm256_store_si256(target, a);
+        _mm256_store_si256(target + 1, b);
+        _mm256_store_si256(target + 2, c);
+        _mm256_store_si256(target + 3, d);
+        asm volatile("" ::: "memory"); // keeps the order of the blocks
+    }
+    for (; bytes - done >= sizeof(__m256i); done += sizeof(__m256i)) {
+        const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from + done));
+        _mm256_store_si256(reinterpret_cast<__m256i *>(to + done), a);
+        asm volatile("" ::: "memory");
+    }
+    return done;
+}
+
+// Whole lines, and of the last one all but a word at most.
+__attribute__((target("avx512f"))) std::size_t copy_blocks_avx512(
+        std::byte *to, const std::byte *from, std::size_t bytes)
+{
+    constexpr std::size_t line = sizeof(__m512i);
+    std::size_t done = 0;
+    for (; bytes - done >= 4 * line; done += 4 * line) {
+        const __m512i a = _mm512_loadu_si512(from + done);
+        const __m512i b = _mm512_loadu_si512(from + done + line);
+        const __m512i c = _mm512_loadu_si512(from + done + 2 * line);
+        const __m512i d = _mm512_loadu_si512(from + done + 3 * line);
+        _mm512_store_si512(to + done, a);
+        _mm512_store_si512(to + done + line, b);
+        _mm512_store_si512(to + done + 2 * line, c);
+        _mm512_store_si512(to + done + 3 * line, d);
+        asm volatile("" ::: "memory");
+    }
+    for (; bytes - done >= line; done += line) {
+        _mm512_store_si512(to + done, _mm512_loadu_si512(from + done));
+        asm volatile("" ::: "memory");
+    }
+    // Not with a mask: a load that reaches into a page which is not there is slow, whatever it leaves out.
+    if (bytes - done >= sizeof(__m256i)) {
+        const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from + done));
+        _mm256_store_si256(reinterpret_cast<__m256i *>(to + done), a);
+        asm volatile("" ::: "memory");
+        done += sizeof(__m256i);
+    }
+    if (bytes - done >= sizeof(__m128i)) {
+        const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i *>(from + done));
+        _mm_store_si128(reinterpret_cast<__m128i *>(to + done), a);
+        asm volatile("" ::: "memory");
+        done += sizeof(__m128i);
+    }
+    return done;
+}
+
+std::size_t copy_blocks_sse(std::byte *to, const std::byte *from, std::size_t bytes)
+{
+    std::size_t done = 0;
+    for (; bytes - done >= block; done += block) {
+        for (std::size_t i = 0; i < block; i += sizeof(__m128i)) {
+            const auto *source = reinterpret_cast<const __m128i *>(from + done + i);
+            _mm_store_si128(reinterpret_cast<__m128i *>(to + done + i), _mm_loadu_si128(source));
+        }
+        asm volatile("" ::: "memory");
+    }
+    return done;
+}
+
+// Beyond the first cache the string copy of Intel's processors is faster: it does not read what it overwrites, and does
+// not mind how source and target lie to each other. That of others is no faster, and does mind. Its stores are ordered
+// between pieces only, and what follows them waits.
+constexpr std::size_t string_copy_from = 32 * 1024;
+constexpr std::size_t string_piece = 4096;
+
+std::size_t copy_pieces(std::byte *to, const std::byte *from, std::size_t bytes)
+{
+    std::size_t done = 0;
+    for (; bytes - done > string_piece; done += string_piece) {
+        std::byte *target = to + done;
+        const std::byte *source = from + done;
+        std::size_t count = string_piece;
+        asm volatile("rep movsb" : "+D"(target), "+S"(source), "+c"(count) : : "memory");
+    }
+    return done;
+}
+
+struct ways {
+    const bool strings = __builtin_cpu_is("intel");
+    // Intel's processors before those with these instructions run slower for a while after they were used.
+    const bool whole_lines = strings && __builtin_cpu_supports("avx512vbmi2");
+    std::size_t (*const blocks)(std::byte *, const std::byte *,
+            std::size_t) = whole_lines ? copy_blocks_avx512
+                                       : (__builtin_cpu_supports("avx") ? copy_blocks_avx : copy_blocks_sse);
+};
+
+// Copies a part from the beginning, of whole words; `to` is aligned to a word.
+std::size_t copy_bulk(std::byte *to, const std::byte *from, std::size_t bytes)
+{
+    static const ways best;
+    constexpr std::size_t alignment = 64;
+    std::size_t done = 0;
+    if (bytes < 2 * block)
+        return 0;
+    const bool by_string = bytes >= string_copy_from && best.strings;
+    for (; reinterpret_cast<std::uintptr_t>(to + done) % alignment != 0; done += word)
+        store_word<__ATOMIC_RELAXED>(to + done, from + done);
+    if (by_string)
+        done += copy_pieces(to + done, from + done, bytes - done);
+    if (bytes - done > word) // the last word is stored by itself
+        done += best.blocks(to + done, from + done, bytes - done - word);
+    return done;
+}
+
+#else
+
+std::size_t copy_bulk(std::byte *, const std::byte *, std::size_t)
+{
+    return 0;
+}
+
+#endif
+
+} // namespace
+
+[[gnu::noinline]] void copy_some_in(std::byte *registered, const std::byte *from, std::size_t bytes) noexcept
+{
+    for (; bytes > 0 && (!is_word_aligned(registered) || bytes < word); --bytes)
+        store_byte<__ATOMIC_RELEASE>(registered++, *from++);
+    const std::size_t bulk = copy_bulk(registered, from, bytes);
+    bytes -= bulk;
+    registered += bulk;
+    from += bulk;
+    for (; bytes >= 2 * word; bytes -= word, registered += word, from += word)
+        store_word<__ATOMIC_RELAXED>(registered, from);
+    if (bytes >= word) {
+        store_word<__ATOMIC_RELEASE>(registered, from);
+        bytes -= word;
+        registered += word;
+        from += word;
+    }
+    for (; bytes > 0; --bytes)
+        store_byte<__ATOMIC_RELEASE>(registered++, *from++);
+}
+
+void copy_all_in(std::byte *registered, std::span<const iovec> from)
+{
+    for (const iovec &piece : from) {
+        copy_in(registered, static_cast<const std::byte *>(piece.iov_base), piece.iov_len);
+        registered += piece.iov_len;
+    }
+}
+
+void copy_all_from(const std::byte *registered, std::span<const iovec> to)
+{
+    for (const iovec &piece : to) {
+        copy_in(static_cast<std::byte *>(piece.iov_base), registered, piece.iov_len);
+        registered += piece.iov_len;
+    }
+}
+
+void copy_out(std::byte *to, const std::byte *registered, std::size_t bytes) noexcept
+{
+    while (bytes > 0) {
+        if (is_word_aligned(registered) && bytes >= word) {
+            const std::uint64_t value =
+                    __atomic_load_n(reinterpret_cast<const std::uint64_t *>(registered), __ATOMIC_ACQUIRE);
+            memcpy(to, &value, word);
+            to += word;
+            registered += word;
+            bytes -= word;
+        } else {
+            *to++ = static_cast<std::byte>(
+                    __atomic_load_n(reinterpret_cast<const unsigned char *>(registered++), __ATOMIC_ACQUIRE));
+            --bytes;
+        }
+    }
+}
+
+} // namespace softrdma

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "base/gid_table.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
+namespace softrdma::net
+{
+
+namespace
+{
+
+bool is_v4(const ibv_gid &gid) noexcept
+{
+    return IN6_IS_ADDR_V4MAPPED(reinterpret_cast<const in6_addr *>(gid.raw));
+}
+
+int rank(const gid_entry &entry) noexcept
+{
+    const auto *v6 = reinterpret_cast<const in6_addr *>(entry.gid.raw);
+    const bool loopback = is_v4(entry.gid) ? entry.gid.raw[12] == 127 : IN6_IS_ADDR_LOOPBACK(v6);
+    return (loopback ? 4 : 0) + (is_v4(entry.gid) ? 0 : 1) + (IN6_IS_ADDR_LINKLOCAL(v6) ? 1 : 0);
+}
+
+std::vector<gid_entry> *read_addresses()
+{
+    auto *table = new std::vector<gid_entry>;
+    ifaddrs *all = nullptr;
+    if (getifaddrs(&all) != 0)
+        return table;
+    for (const ifaddrs *i = all; i != nullptr; i = i->ifa_next) {
+        if (i->ifa_addr == nullptr || (i->ifa_flags & IFF_UP) == 0)
+            continue;
+        sockaddr_storage address{};
+        if (i->ifa_addr->sa_family == AF_INET)
+            memcpy(&address, i->ifa_addr, sizeof(sockaddr_in));
+        else if (i->ifa_addr->sa_family == AF_INET6)
+            memcpy(&address, i->ifa_addr, sizeof(sockaddr_in6));
+        else
+            continue;
+        table->push_back({.gid = gid_of(address), .interface = if_nametoindex(i->ifa_name)});
+    }
+    freeifaddrs(all);
+    std::stable_sort(
+            table->begin(), table->end(), [](const gid_entry &a, const gid_entry &b) { return rank(a) < rank(b); });
+    return table;
+}
+
+} // namespace
+
+const std::vector<gid_entry> &gid_table()
+{
+    static const auto *const table = read_addresses();
+    return *table;
+}
+
+ibv_gid gid_of(const sockaddr_storage &address) noexcept
+{
+    ibv_gid gid{};
+    if (address.ss_family == AF_INET6) {
+        memcpy(gid.raw, &reinterpret_cast<const sockaddr_in6 &>(address).sin6_addr, sizeof(gid.raw));
+    } else {
+        gid.raw[10] = gid.raw[11] = 0xff;
+        memcpy(gid.raw + 12, &reinterpret_cast<const sockaddr_in &>(address).sin_addr, 4);
+    }
+    return gid;
+}
+
+sockaddr_storage address_of(const ibv_gid &gid, unsigned interface) noexcept
+{
+    sockaddr_storage address{};
+    if (is_v4(gid)) {
+        auto &v4 = reinterpret_cast<sockaddr_in &>(address);
+        v4.sin_family = AF_INET;
+        memcpy(&v4.sin_addr, gid.raw + 12, sizeof(v4.sin_addr));
+        return address;
+    }
+    auto &v6 = reinterpret_cast<sockaddr_in6 &>(address);
+    v6.sin6_family = AF_INET6;
+    memcpy(&v6.sin6_addr, gid.raw, sizeof(v6.sin6_addr));
+    if (IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr))
+        v6.sin6_scope_id = interface;
+    return address;
+}
+
+in_port_t &port_of(sockaddr_storage &address) noexcept
+{
+    return address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6 &>(address).sin6_port
+                                         : reinterpret_cast<sockaddr_in &>(address).sin_port;
+}
+
+bool same(const ibv_gid &a, const ibv_gid &b) noexcept
+{
+    return memcmp(a.raw, b.raw, sizeof(a.raw)) == 0;
+}
+
+} // namespace softrdma::net

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "transport/shm/neighbour.hpp"
+#include "transport/tcp/link.hpp"
+#include "verbs/objects.hpp"
+#include "wire/cm_message.hpp"
+
+#include <condition_variable>
+#include <optional>
+#include <rdma/rdma_cma.h>
+
+namespace softrdma::net
+{
+
+class cm_id;
+
+struct cm_event : rdma_cm_event {
+    cm_id *counted_on = nullptr; // the id whose destruction waits for the acknowledgement
+    bool establishes = false;    // the program's fetching of it completes an active connect
+    private_data data;
+};
+
+class event_channel : public rdma_event_channel
+{
+public:
+    event_channel() : ready_(std::in_place) { fd = ready_->fd(); }
+
+    std::optional<event_fd> ready_;               // empty once destroyed
+    std::deque<std::unique_ptr<cm_event>> queue_; // guarded by the connection manager's lock
+};
+
+class listener;
+
+enum class cm_state {
+    idle,
+    bound,
+    address_resolved,
+    route_resolved,
+    listening,
+    connecting, // active: no answer yet
+    replied,    // active: answer here, not yet fetched by the program
+    requested,  // passive: the program has not decided yet
+    accepted,   // passive: the peer has not confirmed yet
+    connected,
+    disconnect_sent, // we asked, the peer has not answered
+    disconnect_received,
+    closed,
+};
+
+// An rdma_cm_id. All members are guarded by cm::lock().
+class cm_id : public rdma_cm_id
+{
+public:
+    cm_id() : rdma_cm_id{} {}
+
+    event_channel *events() const noexcept { return static_cast<event_channel *>(channel); }
+
+    cm_state state = cm_state::idle;
+    std::uint64_t serial = 0;
+    bool sync = false;
+    bool v6_only = false;
+    int refusals = 0;
+    bool any_port = false; // the program left the choice of its port to the system
+    int socket = -1;       // bound, not yet listening or connecting
+    std::shared_ptr<link> path;
+    std::shared_ptr<listener> listening;
+    unsigned events_reported = 0;
+    unsigned events_completed = 0;
+    cm_handshake local;
+    bool psn_chosen = false;
+    cm_handshake remote;
+    unsigned backlog = 0; // of a listener: how many requests the program may leave unseen
+    unsigned unseen = 0;
+    std::deque<std::pair<std::shared_ptr<link>, cm_handshake>>
+            waiting;           // beyond the backlog, for the program to catch up
+    rdma_conn_param request{}; // as the connect request proposed it
+    ibv_sa_path_rec path_record{};
+    neighbour::way way;                          // to the peer's queue pair, until both sides have agreed on it
+    bool looks_for_way = false;                  // and has not answered yet
+    std::optional<ibv_qp_init_attr> endpoint_qp; // of rdma_create_ep on a listener
+};
+
+inline cm_id &id_of(rdma_cm_id *id) noexcept
+{
+    return *static_cast<cm_id *>(id);
+}
+
+// Why a connect was refused, as InfiniBand numbers it.
+namespace reject_reason
+{
+inline constexpr std::uint32_t invalid_service_id = 8;
+inline constexpr std::uint32_t consumer_defined = 28;
+inline constexpr std::uint32_t vendor_option_not_supported = 35;
+} // namespace reject_reason
+
+// The connection manager. Every operation returns 0, or -1 with errno.
+namespace cm
+{
+
+std::mutex &lock();
+// Signalled with each acknowledged event.
+std::condition_variable &acknowledged();
+
+// What the manager needs from the verbs side, which owns the devices.
+struct device {
+    ibv_context *(*context)(); // of the connection manager; lives as long as the process
+    ibv_pd *(*default_pd)();
+};
+void set_device(device d) noexcept;
+
+cm_id *create_id(event_channel *channel, void *context, rdma_port_space space);
+int destroy_id(cm_id &id);
+int migrate_id(cm_id &id, event_channel *channel);
+
+void destroy_channel(event_channel *channel);
+int get_event(event_channel &channel, rdma_cm_event **out);
+int acknowledge(cm_event *event);
+
+int bind(cm_id &id, const sockaddr *address);
+int resolve_address(cm_id &id, const sockaddr *source, const sockaddr *destination);
+int resolve_route(cm_id &id);
+int listen(cm_id &id, int backlog);
+int connect(cm_id &id, const rdma_conn_param *param);
+int accept(cm_id &id, const rdma_conn_param *param);
+int reject(cm_id &id, std::uint32_t reason, const void *data, std::uint8_t length);
+int establish(cm_id &id);
+int notify(cm_id &id, ibv_event_type event);
+int disconnect(cm_id &id);
+int queue_pair_attributes(cm_id &id, ibv_qp_attr &attr, int &mask);
+
+// True if that queue pair of that host has asked to be connected and has no answer yet.
+bool expects(std::uint32_t peer_number, const ibv_gid &peer);
+
+// For the links of the connection manager.
+link_user &upcalls();
+
+// Pieces shared by the manager's files; the lock is held.
+namespace detail
+{
+cm_id *find_id(std::uint64_t serial);
+bool any_id(const std::function<bool(const cm_id &)> &is);
+cm_id *new_id(event_channel *channel, void *context, rdma_port_space space);
+void discard(cm_id *id);
+void queue_event(cm_id &id, rdma_cm_event_type type, int status, const private_data *data = nullptr);
+void queue_request(cm_id &listener, cm_id &child);
+// A request of the listener has been seen or is gone: the next one may come.
+void request_seen(cm_id &listener);
+void drop_events(cm_id &id);
+void acknowledge_stored(cm_id &id); // the last event of a synchronous call
+void disconnected(cm_id &id, int status);
+bool received_disconnect(cm_id &id, opcode op);
+void send_ready(cm_id &id);
+// Both once the way to the peer has been looked for: the passive side answers, the active side decides for both.
+void reply(cm_id &id);
+void decide(cm_id &id);
+// Not any longer: the connection goes on without one.
+void stop_looking(cm_id &id);
+void send(cm_id &id, opcode op, const cm_payload *payload = nullptr);
+int fail(int error) noexcept;
+void incoming(std::uint64_t listener_serial, int socket); // takes the lock itself
+// Once: a program may move its queue pair by itself, with that number, before it accepts.
+bool choose_psn(cm_id &id);
+// How an attempt to connect ends; the last one tries again first.
+void rejected(cm_id &id, std::uint32_t reason, const private_data &data);
+void unreachable(cm_id &id, int error);
+void refused(cm_id &id);
+int modify_to_connected(cm_id &id);
+void modify_to_error(cm_id &id);
+int adopt_device(cm_id &id);
+socklen_t address_size(const sockaddr *address) noexcept;
+bool is_wildcard(const sockaddr *address) noexcept;
+// Gives the id a TCP socket at the address.
+int open_bound(cm_id &id, const sockaddr *address);
+void learn_addresses(cm_id &id, int socket);
+void fill_gids(cm_id &id);
+// Shifts the port between what the program sees and the TCP port (SOFTRDMA_PORT_OFFSET).
+void to_tcp(sockaddr_storage &address) noexcept;
+void from_tcp(sockaddr_storage &address) noexcept;
+} // namespace detail
+
+} // namespace cm
+
+} // namespace softrdma::net

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "base/gid_table.hpp"
+#include "base/settings.hpp"
+#include "cm/cm.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace softrdma::net::cm
+{
+
+namespace
+{
+
+device verbs_side{};
+
+void shift_port(sockaddr_storage &address, int by) noexcept
+{
+    in_port_t &port = port_of(address);
+    if (port != 0)
+        port = htons(static_cast<std::uint16_t>(ntohs(port) + by));
+}
+
+// The local address from which this host would reach the destination. 0 or an errno value.
+int source_for(const sockaddr *destination, sockaddr_storage &source)
+{
+    const int fd = socket(destination->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return errno;
+    socklen_t size = sizeof(source);
+    int error = 0;
+    if (::connect(fd, destination, detail::address_size(destination)) != 0 ||
+            getsockname(fd, reinterpret_cast<sockaddr *>(&source), &size) != 0)
+        error = errno;
+    ::close(fd);
+    port_of(source) = 0;
+    return error;
+}
+
+} // namespace
+
+bool expects(std::uint32_t peer_number, const ibv_gid &peer)
+{
+    const std::lock_guard guard(lock());
+    return detail::any_id([&](const cm_id &id) {
+        return id.state == cm_state::requested && id.remote.qpn == peer_number &&
+               same(id.route.addr.addr.ibaddr.dgid, peer);
+    });
+}
+
+void set_device(device d) noexcept
+{
+    verbs_side = d;
+}
+
+int detail::fail(int error) noexcept
+{
+    errno = error;
+    return -1;
+}
+
+void detail::to_tcp(sockaddr_storage &address) noexcept
+{
+    shift_port(address, settings().port_offset);
+}
+
+void detail::from_tcp(sockaddr_storage &address) noexcept
+{
+    shift_port(address, -settings().port_offset);
+}
+
+socklen_t detail::address_size(const sockaddr *address) noexcept
+{
+    if (address == nullptr)
+        return 0;
+    if (address->sa_family == AF_INET)
+        return sizeof(sockaddr_in);
+    return address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : 0;
+}
+
+bool detail::is_wildcard(const sockaddr *address) noexcept
+{
+    if (address->sa_family == AF_INET)
+        return reinterpret_cast<const sockaddr_in *>(address)->sin_addr.s_addr == INADDR_ANY;
+    return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6 *>(address)->sin6_addr);
+}
+
+int detail::adopt_device(cm_id &id)
+{
+    if (id.verbs != nullptr)
+        return 0;
+    ibv_context *context = verbs_side.context();
+    ibv_pd *pd = context == nullptr ? nullptr : verbs_side.default_pd();
+    if (pd == nullptr)
+        return -1;
+    id.verbs = context;
+    id.pd = pd;
+    id.port_num = 1;
+    return 0;
+}
+
+void detail::fill_gids(cm_id &id)
+{
+    id.route.addr.addr.ibaddr.sgid = gid_of(id.route.addr.src_storage);
+    id.route.addr.addr.ibaddr.dgid = gid_of(id.route.addr.dst_storage);
+    id.route.addr.addr.ibaddr.pkey = htobe16(0xffff);
+}
+
+void detail::learn_addresses(cm_id &id, int socket)
+{
+    socklen_t size = sizeof(id.route.addr.src_storage);
+    getsockname(socket, &id.route.addr.src_addr, &size);
+    size = sizeof(id.route.addr.dst_storage);
+    getpeername(socket, &id.route.addr.dst_addr, &size);
+    from_tcp(id.route.addr.src_storage);
+    fill_gids(id);
+}
+
+int detail::open_bound(cm_id &id, const sockaddr *address)
+{
+    sockaddr_storage tcp{};
+    memcpy(&tcp, address, address_size(address));
+    id.any_port = id.any_port || port_of(tcp) == 0;
+    to_tcp(tcp);
+    const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    const int one = 1;
+    const int v6_only = id.v6_only ? 1 : 0;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (address->sa_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof(v6_only));
+    if (::bind(fd, reinterpret_cast<const sockaddr *>(&tcp), address_size(address)) != 0) {
+        const int error = errno;
+        ::close(fd);
+        return fail(error);
+    }
+    socklen_t size = sizeof(id.route.addr.src_storage);
+    getsockname(fd, &id.route.addr.src_addr, &size);
+    from_tcp(id.route.addr.src_storage);
+    id.socket = fd;
+    id.state = cm_state::bound;
+    return 0;
+}
+
+int bind(cm_id &id, const sockaddr *address)
+{
+    if (detail::address_size(address) == 0)
+        return detail::fail(EINVAL);
+    const std::lock_guard guard(lock());
+    if (id.state != cm_state::idle)
+        return detail::fail(EINVAL);
+    if (detail::open_bound(id, address) != 0)
+        return -1;
+    detail::fill_gids(id);
+    return detail::is_wildcard(address) ? 0 : detail::adopt_device(id);
+}
+
+int resolve_address(cm_id &id, const sockaddr *source, const sockaddr *destination)
+{
+    if (detail::address_size(destination) == 0 || (source != nullptr && source->sa_family != destination->sa_family))
+        return detail::fail(EINVAL);
+    const std::lock_guard guard(lock());
+    if (id.state != cm_state::idle && id.state != cm_state::bound)
+        return detail::fail(EINVAL);
+    memcpy(&id.route.addr.dst_storage, destination, detail::address_size(destination));
+    sockaddr_storage chosen{};
+    int error = source_for(destination, chosen);
+    if (error == 0 && id.state == cm_state::bound) {
+        if (detail::is_wildcard(&id.route.addr.src_addr)) {
+            port_of(chosen) = port_of(id.route.addr.src_storage);
+            id.route.addr.src_storage = chosen;
+        }
+    } else if (error == 0) {
+        const bool given = source != nullptr && !detail::is_wildcard(source);
+        if (source != nullptr && !given)
+            port_of(chosen) = reinterpret_cast<const sockaddr_in *>(source)->sin_port; // same place in both families
+        const auto *from = given ? source : reinterpret_cast<const sockaddr *>(&chosen);
+        error = detail::open_bound(id, from) == 0 ? 0 : errno;
+    }
+    if (error == 0 && detail::adopt_device(id) != 0)
+        error = errno;
+    if (error != 0) {
+        detail::queue_event(id, RDMA_CM_EVENT_ADDR_ERROR, error == EADDRNOTAVAIL ? -ENODEV : -error);
+        return 0;
+    }
+    detail::fill_gids(id);
+    id.state = cm_state::address_resolved;
+    detail::queue_event(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+    return 0;
+}
+
+int resolve_route(cm_id &id)
+{
+    const std::lock_guard guard(lock());
+    if (id.state != cm_state::address_resolved)
+        return detail::fail(EINVAL);
+    ibv_sa_path_rec &record = id.path_record;
+    record.sgid = id.route.addr.addr.ibaddr.sgid;
+    record.dgid = id.route.addr.addr.ibaddr.dgid;
+    record.pkey = htobe16(0xffff);
+    record.reversible = 1;
+    record.numb_path = 1;
+    record.mtu_selector = 2;
+    record.mtu = IBV_MTU_4096;
+    record.rate_selector = 2;
+    record.rate = IBV_RATE_100_GBPS;
+    record.packet_life_time_selector = 2;
+    record.packet_life_time = 18;
+    id.route.path_rec = &record;
+    id.route.num_paths = 1;
+    id.state = cm_state::route_resolved;
+    detail::queue_event(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+    return 0;
+}
+
+} // namespace softrdma::net::cm

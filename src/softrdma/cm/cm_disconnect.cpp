@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "base/settings.hpp"
+#include "cm/cm.hpp"
+
+#include <cerrno>
+
+namespace softrdma::net::cm
+{
+
+namespace
+{
+
+void leave_timewait(std::uint64_t serial)
+{
+    const std::lock_guard guard(lock());
+    if (cm_id *id = detail::find_id(serial); id != nullptr)
+        detail::queue_event(*id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+}
+
+void close_path(cm_id &id)
+{
+    id.state = cm_state::closed;
+    id.path->owner = nullptr;
+    id.path->finish();
+    agent::get()->after(settings().timewait, [serial = id.serial] { leave_timewait(serial); });
+}
+
+void give_up_disconnect(std::uint64_t serial)
+{
+    const std::lock_guard guard(lock());
+    cm_id *id = detail::find_id(serial);
+    if (id != nullptr && id->state == cm_state::disconnect_sent)
+        detail::disconnected(*id, -ETIMEDOUT);
+}
+
+} // namespace
+
+void detail::disconnected(cm_id &id, int status)
+{
+    queue_event(id, RDMA_CM_EVENT_DISCONNECTED, status);
+    close_path(id);
+}
+
+bool detail::received_disconnect(cm_id &id, opcode op)
+{
+    switch (id.state) {
+    case cm_state::disconnect_sent: // the answer, or a request that crossed ours and counts as one
+        disconnected(id, 0);
+        return true;
+    case cm_state::replied:
+    case cm_state::accepted:
+    case cm_state::connected:
+        if (op != opcode::cm_disconnect_request)
+            return false;
+        id.state = cm_state::disconnect_received;
+        queue_event(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+        return true;
+    default:
+        return false;
+    }
+}
+
+int disconnect(cm_id &id)
+{
+    const std::lock_guard guard(lock());
+    switch (id.state) {
+    case cm_state::replied:
+    case cm_state::accepted:
+    case cm_state::connected:
+        detail::stop_looking(id);
+        detail::modify_to_error(id);
+        id.state = cm_state::disconnect_sent;
+        detail::send(id, opcode::cm_disconnect_request);
+        id.path->unhold();
+        agent::get()->after(settings().response_timeout, [serial = id.serial] { give_up_disconnect(serial); });
+        return 0;
+    case cm_state::disconnect_received:
+        detail::modify_to_error(id);
+        detail::send(id, opcode::cm_disconnect_reply);
+        close_path(id);
+        return 0;
+    case cm_state::disconnect_sent:
+    case cm_state::closed:
+        detail::modify_to_error(id);
+        return 0;
+    default:
+        return detail::fail(EINVAL);
+    }
+}
+
+} // namespace softrdma::net::cm

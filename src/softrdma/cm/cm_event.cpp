@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cm/cm.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <unistd.h>
+
+namespace softrdma::net::cm
+{
+
+namespace
+{
+
+std::unique_ptr<cm_event> make_event(cm_id &id, rdma_cm_event_type type, int status)
+{
+    auto event = std::make_unique<cm_event>();
+    static_cast<rdma_cm_event &>(*event) = {};
+    event->id = &id;
+    event->event = type;
+    event->status = status;
+    event->counted_on = &id;
+    return event;
+}
+
+void put(event_channel &channel, std::unique_ptr<cm_event> event)
+{
+    channel.queue_.push_back(std::move(event));
+    channel.ready_->put();
+}
+
+bool is_destroyed(const event_channel &channel)
+{
+    const std::lock_guard guard(lock());
+    return !channel.ready_.has_value();
+}
+
+void attach_data(cm_event &event, const private_data &data)
+{
+    event.data = data;
+    event.param.conn.private_data = event.data.size > 0 ? event.data.bytes.data() : nullptr;
+    event.param.conn.private_data_len = static_cast<std::uint8_t>(event.data.size);
+}
+
+// What the program's side of librdmacm does when it takes the answer to a connect.
+void take_reply(cm_event &event)
+{
+    cm_id &id = id_of(event.id);
+    if (id.qp == nullptr) {
+        event.event = RDMA_CM_EVENT_CONNECT_RESPONSE;
+        return;
+    }
+    event.event = RDMA_CM_EVENT_ESTABLISHED;
+    if (detail::modify_to_connected(id) == 0) {
+        if (id.state == cm_state::replied)
+            id.state = cm_state::connected;
+        detail::send_ready(id);
+        id.path->unhold();
+        return;
+    }
+    const int error = errno;
+    event.event = RDMA_CM_EVENT_CONNECT_ERROR;
+    event.status = -error;
+    detail::modify_to_error(id);
+    const cm_payload payload =
+            encode(cm_rejection{.reason = reject_reason::consumer_defined, .data = {.size = reject_private_size}});
+    detail::send(id, opcode::cm_reject, &payload);
+    id.state = cm_state::closed;
+}
+
+} // namespace
+
+void detail::queue_event(cm_id &id, rdma_cm_event_type type, int status, const private_data *data)
+{
+    auto event = make_event(id, type, status);
+    if (data != nullptr)
+        attach_data(*event, *data);
+    if (type == RDMA_CM_EVENT_CONNECT_RESPONSE) {
+        event->establishes = true;
+        event->param.conn.responder_resources = id.remote.responder_resources;
+        event->param.conn.initiator_depth = id.remote.initiator_depth;
+        event->param.conn.flow_control = id.remote.flow_control;
+        event->param.conn.rnr_retry_count = id.remote.rnr_retry_count;
+        event->param.conn.srq = id.remote.srq;
+        event->param.conn.qp_num = id.remote.qpn;
+    }
+    put(*id.events(), std::move(event));
+}
+
+void detail::queue_request(cm_id &listener, cm_id &child)
+{
+    auto event = make_event(child, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+    event->listen_id = &listener;
+    event->counted_on = &listener;
+    event->param.conn = child.request;
+    attach_data(*event, child.remote.data);
+    ++listener.unseen;
+    put(*listener.events(), std::move(event));
+}
+
+void detail::drop_events(cm_id &id)
+{
+    auto &queue = id.events()->queue_;
+    for (auto at = queue.begin(); at != queue.end();) {
+        if ((*at)->counted_on != &id && (*at)->id != &id) {
+            ++at;
+            continue;
+        }
+        const std::unique_ptr<cm_event> event = std::move(*at);
+        at = queue.erase(at);
+        id.events()->ready_->withdraw(1);
+        if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST && event->id != &id)
+            discard(&id_of(event->id));
+    }
+}
+
+// Programs whose thread goes from one event straight to the next may destroy the channel in between (rping does, at its
+// end). Had the thread come a moment earlier, it would wait for good: so the last channels stay recognisable.
+void destroy_channel(event_channel *channel)
+{
+    constexpr std::size_t kept = 64;
+    static auto *destroyed = new std::deque<std::unique_ptr<event_channel>>; // threads outlive static destruction
+    const std::lock_guard guard(lock());
+    channel->ready_.reset();
+    channel->queue_.clear();
+    destroyed->emplace_back(channel);
+    if (destroyed->size() > kept)
+        destroyed->pop_front();
+}
+
+int get_event(event_channel &channel, rdma_cm_event **out)
+{
+    for (;;) {
+        if (is_destroyed(channel))
+            return pause(); // for a signal, with EINTR
+        if (channel.ready_->take() != 0)
+            return -1;
+        const std::lock_guard guard(lock());
+        if (channel.queue_.empty())
+            continue;
+        std::unique_ptr<cm_event> event = std::move(channel.queue_.front());
+        channel.queue_.pop_front();
+        ++event->counted_on->events_reported;
+        if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+            event->id->channel = event->listen_id->channel;
+            detail::request_seen(id_of(event->listen_id));
+        }
+        if (event->establishes)
+            take_reply(*event);
+        *out = event.release();
+        return 0;
+    }
+}
+
+void detail::acknowledge_stored(cm_id &id)
+{
+    const std::unique_ptr<cm_event> event(static_cast<cm_event *>(std::exchange(id.event, nullptr)));
+    if (event == nullptr)
+        return;
+    ++event->counted_on->events_completed;
+    acknowledged().notify_all();
+}
+
+int acknowledge(cm_event *event)
+{
+    if (event == nullptr)
+        return detail::fail(EINVAL);
+    const std::unique_ptr<cm_event> owned(event);
+    const std::lock_guard guard(lock());
+    ++event->counted_on->events_completed;
+    acknowledged().notify_all();
+    return 0;
+}
+
+} // namespace softrdma::net::cm

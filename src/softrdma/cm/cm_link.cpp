@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What connections tell the connection manager.
+#include "base/settings.hpp"
+#include "cm/cm.hpp"
+#include "fault/rules.hpp"
+
+#include <cerrno>
+
+namespace softrdma::net::cm
+{
+
+namespace
+{
+
+void take_request(cm_id &parent, const std::shared_ptr<link> &path, const cm_handshake &request)
+{
+    cm_id *child = detail::new_id(parent.events(), parent.context, parent.ps);
+    child->state = cm_state::requested;
+    child->path = path;
+    child->remote = request;
+    // What the peer offers to initiate is what this side has to respond to, and the reverse.
+    child->request.responder_resources = request.initiator_depth;
+    child->request.initiator_depth = request.responder_resources;
+    child->request.flow_control = request.flow_control;
+    child->request.retry_count = request.retry_count;
+    child->request.rnr_retry_count = request.rnr_retry_count;
+    child->request.srq = request.srq;
+    child->request.qp_num = request.qpn;
+    path->owner = child;
+    detail::learn_addresses(*child, path->fd());
+    if (detail::adopt_device(*child) != 0 || !detail::choose_psn(*child))
+        return detail::discard(child);
+    detail::queue_request(parent, *child);
+}
+
+void decide_later(std::uint64_t serial, neighbour::way found)
+{
+    const std::lock_guard guard(lock());
+    cm_id *id = detail::find_id(serial);
+    if (id == nullptr || !std::exchange(id->looks_for_way, false) || id->state != cm_state::connecting)
+        return;
+    id->way = std::move(found);
+    detail::decide(*id);
+}
+
+void take_reply(cm_id &id, const cm_handshake &reply)
+{
+    id.remote = reply;
+    id.path->hold();
+    if (reply.hello.present || neighbour::required())
+        id.looks_for_way = neighbour::reach(reply.hello, *id.path, id.way,
+                [serial = id.serial](neighbour::way found) { decide_later(serial, std::move(found)); });
+    if (!id.looks_for_way)
+        detail::decide(id);
+}
+
+// True if the message was made to fail.
+bool injected(cm_id *id, const std::shared_ptr<link> &path)
+{
+    const auto fault = fault::on_handshake();
+    if (!fault)
+        return false;
+    if (*fault == fault::action::unreachable) // it was never heard
+        return true;
+    const cm_rejection rejection{.reason = reject_reason::consumer_defined, .data = {.size = reject_private_size}};
+    const cm_payload payload = encode(rejection);
+    path->tell(opcode::cm_reject, {payload.bytes.data(), payload.size});
+    path->owner = nullptr;
+    path->finish();
+    if (id != nullptr)
+        detail::rejected(*id, rejection.reason, rejection.data);
+    return true;
+}
+
+class link_upcalls : public link_user
+{
+public:
+    void connected(const std::shared_ptr<link> &path) override;
+    void lost(const std::shared_ptr<link> &path, const std::shared_ptr<queue_pair> &qp, int error) override;
+    bool received(const std::shared_ptr<link> &path, const packet &p) override;
+};
+
+void link_upcalls::connected(const std::shared_ptr<link> &path)
+{
+    const std::lock_guard guard(lock());
+    if (path->owner == nullptr)
+        return;
+    if (const auto qp = queue_pair::find(path->owner->local.qpn); qp != nullptr)
+        path->owner->local.hello = neighbour::introduce(*qp, *path);
+    const cm_payload payload = encode(path->owner->local);
+    detail::send(*path->owner, opcode::cm_request, &payload);
+}
+
+bool link_upcalls::received(const std::shared_ptr<link> &path, const packet &p)
+{
+    const std::lock_guard guard(lock());
+    cm_id *id = path->owner;
+    cm_handshake handshake;
+    const bool may_fail = p.op == opcode::cm_request || p.op == opcode::cm_reply;
+    if (fault::active() && may_fail && injected(id, path)) [[unlikely]]
+        return true;
+    if (p.op == opcode::cm_request) {
+        cm_id *parent = detail::find_id(std::exchange(path->tag, 0));
+        if (id != nullptr || parent == nullptr || parent->state != cm_state::listening || !decode(p.payload, handshake))
+            return false;
+        // The kernel drops what exceeds the backlog, and its peer asks again: here the request waits instead.
+        if (parent->unseen >= parent->backlog)
+            parent->waiting.emplace_back(path, handshake);
+        else
+            take_request(*parent, path, handshake);
+        return true;
+    }
+    if (id == nullptr)
+        return false;
+    if (p.op == opcode::cm_reply) {
+        if (id->state != cm_state::connecting || !decode(p.payload, handshake) || handshake.key != id->local.key)
+            return false;
+        take_reply(*id, handshake);
+        return true;
+    }
+    if (p.op == opcode::cm_ready) {
+        const bool agreed = p.payload.size() == 1 && p.payload[0] != std::byte{0};
+        const auto way = std::exchange(id->way, nullptr);
+        if (const auto qp = queue_pair::find(id->local.qpn); way != nullptr && qp != nullptr)
+            qp->decide(agreed ? way : nullptr);
+        if (id->state == cm_state::accepted) {
+            id->state = cm_state::connected;
+            detail::queue_event(*id, RDMA_CM_EVENT_ESTABLISHED, 0);
+        }
+        return true;
+    }
+    if (p.op == opcode::cm_reject) {
+        cm_rejection rejection;
+        if ((id->state != cm_state::connecting && id->state != cm_state::accepted) || !decode(p.payload, rejection))
+            return false;
+        path->owner = nullptr;
+        path->finish();
+        detail::rejected(*id, rejection.reason, rejection.data);
+        return true;
+    }
+    return detail::received_disconnect(*id, p.op);
+}
+
+void link_upcalls::lost(const std::shared_ptr<link> &path, const std::shared_ptr<queue_pair> &qp, int error)
+{
+    if (qp != nullptr)
+        qp->path_lost();
+    const std::lock_guard guard(lock());
+    cm_id *id = std::exchange(path->owner, nullptr);
+    if (id == nullptr)
+        return;
+    switch (id->state) {
+    case cm_state::connecting:
+        // Once TCP was up, a passive side that goes away has turned the request down.
+        if (error == ECONNREFUSED)
+            detail::refused(*id);
+        else if (error == ECONNRESET || error == EPIPE)
+            detail::rejected(*id, reject_reason::consumer_defined, {.size = reject_private_size});
+        else
+            detail::unreachable(*id, error);
+        break;
+    case cm_state::requested:
+        id->state = cm_state::closed;
+        break;
+    case cm_state::replied:
+    case cm_state::accepted:
+    case cm_state::connected:
+        id->state = cm_state::disconnect_received;
+        detail::queue_event(*id, RDMA_CM_EVENT_DISCONNECTED, 0);
+        break;
+    case cm_state::disconnect_sent:
+        detail::disconnected(*id, 0);
+        break;
+    default:
+        break;
+    }
+}
+
+} // namespace
+
+void detail::decide(cm_id &id)
+{
+    if (id.way == nullptr && neighbour::required()) {
+        id.path->owner = nullptr;
+        id.path->finish();
+        return unreachable(id, EHOSTUNREACH);
+    }
+    if (const auto qp = queue_pair::find(id.local.qpn); qp != nullptr && id.way != nullptr)
+        qp->decide(id.way);
+    id.state = cm_state::replied;
+    queue_event(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &id.remote.data);
+}
+
+void detail::request_seen(cm_id &listener)
+{
+    --listener.unseen;
+    while (listener.unseen < listener.backlog && !listener.waiting.empty()) {
+        const auto [path, request] = std::move(listener.waiting.front());
+        listener.waiting.pop_front();
+        if (!path->lost())
+            take_request(listener, path, request);
+    }
+}
+
+link_user &upcalls()
+{
+    static auto *const user = new link_upcalls; // links may outlive everything else
+    return *user;
+}
+
+void detail::incoming(std::uint64_t listener_serial, int socket)
+{
+    const std::lock_guard guard(lock());
+    const auto path = link::open(socket, link::role::accepted, upcalls());
+    if (path == nullptr)
+        return;
+    path->tag = listener_serial; // until its request has come
+    // A stranger that never asks for anything must not keep a descriptor.
+    agent::get()->after(settings().response_timeout, [weak = std::weak_ptr(path)] {
+        const std::lock_guard relock(lock());
+        if (const auto waiting = weak.lock(); waiting != nullptr && waiting->owner == nullptr)
+            waiting->finish();
+    });
+}
+
+} // namespace softrdma::net::cm

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cm/cm.hpp"
+#include "pmem/policy.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace softrdma::net::cm
+{
+
+namespace
+{
+
+constexpr std::uint8_t ack_timeout = 18; // 4.096 us * 2^18: about a second
+
+bool has_peer(const cm_id &id) noexcept
+{
+    switch (id.state) {
+    case cm_state::replied:
+    case cm_state::requested:
+    case cm_state::accepted:
+    case cm_state::connected:
+    case cm_state::disconnect_received:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool is_passive(const cm_id &id) noexcept
+{
+    return id.route.num_paths == 0;
+}
+
+int attributes(const cm_id &id, ibv_qp_attr &attr, int &mask)
+{
+    const bool peer = has_peer(id);
+    // Before accept() the program's own parameters are unknown: what the request proposed stands in.
+    const bool undecided = id.state == cm_state::requested && id.local.qpn == 0;
+    const auto responder = undecided ? id.request.responder_resources : id.local.responder_resources;
+    const auto initiator = undecided        ? id.request.initiator_depth
+                           : is_passive(id) ? id.local.initiator_depth
+                                            : std::min(id.local.initiator_depth, id.remote.responder_resources);
+    const ibv_qp_state state = attr.qp_state;
+    attr.qp_state = state;
+    mask = IBV_QP_STATE;
+    switch (state) {
+    case IBV_QPS_INIT:
+        mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+        attr.pkey_index = 0;
+        attr.port_num = 1;
+        attr.qp_access_flags = peer ? IBV_ACCESS_REMOTE_WRITE : 0;
+        if (peer && responder > 0)
+            attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+        if (peer && pmem::native_verbs())
+            attr.qp_access_flags |= native::access_flush_global | native::access_flush_persistent;
+        return 0;
+    case IBV_QPS_RTR:
+        if (!peer)
+            return EINVAL;
+        mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+                IBV_QP_MIN_RNR_TIMER;
+        attr.ah_attr = {};
+        attr.ah_attr.is_global = 1;
+        attr.ah_attr.port_num = 1;
+        attr.ah_attr.grh.dgid = id.route.addr.addr.ibaddr.dgid;
+        attr.ah_attr.grh.hop_limit = 64;
+        attr.path_mtu = IBV_MTU_4096;
+        attr.dest_qp_num = id.remote.qpn;
+        attr.rq_psn = id.remote.psn;
+        attr.max_dest_rd_atomic = responder;
+        attr.min_rnr_timer = 0;
+        return 0;
+    case IBV_QPS_RTS:
+        if (!peer)
+            return EINVAL;
+        mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
+        attr.timeout = ack_timeout;
+        attr.retry_cnt = std::max(id.local.retry_count, id.remote.retry_count);
+        attr.rnr_retry = id.remote.rnr_retry_count; // each side says how patient the other has to be
+        attr.sq_psn = id.local.psn;
+        attr.max_rd_atomic = initiator;
+        return 0;
+    default:
+        return EINVAL;
+    }
+}
+
+} // namespace
+
+int queue_pair_attributes(cm_id &id, ibv_qp_attr &attr, int &mask)
+{
+    const std::lock_guard guard(lock());
+    const int error = attributes(id, attr, mask);
+    return error == 0 ? 0 : detail::fail(error);
+}
+
+int detail::modify_to_connected(cm_id &id)
+{
+    for (const ibv_qp_state state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
+        ibv_qp_attr attr{};
+        int mask = 0;
+        attr.qp_state = state;
+        int error = attributes(id, attr, mask);
+        if (error == 0)
+            error = qp_of(id.qp).modify(attr, mask);
+        if (error != 0)
+            return fail(error);
+    }
+    return 0;
+}
+
+void detail::modify_to_error(cm_id &id)
+{
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_ERR;
+    if (id.qp != nullptr)
+        qp_of(id.qp).modify(attr, IBV_QP_STATE);
+}
+
+} // namespace softrdma::net::cm

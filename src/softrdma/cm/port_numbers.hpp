@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "transport/tcp/listener.hpp"
+
+#include <bitset>
+#include <vector>
+
+namespace softrdma::net
+{
+
+// Queue pair numbers made of a TCP port on which this process listens, and an index. A port is opened when the ones
+// before it are used up, and closed with its last number.
+class port_numbers
+{
+public:
+    // 0 with errno.
+    std::uint32_t reserve(const listener::receiver &accepted);
+    void release(std::uint32_t number);
+    bool has(std::uint32_t number) const noexcept;
+
+private:
+    static constexpr std::size_t per_port = 256;
+    struct open_port {
+        std::uint16_t port = 0;
+        std::size_t next = 0; // a number that was just released is used again last
+        std::bitset<per_port> used;
+        std::shared_ptr<listener> listening;
+    };
+
+    open_port *port_with_room(const listener::receiver &accepted);
+
+    std::vector<open_port> ports_;
+};
+
+} // namespace softrdma::net

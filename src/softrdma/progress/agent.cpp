@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "progress/agent.hpp"
+#include "base/barriers.hpp"
+#include "transport/shm/arena.hpp"
+#include "transport/shm/door.hpp"
+#include "verbs/cq.hpp"
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include <vector>
+
+namespace softrdma::net
+{
+
+namespace
+{
+
+constexpr agent::watch_id timer_watch = 0;
+
+std::atomic<agent *> running{nullptr};
+
+// Never destroyed: threads of the program may still be inside when the process exits.
+std::mutex &start_mutex()
+{
+    static auto *m = new std::mutex;
+    return *m;
+}
+
+} // namespace
+
+agent *agent::get()
+{
+    if (lost_by_fork()) {
+        errno = ENODEV;
+        return nullptr;
+    }
+    if (agent *a = running.load(std::memory_order_acquire))
+        return a;
+    const std::lock_guard lock(start_mutex());
+    if (agent *a = running.load(std::memory_order_acquire))
+        return a;
+    std::unique_ptr<agent> fresh(new agent);
+    if (const int error = fresh->start(); error != 0) {
+        errno = error;
+        return nullptr;
+    }
+    running.store(fresh.get(), std::memory_order_release);
+    own_door(); // now, so that connections need no descriptor which outlives them
+    set_idle_hook(&agent::poll_once);
+    set_wait_hook(&agent::call_back);
+    set_defer_hook(
+            [](std::function<void()> call) { agent::get()->after(std::chrono::microseconds(0), std::move(call)); });
+    return fresh.release();
+}
+
+int agent::start()
+{
+    local::barriers::enroll(); // as long as there may be one thread only
+    epoll_ = epoll_create1(EPOLL_CLOEXEC);
+    timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    epoll_event event{.events = EPOLLIN, .data = {.u64 = timer_watch}};
+    int error = 0;
+    if (epoll_ < 0 || timer_ < 0 || epoll_ctl(epoll_, EPOLL_CTL_ADD, timer_, &event) != 0)
+        error = errno;
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_t thread{};
+    const auto entry = [](void *self) -> void * {
+        static_cast<agent *>(self)->run();
+        return nullptr;
+    };
+    if (error == 0)
+        error = pthread_create(&thread, nullptr, entry, this);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (error == 0) {
+        pthread_detach(thread);
+        pthread_atfork(&agent::before_fork, &agent::after_fork_in_parent, &agent::after_fork_in_child);
+    } else {
+        close(epoll_);
+        close(timer_);
+    }
+    return error;
+}
+
+void agent::run()
+{
+    prctl(PR_SET_TIMERSLACK, 1'000);
+    local::arena::instance().end_with_this_thread();
+    for (;;) {
+        sleep();
+        stand_back(spin());
+    }
+}
+
+std::int64_t agent::now_ns() noexcept
+{
+    return clock::now().time_since_epoch().count();
+}
+
+// Waking costs a sleeping thread several times what the next packet takes to come. But whoever is reading that already
+// may be waiting for this processor.
+finding agent::spin()
+{
+    constexpr std::int64_t patience_ns = 50'000;
+    finding found = finding::nothing;
+    for (std::int64_t last = now_ns(), now = last;
+            found != finding::taken && now - last < patience_ns && now > polled_until_ns_; now = now_ns()) {
+        found = look(now);
+        if (found == finding::something)
+            last = now_ns();
+    }
+    return found;
+}
+
+// While a thread of the program polls, every packet would wake this one for nothing: it comes back when it has slept
+// without a poll, or is called back. The longer they last, the longer it may take to notice their end: waking up takes
+// a virtual machine some 35 us.
+void agent::stand_back(finding last)
+{
+    using namespace std::chrono_literals;
+    constexpr std::chrono::microseconds longest_pause = 2ms;
+    std::chrono::microseconds pause = 30us;
+    std::unique_lock lock(rest_mutex_);
+    resting_ = true;
+    bool polls = last == finding::taken || now_ns() < polled_until_ns_;
+    for (; polls; pause = std::min(2 * pause, longest_pause)) {
+        const unsigned before = calls_;
+        const bool called = called_back_.wait_for(lock, pause, [this] { return !resting_; });
+        // One call may last: what it finds is received. A thread that was stopped in there is not waited for.
+        polls = !called && (calls_ != before || (inside_ && pause < longest_pause));
+    }
+    resting_ = false;
+}
+
+void agent::call_back()
+{
+    agent *a = running.load(std::memory_order_acquire);
+    if (a == nullptr || lost_by_fork())
+        return;
+    a->polled_until_ns_ = 0;
+    if (!a->resting_)
+        return;
+    {
+        const std::lock_guard lock(a->rest_mutex_);
+        a->resting_ = false;
+    }
+    a->called_back_.notify_one();
+}
+
+void agent::note_poll(std::int64_t now)
+{
+    constexpr std::int64_t window_ns = 200'000;
+    constexpr std::int64_t until_ns = 20'000;
+    constexpr unsigned many = 8;
+    constexpr unsigned yield_after = 32;
+    if (const std::int64_t age = now - window_ns_.load(std::memory_order_relaxed); age > window_ns) {
+        window_ns_.store(now, std::memory_order_relaxed);
+        // Who has polled until now is not suspected of having stopped.
+        const bool goes_on = age < 2 * window_ns && polls_.load(std::memory_order_relaxed) >= many;
+        polls_.store(goes_on ? many : 0, std::memory_order_relaxed);
+    }
+    const unsigned polls = polls_.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (polls < many)
+        return;
+    // Programs that wait for memory to change poll no more.
+    polled_until_ns_.store(now + until_ns, std::memory_order_relaxed);
+    // What the program waits for may need this processor.
+    if (polls % yield_after == 0)
+        sched_yield();
+}
+
+void agent::poll_once()
+{
+    agent *a = running.load(std::memory_order_acquire);
+    if (a == nullptr || lost_by_fork())
+        return;
+    const std::int64_t now = now_ns();
+    a->calls_.fetch_add(1, std::memory_order_relaxed);
+    a->inside_.store(true, std::memory_order_relaxed);
+    const finding found = a->look(now);
+    a->inside_.store(false, std::memory_order_relaxed);
+    if (found != finding::something)
+        a->note_poll(now);
+}
+
+// To ask where input is expected takes one system call instead of two. As long as it comes there, the others are asked
+// more rarely.
+finding agent::look(std::int64_t now)
+{
+    constexpr std::int64_t longest_ns = 12'000;
+    const std::int64_t between_ns = between_dispatches_ns_.load(std::memory_order_relaxed);
+    if (now >= dispatch_at_ns_.load(std::memory_order_relaxed)) {
+        dispatch_at_ns_.store(now + between_ns, std::memory_order_relaxed);
+        return dispatch();
+    }
+    std::shared_ptr<event_handler> handler;
+    {
+        const std::lock_guard lock(mutex_);
+        handler = expected_;
+    }
+    const finding found = handler != nullptr ? handler->look() : finding::nothing;
+    if (found == finding::something)
+        between_dispatches_ns_.store(std::min(2 * between_ns, longest_ns), std::memory_order_relaxed);
+    return found;
+}
+
+finding agent::dispatch()
+{
+    std::array<epoll_event, 32> events;
+    finding found = finding::nothing;
+    const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 0);
+    for (int i = 0; i < count; ++i) {
+        const finding one = handle(events[static_cast<std::size_t>(i)]);
+        found = found == finding::something ? found : one;
+    }
+    return found;
+}
+
+// Until there is something that no polling thread of the program will find.
+void agent::sleep()
+{
+    epoll_event event{};
+    if (epoll_wait(epoll_, &event, 1, -1) == 1 && now_ns() >= polled_until_ns_)
+        handle(event);
+}
+
+finding agent::handle(const epoll_event &event)
+{
+    if (event.data.u64 == timer_watch) {
+        run_timers();
+        return finding::something;
+    }
+    std::shared_ptr<event_handler> handler;
+    {
+        const std::lock_guard lock(mutex_);
+        const auto found = watched_.find(event.data.u64);
+        if (found == watched_.end())
+            return finding::nothing;
+        handler = found->second.handler;
+        if ((event.events & EPOLLIN) != 0 && expected_ != handler) {
+            expected_ = handler;
+            expected_now_ = handler.get();
+            between_dispatches_ns_.store(shortest_ns, std::memory_order_relaxed);
+        }
+    }
+    return handler->ready(event.events);
+}
+
+agent::watch_id agent::watch(int fd, std::uint32_t events, std::shared_ptr<event_handler> handler)
+{
+    const std::lock_guard lock(mutex_);
+    const watch_id id = next_id_++;
+    epoll_event event{.events = events, .data = {.u64 = id}};
+    watched_.emplace(id, watched{fd, std::move(handler)});
+    if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0)
+        return id;
+    watched_.erase(id);
+    return 0;
+}
+
+void agent::change(watch_id id, std::uint32_t events)
+{
+    const std::lock_guard lock(mutex_);
+    const auto found = watched_.find(id);
+    epoll_event event{.events = events, .data = {.u64 = id}};
+    if (found != watched_.end())
+        epoll_ctl(epoll_, EPOLL_CTL_MOD, found->second.fd, &event);
+}
+
+void agent::unwatch(watch_id id)
+{
+    std::shared_ptr<event_handler> last; // destroyed after the lock is released
+    const std::lock_guard lock(mutex_);
+    const auto found = watched_.find(id);
+    if (found == watched_.end())
+        return;
+    epoll_ctl(epoll_, EPOLL_CTL_DEL, found->second.fd, nullptr);
+    last = std::move(found->second.handler);
+    if (expected_ == last) {
+        expected_.reset();
+        expected_now_ = nullptr;
+    }
+    watched_.erase(found);
+}
+
+void agent::expect(std::shared_ptr<event_handler> handler)
+{
+    const std::lock_guard lock(mutex_);
+    expected_now_ = handler.get();
+    expected_.swap(handler); // the former is destroyed after the lock is released
+}
+
+void agent::after(std::chrono::microseconds delay, std::function<void()> call)
+{
+    const std::lock_guard lock(mutex_);
+    timers_.emplace(clock::now() + delay, std::move(call));
+    set_timer_locked();
+}
+
+void agent::set_timer_locked()
+{
+    itimerspec spec{};
+    if (!timers_.empty()) {
+        const auto wait = std::max<clock::duration>(timers_.begin()->first - clock::now(), std::chrono::nanoseconds(1));
+        const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(wait).count();
+        spec.it_value = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    }
+    timerfd_settime(timer_, 0, &spec, nullptr);
+}
+
+void agent::run_timers()
+{
+    std::vector<std::function<void()>> due;
+    {
+        const std::lock_guard lock(mutex_);
+        std::uint64_t expirations = 0;
+        [[maybe_unused]] const ssize_t got = read(timer_, &expirations, sizeof(expirations));
+        const auto now = clock::now();
+        while (!timers_.empty() && timers_.begin()->first <= now)
+            due.push_back(std::move(timers_.extract(timers_.begin()).mapped()));
+        set_timer_locked();
+    }
+    for (auto &call : due)
+        call();
+}
+
+void agent::before_fork()
+{
+    if (!lost_by_fork())
+        running.load()->mutex_.lock();
+}
+
+void agent::after_fork_in_parent()
+{
+    if (!lost_by_fork())
+        running.load()->mutex_.unlock();
+}
+
+void agent::after_fork_in_child()
+{
+    if (lost_by_fork())
+        return; // by an earlier fork: the numbers of its descriptors may be in use again
+    // The sockets belong to the parent's connections: their ends must be seen when the parent ends.
+    agent *a = running.load();
+    forked_.store(true, std::memory_order_relaxed);
+    for (const auto &[id, w] : a->watched_)
+        close(w.fd);
+    close(a->epoll_);
+    close(a->timer_);
+    a->mutex_.unlock();
+}
+
+} // namespace softrdma::net

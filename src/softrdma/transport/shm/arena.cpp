@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/shm/arena.hpp"
+#include "base/barriers.hpp"
+#include "transport/shm/identity.hpp"
+#include "transport/shm/policy.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace softrdma::local
+{
+
+namespace
+{
+
+constexpr std::uint64_t largest_arena = std::uint64_t{1} << 38; // sparse: only touched pages take memory
+constexpr std::uint64_t smallest_arena = std::uint64_t{1} << 26;
+
+std::size_t machine_page() noexcept
+{
+    static const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    return std::max(size, page);
+}
+
+std::size_t whole_pages(std::size_t size) noexcept
+{
+    return (size + machine_page() - 1) / machine_page() * machine_page();
+}
+
+std::byte *map(int fd, std::uint64_t offset, std::size_t size) noexcept
+{
+    const int flags = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void *at = mmap(nullptr, size, PROT_READ | PROT_WRITE, flags, fd, fd >= 0 ? static_cast<off_t>(offset) : 0);
+    return at == MAP_FAILED ? nullptr : static_cast<std::byte *>(at);
+}
+
+} // namespace
+
+arena &arena::instance()
+{
+    static auto *one = [] { // never deleted: peers and threads of the program may be inside when the process exits
+        const int before = errno;
+        auto *made = new arena;
+        errno = before; // what the system lacks is no failure of the caller's
+        return made;
+    }();
+    return *one;
+}
+
+arena::arena()
+{
+    if (policy() != path_policy::tcp)
+        open_file();
+    std::byte *tables = map(fd_, 0, tables_size);
+    if (tables == nullptr)
+        abort(); // eight megabytes of address space
+    slots_ = reinterpret_cast<region_slot *>(tables + page);
+    size_ = shared() ? size_ : largest_arena;
+    end_ = whole_pages(tables_size);
+    if (!shared())
+        return;
+    auto *header = reinterpret_cast<arena_header *>(tables);
+    header->magic = arena_magic;
+    header->version = arena_version;
+    header->pid = static_cast<std::uint32_t>(getpid());
+    header->token = token_;
+    header->start_time = start_time_;
+    header->token_address = reinterpret_cast<std::uintptr_t>(&token_);
+    facts().enrolled.store(barriers::enroll(), std::memory_order_relaxed);
+    if (yama_restricts())
+        prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+}
+
+void arena::open_file()
+{
+    start_time_ = own_start_time();
+    if (start_time_ == 0 || getrandom(token_.data(), sizeof(token_), 0) != sizeof(token_))
+        return;
+    std::uint64_t size = largest_arena;
+    rlimit limit{};
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) // exceeding it is a signal
+        size = std::min<std::uint64_t>(size, limit.rlim_cur) / machine_page() * machine_page();
+    const int fd = memfd_create("softrdma", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return;
+    // Peers rely on the size: a mapping whose file has shrunk is a fault.
+    if (size < smallest_arena || ftruncate(fd, static_cast<off_t>(size)) != 0 ||
+            fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+        close(fd);
+        return;
+    }
+    fd_ = fd;
+    size_ = size;
+}
+
+void arena::end_with_this_thread() noexcept
+{
+    static robust_list word;
+    static robust_list_head all;
+    std::atomic<std::uint32_t> &keeper = facts().keeper;
+    keeper.store(static_cast<std::uint32_t>(gettid()), std::memory_order_relaxed);
+    word.next = &all.list;
+    all.list.next = &word;
+    all.futex_offset = reinterpret_cast<std::intptr_t>(&keeper) - reinterpret_cast<std::intptr_t>(&word);
+    syscall(SYS_set_robust_list, &all, sizeof(all)); // in place of the C library's, which is empty in this thread
+}
+
+block::~block()
+{
+    arena::instance().release(at, offset, size);
+}
+
+std::shared_ptr<block> arena::allocate(std::size_t size)
+{
+    size = whole_pages(size);
+    const std::lock_guard lock(mutex_);
+    auto &fitting = free_[size];
+    const std::uint64_t offset = fitting.empty() ? end_ : fitting.back();
+    if (offset + size > size_) {
+        errno = ENOMEM;
+        return nullptr;
+    }
+    std::byte *at = map(fd_, offset, size);
+    if (at == nullptr)
+        return nullptr;
+    if (fitting.empty())
+        end_ += size;
+    else
+        fitting.pop_back();
+    auto b = std::make_shared<block>(at, offset, size);
+    used_[offset] = b;
+    return b;
+}
+
+std::shared_ptr<block> arena::find(std::uint64_t offset)
+{
+    const std::lock_guard lock(mutex_);
+    const auto found = used_.find(offset);
+    return found == used_.end() ? nullptr : found->second.lock();
+}
+
+void arena::release(std::byte *at, std::uint64_t offset, std::size_t size)
+{
+    munmap(at, size);
+    if (shared())
+        fallocate(
+                fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(size));
+    const std::lock_guard lock(mutex_);
+    used_.erase(offset);
+    free_[size].push_back(offset);
+}
+
+} // namespace softrdma::local

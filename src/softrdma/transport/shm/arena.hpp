@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "transport/shm/layout.hpp"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace softrdma::local
+{
+
+// A piece of the arena, mapped by its owner. It goes back to the arena with its last user.
+class block
+{
+public:
+    block(std::byte *where, std::uint64_t from, std::size_t bytes) noexcept : at(where), offset(from), size(bytes) {}
+    ~block();
+    block(const block &) = delete;
+    block &operator=(const block &) = delete;
+
+    std::byte *const at;
+    const std::uint64_t offset;
+    const std::size_t size;
+
+    template<typename T>
+    T *as() const noexcept
+    {
+        return reinterpret_cast<T *>(at);
+    }
+};
+
+// The memory that this process shares with its peers, made with its first object. Without peers of its own host
+// (policy, or a system that refuses) it is ordinary memory.
+class arena
+{
+public:
+    static arena &instance();
+
+    bool shared() const noexcept { return fd_ >= 0; }
+    int fd() const noexcept { return fd_; }
+    const token_bytes &token() const noexcept { return token_; }
+    std::uint64_t start_time() const noexcept { return start_time_; }
+
+    region_slot &slot(std::uint32_t index) const noexcept { return slots_[index]; }
+
+    arena_facts &facts() const noexcept
+    {
+        std::byte *tables = reinterpret_cast<std::byte *>(slots_) - page;
+        return *reinterpret_cast<arena_facts *>(tables + facts_offset);
+    }
+
+    // Peers are told when the calling thread ends, however it ends: to be called by one that lasts.
+    void end_with_this_thread() noexcept;
+
+    // Zeroed. NULL with errno when there is no memory.
+    std::shared_ptr<block> allocate(std::size_t size);
+    // The block there, if it is in use.
+    std::shared_ptr<block> find(std::uint64_t offset);
+
+    std::uint64_t next_serial() noexcept { return serial_.fetch_add(1, std::memory_order_relaxed) + 1; }
+
+private:
+    friend class block;
+    arena();
+    void open_file();
+    void release(std::byte *at, std::uint64_t offset, std::size_t size);
+
+    int fd_ = -1;
+    token_bytes token_{};
+    std::uint64_t start_time_ = 0;
+    region_slot *slots_ = nullptr;
+    std::atomic<std::uint64_t> serial_{0};
+
+    std::uint64_t size_ = 0;
+    std::mutex mutex_;
+    std::uint64_t end_ = 0; // of what has been handed out
+    std::map<std::size_t, std::vector<std::uint64_t>> free_;
+    std::map<std::uint64_t, std::weak_ptr<block>> used_;
+};
+
+} // namespace softrdma::local

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "base/epochs.hpp"
+#include "transport/shm/file_mapping.hpp"
+#include "transport/shm/peer.hpp"
+#include "transport/shm/prefetch.hpp"
+
+#include <optional>
+#include <utility>
+
+namespace softrdma::local
+{
+
+// A message for the peer's program.
+struct message {
+    std::uint32_t length = 0;
+    std::uint32_t imm_data = 0;
+    std::uint8_t flags = 0; // slot_solicited, slot_immediate, slot_write
+};
+
+// The peer's completion queue, as far as this process may tell it something.
+class remote_cq
+{
+public:
+    // Empty if the offset is not that of a completion queue of the peer.
+    // `bell` is what the peer has handed over for it.
+    static std::shared_ptr<remote_cq> open(
+            const std::shared_ptr<peer_process> &peer, std::uint64_t offset, fd_holder bell);
+
+    // False if the queue has no room for another message: then its owner has to see it overflow.
+    bool reserve() noexcept;
+    // To be called after a message was published: lets the peer find it.
+    void announce(std::uint32_t bit, bool watched) noexcept;
+    void wake(bool solicited);
+
+private:
+    void ring_bell();
+
+    std::shared_ptr<peer_process> peer_;
+    std::shared_ptr<std::byte> memory_;
+    cq_block *block_ = nullptr;
+    fd_holder bell_; // none: the peer wants no events
+};
+
+// The peer's queue pair. Used by one thread at a time, inside the epoch of our queue pair.
+class alignas(line) channel
+{
+public:
+    // Empty, with the reason in `why`, if the queue pair cannot be reached. `ends` are those of our own connection.
+    static std::shared_ptr<channel> open(const hello &h, const connection_ends &ends, std::string &why);
+    // The same with what the peer has handed over.
+    static std::shared_ptr<channel> open(const hello &h, const connection_ends &ends, handover given, std::string &why);
+    ~channel();
+
+    peer_process &peer() noexcept { return *peer_; }
+    bool peer_is_open() const noexcept
+    {
+        return block_->state.load(std::memory_order_seq_cst) == qp_state::open && !peer_->dead();
+    }
+    int peer_access() const noexcept { return static_cast<int>(block_->access.load(std::memory_order_relaxed)); }
+    std::uint32_t peer_rnr_timer() const noexcept { return block_->rnr_timer.load(std::memory_order_relaxed); }
+
+    bool find(std::uint32_t key, int access, std::uint64_t va, std::uint64_t bytes, remote_region &out) const noexcept
+    {
+        return peer_->find(key, domain_, access, va, bytes, out);
+    }
+    copy_result write(const remote_region &r, std::span<const iovec> from)
+    {
+        file_mapping *file = mapping(r);
+        if (file == nullptr)
+            return write_unmapped(r, from);
+        return file->write(r.address - r.region_address, from) ? copy_result::done : copy_result::fault;
+    }
+    copy_result read(const remote_region &r, std::span<const iovec> to);
+    // The peer's file behind a region; NULL if there is none or it cannot be had. It is recent_mapping() then.
+    file_mapping *mapping(const remote_region &r)
+    {
+        if (r.kind != region_kind::shared_file && r.kind != region_kind::direct_access)
+            return nullptr;
+        const bool is_recent = recent_ != nullptr && recent_slot_ == r.slot && recent_generation_ == r.generation;
+        return is_recent ? recent_.get() : look_up_mapping(r);
+    }
+    const std::shared_ptr<file_mapping> &recent_mapping() const noexcept { return recent_; }
+
+    bool has_receive() const noexcept;
+    // With a receive. False if only the peer itself can place the message.
+    bool deliver(const message &m, std::span<const iovec> from);
+    // A message was delivered in another way.
+    void skip_receive() noexcept { go_to(position_ + 1); }
+    // This side posts a receive. A program that has sent a message since the last one is about to send the next: it
+    // will find the line of the peer's receive here.
+    void receive_is_posted() noexcept
+    {
+        if (std::exchange(sent_, false))
+            fetch_to_store(slot_);
+    }
+    // After this has_receive() is true, or the peer knows when it posts one that it is to say so.
+    void ask_for_receive() noexcept;
+
+    // Waits until the peer is outside of every operation on our memory.
+    void wait_for_peer() noexcept;
+
+private:
+    static std::shared_ptr<channel> open(std::shared_ptr<peer_process> peer, const hello &h,
+            const connection_ends &ends, fd_holder bell, std::string &why);
+    bool attach(const hello &h, const connection_ends &ends, fd_holder bell, std::string &why);
+    // By value, so that what is not in need of them may keep a region in registers.
+    file_mapping *look_up_mapping(remote_region r);
+    copy_result write_unmapped(remote_region r, std::span<const iovec> from) const;
+    bool peer_is_enrolled() const noexcept { return peer_->facts().enrolled.load(std::memory_order_relaxed) != 0; }
+    watched_epoch epoch_of_peer() const noexcept;
+    void go_to(std::uint32_t position) noexcept
+    {
+        position_ = position;
+        slot_ = reinterpret_cast<receive_slot *>(slots_ + std::size_t{position & mask_} * stride_);
+    }
+    // Where in the carrier a message can begin; nothing as long as the peer has not taken enough out of it.
+    std::optional<std::uint32_t> room_in_carrier(std::uint32_t length) noexcept;
+    void fetch_room(std::uint32_t length) noexcept;
+    bool place(const receive_slot &s, std::uint32_t length, std::span<const iovec> from);
+
+    qp_block *block_ = nullptr;
+    std::shared_ptr<peer_process> peer_;
+    // Of the region used last. Side by side the two numbers would be compared as one, which waits until those of the
+    // region have been stored.
+    std::uint32_t recent_slot_ = 0;
+    std::shared_ptr<file_mapping> recent_;
+    std::uint32_t recent_generation_ = 0;
+    // Checked copies of what the peer could change later.
+    std::uint32_t domain_ = 0;
+    std::uint32_t capacity_ = 1;
+    std::uint32_t mask_ = 0; // of positions
+    std::uint32_t stride_ = 0;
+    std::uint32_t max_sge_ = 0;
+    std::uint32_t cq_bit_ = 0;
+    std::uint32_t position_ = 0;
+    std::byte *slots_ = nullptr;
+    receive_slot *slot_ = nullptr; // for that position
+    bool sent_ = false;            // a message, since a receive was posted
+    std::uint32_t most_carried_ = 0;
+    std::uint32_t carried_ = 0;     // into the carrier
+    std::uint32_t carried_out_ = 0; // of it, as far as is known here
+    std::byte *carrier_ = nullptr;
+    std::shared_ptr<std::byte> memory_;
+    std::shared_ptr<remote_cq> cq_;
+    epoch_list::entry watched_{};
+    bool watching_ = false;
+};
+
+} // namespace softrdma::local

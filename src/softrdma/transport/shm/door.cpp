@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/shm/door.hpp"
+#include "base/settings.hpp"
+#include "transport/shm/arena.hpp"
+#include "transport/shm/fd_message.hpp"
+#include "transport/shm/file_mapping.hpp"
+#include "transport/shm/peer.hpp"
+#include "transport/shm/policy.hpp"
+#include "transport/tcp/listener.hpp"
+#include "verbs/mr.hpp"
+
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+namespace softrdma::net
+{
+
+namespace
+{
+
+// Somebody who has come in. Whoever breaks the rules is sent away.
+class visitor : public event_handler, public std::enable_shared_from_this<visitor>
+{
+public:
+    explicit visitor(int socket) noexcept : socket_(socket) {}
+    ~visitor() override
+    {
+        if (!agent::lost_by_fork())
+            close(socket_);
+    }
+
+    void enter();
+    finding ready(std::uint32_t events) override;
+
+private:
+    bool grant(const wish &w) const;
+    bool hand_over_arena(const wish &w) const;
+    bool hand_over_file(const wish &w) const;
+
+    const int socket_;
+    std::mutex mutex_;
+    agent::watch_id watch_ = 0;
+    bool has_asked_ = false;
+};
+
+void visitor::enter()
+{
+    const std::lock_guard lock(mutex_);
+    if (!is_own_user(socket_))
+        return;
+    watch_ = agent::get()->watch(socket_, EPOLLIN, shared_from_this());
+    // A stranger that never asks for anything must not keep a descriptor.
+    agent::get()->after(settings().response_timeout, [weak = weak_from_this()] {
+        if (const auto self = weak.lock()) {
+            const std::lock_guard relock(self->mutex_);
+            if (!self->has_asked_)
+                agent::get()->unwatch(self->watch_);
+        }
+    });
+}
+
+finding visitor::ready(std::uint32_t)
+{
+    const std::lock_guard lock(mutex_);
+    wish w;
+    reception r = reception::message;
+    while ((r = receive(socket_, w)) == reception::message && grant(w))
+        has_asked_ = true;
+    if (r != reception::nothing)
+        agent::get()->unwatch(watch_);
+    return finding::something;
+}
+
+bool visitor::grant(const wish &w) const
+{
+    if (w.token != local::arena::instance().token())
+        return false;
+    return w.kind == wish_kind::arena ? hand_over_arena(w) : w.kind == wish_kind::file && hand_over_file(w);
+}
+
+bool visitor::hand_over_arena(const wish &w) const
+{
+    const std::array<int, most_gifts> given{local::arena::instance().fd(), w.bell};
+    const bool rings = local::is_event_descriptor(w.bell);
+    return send_message(socket_, {.kind = w.kind}, std::span(given).first(rings ? 2 : 1));
+}
+
+// If there is none, that is said.
+bool visitor::hand_over_file(const wish &w) const
+{
+    local::file_part part;
+    if (const region_pin region = region_table::instance().pin(w.key);
+            region &&
+            (region->kind() == local::region_kind::shared_file || region->kind() == local::region_kind::direct_access))
+        part = local::file_part::find(
+                static_cast<std::uint32_t>(getpid()), reinterpret_cast<std::uintptr_t>(region->addr), region->length);
+    const int given = part.file.get();
+    return send_message(socket_, {.kind = w.kind, .key = w.key, .generation = w.generation, .offset = part.offset},
+            std::span(&given, given < 0 ? 0 : 1));
+}
+
+std::uint64_t open_door()
+{
+    std::uint64_t number = 0;
+    if (local::policy() == local::path_policy::direct || !local::arena::instance().shared() ||
+            getrandom(&number, sizeof(number), 0) != sizeof(number))
+        return 0;
+    static std::shared_ptr<listener> door; // never closed
+    const door_address address(number);
+    local::fd_holder socket = open_local_socket();
+    if (bind(socket.get(), address.get(), address.size) != 0)
+        return 0;
+    door = listener::open(
+            socket.release(), SOMAXCONN, [](int accepted) { std::make_shared<visitor>(accepted)->enter(); });
+    return door == nullptr ? 0 : number;
+}
+
+} // namespace
+
+std::uint64_t own_door()
+{
+    static const std::uint64_t number = open_door();
+    return number;
+}
+
+} // namespace softrdma::net

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "base/fd_holder.hpp"
+#include "transport/shm/layout.hpp"
+
+#include <optional>
+#include <span>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <type_traits>
+
+// How a process hands descriptors over to peers of its host that may not take them: over a socket of the local kind,
+// whose abstract name each network namespace has for itself. Each message of it is one of these; whoever asks proves
+// with the token that the process has introduced itself to it.
+namespace softrdma::net
+{
+
+enum class wish_kind : std::uint32_t {
+    arena, // and the bell, if there is one
+    file,  // behind a region
+};
+
+struct wish {
+    local::token_bytes token{};
+    wish_kind kind{};
+    std::int32_t bell = -1;
+    std::uint32_t key = 0;
+    std::uint32_t generation = 0; // of the region, for the asker
+};
+
+struct gift {
+    wish_kind kind{};
+    std::uint32_t key = 0;
+    std::uint32_t generation = 0;
+    std::uint32_t unused = 0;
+    std::uint64_t offset = 0; // of the region's first page in the file
+};
+static_assert(std::has_unique_object_representations_v<wish> && std::has_unique_object_representations_v<gift>);
+
+struct door_address : sockaddr_un {
+    explicit door_address(std::uint64_t number) noexcept;
+    const sockaddr *get() const noexcept { return reinterpret_cast<const sockaddr *>(this); }
+    socklen_t size = 0;
+};
+
+// A socket for messages; none with errno.
+local::fd_holder open_local_socket() noexcept;
+// The process at the other end belongs to our user.
+bool is_own_user(int socket) noexcept;
+
+inline constexpr std::size_t most_gifts = 2;
+using descriptors = std::array<local::fd_holder, most_gifts>;
+
+enum class reception {
+    message,
+    nothing, // for now
+    end,     // or what is no such message
+};
+
+// These do not wait. Descriptors that come are closed with their holders.
+bool send_message(int socket, const wish &w) noexcept;
+bool send_message(int socket, const gift &g, std::span<const int> given) noexcept;
+reception receive(int socket, wish &w) noexcept;
+reception receive(int socket, gift &g, descriptors &given) noexcept;
+
+} // namespace softrdma::net

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/shm/file_mapping.hpp"
+#include "base/copy.hpp"
+#include "pmem/mapping.hpp"
+
+#include <cerrno>
+#include <cinttypes>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <dirent.h>
+#include <fcntl.h>
+#include <mutex>
+#include <string>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+namespace softrdma::local
+{
+
+namespace
+{
+
+std::uintptr_t page_size() noexcept
+{
+    static const auto size = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    return size;
+}
+
+struct mapped_area {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    std::uint64_t offset = 0;
+    dev_t device = 0;
+    ino_t inode = 0;
+    std::string path;
+};
+
+// The one shared mapping of a process that contains the range.
+bool find_area(std::uint32_t pid, std::uint64_t address, std::uint64_t length, mapped_area &out)
+{
+    if (length == 0)
+        return false;
+    char name[64];
+    snprintf(name, sizeof(name), "/proc/%u/maps", pid);
+    FILE *maps = fopen(name, "re");
+    if (maps == nullptr)
+        return false;
+    char *text = nullptr;
+    std::size_t capacity = 0;
+    bool found = false;
+    while (!found && getline(&text, &capacity, maps) > 0) {
+        char permissions[5] = {};
+        unsigned major_number = 0;
+        unsigned minor_number = 0;
+        int path_at = 0;
+        if (sscanf(text, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %lu %n", &out.begin, &out.end, permissions,
+                    &out.offset, &major_number, &minor_number, &out.inode, &path_at) < 7 ||
+                address < out.begin || address >= out.end)
+            continue;
+        if (permissions[3] != 's' || length > out.end - address)
+            break;
+        out.device = makedev(major_number, minor_number);
+        out.path = text + path_at;
+        if (!out.path.empty() && out.path.back() == '\n')
+            out.path.pop_back();
+        found = true;
+    }
+    free(text);
+    fclose(maps);
+    return found;
+}
+
+// Opens a path if it leads to the file of the area.
+int open_same(const std::string &path, const mapped_area &area)
+{
+    struct stat file {
+    };
+    // Nothing but a file is opened: opening a device may have effects.
+    if (stat(path.c_str(), &file) != 0 || !(S_ISREG(file.st_mode) || S_ISCHR(file.st_mode)) ||
+            file.st_ino != area.inode || file.st_dev != area.device)
+        return -1;
+    return open(path.c_str(), O_RDWR | O_CLOEXEC);
+}
+
+// What this process has open it need not be allowed to open again.
+int duplicate_same(int fd, const mapped_area &area)
+{
+    struct stat file {
+    };
+    const bool same = fstat(fd, &file) == 0 && file.st_ino == area.inode && file.st_dev == area.device;
+    return same && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+}
+
+int open_descriptor_of(std::uint32_t pid, const mapped_area &area)
+{
+    const bool own = pid == static_cast<std::uint32_t>(getpid());
+    const std::string directory = "/proc/" + std::to_string(pid) + "/fd";
+    DIR *entries = opendir(directory.c_str());
+    int fd = -1;
+    while (entries != nullptr && fd < 0) {
+        const dirent *entry = readdir(entries);
+        if (entry == nullptr)
+            break;
+        if (entry->d_name[0] != '.')
+            fd = own ? duplicate_same(atoi(entry->d_name), area) : open_same(directory + "/" + entry->d_name, area);
+    }
+    if (entries != nullptr)
+        closedir(entries);
+    return fd;
+}
+
+int open_file(std::uint32_t pid, const mapped_area &area)
+{
+    if (const int fd = open_same(area.path, area); fd >= 0)
+        return fd;
+    char link[96];
+    snprintf(link, sizeof(link), "/proc/%u/map_files/%" PRIx64 "-%" PRIx64, pid, area.begin, area.end);
+    if (const int fd = open_same(link, area); fd >= 0)
+        return fd;
+    return open_descriptor_of(pid, area);
+}
+
+file_part part_of(std::uint32_t pid, std::uint64_t address, const mapped_area &area)
+{
+    const std::uint64_t within = address - area.begin;
+    return {fd_holder(open_file(pid, area)), area.offset + within - within % page_size()};
+}
+
+// What a copy throws that meets the end of a file.
+struct end_of_file {
+};
+
+[[gnu::tls_model("initial-exec")]] constinit thread_local volatile bool copying = false;
+
+struct sigaction &previous_action()
+{
+    static struct sigaction action {
+    };
+    return action;
+}
+
+void on_bus_error(int number, siginfo_t *info, void *context)
+{
+    const bool happened_here = info->si_code == BUS_ADRERR || info->si_code == BUS_MCEERR_AR; // not sent by anybody
+    if (copying && happened_here)
+        throw end_of_file();
+    const struct sigaction &before = previous_action();
+    if ((before.sa_flags & SA_SIGINFO) != 0) {
+        before.sa_sigaction(number, info, context);
+    } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+        before.sa_handler(number);
+    } else {
+        signal(SIGBUS, SIG_DFL); // the fault happens again and ends the process as it would have
+    }
+}
+
+void guard_against_truncation()
+{
+    static std::once_flag once;
+    std::call_once(once, [] {
+        struct sigaction action {
+        };
+        action.sa_sigaction = on_bus_error;
+        action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+        sigaction(SIGBUS, &action, &previous_action());
+    });
+}
+
+// False if the copies ran into memory that is not there.
+template<auto copy_all>
+bool guarded(std::byte *file, std::span<const iovec> pieces) noexcept
+{
+    bool good = true;
+    copying = true;
+    try {
+        copy_all(file, pieces);
+    } catch (const end_of_file &) {
+        good = false;
+    }
+    copying = false;
+    return good;
+}
+
+} // namespace
+
+file_mapping::file_mapping(std::uint64_t length, region_kind kind)
+    : size_(length), direct_access_(kind == region_kind::direct_access)
+{
+    guard_against_truncation();
+}
+
+file_part file_part::find(std::uint32_t pid, std::uint64_t address, std::uint64_t length)
+{
+    mapped_area area;
+    return find_area(pid, address, length, area) ? part_of(pid, address, area) : file_part{};
+}
+
+std::shared_ptr<file_mapping> file_mapping::open(
+        std::uint32_t pid, std::uint64_t address, std::uint64_t length, region_kind kind)
+{
+    mapped_area area;
+    if (!find_area(pid, address, length, area))
+        return nullptr;
+    if (pid != static_cast<std::uint32_t>(getpid()))
+        return open(part_of(pid, address, area), address, length, kind);
+    std::shared_ptr<file_mapping> m(new file_mapping(length, kind)); // it is mapped already
+    m->at_ = reinterpret_cast<std::byte *>(address);
+    return m;
+}
+
+std::shared_ptr<file_mapping> file_mapping::open(
+        const file_part &part, std::uint64_t address, std::uint64_t length, region_kind kind)
+{
+    const std::uint64_t lead = address % page_size();
+    const int flags = kind == region_kind::direct_access ? MAP_SHARED_VALIDATE | MAP_SYNC : MAP_SHARED;
+    if (part.file.get() < 0 || length > UINT64_MAX - lead)
+        return nullptr;
+    void *at = mmap(
+            nullptr, lead + length, PROT_READ | PROT_WRITE, flags, part.file.get(), static_cast<off_t>(part.offset));
+    if (at == MAP_FAILED)
+        return nullptr;
+    std::shared_ptr<file_mapping> m(new file_mapping(length, kind));
+    m->whole_ = at;
+    m->whole_size_ = lead + length;
+    m->at_ = static_cast<std::byte *>(at) + lead;
+    return m;
+}
+
+file_mapping::~file_mapping()
+{
+    if (whole_ != nullptr)
+        munmap(whole_, whole_size_);
+}
+
+bool file_mapping::copy_into(std::byte *file, std::span<const iovec> from) noexcept
+{
+    return guarded<copy_all_in>(file, from);
+}
+
+bool file_mapping::read(std::uint64_t offset, std::span<const iovec> to) noexcept
+{
+    return covers(offset, to) && guarded<copy_all_from>(at_ + offset, to);
+}
+
+int file_mapping::write_back(std::uint64_t offset, std::size_t bytes) const noexcept
+{
+    if (!covers(offset, bytes))
+        return EFAULT;
+    const auto begin = reinterpret_cast<std::uintptr_t>(at_) + offset;
+    if (direct_access_) {
+        pmem::write_back(begin, bytes);
+        return 0;
+    }
+    const std::uintptr_t from = begin - begin % page_size();
+    return msync(reinterpret_cast<void *>(from), begin + bytes - from, MS_SYNC) == 0 ? 0 : errno;
+}
+
+} // namespace softrdma::local

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "base/fd_holder.hpp"
+#include "transport/shm/layout.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <sys/uio.h>
+
+namespace softrdma::local
+{
+
+// Where a file has what a mapping shows.
+struct file_part {
+    fd_holder file;           // none: there is none
+    std::uint64_t offset = 0; // of the first page
+
+    // Empty if the range is not one shared mapping of a file that this process can open.
+    static file_part find(std::uint32_t pid, std::uint64_t address, std::uint64_t length);
+};
+
+// A peer's shared mapping of a file, mapped here as well. Copies that meet the end of a file which its owner has
+// truncated report that instead of ending this process.
+class file_mapping
+{
+public:
+    // NULL if the range is not one shared file that this process can open; of a region of direct access: not as a
+    // mapping whose cache lines are durable once written back.
+    static std::shared_ptr<file_mapping> open(
+            std::uint32_t pid, std::uint64_t address, std::uint64_t length, region_kind kind);
+    static std::shared_ptr<file_mapping> open(
+            const file_part &part, std::uint64_t address, std::uint64_t length, region_kind kind);
+    ~file_mapping();
+
+    // Offsets are relative to the peer's address `address`. False if the memory is not there any more, or not inside:
+    // how long a region is, its owner may have changed since.
+    bool write(std::uint64_t offset, std::span<const iovec> from) noexcept
+    {
+        return covers(offset, from) && copy_into(at_ + offset, from);
+    }
+    bool read(std::uint64_t offset, std::span<const iovec> to) noexcept;
+    // Makes a range durable. 0 or an errno value.
+    int write_back(std::uint64_t offset, std::size_t bytes) const noexcept;
+
+private:
+    file_mapping(std::uint64_t length, region_kind kind);
+    bool covers(std::uint64_t offset, std::uint64_t bytes) const noexcept
+    {
+        return offset <= size_ && bytes <= size_ - offset;
+    }
+    static bool copy_into(std::byte *file, std::span<const iovec> from) noexcept;
+    bool covers(std::uint64_t offset, std::span<const iovec> pieces) const noexcept
+    {
+        std::uint64_t bytes = 0;
+        for (const iovec &piece : pieces)
+            bytes += piece.iov_len;
+        return covers(offset, bytes);
+    }
+
+    void *whole_ = nullptr;
+    std::size_t whole_size_ = 0;
+    std::byte *at_ = nullptr;
+    const std::uint64_t size_; // of what is the region's
+    const bool direct_access_;
+};
+
+} // namespace softrdma::local

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/shm/identity.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <string>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace softrdma::local
+{
+
+namespace
+{
+
+std::string contents(const char *path)
+{
+    std::string text(1024, '\0');
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? 0 : read(fd, text.data(), text.size());
+    if (fd >= 0)
+        close(fd);
+    text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+    return text;
+}
+
+std::array<std::uint8_t, 16> boot_id()
+{
+    std::array<std::uint8_t, 16> id{};
+    std::size_t nibbles = 0;
+    for (const char c : contents("/proc/sys/kernel/random/boot_id")) {
+        const char digit[] = {c, '\0'};
+        char *end = nullptr;
+        const auto value = strtoul(digit, &end, 16);
+        if (end == digit || nibbles == 2 * id.size())
+            continue;
+        id[nibbles / 2] = static_cast<std::uint8_t>(static_cast<unsigned long>(id[nibbles / 2]) << 4 | value);
+        ++nibbles;
+    }
+    return id;
+}
+
+} // namespace
+
+std::uint64_t own_start_time()
+{
+    const std::string stat = contents("/proc/self/stat");
+    const auto name_end = stat.rfind(')'); // the program's name may contain anything
+    if (name_end == std::string::npos)
+        return 0;
+    constexpr int fields_between = 20; // the start time is field 22, the name field 2
+    const char *at = stat.c_str() + name_end + 1;
+    for (int i = 0; i < fields_between && *at != '\0'; ++i) {
+        at += strspn(at, " ");
+        if (i + 1 < fields_between)
+            at += strcspn(at, " ");
+    }
+    return strtoull(at, nullptr, 10);
+}
+
+bool yama_restricts()
+{
+    return contents("/proc/sys/kernel/yama/ptrace_scope").starts_with('1');
+}
+
+const identity &identity::own()
+{
+    static const identity value = [] {
+        identity i;
+        struct stat name_space {
+        };
+        i.boot = boot_id();
+        i.pid_namespace = stat("/proc/self/ns/pid", &name_space) == 0 ? name_space.st_ino : 0;
+        i.uid = geteuid();
+        i.pid = static_cast<std::uint32_t>(getpid());
+        i.start_time = own_start_time();
+        return i;
+    }();
+    return value;
+}
+
+} // namespace softrdma::local

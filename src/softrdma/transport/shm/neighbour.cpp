@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/shm/neighbour.hpp"
+#include "transport/shm/door.hpp"
+#include "transport/shm/policy.hpp"
+#include "transport/shm/visit.hpp"
+#include "transport/tcp/tcp_socket.hpp"
+
+#include <cstdio>
+#include <cstring>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+namespace softrdma::net::neighbour
+{
+
+namespace
+{
+
+using local::path_policy;
+
+void set_end(const sockaddr_storage &from, std::array<std::uint8_t, 16> &address, std::uint16_t &port)
+{
+    if (from.ss_family == AF_INET6) {
+        const auto &v6 = reinterpret_cast<const sockaddr_in6 &>(from);
+        memcpy(address.data(), &v6.sin6_addr, address.size());
+        port = v6.sin6_port;
+    } else { // as an IPv6 socket of the peer would show it
+        const auto &v4 = reinterpret_cast<const sockaddr_in &>(from);
+        address = {};
+        address[10] = address[11] = 0xff;
+        memcpy(&address[12], &v4.sin_addr, sizeof(v4.sin_addr));
+        port = v4.sin_port;
+    }
+}
+
+void complain(const std::string &why)
+{
+    if (required())
+        fprintf(stderr, "softrdma: no local path to the peer (%s); run without SOFTRDMA_PATH=%s\n", why.c_str(),
+                local::policy() == path_policy::direct ? "local" : "descriptors");
+}
+
+local::connection_ends ends_of(const link &path)
+{
+    local::connection_ends ends;
+    const auto [here, there] = tcp_socket::addresses_of(path.fd());
+    if (here.ss_family == AF_UNSPEC || there.ss_family == AF_UNSPEC)
+        return ends;
+    set_end(here, ends.own_address, ends.own_port);
+    set_end(there, ends.peer_address, ends.peer_port);
+    return ends;
+}
+
+} // namespace
+
+local::hello introduce(queue_pair &qp, const link &path)
+{
+    local::hello h = qp.introduce(ends_of(path));
+    if (h.present)
+        h.door = own_door();
+    return h;
+}
+
+bool reach(const local::hello &h, const link &path, way &found, std::function<void(way)> later)
+{
+    std::string why = "its descriptors are not to be had";
+    const local::connection_ends ends = ends_of(path);
+    const path_policy policy = local::policy();
+    found = policy == path_policy::descriptors ? nullptr : local::channel::open(h, ends, why);
+    if (found != nullptr)
+        return false;
+    const auto take = [=](local::handover given) {
+        std::string refusal = why;
+        const bool came = given.arena.get() >= 0;
+        way handed = came ? local::channel::open(h, ends, std::move(given), refusal) : nullptr;
+        if (handed == nullptr)
+            complain(refusal);
+        later(std::move(handed));
+    };
+    if (policy != path_policy::direct && visit(h, take))
+        return true;
+    complain(why);
+    return false;
+}
+
+bool required()
+{
+    return local::policy() == path_policy::direct || local::policy() == path_policy::descriptors;
+}
+
+void put(byte_writer &w, const local::hello &h) noexcept
+{
+    if (!h.present)
+        return;
+    w.put_raw(h.who.boot.data(), h.who.boot.size()).put(h.who.pid_namespace).put(h.who.uid).put(h.who.pid);
+    w.put(h.who.start_time).put(h.arena_fd).put(h.token[0]).put(h.token[1]);
+    w.put(h.qp_offset).put(h.qp_size).put(h.qp_serial).put(h.first_receive).put(h.bell).put(h.door);
+}
+
+bool get(byte_reader &r, local::hello &h) noexcept
+{
+    h = {};
+    if (r.rest().empty())
+        return true;
+    h.present = true;
+    r.get_raw(h.who.boot.data(), h.who.boot.size());
+    h.who.pid_namespace = r.get<std::uint64_t>();
+    h.who.uid = r.get<std::uint32_t>();
+    h.who.pid = r.get<std::uint32_t>();
+    h.who.start_time = r.get<std::uint64_t>();
+    h.arena_fd = r.get<std::int32_t>();
+    h.token[0] = r.get<std::uint64_t>();
+    h.token[1] = r.get<std::uint64_t>();
+    h.qp_offset = r.get<std::uint64_t>();
+    h.qp_size = r.get<std::uint64_t>();
+    h.qp_serial = r.get<std::uint64_t>();
+    h.first_receive = r.get<std::uint32_t>();
+    h.bell = r.get<std::int32_t>();
+    h.door = r.get<std::uint64_t>();
+    return r.good() && r.rest().empty();
+}
+
+} // namespace softrdma::net::neighbour

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "transport/shm/arena.hpp"
+#include "transport/shm/handover.hpp"
+#include "transport/shm/identity.hpp"
+
+#include <linux/futex.h>
+#include <memory>
+#include <span>
+#include <string>
+#include <sys/uio.h>
+#include <unordered_map>
+
+namespace softrdma::local
+{
+
+// What a process tells its peer over their TCP connection, so that the peer can find its arena.
+struct hello {
+    bool present = false;
+    identity who;
+    std::int32_t arena_fd = -1;
+    token_bytes token{};
+    std::uint64_t qp_offset = 0;
+    std::uint64_t qp_size = 0;
+    std::uint64_t qp_serial = 0;
+    std::uint32_t first_receive = 0; // position of the first message in the receive ring
+    std::int32_t bell = -1;          // eventfd of the receive completion queue, if that wants events
+    std::uint64_t door = 0;          // number of the socket where descriptors are handed over; 0: nowhere
+};
+
+// False, with the reason, if the two processes have to stay apart: another host, another user, or no shared memory.
+bool may_share(const hello &h, std::string &why);
+
+// A registered region of the peer, as one operation sees it.
+struct remote_region {
+    std::uint32_t slot = 0;
+    std::uint32_t generation = 0;
+    region_kind kind{};
+    std::uint64_t address = 0; // in the peer's address space: of the first byte of the operation
+    std::uint64_t region_address = 0;
+    std::uint64_t region_length = 0;
+};
+
+enum class copy_result {
+    done,
+    no_way,  // this process cannot reach that memory
+    fault,   // the memory is not there
+    no_peer, // the process is not there
+};
+
+class file_mapping;
+struct file_part;
+
+bool is_event_descriptor(int fd) noexcept;
+
+// A process of this host whose arena this process has: another one, or itself.
+class peer_process
+{
+public:
+    // Empty, with the reason in `why`, if the process cannot be reached or is not what it claims to be.
+    static std::shared_ptr<peer_process> reach(const hello &h, std::string &why);
+    // The same for a process that has handed its arena over. Its private memory is out of reach.
+    static std::shared_ptr<peer_process> adopt(const hello &h, handover &given, std::string &why);
+    ~peer_process();
+
+    bool is_self() const noexcept { return tables_ == nullptr; }
+    bool hands_over() const noexcept { return line_ != nullptr; }
+    bool gone() const noexcept;
+    // The same without asking the kernel; a process whose thread cannot tell is never dead.
+    bool dead() const noexcept;
+    const arena_facts &facts() const noexcept;
+
+    // `size` bytes of the peer's arena. NULL if they are not inside it.
+    std::shared_ptr<std::byte> share(std::uint64_t offset, std::size_t size) const;
+    // Our own descriptor of the peer's eventfd of that number; none if it is something else.
+    fd_holder event_descriptor(int number) const;
+
+    // False unless the key names a region of that domain with all of `access` that contains the range. To be
+    // called, and the answer to be used, inside an epoch only.
+    bool find(std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va, std::uint64_t bytes,
+            remote_region &out) const noexcept;
+    void mark_unsynced(const remote_region &r) const noexcept;
+
+    // Between the peer's memory and ours, through the kernel.
+    copy_result write(std::uint64_t to, std::span<const iovec> from) const noexcept;
+    copy_result read(std::uint64_t from, std::span<const iovec> to) const noexcept;
+    // Messages of up to that many bytes arrive sooner if they are copied twice, through the arena.
+    std::uint32_t worth_carrying() const noexcept;
+
+    // The peer's shared file behind a region, in our address space; NULL if it cannot be had, or has to come first.
+    std::shared_ptr<file_mapping> mapping(const remote_region &r);
+    // The file behind a region has come, or nothing.
+    void take_file(std::uint32_t key, std::uint32_t generation, const file_part &part);
+
+private:
+    peer_process() = default;
+    std::byte *map(std::uint64_t offset, std::size_t size) const noexcept;
+    bool take_arena(const hello &h, std::string &why);
+    bool map_tables(const hello &h, std::string &why);
+    bool verify(const hello &h, std::string &why) const;
+
+    identity who_;
+    fd_holder pidfd_;
+    std::unique_ptr<peer_line> line_; // in place of the former
+    fd_holder arena_;
+    std::uint64_t arena_size_ = 0;
+    std::byte *tables_ = nullptr;
+    region_slot *slots_ = nullptr;
+
+    struct mapped {
+        remote_region region;
+        std::shared_ptr<file_mapping> file; // NULL: cannot be mapped, or is still to come
+    };
+    std::mutex mutex_;
+    std::unordered_map<std::uint32_t, mapped> mappings_;
+};
+
+inline const arena_facts &peer_process::facts() const noexcept
+{
+    const auto *tables = reinterpret_cast<const std::byte *>(slots_) - page;
+    return *reinterpret_cast<const arena_facts *>(tables + facts_offset);
+}
+
+inline bool peer_process::dead() const noexcept
+{
+    return (facts().keeper.load(std::memory_order_relaxed) & FUTEX_OWNER_DIED) != 0;
+}
+
+inline bool peer_process::find(std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va,
+        std::uint64_t bytes, remote_region &out) const noexcept
+{
+    const std::uint32_t index = key % region_slots;
+    const region_slot &slot = slots_[index];
+    if (key == 0 || slot.key.load(std::memory_order_acquire) != key)
+        return false;
+    const auto granted = static_cast<int>(slot.access.load(std::memory_order_relaxed));
+    const std::uint64_t base = slot.base.load(std::memory_order_relaxed);
+    const std::uint64_t length = slot.length.load(std::memory_order_relaxed);
+    if (slot.domain.load(std::memory_order_relaxed) != domain || (granted & access) != access || va < base ||
+            bytes > length || va - base > length - bytes)
+        return false;
+    out.slot = index;
+    out.generation = slot.generation.load(std::memory_order_relaxed);
+    out.kind = slot.kind.load(std::memory_order_relaxed);
+    out.region_address = slot.address.load(std::memory_order_relaxed);
+    out.region_length = length;
+    out.address = out.region_address + (va - base);
+    return true;
+}
+
+inline void peer_process::mark_unsynced(const remote_region &r) const noexcept
+{
+    std::atomic<std::uint32_t> &word = slots_[r.slot].unsynced;
+    if (word.load(std::memory_order_relaxed) == 0)
+        word.store(1, std::memory_order_relaxed);
+}
+
+} // namespace softrdma::local

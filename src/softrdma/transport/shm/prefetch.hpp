@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "transport/shm/layout.hpp"
+
+#include <cstddef>
+
+namespace softrdma::local
+{
+
+// Has the processor take lines away from the others, to be stored to soon, while the thread goes on.
+inline void fetch_to_store(const void *at, std::size_t bytes = 1) noexcept
+{
+    const auto *begin = static_cast<const char *>(at);
+    for (const char *next = begin; next < begin + bytes; next += line) {
+#ifdef __x86_64__
+        asm volatile("prefetchw %0" : : "m"(*next)); // no processor without it minds
+#else
+        __builtin_prefetch(next, 1);
+#endif
+    }
+}
+
+} // namespace softrdma::local

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/shm/visit.hpp"
+#include "progress/agent.hpp"
+#include "transport/shm/fd_message.hpp"
+#include "transport/shm/file_mapping.hpp"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+namespace softrdma::net
+{
+
+namespace
+{
+
+// A peer that is stopped must not keep its connections from being made.
+constexpr auto patience = std::chrono::seconds(1);
+
+class visiting : public event_handler, public std::enable_shared_from_this<visiting>
+{
+public:
+    visiting(int socket, const local::token_bytes &token, std::function<void(local::handover)> done)
+        : socket_(socket), token_(token), done_(std::move(done))
+    {
+    }
+    ~visiting() override
+    {
+        if (!agent::lost_by_fork())
+            close(socket_);
+    }
+
+    bool begin(std::int32_t bell);
+    finding ready(std::uint32_t) override
+    {
+        take_gifts();
+        return finding::something;
+    }
+    // Gives up, if nothing has come yet.
+    void give_up();
+
+    void serve(std::weak_ptr<local::peer_process> asker);
+    bool ask(wish w) const noexcept;
+    bool broken() const noexcept;
+    void leave() { agent::get()->unwatch(watch_.load()); }
+
+private:
+    void take_gifts();
+    void take_arena(std::unique_lock<std::mutex> &lock, descriptors given);
+
+    const int socket_;
+    const local::token_bytes token_;
+    std::atomic<agent::watch_id> watch_{0};
+    std::mutex mutex_;
+    std::function<void(local::handover)> done_; // until it is called
+    std::weak_ptr<local::peer_process> asker_;
+};
+
+// Ends the visit with its last user.
+class visited_line : public local::peer_line
+{
+public:
+    explicit visited_line(std::shared_ptr<visiting> v) noexcept : visiting_(std::move(v)) {}
+    ~visited_line() override { visiting_->leave(); }
+
+    void serve(std::weak_ptr<local::peer_process> asker) override { visiting_->serve(std::move(asker)); }
+    bool ask_for_file(std::uint32_t key, std::uint32_t generation) override
+    {
+        return visiting_->ask({.token = {}, .kind = wish_kind::file, .key = key, .generation = generation});
+    }
+    bool broken() const noexcept override { return visiting_->broken(); }
+
+private:
+    const std::shared_ptr<visiting> visiting_;
+};
+
+bool visiting::begin(std::int32_t bell)
+{
+    if (!ask({.token = {}, .kind = wish_kind::arena, .bell = bell}))
+        return false;
+    const std::lock_guard lock(mutex_);
+    watch_ = agent::get()->watch(socket_, EPOLLIN, shared_from_this());
+    if (watch_ == 0)
+        return false;
+    agent::get()->after(patience, [weak = weak_from_this()] {
+        if (const auto self = weak.lock())
+            self->give_up();
+    });
+    return true;
+}
+
+void visiting::take_gifts()
+{
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        gift g;
+        descriptors given;
+        const reception r = receive(socket_, g, given);
+        if (r == reception::nothing)
+            return;
+        if (r == reception::end)
+            break;
+        if (done_ != nullptr && g.kind == wish_kind::arena)
+            return take_arena(lock, std::move(given));
+        if (const auto asker = asker_.lock(); asker != nullptr && g.kind == wish_kind::file)
+            asker->take_file(g.key, g.generation, {std::move(given[0]), g.offset});
+    }
+    lock.unlock();
+    leave();
+    give_up();
+}
+
+void visiting::take_arena(std::unique_lock<std::mutex> &lock, descriptors given)
+{
+    const auto done = std::exchange(done_, nullptr);
+    lock.unlock();
+    if (!local::is_event_descriptor(given[1].get()))
+        given[1] = local::fd_holder();
+    done({std::move(given[0]), std::move(given[1]), std::make_unique<visited_line>(shared_from_this())});
+}
+
+void visiting::give_up()
+{
+    std::unique_lock lock(mutex_);
+    const auto done = std::exchange(done_, nullptr);
+    lock.unlock();
+    if (done == nullptr)
+        return;
+    leave();
+    done({});
+}
+
+void visiting::serve(std::weak_ptr<local::peer_process> asker)
+{
+    const std::lock_guard lock(mutex_);
+    asker_ = std::move(asker);
+}
+
+bool visiting::ask(wish w) const noexcept
+{
+    w.token = token_;
+    return send_message(socket_, w);
+}
+
+bool visiting::broken() const noexcept
+{
+    pollfd end{.fd = socket_, .events = POLLRDHUP, .revents = 0};
+    return poll(&end, 1, 0) > 0;
+}
+
+} // namespace
+
+bool visit(const local::hello &h, std::function<void(local::handover)> done)
+{
+    std::string why;
+    if (h.door == 0 || !local::may_share(h, why))
+        return false;
+    const door_address address(h.door);
+    local::fd_holder socket = open_local_socket();
+    if (connect(socket.get(), address.get(), address.size) != 0 || !is_own_user(socket.get()))
+        return false;
+    return std::make_shared<visiting>(socket.release(), h.token, std::move(done))->begin(h.bell);
+}
+
+} // namespace softrdma::net

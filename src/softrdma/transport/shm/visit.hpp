@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "transport/shm/peer.hpp"
+
+#include <functional>
+
+namespace softrdma::net
+{
+
+// Asks a peer of this host for what this process may not take from it. False if it has no door, or not for us. Else
+// `done` is called once, by the agent and with no lock held; without an arena if none has come in time.
+bool visit(const local::hello &h, std::function<void(local::handover)> done);
+
+} // namespace softrdma::net

@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/tcp/link.hpp"
+#include "transport/tcp/tcp_socket.hpp"
+#include "verbs/tap.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace softrdma::net
+{
+
+namespace
+{
+
+constexpr std::size_t least_bulk = 4 * 1024;          // for which it takes a way of its own
+constexpr std::size_t most_bulk = 256 * 1024;         // which a cache holds
+constexpr std::size_t end_of_segment = 4 * 1024;      // of which the last word has to be stored last
+constexpr std::size_t read_budget = 1024 * 1024;      // one connection must not starve the others
+constexpr std::size_t gathered_limit = 16 * 1024;     // a system call costs more than to copy that
+constexpr std::size_t joined_limit = 256;             // so does to name it to the kernel as a piece of its own
+constexpr std::size_t output_limit = 4 * max_segment; // a peer that asks but never reads
+constexpr auto finish_time = std::chrono::seconds(2);
+
+// Room for more of a long WRITE, whose words the kernel would not store whole. Of each thread that reads, however many
+// connections it reads.
+std::span<std::byte> bulk_memory()
+{
+    static thread_local const auto memory = std::make_unique_for_overwrite<std::byte[]>(most_bulk);
+    return {memory.get(), most_bulk};
+}
+
+} // namespace
+
+std::shared_ptr<link> link::open(int fd, role r, link_user &user)
+{
+    auto l = std::make_shared<link>(fd, r, user);
+    tcp_socket::prepare(fd);
+    if (r == role::accepted)
+        tcp_socket::use_all_of_host(fd);
+    agent *a = agent::get();
+    const std::uint32_t events = r == role::connecting ? EPOLLOUT : EPOLLIN | EPOLLRDHUP;
+    const std::lock_guard lock(l->mutex_);
+    if (a == nullptr || (l->watch_ = a->watch(fd, events, l)) == 0)
+        return nullptr;
+    return l;
+}
+
+link::~link()
+{
+    if (!agent::lost_by_fork())
+        close(fd_);
+}
+
+void link::bind(std::shared_ptr<queue_pair> qp, std::uint32_t local_qpn)
+{
+    const std::lock_guard lock(mutex_);
+    if (closed_)
+        return;
+    qp_ = std::move(qp);
+    local_qpn_ = local_qpn;
+}
+
+std::shared_ptr<queue_pair> link::bound()
+{
+    const std::lock_guard lock(mutex_);
+    return qp_;
+}
+
+void link::update_watch_locked()
+{
+    reads_.store(!closed_ && !connecting_ && !held_ && !finishing_, std::memory_order_release);
+    if (closed_ || lost())
+        return;
+    std::uint32_t events = held_ || finishing_ ? 0 : EPOLLIN | EPOLLRDHUP;
+    if (blocked_)
+        events |= EPOLLOUT;
+    agent::get()->change(watch_, events);
+}
+
+void link::hold()
+{
+    const std::lock_guard lock(mutex_);
+    held_ = true;
+    update_watch_locked();
+}
+
+void link::unhold()
+{
+    const std::lock_guard lock(mutex_);
+    held_ = false;
+    update_watch_locked();
+    // What was read before the hold waits in our buffer, of which the socket knows nothing.
+    agent::get()->after(std::chrono::microseconds(0), [weak = weak_from_this()] {
+        if (const auto self = weak.lock()) {
+            const std::lock_guard reading(self->read_mutex_);
+            self->serve(0);
+        }
+    });
+}
+
+bool link::congested()
+{
+    const std::lock_guard lock(mutex_);
+    return blocked_;
+}
+
+std::size_t link::room()
+{
+    return tcp_socket::room(fd_);
+}
+
+void link::transmit(const packet &header, std::span<const iovec> payload, bool more)
+{
+    std::size_t payload_size = 0;
+    for (const iovec &piece : payload)
+        payload_size += piece.iov_len;
+    frame_headers headers = encode(header, payload_size);
+    std::array<iovec, limits::max_sge + 2> pieces; // the first is for what waits already
+    pieces[1] = {headers.bytes.data(), headers.size};
+    const auto end = std::copy(payload.begin(), payload.end(), pieces.begin() + 2);
+
+    const std::lock_guard lock(mutex_);
+    if (closed_ || lost())
+        return;
+    const bool waits = blocked_ || (more && output_.size() + payload_size <= gathered_limit);
+    if (!waits && payload_size > joined_limit) {
+        if (!send_locked({pieces.begin(), end}))
+            wait_for_room_locked();
+        return;
+    }
+    keep_locked({pieces.begin() + 1, end}, 0);
+    if (!waits && !push_locked())
+        wait_for_room_locked();
+}
+
+void link::tell(opcode op, std::span<const std::byte> payload)
+{
+    const iovec piece{const_cast<std::byte *>(payload.data()), payload.size()};
+    transmit({.op = op}, {&piece, 1}, false);
+}
+
+void link::push()
+{
+    const std::lock_guard lock(mutex_);
+    if (!closed_ && !lost() && !blocked_ && !push_locked())
+        wait_for_room_locked();
+}
+
+bool link::push_locked()
+{
+    iovec waiting{};
+    return output_.empty() || send_locked({&waiting, 1});
+}
+
+// Sends what waits, which becomes the first of the pieces, and the others; what does not leave waits.
+bool link::send_locked(std::span<iovec> pieces)
+{
+    const std::size_t waiting = output_.size() - sent_;
+    pieces[0] = {output_.data() + sent_, waiting};
+    msghdr message{};
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = pieces.size();
+    if (agent *a = agent::get(); !a->expects(*this))
+        a->expect(shared_from_this());
+    constexpr int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
+    const ssize_t n =
+            pieces.size() == 1 ? send(fd_, pieces[0].iov_base, waiting, flags) : sendmsg(fd_, &message, flags);
+    if (n < 0 && errno != EAGAIN && errno != EINTR) {
+        shutdown(fd_, SHUT_RDWR); // the reader notices and reports the loss
+        return true;
+    }
+    const auto sent = n < 0 ? 0 : static_cast<std::size_t>(n);
+    sent_ += std::min(sent, waiting);
+    keep_locked(pieces.subspan(1), sent - std::min(sent, waiting));
+    return output_.empty();
+}
+
+void link::keep_locked(std::span<const iovec> pieces, std::size_t already_sent)
+{
+    if (sent_ == output_.size()) {
+        output_.clear();
+        sent_ = 0;
+    }
+    for (const iovec &piece : pieces) {
+        const std::size_t skip = std::min(already_sent, piece.iov_len);
+        const auto *from = static_cast<const std::byte *>(piece.iov_base);
+        output_.insert(output_.end(), from + skip, from + piece.iov_len);
+        already_sent -= skip;
+    }
+    if (output_.size() - sent_ > output_limit)
+        shutdown(fd_, SHUT_RDWR);
+}
+
+void link::wait_for_room_locked()
+{
+    blocked_ = true;
+    update_watch_locked();
+}
+
+void link::flush_output()
+{
+    {
+        const std::lock_guard lock(mutex_);
+        if (closed_ || !blocked_ || !push_locked())
+            return;
+        blocked_ = false;
+        if (finishing_)
+            return disconnect_locked();
+        update_watch_locked();
+    }
+    if (const auto qp = bound())
+        qp->path_writable();
+}
+
+void link::start_timer(std::chrono::microseconds delay)
+{
+    std::uint64_t generation = 0;
+    {
+        const std::lock_guard lock(mutex_);
+        generation = ++timer_generation_;
+    }
+    agent::get()->after(delay, [weak = weak_from_this(), generation] {
+        const auto self = weak.lock();
+        if (self == nullptr)
+            return;
+        std::shared_ptr<queue_pair> qp;
+        {
+            const std::lock_guard lock(self->mutex_);
+            if (self->timer_generation_ == generation)
+                qp = self->qp_;
+        }
+        if (qp != nullptr)
+            qp->timer_expired();
+    });
+}
+
+finding link::ready(std::uint32_t events)
+{
+    const std::unique_lock reading(read_mutex_, std::try_to_lock);
+    if (!reading)
+        return finding::taken;
+    return serve(events) ? finding::something : finding::nothing;
+}
+
+bool link::serve(std::uint32_t events)
+{
+    if (lost())
+        return false;
+    if (events == EPOLLIN && reads_.load(std::memory_order_acquire))
+        return read_input();
+    bool held = false;
+    bool connecting = false;
+    {
+        const std::lock_guard lock(mutex_);
+        if (closed_)
+            return false;
+        held = held_ || finishing_;
+        connecting = connecting_;
+    }
+    if (connecting) {
+        if ((events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0)
+            finish_connecting();
+        return false;
+    }
+    if ((events & EPOLLOUT) != 0)
+        flush_output();
+    if (!held)
+        return read_input();
+    if ((events & (EPOLLHUP | EPOLLERR)) != 0)
+        drop(ECONNRESET);
+    return false;
+}
+
+void link::finish_connecting()
+{
+    int error = 0;
+    socklen_t size = sizeof(error);
+    getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error == 0 && tcp_socket::is_connected_to_itself(fd_))
+        error = ECONNREFUSED;
+    if (error != 0)
+        return drop(error);
+    tcp_socket::use_all_of_host(fd_);
+    {
+        const std::lock_guard lock(mutex_);
+        connecting_ = false;
+        update_watch_locked();
+    }
+    user_.connected(shared_from_this());
+}
+
+bool link::read_input()
+{
+    std::size_t budget = read_budget;
+    bool more = true;
+    bool any = filled_ > 0;
+    bool good = parse({input_.data(), filled_});
+    int error = 0;
+    while (more && good && budget > 0) {
+        std::span<std::byte> buffer = input_;
+        if (is_write(frames_.begun().op) && frames_.left() >= filled_ + least_bulk) {
+            buffer = bulk_memory();
+            std::copy_n(input_.begin(), filled_, buffer.begin());
+        } else if (const std::size_t n = read_in_place(more, good); n > 0) {
+            budget -= std::min(budget, n);
+            any = true;
+            continue;
+        }
+        const std::span<std::byte> room = buffer.subspan(filled_);
+        if (room.empty()) // held
+            break;
+        const ssize_t n = recv(fd_, room.data(), room.size(), MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            error = n == 0 ? ECONNRESET : errno;
+            more = false;
+        } else {
+            const auto received = static_cast<std::size_t>(n);
+            more = received == room.size();
+            budget -= std::min(budget, received);
+            any = true;
+            good = parse(buffer.first(filled_ + received));
+        }
+    }
+    if (!any && error == EAGAIN)
+        return false;
+    if (const auto qp = bound())
+        qp->received_all();
+    if (!good)
+        drop(EPROTO);
+    else if (error != 0 && error != EAGAIN)
+        drop(error);
+    return true;
+}
+
+// Receives what there is of a long segment but for its end, if it is certain where that belongs. Returns how much; 0 if
+// it has to take the way through a buffer.
+std::size_t link::read_in_place(bool &more, bool &good)
+{
+    constexpr std::size_t unit = frame_reader::unit;
+    if (filled_ >= unit || frames_.left() < filled_ + least_bulk + end_of_segment)
+        return 0;
+    const auto qp = bound();
+    if (qp == nullptr)
+        return 0;
+    const std::size_t first = filled_ == 0 ? 0 : unit; // of which the buffer has the beginning
+    const std::size_t missing = first - filled_;
+    std::size_t available = 0;
+    std::size_t received = 0;
+    std::span<std::byte> place;
+    const auto receive = [&](std::span<std::byte> memory) {
+        int waiting = 0;
+        ioctl(fd_, SIOCINQ, &waiting);
+        available = static_cast<std::size_t>(waiting);
+        if (available < missing + least_bulk || memory.size() < first + least_bulk)
+            return;
+        place = memory.subspan(first);
+        place = place.first(std::min(place.size(), available - missing) / unit * unit);
+        std::array<iovec, 2> pieces{iovec{input_.data() + filled_, missing}, iovec{place.data(), place.size()}};
+        msghdr message{};
+        message.msg_iov = pieces.data();
+        message.msg_iovlen = pieces.size();
+        // What the kernel stores in memory that the program looks at is no race of this process.
+        const ssize_t n = syscall(SYS_recvmsg, fd_, &message, MSG_DONTWAIT);
+        received = n < 0 ? 0 : static_cast<std::size_t>(n); // of a failure recv() tells as well
+    };
+    qp->fill_place(frames_.begun(), frames_.left() - end_of_segment, receive);
+    if (received == 0)
+        return 0;
+    more = received < available;
+    filled_ += std::min(received, missing);
+    if (received < missing)
+        return received;
+    const std::size_t placed = received - missing;
+    const std::size_t whole = placed / unit * unit;
+    good = (first == 0 || handle(frames_.pass({input_.data(), first}))) &&
+           (whole == 0 || handle(frames_.pass(place.first(whole))));
+    filled_ = placed - whole;
+    std::copy_n(place.begin() + static_cast<std::ptrdiff_t>(whole), filled_, input_.begin());
+    return received;
+}
+
+// Handles what has been received; the buffer keeps what is not a packet yet.
+bool link::parse(std::span<const std::byte> data)
+{
+    while (!data.empty()) {
+        packet p;
+        std::size_t taken = 0;
+        const auto found = frames_.next(data, p, taken);
+        if (found == frame_reader::found::too_little)
+            break;
+        if (found == frame_reader::found::garbage || !handle(p))
+            return false;
+        data = data.subspan(taken);
+        if (!is_control(p.op)) // which alone hold the connection
+            continue;
+        const std::lock_guard lock(mutex_);
+        if (held_ || closed_)
+            break;
+    }
+    filled_ = data.size();
+    if (const std::size_t size = std::max(frame_reader::whole, filled_); input_.size() < size)
+        input_.resize(size); // the data is not its own
+    std::copy(data.begin(), data.end(), input_.begin());
+    return true;
+}
+
+bool link::handle(const packet &p)
+{
+    if (is_control(p.op))
+        return user_.received(shared_from_this(), p);
+    std::shared_ptr<queue_pair> qp;
+    std::uint32_t qpn = 0;
+    {
+        const std::lock_guard lock(mutex_);
+        qp = qp_;
+        qpn = local_qpn_;
+    }
+    if (qp == nullptr || p.dest_qpn != qpn)
+        return false;
+    if (tap *t = tap::current(); t != nullptr) [[unlikely]]
+        t->received(*this, p);
+    return qp->receive(p);
+}
+
+void link::cut()
+{
+    shutdown(fd_, SHUT_RDWR); // the reader notices and reports the loss
+}
+
+void link::ends(sockaddr_storage &here, sockaddr_storage &there) const
+{
+    const auto addresses = tcp_socket::addresses_of(fd_);
+    here = addresses.here;
+    there = addresses.there;
+}
+
+void link::drop(int error)
+{
+    if (lost_.exchange(true, std::memory_order_acq_rel))
+        return;
+    std::shared_ptr<queue_pair> qp;
+    {
+        const std::lock_guard lock(mutex_);
+        qp = qp_;
+        disconnect_locked();
+    }
+    user_.lost(shared_from_this(), qp, error);
+}
+
+void link::disconnect_locked()
+{
+    if (closed_)
+        return;
+    closed_ = true;
+    reads_.store(false, std::memory_order_release);
+    lost_.store(true, std::memory_order_release);
+    shutdown(fd_, SHUT_RDWR);
+    qp_.reset();
+    agent::get()->unwatch(watch_);
+}
+
+void link::finish()
+{
+    const std::lock_guard lock(mutex_);
+    if (closed_ || finishing_)
+        return;
+    if (qp_ != nullptr) // it may be reading right now: told later, without our lock
+        agent::get()->after(std::chrono::microseconds(0), [qp = qp_] { qp->path_lost(); });
+    if (connecting_ || (!blocked_ && push_locked()))
+        return disconnect_locked();
+    finishing_ = true;
+    wait_for_room_locked();
+    agent::get()->after(finish_time, [weak = weak_from_this()] {
+        if (const auto self = weak.lock()) {
+            const std::lock_guard relock(self->mutex_);
+            self->disconnect_locked();
+        }
+    });
+}
+
+} // namespace softrdma::net

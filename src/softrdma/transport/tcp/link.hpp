@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "progress/agent.hpp"
+#include "verbs/qp.hpp"
+#include "wire/frame.hpp"
+
+#include <sys/epoll.h>
+#include <vector>
+
+namespace softrdma::net
+{
+
+class cm_id;
+class link;
+
+// Whoever made a connection and is told about it. Called with no lock but the link's reading held.
+class link_user
+{
+public:
+    virtual ~link_user() = default;
+    virtual void connected(const std::shared_ptr<link> &path) = 0;
+    // `qp` is the queue pair whose path it was, or NULL.
+    virtual void lost(const std::shared_ptr<link> &path, const std::shared_ptr<queue_pair> &qp, int error) = 0;
+    // A packet that is not the queue pair's. False if the peer broke the protocol.
+    virtual bool received(const std::shared_ptr<link> &path, const packet &p) = 0;
+};
+
+// One TCP connection: the path of one queue pair and the channel of its connection management.
+class link : public transport, public event_handler, public std::enable_shared_from_this<link>
+{
+public:
+    enum class role {
+        connecting, // our connect() is under way
+        accepted,
+    };
+
+    // Takes the descriptor. NULL with errno if it cannot be watched.
+    static std::shared_ptr<link> open(int fd, role r, link_user &user);
+    link(int fd, role r, link_user &user)
+        : fd_(fd), user_(user), connecting_(r == role::connecting), blocked_(connecting_), reads_(!connecting_)
+    {
+    }
+    ~link() override;
+
+    void transmit(const packet &header, std::span<const iovec> payload, bool more) override;
+    void push() override;
+    bool congested() override;
+    std::size_t room() override;
+    void start_timer(std::chrono::microseconds delay) override;
+    void cut() override;
+    void ends(sockaddr_storage &here, sockaddr_storage &there) const override;
+    bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
+    finding ready(std::uint32_t events) override;
+    finding look() override { return ready(EPOLLIN); }
+
+    int fd() const noexcept { return fd_; }
+    void bind(std::shared_ptr<queue_pair> qp, std::uint32_t local_qpn);
+    // While held, nothing is read: the queue pair is not ready for it.
+    void hold();
+    void unhold();
+    // Transmits a packet that is not the queue pair's.
+    void tell(opcode op, std::span<const std::byte> payload);
+    // Ends the connection once what was transmitted has left.
+    void finish();
+
+    // The id that is told about connection management; guarded by the connection manager's lock.
+    cm_id *owner = nullptr;
+    // For the user, guarded by its lock.
+    std::uint64_t tag = 0;
+
+private:
+    std::shared_ptr<queue_pair> bound();
+    // Whether there was input.
+    bool serve(std::uint32_t events);
+    void update_watch_locked();
+    // These two tell whether everything has left.
+    bool push_locked();
+    bool send_locked(std::span<iovec> pieces);
+    void wait_for_room_locked();
+    void keep_locked(std::span<const iovec> pieces, std::size_t already_sent);
+    void flush_output();
+    void finish_connecting();
+    bool read_input();
+    std::size_t read_in_place(bool &more, bool &good);
+    bool parse(std::span<const std::byte> data);
+    bool handle(const packet &p);
+    void drop(int error);
+    void disconnect_locked();
+
+    const int fd_;
+    link_user &user_;
+    agent::watch_id watch_ = 0;
+
+    std::mutex read_mutex_; // taken before every other lock
+    std::vector<std::byte> input_;
+    std::size_t filled_ = 0;
+    frame_reader frames_;
+
+    std::mutex mutex_; // taken after every other lock
+    bool connecting_;
+    bool held_ = false;
+    bool finishing_ = false;
+    bool closed_ = false;
+    std::vector<std::byte> output_; // what has not left yet
+    std::size_t sent_ = 0;          // of it, bytes at its beginning that have
+    bool blocked_;                  // nothing more leaves before the socket says so, as at first while connecting
+    std::shared_ptr<queue_pair> qp_;
+    std::uint32_t local_qpn_ = 0;
+    std::uint64_t timer_generation_ = 0;
+    std::atomic<bool> lost_{false};
+    std::atomic<bool> reads_; // what arrives
+};
+
+} // namespace softrdma::net

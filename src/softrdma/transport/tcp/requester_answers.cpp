@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What comes back: acknowledgements, data, refusals.
+#include "base/copy.hpp"
+#include "transport/shm/local_path.hpp"
+#include "transport/tcp/requester.hpp"
+#include "wire/rnr_timer.hpp"
+
+namespace softrdma
+{
+
+namespace
+{
+
+ibv_wc_status status_of(std::uint8_t code) noexcept
+{
+    switch (code) {
+    case syndrome::remote_access:
+        return IBV_WC_REM_ACCESS_ERR;
+    case syndrome::remote_operational:
+        return IBV_WC_REM_OP_ERR;
+    case syndrome::unresponsive:
+        return IBV_WC_RETRY_EXC_ERR;
+    default:
+        return IBV_WC_REM_INV_REQ_ERR;
+    }
+}
+
+} // namespace
+
+outcome requester::handle_answer(const packet &p)
+{
+    if (is_read_response(p.op))
+        return read_response(p);
+    return p.op == opcode::atomic_acknowledge ? atomic_response(p) : acknowledged(p);
+}
+
+bool requester::complete_before(std::uint32_t psn)
+{
+    while (!queue_.empty() && next_ > 0 && psn_after(psn, queue_.front().psn)) {
+        if (queue_.front().is_round_trip())
+            return false;
+        complete_first(IBV_WC_SUCCESS);
+    }
+    return true;
+}
+
+outcome requester::acknowledged(const packet &p)
+{
+    if (p.syndrome != syndrome::ack)
+        return rejected(p);
+    if (!complete_before((p.psn + 1) & psn_mask))
+        return outcome::violation;
+    return go_on();
+}
+
+// After completions: what waited for its turn is reported, what waited for room is sent.
+outcome requester::go_on()
+{
+    if (!queue_.empty() && next_ == 0 && queue_.front().local_status != IBV_WC_SUCCESS) {
+        complete_first(queue_.front().local_status);
+        return outcome::broken;
+    }
+    return pump();
+}
+
+outcome requester::rejected(const packet &p)
+{
+    if (!complete_before(p.psn) || queue_.empty() || !queue_.front().numbered || queue_.front().psn != p.psn)
+        return outcome::violation;
+    if ((p.syndrome & 0xe0) == syndrome::rnr)
+        return receiver_not_ready(p.syndrome & 0x1f);
+    if (p.syndrome == syndrome::unresponsive && !ep_.managed) {
+        // A peer that has got all it wanted may be gone before its last answers matter to this side.
+        peer_silent_ = true;
+        ep_.path->start_timer(ep_.patience());
+        return outcome::proceed;
+    }
+    complete_first(status_of(p.syndrome));
+    return outcome::broken;
+}
+
+outcome requester::receiver_not_ready(std::uint8_t timer)
+{
+    if (ep_.attr.rnr_retry != infinite_retry && rnr_tries_ >= ep_.attr.rnr_retry) {
+        complete_first(IBV_WC_RNR_RETRY_EXC_ERR);
+        return outcome::broken;
+    }
+    ++rnr_tries_;
+    // The receiver ignores everything after the refused message: all of it is sent again.
+    next_ = 0;
+    round_trips_ = 0;
+    for (work &w : queue_)
+        w.sent = w.received = 0;
+    waiting_for_receiver_ = true;
+    const std::chrono::microseconds delay(rnr_delay_us[timer]);
+    ep_.path->start_timer(delay);
+    timer_at_ = std::chrono::steady_clock::now() + delay;
+    return outcome::proceed;
+}
+
+bool requester::answers_first(const packet &p)
+{
+    return complete_before(p.psn) && !queue_.empty() && next_ > 0 && queue_.front().psn == p.psn;
+}
+
+outcome requester::complete_answered()
+{
+    --round_trips_;
+    complete_first(IBV_WC_SUCCESS);
+    return go_on();
+}
+
+outcome requester::atomic_response(const packet &p)
+{
+    if (!answers_first(p) || !queue_.front().is_atomic())
+        return outcome::violation;
+    const work &w = queue_.front();
+    gathered target;
+    if (!target.collect(ep_.qp->pd, w.scatter(), IBV_ACCESS_LOCAL_WRITE, 0, word_size)) {
+        complete_first(IBV_WC_LOC_PROT_ERR);
+        return outcome::broken;
+    }
+    const auto *from = reinterpret_cast<const std::byte *>(&p.swap_add);
+    for (const iovec &piece : target.span()) {
+        copy_in(static_cast<std::byte *>(piece.iov_base), from, piece.iov_len);
+        from += piece.iov_len;
+    }
+    return complete_answered();
+}
+
+bool requester::find_place(const packet &begun, std::size_t bytes, gathered &place)
+{
+    if (injection_ != nullptr || next_ == 0 || queue_.empty())
+        return false;
+    const work &w = queue_.front();
+    return w.is_read() && w.psn == begun.psn && is_read_response(begun.op) &&
+           place.collect(ep_.qp->pd, w.scatter(), IBV_ACCESS_LOCAL_WRITE, w.received, bytes);
+}
+
+// FLUSH and ATOMIC WRITE are answered by a READ response without data.
+outcome requester::read_response(const packet &p)
+{
+    if (!answers_first(p))
+        return outcome::violation;
+    work &w = queue_.front();
+    if (w.is_round_trip() && !w.is_read() && !w.is_atomic())
+        return p.op == opcode::read_response_only && p.payload.empty() ? complete_answered() : outcome::violation;
+    if (!w.is_read() || p.payload.size() > w.length - w.received)
+        return outcome::violation;
+    gathered target;
+    if (!target.collect(ep_.qp->pd, w.scatter(), IBV_ACCESS_LOCAL_WRITE, w.received, p.payload.size())) {
+        complete_first(IBV_WC_LOC_PROT_ERR);
+        return outcome::broken;
+    }
+    const std::byte *from = p.payload.data();
+    for (std::size_t i = 0; i < target.count; ++i) {
+        copy_to_place(static_cast<std::byte *>(target.pieces[i].iov_base), from, target.pieces[i].iov_len);
+        from += target.pieces[i].iov_len;
+    }
+    w.received += static_cast<std::uint32_t>(p.payload.size());
+    if (p.op != opcode::read_response_last && p.op != opcode::read_response_only)
+        return outcome::proceed;
+    if (w.received != w.length)
+        return outcome::violation;
+    return complete_answered();
+}
+
+} // namespace softrdma

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Injected faults, and nothing else: none of this runs without a rule.
+#include "transport/tcp/requester.hpp"
+#include "wire/rnr_timer.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace softrdma
+{
+
+namespace
+{
+
+// Hardware tries again for seconds before it gives up; the rule is about what comes then.
+constexpr std::chrono::milliseconds lost_answer_delay{100};
+constexpr std::uint8_t injected_rnr_timer = 12;
+
+} // namespace
+
+// True if the request must not be started now.
+bool requester::injected(work &w, outcome &o)
+{
+    o = outcome::proceed;
+    if (w.judged)
+        return false;
+    if (injection_ == nullptr)
+        injection_ = std::make_unique<injection>();
+    const auto verdict = fault::on_request(w.opcode, ep_.qp->qp_num);
+    w.judged = !verdict || verdict->what != fault::action::rnr;
+    if (!verdict)
+        return false;
+    switch (verdict->what) {
+    case fault::action::status:
+        w.local_status = verdict->status;
+        return false;
+    case fault::action::drop:
+        w.answer_lost = true;
+        return false;
+    case fault::action::late:
+        w.late_us = static_cast<std::uint32_t>(verdict->delay.count());
+        return false;
+    case fault::action::delay:
+        hold_back(verdict->delay);
+        return true;
+    case fault::action::rnr:
+        o = refuse_once(w);
+        return true;
+    default:
+        ep_.path->cut();
+        return true;
+    }
+}
+
+void requester::hold_back(std::chrono::microseconds delay)
+{
+    injection_->held_back = true;
+    ep_.path->start_timer(delay);
+}
+
+outcome requester::refuse_once(work &w)
+{
+    if (ep_.attr.rnr_retry != infinite_retry && rnr_tries_ >= ep_.attr.rnr_retry) {
+        w.judged = true;
+        return local_error(w, IBV_WC_RNR_RETRY_EXC_ERR);
+    }
+    ++rnr_tries_;
+    hold_back(std::chrono::microseconds(rnr_delay_us[injected_rnr_timer]));
+    return outcome::proceed;
+}
+
+void requester::lose_answers_from(std::uint32_t psn)
+{
+    if (injection_->lost_from)
+        return;
+    injection_->lost_from = psn;
+    peer_silent_ = true;
+    ep_.path->start_timer(lost_answer_delay);
+}
+
+// True if the packet was lost, or is kept for later.
+bool requester::intercepted(const packet &p)
+{
+    injection &i = *injection_;
+    if (i.lost_from && !psn_after(*i.lost_from, p.psn)) {
+        complete_before(*i.lost_from);
+        return true;
+    }
+    if (i.releasing)
+        return false;
+    const auto answered =
+            std::find_if(queue_.begin(), queue_.end(), [&](const work &w) { return w.numbered && w.psn == p.psn; });
+    const bool first_late = answered != queue_.end() && answered->late_us > 0 && is_read_response(p.op);
+    if (i.late.empty() && !first_late)
+        return false;
+    if (i.late.empty())
+        ep_.path->start_timer(std::chrono::microseconds(answered->late_us));
+    i.late.push_back({p, {p.payload.begin(), p.payload.end()}});
+    return true;
+}
+
+// The timer has run out: what was held back goes on.
+outcome requester::release_injected()
+{
+    injection &i = *injection_;
+    i.releasing = true;
+    outcome o = outcome::proceed;
+    while (!i.late.empty() && o == outcome::proceed) {
+        kept_packet kept = std::move(i.late.front());
+        i.late.pop_front();
+        kept.header.payload = kept.payload;
+        o = answer(kept.header);
+    }
+    i.releasing = false;
+    if (o != outcome::proceed || !std::exchange(i.held_back, false))
+        return o;
+    return pump();
+}
+
+} // namespace softrdma

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/shm/local_path.hpp"
+#include "transport/tcp/requester.hpp"
+#include "wire/rnr_timer.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace softrdma
+{
+
+namespace
+{
+
+// A sender that polls tries again by itself. For one that sleeps the receiver has to send a message, which costs both
+// sides much more than a message through memory: it is asked only after that long.
+constexpr std::chrono::microseconds asking_delay{200};
+// Programs that allow no retry rely on the time that a message is on its way for posting their receives.
+constexpr std::chrono::microseconds flight_time{50000};
+
+} // namespace
+
+// As the program posted it, but for inlined data, which is elsewhere now.
+ibv_send_wr requester::as_posted(work &w, ibv_sge &inlined) noexcept
+{
+    ibv_send_wr wr{};
+    wr.opcode = w.opcode;
+    wr.send_flags = w.flags;
+    wr.imm_data = w.imm_data;
+    wr.sg_list = w.sges.data();
+    wr.num_sge = w.sge_count;
+    if ((w.flags & IBV_SEND_INLINE) != 0) {
+        inlined = {reinterpret_cast<std::uintptr_t>(w.inlined.data()), w.length, 0};
+        wr.sg_list = &inlined;
+        wr.num_sge = 1;
+    }
+    if (kind_of(w.opcode).wide)
+        wr.wr.atomic = {w.remote_addr, w.compare_add, w.swap, w.rkey};
+    else
+        wr.wr.rdma = {w.remote_addr, w.rkey};
+    return wr;
+}
+
+execution requester::execute(work &w)
+{
+    ibv_sge inlined;
+    const local::epoch_section section(ep_.local->epoch());
+    return ep_.local->execute(as_posted(w, inlined), w.length);
+}
+
+// True if the first request has been dealt with; else it has to be sent over the network.
+bool requester::executed_locally(work &w, outcome &o)
+{
+    o = outcome::proceed;
+    if (w.numbered || w.local_status != IBV_WC_SUCCESS)
+        return false;
+    switch (execute(w)) {
+    case execution::done:
+        if (tap *t = tap::current(); t != nullptr) [[unlikely]]
+            show_executed(*t, w);
+        complete_first(IBV_WC_SUCCESS);
+        return true;
+    case execution::no_receive:
+        o = stall();
+        return true;
+    case execution::by_peer:
+        ep_.local->left_to_peer(w.opcode);
+        await_owner();
+        return false;
+    case execution::peer_lost:
+        complete_first(IBV_WC_RETRY_EXC_ERR);
+        break;
+    default:
+        complete_first(IBV_WC_REM_OP_ERR);
+        break;
+    }
+    o = outcome::broken;
+    return true;
+}
+
+// True if the request has to be executed by the peer, as those before it that are not answered yet.
+bool requester::follows_to_peer(work &w) noexcept
+{
+    ibv_sge inlined;
+    if (w.numbered || w.local_status != IBV_WC_SUCCESS)
+        return w.numbered;
+    if (!ep_.local->is_out_of_reach(as_posted(w, inlined), w.length))
+        return false;
+    ep_.local->left_to_peer(w.opcode);
+    return true;
+}
+
+void requester::show_executed(tap &t, const work &w)
+{
+    gathered data;
+    const iovec inlined{const_cast<std::byte *>(w.inlined.data()), w.length};
+    std::span<const iovec> payload{&inlined, 1};
+    if ((w.flags & IBV_SEND_INLINE) == 0) {
+        data.collect(ep_.qp->pd, w.scatter(), 0, 0, w.length);
+        payload = data.span();
+    }
+    packet request = w.is_round_trip() ? round_trip_header(w)
+                                       : packet{.op = segment_opcode(w, w.length),
+                                                 .solicited = (w.flags & IBV_SEND_SOLICITED) != 0,
+                                                 .remote_addr = w.remote_addr,
+                                                 .rkey = w.rkey,
+                                                 .dma_length = w.length,
+                                                 .imm_data = w.imm_data};
+    request.dest_qpn = ep_.attr.dest_qp_num;
+    packet answer{.op = opcode::acknowledge, .dest_qpn = ep_.qp->qp_num, .syndrome = syndrome::ack};
+    if (w.is_atomic()) {
+        answer.op = opcode::atomic_acknowledge;
+        memcpy(&answer.swap_add, payload.front().iov_base, std::min<std::size_t>(payload.front().iov_len, word_size));
+    } else if (w.is_round_trip()) {
+        answer.op = opcode::read_response_only;
+    }
+    const bool sends = !w.is_round_trip() || w.opcode == native::wr_atomic_write;
+    const std::span<const iovec> nothing;
+    t.executed(*ep_.path, request, sends ? payload : nothing, answer, w.is_read() ? payload : nothing);
+}
+
+void requester::await_owner() noexcept
+{
+    if (!std::exchange(awaits_owner_, true))
+        cq_of(ep_.qp->send_cq).network_users.fetch_add(1);
+}
+
+void requester::stop_awaiting_owner() noexcept
+{
+    if (std::exchange(awaits_owner_, false))
+        cq_of(ep_.qp->send_cq).network_users.fetch_sub(1);
+}
+
+outcome requester::stall()
+{
+    const auto now = std::chrono::steady_clock::now();
+    if (!stalled_) {
+        const bool patient = ep_.attr.rnr_retry == infinite_retry;
+        if (!patient && rnr_tries_ > ep_.attr.rnr_retry) {
+            complete_first(IBV_WC_RNR_RETRY_EXC_ERR);
+            return outcome::broken;
+        }
+        ++rnr_tries_;
+        stalled_ = true;
+        const bool last = !patient && rnr_tries_ > ep_.attr.rnr_retry;
+        retry_at_ = now +
+                    (last ? flight_time : std::chrono::microseconds(rnr_delay_us[ep_.local->peer_rnr_timer() & 0x1f]));
+    }
+    waiting_for_receiver_ = true;
+    // The one that runs may be that of an earlier message.
+    if (const auto due = asking_ ? retry_at_ : std::min(retry_at_, now + asking_delay); due < timer_at_) {
+        ep_.path->start_timer(std::chrono::ceil<std::chrono::microseconds>(due - now));
+        timer_at_ = due;
+    }
+    if (asking_)
+        ep_.local->ask_for_receive();
+    if (asking_ && ep_.local->has_receive()) { // it came before we had asked
+        waiting_for_receiver_ = false;
+        return pump();
+    }
+    cq_of(ep_.qp->send_cq).add_stalled(ep_.self);
+    return outcome::proceed;
+}
+
+outcome requester::local_timer_expired()
+{
+    timer_at_ = never;
+    if (!stalled_) // what the peer has to execute was refused by it: see receiver_not_ready()
+        return resume();
+    if (std::chrono::steady_clock::now() >= retry_at_)
+        stalled_ = false; // the next refusal counts
+    else
+        asking_ = true;
+    return resume();
+}
+
+} // namespace softrdma

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "verbs/endpoint.hpp"
+#include "verbs/receive_ring.hpp"
+
+#include <vector>
+
+namespace softrdma
+{
+
+// The answering half of a queue pair: its receive queue, the peer's requests and the replies to them.
+// Guarded by the queue pair's lock, except execute(), which only the thread that reads the path calls.
+class responder
+{
+public:
+    responder(endpoint &ep, receive_ring &ring) : ep_(ep), ring_(ring) {}
+
+    void start(std::uint32_t psn) noexcept { expected_psn_ = psn & psn_mask; }
+    int post(const ibv_recv_wr &wr) { return ring_.post(wr, ep_.cap); }
+    // A receive was posted: lets a sender that was told to wait go on at once.
+    void announce_receive()
+    {
+        if (announces_ || receiver_not_ready_ || ring_.shared().peer_waiting.load(std::memory_order_acquire) != 0)
+            announce_to_waiting();
+    }
+
+    enum class admission {
+        execute,
+        ignore,
+        violation,
+    };
+    admission admit(const packet &p, std::weak_ptr<queue_pair> self);
+    // Touches memory only: places a WRITE segment or a word, operates on a word, makes durable what a FLUSH names
+    // or a READ follows, checks a READ.
+    // Returns the syndrome of the answer.
+    std::uint8_t execute(const packet &p);
+    outcome finish(const packet &p, std::uint8_t answer);
+    void acknowledge_executed() { acknowledge((expected_psn_ - 1) & psn_mask); }
+    // Where the next bytes of a message go that is arriving; false if that is not certain.
+    bool find_place(const packet &begun, std::size_t bytes, gathered &place);
+
+    // Sends the replies that are due, then lets the program see what they acknowledge: a program that
+    // exits as soon as it sees a message must not leave its sender without an acknowledgement.
+    void release();
+    // As release(), but a READ that is still being answered is broken off.
+    void abandon();
+    void flush();
+    // Requests of the peer that this side has carried out.
+    std::uint64_t executed_count() const noexcept { return executed_; }
+    void reset();
+
+private:
+    enum class reply_kind {
+        acknowledgement,
+        read,
+        empty_read, // of FLUSH and ATOMIC WRITE
+        atomic,
+    };
+    struct reply {
+        std::uint32_t psn = 0;
+        std::uint8_t syndrome = 0;
+        reply_kind kind = reply_kind::acknowledgement;
+        std::uint64_t original = 0; // what an atomic operation found
+        std::uint64_t addr = 0;
+        std::uint32_t rkey = 0;
+        std::uint32_t length = 0;
+        std::uint32_t sent = 0;
+
+        bool is_success() const noexcept { return kind == reply_kind::acknowledgement && syndrome == syndrome::ack; }
+    };
+    struct completion {
+        ibv_wc wc;
+        bool solicited;
+    };
+    struct dirty_range {
+        std::shared_ptr<memory_region> region;
+        std::uintptr_t begin;
+        std::uintptr_t end;
+    };
+
+    void announce_to_waiting();
+    void tell_receive_posted();
+    bool take_receive(const std::weak_ptr<queue_pair> &self, std::uint32_t psn);
+    void complete_receive(const packet &p, ibv_wc_status status);
+    std::span<const ibv_sge> receive_elements() const noexcept
+    {
+        return {current_->sges.data(), static_cast<std::size_t>(current_->sge_count)};
+    }
+    std::uint8_t place_message(const packet &p);
+    std::uint8_t place_write(const packet &p);
+    std::uint8_t check_read(const packet &p);
+    std::uint8_t place_word(const packet &p);
+    std::uint8_t operate(const packet &p);
+    std::uint8_t flush_range(const packet &p);
+    std::uint8_t make_durable();
+    void note_store(const region_pin &pin, std::byte *begin, std::size_t bytes);
+    void acknowledge(std::uint32_t psn);
+    void answer_round_trip(const packet &p);
+    bool send_reply(reply &r);
+    bool send_read(reply &r);
+    void send_replies();
+    void push_completions();
+    outcome refuse(const packet &p, std::uint8_t code);
+
+    endpoint &ep_;
+    receive_ring &ring_;
+    std::optional<receive_request> current_; // taken for the message that is arriving
+    std::uint32_t expected_psn_ = 0;
+    std::uint64_t executed_ = 0;
+    bool in_message_ = false;
+    bool message_is_write_ = false;
+    bool receiver_not_ready_ = false;
+    bool announces_ = false;   // that a receive was posted, once the replies have left
+    std::uint32_t placed_ = 0; // bytes of the arriving message
+    std::uint64_t write_addr_ = 0;
+    std::uint32_t write_rkey_ = 0;
+    std::uint32_t write_length_ = 0;
+    unsigned access_ = 0;
+    std::uint64_t original_ = 0; // what the atomic operation being executed found
+    int round_trips_queued_ = 0;
+    std::deque<reply> replies_;
+    std::vector<completion> completions_;
+    std::vector<dirty_range> dirty_;
+};
+
+} // namespace softrdma

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "base/copy.hpp"
+#include "transport/tcp/responder.hpp"
+
+namespace softrdma
+{
+
+void responder::acknowledge(std::uint32_t psn)
+{
+    if (!replies_.empty() && replies_.back().is_success())
+        replies_.back().psn = psn;
+    else
+        replies_.push_back({.psn = psn, .syndrome = syndrome::ack});
+}
+
+void responder::answer_round_trip(const packet &p)
+{
+    reply r{.psn = p.psn, .syndrome = syndrome::ack};
+    if (p.op == opcode::read_request) {
+        r.kind = reply_kind::read;
+        r.addr = p.remote_addr;
+        r.rkey = p.rkey;
+        r.length = p.dma_length;
+    } else if (is_atomic(p.op)) {
+        r.kind = reply_kind::atomic;
+        r.original = original_;
+    } else {
+        r.kind = reply_kind::empty_read;
+    }
+    if (!replies_.empty() && replies_.back().is_success()) // which this one says as well
+        replies_.back() = r;
+    else
+        replies_.push_back(r);
+}
+
+outcome responder::refuse(const packet &p, std::uint8_t code)
+{
+    replies_.push_back({.psn = p.psn, .syndrome = code});
+    ibv_async_event event{};
+    event.element.qp = ep_.qp;
+    event.event_type = code == syndrome::remote_access     ? IBV_EVENT_QP_ACCESS_ERR
+                       : code == syndrome::invalid_request ? IBV_EVENT_QP_REQ_ERR
+                                                           : IBV_EVENT_QP_FATAL;
+    context_of(ep_.qp->context).async.push(event);
+    return outcome::broken;
+}
+
+void responder::announce_to_waiting()
+{
+    const bool asked = ring_.shared().peer_waiting.exchange(0) != 0;
+    announces_ = announces_ || receiver_not_ready_ || asked;
+    tell_receive_posted();
+}
+
+// A refusal that is among the replies leaves first.
+void responder::tell_receive_posted()
+{
+    if (replies_.empty() && std::exchange(announces_, false))
+        ep_.transmit({.op = opcode::receive_posted});
+}
+
+bool responder::send_reply(reply &r)
+{
+    const bool more = replies_.size() > 1;
+    switch (r.kind) {
+    case reply_kind::acknowledgement:
+        ep_.transmit({.op = opcode::acknowledge, .psn = r.psn, .syndrome = r.syndrome}, {}, more);
+        return true;
+    case reply_kind::read:
+        return send_read(r);
+    case reply_kind::empty_read:
+        ep_.transmit({.op = opcode::read_response_only, .psn = r.psn, .syndrome = syndrome::ack}, {}, more);
+        break;
+    case reply_kind::atomic:
+        ep_.transmit(
+                {.op = opcode::atomic_acknowledge, .psn = r.psn, .syndrome = syndrome::ack, .swap_add = r.original}, {},
+                more);
+        break;
+    }
+    --round_trips_queued_;
+    return true;
+}
+
+bool responder::send_read(reply &r)
+{
+    // A few words are read whole. More are left to the kernel, which reads them once instead of twice.
+    std::array<std::byte, 4096> copied;
+    do {
+        if (ep_.path == nullptr || ep_.path->congested())
+            return false;
+        const std::uint32_t bytes = ep_.next_segment(r.length - r.sent);
+        region_pin pin;
+        iovec payload{copied.data(), bytes};
+        if (bytes > 0) {
+            pin = region_table::instance().pin(r.rkey, ep_.qp->pd, IBV_ACCESS_REMOTE_READ, r.addr, r.length);
+            if (!pin) {
+                r.kind = reply_kind::acknowledgement;
+                r.syndrome = syndrome::remote_access;
+                return send_reply(r);
+            }
+            std::byte *from = pin->at(r.addr + r.sent);
+            if (bytes <= copied.size())
+                copy_out(copied.data(), from, bytes);
+            else
+                payload.iov_base = from;
+        }
+        const bool first = r.sent == 0;
+        r.sent += bytes;
+        const bool last = r.sent == r.length;
+        const opcode op = first ? (last ? opcode::read_response_only : opcode::read_response_first)
+                                : (last ? opcode::read_response_last : opcode::read_response_middle);
+        const unordered_reads from_region;
+        ep_.transmit({.op = op, .psn = r.psn, .syndrome = syndrome::ack}, {&payload, 1}, replies_.size() > 1);
+    } while (r.sent < r.length);
+    --round_trips_queued_;
+    return true;
+}
+
+void responder::send_replies()
+{
+    // A peer that knows of a message's arrival may deliver the next one through memory.
+    if (!completions_.empty())
+        ring_.hold_delivered(true);
+    while (!replies_.empty() && send_reply(replies_.front()))
+        replies_.pop_front();
+    tell_receive_posted();
+    ep_.push();
+}
+
+void responder::push_completions()
+{
+    if (completions_.empty())
+        return;
+    for (const completion &c : completions_)
+        cq_of(ep_.qp->recv_cq).push(c.wc, c.solicited);
+    completions_.clear();
+    ring_.hold_delivered(false);
+}
+
+void responder::release()
+{
+    send_replies();
+    push_completions();
+}
+
+void responder::abandon()
+{
+    send_replies();
+    if (!replies_.empty()) {
+        ep_.transmit({.op = opcode::acknowledge, .psn = replies_.front().psn, .syndrome = syndrome::unresponsive});
+        replies_.clear();
+    }
+    push_completions();
+}
+
+} // namespace softrdma

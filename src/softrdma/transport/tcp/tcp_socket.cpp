@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/tcp/tcp_socket.hpp"
+#include "base/gid_table.hpp"
+#include "base/settings.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string_view>
+
+namespace softrdma::net::tcp_socket
+{
+
+namespace
+{
+
+void set(int fd, int level, int option, int value)
+{
+    setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+// A host that vanishes says nothing, and TCP alone would try for a quarter of an hour.
+void notice_silence(int fd)
+{
+    constexpr int probes = 4;
+    const auto limit = settings().response_timeout;
+    const int seconds = static_cast<int>(std::chrono::ceil<std::chrono::seconds>(limit).count());
+    const int pause = std::clamp(seconds / (probes + 1), 1, 1000);
+    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(limit.count()));
+    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, pause);
+    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, pause);
+    set(fd, IPPROTO_TCP, TCP_KEEPCNT, probes);
+    set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+}
+
+} // namespace
+
+void prepare(int fd)
+{
+    set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    notice_silence(fd);
+}
+
+addresses addresses_of(int fd) noexcept
+{
+    addresses both;
+    socklen_t size = sizeof(both.here);
+    getsockname(fd, reinterpret_cast<sockaddr *>(&both.here), &size);
+    size = sizeof(both.there);
+    getpeername(fd, reinterpret_cast<sockaddr *>(&both.there), &size);
+    return both;
+}
+
+void use_all_of_host(int fd)
+{
+    const auto [here, there] = addresses_of(fd);
+    constexpr std::string_view unpaced = "reno"; // which every kernel has, and allows
+    if (same(gid_of(here), gid_of(there)))
+        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, unpaced.data(), unpaced.size());
+}
+
+std::size_t room(int fd) noexcept
+{
+    std::array<std::uint32_t, SK_MEMINFO_VARS> memory{};
+    socklen_t size = sizeof(memory);
+    getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory.data(), &size);
+    const std::uint32_t limit = memory[SK_MEMINFO_SNDBUF];
+    return limit - std::min(limit, memory[SK_MEMINFO_WMEM_QUEUED]);
+}
+
+bool is_connected_to_itself(int fd) noexcept
+{
+    const auto [here, there] = addresses_of(fd);
+    return here.ss_family != AF_UNSPEC && memcmp(&here, &there, sizeof(here)) == 0;
+}
+
+} // namespace softrdma::net::tcp_socket

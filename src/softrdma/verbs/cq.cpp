@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "verbs/cq.hpp"
+#include "fault/rules.hpp"
+#include "verbs/completion_channel.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+namespace softrdma
+{
+
+namespace
+{
+
+std::atomic<void (*)()> idle_hook{nullptr};
+
+constexpr std::uint32_t initial_ring = 8;
+// More sources than that announce what they have: a poll must not look at each of hundreds.
+constexpr std::size_t watch_limit = 8;
+
+// What two members of a completion are as one word.
+constexpr std::uint64_t side_by_side(std::uint32_t first, std::uint32_t second) noexcept
+{
+    return std::bit_cast<std::uint64_t>(std::array{first, second});
+}
+
+// A program that polls would have looked at the same word several times more before the first answer is there. When the
+// word changes, the processor has to do all of that again: a message takes 25 ns longer on one of Intel's.
+void before_next_look() noexcept
+{
+#ifdef __x86_64__
+    __builtin_ia32_pause();
+#endif
+}
+
+static_assert(offsetof(ibv_wc, opcode) == offsetof(ibv_wc, status) + 4 && offsetof(ibv_wc, status) == 8 &&
+              offsetof(ibv_wc, byte_len) == 20 && offsetof(ibv_wc, qp_num) == 28 && sizeof(ibv_wc) == 48);
+
+} // namespace
+
+void set_idle_hook(void (*hook)()) noexcept
+{
+    idle_hook.store(hook, std::memory_order_release);
+}
+
+completion_queue::completion_queue(ibv_context *owner, int entries, completion_channel *events, void *cookie)
+    : ibv_cq{}, mask_(initial_ring - 1), ring_(std::make_unique<entry[]>(initial_ring)),
+      block_(local::arena::instance().allocate(sizeof(local::cq_block)))
+{
+    context = owner;
+    channel = events;
+    cq_context = cookie;
+    cqe = entries;
+    pthread_mutex_init(&mutex, nullptr);
+    pthread_cond_init(&cond, nullptr);
+    if (valid()) {
+        shared_ = new (block_->at) local::cq_block{};
+        shared_->magic = local::cq_magic;
+        shared_->serial = local::arena::instance().next_serial();
+        shared_->event_fd.store(events != nullptr ? events->fd : -1, std::memory_order_relaxed);
+    }
+    if (events != nullptr) {
+        events->users.fetch_add(1);
+        events->attach(this);
+    }
+}
+
+completion_queue::~completion_queue()
+{
+    if (channel != nullptr) {
+        auto *events = static_cast<completion_channel *>(channel);
+        events->detach(this);
+        events->users.fetch_sub(1);
+    }
+    pthread_cond_destroy(&cond);
+    pthread_mutex_destroy(&mutex);
+}
+
+void completion_queue::expect(std::int64_t entries)
+{
+    const std::lock_guard lock(lock_);
+    expected_ += entries;
+    count_if_needed();
+}
+
+// Counting costs every message a word that two processors write.
+void completion_queue::count_if_needed()
+{
+    shared().capacity.store(static_cast<std::uint32_t>(cqe), std::memory_order_relaxed);
+    if (expected_ > cqe && !counted_) {
+        shared().used.store(static_cast<std::int32_t>(tail_ - head_), std::memory_order_relaxed);
+        shared().counted.store(1, std::memory_order_relaxed);
+        counted_ = true;
+    }
+    decide_when_to_ask();
+}
+
+void completion_queue::forget(const std::atomic<int> *uncollected)
+{
+    const std::lock_guard lock(lock_);
+    for (std::uint32_t at = head_; at != tail_; ++at) {
+        if (ring_[at & mask_].uncollected == uncollected)
+            ring_[at & mask_].uncollected = nullptr;
+    }
+}
+
+// False if there is none.
+bool completion_queue::make_room(std::uint32_t qpn)
+{
+    if (overflowed_)
+        return false;
+    const bool full = tail_ - head_ >= static_cast<std::uint32_t>(cqe) ||
+                      (counted_ && shared().used.fetch_add(1, std::memory_order_relaxed) >= cqe);
+    if (full || (fault::active() && fault::on_completion(qpn))) {
+        overflow();
+        return false;
+    }
+    if (tail_ - head_ > mask_)
+        grow();
+    return true;
+}
+
+void completion_queue::decide_when_to_ask() noexcept
+{
+    unasked_ = overflowed_ || counted_ ? 0 : std::min(static_cast<std::uint32_t>(cqe), mask_ + 1);
+}
+
+// The place of a new entry, to be filled in; NULL if it is lost.
+inline completion_queue::entry *completion_queue::append(std::uint32_t qpn, std::atomic<int> *uncollected)
+{
+    if ((tail_ - head_ >= unasked_ || fault::active()) && !make_room(qpn)) [[unlikely]]
+        return nullptr;
+    entry &e = ring_[tail_++ & mask_];
+    e.uncollected = uncollected;
+    if (uncollected != nullptr)
+        uncollected->store(uncollected->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    return &e;
+}
+
+void completion_queue::push(const ibv_wc &wc, bool solicited)
+{
+    {
+        const std::lock_guard lock(lock_);
+        entry *place = append(wc.qp_num, nullptr);
+        if (place == nullptr)
+            return;
+        place->put(wc);
+    }
+    wake(solicited || wc.status != IBV_WC_SUCCESS);
+}
+
+inline void completion_queue::push_sent(std::uint32_t qpn, std::uint64_t wr_id, ibv_wc_opcode opcode,
+        std::uint32_t length, ibv_wc_status status, std::atomic<int> &uncollected)
+{
+    {
+        const std::lock_guard lock(lock_);
+        entry *place = append(qpn, &uncollected);
+        if (place == nullptr)
+            return;
+        place->words = {wr_id, side_by_side(status, opcode), side_by_side(0, length), side_by_side(0, qpn)};
+    }
+    wake(status != IBV_WC_SUCCESS);
+}
+
+void completion_queue::collect(inbound_source &source)
+{
+    bool any = false;
+    bool urgent = false;
+    {
+        const std::lock_guard lock(lock_);
+        for (ibv_wc wc; source.drain(&wc, 1) == 1; urgent = urgent || wc.status != IBV_WC_SUCCESS) {
+            if (counted_) // by the peer
+                shared().used.fetch_sub(1, std::memory_order_relaxed);
+            entry *place = append(wc.qp_num, nullptr);
+            if (place == nullptr)
+                continue;
+            place->put(wc);
+            any = true;
+        }
+    }
+    if (any)
+        wake(urgent);
+}
+
+inline void completion_queue::wake(bool urgent)
+{
+    using local::interest;
+    if (!ever_armed_.load(std::memory_order_seq_cst))
+        return;
+    interest armed = shared().armed.load(std::memory_order_seq_cst);
+    while (armed == interest::everything || (armed == interest::solicited && urgent)) {
+        if (!shared().armed.compare_exchange_weak(armed, interest::nothing))
+            continue;
+        if (channel != nullptr)
+            static_cast<completion_channel *>(channel)->notify(this);
+        return;
+    }
+}
+
+[[gnu::hot]] int completion_queue::take(int entries, ibv_wc *wc)
+{
+    const std::lock_guard lock(lock_);
+    int count = 0;
+    for (; count < entries && head_ != tail_; ++count) {
+        const entry &e = ring_[head_++ & mask_];
+        e.get(wc[count]);
+        if (e.uncollected != nullptr)
+            e.uncollected->store(e.uncollected->load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+    }
+    if (head_ == tail_)
+        head_ = tail_ = 0; // the entries that are in a cache already
+    if (count < entries)
+        count += take_inbound(entries - count, wc + count);
+    if (count > 0 && counted_)
+        shared().used.fetch_sub(count, std::memory_order_relaxed);
+    return count;
+}
+
+inline int completion_queue::take_inbound(int entries, ibv_wc *wc)
+{
+    int count = 0;
+    for (inbound_source *source : watched_) {
+        if (count == entries)
+            return count;
+        count += source->drain(wc + count, entries - count);
+    }
+    if (count < entries && shared().summary.load(std::memory_order_acquire) != 0)
+        count += take_announced(entries - count, wc + count);
+    return count;
+}
+
+// What is announced is watched from then on: what is left over is found by the next poll.
+int completion_queue::take_announced(int entries, ibv_wc *wc)
+{
+    int count = 0;
+    std::uint64_t words = shared().summary.exchange(0, std::memory_order_seq_cst);
+    for (; words != 0; words &= words - 1) {
+        const auto word = static_cast<std::size_t>(std::countr_zero(words));
+        std::uint64_t bits = shared().work[word].exchange(0, std::memory_order_seq_cst);
+        for (; bits != 0; bits &= bits - 1) {
+            const std::size_t number = word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
+            for (std::size_t at = number; at < sources_.size(); at += local::work_words * 64) {
+                if (sources_[at] == nullptr)
+                    continue;
+                watch(*sources_[at]);
+                count += sources_[at]->drain(wc + count, entries - count);
+            }
+        }
+    }
+    return count;
+}
+
+void completion_queue::watch(inbound_source &source)
+{
+    if (std::find(watched_.begin(), watched_.end(), &source) != watched_.end())
+        return;
+    source.watched().store(1, std::memory_order_seq_cst);
+    if (watched_.size() < watch_limit)
+        return watched_.push_back(&source);
+    inbound_source *&place = watched_[next_to_unwatch_++ % watch_limit];
+    place->watched().store(0, std::memory_order_seq_cst);
+    if (place->waiting()) { // it came while the peer had no reason to announce it
+        const auto number =
+                static_cast<std::size_t>(std::find(sources_.begin(), sources_.end(), place) - sources_.begin()) %
+                (local::work_words * 64);
+        shared().work[number / 64].fetch_or(std::uint64_t{1} << number % 64);
+        shared().summary.fetch_or(std::uint64_t{1} << number / 64);
+    }
+    place = &source;
+}
+
+std::uint32_t completion_queue::attach(inbound_source &source)
+{
+    const std::lock_guard lock(lock_);
+    const auto free = std::find(sources_.begin(), sources_.end(), nullptr);
+    const auto number = static_cast<std::uint32_t>(free - sources_.begin());
+    if (free == sources_.end())
+        sources_.push_back(&source);
+    else
+        *free = &source;
+    return number;
+}
+
+void completion_queue::detach(inbound_source &source)
+{
+    const std::lock_guard lock(lock_);
+    std::replace(sources_.begin(), sources_.end(), &source, static_cast<inbound_source *>(nullptr));
+    std::erase(watched_, &source);
+}
+
+void completion_queue::add_stalled(std::weak_ptr<stalled_sender> sender)
+{
+    const std::lock_guard lock(lock_);
+    stalled_.push_back(std::move(sender));
+    any_stalled_.store(true, std::memory_order_relaxed);
+}
+
+bool completion_queue::retry_stalled()
+{
+    if (!any_stalled_.load(std::memory_order_relaxed))
+        return false;
+    std::vector<std::weak_ptr<stalled_sender>> senders;
+    {
+        const std::lock_guard lock(lock_);
+        senders.swap(stalled_);
+        any_stalled_.store(false, std::memory_order_relaxed);
+    }
+    for (const auto &weak : senders) {
+        if (const auto sender = weak.lock())
+            sender->retry();
+    }
+    return !senders.empty();
+}
+
+void completion_queue::grow()
+{
+    const std::uint32_t mask = 2 * mask_ + 1;
+    auto larger = std::make_unique<entry[]>(std::size_t{mask} + 1);
+    for (std::uint32_t at = head_; at != tail_; ++at)
+        larger[at & mask] = ring_[at & mask_];
+    ring_ = std::move(larger);
+    mask_ = mask;
+    decide_when_to_ask();
+}
+
+void completion_queue::overflow()
+{
+    overflowed_ = true;
+    decide_when_to_ask();
+    ibv_async_event event{};
+    event.element.cq = this;
+    event.event_type = IBV_EVENT_CQ_ERR;
+    context_of(context).async.push(event);
+    defer([this] { fail_queue_pairs_of(this); }); // whose locks are held here or come first
+}
+
+bool completion_queue::overflowed()
+{
+    const std::lock_guard lock(lock_);
+    return overflowed_;
+}
+
+int completion_queue::resize(int entries)
+{
+    const std::lock_guard lock(lock_);
+    if (static_cast<std::uint32_t>(entries) < tail_ - head_)
+        return EINVAL;
+    cqe = entries;
+    count_if_needed();
+    return 0;
+}
+
+[[gnu::hot]] int completion_queue::poll(int entries, ibv_wc *wc)
+{
+    const int count = take(entries, wc);
+    return count > 0 || entries <= 0 ? count : look_further(entries, wc);
+}
+
+// When there was nothing.
+int completion_queue::look_further(int entries, ibv_wc *wc)
+{
+    const int count = retry_stalled() ? take(entries, wc) : 0;
+    if (count > 0)
+        return count;
+    if (network_users.load(std::memory_order_relaxed) == 0) {
+        before_next_look();
+        return 0;
+    }
+    auto *hook = idle_hook.load(std::memory_order_acquire);
+    if (hook == nullptr)
+        return 0;
+    hook();
+    return take(entries, wc);
+}
+
+void completion_queue::arm(bool solicited_only)
+{
+    using local::interest;
+    auto nothing = interest::nothing;
+    ever_armed_.store(true, std::memory_order_seq_cst);
+    if (!solicited_only)
+        shared().armed.store(interest::everything, std::memory_order_seq_cst);
+    else
+        shared().armed.compare_exchange_strong(nothing, interest::solicited);
+    about_to_wait();
+}
+
+void completion_queue::acknowledge(unsigned events)
+{
+    pthread_mutex_lock(&mutex);
+    comp_events_completed += events;
+    pthread_cond_signal(&cond);
+    pthread_mutex_unlock(&mutex);
+}
+
+void completion_queue::drain_events()
+{
+    const unsigned handed_out = channel == nullptr ? 0 : static_cast<completion_channel *>(channel)->forget(this);
+    const unsigned reported = context_of(context).async.forget(static_cast<ibv_cq *>(this));
+    pthread_mutex_lock(&mutex);
+    while (comp_events_completed != handed_out || async_events_completed != reported)
+        pthread_cond_wait(&cond, &mutex);
+    pthread_mutex_unlock(&mutex);
+}
+
+} // namespace softrdma

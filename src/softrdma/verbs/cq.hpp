@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "base/biased_lock.hpp"
+#include "base/spin_lock.hpp"
+#include "transport/shm/arena.hpp"
+#include "verbs/objects.hpp"
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+namespace softrdma
+{
+
+class completion_channel;
+
+// Messages that a peer of this host has delivered without this process' help.
+class inbound_source
+{
+public:
+    virtual ~inbound_source() = default;
+    // To be called with the completion queue's lock.
+    virtual int drain(ibv_wc *wc, int entries) = 0;
+    virtual bool waiting() noexcept = 0;
+    // The peer need not announce what it delivers while this is not 0.
+    virtual std::atomic<std::uint32_t> &watched() noexcept = 0;
+};
+
+// A sender whose next message waits for the receiver.
+class stalled_sender
+{
+public:
+    virtual ~stalled_sender() = default;
+    virtual void retry() = 0;
+};
+
+class completion_queue : public ibv_cq
+{
+public:
+    completion_queue(ibv_context *owner, int entries, completion_channel *events, void *cookie);
+    ~completion_queue();
+
+    bool valid() const noexcept { return block_ != nullptr; }
+    const local::block &memory() const noexcept { return *block_; }
+
+    // Room for that many more completions may be needed, or is not needed any more.
+    void expect(std::int64_t entries);
+    // On overflow the entry is lost, and so are all later ones: the queue and its queue pairs are in error. The counter
+    // `uncollected` is decremented when the program takes the entry.
+    void push(const ibv_wc &wc, bool solicited);
+    // The same for a request that was sent.
+    void push_sent(std::uint32_t qpn, std::uint64_t wr_id, ibv_wc_opcode opcode, std::uint32_t length,
+            ibv_wc_status status, std::atomic<int> &uncollected);
+    // Sources are drained with it.
+    biased<spin_lock> &lock() noexcept { return lock_; }
+    // Takes over what peers have delivered there.
+    void collect(inbound_source &source);
+    // The counter goes away.
+    void forget(const std::atomic<int> *uncollected);
+    // EINVAL if more entries are waiting than would fit, or 0.
+    int resize(int entries);
+    bool overflowed();
+    int poll(int entries, ibv_wc *wc);
+    void arm(bool solicited_only);
+    void acknowledge(unsigned events);
+    // Waits until every event that was handed out, asynchronous ones too, has been acknowledged.
+    void drain_events();
+
+    // Polling looks for messages there. Returns the number under which a peer announces them.
+    std::uint32_t attach(inbound_source &source);
+    void detach(inbound_source &source);
+    // The sender is tried again by the next poll that finds nothing else.
+    void add_stalled(std::weak_ptr<stalled_sender> sender);
+
+    std::atomic<int> users{0};
+    std::atomic<int> network_users{0}; // queue pairs whose completions come over the network
+
+private:
+    struct alignas(local::line) entry {
+        void put(const ibv_wc &from) noexcept { memcpy(words.data(), &from, sizeof(from)); }
+        void get(ibv_wc &to) const noexcept { memcpy(&to, words.data(), sizeof(to)); }
+
+        // Of the completion, which is soon taken: what was stored a moment ago is loaded fast if it was in one piece.
+        std::array<std::uint64_t, sizeof(ibv_wc) / sizeof(std::uint64_t)> words;
+        std::atomic<int> *uncollected;
+    };
+
+    entry *append(std::uint32_t qpn, std::atomic<int> *uncollected);
+    bool make_room(std::uint32_t qpn);
+    void decide_when_to_ask() noexcept;
+    void wake(bool urgent);
+    void overflow();
+    void grow();
+    void count_if_needed();
+
+    friend class completion_channel;
+
+    local::cq_block &shared() const noexcept { return *shared_; }
+    int take(int entries, ibv_wc *wc);
+    int look_further(int entries, ibv_wc *wc);
+    int take_inbound(int entries, ibv_wc *wc);
+    int take_announced(int entries, ibv_wc *wc);
+    void watch(inbound_source &source);
+    bool retry_stalled();
+
+    // What every completion touches.
+    alignas(local::line) biased<spin_lock> lock_;
+    bool overflowed_ = false;
+    bool counted_ = false;                // as shared with peers
+    std::atomic<bool> ever_armed_{false}; // else nobody waits for an event
+    std::atomic<bool> any_stalled_{false};
+    std::uint32_t mask_;        // of positions; the ring has a power of two of entries
+    std::uint32_t unasked_ = 0; // entries for which there is room, whoever asks; for more make_room() does
+    std::uint32_t head_ = 0;
+    std::uint32_t tail_ = 0;
+    std::unique_ptr<entry[]> ring_;
+    local::cq_block *shared_ = nullptr;
+    std::vector<inbound_source *> watched_; // asked at each poll
+
+    std::shared_ptr<local::block> block_;
+    std::vector<inbound_source *> sources_; // by number; NULL: the number is free
+    std::size_t next_to_unwatch_ = 0;
+    std::int64_t expected_ = 0;
+    std::vector<std::weak_ptr<stalled_sender>> stalled_;
+    unsigned handed_out_ = 0; // guarded by the channel's lock
+};
+
+inline completion_queue &cq_of(ibv_cq *cq) noexcept
+{
+    return static_cast<completion_queue &>(*cq);
+}
+
+// Takes the queue pairs of a completion queue that has overflowed to the error state.
+void fail_queue_pairs_of(ibv_cq *cq);
+
+// Lets poll() move the network forward when a queue is empty; net/ installs it.
+void set_idle_hook(void (*hook)()) noexcept;
+
+} // namespace softrdma

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "verbs/endpoint.hpp"
+#include "transport/shm/local_path.hpp"
+
+#include <algorithm>
+
+namespace softrdma
+{
+
+endpoint::endpoint() = default;
+endpoint::~endpoint() = default;
+
+std::chrono::microseconds endpoint::patience() const noexcept
+{
+    constexpr std::chrono::microseconds most = std::chrono::seconds(1);
+    if (managed)
+        return std::chrono::microseconds(0);
+    if (attr.timeout == 0) // hardware would wait for ever
+        return most;
+    const auto once =
+            std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::nanoseconds(4096ll << attr.timeout));
+    return std::min(most, once * (attr.retry_cnt + 1));
+}
+
+std::uint32_t endpoint::cut_segment(std::uint32_t left) const
+{
+    const std::size_t fits = std::clamp<std::size_t>(path->room(), short_segment, max_segment) / word_size * word_size;
+    return static_cast<std::uint32_t>(std::min<std::size_t>(left, fits));
+}
+
+bool gathered::collect(
+        const ibv_pd *pd, std::span<const ibv_sge> sges, int access, std::uint64_t offset, std::uint64_t bytes)
+{
+    for (const ibv_sge &sge : sges) {
+        if (bytes == 0)
+            break;
+        if (offset >= sge.length) {
+            offset -= sge.length;
+            continue;
+        }
+        const std::uint64_t part = std::min<std::uint64_t>(sge.length - offset, bytes);
+        const std::uint64_t at = sge.addr + offset;
+        region_pin pin = region_table::instance().pin(sge.lkey, pd, access, at, part);
+        if (!pin)
+            return false;
+        pieces[count] = {pin->at(at), part};
+        std::construct_at(&pins[count++], std::move(pin));
+        bytes -= part;
+        offset = 0;
+    }
+    return bytes == 0;
+}
+
+} // namespace softrdma

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "transport/transport.hpp"
+#include "verbs/cq.hpp"
+#include "verbs/mr.hpp"
+#include "verbs/tap.hpp"
+
+#include <array>
+#include <memory>
+#include <utility>
+
+namespace softrdma
+{
+
+class local_path;
+enum class execution;
+
+// What the sending and the answering half of a queue pair share. Guarded by the queue pair's lock.
+struct alignas(local::line) endpoint {
+    // What every request looks at is in the first line.
+    ibv_qp *qp = nullptr;
+    std::unique_ptr<local_path> local; // a shorter way to the same peer
+    ibv_qp_cap cap{};
+    bool path_lost = false; // the peer is gone, or will answer nothing more
+    bool undecided = false; // whether there will be a `local`: nothing is sent yet
+    bool unsent = false;    // something that was transmitted waits for more
+    bool managed = true;    // by the connection manager, which tells the program when its peer is gone
+    ibv_qp_attr attr{};
+    std::shared_ptr<transport> path;
+    std::weak_ptr<stalled_sender> self; // the queue pair
+
+    endpoint();
+    ~endpoint();
+
+    // How long hardware would try before it takes a silent peer for gone; at most a second.
+    std::chrono::microseconds patience() const noexcept;
+    void transmit(packet header, std::span<const iovec> payload = {}, bool more = false)
+    {
+        if (path == nullptr)
+            return;
+        header.dest_qpn = attr.dest_qp_num;
+        if (tap *t = tap::current(); t != nullptr) [[unlikely]]
+            t->sent(*path, header, payload);
+        path->transmit(header, payload, more);
+        unsent = more;
+    }
+    // How many of the bytes that are left the next segment takes, in whole words if not all.
+    std::uint32_t next_segment(std::uint32_t left) const { return left <= short_segment ? left : cut_segment(left); }
+    void push()
+    {
+        if (std::exchange(unsent, false) && path != nullptr)
+            path->push();
+    }
+
+private:
+    std::uint32_t cut_segment(std::uint32_t left) const;
+};
+
+// What an incoming packet did to the queue pair.
+enum class outcome {
+    proceed,
+    broken,    // the queue pair has to go to the error state
+    violation, // the peer breaks the protocol: cut the path
+};
+
+// The pieces of a scatter list between two offsets, with their regions held. Collected once.
+struct gathered {
+    gathered() noexcept {}
+    ~gathered() { std::destroy_n(pins.begin(), count); }
+
+    std::size_t count = 0;
+    std::array<iovec, limits::max_sge> pieces;
+    union {
+        std::array<region_pin, limits::max_sge> pins; // `count` of them: requests have few
+    };
+
+    std::span<const iovec> span() const noexcept { return {pieces.data(), count}; }
+    // False if some element is not covered by a region of `pd` with that access.
+    bool collect(
+            const ibv_pd *pd, std::span<const ibv_sge> sges, int access, std::uint64_t offset, std::uint64_t bytes);
+};
+
+} // namespace softrdma

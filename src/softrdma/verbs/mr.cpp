@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "verbs/mr.hpp"
+#include "base/epochs.hpp"
+#include "pmem/policy.hpp"
+#include "transport/shm/arena.hpp"
+#include "verbs/native.hpp"
+
+#include <cerrno>
+#include <new>
+#include <sys/random.h>
+
+namespace softrdma
+{
+
+namespace
+{
+
+constexpr unsigned flush_access = native::access_flush_global | native::access_flush_persistent;
+
+// Beyond that many regions keys are not looked for until they hit a free slot.
+constexpr std::size_t crowded = local::region_slots / 8 * 7;
+
+constexpr unsigned known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                                  IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB;
+
+// Deregistration waits here for the last pin of its region.
+std::mutex &idle_mutex()
+{
+    static auto *m = new std::mutex;
+    return *m;
+}
+
+std::condition_variable &idle_changed()
+{
+    static auto *c = new std::condition_variable;
+    return *c;
+}
+
+int check_access(unsigned access) noexcept
+{
+    access &= ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE);
+    if ((access & ~(known_access | (pmem::native_verbs() ? flush_access : 0))) != 0)
+        return EOPNOTSUPP;
+    const bool remote_store = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
+    return remote_store && (access & IBV_ACCESS_LOCAL_WRITE) == 0 ? EINVAL : 0;
+}
+
+} // namespace
+
+bool memory_region::stored(const std::byte *begin, std::size_t bytes) noexcept
+{
+    if (mapping_.extents().empty() || !mapping_.stored(reinterpret_cast<std::uintptr_t>(begin), bytes))
+        return false;
+    unsynced_.store(true, std::memory_order_relaxed);
+    return true;
+}
+
+void program_knows_flush() noexcept
+{
+    local::arena::instance().facts().knows_flush.store(1, std::memory_order_relaxed);
+}
+
+int rights_to_flush(bool global, bool persistent, const local::arena_facts &owner) noexcept
+{
+    if (owner.knows_flush.load(std::memory_order_relaxed) == 0)
+        return IBV_ACCESS_REMOTE_READ;
+    const unsigned rights =
+            (persistent ? native::access_flush_persistent : 0) | (global ? native::access_flush_global : 0);
+    return static_cast<int>(rights);
+}
+
+local::region_kind memory_region::kind() const noexcept
+{
+    const auto &extents = mapping_.extents();
+    if (extents.empty())
+        return local::region_kind::unmappable;
+    const auto begin = reinterpret_cast<std::uintptr_t>(addr);
+    if (extents.size() > 1 || extents[0].begin > begin || extents[0].end < begin + length)
+        return local::region_kind::mixed;
+    return extents[0].kind == pmem::durability::direct_access ? local::region_kind::direct_access
+                                                              : local::region_kind::shared_file;
+}
+
+void region_pin::release() noexcept
+{
+    if (users_ != nullptr)
+        region_table::released(*std::exchange(users_, nullptr));
+    region_.reset();
+}
+
+region_table &region_table::instance()
+{
+    static auto *table = new region_table;
+    return *table;
+}
+
+void region_table::released(std::atomic<int> &users) noexcept
+{
+    // The top bit says that somebody waits for the count to drop.
+    if (users.fetch_sub(1, std::memory_order_acq_rel) < 0) {
+        const std::lock_guard lock(idle_mutex());
+        idle_changed().notify_all();
+    }
+}
+
+std::pair<std::size_t, std::uint64_t> region_table::totals()
+{
+    const std::shared_lock lock(mutex_);
+    std::uint64_t bytes = 0;
+    for (const auto &[key, region] : regions_)
+        bytes += region->length;
+    return {regions_.size(), bytes};
+}
+
+// Slots are used in turn: those of many regions lie side by side, and one that was left is not used again soon. The
+// rest of a key is random.
+std::uint32_t region_table::unused_key()
+{
+    do
+        latest_slot_ = (latest_slot_ + 1) % local::region_slots;
+    while (regions_.size() < crowded && slot_of(latest_slot_).region.load(std::memory_order_relaxed) != nullptr);
+    std::uint32_t key = 0;
+    do {
+        if (getrandom(&key, sizeof(key), 0) != sizeof(key))
+            return 0;
+        if (regions_.size() < crowded)
+            key = key / local::region_slots * local::region_slots + latest_slot_;
+    } while (key == 0 || regions_.contains(key));
+    return key;
+}
+
+region_table::region_table() : slots_(std::make_unique<slot[]>(local::region_slots)) {}
+
+void region_table::publish(memory_region &region)
+{
+    slot &own = slot_of(region.rkey);
+    if (own.region.load(std::memory_order_relaxed) != nullptr)
+        return; // too many regions: this one is found by way of the map, and served by its owner
+    own.region.store(&region, std::memory_order_relaxed);
+    own.key.store(region.rkey, std::memory_order_release);
+    local::region_slot &shared = local::arena::instance().slot(region.rkey % local::region_slots);
+    shared.generation.fetch_add(1, std::memory_order_relaxed);
+    shared.domain.store(pd_of(region.pd).number, std::memory_order_relaxed);
+    shared.access.store(static_cast<std::uint32_t>(region.access_), std::memory_order_relaxed);
+    shared.base.store(region.iova_, std::memory_order_relaxed);
+    shared.length.store(region.length, std::memory_order_relaxed);
+    shared.address.store(reinterpret_cast<std::uintptr_t>(region.addr), std::memory_order_relaxed);
+    shared.kind.store(region.kind(), std::memory_order_relaxed);
+    shared.unsynced.store(0, std::memory_order_relaxed);
+    shared.key.store(region.rkey, std::memory_order_release);
+}
+
+bool region_table::withdraw(const memory_region &region)
+{
+    slot &own = slot_of(region.rkey);
+    if (own.region.load(std::memory_order_relaxed) != &region)
+        return false;
+    local::region_slot &shared = local::arena::instance().slot(region.rkey % local::region_slots);
+    shared.key.store(0, std::memory_order_seq_cst);
+    own.key.store(0, std::memory_order_seq_cst);
+    removals_.fetch_add(1, std::memory_order_seq_cst); // not before: who knows this number cannot find the region
+    local::epoch_list::instance().wait();
+    const bool unsynced = shared.unsynced.load(std::memory_order_relaxed) != 0;
+    own.region.store(nullptr, std::memory_order_release);
+    return unsynced;
+}
+
+std::byte *region_table::look_up_plain(const ibv_sge &sge, const ibv_pd *pd) const noexcept
+{
+    const memory_region *region = find(sge.lkey, pd, IBV_ACCESS_LOCAL_WRITE, sge.addr, sge.length);
+    const bool plain = region != nullptr && region->kind() == local::region_kind::unmappable;
+    return plain ? region->at(sge.addr) : nullptr;
+}
+
+ibv_mr *region_table::add(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova, unsigned access)
+{
+    if (const int error = check_access(access); error != 0) {
+        errno = error;
+        return nullptr;
+    }
+    auto region = std::make_shared<memory_region>();
+    const auto begin = reinterpret_cast<std::uintptr_t>(addr);
+    const bool writable = (access & IBV_ACCESS_LOCAL_WRITE) != 0;
+    if (const int error = pmem::mapping::inspect(begin, length, writable, region->mapping_); error != 0) {
+        errno = error;
+        return nullptr;
+    }
+    if ((access & flush_access) != 0)
+        program_knows_flush();
+    if ((access & native::access_flush_persistent) != 0 && pmem::refuses_volatile() &&
+            !region->mapping_.is_durable(length)) {
+        errno = EINVAL;
+        return nullptr;
+    }
+    region->context = pd->context;
+    region->pd = pd;
+    region->addr = addr;
+    region->length = length;
+    region->iova_ = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova;
+    region->access_ = static_cast<int>(access);
+    const std::unique_lock lock(mutex_);
+    const std::uint32_t key = unused_key();
+    if (key == 0) {
+        errno = ENOMEM;
+        return nullptr;
+    }
+    region->lkey = key;
+    region->rkey = key;
+    region->handle = key;
+    regions_.emplace(key, region);
+    publish(*region);
+    pd_of(pd).children.fetch_add(1);
+    return region.get();
+}
+
+int region_table::remove(ibv_mr *mr)
+{
+    std::shared_ptr<memory_region> region;
+    {
+        const std::unique_lock lock(mutex_);
+        const auto found = regions_.find(mr->lkey);
+        if (found == regions_.end() || found->second.get() != mr)
+            return EINVAL;
+        region = std::move(found->second);
+        regions_.erase(found);
+    }
+    if (withdraw(*region))
+        region->unsynced_.store(true, std::memory_order_relaxed);
+    constexpr int waiting = INT32_MIN;
+    if (region->users_.fetch_add(waiting, std::memory_order_acq_rel) != 0) {
+        std::unique_lock lock(idle_mutex());
+        idle_changed().wait(lock, [&] { return region->users_.load(std::memory_order_acquire) == waiting; });
+    }
+    pd_of(region->pd).children.fetch_sub(1);
+    // A flush that arrives later can no longer reach these pages.
+    if (region->unsynced_.load(std::memory_order_relaxed))
+        return region->sync(reinterpret_cast<std::uintptr_t>(region->addr), region->length);
+    return 0;
+}
+
+region_pin region_table::pin(std::uint32_t key, const ibv_pd *pd, int access, std::uint64_t va, std::uint64_t bytes)
+{
+    const std::shared_lock lock(mutex_);
+    const auto found = regions_.find(key);
+    if (found == regions_.end())
+        return {};
+    const auto &region = found->second;
+    if (region->pd != pd || (region->access() & access) != access)
+        return {};
+    const bool anywhere = va == any_address && bytes == 0;
+    if (!anywhere && !region->contains(va, bytes))
+        return {};
+    region->users_.fetch_add(1, std::memory_order_acq_rel);
+    return {region, region->users_};
+}
+
+region_pin region_table::pin(const std::shared_ptr<memory_region> &region)
+{
+    region_pin found = pin(region->lkey);
+    return found.region() == region ? std::move(found) : region_pin();
+}
+
+region_pin region_table::pin(std::uint32_t key)
+{
+    const std::shared_lock lock(mutex_);
+    const auto found = regions_.find(key);
+    if (found == regions_.end())
+        return {};
+    found->second->users_.fetch_add(1, std::memory_order_acq_rel);
+    return {found->second, found->second->users_};
+}
+
+} // namespace softrdma

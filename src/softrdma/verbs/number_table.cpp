@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "verbs/number_table.hpp"
+
+#include <sys/random.h>
+
+namespace softrdma
+{
+
+namespace
+{
+
+// Numbers that are reached through a TCP port start with one, which is never below 1024.
+constexpr std::uint32_t range = 1024 << 8;
+
+} // namespace
+
+number_table &number_table::instance()
+{
+    static auto *const table = new number_table;
+    return *table;
+}
+
+std::uint32_t number_table::add(const std::shared_ptr<queue_pair> &qp, std::uint32_t number)
+{
+    const std::lock_guard lock(mutex_);
+    if (number == 0 && pairs_.size() < range - 2)
+        number = fresh_number();
+    return number != 0 && pairs_.emplace(number, qp).second ? number : 0;
+}
+
+std::uint32_t number_table::fresh_number()
+{
+    if (next_ == 0 && getrandom(&next_, sizeof(next_), 0) != sizeof(next_))
+        next_ = 1;
+    do {
+        next_ = (next_ + 1) % range;
+    } while (next_ < 2 || pairs_.contains(next_)); // 0 and 1 are the management queue pairs
+    return next_;
+}
+
+std::shared_ptr<queue_pair> number_table::find(std::uint32_t number)
+{
+    const std::lock_guard lock(mutex_);
+    const auto found = pairs_.find(number);
+    return found == pairs_.end() ? nullptr : found->second;
+}
+
+std::vector<std::shared_ptr<queue_pair>> number_table::all()
+{
+    const std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<queue_pair>> list;
+    for (const auto &[number, qp] : pairs_)
+        list.push_back(qp);
+    return list;
+}
+
+void number_table::remove(std::uint32_t number)
+{
+    const std::lock_guard lock(mutex_);
+    pairs_.erase(number);
+}
+
+} // namespace softrdma

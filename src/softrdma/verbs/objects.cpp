@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "verbs/objects.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+namespace softrdma
+{
+
+namespace
+{
+
+std::atomic<void (*)()> wait_hook{nullptr};
+std::atomic<void (*)(std::function<void()>)> defer_hook{nullptr};
+
+} // namespace
+
+void set_wait_hook(void (*hook)()) noexcept
+{
+    wait_hook.store(hook, std::memory_order_release);
+}
+
+void about_to_wait()
+{
+    if (auto *hook = wait_hook.load(std::memory_order_acquire); hook != nullptr)
+        hook();
+}
+
+void set_defer_hook(void (*hook)(std::function<void()>)) noexcept
+{
+    defer_hook.store(hook, std::memory_order_release);
+}
+
+void defer(std::function<void()> call)
+{
+    if (auto *hook = defer_hook.load(std::memory_order_acquire); hook != nullptr)
+        hook(std::move(call));
+}
+
+std::uint32_t protection_domain::next_number() noexcept
+{
+    static std::atomic<std::uint32_t> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+event_fd::event_fd() : fd_(eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC)) {}
+
+event_fd::~event_fd()
+{
+    if (fd_ >= 0)
+        close(fd_);
+}
+
+void event_fd::put() const noexcept
+{
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof(one));
+}
+
+int event_fd::take() const noexcept
+{
+    std::uint64_t token = 0;
+    if ((fcntl(fd_, F_GETFL) & O_NONBLOCK) == 0)
+        about_to_wait();
+    return read(fd_, &token, sizeof(token)) == sizeof(token) ? 0 : -1;
+}
+
+// Another thread may take the last token between any check and the read: only a read that itself does not wait is safe,
+// whatever the program has set for the descriptor.
+void event_fd::withdraw(std::size_t tokens) const noexcept
+{
+    std::uint64_t token = 0;
+    const iovec to{&token, sizeof(token)};
+    while (tokens > 0 && preadv2(fd_, &to, 1, -1, RWF_NOWAIT) == sizeof(token))
+        --tokens;
+}
+
+void async_queue::push(const ibv_async_event &event)
+{
+    {
+        const std::lock_guard lock(mutex_);
+        queue_.push_back(event);
+    }
+    ready_.put();
+}
+
+int async_queue::take(ibv_async_event *event)
+{
+    for (;;) {
+        if (ready_.take() != 0)
+            return -1;
+        const std::lock_guard lock(mutex_);
+        if (queue_.empty())
+            continue;
+        *event = queue_.front();
+        if (event->event_type != IBV_EVENT_DEVICE_FATAL)
+            ++handed_out_[event->element.qp];
+        queue_.pop_front();
+        return 0;
+    }
+}
+
+unsigned async_queue::forget(const void *element)
+{
+    const std::lock_guard lock(mutex_);
+    ready_.withdraw(std::erase_if(queue_, [element](const ibv_async_event &e) { return e.element.qp == element; }));
+    const auto found = handed_out_.find(element);
+    if (found == handed_out_.end())
+        return 0;
+    const unsigned count = found->second;
+    handed_out_.erase(found);
+    return count;
+}
+
+} // namespace softrdma

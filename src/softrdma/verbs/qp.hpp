@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/biased_lock.hpp"
+#include "base/sleeping_lock.hpp"
+#include "transport/shm/local_path.hpp"
+#include "transport/tcp/requester.hpp"
+#include "transport/tcp/responder.hpp"
+#include "verbs/post_batch.hpp"
+
+namespace softrdma
+{
+
+// A reliable-connection queue pair. The verbs calls, the connection manager and the path's reader all
+// enter here; the lock makes each of them one step. Order of locks: queue pair, then CQ, SRQ or path.
+class alignas(local::line) queue_pair : public native::qp_block,
+                                        public stalled_sender,
+                                        public std::enable_shared_from_this<queue_pair>
+{
+public:
+    // NULL with errno. The limits in `attr` are rounded up to what was granted. Without a number it gets one that the
+    // connection manager alone makes known.
+    static std::shared_ptr<queue_pair> create(ibv_pd *pd, ibv_qp_init_attr &attr, std::uint32_t number = 0);
+    static std::shared_ptr<queue_pair> find(std::uint32_t number);
+
+    queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr);
+    ~queue_pair();
+
+    ibv_qp *verbs() noexcept { return &qp_base; }
+    // Afterwards nothing arrives, completes or is sent any more.
+    void destroy();
+    // Waits until every asynchronous event that was handed out has been acknowledged.
+    void drain_events();
+    // That completion queue, if it is one of this queue pair, has overflowed.
+    void completions_lost(ibv_cq *cq);
+    // It has written into shared memory what no device would have sent.
+    void peer_broke_protocol();
+
+    int modify(const ibv_qp_attr &attr, int mask);
+    void query(ibv_qp_attr &attr, ibv_qp_init_attr &init);
+    int post_send(ibv_send_wr *wr, ibv_send_wr **bad);
+    // All or none; 0 or an errno value.
+    int post_together(std::span<const post_batch::request> requests);
+    // NULL unless the queue pair was created for the new post interface.
+    post_batch *batch() noexcept { return batch_.get(); }
+    void open_batch() { batch_ = std::make_unique<post_batch>(ep_.cap); }
+    int post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad);
+    void receive_available();
+
+    void attach(std::shared_ptr<transport> path);
+    // What a peer of this host needs to act on this queue pair; absent if it cannot. `ends` are those of the path.
+    local::hello introduce(const local::connection_ends &ends);
+    // Nothing is sent until decide().
+    void hold_back();
+    // Whether requests are executed in the peer's memory from now on (a channel) or sent over the path (NULL).
+    void decide(std::shared_ptr<local::channel> channel);
+    bool has_path();
+    // A line of key=value for whoever looks on from outside.
+    std::string report();
+    // True while something posted has not completed.
+    bool sending();
+
+    // Upcalls of the path. receive() returns false if the peer broke the protocol.
+    bool receive(const packet &p);
+    // Calls `fill` with the memory where the next bytes of a segment have to go, of which something has been received:
+    // as many of the `bytes` as lie in one piece. What it puts there is received like everything else, but not copied.
+    // It is not called where words have to be stored whole, or the place is not certain.
+    void fill_place(const packet &begun, std::size_t bytes, const std::function<void(std::span<std::byte>)> &fill);
+    void received_all();
+    void path_writable();
+    void path_lost();
+    std::chrono::microseconds patience();
+    void timer_expired();
+    void retry() override;
+
+private:
+    bool receive_request_packet(const packet &p);
+    void refuse(const packet &p);
+    bool settle(outcome o);
+    bool accepts_sends() const noexcept;
+    local_path *path_at_once() const noexcept;
+    void posted(); // what was not executed at once
+    bool answers() const noexcept;
+    void enter(const ibv_qp_attr &attr, int mask);
+    void set_state(ibv_qp_state to) noexcept;
+    void publish_attributes() noexcept;
+    void leave_network() noexcept;
+    void fail();
+    void tell(ibv_event_type type);
+    void notice_drained();
+
+    // What every request touches comes first, in as few lines as can be: of many connections none is in a cache.
+    alignas(local::line) biased<sleeping_lock> lock_;
+    bool on_network_ = false; // counted by the completion queues
+    bool destroyed_ = false;
+    bool tell_drained_ = false;
+    std::unique_ptr<post_batch> batch_;
+    receive_ring ring_;
+    endpoint ep_;
+    requester requester_;
+    responder responder_;
+    ibv_qp_init_attr init_{};
+};
+
+// Of all queue pairs of the process.
+std::string report_queue_pairs();
+
+inline queue_pair &qp_of(ibv_qp *qp) noexcept
+{
+    return static_cast<queue_pair &>(reinterpret_cast<native::qp_block &>(*qp));
+}
+
+} // namespace softrdma

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How a queue pair gets its ways to the peer: the network, and the peer's memory.
+#include "transport/shm/arena.hpp"
+#include "transport/shm/identity.hpp"
+#include "verbs/qp.hpp"
+
+#include <utility>
+
+namespace softrdma
+{
+
+void queue_pair::attach(std::shared_ptr<transport> path)
+{
+    const std::lock_guard lock(lock_);
+    if (!destroyed_)
+        ep_.path = std::move(path);
+    ep_.path_lost = false;
+    if (!destroyed_ && !std::exchange(on_network_, true)) {
+        cq_of(qp_base.send_cq).network_users.fetch_add(1);
+        cq_of(qp_base.recv_cq).network_users.fetch_add(1);
+    }
+}
+
+void queue_pair::leave_network() noexcept
+{
+    if (!std::exchange(on_network_, false))
+        return;
+    cq_of(qp_base.send_cq).network_users.fetch_sub(1);
+    cq_of(qp_base.recv_cq).network_users.fetch_sub(1);
+}
+
+local::hello queue_pair::introduce(const local::connection_ends &ends)
+{
+    const std::lock_guard lock(lock_);
+    const local::arena &arena = local::arena::instance();
+    local::hello h;
+    if (destroyed_ || !arena.shared())
+        return h;
+    ring_.shared().ends = ends;
+    h.present = true;
+    h.who = local::identity::own();
+    h.arena_fd = arena.fd();
+    h.token = arena.token();
+    h.qp_offset = ring_.memory().offset;
+    h.qp_size = ring_.memory().size;
+    h.qp_serial = ring_.shared().serial;
+    h.first_receive = ring_.position();
+    if (const ibv_comp_channel *events = qp_base.recv_cq->channel; events != nullptr)
+        h.bell = events->fd;
+    return h;
+}
+
+void queue_pair::hold_back()
+{
+    const std::lock_guard lock(lock_);
+    ep_.undecided = true;
+}
+
+void queue_pair::decide(std::shared_ptr<local::channel> channel)
+{
+    const std::lock_guard lock(lock_);
+    ep_.undecided = false;
+    if (channel != nullptr && !destroyed_ && ep_.path != nullptr) {
+        ep_.local = std::make_unique<local_path>(std::move(channel), ring_.shared(), qp_base.pd);
+        if (!ep_.local->leaves_private_memory())
+            leave_network();
+    }
+    if (ep_.attr.qp_state == IBV_QPS_RTS && !destroyed_)
+        settle(requester_.pump());
+}
+
+bool queue_pair::has_path()
+{
+    const std::lock_guard lock(lock_);
+    return ep_.path != nullptr;
+}
+
+} // namespace softrdma

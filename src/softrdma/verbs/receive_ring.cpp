@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "verbs/receive_ring.hpp"
+#include "base/copy.hpp"
+#include "transport/shm/prefetch.hpp"
+#include "verbs/qp.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+namespace softrdma
+{
+
+receive_ring::~receive_ring()
+{
+    if (block_ == nullptr)
+        return;
+    local::epoch_list::instance().remove(scattering_watch_);
+    local::epoch_list::instance().remove(operation_watch_);
+}
+
+int receive_ring::create(const ibv_qp_cap &cap)
+{
+    capacity_ = qp_.srq != nullptr ? 0 : std::bit_ceil(std::max(cap.max_recv_wr, 1u));
+    mask_ = capacity_ - 1;
+    max_sge_ = capacity_ == 0 ? 0 : std::max(cap.max_recv_sge, 1u);
+    stride_ = local::whole_lines(sizeof(local::receive_slot) + max_sge_ * sizeof(local::slot_sge));
+    block_ = local::arena::instance().allocate(local::block_size(capacity_, stride_));
+    if (block_ == nullptr)
+        return ENOMEM;
+    kept_.resize(capacity_);
+    sges_.resize(std::size_t{capacity_} * max_sge_);
+    shared_ = new (block_->at + local::words_offset(block_->offset)) local::qp_block{};
+    slots_ = block_->at + local::ring_offset;
+    local::qp_block &shared = *shared_;
+    shared.magic = local::qp_magic;
+    shared.serial = local::arena::instance().next_serial();
+    shared.ring_capacity = capacity_;
+    shared.ring_stride = stride_;
+    shared.max_sge = max_sge_;
+    shared.domain = pd_of(qp_.pd).number;
+    shared.cq_offset = cq_of(qp_.recv_cq).memory().offset;
+    scattering_watch_ = local::epoch_list::instance().add(local::watched_epoch::own(scattering_));
+    operation_watch_ = local::epoch_list::instance().add(local::watched_epoch::own(shared.epoch));
+    return 0;
+}
+
+inline local::receive_slot &receive_ring::slot(std::uint32_t position) const noexcept
+{
+    std::byte *at = slots_ + std::size_t{position & mask_} * stride_;
+    return *reinterpret_cast<local::receive_slot *>(at);
+}
+
+inline bool receive_ring::knows_place(const kept &k) const noexcept
+{
+    return k.removals == regions_.removals();
+}
+
+// Whether the slot says all of this receive already: programs have few buffers and post them again and again. Length
+// and key are compared apart: as the one word that they share they could not be loaded before both have left the
+// program's store buffer.
+inline bool receive_ring::is_described(const ibv_recv_wr &wr, const kept &then) const noexcept
+{
+    if (wr.num_sge != 1 || !knows_place(then))
+        return false;
+    const ibv_sge &now = *wr.sg_list;
+    return then.piece.length == now.length && then.piece.addr == now.addr && then.piece.lkey == now.lkey;
+}
+
+void receive_ring::describe(const ibv_recv_wr &wr, std::uint32_t position)
+{
+    const auto count = static_cast<std::uint16_t>(wr.num_sge);
+    local::receive_slot &to = slot(position);
+    ibv_sge *own = sges_of(position);
+    local::slot_sge *shown = to.sges();
+    std::uint64_t room = 0;
+    std::uint8_t owner_only = 0;
+    std::byte *place = nullptr;
+    const std::uint64_t removals = regions_.removals();
+    const local::epoch_section section(shared().epoch);
+    for (const ibv_sge &sge : std::span(wr.sg_list, count)) {
+        *own++ = sge;
+        *shown++ = {sge.addr, sge.length, sge.lkey};
+        room += sge.length;
+        if (sge.length == 0)
+            continue;
+        place = regions_.look_up_plain(sge, qp_.pd);
+        if (place == nullptr)
+            owner_only = 1;
+    }
+    kept &k = kept_of(position);
+    k.sge_count = count;
+    k.room = static_cast<std::uint32_t>(std::min<std::uint64_t>(room, limits::max_message));
+    to.room = k.room;
+    to.sge_count = count;
+    to.owner_only = owner_only;
+    k.removals = unknown;
+    if (count == 1 && place != nullptr) {
+        k.piece = *wr.sg_list;
+        k.place = place;
+        k.removals = removals;
+    }
+}
+
+inline int receive_ring::publish(const ibv_recv_wr &wr, kept &k, std::uint32_t position)
+{
+    k.wr_id = wr.wr_id;
+    posted_.store(position + 1, std::memory_order_release);
+    slot(position).posted.store(position + 1, std::memory_order_release);
+    std::atomic_signal_fence(std::memory_order_seq_cst); // see channel::ask_for_receive()
+    return 0;
+}
+
+[[gnu::noinline]] int receive_ring::post_anew(const ibv_recv_wr &wr, const ibv_qp_cap &cap, std::uint32_t position)
+{
+    if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > cap.max_recv_sge)
+        return EINVAL;
+    describe(wr, position);
+    return publish(wr, kept_of(position), position);
+}
+
+// Without calls, as is drain(): nothing else lies between a message and its answer.
+[[gnu::hot, gnu::flatten]] int receive_ring::post(const ibv_recv_wr &wr, const ibv_qp_cap &cap)
+{
+    const std::uint32_t position = posted_.load(std::memory_order_relaxed);
+    if (position - consumed_.load(std::memory_order_acquire) >= cap.max_recv_wr)
+        return ENOMEM;
+    kept &k = kept_of(position);
+    return is_described(wr, k) ? publish(wr, k, position) : post_anew(wr, cap, position);
+}
+
+// What the peer says of a message. It may change its words at any time: each is read once, and checked after that.
+struct receive_ring::arrival {
+    explicit arrival(const local::receive_slot &from) noexcept
+        : flags(load(from.flags)), length(load(from.length)), imm_data(load(from.imm_data)), carried(load(from.carried))
+    {
+    }
+    bool has(local::slot_flags flag) const noexcept { return (flags & flag) != 0; }
+
+    const std::uint8_t flags;
+    const std::uint32_t length;
+    const std::uint32_t imm_data;
+    const std::uint32_t carried;
+
+private:
+    template<typename T>
+    static T load(const T &word) noexcept
+    {
+        return __atomic_load_n(&word, __ATOMIC_RELAXED);
+    }
+};
+
+// A message that lies beside the ring, to where its receive wants it.
+inline bool receive_ring::fetch(const local::receive_slot &from, std::uint32_t position, const arrival &message)
+{
+    const local::epoch_section section(scattering_);
+    if (!message.has(local::slot_carried))
+        return message.length <= local::inline_size && scatter(from.inlined.data(), position, message.length);
+    const std::uint32_t offset = message.carried % local::carrier_size;
+    if (message.length > local::carrier_size - offset)
+        return false;
+    const std::byte *carrier = block_->at + local::carrier_offset(capacity_, stride_);
+    const bool good = scatter(carrier + offset, position, message.length);
+    shared_->carried_out.store(message.carried + local::whole_lines(message.length), std::memory_order_release);
+    return good;
+}
+
+// What becomes of the receive at that position: no message is longer than its receive, and no WRITE than one may be.
+inline ibv_wc_status receive_ring::admit(
+        const local::receive_slot &from, std::uint32_t position, const arrival &message)
+{
+    const bool is_write = message.has(local::slot_write);
+    if (message.length > (is_write ? limits::max_message : kept_of(position).room)) [[unlikely]]
+        return IBV_WC_LOC_LEN_ERR;
+    const bool lies_beside = message.has(local::slot_inlined) || message.has(local::slot_carried);
+    const bool good = !lies_beside || (!is_write && fetch(from, position, message));
+    return good ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
+}
+
+inline bool receive_ring::scatter(const std::byte *at, std::uint32_t position, std::uint32_t length) const
+{
+    const kept &k = kept_of(position);
+    if (!knows_place(k) || length > k.piece.length) [[unlikely]]
+        return scatter_in_pieces(at, {sges_of(position), k.sge_count}, length);
+    copy_in(k.place, at, length);
+    return true;
+}
+
+[[gnu::noinline]] bool receive_ring::scatter_in_pieces(
+        const std::byte *at, std::span<const ibv_sge> sges, std::uint32_t length) const
+{
+    for (const ibv_sge &sge : sges) {
+        const std::uint32_t part = std::min(length, sge.length);
+        if (part > 0 && !place(sge, at, part))
+            return false;
+        at += part;
+        length -= part;
+    }
+    return length == 0;
+}
+
+bool receive_ring::place(const ibv_sge &sge, const std::byte *at, std::uint32_t length) const
+{
+    std::byte *to = regions_.look_up(sge.lkey, qp_.pd, IBV_ACCESS_LOCAL_WRITE, sge.addr, length);
+    if (to != nullptr)
+        copy_in(to, at, length);
+    return to != nullptr;
+}
+
+// Never in a ring without places: nothing is posted into it.
+inline bool receive_ring::is_delivered(const local::receive_slot &at, std::uint32_t position) const noexcept
+{
+    return at.done.load(std::memory_order_seq_cst) == position + 1 &&
+           position != posted_.load(std::memory_order_acquire);
+}
+
+// An honest peer has never written that: nothing more of it is believed.
+[[gnu::cold, gnu::noinline]] void receive_ring::refuse(ibv_wc &wc)
+{
+    wc.byte_len = 0;
+    defer([weak = qp_of(&qp_).weak_from_this()] { // whose lock comes before the completion queue's
+        if (const auto qp = weak.lock())
+            qp->peer_broke_protocol();
+    });
+}
+
+inline bool receive_ring::take_delivered(ibv_wc &wc)
+{
+    const std::uint32_t position = consumed_.load(std::memory_order_relaxed);
+    const local::receive_slot &from = slot(position);
+    if (!is_delivered(from, position) || held_.load(std::memory_order_acquire))
+        return false;
+    local::fetch_to_store(&slot(posted_.load(std::memory_order_relaxed))); // for the receive that is posted next
+    const arrival message(from);
+    wc = {};
+    wc.wr_id = kept_of(position).wr_id;
+    wc.byte_len = message.length;
+    wc.opcode = message.has(local::slot_write) ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+    wc.qp_num = qp_.qp_num;
+    wc.src_qp = peer_qpn_;
+    if (message.has(local::slot_immediate)) {
+        wc.wc_flags = IBV_WC_WITH_IMM;
+        wc.imm_data = message.imm_data;
+    }
+    wc.status = admit(from, position, message);
+    if (wc.status != IBV_WC_SUCCESS) [[unlikely]]
+        refuse(wc);
+    consumed_.store(position + 1, std::memory_order_release);
+    return true;
+}
+
+bool receive_ring::waiting() noexcept
+{
+    const std::uint32_t position = consumed_.load(std::memory_order_relaxed);
+    return slot(position).done.load(std::memory_order_seq_cst) == position + 1;
+}
+
+[[gnu::hot, gnu::flatten]] int receive_ring::drain(ibv_wc *wc, int entries)
+{
+    int count = 0;
+    while (count < entries && take_delivered(wc[count]))
+        ++count;
+    return count;
+}
+
+std::optional<receive_request> receive_ring::take()
+{
+    std::unique_lock lock(cq_of(qp_.recv_cq).lock());
+    while (is_delivered(slot(position()), position())) {
+        lock.unlock();
+        cq_of(qp_.recv_cq).collect(*this);
+        lock.lock();
+    }
+    const std::uint32_t next = position();
+    if (next == posted_.load(std::memory_order_acquire))
+        return std::nullopt;
+    std::optional<receive_request> request(std::in_place);
+    request->wr_id = kept_of(next).wr_id;
+    request->sge_count = kept_of(next).sge_count;
+    std::copy_n(sges_of(next), request->sge_count, request->sges.begin());
+    consumed_.store(next + 1, std::memory_order_release);
+    return request;
+}
+
+void receive_ring::complete_flushed(const receive_request &request)
+{
+    ibv_wc wc{};
+    wc.wr_id = request.wr_id;
+    wc.status = IBV_WC_WR_FLUSH_ERR;
+    wc.opcode = IBV_WC_RECV;
+    wc.qp_num = qp_.qp_num;
+    cq_of(qp_.recv_cq).push(wc, false);
+}
+
+void receive_ring::flush()
+{
+    while (const auto request = take())
+        complete_flushed(*request);
+}
+
+void receive_ring::reset()
+{
+    const std::lock_guard lock(cq_of(qp_.recv_cq).lock());
+    consumed_.store(posted_.load(std::memory_order_relaxed), std::memory_order_release);
+    for (kept &k : kept_)
+        k.removals = unknown; // the next peer does not have to rely on what the last one left of the slots
+}
+
+} // namespace softrdma

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "base/epochs.hpp"
+#include "transport/shm/arena.hpp"
+#include "verbs/cq.hpp"
+#include "verbs/mr.hpp"
+#include "verbs/receive_queue.hpp"
+
+namespace softrdma
+{
+
+// The posted receives of one queue pair, in memory that a peer of this host delivers messages into. Posting is
+// guarded by the queue pair's lock, consuming by that of the completion queue.
+class receive_ring final : public inbound_source
+{
+public:
+    explicit receive_ring(ibv_qp &qp) noexcept : qp_(qp) {}
+    ~receive_ring() override;
+
+    // 0 or an errno value.
+    int create(const ibv_qp_cap &cap);
+    bool valid() const noexcept { return block_ != nullptr; }
+    local::qp_block &shared() const noexcept { return *shared_; }
+    const local::block &memory() const noexcept { return *block_; }
+
+    int post(const ibv_recv_wr &wr, const ibv_qp_cap &cap);
+    // Position of the next receive that will be consumed.
+    std::uint32_t position() const noexcept { return consumed_.load(std::memory_order_relaxed); }
+    void set_peer(std::uint32_t qpn) noexcept { peer_qpn_ = qpn; }
+
+    // Completions of messages that a peer has delivered, in order.
+    int drain(ibv_wc *wc, int entries) override;
+    bool waiting() noexcept override;
+    std::atomic<std::uint32_t> &watched() noexcept override { return shared().watched; }
+
+    // While messages before the delivered ones have completions to come, those are not handed out.
+    void hold_delivered(bool on) noexcept { held_.store(on, std::memory_order_seq_cst); }
+    // The next receive, for a message that came over the network. Delivered messages before it are completed first.
+    std::optional<receive_request> take();
+    // Completes what was delivered, then flushes what was not consumed.
+    void flush();
+    void complete_flushed(const receive_request &request);
+    void reset();
+
+private:
+    local::receive_slot &slot(std::uint32_t position) const noexcept;
+    struct kept;
+    bool knows_place(const kept &k) const noexcept;
+    bool is_described(const ibv_recv_wr &wr, const kept &then) const noexcept;
+    void describe(const ibv_recv_wr &wr, std::uint32_t position);
+    int publish(const ibv_recv_wr &wr, kept &k, std::uint32_t position);
+    int post_anew(const ibv_recv_wr &wr, const ibv_qp_cap &cap, std::uint32_t position);
+    bool is_delivered(const local::receive_slot &at, std::uint32_t position) const noexcept;
+    bool take_delivered(ibv_wc &wc);
+    struct arrival;
+    ibv_wc_status admit(const local::receive_slot &from, std::uint32_t position, const arrival &message);
+    bool fetch(const local::receive_slot &from, std::uint32_t position, const arrival &message);
+    void refuse(ibv_wc &wc);
+    bool scatter(const std::byte *at, std::uint32_t position, std::uint32_t length) const;
+    bool scatter_in_pieces(const std::byte *at, std::span<const ibv_sge> sges, std::uint32_t length) const;
+    bool place(const ibv_sge &sge, const std::byte *at, std::uint32_t length) const;
+    kept &kept_of(std::uint32_t position) noexcept { return kept_[position & mask_]; }
+    const kept &kept_of(std::uint32_t position) const noexcept { return kept_[position & mask_]; }
+    ibv_sge *sges_of(std::uint32_t position) noexcept { return &sges_[std::size_t{position & mask_} * max_sge_]; }
+    const ibv_sge *sges_of(std::uint32_t position) const noexcept
+    {
+        return &sges_[std::size_t{position & mask_} * max_sge_];
+    }
+
+    ibv_qp &qp_;
+    const region_table &regions_ = region_table::instance();
+    std::shared_ptr<local::block> block_;
+    local::qp_block *shared_ = nullptr;
+    std::byte *slots_ = nullptr;
+    std::uint32_t capacity_ = 0; // a power of two, or 0 with a shared receive queue
+    std::uint32_t mask_ = 0;     // of positions
+    std::uint32_t stride_ = 0;
+    std::uint32_t max_sge_ = 0;
+    std::uint32_t peer_qpn_ = 0;
+    static constexpr std::uint64_t unknown = UINT64_MAX;
+    // The program's, which no peer can change.
+    struct alignas(local::line) kept {
+        std::uint64_t wr_id;
+        std::uint16_t sge_count;
+        std::uint32_t room; // bytes
+        // Of a receive of one piece of plain memory, that piece and where it is as long as the region table has these
+        // removals.
+        std::uint64_t removals = unknown;
+        ibv_sge piece;
+        std::byte *place;
+    };
+    std::vector<kept> kept_;
+    std::vector<ibv_sge> sges_;
+    std::atomic<std::uint32_t> posted_{0};
+    std::atomic<std::uint32_t> consumed_{0};
+    std::atomic<bool> held_{false};
+    std::atomic<std::uint32_t> scattering_{0};
+    local::epoch_list::entry scattering_watch_;
+    local::epoch_list::entry operation_watch_;
+};
+
+} // namespace softrdma

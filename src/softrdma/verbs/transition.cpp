@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "verbs/transition.hpp"
+#include "verbs/objects.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace softrdma
+{
+
+namespace
+{
+
+struct transition {
+    ibv_qp_state from;
+    ibv_qp_state to;
+    int required;
+    int optional;
+};
+
+constexpr int location = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+constexpr int while_sending =
+        IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE;
+
+constexpr transition transitions[] = {
+        {IBV_QPS_RESET, IBV_QPS_RESET, 0, 0},
+        {IBV_QPS_RESET, IBV_QPS_INIT, location, 0},
+        {IBV_QPS_INIT, IBV_QPS_INIT, 0, location},
+        {IBV_QPS_INIT, IBV_QPS_RTR,
+                IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+                        IBV_QP_MIN_RNR_TIMER,
+                IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+        {IBV_QPS_RTR, IBV_QPS_RTS,
+                IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+                while_sending},
+        {IBV_QPS_RTS, IBV_QPS_RTS, 0, while_sending},
+        {IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+        {IBV_QPS_SQD, IBV_QPS_RTS, 0, while_sending},
+        {IBV_QPS_SQD, IBV_QPS_SQD, 0,
+                location | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC |
+                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ALT_PATH | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
+        {IBV_QPS_INIT, IBV_QPS_RESET, 0, 0},
+        {IBV_QPS_RTR, IBV_QPS_RESET, 0, 0},
+        {IBV_QPS_RTS, IBV_QPS_RESET, 0, 0},
+        {IBV_QPS_SQD, IBV_QPS_RESET, 0, 0},
+        {IBV_QPS_ERR, IBV_QPS_RESET, 0, 0},
+        {IBV_QPS_INIT, IBV_QPS_ERR, 0, 0},
+        {IBV_QPS_RTR, IBV_QPS_ERR, 0, 0},
+        {IBV_QPS_RTS, IBV_QPS_ERR, 0, 0},
+        {IBV_QPS_SQD, IBV_QPS_ERR, 0, 0},
+        {IBV_QPS_ERR, IBV_QPS_ERR, 0, 0},
+};
+
+} // namespace
+
+bool may_change(ibv_qp_state from, ibv_qp_state to, int mask) noexcept
+{
+    const auto *found = std::find_if(std::begin(transitions), std::end(transitions),
+            [&](const transition &t) { return t.from == from && t.to == to; });
+    return found != std::end(transitions) && (mask & found->required) == found->required &&
+           (mask & ~(found->required | found->optional | IBV_QP_STATE)) == 0;
+}
+
+bool in_range(const ibv_qp_attr &attr, int mask) noexcept
+{
+    constexpr int five_bits = 31;
+    constexpr int three_bits = 7;
+    const auto fits = [mask](int bit, auto value, auto least, auto most) {
+        return (mask & bit) == 0 || (value >= least && value <= most);
+    };
+    return fits(IBV_QP_PORT, attr.port_num, 1, 1) && fits(IBV_QP_PKEY_INDEX, attr.pkey_index, 0, 0) &&
+           fits(IBV_QP_PATH_MTU, attr.path_mtu, IBV_MTU_256, IBV_MTU_4096) &&
+           fits(IBV_QP_MAX_QP_RD_ATOMIC, attr.max_rd_atomic, 0, limits::max_reads) &&
+           fits(IBV_QP_MAX_DEST_RD_ATOMIC, attr.max_dest_rd_atomic, 0, limits::max_reads) &&
+           fits(IBV_QP_MIN_RNR_TIMER, attr.min_rnr_timer, 0, five_bits) &&
+           fits(IBV_QP_TIMEOUT, attr.timeout, 0, five_bits) && fits(IBV_QP_RETRY_CNT, attr.retry_cnt, 0, three_bits) &&
+           fits(IBV_QP_RNR_RETRY, attr.rnr_retry, 0, three_bits);
+}
+
+} // namespace softrdma

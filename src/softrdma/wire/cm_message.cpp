@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "wire/cm_message.hpp"
+#include "transport/shm/neighbour.hpp"
+#include "wire/bytes.hpp"
+
+namespace softrdma::net
+{
+
+namespace
+{
+
+constexpr std::uint64_t magic = 0x736f667472646d61; // "softrdma"
+constexpr std::uint8_t version = 1;
+
+void put(byte_writer &w, const private_data &d) noexcept
+{
+    w.put(static_cast<std::uint8_t>(d.size)).put_raw(d.bytes.data(), d.size);
+}
+
+bool get(byte_reader &r, private_data &d) noexcept
+{
+    d.size = r.get<std::uint8_t>();
+    r.get_raw(d.bytes.data(), d.size);
+    return r.good();
+}
+
+} // namespace
+
+cm_payload encode(const cm_handshake &h) noexcept
+{
+    cm_payload p;
+    byte_writer w(p.bytes.data());
+    w.put(magic).put(version).put_raw(h.key.data(), h.key.size()).put(h.qpn).put(h.psn);
+    w.put(h.responder_resources).put(h.initiator_depth).put(h.flow_control);
+    w.put(h.retry_count).put(h.rnr_retry_count).put(h.srq);
+    put(w, h.data);
+    neighbour::put(w, h.hello);
+    p.size = w.size();
+    return p;
+}
+
+cm_payload encode(const cm_rejection &rejection) noexcept
+{
+    cm_payload p;
+    byte_writer w(p.bytes.data());
+    w.put(rejection.reason);
+    put(w, rejection.data);
+    p.size = w.size();
+    return p;
+}
+
+bool decode(std::span<const std::byte> payload, cm_handshake &h) noexcept
+{
+    byte_reader r(payload);
+    if (r.get<std::uint64_t>() != magic || r.get<std::uint8_t>() != version)
+        return false;
+    r.get_raw(h.key.data(), h.key.size());
+    h.qpn = r.get<std::uint32_t>();
+    h.psn = r.get<std::uint32_t>();
+    h.responder_resources = r.get<std::uint8_t>();
+    h.initiator_depth = r.get<std::uint8_t>();
+    h.flow_control = r.get<std::uint8_t>();
+    h.retry_count = r.get<std::uint8_t>();
+    h.rnr_retry_count = r.get<std::uint8_t>();
+    h.srq = r.get<std::uint8_t>();
+    return get(r, h.data) && neighbour::get(r, h.hello) && h.qpn <= psn_mask && h.psn <= psn_mask;
+}
+
+bool decode(std::span<const std::byte> payload, cm_rejection &rejection) noexcept
+{
+    byte_reader r(payload);
+    rejection.reason = r.get<std::uint32_t>();
+    return get(r, rejection.data) && r.rest().empty();
+}
+
+} // namespace softrdma::net

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "transport/shm/peer.hpp"
+#include "wire/packet.hpp"
+
+#include <array>
+#include <cstring>
+
+namespace softrdma::net
+{
+
+// What a user may attach to each message on InfiniBand and RoCE. The receiver always sees the full field.
+inline constexpr std::size_t request_private_size = 56;
+inline constexpr std::size_t reply_private_size = 196;
+inline constexpr std::size_t reject_private_size = 148;
+
+using session_key = std::array<std::byte, 16>;
+
+struct private_data {
+    std::array<std::byte, 256> bytes{};
+    std::size_t size = 0; // of the field, not of what the user gave
+
+    // False if the user's data does not fit into a field of that size.
+    bool assign(const void *from, std::size_t length, std::size_t field) noexcept
+    {
+        if (length > field)
+            return false;
+        size = field;
+        if (length > 0)
+            memcpy(bytes.data(), from, length);
+        return true;
+    }
+};
+
+// Payload of cm_request and cm_reply.
+struct cm_handshake {
+    session_key key{};
+    std::uint32_t qpn = 0;
+    std::uint32_t psn = 0;
+    std::uint8_t responder_resources = 0;
+    std::uint8_t initiator_depth = 0;
+    std::uint8_t flow_control = 0;
+    std::uint8_t retry_count = 0;
+    std::uint8_t rnr_retry_count = 0;
+    std::uint8_t srq = 0;
+    private_data data;
+    local::hello hello; // absent from peers that know no shorter way
+};
+
+struct cm_rejection {
+    std::uint32_t reason = 0;
+    private_data data;
+};
+
+struct cm_payload {
+    std::array<std::byte, 448> bytes;
+    std::size_t size = 0;
+};
+
+cm_payload encode(const cm_handshake &h) noexcept;
+cm_payload encode(const cm_rejection &r) noexcept;
+// False for anything encode() cannot have made, and for another version of the protocol.
+bool decode(std::span<const std::byte> payload, cm_handshake &h) noexcept;
+bool decode(std::span<const std::byte> payload, cm_rejection &r) noexcept;
+
+} // namespace softrdma::net
