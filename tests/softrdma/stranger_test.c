@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Peers that speak TCP but not the protocol: they cost their own connection and nothing else. */
-#include "fixture.h"
+#include "remote.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static int call(struct pair *p)
@@ -131,9 +136,122 @@ static void callers_that_leave_at_once_do_no_harm(void **state)
     close_pair(&p);
 }
 
+enum {
+    crowd = 1200,            /* more than a process may have descriptors by default */
+    most_descriptors = 1024, /* of the program that is called */
+    most_unknown = 2 * 128,  /* callers at its two ports */
+};
+
+static int call_port(uint16_t port)
+{
+    const struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = port};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (const struct sockaddr *)&to, sizeof(to)) != 0)
+        _exit(1);
+    return fd;
+}
+
+/* A process that calls the ports it is told, says nothing, and stays. */
+static pid_t start_crowd(int *ports, int *ready)
+{
+    int in[2], out[2];
+    uint16_t port[2];
+    char byte = 0;
+    assert_int_equal(pipe(in), 0);
+    assert_int_equal(pipe(out), 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (read(in[0], port, sizeof(port)) != sizeof(port))
+            _exit(1);
+        for (int i = 0; i < crowd; ++i)
+            call_port(port[0]);
+        for (int i = 0; i < crowd; ++i)
+            call_port(port[1]);
+        if (write(out[1], &byte, 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    *ports = in[1];
+    *ready = out[0];
+    close(in[0]);
+    close(out[1]);
+    return pid;
+}
+
+static unsigned count_descriptors(void)
+{
+    unsigned count = 0;
+    DIR *all = opendir("/proc/self/fd");
+    assert_non_null(all);
+    while (readdir(all) != NULL)
+        ++count;
+    closedir(all);
+    return count;
+}
+
+static void limit_descriptors(rlim_t most)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = most;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static void serve_beside_a_crowd(void)
+{
+    struct pair p = {0};
+    struct pair other;
+    int ports = -1, ready = -1;
+    char byte;
+    setenv("SOFTRDMA_CM_TIMEOUT_MS", "20000", 1);
+    limit_descriptors(2 * crowd + 100);
+    const pid_t pid = start_crowd(&ports, &ready);
+    limit_descriptors(most_descriptors);
+    open_pair(&other, NULL);
+    open_listener(&p, "127.0.0.1");
+    struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC, .send_cq = other.client.cq, .recv_cq = other.client.cq};
+    struct ibv_qp *unmanaged = ibv_create_qp(other.client.pd, &attr);
+    assert_non_null(unmanaged);
+    const uint16_t numbers[2] = {rdma_get_src_port(p.listener), htons((uint16_t)(unmanaged->qp_num >> 8))};
+    const unsigned before = count_descriptors();
+    assert_int_equal(write(ports, numbers, sizeof(numbers)), sizeof(numbers));
+    assert_int_equal(read(ready, &byte, 1), 1);
+    assert_true(count_descriptors() <= before + most_unknown + 2);
+    resolve_client(&p, NULL);
+    connect_client(&p, NULL);
+    struct rdma_cm_event *request = take_request(&p);
+    create_queues(&p.server, NULL, NULL, true);
+    assert_int_equal(rdma_ack_cm_event(request), 0);
+    assert_int_equal(rdma_accept(p.server.id, &(struct rdma_conn_param){0}), 0);
+    assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+    assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+    for (unsigned i = 0; i < patience_ms && count_descriptors() > before + 32; ++i)
+        usleep(1000);
+    assert_true(count_descriptors() <= before + 32); /* nobody who is silent stays */
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    assert_int_equal(ibv_destroy_qp(unmanaged), 0);
+    close_pair(&p);
+    close_pair(&other);
+}
+
+static void a_silent_crowd_keeps_nobody_out(void **state)
+{
+    (void)state;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max < 2 * crowd + 100) {
+        print_message("skipped: too few descriptors allowed here\n");
+        skip();
+    }
+    in_own_process(serve_beside_a_crowd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+            cmocka_unit_test(a_silent_crowd_keeps_nobody_out), /* before any verbs call of this process */
             cmocka_unit_test(noise_is_hung_up_on),
             cmocka_unit_test(data_frames_need_an_established_connection),
             cmocka_unit_test(a_request_with_a_wrong_magic_is_hung_up_on),

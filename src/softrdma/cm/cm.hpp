@@ -158,7 +158,8 @@ void decide(cm_id &id);
 void stop_looking(cm_id &id);
 void send(cm_id &id, opcode op, const cm_payload *payload = nullptr);
 int fail(int error) noexcept;
-void incoming(std::uint64_t listener_serial, int socket); // takes the lock itself
+// Takes the lock itself; see listener::receiver.
+std::chrono::milliseconds incoming(std::uint64_t listener_serial, int socket);
 // Once: a program may move its queue pair by itself, with that number, before it accepts.
 bool choose_psn(cm_id &id);
 // How an attempt to connect ends; the last one tries again first.

@@ -221,7 +221,7 @@ int listen(cm_id &id, int backlog)
         return detail::fail(EINVAL);
     id.backlog = backlog > 0 ? std::min(static_cast<unsigned>(backlog), max_backlog) : max_backlog;
     id.listening = listener::open(std::exchange(id.socket, -1), SOMAXCONN,
-            [serial = id.serial](int socket) { detail::incoming(serial, socket); });
+            [serial = id.serial](int socket) { return detail::incoming(serial, socket); });
     if (id.listening == nullptr)
         return -1;
     id.state = cm_state::listening;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What connections tell the connection manager.
-#include "base/settings.hpp"
 #include "cm/cm.hpp"
+#include "cm/unknown_callers.hpp"
 #include "fault/rules.hpp"
+#include "transport/tcp/listener.hpp"
 
 #include <cerrno>
 
@@ -11,6 +12,15 @@ namespace softrdma::net::cm
 
 namespace
 {
+
+constexpr std::size_t max_waiting = 64;
+
+// Of all listeners.
+unknown_callers &callers()
+{
+    static auto *const all = new unknown_callers;
+    return *all;
+}
 
 void take_request(cm_id &parent, const std::shared_ptr<link> &path, const cm_handshake &request)
 {
@@ -31,6 +41,15 @@ void take_request(cm_id &parent, const std::shared_ptr<link> &path, const cm_han
     if (detail::adopt_device(*child) != 0 || !detail::choose_psn(*child))
         return detail::discard(child);
     detail::queue_request(parent, *child);
+}
+
+// A device drops what exceeds the backlog, and its peer asks again: here the request waits instead. Each that waits
+// holds a descriptor: beyond a fixed number the next ones are left to the kernel's queue.
+void wait_in_turn(cm_id &parent, const std::shared_ptr<link> &path, const cm_handshake &request)
+{
+    parent.waiting.emplace_back(path, request);
+    if (parent.waiting.size() >= max_waiting)
+        parent.listening->suspend();
 }
 
 void decide_later(std::uint64_t serial, neighbour::way found)
@@ -97,15 +116,16 @@ bool link_upcalls::received(const std::shared_ptr<link> &path, const packet &p)
     cm_id *id = path->owner;
     cm_handshake handshake;
     const bool may_fail = p.op == opcode::cm_request || p.op == opcode::cm_reply;
+    if (p.op == opcode::cm_request && !callers().remove(path))
+        return false;
     if (fault::active() && may_fail && injected(id, path)) [[unlikely]]
         return true;
     if (p.op == opcode::cm_request) {
         cm_id *parent = detail::find_id(std::exchange(path->tag, 0));
         if (id != nullptr || parent == nullptr || parent->state != cm_state::listening || !decode(p.payload, handshake))
             return false;
-        // The kernel drops what exceeds the backlog, and its peer asks again: here the request waits instead.
         if (parent->unseen >= parent->backlog)
-            parent->waiting.emplace_back(path, handshake);
+            wait_in_turn(*parent, path, handshake);
         else
             take_request(*parent, path, handshake);
         return true;
@@ -200,6 +220,8 @@ void detail::request_seen(cm_id &listener)
         if (!path->lost())
             take_request(listener, path, request);
     }
+    if (listener.waiting.size() < max_waiting)
+        listener.listening->resume();
 }
 
 link_user &upcalls()
@@ -208,19 +230,19 @@ link_user &upcalls()
     return *user;
 }
 
-void detail::incoming(std::uint64_t listener_serial, int socket)
+std::chrono::milliseconds detail::incoming(std::uint64_t listener_serial, int socket)
 {
     const std::lock_guard guard(lock());
     const auto path = link::open(socket, link::role::accepted, upcalls());
     if (path == nullptr)
-        return;
+        return std::chrono::milliseconds(0);
     path->tag = listener_serial; // until its request has come
-    // A stranger that never asks for anything must not keep a descriptor.
-    agent::get()->after(settings().response_timeout, [weak = std::weak_ptr(path)] {
+    agent::get()->after(unknown_callers::first_message_time, [weak = std::weak_ptr(path)] {
         const std::lock_guard relock(lock());
-        if (const auto waiting = weak.lock(); waiting != nullptr && waiting->owner == nullptr)
-            waiting->finish();
+        if (const auto silent = weak.lock(); silent != nullptr && callers().remove(silent))
+            silent->finish();
     });
+    return callers().add(path);
 }
 
 } // namespace softrdma::net::cm

@@ -4,6 +4,7 @@
 #include "base/settings.hpp"
 #include "cm/cm.hpp"
 #include "cm/port_numbers.hpp"
+#include "cm/unknown_callers.hpp"
 #include "transport/shm/neighbour.hpp"
 #include "transport/tcp/tcp_socket.hpp"
 #include "wire/bytes.hpp"
@@ -56,6 +57,7 @@ struct registry {
     std::mutex lock;
     std::uint64_t next_serial = 1;
     port_numbers numbers;
+    unknown_callers callers;
     std::unordered_map<std::uint32_t, connection> connections;
 
     connection *find(std::uint64_t number, std::uint64_t serial)
@@ -258,24 +260,25 @@ bool link_upcalls::received(const std::shared_ptr<link> &path, const packet &p)
         return false;
     if (c.active)
         return c.path == path && look_for_way(c, g.hello);
-    if (!same(gid_of(tcp_socket::addresses_of(path->fd()).there), c.peer))
+    if (!state().callers.remove(path) || !same(gid_of(tcp_socket::addresses_of(path->fd()).there), c.peer))
         return false;
     c.path = path;
     path->tag = c.local;
     return look_for_way(c, g.hello);
 }
 
-void incoming(int socket)
+milliseconds incoming(int socket)
 {
+    const std::lock_guard guard(state().lock);
     const auto path = link::open(socket, link::role::accepted, upcalls());
     if (path == nullptr)
-        return;
-    // A stranger that never says who it is must not keep a descriptor.
-    agent::get()->after(settings().response_timeout, [weak = std::weak_ptr(path)] {
-        const std::lock_guard guard(state().lock);
-        if (const auto waiting = weak.lock(); waiting != nullptr && waiting->tag == 0)
-            waiting->finish();
+        return milliseconds(0);
+    agent::get()->after(unknown_callers::first_message_time, [weak = std::weak_ptr(path)] {
+        const std::lock_guard relock(state().lock);
+        if (const auto silent = weak.lock(); silent != nullptr && state().callers.remove(silent))
+            silent->finish();
     });
+    return state().callers.add(path);
 }
 
 microseconds patience_of(const ibv_qp_attr &attr)

@@ -111,8 +111,10 @@ std::uint64_t open_door()
     local::fd_holder socket = open_local_socket();
     if (bind(socket.get(), address.get(), address.size) != 0)
         return 0;
-    door = listener::open(
-            socket.release(), SOMAXCONN, [](int accepted) { std::make_shared<visitor>(accepted)->enter(); });
+    door = listener::open(socket.release(), SOMAXCONN, [](int accepted) {
+        std::make_shared<visitor>(accepted)->enter();
+        return std::chrono::milliseconds(0); // of other users it keeps none
+    });
     return door == nullptr ? 0 : number;
 }
 

@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <utility>
 
 namespace softrdma::net
 {
@@ -30,17 +31,46 @@ void listener::close()
     shutdown(fd_, SHUT_RDWR); // refuses connections at once, even while the agent holds a reference
 }
 
+void listener::suspend()
+{
+    const std::lock_guard lock(mutex_);
+    suspended_ = true;
+    agent::get()->change(watch_, 0);
+}
+
+void listener::resume()
+{
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(suspended_, false))
+        agent::get()->change(watch_, EPOLLIN);
+}
+
+void listener::pause(std::chrono::milliseconds duration)
+{
+    const std::lock_guard lock(mutex_);
+    agent::get()->change(watch_, 0);
+    agent::get()->after(duration, [weak = weak_from_this()] {
+        if (const auto self = weak.lock())
+            self->watch_again();
+    });
+}
+
+void listener::watch_again()
+{
+    const std::lock_guard lock(mutex_);
+    if (!suspended_)
+        agent::get()->change(watch_, EPOLLIN);
+}
+
 finding listener::ready(std::uint32_t)
 {
     // One at a time: the descriptor stays ready while there are more.
     const int socket = accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (socket >= 0) {
-        accepted_(socket);
-    } else if (errno == EMFILE || errno == ENFILE) {
-        // The caller stays in the queue; without a pause the agent would spin until a descriptor is free.
-        agent::get()->change(watch_, 0);
-        agent::get()->after(std::chrono::milliseconds(100), [watch = watch_] { agent::get()->change(watch, EPOLLIN); });
-    }
+    const bool exhausted = socket < 0 && (errno == EMFILE || errno == ENFILE);
+    // Without a pause the agent would spin until a descriptor is free.
+    const auto wait = socket >= 0 ? accepted_(socket) : std::chrono::milliseconds(exhausted ? 100 : 0);
+    if (wait > std::chrono::milliseconds(0))
+        pause(wait);
     return finding::something;
 }
 

@@ -6,11 +6,12 @@
 namespace softrdma::net
 {
 
-// A listening TCP socket; hands each connection to whoever opened it.
-class listener : public event_handler
+// A listening socket; hands each connection to whoever opened it.
+class listener : public event_handler, public std::enable_shared_from_this<listener>
 {
 public:
-    using receiver = std::function<void(int socket)>;
+    // Takes the socket, and returns how long the next one is left to the kernel's queue.
+    using receiver = std::function<std::chrono::milliseconds(int socket)>;
 
     // Takes the bound descriptor and starts listening. NULL with errno.
     static std::shared_ptr<listener> open(int fd, int backlog, receiver accepted);
@@ -19,11 +20,19 @@ public:
 
     finding ready(std::uint32_t events) override;
     void close();
+    // Leaves connections to the kernel's queue until resume().
+    void suspend();
+    void resume();
 
 private:
+    void pause(std::chrono::milliseconds duration);
+    void watch_again();
+
     const int fd_;
     const receiver accepted_;
     agent::watch_id watch_ = 0;
+    std::mutex mutex_;
+    bool suspended_ = false;
 };
 
 } // namespace softrdma::net
