@@ -1,10 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # For programs_test.sh, which sets softrdma, lane, at_server, address, address6, work, ran and failures.
 
+# Seconds after which a program hangs. On a busy machine they take many times what they take alone.
+limit=${PROGRAM_LIMIT_S:-300}
+
 report() {
     echo "FAILED ($lane): $*"
     tail -n 100 "$work"/*.out
     failures=$((failures + 1))
+}
+
+# Ends the test when a program hung: those after it would hang as well, and nothing that was said would be seen.
+end_if_hung() {
+    for code; do
+        if [ "$code" -eq 124 ] || [ "$code" -eq 137 ]; then
+            echo "FAILED ($lane): a program was ended after $limit s; what comes after it is not run"
+            exit 1
+        fi
+    done
 }
 
 have() {
@@ -16,7 +29,10 @@ have() {
 alone() {
     have "$1" || return
     ran=$((ran + 1))
-    timeout 20 "$softrdma" run "$@" >"$work/alone.out" 2>&1 || report "$@"
+    timeout -k 2 "$limit" "$softrdma" run "$@" >"$work/alone.out" 2>&1
+    code=$?
+    [ $code -eq 0 ] || report "$@: $code"
+    end_if_hung $code
 }
 
 tcp_sockets() {
@@ -40,14 +56,14 @@ run_pair() {
     free_port
     text=$(echo "$*" | sed "s/%p/$port/g; s/%a/$address/g; s/%6/$address6/g")
     ran=$((ran + 1))
-    $at_server timeout -k 2 60 "$softrdma" run ${text%% // *} >"$work/server.out" 2>&1 &
+    $at_server timeout -k 2 "$limit" "$softrdma" run ${text%% // *} >"$work/server.out" 2>&1 &
     server=$!
     tries=0
     until listens $port || [ $tries -ge 100 ]; do
         tries=$((tries + 1))
         sleep 0.1
     done
-    timeout -k 2 60 "$softrdma" run ${text##* // } >"$work/client.out" 2>&1
+    timeout -k 2 "$limit" "$softrdma" run ${text##* // } >"$work/client.out" 2>&1
     client_code=$?
 }
 
@@ -61,6 +77,7 @@ both() {
     if [ $client_code -ne 0 ] || [ $server_code -ne 0 ]; then
         report "$text: client $client_code, server $server_code"
     fi
+    end_if_hung $client_code $server_code
 }
 
 # A server that serves until it is ended.
@@ -71,4 +88,5 @@ serving() {
     wait $server 2>/dev/null
     server=
     [ $client_code -eq 0 ] || report "$text: client $client_code"
+    end_if_hung $client_code
 }

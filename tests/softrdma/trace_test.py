@@ -12,6 +12,7 @@ import unittest
 import zlib
 
 SOFTRDMA, PROGRAMS = sys.argv[1:3]
+LIMIT_S = 600  # on a hang
 FIELDS = ("infiniband.bth.opcode", "infiniband.bth.psn", "infiniband.bth.destqp", "infiniband.bth.a", "frame.packet_flags_direction", "udp.dstport")
 INBOUND, OUTBOUND = 1, 2
 WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, WRITE_ONLY = 6, 7, 8, 10
@@ -25,6 +26,24 @@ def number(text: str) -> int:
     return int(text, 0) if text else -1
 
 
+def run(command: list[str], **environment: str) -> str:
+    """What the program prints. Of one that hangs or fails the error says all that it printed."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = subprocess.Popen(command, env={**os.environ, **environment}, stdout=out, stderr=err)
+        try:
+            code = str(process.wait(LIMIT_S))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            code = f"none after {LIMIT_S} s"
+        out.seek(0)
+        err.seek(0)
+        printed = out.read()
+        if code != "0":
+            raise AssertionError(f"{' '.join(command)}: exit code {code}\n{printed}{err.read()}")
+    return printed
+
+
 class TraceTest(unittest.TestCase):
     def setUp(self) -> None:
         directory = tempfile.TemporaryDirectory()
@@ -32,15 +51,13 @@ class TraceTest(unittest.TestCase):
         self.file = os.path.join(directory.name, "out.pcap")
 
     def trace(self, program: str, **environment: str) -> None:
-        result = subprocess.run([SOFTRDMA, "trace", "-w", self.file, "--", os.path.join(PROGRAMS, program)],
-                                env={**os.environ, **environment}, capture_output=True, text=True, timeout=100)
-        self.assertEqual(0, result.returncode, result.stdout + result.stderr)
+        run([SOFTRDMA, "trace", "-w", self.file, "--", os.path.join(PROGRAMS, program)], **environment)
 
     def packets(self) -> list[Packet]:
         command = ["tshark", "-r", self.file, "-T", "fields"]
         for field in FIELDS:
             command += ["-e", field]
-        lines = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100).stdout.splitlines()
+        lines = run(command).splitlines()
         packets = [Packet(*map(number, (line + "\t" * len(FIELDS)).split("\t")[:len(FIELDS)])) for line in lines]
         self.assertTrue(packets)
         for packet in packets:

@@ -1,0 +1,56 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What programs_lib.sh does with programs that hang: it shows what they printed, says so, and ends the test.
+here=$(dirname "$0")
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/programs" "$work/work"
+# In place of the launcher: 'run PROGRAM' prints and then hangs, or ends.
+cat >"$work/launcher" <<'LAUNCHER'
+#!/bin/sh
+echo "$2 has begun"
+[ "$2" = hangs ] && exec sleep 100
+exit 0
+LAUNCHER
+for program in launcher programs/hangs programs/ends; do
+    [ -e "$work/$program" ] || echo '#!/bin/sh' >"$work/$program"
+    chmod +x "$work/$program"
+done
+
+# Runs the commands as a test would, with a limit of a second; its output and exit code are kept.
+attempt() {
+    (
+        PATH=$work/programs:$PATH PROGRAM_LIMIT_S=1
+        softrdma=$work/launcher lane=loopback at_server= address=127.0.0.1 address6=::1 failures=0 ran=0
+        work=$work/work
+        . "$here/programs_lib.sh"
+        listens() { true; }
+        eval "$1"
+        echo "went on"
+        exit 0
+    ) >"$work/out" 2>&1
+    code=$?
+}
+
+failures=0
+expect() {
+    if ! grep -q -e "$1" "$work/out"; then
+        echo "FAILED: '$commands' does not print \"$1\":"
+        cat "$work/out"
+        failures=$((failures + 1))
+    fi
+}
+
+for commands in 'alone hangs' 'both hangs // ends' 'both ends // hangs' 'serving ends // hangs'; do
+    attempt "$commands"
+    expect 'hangs has begun'
+    expect 'was ended after 1 s'
+    if [ $code -ne 1 ] || grep -q 'went on' "$work/out"; then
+        echo "FAILED: '$commands' exits with $code or goes on"
+        failures=$((failures + 1))
+    fi
+done
+commands='alone ends; both ends // ends'
+attempt "$commands"
+expect 'went on'
+exit $((failures > 0))
