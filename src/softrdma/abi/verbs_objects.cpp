@@ -3,6 +3,7 @@
 #include "cm/direct.hpp"
 #include "pmem/policy.hpp"
 #include "verbs/completion_channel.hpp"
+#include "verbs/mr_advise.hpp"
 #include "verbs/qp.hpp"
 
 using namespace softrdma;
@@ -279,6 +280,11 @@ int query_device_ex(ibv_context *, const ibv_query_device_ex_input *input, ibv_d
     return 0;
 }
 
+int advise_mr(ibv_pd *pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge *ranges, std::uint32_t count)
+{
+    return abi::usable() ? advise_regions(pd, advice, flags, {ranges, count}) : ENODEV;
+}
+
 // 0 or an errno value.
 int check_extended(const ibv_qp_init_attr_ex &attr) noexcept
 {
@@ -333,6 +339,7 @@ void install_extended(verbs_context &verbs) noexcept
     verbs.query_device_ex = query_device_ex;
     verbs.query_port = query_port;
     verbs.create_qp_ex = create_qp_ex;
+    verbs.advise_mr = advise_mr;
 }
 
 } // namespace softrdma::abi

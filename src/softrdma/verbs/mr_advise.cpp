@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "verbs/mr_advise.hpp"
+#include "verbs/mr.hpp"
+
+#include <cerrno>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace softrdma
+{
+
+namespace
+{
+
+// Linux has them since 5.14; the headers of older systems lack them.
+constexpr int populate_read = 22;
+constexpr int populate_write = 23;
+
+// 0 or an errno value.
+int prefetch(const std::byte *begin, std::size_t length, int kernel_advice) noexcept
+{
+    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    const auto first = reinterpret_cast<std::uintptr_t>(begin) / page * page;
+    const auto end = reinterpret_cast<std::uintptr_t>(begin) + length;
+    int result = 0;
+    do
+        result = madvise(reinterpret_cast<void *>(first), end - first, kernel_advice);
+    while (result != 0 && errno == EINTR);
+    const bool no_memory = result != 0 && (errno == EFAULT || errno == ENOMEM || errno == EHWPOISON);
+    return no_memory && kernel_advice != MADV_WILLNEED ? EFAULT : 0; // what the kernel cannot advise is no mistake
+}
+
+} // namespace
+
+int advise_regions(ibv_pd *pd, ibv_advise_mr_advice advice, std::uint32_t flags, std::span<const ibv_sge> ranges)
+{
+    const bool writes = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+    const bool faults = advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT;
+    if (!writes && faults && advice != IBV_ADVISE_MR_ADVICE_PREFETCH)
+        return EOPNOTSUPP;
+    if ((flags & ~static_cast<std::uint32_t>(IBV_ADVISE_MR_FLAG_FLUSH)) != 0 || ranges.empty())
+        return EINVAL;
+    const bool now = (flags & IBV_ADVISE_MR_FLAG_FLUSH) != 0;
+    const int kernel_advice = !now ? MADV_WILLNEED : writes ? populate_write : populate_read;
+    const int access = writes ? IBV_ACCESS_LOCAL_WRITE : 0;
+    const auto pin = [&](const ibv_sge &range) {
+        return region_table::instance().pin(range.lkey, pd, access, range.addr, range.length);
+    };
+    for (const ibv_sge &range : ranges) { // all of them before the first takes effect
+        if (!pin(range))
+            return EFAULT;
+    }
+    for (const ibv_sge &range : ranges) {
+        const region_pin pinned = pin(range);
+        const int error = !pinned                      ? EFAULT
+                          : faults && range.length > 0 ? prefetch(pinned->at(range.addr), range.length, kernel_advice)
+                                                       : 0;
+        if (error != 0)
+            return error;
+    }
+    return 0;
+}
+
+} // namespace softrdma

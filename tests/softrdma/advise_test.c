@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ibv_advise_mr(): what it accepts, what it refuses, and that pages are there afterwards. */
+#include "fixture.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+    pages = 16
+};
+
+struct world {
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_mr *mr;
+    uint8_t *memory;
+    size_t page;
+};
+
+static int opened(void **state)
+{
+    struct world *w = test_malloc(sizeof(*w));
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    assert_non_null(list);
+    w->context = ibv_open_device(list[0]);
+    ibv_free_device_list(list);
+    assert_non_null(w->context);
+    w->pd = ibv_alloc_pd(w->context);
+    w->page = (size_t)sysconf(_SC_PAGESIZE);
+    w->memory = map_file(pages * w->page, MAP_SHARED, NULL);
+    w->mr = ibv_reg_mr(w->pd, w->memory, pages * w->page, everything);
+    assert_non_null(w->mr);
+    *state = w;
+    return 0;
+}
+
+static int closed(void **state)
+{
+    struct world *w = *state;
+    assert_int_equal(ibv_dereg_mr(w->mr), 0);
+    assert_int_equal(ibv_dealloc_pd(w->pd), 0);
+    assert_int_equal(ibv_close_device(w->context), 0);
+    munmap(w->memory, pages * w->page);
+    test_free(w);
+    return 0;
+}
+
+static int advise(struct world *w, size_t offset, size_t length, enum ibv_advise_mr_advice advice, uint32_t flags)
+{
+    struct ibv_sge range = {.addr = (uintptr_t)w->memory + offset, .length = (uint32_t)length, .lkey = w->mr->lkey};
+    return ibv_advise_mr(w->pd, advice, flags, &range, 1);
+}
+
+/* Which of the pages this process has mapped, by bit 63 of /proc/self/pagemap. */
+static unsigned present(const struct world *w)
+{
+    uint64_t entries[pages];
+    const int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    const off_t at = (off_t)((uintptr_t)w->memory / w->page * sizeof(entries[0]));
+    assert_int_equal(pread(fd, entries, sizeof(entries), at), sizeof(entries));
+    close(fd);
+    unsigned count = 0;
+    for (unsigned i = 0; i < pages; ++i)
+        count += (unsigned)(entries[i] >> 63);
+    return count;
+}
+
+static void every_prefetch_is_accepted(void **state)
+{
+    struct world *w = *state;
+    const enum ibv_advise_mr_advice advices[] = {
+            IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT};
+    for (unsigned i = 0; i < 3; ++i) {
+        assert_int_equal(advise(w, 0, pages * w->page, advices[i], 0), 0);
+        assert_int_equal(advise(w, 0, pages * w->page, advices[i], IBV_ADVISE_MR_FLAG_FLUSH), 0);
+        assert_int_equal(advise(w, 10, 1, advices[i], IBV_ADVISE_MR_FLAG_FLUSH), 0);
+        assert_int_equal(advise(w, pages * w->page, 0, advices[i], IBV_ADVISE_MR_FLAG_FLUSH), 0);
+    }
+}
+
+static void a_flushed_prefetch_faults_the_pages_in(void **state)
+{
+    struct world *w = *state;
+    if (madvise(w->memory, w->page, 23 /* MADV_POPULATE_WRITE */) != 0 && errno == EINVAL) {
+        print_message("skipped: the kernel cannot fault pages in (Linux 5.14)\n");
+        skip();
+    }
+    assert_int_equal(madvise(w->memory, pages * w->page, MADV_DONTNEED), 0);
+    assert_int_equal(present(w), 0);
+    assert_int_equal(advise(w, 5 * w->page + 9, 3 * w->page, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, 1), 0);
+    assert_true(present(w) >= 4);
+    assert_int_equal(advise(w, 0, pages * w->page, IBV_ADVISE_MR_ADVICE_PREFETCH, 1), 0);
+    assert_int_equal(present(w), pages);
+}
+
+static void what_is_unknown_or_outside_is_refused(void **state)
+{
+    struct world *w = *state;
+    const enum ibv_advise_mr_advice prefetch = IBV_ADVISE_MR_ADVICE_PREFETCH;
+    assert_int_equal(advise(w, 0, 8, (enum ibv_advise_mr_advice)17, 0), EOPNOTSUPP);
+    assert_int_equal(advise(w, 0, 8, prefetch, 2), EINVAL);
+    assert_int_equal(ibv_advise_mr(w->pd, prefetch, 0, NULL, 0), EINVAL);
+    assert_int_equal(advise(w, pages * w->page, 1, prefetch, 0), EFAULT);
+    assert_int_equal(advise(w, 1, pages * w->page, prefetch, 0), EFAULT);
+    struct ibv_pd *other = ibv_alloc_pd(w->context);
+    struct ibv_sge ranges[2] = {{.addr = (uintptr_t)w->memory, .length = 8, .lkey = w->mr->lkey},
+            {.addr = (uintptr_t)w->memory, .length = 8, .lkey = w->mr->lkey ^ 1u}};
+    assert_int_equal(ibv_advise_mr(other, prefetch, 0, ranges, 1), EFAULT);
+    assert_int_equal(ibv_advise_mr(w->pd, prefetch, 0, ranges, 2), EFAULT);
+    assert_int_equal(ibv_dealloc_pd(other), 0);
+}
+
+static void only_what_may_be_written_is_prefetched_for_writing(void **state)
+{
+    struct world *w = *state;
+    struct ibv_mr *mr = ibv_reg_mr(w->pd, w->memory, w->page, IBV_ACCESS_REMOTE_READ);
+    assert_non_null(mr);
+    struct ibv_sge range = {.addr = (uintptr_t)w->memory, .length = 8, .lkey = mr->lkey};
+    assert_int_equal(ibv_advise_mr(w->pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, 0, &range, 1), EFAULT);
+    assert_int_equal(ibv_advise_mr(w->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &range, 1), 0);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
+/* A page that the file has no longer, and memory that is gone. */
+static void memory_that_is_not_there_is_refused(void **state)
+{
+    struct world *w = *state;
+    int file = -1;
+    uint8_t *memory = map_file(2 * w->page, MAP_SHARED, &file);
+    struct ibv_mr *mr = ibv_reg_mr(w->pd, memory, 2 * w->page, everything);
+    assert_non_null(mr);
+    struct ibv_sge range = {.addr = (uintptr_t)memory, .length = (uint32_t)(2 * w->page), .lkey = mr->lkey};
+    munmap(memory, 2 * w->page);
+    const int error = ibv_advise_mr(w->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH, &range, 1);
+    assert_true(error == EFAULT || error == 0); /* a kernel without the advice cannot tell */
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    close(file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test_setup_teardown(every_prefetch_is_accepted, opened, closed),
+            cmocka_unit_test_setup_teardown(a_flushed_prefetch_faults_the_pages_in, opened, closed),
+            cmocka_unit_test_setup_teardown(what_is_unknown_or_outside_is_refused, opened, closed),
+            cmocka_unit_test_setup_teardown(only_what_may_be_written_is_prefetched_for_writing, opened, closed),
+            cmocka_unit_test_setup_teardown(memory_that_is_not_there_is_refused, opened, closed),
+    };
+    return cmocka_run_group_tests_name("advise", tests, NULL, NULL);
+}
