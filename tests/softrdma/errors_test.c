@@ -11,6 +11,15 @@ static int connected(void **state)
     return 0;
 }
 
+/* Requests that find no receive are given up after one more try. */
+static int connected_once(void **state)
+{
+    struct pair *pair = test_malloc(sizeof(*pair));
+    open_pair(pair, &(struct options){.rnr_retry = 1});
+    *state = pair;
+    return 0;
+}
+
 static int connected_for_reading_only(void **state)
 {
     struct pair *pair = test_malloc(sizeof(*pair));
@@ -306,6 +315,27 @@ static void a_peer_in_error_makes_the_sender_run_out_of_retries(void **state)
     expect_completion(p->client.cq, 2, IBV_WC_WR_FLUSH_ERR);
 }
 
+/* Whether the peer has posted a receive does not matter to a request that cannot read its own memory. */
+static void expect_protection_error(struct pair *p, enum ibv_wr_opcode opcode)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)p->client.memory, .length = 16, .lkey = p->client.mr->lkey ^ 1u};
+    struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = opcode}, *bad = NULL;
+    wr.wr.rdma.remote_addr = (uintptr_t)p->server.memory;
+    wr.wr.rdma.rkey = p->server.mr->rkey;
+    assert_int_equal(ibv_post_send(p->client.qp, &wr, &bad), 0);
+    expect_completion(p->client.cq, 1, IBV_WC_LOC_PROT_ERR);
+}
+
+static void a_message_with_a_wrong_key_is_a_protection_error_without_a_receive(void **state)
+{
+    expect_protection_error(*state, IBV_WR_SEND);
+}
+
+static void a_write_with_a_notice_and_a_wrong_key_is_a_protection_error_without_a_receive(void **state)
+{
+    expect_protection_error(*state, IBV_WR_RDMA_WRITE_WITH_IMM);
+}
+
 #define with(setup, test) cmocka_unit_test_setup_teardown(test, setup, closed)
 
 int main(void)
@@ -320,6 +350,8 @@ int main(void)
             with(connected, a_deregistered_region_is_a_remote_access_error),
             with(connected, local_errors_come_after_what_was_posted_before),
             with(connected, reading_into_memory_without_local_write_is_a_protection_error),
+            with(connected_once, a_message_with_a_wrong_key_is_a_protection_error_without_a_receive),
+            with(connected_once, a_write_with_a_notice_and_a_wrong_key_is_a_protection_error_without_a_receive),
             with(connected, a_message_longer_than_its_receive_fails_on_both_sides),
             with(connected, a_receive_without_a_valid_key_is_an_operation_error_at_the_sender),
             with(connected, a_receive_posted_again_with_another_key_needs_its_rights),

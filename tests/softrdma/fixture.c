@@ -198,8 +198,10 @@ void open_pair(struct pair *pair, const struct options *options)
     struct rdma_cm_event *request = take_request(pair);
     if (options != NULL && options->server_srq) {
         pair->server.pd = ibv_alloc_pd(pair->server.id->verbs);
+        if (options->srq_apart)
+            pair->srq_pd = ibv_alloc_pd(pair->server.id->verbs);
         struct ibv_srq_init_attr attr = {.attr = {.max_wr = 16, .max_sge = 4}};
-        pair->srq = ibv_create_srq(pair->server.pd, &attr);
+        pair->srq = ibv_create_srq(options->srq_apart ? pair->srq_pd : pair->server.pd, &attr);
         assert_non_null(pair->srq);
     }
     create_queues(&pair->server, pair->srq, options, true);
@@ -236,6 +238,8 @@ void close_pair(struct pair *pair)
     close_side(&pair->server);
     if (pair->srq != NULL)
         assert_int_equal(ibv_destroy_srq(pair->srq), 0);
+    if (pair->srq_pd != NULL)
+        assert_int_equal(ibv_dealloc_pd(pair->srq_pd), 0);
     if (pair->client.pd != NULL && !pair->client.borrowed)
         assert_int_equal(ibv_dealloc_pd(pair->client.pd), 0);
     if (pair->server.pd != NULL && !pair->server.borrowed)

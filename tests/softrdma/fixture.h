@@ -43,6 +43,7 @@ struct options {
     void *server_memory; /* default malloc'd */
     uint8_t rnr_retry;   /* as both sides ask of each other, default 7 */
     bool server_srq;
+    bool srq_apart;             /* the shared receive queue is in a domain of its own */
     unsigned server_recv_depth; /* default depth */
     uint64_t send_ops;          /* of the client's new post interface, default none */
     const struct side *lender;  /* whose domain, region and memory both sides use; default their own */
@@ -52,7 +53,8 @@ struct options {
 struct pair {
     struct rdma_event_channel *listen_channel;
     struct rdma_cm_id *listener;
-    struct ibv_srq *srq; /* the server's */
+    struct ibv_srq *srq;   /* the server's */
+    struct ibv_pd *srq_pd; /* its domain, if that is not the server's */
     struct side client;
     struct side server;
 };

@@ -309,6 +309,27 @@ static void atomic_operations_need_their_right_and_alignment(void **state)
     close_pair(&p);
 }
 
+static void an_atomic_operation_takes_eight_bytes(void **state)
+{
+    (void)state;
+    for (uint32_t length = 7; length <= 9; length += 2) {
+        struct pair p;
+        open_with(&p, NULL, all_access);
+        memset(p.client.memory, 'c', 16);
+        struct ibv_sge sge = {.addr = (uintptr_t)p.client.memory, .length = length, .lkey = p.client.mr->lkey};
+        struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_CMP_AND_SWP};
+        struct ibv_send_wr *bad = NULL;
+        wr.wr.atomic.remote_addr = (uintptr_t)p.server.memory;
+        wr.wr.atomic.rkey = p.server.mr->rkey;
+        wr.wr.atomic.swap = 1;
+        assert_int_equal(ibv_post_send(p.client.qp, &wr, &bad), 0);
+        expect_completion(p.client.cq, 1, IBV_WC_LOC_LEN_ERR);
+        assert_int_equal(p.server.memory[0], 0);
+        assert_memory_equal(p.client.memory, "cccccccccccccccc", 16);
+        close_pair(&p);
+    }
+}
+
 /* More round trips than may be in flight, mixed with what is merely acknowledged. */
 static void round_trips_keep_their_order(void **state)
 {
@@ -343,6 +364,7 @@ int main(void)
             cmocka_unit_test(an_atomic_write_is_one_aligned_word),
             cmocka_unit_test(atomic_operations_return_what_they_found),
             cmocka_unit_test(atomic_operations_need_their_right_and_alignment),
+            cmocka_unit_test(an_atomic_operation_takes_eight_bytes),
             cmocka_unit_test(round_trips_keep_their_order),
     };
     return cmocka_run_group_tests_name("native", tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "fixture.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -44,6 +45,34 @@ static void the_device_describes_itself(void **state)
     assert_int_not_equal(ibv_query_port(context, 2, &port), 0);
     assert_int_equal(ibv_query_gid(context, 1, 0, &gid), 0);
     assert_int_equal(ibv_query_gid(context, 1, port.gid_tbl_len, &gid), -1);
+}
+
+static void the_device_has_a_vendor_and_a_descriptor(void **state)
+{
+    struct ibv_context *context = *state;
+    struct ibv_device_attr attr;
+    assert_int_equal(ibv_query_device(context, &attr), 0);
+    assert_int_not_equal(attr.vendor_id, 0);
+    assert_int_equal(attr.vendor_id, be64toh(attr.node_guid) >> 40);
+    /* Programs mark it to be closed when they execute another, or not to be. */
+    assert_true((fcntl(context->cmd_fd, F_GETFD) & FD_CLOEXEC) != 0);
+    assert_int_equal(fcntl(context->cmd_fd, F_SETFD, FD_CLOEXEC), 0);
+}
+
+static void a_table_of_addresses_is_read_whole_or_not_at_all(void **state)
+{
+    struct ibv_context *context = *state;
+    struct ibv_port_attr port;
+    assert_int_equal(ibv_query_port(context, 1, &port), 0);
+    const size_t count = (size_t)port.gid_tbl_len;
+    struct ibv_gid_entry *entries = calloc(count + 1, sizeof(*entries));
+    assert_non_null(entries);
+    assert_int_equal(ibv_query_gid_table(context, entries, count + 1, 0), count);
+    assert_int_equal(entries[count - 1].gid_index, count - 1);
+    assert_int_equal(ibv_query_gid_table(context, entries, count, 0), count);
+    assert_int_equal(ibv_query_gid_table(context, entries, count - 1, 0), -EINVAL);
+    assert_int_equal(ibv_query_gid_table(context, entries, count, 1), -EINVAL);
+    free(entries);
 }
 
 static void a_shorter_port_structure_is_not_overrun(void **state)
@@ -120,6 +149,10 @@ static void registration_checks_rights_and_mappings(void **state)
     assert_int_equal(mprotect(memory + page, page, PROT_READ), 0);
     expect_no_region(pd, memory, 2 * page, everything, EFAULT);
     struct ibv_mr *mr = ibv_reg_mr(pd, memory, 2 * page, IBV_ACCESS_REMOTE_READ);
+    assert_non_null(mr);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    /* There are no memory windows, but a region may be meant for them. */
+    mr = ibv_reg_mr(pd, memory, page, IBV_ACCESS_MW_BIND);
     assert_non_null(mr);
     assert_int_equal(ibv_dereg_mr(mr), 0);
     assert_int_equal(munmap(memory + page, page), 0);
@@ -204,6 +237,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test_setup_teardown(the_device_describes_itself, opened, closed),
+            cmocka_unit_test_setup_teardown(the_device_has_a_vendor_and_a_descriptor, opened, closed),
+            cmocka_unit_test_setup_teardown(a_table_of_addresses_is_read_whole_or_not_at_all, opened, closed),
             cmocka_unit_test_setup_teardown(a_shorter_port_structure_is_not_overrun, opened, closed),
             cmocka_unit_test(a_device_closes_whatever_is_left_open),
             cmocka_unit_test_setup_teardown(parents_with_children_are_busy, opened, closed),

@@ -70,6 +70,31 @@ static void shared_receives_survive_a_broken_queue_pair(void **state)
     ibv_ack_async_event(&event);
 }
 
+/* A receive names memory of the shared queue's domain, not of the queue pair's. */
+static void receives_are_of_the_domain_of_their_queue(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, &(struct options){.server_srq = true, .srq_apart = true});
+    uint8_t memory[64] = {0};
+    struct ibv_mr *mr = ibv_reg_mr(p.srq_pd, memory, sizeof(memory), everything);
+    assert_non_null(mr);
+    struct ibv_sge sge = {.addr = (uintptr_t)memory, .length = sizeof(memory), .lkey = mr->lkey};
+    struct ibv_recv_wr wr = {.wr_id = 7, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
+    assert_int_equal(ibv_post_srq_recv(p.srq, &wr, &bad), 0);
+    fill(p.client.memory, 64, 3);
+    assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 64, NULL, 0, 0), 0);
+    expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
+    expect_completion(p.server.cq, 7, IBV_WC_SUCCESS);
+    assert_memory_equal(memory, p.client.memory, 64);
+    assert_int_equal(post_shared(&p, 8, 0, 64), 0); /* in the queue pair's domain */
+    assert_int_equal(post(&p.client, IBV_WR_SEND, 2, 0, 64, NULL, 0, 0), 0);
+    expect_completion(p.server.cq, 8, IBV_WC_LOC_PROT_ERR);
+    expect_completion(p.client.cq, 2, IBV_WC_REM_OP_ERR);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    close_pair(&p);
+}
+
 static void the_limit_is_reported_once(void **state)
 {
     struct pair *p = *state;
@@ -120,6 +145,7 @@ int main(void)
             cmocka_unit_test_setup_teardown(a_queue_pair_with_a_shared_queue_refuses_own_receives, connected, closed),
             cmocka_unit_test_setup_teardown(posting_to_the_shared_queue_wakes_a_waiting_sender, connected, closed),
             cmocka_unit_test_setup_teardown(shared_receives_survive_a_broken_queue_pair, connected, closed),
+            cmocka_unit_test(receives_are_of_the_domain_of_their_queue),
             cmocka_unit_test_setup_teardown(the_limit_is_reported_once, connected, closed),
             cmocka_unit_test_setup_teardown(a_full_or_used_shared_queue_says_so, connected, closed),
             cmocka_unit_test(a_sender_with_few_retries_gives_up_on_an_empty_shared_queue),

@@ -18,6 +18,8 @@ namespace softrdma::abi
 struct open_device {
     verbs_context verbs{};
     device_context core;
+    // Stands for the descriptor of the device's file, which programs set flags of; it takes no commands.
+    event_fd command;
 };
 
 // False in a forked child, whose parent owns every object; errno is then ENODEV.

@@ -31,6 +31,8 @@ namespace
 constexpr std::uint16_t default_pkey = 0xffff;
 constexpr std::uint64_t node_guid = 0x0200535246544401; // locally administered
 
+constexpr std::uint32_t vendor_id = node_guid >> 40; // the first three bytes, as of every vendor
+
 // Provider libraries cast an ibv_device to their own, larger type and compare what follows with their
 // address: it must be readable and match nothing.
 struct device_block {
@@ -91,7 +93,7 @@ open_device *create_device()
     verbs_context &v = d->verbs;
     v.sz = sizeof(v);
     v.context.device = the_device();
-    v.context.cmd_fd = -1;
+    v.context.cmd_fd = d->command.fd();
     v.context.async_fd = d->core.async.fd();
     v.context.num_comp_vectors = 1;
     v.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
@@ -119,6 +121,8 @@ void fill_device_attributes(ibv_device_attr &attr) noexcept
     attr = {};
     snprintf(attr.fw_ver, sizeof(attr.fw_ver), "1.0.0");
     attr.node_guid = attr.sys_image_guid = htobe64(node_guid);
+    attr.vendor_id = vendor_id;
+    attr.vendor_part_id = attr.hw_ver = 1;
     attr.max_mr_size = UINT64_MAX;
     attr.page_size_cap = 0xfffff000;
     attr.max_qp = 1 << 20;
@@ -257,9 +261,9 @@ int _ibv_query_gid_ex(ibv_context *, std::uint32_t port, std::uint32_t index, ib
 ssize_t _ibv_query_gid_table(
         ibv_context *, ibv_gid_entry *entries, std::size_t max_entries, std::uint32_t flags, std::size_t entry_size)
 {
-    if (flags != 0 || entry_size == 0)
+    const std::size_t count = net::gid_table().size();
+    if (flags != 0 || entry_size == 0 || max_entries < count)
         return -EINVAL;
-    const std::size_t count = std::min(max_entries, net::gid_table().size());
     for (std::size_t i = 0; i < count; ++i) {
         ibv_gid_entry full;
         abi::fill_gid_entry(static_cast<std::uint32_t>(i), full);

@@ -21,7 +21,8 @@ constexpr unsigned flush_access = native::access_flush_global | native::access_f
 constexpr std::size_t crowded = local::region_slots / 8 * 7;
 
 constexpr unsigned known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-                                  IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB;
+                                  IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
+                                  IBV_ACCESS_HUGETLB;
 
 // Deregistration waits here for the last pin of its region.
 std::mutex &idle_mutex()

@@ -46,8 +46,7 @@ inline constexpr auto request_kinds = [] {
     kinds[native::wr_flush] = {.known = true, .native = true, .wide = true, .completion = native::wc_flush};
     kinds[native::wr_atomic_write] = {.known = true, .native = true, .completion = native::wc_atomic_write};
     for (const auto opcode : {IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, native::wr_atomic_write})
-        kinds[opcode].least = word_size;
-    kinds[native::wr_atomic_write].most = word_size;
+        kinds[opcode].least = kinds[opcode].most = word_size;
     return kinds;
 }();
 

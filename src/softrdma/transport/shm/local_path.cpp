@@ -124,18 +124,25 @@ inline execution local_path::write(const ibv_send_wr &wr, std::uint32_t length)
     return channel_->deliver(m, from) ? execution::done : execution::by_peer;
 }
 
+// A request whose own memory cannot be read ends in a protection error whether the peer has posted a receive or not.
+[[gnu::cold]] execution local_path::without_receive(const ibv_send_wr &wr)
+{
+    std::span<const iovec> from;
+    return collect(wr, 0, from) ? execution::no_receive : execution::by_peer;
+}
+
 [[gnu::hot]] execution local_path::send(const ibv_send_wr &wr, std::uint32_t length)
 {
     std::span<const iovec> from;
     if (!channel_->has_receive())
-        return execution::no_receive;
+        return without_receive(wr);
     return collect(wr, 0, from) ? deliver(wr, length, 0, from) : execution::by_peer;
 }
 
 [[gnu::hot]] execution local_path::write_and_notify(const ibv_send_wr &wr, std::uint32_t length)
 {
     if (!channel_->has_receive())
-        return execution::no_receive;
+        return without_receive(wr);
     const execution written = write(wr, length);
     return written == execution::done ? deliver(wr, length, local::slot_write, {}) : written;
 }

@@ -61,6 +61,7 @@ private:
     bool collect(const ibv_send_wr &wr, int access, std::span<const iovec> &pieces);
     execution write(const ibv_send_wr &wr, std::uint32_t length);
     execution read(const ibv_send_wr &wr, std::uint32_t length);
+    execution without_receive(const ibv_send_wr &wr);
     execution send(const ibv_send_wr &wr, std::uint32_t length);
     execution write_and_notify(const ibv_send_wr &wr, std::uint32_t length);
     execution deliver(const ibv_send_wr &wr, std::uint32_t length, std::uint8_t kind, std::span<const iovec> from);

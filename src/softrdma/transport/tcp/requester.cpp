@@ -64,7 +64,7 @@ void requester::enqueue(const ibv_send_wr &wr, std::uint64_t length)
     w.rkey = kind.message ? 0 : kind.wide ? wr.wr.atomic.rkey : wr.wr.rdma.rkey;
     w.compare_add = kind.wide ? wr.wr.atomic.compare_add : 0;
     w.swap = kind.wide ? wr.wr.atomic.swap : 0;
-    w.length = static_cast<std::uint32_t>(kind.atomic ? std::min<std::uint64_t>(length, word_size) : length);
+    w.length = static_cast<std::uint32_t>(length);
     w.sent = w.received = 0;
     w.numbered = w.unhurried = false;
     w.judged = w.answer_lost = false;

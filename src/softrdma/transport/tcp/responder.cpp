@@ -217,7 +217,7 @@ std::uint8_t responder::place_message(const packet &p)
         return syndrome::invalid_request;
     }
     gathered target;
-    if (!target.collect(ep_.qp->pd, sges, IBV_ACCESS_LOCAL_WRITE, placed_, p.payload.size())) {
+    if (!target.collect(receive_domain(), sges, IBV_ACCESS_LOCAL_WRITE, placed_, p.payload.size())) {
         complete_receive(p, IBV_WC_LOC_PROT_ERR);
         return syndrome::remote_operational;
     }
@@ -236,7 +236,7 @@ std::uint8_t responder::place_message(const packet &p)
 bool responder::find_place(const packet &begun, std::size_t bytes, gathered &place)
 {
     return in_message_ && !message_is_write_ && begun.psn == expected_psn_ && current_ &&
-           place.collect(ep_.qp->pd, receive_elements(), IBV_ACCESS_LOCAL_WRITE, placed_, bytes);
+           place.collect(receive_domain(), receive_elements(), IBV_ACCESS_LOCAL_WRITE, placed_, bytes);
 }
 
 outcome responder::finish(const packet &p, std::uint8_t answer)

@@ -87,6 +87,8 @@ private:
     {
         return {current_->sges.data(), static_cast<std::size_t>(current_->sge_count)};
     }
+    // The domain in which the keys of receives are looked up: a shared receive queue has its own.
+    ibv_pd *receive_domain() const noexcept { return ep_.qp->srq != nullptr ? ep_.qp->srq->pd : ep_.qp->pd; }
     std::uint8_t place_message(const packet &p);
     std::uint8_t place_write(const packet &p);
     std::uint8_t check_read(const packet &p);
