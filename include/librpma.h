@@ -33,6 +33,18 @@
 extern "C" {
 #endif
 
+/*
+ * The version of this header, and of the library that runs, as major << 16 | minor << 8 | patch. What came after 1.3.0
+ * says so below; a program that uses nothing of it runs on 1.3.0, whichever header it was built with.
+ */
+#define LIBRPMA_VERSION_MAJOR 1
+#define LIBRPMA_VERSION_MINOR 4
+#define LIBRPMA_VERSION_PATCH 0
+#define LIBRPMA_VERSION (LIBRPMA_VERSION_MAJOR << 16 | LIBRPMA_VERSION_MINOR << 8 | LIBRPMA_VERSION_PATCH)
+
+/* Since 1.4. */
+unsigned rpma_version(void);
+
 /* Reserved; no function takes it. */
 #define RPMA_W_WAIT_FOR_COMPLETION (1)
 
@@ -357,10 +369,17 @@ int rpma_conn_delete(struct rpma_conn **conn_ptr);
  * RPMA_F_COMPLETION_ALWAYS, or RPMA_F_COMPLETION_ON_ERROR for a completion on failure only; every sq_size-th
  * operation at least must be one with a completion. The order of operations is that of RDMA: a read or a flush is
  * performed after the writes posted before it.
- * All: INVAL: flags 0, or outside a region. PROVIDER: the device refused, for example ENOMEM when the queue is full.
+ * With RPMA_F_MORE or-ed to the flags more operations follow at once: this one is kept, and posted together with the
+ * next operation of the connection without it, or by rpma_conn_ring. A connection keeps up to 64, then it posts them.
+ * Arguments are checked, and the 8 bytes of rpma_atomic_write taken, during the call; all else is as if it were posted
+ * later. Whoever waits for a completion meanwhile waits for nothing. A call that posts what is kept and gives PROVIDER
+ * has dropped the operation that the device refused and all after it, its own among them; if there is a native flush or
+ * atomic write among them, all. rpma_conn_disconnect posts what is kept, rpma_conn_delete drops it. All: INVAL: flags
+ * 0, or outside a region. PROVIDER: the device refused, for example ENOMEM when the queue is full.
  */
 #define RPMA_F_COMPLETION_ON_ERROR (1 << 0)
 #define RPMA_F_COMPLETION_ALWAYS (1 << 1 | RPMA_F_COMPLETION_ON_ERROR)
+#define RPMA_F_MORE (1 << 2) /* since 1.4; ignored before it */
 
 /* From remote src to local dst. Both NULL with offsets and len 0: an empty read. */
 int rpma_read(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t dst_offset, const struct rpma_mr_remote *src,
@@ -412,6 +431,9 @@ int rpma_send_with_imm(struct rpma_conn *conn, const struct rpma_mr_local *src, 
  * with offset and len 0). Always completes.
  */
 int rpma_recv(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t offset, size_t len, const void *op_context);
+
+/* Posts the operations that RPMA_F_MORE keeps, if any. Since 1.4. PROVIDER. */
+int rpma_conn_ring(struct rpma_conn *conn);
 
 /* Completion queues, owned by a connection or an SRQ */
 

@@ -35,14 +35,15 @@ rpma_conn_event to_conn_event(rdma_cm_event_type event)
 } // namespace
 
 rpma_conn::rpma_conn(conn_parts &&parts, class flush &&flush, class private_data &&data)
-    : qp_(parts.id->qp), parts_(std::move(parts)), flush_(std::move(flush)), private_data_(std::move(data))
+    : targets_{parts.id->qp, flush.native(), nullptr}, device_{parts.id->qp, flush.native(), nullptr},
+      parts_(std::move(parts)), flush_(std::move(flush)), private_data_(std::move(data))
 {
     if ((parts_.native_ops & rdma::send_op_atomic_write) == 0)
         return;
-    ibv_qp_ex *const qpx = rdma::extended(qp_);
+    ibv_qp_ex *const qpx = rdma::extended(qp());
     if (qpx == nullptr || qpx->wr_atomic_write == nullptr)
         return;
-    native_atomic_write_ = qpx;
+    targets_.atomic_write = device_.atomic_write = qpx;
     // The read that emulates a flush may be overtaken unless the atomic write waits for it.
     native_atomic_write_flags_ = flush_.native() == nullptr ? IBV_SEND_FENCE : 0;
 }
@@ -55,6 +56,7 @@ rpma_conn::~rpma_conn()
 
 errc rpma_conn::close()
 {
+    delete batch_.exchange(nullptr);
     // The queue pair goes first: reads in flight must not find their target deregistered.
     first_error failures;
     failures.note(parts_.qp.close());
@@ -78,6 +80,8 @@ errc rpma_conn::accept(const rpma_conn_private_data *pdata)
 
 errc rpma_conn::disconnect()
 {
+    // What is kept completes with an error, as does what is posted already.
+    (void)ring();
     (void)turn(story::accepted, story::left_early);
     RPMA_RETURN_IF_ERROR(rdma::disconnect(parts_.id.get()));
     RPMA_LOG_NOTICE("disconnecting\n");
@@ -147,6 +151,25 @@ result<rpma_conn::completion> rpma_conn::wait()
     return found;
 }
 
+rdma::batch *rpma_conn::batch_to_keep_in()
+{
+    if (rdma::batch *const made = batch_.load(); made != nullptr)
+        return made;
+    auto *const made = new rdma::batch(targets_, device_);
+    rdma::batch *before = nullptr;
+    if (made == nullptr || batch_.compare_exchange_strong(before, made))
+        return made;
+    delete made; // another thread was faster
+    return before;
+}
+
+int rpma_conn::ring()
+{
+    rdma::batch *const kept = batch_.load();
+    const int returned = kept != nullptr ? kept->ring() : 0;
+    return returned == 0 ? 0 : rdma::post_failed("posting a batch", returned);
+}
+
 void rpma_conn::set_direct_write_to_pmem(bool supported)
 {
     flush_types_.store(RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | (supported ? RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT : 0U),
@@ -210,7 +233,7 @@ int rpma_conn_get_qp_num(const struct rpma_conn *conn, uint32_t *qp_num)
 {
     if (conn == nullptr || qp_num == nullptr)
         return RPMA_E_INVAL;
-    *qp_num = conn->qp()->qp_num;
+    *qp_num = conn->qp_num();
     return 0;
 }
 
@@ -236,6 +259,13 @@ int rpma_conn_disconnect(struct rpma_conn *conn)
     if (conn == nullptr)
         return RPMA_E_INVAL;
     return to_int(conn->disconnect());
+}
+
+int rpma_conn_ring(struct rpma_conn *conn)
+{
+    if (conn == nullptr)
+        return RPMA_E_INVAL;
+    return conn->ring();
 }
 
 int rpma_conn_delete(struct rpma_conn **conn_ptr)

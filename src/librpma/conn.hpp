@@ -6,6 +6,7 @@
 #include "conn_parts.hpp"
 #include "flush.hpp"
 #include "private_data.hpp"
+#include "rdma/batch.hpp"
 
 struct rpma_conn : heap_object {
 public:
@@ -33,24 +34,34 @@ public:
 
     void set_direct_write_to_pmem(bool supported);
 
-    // What the operations use.
-    ibv_qp *qp() const { return qp_; }
+    // What the operations use. The queue pairs are those of the device, or of the batch while it keeps something.
+    ibv_qp *qp() const { return targets_.qp.load(std::memory_order_relaxed); }
     const rpma::flush &flush() const { return flush_; }
     // NULL: emulate.
-    ibv_qp_ex *native_atomic_write() const { return native_atomic_write_; }
+    ibv_qp_ex *native_flush() const { return targets_.flush.load(std::memory_order_relaxed); }
+    ibv_qp_ex *native_atomic_write() const { return targets_.atomic_write.load(std::memory_order_relaxed); }
+    bool has_native_atomic_write() const { return device_.atomic_write != nullptr; }
     unsigned native_atomic_write_flags() const { return native_atomic_write_flags_; }
     // The RPMA_MR_USAGE_FLUSH_TYPE_* that the remote peer supports on this connection.
     unsigned flush_types() const { return flush_types_.load(std::memory_order_relaxed); }
 
+    // What keeps work requests; NULL without memory, and then they are posted at once.
+    rpma::rdma::batch *batch_to_keep_in();
+    // Posts what is kept. 0, or RPMA_E_PROVIDER.
+    int ring();
+    std::uint32_t qp_num() const { return parts_.id->qp->qp_num; }
+
 private:
-    ibv_qp *const qp_;
-    ibv_qp_ex *native_atomic_write_ = nullptr;
+    rpma::rdma::post_targets targets_;
+    rpma::rdma::device_targets device_;
     unsigned native_atomic_write_flags_ = 0;
     std::atomic<unsigned> flush_types_ = RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY;
 
     rpma::conn_parts parts_;
     rpma::flush flush_;
     rpma::private_data private_data_;
+    // Made by the first operation that is to be kept.
+    std::atomic<rpma::rdma::batch *> batch_ = nullptr;
 
     // The last message of the handshake can be lost, or come late, on its way to an accepting side. The other side
     // knows that the connection stands: what it did until it disconnected was acknowledged, and is not to be taken for

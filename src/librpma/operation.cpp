@@ -14,6 +14,46 @@ using namespace rpma;
 namespace
 {
 
+// The flags come as their value less one wherever they are not the caller's own: what then is 0 or IBV_SEND_SIGNALED is
+// the send flags already, and one test finds everything else, flags that are 0, RPMA_F_MORE and bits nobody defined.
+static_assert(RPMA_F_COMPLETION_ON_ERROR - 1 == 0 && RPMA_F_COMPLETION_ALWAYS - 1 == IBV_SEND_SIGNALED);
+[[gnu::always_inline]] inline unsigned less_one(int flags)
+{
+    return static_cast<unsigned>(flags) - 1U;
+}
+constexpr bool plain(unsigned flags_less_one)
+{
+    return (flags_less_one & ~static_cast<unsigned>(IBV_SEND_SIGNALED)) == 0;
+}
+
+// Where and how a work request is posted.
+template<class Queue>
+struct target {
+    Queue *queue;
+    unsigned send_flags;
+};
+struct targets {
+    target<ibv_qp> queue() const { return {qp, send_flags}; }
+    target<ibv_qp_ex> native_flush() const { return {flush, send_flags}; }
+    target<ibv_qp_ex> native_atomic_write() const { return {atomic_write, send_flags}; }
+
+    ibv_qp *qp;
+    ibv_qp_ex *flush;
+    ibv_qp_ex *atomic_write;
+    unsigned send_flags;
+};
+
+// For flags that are not plain().
+targets unusual_targets(rpma_conn *conn, unsigned flags_less_one)
+{
+    const unsigned flags = flags_less_one + 1U;
+    const unsigned send_flags = rdma::signalled(flags);
+    rdma::batch *const batch = (flags & RPMA_F_MORE) != 0 ? conn->batch_to_keep_in() : nullptr;
+    if (batch == nullptr)
+        return {conn->qp(), conn->native_flush(), conn->native_atomic_write(), send_flags};
+    return {batch->qp(), batch->flush(), batch->atomic_write(), send_flags | rdma::keep_flag};
+}
+
 bool in_range(const rpma_mr_local *mr, std::size_t offset, std::size_t len)
 {
     return mr->can_transfer(offset, len);
@@ -26,14 +66,14 @@ bool in_range(const rpma_mr_remote *mr, std::size_t offset, std::size_t len)
 // Of dst and src one is local, the other remote: the opcode's direction is theirs. Arguments stay in the order of the C
 // functions, so that they stay in their registers as well.
 template<ibv_wr_opcode Opcode, class Dst, class Src>
-[[gnu::always_inline]] inline int post_transfer(rpma_conn *conn, const Dst *dst, std::size_t dst_offset, const Src *src,
-        std::size_t src_offset, std::size_t len, int flags, const void *op_context, std::uint32_t imm)
+[[gnu::always_inline]] inline int post_transfer(target<ibv_qp> to, const Dst *dst, std::size_t dst_offset,
+        const Src *src, std::size_t src_offset, std::size_t len, const void *op_context, std::uint32_t imm)
 {
     const auto post = [&](const rpma_mr_local *local, std::size_t local_offset, const rpma_mr_remote *remote,
                               std::size_t remote_offset) {
         ibv_sge sge = local->sge(local_offset, len);
-        return rdma::post_rdma(conn->qp(), Opcode, &sge, remote->address(remote_offset), remote->rkey(),
-                rdma::signalled(flags), op_context, imm);
+        return rdma::post_rdma(
+                to.queue, Opcode, &sge, remote->address(remote_offset), remote->rkey(), to.send_flags, op_context, imm);
     };
     if constexpr (std::is_same_v<Dst, rpma_mr_local>)
         return post(dst, dst_offset, src, src_offset);
@@ -43,18 +83,21 @@ template<ibv_wr_opcode Opcode, class Dst, class Src>
 
 template<ibv_wr_opcode Opcode, class Dst, class Src>
 [[gnu::cold, gnu::noinline]] int decide_transfer(rpma_conn *conn, const Dst *dst, std::size_t dst_offset,
-        const Src *src, std::size_t src_offset, std::size_t len, int flags, const void *op_context, std::uint32_t imm)
+        const Src *src, std::size_t src_offset, std::size_t len, unsigned flags_less_one, const void *op_context,
+        std::uint32_t imm)
 {
-    if (conn == nullptr || flags == 0)
+    if (conn == nullptr || flags_less_one + 1U == 0)
         return RPMA_E_INVAL;
     if (dst == nullptr && src == nullptr) {
         if (dst_offset != 0 || src_offset != 0 || len != 0)
             return RPMA_E_INVAL;
-        return rdma::post_rdma(conn->qp(), Opcode, nullptr, 0, 0, rdma::signalled(flags), op_context, imm);
+        const targets to = unusual_targets(conn, flags_less_one);
+        return rdma::post_rdma(to.qp, Opcode, nullptr, 0, 0, to.send_flags, op_context, imm);
     }
     if (dst == nullptr || src == nullptr || !in_range(dst, dst_offset, len) || !in_range(src, src_offset, len))
         return RPMA_E_INVAL;
-    return post_transfer<Opcode>(conn, dst, dst_offset, src, src_offset, len, flags, op_context, imm);
+    return post_transfer<Opcode>(
+            unusual_targets(conn, flags_less_one).queue(), dst, dst_offset, src, src_offset, len, op_context, imm);
 }
 
 // A read or write between a part of a local and an equally long part of a remote region.
@@ -62,43 +105,46 @@ template<ibv_wr_opcode Opcode, class Dst, class Src>
 [[gnu::always_inline]] inline int transfer(rpma_conn *conn, const Dst *dst, std::size_t dst_offset, const Src *src,
         std::size_t src_offset, std::size_t len, int flags, const void *op_context, std::uint32_t imm = 0)
 {
-    if (!surely_set(conn, dst) || src == nullptr || flags == 0 || !in_range(dst, dst_offset, len) ||
+    const unsigned send_flags = less_one(flags);
+    if (!surely_set(conn, dst) || src == nullptr || !plain(send_flags) || !in_range(dst, dst_offset, len) ||
             !in_range(src, src_offset, len)) [[unlikely]]
-        return decide_transfer<Opcode>(conn, dst, dst_offset, src, src_offset, len, flags, op_context, imm);
-    return post_transfer<Opcode>(conn, dst, dst_offset, src, src_offset, len, flags, op_context, imm);
+        return decide_transfer<Opcode>(conn, dst, dst_offset, src, src_offset, len, send_flags, op_context, imm);
+    return post_transfer<Opcode>({conn->qp(), send_flags}, dst, dst_offset, src, src_offset, len, op_context, imm);
 }
 
 template<ibv_wr_opcode Opcode>
-[[gnu::always_inline]] inline int post_message(rpma_conn *conn, const rpma_mr_local *src, std::size_t offset,
-        std::size_t len, int flags, const void *op_context, std::uint32_t imm)
+[[gnu::always_inline]] inline int post_message(target<ibv_qp> to, const rpma_mr_local *src, std::size_t offset,
+        std::size_t len, const void *op_context, std::uint32_t imm)
 {
     ibv_sge sge = src->sge(offset, len);
-    return rdma::post_send(conn->qp(), Opcode, &sge, rdma::signalled(flags), op_context, imm);
+    return rdma::post_send(to.queue, Opcode, &sge, to.send_flags, op_context, imm);
 }
 
 template<ibv_wr_opcode Opcode>
 [[gnu::cold, gnu::noinline]] int decide_message(rpma_conn *conn, const rpma_mr_local *src, std::size_t offset,
-        std::size_t len, int flags, const void *op_context, std::uint32_t imm)
+        std::size_t len, unsigned flags_less_one, const void *op_context, std::uint32_t imm)
 {
-    if (conn == nullptr || flags == 0)
+    if (conn == nullptr || flags_less_one + 1U == 0)
         return RPMA_E_INVAL;
     if (src == nullptr) {
         if (offset != 0 || len != 0)
             return RPMA_E_INVAL;
-        return rdma::post_send(conn->qp(), Opcode, nullptr, rdma::signalled(flags), op_context, imm);
+        const targets to = unusual_targets(conn, flags_less_one);
+        return rdma::post_send(to.qp, Opcode, nullptr, to.send_flags, op_context, imm);
     }
     if (!src->can_transfer(offset, len))
         return RPMA_E_INVAL;
-    return post_message<Opcode>(conn, src, offset, len, flags, op_context, imm);
+    return post_message<Opcode>(unusual_targets(conn, flags_less_one).queue(), src, offset, len, op_context, imm);
 }
 
 template<ibv_wr_opcode Opcode>
 [[gnu::always_inline]] inline int send(rpma_conn *conn, const rpma_mr_local *src, std::size_t offset, std::size_t len,
         int flags, const void *op_context, std::uint32_t imm = 0)
 {
-    if (!surely_set(conn, src) || flags == 0 || !src->can_transfer(offset, len)) [[unlikely]]
-        return decide_message<Opcode>(conn, src, offset, len, flags, op_context, imm);
-    return post_message<Opcode>(conn, src, offset, len, flags, op_context, imm);
+    const unsigned send_flags = less_one(flags);
+    if (!surely_set(conn, src) || !plain(send_flags) || !src->can_transfer(offset, len)) [[unlikely]]
+        return decide_message<Opcode>(conn, src, offset, len, send_flags, op_context, imm);
+    return post_message<Opcode>({conn->qp(), send_flags}, src, offset, len, op_context, imm);
 }
 
 // The placement of a native flush, and the RPMA_MR_USAGE_FLUSH_TYPE_* bit, of a flush type: found without branches.
@@ -118,28 +164,49 @@ constexpr bool known(unsigned type)
     return type <= RPMA_FLUSH_TYPE_VISIBILITY;
 }
 
-// Out of line, both methods: what one needs would burden the other. They take the arguments of rpma_flush as they are.
-[[gnu::noinline]] int post_emulated_flush(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset, std::size_t,
-        unsigned, int flags, const void *op_context)
+// What finds the target does so last: the connection is not needed any more then, nor a register for it.
+template<class Find>
+[[gnu::always_inline]] inline int emulate_flush(
+        Find find_target, const rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset, const void *op_context)
 {
-    ibv_sge target = conn->flush().read_target(dst->flush_read_length());
-    return rdma::post_rdma(conn->qp(), IBV_WR_RDMA_READ, &target, dst->flush_read_address(offset), dst->rkey(),
-            rdma::signalled(flags), op_context);
+    const std::uint64_t remote_addr = dst->flush_read_address(offset);
+    ibv_sge read_to = conn->flush().read_target(dst->flush_read_length());
+    const target<ibv_qp> to = find_target();
+    return rdma::post_rdma(to.queue, IBV_WR_RDMA_READ, &read_to, remote_addr, dst->rkey(), to.send_flags, op_context);
 }
 
-template<std::uint8_t Level>
-[[gnu::noinline]] int post_native_flush(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset, std::size_t len,
-        unsigned type, int flags, const void *op_context)
+template<std::uint8_t Level, class Find>
+[[gnu::always_inline]] inline int flush_natively(Find find_target, const rpma_mr_remote *dst, std::size_t offset,
+        std::size_t len, unsigned type, const void *op_context)
 {
-    return rdma::post_native_flush(conn->flush().native(), dst->address(offset), dst->rkey(), len,
-            static_cast<std::uint8_t>(placement_of(dst->native_flush_type(type))), Level, rdma::signalled(flags),
-            op_context);
+    const auto placement = static_cast<std::uint8_t>(placement_of(dst->native_flush_type(type)));
+    const std::uint64_t remote_addr = dst->address(offset);
+    const target<ibv_qp_ex> to = find_target();
+    return rdma::post_native_flush(
+            to.queue, remote_addr, dst->rkey(), len, placement, Level, to.send_flags, op_context);
+}
+
+// Out of line, both methods: what one needs would burden the other. They take the arguments of rpma_flush as they are.
+[[gnu::noinline]] int post_emulated_flush(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset, std::size_t,
+        unsigned, unsigned send_flags, const void *op_context)
+{
+    return emulate_flush([&] { return target<ibv_qp>{conn->qp(), send_flags}; }, conn, dst, offset, op_context);
+}
+
+[[gnu::noinline]] int post_native_flush(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset, std::size_t len,
+        unsigned type, unsigned send_flags, const void *op_context)
+{
+    return flush_natively<rdma::flush_level_range>(
+            [&] {
+                return target<ibv_qp_ex>{conn->native_flush(), send_flags};
+            },
+            dst, offset, len, type, op_context);
 }
 
 [[gnu::cold, gnu::noinline]] int decide_flush(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset,
-        std::size_t len, unsigned type, int flags, const void *op_context)
+        std::size_t len, unsigned type, unsigned flags_less_one, const void *op_context)
 {
-    if (conn == nullptr || dst == nullptr || flags == 0 || !known(type))
+    if (conn == nullptr || dst == nullptr || flags_less_one + 1U == 0 || !known(type))
         return RPMA_E_INVAL;
     if ((conn->flush_types() & usage_of(type)) == 0) {
         RPMA_LOG_ERROR("no persistent flush: the remote peer's configuration does not say that it writes directly to "
@@ -153,42 +220,49 @@ template<std::uint8_t Level>
     }
     if (!dst->contains(offset, len))
         return RPMA_E_INVAL;
-    if (conn->flush().native() != nullptr) {
-        // What is longer than the wire's length field holds is flushed with its whole region.
-        return dst->can_flush_range(offset, len)
-                       ? post_native_flush<rdma::flush_level_range>(conn, dst, offset, len, type, flags, op_context)
-                       : post_native_flush<rdma::flush_level_mr>(conn, dst, offset, len, type, flags, op_context);
-    }
-    return post_emulated_flush(conn, dst, offset, len, type, flags, op_context);
+    const targets to = unusual_targets(conn, flags_less_one);
+    if (to.flush == nullptr)
+        return emulate_flush([&] { return to.queue(); }, conn, dst, offset, op_context);
+    // What is longer than the wire's length field holds is flushed with its whole region.
+    return dst->can_flush_range(offset, len)
+                   ? flush_natively<rdma::flush_level_range>(
+                             [&] { return to.native_flush(); }, dst, offset, len, type, op_context)
+                   : flush_natively<rdma::flush_level_mr>(
+                             [&] { return to.native_flush(); }, dst, offset, len, type, op_context);
+}
+
+[[gnu::always_inline]] inline int emulate_atomic_write(
+        target<ibv_qp> to, const rpma_mr_remote *dst, std::size_t offset, const char *src, const void *op_context)
+{
+    ibv_sge sge{reinterpret_cast<std::uintptr_t>(src), RPMA_ATOMIC_WRITE_ALIGNMENT, 0};
+    return rdma::post_rdma(to.queue, IBV_WR_RDMA_WRITE, &sge, dst->address(offset), dst->rkey(),
+            to.send_flags | IBV_SEND_INLINE | IBV_SEND_FENCE, op_context);
 }
 
 // Out of line for the same reason as the ways to flush.
 [[gnu::noinline]] int post_emulated_atomic_write(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset,
-        const char *src, int flags, const void *op_context)
+        const char *src, unsigned send_flags, const void *op_context)
 {
-    ibv_sge sge{reinterpret_cast<std::uintptr_t>(src), RPMA_ATOMIC_WRITE_ALIGNMENT, 0};
-    return rdma::post_rdma(conn->qp(), IBV_WR_RDMA_WRITE, &sge, dst->address(offset), dst->rkey(),
-            rdma::signalled(flags) | IBV_SEND_INLINE | IBV_SEND_FENCE, op_context);
+    return emulate_atomic_write({conn->qp(), send_flags}, dst, offset, src, op_context);
 }
 
-[[gnu::always_inline]] inline int post_atomic_write(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset,
-        const char *src, int flags, const void *op_context)
+[[gnu::always_inline]] inline int write_atomically(target<ibv_qp_ex> to, const rpma_conn *conn,
+        const rpma_mr_remote *dst, std::size_t offset, const char *src, const void *op_context)
 {
-    ibv_qp_ex *const qpx = conn->native_atomic_write();
-    if (qpx == nullptr)
-        return post_emulated_atomic_write(conn, dst, offset, src, flags, op_context);
-    return rdma::post_native_atomic_write(qpx, dst->address(offset), dst->rkey(), src,
-            rdma::signalled(flags) | conn->native_atomic_write_flags(), op_context);
+    return rdma::post_native_atomic_write(to.queue, dst->address(offset), dst->rkey(), src,
+            to.send_flags | conn->native_atomic_write_flags(), op_context);
 }
 
 [[gnu::cold, gnu::noinline]] int decide_atomic_write(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset,
-        const char *src, int flags, const void *op_context)
+        const char *src, unsigned flags_less_one, const void *op_context)
 {
-    if (conn == nullptr || dst == nullptr || src == nullptr || flags == 0 ||
+    if (conn == nullptr || dst == nullptr || src == nullptr || flags_less_one + 1U == 0 ||
             offset % RPMA_ATOMIC_WRITE_ALIGNMENT != 0 || !dst->contains(offset, RPMA_ATOMIC_WRITE_ALIGNMENT))
         return RPMA_E_INVAL;
     dst->warn_if_unaligned();
-    return post_atomic_write(conn, dst, offset, src, flags, op_context);
+    const targets to = unusual_targets(conn, flags_less_one);
+    return to.atomic_write == nullptr ? emulate_atomic_write(to.queue(), dst, offset, src, op_context)
+                                      : write_atomically(to.native_atomic_write(), conn, dst, offset, src, op_context);
 }
 
 [[gnu::cold, gnu::noinline]] int decide_recv(
@@ -232,23 +306,27 @@ int rpma_write_with_imm(struct rpma_conn *conn, struct rpma_mr_remote *dst, size
 int rpma_atomic_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, const char src[8],
         int flags, const void *op_context)
 {
-    if (!surely_set(conn, dst) || src == nullptr || flags == 0 || dst_offset % RPMA_ATOMIC_WRITE_ALIGNMENT != 0 ||
-            !dst->contains_aligned_word(dst_offset)) [[unlikely]]
-        return decide_atomic_write(conn, dst, dst_offset, src, flags, op_context);
-    return post_atomic_write(conn, dst, dst_offset, src, flags, op_context);
+    const unsigned send_flags = less_one(flags);
+    if (!surely_set(conn, dst) || src == nullptr || !plain(send_flags) ||
+            dst_offset % RPMA_ATOMIC_WRITE_ALIGNMENT != 0 || !dst->contains_aligned_word(dst_offset)) [[unlikely]]
+        return decide_atomic_write(conn, dst, dst_offset, src, send_flags, op_context);
+    if (!conn->has_native_atomic_write())
+        return post_emulated_atomic_write(conn, dst, dst_offset, src, send_flags, op_context);
+    return write_atomically({conn->native_atomic_write(), send_flags}, conn, dst, dst_offset, src, op_context);
 }
 
 int rpma_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, size_t len,
         enum rpma_flush_type type, int flags, const void *op_context)
 {
     const auto kind = static_cast<unsigned>(type);
-    if (!surely_set(conn, dst) || flags == 0 || !known(kind) ||
+    const unsigned send_flags = less_one(flags);
+    if (!surely_set(conn, dst) || !plain(send_flags) || !known(kind) ||
             (conn->flush_types() & dst->usage() & usage_of(kind)) == 0 || !dst->can_flush_range(dst_offset, len))
             [[unlikely]]
-        return decide_flush(conn, dst, dst_offset, len, kind, flags, op_context);
+        return decide_flush(conn, dst, dst_offset, len, kind, send_flags, op_context);
     if (conn->flush().native() != nullptr)
-        return post_native_flush<rdma::flush_level_range>(conn, dst, dst_offset, len, kind, flags, op_context);
-    return post_emulated_flush(conn, dst, dst_offset, len, kind, flags, op_context);
+        return post_native_flush(conn, dst, dst_offset, len, kind, send_flags, op_context);
+    return post_emulated_flush(conn, dst, dst_offset, len, kind, send_flags, op_context);
 }
 
 int rpma_send(struct rpma_conn *conn, const struct rpma_mr_local *src, size_t offset, size_t len, int flags,

@@ -34,6 +34,11 @@ result<ibv_context *> find_device(const char *addr, rpma_util_ibv_context_type t
 
 extern "C" {
 
+unsigned rpma_version(void)
+{
+    return LIBRPMA_VERSION;
+}
+
 int rpma_utils_get_ibv_context(const char *addr, enum rpma_util_ibv_context_type type, struct ibv_context **ibv_ctx_ptr)
 {
     if (addr == nullptr || ibv_ctx_ptr == nullptr)

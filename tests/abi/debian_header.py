@@ -12,7 +12,7 @@ import suite
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--debian", required=True, type=pathlib.Path)
-    header.check(suite.Debian(parser.parse_args().debian).include)
+    header.check(suite.Debian(parser.parse_args().debian).include, ["LIBRPMA_1.0"])
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ def main():
         suite.need_tool(tool)
     debian = suite.Debian(options.debian).header
     ours, theirs = suite.prototypes(options.header), suite.prototypes(debian)
+    ours = {name: prototype for name, prototype in ours.items() if name in suite.released_functions("LIBRPMA_1.0")}
     suite.expect_equal("functions of the header", ours, theirs)
     with tempfile.TemporaryDirectory() as scratch:
         compile_over(debian, ours.values(), pathlib.Path(scratch))

@@ -14,13 +14,12 @@ import suite
 INCLUDES = ["stddef.h", "stdint.h", "stdio.h", "stdbool.h", "infiniband/verbs.h"]
 COMPILERS = {"gcc": ("c", ["c11"]), "clang": ("c", ["c11"]),
              "g++": ("c++", ["c++17", "c++20"]), "clang++": ("c++", ["c++17", "c++20"])}
-SOURCES = {
-    "alone": "#include <librpma.h>\n#include <librpma.h>\n",
-    "released": '#include <librpma.h>\n#include "released_1_0.h"\n',
-}
 
 
-def check(include):
+def check(include, nodes):
+    """The header is to have what was released under the nodes."""
+    released = "".join(f'#include "{suite.NODES[node]}"\n' for node in nodes)
+    sources = {"alone": "#include <librpma.h>\n#include <librpma.h>\n", "released": f"#include <librpma.h>\n{released}"}
     includes = re.findall(r"^#\s*include\s*[<\"](.*)[>\"]", (include / "librpma.h").read_text(), flags=re.MULTILINE)
     if includes != INCLUDES:
         suite.fail(f"the header includes {includes} instead of {INCLUDES}")
@@ -28,7 +27,7 @@ def check(include):
     if not {COMPILERS[name][0] for name in compilers} == {"c", "c++"}:
         suite.skip(f"a C and a C++ compiler are needed, found {compilers}")
     with tempfile.TemporaryDirectory() as scratch:
-        for name, text in SOURCES.items():
+        for name, text in sources.items():
             source = pathlib.Path(scratch, f"{name}.c")
             source.write_text(text)
             for compiler in compilers:
@@ -42,7 +41,7 @@ def check(include):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--include", required=True, type=pathlib.Path, help="directory of librpma.h")
-    check(parser.parse_args().include)
+    check(parser.parse_args().include, suite.NODES)
 
 
 if __name__ == "__main__":

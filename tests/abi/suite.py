@@ -9,7 +9,8 @@ import sys
 
 SKIPPED = 77
 HERE = pathlib.Path(__file__).resolve().parent
-NODE = "LIBRPMA_1.0"
+# The nodes of the version script and the headers that declare what is in them.
+NODES = {"LIBRPMA_1.0": "released_1_0.h", "LIBRPMA_1.4": "released_1_4.h"}
 LIBRARY = "librpma.so.0"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 
@@ -58,8 +59,12 @@ def prototypes(header):
     return found
 
 
-def released_functions():
-    return set(prototypes(HERE / "released_1_0.h"))
+def released_functions(node):
+    return set(prototypes(HERE / NODES[node]))
+
+
+def all_functions():
+    return set().union(*map(released_functions, NODES))
 
 
 def dynamic_entries(path, tag):

@@ -138,6 +138,12 @@ unsigned fake_work_count(void)
     return static_cast<unsigned>(the().work.size());
 }
 
+const struct fake_work *fake_work_at(unsigned index)
+{
+    const guard locked(the().mutex);
+    return &the().work.at(index);
+}
+
 const struct fake_work *fake_last_work(void)
 {
     const guard locked(the().mutex);

@@ -30,6 +30,7 @@ enum {
     FAKE_ACCESS_FLUSH_GLOBAL = 1 << 8,
     FAKE_ACCESS_FLUSH_PERSISTENT = 1 << 9,
 
+    FAKE_SEND_OPS_CLASSIC = (1 << 5) - 1, /* writes, sends and reads */
     FAKE_SEND_OPS_FLUSH = 1 << 11,
     FAKE_SEND_OPS_ATOMIC_WRITE = 1 << 12,
 
@@ -58,6 +59,7 @@ struct fake_traits {
     unsigned bad_routes;     /* or have no route */
     int name_error;          /* what rdma_getaddrinfo returns, 0 for success */
     bool ipv6;               /* resolved addresses are IPv6 */
+    unsigned send_room;      /* how many requests of one ibv_post_send fit, 0 for all; the others: ENOMEM */
     unsigned poll_surplus;   /* entries ibv_poll_cq claims beyond those asked for */
     bool alloc_pd_is_silent; /* ibv_alloc_pd fails and leaves errno alone */
 };
@@ -174,6 +176,7 @@ struct fake_work {
 };
 
 unsigned fake_work_count(void);
+const struct fake_work *fake_work_at(unsigned index);
 const struct fake_work *fake_last_work(void);
 
 /* Adds a completion to the CQ, or none if wc is NULL, and fires the CQ's event if it is armed. */

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <vector>
 
 #include "completion.hpp"
 
@@ -31,8 +32,7 @@ struct qp : fake::object {
     bool is_extended = false;
     // Held from wr_start to wr_complete, as real providers do.
     std::mutex batch;
-    fake_work batched{};
-    unsigned batched_count = 0;
+    std::vector<fake_work> batched;
 };
 
 struct srq : fake::object {
@@ -46,12 +46,8 @@ qp &of(ibv_qp_ex *extended)
     return *static_cast<qp *>(the().peek(&extended->qp_base));
 }
 
-int post_send(ibv_qp *queue, ibv_send_wr *wr, ibv_send_wr **bad_wr)
+fake_work record_send(ibv_qp *queue, const ibv_send_wr *wr, bool has_bad_wr)
 {
-    call c("ibv_post_send");
-    c.find<qp>(queue);
-    if (c.error() != 0)
-        return c.error();
     fake_work work{};
     work.kind = FAKE_WORK_SEND;
     work.queue = queue;
@@ -66,13 +62,31 @@ int post_send(ibv_qp *queue, ibv_send_wr *wr, ibv_send_wr **bad_wr)
         work.rkey = wr->wr.rdma.rkey;
     }
     work.has_next = wr->next != nullptr;
-    work.has_bad_wr = bad_wr != nullptr;
+    work.has_bad_wr = has_bad_wr;
     work.num_sge = wr->num_sge;
     if (wr->num_sge > 0)
         work.sge = wr->sg_list[0];
     if ((wr->send_flags & IBV_SEND_INLINE) != 0 && work.sge.length <= sizeof(work.data))
         std::memcpy(work.data, reinterpret_cast<const void *>(work.sge.addr), work.sge.length);
-    the().work.push_back(work);
+    return work;
+}
+
+int post_send(ibv_qp *queue, ibv_send_wr *wr, ibv_send_wr **bad_wr)
+{
+    call c("ibv_post_send");
+    c.find<qp>(queue);
+    if (c.error() != 0) {
+        *bad_wr = wr;
+        return c.error();
+    }
+    unsigned room = the().device.send_room;
+    for (; wr != nullptr; wr = wr->next) {
+        if (the().device.send_room != 0 && room-- == 0) {
+            *bad_wr = wr;
+            return ENOMEM;
+        }
+        the().work.push_back(record_send(queue, wr, bad_wr != nullptr));
+    }
     return 0;
 }
 
@@ -113,21 +127,69 @@ void wr_start(ibv_qp_ex *extended)
     call("ibv_wr_start", call::kind::infallible);
     qp &self = of(extended);
     self.batch.lock();
-    self.batched_count = 0;
+    self.batched.clear();
 }
 
 fake_work &next_in_batch(ibv_qp_ex *extended, fake_work_kind kind, uint32_t rkey, uint64_t remote_addr)
 {
     qp &self = of(extended);
-    self.batched = {};
-    ++self.batched_count;
-    self.batched.kind = kind;
-    self.batched.queue = &extended->qp_base;
-    self.batched.wr_id = extended->wr_id;
-    self.batched.flags = extended->wr_flags;
-    self.batched.rkey = rkey;
-    self.batched.remote_addr = remote_addr;
-    return self.batched;
+    fake_work work{};
+    work.kind = kind;
+    work.queue = &extended->qp_base;
+    work.wr_id = extended->wr_id;
+    work.flags = extended->wr_flags;
+    work.rkey = rkey;
+    work.remote_addr = remote_addr;
+    self.batched.push_back(work);
+    return self.batched.back();
+}
+
+void wr_classic(ibv_qp_ex *extended, ibv_wr_opcode opcode, uint32_t rkey, uint64_t remote_addr, uint32_t imm_data)
+{
+    fake_work &work = next_in_batch(extended, FAKE_WORK_SEND, rkey, remote_addr);
+    work.opcode = opcode;
+    work.imm_data = imm_data;
+}
+
+void wr_rdma_read(ibv_qp_ex *extended, uint32_t rkey, uint64_t remote_addr)
+{
+    wr_classic(extended, IBV_WR_RDMA_READ, rkey, remote_addr, 0);
+}
+
+void wr_rdma_write(ibv_qp_ex *extended, uint32_t rkey, uint64_t remote_addr)
+{
+    wr_classic(extended, IBV_WR_RDMA_WRITE, rkey, remote_addr, 0);
+}
+
+void wr_rdma_write_imm(ibv_qp_ex *extended, uint32_t rkey, uint64_t remote_addr, __be32 imm_data)
+{
+    wr_classic(extended, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, remote_addr, imm_data);
+}
+
+void wr_send(ibv_qp_ex *extended)
+{
+    wr_classic(extended, IBV_WR_SEND, 0, 0, 0);
+}
+
+void wr_send_imm(ibv_qp_ex *extended, __be32 imm_data)
+{
+    wr_classic(extended, IBV_WR_SEND_WITH_IMM, 0, 0, imm_data);
+}
+
+void wr_set_sge_list(ibv_qp_ex *extended, size_t count, const ibv_sge *list)
+{
+    fake_work &work = of(extended).batched.back();
+    work.num_sge = static_cast<int>(count);
+    if (count > 0)
+        work.sge = list[0];
+}
+
+void wr_set_inline_data(ibv_qp_ex *extended, void *data, size_t length)
+{
+    fake_work &work = of(extended).batched.back();
+    work.flags |= IBV_SEND_INLINE;
+    if (length <= sizeof(work.data))
+        std::memcpy(work.data, data, length);
 }
 
 void wr_flush(ibv_qp_ex *extended, uint32_t rkey, uint64_t remote_addr, size_t length, uint8_t placement, uint8_t level)
@@ -155,10 +217,10 @@ int wr_complete(ibv_qp_ex *extended)
 {
     qp &self = of(extended);
     const call c("ibv_wr_complete");
-    if (self.batched_count != 1)
-        the().problem("ibv_wr_complete of a batch that is not one operation");
+    if (self.batched.empty())
+        the().problem("ibv_wr_complete of a batch without operations");
     else if (c.error() == 0)
-        the().work.push_back(self.batched);
+        the().work.insert(the().work.end(), self.batched.begin(), self.batched.end());
     self.batch.unlock();
     return c.error();
 }
@@ -170,6 +232,15 @@ void fill_extended(qp &made, uint64_t granted)
     const auto foreign = reinterpret_cast<void *>(not_granted);
     extended.wr_start = wr_start;
     extended.wr_complete = wr_complete;
+    if ((granted & IBV_QP_EX_WITH_SEND) != 0) { // which the library asks for with all that is classic
+        extended.wr_rdma_read = wr_rdma_read;
+        extended.wr_rdma_write = wr_rdma_write;
+        extended.wr_rdma_write_imm = wr_rdma_write_imm;
+        extended.wr_send = wr_send;
+        extended.wr_send_imm = wr_send_imm;
+        extended.wr_set_sge_list = wr_set_sge_list;
+        extended.wr_set_inline_data = wr_set_inline_data;
+    }
 
     void *atomic_write = foreign;
     if ((granted & FAKE_SEND_OPS_ATOMIC_WRITE) != 0)

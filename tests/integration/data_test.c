@@ -41,6 +41,28 @@ static void read_fetches_the_bytes_at_the_offset_and_no_others(void **state)
     }
 }
 
+// What is kept goes out with the flush, more of it than the connection keeps at a time.
+static void a_batch_of_writes_is_flushed_as_a_whole(void **state)
+{
+    struct rpma_conn_cfg *cfg = NULL;
+    CHECK_OK(rpma_conn_cfg_new(&cfg));
+    CHECK_OK(rpma_conn_cfg_set_sq_size(cfg, 200));
+    struct session session = open_session(*state, MEMORY_SIZE, cfg);
+    CHECK_OK(rpma_conn_cfg_delete(&cfg));
+    enum {
+        COUNT = 150,
+        LENGTH = 300
+    };
+    fill_pattern(session.local.ptr, COUNT * LENGTH, 9);
+    for (size_t i = 0; i < COUNT; ++i)
+        CHECK_OK(rpma_write(session.conn, session.remote, 5 + i * LENGTH, session.local.mr, i * LENGTH, LENGTH,
+                RPMA_F_COMPLETION_ON_ERROR | RPMA_F_MORE, NULL));
+    CHECK_OK(rpma_flush(session.conn, session.remote, 0, MEMORY_SIZE, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, &session));
+    expect_flush(session.cq, &session);
+    ask(session.server->link, "check 5 %d 9", COUNT * LENGTH);
+    ask(session.server->link, "check %d %d 0", 5 + COUNT * LENGTH, MEMORY_SIZE - 5 - COUNT * LENGTH);
+}
+
 static void the_last_byte_of_both_regions_can_be_written_and_read(void **state)
 {
     struct session session = open_session(*state, MEMORY_SIZE, NULL);
@@ -247,6 +269,7 @@ static void a_server_can_start_before_and_after_other_servers(void **state)
 static const struct CMUnitTest tests[] = {
         INTEGRATION_TEST(write_places_the_bytes_at_the_offset_and_no_others),
         INTEGRATION_TEST(read_fetches_the_bytes_at_the_offset_and_no_others),
+        INTEGRATION_TEST(a_batch_of_writes_is_flushed_as_a_whole),
         INTEGRATION_TEST(the_last_byte_of_both_regions_can_be_written_and_read),
         INTEGRATION_TEST(write_with_imm_places_the_bytes_and_delivers_the_value),
         INTEGRATION_TEST(send_delivers_the_message_into_the_posted_buffer),

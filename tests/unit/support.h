@@ -44,7 +44,7 @@ int end_conn_test(void **state);
 #define BOGUS ((void *)0x0bad)
 
 enum {
-    ODD_FLAGS = 0xC416, /* signalled, with bits nobody defined */
+    ODD_FLAGS = 0xC412, /* signalled, with bits nobody defined */
     RKEY = 0x10111213,  /* of every region of the other side */
     MR_SIZE = 4096
 };

@@ -144,7 +144,7 @@ result<std::uint64_t> create_qp(rdma_cm_id *id, const qp_settings &settings, qp_
     if (settings.send_ops != 0) {
         ibv_qp_init_attr_ex extended = attributes;
         extended.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-        extended.send_ops_flags = settings.send_ops;
+        extended.send_ops_flags = settings.send_ops | send_ops_classic;
         if (rdma_create_qp_ex(id, &extended) == 0) {
             qp = qp_handle(id);
             return settings.send_ops;

@@ -23,9 +23,9 @@ inline std::uint64_t to_wr_id(const void *op_context)
 }
 
 static_assert(IBV_SEND_SIGNALED == (RPMA_F_COMPLETION_ALWAYS & ~RPMA_F_COMPLETION_ON_ERROR));
-inline unsigned signalled(int flags)
+inline unsigned signalled(unsigned flags)
 {
-    return static_cast<unsigned>(flags) & IBV_SEND_SIGNALED;
+    return flags & IBV_SEND_SIGNALED;
 }
 
 // sge NULL posts a buffer of no bytes. Queue is ibv_qp or ibv_srq.
@@ -88,9 +88,17 @@ inline int post_rdma(ibv_qp *qp, ibv_wr_opcode opcode, ibv_sge *sge, std::uint64
 }
 
 #ifdef RPMA_HAVE_WR_FLUSH
+struct qp_ex_with_flush {
+    ibv_qp_ex base;
+};
 inline auto wr_flush_of(const ibv_qp_ex *qpx)
 {
     return qpx->wr_flush;
+}
+template<class Function>
+inline void set_wr_flush(qp_ex_with_flush &qpx, Function *function)
+{
+    qpx.base.wr_flush = function;
 }
 #else
 // rdma-core 45 appended wr_flush to struct ibv_qp_ex. Read only if the queue pair was created with send_op_flush, which
@@ -103,6 +111,11 @@ struct qp_ex_with_flush {
 inline auto wr_flush_of(const ibv_qp_ex *qpx)
 {
     return reinterpret_cast<const qp_ex_with_flush *>(qpx)->wr_flush;
+}
+template<class Function>
+inline void set_wr_flush(qp_ex_with_flush &qpx, Function *function)
+{
+    qpx.wr_flush = function;
 }
 #endif
 

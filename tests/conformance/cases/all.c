@@ -20,6 +20,7 @@
     SUITE(conn)                                                                                                        \
     SUITE(ending)                                                                                                      \
     SUITE(operation)                                                                                                   \
+    SUITE(batch)                                                                                                       \
     SUITE(range)                                                                                                       \
     SUITE(failure)                                                                                                     \
     SUITE(order)                                                                                                       \

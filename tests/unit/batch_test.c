@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "support.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+// RPMA_F_MORE: operations are kept and posted together.
+
+enum {
+    KEEP = RPMA_F_COMPLETION_ON_ERROR | RPMA_F_MORE,
+    KEEP_ALWAYS = RPMA_F_COMPLETION_ALWAYS | RPMA_F_MORE,
+    ALWAYS = RPMA_F_COMPLETION_ALWAYS,
+    KEPT_AT_MOST = 64
+};
+
+static struct rpma_mr_local *local;
+static struct rpma_mr_remote *remote;
+static struct rpma_conn *on;
+
+static int begin(void **state)
+{
+    begin_test(state);
+    struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
+    peer = path.peer;
+    on = path.conn;
+    remote = path.remote;
+    local = make_mr(peer);
+    fake_forget_calls();
+    return 0;
+}
+
+static int begin_native(void **state)
+{
+    begin_test(state);
+    fake_make_native();
+    struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
+    peer = path.peer;
+    on = path.conn;
+    remote = path.remote;
+    local = make_mr(peer);
+    fake_forget_calls();
+    return 0;
+}
+
+static int end(void **state)
+{
+    drop_mr(local);
+    drop_path((struct path){peer, on, remote});
+    return end_test(state);
+}
+
+#define BATCH_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define NATIVE_TEST(name) cmocka_unit_test_setup_teardown(name, begin_native, end)
+
+static int write_one(int flags, uintptr_t context)
+{
+    return rpma_write(on, remote, 8 * context, local, 16 * context, 5, flags, (void *)context);
+}
+
+static void assert_write(unsigned index, uintptr_t context, unsigned flags)
+{
+    const struct fake_work *const work = fake_work_at(index);
+    assert_int_equal(work->kind, FAKE_WORK_SEND);
+    assert_int_equal(work->opcode, IBV_WR_RDMA_WRITE);
+    assert_ptr_equal(work->queue, newest_qp());
+    assert_int_equal(work->wr_id, context);
+    assert_int_equal(work->flags, flags);
+    assert_int_equal(work->remote_addr, REMOTE_BASE + 8 * context);
+    assert_int_equal(work->rkey, RKEY);
+    assert_int_equal(work->num_sge, 1);
+    assert_int_equal(work->sge.length, 5);
+    assert_int_equal(work->sge.addr, (uintptr_t)test_memory + 16 * context);
+}
+
+static void what_is_kept_is_posted_with_the_next_operation(void **state)
+{
+    (void)state;
+    assert_int_equal(write_one(KEEP, 1), 0);
+    assert_int_equal(write_one(KEEP_ALWAYS, 2), 0);
+    assert_calls("");
+    assert_int_equal(fake_work_count(), 0);
+    assert_int_equal(write_one(ALWAYS, 3), 0);
+    assert_calls("ibv_post_send");
+    assert_int_equal(fake_work_count(), 3);
+    assert_write(0, 1, 0);
+    assert_write(1, 2, IBV_SEND_SIGNALED);
+    assert_write(2, 3, IBV_SEND_SIGNALED);
+    assert_true(fake_work_at(0)->has_next);
+    assert_false(fake_work_at(2)->has_next);
+    // The batch is closed: the next operation goes alone.
+    assert_int_equal(write_one(ALWAYS, 4), 0);
+    assert_calls("ibv_post_send ibv_post_send");
+    assert_false(fake_work_at(3)->has_next);
+}
+
+static void every_operation_can_be_kept(void **state)
+{
+    (void)state;
+    char word[8] = "ABCDEFG";
+    assert_int_equal(rpma_read(on, local, 1, remote, 2, 3, KEEP, CONTEXT), 0);
+    assert_int_equal(rpma_write_with_imm(on, remote, 1, local, 2, 3, KEEP, 7, CONTEXT), 0);
+    assert_int_equal(rpma_atomic_write(on, remote, 16, word, KEEP, CONTEXT), 0);
+    assert_int_equal(rpma_send(on, local, 1, 2, KEEP, CONTEXT), 0);
+    assert_int_equal(rpma_send_with_imm(on, local, 1, 2, KEEP, 9, CONTEXT), 0);
+    assert_int_equal(rpma_write(on, NULL, 0, NULL, 0, 0, KEEP, CONTEXT), 0);
+    assert_int_equal(rpma_send(on, NULL, 0, 0, KEEP, CONTEXT), 0);
+    assert_int_equal(rpma_flush(on, remote, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT, KEEP_ALWAYS, CONTEXT), 0);
+    // The word may change as soon as the call has returned.
+    memset(word, 0, sizeof(word));
+    assert_calls("");
+    assert_int_equal(rpma_conn_ring(on), 0);
+    assert_calls("ibv_post_send");
+    static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_WRITE,
+            IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_SEND, IBV_WR_RDMA_READ};
+    assert_int_equal(fake_work_count(), 8);
+    for (unsigned i = 0; i < 8; ++i) {
+        assert_int_equal(fake_work_at(i)->opcode, opcodes[i]);
+        assert_int_equal(fake_work_at(i)->wr_id, (uintptr_t)CONTEXT);
+    }
+    assert_int_equal(fake_work_at(1)->imm_data, htobe32(7));
+    assert_int_equal(fake_work_at(4)->imm_data, htobe32(9));
+    assert_string_equal((const char *)fake_work_at(2)->data, "ABCDEFG");
+    assert_int_equal(fake_work_at(2)->flags, IBV_SEND_INLINE | IBV_SEND_FENCE);
+    assert_int_equal(fake_work_at(5)->num_sge, 0);
+    assert_int_equal(fake_work_at(6)->num_sge, 0);
+    assert_int_equal(fake_work_at(7)->flags, IBV_SEND_SIGNALED);
+}
+
+static void native_operations_are_posted_with_the_others(void **state)
+{
+    (void)state;
+    char word[8] = "ABCDEFG";
+    assert_int_equal(write_one(KEEP, 1), 0);
+    assert_int_equal(rpma_read(on, local, 1, remote, 2, 3, KEEP, CONTEXT), 0);
+    assert_int_equal(rpma_write_with_imm(on, remote, 1, local, 2, 3, KEEP, 7, CONTEXT), 0);
+    assert_int_equal(rpma_send(on, local, 1, 2, KEEP, CONTEXT), 0);
+    assert_int_equal(rpma_send_with_imm(on, local, 1, 2, KEEP, 9, CONTEXT), 0);
+    assert_int_equal(rpma_write(on, NULL, 0, NULL, 0, 0, KEEP, CONTEXT), 0);
+    assert_int_equal(rpma_atomic_write(on, remote, 16, word, KEEP, CONTEXT), 0);
+    memset(word, 0, sizeof(word));
+    assert_calls("");
+    assert_int_equal(rpma_flush(on, remote, 24, 32, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, CONTEXT), 0);
+    assert_calls("ibv_wr_start ibv_wr_complete");
+    assert_int_equal(fake_work_count(), 8);
+    assert_write(0, 1, 0);
+    assert_int_equal(fake_work_at(1)->opcode, IBV_WR_RDMA_READ);
+    assert_int_equal(fake_work_at(2)->imm_data, htobe32(7));
+    assert_int_equal(fake_work_at(3)->opcode, IBV_WR_SEND);
+    assert_int_equal(fake_work_at(3)->sge.length, 2);
+    assert_int_equal(fake_work_at(4)->imm_data, htobe32(9));
+    assert_int_equal(fake_work_at(5)->num_sge, 0);
+    assert_int_equal(fake_work_at(6)->kind, FAKE_WORK_ATOMIC_WRITE);
+    assert_string_equal((const char *)fake_work_at(6)->data, "ABCDEFG");
+    assert_int_equal(fake_work_at(6)->remote_addr, REMOTE_BASE + 16);
+    assert_int_equal(fake_work_at(7)->kind, FAKE_WORK_FLUSH);
+    assert_int_equal(fake_work_at(7)->flush_length, 32);
+    assert_int_equal(fake_work_at(7)->remote_addr, REMOTE_BASE + 24);
+    assert_int_equal(fake_work_at(7)->flags, IBV_SEND_SIGNALED);
+    // Alone again.
+    assert_int_equal(rpma_atomic_write(on, remote, 16, word, ALWAYS, CONTEXT), 0);
+    assert_calls("ibv_wr_start ibv_wr_complete ibv_wr_start ibv_wr_complete");
+}
+
+static void a_batch_without_native_operations_is_a_chain(void **state)
+{
+    (void)state;
+    assert_int_equal(write_one(KEEP, 1), 0);
+    assert_int_equal(write_one(ALWAYS, 2), 0);
+    assert_calls("ibv_post_send");
+    assert_write(0, 1, 0);
+    assert_write(1, 2, IBV_SEND_SIGNALED);
+}
+
+static void a_native_atomic_write_that_is_kept_waits_for_an_emulated_flush(void **state)
+{
+    (void)state;
+    setenv("RPMA_FLUSH_METHOD", "emulated", 1);
+    struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
+    unsetenv("RPMA_FLUSH_METHOD");
+    char word[8] = "ABCDEFG";
+    assert_int_equal(rpma_flush(path.conn, path.remote, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, KEEP, CONTEXT), 0);
+    assert_int_equal(rpma_atomic_write(path.conn, path.remote, 0, word, ALWAYS, CONTEXT), 0);
+    assert_int_equal(fake_work_count(), 2);
+    assert_int_equal(fake_work_at(0)->opcode, IBV_WR_RDMA_READ);
+    assert_int_equal(fake_work_at(1)->flags, IBV_SEND_SIGNALED | IBV_SEND_FENCE);
+    drop_path(path);
+}
+
+static void receives_are_not_kept(void **state)
+{
+    (void)state;
+    assert_int_equal(write_one(KEEP, 1), 0);
+    assert_int_equal(rpma_recv(on, local, 0, 8, CONTEXT), 0);
+    assert_calls("ibv_post_recv");
+    assert_ptr_equal(fake_last_work()->queue, newest_qp());
+}
+
+static void arguments_are_checked_before_anything_is_kept(void **state)
+{
+    (void)state;
+    const char word[8] = "";
+    assert_int_equal(rpma_write(on, remote, MR_SIZE, local, 0, 1, KEEP, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_read(on, local, MR_SIZE, remote, 0, 1, KEEP, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_write(NULL, remote, 0, local, 0, 1, KEEP, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_atomic_write(on, remote, 4, word, KEEP, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_flush(on, remote, MR_SIZE, 1, RPMA_FLUSH_TYPE_PERSISTENT, KEEP, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_send(on, local, MR_SIZE, 1, KEEP, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_conn_ring(on), 0);
+    assert_calls("");
+}
+
+static void a_connection_keeps_so_many_and_then_posts(void **state)
+{
+    (void)state;
+    for (unsigned i = 1; i < KEPT_AT_MOST; ++i)
+        assert_int_equal(write_one(KEEP, i), 0);
+    assert_calls("");
+    assert_int_equal(write_one(KEEP, KEPT_AT_MOST), 0);
+    assert_calls("ibv_post_send");
+    assert_int_equal(fake_work_count(), KEPT_AT_MOST);
+    assert_int_equal(write_one(KEEP, 1), 0);
+    assert_int_equal(rpma_conn_ring(on), 0);
+    assert_int_equal(fake_work_count(), KEPT_AT_MOST + 1);
+    assert_calls("ibv_post_send ibv_post_send");
+}
+
+static void ringing_for_nothing_does_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(rpma_conn_ring(on), 0);
+    assert_int_equal(write_one(KEEP, 1), 0);
+    assert_int_equal(rpma_conn_ring(on), 0);
+    assert_int_equal(rpma_conn_ring(on), 0);
+    assert_calls("ibv_post_send");
+}
+
+static void what_the_device_refuses_is_dropped_with_all_after_it(void **state)
+{
+    (void)state;
+    fake_device()->send_room = 2;
+    assert_int_equal(write_one(KEEP, 1), 0);
+    assert_int_equal(write_one(KEEP, 2), 0);
+    assert_int_equal(write_one(KEEP, 3), 0);
+    assert_provider(write_one(ALWAYS, 4), ENOMEM);
+    assert_int_equal(fake_work_count(), 2);
+    assert_non_null(strstr(log_texts(), "2 of 4 work requests"));
+    fake_device()->send_room = 0;
+    // Nothing of them comes later.
+    assert_int_equal(write_one(ALWAYS, 5), 0);
+    assert_int_equal(fake_work_count(), 3);
+    assert_write(2, 5, IBV_SEND_SIGNALED);
+}
+
+static void a_failed_ring_says_so(void **state)
+{
+    (void)state;
+    assert_int_equal(write_one(KEEP, 1), 0);
+    fake_fail_only("ibv_post_send");
+    fake_fail_call(1, EINVAL, false);
+    assert_provider(rpma_conn_ring(on), EINVAL);
+    assert_int_equal(fake_work_count(), 0);
+    assert_int_equal(rpma_conn_ring(on), 0);
+}
+
+static void a_refused_native_batch_is_dropped_as_a_whole(void **state)
+{
+    (void)state;
+    assert_int_equal(write_one(KEEP, 1), 0);
+    fake_fail_only("ibv_wr_complete");
+    fake_fail_call(1, ENOMEM, false);
+    assert_provider(rpma_flush(on, remote, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, CONTEXT), ENOMEM);
+    assert_int_equal(fake_work_count(), 0);
+    assert_non_null(strstr(log_texts(), "none of 2 work requests"));
+    assert_int_equal(write_one(ALWAYS, 2), 0);
+    assert_int_equal(fake_work_count(), 1);
+}
+
+static void without_memory_operations_are_posted_at_once(void **state)
+{
+    (void)state;
+    fake_libc_fail(FAKE_MALLOC, 1, false);
+    assert_int_equal(write_one(KEEP_ALWAYS, 1), 0);
+    assert_calls("ibv_post_send");
+    assert_write(0, 1, IBV_SEND_SIGNALED);
+}
+
+static void disconnecting_posts_what_is_kept(void **state)
+{
+    (void)state;
+    assert_int_equal(write_one(KEEP, 1), 0);
+    assert_int_equal(rpma_conn_disconnect(on), 0);
+    assert_calls("ibv_post_send rdma_disconnect");
+}
+
+static void deleting_drops_what_is_kept(void **state)
+{
+    (void)state;
+    struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
+    assert_int_equal(rpma_write(path.conn, path.remote, 0, local, 0, 1, KEEP, NULL), 0);
+    drop_path(path);
+    assert_int_equal(fake_work_count(), 0);
+}
+
+enum {
+    THREADS = 4,
+    ROUNDS = 500
+};
+
+static void *writes(void *state)
+{
+    (void)state;
+    int failed = 0;
+    for (unsigned i = 0; i < ROUNDS; ++i)
+        failed |= write_one(KEEP, 1) | write_one(KEEP, 2) | write_one(ALWAYS, 3);
+    return failed == 0 ? NULL : local;
+}
+
+static void threads_share_a_batch(void **state)
+{
+    (void)state;
+    pthread_t threads[THREADS];
+    for (unsigned i = 0; i < THREADS; ++i)
+        assert_int_equal(pthread_create(&threads[i], NULL, writes, NULL), 0);
+    for (unsigned i = 0; i < THREADS; ++i) {
+        void *failed = NULL;
+        assert_int_equal(pthread_join(threads[i], &failed), 0);
+        assert_null(failed);
+    }
+    assert_int_equal(rpma_conn_ring(on), 0);
+    assert_int_equal(fake_work_count(), THREADS * ROUNDS * 3);
+}
+
+static void the_version_is_that_of_the_header(void **state)
+{
+    (void)state;
+    assert_int_equal(rpma_version(), LIBRPMA_VERSION);
+    assert_int_equal(LIBRPMA_VERSION, 0x010400);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            BATCH_TEST(what_is_kept_is_posted_with_the_next_operation),
+            BATCH_TEST(every_operation_can_be_kept),
+            NATIVE_TEST(native_operations_are_posted_with_the_others),
+            NATIVE_TEST(a_batch_without_native_operations_is_a_chain),
+            NATIVE_TEST(a_native_atomic_write_that_is_kept_waits_for_an_emulated_flush),
+            BATCH_TEST(receives_are_not_kept),
+            BATCH_TEST(arguments_are_checked_before_anything_is_kept),
+            BATCH_TEST(a_connection_keeps_so_many_and_then_posts),
+            BATCH_TEST(ringing_for_nothing_does_nothing),
+            BATCH_TEST(what_the_device_refuses_is_dropped_with_all_after_it),
+            BATCH_TEST(a_failed_ring_says_so),
+            NATIVE_TEST(a_refused_native_batch_is_dropped_as_a_whole),
+            BATCH_TEST(without_memory_operations_are_posted_at_once),
+            BATCH_TEST(disconnecting_posts_what_is_kept),
+            BATCH_TEST(deleting_drops_what_is_kept),
+            BATCH_TEST(threads_share_a_batch),
+            TEST(the_version_is_that_of_the_header),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
