@@ -7,7 +7,7 @@
 #include "cm/unknown_callers.hpp"
 #include "transport/shm/neighbour.hpp"
 #include "transport/tcp/tcp_socket.hpp"
-#include "wire/bytes.hpp"
+#include "bytes.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "trace/roce.hpp"
-#include "wire/bytes.hpp"
+#include "bytes.hpp"
 #include "wire/frame.hpp"
 
 #include <array>
@@ -66,13 +66,13 @@ std::span<const std::byte> ip_of(const sockaddr_storage &address) noexcept
 }
 
 // Locally administered, the rest from the end of the IP address.
-void put_mac(net::byte_writer &w, const sockaddr_storage &address) noexcept
+void put_mac(byte_writer &w, const sockaddr_storage &address) noexcept
 {
     const auto ip = ip_of(address);
     w.put(std::uint16_t{0x0200}).put_raw(ip.data() + ip.size() - 4, 4);
 }
 
-void put_network(net::byte_writer &w, const addresses &ends, std::size_t udp_length)
+void put_network(byte_writer &w, const addresses &ends, std::size_t udp_length)
 {
     const auto from = ip_of(ends.from);
     const auto to = ip_of(ends.to);
@@ -83,13 +83,13 @@ void put_network(net::byte_writer &w, const addresses &ends, std::size_t udp_len
         return;
     }
     std::array<std::byte, ipv4_size> header{};
-    net::byte_writer ip(header.data());
+    byte_writer ip(header.data());
     ip.put(std::uint16_t{0x4500}).put(static_cast<std::uint16_t>(ipv4_size + udp_length));
     ip.put(std::uint16_t{0}).put(std::uint16_t{0x4000}); // not to be fragmented
     ip.put(hop_limit).put(static_cast<std::uint8_t>(IPPROTO_UDP)).put(std::uint16_t{0});
     ip.put_raw(from.data(), from.size()).put_raw(to.data(), to.size());
     const auto checksum = static_cast<std::uint16_t>(~sum_words(0, header));
-    net::byte_writer(header.data() + 10).put(checksum);
+    byte_writer(header.data() + 10).put(checksum);
     w.put_raw(header.data(), header.size());
 }
 
@@ -98,7 +98,7 @@ void put_udp_checksum(std::span<std::byte> udp, const addresses &ends)
     std::uint32_t sum = sum_words(static_cast<std::uint32_t>(udp.size()) + IPPROTO_UDP, ip_of(ends.from));
     sum = sum_words(sum, ip_of(ends.to));
     const auto checksum = static_cast<std::uint16_t>(~sum_words(sum, udp));
-    net::byte_writer(udp.data() + 6).put(checksum == 0 ? std::uint16_t{0xffff} : checksum);
+    byte_writer(udp.data() + 6).put(checksum == 0 ? std::uint16_t{0xffff} : checksum);
 }
 
 // Over the packet from its IP header on, with what routers may change taken as ones.
@@ -129,7 +129,7 @@ std::vector<std::byte> frame_of(const addresses &ends, const packet &header, std
     const std::size_t udp_length = udp_size + transport_size + payload.size() + padding + icrc_size;
     std::vector<std::byte> frame(ethernet_size + ip_size + udp_length);
 
-    net::byte_writer w(frame.data());
+    byte_writer w(frame.data());
     put_mac(w, ends.to);
     put_mac(w, ends.from);
     w.put(static_cast<std::uint16_t>(ip_size == ipv4_size ? 0x0800 : 0x86dd));

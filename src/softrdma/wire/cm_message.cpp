@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "wire/cm_message.hpp"
 #include "transport/shm/neighbour.hpp"
-#include "wire/bytes.hpp"
+#include "bytes.hpp"
 
 namespace softrdma::net
 {

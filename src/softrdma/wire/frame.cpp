@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "wire/frame.hpp"
-#include "wire/bytes.hpp"
+#include "bytes.hpp"
 
 #include <algorithm>
 

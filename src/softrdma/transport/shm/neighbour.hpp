@@ -2,7 +2,7 @@
 #pragma once
 
 #include "transport/tcp/link.hpp"
-#include "wire/bytes.hpp"
+#include "bytes.hpp"
 
 // Peers on one host find a shorter way than the connection that they found each other by. Each tells the other where
 // its queue pair is in memory; the passive side tries first and answers only if it got there, the active side then

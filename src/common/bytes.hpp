@@ -7,9 +7,6 @@
 #include <endian.h>
 #include <span>
 
-namespace softrdma::net
-{
-
 // Of eight bytes, what a number has not.
 template<typename T>
 inline constexpr int unused_bits = 64 - 8 * static_cast<int>(sizeof(T));
@@ -78,5 +75,3 @@ private:
     std::span<const std::byte> left_;
     bool good_ = true;
 };
-
-} // namespace softrdma::net
