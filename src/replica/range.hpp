@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+
+namespace replica
+{
+
+// Offsets count from the start of the pool, its header included.
+struct range {
+    std::uint64_t offset = 0;
+    std::uint64_t length = 0;
+};
+
+inline constexpr std::uint64_t header_size = 4096;
+inline constexpr std::uint64_t page_size = 4096;
+
+// Whether the range lies within [begin, end), whatever its numbers are.
+constexpr bool range_fits(range r, std::uint64_t begin, std::uint64_t end)
+{
+    return r.offset >= begin && r.offset <= end && r.length <= end - r.offset;
+}
+
+} // namespace replica

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "set_name.hpp"
+
+namespace replica
+{
+
+const char *set_name_fault(std::string_view name)
+{
+    if (name.empty())
+        return "the poolset name is empty";
+    if (name.size() > longest_set_name)
+        return "the poolset name is longer than 255 bytes";
+    if (name.front() == '/')
+        return "the poolset name is absolute: name it relative to the poolset directory of the target";
+    for (const char c : name)
+        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+            return "the poolset name contains a control character";
+    while (!name.empty()) {
+        const auto slash = name.find('/');
+        if (name.substr(0, slash) == "..")
+            return "the poolset name contains '..': it must stay beneath the poolset directory of the target";
+        name = slash == std::string_view::npos ? std::string_view() : name.substr(slash + 1);
+    }
+    return nullptr;
+}
+
+} // namespace replica

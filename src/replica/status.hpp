@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+
+namespace replica
+{
+
+// How the daemon answers a request.
+enum class status : std::uint32_t {
+    success = 0,
+    bad_version = 1,
+    bad_name = 2,
+    bad_size = 3,
+    bad_lanes = 4,
+    bad_device = 5,
+    fatal = 6,
+    fatal_connection = 7,
+    busy = 8,
+    exists = 9,
+    device_unsupported = 10,
+    missing = 11,
+    no_access = 12,
+    bad_config = 13,
+    unsupported = 14,
+};
+inline constexpr std::uint32_t highest_status = 14;
+
+// The errno that a caller of librpmem sees.
+constexpr int errno_of(status answered)
+{
+    constexpr int errors[] = {0, EPROTONOSUPPORT, EINVAL, EFBIG, EINVAL, EINVAL, EREMOTEIO, ECONNABORTED, EBUSY, EEXIST,
+            EMEDIUMTYPE, ENOENT, EACCES, EINVAL, ENOTSUP};
+    static_assert(sizeof(errors) / sizeof(errors[0]) == highest_status + 1);
+    return errors[static_cast<std::uint32_t>(answered)];
+}
+
+// How the daemon answers what failed with an errno on its side.
+constexpr status status_of_errno(int error)
+{
+    switch (error) {
+    case 0:
+        return status::success;
+    case EEXIST:
+        return status::exists;
+    case EACCES:
+        return status::no_access;
+    case ENOENT:
+        return status::missing;
+    case EWOULDBLOCK:
+        return status::busy;
+    case EBADF:
+        return status::bad_name;
+    case EINVAL:
+        return status::bad_config;
+    case EFBIG:
+        return status::bad_size;
+    case ENOTSUP:
+        return status::unsupported;
+    default:
+        return status::fatal;
+    }
+}
+
+} // namespace replica
