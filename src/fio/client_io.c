@@ -57,6 +57,14 @@ static void break_off(struct client *client, int error)
     client->flushes = 0;
 }
 
+/* fio has taken what was reported, and may queue it anew: its entries are free. */
+static void forget_reported(struct client *client)
+{
+    client->complete_count -= client->reported;
+    memmove(client->complete, client->complete + client->reported, client->complete_count * sizeof(struct io_u *));
+    client->reported = 0;
+}
+
 static int take(struct thread_data *td, struct client *client, const struct ibv_wc *wc)
 {
     if (wc->status != IBV_WC_SUCCESS)
@@ -206,6 +214,7 @@ enum fio_q_status client_queue(struct thread_data *td, struct io_u *io_u)
 int client_commit(struct thread_data *td)
 {
     struct client *client = td->io_ops_data;
+    forget_reported(client);
     const int ret = post_all(td, client);
     if (ret)
         break_off(client, -ret);
@@ -216,10 +225,7 @@ int client_getevents(struct thread_data *td, unsigned int min, unsigned int max,
 {
     (void)timeout;
     struct client *client = td->io_ops_data;
-    client->complete_count -= client->reported;
-    memmove(client->complete, client->complete + client->reported, client->complete_count * sizeof(struct io_u *));
-    client->reported = 0;
-
+    forget_reported(client);
     int ret = client->is_broken ? 0 : take_ready(td, client, max);
     while (ret == 0 && client->complete_count < min && client->oldest < client->next)
         ret = client_wait(td, client);

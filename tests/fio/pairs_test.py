@@ -4,7 +4,7 @@
 import concurrent.futures
 import unittest
 
-from support import COUNT, DEEP, EXTERNAL, IN_TREE, METHODS, FioTest, run
+from support import COUNT, DEEP, EXTERNAL, IN_TREE, METHODS, SIZE, FioTest, run
 
 PAIRS = {"both outside": (EXTERNAL, EXTERNAL), "server of fio's own": (IN_TREE, EXTERNAL),
          "client of fio's own": (EXTERNAL, IN_TREE)}
@@ -56,6 +56,16 @@ class Pairs(FioTest):
 
     def test_sequential_writing_goes_round(self) -> None:
         self.check(client=DEEP | {"size": "96k", "io_size": "1m"}, server={"size": "96k"})
+
+    def test_a_workspace_that_no_number_of_blocks_fills(self) -> None:
+        """What does not fit at its end cuts batches short: there are more flushes than fit, and each waits for another."""
+        for method in METHODS:
+            for pair in ("both outside", "server of fio's own"):
+                with self.subTest(method=method, pair=pair):
+                    done = run(method, *PAIRS[pair], DEEP | {"size": None, "number_ios": None, "time_based": True, "runtime": 1},
+                               {"size": SIZE - 8})
+                    self.assert_succeeds(done)
+                    self.assertGreater(done.client_report["write"]["total_ios"], COUNT)
 
     def test_a_batch_that_does_not_divide_the_depth(self) -> None:
         """fio's own client posts more flushes than its queue has room for, and fails."""
