@@ -13,7 +13,10 @@ static int check_workload(struct thread_data *td, const struct client_kind *kind
     if (td_trim(td))
         return -report(td, EINVAL, "rw= must not trim: a workspace has nothing to discard");
     if (td_read(td) && !kind->can_read)
-        return -report(td, EINVAL, "rw= must be write or randwrite: to read, use librpma_apm_client");
+        return -report(td, EINVAL, "rw= must be %s: to read, use librpma_apm_client",
+                kind->only_appends ? "write" : "write or randwrite");
+    if (kind->only_appends && (td_random(td) || td->o.ddir_seq_add != 0))
+        return -report(td, EINVAL, "rw= must be write: an append-only file has no holes");
     return 0;
 }
 

@@ -13,7 +13,8 @@ struct client;
 
 /* What tells one client from another. Functions return 0 or a negative errno, which they have reported. */
 struct client_kind {
-    bool can_read; /* whether reading is a workload, and not only a way to verify */
+    bool can_read;     /* whether reading is a workload, and not only a way to verify */
+    bool only_appends; /* whether every write has to follow the one before */
 
     /* Puts the sizes of the queues into cfg: those for flushes depend on how the client flushes. */
     int (*configure)(const struct client *client, struct rpma_conn_cfg *cfg);
@@ -23,6 +24,13 @@ struct client_kind {
 
     /* Posts a flush of everything written before; the operation with this number is complete when it is. */
     int (*flush)(struct client *client, uint64_t offset, uint64_t length, uint64_t number);
+
+    /*
+     * Of a kind that flushes by asking the server: fills in the request to flush that, or, with all zero, the goodbye.
+     * Returns its length.
+     */
+    size_t (*write_request)(
+            const struct client *client, uint64_t offset, uint64_t length, uint64_t number, void *message);
 
     /*
      * Takes the completion of a send or a receive, and raises flushed. NULL: there are none, and what is executed is

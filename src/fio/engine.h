@@ -4,7 +4,7 @@
 
 #include <fio.h>
 
-/* What fio looks for in an external engine; each of the four defines it. */
+/* What fio looks for in an external engine; each defines it. */
 extern __attribute__((visibility("default"))) struct ioengine_ops ioengine;
 
 #endif /* RPMA_FIO_ENGINE_H */

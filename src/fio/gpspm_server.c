@@ -2,158 +2,39 @@
 /* General Purpose Persistency Method: this side persists what the client wrote when the client asks for it. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 
+#include "answers.h"
 #include "engine.h"
-#include "flush_message.h"
+#include "flush_request.h"
 #include "report.h"
 #include "server.h"
 
-struct message {
-    size_t slot;
-    size_t length;
-};
-
-/*
- * Requests come in where a receive was posted, and wait for room to answer them. Answers go out round the slots,
- * whatever slot the request was in, as sends complete in the order in which they are posted.
- */
-struct answers {
-    struct rpma_mr_local *mr;
-    char *slots;
-    struct message *requests; /* request n is entry n % max_messages */
-    uint64_t arrived;
-    uint64_t taken;
-    uint64_t posted;
-    uint64_t sent;
-};
-
-static unsigned int max_messages(const struct thread_data *td)
+static int act(struct thread_data *td, struct server *server, const void *message, size_t length, uint64_t *context)
 {
-    return td->o.iodepth;
-}
-
-static int configure(const struct server *server, struct rpma_conn_cfg *cfg)
-{
-    int ret = rpma_conn_cfg_set_sq_size(cfg, server->max_messages);
-    if (ret == 0)
-        ret = rpma_conn_cfg_set_rq_size(cfg, server->max_messages);
-    if (ret == 0)
-        ret = rpma_conn_cfg_set_cq_size(cfg, 2 * server->max_messages);
-    return ret;
-}
-
-static size_t incoming(size_t slot)
-{
-    return slot * SLOT_SIZE + MESSAGE_SIZE;
-}
-
-static int welcome(struct thread_data *td, struct server *server, struct rpma_conn_req *request)
-{
-    const size_t size = (size_t)server->max_messages * SLOT_SIZE;
-    struct answers *answers = calloc(1, sizeof(*answers));
-    server->kind_data = answers;
-    if (answers)
-        answers->requests = calloc(server->max_messages, sizeof(struct message));
-    if (!answers || !answers->requests || posix_memalign((void **)&answers->slots, page_size, size) != 0)
-        return -report(td, ENOMEM, "out of memory for iodepth=%u", server->max_messages);
-    int ret = rpma_mr_reg(
-            server->session.peer, answers->slots, size, RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV, &answers->mr);
-    for (size_t slot = 0; ret == 0 && slot < server->max_messages; ++slot)
-        ret = rpma_conn_req_recv(request, answers->mr, incoming(slot), MESSAGE_SIZE, (const void *)slot);
-    return ret ? -report(td, EIO, "no room for %u messages: %s", server->max_messages, reason(ret)) : 0;
-}
-
-static int persist(struct thread_data *td, const struct memory *memory, const struct flush_request *request)
-{
-    if (request->offset > memory->size || request->length > memory->size - request->offset)
-        return -report(td, EPROTO,
-                "the client asks to persist %" PRIu64 " bytes at offset %" PRIu64 " of a workspace of %zu",
-                request->length, request->offset, memory->size);
-    if (memory->persist && request->length != 0)
-        memory->persist(memory->base + request->offset, request->length);
-    return 0;
-}
-
-static int answer(struct thread_data *td, struct server *server, uint64_t context)
-{
-    struct answers *answers = server->kind_data;
-    const size_t slot = (size_t)(answers->posted % server->max_messages) * SLOT_SIZE;
-    const size_t length = flush_response_write(context, answers->slots + slot);
-    const int ret = rpma_send(server->session.conn, answers->mr, slot, length, RPMA_F_COMPLETION_ALWAYS, NULL);
-    if (ret)
-        return -report(td, EIO, "an answer cannot be sent: %s", reason(ret));
-    ++answers->posted;
-    return 0;
-}
-
-/* Returns 1 for the goodbye of the client. */
-static int take_request(struct thread_data *td, struct server *server, const struct message *message)
-{
-    const struct answers *answers = server->kind_data;
-    const size_t place = incoming(message->slot);
+    const struct memory *memory = &server->memory;
     struct flush_request request;
-    if (!flush_request_read(answers->slots + place, message->length, &request))
-        return -report(td, EPROTO, "the client sent %zu bytes that are no request to flush", message->length);
+    if (!flush_request_read(message, length, &request))
+        return -report(td, EPROTO, "the client sent %zu bytes that are no request to flush", length);
     if (request.offset == 0 && request.length == 0)
         return 1;
-    int ret = persist(td, &server->memory, &request);
-    if (ret)
-        return ret;
-    ret = rpma_recv(server->session.conn, answers->mr, place, MESSAGE_SIZE, (const void *)message->slot);
-    if (ret)
-        return -report(td, EIO, "a receive cannot be posted: %s", reason(ret));
-    return answer(td, server, request.context);
-}
-
-static int take_requests(struct thread_data *td, struct server *server)
-{
-    struct answers *answers = server->kind_data;
-    int ret = 0;
-    while (ret == 0 && answers->taken < answers->arrived && answers->posted - answers->sent < server->max_messages)
-        ret = take_request(td, server, &answers->requests[answers->taken++ % server->max_messages]);
-    return ret;
-}
-
-static int serve(struct thread_data *td, struct server *server)
-{
-    struct answers *answers = server->kind_data;
-    struct ibv_wc wc;
-    const int ret = session_next_completion(&server->session, &wc);
-    if (ret == 0)
-        return 0;
-    if (ret < 0 || (wc.status == IBV_WC_WR_FLUSH_ERR || wc.status == IBV_WC_RETRY_EXC_ERR))
-        return -report(td, ECONNRESET, "the client has gone before it was done");
-    if (wc.status != IBV_WC_SUCCESS)
-        return -report(td, EIO, "a message failed: %s", ibv_wc_status_str(wc.status));
-    if (wc.opcode == IBV_WC_RECV)
-        answers->requests[answers->arrived++ % server->max_messages] =
-                (struct message){.slot = (size_t)wc.wr_id, .length = wc.byte_len};
-    else
-        ++answers->sent;
-    return take_requests(td, server);
-}
-
-static void end(struct server *server)
-{
-    struct answers *answers = server->kind_data;
-    if (!answers)
-        return;
-    (void)rpma_mr_dereg(&answers->mr);
-    free(answers->requests);
-    free(answers->slots);
-    free(answers);
-    server->kind_data = NULL;
+    if (request.offset > memory->size || request.length > memory->size - request.offset)
+        return -report(td, EPROTO,
+                "the client asks to persist %" PRIu64 " bytes at offset %" PRIu64 " of a workspace of %zu",
+                request.length, request.offset, memory->size);
+    memory_persist(memory, request.offset, request.length);
+    *context = request.context;
+    return 0;
 }
 
 static int init(struct thread_data *td)
 {
     static const struct server_kind kind = {
-            .max_messages = max_messages,
-            .configure = configure,
-            .welcome = welcome,
-            .serve = serve,
-            .end = end,
+            .max_messages = answers_max_messages,
+            .configure = answers_configure,
+            .welcome = answers_welcome,
+            .serve = answers_serve,
+            .act = act,
+            .end = answers_end,
     };
     return server_init(td, &kind);
 }

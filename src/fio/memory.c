@@ -94,6 +94,12 @@ int memory_open(struct thread_data *td, const char *name, size_t size, struct me
     return ret;
 }
 
+void memory_persist(const struct memory *memory, size_t offset, size_t size)
+{
+    if (memory->persist && size != 0)
+        memory->persist(memory->base + offset, size);
+}
+
 void memory_close(struct memory *memory)
 {
     struct pmem2_map *mapping = memory->mapping;

@@ -77,6 +77,22 @@ struct fio_option engine_options[] = {
                 .group = FIO_OPT_G_INVALID,
         },
         {
+                .name = "mode",
+                .lname = "Mode of the append-only file",
+                .type = FIO_OPT_STR,
+                .off1 = offsetof(struct engine_options, mode),
+                .help = "AoF: who makes what was appended durable and moves the pointer; the same on both sides",
+                .def = "sw",
+                .posval = {{.ival = "sw",
+                                   .oval = AOF_MODE_SW,
+                                   .help = "Software: the server, asked by message (SEND and RECV)"},
+                        {.ival = "hw",
+                                .oval = AOF_MODE_HW,
+                                .help = "Hardware: the client (FLUSH, ATOMIC WRITE, FLUSH)"}},
+                .category = FIO_OPT_C_ENGINE,
+                .group = FIO_OPT_G_INVALID,
+        },
+        {
                 .name = NULL,
         },
 };

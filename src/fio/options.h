@@ -4,7 +4,12 @@
 
 #include <fio.h>
 
-/* One block for all four engines, so that a section [global] suits both sides. fio needs a member in front of all. */
+enum aof_mode {
+    AOF_MODE_SW,
+    AOF_MODE_HW
+};
+
+/* One block for all engines, so that a section [global] suits both sides. fio needs a member in front of all. */
 struct engine_options {
     void *unused;
     char *server_ip;
@@ -13,6 +18,7 @@ struct engine_options {
     unsigned int busy_wait_polling;
     unsigned int connect_timeout; /* seconds */
     unsigned int idle_timeout;    /* seconds, 0: none */
+    unsigned int mode;            /* an enum aof_mode, of the AoF engines only */
 };
 
 extern struct fio_option engine_options[];

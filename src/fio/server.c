@@ -22,7 +22,7 @@ int server_init(struct thread_data *td, const struct server_kind *kind)
     if (!server)
         return report(td, ENOMEM, "out of memory");
     server->kind = kind;
-    server->max_messages = kind->max_messages(td);
+    server->max_messages = kind->max_messages ? kind->max_messages(td) : 0;
     server->session.event_fd = -1;
     td->io_ops_data = server;
 
@@ -173,6 +173,13 @@ int server_open_file(struct thread_data *td, struct fio_file *file)
     if (ret)
         release(server);
     return -ret;
+}
+
+int server_watch(struct thread_data *td, struct server *server)
+{
+    (void)td;
+    const int ret = session_watch(&server->session);
+    return ret ? ret : server->session.is_closed;
 }
 
 enum fio_q_status server_queue(struct thread_data *td, struct io_u *io_u)

@@ -14,7 +14,7 @@ struct server;
 
 /* What tells one server from another. Functions return 0 or a negative errno, which they have reported. */
 struct server_kind {
-    /* Requests that it takes at once, 0 if it takes none. */
+    /* Requests that it takes at once. NULL: it takes none. */
     unsigned int (*max_messages)(const struct thread_data *td);
 
     /* Puts the sizes of the queues into cfg. Returns an error of librpma. May be NULL. */
@@ -25,6 +25,12 @@ struct server_kind {
 
     /* Does what there is to do for the client, or sleeps a little; 1: the client is done. */
     int (*serve)(struct thread_data *td, struct server *server);
+
+    /*
+     * Of a kind that takes requests: does what one asks for, and says what to answer; 1: it is the client's goodbye,
+     * which gets no answer.
+     */
+    int (*act)(struct thread_data *td, struct server *server, const void *message, size_t length, uint64_t *context);
 
     /* Gives back what welcome made. May be NULL. */
     void (*end)(struct server *server);
@@ -39,6 +45,9 @@ struct server {
     struct memory memory;
     struct rpma_mr_local *workspace;
 };
+
+/* serve of a server that has nothing to do but to wait until the client goes. */
+int server_watch(struct thread_data *td, struct server *server);
 
 /* The functions of a fio engine; init takes the kind besides. */
 int server_init(struct thread_data *td, const struct server_kind *kind);

@@ -6,7 +6,7 @@ import re
 import subprocess
 import unittest
 
-from support import ENGINES, EXTERNAL, IN_TREE, LIBRARY, Fio, FioTest, run, version
+from support import ENGINES, EXTERNAL, IN_TREE, IN_TREE_ENGINES, LIBRARY, Fio, FioTest, run, version
 
 
 def ask(fio: Fio, *arguments: str, library: str = "") -> str:
@@ -30,12 +30,20 @@ class Load(FioTest):
         return str(LIBRARY / "fio" / f"{engine}.so")
 
     def test_options_and_defaults_are_those_of_fios_own_engines(self) -> None:
-        for engine in ENGINES:
+        for engine in IN_TREE_ENGINES:
             own = options(IN_TREE, engine)
             self.assertEqual({"serverip", "port", "direct_write_to_pmem", "busy_wait_polling"}, set(own))
             self.assertLessEqual(set(own), set(options(EXTERNAL, self.path(engine))))
             for option in own:
                 self.assertEqual(default(IN_TREE, engine, option), default(EXTERNAL, self.path(engine), option), option)
+
+    def test_the_mode_of_the_append_only_file_is_software_unless_told(self) -> None:
+        for side in ("client", "server"):
+            engine = self.path(f"librpma_aof_{side}")
+            self.assertEqual("sw", default(EXTERNAL, engine, "mode"))
+            described = ask(EXTERNAL, f"--enghelp={engine},mode")
+            self.assertRegex(described, r"valid values: sw\b")
+            self.assertRegex(described, r"(?m)^\s*: hw\b")
 
     def test_old_job_files_find_them_by_name(self) -> None:
         for engine in ENGINES:

@@ -55,6 +55,8 @@ class Mistakes(FioTest):
         self.check("apm", "client", {"rw": "trim"}, "rw=")
         self.check("gpspm", "client", {"rw": "read"}, "rw=", "librpma_apm_client")
         self.check("gpspm", "client", {"rw": "randrw"}, "rw=")
+        for rw in ("read", "rw", "randwrite", "write:4k"):
+            self.check("aof", "client", {"rw": rw}, "rw= must be write")
 
     def test_workspace(self) -> None:
         self.check("apm", "server", {"size": None}, "size= is missing")
@@ -62,6 +64,8 @@ class Mistakes(FioTest):
         self.check("apm", "server", {"filename": "/tmp"}, "filename=/tmp")
         self.check("apm", "server", {"filename": "malloc:other"}, "filename= must name one")
         self.check("gpspm", "server", {"iodepth": 70000}, "iodepth=70000")
+        for size in ("4098", "8196"):
+            self.check("aof", "server", {"size": size}, f"size={size}", "multiple of 8")
         with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
             self.check("apm", "server", {"filename": f"{directory}/file", "size": "4000t"}, "cannot grow to size=")
 
@@ -71,18 +75,26 @@ class Mistakes(FioTest):
 
 class Combinations(FioTest):
     def test_pmem_that_is_not_written_directly(self) -> None:
-        with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
-            done = run("apm", server_values={"filename": f"{directory}/file"})
-        self.assertEqual(1, done.client.status)
-        self.assert_one_line(done.client.stderr, "librpma_apm_client", "direct_write_to_pmem=1")
-        named = re.findall(r"librpma_\w+", done.client.stderr)
-        self.assertLessEqual(set(named), set(ENGINES))
-        self.assertEqual(0, done.server.status, done.server.stderr)
+        for method, mode, remedy in (("apm", None, "librpma_gpspm_client"), ("aof", "hw", "mode=sw on both sides")):
+            with self.subTest(method=method), tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+                done = run(method, client_values={"mode": mode}, server_values={"mode": mode, "filename": f"{directory}/file"})
+                self.assertEqual(1, done.client.status)
+                self.assert_one_line(done.client.stderr, f"librpma_{method}_client", "direct_write_to_pmem=1", remedy)
+                named = re.findall(r"librpma_\w+", done.client.stderr)
+                self.assertLessEqual(set(named), set(ENGINES))
+                self.assertEqual(0, done.server.status, done.server.stderr)
 
     def test_more_requests_than_the_server_takes(self) -> None:
-        done = run("gpspm", client_values={"sync": None, "iodepth": 16}, server_values={"iodepth": 4})
+        for method in ("gpspm", "aof"):
+            with self.subTest(method=method):
+                done = run(method, client_values={"sync": None, "iodepth": 16}, server_values={"iodepth": 4})
+                self.assertEqual(1, done.client.status)
+                self.assert_one_line(done.client.stderr, f"librpma_{method}_client", "16 requests", "iodepth=4")
+
+    def test_append_only_files_of_different_modes(self) -> None:
+        done = run("aof", client_values={"mode": "sw"}, server_values={"mode": "hw"})
         self.assertEqual(1, done.client.status)
-        self.assert_one_line(done.client.stderr, "librpma_gpspm_client", "16 requests", "iodepth=4")
+        self.assert_one_line(done.client.stderr, "librpma_aof_client", "takes no messages", "mode=sw")
 
     def test_server_of_the_other_method(self) -> None:
         done = run("gpspm", server_values={"ioengine": EXTERNAL.engine("librpma_apm_server")})

@@ -12,26 +12,30 @@ from support import (
 END_S = 20
 
 
+def message(*fields: int) -> str:
+    """Each field of the schema is a fixed64: its number and wire type in one byte, then 8 bytes."""
+    return b"".join(bytes([(number << 3) + 1]) + struct.pack("<Q", value) for number, value in enumerate(fields, 1)).hex()
+
+
 def request(offset: int, length: int) -> str:
-    return b"".join(tag + struct.pack("<Q", value) for tag, value in
-                    ((b"\x09", offset), (b"\x11", length), (b"\x19", 1))).hex()
+    return message(offset, length, 1)
 
 
 class Strangers(FioTest):
     def stranger(self, role: str, port: str, *data: str) -> Program:
         return Program([str(EXTERNAL.softrdma), "run", "--", STRANGER, role, ADDRESS, port, *data], EXTERNAL.environment())
 
-    def check_server(self, message: str, *words: str) -> None:
+    def check_server(self, message: str, *words: str, method: str = "gpspm") -> None:
         with self.subTest(message=message), tempfile.TemporaryDirectory() as directory:
             port = free_port(ADDRESS)
             values = SERVER | {"serverip": ADDRESS, "port": port}
-            with Job(EXTERNAL, "gpspm", "server", values, pathlib.Path(directory)) as server:
+            with Job(EXTERNAL, method, "server", values, pathlib.Path(directory)) as server:
                 server.wait_until_listening()
                 with self.stranger("client", port, message) as stranger:
                     self.assertEqual(0, result_of(stranger, END_S).status)
                 result = server.result(END_S)
         self.assertEqual(1, result.status, result)
-        self.assert_one_line(result.stderr, "librpma_gpspm_server", *words)
+        self.assert_one_line(result.stderr, f"librpma_{method}_server", *words)
 
     def test_a_request_beyond_the_workspace_ends_the_server(self) -> None:
         for offset, length in ((0, SIZE + 1), (SIZE, 1), (SIZE + 1, 0), (1 << 63, 1 << 63),
@@ -41,6 +45,19 @@ class Strangers(FioTest):
     def test_a_message_that_is_no_request_ends_the_server(self) -> None:
         for message in ("ff" * 512, request(1, 2)[:-2], "00"):
             self.check_server(message, f"{len(message) // 2} bytes", "no request to flush")
+
+    def test_an_append_beyond_the_file_ends_the_server(self) -> None:
+        room = SIZE - 8
+        for offset, length in ((0, room + 1), (room, 1), (room + 1, 0), (1 << 63, 1 << 63), (4096, (1 << 64) - 4096)):
+            self.check_server(message(offset, length, room, 1), f"{length} bytes at offset {offset}", str(room), method="aof")
+
+    def test_a_pointer_that_is_not_at_the_end_ends_the_server(self) -> None:
+        for pointer in (0, SIZE - 16, SIZE - 7, SIZE, 1 << 63, (1 << 64) - 8):
+            self.check_server(message(0, 8, pointer, 1), f"the pointer at offset {pointer}", str(SIZE - 8), method="aof")
+
+    def test_a_message_that_is_no_append_ends_the_server(self) -> None:
+        for data in ("ff" * 512, message(0, 8, SIZE - 8), message(0, 8, SIZE - 8, 1)[:-2]):
+            self.check_server(data, f"{len(data) // 2} bytes", "no request to append", method="aof")
 
     def check_client(self, method: str, private_data: str, answer: str, *words: str) -> None:
         with self.subTest(method=method, private_data=private_data, answer=answer), \
@@ -58,12 +75,13 @@ class Strangers(FioTest):
 
     def test_a_server_that_describes_no_workspace_is_left(self) -> None:
         for data in ("", "0000", "00000019" + "00" * 24, "00000000" + "00" * 24, "00000015" + "00" * 24):
-            for method in ("apm", "gpspm"):
+            for method in ("apm", "gpspm", "aof"):
                 self.check_client(method, data, "", "no librpma server of fio")
 
     def test_an_answer_that_was_not_asked_for_is_refused(self) -> None:
         for answer in ("09" + "ff" * 8, "ff" * 9, "00"):
-            self.check_client("gpspm", "{region}", answer, "answered something that was not asked")
+            for method in ("gpspm", "aof"):
+                self.check_client(method, "{region}", answer, "answered something that was not asked")
 
 
 if __name__ == "__main__":

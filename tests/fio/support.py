@@ -13,18 +13,23 @@ sys.path.insert(0, str(ROOT / "utils" / "fio"))
 
 from pairs import (  # noqa: E402,F401
     ADDRESS, Fio, Job, Program, Run, free_port, is_listening, report_of, result_of, run_pair)
-from trees import ENGINES, library_variable  # noqa: E402,F401
+from trees import ENGINES as IN_TREE_ENGINES  # noqa: E402,F401
+from trees import library_variable  # noqa: E402
 
 PREFIX = pathlib.Path(os.environ["FIO_PREFIX"])
 STRANGER = os.environ["FIO_STRANGER"]
+APPEND_PEER = os.environ["FIO_APPEND_PEER"]
 LIBRARY = library_variable(PREFIX, "libdir")
 SOFTRDMA = PREFIX / "bin" / "softrdma"
 IN_TREE = Fio(
     subprocess.run([*shlex.split(os.environ["FIO_IN_TREE"]), "--build-only"], stdout=subprocess.PIPE, text=True, check=True,
                    timeout=600).stdout.strip(), None, LIBRARY, SOFTRDMA)
-METHODS = ("apm", "gpspm")
+ENGINES = [*IN_TREE_ENGINES, "librpma_aof_client", "librpma_aof_server"]
+METHODS = ("apm", "gpspm")  # those that fio had itself
+MODES = ("sw", "hw")  # of the append-only file
 COUNT = 64
 SIZE = COUNT * 4096
+APPEND_SIZE = SIZE + 4096  # as much, and the pointer behind it
 # So many writes and no more, instead of a minute of them; asleep between them, as other tests want the processor as well.
 SHORT = {"time_based": None, "ramp_time": None, "runtime": None, "number_ios": COUNT, "size": SIZE,
          "busy_wait_polling": 0}

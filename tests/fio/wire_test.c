@@ -8,18 +8,21 @@
 
 #include <cmocka.h>
 
-#include "flush_message.h"
+#include "append_request.h"
+#include "flush_request.h"
+#include "message.h"
 #include "workspace_block.h"
 
 enum {
     REQUEST_SIZE = 27,
-    RESPONSE_SIZE = 9,
+    ANSWER_SIZE = 9,
+    APPEND_SIZE = 36,
     BLOCK_SIZE = 28
 };
 
 static const uint8_t request_bytes[REQUEST_SIZE] = {
         0x09, 0x11, 0, 0, 0, 0, 0, 0, 0, 0x11, 0, 0x04, 0, 0, 0, 0, 0, 0, 0x19, 0x1d, 0xf0};
-static const uint8_t response_bytes[RESPONSE_SIZE] = {0x09, 0x1d, 0xf0};
+static const uint8_t answer_bytes[ANSWER_SIZE] = {0x09, 0x1d, 0xf0};
 static const uint8_t goodbye_bytes[REQUEST_SIZE] = {[0] = 0x09, [9] = 0x11, [18] = 0x19};
 
 static void messages_have_the_bytes_of_the_schema(void **state)
@@ -29,8 +32,8 @@ static void messages_have_the_bytes_of_the_schema(void **state)
     const struct flush_request request = {.offset = 0x11, .length = 0x400, .context = 0xF01D};
     assert_int_equal(flush_request_write(&request, message), REQUEST_SIZE);
     assert_memory_equal(message, request_bytes, REQUEST_SIZE);
-    assert_int_equal(flush_response_write(0xF01D, message), RESPONSE_SIZE);
-    assert_memory_equal(message, response_bytes, RESPONSE_SIZE);
+    assert_int_equal(answer_write(0xF01D, message), ANSWER_SIZE);
+    assert_memory_equal(message, answer_bytes, ANSWER_SIZE);
     const struct flush_request goodbye = {0};
     assert_int_equal(flush_request_write(&goodbye, message), REQUEST_SIZE);
     assert_memory_equal(message, goodbye_bytes, REQUEST_SIZE);
@@ -45,7 +48,7 @@ static void messages_are_read_back(void **state)
     assert_int_equal(request.offset, 0x11);
     assert_int_equal(request.length, 0x400);
     assert_int_equal(request.context, 0xF01D);
-    assert_true(flush_response_read(response_bytes, RESPONSE_SIZE, &context));
+    assert_true(answer_read(answer_bytes, ANSWER_SIZE, &context));
     assert_int_equal(context, 0xF01D);
 }
 
@@ -59,9 +62,9 @@ static void what_is_no_message_is_refused(void **state)
     assert_false(flush_request_read(noise, sizeof(noise), &request));
     assert_false(flush_request_read(request_bytes, REQUEST_SIZE - 1, &request));
     assert_false(flush_request_read(request_bytes, 0, &request));
-    assert_false(flush_request_read(response_bytes, RESPONSE_SIZE, &request));
-    assert_false(flush_response_read(noise, sizeof(noise), &context));
-    assert_false(flush_response_read(response_bytes, RESPONSE_SIZE - 1, &context));
+    assert_false(flush_request_read(answer_bytes, ANSWER_SIZE, &request));
+    assert_false(answer_read(noise, sizeof(noise), &context));
+    assert_false(answer_read(answer_bytes, ANSWER_SIZE - 1, &context));
     assert_int_equal(request.offset, 1);
     assert_int_equal(context, 2);
 }
@@ -97,12 +100,37 @@ static void what_is_no_block_is_refused(void **state)
     assert_int_equal(block.max_messages, 7);
 }
 
+static void appends_have_the_bytes_of_the_schema(void **state)
+{
+    (void)state;
+    static const uint8_t bytes[APPEND_SIZE] = {0x09, 0, 0x10, 0, 0, 0, 0, 0, 0, 0x11, 0, 0x10, 0, 0, 0, 0, 0, 0, 0x19,
+            0xf8, 0xff, 0x3f, 0x06, 0, 0, 0, 0, 0x21, 7};
+    static const uint8_t all_zero[APPEND_SIZE] = {[0] = 0x09, [9] = 0x11, [18] = 0x19, [27] = 0x21};
+    uint8_t message[MESSAGE_SIZE];
+    const struct append_request request = {
+            .offset = 0x1000, .length = 0x1000, .pointer_offset = 0x63FFFF8, .context = 7};
+    const struct append_request goodbye = {0};
+    assert_int_equal(append_request_write(&request, message), APPEND_SIZE);
+    assert_memory_equal(message, bytes, APPEND_SIZE);
+    assert_int_equal(append_request_write(&goodbye, message), APPEND_SIZE);
+    assert_memory_equal(message, all_zero, APPEND_SIZE);
+
+    struct append_request found = {0};
+    assert_true(append_request_read(bytes, APPEND_SIZE, &found));
+    assert_memory_equal(&found, &request, sizeof(found));
+    assert_false(append_request_read(bytes, APPEND_SIZE - 1, &found));
+    assert_false(append_request_read(request_bytes, REQUEST_SIZE, &found)); /* of GPSPM */
+    struct flush_request other = {0};
+    assert_true(flush_request_read(bytes, APPEND_SIZE, &other)); /* a field that it does not know is nothing to it */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(messages_have_the_bytes_of_the_schema),
             cmocka_unit_test(messages_are_read_back),
             cmocka_unit_test(what_is_no_message_is_refused),
+            cmocka_unit_test(appends_have_the_bytes_of_the_schema),
             cmocka_unit_test(the_block_is_read_with_the_padding_of_the_transport),
             cmocka_unit_test(what_is_no_block_is_refused),
     };

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/*
+ * Append-only file. mode=hw: this side opens its memory, and its CPU does nothing until the client goes; mode=sw: it
+ * persists what the client appended, and then the pointer to the end of it, when the client asks for it.
+ */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "answers.h"
+#include "append_request.h"
+#include "engine.h"
+#include "report.h"
+#include "server.h"
+
+static int check_request(struct thread_data *td, const struct memory *memory, const struct append_request *request)
+{
+    const uint64_t room = memory->size - POINTER_SIZE;
+    if (request->pointer_offset != room)
+        return -report(td, EPROTO,
+                "the client asks to put the pointer at offset %" PRIu64 " instead of %" PRIu64
+                ", the end of the workspace",
+                request->pointer_offset, room);
+    if (request->offset > room || request->length > room - request->offset)
+        return -report(td, EPROTO,
+                "the client says that it appended %" PRIu64 " bytes at offset %" PRIu64 " of a file of %" PRIu64,
+                request->length, request->offset, room);
+    return 0;
+}
+
+static int act(struct thread_data *td, struct server *server, const void *message, size_t length, uint64_t *context)
+{
+    const struct memory *memory = &server->memory;
+    const struct append_request goodbye = {0};
+    struct append_request request;
+    if (!append_request_read(message, length, &request))
+        return -report(td, EPROTO, "the client sent %zu bytes that are no request to append", length);
+    if (memcmp(&request, &goodbye, sizeof(request)) == 0)
+        return 1;
+    const int ret = check_request(td, memory, &request);
+    if (ret)
+        return ret;
+    memory_persist(memory, request.offset, request.length);
+    void *pointer = memory->base + request.pointer_offset;
+    __atomic_store_n((uint64_t *)pointer, request.offset + request.length, __ATOMIC_RELEASE);
+    memory_persist(memory, request.pointer_offset, POINTER_SIZE);
+    *context = request.context;
+    return 0;
+}
+
+static int init(struct thread_data *td)
+{
+    static const struct server_kind hw = {
+            .serve = server_watch,
+    };
+    static const struct server_kind sw = {
+            .max_messages = answers_max_messages,
+            .configure = answers_configure,
+            .welcome = answers_welcome,
+            .serve = answers_serve,
+            .act = act,
+            .end = answers_end,
+    };
+    const struct engine_options *options = td->eo;
+    if (td->o.size % POINTER_SIZE != 0)
+        return report(
+                td, EINVAL, "size=%llu cannot end with the pointer: give a multiple of %d", td->o.size, POINTER_SIZE);
+    return server_init(td, options->mode == AOF_MODE_HW ? &hw : &sw);
+}
+
+struct ioengine_ops ioengine = {
+        .name = "librpma_aof_server",
+        .init = init,
+        SERVER_FUNCTIONS,
+};

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef RPMA_FIO_MESSAGE_H
+#define RPMA_FIO_MESSAGE_H 1
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a client and a server say to each other. A slot of one pair has room for the outgoing and then for the incoming
+   message. */
+enum {
+    MESSAGE_SIZE = 512,
+    SLOT_SIZE = 2 * MESSAGE_SIZE
+};
+
+/* The answer to a request of any kind: the context of the request. Fills in a message of MESSAGE_SIZE bytes, returns
+   its length. */
+size_t answer_write(uint64_t context, void *message);
+
+/* Returns whether the message is an answer. */
+bool answer_read(const void *message, size_t length, uint64_t *context);
+
+#endif /* RPMA_FIO_MESSAGE_H */

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef RPMA_FIO_REQUESTS_H
+#define RPMA_FIO_REQUESTS_H 1
+
+#include "client.h"
+
+/*
+ * For clients that flush by asking the server: the functions of struct client_kind, which has write_request then. A
+ * client's kind_data is theirs.
+ */
+int requests_configure(const struct client *client, struct rpma_conn_cfg *cfg);
+int requests_flush(struct client *client, uint64_t offset, uint64_t length, uint64_t number);
+int requests_take_message(struct client *client, const struct ibv_wc *wc);
+void requests_bid_farewell(struct thread_data *td, struct client *client);
+void requests_end(struct client *client);
+
+/* Makes room for as many requests as the client may post; the server has to take so many. */
+int requests_begin(struct thread_data *td, struct client *client);
+
+#endif /* RPMA_FIO_REQUESTS_H */
