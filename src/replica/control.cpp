@@ -105,7 +105,7 @@ void put_session(byte_writer &to, const session_answer &s)
 {
     to.put(s.features).put(s.pool_size).put(static_cast<std::uint32_t>(s.has_header));
     to.put(static_cast<std::uint32_t>(s.method)).put(static_cast<std::uint32_t>(s.level));
-    to.put(s.lanes).put(s.window).put(s.port);
+    to.put(s.lanes).put(s.window).put(s.port).put(s.devices);
     to.put_raw(s.token.data(), s.token.size());
     put_text(to, s.address);
     put_text(to, s.peer);
@@ -124,6 +124,7 @@ bool get_session(byte_reader &from, session_answer &s)
     s.lanes = from.get<std::uint32_t>();
     s.window = from.get<std::uint32_t>();
     s.port = from.get<std::uint32_t>();
+    s.devices = from.get<std::uint32_t>();
     from.get_raw(s.token.data(), s.token.size());
     const bool texts = get_text(from, s.address) && get_text(from, s.peer) && get_text(from, s.data_region) &&
                        get_text(from, s.header_region);

@@ -134,6 +134,8 @@ struct session_answer {
     // Requests that a lane may have under way.
     std::uint32_t window = 1;
     std::uint32_t port = 0;
+    // The kind of device the daemon listens on; the client has to use the same.
+    std::uint32_t devices = device_software;
     // Numeric.
     short_text<63> address;
     replica::token token{};

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "set_name.hpp"
 
+#include <algorithm>
+
+#include "text.hpp"
+
 namespace replica
 {
 
@@ -16,10 +20,10 @@ const char *set_name_fault(std::string_view name)
         if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
             return "the poolset name contains a control character";
     while (!name.empty()) {
-        const auto slash = name.find('/');
-        if (name.substr(0, slash) == "..")
+        const auto slash = std::min(name.find('/'), name.size());
+        if (text_before(name, slash) == "..")
             return "the poolset name contains '..': it must stay beneath the poolset directory of the target";
-        name = slash == std::string_view::npos ? std::string_view() : name.substr(slash + 1);
+        name.remove_prefix(std::min(slash + 1, name.size()));
     }
     return nullptr;
 }

@@ -5,6 +5,7 @@
 #include "failure.hpp"
 #include "log.hpp"
 #include "pool.hpp"
+#include "session.hpp"
 
 namespace rpmemd
 {
@@ -49,7 +50,7 @@ int run(const config &settings)
     start_log(settings);
     if (settings.remove)
         return remove(settings);
-    return exit_failed;
+    return serve_client(settings);
 }
 
 } // namespace

@@ -20,7 +20,7 @@ namespace
 
 constexpr mode_t usual_mode = 0600;
 
-struct stat facts_of(const descriptor &file, const std::string &path)
+struct stat facts_of(const replica::fd_owner &file, const std::string &path)
 {
     struct stat facts {
     };
@@ -33,8 +33,8 @@ struct stat facts_of(const descriptor &file, const std::string &path)
 void sync_directory_of(const std::string &path)
 {
     const std::string directory = std::filesystem::path(path).parent_path();
-    const descriptor place(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (place.is_open() && fsync(place.get()) != 0 && errno != EINVAL)
+    const replica::fd_owner place(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (place.valid() && fsync(place.get()) != 0 && errno != EINVAL)
         throw system_failure("cannot write back the directory " + directory);
 }
 
@@ -58,21 +58,21 @@ part::part(const part_line &line, const part_options &options) : path_(line.path
 void part::open_file(const part_options &options)
 {
     const int flags = O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (options.follow_symlinks ? 0 : O_NOFOLLOW);
-    file_ = descriptor(open(path_.c_str(), flags));
-    if (!file_.is_open() && errno == ENOENT && options.create) {
+    file_ = replica::fd_owner(open(path_.c_str(), flags));
+    if (!file_.valid() && errno == ENOENT && options.create) {
         const mode_t before = ::umask(0);
         const mode_t mode = options.umask ? 0666 & ~*options.umask : usual_mode & ~before;
-        file_ = descriptor(open(path_.c_str(), flags | O_CREAT | O_EXCL, mode));
+        file_ = replica::fd_owner(open(path_.c_str(), flags | O_CREAT | O_EXCL, mode));
         const int error = errno;
         ::umask(before);
         errno = error;
-        created_ = file_.is_open();
+        created_ = file_.valid();
     }
-    if (!file_.is_open() && errno == ELOOP)
+    if (!file_.valid() && errno == ELOOP)
         throw failure(
                 EACCES, "the part " + path_ +
                                 " is a symbolic link: name the file itself, or start rpmemd with --follow-symlinks");
-    if (!file_.is_open())
+    if (!file_.valid())
         throw system_failure("cannot open the part " + path_);
 }
 

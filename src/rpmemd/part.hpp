@@ -7,7 +7,7 @@
 #include <sys/types.h>
 #include <vector>
 
-#include "descriptor.hpp"
+#include "fd_owner.hpp"
 #include "poolset.hpp"
 
 namespace rpmemd
@@ -44,7 +44,7 @@ private:
     void allocate(std::uint64_t size);
 
     std::string path_;
-    descriptor file_;
+    replica::fd_owner file_;
     std::uint64_t size_ = 0;
     bool is_device_ = false;
     bool created_ = false;

@@ -141,6 +141,12 @@ pool pool::open(const config &settings, const std::string &set_name, std::uint64
     return opened;
 }
 
+int pool::persist_header(std::size_t index)
+{
+    return index == 0 ? memory_->deep_persist(0, header_size)
+                      : headers_[index - 1].deep_persist(header_address(index), header_size);
+}
+
 void pool::write_header(std::size_t index, const pool_header &header)
 {
     std::byte *const to = header_address(index);
@@ -157,6 +163,7 @@ void pool::write_new_headers(const pool_attributes &attributes)
     std::vector<uuid> ids = {attributes.first_uuid};
     while (ids.size() < header_count())
         ids.push_back(new_uuid());
+    wrote_headers_ = true;
     // The first part at last: without it there is no pool yet.
     for (std::size_t i = ids.size(); i-- > 0;) {
         pool_header header;
@@ -191,6 +198,12 @@ void pool::set_attributes(const pool_attributes &attributes)
 
 void pool::undo_create()
 {
+    // Files that were there before get back the empty page that they had.
+    for (std::size_t i = 0; wrote_headers_ && i < header_count(); ++i)
+        if (!parts_[i].was_created()) {
+            std::memset(header_address(i), 0, header_size);
+            (void)persist_header(i);
+        }
     for (part &p : parts_)
         if (p.was_created())
             p.remove();

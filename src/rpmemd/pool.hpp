@@ -29,7 +29,7 @@ public:
     bool has_header() const { return !set_.no_headers; }
     pool_attributes attributes() const;
     void set_attributes(const pool_attributes &attributes);
-    // Removes the parts that this object created.
+    // Removes the parts that this object created, and the headers that it wrote to others.
     void undo_create();
 
 private:
@@ -37,12 +37,14 @@ private:
     std::size_t header_count() const;
     std::byte *header_address(std::size_t index) const;
     std::vector<header_page> header_pages() const;
+    int persist_header(std::size_t index);
     void write_header(std::size_t index, const pool_header &header);
     void write_new_headers(const pool_attributes &attributes);
 
     poolset set_;
     std::vector<part> parts_;
     std::unique_ptr<pool_memory> memory_;
+    bool wrote_headers_ = false;
     std::vector<part_map> headers_; // of the parts after the first, whose headers are no part of the memory
 };
 

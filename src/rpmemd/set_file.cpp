@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "set_file.hpp"
 
-#include <algorithm>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "descriptor.hpp"
+#include "fd_owner.hpp"
 #include "failure.hpp"
+#include "set_name.hpp"
 
 namespace rpmemd
 {
@@ -16,21 +16,20 @@ namespace rpmemd
 namespace
 {
 
-constexpr std::size_t longest_name = 255;
 constexpr std::size_t largest_file = std::size_t{1} << 20;
 
-descriptor open_beneath(const std::string &directory, const std::string &name, int flags)
+replica::fd_owner open_beneath(const std::string &directory, const std::string &name, int flags)
 {
-    const descriptor top(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!top.is_open())
+    const replica::fd_owner top(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!top.valid())
         throw system_failure("cannot open the poolset directory " + directory);
     open_how how{};
     how.flags = static_cast<unsigned>(flags | O_CLOEXEC);
     how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
-    descriptor file(static_cast<int>(syscall(SYS_openat2, top.get(), name.c_str(), &how, sizeof(how))));
-    if (!file.is_open() && errno == EXDEV)
+    replica::fd_owner file(static_cast<int>(syscall(SYS_openat2, top.get(), name.c_str(), &how, sizeof(how))));
+    if (!file.valid() && errno == EXDEV)
         throw failure(EACCES, "the set '" + name + "' is outside the poolset directory " + directory);
-    if (!file.is_open())
+    if (!file.valid())
         throw system_failure("cannot open the set '" + name + "' in " + directory);
     return file;
 }
@@ -39,22 +38,15 @@ descriptor open_beneath(const std::string &directory, const std::string &name, i
 
 void check_set_name(const std::string &name)
 {
-    if (name.empty() || name.size() > longest_name)
-        throw failure(EBADF, "the name of a set has 1 to 255 bytes");
-    if (std::ranges::any_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
-        throw failure(EBADF, "the name of the set has control characters");
-    if (name.front() == '/')
-        throw failure(EBADF, "the name of the set, '" + name +
-                                     "', is absolute: give it relative to the poolset directory of the target");
-    if (('/' + name + '/').find("/../") != std::string::npos)
-        throw failure(EBADF, "the name of the set, '" + name + "', leads out of its directory with '..'");
+    if (const char *const fault = replica::set_name_fault(name); fault != nullptr)
+        throw failure(EBADF, fault);
 }
 
 std::string read_set_file(const std::string &directory, const std::string &name)
 {
     check_set_name(name);
     // A named pipe must not stop the daemon.
-    const descriptor file = open_beneath(directory, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    const replica::fd_owner file = open_beneath(directory, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     struct stat facts {
     };
     if (fstat(file.get(), &facts) != 0)
@@ -86,7 +78,7 @@ void remove_set_file(const std::string &directory, const std::string &name)
     check_set_name(name);
     const std::size_t slash = name.rfind('/');
     const std::string parent = slash == std::string::npos ? "." : name.substr(0, slash);
-    const descriptor place = open_beneath(directory, parent, O_PATH | O_DIRECTORY);
+    const replica::fd_owner place = open_beneath(directory, parent, O_PATH | O_DIRECTORY);
     if (unlinkat(place.get(), name.substr(slash == std::string::npos ? 0 : slash + 1).c_str(), 0) != 0)
         throw system_failure("cannot remove the set '" + name + "'");
 }

@@ -293,6 +293,8 @@ void damaged_answers_are_malformed(void **)
     };
     fails([](session_answer &s) { s.port = 0; });
     fails([](session_answer &s) { s.port = 65536; });
+    fails([](session_answer &s) { s.devices = 0; });
+    fails([](session_answer &s) { s.devices = device_hardware | device_software; });
     fails([](session_answer &s) { s.lanes = 0; });
     fails([](session_answer &s) { s.lanes = most_lanes + 1; });
     fails([](session_answer &s) { s.window = 0; });

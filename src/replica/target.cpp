@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "target.hpp"
+
+#include <algorithm>
+
+#include "text.hpp"
+
+namespace replica
+{
+
+namespace
+{
+
+constexpr auto npos = std::string_view::npos;
+
+bool is_alphanumeric(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+// What may be in a name that becomes a word of ssh's command line. It cannot begin like an option.
+bool is_word(std::string_view text, std::string_view also)
+{
+    return !text.empty() && text.front() != '-' && std::all_of(text.begin(), text.end(), [also](char c) {
+        return is_alphanumeric(c) || also.find(c) != npos || (c & 0x80) != 0;
+    });
+}
+
+// A number from 1 to 65535.
+bool is_port(std::string_view text)
+{
+    unsigned value = 0;
+    for (const char c : text) {
+        if (c < '0' || c > '9' || value > 65535)
+            return false;
+        value = value * 10 + static_cast<unsigned>(c - '0');
+    }
+    return value >= 1 && value <= 65535;
+}
+
+const char *parse_service(std::string_view text, target &to)
+{
+    if (!is_port(text) || !to.service.assign(text))
+        return "the port is not a number from 1 to 65535";
+    return nullptr;
+}
+
+const char *parse_node(std::string_view text, bool address, target &to)
+{
+    if (text.empty())
+        return "the host is missing";
+    if (!is_word(text, address ? ".:%_-" : "._-"))
+        return "the host contains a character that no host name has";
+    return to.node.assign(text) ? nullptr : "the host is longer than 255 characters";
+}
+
+// `[address]` or `[address]:port`
+const char *parse_bracketed(std::string_view text, target &to)
+{
+    const auto end = text.find(']');
+    if (end == npos)
+        return "the bracket before the address is not closed";
+    if (const char *const fault = parse_node(text_after(text_before(text, end), 1), true, to))
+        return fault;
+    const auto rest = text_after(text, end + 1);
+    if (rest.empty())
+        return nullptr;
+    return rest.front() == ':' ? parse_service(text_after(rest, 1), to)
+                               : "something other than a port follows the address";
+}
+
+} // namespace
+
+const char *parse_target(std::string_view text, target &to)
+{
+    to = {};
+    if (text == "local:") {
+        to.local = true;
+        return nullptr;
+    }
+    if (const auto at = text.find('@'); at != npos) {
+        if (!is_word(text_before(text, at), "._-+$"))
+            return "the user name before '@' is empty or contains a character that no user name has";
+        if (!to.user.assign(text_before(text, at)))
+            return "the user name is longer than 32 characters";
+        text.remove_prefix(at + 1);
+    }
+    if (!text.empty() && text.front() == '[')
+        return parse_bracketed(text, to);
+    const auto colon = text.find(':');
+    if (colon == npos)
+        return parse_node(text, false, to);
+    // Two colons without brackets: an IPv6 address.
+    if (text.find(':', colon + 1) != npos) {
+        if (text.find_first_not_of("0123456789abcdefABCDEF:.") < text.find('%'))
+            return "there is more than one colon, but this is no IPv6 address";
+        return parse_node(text, true, to);
+    }
+    if (const char *const fault = parse_node(text_before(text, colon), false, to))
+        return fault;
+    return parse_service(text_after(text, colon + 1), to);
+}
+
+} // namespace replica

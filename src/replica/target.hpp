@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <string_view>
+
+#include "short_text.hpp"
+
+namespace replica
+{
+
+// Where a replica is: `[user@]host[:port]`, the port being that of ssh, or `local:` for this machine without ssh.
+struct target {
+    bool local = false;
+    short_text<32> user;
+    short_text<255> node;
+    short_text<31> service;
+};
+
+// NULL: the text is a target. Otherwise why it is none.
+const char *parse_target(std::string_view text, target &to);
+
+} // namespace replica

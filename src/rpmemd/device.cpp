@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "device.hpp"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <string_view>
+#include <sys/socket.h>
+
+#include "control.hpp"
+#include "fd_owner.hpp"
+
+namespace rpmemd
+{
+
+namespace
+{
+
+constexpr std::string_view software_device = "softrdma";
+constexpr int port_attempts = 16;
+
+struct addresses_deleter {
+    void operator()(addrinfo *found) const { freeaddrinfo(found); }
+};
+
+// librpma does not tell on which port it listens, so the kernel is asked for one that nobody uses at the moment.
+unsigned free_port(const std::string &address)
+{
+    addrinfo hints{};
+    hints.ai_flags = AI_NUMERICHOST;
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo *found = nullptr;
+    if (const int error = getaddrinfo(address.c_str(), "0", &hints, &found); error != 0)
+        throw failure(
+                EADDRNOTAVAIL, std::string("the address of the connection is not usable: ") + gai_strerror(error));
+    const std::unique_ptr<addrinfo, addresses_deleter> owned(found);
+    const replica::fd_owner probe(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_storage bound{};
+    socklen_t size = sizeof(bound);
+    if (!probe.valid() || bind(probe.get(), found->ai_addr, found->ai_addrlen) != 0 ||
+            getsockname(probe.get(), reinterpret_cast<sockaddr *>(&bound), &size) != 0)
+        throw system_failure("cannot find a free port");
+    return ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6 &>(bound).sin6_port
+                                             : reinterpret_cast<const sockaddr_in &>(bound).sin_port);
+}
+
+} // namespace
+
+void check_rpma(int result, const std::string &what)
+{
+    if (result == 0)
+        return;
+    const int error = result == RPMA_E_PROVIDER && errno != 0 ? errno : result == RPMA_E_NOMEM ? ENOMEM : EIO;
+    const std::string cause = result == RPMA_E_PROVIDER ? std::strerror(error) : rpma_err_2str(result);
+    throw failure(error == EINVAL || error == ENOENT || error == EACCES || error == EEXIST ? EIO : error,
+            what + ": " + cause);
+}
+
+device open_device(const std::string &address, std::uint32_t kinds)
+{
+    ibv_context *context = nullptr;
+    check_rpma(rpma_utils_get_ibv_context(address.c_str(), RPMA_UTIL_IBV_CONTEXT_LOCAL, &context),
+            "the target has no RDMA device at the address of the connection: see rpma-doctor there");
+    device found;
+    found.is_software = std::string_view(context->device->name).substr(0, software_device.size()) == software_device;
+    if ((kinds & (found.is_software ? replica::device_software : replica::device_hardware)) == 0)
+        throw failure(EMEDIUMTYPE, found.is_software
+                                           ? "the target has the software device only: set RPMEM_ENABLE_SOCKETS=1"
+                                           : "the target has an RDMA device, which RPMEM_ENABLE_VERBS=0 excludes");
+    rpma_peer *peer = nullptr;
+    check_rpma(rpma_peer_new(context, &peer), "cannot use the RDMA device of the target");
+    found.peer.reset(peer);
+    return found;
+}
+
+region_ptr register_memory(const device &on, void *from, std::size_t size, int usage, const std::string &what)
+{
+    rpma_mr_local *region = nullptr;
+    check_rpma(rpma_mr_reg(on.peer.get(), from, size, usage, &region),
+            "cannot register " + what + " (" + std::to_string(size) + " bytes; see ulimit -l at the target)");
+    return region_ptr(region);
+}
+
+endpoint listen_anywhere(const device &on, const std::string &address)
+{
+    for (int attempt = 1;; ++attempt) {
+        endpoint made;
+        made.port = free_port(address);
+        rpma_ep *listener = nullptr;
+        const int result = rpma_ep_listen(on.peer.get(), address.c_str(), std::to_string(made.port).c_str(), &listener);
+        made.listener.reset(listener);
+        if (result == 0)
+            return made;
+        if (attempt == port_attempts || result != RPMA_E_PROVIDER || errno != EADDRINUSE)
+            check_rpma(result, "the target cannot listen for the data");
+    }
+}
+
+} // namespace rpmemd

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lane.hpp"
+
+#include <poll.h>
+
+#include "log.hpp"
+
+namespace rpmemd
+{
+
+namespace
+{
+
+// What a completion is of: a receive has the number of its slot.
+constexpr std::uint64_t answer_context = lane_window;
+
+const void *context_of(std::uint64_t number)
+{
+    return reinterpret_cast<const void *>(number);
+}
+
+bool is_readable(int fd)
+{
+    pollfd asked{fd, POLLIN, 0};
+    return poll(&asked, 1, 0) == 1;
+}
+
+} // namespace
+
+connection_cfg_ptr lane_configuration()
+{
+    rpma_conn_cfg *made = nullptr;
+    check_rpma(rpma_conn_cfg_new(&made), "cannot configure a lane");
+    connection_cfg_ptr configuration(made);
+    check_rpma(rpma_conn_cfg_set_cq_size(made, lane_window + lane_answers), "cannot configure a lane");
+    check_rpma(rpma_conn_cfg_set_rq_size(made, lane_window), "cannot configure a lane");
+    check_rpma(rpma_conn_cfg_set_sq_size(made, lane_answers), "cannot configure a lane");
+    return configuration;
+}
+
+lane::lane(const lane_context &shared, std::uint32_t number, request_ptr request)
+    : shared_(shared), start_(number * lane_memory_size)
+{
+    for (std::size_t slot = 0; slot < lane_window; ++slot)
+        check_rpma(rpma_conn_req_recv(request.get(), shared_.region, request_offset(slot),
+                           replica::longest_lane_request, context_of(slot)),
+                "cannot expect requests of a lane");
+    rpma_conn_req *taken = request.release();
+    rpma_conn *connection = nullptr;
+    check_rpma(rpma_conn_req_connect(&taken, nullptr, &connection), "cannot accept a lane");
+    connection_.reset(connection);
+    check_rpma(rpma_conn_get_cq(connection, &queue_), "cannot use a lane");
+}
+
+int lane::completion_fd() const
+{
+    int fd = -1;
+    check_rpma(rpma_cq_get_fd(queue_, &fd), "cannot wait for a lane");
+    return fd;
+}
+
+int lane::event_fd() const
+{
+    int fd = -1;
+    check_rpma(rpma_conn_get_event_fd(connection_.get(), &fd), "cannot wait for a lane");
+    return fd;
+}
+
+std::size_t lane::request_offset(std::size_t slot) const
+{
+    return start_ + slot * replica::longest_lane_request;
+}
+
+std::size_t lane::answer_offset() const
+{
+    return start_ + lane_window * replica::longest_lane_request + sequence_ % lane_answers * replica::lane_answer_size;
+}
+
+bool lane::serve()
+{
+    if (is_readable(event_fd()) && !take_event())
+        return false;
+    return !established_ || take_completions();
+}
+
+bool lane::take_event()
+{
+    rpma_conn_event event = RPMA_CONN_UNDEFINED;
+    if (rpma_conn_next_event(connection_.get(), &event) != 0 || event != RPMA_CONN_ESTABLISHED)
+        return false;
+    established_ = true;
+    return true;
+}
+
+bool lane::take_completions()
+{
+    if (is_readable(completion_fd()) && rpma_cq_wait(queue_) != 0)
+        return false;
+    for (;;) {
+        ibv_wc done{};
+        const int result = rpma_cq_get_wc(queue_, 1, &done, nullptr);
+        if (result == RPMA_E_NO_COMPLETION)
+            return true;
+        if (result != 0 || done.status != IBV_WC_SUCCESS)
+            return false;
+        if (done.wr_id == answer_context)
+            --answers_under_way_;
+        else if (!answer(done.wr_id, done.byte_len))
+            return false;
+    }
+}
+
+bool lane::answer(std::size_t slot, std::size_t length)
+{
+    replica::lane_request request;
+    const std::span<const std::byte> bytes(
+            shared_.messages + request_offset(slot), std::min(length, replica::longest_lane_request));
+    if (!replica::decode(bytes, request) || request.sequence != sequence_ + 1) {
+        log(log_level::err, "a lane sent what is no request: it is closed");
+        return false;
+    }
+    for (std::uint32_t i = 0; i < request.count; ++i)
+        if (!replica::range_fits(request.ranges[i], shared_.begin, shared_.end)) {
+            log(log_level::err, "a lane named a range that is not in the pool: it is closed");
+            return false;
+        }
+    sequence_ = request.sequence;
+    // The client sends the next request as soon as it has the answer.
+    if (answers_under_way_ == lane_answers || !post_receive(slot))
+        return false;
+    const int error = flush(request);
+    if (error != 0)
+        log(log_level::err, std::string("cannot write back what a client has written: ") + std::strerror(error));
+    replica::encode(replica::lane_answer{request.kind, error, request.sequence}, shared_.messages + answer_offset());
+    ++answers_under_way_;
+    return rpma_send(connection_.get(), shared_.region, answer_offset(), replica::lane_answer_size,
+                   RPMA_F_COMPLETION_ALWAYS, context_of(answer_context)) == 0;
+}
+
+int lane::flush(const replica::lane_request &request) const
+{
+    for (std::uint32_t i = 0; i < request.count; ++i) {
+        const auto [offset, length] = request.ranges[i];
+        const int error = request.kind == replica::lane_request_kind::deep_flush
+                                  ? shared_.memory->deep_persist(offset, length)
+                                  : shared_.memory->persist(offset, length);
+        if (error != 0)
+            return error;
+    }
+    return 0;
+}
+
+bool lane::post_receive(std::size_t slot)
+{
+    return rpma_recv(connection_.get(), shared_.region, request_offset(slot), replica::longest_lane_request,
+                   context_of(slot)) == 0;
+}
+
+} // namespace rpmemd

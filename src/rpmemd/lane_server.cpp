@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lane_server.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <poll.h>
+#include <sstream>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+
+#include "lane_proof.hpp"
+#include "log.hpp"
+
+namespace rpmemd
+{
+
+namespace
+{
+
+constexpr std::chrono::seconds token_life(30);
+constexpr std::uint32_t no_lane = UINT32_MAX;
+
+replica::fd_owner new_event()
+{
+    replica::fd_owner made(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!made.valid())
+        throw system_failure("cannot create an event");
+    return made;
+}
+
+replica::token new_token()
+{
+    replica::token made{};
+    if (getrandom(made.data(), made.size(), 0) != static_cast<ssize_t>(made.size()))
+        throw system_failure("cannot get random bytes for the session");
+    return made;
+}
+
+replica::descriptor descriptor_of(const region_ptr &region)
+{
+    std::array<char, replica::descriptor::capacity> bytes{};
+    std::size_t size = 0;
+    check_rpma(rpma_mr_get_descriptor_size(region.get(), &size), "cannot describe the pool");
+    if (size > bytes.size())
+        throw failure(EOVERFLOW, "the description of the pool is too long");
+    check_rpma(rpma_mr_get_descriptor(region.get(), bytes.data()), "cannot describe the pool");
+    return replica::descriptor({bytes.data(), size});
+}
+
+replica::descriptor peer_descriptor(bool direct_write)
+{
+    rpma_peer_cfg *made = nullptr;
+    check_rpma(rpma_peer_cfg_new(&made), "cannot describe this side");
+    const peer_cfg_ptr owned(made);
+    check_rpma(rpma_peer_cfg_set_direct_write_to_pmem(made, direct_write), "cannot describe this side");
+    std::array<char, replica::descriptor::capacity> bytes{};
+    std::size_t size = 0;
+    check_rpma(rpma_peer_cfg_get_descriptor_size(made, &size), "cannot describe this side");
+    if (size > bytes.size())
+        throw failure(EOVERFLOW, "the description of this side is too long");
+    check_rpma(rpma_peer_cfg_get_descriptor(made, bytes.data()), "cannot describe this side");
+    return replica::descriptor({bytes.data(), size});
+}
+
+} // namespace
+
+// A thread and the lanes that it serves.
+class lane_server::worker
+{
+public:
+    explicit worker(const replica::fd_owner &stop) : ready_(epoll_create1(EPOLL_CLOEXEC))
+    {
+        if (!ready_.valid())
+            throw system_failure("cannot wait for lanes");
+        watch(stop.get(), nullptr);
+        thread_ = std::thread([this] { run(); });
+    }
+    ~worker() { thread_.join(); }
+
+    void add(lane &served)
+    {
+        watch(served.completion_fd(), &served);
+        watch(served.event_fd(), &served);
+    }
+
+private:
+    void watch(int fd, lane *served)
+    {
+        epoll_event wanted{};
+        wanted.events = EPOLLIN;
+        wanted.data.ptr = served;
+        if (epoll_ctl(ready_.get(), EPOLL_CTL_ADD, fd, &wanted) != 0)
+            throw system_failure("cannot wait for a lane");
+    }
+
+    void end(lane &served)
+    {
+        epoll_ctl(ready_.get(), EPOLL_CTL_DEL, served.completion_fd(), nullptr);
+        epoll_ctl(ready_.get(), EPOLL_CTL_DEL, served.event_fd(), nullptr);
+        served.close();
+        over_.push_back(&served);
+    }
+
+    // Nothing that a client does may end the other sessions' threads by an exception.
+    void serve(lane &served)
+    {
+        if (std::ranges::find(over_, &served) != over_.end())
+            return;
+        if (!served.serve())
+            end(served);
+    }
+
+    void run()
+    {
+        std::array<epoll_event, 64> events{};
+        for (;;) {
+            const int count = epoll_wait(ready_.get(), events.data(), static_cast<int>(events.size()), -1);
+            for (int i = 0; i < count; ++i) {
+                auto *const served = static_cast<lane *>(events[static_cast<std::size_t>(i)].data.ptr);
+                if (served == nullptr)
+                    return;
+                serve(*served);
+            }
+        }
+    }
+
+    replica::fd_owner ready_;
+    std::vector<const lane *> over_; // an event of theirs may still be among those that were fetched
+    std::thread thread_;
+};
+
+lane_server::lane_server(const config &settings, pool &memory_of, const replica::session_request &request)
+    : settings_(settings), address_(data_address()), device_(open_device(address_, request.devices)),
+      policy_(choose_policy(memory_of.memory().medium(), settings.persist_apm, device_.is_software)),
+      lanes_count_(std::min({request.lanes, settings.limits.lanes, replica::most_lanes})), token_(new_token()),
+      messages_(lanes_count_ * lane_memory_size), lanes_(lanes_count_), stop_(new_event())
+{
+    context_.memory = &memory_of.memory();
+    register_regions(memory_of, request.pool_size);
+    endpoint_ = listen_anywhere(device_, address_);
+    const unsigned wanted = settings.threads == 0 ? lanes_count_ : settings.threads;
+    const unsigned threads = std::min({wanted, lanes_count_, settings.limits.threads});
+    try {
+        for (unsigned i = 0; i < threads; ++i)
+            workers_.push_back(std::make_unique<worker>(stop_));
+        acceptor_ = std::thread([this] { accept_lanes(); });
+    } catch (...) {
+        eventfd_write(stop_.get(), 1);
+        throw;
+    }
+}
+
+lane_server::~lane_server()
+{
+    eventfd_write(stop_.get(), 1);
+    acceptor_.join();
+    workers_.clear();
+    lanes_.clear();
+}
+
+void lane_server::register_regions(const pool &of, std::uint64_t size)
+{
+    const std::size_t begin = of.has_header() ? header_size : 0;
+    std::byte *const memory = of.memory().address();
+    const bool persistent = policy_.method == replica::method::persistent_flush;
+    data_ = register_memory(device_, memory + begin, size - begin,
+            RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY |
+                    (persistent ? RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT : 0),
+            "the pool");
+    if (begin != 0)
+        header_ = register_memory(device_, memory, begin,
+                RPMA_MR_USAGE_READ_SRC | (settings_.read_only_header ? 0 : RPMA_MR_USAGE_WRITE_DST), "the pool header");
+    messages_region_ = register_memory(
+            device_, messages_.data(), messages_.size(), RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV, "buffers");
+    context_.begin = begin;
+    context_.end = size;
+    context_.messages = messages_.data();
+    context_.region = messages_region_.get();
+}
+
+void lane_server::describe(replica::session_answer &answer) const
+{
+    answer.method = policy_.method;
+    answer.level = policy_.level;
+    answer.lanes = lanes_count_;
+    answer.window = lane_window;
+    answer.port = endpoint_.port;
+    answer.address.assign(address_);
+    answer.devices = device_.is_software ? replica::device_software : replica::device_hardware;
+    answer.token = token_;
+    answer.peer = peer_descriptor(policy_.direct_write);
+    answer.data_region = descriptor_of(data_);
+    if (header_)
+        answer.header_region = descriptor_of(header_);
+}
+
+// Who does not come in time does not come at all.
+void lane_server::accept_lanes()
+{
+    const auto end = std::chrono::steady_clock::now() + token_life;
+    int listener = -1;
+    if (rpma_ep_get_fd(endpoint_.listener.get(), &listener) != 0)
+        return;
+    while (std::ranges::any_of(lanes_, [](const auto &lane) { return lane == nullptr; })) {
+        const auto left =
+                std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+        if (left <= 0)
+            break;
+        std::array<pollfd, 2> waited = {{{listener, POLLIN, 0}, {stop_.get(), POLLIN, 0}}};
+        if (poll(waited.data(), waited.size(), static_cast<int>(left)) < 0 && errno != EINTR)
+            break;
+        if (waited[1].revents != 0)
+            return;
+        if (waited[0].revents == 0)
+            continue;
+        try {
+            accept_one();
+        } catch (const failure &problem) {
+            log(log_level::warn, problem.what());
+        }
+    }
+    endpoint_.listener.reset();
+}
+
+void lane_server::accept_one()
+{
+    const connection_cfg_ptr configuration = lane_configuration();
+    rpma_conn_req *arrived = nullptr;
+    check_rpma(rpma_ep_next_conn_req(endpoint_.listener.get(), configuration.get(), &arrived), "no lane could come");
+    request_ptr request(arrived);
+    const std::uint32_t number = prove(arrived);
+    if (number == no_lane || lanes_[number] != nullptr) {
+        log(log_level::warn, "a connection that is no lane of this session was rejected");
+        return;
+    }
+    // As soon as it is accepted the client may write.
+    used_ = true;
+    lanes_[number] = std::make_unique<lane>(context_, number, std::move(request));
+    workers_[number % workers_.size()]->add(*lanes_[number]);
+}
+
+std::uint32_t lane_server::prove(const rpma_conn_req *request) const
+{
+    rpma_conn_private_data sent{};
+    std::uint32_t number = no_lane;
+    if (rpma_conn_req_get_private_data(request, &sent) != 0 || sent.ptr == nullptr)
+        return no_lane;
+    const std::span<const std::byte> bytes(static_cast<const std::byte *>(sent.ptr), sent.len);
+    return replica::check_lane_proof(token_, bytes, &number) && number < lanes_count_ ? number : no_lane;
+}
+
+std::string data_address()
+{
+    const char *const connection = getenv("SSH_CONNECTION");
+    if (connection == nullptr)
+        return "127.0.0.1";
+    std::istringstream words(connection);
+    std::string client, client_port, address;
+    if (!(words >> client >> client_port >> address))
+        throw failure(EIO, "SSH_CONNECTION of the target names no address");
+    return address;
+}
+
+} // namespace rpmemd

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "config.hpp"
+#include "control.hpp"
+#include "lane.hpp"
+#include "policy.hpp"
+#include "pool.hpp"
+
+namespace rpmemd
+{
+
+// The data connections of a session: memory that clients reach, a listener that takes only those who know the token,
+// and the threads that serve lanes. A destroyed one has closed everything.
+class lane_server
+{
+public:
+    // Throws failure.
+    lane_server(const config &settings, pool &memory_of, const replica::session_request &request);
+    ~lane_server();
+
+    // Fills what the client needs to connect.
+    void describe(replica::session_answer &answer) const;
+    const policy &chosen() const { return policy_; }
+    std::uint32_t lanes() const { return lanes_count_; }
+    // Whether any lane was there.
+    bool was_used() const { return used_; }
+
+private:
+    class worker;
+
+    void register_regions(const pool &of, std::uint64_t size);
+    void accept_lanes();
+    void accept_one();
+    std::uint32_t prove(const rpma_conn_req *request) const;
+
+    const config &settings_;
+    const std::string address_;
+    device device_;
+    policy policy_;
+    std::uint32_t lanes_count_ = 0;
+    replica::token token_{};
+    region_ptr data_, header_, messages_region_;
+    std::vector<std::byte> messages_;
+    lane_context context_;
+    endpoint endpoint_;
+    std::vector<std::unique_ptr<lane>> lanes_;
+    replica::fd_owner stop_; // readable at the end
+    std::vector<std::unique_ptr<worker>> workers_;
+    std::atomic<bool> used_ = false;
+    std::thread acceptor_;
+};
+
+// Where clients connect: where they came in over ssh, or on this machine. Throws failure.
+std::string data_address();
+
+} // namespace rpmemd

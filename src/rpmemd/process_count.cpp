@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "process_count.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace rpmemd
+{
+
+namespace
+{
+
+bool is_number(const std::string &name)
+{
+    return !name.empty() && std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+} // namespace
+
+unsigned processes_like_this()
+{
+    struct stat ours {
+    };
+    if (stat("/proc/self/exe", &ours) != 0)
+        return 0;
+    unsigned count = 0;
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry("/proc", error), end; !error && entry != end;
+            entry.increment(error)) {
+        const std::string name = entry->path().filename();
+        struct stat process {
+        }, program{};
+        // The program of a process can be seen by its owner and root only.
+        if (is_number(name) && name != std::to_string(getpid()) && stat(entry->path().c_str(), &process) == 0 &&
+                process.st_uid == getuid() && stat((entry->path() / "exe").c_str(), &program) == 0 &&
+                program.st_dev == ours.st_dev && program.st_ino == ours.st_ino)
+            ++count;
+    }
+    return count;
+}
+
+} // namespace rpmemd

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "session.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <csignal>
+#include <optional>
+#include <sys/prctl.h>
+
+#include "lane_server.hpp"
+#include "log.hpp"
+#include "process_count.hpp"
+#include "stream.hpp"
+
+namespace rpmemd
+{
+
+namespace
+{
+
+// A client takes what it is sent, or is gone.
+constexpr int send_timeout_ms = 30'000;
+
+const char *word_of(replica::method method)
+{
+    switch (method) {
+    case replica::method::messages:
+        return "messages";
+    case replica::method::persistent_flush:
+        return "flush to persistence";
+    default:
+        return "flush to visibility";
+    }
+}
+
+replica::status status_of(const failure &problem)
+{
+    switch (problem.error()) {
+    case EBUSY:
+        return replica::status::busy;
+    case EMEDIUMTYPE:
+        return replica::status::device_unsupported;
+    default:
+        return replica::status_of_errno(problem.error());
+    }
+}
+
+class session
+{
+public:
+    explicit session(const config &settings) : settings_(settings) {}
+
+    exit_status run()
+    {
+        if (!greet())
+            return exit_failed;
+        exit_status status = exit_failed;
+        while (!receive_one(status)) {
+        }
+        finish(status);
+        return status;
+    }
+
+private:
+    bool send(const replica::encoded_message &message)
+    {
+        return replica::send_message(STDOUT_FILENO, replica::deadline(send_timeout_ms), message);
+    }
+
+    bool greet()
+    {
+        replica::greeting greeting;
+        const unsigned others = processes_like_this();
+        if (others >= settings_.limits.sessions) {
+            greeting.error = EUSERS;
+            greeting.text.assign("there are " + std::to_string(others) +
+                                 " other sessions of this user: see max-sessions in rpmemd.conf");
+            log(log_level::err, greeting.text.c_str());
+        }
+        return send(replica::encode(greeting)) && greeting.error == 0;
+    }
+
+    replica::deadline next_deadline() const
+    {
+        const int ours = static_cast<int>(settings_.session_timeout_s) * 1000;
+        // A client that promises nothing after it has a pool may be silent for ever.
+        if (ours == 0 || (lanes_ && keep_alive_ms_ == 0))
+            return replica::deadline(0);
+        const auto theirs = std::min<std::uint64_t>(std::uint64_t{keep_alive_ms_} * 3, INT32_MAX);
+        return replica::deadline(std::max(ours, static_cast<int>(theirs)));
+    }
+
+    // True at the end, with the status.
+    bool receive_one(exit_status &status)
+    {
+        replica::request request;
+        switch (replica::receive(STDIN_FILENO, next_deadline(), buffer_, request)) {
+        case replica::received::message:
+            return serve(request, status);
+        case replica::received::ended:
+            log(log_level::err, "the client is gone");
+            break;
+        case replica::received::timed_out:
+            log(log_level::err, "the client says nothing any more");
+            break;
+        case replica::received::other_version:
+            log(log_level::err, "the client speaks another version of the protocol");
+            status = exit_refused;
+            break;
+        case replica::received::malformed:
+            log(log_level::err, "the client sent what is no request");
+            status = exit_refused;
+            break;
+        case replica::received::broken:
+            log(log_level::err, "the connection to the client broke");
+            break;
+        }
+        return true;
+    }
+
+    bool serve(const replica::request &request, exit_status &status)
+    {
+        replica::answer answer;
+        answer.type = request.type;
+        answer.number = request.number;
+        const bool opens = request.type == replica::request_type::create || request.type == replica::request_type::open;
+        if (opens && lanes_) {
+            log(log_level::err, "the client asked for a second pool");
+            status = exit_refused;
+            return true;
+        }
+        try {
+            if (opens)
+                open(request.session, request.type == replica::request_type::create, answer.session);
+            else if (request.type == replica::request_type::set_attributes)
+                set_attributes(request.attributes);
+            else if (request.type == replica::request_type::close)
+                close(request.remove);
+        } catch (const failure &problem) {
+            log(log_level::err, problem.what());
+            answer.status = status_of(problem);
+            answer.text.assign(problem.what());
+        } catch (const std::bad_alloc &) {
+            log(log_level::err, "out of memory");
+            answer.status = replica::status::fatal;
+            answer.text.assign("the target has not enough memory");
+        }
+        const bool closes = request.type == replica::request_type::close;
+        if (!send(replica::encode(answer)))
+            return true;
+        if (closes)
+            status = exit_done;
+        return closes;
+    }
+
+    void open(const replica::session_request &request, bool create, replica::session_answer &answer)
+    {
+        const std::string name(request.set_name.view());
+        log(log_level::notice, std::string(create ? "create" : "open") + " the set '" + name + "', " +
+                                       std::to_string(request.pool_size) + " bytes, " + std::to_string(request.lanes) +
+                                       " lanes");
+        if (request.lanes == 0)
+            throw failure(EINVAL, "a session has at least one lane");
+        pool_.emplace(create ? pool::create(settings_, name, request.pool_size,
+                                       std::bit_cast<pool_attributes>(request.attributes))
+                             : pool::open(settings_, name, request.pool_size));
+        created_ = create;
+        try {
+            pool_->memory().populate();
+            lanes_.emplace(settings_, *pool_, request);
+            lanes_->describe(answer);
+        } catch (...) {
+            forget();
+            throw;
+        }
+        keep_alive_ms_ = request.keep_alive_ms;
+        answer.features = request.features & replica::feature_keep_alive;
+        answer.pool_size = pool_->memory().size();
+        answer.has_header = pool_->has_header();
+        if (!create)
+            answer.attributes = std::bit_cast<replica::pool_attributes>(pool_->attributes());
+        tell();
+    }
+
+    void tell() const
+    {
+        const policy &chosen = lanes_->chosen();
+        log(log_level::notice, "the pool is open: " + std::to_string(lanes_->lanes()) + " lanes, by " +
+                                       word_of(chosen.method) + ", level " +
+                                       std::to_string(static_cast<unsigned>(chosen.level)) + "\n" +
+                                       describe(pool_->memory().medium(), settings_.persist_apm));
+    }
+
+    void set_attributes(const replica::pool_attributes &attributes)
+    {
+        if (!pool_)
+            throw failure(EINVAL, "no pool is open");
+        pool_->set_attributes(std::bit_cast<pool_attributes>(attributes));
+    }
+
+    // Clients reach nothing any more when it is answered.
+    void close(bool remove)
+    {
+        lanes_.reset();
+        if (pool_ && remove && created_)
+            pool_->undo_create();
+        pool_.reset();
+    }
+
+    // After an opening that did not succeed.
+    void forget()
+    {
+        lanes_.reset();
+        if (created_)
+            pool_->undo_create();
+        pool_.reset();
+        created_ = false;
+    }
+
+    // A pool that its creator could not even connect to is of no use to anybody.
+    void finish(exit_status status)
+    {
+        if (!pool_)
+            return;
+        const bool used = lanes_ && lanes_->was_used();
+        lanes_.reset();
+        if (status != exit_done && created_ && !used) {
+            log(log_level::notice, "the pool that was just created is removed, for its client never used it");
+            pool_->undo_create();
+        }
+        pool_.reset();
+    }
+
+    const config &settings_;
+    replica::message_buffer buffer_;
+    std::optional<pool> pool_;
+    bool created_ = false;
+    std::optional<lane_server> lanes_;
+    std::uint32_t keep_alive_ms_ = 0;
+};
+
+} // namespace
+
+exit_status serve_client(const config &settings)
+{
+    std::signal(SIGPIPE, SIG_IGN);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    // The log of the library has addresses.
+    rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED);
+    rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
+    return session(settings).run();
+}
+
+} // namespace rpmemd

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The text of a set file, which may come from anybody who can write in the poolset directory.
+#include "poolset.hpp"
+
+#include <cstdlib>
+
+#include "failure.hpp"
+
+using namespace rpmemd;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size)
+{
+    try {
+        const poolset set = parse_poolset({reinterpret_cast<const char *>(data), size});
+        if (set.parts.empty() || (set.single_header && set.no_headers))
+            abort();
+        for (const part_line &part : set.parts)
+            if (part.path.empty() || part.path[0] != '/' || (part.size != 0 && part.size < smallest_part))
+                abort();
+    } catch (const failure &problem) {
+        if (problem.error() != EINVAL)
+            abort();
+    }
+    return 0;
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "client.hpp"
+
+#include <csignal>
+#include <cstdlib>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace
+{
+
+constexpr int limit_ms = 30'000;
+constexpr std::size_t page = 4096;
+enum context : std::uint64_t {
+    context_transfer,
+    context_request,
+    context_answer
+};
+
+} // namespace
+
+daemon_process::daemon_process(const scratch &place, const std::vector<std::string> &options)
+{
+    int ends[2] = {-1, -1};
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    std::vector<std::string> words = {getenv("RPMEMD"), "--poolset-dir", place.path, "--log-file", place.path + "/log"};
+    words.insert(words.end(), options.begin(), options.end());
+    std::vector<char *> arguments;
+    for (std::string &word : words)
+        arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    pid_ = fork();
+    assert_true(pid_ >= 0);
+    if (pid_ == 0) {
+        dup2(ends[1], STDIN_FILENO);
+        dup2(ends[1], STDOUT_FILENO);
+        execv(arguments[0], arguments.data());
+        _exit(127);
+    }
+    close(ends[1]);
+    channel_ = ends[0];
+}
+
+daemon_process::~daemon_process()
+{
+    hang_up();
+    if (pid_ > 0) {
+        kill(pid_, SIGKILL);
+        waitpid(pid_, nullptr, 0);
+    }
+}
+
+void daemon_process::hang_up()
+{
+    if (channel_ >= 0)
+        close(channel_);
+    channel_ = -1;
+}
+
+int daemon_process::exit_status()
+{
+    int status = 0;
+    assert_int_equal(waitpid(pid_, &status, 0), pid_);
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+replica::greeting daemon_process::greet()
+{
+    replica::greeting greeting;
+    assert_int_equal(receive(channel_, replica::deadline(limit_ms), buffer_, greeting), replica::received::message);
+    return greeting;
+}
+
+replica::answer daemon_process::ask(replica::request request)
+{
+    request.number = ++number_;
+    assert_true(send_message(channel_, replica::deadline(limit_ms), encode(request)));
+    replica::answer answer;
+    assert_int_equal(receive(channel_, replica::deadline(limit_ms), buffer_, answer), replica::received::message);
+    assert_int_equal(answer.number, request.number);
+    assert_int_equal(answer.type, request.type);
+    return answer;
+}
+
+void daemon_process::send(std::span<const std::byte> bytes) const
+{
+    assert_int_equal(write(channel_, bytes.data(), bytes.size()), bytes.size());
+}
+
+replica::request pool_request(bool create, const std::string &set, std::uint64_t size, std::uint32_t lanes)
+{
+    replica::request request;
+    request.type = create ? replica::request_type::create : replica::request_type::open;
+    request.session.pool_size = size;
+    request.session.lanes = lanes;
+    request.session.devices = replica::device_hardware | replica::device_software;
+    request.session.set_name.assign(set);
+    if (create)
+        request.session.attributes = std::bit_cast<replica::pool_attributes>(original_attributes());
+    return request;
+}
+
+test_lane::test_lane(const replica::session_answer &session, std::uint32_t number)
+    : test_lane(session, number, session.token)
+{
+}
+
+test_lane::test_lane(const replica::session_answer &session, std::uint32_t number, const replica::token &token)
+    : session_(session), number_(number), begin_(session.has_header ? page : 0), memory_(2 * page),
+      device_(rpmemd::open_device(session.address.c_str(), replica::device_hardware | replica::device_software))
+{
+    region_ = rpmemd::register_memory(device_, memory_.data(), memory_.size(),
+            RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV, "buffers");
+    connect(token);
+}
+
+void test_lane::connect(const replica::token &token)
+{
+    const rpmemd::connection_cfg_ptr configuration = rpmemd::lane_configuration();
+    rpma_conn_req *request = nullptr;
+    assert_int_equal(rpma_conn_req_new(device_.peer.get(), session_.address.c_str(),
+                             std::to_string(session_.port).c_str(), configuration.get(), &request),
+            0);
+    assert_int_equal(rpma_conn_req_recv(request, region_.get(), page, replica::lane_answer_size,
+                             reinterpret_cast<void *>(context_answer)),
+            0);
+    replica::lane_proof proof = replica::make_lane_proof(token, number_);
+    const rpma_conn_private_data sent{proof.data(), static_cast<std::uint8_t>(proof.size())};
+    rpma_conn *connection = nullptr;
+    assert_int_equal(rpma_conn_req_connect(&request, &sent, &connection), 0);
+    connection_.reset(connection);
+    rpma_conn_event event = RPMA_CONN_UNDEFINED;
+    assert_int_equal(rpma_conn_next_event(connection, &event), 0);
+    connected_ = event == RPMA_CONN_ESTABLISHED;
+    if (!connected_)
+        return;
+    const auto region = [](const replica::descriptor &from, rpma_mr_remote **to) {
+        assert_int_equal(rpma_mr_remote_from_descriptor(from.view().data(), from.view().size(), to), 0);
+    };
+    region(session_.data_region, &data_);
+    if (session_.has_header)
+        region(session_.header_region, &header_);
+    rpma_peer_cfg *peer = nullptr;
+    assert_int_equal(rpma_peer_cfg_from_descriptor(session_.peer.view().data(), session_.peer.view().size(), &peer), 0);
+    assert_int_equal(rpma_conn_apply_remote_peer_cfg(connection, peer), 0);
+    assert_int_equal(rpma_peer_cfg_delete(&peer), 0);
+}
+
+// Completions of what was posted come in order; those before the one that is waited for are taken, too.
+bool test_lane::wait(std::uint64_t wanted)
+{
+    rpma_cq *queue = nullptr;
+    assert_int_equal(rpma_conn_get_cq(connection_.get(), &queue), 0);
+    const replica::deadline until(limit_ms);
+    while (!until.passed()) {
+        ibv_wc done{};
+        const int result = rpma_cq_get_wc(queue, 1, &done, nullptr);
+        if (result == 0 && done.status != IBV_WC_SUCCESS)
+            return false;
+        if (result == 0 && done.wr_id == wanted)
+            return true;
+        if (result != 0 && result != RPMA_E_NO_COMPLETION)
+            return false;
+        if (result == RPMA_E_NO_COMPLETION && has_event())
+            return false;
+        if (result == RPMA_E_NO_COMPLETION)
+            usleep(100);
+    }
+    fail_msg("nothing came");
+    return false;
+}
+
+void test_lane::write(std::uint64_t offset, const std::string &bytes)
+{
+    std::memcpy(memory_.data(), bytes.data(), bytes.size());
+    assert_int_equal(rpma_write(connection_.get(), data_, offset - begin_, region_.get(), 0, bytes.size(),
+                             RPMA_F_COMPLETION_ALWAYS, reinterpret_cast<void *>(context_transfer)),
+            0);
+    assert_true(wait(context_transfer));
+}
+
+std::string test_lane::read_header(std::size_t length)
+{
+    assert_int_equal(rpma_read(connection_.get(), region_.get(), 0, header_, 0, length, RPMA_F_COMPLETION_ALWAYS,
+                             reinterpret_cast<void *>(context_transfer)),
+            0);
+    assert_true(wait(context_transfer));
+    return {reinterpret_cast<const char *>(memory_.data()), length};
+}
+
+bool test_lane::can_write_header()
+{
+    return rpma_write(connection_.get(), header_, 0, region_.get(), 0, 8, RPMA_F_COMPLETION_ALWAYS,
+                   reinterpret_cast<void *>(context_transfer)) == 0 &&
+           wait(context_transfer);
+}
+
+int test_lane::flush(std::uint64_t offset, std::uint64_t length)
+{
+    const auto type = session_.method == replica::method::persistent_flush ? RPMA_FLUSH_TYPE_PERSISTENT
+                                                                           : RPMA_FLUSH_TYPE_VISIBILITY;
+    const int result = rpma_flush(connection_.get(), data_, offset - begin_, length, type, RPMA_F_COMPLETION_ALWAYS,
+            reinterpret_cast<void *>(context_transfer));
+    if (result != 0)
+        return result;
+    return wait(context_transfer) ? 0 : -1;
+}
+
+int test_lane::request(replica::lane_request_kind kind, const std::vector<replica::range> &ranges)
+{
+    replica::lane_request request;
+    request.kind = kind;
+    request.count = static_cast<std::uint32_t>(ranges.size());
+    request.sequence = ++sequence_;
+    std::copy(ranges.begin(), ranges.end(), request.ranges);
+    std::vector<std::byte> bytes(replica::longest_lane_request);
+    bytes.resize(encode(request, bytes.data()));
+    return send_raw(bytes);
+}
+
+int test_lane::send_raw(std::span<const std::byte> bytes)
+{
+    std::memcpy(memory_.data(), bytes.data(), bytes.size());
+    if (rpma_send(connection_.get(), region_.get(), 0, bytes.size(), RPMA_F_COMPLETION_ON_ERROR,
+                reinterpret_cast<void *>(context_request)) != 0 ||
+            !wait(context_answer))
+        return -1;
+    replica::lane_answer answer;
+    assert_true(decode(std::span<const std::byte>(memory_).subspan(page, replica::lane_answer_size), answer));
+    assert_int_equal(answer.sequence, sequence_);
+    assert_int_equal(rpma_recv(connection_.get(), region_.get(), page, replica::lane_answer_size,
+                             reinterpret_cast<void *>(context_answer)),
+            0);
+    return answer.error;
+}
+
+bool test_lane::has_event(int wait_ms) const
+{
+    int fd = -1;
+    assert_int_equal(rpma_conn_get_event_fd(connection_.get(), &fd), 0);
+    pollfd waited{fd, POLLIN, 0};
+    return poll(&waited, 1, wait_ms) == 1;
+}
+
+bool test_lane::is_gone()
+{
+    rpma_conn_event event = RPMA_CONN_UNDEFINED;
+    return has_event(limit_ms) && rpma_conn_next_event(connection_.get(), &event) == 0 &&
+           event != RPMA_CONN_ESTABLISHED;
+}

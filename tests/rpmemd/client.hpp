@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "lane.hpp"
+#include "fixture.hpp"
+#include "lane_message.hpp"
+#include "lane_proof.hpp"
+#include "stream.hpp"
+
+// The other side of the daemon, for its tests. Failures end the test.
+
+// A daemon and the control channel to it.
+class daemon_process
+{
+public:
+    explicit daemon_process(const scratch &place, const std::vector<std::string> &options = {});
+    ~daemon_process();
+    daemon_process(const daemon_process &) = delete;
+    daemon_process &operator=(const daemon_process &) = delete;
+
+    replica::greeting greet();
+    replica::answer ask(replica::request request);
+    void send(std::span<const std::byte> bytes) const;
+    void hang_up();
+    int exit_status();
+
+private:
+    int channel_ = -1;
+    pid_t pid_ = -1;
+    std::uint32_t number_ = 0;
+    replica::message_buffer buffer_;
+};
+
+replica::request pool_request(bool create, const std::string &set, std::uint64_t size, std::uint32_t lanes = 1);
+
+// A data connection to what an answer describes.
+class test_lane
+{
+public:
+    test_lane(const replica::session_answer &session, std::uint32_t number);
+    // The proof is of another token.
+    test_lane(const replica::session_answer &session, std::uint32_t number, const replica::token &token);
+
+    bool is_connected() const { return connected_; }
+    void write(std::uint64_t offset, const std::string &bytes);
+    std::string read_header(std::size_t length);
+    bool can_write_header(); // breaks the lane if not
+    // Each returns the errno of the answer, or -1 if the lane is gone.
+    int request(replica::lane_request_kind kind, const std::vector<replica::range> &ranges);
+    int send_raw(std::span<const std::byte> bytes);
+    int flush(std::uint64_t offset, std::uint64_t length); // by rpma_flush
+    bool is_gone();                                        // waits for it
+
+private:
+    void connect(const replica::token &token);
+    bool wait(std::uint64_t context);
+    bool has_event(int wait_ms = 0) const;
+
+    replica::session_answer session_;
+    std::uint32_t number_;
+    std::uint64_t begin_;
+    std::uint64_t sequence_ = 0;
+    std::vector<std::byte> memory_;
+    rpmemd::device device_;
+    rpmemd::region_ptr region_;
+    rpma_mr_remote *data_ = nullptr, *header_ = nullptr;
+    rpmemd::connection_ptr connection_;
+    bool connected_ = false;
+};

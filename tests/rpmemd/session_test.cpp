@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Runs on softrdma, as does the daemon.
+#include <csignal>
+#include <unistd.h>
+
+#include "client.hpp"
+
+using replica::lane_request_kind;
+using replica::status;
+
+namespace
+{
+
+constexpr std::uint64_t mib = 1 << 20;
+const std::string two = "PMEMPOOLSET\n8M @p0\n8M @p1\n";
+
+// In a directory on a disk, and in memory.
+struct place : scratch {
+    place() { write("a.set", two); }
+    bool is_empty() const { return !has("p0") && !has("p1"); }
+};
+
+void a_session_goes_from_greeting_to_close(void **)
+{
+    const place at;
+    daemon_process daemon(at, {"--log-level", "notice"});
+    assert_int_equal(daemon.greet().error, 0);
+    const replica::answer created = daemon.ask(pool_request(true, "a.set", 16 * mib - 4096, 2));
+    assert_int_equal(created.status, status::success);
+    const replica::session_answer &session = created.session;
+    assert_true(session.has_header && session.lanes == 2 && session.pool_size == 16 * mib - 4096);
+    assert_string_equal(session.address.c_str(), "127.0.0.1");
+    assert_int_equal(session.devices, replica::device_software);
+    {
+        test_lane first(session, 0), second(session, 1);
+        assert_true(first.is_connected() && second.is_connected());
+        // Across the border of the parts.
+        first.write(8 * mib - 4, "leftright");
+        assert_int_equal(first.flush(8 * mib - 4, 9), 0);
+        assert_int_equal(second.request(lane_request_kind::flush, {{8 * mib - 4, 9}, {4096, 0}}), 0);
+        for (int i = 0; i < 50; ++i)
+            assert_int_equal(first.request(lane_request_kind::deep_flush, {{4096, 100}, {15 * mib, 4096}}), 0);
+        assert_string_equal(first.read_header(8).c_str(), "FIXTURE1");
+        assert_false(first.can_write_header());
+        assert_int_equal(second.request(lane_request_kind::flush, {{4096, 8}}), 0);
+    }
+    assert_int_equal(daemon.ask({}).status, status::success); // it is alive
+    replica::request close;
+    close.type = replica::request_type::close;
+    assert_int_equal(daemon.ask(close).status, status::success);
+    assert_int_equal(daemon.exit_status(), 0);
+    assert_string_equal(at.read("p0").substr(8 * mib - 4).c_str(), "left");
+    assert_string_equal(at.read("p1").substr(4096, 5).c_str(), "right");
+    const std::string log = at.read("log");
+    assert_non_null(std::strstr(log.c_str(), "create the set 'a.set', 16773120 bytes, 2 lanes\n"));
+    assert_non_null(std::strstr(log.c_str(), "\npersistency policy:\n"
+                                             "    persist method: General Purpose Server Persistency Method\n"
+                                             "    persist flush: pmem_msync\n"));
+    assert_null(std::strstr(log.c_str(), "127.0.0.1"));
+    assert_null(std::strstr(log.c_str(), std::to_string(session.port).c_str()));
+}
+
+void the_attributes_come_back_and_change(void **)
+{
+    const place at;
+    {
+        daemon_process daemon(at);
+        daemon.greet();
+        const replica::answer created = daemon.ask(pool_request(true, "a.set", 8 * mib));
+        assert_int_equal(created.status, status::success);
+        replica::request change;
+        change.type = replica::request_type::set_attributes;
+        // Nothing is what must not be; the daemon lives on.
+        assert_int_equal(daemon.ask(change).status, status::bad_config);
+        rpmemd::pool_attributes now = original_attributes();
+        now.signature = {'N', 'E', 'W'};
+        now.user_flags = {7};
+        change.attributes = std::bit_cast<replica::pool_attributes>(now);
+        assert_int_equal(daemon.ask(change).status, status::success);
+        const test_lane lane(created.session, 0);
+        daemon.hang_up();
+        assert_int_equal(daemon.exit_status(), 1);
+    }
+    daemon_process daemon(at);
+    daemon.greet();
+    const replica::answer opened = daemon.ask(pool_request(false, "a.set", 8 * mib));
+    assert_int_equal(opened.status, status::success);
+    assert_string_equal(opened.session.attributes.signature, "NEW");
+    assert_int_equal(opened.session.attributes.user_flags[0], 7);
+}
+
+void each_refusal_has_its_status_and_a_text(void **)
+{
+    const place at;
+    at.write("text", "no set\n");
+    at.write("big.set", "PMEMPOOLSET\n8M @q0\n");
+    at.write("directory.set", "PMEMPOOLSET\n8M @d\nOPTION SINGLEHDR\n");
+    at.write("d/x", "");
+    daemon_process daemon(at);
+    daemon.greet();
+    replica::request single = pool_request(true, "directory.set", 8 * mib);
+    single.session.attributes.incompat_features = 7;
+    replica::request none = pool_request(true, "a.set", 8 * mib);
+    none.session.attributes = {};
+    const struct {
+        replica::request request;
+        replica::status expected;
+    } cases[] = {
+            {pool_request(false, "none.set", 8 * mib), status::missing},
+            {pool_request(false, "a.set", 8 * mib), status::missing},
+            {pool_request(true, "text", 8 * mib), status::bad_config},
+            {pool_request(true, "big.set", 16 * mib), status::bad_size},
+            {pool_request(true, "a.set", 4096), status::bad_config},
+            {pool_request(true, "a.set", 8 * mib, 0), status::bad_config},
+            {none, status::bad_config},
+            {single, status::unsupported},
+    };
+    for (const auto &[request, expected] : cases) {
+        const replica::answer answer = daemon.ask(request);
+        assert_int_equal(answer.status, expected);
+        assert_false(answer.text.empty());
+    }
+    replica::request hardware = pool_request(true, "a.set", 8 * mib);
+    hardware.session.devices = replica::device_hardware;
+    assert_int_equal(daemon.ask(hardware).status, status::device_unsupported);
+    assert_true(at.is_empty());
+    assert_int_equal(daemon.ask(pool_request(true, "a.set", 8 * mib)).status, status::success);
+    {
+        daemon_process other(at);
+        other.greet();
+        assert_int_equal(other.ask(pool_request(false, "a.set", 8 * mib)).status, status::busy);
+    }
+}
+
+void a_pool_nobody_used_goes_with_its_client(void **)
+{
+    const place at;
+    {
+        daemon_process daemon(at);
+        daemon.greet();
+        assert_int_equal(daemon.ask(pool_request(true, "a.set", 8 * mib)).status, status::success);
+        assert_false(at.is_empty());
+        daemon.hang_up();
+        assert_int_equal(daemon.exit_status(), 1);
+    }
+    assert_true(at.is_empty());
+    { // Who closes and asks for it gets it removed as well.
+        daemon_process daemon(at);
+        daemon.greet();
+        const replica::answer created = daemon.ask(pool_request(true, "a.set", 8 * mib));
+        const test_lane lane(created.session, 0);
+        replica::request close;
+        close.type = replica::request_type::close;
+        close.remove = true;
+        assert_int_equal(daemon.ask(close).status, status::success);
+        assert_int_equal(daemon.exit_status(), 0);
+    }
+    assert_true(at.is_empty());
+    { // One that was used stays, and so does one that was only opened.
+        daemon_process daemon(at);
+        daemon.greet();
+        const replica::answer created = daemon.ask(pool_request(true, "a.set", 8 * mib));
+        test_lane lane(created.session, 0);
+        assert_int_equal(lane.request(lane_request_kind::flush, {{4096, 8}}), 0);
+        daemon.hang_up();
+        assert_int_equal(daemon.exit_status(), 1);
+        assert_true(lane.is_gone());
+    }
+    daemon_process daemon(at);
+    daemon.greet();
+    assert_int_equal(daemon.ask(pool_request(false, "a.set", 8 * mib)).status, status::success);
+    daemon.hang_up();
+    assert_int_equal(daemon.exit_status(), 1);
+    assert_false(at.is_empty());
+}
+
+void strangers_get_no_lane(void **)
+{
+    const place at;
+    daemon_process daemon(at);
+    daemon.greet();
+    const replica::session_answer session = daemon.ask(pool_request(true, "a.set", 8 * mib, 2)).session;
+    replica::token other = session.token;
+    other[31] ^= std::byte{1};
+    assert_false(test_lane(session, 0, other).is_connected());
+    assert_false(test_lane(session, 2).is_connected()); // there are two
+    test_lane first(session, 0);
+    assert_true(first.is_connected());
+    assert_false(test_lane(session, 0).is_connected()); // once only
+    test_lane second(session, 1);
+    assert_true(second.is_connected());
+    assert_int_equal(first.request(lane_request_kind::flush, {{4096, 8}}), 0);
+    assert_int_equal(second.request(lane_request_kind::flush, {{4096, 8}}), 0);
+}
+
+void a_bad_request_closes_its_lane_only(void **)
+{
+    const place at;
+    daemon_process daemon(at);
+    daemon.greet();
+    const std::vector<replica::range> bad[] = {
+            {{0, 8}},
+            {{4095, 8}},
+            {{8 * mib, 1}},
+            {{8 * mib - 7, 8}},
+            {{4096, UINT64_MAX}},
+            {{UINT64_MAX - 7, 16}},
+            {{4096, 8}, {9 * mib, 8}},
+    };
+    const auto count = static_cast<std::uint32_t>(std::size(bad));
+    const replica::session_answer session = daemon.ask(pool_request(true, "a.set", 8 * mib, count + 2)).session;
+    assert_int_equal(session.lanes, count + 2);
+    test_lane good(session, count);
+    for (std::uint32_t i = 0; i < count; ++i) {
+        test_lane lane(session, i);
+        assert_true(lane.is_connected());
+        assert_int_equal(lane.request(lane_request_kind::flush, bad[i]), -1);
+        assert_int_equal(good.request(lane_request_kind::flush, {{4096, 8 * mib - 4096}}), 0);
+    }
+    test_lane garbage(session, count + 1);
+    const std::vector<std::byte> nonsense(100, std::byte{0xff});
+    assert_int_equal(garbage.send_raw(nonsense), -1);
+    assert_int_equal(good.request(lane_request_kind::deep_flush, {{4096, 8}}), 0);
+    assert_int_equal(daemon.ask({}).status, status::success);
+}
+
+void what_is_no_message_ends_the_session(void **)
+{
+    const place at;
+    replica::request version;
+    replica::encoded_message later = encode(version);
+    later.begin()[13] = std::byte{9}; // the major version
+    const std::string words = "GET / HTTP/1.1\r\nHost: target\r\n\r\n";
+    const std::vector<std::byte> huge(20, std::byte{0x7f});
+    for (const std::span<const std::byte> bytes :
+            {std::as_bytes(std::span(words)), std::span<const std::byte>(huge), later.bytes()}) {
+        daemon_process daemon(at);
+        daemon.greet();
+        assert_int_equal(daemon.ask(pool_request(true, "a.set", 8 * mib)).status, status::success);
+        daemon.send(bytes);
+        assert_int_equal(daemon.exit_status(), 255);
+        assert_true(at.is_empty());
+    }
+    daemon_process daemon(at);
+    daemon.greet();
+    assert_int_equal(daemon.ask(pool_request(true, "a.set", 8 * mib)).status, status::success);
+    daemon.send(encode(pool_request(true, "a.set", 8 * mib)).bytes());
+    assert_int_equal(daemon.exit_status(), 255);
+}
+
+void a_silent_client_is_gone_after_a_while(void **)
+{
+    const place at;
+    daemon_process daemon(at, {"--session-timeout", "1"});
+    daemon.greet();
+    replica::request create = pool_request(true, "a.set", 8 * mib);
+    create.session.keep_alive_ms = 100;
+    assert_int_equal(daemon.ask(create).status, status::success);
+    assert_int_equal(daemon.exit_status(), 1);
+    daemon_process mute(at, {"--session-timeout", "1"});
+    mute.greet();
+    assert_int_equal(mute.exit_status(), 1);
+}
+
+void limits_hold(void **)
+{
+    const place at;
+    daemon_process daemon(at, {"--max-lanes", "3", "--max-bytes", "1048576", "--nthreads", "2"});
+    daemon.greet();
+    assert_int_equal(daemon.ask(pool_request(true, "a.set", 8 * mib)).status, status::bad_size);
+    const replica::session_answer session = daemon.ask(pool_request(true, "a.set", mib, 100)).session;
+    assert_int_equal(session.lanes, 3);
+    for (std::uint32_t i = 0; i < 3; ++i) {
+        test_lane lane(session, i);
+        assert_int_equal(lane.request(lane_request_kind::flush, {{4096, 8}}), 0);
+    }
+    daemon_process other(at, {"--max-sessions", "1"});
+    const replica::greeting refused = other.greet();
+    assert_int_equal(refused.error, EUSERS);
+    assert_non_null(std::strstr(refused.text.c_str(), "max-sessions"));
+    assert_int_equal(other.exit_status(), 1);
+}
+
+struct policy_case {
+    const char *variable, *value;
+    std::vector<std::string> options;
+    replica::method method;
+    replica::level level;
+    const char *lines;
+};
+
+void methods_and_levels_are_told(void **)
+{
+    const policy_case cases[] = {
+            {nullptr, nullptr, {}, replica::method::persistent_flush, replica::level::page_cache_sync,
+                    "General Purpose Server Persistency Method\n    persist flush: pmem_msync"},
+            {nullptr, nullptr, {"--persist-apm"}, replica::method::persistent_flush, replica::level::page_cache_sync,
+                    "General Purpose Server Persistency Method\n    persist flush: pmem_msync"},
+            {"PMEM_IS_PMEM_FORCE", "1", {"--persist-general"}, replica::method::persistent_flush,
+                    replica::level::cpu_flushed,
+                    "General Purpose Server Persistency Method\n    persist flush: pmem_persist"},
+            {"PMEM_IS_PMEM_FORCE", "1", {"--persist-apm"}, replica::method::persistent_flush,
+                    replica::level::direct_write, "Appliance Persistency Method\n    persist flush: none"},
+    };
+    for (const policy_case &c : cases) {
+        const place at;
+        if (c.variable != nullptr)
+            setenv(c.variable, c.value, 1);
+        std::vector<std::string> options = {"--log-level=notice"};
+        options.insert(options.end(), c.options.begin(), c.options.end());
+        daemon_process daemon(at, options);
+        daemon.greet();
+        const replica::session_answer session = daemon.ask(pool_request(true, "a.set", 8 * mib)).session;
+        unsetenv("PMEM_IS_PMEM_FORCE");
+        assert_int_equal(session.method, c.method);
+        assert_int_equal(session.level, c.level);
+        assert_non_null(std::strstr(at.read("log").c_str(), c.lines));
+        test_lane lane(session, 0);
+        lane.write(4096, "x");
+        assert_int_equal(lane.flush(4096, 1), 0);
+    }
+}
+
+void a_device_that_cannot_flush_is_sent_messages(void **)
+{
+    const place at;
+    setenv("SOFTRDMA_NATIVE", "off", 1);
+    setenv("SOFTRDMA_READ_FLUSH", "off", 1);
+    daemon_process daemon(at);
+    unsetenv("SOFTRDMA_NATIVE");
+    unsetenv("SOFTRDMA_READ_FLUSH");
+    daemon.greet();
+    const replica::session_answer session = daemon.ask(pool_request(true, "a.set", 8 * mib)).session;
+    assert_int_equal(session.method, replica::method::messages);
+    assert_int_equal(session.level, replica::level::page_cache_sync);
+    test_lane lane(session, 0);
+    lane.write(4096, "x");
+    assert_int_equal(lane.request(lane_request_kind::flush, {{4096, 1}}), 0);
+}
+
+void failures_to_flush_are_answered(void **)
+{
+    const place at;
+    setenv("LD_PRELOAD", (std::string(getenv("FAILING_MSYNC")) + ":" + getenv("LD_PRELOAD")).c_str(), 1);
+    setenv("FAILING_MSYNC_FILE", (at.path + "/fail").c_str(), 1);
+    daemon_process daemon(at);
+    setenv("LD_PRELOAD", std::strchr(getenv("LD_PRELOAD"), ':') + 1, 1);
+    daemon.greet();
+    const replica::session_answer session = daemon.ask(pool_request(true, "a.set", 8 * mib)).session;
+    test_lane lane(session, 0);
+    assert_int_equal(lane.request(lane_request_kind::flush, {{4096, 1}}), 0);
+    at.write("fail", "");
+    assert_int_equal(lane.request(lane_request_kind::flush, {{4096, 1}}), EIO);
+    assert_int_equal(lane.request(lane_request_kind::deep_flush, {{4096, 1}}), EIO);
+    std::filesystem::remove(at.path + "/fail");
+    assert_int_equal(lane.request(lane_request_kind::flush, {{4096, 1}}), 0);
+}
+
+} // namespace
+
+int main()
+{
+    (void)std::signal(SIGPIPE, SIG_IGN);
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(a_session_goes_from_greeting_to_close),
+            cmocka_unit_test(the_attributes_come_back_and_change),
+            cmocka_unit_test(each_refusal_has_its_status_and_a_text),
+            cmocka_unit_test(a_pool_nobody_used_goes_with_its_client),
+            cmocka_unit_test(strangers_get_no_lane),
+            cmocka_unit_test(a_bad_request_closes_its_lane_only),
+            cmocka_unit_test(what_is_no_message_ends_the_session),
+            cmocka_unit_test(a_silent_client_is_gone_after_a_while),
+            cmocka_unit_test(limits_hold),
+            cmocka_unit_test(methods_and_levels_are_told),
+            cmocka_unit_test(a_device_that_cannot_flush_is_sent_messages),
+            cmocka_unit_test(failures_to_flush_are_answered),
+    };
+    return cmocka_run_group_tests_name("session", tests, nullptr, nullptr);
+}
