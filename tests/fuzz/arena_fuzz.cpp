@@ -160,9 +160,9 @@ void use(channel &c, input &in)
     if (!c.find(key, 0, in.number<std::uint32_t>(), bytes, r))
         return;
     if (kind % 3 == 1)
-        c.write(r, pieces);
+        c.write(r, pieces, static_cast<std::uint32_t>(bytes));
     else
-        c.read(r, pieces);
+        c.read(r, pieces, static_cast<std::uint32_t>(bytes));
 }
 
 } // namespace

@@ -62,13 +62,14 @@ void use_again_and_again(board &b)
 
 void take_away_again_and_again(board &b, std::uint32_t least_uses)
 {
-    const watched_epoch user{&b.epoch.value, nullptr, nullptr, true};
+    const watched_epoch user{std::shared_ptr<const std::atomic<std::uint32_t>>(std::shared_ptr<void>(), &b.epoch.value),
+            nullptr, nullptr, nullptr, true};
     for (std::uint32_t i = 0; i < 100000 || b.uses.value.load(std::memory_order_relaxed) < least_uses; ++i) {
         b.there.value.store(1, std::memory_order_release);
         b.open.value.store(1, std::memory_order_release);
         scatter_stores(b, i);
         b.open.value.store(0, std::memory_order_seq_cst);
-        assert_true(wait_outside(user));
+        assert_true(operations_in_progress({user}).ended_within(longest_operation));
         b.there.value.store(0, std::memory_order_release);
     }
 }

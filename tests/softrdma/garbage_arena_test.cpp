@@ -31,8 +31,8 @@ void use(channel &c, std::mt19937 &random)
         const iovec piece{data.data(), bytes};
         c.deliver({.length = static_cast<std::uint32_t>(bytes), .imm_data = 0, .flags = slot_solicited}, {&piece, 1});
         if (c.find(random() % 4096 + 1, 0, random(), bytes, r)) {
-            c.write(r, {&piece, 1});
-            c.read(r, {&piece, 1});
+            c.write(r, {&piece, 1}, static_cast<std::uint32_t>(bytes));
+            c.read(r, {&piece, 1}, static_cast<std::uint32_t>(bytes));
         }
     }
 }
@@ -67,7 +67,7 @@ void a_forged_introduction_is_refused(void **)
     assert_true(refused([](hello &h) { h.who.boot[0] ^= 1; }));
     assert_true(refused([](hello &h) { h.who.pid_namespace += 1; }));
     assert_true(refused([](hello &h) { h.arena_fd = 0; }));
-    assert_true(refused([](hello &h) { h.qp_serial += 1; }));
+    assert_true(refused([](hello &h) { h.connection += 1; }));
     assert_true(refused([](hello &h) { h.qp_offset = impostor::arena_size; }));
     assert_true(refused([](hello &h) { h.qp_offset = ~0ull << 12; }));
     assert_true(refused([](hello &h) { h.qp_size = impostor::arena_size; }));

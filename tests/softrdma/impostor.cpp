@@ -37,7 +37,7 @@ impostor make_impostor()
     i.h.token = *i.token;
     i.h.qp_offset = impostor::qp_offset;
     i.h.qp_size = impostor::qp_size;
-    i.h.qp_serial = 5;
+    i.h.connection = 5;
     auto *header = reinterpret_cast<arena_header *>(i.memory);
     *header = {.magic = arena_magic,
             .version = arena_version,
@@ -61,14 +61,13 @@ void write_blocks(impostor &i, const connection_ends &ends)
 {
     auto *qp = new (i.memory + impostor::words) qp_block{};
     qp->magic = qp_magic;
-    qp->serial = i.h.qp_serial;
     qp->ring_capacity = impostor::receives;
     qp->ring_stride = impostor::stride;
     qp->max_sge = 4;
     qp->domain = 1;
     qp->cq_offset = impostor::cq_offset;
     qp->ends = ends.reversed();
-    qp->state = qp_state::open;
+    qp->state = state_word(i.h.connection, true);
     qp->access = ~0u;
     auto *cq = new (i.memory + impostor::cq_offset) cq_block{};
     cq->magic = cq_magic;

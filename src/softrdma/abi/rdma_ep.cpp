@@ -3,6 +3,8 @@
 #include "verbs/qp.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <utility>
 
 using namespace softrdma;
@@ -64,11 +66,23 @@ int move_to_init(rdma_cm_id *id, ibv_qp *qp)
     return error == 0 ? 0 : fail_with(-1, error);
 }
 
+// For callers that cannot report a failure: as long as a peer is inside an operation on the queue pair and lives.
+void destroy_surely(ibv_qp *qp)
+{
+    for (bool told = false; ibv_destroy_qp(qp) == EBUSY; told = true) {
+        if (!told)
+            fprintf(stderr,
+                    "softrdma: the peer of queue pair %u is stopped inside an operation; waiting until it goes on or "
+                    "ends\n",
+                    qp->qp_num);
+    }
+}
+
 int undo_qp(rdma_cm_id *id, ibv_qp *qp)
 {
     const int error = errno;
     if (qp != nullptr)
-        ibv_destroy_qp(qp);
+        destroy_surely(qp);
     destroy_queues(id);
     return fail_with(-1, error);
 }
@@ -150,7 +164,7 @@ void rdma_destroy_qp(rdma_cm_id *id)
         qp = std::exchange(id->qp, nullptr);
     }
     if (qp != nullptr)
-        ibv_destroy_qp(qp);
+        destroy_surely(qp);
     destroy_queues(id);
 }
 

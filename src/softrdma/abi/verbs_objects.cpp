@@ -210,7 +210,8 @@ int ibv_destroy_qp(ibv_qp *qp)
     // Its table entry may hold the last reference.
     const auto keep = qp_of(qp).shared_from_this();
     const std::uint32_t number = qp->qp_num;
-    keep->destroy();
+    if (const int error = keep->destroy(); error != 0)
+        return error;
     net::direct::release_number(number);
     keep->drain_events();
     return 0;

@@ -2,43 +2,43 @@
 #include "base/epochs.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <thread>
 
 namespace softrdma::local
 {
 
-namespace
+operations_in_progress::operations_in_progress(std::vector<watched_epoch> watched, std::uint32_t key)
 {
+    barriers::execute_between_processes(std::ranges::all_of(watched, &watched_epoch::enrolled));
+    for (watched_epoch &w : watched) {
+        const std::uint32_t seen = w.word->load(std::memory_order_acquire);
+        const bool uses_it = key == any_region || w.region_in_use == nullptr ||
+                             w.region_in_use->load(std::memory_order_relaxed) == key;
+        if (seen % 2 != 0 && uses_it)
+            operations_.push_back({std::move(w), seen});
+    }
+}
 
-// A peer that is stopped inside an operation must not stop us for good.
-constexpr auto patience = std::chrono::seconds(5);
-
-// After the barrier.
-bool wait_until_left(const watched_epoch &watched) noexcept
+// A process that was killed may be in the kernel's copy for a moment longer than its shared memory says: the kernel
+// is asked.
+bool operations_in_progress::ended()
 {
-    const std::uint32_t seen = watched.word->load(std::memory_order_acquire);
-    if (seen % 2 == 0)
-        return true;
-    const auto deadline = std::chrono::steady_clock::now() + patience;
-    for (unsigned tries = 0; watched.word->load(std::memory_order_acquire) == seen; ++tries) {
-        if (tries < 64)
-            continue;
-        if (watched.gone != nullptr && watched.gone(watched.owner))
-            return true;
+    std::erase_if(operations_, [](const operation &o) {
+        return o.of.word->load(std::memory_order_acquire) != o.seen ||
+               (o.of.gone != nullptr && o.of.gone(o.of.owner.get()));
+    });
+    return operations_.empty();
+}
+
+bool operations_in_progress::ended_within(std::chrono::steady_clock::duration limit)
+{
+    const auto deadline = std::chrono::steady_clock::now() + limit;
+    for (unsigned tries = 0; !ended(); ++tries) {
         if (std::chrono::steady_clock::now() > deadline)
             return false;
         std::this_thread::sleep_for(std::chrono::microseconds(tries < 1024 ? 1 : 100));
     }
     return true;
-}
-
-} // namespace
-
-bool wait_outside(const watched_epoch &watched) noexcept
-{
-    barriers::execute_between_processes(watched.enrolled);
-    return wait_until_left(watched);
 }
 
 epoch_list &epoch_list::instance()
@@ -59,12 +59,14 @@ void epoch_list::remove(entry e)
     words_.erase(e);
 }
 
-void epoch_list::wait()
+operations_in_progress epoch_list::in_progress(std::uint32_t key)
 {
-    const std::lock_guard lock(mutex_);
-    barriers::execute_between_processes(std::ranges::all_of(words_, &watched_epoch::enrolled));
-    for (const watched_epoch &w : words_)
-        wait_until_left(w);
+    std::vector<watched_epoch> watched;
+    {
+        const std::lock_guard lock(mutex_);
+        watched.assign(words_.begin(), words_.end());
+    }
+    return operations_in_progress(std::move(watched), key);
 }
 
 } // namespace softrdma::local

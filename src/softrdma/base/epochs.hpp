@@ -4,10 +4,12 @@
 #include "base/barriers.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 namespace softrdma::local
 {
@@ -30,20 +32,64 @@ private:
     std::atomic<std::uint32_t> &word_;
 };
 
+// Leaves a section for a while that takes long and touches nothing of the peer. What was looked up before is not to be
+// used after it.
+class epoch_pause
+{
+public:
+    explicit epoch_pause(std::atomic<std::uint32_t> &word) noexcept : word_(word)
+    {
+        word_.store(word_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    }
+    ~epoch_pause()
+    {
+        word_.store(word_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+    }
+    epoch_pause(const epoch_pause &) = delete;
+    epoch_pause &operator=(const epoch_pause &) = delete;
+
+private:
+    std::atomic<std::uint32_t> &word_;
+};
+
 struct watched_epoch {
-    std::atomic<std::uint32_t> *word;
-    bool (*gone)(const void *); // NULL, or says of the owner that it writes the word no more
-    const void *owner;
+    std::shared_ptr<const std::atomic<std::uint32_t>> word; // with the memory that it is in
+    const std::atomic<std::uint32_t> *region_in_use;        // NULL: any region may be
+    bool (*gone)(const void *);                             // NULL, or says of the owner that it stores no more
+    std::shared_ptr<const void> owner;
     bool enrolled; // the owner, see barriers::enroll()
 
-    static watched_epoch own(std::atomic<std::uint32_t> &word) noexcept
+    static watched_epoch own(std::shared_ptr<const std::atomic<std::uint32_t>> word) noexcept
     {
-        return {&word, nullptr, nullptr, barriers::enroll()};
+        return {std::move(word), nullptr, nullptr, nullptr, barriers::enroll()};
     }
 };
 
-// True when whoever was inside at the call has left; false if that takes too long.
-bool wait_outside(const watched_epoch &watched) noexcept;
+// How long an operation of a process that runs may last at most. One that is stopped may be inside for ever.
+inline constexpr std::chrono::seconds longest_operation{5};
+
+// The operations that are in progress when this is made, after something was taken away: whoever begins one later sees
+// that.
+class operations_in_progress
+{
+public:
+    // Those that may use the region with that key, or all.
+    explicit operations_in_progress(std::vector<watched_epoch> watched, std::uint32_t key = any_region);
+    static constexpr std::uint32_t any_region = 0;
+
+    // True when each has ended, or whoever was at it lives no more, which the kernel is asked for.
+    bool ended();
+    // Waits. To be called without a lock, for the one that is inside may be stopped.
+    bool ended_within(std::chrono::steady_clock::duration limit);
+
+private:
+    struct operation {
+        watched_epoch of;
+        std::uint32_t seen;
+    };
+    std::vector<operation> operations_;
+};
 
 // Everyone who may be inside an operation on this process' memory.
 class epoch_list
@@ -54,8 +100,8 @@ public:
     using entry = std::list<watched_epoch>::iterator;
     entry add(const watched_epoch &watched);
     void remove(entry e);
-    // To be called after something was taken away: returns when nobody can still be using it.
-    void wait();
+    // To be called after the region with that key was taken away.
+    operations_in_progress in_progress(std::uint32_t key);
 
 private:
     std::mutex mutex_;

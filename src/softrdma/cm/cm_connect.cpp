@@ -196,9 +196,13 @@ void detail::reply(cm_id &id)
 {
     if (id.way == nullptr)
         id.local.hello = {};
-    if (const auto qp = queue_pair::find(id.local.qpn);
-            std::exchange(id.looks_for_way, false) && id.way == nullptr && qp != nullptr)
-        qp->decide(nullptr);
+    const bool looked = std::exchange(id.looks_for_way, false);
+    if (const auto qp = queue_pair::find(id.local.qpn); qp != nullptr) {
+        if (id.way != nullptr)
+            qp->expect(id.way);
+        else if (looked)
+            qp->decide(nullptr);
+    }
     const cm_payload payload = encode(id.local);
     send(id, opcode::cm_reply, &payload);
 }

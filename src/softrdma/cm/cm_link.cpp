@@ -205,8 +205,10 @@ void detail::decide(cm_id &id)
         id.path->finish();
         return unreachable(id, EHOSTUNREACH);
     }
-    if (const auto qp = queue_pair::find(id.local.qpn); qp != nullptr && id.way != nullptr)
+    if (const auto qp = queue_pair::find(id.local.qpn); qp != nullptr && id.way != nullptr) {
+        qp->expect(id.way);
         qp->decide(id.way);
+    }
     id.state = cm_state::replied;
     queue_event(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &id.remote.data);
 }

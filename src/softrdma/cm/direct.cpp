@@ -164,8 +164,11 @@ local::hello introduce(const connection &c, const link &path)
 bool go_on(connection &c, bool peer_has_way)
 {
     const bool has_way = c.way != nullptr;
+    const local::hello own = has_way && !c.active ? introduce(c, *c.path) : local::hello{};
+    if (const auto qp = c.qp.lock(); has_way && qp != nullptr)
+        qp->expect(c.way);
     if (!c.active) {
-        greet(*c.path, opcode::direct_reply, {c.local, c.remote, has_way ? introduce(c, *c.path) : local::hello{}});
+        greet(*c.path, opcode::direct_reply, {c.local, c.remote, own});
     } else if (peer_has_way) {
         const std::byte agreed{has_way};
         c.path->tell(opcode::direct_ready, {&agreed, 1});

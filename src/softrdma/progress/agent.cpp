@@ -56,8 +56,10 @@ agent *agent::get()
     own_door(); // now, so that connections need no descriptor which outlives them
     set_idle_hook(&agent::poll_once);
     set_wait_hook(&agent::call_back);
-    set_defer_hook(
-            [](std::function<void()> call) { agent::get()->after(std::chrono::microseconds(0), std::move(call)); });
+    set_defer_hook([](std::function<void()> call, std::chrono::microseconds delay) {
+        if (agent *a = agent::get(); a != nullptr)
+            a->after(delay, std::move(call));
+    });
     return fresh.release();
 }
 

@@ -151,19 +151,28 @@ void region_table::publish(memory_region &region)
     shared.key.store(region.rkey, std::memory_order_release);
 }
 
-bool region_table::withdraw(const memory_region &region)
+void region_table::withdraw(memory_region &region)
 {
     slot &own = slot_of(region.rkey);
     if (own.region.load(std::memory_order_relaxed) != &region)
-        return false;
-    local::region_slot &shared = local::arena::instance().slot(region.rkey % local::region_slots);
-    shared.key.store(0, std::memory_order_seq_cst);
+        return;
+    local::arena::instance().slot(region.rkey % local::region_slots).key.store(0, std::memory_order_seq_cst);
     own.key.store(0, std::memory_order_seq_cst);
     removals_.fetch_add(1, std::memory_order_seq_cst); // not before: who knows this number cannot find the region
-    local::epoch_list::instance().wait();
-    const bool unsynced = shared.unsynced.load(std::memory_order_relaxed) != 0;
-    own.region.store(nullptr, std::memory_order_release);
-    return unsynced;
+}
+
+// Once nobody uses it.
+void region_table::forget(memory_region &region)
+{
+    slot &own = slot_of(region.rkey);
+    if (own.region.load(std::memory_order_relaxed) == &region) {
+        const local::region_slot &shared = local::arena::instance().slot(region.rkey % local::region_slots);
+        if (shared.unsynced.load(std::memory_order_relaxed) != 0)
+            region.unsynced_.store(true, std::memory_order_relaxed);
+        own.region.store(nullptr, std::memory_order_release);
+    }
+    const std::unique_lock lock(mutex_);
+    regions_.erase(region.lkey);
 }
 
 std::byte *region_table::look_up_plain(const ibv_sge &sge, const ibv_pd *pd) const noexcept
@@ -222,16 +231,18 @@ int region_table::remove(ibv_mr *mr)
         const auto found = regions_.find(mr->lkey);
         if (found == regions_.end() || found->second.get() != mr)
             return EINVAL;
-        region = std::move(found->second);
-        regions_.erase(found);
+        region = found->second;
+        region->withdrawn_ = true;
+        withdraw(*region);
     }
-    if (withdraw(*region))
-        region->unsynced_.store(true, std::memory_order_relaxed);
+    if (!local::epoch_list::instance().in_progress(mr->rkey).ended_within(local::longest_operation))
+        return EBUSY;
     constexpr int waiting = INT32_MIN;
     if (region->users_.fetch_add(waiting, std::memory_order_acq_rel) != 0) {
         std::unique_lock lock(idle_mutex());
         idle_changed().wait(lock, [&] { return region->users_.load(std::memory_order_acquire) == waiting; });
     }
+    forget(*region);
     pd_of(region->pd).children.fetch_sub(1);
     // A flush that arrives later can no longer reach these pages.
     if (region->unsynced_.load(std::memory_order_relaxed))
@@ -246,7 +257,7 @@ region_pin region_table::pin(std::uint32_t key, const ibv_pd *pd, int access, st
     if (found == regions_.end())
         return {};
     const auto &region = found->second;
-    if (region->pd != pd || (region->access() & access) != access)
+    if (region->withdrawn_ || region->pd != pd || (region->access() & access) != access)
         return {};
     const bool anywhere = va == any_address && bytes == 0;
     if (!anywhere && !region->contains(va, bytes))
@@ -265,7 +276,7 @@ region_pin region_table::pin(std::uint32_t key)
 {
     const std::shared_lock lock(mutex_);
     const auto found = regions_.find(key);
-    if (found == regions_.end())
+    if (found == regions_.end() || found->second->withdrawn_)
         return {};
     found->second->users_.fetch_add(1, std::memory_order_acq_rel);
     return {found->second, found->second->users_};

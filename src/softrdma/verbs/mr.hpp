@@ -42,6 +42,7 @@ private:
     pmem::mapping mapping_;
     std::atomic<int> users_{0};
     std::atomic<bool> unsynced_{false};
+    bool withdrawn_ = false; // guarded by the table's lock
 };
 
 // Keeps a region registered while it is being read or written.
@@ -90,7 +91,8 @@ public:
 
     // NULL with errno: EINVAL, EOPNOTSUPP, EFAULT, ENOMEM.
     ibv_mr *add(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova, unsigned access);
-    // Waits for accesses in progress. Returns 0, or the errno value of a failed last sync.
+    // Waits for accesses in progress. Returns 0, EBUSY if a peer is inside one and does not go on with it, or the errno
+    // value of a failed last sync. After EBUSY the region can be used for nothing but another try.
     int remove(ibv_mr *mr);
 
     // A pinned region if the key names one of this domain with all of `access` and the range lies inside it.
@@ -125,8 +127,9 @@ private:
     region_table();
     std::uint32_t unused_key();
     void publish(memory_region &region);
-    // Returns when no peer can be using the region; true if one has left something to be synced.
-    bool withdraw(const memory_region &region);
+    // Nobody finds the region any more.
+    void withdraw(memory_region &region);
+    void forget(memory_region &region);
     slot &slot_of(std::uint32_t key) const noexcept { return slots_[key % local::region_slots]; }
     const memory_region *find(
             std::uint32_t key, const ibv_pd *pd, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;

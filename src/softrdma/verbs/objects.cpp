@@ -15,7 +15,7 @@ namespace
 {
 
 std::atomic<void (*)()> wait_hook{nullptr};
-std::atomic<void (*)(std::function<void()>)> defer_hook{nullptr};
+std::atomic<void (*)(std::function<void()>, std::chrono::microseconds)> defer_hook{nullptr};
 
 } // namespace
 
@@ -30,15 +30,15 @@ void about_to_wait()
         hook();
 }
 
-void set_defer_hook(void (*hook)(std::function<void()>)) noexcept
+void set_defer_hook(void (*hook)(std::function<void()>, std::chrono::microseconds)) noexcept
 {
     defer_hook.store(hook, std::memory_order_release);
 }
 
-void defer(std::function<void()> call)
+void defer(std::function<void()> call, std::chrono::microseconds delay)
 {
     if (auto *hook = defer_hook.load(std::memory_order_acquire); hook != nullptr)
-        hook(std::move(call));
+        hook(std::move(call), delay);
 }
 
 std::uint32_t protection_domain::next_number() noexcept

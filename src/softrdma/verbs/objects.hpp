@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <infiniband/verbs.h>
@@ -66,9 +67,9 @@ private:
 void set_wait_hook(void (*hook)()) noexcept;
 void about_to_wait();
 
-// Calls back soon, from another thread and without a lock; net/ installs it.
-void set_defer_hook(void (*hook)(std::function<void()>)) noexcept;
-void defer(std::function<void()> call);
+// Calls back after the delay, from another thread and without a lock; net/ installs it.
+void set_defer_hook(void (*hook)(std::function<void()>, std::chrono::microseconds)) noexcept;
+void defer(std::function<void()> call, std::chrono::microseconds delay = {});
 
 // The parts of an open device that core needs; abi/ wraps it into a verbs_context.
 struct device_context {

@@ -95,12 +95,15 @@ queue_pair::~queue_pair()
     pthread_mutex_destroy(&qp_base.mutex);
 }
 
-void queue_pair::destroy()
+int queue_pair::destroy()
 {
+    if (const int error = shut_out_peer(); error != 0)
+        return error;
     number_table::instance().remove(qp_base.qp_num);
     const std::lock_guard lock(lock_);
     responder_.abandon();
     destroyed_ = true;
+    start_connection(0);
     set_state(IBV_QPS_RESET);
     requester_.reset();
     responder_.reset();
@@ -115,6 +118,38 @@ void queue_pair::destroy()
     cq_of(qp_base.recv_cq).users.fetch_sub(1);
     if (qp_base.srq != nullptr)
         srq_of(qp_base.srq).users.fetch_sub(1);
+    return 0;
+}
+
+// Before a reset or the end: what the peer has begun with our memory it finishes first. It may be stopped, so no lock
+// is held meanwhile. 0 or EBUSY.
+int queue_pair::shut_out_peer()
+{
+    std::optional<local::operations_in_progress> operations;
+    {
+        const std::lock_guard lock(lock_);
+        if (peer_ == nullptr)
+            return 0;
+        responder_.abandon();
+        shut_out_ = true;
+        publish_attributes();
+        operations.emplace(std::vector{peer_->epoch_of_peer()});
+    }
+    const bool ended = operations->ended_within(local::longest_operation);
+    const std::lock_guard lock(lock_);
+    shut_out_ = ended;
+    if (!ended)
+        fail();
+    return ended ? 0 : EBUSY;
+}
+
+// Whatever the peer of an earlier one still writes is not meant for the peer of this one, and never read.
+void queue_pair::start_connection(std::uint64_t number) noexcept
+{
+    connection_ = number;
+    peer_.reset();
+    delays_flush_.reset();
+    shut_out_ = false;
 }
 
 void queue_pair::set_state(ibv_qp_state to) noexcept
@@ -122,8 +157,6 @@ void queue_pair::set_state(ibv_qp_state to) noexcept
     ep_.attr.qp_state = ep_.attr.cur_qp_state = to;
     __atomic_store_n(&qp_base.state, to, __ATOMIC_RELAXED);
     publish_attributes();
-    if (ep_.local != nullptr && !answers()) // whatever the peer has begun with our memory, it finishes first
-        ep_.local->wait_for_peer();
 }
 
 void queue_pair::publish_attributes() noexcept
@@ -133,24 +166,33 @@ void queue_pair::publish_attributes() noexcept
     local::qp_block &shared = ring_.shared();
     shared.access.store(ep_.attr.qp_access_flags, std::memory_order_relaxed);
     shared.rnr_timer.store(ep_.attr.min_rnr_timer, std::memory_order_relaxed);
-    shared.state.store(answers() ? local::qp_state::open : local::qp_state::closed, std::memory_order_seq_cst);
+    shared.state.store(local::state_word(connection_, answers()), std::memory_order_seq_cst);
 }
 
 bool queue_pair::answers() const noexcept
 {
     const ibv_qp_state s = ep_.attr.qp_state;
-    return !destroyed_ && (s == IBV_QPS_RTR || s == IBV_QPS_RTS || s == IBV_QPS_SQD);
+    return !destroyed_ && !shut_out_ && (s == IBV_QPS_RTR || s == IBV_QPS_RTS || s == IBV_QPS_SQD);
 }
 
-int queue_pair::modify(const ibv_qp_attr &attr, int mask)
+int queue_pair::check(const ibv_qp_attr &attr, int mask) const noexcept
 {
-    const std::lock_guard lock(lock_);
     const ibv_qp_state from = ep_.attr.qp_state;
     const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr.qp_state : from;
     if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != from)
         return EINVAL;
-    if (!may_change(from, to, mask) || !in_range(attr, mask))
-        return EINVAL;
+    return may_change(from, to, mask) && in_range(attr, mask) ? 0 : EINVAL;
+}
+
+int queue_pair::modify(const ibv_qp_attr &attr, int mask)
+{
+    if ((mask & IBV_QP_STATE) != 0 && attr.qp_state == IBV_QPS_RESET)
+        return reset(attr, mask);
+    const std::lock_guard lock(lock_);
+    if (const int error = check(attr, mask); error != 0)
+        return error;
+    const ibv_qp_state from = ep_.attr.qp_state;
+    const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr.qp_state : from;
     enter(attr, mask);
     if (to == IBV_QPS_ERR) {
         fail();
@@ -159,12 +201,7 @@ int queue_pair::modify(const ibv_qp_attr &attr, int mask)
     if (to == IBV_QPS_RTR)
         ring_.set_peer(ep_.attr.dest_qp_num);
     set_state(to);
-    if (to == IBV_QPS_RESET) {
-        requester_.reset();
-        responder_.reset();
-        ep_.local.reset();
-        ep_.undecided = false;
-    } else if (to == IBV_QPS_RTR && from == IBV_QPS_INIT) {
+    if (to == IBV_QPS_RTR && from == IBV_QPS_INIT) {
         responder_.start(ep_.attr.rq_psn);
     } else if (to == IBV_QPS_RTS && from == IBV_QPS_RTR) {
         requester_.start(ep_.attr.sq_psn);
@@ -174,6 +211,25 @@ int queue_pair::modify(const ibv_qp_attr &attr, int mask)
         tell_drained_ = (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0 && attr.en_sqd_async_notify != 0;
         settle(requester_.pump());
     }
+    return 0;
+}
+
+int queue_pair::reset(const ibv_qp_attr &attr, int mask)
+{
+    {
+        const std::lock_guard lock(lock_);
+        if (const int error = check(attr, mask); error != 0)
+            return error;
+    }
+    if (const int error = shut_out_peer(); error != 0)
+        return error;
+    const std::lock_guard lock(lock_);
+    start_connection(0);
+    set_state(IBV_QPS_RESET);
+    requester_.reset();
+    responder_.reset();
+    ep_.local.reset();
+    ep_.undecided = false;
     return 0;
 }
 
@@ -289,10 +345,12 @@ inline local_path *queue_pair::path_at_once() const noexcept
             break;
         }
     }
-    if (ep_.attr.qp_state == IBV_QPS_ERR)
-        responder_.flush();
-    else if (answers())
+    if (ep_.attr.qp_state == IBV_QPS_ERR) {
+        if (delays_flush_ == nullptr)
+            responder_.flush();
+    } else if (answers()) {
         responder_.announce_receive();
+    }
     return error;
 }
 
@@ -323,9 +381,41 @@ void queue_pair::fail()
     responder_.abandon();
     set_state(IBV_QPS_ERR);
     requester_.flush();
-    responder_.flush();
+    flush_receives();
     if (qp_base.srq != nullptr)
         tell(IBV_EVENT_QP_LAST_WQE_REACHED);
+}
+
+// A peer that is inside an operation may still place or complete a message in a receive, which is not the program's
+// again before that.
+void queue_pair::flush_receives()
+{
+    constexpr std::chrono::microseconds first_pause{100};
+    if (peer_ != nullptr) {
+        delays_flush_ = std::make_shared<local::operations_in_progress>(std::vector{peer_->epoch_of_peer()});
+        if (!delays_flush_->ended())
+            return flush_receives_later(first_pause);
+    }
+    delays_flush_.reset();
+    responder_.flush();
+}
+
+void queue_pair::flush_receives_later(std::chrono::microseconds pause)
+{
+    static constexpr std::chrono::microseconds longest_pause{100000};
+    const auto look_again = [weak = weak_from_this(), operations = delays_flush_, pause] {
+        const auto qp = weak.lock();
+        if (qp == nullptr)
+            return;
+        const std::lock_guard lock(qp->lock_);
+        if (qp->delays_flush_ != operations) // it was reset meanwhile
+            return;
+        if (!operations->ended())
+            return qp->flush_receives_later(std::min(2 * pause, longest_pause));
+        qp->delays_flush_.reset();
+        qp->responder_.flush();
+    };
+    defer(look_again, pause);
 }
 
 void queue_pair::notice_drained()

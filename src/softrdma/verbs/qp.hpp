@@ -30,8 +30,9 @@ public:
     ~queue_pair();
 
     ibv_qp *verbs() noexcept { return &qp_base; }
-    // Afterwards nothing arrives, completes or is sent any more.
-    void destroy();
+    // 0: afterwards nothing arrives, completes or is sent any more. EBUSY if the peer is inside an operation and does
+    // not go on with it: then the queue pair is in the error state, and this can be tried again.
+    int destroy();
     // Waits until every asynchronous event that was handed out has been acknowledged.
     void drain_events();
     // That completion queue, if it is one of this queue pair, has overflowed.
@@ -53,9 +54,12 @@ public:
     void attach(std::shared_ptr<transport> path);
     // What a peer of this host needs to act on this queue pair; absent if it cannot. `ends` are those of the path.
     local::hello introduce(const local::connection_ends &ends);
+    // The peer has been told everything that it needs to act on this queue pair, and may do so from then on.
+    void expect(std::shared_ptr<local::channel> peer);
     // Nothing is sent until decide().
     void hold_back();
-    // Whether requests are executed in the peer's memory from now on (a channel) or sent over the path (NULL).
+    // Whether requests are executed in the peer's memory from now on (the channel that was expected) or sent over the
+    // path (NULL).
     void decide(std::shared_ptr<local::channel> channel);
     bool has_path();
     // A line of key=value for whoever looks on from outside.
@@ -87,6 +91,12 @@ private:
     void enter(const ibv_qp_attr &attr, int mask);
     void set_state(ibv_qp_state to) noexcept;
     void publish_attributes() noexcept;
+    int check(const ibv_qp_attr &attr, int mask) const noexcept;
+    int reset(const ibv_qp_attr &attr, int mask);
+    int shut_out_peer();
+    void start_connection(std::uint64_t number) noexcept;
+    void flush_receives();
+    void flush_receives_later(std::chrono::microseconds pause);
     void leave_network() noexcept;
     void fail();
     void tell(ibv_event_type type);
@@ -96,6 +106,7 @@ private:
     alignas(local::line) biased<sleeping_lock> lock_;
     bool on_network_ = false; // counted by the completion queues
     bool destroyed_ = false;
+    bool shut_out_ = false; // the peer, before a reset or the end
     bool tell_drained_ = false;
     std::unique_ptr<post_batch> batch_;
     receive_ring ring_;
@@ -103,6 +114,9 @@ private:
     requester requester_;
     responder responder_;
     ibv_qp_init_attr init_{};
+    std::uint64_t connection_ = 0;                                // see local::state_word()
+    std::shared_ptr<local::channel> peer_;                        // whoever may act on this queue pair
+    std::shared_ptr<local::operations_in_progress> delays_flush_; // of the receives
 };
 
 // Of all queue pairs of the process.

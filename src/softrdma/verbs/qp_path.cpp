@@ -36,18 +36,27 @@ local::hello queue_pair::introduce(const local::connection_ends &ends)
     local::hello h;
     if (destroyed_ || !arena.shared())
         return h;
+    start_connection(local::arena::instance().next_serial());
     ring_.shared().ends = ends;
+    publish_attributes();
     h.present = true;
     h.who = local::identity::own();
     h.arena_fd = arena.fd();
     h.token = arena.token();
     h.qp_offset = ring_.memory().offset;
     h.qp_size = ring_.memory().size;
-    h.qp_serial = ring_.shared().serial;
+    h.connection = connection_;
     h.first_receive = ring_.position();
     if (const ibv_comp_channel *events = qp_base.recv_cq->channel; events != nullptr)
         h.bell = events->fd;
     return h;
+}
+
+void queue_pair::expect(std::shared_ptr<local::channel> peer)
+{
+    const std::lock_guard lock(lock_);
+    if (!destroyed_ && connection_ != 0)
+        peer_ = std::move(peer);
 }
 
 void queue_pair::hold_back()
@@ -60,7 +69,9 @@ void queue_pair::decide(std::shared_ptr<local::channel> channel)
 {
     const std::lock_guard lock(lock_);
     ep_.undecided = false;
-    if (channel != nullptr && !destroyed_ && ep_.path != nullptr) {
+    if (channel == nullptr)
+        peer_.reset();
+    else if (channel == peer_ && ep_.path != nullptr) { // else the queue pair was reset meanwhile
         ep_.local = std::make_unique<local_path>(std::move(channel), ring_.shared(), qp_base.pd);
         if (!ep_.local->leaves_private_memory())
             leave_network();

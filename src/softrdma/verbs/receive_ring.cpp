@@ -34,14 +34,14 @@ int receive_ring::create(const ibv_qp_cap &cap)
     slots_ = block_->at + local::ring_offset;
     local::qp_block &shared = *shared_;
     shared.magic = local::qp_magic;
-    shared.serial = local::arena::instance().next_serial();
     shared.ring_capacity = capacity_;
     shared.ring_stride = stride_;
     shared.max_sge = max_sge_;
     shared.domain = pd_of(qp_.pd).number;
     shared.cq_offset = cq_of(qp_.recv_cq).memory().offset;
     scattering_watch_ = local::epoch_list::instance().add(local::watched_epoch::own(scattering_));
-    operation_watch_ = local::epoch_list::instance().add(local::watched_epoch::own(shared.epoch));
+    operation_watch_ = local::epoch_list::instance().add(
+            local::watched_epoch::own(std::shared_ptr<std::atomic<std::uint32_t>>(block_, &shared.epoch)));
     return 0;
 }
 
@@ -153,7 +153,7 @@ private:
 // A message that lies beside the ring, to where its receive wants it.
 inline bool receive_ring::fetch(const local::receive_slot &from, std::uint32_t position, const arrival &message)
 {
-    const local::epoch_section section(scattering_);
+    const local::epoch_section section(*scattering_);
     if (!message.has(local::slot_carried))
         return message.length <= local::inline_size && scatter(from.inlined.data(), position, message.length);
     const std::uint32_t offset = message.carried % local::carrier_size;

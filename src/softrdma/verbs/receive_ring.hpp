@@ -95,7 +95,8 @@ private:
     std::atomic<std::uint32_t> posted_{0};
     std::atomic<std::uint32_t> consumed_{0};
     std::atomic<bool> held_{false};
-    std::atomic<std::uint32_t> scattering_{0};
+    // The epoch of placing messages, which deregistration may look at for longer than this ring lives.
+    const std::shared_ptr<std::atomic<std::uint32_t>> scattering_ = std::make_shared<std::atomic<std::uint32_t>>(0);
     local::epoch_list::entry scattering_watch_;
     local::epoch_list::entry operation_watch_;
 };

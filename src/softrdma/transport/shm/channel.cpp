@@ -52,6 +52,36 @@ inline void gather(std::byte *to, std::span<const iovec> from) noexcept
         gather_pieces(to, from);
 }
 
+// What is taken off the front of a scatter list, part by part.
+class scatter_front
+{
+public:
+    explicit scatter_front(std::span<const iovec> list) noexcept : list_(list) {}
+
+    // Of no more than there are. Valid until the next call.
+    std::span<const iovec> take(std::size_t bytes) noexcept
+    {
+        std::size_t count = 0;
+        for (; bytes > 0; ++count) {
+            const iovec &first = list_.front();
+            const std::size_t taken = std::min(bytes, first.iov_len - used_);
+            taken_[count] = {static_cast<std::byte *>(first.iov_base) + used_, taken};
+            bytes -= taken;
+            used_ += taken;
+            if (used_ == first.iov_len) {
+                list_ = list_.subspan(1);
+                used_ = 0;
+            }
+        }
+        return {taken_.data(), count};
+    }
+
+private:
+    std::span<const iovec> list_;
+    std::size_t used_ = 0; // of its first element
+    std::array<iovec, max_sges> taken_;
+};
+
 } // namespace
 
 std::shared_ptr<remote_cq> remote_cq::open(
@@ -148,8 +178,10 @@ bool channel::attach(const hello &h, const connection_ends &ends, fd_holder bell
     max_sge_ = block_->max_sge;
     domain_ = block_->domain;
     cq_bit_ = block_->cq_bit;
+    connection_ = h.connection;
     most_carried_ = peer_->worth_carrying();
-    if (block_->magic != qp_magic || block_->serial != h.qp_serial || !(block_->ends == ends.reversed()))
+    if (block_->magic != qp_magic || !(block_->ends == ends.reversed()) || h.connection == 0 ||
+            block_->state.load(std::memory_order_acquire) >> 1 != h.connection)
         return false;
     if ((capacity_ != 0 && !std::has_single_bit(capacity_)) || capacity_ > max_capacity || max_sge_ > max_sges ||
             stride_ % line != 0 || stride_ < sizeof(receive_slot) + max_sge_ * sizeof(slot_sge) ||
@@ -177,12 +209,8 @@ channel::~channel()
 
 watched_epoch channel::epoch_of_peer() const noexcept
 {
-    return {&block_->epoch, peer_gone, peer_.get(), peer_is_enrolled()};
-}
-
-void channel::wait_for_peer() noexcept
-{
-    wait_outside(epoch_of_peer());
+    return {std::shared_ptr<const std::atomic<std::uint32_t>>(memory_, &block_->epoch), &block_->region_in_use,
+            peer_gone, peer_, peer_is_enrolled()};
 }
 
 file_mapping *channel::look_up_mapping(remote_region r)
@@ -199,7 +227,7 @@ file_mapping *channel::look_up_mapping(remote_region r)
     return r.kind == region_kind::unmappable ? peer_->write(r.address, from) : copy_result::no_way;
 }
 
-[[gnu::hot]] copy_result channel::read(const remote_region &r, std::span<const iovec> to)
+[[gnu::hot]] copy_result channel::read_part(const remote_region &r, std::span<const iovec> to)
 {
     if (file_mapping *file = mapping(r); file != nullptr)
         return file->read(r.address - r.region_address, to) ? copy_result::done : copy_result::fault;
@@ -243,34 +271,44 @@ std::optional<std::uint32_t> channel::room_in_carrier(std::uint32_t length) noex
     }
 }
 
+[[gnu::noinline]] copy_result channel::copy_in_parts(
+        part_copy copy, remote_region r, std::span<const iovec> list, std::uint32_t length)
+{
+    scatter_front front(list);
+    while (length > 0) {
+        const std::uint32_t part = std::min(length, longest_part);
+        if (const copy_result result = (this->*copy)(r, front.take(part)); result != copy_result::done)
+            return result;
+        r.address += part;
+        length -= part;
+        if (length > 0 && (!peer_is_open() || !peer_->has(r)))
+            return copy_result::no_way; // the peer says what becomes of the request
+    }
+    return copy_result::done;
+}
+
 bool channel::place(const receive_slot &s, std::uint32_t length, std::span<const iovec> from)
 {
     const slot_sge *sges = const_cast<receive_slot &>(s).sges();
-    std::array<iovec, max_sges> pieces;
-    std::size_t next = 0;
-    std::size_t used = 0; // of from[next]
+    scatter_front front(from);
     std::uint32_t left = length;
     for (std::uint16_t i = 0; i < s.sge_count && i < max_sge_ && left > 0; ++i) {
         const slot_sge sge = sges[i];
-        const std::uint32_t part = std::min(left, sge.length);
+        std::uint32_t in_element = std::min(left, sge.length);
+        left -= in_element;
         remote_region r;
-        if (part > 0 &&
-                (!find(sge.key, IBV_ACCESS_LOCAL_WRITE, sge.address, part, r) || r.kind != region_kind::unmappable))
+        if (in_element > 0 && (!find(sge.key, IBV_ACCESS_LOCAL_WRITE, sge.address, in_element, r) ||
+                                      r.kind != region_kind::unmappable))
             return false;
-        std::size_t count = 0;
-        for (std::uint32_t wanted = part; wanted > 0; ++count) {
-            const std::size_t bytes = std::min<std::size_t>(wanted, from[next].iov_len - used);
-            pieces[count] = {static_cast<std::byte *>(from[next].iov_base) + used, bytes};
-            wanted -= static_cast<std::uint32_t>(bytes);
-            used += bytes;
-            if (used == from[next].iov_len) {
-                ++next;
-                used = 0;
-            }
+        while (in_element > 0) {
+            const std::uint32_t part = std::min(in_element, longest_part);
+            if (peer_->write(r.address, front.take(part)) != copy_result::done)
+                return false;
+            r.address += part;
+            in_element -= part;
+            if (in_element + left > 0 && (!peer_is_open() || !peer_->has(r)))
+                return false;
         }
-        if (part > 0 && peer_->write(r.address, {pieces.data(), count}) != copy_result::done)
-            return false;
-        left -= part;
     }
     return left == 0;
 }

@@ -54,25 +54,32 @@ public:
     ~channel();
 
     peer_process &peer() noexcept { return *peer_; }
+    // Where our own block tells the peer which of its regions is in use.
+    void show_use_in(std::atomic<std::uint32_t> &word) noexcept { region_in_use_ = &word; }
     bool peer_is_open() const noexcept
     {
-        return block_->state.load(std::memory_order_seq_cst) == qp_state::open && !peer_->dead();
+        return block_->state.load(std::memory_order_seq_cst) == state_word(connection_, true) && !peer_->dead();
     }
     int peer_access() const noexcept { return static_cast<int>(block_->access.load(std::memory_order_relaxed)); }
     std::uint32_t peer_rnr_timer() const noexcept { return block_->rnr_timer.load(std::memory_order_relaxed); }
 
     bool find(std::uint32_t key, int access, std::uint64_t va, std::uint64_t bytes, remote_region &out) const noexcept
     {
+        // Whoever takes the region away looks at this word after a barrier for both.
+        region_in_use_->store(key, std::memory_order_relaxed);
+        std::atomic_signal_fence(std::memory_order_seq_cst);
         return peer_->find(key, domain_, access, va, bytes, out);
     }
-    copy_result write(const remote_region &r, std::span<const iovec> from)
+    // Of `length` bytes in all. What is longer than a part is copied in parts, between which it is made sure that the
+    // peer still has the queue pair open and the region registered: it waits for one part at most.
+    copy_result write(const remote_region &r, std::span<const iovec> from, std::uint32_t length)
     {
-        file_mapping *file = mapping(r);
-        if (file == nullptr)
-            return write_unmapped(r, from);
-        return file->write(r.address - r.region_address, from) ? copy_result::done : copy_result::fault;
+        return length <= longest_part ? write_part(r, from) : copy_in_parts(&channel::write_part, r, from, length);
     }
-    copy_result read(const remote_region &r, std::span<const iovec> to);
+    copy_result read(const remote_region &r, std::span<const iovec> to, std::uint32_t length)
+    {
+        return length <= longest_part ? read_part(r, to) : copy_in_parts(&channel::read_part, r, to, length);
+    }
     // The peer's file behind a region; NULL if there is none or it cannot be had. It is recent_mapping() then.
     file_mapping *mapping(const remote_region &r)
     {
@@ -98,8 +105,8 @@ public:
     // After this has_receive() is true, or the peer knows when it posts one that it is to say so.
     void ask_for_receive() noexcept;
 
-    // Waits until the peer is outside of every operation on our memory.
-    void wait_for_peer() noexcept;
+    // Says when the peer is inside an operation on our memory.
+    watched_epoch epoch_of_peer() const noexcept;
 
 private:
     static std::shared_ptr<channel> open(std::shared_ptr<peer_process> peer, const hello &h,
@@ -107,9 +114,18 @@ private:
     bool attach(const hello &h, const connection_ends &ends, fd_holder bell, std::string &why);
     // By value, so that what is not in need of them may keep a region in registers.
     file_mapping *look_up_mapping(remote_region r);
+    copy_result write_part(const remote_region &r, std::span<const iovec> from)
+    {
+        file_mapping *file = mapping(r);
+        if (file == nullptr)
+            return write_unmapped(r, from);
+        return file->write(r.address - r.region_address, from) ? copy_result::done : copy_result::fault;
+    }
     copy_result write_unmapped(remote_region r, std::span<const iovec> from) const;
+    copy_result read_part(const remote_region &r, std::span<const iovec> to);
+    using part_copy = copy_result (channel::*)(const remote_region &, std::span<const iovec>);
+    copy_result copy_in_parts(part_copy copy, remote_region r, std::span<const iovec> list, std::uint32_t length);
     bool peer_is_enrolled() const noexcept { return peer_->facts().enrolled.load(std::memory_order_relaxed) != 0; }
-    watched_epoch epoch_of_peer() const noexcept;
     void go_to(std::uint32_t position) noexcept
     {
         position_ = position;
@@ -120,8 +136,12 @@ private:
     void fetch_room(std::uint32_t length) noexcept;
     bool place(const receive_slot &s, std::uint32_t length, std::span<const iovec> from);
 
+    static constexpr std::uint32_t longest_part = 1 << 20;
+
     qp_block *block_ = nullptr;
+    std::atomic<std::uint32_t> *region_in_use_ = &not_shown_;
     std::shared_ptr<peer_process> peer_;
+    std::uint64_t connection_ = 0; // the peer's number of it
     // Of the region used last. Side by side the two numbers would be compared as one, which waits until those of the
     // region have been stored.
     std::uint32_t recent_slot_ = 0;
@@ -146,6 +166,7 @@ private:
     std::shared_ptr<remote_cq> cq_;
     epoch_list::entry watched_{};
     bool watching_ = false;
+    std::atomic<std::uint32_t> not_shown_{0};
 };
 
 } // namespace softrdma::local

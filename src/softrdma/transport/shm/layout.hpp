@@ -17,7 +17,7 @@ using token_bytes = std::array<std::uint64_t, 2>;
 inline constexpr std::uint64_t arena_magic = 0x616e657261534652;
 inline constexpr std::uint64_t qp_magic = 0x7170626c6f634b31;
 inline constexpr std::uint64_t cq_magic = 0x6371626c6f634b31;
-inline constexpr std::uint32_t arena_version = 5;
+inline constexpr std::uint32_t arena_version = 6;
 inline constexpr std::size_t page = 4096; // of the layout, not of the machine
 inline constexpr std::size_t line = 64;
 
@@ -90,10 +90,13 @@ struct cq_block {
     alignas(line) std::array<std::atomic<std::uint64_t>, work_words> work;
 };
 
-enum class qp_state : std::uint32_t {
-    closed, // answers nothing
-    open,   // executes the peer's requests
-};
+// The state word of a queue pair: the number of its connection, and whether that is open to its peer, which compares
+// the word at each operation. A number is never the same twice within an arena; a queue pair gets a new one with each
+// connection and has none, 0, after a reset and when it is destroyed.
+constexpr std::uint64_t state_word(std::uint64_t connection, bool open) noexcept
+{
+    return connection << 1 | (open ? 1 : 0);
+}
 
 // Both ends of the TCP connection that belongs to a queue pair, as its owner sees it: a stranger that knows everything
 // else about the queue pair still cannot be at the other end of that connection.
@@ -110,7 +113,6 @@ struct connection_ends {
 // Before the ring of receives: see words_offset().
 struct qp_block {
     std::uint64_t magic;
-    std::uint64_t serial; // never the same twice within an arena
     std::uint32_t ring_capacity;
     std::uint32_t ring_stride;
     std::uint32_t max_sge;
@@ -118,12 +120,14 @@ struct qp_block {
     std::uint64_t cq_offset; // of the receive completion queue's block
     std::uint32_t cq_bit;
     connection_ends ends;
-    alignas(line) std::atomic<qp_state> state;
+    alignas(line) std::atomic<std::uint64_t> state; // see state_word()
     std::atomic<std::uint32_t> access;
     std::atomic<std::uint32_t> rnr_timer;
     std::atomic<std::uint32_t> watched; // the owner looks at the ring without being told
     // Odd while the owner is inside an operation on the peer's memory.
     alignas(line) std::atomic<std::uint32_t> epoch;
+    // The key of the peer's region that the owner has looked up last.
+    std::atomic<std::uint32_t> region_in_use;
     // The peer wants a message when a receive is posted.
     alignas(line) std::atomic<std::uint32_t> peer_waiting;
     // How far the owner has emptied the carrier.

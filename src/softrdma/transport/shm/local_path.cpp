@@ -70,8 +70,10 @@ inline void local_path::note_store(const local::remote_region &r, std::uint32_t 
     note_first_store(begin, bytes);
 }
 
+// Takes as long as the file system likes, and holds the files itself: the peer does not wait for it.
 bool local_path::make_durable()
 {
+    const local::epoch_pause outside(own_.epoch);
     const bool good = std::all_of(dirty_.begin(), dirty_.end(),
             [](const dirty_range &range) { return range.file->write_back(range.begin, range.end - range.begin) == 0; });
     if (good)
@@ -89,7 +91,7 @@ inline execution local_path::write(const ibv_send_wr &wr, std::uint32_t length)
         return execution::done;
     if (!channel_->find(wr.wr.rdma.rkey, IBV_ACCESS_REMOTE_WRITE, wr.wr.rdma.remote_addr, length, region))
         return execution::by_peer;
-    const execution result = execution_of(channel_->write(region, from));
+    const execution result = execution_of(channel_->write(region, from, length));
     if (result == execution::done)
         note_store(region, length);
     return result;
@@ -97,8 +99,12 @@ inline execution local_path::write(const ibv_send_wr &wr, std::uint32_t length)
 
 [[gnu::hot]] execution local_path::read(const ibv_send_wr &wr, std::uint32_t length)
 {
-    if (pmem::read_flushes() && !make_durable())
-        return execution::not_durable;
+    if (pmem::read_flushes() && !dirty_.empty()) {
+        if (!make_durable())
+            return execution::not_durable;
+        if (!channel_->peer_is_open())
+            return execution::by_peer;
+    }
     local::remote_region region;
     std::span<const iovec> to;
     if (peer_has_dirty_ || (channel_->peer_access() & IBV_ACCESS_REMOTE_READ) == 0 ||
@@ -108,7 +114,7 @@ inline execution local_path::write(const ibv_send_wr &wr, std::uint32_t length)
         return execution::done;
     if (!channel_->find(wr.wr.rdma.rkey, IBV_ACCESS_REMOTE_READ, wr.wr.rdma.remote_addr, length, region))
         return execution::by_peer;
-    return execution_of(channel_->read(region, to));
+    return execution_of(channel_->read(region, to, length));
 }
 
 // With a receive: a message of what is in these pieces, or the notice of a WRITE that has been executed.
@@ -175,11 +181,21 @@ inline execution local_path::flush(const ibv_send_wr &wr)
     if (!persistent || region.kind == local::region_kind::unmappable ||
             region.kind == local::region_kind::direct_access)
         return execution::done;
-    const local::file_mapping *file = channel_->mapping(region);
-    if (file == nullptr)
+    if (channel_->mapping(region) == nullptr)
         return execution::by_peer;
+    const std::shared_ptr<local::file_mapping> file = channel_->recent_mapping();
+    const local::epoch_pause outside(own_.epoch); // see make_durable()
     const int error = file->write_back(region.address - region.region_address, arguments.length);
     return error == 0 ? execution::done : execution::not_durable;
+}
+
+bool local_path::ask_for_receive() noexcept
+{
+    const local::epoch_section section(own_.epoch);
+    if (!channel_->peer_is_open())
+        return true;
+    channel_->ask_for_receive();
+    return channel_->has_receive();
 }
 
 bool local_path::is_out_of_reach(const ibv_send_wr &wr, std::uint32_t length) const noexcept

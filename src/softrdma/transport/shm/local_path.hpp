@@ -27,13 +27,15 @@ public:
     local_path(std::shared_ptr<local::channel> channel, local::qp_block &own, ibv_pd *pd)
         : channel_(std::move(channel)), own_(own), pd_(pd)
     {
+        channel_->show_use_in(own.region_in_use);
     }
 
     // To be called inside the epoch. `length` is that of the data.
     execution execute(const ibv_send_wr &wr, std::uint32_t length);
     std::atomic<std::uint32_t> &epoch() noexcept { return own_.epoch; }
-    bool has_receive() const noexcept { return channel_->has_receive(); }
-    void ask_for_receive() noexcept { channel_->ask_for_receive(); }
+    // True if the message is to be tried again now: a receive has been posted, or the peer's queue pair is not open any
+    // more. Else the peer says when it posts one.
+    bool ask_for_receive() noexcept;
     std::uint32_t peer_rnr_timer() const noexcept { return channel_->peer_rnr_timer(); }
     // False if that is not certain.
     bool is_out_of_reach(const ibv_send_wr &wr, std::uint32_t length) const noexcept;
@@ -46,7 +48,6 @@ public:
     void receive_is_posted() noexcept { channel_->receive_is_posted(); }
     // The peer has executed a request that consumed one of its receives.
     void peer_consumed_receive() noexcept { channel_->skip_receive(); }
-    void wait_for_peer() noexcept { channel_->wait_for_peer(); }
     // The peer's private memory is reached by the network only.
     bool leaves_private_memory() const noexcept { return channel_->peer().hands_over(); }
 

@@ -94,7 +94,7 @@ void put(byte_writer &w, const local::hello &h) noexcept
         return;
     w.put_raw(h.who.boot.data(), h.who.boot.size()).put(h.who.pid_namespace).put(h.who.uid).put(h.who.pid);
     w.put(h.who.start_time).put(h.arena_fd).put(h.token[0]).put(h.token[1]);
-    w.put(h.qp_offset).put(h.qp_size).put(h.qp_serial).put(h.first_receive).put(h.bell).put(h.door);
+    w.put(h.qp_offset).put(h.qp_size).put(h.connection).put(h.first_receive).put(h.bell).put(h.door);
 }
 
 bool get(byte_reader &r, local::hello &h) noexcept
@@ -113,7 +113,7 @@ bool get(byte_reader &r, local::hello &h) noexcept
     h.token[1] = r.get<std::uint64_t>();
     h.qp_offset = r.get<std::uint64_t>();
     h.qp_size = r.get<std::uint64_t>();
-    h.qp_serial = r.get<std::uint64_t>();
+    h.connection = r.get<std::uint64_t>();
     h.first_receive = r.get<std::uint32_t>();
     h.bell = r.get<std::int32_t>();
     h.door = r.get<std::uint64_t>();

@@ -23,7 +23,7 @@ struct hello {
     token_bytes token{};
     std::uint64_t qp_offset = 0;
     std::uint64_t qp_size = 0;
-    std::uint64_t qp_serial = 0;
+    std::uint64_t connection = 0;    // its number, see state_word()
     std::uint32_t first_receive = 0; // position of the first message in the receive ring
     std::int32_t bell = -1;          // eventfd of the receive completion queue, if that wants events
     std::uint64_t door = 0;          // number of the socket where descriptors are handed over; 0: nowhere
@@ -80,6 +80,13 @@ public:
     // called, and the answer to be used, inside an epoch only.
     bool find(std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va, std::uint64_t bytes,
             remote_region &out) const noexcept;
+    // Whether the region is still what find() has found.
+    bool has(const remote_region &r) const noexcept
+    {
+        const region_slot &slot = slots_[r.slot];
+        return slot.key.load(std::memory_order_acquire) != 0 &&
+               slot.generation.load(std::memory_order_relaxed) == r.generation;
+    }
     void mark_unsynced(const remote_region &r) const noexcept;
 
     // Between the peer's memory and ours, through the kernel.

@@ -153,9 +153,7 @@ outcome requester::stall()
         ep_.path->start_timer(std::chrono::ceil<std::chrono::microseconds>(due - now));
         timer_at_ = due;
     }
-    if (asking_)
-        ep_.local->ask_for_receive();
-    if (asking_ && ep_.local->has_receive()) { // it came before we had asked
+    if (asking_ && ep_.local->ask_for_receive()) {
         waiting_for_receiver_ = false;
         return pump();
     }
