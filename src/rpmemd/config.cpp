@@ -41,12 +41,25 @@ void add_switch(CLI::App &app, given_values &given, const std::string &key, cons
             ->disable_flag_override();
 }
 
-void add_options(CLI::App &app, given_values &given, config &to, std::string &remove)
+void set_version(CLI::App &app)
+{
+    app.set_version_flag("-V,--version", std::string("rpmemd ") + daemon_version, "print the version and exit");
+}
+
+void add_set(CLI::App &app, const std::string &names, std::optional<std::string> &to, const std::string &text)
+{
+    app.add_option_function<std::string>(
+               names, [&to](const std::string &value) { to = value; }, text)
+            ->type_name("SET");
+}
+
+void add_options(CLI::App &app, given_values &given, config &to)
 {
     app.set_help_flag("-h,--help", "print this and exit");
-    app.set_version_flag("-V,--version", std::string("rpmemd ") + daemon_version, "print the version and exit");
+    set_version(app);
     app.add_option("-c,--config", given.file, "file to read instead of the standard ones")->type_name("PATH");
-    app.add_option("-r,--remove", remove, "remove the parts of this set and exit")->type_name("SET");
+    add_set(app, "-r,--remove", to.remove, "remove the parts of this set and exit");
+    add_set(app, "--check", to.check, "say what is found about this set and this machine, for rpmem-doctor");
     app.add_flag("-f,--force", to.force, "with --remove: go on after errors")->disable_flag_override();
     app.add_flag("-s,--pool-set", to.pool_set, "with --remove: remove the set file, too")->disable_flag_override();
     app.add_option("-t,--nthreads", given.threads, "worker threads; 0: one for each lane")->type_name("N");
@@ -81,34 +94,39 @@ std::vector<std::string> forced_arguments()
         // A client may quote each word.
         if (word.size() >= 2 && word.front() == '\'' && word.back() == '\'')
             word = word.substr(1, word.size() - 2);
-        const bool value = !arguments.empty() && (arguments.back() == "--remove" || arguments.back() == "-r");
+        const bool value = !arguments.empty() && (arguments.back() == "--remove" || arguments.back() == "-r" ||
+                                                         arguments.back() == "--check");
         const bool known = word == "--remove" || word == "-r" || word == "--force" || word == "-f" ||
-                           word == "--pool-set" || word == "-s";
+                           word == "--pool-set" || word == "-s" || word == "--check" || word == "--version";
         if (value ? word[0] == '-' : !known)
-            throw config_error(
-                    exit_refused, "the command '" + std::string(asked) +
-                                          "' is not allowed here: only --remove SET, --force and --pool-set are");
+            throw config_error(exit_refused, "the command '" + std::string(asked) +
+                                                     "' is not allowed here: only --remove SET, --force, --pool-set, "
+                                                     "--check SET and --version are");
         arguments.push_back(word);
     }
     return arguments;
 }
 
-void read_forced(config &to)
+// False: the question for the version is answered.
+bool read_forced(config &to)
 {
     CLI::App app("", "rpmemd");
-    std::string remove;
-    app.add_option("-r,--remove", remove);
+    add_set(app, "-r,--remove", to.remove, "");
+    add_set(app, "--check", to.check, "");
     app.add_flag("-f,--force", to.force);
     app.add_flag("-s,--pool-set", to.pool_set);
+    set_version(app);
     std::vector<std::string> arguments = forced_arguments();
     std::reverse(arguments.begin(), arguments.end());
     try {
         app.parse(arguments);
+    } catch (const CLI::Success &asked) {
+        app.exit(asked, std::cerr, std::cerr);
+        return false;
     } catch (const CLI::ParseError &wrong) {
         throw config_error(exit_refused, std::string(wrong.what()) + ", in SSH_ORIGINAL_COMMAND");
     }
-    if (app.count("--remove") != 0)
-        to.remove = remove;
+    return true;
 }
 
 void read_files(config &to, const std::string &chosen)
@@ -169,8 +187,7 @@ std::optional<config> read_config(int argc, const char *const *argv)
             "rpmemd");
     config to;
     given_values given;
-    std::string remove;
-    add_options(app, given, to, remove);
+    add_options(app, given, to);
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success &asked) {
@@ -182,10 +199,8 @@ std::optional<config> read_config(int argc, const char *const *argv)
     }
     if (given.transport != "stdio")
         throw config_error(exit_refused, "--transport: unknown '" + given.transport + "': only stdio is there");
-    if (app.count("--remove") != 0)
-        to.remove = remove;
-    if (to.forced)
-        read_forced(to);
+    if (to.forced && !read_forced(to))
+        return std::nullopt;
     if (!to.remove && (to.force || to.pool_set))
         throw config_error(exit_refused, "--force and --pool-set need --remove: see rpmemd --help");
     if (app.count("--config") != 0 && given.file.empty())

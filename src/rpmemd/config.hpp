@@ -31,6 +31,7 @@ struct limits {
 struct config {
     // Only from the command line.
     std::optional<std::string> remove; // a set
+    std::optional<std::string> check;  // a set
     bool force = false;
     bool pool_set = false; // remove the set file, too
     unsigned threads = 0;  // 0: one for each lane

@@ -22,6 +22,8 @@ struct addresses_deleter {
     void operator()(addrinfo *found) const { freeaddrinfo(found); }
 };
 
+} // namespace
+
 // librpma does not tell on which port it listens, so the kernel is asked for one that nobody uses at the moment.
 unsigned free_port(const std::string &address)
 {
@@ -42,8 +44,6 @@ unsigned free_port(const std::string &address)
     return ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6 &>(bound).sin6_port
                                              : reinterpret_cast<const sockaddr_in &>(bound).sin_port);
 }
-
-} // namespace
 
 void check_rpma(int result, const std::string &what)
 {

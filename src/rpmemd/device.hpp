@@ -37,6 +37,9 @@ device open_device(const std::string &address, std::uint32_t kinds);
 
 region_ptr register_memory(const device &on, void *from, std::size_t size, int usage, const std::string &what);
 
+// Of TCP, that nobody uses at the moment. Throws failure.
+unsigned free_port(const std::string &address);
+
 struct endpoint {
     endpoint_ptr listener;
     unsigned port = 0;

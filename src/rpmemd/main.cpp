@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cstdlib>
 
+#include "check.hpp"
 #include "config.hpp"
 #include "failure.hpp"
 #include "log.hpp"
@@ -50,6 +51,8 @@ int run(const config &settings)
     start_log(settings);
     if (settings.remove)
         return remove(settings);
+    if (settings.check)
+        return check_set(settings, *settings.check);
     return serve_client(settings);
 }
 

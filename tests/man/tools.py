@@ -28,9 +28,11 @@ def help_of(program: pathlib.Path, *command: str) -> str:
     done = subprocess.run([program, *command, "--help"], capture_output=True, text=True, check=False, timeout=20)
     if done.returncode != 0:
         sys.exit(f"{program} {' '.join(command)} --help ended with {done.returncode}: {done.stderr}")
-    _, _, listed = done.stdout.partition("Subcommands:\n")
+    # That of rpmemd is on standard error, for its standard output is a channel.
+    text = done.stdout or done.stderr
+    _, _, listed = text.partition("Subcommands:\n")
     names = re.findall(r"^ +([a-z][\w-]*)(?: .*)?$", listed, flags=re.MULTILINE)
-    return done.stdout + "".join(help_of(program, *command, name) for name in names)
+    return text + "".join(help_of(program, *command, name) for name in names)
 
 
 def options_in(text: str) -> set[str]:

@@ -6,7 +6,7 @@
 # Runs as root inside a Debian that may be spoilt; the packages are in /packages, the programs to build in /test.
 set -eu
 version=$1
-ours="librpma0 librpma-dev librpma-tools softrdma"
+ours="librpma0 librpma-dev librpma-tools rpmemd softrdma"
 examples=/usr/share/doc/librpma-dev/examples
 
 fail() {
@@ -88,6 +88,7 @@ build_consumers() {
 use_tools() {
     rpma-doctor >/test/doctor.log 2>&1 || fail "rpma-doctor: $(cat /test/doctor.log)"
     grep -q '^ready: .*softrdma' /test/doctor.log || fail "rpma-doctor is not ready: $(cat /test/doctor.log)"
+    rpmemd --version 2>&1 | grep -q '^rpmemd ' || fail "rpmemd does not start"
     rpma-bench --help >/test/bench.log || fail "rpma-bench does not start"
     rpma-conformance --list --deviations librpma-1.2.0 >/test/cases.log || fail "rpma-conformance lists no cases"
     softrdma run -- rpma-conformance --filter 'flush.*' --format tap >/test/flush.log 2>&1 ||
@@ -99,7 +100,7 @@ use_tools() {
 
 apt install --no-install-recommends /packages/*.deb
 expect_installed
-for page in librpma.7 rpma_flush.3 rpma-bench.1 rpma-conformance.1 rpma-doctor.1 softrdma.1; do
+for page in librpma.7 rpma_flush.3 rpma-bench.1 rpma-conformance.1 rpma-doctor.1 rpmemd.1 rpmem-doctor.1 softrdma.1; do
     gzip -t "/usr/share/man/man${page##*.}/$page.gz" || fail "there is no manual page $page"
 done
 use_tools

@@ -155,6 +155,9 @@ void a_forced_command_takes_a_removal_only(void **)
     assert_true(read({"--forced"}).remove == "a.set");
     assert_true(read({"--forced"}).pool_set);
 
+    setenv("SSH_ORIGINAL_COMMAND", "rpmemd --check 'a.set'", 1);
+    assert_true(read({"--forced"}).check == "a.set");
+
     for (const char *const command : {"rpmemd --poolset-dir /", "rpmemd --remove a --config b",
                  "rpmemd --remove --force", "sh -c id", "rpmemd --remove a b", "rpmemd --forced"}) {
         setenv("SSH_ORIGINAL_COMMAND", command, 1);

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""rpmem-doctor: what is well, and each thing that is not with its remedy."""
+
+import os
+import subprocess
+import unittest
+
+from support import LIMIT_S, PROGRAM, DaemonTest
+
+DOCTOR = os.environ["RPMEM_DOCTOR"]
+LAUNCHER = os.environ["RPMA_SOFTRDMA"]
+
+
+class Doctor(DaemonTest):
+    def setUp(self):
+        super().setUp()
+        self.environment["RPMEM_CMD"] = f"{LAUNCHER} run -- {PROGRAM}"
+        self.write_set("a.set", (8, "p0"), (8, "p1"))
+
+    def examine(self, target, name="a.set"):
+        return subprocess.run([DOCTOR, target, name], env=self.environment, capture_output=True, text=True,
+                              timeout=LIMIT_S, check=False, cwd="/")
+
+    def found(self, status, *lines, target="local:", name="a.set"):
+        done = self.examine(target, name)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        for line in lines:
+            self.assertRegex(done.stdout, f"(?m)^{line}")
+        return done.stdout
+
+    def stand_in_for_ssh(self, body):
+        script = self.place / "ssh"
+        script.write_text("#!/bin/sh\n" + body)
+        script.chmod(0o755)
+        self.environment["RPMEM_SSH"] = str(script)
+
+    def test_a_replica_that_is_ready(self):
+        text = self.found(0, r"ok   login: this machine", r"ok   daemon: rpmemd \d", "ok   set: a.set in .*, 2 parts",
+                          "ok   part: .*/p0 can be created", "ok   device: softrdma", "ok   memlock", "ok   nofile",
+                          r"ok   data port: 127\.0\.0\.1 port \d+ is reached", r"ok   round trip: \d+ us", "ready$")
+        self.assertNotIn("gap", text)
+        self.assertFalse((self.place / "p0").exists())
+
+    def test_what_is_wrong_with_the_set(self):
+        self.found(1, "gap  set: cannot open the set 'none.set'", "not ready", name="none.set")
+        self.found(1, "gap  set: .*absolute", name="/a.set")
+        self.write_part("p0", 7)
+        self.found(1, r"gap  part: .*p0 has \d+ bytes", "ok   part: .*p1", "not ready: 1 to mend")
+        self.write_set("big.set", (1 << 40, "b0"))
+        self.found(1, "gap  part: .*b0 needs", name="big.set")
+
+    def test_over_ssh_each_word_is_quoted(self):
+        self.stand_in_for_ssh('echo "$@" >"$(dirname "$0")/said"; for last; do :; done; '
+                              'SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22" exec sh -c "$last"\n')
+        self.found(0, "ok   name: 127.0.0.1 is 127.0.0.1", "ok   login: ssh works", "ready$", target="me@127.0.0.1:22")
+        self.assertIn("-p 22 -T -oBatchMode=yes me@127.0.0.1", (self.place / "said").read_text())
+        self.found(1, "gap  set: ", target="127.0.0.1", name="a;touch hacked")
+        self.assertFalse((self.place / "hacked").exists())
+
+    def test_login_and_daemon_have_remedies(self):
+        self.stand_in_for_ssh("echo 'me@host: Permission denied (publickey).' >&2; exit 255\n")
+        self.found(1, "gap  login: .*Permission denied", "     fix: make ssh work without a password: ssh-copy-id",
+                   target="127.0.0.1")
+        self.stand_in_for_ssh("echo 'sh: 1: rpmemd: not found' >&2; exit 127\n")
+        self.found(1, "gap  daemon: .*not found", "     fix: install the package rpmemd", target="127.0.0.1")
+        self.found(1, "gap  name: no-such-host.invalid", "     fix: ", target="no-such-host.invalid")
+
+    def test_wrong_usage(self):
+        for target in ("", "@host", "a@b@host", "host:70000", "host:x", "-oProxyCommand=x"):
+            self.assertEqual(self.examine(target).returncode, 2, target)
+
+
+if __name__ == "__main__":
+    unittest.main()
