@@ -31,6 +31,7 @@ struct order {
     bool wait;
     int timeout_ms;
     int error;
+    pid_t pid;
     int pidfd;
     int exit_status;
 };
@@ -48,9 +49,11 @@ bool await_end(int pidfd, const deadline &until)
     }
 }
 
-void send_signal(int pidfd, int signal_number)
+// The program has not ended, so that its number, which is its group's, too, belongs to nobody else: what a shell
+// started goes with it.
+void kill_group(pid_t pid)
 {
-    syscall(SYS_pidfd_send_signal, pidfd, signal_number, nullptr, 0);
+    kill(-pid, SIGKILL);
 }
 
 int spawn(const order &o, pid_t *pid)
@@ -84,6 +87,7 @@ int starter(void *argument)
     auto *const o = static_cast<order *>(argument);
     pid_t pid = -1;
     o->error = spawn(*o, &pid);
+    o->pid = pid;
     if (o->error != 0)
         return 0;
     o->pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
@@ -96,7 +100,7 @@ int starter(void *argument)
         return 0;
     if (!await_end(o->pidfd, deadline(o->timeout_ms))) {
         o->error = ETIMEDOUT;
-        send_signal(o->pidfd, SIGKILL);
+        kill_group(pid);
     }
     int status = 0;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
@@ -146,9 +150,10 @@ int process::start(char *const arguments[])
         return errno;
     messages_.reset(ends[0]);
     const fd_owner errors(ends[1]);
-    order o{arguments, other.get(), other.get(), errors.get(), false, 0, 0, -1, -1};
+    order o{arguments, other.get(), other.get(), errors.get(), false, 0, 0, -1, -1, -1};
     carry_out(o);
     pidfd_.reset(o.pidfd);
+    pid_ = o.pid;
     return o.error;
 }
 
@@ -157,7 +162,7 @@ int process::run(char *const arguments[], int timeout_ms)
     const fd_owner null(open("/dev/null", O_RDWR | O_CLOEXEC));
     if (!null.valid())
         return -1;
-    order o{arguments, null.get(), null.get(), STDERR_FILENO, true, timeout_ms, 0, -1, -1};
+    order o{arguments, null.get(), null.get(), STDERR_FILENO, true, timeout_ms, 0, -1, -1, -1};
     carry_out(o);
     const fd_owner pidfd(o.pidfd);
     if (o.error != 0)
@@ -171,7 +176,7 @@ void process::finish(const deadline &until)
 {
     channel_.reset();
     if (pidfd_.valid() && !await_end(pidfd_.get(), until)) {
-        send_signal(pidfd_.get(), SIGKILL);
+        kill_group(pid_);
         await_end(pidfd_.get(), deadline(1000));
     }
     messages_.reset();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <sys/types.h>
+
 #include "clock.hpp"
 #include "fd_owner.hpp"
 
@@ -32,6 +34,7 @@ private:
     fd_owner channel_;
     fd_owner messages_;
     fd_owner pidfd_;
+    pid_t pid_ = -1;
 };
 
 } // namespace replica

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Targets as people write them, and the words that start a daemon there.
+#include "command.hpp"
+#include "process.hpp"
+#include "target.hpp"
+
+#include <cerrno>
+#include <csetjmp>
+#include <csignal>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern "C" {
+#include <cmocka.h>
+}
+
+using namespace replica;
+
+namespace
+{
+
+void good_targets_are_taken_apart(void **)
+{
+    constexpr struct {
+        const char *text, *user, *node, *service;
+    } table[] = {
+            {"host", "", "host", ""},
+            {"user@host", "user", "host", ""},
+            {"user@host:1234", "user", "host", "1234"},
+            {"host:65535", "", "host", "65535"},
+            {"::1", "", "::1", ""},
+            {"user@::1", "user", "::1", ""},
+            {"user@[::1]:1234", "user", "::1", "1234"},
+            {"[fe80::1%eth0]", "", "fe80::1%eth0", ""},
+            {"127.0.0.1:22", "", "127.0.0.1", "22"},
+    };
+    for (const auto &row : table) {
+        target t;
+        assert_null(parse_target(row.text, t));
+        assert_false(t.local);
+        assert_string_equal(t.user.c_str(), row.user);
+        assert_string_equal(t.node.c_str(), row.node);
+        assert_string_equal(t.service.c_str(), row.service);
+    }
+    target t;
+    assert_null(parse_target("local:", t));
+    assert_true(t.local);
+}
+
+void other_texts_are_no_targets(void **)
+{
+    for (const char *const text : {"", "@host", "user@", ":22", "host:", "host:x", "host:0", "host:70000", "host:65536",
+                 "user@@host:22", "user@host@host", "us er@host", "ho st", " host", "host:22 ", "host::22:x",
+                 "host:22:22", "ho|st", "user|@host", "[::1", "[::1]22", "[]:22", "-oProxyCommand=x", "user@-host",
+                 "a;b", "host\n", "local:x", "$(reboot)", "host:4294967318"}) {
+        target t;
+        if (parse_target(text, t) == nullptr)
+            fail_msg("'%s' was taken for a target", text);
+    }
+    char longest[300];
+    std::memset(longest, 'a', sizeof(longest));
+    target t;
+    assert_null(parse_target({longest, 255}, t));
+    assert_non_null(parse_target({longest, 256}, t));
+    longest[32] = '@';
+    assert_null(parse_target({longest, 40}, t));
+    longest[32] = 'a';
+    longest[33] = '@';
+    assert_non_null(parse_target({longest, 40}, t));
+}
+
+void ssh_gets_one_quoted_line(void **)
+{
+    target t;
+    assert_null(parse_target("user@host:222", t));
+    command c;
+    const char *const arguments[] = {"--remove", "a'b; rm c", nullptr};
+    assert_true(c.build(t, "ssh", "rpmemd", arguments));
+    const char *const expected[] = {
+            "ssh", "-p", "222", "-T", "-oBatchMode=yes", "user@host", "rpmemd '--remove' 'a'\\''b; rm c'", nullptr};
+    for (std::size_t i = 0; i < 7; ++i)
+        assert_string_equal(c.words()[i], expected[i]);
+    assert_null(c.words()[7]);
+}
+
+// A shell has to read the arguments as they were.
+void quoted_words_come_back(void **)
+{
+    target t;
+    assert_null(parse_target("local:", t));
+    const char *const arguments[] = {"a'b;c $x `y` \"z\"", nullptr};
+    command c;
+    assert_true(c.build(t, "ssh", "printf %s", arguments));
+    process p;
+    assert_int_equal(p.start(c.words()), 0);
+    char got[64] = "";
+    std::size_t size = 0;
+    for (ssize_t n; (n = read(p.channel(), got + size, sizeof(got) - 1 - size)) > 0;)
+        size += static_cast<std::size_t>(n);
+    assert_string_equal(got, arguments[0]);
+    p.finish(deadline(10000));
+}
+
+volatile std::sig_atomic_t child_signals;
+
+void count_child(int)
+{
+    child_signals = child_signals + 1;
+}
+
+// Neither wait() nor SIGCHLD of the application knows of the program.
+void programs_are_not_children(void **)
+{
+    std::signal(SIGCHLD, count_child);
+    target t;
+    assert_null(parse_target("local:", t));
+    command c;
+    const char *const none[] = {nullptr};
+    assert_true(c.build(t, "ssh", "cat", none));
+    process p;
+    assert_int_equal(p.start(c.words()), 0);
+    assert_int_equal(waitpid(-1, nullptr, WNOHANG), -1);
+    assert_int_equal(errno, ECHILD);
+    p.finish(deadline(10000));
+
+    command failing;
+    assert_true(failing.build(t, "ssh", "exit 7;", none));
+    assert_int_equal(process::run(failing.words(), 10000), 7);
+    assert_int_equal(waitpid(-1, nullptr, WNOHANG), -1);
+    assert_int_equal(child_signals, 0);
+    std::signal(SIGCHLD, SIG_DFL);
+}
+
+void programs_that_go_on_are_killed(void **)
+{
+    target t;
+    assert_null(parse_target("local:", t));
+    command c;
+    const char *const none[] = {nullptr};
+    assert_true(c.build(t, "ssh", "sleep 1000", none));
+    assert_int_equal(process::run(c.words(), 100), -1);
+    assert_int_equal(errno, ETIMEDOUT);
+    process p;
+    assert_int_equal(p.start(c.words()), 0);
+    p.finish(deadline(100));
+    assert_int_equal(p.pidfd(), -1);
+}
+
+void missing_programs_are_reported(void **)
+{
+    char name[] = "/nowhere/rpmemd";
+    char *const words[] = {name, nullptr};
+    process p;
+    assert_int_equal(p.start(words), ENOENT);
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(good_targets_are_taken_apart),
+            cmocka_unit_test(other_texts_are_no_targets),
+            cmocka_unit_test(ssh_gets_one_quoted_line),
+            cmocka_unit_test(quoted_words_come_back),
+            cmocka_unit_test(programs_are_not_children),
+            cmocka_unit_test(programs_that_go_on_are_killed),
+            cmocka_unit_test(missing_programs_are_reported),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
