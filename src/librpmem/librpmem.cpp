@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The C functions: they check arguments, and report what is wrong with them.
+#include "abi.hpp"
+
+#include <cstring>
+#include <unistd.h>
+
+#include "command.hpp"
+#include "failure.hpp"
+#include "pool.hpp"
+
+using namespace rpmem;
+
+namespace
+{
+
+// 0 if the arguments that create and open share are good, else -1.
+int check_session(const char *target, const char *set_name, const void *address, size_t size, const unsigned *lanes)
+{
+    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    if (target == nullptr || set_name == nullptr)
+        return fail(EINVAL, "the target and the name of the poolset cannot be NULL");
+    if (lanes == nullptr || *lanes == 0)
+        return fail(EINVAL, "there has to be at least one lane");
+    if (address == nullptr || reinterpret_cast<std::uintptr_t>(address) % page != 0)
+        return fail(EINVAL, "the address of the pool is NULL or not aligned to a page");
+    if (size == 0 || size % page != 0)
+        return fail(EINVAL, "the size of the pool is 0 or not a multiple of a page's");
+    if (const char *const fault = replica::set_name_fault(set_name))
+        return fail(EINVAL, "%s", fault);
+    return 0;
+}
+
+RPMEMpool *open_pool(const rpmem_pool::wanted &w, unsigned *lanes)
+{
+    call_settings settings{};
+    if (const char *const fault = read_settings(&settings)) {
+        fail(EINVAL, "%s", fault);
+        return nullptr;
+    }
+    auto *const pool = new rpmem_pool(settings);
+    if (pool == nullptr) {
+        fail(ENOMEM, "out of memory");
+        return nullptr;
+    }
+    if (pool->open(w) != 0) {
+        const int error = errno;
+        delete pool;
+        errno = error;
+        return nullptr;
+    }
+    *lanes = pool->lanes();
+    return pool;
+}
+
+int check_flags(unsigned flags, unsigned known)
+{
+    return (flags & ~known) == 0 ? 0 : fail(EINVAL, "unknown flags 0x%x", flags & ~known);
+}
+
+// 0 if a range may be written on the lane, else -1.
+int check_write(RPMEMpool *pool, replica::range r, unsigned lane)
+{
+    if (pool == nullptr)
+        return fail(EINVAL, "the pool is NULL");
+    if (pool->check_lane(lane) != 0 || pool->check_writable(r) != 0)
+        return -1;
+    return 0;
+}
+
+// What a shell at the target runs ends with the exit status that is the errno.
+int remove_pool(const replica::target &to, const call_settings &settings, const char *set_name, int flags)
+{
+    const char *arguments[5] = {"--remove", set_name};
+    std::size_t count = 2;
+    if ((flags & RPMEM_REMOVE_FORCE) != 0)
+        arguments[count++] = "--force";
+    if ((flags & RPMEM_REMOVE_POOL_SET) != 0)
+        arguments[count++] = "--pool-set";
+    const daemon_command chosen = next_command();
+    char *const line = strndup(chosen.text, chosen.length);
+    replica::command start;
+    const bool built = line != nullptr && start.build(to, settings.ssh, line, arguments);
+    std::free(line);
+    if (!built)
+        return fail(ENOMEM, "out of memory");
+    const int status = replica::process::run(start.words(), 3 * settings.timeout_ms);
+    if (status < 0)
+        return fail(errno, "cannot run %s: %s", start.words()[0], std::strerror(errno));
+    if (status > 0)
+        return fail(status, "the target could not remove %s: %s", set_name, std::strerror(status));
+    return 0;
+}
+
+} // namespace
+
+RPMEMpool *rpmem_create(const char *target, const char *pool_set_name, void *pool_addr, size_t pool_size,
+        unsigned *nlanes, const struct rpmem_pool_attr *create_attr)
+{
+    if (check_session(target, pool_set_name, pool_addr, pool_size, nlanes) != 0)
+        return nullptr;
+    rpmem_pool::wanted w{target, pool_set_name, pool_addr, pool_size, *nlanes, true, {}};
+    static_assert(sizeof(*create_attr) == sizeof(w.attributes));
+    if (create_attr != nullptr)
+        std::memcpy(static_cast<void *>(&w.attributes), create_attr, sizeof(w.attributes));
+    return open_pool(w, nlanes);
+}
+
+RPMEMpool *rpmem_open(const char *target, const char *pool_set_name, void *pool_addr, size_t pool_size,
+        unsigned *nlanes, struct rpmem_pool_attr *open_attr)
+{
+    if (check_session(target, pool_set_name, pool_addr, pool_size, nlanes) != 0)
+        return nullptr;
+    RPMEMpool *const pool = open_pool({target, pool_set_name, pool_addr, pool_size, *nlanes, false, {}}, nlanes);
+    if (pool != nullptr && open_attr != nullptr)
+        std::memcpy(open_attr, &pool->attributes(), sizeof(*open_attr));
+    return pool;
+}
+
+int rpmem_set_attr(RPMEMpool *rpp, const struct rpmem_pool_attr *attr)
+{
+    return rpp == nullptr ? fail(EINVAL, "the pool is NULL") : rpp->set_attributes(attr);
+}
+
+int rpmem_close(RPMEMpool *rpp)
+{
+    if (rpp == nullptr)
+        return fail(EINVAL, "the pool is NULL");
+    const int closed = rpp->close();
+    const int error = errno;
+    delete rpp;
+    errno = error;
+    return closed;
+}
+
+int rpmem_persist(RPMEMpool *rpp, size_t offset, size_t length, unsigned lane, unsigned flags)
+{
+    if (check_flags(flags, RPMEM_PERSIST_RELAXED) != 0 || check_write(rpp, {offset, length}, lane) != 0)
+        return -1;
+    if (length == 0)
+        return 0;
+    if (rpp->flush({offset, length}, lane) != 0)
+        return -1;
+    return rpp->drain(lane, replica::lane_request_kind::flush);
+}
+
+int rpmem_flush(RPMEMpool *rpp, size_t offset, size_t length, unsigned lane, unsigned flags)
+{
+    if (check_flags(flags, RPMEM_FLUSH_RELAXED) != 0 || check_write(rpp, {offset, length}, lane) != 0)
+        return -1;
+    return length == 0 ? 0 : rpp->flush({offset, length}, lane);
+}
+
+int rpmem_drain(RPMEMpool *rpp, unsigned lane, unsigned flags)
+{
+    if (check_flags(flags, 0) != 0)
+        return -1;
+    if (rpp == nullptr)
+        return fail(EINVAL, "the pool is NULL");
+    return rpp->check_lane(lane) != 0 ? -1 : rpp->drain(lane, replica::lane_request_kind::flush);
+}
+
+int rpmem_deep_persist(RPMEMpool *rpp, size_t offset, size_t length, unsigned lane)
+{
+    if (check_write(rpp, {offset, length}, lane) != 0)
+        return -1;
+    if (length == 0)
+        return 0;
+    if (rpp->flush({offset, length}, lane) != 0)
+        return -1;
+    return rpp->drain(lane, replica::lane_request_kind::deep_flush);
+}
+
+int rpmem_read(RPMEMpool *rpp, void *buff, size_t offset, size_t length, unsigned lane)
+{
+    if (rpp == nullptr || (buff == nullptr && length > 0))
+        return fail(EINVAL, "the pool or the buffer is NULL");
+    if (rpp->check_lane(lane) != 0 || rpp->check_readable({offset, length}) != 0)
+        return -1;
+    return length == 0 ? 0 : rpp->read(buff, {offset, length}, lane);
+}
+
+int rpmem_remove(const char *target, const char *pool_set, int flags)
+{
+    constexpr int known = RPMEM_REMOVE_FORCE | RPMEM_REMOVE_POOL_SET;
+    if (target == nullptr || pool_set == nullptr)
+        return fail(EINVAL, "the target and the name of the poolset cannot be NULL");
+    if (check_flags(static_cast<unsigned>(flags), known) != 0)
+        return -1;
+    replica::target to;
+    if (const char *const fault = replica::parse_target(target, to))
+        return fail(EINVAL, "%s: %s", target, fault);
+    if (const char *const fault = replica::set_name_fault(pool_set))
+        return fail(EINVAL, "%s", fault);
+    call_settings settings{};
+    if (const char *const fault = read_settings(&settings))
+        return fail(EINVAL, "%s", fault);
+    to.local = to.local || settings.exec;
+    return remove_pool(to, settings, pool_set, flags);
+}
+
+const char *rpmem_check_version(unsigned major_required, unsigned minor_required)
+{
+    if (major_required != RPMEM_MAJOR_VERSION)
+        return "librpmem major version mismatch: the library has 1";
+    if (minor_required > RPMEM_MINOR_VERSION)
+        return "librpmem minor version mismatch: the library has 3";
+    return nullptr;
+}
+
+const char *rpmem_errormsg(void)
+{
+    return last_failure();
+}

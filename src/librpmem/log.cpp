@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "log.hpp"
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstring>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "settings.hpp"
+#include "short_text.hpp"
+
+namespace rpmem
+{
+
+namespace
+{
+
+constexpr const char *names[] = {"", "error", "warning", "info", "debug"};
+
+// The file is opened for each line: it may be moved away meanwhile, and no descriptor is held.
+void append(const char *path, const char *line, std::size_t size)
+{
+    const int fd = *path == '\0' ? STDERR_FILENO : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    // There is nobody to tell that the log cannot be written.
+    [[maybe_unused]] const ssize_t written = write(fd, line, size);
+    if (fd >= 0 && fd != STDERR_FILENO)
+        close(fd);
+}
+
+} // namespace
+
+void log_line(log_level level, const char *pattern, ...)
+{
+    if (static_cast<int>(level) > settings().log_level)
+        return;
+    const int before = errno;
+    replica::short_text<639> message;
+    std::va_list arguments;
+    va_start(arguments, pattern);
+    message.format_list(pattern, arguments);
+    va_end(arguments);
+    replica::short_text<767> line;
+    line.format("librpmem[%d]: %s: %s\n", static_cast<int>(getpid()), names[static_cast<int>(level)], message.c_str());
+    append(settings().log_file, line.c_str(), line.view().size());
+    errno = before;
+}
+
+} // namespace rpmem

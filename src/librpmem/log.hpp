@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+namespace rpmem
+{
+
+// The values of RPMEM_LOG_LEVEL.
+enum class log_level {
+    error = 1,
+    warning = 2,
+    info = 3,
+    debug = 4,
+};
+
+// Writes a line to RPMEM_LOG_FILE, or to standard error, if RPMEM_LOG_LEVEL asks for the level.
+[[gnu::format(printf, 2, 3)]] void log_line(log_level level, const char *pattern, ...);
+
+} // namespace rpmem

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "session.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include "command.hpp"
+#include "failure.hpp"
+#include "log.hpp"
+
+namespace rpmem
+{
+
+using replica::deadline;
+using replica::received;
+
+namespace
+{
+
+class locked
+{
+public:
+    explicit locked(pthread_mutex_t &mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
+    ~locked() { pthread_mutex_unlock(&mutex_); }
+    locked(const locked &) = delete;
+    locked &operator=(const locked &) = delete;
+
+private:
+    pthread_mutex_t &mutex_;
+};
+
+// A login, the preparation of parts and the like take longer than a flush.
+int session_timeout(int timeout_ms)
+{
+    return timeout_ms > INT32_MAX / 3 ? INT32_MAX : 3 * timeout_ms;
+}
+
+int errno_of(received got)
+{
+    switch (got) {
+    case received::other_version:
+        return EPROTONOSUPPORT;
+    case received::malformed:
+        return EPROTO;
+    case received::timed_out:
+        return ETIMEDOUT;
+    default:
+        return ECONNRESET;
+    }
+}
+
+const char *text_of(received got)
+{
+    switch (got) {
+    case received::other_version:
+        return "speaks another version of the protocol: install the same version on both sides";
+    case received::malformed:
+        return "does not speak rpmemd's protocol";
+    case received::timed_out:
+        return "did not answer in time";
+    default:
+        return "closed the connection";
+    }
+}
+
+} // namespace
+
+session::session(const call_settings &settings, loss &lost) : settings_(settings), lost_(lost)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&changed_, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+session::~session()
+{
+    finish();
+    pthread_cond_destroy(&changed_);
+    pthread_mutex_destroy(&lock_);
+}
+
+int session::start(const replica::target &to)
+{
+    const daemon_command chosen = next_command();
+    char *const line = strndup(chosen.text, chosen.length);
+    const char *const no_arguments[] = {nullptr};
+    replica::command start;
+    const bool built = line != nullptr && start.build(to, settings_.ssh, line, no_arguments);
+    std::free(line);
+    if (!built)
+        return fail(ENOMEM, "out of memory");
+    if (const int error = daemon_.start(start.words()); error != 0)
+        return fail(error, "cannot start %s: %s", start.words()[0], std::strerror(error));
+    replica::greeting g;
+    const received got = receive(daemon_.channel(), deadline(session_timeout(settings_.timeout_ms)), buffer_, g);
+    if (got != received::message)
+        return failed_start(got);
+    if (g.error != 0)
+        return fail(g.error, "rpmemd did not start: %s", g.text.c_str());
+    keeps_alive_ = (g.features & replica::feature_keep_alive) != 0 && settings_.timeout_ms != 0;
+    return 0;
+}
+
+// What the daemon or ssh wrote before it went says more than that it went.
+int session::failed_start(received got)
+{
+    if (got == received::ended || got == received::broken) {
+        pollfd poller{daemon_.pidfd(), POLLIN, 0};
+        poll(&poller, 1, 1000);
+    }
+    read_messages();
+    const bool silent = last_message_.empty();
+    return fail(errno_of(got), "the target %s%s%s", text_of(got), silent ? "" : ": ", last_message_.c_str());
+}
+
+void session::read_messages()
+{
+    char bytes[512];
+    for (ssize_t got; (got = read(daemon_.messages(), bytes, sizeof(bytes))) > 0;) {
+        std::string_view text(bytes, static_cast<std::size_t>(got));
+        while (!text.empty() && (text.back() == '\n' || text.back() == '\r'))
+            text.remove_suffix(1);
+        if (const auto line = text.rfind('\n'); line != std::string_view::npos)
+            text.remove_prefix(line + 1);
+        if (text.empty())
+            continue;
+        last_message_.assign(text);
+        log_line(log_level::info, "target: %s", last_message_.c_str());
+    }
+}
+
+int session::send(const replica::encoded_message &m)
+{
+    const locked hold(lock_);
+    return send_message(daemon_.channel(), deadline(settings_.timeout_ms), m) ? 0 : ECONNRESET;
+}
+
+int session::judge(received got)
+{
+    return fail(errno_of(got), "the target %s", text_of(got));
+}
+
+int session::report(const replica::answer &a)
+{
+    if (a.status == replica::status::success)
+        return 0;
+    const int error = replica::errno_of(a.status);
+    return fail(error, "target: %s", a.text.empty() ? std::strerror(error) : a.text.c_str());
+}
+
+int session::request(replica::request &r, replica::answer *a)
+{
+    r.number = next_number_++;
+    if (watched_) {
+        const locked hold(lock_);
+        answered_ = false;
+        answer_.number = r.number;
+    }
+    if (const int error = send(replica::encode(r)); error != 0)
+        return fail(error, "the target closed the connection");
+    if (watched_)
+        return await_answer(r.number, a);
+    const received got = receive(daemon_.channel(), deadline(session_timeout(settings_.timeout_ms)), buffer_, *a);
+    if (got == received::ended)
+        return failed_start(got);
+    if (got != received::message)
+        return judge(got);
+    if (a->number != r.number || a->type != r.type)
+        return judge(received::malformed);
+    return report(*a);
+}
+
+int session::await_answer(std::uint32_t number, replica::answer *a)
+{
+    timespec until{};
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    const int timeout_ms = session_timeout(settings_.timeout_ms);
+    until.tv_sec += timeout_ms == 0 ? INT32_MAX : timeout_ms / 1000 + 1;
+    {
+        const locked hold(lock_);
+        int waited = 0;
+        while (!answered_ && lost_.error() == 0 && waited == 0)
+            waited = pthread_cond_timedwait(&changed_, &lock_, &until);
+        if (!answered_ && lost_.error() == 0)
+            return judge(received::timed_out);
+        if (!answered_)
+            return fail(lost_.error(), "the target is lost: %s", std::strerror(lost_.error()));
+        *a = answer_;
+    }
+    return a->number == number ? report(*a) : judge(received::malformed);
+}
+
+int session::watch()
+{
+    stop_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!stop_.valid())
+        return fail(errno, "cannot make an event: %s", std::strerror(errno));
+    // Signals are the application's, and none of them is for this thread.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = pthread_create(&thread_, nullptr, watch_thread, this);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (error != 0)
+        return fail(error, "cannot start a thread: %s", std::strerror(error));
+    watched_ = true;
+    return 0;
+}
+
+void *session::watch_thread(void *self)
+{
+    static_cast<session *>(self)->run();
+    return nullptr;
+}
+
+void session::run()
+{
+    const int interval_ms = keeps_alive_ ? std::clamp(settings_.timeout_ms / 4, 20, 1000) : -1;
+    // Only what was waited for counts: a client that was stopped itself has not waited.
+    int silent_ms = 0;
+    while (lost_.error() == 0) {
+        pollfd pollers[] = {{stop_.get(), POLLIN, 0}, {daemon_.channel(), POLLIN, 0}, {daemon_.messages(), POLLIN, 0},
+                {daemon_.pidfd(), POLLIN, 0}};
+        // After the end of the standard error the pipe would be readable for ever.
+        const bool quiet = pollers[2].fd < 0;
+        const int ready = poll(pollers, 4, interval_ms);
+        if (ready == 0) {
+            silent_ms += interval_ms;
+            keep_alive(silent_ms);
+            continue;
+        }
+        if (ready < 0)
+            continue;
+        if (pollers[0].revents != 0)
+            break;
+        if (!quiet && (pollers[2].revents & POLLIN) != 0)
+            read_messages();
+        if (pollers[1].revents != 0) {
+            silent_ms = 0;
+            if (!heard())
+                break;
+        } else if (pollers[3].revents != 0 || (pollers[2].revents & POLLHUP) != 0) {
+            // Nothing of it is unread: it ended.
+            lost_.declare(ECONNRESET);
+        }
+    }
+    const locked hold(lock_);
+    pthread_cond_broadcast(&changed_);
+}
+
+bool session::heard()
+{
+    replica::answer a;
+    const received got = receive(daemon_.channel(), deadline(settings_.timeout_ms), buffer_, a);
+    if (got != received::message) {
+        lost_.declare(errno_of(got));
+        return false;
+    }
+    if (a.type == replica::request_type::keep_alive)
+        return true;
+    const locked hold(lock_);
+    answer_ = a;
+    answered_ = true;
+    pthread_cond_broadcast(&changed_);
+    return true;
+}
+
+void session::keep_alive(int silent_ms)
+{
+    if (silent_ms >= settings_.timeout_ms) {
+        lost_.declare(ETIMEDOUT);
+        return;
+    }
+    if (send(replica::encode(replica::request{})) != 0)
+        lost_.declare(ECONNRESET);
+}
+
+void session::stop_watching()
+{
+    if (!watched_)
+        return;
+    eventfd_write(stop_.get(), 1);
+    pthread_join(thread_, nullptr);
+    watched_ = false;
+}
+
+void session::finish()
+{
+    stop_watching();
+    daemon_.finish(deadline(settings_.timeout_ms));
+}
+
+} // namespace rpmem

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <pthread.h>
+
+#include "loss.hpp"
+#include "process.hpp"
+#include "settings.hpp"
+#include "stream.hpp"
+#include "target.hpp"
+
+namespace rpmem
+{
+
+// The control channel to a daemon, from its start to its end. As soon as it is watched, one thread of the library reads
+// it, says that the client lives, and declares the loss when the target does not.
+class session
+{
+public:
+    session(const call_settings &settings, loss &lost);
+    ~session();
+    session(const session &) = delete;
+    session &operator=(const session &) = delete;
+
+    // These return 0, or -1 with the failure reported.
+    int start(const replica::target &to);
+    int request(replica::request &r, replica::answer *a);
+    int watch();
+
+    // Waits for the end of the daemon.
+    void finish();
+
+private:
+    static void *watch_thread(void *self);
+    void run();
+    // False: the loss is declared.
+    bool heard();
+    void keep_alive(int silent_ms);
+    void read_messages();
+
+    int send(const replica::encoded_message &m);
+    int await_answer(std::uint32_t number, replica::answer *a);
+    int judge(replica::received got);
+    int report(const replica::answer &a);
+    int failed_start(replica::received got);
+    void stop_watching();
+
+    const call_settings settings_;
+    loss &lost_;
+    replica::process daemon_;
+    replica::message_buffer buffer_;
+    std::uint32_t next_number_ = 1;
+    bool keeps_alive_ = false;
+    // The last line that the daemon, or ssh, wrote to its standard error.
+    replica::error_text last_message_;
+
+    pthread_t thread_{};
+    bool watched_ = false;
+    replica::fd_owner stop_;
+    // What the thread and a request share: the answer that is waited for. The lock also keeps messages whole.
+    pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t changed_;
+    replica::answer answer_;
+    bool answered_ = false;
+};
+
+} // namespace rpmem

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "settings.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#include <unistd.h>
+
+#include "control.hpp"
+#include "environment.hpp"
+
+namespace rpmem
+{
+
+namespace
+{
+
+// As many lanes as a program is given that does not say how many it can bear.
+constexpr int default_lanes = 64;
+constexpr int default_depth = 50;
+constexpr int default_timeout_ms = 10000;
+
+load_settings loaded;
+std::atomic<unsigned> turn;
+
+// A path that ends in '-' gets the process id appended.
+void load_log_file()
+{
+    const char *const path = getenv("RPMEM_LOG_FILE");
+    if (path == nullptr || std::strlen(path) + 12 > sizeof(loaded.log_file))
+        return;
+    const std::size_t length = std::strlen(path);
+    if (length > 0 && path[length - 1] == '-')
+        std::snprintf(loaded.log_file, sizeof(loaded.log_file), "%s%d", path, static_cast<int>(getpid()));
+    else
+        std::memcpy(loaded.log_file, path, length + 1);
+}
+
+[[gnu::constructor]] void load()
+{
+    loaded.most_lanes = environment::number("RPMEM_MAX_NLANES", default_lanes, 1, INT_MAX);
+    loaded.queue_depth = environment::number("RPMEM_WORK_QUEUE_SIZE", default_depth, INT_MIN, INT_MAX);
+    loaded.log_level = environment::number("RPMEM_LOG_LEVEL", 0, 0, 4);
+    load_log_file();
+    const char *const commands = getenv("RPMEM_CMD");
+    loaded.commands = commands == nullptr ? nullptr : strdup(commands);
+}
+
+// False: the variable has another value than a number in the range.
+bool read_number(const char *name, int fallback, int lowest, int highest, int *to)
+{
+    *to = environment::number(name, lowest - 1, lowest, highest);
+    if (*to >= lowest)
+        return true;
+    const char *const text = getenv(name);
+    *to = fallback;
+    return text == nullptr || *text == '\0';
+}
+
+// Hardware unless RPMEM_ENABLE_VERBS is 0; software if RPMEM_ENABLE_SOCKETS is not 0, or unset.
+std::uint32_t read_devices()
+{
+    const bool hardware = environment::number("RPMEM_ENABLE_VERBS", 1, INT_MIN, INT_MAX) != 0;
+    const bool software = environment::number("RPMEM_ENABLE_SOCKETS", 1, INT_MIN, INT_MAX) != 0;
+    return (hardware ? replica::device_hardware : 0U) | (software ? replica::device_software : 0U);
+}
+
+} // namespace
+
+const load_settings &settings()
+{
+    return loaded;
+}
+
+daemon_command next_command()
+{
+    const char *const all = loaded.commands;
+    if (all == nullptr || *all == '\0')
+        return {"rpmemd", std::strlen("rpmemd")};
+    unsigned count = 1;
+    for (const char *at = all; *at != '\0'; ++at)
+        count += *at == '|' ? 1 : 0;
+    const char *begin = all;
+    for (unsigned skip = turn.fetch_add(1, std::memory_order_relaxed) % count; skip > 0; --skip)
+        begin = std::strchr(begin, '|') + 1;
+    return {begin, std::strcspn(begin, "|")};
+}
+
+const char *read_settings(call_settings *to)
+{
+    const char *const ssh = getenv("RPMEM_SSH");
+    to->ssh = ssh == nullptr || *ssh == '\0' ? "ssh" : ssh;
+    const char *const transport = getenv("RPMEM_TRANSPORT");
+    to->exec = environment::is("RPMEM_TRANSPORT", "exec");
+    if (transport != nullptr && *transport != '\0' && !to->exec && std::strcmp(transport, "ssh") != 0)
+        return "RPMEM_TRANSPORT is neither ssh nor exec";
+    to->devices = read_devices();
+    if (!read_number("RPMEM_OP_TIMEOUT_MS", default_timeout_ms, 0, INT_MAX, &to->timeout_ms))
+        return "RPMEM_OP_TIMEOUT_MS is no number of milliseconds";
+    if (!read_number("RPMEM_MIN_LEVEL", 0, 0, 4, &to->min_level))
+        return "RPMEM_MIN_LEVEL is no level from 0 to 4";
+    const char *const loss = getenv("RPMEM_ON_LOSS");
+    to->on_loss = environment::is("RPMEM_ON_LOSS", "degrade") ? on_loss::degrade : on_loss::error;
+    if (loss != nullptr && *loss != '\0' && to->on_loss == on_loss::error && std::strcmp(loss, "error") != 0)
+        return "RPMEM_ON_LOSS is neither error nor degrade";
+    return nullptr;
+}
+
+} // namespace rpmem
