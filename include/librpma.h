@@ -82,6 +82,26 @@ enum rpma_util_ibv_context_type {
 int rpma_utils_get_ibv_context(
         const char *addr, enum rpma_util_ibv_context_type type, struct ibv_context **ibv_ctx_ptr);
 
+enum rpma_device_kind {
+    RPMA_DEVICE_ANY,
+    RPMA_DEVICE_HARDWARE,
+    RPMA_DEVICE_SOFTWARE
+};
+
+/*
+ * The same for a device of a kind: an RDMA device (HARDWARE: the kernel has it, SoftRoCE too), the software device
+ * softrdma, or ANY, which is the former if one has addr and otherwise the latter. softrdma is loaded from beside this
+ * library unless the process runs on it already; its context is for rpma_peer_new, not for functions of libibverbs.
+ * Since 1.4. The environment variable RPMA_DEVICE (any, hardware, software) makes rpma_utils_get_ibv_context do the
+ * same; INVAL: another value. INVAL: also an unknown type or kind. PROVIDER: also ENODEV, no RDMA device; ELIBACC, no
+ * softrdma.
+ */
+int rpma_utils_get_ibv_context_of_kind(const char *addr, enum rpma_util_ibv_context_type type,
+        enum rpma_device_kind kind, struct ibv_context **ibv_ctx_ptr);
+
+/* *kind becomes RPMA_DEVICE_HARDWARE or RPMA_DEVICE_SOFTWARE. Since 1.4. */
+int rpma_utils_ibv_context_get_kind(struct ibv_context *ibv_ctx, enum rpma_device_kind *kind);
+
 /*
  * *is_odp_capable becomes 1 if the device can register memory that cannot be pinned (On-Demand Paging, for READ and
  * WRITE on RC), such as a file on a DAX file system, and 0 if not. PROVIDER: the device cannot be queried.

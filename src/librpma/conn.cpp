@@ -67,13 +67,13 @@ errc rpma_conn::close()
 
 errc rpma_conn::connect(const rpma_conn_private_data *pdata)
 {
-    return rdma::connect(parts_.id.get(), pdata, parts_.retries);
+    return rdma::connect(parts_.id, pdata, parts_.retries);
 }
 
 errc rpma_conn::accept(const rpma_conn_private_data *pdata)
 {
     story_ = story::accepted;
-    RPMA_RETURN_IF_ERROR(rdma::accept(parts_.id.get(), pdata));
+    RPMA_RETURN_IF_ERROR(rdma::accept(parts_.id, pdata));
     parts_.reject_on_close = false;
     return errc::ok;
 }
@@ -83,7 +83,7 @@ errc rpma_conn::disconnect()
     // What is kept completes with an error, as does what is posted already.
     (void)ring();
     (void)turn(story::accepted, story::left_early);
-    RPMA_RETURN_IF_ERROR(rdma::disconnect(parts_.id.get()));
+    RPMA_RETURN_IF_ERROR(rdma::disconnect(parts_.id));
     RPMA_LOG_NOTICE("disconnecting\n");
     return errc::ok;
 }
@@ -95,7 +95,7 @@ errc rpma_conn::next_event(rpma_conn_event *event)
         *event = RPMA_CONN_CLOSED;
         return errc::ok;
     }
-    RPMA_ASSIGN_OR_RETURN(rdma_cm_event *const cm_event, rdma::next_event(parts_.event_channel.get()));
+    RPMA_ASSIGN_OR_RETURN(rdma_cm_event *const cm_event, rdma::next_event(parts_.event_channel));
     const rdma_cm_event_type type = cm_event->event;
 
     // What came with the request, on the accepting side, is kept.
@@ -104,25 +104,25 @@ errc rpma_conn::next_event(rpma_conn_event *event)
         auto copied =
                 rpma::private_data::copy(cm_event->param.conn.private_data, cm_event->param.conn.private_data_len);
         if (!copied.ok()) {
-            (void)rdma::acknowledge(cm_event);
+            (void)rdma::acknowledge(parts_.event_channel, cm_event);
             return copied.error();
         }
         data = std::move(copied.value());
     }
-    RPMA_RETURN_IF_ERROR(rdma::acknowledge(cm_event));
+    RPMA_RETURN_IF_ERROR(rdma::acknowledge(parts_.event_channel, cm_event));
     if (!data.empty())
         private_data_ = std::move(data);
 
     rpma_conn_event mapped = to_conn_event(type);
     const bool stood = type == RDMA_CM_EVENT_ESTABLISHED || type == RDMA_CM_EVENT_DISCONNECTED;
     if (stood && turn(story::left_early, story::told)) {
-        (void)rdma::disconnect(parts_.id.get()); // now it is possible
+        (void)rdma::disconnect(parts_.id); // now it is possible
     } else if (mapped == RPMA_CONN_ESTABLISHED) {
         (void)turn(story::accepted, story::told);
     } else if (type == RDMA_CM_EVENT_DISCONNECTED && turn(story::accepted, story::closed_early)) {
         mapped = RPMA_CONN_ESTABLISHED;
         // The answer that the other side waits for. It brings the event that makes the descriptor readable again.
-        (void)rdma::disconnect(parts_.id.get());
+        (void)rdma::disconnect(parts_.id);
     }
     if (mapped == RPMA_CONN_UNDEFINED) {
         RPMA_LOG_WARNING("unexpected connection event %s\n", rdma::event_name(type));

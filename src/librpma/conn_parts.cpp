@@ -67,14 +67,14 @@ errc conn_parts::create_queues(const rpma_peer &peer, const conn_settings &setti
             .max_receives = settings.rq_size,
             .send_ops = peer.native_send_ops(),
     };
-    RPMA_ASSIGN_OR_RETURN(native_ops, rdma::create_qp(id.get(), qp_settings, qp));
+    RPMA_ASSIGN_OR_RETURN(native_ops, rdma::create_qp(id, qp_settings, qp));
     return errc::ok;
 }
 
 errc conn_parts::move_to_own_channel()
 {
-    RPMA_ASSIGN_OR_RETURN(rdma::event_channel_handle channel, rdma::create_event_channel());
-    RPMA_RETURN_IF_ERROR(rdma::migrate(id.get(), channel.get()));
+    RPMA_ASSIGN_OR_RETURN(rdma::event_channel_handle channel, rdma::create_event_channel(id.library()));
+    RPMA_RETURN_IF_ERROR(rdma::migrate(id, channel));
     event_channel = std::move(channel);
     return errc::ok;
 }
@@ -82,7 +82,7 @@ errc conn_parts::move_to_own_channel()
 errc conn_parts::limit(const patience &wanted)
 {
     retries = wanted.retries;
-    return wanted.ack_timeout_exponent != 0 ? rdma::set_ack_timeout(id.get(), wanted.ack_timeout_exponent) : errc::ok;
+    return wanted.ack_timeout_exponent != 0 ? rdma::set_ack_timeout(id, wanted.ack_timeout_exponent) : errc::ok;
 }
 
 errc conn_parts::close()
@@ -92,7 +92,7 @@ errc conn_parts::close()
     failures.note(rcq.close());
     failures.note(cq.close());
     if (id && reject_on_close)
-        failures.note(rdma::reject(id.get()));
+        failures.note(rdma::reject(id));
     failures.note(id.close());
     failures.note(shared_channel.close());
     failures.note(event_channel.close());

@@ -15,9 +15,10 @@ result<rpma_conn_req *> rpma_conn_req::create_outgoing(
     RPMA_RETURN_IF_ERROR(settings.check());
     RPMA_ASSIGN_OR_RETURN(const patience patience, patience::wanted());
 
-    RPMA_ASSIGN_OR_RETURN(const rdma::addrinfo_handle names, rdma::resolve_name(addr, port, rdma::side::active));
+    RPMA_ASSIGN_OR_RETURN(
+            const rdma::addrinfo_handle names, rdma::resolve_name(peer.library(), addr, port, rdma::side::active));
     conn_parts parts;
-    RPMA_ASSIGN_OR_RETURN(parts.id, rdma::resolve_route(names.get(), settings.timeout_ms));
+    RPMA_ASSIGN_OR_RETURN(parts.id, rdma::resolve_route(names, settings.timeout_ms));
     RPMA_RETURN_IF_ERROR(parts.limit(patience));
     RPMA_RETURN_IF_ERROR(parts.create_queues(peer, settings));
     rdma::log_gids(parts.id.get());
@@ -33,7 +34,7 @@ result<rpma_conn_req *> rpma_conn_req::create_incoming(
         const rpma_peer &peer, const rdma_cm_event &event, const rpma_conn_cfg &cfg)
 {
     conn_parts parts;
-    parts.id = rdma::id_handle(event.id);
+    parts.id = rdma::id_handle(peer.library(), event.id);
     parts.reject_on_close = true;
 
     const conn_settings settings(cfg);

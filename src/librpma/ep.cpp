@@ -8,11 +8,12 @@ using namespace rpma;
 
 result<rpma_ep *> rpma_ep::create(const rpma_peer &peer, const char *addr, const char *port)
 {
-    RPMA_ASSIGN_OR_RETURN(rdma::event_channel_handle channel, rdma::create_event_channel());
-    RPMA_ASSIGN_OR_RETURN(rdma::id_handle id, rdma::create_id(channel.get()));
-    RPMA_ASSIGN_OR_RETURN(const rdma::addrinfo_handle names, rdma::resolve_name(addr, port, rdma::side::passive));
-    RPMA_ASSIGN_OR_RETURN(const rdma_addrinfo *const bound, rdma::bind_first(id.get(), names.get()));
-    RPMA_RETURN_IF_ERROR(rdma::listen(id.get()));
+    RPMA_ASSIGN_OR_RETURN(rdma::event_channel_handle channel, rdma::create_event_channel(peer.library()));
+    RPMA_ASSIGN_OR_RETURN(rdma::id_handle id, rdma::create_id(channel));
+    RPMA_ASSIGN_OR_RETURN(
+            const rdma::addrinfo_handle names, rdma::resolve_name(peer.library(), addr, port, rdma::side::passive));
+    RPMA_ASSIGN_OR_RETURN(const rdma_addrinfo *const bound, rdma::bind_first(id, names.get()));
+    RPMA_RETURN_IF_ERROR(rdma::listen(id));
 
     auto *const ep = new rpma_ep(peer, std::move(channel), std::move(id));
     if (ep == nullptr)
@@ -31,19 +32,19 @@ errc rpma_ep::close()
 
 result<rpma_conn_req *> rpma_ep::next_conn_req(const rpma_conn_cfg &cfg)
 {
-    RPMA_ASSIGN_OR_RETURN(rdma_cm_event *const event, rdma::next_event(channel_.get()));
+    RPMA_ASSIGN_OR_RETURN(rdma_cm_event *const event, rdma::next_event(channel_));
     if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
         RPMA_LOG_ERROR("unexpected event %s on a listening endpoint\n", rdma::event_name(event->event));
-        (void)rdma::acknowledge(event);
+        (void)rdma::acknowledge(channel_, event);
         return errc::inval;
     }
     auto req = rpma_conn_req::create_incoming(peer_, *event, cfg);
     if (!req.ok()) {
         const errno_guard keep_errno;
-        (void)rdma::acknowledge(event);
+        (void)rdma::acknowledge(channel_, event);
         return req;
     }
-    if (const errc acknowledged = rdma::acknowledge(event); acknowledged != errc::ok) {
+    if (const errc acknowledged = rdma::acknowledge(channel_, event); acknowledged != errc::ok) {
         delete req.value();
         return acknowledged;
     }

@@ -15,6 +15,7 @@ public:
     rpma::errc close() { return pd_.close(); }
 
     ibv_pd *pd() const { return pd_.get(); }
+    const rpma::rdma::library &library() const { return pd_.library(); }
 
     // The longest message the device sends or receives, in bytes.
     std::uint32_t max_message() const { return capabilities_.max_message; }

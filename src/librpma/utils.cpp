@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <cstdlib>
+#include <cstring>
+
 #include "boundary.hpp"
 #include "log.hpp"
 #include "rdma/capabilities.hpp"
@@ -9,17 +12,19 @@ using namespace rpma;
 namespace
 {
 
-result<ibv_context *> find_device(const char *addr, rpma_util_ibv_context_type type)
+using rdma::library;
+
+result<ibv_context *> find_device(const library &by, const char *addr, rpma_util_ibv_context_type type)
 {
     const bool local = type == RPMA_UTIL_IBV_CONTEXT_LOCAL;
     RPMA_ASSIGN_OR_RETURN(const rdma::addrinfo_handle names,
-            rdma::resolve_name(addr, nullptr, local ? rdma::side::passive : rdma::side::active));
+            rdma::resolve_name(by, addr, nullptr, local ? rdma::side::passive : rdma::side::active));
     rdma::id_handle id;
     if (local) {
-        RPMA_ASSIGN_OR_RETURN(id, rdma::create_id(nullptr));
-        RPMA_RETURN_IF_ERROR(rdma::bind_first(id.get(), names.get()).error());
+        RPMA_ASSIGN_OR_RETURN(id, rdma::create_synchronous_id(by));
+        RPMA_RETURN_IF_ERROR(rdma::bind_first(id, names.get()).error());
     } else {
-        RPMA_ASSIGN_OR_RETURN(id, rdma::resolve_address(names.get(), RPMA_DEFAULT_TIMEOUT_MS));
+        RPMA_ASSIGN_OR_RETURN(id, rdma::resolve_address(names, RPMA_DEFAULT_TIMEOUT_MS));
     }
     if (id->verbs == nullptr) {
         RPMA_LOG_ERROR("%s names no RDMA device; give the address of one of its ports\n", addr);
@@ -28,6 +33,51 @@ result<ibv_context *> find_device(const char *addr, rpma_util_ibv_context_type t
     }
     // librdmacm keeps the device open for the life of the process.
     return id->verbs;
+}
+
+result<ibv_context *> find_software(const char *addr, rpma_util_ibv_context_type type)
+{
+    RPMA_ASSIGN_OR_RETURN(const library *const software, library::software());
+    return find_device(*software, addr, type);
+}
+
+result<ibv_context *> find_device_of_kind(const char *addr, rpma_util_ibv_context_type type, rpma_device_kind kind)
+{
+    if (kind == RPMA_DEVICE_SOFTWARE)
+        return find_software(addr, type);
+    const library &system = library::system();
+    if (system.has_hardware()) {
+        auto found = find_device(system, addr, type);
+        if (found.ok() || kind == RPMA_DEVICE_HARDWARE)
+            return found;
+    } else if (kind == RPMA_DEVICE_HARDWARE) {
+        RPMA_LOG_ERROR("there is no RDMA device in this machine\n");
+        errno = ENODEV;
+        return errc::provider;
+    }
+    RPMA_LOG_NOTICE("no RDMA device has %s: the software device is used\n", addr);
+    return find_software(addr, type);
+}
+
+// For programs that do not ask: RPMA_DEVICE does, and without it the device is that of the linked libraries.
+result<ibv_context *> find_wanted_device(const char *addr, rpma_util_ibv_context_type type)
+{
+    const char *const wanted = std::getenv("RPMA_DEVICE");
+    if (wanted == nullptr)
+        return find_device(library::system(), addr, type);
+    if (std::strcmp(wanted, "any") == 0)
+        return find_device_of_kind(addr, type, RPMA_DEVICE_ANY);
+    if (std::strcmp(wanted, "hardware") == 0)
+        return find_device_of_kind(addr, type, RPMA_DEVICE_HARDWARE);
+    if (std::strcmp(wanted, "software") == 0)
+        return find_device_of_kind(addr, type, RPMA_DEVICE_SOFTWARE);
+    RPMA_LOG_ERROR("RPMA_DEVICE is \"%s\"; set it to any, hardware or software\n", wanted);
+    return errc::inval;
+}
+
+bool known(rpma_util_ibv_context_type type)
+{
+    return type == RPMA_UTIL_IBV_CONTEXT_LOCAL || type == RPMA_UTIL_IBV_CONTEXT_REMOTE;
 }
 
 } // namespace
@@ -43,9 +93,27 @@ int rpma_utils_get_ibv_context(const char *addr, enum rpma_util_ibv_context_type
 {
     if (addr == nullptr || ibv_ctx_ptr == nullptr)
         return RPMA_E_INVAL;
-    if (type != RPMA_UTIL_IBV_CONTEXT_LOCAL && type != RPMA_UTIL_IBV_CONTEXT_REMOTE)
+    if (!known(type))
         return RPMA_E_INVAL;
-    return hand_out(find_device(addr, type), ibv_ctx_ptr);
+    return hand_out(find_wanted_device(addr, type), ibv_ctx_ptr);
+}
+
+int rpma_utils_get_ibv_context_of_kind(const char *addr, enum rpma_util_ibv_context_type type,
+        enum rpma_device_kind kind, struct ibv_context **ibv_ctx_ptr)
+{
+    if (addr == nullptr || ibv_ctx_ptr == nullptr || !known(type))
+        return RPMA_E_INVAL;
+    if (kind != RPMA_DEVICE_ANY && kind != RPMA_DEVICE_HARDWARE && kind != RPMA_DEVICE_SOFTWARE)
+        return RPMA_E_INVAL;
+    return hand_out(find_device_of_kind(addr, type, kind), ibv_ctx_ptr);
+}
+
+int rpma_utils_ibv_context_get_kind(struct ibv_context *ibv_ctx, enum rpma_device_kind *kind)
+{
+    if (ibv_ctx == nullptr || kind == nullptr)
+        return RPMA_E_INVAL;
+    *kind = rdma::is_software(ibv_ctx) ? RPMA_DEVICE_SOFTWARE : RPMA_DEVICE_HARDWARE;
+    return 0;
 }
 
 int rpma_utils_ibv_context_is_odp_capable(struct ibv_context *ibv_ctx, int *is_odp_capable)

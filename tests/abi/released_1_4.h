@@ -5,12 +5,19 @@
  */
 VALUE(LIBRPMA_VERSION, LIBRPMA_VERSION_MAJOR * 0x10000 + LIBRPMA_VERSION_MINOR * 0x100 + LIBRPMA_VERSION_PATCH);
 VALUE(RPMA_F_MORE, 4);
+VALUE(RPMA_DEVICE_ANY, 0);
+VALUE(RPMA_DEVICE_HARDWARE, 1);
+VALUE(RPMA_DEVICE_SOFTWARE, 2);
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 unsigned rpma_version(void);
+
+int rpma_utils_get_ibv_context_of_kind(const char *addr, enum rpma_util_ibv_context_type type,
+        enum rpma_device_kind kind, struct ibv_context **ibv_ctx_ptr);
+int rpma_utils_ibv_context_get_kind(struct ibv_context *ibv_ctx, enum rpma_device_kind *kind);
 
 int rpma_conn_ring(struct rpma_conn *conn);
 

@@ -24,6 +24,11 @@ if(TARGET softrdma_device)
   set_property(TEST conformance.librpma.emulated APPEND PROPERTY ENVIRONMENT SOFTRDMA_NATIVE=off)
 endif()
 
+if(TARGET softrdma AND NOT RPMA_SANITIZE) # the library loads the device itself
+  add_conformance_test(librpma.loaded $<TARGET_FILE:rpma_conformance>)
+  set_property(TEST conformance.librpma.loaded APPEND PROPERTY ENVIRONMENT RPMA_DEVICE=software)
+endif()
+
 add_conformance_program(conformance_self_test self_test/cases.c)
 add_conformance_test(driver
   ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/self_test/driver_test.py

@@ -109,6 +109,7 @@ struct ibv_context *fake_context(void)
 {
     verbs_context &face = context_face;
     device_face.transport_type = the().device.transport;
+    std::strcpy(device_face.dev_name, the().device.software ? "uverbs-softrdma0" : "uverbs0");
     face.query_device_ex = the().device.without_extended_query ? nullptr : query_device_ex;
     face.query_port = the().device.without_extended_query ? nullptr : query_port;
     face.advise_mr = the().device.without_advise ? nullptr : advise_mr;
@@ -150,6 +151,24 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
     ibv_pd *const face = &made->face;
     the().add(face, std::move(made));
     return face;
+}
+
+struct ibv_device **ibv_get_device_list(int *count)
+{
+    const call c("ibv_get_device_list");
+    if (c.error() != 0)
+        return null<ibv_device *>(c.error());
+    *count = the().device.absent ? 0 : 1;
+    auto **const list = new ibv_device *[2] {};
+    if (*count != 0)
+        list[0] = fake_context()->device;
+    return list;
+}
+
+void ibv_free_device_list(struct ibv_device **list)
+{
+    const call c("ibv_free_device_list", call::kind::infallible);
+    delete[] list;
 }
 
 int ibv_dealloc_pd(struct ibv_pd *domain)

@@ -43,6 +43,8 @@ struct fake_traits {
     uint64_t odp_general;
     uint32_t odp_rc;
     enum ibv_transport_type transport;
+    bool absent;   /* the list of devices is empty */
+    bool software; /* it is the one of softrdma */
     unsigned ports;
     uint32_t max_msg_sz[FAKE_PORTS];
     bool without_extended_query; /* only the calls of the oldest libibverbs can query it */

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "support.h"
 
+#include <stdlib.h>
+
 static const enum rpma_util_ibv_context_type both[] = {RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_UTIL_IBV_CONTEXT_REMOTE};
 
 static void a_local_address_is_bound(void **state)
@@ -144,6 +146,89 @@ static void a_device_that_cannot_be_queried_is_a_provider_error(void **state)
     assert_int_equal(capable, -1);
 }
 
+static struct ibv_context *of_kind(enum rpma_device_kind kind)
+{
+    struct ibv_context *context = NULL;
+    assert_int_equal(rpma_utils_get_ibv_context_of_kind("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, kind, &context), 0);
+    return context;
+}
+
+static void an_rdma_device_is_hardware(void **state)
+{
+    (void)state;
+    enum rpma_device_kind kind = RPMA_DEVICE_ANY;
+    assert_ptr_equal(of_kind(RPMA_DEVICE_HARDWARE), fake_context());
+    assert_ptr_equal(of_kind(RPMA_DEVICE_ANY), fake_context());
+    assert_int_equal(rpma_utils_ibv_context_get_kind(fake_context(), &kind), 0);
+    assert_int_equal(kind, RPMA_DEVICE_HARDWARE);
+}
+
+static void without_an_rdma_device_there_is_no_hardware(void **state)
+{
+    (void)state;
+    struct ibv_context *context = BOGUS;
+    fake_device()->absent = true;
+    assert_provider(
+            rpma_utils_get_ibv_context_of_kind("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_HARDWARE, &context),
+            ENODEV);
+    assert_calls("ibv_get_device_list ibv_free_device_list");
+    assert_ptr_equal(context, BOGUS);
+}
+
+static void unknown_kinds_and_types_are_refused(void **state)
+{
+    (void)state;
+    struct ibv_context *context = BOGUS;
+    assert_int_equal(
+            rpma_utils_get_ibv_context_of_kind("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, (enum rpma_device_kind)3, &context),
+            RPMA_E_INVAL);
+    assert_int_equal(
+            rpma_utils_get_ibv_context_of_kind("here", (enum rpma_util_ibv_context_type)2, RPMA_DEVICE_ANY, &context),
+            RPMA_E_INVAL);
+    setenv("RPMA_DEVICE", "both", 1);
+    assert_int_equal(rpma_utils_get_ibv_context("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, &context), RPMA_E_INVAL);
+    unsetenv("RPMA_DEVICE");
+    assert_ptr_equal(context, BOGUS);
+    assert_calls("");
+}
+
+static void the_environment_chooses_for_programs_that_do_not(void **state)
+{
+    (void)state;
+    struct ibv_context *context = NULL;
+    static const char *const kinds[] = {"any", "hardware"};
+    for (int i = 0; i < 2; ++i) {
+        setenv("RPMA_DEVICE", kinds[i], 1);
+        fake_forget_calls();
+        assert_int_equal(rpma_utils_get_ibv_context("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, &context), 0);
+        assert_non_null(strstr(fake_calls(), "ibv_get_device_list"));
+    }
+    fake_device()->absent = true;
+    assert_provider(rpma_utils_get_ibv_context("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, &context), ENODEV);
+    unsetenv("RPMA_DEVICE");
+}
+
+// The last test: what it finds is kept for the life of the process.
+static void softrdma_in_the_place_of_the_libraries_is_the_software_device(void **state)
+{
+    (void)state;
+    enum rpma_device_kind kind = RPMA_DEVICE_ANY;
+    // These tests have no libsoftrdma.so beside them.
+    struct ibv_context *context = BOGUS;
+    assert_provider(
+            rpma_utils_get_ibv_context_of_kind("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_SOFTWARE, &context),
+            ELIBACC);
+    assert_ptr_equal(context, BOGUS);
+    fake_device()->software = true;
+    assert_provider(
+            rpma_utils_get_ibv_context_of_kind("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_HARDWARE, &context),
+            ENODEV);
+    assert_ptr_equal(of_kind(RPMA_DEVICE_SOFTWARE), fake_context());
+    assert_ptr_equal(of_kind(RPMA_DEVICE_ANY), fake_context());
+    assert_int_equal(rpma_utils_ibv_context_get_kind(fake_context(), &kind), 0);
+    assert_int_equal(kind, RPMA_DEVICE_SOFTWARE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +242,11 @@ int main(void)
             TEST(a_name_that_does_not_resolve_is_a_provider_error),
             TEST(on_demand_paging_needs_reads_and_writes),
             TEST(a_device_that_cannot_be_queried_is_a_provider_error),
+            TEST(an_rdma_device_is_hardware),
+            TEST(without_an_rdma_device_there_is_no_hardware),
+            TEST(unknown_kinds_and_types_are_refused),
+            TEST(the_environment_chooses_for_programs_that_do_not),
+            TEST(softrdma_in_the_place_of_the_libraries_is_the_software_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,13 +9,13 @@
 namespace rpma::rdma
 {
 
-errc free_addrinfo(rdma_addrinfo *info)
+errc free_addrinfo(const library &from, rdma_addrinfo *info)
 {
-    rdma_freeaddrinfo(info);
+    from.rdma_freeaddrinfo(info);
     return errc::ok;
 }
 
-result<addrinfo_handle> resolve_name(const char *addr, const char *port, side which)
+result<addrinfo_handle> resolve_name(const library &by, const char *addr, const char *port, side which)
 {
     rdma_addrinfo hints{};
     hints.ai_flags = which == side::passive ? RAI_PASSIVE : 0;
@@ -23,9 +23,9 @@ result<addrinfo_handle> resolve_name(const char *addr, const char *port, side wh
     hints.ai_port_space = RDMA_PS_TCP;
 
     rdma_addrinfo *info = nullptr;
-    const int returned = rdma_getaddrinfo(addr, port, &hints, &info);
+    const int returned = by.rdma_getaddrinfo(addr, port, &hints, &info);
     if (returned == 0)
-        return addrinfo_handle(info);
+        return addrinfo_handle(by, info);
     if (returned == -1 || returned == EAI_SYSTEM)
         return log::provider_error(errno, "rdma_getaddrinfo", addr);
     RPMA_LOG_ERROR("rdma_getaddrinfo(%s) failed: %s\n", addr, gai_strerror(returned));

@@ -9,7 +9,7 @@
 namespace rpma::rdma
 {
 
-errc free_addrinfo(rdma_addrinfo *info);
+errc free_addrinfo(const library &from, rdma_addrinfo *info);
 using addrinfo_handle = handle<rdma_addrinfo, free_addrinfo>;
 
 enum class side {
@@ -18,7 +18,7 @@ enum class side {
 };
 
 // Candidates for an RC connection over RDMA_PS_TCP, linked through ai_next. port may be NULL.
-result<addrinfo_handle> resolve_name(const char *addr, const char *port, side which);
+result<addrinfo_handle> resolve_name(const library &by, const char *addr, const char *port, side which);
 
 // A socket address in numbers, "[::1]:7204" or "10.0.0.1:7204", for logs.
 class address_text

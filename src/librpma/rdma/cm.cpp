@@ -35,22 +35,31 @@ rdma_conn_param connection_parameters(const rpma_conn_private_data *pdata, std::
     return parameters;
 }
 
-result<id_handle> resolve(const rdma_addrinfo *candidates, int timeout_ms, bool with_route)
+result<id_handle> create_id_on(const library &of, rdma_event_channel *channel)
+{
+    rdma_cm_id *id = nullptr;
+    RPMA_RETURN_IF_ERROR(
+            check(of.rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP), "rdma_create_id", "", "create_id"));
+    return id_handle(of, id);
+}
+
+result<id_handle> resolve(const addrinfo_handle &candidates, int timeout_ms, bool with_route)
 {
     first_error failures;
-    for (const rdma_addrinfo *candidate = candidates; candidate != nullptr; candidate = candidate->ai_next) {
+    const library &by = candidates.library();
+    for (const rdma_addrinfo *candidate = candidates.get(); candidate != nullptr; candidate = candidate->ai_next) {
         // A failed resolution leaves an identifier bound to the family it tried, so each candidate gets its own.
-        auto created = create_id(nullptr);
+        auto created = create_synchronous_id(by);
         if (!created.ok()) {
             failures.note(created.error());
             break;
         }
         rdma_cm_id *const id = created.value().get();
         const address_text text(candidate->ai_dst_addr);
-        errc outcome = check(rdma_resolve_addr(id, candidate->ai_src_addr, candidate->ai_dst_addr, timeout_ms),
+        errc outcome = check(by.rdma_resolve_addr(id, candidate->ai_src_addr, candidate->ai_dst_addr, timeout_ms),
                 "rdma_resolve_addr", text.c_str());
         if (outcome == errc::ok && with_route)
-            outcome = check(rdma_resolve_route(id, timeout_ms), "rdma_resolve_route", text.c_str());
+            outcome = check(by.rdma_resolve_route(id, timeout_ms), "rdma_resolve_route", text.c_str());
         if (outcome == errc::ok) {
             failures.forget();
             return created;
@@ -62,53 +71,56 @@ result<id_handle> resolve(const rdma_addrinfo *candidates, int timeout_ms, bool 
 
 } // namespace
 
-errc destroy_event_channel(rdma_event_channel *channel)
+errc destroy_event_channel(const library &of, rdma_event_channel *channel)
 {
-    rdma_destroy_event_channel(channel);
+    of.rdma_destroy_event_channel(channel);
     return errc::ok;
 }
 
-errc destroy_id(rdma_cm_id *id)
+errc destroy_id(const library &of, rdma_cm_id *id)
 {
-    return check(rdma_destroy_id(id), "rdma_destroy_id");
+    return check(of.rdma_destroy_id(id), "rdma_destroy_id");
 }
 
-errc destroy_qp(rdma_cm_id *id)
+errc destroy_qp(const library &of, rdma_cm_id *id)
 {
-    rdma_destroy_qp(id);
+    of.rdma_destroy_qp(id);
     return errc::ok;
 }
 
-result<event_channel_handle> create_event_channel()
+result<event_channel_handle> create_event_channel(const library &of)
 {
-    rdma_event_channel *const channel = rdma_create_event_channel();
+    rdma_event_channel *const channel = of.rdma_create_event_channel();
     if (channel == nullptr)
         return log::provider_error(errno, "rdma_create_event_channel");
-    return event_channel_handle(channel);
+    return event_channel_handle(of, channel);
 }
 
-result<id_handle> create_id(rdma_event_channel *channel)
+result<id_handle> create_id(const event_channel_handle &channel)
 {
-    rdma_cm_id *id = nullptr;
-    RPMA_RETURN_IF_ERROR(check(rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP), "rdma_create_id"));
-    return id_handle(id);
+    return create_id_on(channel.library(), channel.get());
 }
 
-result<id_handle> resolve_address(const rdma_addrinfo *candidates, int timeout_ms)
+result<id_handle> create_synchronous_id(const library &of)
+{
+    return create_id_on(of, nullptr);
+}
+
+result<id_handle> resolve_address(const addrinfo_handle &candidates, int timeout_ms)
 {
     return resolve(candidates, timeout_ms, false);
 }
 
-result<id_handle> resolve_route(const rdma_addrinfo *candidates, int timeout_ms)
+result<id_handle> resolve_route(const addrinfo_handle &candidates, int timeout_ms)
 {
     return resolve(candidates, timeout_ms, true);
 }
 
-result<const rdma_addrinfo *> bind_first(rdma_cm_id *id, const rdma_addrinfo *candidates)
+result<const rdma_addrinfo *> bind_first(const id_handle &id, const rdma_addrinfo *candidates)
 {
     first_error failures;
     for (const rdma_addrinfo *candidate = candidates; candidate != nullptr; candidate = candidate->ai_next) {
-        const errc outcome = check(rdma_bind_addr(id, candidate->ai_src_addr), "rdma_bind_addr",
+        const errc outcome = check(id.library().rdma_bind_addr(id.get(), candidate->ai_src_addr), "rdma_bind_addr",
                 address_text(candidate->ai_src_addr).c_str());
         if (outcome == errc::ok) {
             failures.forget();
@@ -119,12 +131,12 @@ result<const rdma_addrinfo *> bind_first(rdma_cm_id *id, const rdma_addrinfo *ca
     return failures.finish();
 }
 
-errc listen(rdma_cm_id *id)
+errc listen(const id_handle &id)
 {
-    return check(rdma_listen(id, 0), "rdma_listen");
+    return check(id.library().rdma_listen(id.get(), 0), "rdma_listen");
 }
 
-result<std::uint64_t> create_qp(rdma_cm_id *id, const qp_settings &settings, qp_handle &qp)
+result<std::uint64_t> create_qp(const id_handle &id, const qp_settings &settings, qp_handle &qp)
 {
     ibv_qp_init_attr_ex attributes{};
     attributes.send_cq = settings.send_cq;
@@ -139,62 +151,64 @@ result<std::uint64_t> create_qp(rdma_cm_id *id, const qp_settings &settings, qp_
     attributes.comp_mask = IBV_QP_INIT_ATTR_PD;
     attributes.pd = settings.pd;
 
+    const auto create = id.library().rdma_create_qp_ex;
     // Providers without extended queue pairs refuse the mask itself: it is set only for operations that need it.
     const int before = errno;
     if (settings.send_ops != 0) {
         ibv_qp_init_attr_ex extended = attributes;
         extended.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
         extended.send_ops_flags = settings.send_ops | send_ops_classic;
-        if (rdma_create_qp_ex(id, &extended) == 0) {
-            qp = qp_handle(id);
+        if (create(id.get(), &extended) == 0) {
+            qp = qp_handle(id.library(), id.get());
             return settings.send_ops;
         }
         if (errno != EOPNOTSUPP && errno != ENOTSUP)
             return log::provider_error(errno, "rdma_create_qp_ex");
         RPMA_LOG_NOTICE("the device refuses native flush and atomic write on this queue pair; they are emulated\n");
     }
-    RPMA_RETURN_IF_ERROR(check(rdma_create_qp_ex(id, &attributes), "rdma_create_qp_ex"));
+    RPMA_RETURN_IF_ERROR(check(create(id.get(), &attributes), "rdma_create_qp_ex"));
     errno = before;
-    qp = qp_handle(id);
+    qp = qp_handle(id.library(), id.get());
     return std::uint64_t{0};
 }
 
-errc migrate(rdma_cm_id *id, rdma_event_channel *channel)
+errc migrate(const id_handle &id, const event_channel_handle &channel)
 {
-    return check(rdma_migrate_id(id, channel), "rdma_migrate_id");
+    return check(id.library().rdma_migrate_id(id.get(), channel.get()), "rdma_migrate_id");
 }
 
-errc set_ack_timeout(rdma_cm_id *id, std::uint8_t exponent)
+errc set_ack_timeout(const id_handle &id, std::uint8_t exponent)
 {
-    return check(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &exponent, sizeof(exponent)),
+    return check(id.library().rdma_set_option(
+                         id.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &exponent, sizeof(exponent)),
             "rdma_set_option", "RDMA_OPTION_ID_ACK_TIMEOUT");
 }
 
-errc connect(rdma_cm_id *id, const rpma_conn_private_data *pdata, std::uint8_t retries)
+errc connect(const id_handle &id, const rpma_conn_private_data *pdata, std::uint8_t retries)
 {
     rdma_conn_param parameters = connection_parameters(pdata, retries);
-    return check(rdma_connect(id, &parameters), "rdma_connect");
+    return check(id.library().rdma_connect(id.get(), &parameters), "rdma_connect");
 }
 
-errc accept(rdma_cm_id *id, const rpma_conn_private_data *pdata)
+errc accept(const id_handle &id, const rpma_conn_private_data *pdata)
 {
     rdma_conn_param parameters = connection_parameters(pdata, default_retries);
-    return check(rdma_accept(id, &parameters), "rdma_accept");
+    return check(id.library().rdma_accept(id.get(), &parameters), "rdma_accept");
 }
 
-errc reject(rdma_cm_id *id)
+errc reject(const id_handle &id)
 {
-    return check(rdma_reject(id, nullptr, 0), "rdma_reject");
+    return check(id.library().rdma_reject(id.get(), nullptr, 0), "rdma_reject");
 }
-errc disconnect(rdma_cm_id *id)
+errc disconnect(const id_handle &id)
 {
-    return check(rdma_disconnect(id), "rdma_disconnect");
+    return check(id.library().rdma_disconnect(id.get()), "rdma_disconnect");
 }
 
-result<rdma_cm_event *> next_event(rdma_event_channel *channel)
+result<rdma_cm_event *> next_event(const event_channel_handle &channel)
 {
     rdma_cm_event *event = nullptr;
-    while (rdma_get_cm_event(channel, &event) != 0) {
+    while (channel.library().rdma_get_cm_event(channel.get(), &event) != 0) {
         if (errno == EINTR)
             continue;
         if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENODATA)
@@ -209,9 +223,9 @@ const char *event_name(rdma_cm_event_type type)
     return rdma_event_str(type);
 }
 
-errc acknowledge(rdma_cm_event *event)
+errc acknowledge(const event_channel_handle &channel, rdma_cm_event *event)
 {
-    return check(rdma_ack_cm_event(event), "rdma_ack_cm_event");
+    return check(channel.library().rdma_ack_cm_event(event), "rdma_ack_cm_event");
 }
 
 } // namespace rpma::rdma

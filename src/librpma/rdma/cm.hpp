@@ -9,27 +9,28 @@
 namespace rpma::rdma
 {
 
-errc destroy_event_channel(rdma_event_channel *channel);
-errc destroy_id(rdma_cm_id *id);
+errc destroy_event_channel(const library &of, rdma_event_channel *channel);
+errc destroy_id(const library &of, rdma_cm_id *id);
 // A queue pair belongs to its identifier and is destroyed through it.
-errc destroy_qp(rdma_cm_id *id);
+errc destroy_qp(const library &of, rdma_cm_id *id);
 
 using event_channel_handle = handle<rdma_event_channel, destroy_event_channel>;
 using id_handle = handle<rdma_cm_id, destroy_id>;
 using qp_handle = handle<rdma_cm_id, destroy_qp>;
 
-result<event_channel_handle> create_event_channel();
+result<event_channel_handle> create_event_channel(const library &of);
 
-// Without a channel the identifier works synchronously.
-result<id_handle> create_id(rdma_event_channel *channel);
+// The second works synchronously.
+result<id_handle> create_id(const event_channel_handle &channel);
+result<id_handle> create_synchronous_id(const library &of);
 
 // A synchronous identifier for the first candidate that resolves: its address, or its address and route.
-result<id_handle> resolve_address(const rdma_addrinfo *candidates, int timeout_ms);
-result<id_handle> resolve_route(const rdma_addrinfo *candidates, int timeout_ms);
+result<id_handle> resolve_address(const addrinfo_handle &candidates, int timeout_ms);
+result<id_handle> resolve_route(const addrinfo_handle &candidates, int timeout_ms);
 
 // Binds the identifier to the first candidate that can be bound, and returns that one.
-result<const rdma_addrinfo *> bind_first(rdma_cm_id *id, const rdma_addrinfo *candidates);
-errc listen(rdma_cm_id *id);
+result<const rdma_addrinfo *> bind_first(const id_handle &id, const rdma_addrinfo *candidates);
+errc listen(const id_handle &id);
 
 struct qp_settings {
     ibv_pd *pd;
@@ -42,25 +43,25 @@ struct qp_settings {
 };
 
 // Returns the send_op_* granted: all asked for, or none when the device's queue pairs know only the classic path.
-result<std::uint64_t> create_qp(rdma_cm_id *id, const qp_settings &settings, qp_handle &qp);
+result<std::uint64_t> create_qp(const id_handle &id, const qp_settings &settings, qp_handle &qp);
 
 // Before connecting or accepting: how long this side of the connection waits for an acknowledgement, 4.096 us *
 // 2^exponent.
-errc set_ack_timeout(rdma_cm_id *id, std::uint8_t exponent);
+errc set_ack_timeout(const id_handle &id, std::uint8_t exponent);
 
 // How often a queue pair repeats what is not acknowledged. Some devices, SoftRoCE for one, take 7 for without end.
 inline constexpr std::uint8_t default_retries = 7;
 
-errc migrate(rdma_cm_id *id, rdma_event_channel *channel);
+errc migrate(const id_handle &id, const event_channel_handle &channel);
 // The retries that the active side asks for are those of both sides.
-errc connect(rdma_cm_id *id, const rpma_conn_private_data *pdata, std::uint8_t retries);
-errc accept(rdma_cm_id *id, const rpma_conn_private_data *pdata);
-errc reject(rdma_cm_id *id);
-errc disconnect(rdma_cm_id *id);
+errc connect(const id_handle &id, const rpma_conn_private_data *pdata, std::uint8_t retries);
+errc accept(const id_handle &id, const rpma_conn_private_data *pdata);
+errc reject(const id_handle &id);
+errc disconnect(const id_handle &id);
 
 // Waits for the next event, which the caller acknowledges. no_event: none on a non-blocking channel.
-result<rdma_cm_event *> next_event(rdma_event_channel *channel);
-errc acknowledge(rdma_cm_event *event);
+result<rdma_cm_event *> next_event(const event_channel_handle &channel);
+errc acknowledge(const event_channel_handle &channel, rdma_cm_event *event);
 const char *event_name(rdma_cm_event_type type);
 
 } // namespace rpma::rdma

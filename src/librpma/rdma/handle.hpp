@@ -3,23 +3,24 @@
 
 #include <utility>
 
-#include "error.hpp"
+#include "rdma/library.hpp"
 
 namespace rpma::rdma
 {
 
-// Owns one provider object. close() reports a failed destroy; the destructor drops that answer and keeps errno.
-template<class T, errc (*Destroy)(T *)>
+// Owns one object of a library. close() reports a failed destroy; the destructor drops that answer and keeps errno.
+template<class T, errc (*Destroy)(const library &, T *)>
 class handle
 {
 public:
     handle() = default;
-    explicit handle(T *object) : object_(object) {}
-    handle(handle &&other) noexcept : object_(other.release()) {}
+    handle(const rdma::library &library, T *object) : library_(&library), object_(object) {}
+    handle(handle &&other) noexcept : library_(other.library_), object_(other.release()) {}
     handle &operator=(handle &&other) noexcept
     {
         if (this != &other) {
             drop();
+            library_ = other.library_;
             object_ = other.release();
         }
         return *this;
@@ -28,13 +29,14 @@ public:
 
     T *get() const { return object_; }
     T *operator->() const { return object_; }
+    const rdma::library &library() const { return *library_; }
     explicit operator bool() const { return object_ != nullptr; }
     T *release() { return std::exchange(object_, nullptr); }
 
     [[nodiscard]] errc close()
     {
         T *const object = release();
-        return object == nullptr ? errc::ok : Destroy(object);
+        return object == nullptr ? errc::ok : Destroy(*library_, object);
     }
 
 private:
@@ -44,6 +46,7 @@ private:
         (void)close();
     }
 
+    const rdma::library *library_ = nullptr;
     T *object_ = nullptr;
 };
 

@@ -24,40 +24,41 @@ errc check(int returned, const char *call, const char *function_name = __builtin
 
 } // namespace
 
-errc destroy_pd(ibv_pd *pd)
+errc destroy_pd(const library &of, ibv_pd *pd)
 {
-    return check(ibv_dealloc_pd(pd), "ibv_dealloc_pd");
+    return check(of.ibv_dealloc_pd(pd), "ibv_dealloc_pd");
 }
-errc destroy_mr(ibv_mr *mr)
+errc destroy_mr(const library &of, ibv_mr *mr)
 {
-    return check(ibv_dereg_mr(mr), "ibv_dereg_mr");
+    return check(of.ibv_dereg_mr(mr), "ibv_dereg_mr");
 }
-errc destroy_cq(ibv_cq *cq)
+errc destroy_cq(const library &of, ibv_cq *cq)
 {
-    return check(ibv_destroy_cq(cq), "ibv_destroy_cq");
+    return check(of.ibv_destroy_cq(cq), "ibv_destroy_cq");
 }
-errc destroy_srq(ibv_srq *srq)
+errc destroy_srq(const library &of, ibv_srq *srq)
 {
-    return check(ibv_destroy_srq(srq), "ibv_destroy_srq");
+    return check(of.ibv_destroy_srq(srq), "ibv_destroy_srq");
 }
 errc arm_cq(ibv_cq *cq)
 {
     return check(ibv_req_notify_cq(cq, 0), "ibv_req_notify_cq");
 }
 
-errc destroy_comp_channel(ibv_comp_channel *channel)
+errc destroy_comp_channel(const library &of, ibv_comp_channel *channel)
 {
-    return check(ibv_destroy_comp_channel(channel), "ibv_destroy_comp_channel");
+    return check(of.ibv_destroy_comp_channel(channel), "ibv_destroy_comp_channel");
 }
 
 result<pd_handle> alloc_pd(ibv_context *context)
 {
+    const library &of = library::of(context);
     // A provider may fail without setting errno; that must not be mistaken for an older error.
     const int before = errno;
     errno = 0;
-    if (ibv_pd *const pd = ibv_alloc_pd(context); pd != nullptr) {
+    if (ibv_pd *const pd = of.ibv_alloc_pd(context); pd != nullptr) {
         errno = before;
-        return pd_handle(pd);
+        return pd_handle(of, pd);
     }
     if (errno == ENOMEM)
         return errc::nomem;
@@ -71,11 +72,12 @@ result<pd_handle> alloc_pd(ibv_context *context)
 
 result<mr_handle> register_memory(ibv_pd *pd, void *ptr, std::size_t size, int access)
 {
+    const library &of = library::of(pd->context);
     // The parentheses keep the macro of the same name from choosing another function.
-    ibv_mr *const mr = (ibv_reg_mr)(pd, ptr, size, access);
+    ibv_mr *const mr = (of.ibv_reg_mr)(pd, ptr, size, access);
     if (mr == nullptr)
         return errc::provider;
-    return mr_handle(mr);
+    return mr_handle(of, mr);
 }
 
 errc advise_memory(ibv_mr *mr, std::size_t offset, std::uint32_t length, int advice, std::uint32_t flags)
@@ -93,15 +95,17 @@ errc advise_memory(ibv_mr *mr, std::size_t offset, std::uint32_t length, int adv
 
 result<comp_channel_handle> create_comp_channel(ibv_context *context)
 {
-    ibv_comp_channel *const channel = ibv_create_comp_channel(context);
+    const library &of = library::of(context);
+    ibv_comp_channel *const channel = of.ibv_create_comp_channel(context);
     if (channel == nullptr)
         return log::provider_error(errno, "ibv_create_comp_channel");
-    return comp_channel_handle(channel);
+    return comp_channel_handle(of, channel);
 }
 
 result<cq_handle> create_cq(ibv_context *context, int entries, ibv_comp_channel *channel)
 {
-    cq_handle cq(ibv_create_cq(context, entries, nullptr, channel, 0));
+    const library &of = library::of(context);
+    cq_handle cq(of, of.ibv_create_cq(context, entries, nullptr, channel, 0));
     if (!cq)
         return log::provider_error(errno, "ibv_create_cq");
     RPMA_RETURN_IF_ERROR(arm_cq(cq.get()));
@@ -113,22 +117,24 @@ result<srq_handle> create_srq(ibv_pd *pd, std::uint32_t max_receives)
     ibv_srq_init_attr attributes{};
     attributes.attr.max_wr = max_receives;
     attributes.attr.max_sge = 1;
-    ibv_srq *const srq = ibv_create_srq(pd, &attributes);
+    const library &of = library::of(pd->context);
+    ibv_srq *const srq = of.ibv_create_srq(pd, &attributes);
     if (srq == nullptr)
         return log::provider_error(errno, "ibv_create_srq");
-    return srq_handle(srq);
+    return srq_handle(of, srq);
 }
 
 ibv_qp_ex *extended(ibv_qp *qp)
 {
-    return ibv_qp_to_qp_ex(qp);
+    return library::of(qp->context).ibv_qp_to_qp_ex(qp);
 }
 
 result<ibv_cq *> next_completion_event(ibv_comp_channel *channel)
 {
     ibv_cq *cq = nullptr;
     void *cq_context = nullptr;
-    while (ibv_get_cq_event(channel, &cq, &cq_context) != 0) {
+    const library &of = library::of(channel->context);
+    while (of.ibv_get_cq_event(channel, &cq, &cq_context) != 0) {
         if (errno == EINTR)
             continue;
         if (const int error = errno; error != EAGAIN && error != EWOULDBLOCK && error != ENODATA) {
@@ -137,7 +143,7 @@ result<ibv_cq *> next_completion_event(ibv_comp_channel *channel)
         }
         return errc::no_completion;
     }
-    ibv_ack_cq_events(cq, 1);
+    of.ibv_ack_cq_events(cq, 1);
     return cq;
 }
 

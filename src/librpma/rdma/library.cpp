@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rdma/library.hpp"
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+
+#include "log.hpp"
+
+namespace rpma::rdma
+{
+
+namespace
+{
+
+// The kernel's are called uverbs and a number.
+constexpr char software_name[] = "uverbs-softrdma";
+
+bool is_software_device(const ibv_device *device)
+{
+    return std::strncmp(device->dev_name, software_name, sizeof(software_name) - 1) == 0;
+}
+
+// What a search of the system's devices finds.
+struct devices {
+    bool hardware = false;
+    bool software = false;
+};
+
+devices find_devices(const library &in)
+{
+    devices found;
+    const errno_guard keep_errno;
+    int count = 0;
+    ibv_device **const list = in.ibv_get_device_list(&count);
+    if (list == nullptr)
+        return found;
+    for (int i = 0; i < count; ++i)
+        (is_software_device(list[i]) ? found.software : found.hardware) = true;
+    in.ibv_free_device_list(list);
+    return found;
+}
+
+// Beside this library, where an installation and a build put it, and where this one was to be installed.
+void *open_software()
+{
+    char path[PATH_MAX];
+    Dl_info self;
+    if (dladdr(reinterpret_cast<void *>(open_software), &self) != 0 && self.dli_fname != nullptr) {
+        const char *const slash = std::strrchr(self.dli_fname, '/');
+        const int length = slash != nullptr ? static_cast<int>(slash + 1 - self.dli_fname) : 0;
+        for (const char *const beside : {"softrdma/libsoftrdma.so", "libsoftrdma.so"}) {
+            const int written = std::snprintf(path, sizeof(path), "%.*s%s", length, self.dli_fname, beside);
+            if (length == 0 || written < 0 || static_cast<std::size_t>(written) >= sizeof(path))
+                continue;
+            if (void *const opened = dlopen(path, RTLD_NOW | RTLD_LOCAL); opened != nullptr)
+                return opened;
+        }
+    }
+    return dlopen(RPMA_INSTALLED_SOFTRDMA, RTLD_NOW | RTLD_LOCAL);
+}
+
+bool load(library &to, void *from)
+{
+    const char *missing = nullptr;
+#define RPMA_LOAD(function)                                                                                            \
+    to.function = reinterpret_cast<decltype(to.function)>(dlsym(from, #function));                                     \
+    if (to.function == nullptr)                                                                                        \
+        missing = #function;
+    RPMA_RDMA_FUNCTIONS(RPMA_LOAD)
+#undef RPMA_LOAD
+    if (missing != nullptr)
+        RPMA_LOG_ERROR("libsoftrdma.so has no %s: it is of another version\n", missing);
+    return missing == nullptr;
+}
+
+pthread_mutex_t software_lock = PTHREAD_MUTEX_INITIALIZER;
+std::atomic<const library *> loaded_software = nullptr;
+library software_functions;
+
+result<const library *> load_software()
+{
+    if (find_devices(library::system()).software)
+        return &library::system();
+    void *const opened = open_software();
+    if (opened == nullptr)
+        RPMA_LOG_ERROR("the software device cannot be loaded, install softrdma: %s\n", dlerror());
+    if (opened == nullptr || !load(software_functions, opened)) {
+        errno = ELIBACC;
+        return errc::provider;
+    }
+    return &software_functions;
+}
+
+} // namespace
+
+const library &library::system()
+{
+#define RPMA_NAME(name) .name = &::name,
+    static constexpr library linked{RPMA_RDMA_FUNCTIONS(RPMA_NAME)};
+#undef RPMA_NAME
+    return linked;
+}
+
+result<const library *> library::software()
+{
+    if (const library *const before = loaded_software.load(); before != nullptr)
+        return before;
+    (void)pthread_mutex_lock(&software_lock);
+    result<const library *> found = loaded_software.load();
+    if (found.value() == nullptr)
+        found = load_software();
+    if (found.ok())
+        loaded_software.store(found.value());
+    (void)pthread_mutex_unlock(&software_lock);
+    return found;
+}
+
+const library &library::of(const ibv_context *context)
+{
+    const library *const software = loaded_software.load();
+    return software != nullptr && is_software(context) ? *software : system();
+}
+
+bool library::has_hardware() const
+{
+    return find_devices(*this).hardware;
+}
+
+bool is_software(const ibv_context *context)
+{
+    return is_software_device(context->device);
+}
+
+} // namespace rpma::rdma

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+#include "error.hpp"
+
+namespace rpma::rdma
+{
+
+// The functions that libibverbs and librdmacm export, as far as they are called here. What a program links are those of
+// the system; libsoftrdma has others under the same names.
+#define RPMA_RDMA_FUNCTIONS(FUNCTION)                                                                                  \
+    FUNCTION(ibv_get_device_list)                                                                                      \
+    FUNCTION(ibv_free_device_list)                                                                                     \
+    FUNCTION(ibv_alloc_pd)                                                                                             \
+    FUNCTION(ibv_dealloc_pd)                                                                                           \
+    FUNCTION(ibv_reg_mr)                                                                                               \
+    FUNCTION(ibv_dereg_mr)                                                                                             \
+    FUNCTION(ibv_create_comp_channel)                                                                                  \
+    FUNCTION(ibv_destroy_comp_channel)                                                                                 \
+    FUNCTION(ibv_create_cq)                                                                                            \
+    FUNCTION(ibv_destroy_cq)                                                                                           \
+    FUNCTION(ibv_get_cq_event)                                                                                         \
+    FUNCTION(ibv_ack_cq_events)                                                                                        \
+    FUNCTION(ibv_create_srq)                                                                                           \
+    FUNCTION(ibv_destroy_srq)                                                                                          \
+    FUNCTION(ibv_qp_to_qp_ex)                                                                                          \
+    FUNCTION(rdma_getaddrinfo)                                                                                         \
+    FUNCTION(rdma_freeaddrinfo)                                                                                        \
+    FUNCTION(rdma_create_event_channel)                                                                                \
+    FUNCTION(rdma_destroy_event_channel)                                                                               \
+    FUNCTION(rdma_create_id)                                                                                           \
+    FUNCTION(rdma_destroy_id)                                                                                          \
+    FUNCTION(rdma_bind_addr)                                                                                           \
+    FUNCTION(rdma_listen)                                                                                              \
+    FUNCTION(rdma_resolve_addr)                                                                                        \
+    FUNCTION(rdma_resolve_route)                                                                                       \
+    FUNCTION(rdma_create_qp_ex)                                                                                        \
+    FUNCTION(rdma_destroy_qp)                                                                                          \
+    FUNCTION(rdma_migrate_id)                                                                                          \
+    FUNCTION(rdma_set_option)                                                                                          \
+    FUNCTION(rdma_connect)                                                                                             \
+    FUNCTION(rdma_accept)                                                                                              \
+    FUNCTION(rdma_reject)                                                                                              \
+    FUNCTION(rdma_disconnect)                                                                                          \
+    FUNCTION(rdma_get_cm_event)                                                                                        \
+    FUNCTION(rdma_ack_cm_event)
+
+struct library {
+#define RPMA_DECLARE(name) decltype(&::name) name;
+    RPMA_RDMA_FUNCTIONS(RPMA_DECLARE)
+#undef RPMA_DECLARE
+
+    static const library &system();
+
+    // softrdma: the system's libraries if softrdma is in their place, otherwise libsoftrdma.so, which is loaded once
+    // and kept. provider with errno ELIBACC: it is not there; why is in the log.
+    static result<const library *> software();
+
+    // The one whose device a context is.
+    static const library &of(const ibv_context *context);
+
+    // Whether there is a device at all that is none of softrdma.
+    bool has_hardware() const;
+};
+
+// Whether the context is of a device of softrdma, whichever way that was loaded.
+bool is_software(const ibv_context *context);
+
+} // namespace rpma::rdma
