@@ -2,6 +2,9 @@
 #include "target.hpp"
 
 #include <algorithm>
+#include <arpa/inet.h>
+#include <cstring>
+#include <netinet/in.h>
 
 #include "text.hpp"
 
@@ -36,6 +39,19 @@ bool is_port(std::string_view text)
         value = value * 10 + static_cast<unsigned>(c - '0');
     }
     return value >= 1 && value <= 65535;
+}
+
+// An IPv6 address, whose zone may follow.
+bool is_address(std::string_view text)
+{
+    char bytes[64];
+    const std::size_t size = std::min(text.find('%'), text.size());
+    if (size >= sizeof(bytes))
+        return false;
+    std::memcpy(bytes, text.data(), size);
+    bytes[size] = '\0';
+    in6_addr address;
+    return inet_pton(AF_INET6, bytes, &address) == 1;
 }
 
 const char *parse_service(std::string_view text, target &to)
@@ -92,7 +108,7 @@ const char *parse_target(std::string_view text, target &to)
         return parse_node(text, false, to);
     // Two colons without brackets: an IPv6 address.
     if (text.find(':', colon + 1) != npos) {
-        if (text.find_first_not_of("0123456789abcdefABCDEF:.") < text.find('%'))
+        if (!is_address(text))
             return "there is more than one colon, but this is no IPv6 address";
         return parse_node(text, true, to);
     }

@@ -54,8 +54,8 @@ void other_texts_are_no_targets(void **)
 {
     for (const char *const text : {"", "@host", "user@", ":22", "host:", "host:x", "host:0", "host:70000", "host:65536",
                  "user@@host:22", "user@host@host", "us er@host", "ho st", " host", "host:22 ", "host::22:x",
-                 "host:22:22", "ho|st", "user|@host", "[::1", "[::1]22", "[]:22", "-oProxyCommand=x", "user@-host",
-                 "a;b", "host\n", "local:x", "$(reboot)", "host:4294967318"}) {
+                 "host:22:22", "a:1:2", "ho|st", "user|@host", "[::1", "[::1]22", "[]:22", "-oProxyCommand=x",
+                 "user@-host", "a;b", "host\n", "local:x", "$(reboot)", "host:4294967318"}) {
         target t;
         if (parse_target(text, t) == nullptr)
             fail_msg("'%s' was taken for a target", text);

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A target that is killed or stopped: every call ends, and says what happened. */
+#include "support.h"
+
+static RPMEMpool *pool;
+static volatile sig_atomic_t child_signals;
+
+static void count_child(int signal_number)
+{
+    (void)signal_number;
+    child_signals = child_signals + 1;
+}
+
+static int open_pool(void **state)
+{
+    (void)state;
+    signal(SIGCHLD, count_child);
+    setenv("RPMEM_OP_TIMEOUT_MS", "2000", 1);
+    pool = create_pool("pool.set", &some_attributes);
+    return 0;
+}
+
+static int no_child_was_seen(void **state)
+{
+    (void)state;
+    unsetenv("RPMEM_ON_LOSS");
+    unsetenv("RPMEM_STATE_FILE");
+    return child_signals == 0 ? 0 : -1;
+}
+
+/* Persists until it fails; returns errno. */
+static int error_of_persist(void)
+{
+    for (int i = 0; i < 10000; ++i) {
+        if (rpmem_persist(pool, 4096, 64, 0, 0) != 0)
+            return errno;
+        usleep(1000);
+    }
+    return 0;
+}
+
+static void a_killed_target_is_an_error(void **state)
+{
+    (void)state;
+    kill(daemon_pid(), SIGKILL);
+    assert_int_equal(error_of_persist(), ECONNRESET);
+    char byte;
+    assert_fails(rpmem_persist(pool, 4096, 64, 1, 0), ECONNRESET);
+    assert_fails(rpmem_drain(pool, 1, 0), ECONNRESET);
+    assert_fails(rpmem_read(pool, &byte, 0, 1, 0), ECONNRESET);
+    assert_fails(rpmem_set_attr(pool, &some_attributes), ECONNRESET);
+    assert_fails(rpmem_close(pool), ECONNRESET);
+}
+
+static void a_stopped_target_is_given_up(void **state)
+{
+    (void)state;
+    const pid_t stopped = daemon_pid();
+    kill(stopped, SIGSTOP);
+    /* This needs the target to do something. */
+    assert_fails(rpmem_deep_persist(pool, 4096, 64, 0), ETIMEDOUT);
+    assert_fails(rpmem_persist(pool, 4096, 64, 1, 0), ETIMEDOUT);
+    assert_fails(rpmem_close(pool), ECONNRESET);
+    /* It was not left behind. */
+    for (int i = 0; i < 1000 && kill(stopped, 0) == 0; ++i)
+        usleep(10000);
+    assert_fails(kill(stopped, 0), ESRCH);
+}
+
+static void silence_is_noticed(void **state)
+{
+    (void)state;
+    kill(daemon_pid(), SIGSTOP);
+    assert_int_equal(error_of_persist(), ETIMEDOUT);
+    assert_fails(rpmem_close(pool), ECONNRESET);
+}
+
+static void a_degraded_program_goes_on(void **state)
+{
+    (void)state;
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/state", getenv("RPMEM_TEST_DIR"));
+    assert_int_equal(rpmem_close(pool), 0);
+    setenv("RPMEM_ON_LOSS", "degrade", 1);
+    setenv("RPMEM_STATE_FILE", path, 1);
+    pool = create_pool("pool.set", &some_attributes);
+    kill(daemon_pid(), SIGKILL);
+    for (int i = 0; i < 1000 && access(path, F_OK) != 0; ++i) {
+        assert_int_equal(rpmem_persist(pool, 4096, 64, 0, 0), 0);
+        usleep(10000);
+    }
+    assert_int_equal(rpmem_deep_persist(pool, 4096, 64, 1), 0);
+    char byte;
+    assert_fails(rpmem_read(pool, &byte, 0, 1, 0), ECONNRESET);
+    assert_int_equal(rpmem_close(pool), 0);
+    char line[512] = "";
+    FILE *const file = open_file("state");
+    assert_non_null(fgets(line, sizeof(line), file));
+    assert_non_null(strstr(line, "pool.set on host"));
+    assert_null(fgets(line, sizeof(line), file));
+    fclose(file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test_setup_teardown(a_killed_target_is_an_error, open_pool, no_child_was_seen),
+            cmocka_unit_test_setup_teardown(a_stopped_target_is_given_up, open_pool, no_child_was_seen),
+            cmocka_unit_test_setup_teardown(silence_is_noticed, open_pool, no_child_was_seen),
+            cmocka_unit_test_setup_teardown(a_degraded_program_goes_on, open_pool, no_child_was_seen),
+    };
+    return cmocka_run_group_tests(tests, make_memory, NULL);
+}

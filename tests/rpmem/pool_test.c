@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What each function does with a pool, and refuses. */
+#include "support.h"
+
+static void check_refused(const char *target, const char *set, void *address, size_t size, unsigned wanted, int error,
+        const struct rpmem_pool_attr *attributes)
+{
+    unsigned lanes = wanted;
+    errno = 0;
+    assert_null(rpmem_create(target, set, address, size, &lanes, attributes));
+    assert_int_equal(errno, error);
+    assert_true(rpmem_errormsg()[0] != '\0');
+}
+
+static void bad_arguments_are_refused(void **state)
+{
+    (void)state;
+    const struct rpmem_pool_attr *const a = &some_attributes;
+    check_refused("host", "pool.set", pool_memory + 1, POOL_SIZE, 1, EINVAL, a);
+    check_refused("host", "pool.set", NULL, POOL_SIZE, 1, EINVAL, a);
+    check_refused("host", "pool.set", pool_memory, POOL_SIZE - 1, 1, EINVAL, a);
+    check_refused("host", "pool.set", pool_memory, 0, 1, EINVAL, a);
+    check_refused("host", "pool.set", pool_memory, POOL_SIZE, 0, EINVAL, a);
+    check_refused("host", "/pool.set", pool_memory, POOL_SIZE, 1, EINVAL, a);
+    check_refused("host", "../pool.set", pool_memory, POOL_SIZE, 1, EINVAL, a);
+    check_refused(NULL, "pool.set", pool_memory, POOL_SIZE, 1, EINVAL, a);
+    check_refused("host", NULL, pool_memory, POOL_SIZE, 1, EINVAL, a);
+    assert_null(rpmem_create("host", "pool.set", pool_memory, POOL_SIZE, NULL, a));
+    assert_int_equal(errno, EINVAL);
+    const char *const malformed[] = {
+            "", "host:x", "host:70000", "us er@host", "ho st", "a::b:x", "a:1:2", "a|b", "u|@h", "u@@h:22", "u@h@i"};
+    for (size_t i = 0; i < sizeof(malformed) / sizeof(malformed[0]); ++i) {
+        unsigned lanes = 1;
+        check_refused(malformed[i], "pool.set", pool_memory, POOL_SIZE, 1, EINVAL, a);
+        assert_null(rpmem_open(malformed[i], "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
+        assert_int_equal(errno, EINVAL);
+        assert_fails(rpmem_remove(malformed[i], "pool.set", 0), EINVAL);
+    }
+    assert_fails(rpmem_remove("host", "pool.set", 8), EINVAL);
+    assert_fails(rpmem_close(NULL), EINVAL);
+}
+
+static void what_the_target_refuses_comes_back(void **state)
+{
+    (void)state;
+    unsigned lanes = 1;
+    const struct rpmem_pool_attr *const a = &some_attributes;
+    assert_int_equal(rpmem_remove("host", "pool.set", RPMEM_REMOVE_FORCE), 0);
+    check_refused("host", "nothing.set", pool_memory, POOL_SIZE, 1, ENOENT, a);
+    check_refused("host", "broken.set", pool_memory, POOL_SIZE, 1, EINVAL, a);
+    check_refused("host", "pool.set", pool_memory, POOL_SIZE, 1, EINVAL, NULL);
+    check_refused("host", "plain.set", pool_memory, POOL_SIZE, 1, EINVAL, a);
+    assert_null(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
+    assert_int_equal(errno, ENOENT);
+    assert_fails(rpmem_remove("host", "pool.set", 0), ENOENT);
+    const size_t large = 3 * POOL_SIZE;
+    char *const memory = mmap(NULL, large, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    check_refused("host", "pool.set", memory, large, 1, EFBIG, a);
+    munmap(memory, large);
+
+    RPMEMpool *const pool = create_pool("pool.set", a);
+    check_refused("host", "pool.set", pool_memory, POOL_SIZE, 1, EBUSY, a);
+    assert_int_equal(rpmem_close(pool), 0);
+    check_refused("host", "pool.set", pool_memory, POOL_SIZE, 1, EEXIST, a);
+    assert_int_equal(rpmem_remove("host", "pool.set", 0), 0);
+}
+
+static void mistakes_leave_the_pool_usable(void **state)
+{
+    (void)state;
+    RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
+    char byte;
+    assert_fails(rpmem_persist(pool, 0, 64, 0, 0), EINVAL);
+    assert_fails(rpmem_persist(pool, 4095, 64, 0, 0), EINVAL);
+    assert_fails(rpmem_persist(pool, 4096, 64, 0, 2), EINVAL);
+    assert_fails(rpmem_persist(pool, 4096, 64, 2, 0), EINVAL);
+    assert_fails(rpmem_persist(pool, 4096, POOL_SIZE, 0, 0), EINVAL);
+    assert_fails(rpmem_persist(pool, 8192, SIZE_MAX - 4096, 0, 0), EINVAL);
+    assert_fails(rpmem_flush(pool, 0, 64, 0, 0), EINVAL);
+    assert_fails(rpmem_flush(pool, 4096, 64, 0, 4), EINVAL);
+    assert_fails(rpmem_drain(pool, 0, 1), EINVAL);
+    assert_fails(rpmem_drain(pool, 7, 0), EINVAL);
+    assert_fails(rpmem_deep_persist(pool, 0, 64, 0), EINVAL);
+    assert_fails(rpmem_deep_persist(pool, POOL_SIZE, 1, 0), EINVAL);
+    assert_fails(rpmem_read(pool, &byte, POOL_SIZE, 1, 0), EINVAL);
+    assert_fails(rpmem_read(pool, &byte, SIZE_MAX, 2, 0), EINVAL);
+    assert_fails(rpmem_set_attr(pool, NULL), EINVAL);
+    assert_int_equal(rpmem_persist(pool, 4096, 0, 0, 0), 0);
+    memset(pool_memory + 4096, 'u', 64);
+    assert_int_equal(rpmem_persist(pool, 4096, 64, 1, RPMEM_PERSIST_RELAXED), 0);
+    assert_int_equal(rpmem_read(pool, &byte, 4159, 1, 0), 0);
+    assert_int_equal(byte, 'u');
+    assert_int_equal(rpmem_close(pool), 0);
+}
+
+static void fill(size_t seed)
+{
+    for (size_t i = HEADER_SIZE; i < POOL_SIZE; ++i)
+        pool_memory[i] = (char)(i * 31 + i / 4093 + seed);
+}
+
+static void what_is_persisted_is_in_the_part(void **state)
+{
+    (void)state;
+    RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
+    char *const copy = malloc(POOL_SIZE);
+    fill(1);
+    assert_int_equal(rpmem_persist(pool, HEADER_SIZE, POOL_SIZE - HEADER_SIZE, 0, 0), 0);
+    read_part("pool.part", HEADER_SIZE, copy, POOL_SIZE - HEADER_SIZE);
+    assert_memory_equal(copy, pool_memory + HEADER_SIZE, POOL_SIZE - HEADER_SIZE);
+    /* More ranges than a queue and a request hold. */
+    fill(2);
+    for (size_t at = HEADER_SIZE; at < POOL_SIZE; at += 8192)
+        assert_int_equal(rpmem_flush(pool, at, 4000, 1, 0), 0);
+    assert_int_equal(rpmem_drain(pool, 1, 0), 0);
+    read_part("pool.part", HEADER_SIZE, copy, POOL_SIZE - HEADER_SIZE);
+    for (size_t at = 0; at < POOL_SIZE - HEADER_SIZE; at += 8192)
+        assert_memory_equal(copy + at, pool_memory + HEADER_SIZE + at, 4000);
+    fill(3);
+    assert_int_equal(rpmem_deep_persist(pool, 5000, 3000, 0), 0);
+    read_part("pool.part", 5000, copy, 3000);
+    assert_memory_equal(copy, pool_memory + 5000, 3000);
+    /* From the header on, and more than a lane's own memory. */
+    memset(copy, 0, POOL_SIZE);
+    assert_int_equal(rpmem_read(pool, copy, 100, POOL_SIZE - 100, 0), 0);
+    char *const part = malloc(POOL_SIZE);
+    read_part("pool.part", 100, part, POOL_SIZE - 100);
+    assert_memory_equal(copy, part, POOL_SIZE - 100);
+    assert_int_equal(rpmem_close(pool), 0);
+    free(copy);
+    free(part);
+}
+
+static void attributes_are_kept(void **state)
+{
+    (void)state;
+    RPMEMpool *pool = create_pool("pool.set", &some_attributes);
+    struct rpmem_pool_attr changed = some_attributes;
+    memcpy(changed.signature, "CHANGED", 8);
+    memset(changed.uuid, 7, sizeof(changed.uuid));
+    assert_int_equal(rpmem_set_attr(pool, &changed), 0);
+    assert_int_equal(rpmem_close(pool), 0);
+    unsigned lanes = 1;
+    struct rpmem_pool_attr got;
+    pool = must(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, &got));
+    assert_memory_equal(got.signature, "CHANGED", 8);
+    assert_memory_equal(got.uuid, changed.uuid, sizeof(got.uuid));
+    assert_int_equal(rpmem_close(pool), 0);
+    /* That nobody asks for the attributes does not make the header writable. */
+    pool = must(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
+    assert_fails(rpmem_persist(pool, 0, 64, 0, 0), EINVAL);
+    assert_int_equal(rpmem_close(pool), 0);
+}
+
+static void a_pool_without_header_is_data_from_its_start(void **state)
+{
+    (void)state;
+    RPMEMpool *pool = create_pool("plain.set", NULL);
+    char byte = 0;
+    memset(pool_memory, 'p', 64);
+    assert_int_equal(rpmem_persist(pool, 0, 64, 0, 0), 0);
+    assert_int_equal(rpmem_deep_persist(pool, 0, 64, 0), 0);
+    read_part("plain.part", 63, &byte, 1);
+    assert_int_equal(byte, 'p');
+    assert_fails(rpmem_set_attr(pool, &some_attributes), EINVAL);
+    assert_int_equal(rpmem_close(pool), 0);
+    unsigned lanes = 2;
+    pool = must(rpmem_create("host", "plain.set", pool_memory, POOL_SIZE, &lanes, NULL));
+    byte = 0;
+    assert_int_equal(rpmem_read(pool, &byte, 0, 1, 0), 0);
+    assert_int_equal(byte, 'p');
+    assert_int_equal(rpmem_close(pool), 0);
+}
+
+static void levels_are_enforced(void **state)
+{
+    (void)state;
+    assert_int_equal(rpmem_remove("host", "pool.set", RPMEM_REMOVE_FORCE), 0);
+    setenv("RPMEM_MIN_LEVEL", "2", 1);
+    check_refused("host", "pool.set", pool_memory, POOL_SIZE, 1, ENOTSUP, &some_attributes);
+    setenv("RPMEM_MIN_LEVEL", "five", 1);
+    check_refused("host", "pool.set", pool_memory, POOL_SIZE, 1, EINVAL, &some_attributes);
+    unsetenv("RPMEM_MIN_LEVEL");
+    /* The pool that could not be used is gone. */
+    assert_fails(rpmem_remove("host", "pool.set", 0), ENOENT);
+}
+
+static void versions_are_compared(void **state)
+{
+    (void)state;
+    assert_null(rpmem_check_version(1, 0));
+    assert_null(rpmem_check_version(1, 3));
+    assert_non_null(rpmem_check_version(1, 4));
+    assert_non_null(rpmem_check_version(2, 0));
+    assert_int_equal(sizeof(struct rpmem_pool_attr), 104);
+    assert_int_equal(offsetof(struct rpmem_pool_attr, poolset_uuid), 24);
+    assert_int_equal(offsetof(struct rpmem_pool_attr, user_flags), 88);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(bad_arguments_are_refused),
+            cmocka_unit_test(what_the_target_refuses_comes_back),
+            cmocka_unit_test(mistakes_leave_the_pool_usable),
+            cmocka_unit_test(what_is_persisted_is_in_the_part),
+            cmocka_unit_test(attributes_are_kept),
+            cmocka_unit_test(a_pool_without_header_is_data_from_its_start),
+            cmocka_unit_test(levels_are_enforced),
+            cmocka_unit_test(versions_are_compared),
+    };
+    return cmocka_run_group_tests(tests, make_memory, NULL);
+}

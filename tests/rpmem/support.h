@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef RPMEM_TEST_SUPPORT_H
+#define RPMEM_TEST_SUPPORT_H
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <librpmem.h>
+
+#define POOL_SIZE ((size_t)8 * 1024 * 1024)
+#define HEADER_SIZE ((size_t)4096)
+
+/* A call that returns -1 with this errno. */
+#define assert_fails(call, error)                                                                                      \
+    do {                                                                                                               \
+        errno = 0;                                                                                                     \
+        assert_int_equal((call), -1);                                                                                  \
+        assert_int_equal(errno, (error));                                                                              \
+    } while (0)
+
+static char *pool_memory;
+static const struct rpmem_pool_attr some_attributes = {.signature = "RPMEMTS", .major = 1};
+
+static inline int make_memory(void **state)
+{
+    (void)state;
+    pool_memory = mmap(NULL, POOL_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return pool_memory == MAP_FAILED ? -1 : 0;
+}
+
+static inline RPMEMpool *must(RPMEMpool *pool)
+{
+    if (pool == NULL)
+        fail_msg("%s (%s)", rpmem_errormsg(), strerror(errno));
+    return pool;
+}
+
+static inline RPMEMpool *create_pool(const char *set, const struct rpmem_pool_attr *attributes)
+{
+    unsigned lanes = 2;
+    assert_int_equal(rpmem_remove("host", set, RPMEM_REMOVE_FORCE), 0);
+    RPMEMpool *const pool = must(rpmem_create("host", set, pool_memory, POOL_SIZE, &lanes, attributes));
+    assert_int_equal(lanes, 2);
+    return pool;
+}
+
+static inline FILE *open_file(const char *name)
+{
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/%s", getenv("RPMEM_TEST_DIR"), name);
+    FILE *const file = fopen(path, "rb");
+    assert_non_null(file);
+    return file;
+}
+
+/* What is in the file of a part. */
+static inline void read_part(const char *part, size_t offset, void *to, size_t size)
+{
+    FILE *const file = open_file(part);
+    assert_int_equal(fseek(file, (long)offset, SEEK_SET), 0);
+    assert_int_equal(fread(to, 1, size, file), size);
+    fclose(file);
+}
+
+/* The daemon that was started last. */
+static inline pid_t daemon_pid(void)
+{
+    int pid = 0;
+    FILE *const file = open_file("pid");
+    assert_int_equal(fscanf(file, "%d", &pid), 1);
+    fclose(file);
+    return pid;
+}
+
+#endif
