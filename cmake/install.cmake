@@ -10,7 +10,7 @@ install(TARGETS rpma EXPORT librpma-targets
 if(TARGET rpma_static)
   install(TARGETS rpma_static EXPORT librpma-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT devel)
 endif()
-install(FILES include/librpma.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT devel)
+install(FILES include/librpma.h include/rpma.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT devel)
 
 # Paths relative to the .pc file keep the installed tree relocatable.
 file(RELATIVE_PATH RPMA_PC_PREFIX

@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// librpma for C++20, header only. Owners that can be moved and not copied, results instead of error codes, typed flags,
+// batches, and completions that a coroutine waits for. No exception is thrown unless value() of a failed result is
+// asked for and exceptions are on; no event loop comes with it. Each call is that of librpma.h and nothing else: its
+// contract is there. What is not wrapped is reached through get().
+#ifndef LIBRPMA_HPP
+#define LIBRPMA_HPP 1
+
+#include <cerrno>
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include <librpma.h>
+
+namespace rpma
+{
+
+// A negative RPMA_E_* code, or 0. After RPMA_E_PROVIDER errno has what the provider said.
+class [[nodiscard]] status
+{
+public:
+    constexpr status(int code = 0) noexcept : code_(code) {}
+    constexpr bool ok() const noexcept { return code_ == 0; }
+    constexpr explicit operator bool() const noexcept { return ok(); }
+    constexpr int code() const noexcept { return code_; }
+    const char *text() const noexcept { return rpma_err_2str(code_); }
+    // Throws std::system_error if it is an error; without exceptions, ends the program.
+    void value() const
+    {
+        if (!ok())
+            fail();
+    }
+
+private:
+    [[noreturn]] void fail() const
+    {
+#ifdef __cpp_exceptions
+        throw std::system_error(code_ == RPMA_E_PROVIDER ? errno : 0, std::generic_category(), text());
+#else
+        std::abort();
+#endif
+    }
+    int code_;
+};
+
+// A value, or the status that kept it from existing.
+template<class T>
+class [[nodiscard]] result
+{
+public:
+    result(status error) noexcept : error_(error) {}
+    result(T value) noexcept : value_(std::move(value)) {}
+    bool ok() const noexcept { return error_.ok(); }
+    explicit operator bool() const noexcept { return ok(); }
+    status error() const noexcept { return error_; }
+    T &operator*() noexcept { return value_; }
+    T *operator->() noexcept { return &value_; }
+    T &&value() &&
+    {
+        error_.value();
+        return std::move(value_);
+    }
+
+private:
+    status error_;
+    T value_{};
+};
+
+// Owns what a function of librpma.h made, and gives it back to Delete. An owner outlives what is made from it.
+template<class T, int (*Delete)(T **)>
+class owner
+{
+public:
+    owner() noexcept = default;
+    explicit owner(T *object) noexcept : object_(object) {}
+    owner(owner &&other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+    owner &operator=(owner &&other) noexcept
+    {
+        if (this != &other) {
+            (void)reset();
+            object_ = std::exchange(other.object_, nullptr);
+        }
+        return *this;
+    }
+    ~owner() { (void)reset(); }
+    T *get() const noexcept { return object_; }
+    T *release() noexcept { return std::exchange(object_, nullptr); }
+    explicit operator bool() const noexcept { return object_ != nullptr; }
+    // Deletes at once, and tells what a destructor cannot.
+    status reset() noexcept { return Delete(&object_); }
+
+    // What function(arguments..., &object) makes.
+    template<class Owner, class... Parameters, class... Arguments>
+    static result<Owner> make(int (*function)(Parameters...), Arguments... arguments) noexcept
+    {
+        T *made = nullptr;
+        const int ret = function(arguments..., &made);
+        if (ret != 0)
+            return status(ret);
+        return Owner(made);
+    }
+
+private:
+    T *object_ = nullptr;
+};
+
+enum class completion : int {
+    on_error = RPMA_F_COMPLETION_ON_ERROR,
+    always = RPMA_F_COMPLETION_ALWAYS,
+    on_error_more = RPMA_F_COMPLETION_ON_ERROR | RPMA_F_MORE, // kept until one without "more", or ring()
+    always_more = RPMA_F_COMPLETION_ALWAYS | RPMA_F_MORE
+};
+
+enum class usage : int {
+    read_src = RPMA_MR_USAGE_READ_SRC,
+    read_dst = RPMA_MR_USAGE_READ_DST,
+    write_src = RPMA_MR_USAGE_WRITE_SRC,
+    write_dst = RPMA_MR_USAGE_WRITE_DST,
+    flush_visibility = RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY,
+    flush_persistent = RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT,
+    send = RPMA_MR_USAGE_SEND,
+    recv = RPMA_MR_USAGE_RECV
+};
+constexpr usage operator|(usage one, usage other) noexcept
+{
+    return static_cast<usage>(static_cast<int>(one) | static_cast<int>(other));
+}
+
+// A part of a region.
+template<class Region>
+struct slice {
+    Region *region;
+    std::size_t offset;
+    std::size_t length;
+};
+using local_slice = slice<rpma_mr_local>;
+using remote_slice = slice<rpma_mr_remote>;
+
+class local_region : public owner<rpma_mr_local, rpma_mr_dereg>
+{
+public:
+    using owner::owner;
+    local_slice part(std::size_t offset, std::size_t length) const noexcept { return {get(), offset, length}; }
+    // The bytes to send to the other side; desc has at least descriptor_size().
+    status describe(std::span<std::byte> desc) const noexcept { return rpma_mr_get_descriptor(get(), desc.data()); }
+    std::size_t descriptor_size() const noexcept
+    {
+        std::size_t size = 0;
+        return rpma_mr_get_descriptor_size(get(), &size) == 0 ? size : 0;
+    }
+};
+
+class remote_region : public owner<rpma_mr_remote, rpma_mr_remote_delete>
+{
+public:
+    using owner::owner;
+    static result<remote_region> from(std::span<const std::byte> desc) noexcept
+    {
+        return make<remote_region>(rpma_mr_remote_from_descriptor, static_cast<const void *>(desc.data()), desc.size());
+    }
+    remote_slice part(std::size_t offset, std::size_t length) const noexcept { return {get(), offset, length}; }
+    std::size_t size() const noexcept
+    {
+        std::size_t size = 0;
+        return rpma_mr_remote_get_size(get(), &size) == 0 ? size : 0;
+    }
+};
+
+using conn_cfg = owner<rpma_conn_cfg, rpma_conn_cfg_delete>;
+using peer_cfg = owner<rpma_peer_cfg, rpma_peer_cfg_delete>;
+using srq_cfg = owner<rpma_srq_cfg, rpma_srq_cfg_delete>;
+using shared_receive_queue = owner<rpma_srq, rpma_srq_delete>;
+
+// What a coroutine waits for: the address of one of these is the context of an operation, and resume_completed() of the
+// connection's CQ goes on with whoever waits. Every posted operation of such a CQ that completes has one as its
+// context, or NULL.
+class pending
+{
+public:
+    explicit pending(status posted) noexcept : posted_(posted) {}
+    pending(const pending &) = delete;
+    pending &operator=(const pending &) = delete;
+    void complete(const ibv_wc &wc) noexcept
+    {
+        wc_ = wc;
+        done_ = true;
+        if (waiting_)
+            std::exchange(waiting_, nullptr).resume();
+    }
+
+protected:
+    status posted_;
+    bool done_ = false;
+    ibv_wc wc_{};
+    std::coroutine_handle<> waiting_;
+};
+
+// co_await gives the status of posting; completion() then is what came back. Post is called with the context when the
+// coroutine begins to wait, so that the operation cannot complete before somebody is there.
+template<class Post>
+class operation : public pending
+{
+public:
+    explicit operation(Post post) noexcept : pending(status()), post_(std::move(post)) {}
+    bool await_ready() const noexcept { return false; }
+    bool await_suspend(std::coroutine_handle<> waiting) noexcept
+    {
+        waiting_ = waiting;
+        posted_ = post_(static_cast<const void *>(static_cast<pending *>(this)));
+        if (!posted_.ok())
+            waiting_ = nullptr;
+        return posted_.ok();
+    }
+    result<ibv_wc> await_resume() noexcept
+    {
+        if (!posted_.ok())
+            return posted_;
+        return wc_;
+    }
+
+private:
+    Post post_;
+};
+
+// A completion queue of a connection, which owns it. fd() is what an event loop waits for: readable, wait(), then
+// collect until nothing is left.
+class completion_queue
+{
+public:
+    completion_queue() noexcept = default;
+    explicit completion_queue(rpma_cq *cq) noexcept : cq_(cq) {}
+    rpma_cq *get() const noexcept { return cq_; }
+    int fd() const noexcept
+    {
+        int fd = -1;
+        return rpma_cq_get_fd(cq_, &fd) == 0 ? fd : -1;
+    }
+    status wait() const noexcept { return rpma_cq_wait(cq_); }
+    status poll(ibv_wc &wc) const noexcept { return rpma_cq_get_wc(cq_, 1, &wc, nullptr); }
+    // Resumes the coroutine of each completion that has come. How many, or the error that is not an empty queue.
+    result<int> resume_completed() const
+    {
+        ibv_wc wc;
+        int resumed = 0;
+        int ret;
+        while ((ret = rpma_cq_get_wc(cq_, 1, &wc, nullptr)) == 0) {
+            ++resumed;
+            if (wc.wr_id != 0)
+                reinterpret_cast<pending *>(static_cast<std::uintptr_t>(wc.wr_id))->complete(wc);
+        }
+        if (ret != RPMA_E_NO_COMPLETION)
+            return status(ret);
+        return resumed;
+    }
+
+private:
+    rpma_cq *cq_ = nullptr;
+};
+
+class connection : public owner<rpma_conn, rpma_conn_delete>
+{
+public:
+    using owner::owner;
+
+    result<rpma_conn_event> next_event() const noexcept
+    {
+        rpma_conn_event event = RPMA_CONN_UNDEFINED;
+        if (const status taken = rpma_conn_next_event(get(), &event); !taken.ok())
+            return taken;
+        return event;
+    }
+    int event_fd() const noexcept
+    {
+        int fd = -1;
+        return rpma_conn_get_event_fd(get(), &fd) == 0 ? fd : -1;
+    }
+    status disconnect() const noexcept { return rpma_conn_disconnect(get()); }
+    status ring() const noexcept { return rpma_conn_ring(get()); }
+    completion_queue cq() const noexcept
+    {
+        rpma_cq *cq = nullptr;
+        return rpma_conn_get_cq(get(), &cq) == 0 ? completion_queue(cq) : completion_queue();
+    }
+    std::span<const std::byte> private_data() const noexcept
+    {
+        rpma_conn_private_data data{};
+        if (rpma_conn_get_private_data(get(), &data) != 0)
+            return {};
+        return {static_cast<const std::byte *>(data.ptr), data.len};
+    }
+
+    // The length is that of the source, for a read of the destination.
+    status read(local_slice dst, remote_slice src, completion flags, const void *context = nullptr) const noexcept
+    {
+        return rpma_read(
+                get(), dst.region, dst.offset, src.region, src.offset, dst.length, static_cast<int>(flags), context);
+    }
+    status write(remote_slice dst, local_slice src, completion flags, const void *context = nullptr) const noexcept
+    {
+        return rpma_write(
+                get(), dst.region, dst.offset, src.region, src.offset, src.length, static_cast<int>(flags), context);
+    }
+    status atomic_write(rpma_mr_remote *dst, std::size_t offset, std::span<const char, 8> word, completion flags,
+            const void *context = nullptr) const noexcept
+    {
+        return rpma_atomic_write(get(), dst, offset, word.data(), static_cast<int>(flags), context);
+    }
+    status flush(remote_slice dst, rpma_flush_type type, completion flags, const void *context = nullptr) const noexcept
+    {
+        return rpma_flush(get(), dst.region, dst.offset, dst.length, type, static_cast<int>(flags), context);
+    }
+    status send(local_slice src, completion flags, const void *context = nullptr) const noexcept
+    {
+        return rpma_send(get(), src.region, src.offset, src.length, static_cast<int>(flags), context);
+    }
+    status recv(local_slice dst, const void *context = nullptr) const noexcept
+    {
+        return rpma_recv(get(), dst.region, dst.offset, dst.length, context);
+    }
+
+    // The same for co_await; what is kept by RPMA_F_MORE goes with them.
+    auto read(local_slice dst, remote_slice src) const noexcept
+    {
+        return await([=, this](const void *context) { return read(dst, src, completion::always, context); });
+    }
+    auto write(remote_slice dst, local_slice src) const noexcept
+    {
+        return await([=, this](const void *context) { return write(dst, src, completion::always, context); });
+    }
+    auto flush(remote_slice dst, rpma_flush_type type) const noexcept
+    {
+        return await([=, this](const void *context) { return flush(dst, type, completion::always, context); });
+    }
+    auto send(local_slice src) const noexcept
+    {
+        return await([=, this](const void *context) { return send(src, completion::always, context); });
+    }
+
+private:
+    template<class Post>
+    static operation<Post> await(Post post) noexcept
+    {
+        return operation<Post>(std::move(post));
+    }
+};
+
+class request : public owner<rpma_conn_req, rpma_conn_req_delete>
+{
+public:
+    using owner::owner;
+    status recv(local_slice dst, const void *context = nullptr) const noexcept
+    {
+        return rpma_conn_req_recv(get(), dst.region, dst.offset, dst.length, context);
+    }
+    // The request is gone afterwards, whatever the outcome, unless the data is too long.
+    result<connection> connect(std::span<const std::byte> private_data = {}) &&noexcept
+    {
+        if (private_data.size() > UINT8_MAX)
+            return status(RPMA_E_INVAL);
+        const rpma_conn_private_data data{
+                const_cast<std::byte *>(private_data.data()), static_cast<std::uint8_t>(private_data.size())};
+        rpma_conn_req *taken = release();
+        return connection::make<connection>(rpma_conn_req_connect, &taken, private_data.empty() ? nullptr : &data);
+    }
+};
+
+class endpoint : public owner<rpma_ep, rpma_ep_shutdown>
+{
+public:
+    using owner::owner;
+    int fd() const noexcept
+    {
+        int fd = -1;
+        return rpma_ep_get_fd(get(), &fd) == 0 ? fd : -1;
+    }
+    result<request> next_request(const rpma_conn_cfg *cfg = nullptr) const noexcept
+    {
+        return request::make<request>(rpma_ep_next_conn_req, get(), cfg);
+    }
+};
+
+class peer : public owner<rpma_peer, rpma_peer_delete>
+{
+public:
+    using owner::owner;
+    // Of the device that has the local address, or reaches the remote one.
+    static result<peer> at(
+            const char *address, rpma_util_ibv_context_type type, rpma_device_kind kind = RPMA_DEVICE_ANY) noexcept
+    {
+        ibv_context *device = nullptr;
+        if (const status found = rpma_utils_get_ibv_context_of_kind(address, type, kind, &device); !found.ok())
+            return found;
+        return make<peer>(rpma_peer_new, device);
+    }
+    template<class Byte, std::size_t Extent>
+    result<local_region> reg(std::span<Byte, Extent> memory, usage uses) const noexcept
+    {
+        return local_region::make<local_region>(
+                rpma_mr_reg, get(), static_cast<void *>(memory.data()), memory.size_bytes(), static_cast<int>(uses));
+    }
+    result<endpoint> listen(const char *address, const char *port) const noexcept
+    {
+        return endpoint::make<endpoint>(rpma_ep_listen, get(), address, port);
+    }
+    result<request> request_to(const char *address, const char *port, const rpma_conn_cfg *cfg = nullptr) const noexcept
+    {
+        return request::make<request>(rpma_conn_req_new, get(), address, port, cfg);
+    }
+};
+
+// Operations posted together: each is kept, and the end of the batch, or post(), hands them to the device.
+class batch
+{
+public:
+    explicit batch(const connection &on) noexcept : on_(on) {}
+    batch(const batch &) = delete;
+    batch &operator=(const batch &) = delete;
+    ~batch() { (void)post(); }
+    status read(local_slice dst, remote_slice src, const void *context = nullptr) const noexcept
+    {
+        return on_.read(dst, src, kept(context), context);
+    }
+    status write(remote_slice dst, local_slice src, const void *context = nullptr) const noexcept
+    {
+        return on_.write(dst, src, kept(context), context);
+    }
+    status flush(remote_slice dst, rpma_flush_type type, const void *context = nullptr) const noexcept
+    {
+        return on_.flush(dst, type, kept(context), context);
+    }
+    status send(local_slice src, const void *context = nullptr) const noexcept
+    {
+        return on_.send(src, kept(context), context);
+    }
+    status post() const noexcept { return on_.ring(); }
+
+private:
+    // Whoever gives a context wants to see it again.
+    static completion kept(const void *context) noexcept
+    {
+        return context != nullptr ? completion::always_more : completion::on_error_more;
+    }
+    const connection &on_;
+};
+
+} // namespace rpma
+
+#endif // LIBRPMA_HPP
