@@ -27,6 +27,22 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/librpma-config-version.cm
 install(FILES ${PROJECT_BINARY_DIR}/librpma-config.cmake ${PROJECT_BINARY_DIR}/librpma-config-version.cmake
   DESTINATION ${RPMA_CMAKE_DIR} COMPONENT devel)
 
+# librpmem, in the same way: components rpmem-runtime and rpmem-devel.
+set(RPMEM_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/librpmem)
+install(TARGETS rpmem EXPORT librpmem-targets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT rpmem-runtime NAMELINK_COMPONENT rpmem-devel)
+install(FILES include/librpmem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT rpmem-devel)
+configure_file(cmake/librpmem.pc.in librpmem.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/librpmem.pc
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT rpmem-devel)
+install(EXPORT librpmem-targets NAMESPACE rpma:: DESTINATION ${RPMEM_CMAKE_DIR} COMPONENT rpmem-devel)
+configure_package_config_file(cmake/librpmem-config.cmake.in librpmem-config.cmake
+  INSTALL_DESTINATION ${RPMEM_CMAKE_DIR})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/librpmem-config-version.cmake
+  COMPATIBILITY AnyNewerVersion)
+install(FILES ${PROJECT_BINARY_DIR}/librpmem-config.cmake ${PROJECT_BINARY_DIR}/librpmem-config-version.cmake
+  DESTINATION ${RPMEM_CMAKE_DIR} COMPONENT rpmem-devel)
+
 # A program finds a shared library in a directory of the system only once the loader's cache knows it. A staged tree has
 # no cache, and who is not root cannot write it: both are left to whoever moves the tree, or sets LD_LIBRARY_PATH.
 install(CODE [[
