@@ -50,6 +50,9 @@ private:
     bool created_ = false;
 };
 
+// Whether the line stands for numbered files.
+bool is_directory(const part_line &line);
+
 // The parts that the lines name. A line with a directory stands for its numbered files, whose sizes are what they are.
 // Throws failure: ENOTSUP if such are to be created.
 std::vector<part> open_parts(const poolset &set, const part_options &options);

@@ -17,12 +17,6 @@ namespace fs = std::filesystem;
 
 constexpr const char *numbered_extension = ".pmem";
 
-bool is_directory(const part_line &line)
-{
-    std::error_code ignored;
-    return fs::is_directory(line.path, ignored);
-}
-
 // Numbered files of a directory: 000000.pmem, 000001.pmem and so on.
 void collect(const std::string &directory, std::map<unsigned, part_line> &to)
 {
@@ -74,6 +68,12 @@ void check_devices(const std::vector<part> &parts)
 }
 
 } // namespace
+
+bool is_directory(const part_line &line)
+{
+    std::error_code ignored;
+    return fs::is_directory(line.path, ignored);
+}
 
 std::vector<part> open_parts(const poolset &set, const part_options &options)
 {

@@ -29,8 +29,9 @@ void attempt(bool force, F f)
 void remove_parts(const poolset &set, const part_options &options, bool force)
 {
     std::vector<part> parts;
-    if (!force) {
-        parts = open_parts(set, options);
+    // The numbered files of several directories make sense together only.
+    if (!force || std::ranges::any_of(set.parts, is_directory)) {
+        attempt(force, [&] { parts = open_parts(set, options); });
     } else {
         for (const part_line &line : set.parts) {
             poolset one = set;

@@ -65,6 +65,17 @@ class Remove(DaemonTest):
             self.assertEqual(self.rpmemd("--remove", "sets/a.set", "--force").returncode, 0)
             self.assertEqual((first.exists(), second.exists()), (False, True))
 
+    def test_the_files_of_directories_go(self):
+        for words in ([], ["--force"]):
+            for name in ("one", "two"):
+                (self.place / name).mkdir(exist_ok=True)
+            parts = [self.write_part(name, 8) for name in ("one/000000.pmem", "two/000001.pmem", "one/000002.pmem")]
+            other = self.write_part("one/000003.other", 8)
+            self.write_set("d.set", (1024, "one"), (1024, "two"), options="OPTION SINGLEHDR\n")
+            self.assertEqual(self.rpmemd("--remove", "d.set", *words).returncode, 0)
+            self.assertEqual([part.exists() for part in parts], [False, False, False])
+            self.assertTrue(other.exists())
+
     def test_a_link_is_not_followed(self):
         target = self.write_part("data", 8)
         os.symlink(target, self.place / "p0")
