@@ -116,8 +116,7 @@ void garbage_costs_the_connection_only(void **)
 class forger
 {
 public:
-    explicit forger(pair &p)
-        : p_(p), block_(arena::instance().find(softrdma::qp_of(p.server.qp).introduce({}).qp_offset))
+    explicit forger(pair &p) : p_(p), block_(block_of(softrdma::pd_of(p.server.pd).number))
     {
         send_honestly(); // the server looks there from then on
     }
@@ -147,6 +146,20 @@ private:
     qp_block &shared() const noexcept
     {
         return *reinterpret_cast<qp_block *>(block_->at + words_offset(block_->offset));
+    }
+    // Of the only queue pair of that protection domain.
+    static std::shared_ptr<block> block_of(std::uint32_t domain)
+    {
+        constexpr std::uint64_t far = 64 << 20;
+        for (std::uint64_t offset = tables_size; offset < far; offset += page) {
+            const auto found = arena::instance().find(offset);
+            if (found == nullptr)
+                continue;
+            const auto *qp = reinterpret_cast<const qp_block *>(found->at + words_offset(offset));
+            if (qp->magic == qp_magic && qp->domain == domain)
+                return found;
+        }
+        return nullptr;
     }
     void send_honestly()
     {
