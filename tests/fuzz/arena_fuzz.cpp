@@ -92,7 +92,7 @@ public:
             h.qp_size ^= in.number<std::uint64_t>();
         }
         std::string why;
-        return channel::open(h, ends, why);
+        return open_channel(i_, h, ends, why);
     }
 
 private:
@@ -105,7 +105,7 @@ private:
         memcpy(&header_, i_.memory, sizeof(header_));
         restore();
         std::string why;
-        if (channel::open(i_.h, ends, why) == nullptr) {
+        if (open_channel(i_, i_.h, ends, why) == nullptr) {
             printf("skipped: no process can be reached here: %s\n", why.c_str());
             exit(77);
         }

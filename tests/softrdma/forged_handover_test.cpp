@@ -89,7 +89,9 @@ public:
     handover visit_it()
     {
         std::promise<handover> promise;
-        assert_true(net::visit(i.h, [&](handover given) { promise.set_value(std::move(given)); }));
+        std::string why;
+        assert_true(net::visit(
+                i.h, [&](handover given) { promise.set_value(std::move(given)); }, why));
         return promise.get_future().get();
     }
     std::shared_ptr<channel> open(handover given)
@@ -111,7 +113,7 @@ void an_honest_host_is_trusted(void **)
     reinterpret_cast<cq_block *>(f.i.memory + impostor::cq_offset)->event_fd = 3;
     const host h([&](int to, const net::wish &w) {
         assert_true(w.token == f.i.h.token);
-        give(to, w.kind, {f.i.h.arena_fd, bell.get()});
+        give(to, w.kind, {f.i.arena, bell.get()});
     });
     assert_non_null(f.open(f.visit_it()).get());
 }
@@ -126,7 +128,7 @@ void an_arena_that_is_none_is_refused(void **)
 void the_arena_of_another_is_refused(void **)
 {
     forged f;
-    const host h([&](int to, const net::wish &w) { give(to, w.kind, {f.i.h.arena_fd}); });
+    const host h([&](int to, const net::wish &w) { give(to, w.kind, {f.i.arena}); });
     handover given = f.visit_it();
     f.i.h.token[0] ^= 1;
     assert_null(f.open(std::move(given)).get());
@@ -136,7 +138,7 @@ void a_bell_that_is_none_is_refused(void **)
 {
     forged f;
     reinterpret_cast<cq_block *>(f.i.memory + impostor::cq_offset)->event_fd = 3;
-    const host h([&](int to, const net::wish &w) { give(to, w.kind, {f.i.h.arena_fd, f.pipe_ends[1]}); });
+    const host h([&](int to, const net::wish &w) { give(to, w.kind, {f.i.arena, f.pipe_ends[1]}); });
     handover given = f.visit_it();
     assert_true(given.arena.get() >= 0 && given.bell.get() < 0);
     assert_null(f.open(std::move(given)).get());
@@ -168,9 +170,9 @@ void what_nobody_asked_for_is_dropped(void **)
     forged f;
     const host h([&](int to, const net::wish &w) {
         give(to, net::wish_kind::file, {f.pipe_ends[0]});
-        give(to, w.kind, {f.i.h.arena_fd});
+        give(to, w.kind, {f.i.arena});
         give(to, net::wish_kind::file, {f.pipe_ends[0]});
-        give(to, w.kind, {f.i.h.arena_fd});
+        give(to, w.kind, {f.i.arena});
     });
     assert_non_null(f.open(f.visit_it()).get());
 }
@@ -189,7 +191,7 @@ void give_for_a_file(int wrong)
     std::atomic<bool> given{false};
     const host h([&](int to, const net::wish &w) {
         if (w.kind == net::wish_kind::arena)
-            return give(to, w.kind, {f.i.h.arena_fd});
+            return give(to, w.kind, {f.i.arena});
         net::send_message(to, {.kind = w.kind, .key = w.key, .generation = w.generation}, {&wrong, 1});
         given = true;
     });
@@ -227,6 +229,7 @@ void a_file_that_is_too_short_is_not_written(void **)
 
 int main()
 {
+    setenv("SOFTRDMA_PATH", "descriptors", 1); // what is not private memory has to be handed over
     const CMUnitTest tests[] = {
             cmocka_unit_test(an_honest_host_is_trusted),
             cmocka_unit_test(an_arena_that_is_none_is_refused),

@@ -43,7 +43,7 @@ void an_honest_arena_is_accepted(void **)
     const connection_ends ends{.own_address = {1}, .peer_address = {2}, .own_port = 3, .peer_port = 4};
     std::string why;
     write_blocks(i, ends);
-    assert_non_null(channel::open(i.h, ends, why).get());
+    assert_non_null(open_channel(i, i.h, ends, why).get());
     end_impostor(i);
 }
 
@@ -54,26 +54,24 @@ void a_forged_introduction_is_refused(void **)
     const connection_ends another{.own_address = {1}, .peer_address = {2}, .own_port = 3, .peer_port = 5};
     std::string why;
     write_blocks(i, ends);
-    assert_null(channel::open(i.h, another, why).get());
+    assert_null(open_channel(i, i.h, another, why).get());
     const auto refused = [&](auto change) {
         hello forged = i.h;
         change(forged);
-        return channel::open(forged, ends, why) == nullptr && !why.empty();
+        return open_channel(i, forged, ends, why) == nullptr && !why.empty();
     };
     assert_true(refused([](hello &h) { h.token[1] ^= 1; }));
     assert_true(refused([](hello &h) { h.who.start_time += 1; }));
     assert_true(refused([](hello &h) { h.who.pid = static_cast<std::uint32_t>(getppid()); }));
     assert_true(refused([](hello &h) { h.who.uid += 1; }));
     assert_true(refused([](hello &h) { h.who.boot[0] ^= 1; }));
-    assert_true(refused([](hello &h) { h.who.pid_namespace += 1; }));
-    assert_true(refused([](hello &h) { h.arena_fd = 0; }));
     assert_true(refused([](hello &h) { h.connection += 1; }));
     assert_true(refused([](hello &h) { h.qp_offset = impostor::arena_size; }));
     assert_true(refused([](hello &h) { h.qp_offset = ~0ull << 12; }));
     assert_true(refused([](hello &h) { h.qp_size = impostor::arena_size; }));
     assert_true(refused([](hello &h) { h.qp_size = 64; }));
     assert_true(refused([](hello &h) { h.qp_offset += 8; }));
-    reinterpret_cast<cq_block *>(i.memory + impostor::cq_offset)->event_fd = i.h.arena_fd;
+    reinterpret_cast<cq_block *>(i.memory + impostor::cq_offset)->event_fd = i.arena;
     assert_true(refused([](hello &) {}));
     end_impostor(i);
 }
@@ -101,7 +99,7 @@ void garbage_costs_the_connection_only(void **)
             reinterpret_cast<receive_slot *>(i.memory + impostor::qp_offset + ring_offset + slot * 512)->posted =
                     slot + 1;
         std::string why;
-        const auto c = channel::open(i.h, ends, why);
+        const auto c = open_channel(i, i.h, ends, why);
         if (c == nullptr)
             continue;
         ++opened;

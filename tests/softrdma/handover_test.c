@@ -332,7 +332,7 @@ static void accept_a_stopped_caller(void)
     assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
     struct rdma_conn_param param = {.responder_resources = 1, .initiator_depth = 1, .rnr_retry_count = 7};
     assert_int_equal(rdma_accept(p.server.id, &param), 0);
-    usleep(1500 * 1000); /* longer than anybody waits at a door */
+    usleep(3500 * 1000); /* longer than anybody waits for an answer */
     assert_int_equal(kill(pid, SIGCONT), 0);
     assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
     assert_true(completes_within(p.server.cq, patience_ms, &wc));

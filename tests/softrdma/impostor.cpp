@@ -12,6 +12,32 @@
 
 using namespace softrdma::local;
 
+namespace
+{
+
+class silent_line : public peer_line
+{
+public:
+    void serve(std::weak_ptr<peer_process>) override {}
+    bool ask_for_file(std::uint32_t, std::uint32_t) override { return false; }
+    bool broken() const noexcept override { return false; }
+};
+
+} // namespace
+
+handover hand_over(const impostor &i)
+{
+    const int bell = reinterpret_cast<const cq_block *>(i.memory + impostor::cq_offset)->event_fd;
+    fd_holder given(is_event_descriptor(bell) ? fcntl(bell, F_DUPFD_CLOEXEC, 0) : -1);
+    return {fd_holder(fcntl(i.arena, F_DUPFD_CLOEXEC, 0)), std::move(given), std::make_unique<silent_line>(),
+            static_cast<std::uint32_t>(i.pid)};
+}
+
+std::shared_ptr<channel> open_channel(const impostor &i, const hello &h, const connection_ends &ends, std::string &why)
+{
+    return channel::open(h, ends, hand_over(i), why);
+}
+
 impostor make_impostor()
 {
     impostor i;
@@ -33,7 +59,7 @@ impostor make_impostor()
     i.h.who = identity::own();
     i.h.who.pid = static_cast<std::uint32_t>(i.pid);
     i.h.who.start_time = 77;
-    i.h.arena_fd = fd;
+    i.arena = fd;
     i.h.token = *i.token;
     i.h.qp_offset = impostor::qp_offset;
     i.h.qp_size = impostor::qp_size;
@@ -53,7 +79,7 @@ void end_impostor(impostor &i)
     kill(i.pid, SIGKILL);
     waitpid(i.pid, nullptr, 0);
     munmap(i.memory, impostor::arena_size);
-    close(i.h.arena_fd);
+    close(i.arena);
     delete i.token;
 }
 

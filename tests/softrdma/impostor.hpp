@@ -16,6 +16,7 @@ struct impostor {
     static constexpr std::uint32_t stride = 512;
 
     softrdma::local::hello h;
+    int arena = -1;
     std::byte *memory = nullptr;                   // of the arena, at the same address in both processes
     softrdma::local::token_bytes *token = nullptr; // as well
     pid_t pid = 0;
@@ -23,5 +24,10 @@ struct impostor {
 
 impostor make_impostor();
 void end_impostor(impostor &i);
+// What it hands over.
+softrdma::local::handover hand_over(const impostor &i);
+// The same for a peer that accepts it.
+std::shared_ptr<softrdma::local::channel> open_channel(const impostor &i, const softrdma::local::hello &h,
+        const softrdma::local::connection_ends &ends, std::string &why);
 // What an honest process would have there, if the connection had these ends.
 void write_blocks(impostor &i, const softrdma::local::connection_ends &ends);

@@ -41,7 +41,6 @@ local::hello queue_pair::introduce(const local::connection_ends &ends)
     publish_attributes();
     h.present = true;
     h.who = local::identity::own();
-    h.arena_fd = arena.fd();
     h.token = arena.token();
     h.qp_offset = ring_.memory().offset;
     h.qp_size = ring_.memory().size;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
 #include <unistd.h>
@@ -95,10 +96,9 @@ std::shared_ptr<remote_cq> remote_cq::open(
     cq->block_ = reinterpret_cast<cq_block *>(cq->memory_.get());
     if (cq->block_->magic != cq_magic)
         return nullptr;
-    // Taken now: a process that has changed its root, its user or its system calls cannot take it any more.
     const int bell = cq->block_->event_fd.load(std::memory_order_relaxed);
     if (bell >= 0)
-        cq->bell_ = peer->hands_over() ? std::move(given) : peer->event_descriptor(bell);
+        cq->bell_ = peer->is_self() ? fd_holder(fcntl(bell, F_DUPFD_CLOEXEC, 0)) : std::move(given);
     return bell < 0 || cq->bell_.get() >= 0 ? cq : nullptr;
 }
 
@@ -144,7 +144,7 @@ void remote_cq::ring_bell()
 
 std::shared_ptr<channel> channel::open(const hello &h, const connection_ends &ends, std::string &why)
 {
-    return open(peer_process::reach(h, why), h, ends, fd_holder(), why);
+    return open(peer_process::self(h, why), h, ends, fd_holder(), why);
 }
 
 std::shared_ptr<channel> channel::open(const hello &h, const connection_ends &ends, handover given, std::string &why)

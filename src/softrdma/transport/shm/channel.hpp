@@ -47,9 +47,10 @@ private:
 class alignas(line) channel
 {
 public:
-    // Empty, with the reason in `why`, if the queue pair cannot be reached. `ends` are those of our own connection.
+    // A queue pair of this process. Empty, with the reason in `why`, if it cannot be reached. `ends` are those of our
+    // own connection.
     static std::shared_ptr<channel> open(const hello &h, const connection_ends &ends, std::string &why);
-    // The same with what the peer has handed over.
+    // One of the process that has handed this over.
     static std::shared_ptr<channel> open(const hello &h, const connection_ends &ends, handover given, std::string &why);
     ~channel();
 

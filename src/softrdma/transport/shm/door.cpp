@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/shm/door.hpp"
+#include "base/own_descriptors.hpp"
 #include "base/settings.hpp"
 #include "transport/shm/arena.hpp"
 #include "transport/shm/fd_message.hpp"
@@ -47,7 +48,7 @@ private:
 void visitor::enter()
 {
     const std::lock_guard lock(mutex_);
-    if (!is_own_user(socket_))
+    if (!process_of_own_user(socket_))
         return;
     watch_ = agent::get()->watch(socket_, EPOLLIN, shared_from_this());
     // A stranger that never asks for anything must not keep a descriptor.
@@ -86,25 +87,28 @@ bool visitor::hand_over_arena(const wish &w) const
     return send_message(socket_, {.kind = w.kind}, std::span(given).first(rings ? 2 : 1));
 }
 
-// If there is none, that is said.
+// If there is none, that is said. The program may have locks on the file, which closing it would drop.
 bool visitor::hand_over_file(const wish &w) const
 {
-    local::file_part part;
-    if (const region_pin region = region_table::instance().pin(w.key);
-            region &&
-            (region->kind() == local::region_kind::shared_file || region->kind() == local::region_kind::direct_access))
-        part = local::file_part::find(
-                static_cast<std::uint32_t>(getpid()), reinterpret_cast<std::uintptr_t>(region->addr), region->length);
-    const int given = part.file.get();
-    return send_message(socket_, {.kind = w.kind, .key = w.key, .generation = w.generation, .offset = part.offset},
-            std::span(&given, given < 0 ? 0 : 1));
+    const region_pin region = region_table::instance().pin(w.key);
+    const bool is_file = region && (region->kind() == local::region_kind::shared_file ||
+                                           region->kind() == local::region_kind::direct_access);
+    const auto begin = is_file ? reinterpret_cast<std::uintptr_t>(region->addr) : 0;
+    bool sent = false;
+    const auto hand_over = [&] {
+        const auto own = static_cast<std::uint32_t>(getpid());
+        const auto part = is_file ? local::file_part::find(own, begin, region->length) : local::file_part{};
+        const int given = part.file.get();
+        sent = send_message(socket_, {.kind = w.kind, .key = w.key, .generation = w.generation, .offset = part.offset},
+                std::span(&given, given < 0 ? 0 : 1));
+    };
+    return with_own_descriptors(hand_over) && sent;
 }
 
 std::uint64_t open_door()
 {
     std::uint64_t number = 0;
-    if (local::policy() == local::path_policy::direct || !local::arena::instance().shared() ||
-            getrandom(&number, sizeof(number), 0) != sizeof(number))
+    if (!local::arena::instance().shared() || getrandom(&number, sizeof(number), 0) != sizeof(number))
         return 0;
     static std::shared_ptr<listener> door; // never closed
     const door_address address(number);

@@ -85,11 +85,13 @@ local::fd_holder open_local_socket() noexcept
     return local::fd_holder(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
-bool is_own_user(int socket) noexcept
+std::optional<std::uint32_t> process_of_own_user(int socket) noexcept
 {
     ucred who{};
     socklen_t size = sizeof(who);
-    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == geteuid();
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.uid != geteuid())
+        return std::nullopt;
+    return static_cast<std::uint32_t>(who.pid);
 }
 
 bool send_message(int socket, const wish &w) noexcept
@@ -100,6 +102,16 @@ bool send_message(int socket, const wish &w) noexcept
 bool send_message(int socket, const gift &g, std::span<const int> given) noexcept
 {
     return send_bytes(socket, &g, sizeof(g), given);
+}
+
+reception upcoming(int socket, wish_kind &kind) noexcept
+{
+    gift g;
+    const ssize_t n = recv(socket, &g, sizeof(g), MSG_DONTWAIT | MSG_PEEK | MSG_TRUNC);
+    kind = g.kind;
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return reception::nothing;
+    return n == static_cast<ssize_t>(sizeof(g)) ? reception::message : reception::end;
 }
 
 reception receive(int socket, wish &w) noexcept

@@ -46,8 +46,9 @@ struct door_address : sockaddr_un {
 
 // A socket for messages; none with errno.
 local::fd_holder open_local_socket() noexcept;
-// The process at the other end belongs to our user.
-bool is_own_user(int socket) noexcept;
+// The number of the process at the other end, if it belongs to our user; 0 if it is in no PID namespace of ours. So
+// says the kernel.
+std::optional<std::uint32_t> process_of_own_user(int socket) noexcept;
 
 inline constexpr std::size_t most_gifts = 2;
 using descriptors = std::array<local::fd_holder, most_gifts>;
@@ -61,6 +62,8 @@ enum class reception {
 // These do not wait. Descriptors that come are closed with their holders.
 bool send_message(int socket, const wish &w) noexcept;
 bool send_message(int socket, const gift &g, std::span<const int> given) noexcept;
+// Of what kind the gift is that comes next, which stays there.
+reception upcoming(int socket, wish_kind &kind) noexcept;
 reception receive(int socket, wish &w) noexcept;
 reception receive(int socket, gift &g, descriptors &given) noexcept;
 

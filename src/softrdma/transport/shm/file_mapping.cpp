@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/shm/file_mapping.hpp"
 #include "base/copy.hpp"
+#include "base/own_descriptors.hpp"
 #include "pmem/mapping.hpp"
 
 #include <cerrno>
@@ -85,7 +86,7 @@ int open_same(const std::string &path, const mapped_area &area)
     return open(path.c_str(), O_RDWR | O_CLOEXEC);
 }
 
-// What this process has open it need not be allowed to open again.
+// What this process has open it need not be allowed to open again. Not to be closed in the program's table.
 int duplicate_same(int fd, const mapped_area &area)
 {
     struct stat file {
@@ -204,8 +205,12 @@ std::shared_ptr<file_mapping> file_mapping::open(
     mapped_area area;
     if (!find_area(pid, address, length, area))
         return nullptr;
-    if (pid != static_cast<std::uint32_t>(getpid()))
-        return open(part_of(pid, address, area), address, length, kind);
+    if (pid != static_cast<std::uint32_t>(getpid())) {
+        std::shared_ptr<file_mapping> found;
+        // This program may have the file open as well, and locks on it.
+        with_own_descriptors([&] { found = open(part_of(pid, address, area), address, length, kind); });
+        return found;
+    }
     std::shared_ptr<file_mapping> m(new file_mapping(length, kind)); // it is mapped already
     m->at_ = reinterpret_cast<std::byte *>(address);
     return m;

@@ -11,7 +11,7 @@ namespace softrdma::local
 
 class peer_process;
 
-// To a peer whose descriptors this process may not take: it is asked for them, and hands them over.
+// To a peer, which is asked for what it shares and hands it over: nothing is ever taken from a process.
 class peer_line
 {
 public:
@@ -29,6 +29,7 @@ struct handover {
     fd_holder arena;
     fd_holder bell; // of the queue pair's receive completion queue; none if that wants no events
     std::unique_ptr<peer_line> to_peer;
+    std::uint32_t pid = 0; // of the process that handed over, as the kernel says; 0: in no PID namespace of ours
 };
 
 } // namespace softrdma::local

@@ -68,10 +68,7 @@ const identity &identity::own()
 {
     static const identity value = [] {
         identity i;
-        struct stat name_space {
-        };
         i.boot = boot_id();
-        i.pid_namespace = stat("/proc/self/ns/pid", &name_space) == 0 ? name_space.st_ino : 0;
         i.uid = geteuid();
         i.pid = static_cast<std::uint32_t>(getpid());
         i.start_time = own_start_time();

@@ -9,7 +9,6 @@ namespace softrdma::local
 // Tells apart hosts, namespaces and incarnations of process numbers.
 struct identity {
     std::array<std::uint8_t, 16> boot{};
-    std::uint64_t pid_namespace = 0;
     std::uint32_t uid = 0;
     std::uint32_t pid = 0;
     std::uint64_t start_time = 0;

@@ -49,7 +49,7 @@ public:
     // The peer has executed a request that consumed one of its receives.
     void peer_consumed_receive() noexcept { channel_->skip_receive(); }
     // The peer's private memory is reached by the network only.
-    bool leaves_private_memory() const noexcept { return channel_->peer().hands_over(); }
+    bool leaves_private_memory() const noexcept { return !channel_->peer().is_open(); }
 
 private:
     struct dirty_range {

@@ -63,21 +63,20 @@ local::hello introduce(queue_pair &qp, const link &path)
 
 bool reach(const local::hello &h, const link &path, way &found, std::function<void(way)> later)
 {
-    std::string why = "its descriptors are not to be had";
+    std::string why;
     const local::connection_ends ends = ends_of(path);
-    const path_policy policy = local::policy();
-    found = policy == path_policy::descriptors ? nullptr : local::channel::open(h, ends, why);
+    found = local::policy() == path_policy::descriptors ? nullptr : local::channel::open(h, ends, why);
     if (found != nullptr)
         return false;
     const auto take = [=](local::handover given) {
-        std::string refusal = why;
+        std::string refusal = "it does not hand over its memory";
         const bool came = given.arena.get() >= 0;
         way handed = came ? local::channel::open(h, ends, std::move(given), refusal) : nullptr;
         if (handed == nullptr)
             complain(refusal);
         later(std::move(handed));
     };
-    if (policy != path_policy::direct && visit(h, take))
+    if (visit(h, take, why))
         return true;
     complain(why);
     return false;
@@ -92,8 +91,8 @@ void put(byte_writer &w, const local::hello &h) noexcept
 {
     if (!h.present)
         return;
-    w.put_raw(h.who.boot.data(), h.who.boot.size()).put(h.who.pid_namespace).put(h.who.uid).put(h.who.pid);
-    w.put(h.who.start_time).put(h.arena_fd).put(h.token[0]).put(h.token[1]);
+    w.put_raw(h.who.boot.data(), h.who.boot.size()).put(h.who.uid).put(h.who.pid);
+    w.put(h.who.start_time).put(h.token[0]).put(h.token[1]);
     w.put(h.qp_offset).put(h.qp_size).put(h.connection).put(h.first_receive).put(h.bell).put(h.door);
 }
 
@@ -104,11 +103,9 @@ bool get(byte_reader &r, local::hello &h) noexcept
         return true;
     h.present = true;
     r.get_raw(h.who.boot.data(), h.who.boot.size());
-    h.who.pid_namespace = r.get<std::uint64_t>();
     h.who.uid = r.get<std::uint32_t>();
     h.who.pid = r.get<std::uint32_t>();
     h.who.start_time = r.get<std::uint64_t>();
-    h.arena_fd = r.get<std::int32_t>();
     h.token[0] = r.get<std::uint64_t>();
     h.token[1] = r.get<std::uint64_t>();
     h.qp_offset = r.get<std::uint64_t>();

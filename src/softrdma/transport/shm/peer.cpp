@@ -11,10 +11,8 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace softrdma::local
@@ -22,16 +20,6 @@ namespace softrdma::local
 
 namespace
 {
-
-int pidfd_open(std::uint32_t pid) noexcept
-{
-    return static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0));
-}
-
-int pidfd_getfd(int pidfd, int fd) noexcept
-{
-    return static_cast<int>(syscall(SYS_pidfd_getfd, pidfd, fd, 0));
-}
 
 bool refuse(std::string &why, const char *what, int error)
 {
@@ -120,25 +108,22 @@ bool is_event_descriptor(int fd) noexcept
     return n > 0 && std::string_view(target, static_cast<std::size_t>(n)) == wanted;
 }
 
-std::shared_ptr<peer_process> peer_process::reach(const hello &h, std::string &why)
+std::shared_ptr<peer_process> peer_process::self(const hello &h, std::string &why)
 {
     if (!may_share(h, why))
         return nullptr;
-    if (h.who.pid_namespace != identity::own().pid_namespace) {
-        why = "another PID namespace";
+    if (h.token != arena::instance().token()) {
+        why = "another process";
         return nullptr;
     }
-    const std::lock_guard lock(cache().mutex);
-    auto &known = cache().entry(h);
-    if (auto peer = known.lock(); peer != nullptr && peer->who_ == h.who && !peer->hands_over())
-        return peer;
-    std::shared_ptr<peer_process> peer(new peer_process);
-    peer->who_ = h.who;
-    peer->slots_ = &arena::instance().slot(0);
-    if (h.token != arena::instance().token() && (!peer->take_arena(h, why) || !peer->verify(h, why)))
-        return nullptr;
-    known = peer;
-    return peer;
+    static const auto own = [] {
+        std::shared_ptr<peer_process> p(new peer_process);
+        p->who_ = identity::own();
+        p->memory_pid_ = p->who_.pid;
+        p->slots_ = &arena::instance().slot(0);
+        return p;
+    }();
+    return own;
 }
 
 std::shared_ptr<peer_process> peer_process::adopt(const hello &h, handover &given, std::string &why)
@@ -147,7 +132,7 @@ std::shared_ptr<peer_process> peer_process::adopt(const hello &h, handover &give
         return nullptr;
     const std::lock_guard lock(cache().mutex);
     auto &known = cache().entry(h);
-    if (auto peer = known.lock(); peer != nullptr && peer->who_ == h.who && peer->hands_over())
+    if (auto peer = known.lock(); peer != nullptr && peer->who_ == h.who)
         return peer;
     std::shared_ptr<peer_process> peer(new peer_process);
     peer->who_ = h.who;
@@ -155,18 +140,13 @@ std::shared_ptr<peer_process> peer_process::adopt(const hello &h, handover &give
     peer->line_ = std::move(given.to_peer);
     if (!peer->map_tables(h, why))
         return nullptr;
+    if (policy() != path_policy::descriptors && peer->reaches_memory(given.pid, h, why))
+        peer->memory_pid_ = given.pid;
+    else if (policy() == path_policy::direct)
+        return nullptr;
     peer->line_->serve(peer);
     known = peer;
     return peer;
-}
-
-bool peer_process::take_arena(const hello &h, std::string &why)
-{
-    pidfd_ = fd_holder(pidfd_open(h.who.pid));
-    if (pidfd_.get() < 0)
-        return refuse(why, "pidfd_open", errno);
-    arena_ = fd_holder(pidfd_getfd(pidfd_.get(), h.arena_fd));
-    return arena_.get() >= 0 ? map_tables(h, why) : refuse(why, "pidfd_getfd", errno);
 }
 
 bool peer_process::map_tables(const hello &h, std::string &why)
@@ -193,13 +173,19 @@ bool peer_process::map_tables(const hello &h, std::string &why)
     return false;
 }
 
-bool peer_process::verify(const hello &h, std::string &why) const
+// That the process of this number is the one whose arena this is: it has the arena's secret in its own memory.
+bool peer_process::reaches_memory(std::uint32_t pid, const hello &h, std::string &why) const
 {
     std::uint64_t token_address = 0;
     memcpy(&token_address, tables_ + offsetof(arena_header, token_address), sizeof(token_address));
     token_bytes seen{};
     const iovec to{seen.data(), sizeof(seen)};
-    if (read(token_address, {&to, 1}) != copy_result::done)
+    const iovec from{reinterpret_cast<void *>(token_address), sizeof(seen)};
+    if (pid == 0) {
+        why = "another PID namespace";
+        return false;
+    }
+    if (process_vm_readv(static_cast<pid_t>(pid), &to, 1, &from, 1, 0) != static_cast<ssize_t>(sizeof(seen)))
         return refuse(why, "process_vm_readv", errno);
     if (seen != h.token)
         why = "the process is not the one announced";
@@ -214,10 +200,7 @@ peer_process::~peer_process()
 
 bool peer_process::gone() const noexcept
 {
-    if (hands_over())
-        return line_->broken();
-    pollfd ended{.fd = pidfd_.get(), .events = POLLIN, .revents = 0};
-    return !is_self() && poll(&ended, 1, 0) > 0;
+    return line_ != nullptr && line_->broken();
 }
 
 std::byte *peer_process::map(std::uint64_t offset, std::size_t size) const noexcept
@@ -238,33 +221,27 @@ std::shared_ptr<std::byte> peer_process::share(std::uint64_t offset, std::size_t
     return at == nullptr ? nullptr : std::shared_ptr<std::byte>(at, [size](std::byte *p) { munmap(p, size); });
 }
 
-fd_holder peer_process::event_descriptor(int number) const
-{
-    fd_holder fd(is_self() ? fcntl(number, F_DUPFD_CLOEXEC, 0) : pidfd_getfd(pidfd_.get(), number));
-    return is_event_descriptor(fd.get()) ? std::move(fd) : fd_holder();
-}
-
 [[gnu::hot]] copy_result peer_process::write(std::uint64_t to, std::span<const iovec> from) const noexcept
 {
-    if (hands_over()) // its number may be another process' in this namespace
+    if (!is_open())
         return copy_result::no_way;
     const iovec target{reinterpret_cast<void *>(to), total(from)};
-    return result_of(
-            process_vm_writev(static_cast<pid_t>(who_.pid), from.data(), from.size(), &target, 1, 0), target.iov_len);
+    return result_of(process_vm_writev(static_cast<pid_t>(memory_pid_), from.data(), from.size(), &target, 1, 0),
+            target.iov_len);
 }
 
 [[gnu::hot]] copy_result peer_process::read(std::uint64_t from, std::span<const iovec> to) const noexcept
 {
-    if (hands_over())
+    if (!is_open())
         return copy_result::no_way;
     const iovec source{reinterpret_cast<void *>(from), total(to)};
     return result_of(
-            process_vm_readv(static_cast<pid_t>(who_.pid), to.data(), to.size(), &source, 1, 0), source.iov_len);
+            process_vm_readv(static_cast<pid_t>(memory_pid_), to.data(), to.size(), &source, 1, 0), source.iov_len);
 }
 
 std::uint32_t peer_process::worth_carrying() const noexcept
 {
-    if (hands_over()) // there are no such calls
+    if (!is_open()) // there are no such calls
         return carried_size;
     static const std::uint32_t measured = carried_instead_of_a_call();
     return measured;
@@ -283,8 +260,8 @@ std::shared_ptr<file_mapping> peer_process::mapping(const remote_region &r)
                slot.generation.load(std::memory_order_relaxed) != entry.second.region.generation;
     });
     mapped entry{r, nullptr};
-    if (!hands_over())
-        entry.file = file_mapping::open(who_.pid, r.region_address, r.region_length, r.kind);
+    if (is_open())
+        entry.file = file_mapping::open(memory_pid_, r.region_address, r.region_length, r.kind);
     else if (!line_->ask_for_file(slots_[r.slot].key.load(std::memory_order_relaxed), r.generation))
         return nullptr;
     return mappings_.insert_or_assign(r.slot, std::move(entry)).first->second.file;

@@ -19,7 +19,6 @@ namespace softrdma::local
 struct hello {
     bool present = false;
     identity who;
-    std::int32_t arena_fd = -1;
     token_bytes token{};
     std::uint64_t qp_offset = 0;
     std::uint64_t qp_size = 0;
@@ -58,14 +57,16 @@ bool is_event_descriptor(int fd) noexcept;
 class peer_process
 {
 public:
-    // Empty, with the reason in `why`, if the process cannot be reached or is not what it claims to be.
-    static std::shared_ptr<peer_process> reach(const hello &h, std::string &why);
-    // The same for a process that has handed its arena over. Its private memory is out of reach.
+    // This process itself. Empty, with the reason in `why`, if it is not what has introduced itself.
+    static std::shared_ptr<peer_process> self(const hello &h, std::string &why);
+    // A process that has handed its arena over. Empty, with the reason in `why`, if it is not what it claims to be, or
+    // its private memory is out of reach and must not be.
     static std::shared_ptr<peer_process> adopt(const hello &h, handover &given, std::string &why);
     ~peer_process();
 
     bool is_self() const noexcept { return tables_ == nullptr; }
-    bool hands_over() const noexcept { return line_ != nullptr; }
+    // Its private memory and its files can be reached without its help.
+    bool is_open() const noexcept { return memory_pid_ != 0; }
     bool gone() const noexcept;
     // The same without asking the kernel; a process whose thread cannot tell is never dead.
     bool dead() const noexcept;
@@ -73,8 +74,6 @@ public:
 
     // `size` bytes of the peer's arena. NULL if they are not inside it.
     std::shared_ptr<std::byte> share(std::uint64_t offset, std::size_t size) const;
-    // Our own descriptor of the peer's eventfd of that number; none if it is something else.
-    fd_holder event_descriptor(int number) const;
 
     // False unless the key names a region of that domain with all of `access` that contains the range. To be
     // called, and the answer to be used, inside an epoch only.
@@ -103,13 +102,12 @@ public:
 private:
     peer_process() = default;
     std::byte *map(std::uint64_t offset, std::size_t size) const noexcept;
-    bool take_arena(const hello &h, std::string &why);
     bool map_tables(const hello &h, std::string &why);
-    bool verify(const hello &h, std::string &why) const;
+    bool reaches_memory(std::uint32_t pid, const hello &h, std::string &why) const;
 
     identity who_;
-    fd_holder pidfd_;
-    std::unique_ptr<peer_line> line_; // in place of the former
+    std::uint32_t memory_pid_ = 0; // by which the kernel reaches its memory for us; 0: it does not
+    std::unique_ptr<peer_line> line_;
     fd_holder arena_;
     std::uint64_t arena_size_ = 0;
     std::byte *tables_ = nullptr;

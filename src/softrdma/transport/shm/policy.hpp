@@ -8,8 +8,8 @@ namespace softrdma::local
 enum class path_policy {
     tcp,         // never a shorter way than the connection
     automatic,   // the shortest that both sides can take
-    direct,      // a connection whose sides cannot take from each other what they need fails
-    descriptors, // a connection whose sides do not hand it over fails
+    direct,      // a connection whose sides cannot reach each other's memory fails
+    descriptors, // shared memory and files that are handed over, but no private memory; without them a connection fails
 };
 
 path_policy policy() noexcept;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/shm/visit.hpp"
+#include "base/own_descriptors.hpp"
 #include "progress/agent.hpp"
 #include "transport/shm/fd_message.hpp"
 #include "transport/shm/file_mapping.hpp"
@@ -15,13 +16,14 @@ namespace
 {
 
 // A peer that is stopped must not keep its connections from being made.
-constexpr auto patience = std::chrono::seconds(1);
+constexpr auto patience = std::chrono::seconds(3);
 
 class visiting : public event_handler, public std::enable_shared_from_this<visiting>
 {
 public:
-    visiting(int socket, const local::token_bytes &token, std::function<void(local::handover)> done)
-        : socket_(socket), token_(token), done_(std::move(done))
+    visiting(
+            int socket, std::uint32_t owner, const local::token_bytes &token, std::function<void(local::handover)> done)
+        : socket_(socket), owner_(owner), token_(token), done_(std::move(done))
     {
     }
     ~visiting() override
@@ -48,7 +50,10 @@ private:
     void take_gifts();
     void take_arena(std::unique_lock<std::mutex> &lock, descriptors given);
 
+    void take_file();
+
     const int socket_;
+    const std::uint32_t owner_; // the process at the other end
     const local::token_bytes token_;
     std::atomic<agent::watch_id> watch_{0};
     std::mutex mutex_;
@@ -93,21 +98,39 @@ void visiting::take_gifts()
 {
     std::unique_lock lock(mutex_);
     for (;;) {
-        gift g;
-        descriptors given;
-        const reception r = receive(socket_, g, given);
+        wish_kind kind{};
+        const reception r = upcoming(socket_, kind);
         if (r == reception::nothing)
             return;
         if (r == reception::end)
             break;
-        if (done_ != nullptr && g.kind == wish_kind::arena)
-            return take_arena(lock, std::move(given));
-        if (const auto asker = asker_.lock(); asker != nullptr && g.kind == wish_kind::file)
-            asker->take_file(g.key, g.generation, {std::move(given[0]), g.offset});
+        if (kind == wish_kind::file || done_ == nullptr) {
+            take_file();
+            continue;
+        }
+        gift g;
+        descriptors given;
+        if (receive(socket_, g, given) != reception::message)
+            break;
+        return take_arena(lock, std::move(given));
     }
     lock.unlock();
     leave();
     give_up();
+}
+
+// Or drops what nobody has asked for. The program may have the file open, and locks on it.
+void visiting::take_file()
+{
+    const auto asker = asker_.lock();
+    const bool taken = with_own_descriptors([&] {
+        gift g;
+        descriptors given;
+        if (receive(socket_, g, given) == reception::message && g.kind == wish_kind::file && asker != nullptr)
+            asker->take_file(g.key, g.generation, {std::move(given[0]), g.offset});
+    });
+    if (!taken)
+        recv(socket_, nullptr, 0, MSG_DONTWAIT); // drops the descriptors without giving them a number
 }
 
 void visiting::take_arena(std::unique_lock<std::mutex> &lock, descriptors given)
@@ -116,7 +139,7 @@ void visiting::take_arena(std::unique_lock<std::mutex> &lock, descriptors given)
     lock.unlock();
     if (!local::is_event_descriptor(given[1].get()))
         given[1] = local::fd_holder();
-    done({std::move(given[0]), std::move(given[1]), std::make_unique<visited_line>(shared_from_this())});
+    done({std::move(given[0]), std::move(given[1]), std::make_unique<visited_line>(shared_from_this()), owner_});
 }
 
 void visiting::give_up()
@@ -150,16 +173,23 @@ bool visiting::broken() const noexcept
 
 } // namespace
 
-bool visit(const local::hello &h, std::function<void(local::handover)> done)
+// Nothing that the other process says counts before the kernel has said that it is of our user.
+bool visit(const local::hello &h, std::function<void(local::handover)> done, std::string &why)
 {
-    std::string why;
-    if (h.door == 0 || !local::may_share(h, why))
+    if (!local::may_share(h, why))
         return false;
     const door_address address(h.door);
     local::fd_holder socket = open_local_socket();
-    if (connect(socket.get(), address.get(), address.size) != 0 || !is_own_user(socket.get()))
+    if (h.door == 0 || connect(socket.get(), address.get(), address.size) != 0) {
+        why = "it has no socket in this network namespace";
         return false;
-    return std::make_shared<visiting>(socket.release(), h.token, std::move(done))->begin(h.bell);
+    }
+    const auto owner = process_of_own_user(socket.get());
+    if (!owner) {
+        why = "another user";
+        return false;
+    }
+    return std::make_shared<visiting>(socket.release(), *owner, h.token, std::move(done))->begin(h.bell);
 }
 
 } // namespace softrdma::net

@@ -8,8 +8,8 @@
 namespace softrdma::net
 {
 
-// Asks a peer of this host for what this process may not take from it. False if it has no door, or not for us. Else
+// Asks a peer of this host for what it shares. False, with the reason in `why`, if it has no door, or not for us. Else
 // `done` is called once, by the agent and with no lock held; without an arena if none has come in time.
-bool visit(const local::hello &h, std::function<void(local::handover)> done);
+bool visit(const local::hello &h, std::function<void(local::handover)> done, std::string &why);
 
 } // namespace softrdma::net

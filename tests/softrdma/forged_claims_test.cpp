@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// White-box: a caller of another user that claims to be a process of this one. Nothing is done to any process, nor said
+// to the caller's socket, before the kernel has told whose that is.
+#include "transport/shm/fd_message.hpp"
+#include "wire/cm_message.hpp"
+#include "wire/frame.hpp"
+
+#include <arpa/inet.h>
+#include <cstdarg>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <csignal>
+#include <unistd.h>
+
+extern "C" {
+#include "fixture.h"
+}
+
+using namespace softrdma;
+
+namespace
+{
+
+constexpr uid_t nobody = 65534;
+
+int file = -1;
+
+struct plan {
+    std::uint16_t port; // in network order
+    pid_t victim;
+    local::hello hello; // of the victim, but for what a stranger does not know
+};
+
+// What the stranger found out, as its exit code.
+enum verdict {
+    unharmed = 0,
+    failed = 1,
+    lock_lost = 2,
+    was_told_something = 3,
+};
+
+bool victim_holds_lock(pid_t victim)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1, .l_pid = 0};
+    return fcntl(file, F_GETLK, &lock) == 0 && lock.l_type == F_WRLCK && lock.l_pid == victim;
+}
+
+verdict call_as(const plan &p)
+{
+    const net::door_address address(p.hello.door);
+    const local::fd_holder door = net::open_local_socket();
+    if (bind(door.get(), address.get(), address.size) != 0 || listen(door.get(), 4) != 0)
+        return failed;
+    const sockaddr_in to{
+            .sin_family = AF_INET, .sin_port = p.port, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+    const local::fd_holder caller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (connect(caller.get(), reinterpret_cast<const sockaddr *>(&to), sizeof(to)) != 0)
+        return failed;
+    net::cm_handshake request;
+    request.qpn = 77;
+    request.data.size = net::request_private_size;
+    request.hello = p.hello;
+    const net::cm_payload payload = net::encode(request);
+    const net::frame_headers headers = net::encode(packet{.op = opcode::cm_request}, payload.size);
+    if (send(caller.get(), headers.bytes.data(), headers.size, MSG_NOSIGNAL) < 0 ||
+            send(caller.get(), payload.bytes.data(), payload.size, MSG_NOSIGNAL) < 0)
+        return failed;
+    // The answer comes when the victim has decided how to reach its peer.
+    pollfd answered{.fd = caller.get(), .events = POLLIN, .revents = 0};
+    if (poll(&answered, 1, patience_ms) != 1)
+        return failed;
+    const local::fd_holder visitor(accept4(door.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    char byte = 0;
+    if (visitor.get() >= 0 && recv(visitor.get(), &byte, 1, 0) > 0)
+        return was_told_something;
+    return victim_holds_lock(p.victim) ? unharmed : lock_lost;
+}
+
+// Forks before any verbs call of this process.
+pid_t start_stranger(int &out)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        close(ends[1]);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        plan p;
+        if (read(ends[0], &p, sizeof(p)) != sizeof(p) || setresgid(nobody, nobody, nobody) != 0 ||
+                setresuid(nobody, nobody, nobody) != 0)
+            _exit(failed);
+        _exit(call_as(p));
+    }
+    close(ends[0]);
+    out = ends[1];
+    return pid;
+}
+
+void a_caller_of_another_user_reaches_nothing(void **)
+{
+    if (geteuid() != 0) {
+        print_message("skipped: only root can become another user\n");
+        skip();
+    }
+    int out = -1;
+    void *memory = map_file(4096, MAP_SHARED, &file);
+    const pid_t stranger = start_stranger(out);
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1, .l_pid = 0};
+    assert_int_equal(fcntl(file, F_SETLK, &lock), 0);
+    pair p{};
+    open_listener(&p, "127.0.0.1");
+    plan forged{.port = rdma_get_src_port(p.listener), .victim = getpid(), .hello = {}};
+    forged.hello.present = true;
+    forged.hello.who = local::identity::own();
+    forged.hello.token = {1, 2};
+    forged.hello.qp_offset = 1 << 23;
+    forged.hello.qp_size = 1 << 17;
+    forged.hello.door = 0x5eed0000u + static_cast<std::uint32_t>(getpid());
+    assert_int_equal(write(out, &forged, sizeof(forged)), sizeof(forged));
+    rdma_cm_event *request = take_request(&p);
+    const options few{};
+    create_queues(&p.server, nullptr, &few, true);
+    assert_int_equal(rdma_ack_cm_event(request), 0);
+    rdma_conn_param param{};
+    assert_int_equal(rdma_accept(p.server.id, &param), 0);
+    int status = 0;
+    assert_int_equal(waitpid(stranger, &status, 0), stranger);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), unharmed);
+    close(out);
+    close_pair(&p);
+    munmap(memory, 4096);
+    close(file);
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(a_caller_of_another_user_reaches_nothing),
+    };
+    return cmocka_run_group_tests_name("forged_claims", tests, nullptr, nullptr);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The POSIX locks of a program on the files behind its regions, which go when the process closes any descriptor of the
+ * file: sharing the file with peers of the host leaves them alone. */
+#include "remote.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <signal.h>
+#include <unistd.h>
+
+enum {
+    page_size = 4096,
+};
+
+static int file = -1;
+
+static struct flock lock_of(off_t byte)
+{
+    return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+}
+
+static void take_lock(off_t byte)
+{
+    struct flock lock = lock_of(byte);
+    if (fcntl(file, F_SETLK, &lock) != 0)
+        _exit(1);
+}
+
+static void take_servers_lock(void)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    take_lock(0);
+}
+
+static const struct server_plan locks_its_file = {.prepare = take_servers_lock, .receives = 4};
+
+/* As another process sees it: who holds the byte; 0: nobody. */
+static pid_t holder_of(off_t byte)
+{
+    int ends[2];
+    pid_t holder = -1;
+    assert_int_equal(pipe(ends), 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        struct flock lock = lock_of(byte);
+        const int asked = fcntl(file, F_GETLK, &lock);
+        holder = asked != 0 ? -1 : lock.l_type == F_UNLCK ? 0 : lock.l_pid;
+        _exit(write(ends[1], &holder, sizeof(holder)) != sizeof(holder));
+    }
+    assert_int_equal(read(ends[0], &holder, sizeof(holder)), sizeof(holder));
+    close(ends[0]);
+    close(ends[1]);
+    waitpid(pid, NULL, 0);
+    return holder;
+}
+
+static void share_a_locked_file(void)
+{
+    struct remote r;
+    uint8_t *page = map_file(page_size, MAP_SHARED, &file);
+    start_server(&r, &locks_its_file, page);
+    meet_server(&r);
+    take_lock(1);
+    fill(r.pair.client.memory, 64, 3);
+    /* The first request may go over the connection and ask for the file, which arrives some time later. */
+    for (unsigned i = 0; i < 40; ++i, usleep(5000)) {
+        assert_int_equal(post(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 64, &r.target, 64, 0), 0);
+        expect_completion(r.pair.client.cq, 1, IBV_WC_SUCCESS);
+    }
+    assert_memory_equal(page + 64, r.pair.client.memory, 64);
+    assert_int_equal(holder_of(0), r.pid);
+    assert_int_equal(holder_of(1), getpid());
+    kill(r.pid, SIGKILL);
+    waitpid(r.pid, NULL, 0);
+    close(r.in);
+    close_pair(&r.pair); /* unmaps the file */
+    assert_int_equal(holder_of(1), getpid());
+    munmap(page, page_size);
+    close(file);
+}
+
+static void peers_keep_their_locks(void **state)
+{
+    (void)state;
+    in_own_process(share_a_locked_file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(peers_keep_their_locks),
+    };
+    return cmocka_run_group_tests_name("locks", tests, NULL, NULL);
+}
