@@ -73,6 +73,54 @@ pid=
 [ $code -eq 137 ] || fail "the program ended with $code instead of 137"
 grep -q "power cut after .* operations with seed 3" "$work/err" || fail "the power cut is not told"
 
+# Another user takes the names that processes to come might have, and one of this program's own form for it.
+if [ "$(id -u)" -eq 0 ]; then
+    python3 -c '
+import os, socket, time
+os.setgroups([])
+os.setresgid(65534, 65534, 65534)
+os.setresuid(65534, 65534, 65534)
+held = []
+for pid in range(os.getpid(), os.getpid() + 3000):
+    for name in (f"\0softrdma/{pid}", f"\0softrdma/{pid}/0123456789abcdef"):
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            s.bind(name)
+            held.append(s)
+        except OSError:
+            pass
+print("ready", flush=True)
+time.sleep(60)' >"$work/squatter" 2>&1 &
+    squatter=$!
+    tries=0
+    until grep -q ready "$work/squatter"; do
+        tries=$((tries + 1))
+        [ $tries -lt 200 ] || fail "the squatter does not get ready"
+        sleep 0.05
+    done
+else
+    squatter=
+    echo "skipped: only root can be two users"
+fi
+# A program whose name commands a terminal.
+name=$(printf 'x\033[31m')
+cp "$program" "$work/$name"
+"$softrdma" run -- "$work/$name" >"$work/out" 2>"$work/err" &
+pid=$!
+tries=0
+until grep -q ready "$work/out"; do
+    tries=$((tries + 1))
+    [ $tries -lt 200 ] || fail "the program does not get ready"
+    sleep 0.05
+done
+timeout 20 "$softrdma" ps >"$work/ps" || fail "ps"
+grep -Eq "^ *$pid  x.x1b\[31m  *2  " "$work/ps" || fail "ps does not show process $pid by an escaped name"
+grep -q "$(printf '\033')" "$work/ps" && fail "ps writes control characters"
+kill $pid
+wait $pid 2>/dev/null
+pid=
+[ -z "$squatter" ] || kill "$squatter"
+
 expect_failure 1 ps $$
 expect_failure 2 ps x
 expect_failure 2 fault 1

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@ namespace
 {
 
 constexpr std::size_t most_text = 60000; // of one datagram
+constexpr unsigned most_requests = 8;    // before other sockets have their turn
 
 std::string report()
 {
@@ -55,7 +57,8 @@ public:
         sockaddr_un from{};
         iovec piece{text.data(), text.size()};
         alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> extra;
-        for (;;) {
+        // What is left keeps the descriptor ready: a caller that asks again and again must not keep this thread.
+        for (unsigned requests = 0; requests < most_requests; ++requests) {
             msghdr message{};
             message.msg_name = &from;
             message.msg_namelen = sizeof(from);
@@ -69,6 +72,7 @@ public:
             if (is_permitted(message))
                 answer({text.data(), static_cast<std::size_t>(size)}, from, message.msg_namelen);
         }
+        return finding::something;
     }
 
 private:
@@ -113,7 +117,14 @@ void start()
             return false;
         sockaddr_un name{};
         name.sun_family = AF_UNIX;
-        const int length = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "softrdma/%d", getpid());
+        // Nobody can take the name beforehand.
+        std::uint64_t number = 0;
+        if (getrandom(&number, sizeof(number), 0) != sizeof(number)) {
+            close(fd);
+            return false;
+        }
+        const int length =
+                snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "softrdma/%d/%016" PRIx64, getpid(), number);
         const auto size =
                 static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(length));
         const int on = 1;

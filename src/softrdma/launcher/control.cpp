@@ -3,12 +3,17 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <chrono>
 #include <climits>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <poll.h>
+#include <sstream>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -20,7 +25,7 @@ namespace softrdma::launcher
 namespace
 {
 
-constexpr int patience_ms = 500;
+constexpr auto patience = std::chrono::milliseconds(500);
 constexpr std::size_t most_text = 65536;
 
 class descriptor
@@ -36,7 +41,69 @@ private:
     int fd_;
 };
 
-// The name could have been taken by another process: its number has to be the one asked for.
+bool is_ours(int pid)
+{
+    struct stat st {
+    };
+    const std::string directory = "/proc/" + std::to_string(pid);
+    return stat(directory.c_str(), &st) == 0 && (geteuid() == 0 || st.st_uid == geteuid());
+}
+
+// Whether the process has the socket open. A process that does not let itself be looked at may have it.
+bool holds_socket(int pid, const std::string &inode)
+{
+    const std::string wanted = "socket:[" + inode + "]";
+    std::error_code error;
+    for (std::filesystem::directory_iterator at("/proc/" + std::to_string(pid) + "/fd", error), end;
+            !error && at != end; at.increment(error)) {
+        std::error_code unreadable;
+        if (std::filesystem::read_symlink(at->path(), unreadable) == wanted)
+            return true;
+    }
+    return error == std::errc::permission_denied;
+}
+
+// A control socket: @softrdma/PID/NUMBER. Anybody can make one of that form, for any process: those that the process
+// does not hold are left out, and an answer counts if the kernel says that it comes from the process.
+struct control_name {
+    int pid;
+    std::string text; // without the zero in front
+};
+
+std::vector<control_name> control_names()
+{
+    constexpr const char *mark = " @softrdma/";
+    std::vector<control_name> names;
+    std::ifstream sockets("/proc/net/unix");
+    for (std::string line; std::getline(sockets, line);) {
+        const auto at = line.find(mark);
+        if (at == std::string::npos)
+            continue;
+        const auto begin = at + strlen(mark);
+        const auto end = line.find('/', begin);
+        if (end == std::string::npos)
+            continue;
+        const int pid = parse_pid(line.substr(begin, end - begin).c_str()).value_or(0);
+        std::istringstream fields(line);
+        std::string inode;
+        for (int field = 0; field < 7; ++field) // the last one is the inode
+            fields >> inode;
+        if (pid > 0 && is_ours(pid) && holds_socket(pid, inode))
+            names.push_back({pid, line.substr(at + 2)});
+    }
+    return names;
+}
+
+bool send_to(int fd, const std::string &name, const std::string &request)
+{
+    sockaddr_un to{.sun_family = AF_UNIX, .sun_path = {}};
+    if (name.size() >= sizeof(to.sun_path))
+        return false;
+    memcpy(to.sun_path + 1, name.data(), name.size());
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    return sendto(fd, request.data(), request.size(), 0, reinterpret_cast<const sockaddr *>(&to), size) >= 0;
+}
+
 bool comes_from(msghdr &message, int pid)
 {
     const cmsghdr *header = CMSG_FIRSTHDR(&message);
@@ -47,32 +114,9 @@ bool comes_from(msghdr &message, int pid)
     return sender.pid == pid;
 }
 
-bool is_ours(int pid)
+// False if what has come is no answer of that process.
+bool receive_from(int fd, int pid, std::string &reply)
 {
-    struct stat st {
-    };
-    const std::string directory = "/proc/" + std::to_string(pid);
-    return stat(directory.c_str(), &st) == 0 && (geteuid() == 0 || st.st_uid == geteuid());
-}
-
-} // namespace
-
-contact ask(int pid, const std::string &request, std::string &reply)
-{
-    const descriptor fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    sockaddr_un name{};
-    name.sun_family = AF_UNIX;
-    const int on = 1;
-    if (fd.get() < 0 || setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0 ||
-            bind(fd.get(), reinterpret_cast<const sockaddr *>(&name), sizeof(name.sun_family)) != 0)
-        return contact::absent;
-    const int length = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "softrdma/%d", pid);
-    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(length));
-    if (sendto(fd.get(), request.data(), request.size(), 0, reinterpret_cast<const sockaddr *>(&name), size) < 0)
-        return errno == EAGAIN ? contact::silent : contact::absent;
-    pollfd ready{fd.get(), POLLIN, 0};
-    if (poll(&ready, 1, patience_ms) != 1)
-        return contact::silent;
     reply.resize(most_text);
     iovec piece{reply.data(), reply.size()};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> extra;
@@ -81,26 +125,59 @@ contact ask(int pid, const std::string &request, std::string &reply)
     message.msg_iovlen = 1;
     message.msg_control = extra.data();
     message.msg_controllen = extra.size();
-    const ssize_t got = recvmsg(fd.get(), &message, 0);
+    const ssize_t got = recvmsg(fd, &message, 0);
     reply.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-    return got > 0 && comes_from(message, pid) ? contact::answered : contact::absent;
+    return got > 0 && comes_from(message, pid);
+}
+
+} // namespace
+
+contact ask(int pid, const std::string &request, std::string &reply)
+{
+    const descriptor fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const sockaddr_un any{.sun_family = AF_UNIX, .sun_path = {}};
+    const int on = 1;
+    if (fd.get() < 0 || setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0 ||
+            bind(fd.get(), reinterpret_cast<const sockaddr *>(&any), sizeof(any.sun_family)) != 0)
+        return contact::absent;
+    contact found = contact::absent;
+    for (const control_name &name : control_names()) {
+        if (name.pid == pid && (send_to(fd.get(), name.text, request) || errno == EAGAIN))
+            found = contact::silent;
+    }
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    while (found == contact::silent) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+        pollfd ready{fd.get(), POLLIN, 0};
+        if (left.count() <= 0 || poll(&ready, 1, static_cast<int>(left.count())) != 1)
+            break;
+        if (receive_from(fd.get(), pid, reply))
+            found = contact::answered;
+    }
+    return found;
 }
 
 std::vector<int> device_processes()
 {
     std::vector<int> pids;
-    std::ifstream sockets("/proc/net/unix");
-    for (std::string line; std::getline(sockets, line);) {
-        const auto at = line.find(" @softrdma/");
-        if (at == std::string::npos)
-            continue;
-        const auto pid = parse_pid(line.c_str() + at + strlen(" @softrdma/"));
-        if (pid && is_ours(*pid))
-            pids.push_back(*pid);
-    }
+    for (const control_name &name : control_names())
+        pids.push_back(name.pid);
     std::sort(pids.begin(), pids.end());
     pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
     return pids;
+}
+
+std::string printable(const std::string &text)
+{
+    std::string out;
+    for (const char c : text) {
+        char escaped[8];
+        if (c == '\n' || (c >= ' ' && c <= '~'))
+            out += c;
+        else if (snprintf(escaped, sizeof(escaped), "\\x%02x", static_cast<unsigned char>(c)) > 0)
+            out += escaped;
+    }
+    return out;
 }
 
 std::optional<int> parse_pid(const char *text)

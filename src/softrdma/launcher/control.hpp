@@ -22,4 +22,8 @@ std::vector<int> device_processes();
 
 std::optional<int> parse_pid(const char *text);
 
+// What a program says of itself, or is called, must not command the terminal: everything but ASCII and the ends of
+// lines as \xNN.
+std::string printable(const std::string &text);
+
 } // namespace softrdma::launcher

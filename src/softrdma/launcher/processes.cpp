@@ -18,7 +18,7 @@ std::string program_of(int pid)
     std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
     std::string name;
     std::getline(file, name);
-    return name;
+    return printable(name);
 }
 
 // The value behind "key=" in a line of a report.
@@ -60,6 +60,7 @@ void print_row(int pid)
     const std::string program = program_of(pid);
     switch (ask(pid, "report", report)) {
     case contact::answered: {
+        report = printable(report);
         const totals sum = add_up(report);
         printf("%7d  %-15s  %6u  %6u  %8s  %14s  %10llu  %10llu\n", pid, program.c_str(), sum.pairs, sum.local,
                 value_of(report, "regions").c_str(), value_of(report, "bytes").c_str(), sum.posted, sum.executed);
@@ -95,7 +96,7 @@ int order(const char *process, const std::string &request)
     if (how != contact::answered)
         return complain(*pid, how);
     if (reply.starts_with("error ")) {
-        fprintf(stderr, "softrdma: process %d: %s", *pid, reply.c_str() + strlen("error "));
+        fprintf(stderr, "softrdma: process %d: %s", *pid, printable(reply).c_str() + strlen("error "));
         return exit_failure;
     }
     return 0;
@@ -121,7 +122,7 @@ int ps_command(int argc, char **argv)
     const contact how = ask(*pid, "report", report);
     if (how != contact::answered)
         return complain(*pid, how);
-    return fputs(report.c_str(), stdout) < 0 ? exit_failure : 0;
+    return fputs(printable(report).c_str(), stdout) < 0 ? exit_failure : 0;
 }
 
 int fault_command(int argc, char **argv)
