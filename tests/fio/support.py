@@ -19,6 +19,7 @@ from trees import library_variable  # noqa: E402
 PREFIX = pathlib.Path(os.environ["FIO_PREFIX"])
 STRANGER = os.environ["FIO_STRANGER"]
 APPEND_PEER = os.environ["FIO_APPEND_PEER"]
+MUTANTS = pathlib.Path(os.environ["FIO_MUTANTS"])
 LIBRARY = library_variable(PREFIX, "libdir")
 SOFTRDMA = PREFIX / "bin" / "softrdma"
 IN_TREE = Fio(

@@ -30,12 +30,13 @@ class Fio:
     engines: pathlib.Path | None
     library: pathlib.Path
     softrdma: pathlib.Path
+    variables: dict[str, str] = dataclasses.field(default_factory=dict)  # of the environment, besides
 
     def engine(self, name: str) -> str:
         return f"external:{self.engines}/{name}.so" if self.engines else name
 
     def environment(self) -> dict[str, str]:
-        return os.environ | {"LD_LIBRARY_PATH": str(self.library)}
+        return os.environ | {"LD_LIBRARY_PATH": str(self.library)} | self.variables
 
     def command(self, *arguments: str) -> list[str]:
         return [str(self.softrdma), "run", "--", str(self.program), *arguments]

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""An append-only file after a power cut of its server: the durable pointer never passes the durable data.
+
+Only of mode=hw: the device does not know what a server makes durable by itself.
+
+The server runs on the software device, which cuts the power after a number of operations that the seed decides, while 8
+appends are in flight. FIO_POWER_CUTS is how many seeds are tried for each way of appending, FIO_POWER_SEED the first one."""
+
+import concurrent.futures
+import dataclasses
+import os
+import pathlib
+import random
+import struct
+import tempfile
+import unittest
+
+from support import ADDRESS, EXTERNAL, MUTANTS, SERVER, SHORT, Fio, FioTest, Job, free_port, report_of
+
+CUTS = int(os.environ.get("FIO_POWER_CUTS", "5"))
+FIRST_SEED = int(os.environ.get("FIO_POWER_SEED", "1"))
+CUT = 137  # the server's status then
+END_S = 60
+BLOCK = 192  # three lines of the cache
+COUNT = 40
+OPERATIONS = 4 * COUNT  # a write, a flush, the pointer and its flush
+SIZE = 64 * 1024
+DEEP = SHORT | {"sync": None, "iodepth": 8, "iodepth_batch_submit": 1, "blocksize": BLOCK, "number_ios": COUNT,
+                "size": COUNT * BLOCK, "verify": "pattern", "verify_pattern": "0x0123456789abcdef%o", "do_verify": 0,
+                "verify_state_save": 0}
+
+
+def block(number: int) -> bytes:
+    """Its bytes say where it belongs."""
+    return (bytes.fromhex("0123456789abcdef") + struct.pack("<Q", number * BLOCK)) * (BLOCK // 16)
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """A way of appending: the sides, and what else makes the power cut bite."""
+
+    mode: str
+    server: Fio = EXTERNAL
+    client: Fio = EXTERNAL
+    device: str = ""  # of both sides
+    fault: str = ""  # of the client
+
+    def side(self, fio: Fio, **variables: str) -> Fio:
+        device = {"SOFTRDMA_NATIVE": self.device} if self.device else {}
+        return dataclasses.replace(fio, variables=device | variables)
+
+
+class Cut(Exception):
+    """The run itself went wrong: nothing is said about the file."""
+
+
+def cut(method: Method, seed: int) -> str | None:
+    """What is wrong with the file after the power cut of that seed, or None."""
+    after = random.Random(seed).randint(1, OPERATIONS)
+    server_fio = method.side(method.server, SOFTRDMA_POWERCUT=f"after:{after},seed:{seed}")
+    client_fio = method.side(method.client, **({"SOFTRDMA_FAULT": method.fault} if method.fault else {}))
+    shared = {"serverip": ADDRESS, "port": free_port(ADDRESS), "mode": method.mode}
+    with tempfile.TemporaryDirectory(prefix="librpma-fio-power-", dir="/dev/shm") as name:
+        directory = pathlib.Path(name)
+        file = directory / "workspace"
+        file.write_bytes(bytes(SIZE))
+        values = SERVER | shared | {"size": SIZE, "filename": file, "create_on_open": None, "direct_write_to_pmem": 1}
+        with Job(server_fio, "aof", "server", values, directory) as server:
+            server.wait_until_listening()
+            with Job(client_fio, "aof", "client", DEEP | shared, directory) as client:
+                said = client.result(END_S)
+            result = server.result(END_S)
+        if result.status != CUT or f"power cut after {after} operations with seed {seed}" not in result.stderr:
+            raise Cut(f"seed {seed}: the server was not cut after operation {after}: {result} {said}")
+        report = report_of(directory, "client")
+        if "write" not in report:
+            raise Cut(f"seed {seed}: the client reports nothing: {said}")
+        fault = check(file.read_bytes(), report["write"]["io_bytes"])
+        return f"seed {seed}, cut after operation {after}: {fault}" if fault else None
+
+
+def check(data: bytes, acknowledged: int) -> str | None:
+    pointer = struct.unpack("<Q", data[-8:])[0]
+    if pointer % BLOCK or pointer > COUNT * BLOCK:
+        return f"the pointer is {pointer}"
+    if pointer < acknowledged:
+        return f"the pointer is {pointer}, {acknowledged} bytes were acknowledged"
+    for number in range(pointer // BLOCK):
+        if data[number * BLOCK:(number + 1) * BLOCK] != block(number):
+            return f"the pointer is {pointer}, block {number} at {number * BLOCK} is not whole"
+    return None
+
+
+def faults(method: Method, cuts: int, first: int = FIRST_SEED) -> list[str]:
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        return [fault for fault in pool.map(lambda seed: cut(method, seed), range(first, first + cuts)) if fault]
+
+
+def first_fault(method: Method, cuts: int) -> str | None:
+    """Of at most so many cuts."""
+    for first in range(FIRST_SEED, FIRST_SEED + cuts, 2):
+        if found := faults(method, 2, first):
+            return found[0]
+    return None
+
+
+class PowerCuts(FioTest):
+    def test_the_pointer_never_passes_the_data(self) -> None:
+        self.assertEqual([], faults(Method("hw"), CUTS))
+
+    def test_nor_with_flushes_that_are_emulated(self) -> None:
+        self.assertEqual([], faults(Method("hw", device="off"), CUTS))
+
+    def test_nor_when_flushes_are_slow(self) -> None:
+        self.assertEqual([], faults(Method("hw", fault=SLOW), CUTS))
+
+
+SLOW = "delay=2000:op=flush"
+
+
+class Mutants(FioTest):
+    """What is wrong in the engines is found by a few cuts."""
+
+    def assert_caught(self, method: Method) -> None:
+        self.assertRegex(str(first_fault(method, 40)), "is not whole")
+
+    def test_a_client_that_flushes_the_pointer_first(self) -> None:
+        self.assert_caught(Method("hw", client=dataclasses.replace(EXTERNAL, engines=MUTANTS / "client_pointer_first")))
+
+    def test_a_client_with_one_pointer_for_all_appends(self) -> None:
+        client = dataclasses.replace(EXTERNAL, engines=MUTANTS / "client_shared_pointer")
+        self.assert_caught(Method("hw", client=client, fault=SLOW))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
