@@ -44,7 +44,7 @@ inline void copy_in(std::byte *registered, const std::byte *from, std::size_t by
         copy_some_in(registered, from, bytes);
 }
 
-// The same between pieces and what lies in one piece, a file's mapping. A signal handler may throw out of these.
+// The same between pieces and what lies in one piece, a file's mapping.
 void copy_all_in(std::byte *registered, std::span<const iovec> from);
 void copy_all_from(const std::byte *registered, std::span<const iovec> to);
 

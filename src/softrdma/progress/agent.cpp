@@ -75,6 +75,7 @@ int agent::start()
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
+    sigdelset(&all, SIGBUS); // which a copy raises in the thread that makes it: blocked, it ends the process
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_t thread{};
     const auto entry = [](void *self) -> void * {

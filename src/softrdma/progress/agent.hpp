@@ -32,8 +32,8 @@ public:
     virtual finding look() { return finding::nothing; }
 };
 
-// The thread that serves sockets and timers of this process, started with its first user. All signals are blocked in
-// it.
+// The thread that serves sockets and timers of this process, started with its first user. All signals but SIGBUS are
+// blocked in it.
 class agent
 {
 public:

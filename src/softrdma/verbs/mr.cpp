@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/mr.hpp"
 #include "base/epochs.hpp"
+#include "base/guard.hpp"
 #include "pmem/policy.hpp"
 #include "transport/shm/arena.hpp"
 #include "verbs/native.hpp"
@@ -195,6 +196,8 @@ ibv_mr *region_table::add(ibv_pd *pd, void *addr, std::size_t length, std::uint6
         errno = error;
         return nullptr;
     }
+    if (region->kind() != local::region_kind::unmappable)
+        guard_mapped_files();
     if ((access & flush_access) != 0)
         program_knows_flush();
     if ((access & native::access_flush_persistent) != 0 && pmem::refuses_volatile() &&

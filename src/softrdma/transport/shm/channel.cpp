@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/shm/channel.hpp"
+#include "base/guard.hpp"
 
 #include <bit>
 #include <cerrno>
@@ -326,10 +327,12 @@ bool channel::place(const receive_slot &s, std::uint32_t length, std::span<const
             return false;
         if (m.length <= inline_size) {
             flags |= slot_inlined;
-            gather(s.inlined.data(), from);
+            if (!guarded([&] { gather(s.inlined.data(), from); }))
+                return false;
         } else if (const auto room = m.length <= most_carried_ ? room_in_carrier(m.length) : std::nullopt) {
             flags |= slot_carried;
-            gather(carrier_ + *room % carrier_size, from);
+            if (!guarded([&] { gather(carrier_ + *room % carrier_size, from); }))
+                return false;
             s.carried = *room;
             carried = *room + whole_lines(m.length);
         } else if (!place(s, m.length, from)) {

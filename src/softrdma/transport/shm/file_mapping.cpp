@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/shm/file_mapping.hpp"
 #include "base/copy.hpp"
+#include "base/guard.hpp"
 #include "base/own_descriptors.hpp"
 #include "pmem/mapping.hpp"
 
 #include <cerrno>
 #include <cinttypes>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <dirent.h>
 #include <fcntl.h>
-#include <mutex>
 #include <string>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -130,67 +129,12 @@ file_part part_of(std::uint32_t pid, std::uint64_t address, const mapped_area &a
     return {fd_holder(open_file(pid, area)), area.offset + within - within % page_size()};
 }
 
-// What a copy throws that meets the end of a file.
-struct end_of_file {
-};
-
-[[gnu::tls_model("initial-exec")]] constinit thread_local volatile bool copying = false;
-
-struct sigaction &previous_action()
-{
-    static struct sigaction action {
-    };
-    return action;
-}
-
-void on_bus_error(int number, siginfo_t *info, void *context)
-{
-    const bool happened_here = info->si_code == BUS_ADRERR || info->si_code == BUS_MCEERR_AR; // not sent by anybody
-    if (copying && happened_here)
-        throw end_of_file();
-    const struct sigaction &before = previous_action();
-    if ((before.sa_flags & SA_SIGINFO) != 0) {
-        before.sa_sigaction(number, info, context);
-    } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
-        before.sa_handler(number);
-    } else {
-        signal(SIGBUS, SIG_DFL); // the fault happens again and ends the process as it would have
-    }
-}
-
-void guard_against_truncation()
-{
-    static std::once_flag once;
-    std::call_once(once, [] {
-        struct sigaction action {
-        };
-        action.sa_sigaction = on_bus_error;
-        action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-        sigaction(SIGBUS, &action, &previous_action());
-    });
-}
-
-// False if the copies ran into memory that is not there.
-template<auto copy_all>
-bool guarded(std::byte *file, std::span<const iovec> pieces) noexcept
-{
-    bool good = true;
-    copying = true;
-    try {
-        copy_all(file, pieces);
-    } catch (const end_of_file &) {
-        good = false;
-    }
-    copying = false;
-    return good;
-}
-
 } // namespace
 
 file_mapping::file_mapping(std::uint64_t length, region_kind kind)
     : size_(length), direct_access_(kind == region_kind::direct_access)
 {
-    guard_against_truncation();
+    guard_mapped_files();
 }
 
 file_part file_part::find(std::uint32_t pid, std::uint64_t address, std::uint64_t length)
@@ -242,12 +186,12 @@ file_mapping::~file_mapping()
 
 bool file_mapping::copy_into(std::byte *file, std::span<const iovec> from) noexcept
 {
-    return guarded<copy_all_in>(file, from);
+    return guarded([=] { copy_all_in(file, from); });
 }
 
 bool file_mapping::read(std::uint64_t offset, std::span<const iovec> to) noexcept
 {
-    return covers(offset, to) && guarded<copy_all_from>(at_ + offset, to);
+    return covers(offset, to) && guarded([=, from = at_ + offset] { copy_all_from(from, to); });
 }
 
 int file_mapping::write_back(std::uint64_t offset, std::size_t bytes) const noexcept

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/tcp/link.hpp"
+#include "base/guard.hpp"
 #include "transport/tcp/tcp_socket.hpp"
 #include "verbs/tap.hpp"
 
@@ -190,7 +191,10 @@ void link::keep_locked(std::span<const iovec> pieces, std::size_t already_sent)
     for (const iovec &piece : pieces) {
         const std::size_t skip = std::min(already_sent, piece.iov_len);
         const auto *from = static_cast<const std::byte *>(piece.iov_base);
-        output_.insert(output_.end(), from + skip, from + piece.iov_len);
+        const std::size_t end = output_.size();
+        output_.resize(end + piece.iov_len - skip);
+        if (!guarded([&] { std::copy(from + skip, from + piece.iov_len, output_.data() + end); }))
+            shutdown(fd_, SHUT_RDWR); // the program's file has lost what was to be sent; the reader reports the loss
         already_sent -= skip;
     }
     if (output_.size() - sent_ > output_limit)

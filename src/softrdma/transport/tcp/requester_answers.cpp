@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What comes back: acknowledgements, data, refusals.
 #include "base/copy.hpp"
+#include "base/guard.hpp"
 #include "transport/shm/local_path.hpp"
 #include "transport/tcp/requester.hpp"
 #include "wire/rnr_timer.hpp"
@@ -122,7 +123,10 @@ outcome requester::atomic_response(const packet &p)
     }
     const auto *from = reinterpret_cast<const std::byte *>(&p.swap_add);
     for (const iovec &piece : target.span()) {
-        copy_in(static_cast<std::byte *>(piece.iov_base), from, piece.iov_len);
+        if (!guarded([&] { copy_in(static_cast<std::byte *>(piece.iov_base), from, piece.iov_len); })) {
+            complete_first(IBV_WC_LOC_PROT_ERR);
+            return outcome::broken;
+        }
         from += piece.iov_len;
     }
     return complete_answered();
@@ -154,7 +158,11 @@ outcome requester::read_response(const packet &p)
     }
     const std::byte *from = p.payload.data();
     for (std::size_t i = 0; i < target.count; ++i) {
-        copy_to_place(static_cast<std::byte *>(target.pieces[i].iov_base), from, target.pieces[i].iov_len);
+        auto *to = static_cast<std::byte *>(target.pieces[i].iov_base);
+        if (!guarded([&] { copy_to_place(to, from, target.pieces[i].iov_len); })) {
+            complete_first(IBV_WC_LOC_PROT_ERR);
+            return outcome::broken;
+        }
         from += target.pieces[i].iov_len;
     }
     w.received += static_cast<std::uint32_t>(p.payload.size());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/tcp/responder.hpp"
 #include "base/copy.hpp"
+#include "base/guard.hpp"
 #include "pmem/policy.hpp"
 #include "verbs/native.hpp"
 
@@ -98,7 +99,8 @@ std::uint8_t responder::place_word(const packet &p)
     if (!is_word_aligned(to))
         return syndrome::invalid_request;
     pin->about_to_store(to, word_size);
-    copy_in(to, p.payload.data(), word_size);
+    if (!guarded([&] { copy_in(to, p.payload.data(), word_size); }))
+        return syndrome::remote_operational;
     note_store(pin, to, word_size);
     return syndrome::ack;
 }
@@ -118,12 +120,16 @@ std::uint8_t responder::operate(const packet &p)
         return syndrome::invalid_request;
     auto *word = reinterpret_cast<std::uint64_t *>(at);
     pin->about_to_store(at, word_size);
-    if (p.op == opcode::fetch_add) {
-        original_ = __atomic_fetch_add(word, p.swap_add, __ATOMIC_SEQ_CST);
-    } else {
-        original_ = p.compare;
-        __atomic_compare_exchange_n(word, &original_, p.swap_add, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-    }
+    const auto exchange = [&] {
+        if (p.op == opcode::fetch_add) {
+            original_ = __atomic_fetch_add(word, p.swap_add, __ATOMIC_SEQ_CST);
+        } else {
+            original_ = p.compare;
+            __atomic_compare_exchange_n(word, &original_, p.swap_add, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        }
+    };
+    if (!guarded(exchange))
+        return syndrome::remote_operational;
     note_store(pin, at, word_size);
     return syndrome::ack;
 }
@@ -170,7 +176,8 @@ std::uint8_t responder::place_write(const packet &p)
         return syndrome::remote_access;
     std::byte *to = pin->at(write_addr_ + placed_);
     pin->about_to_store(to, bytes);
-    copy_in(to, p.payload.data(), bytes);
+    if (!guarded([&] { copy_in(to, p.payload.data(), bytes); }))
+        return syndrome::remote_operational;
     note_store(pin, to, bytes);
     placed_ += bytes;
     return syndrome::ack;
@@ -225,7 +232,10 @@ std::uint8_t responder::place_message(const packet &p)
     for (std::size_t i = 0; i < target.count; ++i) {
         auto *to = static_cast<std::byte *>(target.pieces[i].iov_base);
         target.pins[i]->about_to_store(to, target.pieces[i].iov_len);
-        copy_to_place(to, from, target.pieces[i].iov_len);
+        if (!guarded([&] { copy_to_place(to, from, target.pieces[i].iov_len); })) {
+            complete_receive(p, IBV_WC_LOC_PROT_ERR);
+            return syndrome::remote_operational;
+        }
         note_store(target.pins[i], to, target.pieces[i].iov_len);
         from += target.pieces[i].iov_len;
     }

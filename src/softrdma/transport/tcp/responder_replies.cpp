@@ -1,9 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "base/copy.hpp"
+#include "base/guard.hpp"
 #include "transport/tcp/responder.hpp"
 
 namespace softrdma
 {
+
+namespace
+{
+
+// The kernel, which is to read it, could only break off in the middle of a packet.
+bool is_readable(const std::byte *from, std::size_t bytes)
+{
+    constexpr std::size_t page = 4096; // at least
+    return guarded([=] {
+        for (std::size_t at = 0; at < bytes; at += page)
+            static_cast<void>(*const_cast<const volatile std::byte *>(from + at));
+        static_cast<void>(*const_cast<const volatile std::byte *>(from + bytes - 1));
+    });
+}
+
+} // namespace
 
 void responder::acknowledge(std::uint32_t psn)
 {
@@ -99,9 +116,15 @@ bool responder::send_read(reply &r)
                 return send_reply(r);
             }
             std::byte *from = pin->at(r.addr + r.sent);
-            if (bytes <= copied.size())
-                copy_out(copied.data(), from, bytes);
-            else
+            const bool copies = bytes <= copied.size();
+            const bool is_there = copies ? guarded([&] { copy_out(copied.data(), from, bytes); })
+                                         : pin->kind() == local::region_kind::unmappable || is_readable(from, bytes);
+            if (!is_there) {
+                r.kind = reply_kind::acknowledgement;
+                r.syndrome = syndrome::remote_operational;
+                return send_reply(r);
+            }
+            if (!copies)
                 payload.iov_base = from;
         }
         const bool first = r.sent == 0;

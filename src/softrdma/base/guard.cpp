@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "base/guard.hpp"
+
+#include <csetjmp>
+#include <csignal>
+#include <mutex>
+
+namespace softrdma
+{
+
+namespace
+{
+
+// Where the thread goes on when its copy fails; NULL: it is at no copy.
+[[gnu::tls_model("initial-exec")]] constinit thread_local sigjmp_buf *volatile way_out = nullptr;
+
+struct sigaction &previous_action()
+{
+    static struct sigaction action {
+    };
+    return action;
+}
+
+void on_bus_error(int number, siginfo_t *info, void *context)
+{
+    const bool happened_here = info->si_code == BUS_ADRERR || info->si_code == BUS_MCEERR_AR; // not sent by anybody
+    if (way_out != nullptr && happened_here)
+        siglongjmp(*way_out, 1);
+    const struct sigaction &before = previous_action();
+    if ((before.sa_flags & SA_SIGINFO) != 0) {
+        before.sa_sigaction(number, info, context);
+    } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+        before.sa_handler(number);
+    } else {
+        signal(SIGBUS, SIG_DFL); // the fault happens again and ends the process as it would have
+    }
+}
+
+} // namespace
+
+constinit std::atomic<bool> detail::guards{false};
+
+void guard_mapped_files() noexcept
+{
+    static std::once_flag once;
+    std::call_once(once, [] {
+        struct sigaction action {
+        };
+        action.sa_sigaction = on_bus_error;
+        action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER; // the handler may be left
+        sigaction(SIGBUS, &action, &previous_action());
+        detail::guards.store(true, std::memory_order_release);
+    });
+}
+
+bool detail::call_guarded(void (*call)(void *), void *argument) noexcept
+{
+    sigjmp_buf here;
+    sigjmp_buf *const before = way_out;
+    if (sigsetjmp(here, 0) != 0) {
+        way_out = before;
+        return false;
+    }
+    way_out = &here;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    call(argument);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    way_out = before;
+    return true;
+}
+
+} // namespace softrdma

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Registered memory that is not there: a hole of a file whose file system is full, and a file that was truncated. The
+ * request ends with an error, and its target goes on. */
+#include "remote.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    size = 64 * 1024,
+    nothing = 0,
+};
+
+static const struct server_plan sleeps = {.size = size, .access = everything | IBV_ACCESS_REMOTE_ATOMIC, .receives = 4};
+
+static struct {
+    enum ibv_wr_opcode opcode;
+    size_t length;
+    bool full; /* the file system, else the file is truncated */
+} attempt;
+
+/* In a mount namespace of its own. */
+static uint8_t *map_hole_of_full_file_system(void)
+{
+    char path[] = "/tmp/softrdma-full-XXXXXX";
+    char name[64];
+    static const char zeros[4096];
+    assert_int_equal(unshare(CLONE_NEWNS), 0);
+    assert_int_equal(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+    assert_non_null(mkdtemp(path));
+    assert_int_equal(mount("tmpfs", path, "tmpfs", 0, "size=64k"), 0);
+    snprintf(name, sizeof(name), "%s/hole", path);
+    const int hole = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    snprintf(name, sizeof(name), "%s/filler", path);
+    const int filler = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(hole >= 0 && filler >= 0);
+    assert_int_equal(ftruncate(hole, size), 0);
+    while (write(filler, zeros, sizeof(zeros)) > 0)
+        ;
+    assert_int_equal(errno, ENOSPC);
+    uint8_t *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, hole, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    close(filler);
+    close(hole);
+    umount2(path, MNT_DETACH);
+    rmdir(path);
+    return memory;
+}
+
+static void post_attempt(struct remote *r)
+{
+    struct side *c = &r->pair.client;
+    struct ibv_sge sge = {.addr = (uintptr_t)c->memory, .length = (uint32_t)attempt.length, .lkey = c->mr->lkey};
+    struct ibv_send_wr *bad = NULL;
+    struct ibv_send_wr wr = {
+            .wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = attempt.opcode, .send_flags = IBV_SEND_SIGNALED};
+    if (attempt.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+        wr.wr.atomic.remote_addr = (uintptr_t)r->target.memory;
+        wr.wr.atomic.rkey = r->mr.rkey;
+        wr.wr.atomic.compare_add = 1;
+    } else {
+        wr.wr.rdma.remote_addr = (uintptr_t)r->target.memory;
+        wr.wr.rdma.rkey = r->mr.rkey;
+    }
+    assert_int_equal(ibv_post_send(c->qp, &wr, &bad), 0);
+}
+
+static void meet_what_is_missing(void)
+{
+    struct remote r;
+    int fd = -1;
+    uint8_t *memory = attempt.full ? map_hole_of_full_file_system() : map_file(size, MAP_SHARED, &fd);
+    start_server(&r, &sleeps, memory);
+    meet_server(&r);
+    if (!attempt.full)
+        assert_int_equal(ftruncate(fd, 0), 0);
+    post_attempt(&r);
+    expect_completion(r.pair.client.cq, 2, IBV_WC_REM_OP_ERR);
+    usleep(50000); /* a signal would have ended it by now */
+    assert_int_equal(waitpid(r.pid, NULL, WNOHANG), nothing);
+    stop_server(&r);
+}
+
+static void try(enum ibv_wr_opcode opcode, size_t length, bool full)
+{
+#ifdef __SANITIZE_THREAD__
+    print_message("skipped: ThreadSanitizer does not notice that a signal handler was left\n");
+    skip();
+#endif
+    attempt.opcode = opcode;
+    attempt.length = length;
+    attempt.full = full;
+    in_own_process(meet_what_is_missing);
+}
+
+static void a_write_into_a_truncated_file(void **state)
+{
+    (void)state;
+    try(IBV_WR_RDMA_WRITE, 8, false);
+    try(IBV_WR_RDMA_WRITE, size, false);
+}
+
+static void a_read_of_a_truncated_file(void **state)
+{
+    (void)state;
+    try(IBV_WR_RDMA_READ, 8, false);
+    try(IBV_WR_RDMA_READ, size, false);
+}
+
+static void a_message_into_a_truncated_file(void **state)
+{
+    (void)state;
+    try(IBV_WR_SEND, 64, false);
+}
+
+static void an_addition_in_a_truncated_file(void **state)
+{
+    (void)state;
+    try(IBV_WR_ATOMIC_FETCH_AND_ADD, 8, false);
+}
+
+static void a_write_into_a_full_file_system(void **state)
+{
+    (void)state;
+    if (geteuid() != 0) {
+        print_message("skipped: only root can mount a file system\n");
+        skip();
+    }
+    try(IBV_WR_RDMA_WRITE, 8, true);
+    try(IBV_WR_RDMA_WRITE, size, true);
+    try(IBV_WR_ATOMIC_FETCH_AND_ADD, 8, true);
+    try(IBV_WR_SEND, 64, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(a_write_into_a_truncated_file),
+            cmocka_unit_test(a_read_of_a_truncated_file),
+            cmocka_unit_test(a_message_into_a_truncated_file),
+            cmocka_unit_test(an_addition_in_a_truncated_file),
+            cmocka_unit_test(a_write_into_a_full_file_system),
+    };
+    return cmocka_run_group_tests_name("missing_pages", tests, NULL, NULL);
+}
