@@ -228,7 +228,7 @@ ibv_qp_ex *ibv_qp_to_qp_ex(ibv_qp *qp)
 namespace
 {
 
-[[gnu::hot]] int poll_cq(ibv_cq *cq, int entries, ibv_wc *wc)
+int poll_cq(ibv_cq *cq, int entries, ibv_wc *wc)
 {
     return abi::usable() ? cq_of(cq).poll(entries, wc) : -1;
 }
@@ -249,12 +249,12 @@ template<typename Request>
     return errno = ENODEV;
 }
 
-[[gnu::hot]] int post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad)
+int post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad)
 {
     return net::agent::lost_by_fork() ? not_usable(wr, bad) : qp_of(qp).post_send(wr, bad);
 }
 
-[[gnu::hot]] int post_recv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad)
+int post_recv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad)
 {
     return net::agent::lost_by_fork() ? not_usable(wr, bad) : qp_of(qp).post_receive(wr, bad);
 }

@@ -36,12 +36,12 @@ ibv_send_wr &add_atomic(ibv_qp_ex *qp, ibv_wr_opcode opcode, std::uint32_t rkey,
     return wr;
 }
 
-[[gnu::hot]] void start(ibv_qp_ex *qp)
+void start(ibv_qp_ex *qp)
 {
     pair_of(qp).batch()->start();
 }
 
-[[gnu::hot]] int complete(ibv_qp_ex *qp)
+int complete(ibv_qp_ex *qp)
 {
     queue_pair &pair = pair_of(qp);
     post_batch &batch = *pair.batch();
@@ -72,7 +72,7 @@ void rdma_read(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr)
     add_remote(qp, IBV_WR_RDMA_READ, rkey, remote_addr);
 }
 
-[[gnu::hot]] void rdma_write(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr)
+void rdma_write(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr)
 {
     add_remote(qp, IBV_WR_RDMA_WRITE, rkey, remote_addr);
 }
@@ -111,7 +111,7 @@ void set_sge_list(ibv_qp_ex *qp, std::size_t count, const ibv_sge *pieces)
     pair_of(qp).batch()->set_gather({pieces, count});
 }
 
-[[gnu::hot]] void set_sge(ibv_qp_ex *qp, std::uint32_t lkey, std::uint64_t addr, std::uint32_t length)
+void set_sge(ibv_qp_ex *qp, std::uint32_t lkey, std::uint64_t addr, std::uint32_t length)
 {
     pair_of(qp).batch()->set_gather(addr, length, lkey);
 }
@@ -122,8 +122,8 @@ void atomic_write(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, 
     set_inline_data(qp, const_cast<void *>(word), sizeof(std::uint64_t));
 }
 
-[[gnu::hot]] void flush(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, std::size_t length,
-        std::uint8_t placement, std::uint8_t level)
+void flush(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, std::size_t length, std::uint8_t placement,
+        std::uint8_t level)
 {
     constexpr std::uint8_t placements = native::placement_global | native::placement_persistent;
     if (level == native::level_region)

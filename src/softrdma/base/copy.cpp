@@ -53,43 +53,6 @@ __attribute__((target("avx"))) std::size_t copy_blocks_avx(std::byte *to, const 
     return done;
 }
 
-// Whole lines, and of the last one all but a word at most.
-__attribute__((target("avx512f"))) std::size_t copy_blocks_avx512(
-        std::byte *to, const std::byte *from, std::size_t bytes)
-{
-    constexpr std::size_t line = sizeof(__m512i);
-    std::size_t done = 0;
-    for (; bytes - done >= 4 * line; done += 4 * line) {
-        const __m512i a = _mm512_loadu_si512(from + done);
-        const __m512i b = _mm512_loadu_si512(from + done + line);
-        const __m512i c = _mm512_loadu_si512(from + done + 2 * line);
-        const __m512i d = _mm512_loadu_si512(from + done + 3 * line);
-        _mm512_store_si512(to + done, a);
-        _mm512_store_si512(to + done + line, b);
-        _mm512_store_si512(to + done + 2 * line, c);
-        _mm512_store_si512(to + done + 3 * line, d);
-        asm volatile("" ::: "memory");
-    }
-    for (; bytes - done >= line; done += line) {
-        _mm512_store_si512(to + done, _mm512_loadu_si512(from + done));
-        asm volatile("" ::: "memory");
-    }
-    // Not with a mask: a load that reaches into a page which is not there is slow, whatever it leaves out.
-    if (bytes - done >= sizeof(__m256i)) {
-        const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from + done));
-        _mm256_store_si256(reinterpret_cast<__m256i *>(to + done), a);
-        asm volatile("" ::: "memory");
-        done += sizeof(__m256i);
-    }
-    if (bytes - done >= sizeof(__m128i)) {
-        const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i *>(from + done));
-        _mm_store_si128(reinterpret_cast<__m128i *>(to + done), a);
-        asm volatile("" ::: "memory");
-        done += sizeof(__m128i);
-    }
-    return done;
-}
-
 std::size_t copy_blocks_sse(std::byte *to, const std::byte *from, std::size_t bytes)
 {
     std::size_t done = 0;
@@ -103,48 +66,18 @@ std::size_t copy_blocks_sse(std::byte *to, const std::byte *from, std::size_t by
     return done;
 }
 
-// Beyond the first cache the string copy of Intel's processors is faster: it does not read what it overwrites, and does
-// not mind how source and target lie to each other. That of others is no faster, and does mind. Its stores are ordered
-// between pieces only, and what follows them waits.
-constexpr std::size_t string_copy_from = 32 * 1024;
-constexpr std::size_t string_piece = 4096;
-
-std::size_t copy_pieces(std::byte *to, const std::byte *from, std::size_t bytes)
-{
-    std::size_t done = 0;
-    for (; bytes - done > string_piece; done += string_piece) {
-        std::byte *target = to + done;
-        const std::byte *source = from + done;
-        std::size_t count = string_piece;
-        asm volatile("rep movsb" : "+D"(target), "+S"(source), "+c"(count) : : "memory");
-    }
-    return done;
-}
-
-struct ways {
-    const bool strings = __builtin_cpu_is("intel");
-    // Intel's processors before those with these instructions run slower for a while after they were used.
-    const bool whole_lines = strings && __builtin_cpu_supports("avx512vbmi2");
-    std::size_t (*const blocks)(std::byte *, const std::byte *,
-            std::size_t) = whole_lines ? copy_blocks_avx512
-                                       : (__builtin_cpu_supports("avx") ? copy_blocks_avx : copy_blocks_sse);
-};
-
 // Copies a part from the beginning, of whole words; `to` is aligned to a word.
 std::size_t copy_bulk(std::byte *to, const std::byte *from, std::size_t bytes)
 {
-    static const ways best;
+    static const auto copy_blocks = __builtin_cpu_supports("avx") ? copy_blocks_avx : copy_blocks_sse;
     constexpr std::size_t alignment = 64;
     std::size_t done = 0;
     if (bytes < 2 * block)
         return 0;
-    const bool by_string = bytes >= string_copy_from && best.strings;
     for (; reinterpret_cast<std::uintptr_t>(to + done) % alignment != 0; done += word)
         store_word<__ATOMIC_RELAXED>(to + done, from + done);
-    if (by_string)
-        done += copy_pieces(to + done, from + done, bytes - done);
     if (bytes - done > word) // the last word is stored by itself
-        done += best.blocks(to + done, from + done, bytes - done - word);
+        done += copy_blocks(to + done, from + done, bytes - done - word);
     return done;
 }
 

@@ -127,7 +127,7 @@ void completion_queue::decide_when_to_ask() noexcept
 }
 
 // The place of a new entry, to be filled in; NULL if it is lost.
-inline completion_queue::entry *completion_queue::append(std::uint32_t qpn, std::atomic<int> *uncollected)
+completion_queue::entry *completion_queue::append(std::uint32_t qpn, std::atomic<int> *uncollected)
 {
     if ((tail_ - head_ >= unasked_ || fault::active()) && !make_room(qpn)) [[unlikely]]
         return nullptr;
@@ -150,8 +150,8 @@ void completion_queue::push(const ibv_wc &wc, bool solicited)
     wake(solicited || wc.status != IBV_WC_SUCCESS);
 }
 
-inline void completion_queue::push_sent(std::uint32_t qpn, std::uint64_t wr_id, ibv_wc_opcode opcode,
-        std::uint32_t length, ibv_wc_status status, std::atomic<int> &uncollected)
+void completion_queue::push_sent(std::uint32_t qpn, std::uint64_t wr_id, ibv_wc_opcode opcode, std::uint32_t length,
+        ibv_wc_status status, std::atomic<int> &uncollected)
 {
     {
         const std::lock_guard lock(lock_);
@@ -183,7 +183,7 @@ void completion_queue::collect(inbound_source &source)
         wake(urgent);
 }
 
-inline void completion_queue::wake(bool urgent)
+void completion_queue::wake(bool urgent)
 {
     using local::interest;
     if (!ever_armed_.load(std::memory_order_seq_cst))
@@ -198,7 +198,7 @@ inline void completion_queue::wake(bool urgent)
     }
 }
 
-[[gnu::hot]] int completion_queue::take(int entries, ibv_wc *wc)
+int completion_queue::take(int entries, ibv_wc *wc)
 {
     const std::lock_guard lock(lock_);
     int count = 0;
@@ -217,7 +217,7 @@ inline void completion_queue::wake(bool urgent)
     return count;
 }
 
-inline int completion_queue::take_inbound(int entries, ibv_wc *wc)
+int completion_queue::take_inbound(int entries, ibv_wc *wc)
 {
     int count = 0;
     for (inbound_source *source : watched_) {
@@ -351,7 +351,7 @@ int completion_queue::resize(int entries)
     return 0;
 }
 
-[[gnu::hot]] int completion_queue::poll(int entries, ibv_wc *wc)
+int completion_queue::poll(int entries, ibv_wc *wc)
 {
     const int count = take(entries, wc);
     return count > 0 || entries <= 0 ? count : look_further(entries, wc);

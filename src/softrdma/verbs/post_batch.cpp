@@ -15,7 +15,7 @@ post_batch::post_batch(const ibv_qp_cap &cap)
 {
 }
 
-[[gnu::hot]] void post_batch::set_gather(std::span<const ibv_sge> pieces)
+void post_batch::set_gather(std::span<const ibv_sge> pieces)
 {
     if (!may_gather(pieces.size()))
         return fail(EINVAL);

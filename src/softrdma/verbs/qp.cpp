@@ -281,14 +281,14 @@ void queue_pair::posted()
 }
 
 // For requests that may be executed before they are queued; NULL if none may.
-inline local_path *queue_pair::path_at_once() const noexcept
+local_path *queue_pair::path_at_once() const noexcept
 {
     const bool may = requester_.empty() && ep_.attr.qp_state == IBV_QPS_RTS && !ep_.path_lost && !fault::active() &&
                      tap::current() == nullptr;
     return may ? ep_.local.get() : nullptr;
 }
 
-[[gnu::hot]] int queue_pair::post_together(std::span<const post_batch::request> requests)
+int queue_pair::post_together(std::span<const post_batch::request> requests)
 {
     const std::lock_guard lock(lock_);
     if (!accepts_sends())
@@ -309,7 +309,7 @@ inline local_path *queue_pair::path_at_once() const noexcept
     return 0;
 }
 
-[[gnu::hot]] int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
+int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
 {
     const std::lock_guard lock(lock_);
     int error = accepts_sends() ? 0 : EINVAL;
@@ -331,7 +331,7 @@ inline local_path *queue_pair::path_at_once() const noexcept
     return error;
 }
 
-[[gnu::hot]] int queue_pair::post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad)
+int queue_pair::post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad)
 {
     const std::lock_guard lock(lock_);
     if (ep_.local != nullptr)

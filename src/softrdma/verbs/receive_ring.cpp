@@ -45,13 +45,13 @@ int receive_ring::create(const ibv_qp_cap &cap)
     return 0;
 }
 
-inline local::receive_slot &receive_ring::slot(std::uint32_t position) const noexcept
+local::receive_slot &receive_ring::slot(std::uint32_t position) const noexcept
 {
     std::byte *at = slots_ + std::size_t{position & mask_} * stride_;
     return *reinterpret_cast<local::receive_slot *>(at);
 }
 
-inline bool receive_ring::knows_place(const kept &k) const noexcept
+bool receive_ring::knows_place(const kept &k) const noexcept
 {
     return k.removals == regions_.removals();
 }
@@ -59,7 +59,7 @@ inline bool receive_ring::knows_place(const kept &k) const noexcept
 // Whether the slot says all of this receive already: programs have few buffers and post them again and again. Length
 // and key are compared apart: as the one word that they share they could not be loaded before both have left the
 // program's store buffer.
-inline bool receive_ring::is_described(const ibv_recv_wr &wr, const kept &then) const noexcept
+bool receive_ring::is_described(const ibv_recv_wr &wr, const kept &then) const noexcept
 {
     if (wr.num_sge != 1 || !knows_place(then))
         return false;
@@ -102,7 +102,7 @@ void receive_ring::describe(const ibv_recv_wr &wr, std::uint32_t position)
     }
 }
 
-inline int receive_ring::publish(const ibv_recv_wr &wr, kept &k, std::uint32_t position)
+int receive_ring::publish(const ibv_recv_wr &wr, kept &k, std::uint32_t position)
 {
     k.wr_id = wr.wr_id;
     posted_.store(position + 1, std::memory_order_release);
@@ -120,7 +120,7 @@ inline int receive_ring::publish(const ibv_recv_wr &wr, kept &k, std::uint32_t p
 }
 
 // Without calls, as is drain(): nothing else lies between a message and its answer.
-[[gnu::hot, gnu::flatten]] int receive_ring::post(const ibv_recv_wr &wr, const ibv_qp_cap &cap)
+[[gnu::flatten]] int receive_ring::post(const ibv_recv_wr &wr, const ibv_qp_cap &cap)
 {
     const std::uint32_t position = posted_.load(std::memory_order_relaxed);
     if (position - consumed_.load(std::memory_order_acquire) >= cap.max_recv_wr)
@@ -151,7 +151,7 @@ private:
 };
 
 // A message that lies beside the ring, to where its receive wants it.
-inline bool receive_ring::fetch(const local::receive_slot &from, std::uint32_t position, const arrival &message)
+bool receive_ring::fetch(const local::receive_slot &from, std::uint32_t position, const arrival &message)
 {
     const local::epoch_section section(*scattering_);
     if (!message.has(local::slot_carried))
@@ -166,8 +166,7 @@ inline bool receive_ring::fetch(const local::receive_slot &from, std::uint32_t p
 }
 
 // What becomes of the receive at that position: no message is longer than its receive, and no WRITE than one may be.
-inline ibv_wc_status receive_ring::admit(
-        const local::receive_slot &from, std::uint32_t position, const arrival &message)
+ibv_wc_status receive_ring::admit(const local::receive_slot &from, std::uint32_t position, const arrival &message)
 {
     const bool is_write = message.has(local::slot_write);
     if (message.length > (is_write ? limits::max_message : kept_of(position).room)) [[unlikely]]
@@ -177,7 +176,7 @@ inline ibv_wc_status receive_ring::admit(
     return good ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
 }
 
-inline bool receive_ring::scatter(const std::byte *at, std::uint32_t position, std::uint32_t length) const
+bool receive_ring::scatter(const std::byte *at, std::uint32_t position, std::uint32_t length) const
 {
     const kept &k = kept_of(position);
     if (!knows_place(k) || length > k.piece.length) [[unlikely]]
@@ -208,7 +207,7 @@ bool receive_ring::place(const ibv_sge &sge, const std::byte *at, std::uint32_t 
 }
 
 // Never in a ring without places: nothing is posted into it.
-inline bool receive_ring::is_delivered(const local::receive_slot &at, std::uint32_t position) const noexcept
+bool receive_ring::is_delivered(const local::receive_slot &at, std::uint32_t position) const noexcept
 {
     return at.done.load(std::memory_order_seq_cst) == position + 1 &&
            position != posted_.load(std::memory_order_acquire);
@@ -224,7 +223,7 @@ inline bool receive_ring::is_delivered(const local::receive_slot &at, std::uint3
     });
 }
 
-inline bool receive_ring::take_delivered(ibv_wc &wc)
+bool receive_ring::take_delivered(ibv_wc &wc)
 {
     const std::uint32_t position = consumed_.load(std::memory_order_relaxed);
     const local::receive_slot &from = slot(position);
@@ -255,7 +254,7 @@ bool receive_ring::waiting() noexcept
     return slot(position).done.load(std::memory_order_seq_cst) == position + 1;
 }
 
-[[gnu::hot, gnu::flatten]] int receive_ring::drain(ibv_wc *wc, int entries)
+[[gnu::flatten]] int receive_ring::drain(ibv_wc *wc, int entries)
 {
     int count = 0;
     while (count < entries && take_delivered(wc[count]))

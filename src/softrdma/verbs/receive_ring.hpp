@@ -7,6 +7,8 @@
 #include "verbs/mr.hpp"
 #include "verbs/receive_queue.hpp"
 
+#include <span>
+
 namespace softrdma
 {
 

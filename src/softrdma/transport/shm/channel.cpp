@@ -22,16 +22,8 @@ constexpr std::uint32_t max_sges = 64;
 constexpr std::uint32_t in_first_line = line - offsetof(receive_slot, inlined);
 
 // Up to which length it is worth to ask for the lines of a message beforehand. On AMD's processors what the program
-// does next waits for that many: with their lines asked for, 4 KiB take 370 ns instead of 270. Intel's go on.
-std::uint32_t most_fetched() noexcept
-{
-#ifdef __x86_64__
-    static const std::uint32_t most = __builtin_cpu_is("intel") ? carried_size : 2048;
-    return most;
-#else
-    return carried_size;
-#endif
-}
+// does next waits for that many: with their lines asked for, 4 KiB take 370 ns instead of 270.
+constexpr std::uint32_t most_fetched = 2048;
 
 bool peer_gone(const void *peer)
 {
@@ -46,7 +38,7 @@ bool peer_gone(const void *peer)
     }
 }
 
-inline void gather(std::byte *to, std::span<const iovec> from) noexcept
+void gather(std::byte *to, std::span<const iovec> from) noexcept
 {
     if (from.size() == 1 && from[0].iov_len == sizeof(std::uint64_t)) // a notification is seldom longer
         memcpy(to, from[0].iov_base, sizeof(std::uint64_t));
@@ -103,7 +95,7 @@ std::shared_ptr<remote_cq> remote_cq::open(
     return bell < 0 || cq->bell_.get() >= 0 ? cq : nullptr;
 }
 
-inline bool remote_cq::reserve() noexcept
+bool remote_cq::reserve() noexcept
 {
     if (block_->counted.load(std::memory_order_relaxed) == 0)
         return true;
@@ -222,13 +214,13 @@ file_mapping *channel::look_up_mapping(remote_region r)
     return recent_.get();
 }
 
-[[gnu::hot]] copy_result channel::write_unmapped(remote_region r, std::span<const iovec> from) const
+copy_result channel::write_unmapped(remote_region r, std::span<const iovec> from) const
 {
     // What only its owner can make durable, its owner has to store.
     return r.kind == region_kind::unmappable ? peer_->write(r.address, from) : copy_result::no_way;
 }
 
-[[gnu::hot]] copy_result channel::read_part(const remote_region &r, std::span<const iovec> to)
+copy_result channel::read_part(const remote_region &r, std::span<const iovec> to)
 {
     if (file_mapping *file = mapping(r); file != nullptr)
         return file->read(r.address - r.region_address, to) ? copy_result::done : copy_result::fault;
@@ -262,7 +254,7 @@ std::optional<std::uint32_t> channel::room_in_carrier(std::uint32_t length) noex
 // messages take no longer.
 [[gnu::noinline]] void channel::fetch_room(std::uint32_t length) noexcept
 {
-    if (length > most_fetched())
+    if (length > most_fetched)
         return;
     if (length <= inline_size) {
         const auto *next = reinterpret_cast<const std::byte *>(slot_);
@@ -315,7 +307,7 @@ bool channel::place(const receive_slot &s, std::uint32_t length, std::span<const
 }
 
 // Part of what sends: the answer to a message waits for each call. Others may call it as well.
-[[gnu::hot, gnu::always_inline, gnu::used]] inline bool channel::deliver(const message &m, std::span<const iovec> from)
+bool channel::deliver(const message &m, std::span<const iovec> from)
 {
     if (capacity_ == 0) // the peer takes its receives from a queue of its own
         return false;

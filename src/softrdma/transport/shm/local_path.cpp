@@ -26,7 +26,7 @@ execution execution_of(local::copy_result result) noexcept
 
 } // namespace
 
-inline bool local_path::collect(const ibv_send_wr &wr, int access, std::span<const iovec> &pieces)
+bool local_path::collect(const ibv_send_wr &wr, int access, std::span<const iovec> &pieces)
 {
     const bool in_place = (wr.send_flags & IBV_SEND_INLINE) != 0; // it needs no region
     std::uint32_t count = 0;
@@ -49,7 +49,7 @@ inline bool local_path::collect(const ibv_send_wr &wr, int access, std::span<con
     dirty_.push_back({channel_->recent_mapping(), begin, begin + bytes});
 }
 
-inline void local_path::note_store(const local::remote_region &r, std::uint32_t bytes)
+void local_path::note_store(const local::remote_region &r, std::uint32_t bytes)
 {
     if (r.kind == local::region_kind::unmappable)
         return;
@@ -81,7 +81,7 @@ bool local_path::make_durable()
     return good;
 }
 
-inline execution local_path::write(const ibv_send_wr &wr, std::uint32_t length)
+execution local_path::write(const ibv_send_wr &wr, std::uint32_t length)
 {
     local::remote_region region;
     std::span<const iovec> from;
@@ -97,7 +97,7 @@ inline execution local_path::write(const ibv_send_wr &wr, std::uint32_t length)
     return result;
 }
 
-[[gnu::hot]] execution local_path::read(const ibv_send_wr &wr, std::uint32_t length)
+execution local_path::read(const ibv_send_wr &wr, std::uint32_t length)
 {
     if (pmem::read_flushes() && !dirty_.empty()) {
         if (!make_durable())
@@ -118,7 +118,7 @@ inline execution local_path::write(const ibv_send_wr &wr, std::uint32_t length)
 }
 
 // With a receive: a message of what is in these pieces, or the notice of a WRITE that has been executed.
-[[gnu::always_inline]] inline execution local_path::deliver(
+execution local_path::deliver(
         const ibv_send_wr &wr, std::uint32_t length, std::uint8_t kind, std::span<const iovec> from)
 {
     const bool immediate = wr.opcode != IBV_WR_SEND;
@@ -137,7 +137,7 @@ inline execution local_path::write(const ibv_send_wr &wr, std::uint32_t length)
     return collect(wr, 0, from) ? execution::no_receive : execution::by_peer;
 }
 
-[[gnu::hot]] execution local_path::send(const ibv_send_wr &wr, std::uint32_t length)
+execution local_path::send(const ibv_send_wr &wr, std::uint32_t length)
 {
     std::span<const iovec> from;
     if (!channel_->has_receive())
@@ -145,7 +145,7 @@ inline execution local_path::write(const ibv_send_wr &wr, std::uint32_t length)
     return collect(wr, 0, from) ? deliver(wr, length, 0, from) : execution::by_peer;
 }
 
-[[gnu::hot]] execution local_path::write_and_notify(const ibv_send_wr &wr, std::uint32_t length)
+execution local_path::write_and_notify(const ibv_send_wr &wr, std::uint32_t length)
 {
     if (!channel_->has_receive())
         return without_receive(wr);
@@ -166,7 +166,7 @@ execution local_path::write_word(const ibv_send_wr &wr)
 
 // Requests are executed in order and stores are coherent: only persistence takes work, and not of cache lines, which
 // are written back as they are stored.
-inline execution local_path::flush(const ibv_send_wr &wr)
+execution local_path::flush(const ibv_send_wr &wr)
 {
     const auto arguments = native::flush_of(wr.wr.atomic.compare_add, wr.wr.atomic.swap);
     const bool persistent = (arguments.placement & native::placement_persistent) != 0;
@@ -211,7 +211,7 @@ bool local_path::is_out_of_reach(const ibv_send_wr &wr, std::uint32_t length) co
            region.kind == local::region_kind::unmappable;
 }
 
-[[gnu::hot]] execution local_path::execute(const ibv_send_wr &wr, std::uint32_t length)
+execution local_path::execute(const ibv_send_wr &wr, std::uint32_t length)
 {
     if (!channel_->peer_is_open())
         return execution::by_peer;

@@ -221,7 +221,7 @@ std::shared_ptr<std::byte> peer_process::share(std::uint64_t offset, std::size_t
     return at == nullptr ? nullptr : std::shared_ptr<std::byte>(at, [size](std::byte *p) { munmap(p, size); });
 }
 
-[[gnu::hot]] copy_result peer_process::write(std::uint64_t to, std::span<const iovec> from) const noexcept
+copy_result peer_process::write(std::uint64_t to, std::span<const iovec> from) const noexcept
 {
     if (!is_open())
         return copy_result::no_way;
@@ -230,7 +230,7 @@ std::shared_ptr<std::byte> peer_process::share(std::uint64_t offset, std::size_t
             target.iov_len);
 }
 
-[[gnu::hot]] copy_result peer_process::read(std::uint64_t from, std::span<const iovec> to) const noexcept
+copy_result peer_process::read(std::uint64_t from, std::span<const iovec> to) const noexcept
 {
     if (!is_open())
         return copy_result::no_way;

@@ -22,7 +22,7 @@ bool is_wrong_length(const request_kind &kind, std::uint64_t length) noexcept
 
 } // namespace
 
-inline int requester::check(const ibv_send_wr &wr) const noexcept
+int requester::check(const ibv_send_wr &wr) const noexcept
 {
     const request_kind &kind = kind_of(wr.opcode);
     if (!kind.known || (kind.native && !pmem::native_verbs()))
@@ -35,7 +35,7 @@ inline int requester::check(const ibv_send_wr &wr) const noexcept
     return kind.scatters || !fits ? EINVAL : 0;
 }
 
-inline bool requester::post(const ibv_send_wr &wr, std::uint64_t length, local_path *at_once)
+bool requester::post(const ibv_send_wr &wr, std::uint64_t length, local_path *at_once)
 {
     ++posted_;
     // What cannot be done at once, and every failure, takes the way through the queue.
@@ -245,8 +245,7 @@ outcome requester::transmit_segment(work &w, std::uint32_t bytes)
     return outcome::proceed;
 }
 
-[[gnu::hot]] void requester::complete(
-        std::uint64_t wr_id, ibv_wr_opcode opcode, std::uint32_t length, ibv_wc_status status)
+void requester::complete(std::uint64_t wr_id, ibv_wr_opcode opcode, std::uint32_t length, ibv_wc_status status)
 {
     cq_of(ep_.qp->send_cq).push_sent(ep_.qp->qp_num, wr_id, kind_of(opcode).completion, length, status, uncollected_);
 }
