@@ -14,14 +14,6 @@ class queue_pair;
 namespace softrdma::abi
 {
 
-// One ibv_open_device. verbs_context is followed by what is ours; programs see its last member.
-struct open_device {
-    verbs_context verbs{};
-    device_context core;
-    // Stands for the descriptor of the device's file, which programs set flags of; it takes no commands.
-    event_fd command;
-};
-
 // False in a forked child, whose parent owns every object; errno is then ENODEV.
 inline bool usable() noexcept
 {
@@ -31,7 +23,7 @@ inline bool usable() noexcept
     return false;
 }
 
-open_device *create_device(); // NULL with errno
+device_context *create_device(); // NULL with errno
 // The connection manager's context and its protection domain; they live as long as the process.
 ibv_context *process_context();
 ibv_pd *process_pd();

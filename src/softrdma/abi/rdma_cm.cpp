@@ -9,13 +9,6 @@ using abi::fail_with;
 namespace
 {
 
-// The manager reaches the devices through these.
-void connect_device() noexcept
-{
-    static const bool connected = (cm::set_device({abi::process_context, abi::process_pd}), true);
-    static_cast<void>(connected);
-}
-
 std::string_view event_name(rdma_cm_event_type event) noexcept
 {
     constexpr std::string_view names[] = {"RDMA_CM_EVENT_ADDR_RESOLVED", "RDMA_CM_EVENT_ADDR_ERROR",
@@ -77,8 +70,8 @@ int rdma_create_id(rdma_event_channel *channel, rdma_cm_id **id, void *context, 
 {
     if (!abi::usable())
         return -1;
-    connect_device();
-    cm_id *created = cm::create_id(static_cast<event_channel *>(channel), context, space);
+    cm_id *created = cm::create_id(
+            static_cast<event_channel *>(channel), context, space, {abi::process_context, abi::process_pd});
     if (created == nullptr)
         return -1;
     *id = created;

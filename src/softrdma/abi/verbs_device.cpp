@@ -5,6 +5,7 @@
 #include "fault/rules.hpp"
 #include "pmem/power_cut.hpp"
 #include "trace/recorder.hpp"
+#include "transport/shm/door.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,17 +13,7 @@
 #include <cstdlib>
 #include <vector>
 
-namespace softrdma
-{
-
-device_context &context_of(ibv_context *context) noexcept
-{
-    auto *verbs =
-            reinterpret_cast<verbs_context *>(reinterpret_cast<char *>(context) - offsetof(verbs_context, context));
-    return reinterpret_cast<abi::open_device *>(verbs)->core;
-}
-
-namespace abi
+namespace softrdma::abi
 {
 
 namespace
@@ -74,27 +65,28 @@ void fill_gid_entry(std::uint32_t index, ibv_gid_entry &out)
 } // namespace
 
 // Where leak checkers find it.
-static void keep(open_device *d)
+static void keep(device_context *d)
 {
-    static auto *kept = new std::vector<open_device *>;
+    static auto *kept = new std::vector<device_context *>;
     static auto *lock = new std::mutex;
     const std::lock_guard guard(*lock);
     kept->push_back(d);
 }
 
-open_device *create_device()
+device_context *create_device()
 {
     if (!pmem::power_cut::configure() || !fault::configure() || !trace::configure())
-        return fail_with<open_device *>(nullptr, EINVAL);
-    if (net::agent::get() == nullptr)
+        return fail_with<device_context *>(nullptr, EINVAL);
+    net::agent *mover = net::start_agent();
+    if (mover == nullptr)
         return nullptr;
     net::control::start();
-    auto *d = new open_device;
+    auto *d = new device_context(*mover);
     verbs_context &v = d->verbs;
     v.sz = sizeof(v);
     v.context.device = the_device();
     v.context.cmd_fd = d->command.fd();
-    v.context.async_fd = d->core.async.fd();
+    v.context.async_fd = d->async.fd();
     v.context.num_comp_vectors = 1;
     v.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
     pthread_mutex_init(&v.context.mutex, nullptr);
@@ -106,7 +98,7 @@ open_device *create_device()
 ibv_context *process_context()
 {
     // By its beginning, which leak checkers look for.
-    static open_device *const device = create_device();
+    static device_context *const device = create_device();
     return device == nullptr ? nullptr : &device->verbs.context;
 }
 
@@ -164,9 +156,7 @@ int query_port(ibv_context *, std::uint8_t port, ibv_port_attr *attr, std::size_
     return 0;
 }
 
-} // namespace abi
-
-} // namespace softrdma
+} // namespace softrdma::abi
 
 using namespace softrdma;
 
@@ -207,17 +197,16 @@ __be64 ibv_get_device_guid(ibv_device *)
 
 ibv_context *ibv_open_device(ibv_device *)
 {
-    abi::open_device *const opened = abi::create_device();
+    device_context *const opened = abi::create_device();
     return opened == nullptr ? nullptr : &opened->verbs.context;
 }
 
 int ibv_close_device(ibv_context *context)
 {
-    auto *d =
-            reinterpret_cast<abi::open_device *>(reinterpret_cast<char *>(context) - offsetof(verbs_context, context));
+    auto *d = reinterpret_cast<device_context *>(reinterpret_cast<char *>(context) - offsetof(verbs_context, context));
     // Closing ends whatever is still open, as closing the device's file does: programs rely on that. What remains
     // refers to the context.
-    if (d->core.children.load() != 0) {
+    if (d->children.load() != 0) {
         abi::keep(d);
         return 0;
     }
@@ -297,7 +286,7 @@ int ibv_get_pkey_index(ibv_context *, std::uint8_t port, __be16 pkey)
 
 int ibv_get_async_event(ibv_context *context, ibv_async_event *event)
 {
-    return abi::usable() ? context_of(context).async.take(event) : -1;
+    return abi::usable() ? context_of(context).async.take(event, context_of(context).mover) : -1;
 }
 
 void ibv_ack_async_event(ibv_async_event *event)

@@ -30,6 +30,12 @@ public:
     std::deque<std::unique_ptr<cm_event>> queue_; // guarded by the connection manager's lock
 };
 
+// What the manager needs from the verbs side, which owns the devices.
+struct cm_device {
+    ibv_context *(*context)(); // of the connection manager; lives as long as the process
+    ibv_pd *(*default_pd)();
+};
+
 class listener;
 
 enum class cm_state {
@@ -52,10 +58,11 @@ enum class cm_state {
 class cm_id : public rdma_cm_id
 {
 public:
-    cm_id() : rdma_cm_id{} {}
+    explicit cm_id(const cm_device &d) : rdma_cm_id{}, device(d) {}
 
     event_channel *events() const noexcept { return static_cast<event_channel *>(channel); }
 
+    const cm_device device;
     cm_state state = cm_state::idle;
     std::uint64_t serial = 0;
     bool sync = false;
@@ -102,14 +109,7 @@ std::mutex &lock();
 // Signalled with each acknowledged event.
 std::condition_variable &acknowledged();
 
-// What the manager needs from the verbs side, which owns the devices.
-struct device {
-    ibv_context *(*context)(); // of the connection manager; lives as long as the process
-    ibv_pd *(*default_pd)();
-};
-void set_device(device d) noexcept;
-
-cm_id *create_id(event_channel *channel, void *context, rdma_port_space space);
+cm_id *create_id(event_channel *channel, void *context, rdma_port_space space, const cm_device &device);
 int destroy_id(cm_id &id);
 int migrate_id(cm_id &id, event_channel *channel);
 
@@ -140,7 +140,7 @@ namespace detail
 {
 cm_id *find_id(std::uint64_t serial);
 bool any_id(const std::function<bool(const cm_id &)> &is);
-cm_id *new_id(event_channel *channel, void *context, rdma_port_space space);
+cm_id *new_id(event_channel *channel, void *context, rdma_port_space space, const cm_device &device);
 void discard(cm_id *id);
 void queue_event(cm_id &id, rdma_cm_event_type type, int status, const private_data *data = nullptr);
 void queue_request(cm_id &listener, cm_id &child);

@@ -17,8 +17,6 @@ namespace softrdma::net::cm
 namespace
 {
 
-device verbs_side{};
-
 void shift_port(sockaddr_storage &address, int by) noexcept
 {
     in_port_t &port = port_of(address);
@@ -51,11 +49,6 @@ bool expects(std::uint32_t peer_number, const ibv_gid &peer)
         return id.state == cm_state::requested && id.remote.qpn == peer_number &&
                same(id.route.addr.addr.ibaddr.dgid, peer);
     });
-}
-
-void set_device(device d) noexcept
-{
-    verbs_side = d;
 }
 
 int detail::fail(int error) noexcept
@@ -94,8 +87,8 @@ int detail::adopt_device(cm_id &id)
 {
     if (id.verbs != nullptr)
         return 0;
-    ibv_context *context = verbs_side.context();
-    ibv_pd *pd = context == nullptr ? nullptr : verbs_side.default_pd();
+    ibv_context *context = id.device.context();
+    ibv_pd *pd = context == nullptr ? nullptr : id.device.default_pd();
     if (pd == nullptr)
         return -1;
     id.verbs = context;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cm/cm.hpp"
+#include "transport/shm/door.hpp"
 #include "transport/tcp/listener.hpp"
 
 #include <algorithm>
@@ -76,9 +77,9 @@ bool detail::any_id(const std::function<bool(const cm_id &)> &is)
     return std::any_of(ids().ids.begin(), ids().ids.end(), [&](const auto &entry) { return is(*entry.second); });
 }
 
-cm_id *detail::new_id(event_channel *channel, void *context, rdma_port_space space)
+cm_id *detail::new_id(event_channel *channel, void *context, rdma_port_space space, const cm_device &device)
 {
-    auto id = std::make_unique<cm_id>();
+    auto id = std::make_unique<cm_id>(device);
     id->serial = ids().next_serial++;
     id->channel = channel;
     id->context = context;
@@ -101,13 +102,13 @@ void detail::discard(cm_id *id)
     ids().ids.erase(id->serial);
 }
 
-cm_id *create_id(event_channel *channel, void *context, rdma_port_space space)
+cm_id *create_id(event_channel *channel, void *context, rdma_port_space space, const cm_device &device)
 {
     if (space != RDMA_PS_TCP && space != RDMA_PS_IB) {
         errno = EOPNOTSUPP; // datagrams and multicast are not modelled
         return nullptr;
     }
-    if (agent::get() == nullptr)
+    if (start_agent() == nullptr)
         return nullptr;
     std::unique_ptr<event_channel> own;
     if (channel == nullptr) {
@@ -116,7 +117,7 @@ cm_id *create_id(event_channel *channel, void *context, rdma_port_space space)
             return nullptr;
     }
     const std::lock_guard guard(lock());
-    cm_id *id = detail::new_id(channel != nullptr ? channel : own.get(), context, space);
+    cm_id *id = detail::new_id(channel != nullptr ? channel : own.get(), context, space, device);
     id->sync = channel == nullptr;
     static_cast<void>(own.release());
     return id;

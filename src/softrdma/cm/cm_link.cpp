@@ -24,7 +24,7 @@ unknown_callers &callers()
 
 void take_request(cm_id &parent, const std::shared_ptr<link> &path, const cm_handshake &request)
 {
-    cm_id *child = detail::new_id(parent.events(), parent.context, parent.ps);
+    cm_id *child = detail::new_id(parent.events(), parent.context, parent.ps, parent.device);
     child->state = cm_state::requested;
     child->path = path;
     child->remote = request;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "progress/agent.hpp"
 #include "base/barriers.hpp"
-#include "transport/shm/arena.hpp"
-#include "transport/shm/door.hpp"
-#include "verbs/cq.hpp"
 
 #include <array>
 #include <atomic>
@@ -36,30 +33,27 @@ std::mutex &start_mutex()
 
 } // namespace
 
-agent *agent::get()
+agent *agent::get() noexcept
 {
-    if (lost_by_fork()) {
+    agent *a = lost_by_fork() ? nullptr : running.load(std::memory_order_acquire);
+    if (a == nullptr)
         errno = ENODEV;
-        return nullptr;
-    }
-    if (agent *a = running.load(std::memory_order_acquire))
+    return a;
+}
+
+agent *agent::start(void (*first)())
+{
+    if (agent *a = get(); a != nullptr || lost_by_fork())
         return a;
     const std::lock_guard lock(start_mutex());
-    if (agent *a = running.load(std::memory_order_acquire))
+    if (agent *a = get(); a != nullptr)
         return a;
-    std::unique_ptr<agent> fresh(new agent);
+    std::unique_ptr<agent> fresh(new agent(first));
     if (const int error = fresh->start(); error != 0) {
         errno = error;
         return nullptr;
     }
     running.store(fresh.get(), std::memory_order_release);
-    own_door(); // now, so that connections need no descriptor which outlives them
-    set_idle_hook(&agent::poll_once);
-    set_wait_hook(&agent::call_back);
-    set_defer_hook([](std::function<void()> call, std::chrono::microseconds delay) {
-        if (agent *a = agent::get(); a != nullptr)
-            a->after(delay, std::move(call));
-    });
     return fresh.release();
 }
 
@@ -98,7 +92,7 @@ int agent::start()
 void agent::run()
 {
     prctl(PR_SET_TIMERSLACK, 1'000);
-    local::arena::instance().end_with_this_thread();
+    first_();
     for (;;) {
         sleep();
         stand_back(spin());
@@ -145,19 +139,18 @@ void agent::stand_back(finding last)
     resting_ = false;
 }
 
-void agent::call_back()
+void agent::about_to_wait()
 {
-    agent *a = running.load(std::memory_order_acquire);
-    if (a == nullptr || lost_by_fork())
+    if (lost_by_fork())
         return;
-    a->polled_until_ns_ = 0;
-    if (!a->resting_)
+    polled_until_ns_ = 0;
+    if (!resting_)
         return;
     {
-        const std::lock_guard lock(a->rest_mutex_);
-        a->resting_ = false;
+        const std::lock_guard lock(rest_mutex_);
+        resting_ = false;
     }
-    a->called_back_.notify_one();
+    called_back_.notify_one();
 }
 
 void agent::note_poll(std::int64_t now)
@@ -182,18 +175,17 @@ void agent::note_poll(std::int64_t now)
         sched_yield();
 }
 
-void agent::poll_once()
+void agent::poll()
 {
-    agent *a = running.load(std::memory_order_acquire);
-    if (a == nullptr || lost_by_fork())
+    if (lost_by_fork())
         return;
     const std::int64_t now = now_ns();
-    a->calls_.fetch_add(1, std::memory_order_relaxed);
-    a->inside_.store(true, std::memory_order_relaxed);
-    const finding found = a->look(now);
-    a->inside_.store(false, std::memory_order_relaxed);
+    calls_.fetch_add(1, std::memory_order_relaxed);
+    inside_.store(true, std::memory_order_relaxed);
+    const finding found = look(now);
+    inside_.store(false, std::memory_order_relaxed);
     if (found != finding::something)
-        a->note_poll(now);
+        note_poll(now);
 }
 
 // To ask where input is expected takes one system call instead of two. As long as it comes there, the others are asked

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "transport/progress.hpp"
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -34,11 +36,14 @@ public:
 
 // The thread that serves sockets and timers of this process, started with its first user. All signals but SIGBUS are
 // blocked in it.
-class agent
+class agent final : public progress
 {
 public:
-    // The running agent; NULL with errno if it cannot be started, ENODEV in a forked child of its process.
-    static agent *get();
+    // Starts it if it does not run yet: its thread begins with `first`. NULL with errno if it cannot be started, ENODEV
+    // in a forked child of its process.
+    static agent *start(void (*first)());
+    // The one that runs; NULL with errno in a forked child of its process.
+    static agent *get() noexcept;
     // True in a child of a process that had an agent: the device belongs to the parent.
     static bool lost_by_fork() noexcept { return forked_.load(std::memory_order_relaxed); }
 
@@ -54,6 +59,11 @@ public:
 
     void after(std::chrono::microseconds delay, std::function<void()> call);
 
+    void poll() override;
+    void about_to_wait() override;
+    using progress::defer;
+    void defer(std::function<void()> call, std::chrono::microseconds delay) override { after(delay, std::move(call)); }
+
 private:
     using clock = std::chrono::steady_clock;
     struct watched {
@@ -61,7 +71,7 @@ private:
         std::shared_ptr<event_handler> handler;
     };
 
-    agent() = default;
+    explicit agent(void (*first)()) noexcept : first_(first) {}
     int start();
     void run();
     finding dispatch();
@@ -73,9 +83,6 @@ private:
     void note_poll(std::int64_t now);
     void run_timers();
     void set_timer_locked();
-    static void poll_once();
-    // The program is going to wait for an event.
-    static void call_back();
     static void before_fork();
     static void after_fork_in_parent();
     static void after_fork_in_child();
@@ -84,6 +91,7 @@ private:
 
     static inline std::atomic<bool> forked_{false};
 
+    void (*const first_)();
     int epoll_ = -1;
     int timer_ = -1;
     std::mutex mutex_;

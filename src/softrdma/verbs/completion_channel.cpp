@@ -52,7 +52,7 @@ completion_queue *completion_channel::next_locked()
 int completion_channel::take(completion_queue **cq)
 {
     for (;;) {
-        if (ready_.take() != 0)
+        if (ready_.take(&context_of(context).mover) != 0)
             return -1;
         const std::lock_guard lock(mutex_);
         *cq = next_locked();

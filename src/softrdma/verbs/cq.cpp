@@ -13,8 +13,6 @@ namespace softrdma
 namespace
 {
 
-std::atomic<void (*)()> idle_hook{nullptr};
-
 constexpr std::uint32_t initial_ring = 8;
 // More sources than that announce what they have: a poll must not look at each of hundreds.
 constexpr std::size_t watch_limit = 8;
@@ -38,11 +36,6 @@ static_assert(offsetof(ibv_wc, opcode) == offsetof(ibv_wc, status) + 4 && offset
               offsetof(ibv_wc, byte_len) == 20 && offsetof(ibv_wc, qp_num) == 28 && sizeof(ibv_wc) == 48);
 
 } // namespace
-
-void set_idle_hook(void (*hook)()) noexcept
-{
-    idle_hook.store(hook, std::memory_order_release);
-}
 
 completion_queue::completion_queue(ibv_context *owner, int entries, completion_channel *events, void *cookie)
     : ibv_cq{}, mask_(initial_ring - 1), ring_(std::make_unique<entry[]>(initial_ring)),
@@ -289,6 +282,18 @@ void completion_queue::detach(inbound_source &source)
     std::erase(watched_, &source);
 }
 
+void completion_queue::add_user(std::weak_ptr<completion_source> user)
+{
+    const std::lock_guard lock(lock_);
+    users_.insert(std::move(user));
+}
+
+void completion_queue::remove_user(const std::weak_ptr<completion_source> &user)
+{
+    const std::lock_guard lock(lock_);
+    users_.erase(user);
+}
+
 void completion_queue::add_stalled(std::weak_ptr<stalled_sender> sender)
 {
     const std::lock_guard lock(lock_);
@@ -332,7 +337,13 @@ void completion_queue::overflow()
     event.element.cq = this;
     event.event_type = IBV_EVENT_CQ_ERR;
     context_of(context).async.push(event);
-    defer([this] { fail_queue_pairs_of(this); }); // whose locks are held here or come first
+    // Their locks are held here or come first. One that is gone is not told: the queue may be gone with it.
+    context_of(context).mover.defer([this, users = std::vector(users_.begin(), users_.end())] {
+        for (const auto &weak : users) {
+            if (const auto user = weak.lock())
+                user->completions_lost(this);
+        }
+    });
 }
 
 bool completion_queue::overflowed()
@@ -367,10 +378,7 @@ int completion_queue::look_further(int entries, ibv_wc *wc)
         before_next_look();
         return 0;
     }
-    auto *hook = idle_hook.load(std::memory_order_acquire);
-    if (hook == nullptr)
-        return 0;
-    hook();
+    context_of(context).mover.poll();
     return take(entries, wc);
 }
 
@@ -383,7 +391,7 @@ void completion_queue::arm(bool solicited_only)
         shared().armed.store(interest::everything, std::memory_order_seq_cst);
     else
         shared().armed.compare_exchange_strong(nothing, interest::solicited);
-    about_to_wait();
+    context_of(context).mover.about_to_wait();
 }
 
 void completion_queue::acknowledge(unsigned events)

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <vector>
 
 namespace softrdma
@@ -34,6 +35,15 @@ class stalled_sender
 public:
     virtual ~stalled_sender() = default;
     virtual void retry() = 0;
+};
+
+// Who puts completions into a queue and has to know when they are lost.
+class completion_source
+{
+public:
+    virtual ~completion_source() = default;
+    // The queue has overflowed. Called without a lock.
+    virtual void completions_lost(ibv_cq *cq) = 0;
 };
 
 class completion_queue : public ibv_cq
@@ -73,6 +83,9 @@ public:
     void detach(inbound_source &source);
     // The sender is tried again by the next poll that finds nothing else.
     void add_stalled(std::weak_ptr<stalled_sender> sender);
+
+    void add_user(std::weak_ptr<completion_source> user);
+    void remove_user(const std::weak_ptr<completion_source> &user);
 
     std::atomic<int> users{0};
     std::atomic<int> network_users{0}; // queue pairs whose completions come over the network
@@ -124,6 +137,7 @@ private:
     std::size_t next_to_unwatch_ = 0;
     std::int64_t expected_ = 0;
     std::vector<std::weak_ptr<stalled_sender>> stalled_;
+    std::set<std::weak_ptr<completion_source>, std::owner_less<>> users_;
     unsigned handed_out_ = 0; // guarded by the channel's lock
 };
 
@@ -131,11 +145,5 @@ inline completion_queue &cq_of(ibv_cq *cq) noexcept
 {
     return static_cast<completion_queue &>(*cq);
 }
-
-// Takes the queue pairs of a completion queue that has overflowed to the error state.
-void fail_queue_pairs_of(ibv_cq *cq);
-
-// Lets poll() move the network forward when a queue is empty; net/ installs it.
-void set_idle_hook(void (*hook)()) noexcept;
 
 } // namespace softrdma

@@ -11,36 +11,6 @@
 namespace softrdma
 {
 
-namespace
-{
-
-std::atomic<void (*)()> wait_hook{nullptr};
-std::atomic<void (*)(std::function<void()>, std::chrono::microseconds)> defer_hook{nullptr};
-
-} // namespace
-
-void set_wait_hook(void (*hook)()) noexcept
-{
-    wait_hook.store(hook, std::memory_order_release);
-}
-
-void about_to_wait()
-{
-    if (auto *hook = wait_hook.load(std::memory_order_acquire); hook != nullptr)
-        hook();
-}
-
-void set_defer_hook(void (*hook)(std::function<void()>, std::chrono::microseconds)) noexcept
-{
-    defer_hook.store(hook, std::memory_order_release);
-}
-
-void defer(std::function<void()> call, std::chrono::microseconds delay)
-{
-    if (auto *hook = defer_hook.load(std::memory_order_acquire); hook != nullptr)
-        hook(std::move(call), delay);
-}
-
 std::uint32_t protection_domain::next_number() noexcept
 {
     static std::atomic<std::uint32_t> last{0};
@@ -61,11 +31,11 @@ void event_fd::put() const noexcept
     [[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof(one));
 }
 
-int event_fd::take() const noexcept
+int event_fd::take(progress *mover) const noexcept
 {
     std::uint64_t token = 0;
-    if ((fcntl(fd_, F_GETFL) & O_NONBLOCK) == 0)
-        about_to_wait();
+    if (mover != nullptr && (fcntl(fd_, F_GETFL) & O_NONBLOCK) == 0)
+        mover->about_to_wait();
     return read(fd_, &token, sizeof(token)) == sizeof(token) ? 0 : -1;
 }
 
@@ -88,10 +58,10 @@ void async_queue::push(const ibv_async_event &event)
     ready_.put();
 }
 
-int async_queue::take(ibv_async_event *event)
+int async_queue::take(ibv_async_event *event, progress &mover)
 {
     for (;;) {
-        if (ready_.take() != 0)
+        if (ready_.take(&mover) != 0)
             return -1;
         const std::lock_guard lock(mutex_);
         if (queue_.empty())

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "transport/progress.hpp"
+
 #include <atomic>
-#include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <deque>
 #include <infiniband/verbs.h>
-#include <functional>
 #include <mutex>
 #include <unordered_map>
 
@@ -35,8 +36,8 @@ public:
 
     int fd() const noexcept { return fd_; }
     void put() const noexcept;
-    // 0, or -1 with errno: EAGAIN, EINTR.
-    int take() const noexcept;
+    // 0, or -1 with errno: EAGAIN, EINTR. Whoever moves the network, if anybody does, is told if it may take long.
+    int take(progress *mover) const noexcept;
     // Takes back the tokens of events that have gone another way, as far as nobody has taken them; never waits.
     void withdraw(std::size_t tokens) const noexcept;
 
@@ -50,7 +51,7 @@ class async_queue
 public:
     int fd() const noexcept { return ready_.fd(); }
     void push(const ibv_async_event &event);
-    int take(ibv_async_event *event);
+    int take(ibv_async_event *event, progress &mover);
     // Forgets the queued events of an object that is going away, and returns how many take() has handed out. A take()
     // that is under way may then find nothing and go on waiting.
     unsigned forget(const void *element);
@@ -62,22 +63,22 @@ private:
     std::unordered_map<const void *, unsigned> handed_out_;
 };
 
-// Lets somebody else look after the network when the program is going to wait for an event instead of polling; net/
-// installs it.
-void set_wait_hook(void (*hook)()) noexcept;
-void about_to_wait();
-
-// Calls back after the delay, from another thread and without a lock; net/ installs it.
-void set_defer_hook(void (*hook)(std::function<void()>, std::chrono::microseconds)) noexcept;
-void defer(std::function<void()> call, std::chrono::microseconds delay = {});
-
-// The parts of an open device that core needs; abi/ wraps it into a verbs_context.
+// One open device: what programs see, of which they use the last member, and what is ours.
 struct device_context {
+    explicit device_context(progress &p) noexcept : mover(p) {}
+
+    verbs_context verbs{};
+    progress &mover; // of the network
     async_queue async;
+    // Stands for the descriptor of the device's file, which programs set flags of; it takes no commands.
+    event_fd command;
     std::atomic<int> children{0};
 };
 
-device_context &context_of(ibv_context *context) noexcept;
+inline device_context &context_of(ibv_context *context) noexcept
+{
+    return *reinterpret_cast<device_context *>(reinterpret_cast<char *>(context) - offsetof(verbs_context, context));
+}
 
 struct protection_domain : ibv_pd {
     std::atomic<int> children{0};

@@ -53,6 +53,8 @@ std::shared_ptr<queue_pair> queue_pair::create(ibv_pd *pd, ibv_qp_init_attr &att
         return nullptr;
     }
     qp->ep_.managed = number == 0;
+    cq_of(attr.send_cq).add_user(qp);
+    cq_of(attr.recv_cq).add_user(qp);
     qp->qp_base.handle = qp->qp_base.qp_num;
     return qp;
 }
@@ -110,6 +112,8 @@ int queue_pair::destroy()
     ep_.local.reset();
     leave_network();
     cq_of(qp_base.recv_cq).detach(ring_);
+    cq_of(qp_base.send_cq).remove_user(weak_from_this());
+    cq_of(qp_base.recv_cq).remove_user(weak_from_this());
     requester_.forget_completions();
     cq_of(qp_base.send_cq).expect(-std::int64_t{ep_.cap.max_send_wr});
     cq_of(qp_base.recv_cq).expect(-std::int64_t{ep_.cap.max_recv_wr});
@@ -415,7 +419,7 @@ void queue_pair::flush_receives_later(std::chrono::microseconds pause)
         qp->delays_flush_.reset();
         qp->responder_.flush();
     };
-    defer(look_again, pause);
+    context_of(qp_base.context).mover.defer(look_again, pause);
 }
 
 void queue_pair::notice_drained()
@@ -555,12 +559,6 @@ std::chrono::microseconds queue_pair::patience()
 {
     const std::lock_guard lock(lock_);
     return ep_.patience();
-}
-
-void fail_queue_pairs_of(ibv_cq *cq)
-{
-    for (const auto &qp : number_table::instance().all())
-        qp->completions_lost(cq);
 }
 
 } // namespace softrdma

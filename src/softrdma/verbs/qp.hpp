@@ -18,6 +18,7 @@ namespace softrdma
 // enter here; the lock makes each of them one step. Order of locks: queue pair, then CQ, SRQ or path.
 class alignas(local::line) queue_pair : public native::qp_block,
                                         public stalled_sender,
+                                        public completion_source,
                                         public std::enable_shared_from_this<queue_pair>
 {
 public:
@@ -36,9 +37,9 @@ public:
     // Waits until every asynchronous event that was handed out has been acknowledged.
     void drain_events();
     // That completion queue, if it is one of this queue pair, has overflowed.
-    void completions_lost(ibv_cq *cq);
     // It has written into shared memory what no device would have sent.
     void peer_broke_protocol();
+    void completions_lost(ibv_cq *cq) override;
 
     int modify(const ibv_qp_attr &attr, int mask);
     void query(ibv_qp_attr &attr, ibv_qp_init_attr &init);

@@ -217,10 +217,11 @@ bool receive_ring::is_delivered(const local::receive_slot &at, std::uint32_t pos
 [[gnu::cold, gnu::noinline]] void receive_ring::refuse(ibv_wc &wc)
 {
     wc.byte_len = 0;
-    defer([weak = qp_of(&qp_).weak_from_this()] { // whose lock comes before the completion queue's
-        if (const auto qp = weak.lock())
-            qp->peer_broke_protocol();
-    });
+    context_of(qp_.context)
+            .mover.defer([weak = qp_of(&qp_).weak_from_this()] { // whose lock comes before the completion queue's
+                if (const auto qp = weak.lock())
+                    qp->peer_broke_protocol();
+            });
 }
 
 bool receive_ring::take_delivered(ibv_wc &wc)

@@ -130,4 +130,12 @@ std::uint64_t own_door()
     return number;
 }
 
+agent *start_agent()
+{
+    agent *a = agent::start([] { local::arena::instance().end_with_this_thread(); });
+    if (a != nullptr)
+        own_door(); // now, so that connections need no descriptor which outlives them
+    return a;
+}
+
 } // namespace softrdma::net
