@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pmem/mapping.hpp"
+#include "base/proc_maps.hpp"
 
 #include <algorithm>
 #include <cerrno>
-#include <cinttypes>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -20,66 +18,13 @@ namespace softrdma::pmem
 namespace
 {
 
-struct file_closer {
-    void operator()(FILE *f) const noexcept { fclose(f); }
-};
-using file_ptr = std::unique_ptr<FILE, file_closer>;
-
-struct free_deleter {
-    void operator()(char *p) const noexcept { free(p); }
-};
-
-// Reads a /proc file line by line; lines may be as long as a path.
-class line_reader
+bool is_shared_file(const mapped_area &a)
 {
-public:
-    explicit line_reader(const char *path) : file_(fopen(path, "re")) {}
-    explicit operator bool() const noexcept { return file_ != nullptr; }
-
-    const char *next()
-    {
-        char *raw = line_.release();
-        const ssize_t got = getline(&raw, &capacity_, file_.get());
-        line_.reset(raw);
-        return got < 0 ? nullptr : line_.get();
-    }
-
-private:
-    file_ptr file_;
-    std::unique_ptr<char, free_deleter> line_;
-    std::size_t capacity_ = 0;
-};
-
-struct area {
-    std::uintptr_t begin = 0;
-    std::uintptr_t end = 0;
-    char permissions[5] = {};
-    std::uint64_t inode = 0;
-    std::string path;
-};
-
-bool parse_area(const char *line, area &out)
-{
-    int path_at = 0;
-    unsigned major = 0;
-    unsigned minor = 0;
-    std::uint64_t offset = 0;
-    if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &out.begin, &out.end,
-                out.permissions, &offset, &major, &minor, &out.inode, &path_at) < 7)
-        return false;
-    out.path = line + path_at;
-    if (!out.path.empty() && out.path.back() == '\n')
-        out.path.pop_back();
-    return true;
-}
-
-bool is_shared_file(const area &a)
-{
-    return a.permissions[3] == 's' && !a.path.empty() && a.path != "/dev/zero (deleted)";
+    return a.is_shared() && !a.path.empty() && a.path != "/dev/zero (deleted)";
 }
 
 // A device-DAX character device is always mapped synchronously but carries no "sf" flag.
-bool is_device_dax(const area &a)
+bool is_device_dax(const mapped_area &a)
 {
     struct stat st {
     };
@@ -99,26 +44,20 @@ bool is_device_dax(const area &a)
 // True if the mapping that begins at `begin` is synchronous (MAP_SYNC), which only smaps tells.
 bool is_synchronous(std::uintptr_t begin)
 {
-    line_reader smaps("/proc/self/smaps");
+    proc_lines smaps("/proc/self/smaps");
     if (!smaps)
         return false;
     bool inside = false;
     while (const char *line = smaps.next()) {
-        area a;
+        mapped_area a;
         if (strncmp(line, "VmFlags:", 8) == 0) {
             if (inside)
                 return strstr(line, " sf") != nullptr;
-        } else if (parse_area(line, a)) {
+        } else if (a.parse(line)) {
             inside = a.begin == begin;
         }
     }
     return false;
-}
-
-std::uintptr_t page_size() noexcept
-{
-    static const auto size = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-    return size;
 }
 
 } // namespace
@@ -137,7 +76,7 @@ int mapping::inspect(std::uintptr_t begin, std::size_t length, bool writable, ma
     const std::uintptr_t end = begin + length;
     if (end < begin)
         return EFAULT;
-    line_reader maps("/proc/self/maps");
+    proc_lines maps("/proc/self/maps");
     if (!maps)
         return errno;
     std::uintptr_t covered = begin;
@@ -145,10 +84,10 @@ int mapping::inspect(std::uintptr_t begin, std::size_t length, bool writable, ma
         const char *line = maps.next();
         if (line == nullptr)
             return EFAULT;
-        area a;
-        if (!parse_area(line, a) || a.end <= covered)
+        mapped_area a;
+        if (!a.parse(line) || a.end <= covered)
             continue;
-        if (a.begin > covered || a.permissions[0] != 'r' || (writable && a.permissions[1] != 'w'))
+        if (a.begin > covered || !a.is_readable() || (writable && !a.is_writable()))
             return EFAULT;
         const std::uintptr_t part_end = std::min(end, a.end);
         if (is_shared_file(a)) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/shm/arena.hpp"
 #include "base/barriers.hpp"
+#include "base/proc_maps.hpp"
 #include "transport/shm/identity.hpp"
 #include "transport/shm/policy.hpp"
 
@@ -27,8 +28,7 @@ constexpr std::uint64_t smallest_arena = std::uint64_t{1} << 26;
 
 std::size_t machine_page() noexcept
 {
-    static const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    return std::max(size, page);
+    return std::max<std::size_t>(page_size(), page);
 }
 
 std::size_t whole_pages(std::size_t size) noexcept

@@ -3,6 +3,7 @@
 #include "base/copy.hpp"
 #include "base/guard.hpp"
 #include "base/own_descriptors.hpp"
+#include "base/proc_maps.hpp"
 #include "pmem/mapping.hpp"
 
 #include <cerrno>
@@ -14,7 +15,6 @@
 #include <string>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 namespace softrdma::local
@@ -23,54 +23,15 @@ namespace softrdma::local
 namespace
 {
 
-std::uintptr_t page_size() noexcept
-{
-    static const auto size = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-    return size;
-}
-
-struct mapped_area {
-    std::uint64_t begin = 0;
-    std::uint64_t end = 0;
-    std::uint64_t offset = 0;
-    dev_t device = 0;
-    ino_t inode = 0;
-    std::string path;
-};
-
 // The one shared mapping of a process that contains the range.
 bool find_area(std::uint32_t pid, std::uint64_t address, std::uint64_t length, mapped_area &out)
 {
-    if (length == 0)
-        return false;
-    char name[64];
-    snprintf(name, sizeof(name), "/proc/%u/maps", pid);
-    FILE *maps = fopen(name, "re");
-    if (maps == nullptr)
-        return false;
-    char *text = nullptr;
-    std::size_t capacity = 0;
-    bool found = false;
-    while (!found && getline(&text, &capacity, maps) > 0) {
-        char permissions[5] = {};
-        unsigned major_number = 0;
-        unsigned minor_number = 0;
-        int path_at = 0;
-        if (sscanf(text, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %lu %n", &out.begin, &out.end, permissions,
-                    &out.offset, &major_number, &minor_number, &out.inode, &path_at) < 7 ||
-                address < out.begin || address >= out.end)
-            continue;
-        if (permissions[3] != 's' || length > out.end - address)
-            break;
-        out.device = makedev(major_number, minor_number);
-        out.path = text + path_at;
-        if (!out.path.empty() && out.path.back() == '\n')
-            out.path.pop_back();
-        found = true;
+    proc_lines maps(("/proc/" + std::to_string(pid) + "/maps").c_str());
+    while (const char *line = maps && length > 0 ? maps.next() : nullptr) {
+        if (out.parse(line) && address >= out.begin && address < out.end)
+            return out.is_shared() && length <= out.end - address;
     }
-    free(text);
-    fclose(maps);
-    return found;
+    return false;
 }
 
 // Opens a path if it leads to the file of the area.
