@@ -268,6 +268,32 @@ static void a_full_send_queue_refuses_with_enomem(void **state)
         expect_completion(p->client.cq, i, IBV_WC_WR_FLUSH_ERR);
 }
 
+static int post_unsignalled_write(struct pair *p)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)p->client.memory, .length = 8, .lkey = p->client.mr->lkey};
+    struct ibv_send_wr wr = {.sg_list = &sge,
+            .num_sge = 1,
+            .opcode = IBV_WR_RDMA_WRITE,
+            .wr.rdma = {.remote_addr = (uintptr_t)p->server.memory, .rkey = p->server.mr->rkey}};
+    struct ibv_send_wr *bad = NULL;
+    return ibv_post_send(p->client.qp, &wr, &bad);
+}
+
+/* Nobody has told the program that they are complete: on every path they keep their places in the queue. */
+static void requests_without_completions_fill_the_send_queue(void **state)
+{
+    struct pair *p = *state;
+    for (unsigned round = 0; round < 3; ++round) {
+        for (unsigned i = 0; i < 15; ++i)
+            assert_int_equal(post_unsignalled_write(p), 0);
+        assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, round, 0, 8, &p->server, 0, 0), 0);
+        for (unsigned i = 0; i < 100; ++i)
+            assert_int_equal(post_unsignalled_write(p), ENOMEM);
+        /* The completion of a later request frees the places of those before it. */
+        expect_completion(p->client.cq, round, IBV_WC_SUCCESS);
+    }
+}
+
 static void a_full_receive_queue_refuses_with_enomem(void **state)
 {
     struct pair *p = *state;
@@ -359,6 +385,7 @@ int main(void)
             with(connected, a_receive_posted_again_in_a_deregistered_region_is_an_operation_error_at_the_sender),
             with(connected, a_deregistered_region_does_not_change_when_its_message_is_taken),
             with(connected, a_full_send_queue_refuses_with_enomem),
+            with(connected, requests_without_completions_fill_the_send_queue),
             with(connected, a_full_receive_queue_refuses_with_enomem),
             with(connected, a_refused_chain_names_its_first_bad_request),
             with(connected, too_much_inline_data_is_refused),

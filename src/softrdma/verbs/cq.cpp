@@ -89,12 +89,12 @@ void completion_queue::count_if_needed()
     decide_when_to_ask();
 }
 
-void completion_queue::forget(const std::atomic<int> *uncollected)
+void completion_queue::forget(const std::atomic<std::uint32_t> *freed)
 {
     const std::lock_guard lock(lock_);
     for (std::uint32_t at = head_; at != tail_; ++at) {
-        if (ring_[at & mask_].uncollected == uncollected)
-            ring_[at & mask_].uncollected = nullptr;
+        if (ring_[at & mask_].freed == freed)
+            ring_[at & mask_].freed = nullptr;
     }
 }
 
@@ -120,14 +120,14 @@ void completion_queue::decide_when_to_ask() noexcept
 }
 
 // The place of a new entry, to be filled in; NULL if it is lost.
-completion_queue::entry *completion_queue::append(std::uint32_t qpn, std::atomic<int> *uncollected)
+completion_queue::entry *completion_queue::append(
+        std::uint32_t qpn, std::atomic<std::uint32_t> *freed, std::uint32_t places)
 {
     if ((tail_ - head_ >= unasked_ || fault::active()) && !make_room(qpn)) [[unlikely]]
         return nullptr;
     entry &e = ring_[tail_++ & mask_];
-    e.uncollected = uncollected;
-    if (uncollected != nullptr)
-        uncollected->store(uncollected->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    e.freed = freed;
+    e.places = places;
     return &e;
 }
 
@@ -135,7 +135,7 @@ void completion_queue::push(const ibv_wc &wc, bool solicited)
 {
     {
         const std::lock_guard lock(lock_);
-        entry *place = append(wc.qp_num, nullptr);
+        entry *place = append(wc.qp_num, nullptr, 0);
         if (place == nullptr)
             return;
         place->put(wc);
@@ -143,17 +143,18 @@ void completion_queue::push(const ibv_wc &wc, bool solicited)
     wake(solicited || wc.status != IBV_WC_SUCCESS);
 }
 
-void completion_queue::push_sent(std::uint32_t qpn, std::uint64_t wr_id, ibv_wc_opcode opcode, std::uint32_t length,
-        ibv_wc_status status, std::atomic<int> &uncollected)
+bool completion_queue::push_sent(std::uint32_t qpn, std::uint64_t wr_id, ibv_wc_opcode opcode, std::uint32_t length,
+        ibv_wc_status status, std::atomic<std::uint32_t> &freed, std::uint32_t places)
 {
     {
         const std::lock_guard lock(lock_);
-        entry *place = append(qpn, &uncollected);
+        entry *place = append(qpn, &freed, places);
         if (place == nullptr)
-            return;
+            return false;
         place->words = {wr_id, side_by_side(status, opcode), side_by_side(0, length), side_by_side(0, qpn)};
     }
     wake(status != IBV_WC_SUCCESS);
+    return true;
 }
 
 void completion_queue::collect(inbound_source &source)
@@ -165,7 +166,7 @@ void completion_queue::collect(inbound_source &source)
         for (ibv_wc wc; source.drain(&wc, 1) == 1; urgent = urgent || wc.status != IBV_WC_SUCCESS) {
             if (counted_) // by the peer
                 shared().used.fetch_sub(1, std::memory_order_relaxed);
-            entry *place = append(wc.qp_num, nullptr);
+            entry *place = append(wc.qp_num, nullptr, 0);
             if (place == nullptr)
                 continue;
             place->put(wc);
@@ -198,8 +199,8 @@ int completion_queue::take(int entries, ibv_wc *wc)
     for (; count < entries && head_ != tail_; ++count) {
         const entry &e = ring_[head_++ & mask_];
         e.get(wc[count]);
-        if (e.uncollected != nullptr)
-            e.uncollected->store(e.uncollected->load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+        if (e.freed != nullptr) // which is written here only
+            e.freed->store(e.freed->load(std::memory_order_relaxed) + e.places, std::memory_order_relaxed);
     }
     if (head_ == tail_)
         head_ = tail_ = 0; // the entries that are in a cache already

@@ -57,18 +57,18 @@ public:
 
     // Room for that many more completions may be needed, or is not needed any more.
     void expect(std::int64_t entries);
-    // On overflow the entry is lost, and so are all later ones: the queue and its queue pairs are in error. The counter
-    // `uncollected` is decremented when the program takes the entry.
+    // On overflow the entry is lost, and so are all later ones: the queue and its queue pairs are in error.
     void push(const ibv_wc &wc, bool solicited);
-    // The same for a request that was sent.
-    void push_sent(std::uint32_t qpn, std::uint64_t wr_id, ibv_wc_opcode opcode, std::uint32_t length,
-            ibv_wc_status status, std::atomic<int> &uncollected);
+    // Completes requests of a send queue: when the program takes the entry, `places` of the queue are added to `freed`.
+    // False if it is lost.
+    bool push_sent(std::uint32_t qpn, std::uint64_t wr_id, ibv_wc_opcode opcode, std::uint32_t length,
+            ibv_wc_status status, std::atomic<std::uint32_t> &freed, std::uint32_t places);
     // Sources are drained with it.
     biased<spin_lock> &lock() noexcept { return lock_; }
     // Takes over what peers have delivered there.
     void collect(inbound_source &source);
     // The counter goes away.
-    void forget(const std::atomic<int> *uncollected);
+    void forget(const std::atomic<std::uint32_t> *freed);
     // EINVAL if more entries are waiting than would fit, or 0.
     int resize(int entries);
     bool overflowed();
@@ -97,10 +97,11 @@ private:
 
         // Of the completion, which is soon taken: what was stored a moment ago is loaded fast if it was in one piece.
         std::array<std::uint64_t, sizeof(ibv_wc) / sizeof(std::uint64_t)> words;
-        std::atomic<int> *uncollected;
+        std::atomic<std::uint32_t> *freed; // places of a send queue; NULL: the entry is not that of one
+        std::uint32_t places;              // to be added to it
     };
 
-    entry *append(std::uint32_t qpn, std::atomic<int> *uncollected);
+    entry *append(std::uint32_t qpn, std::atomic<std::uint32_t> *freed, std::uint32_t places);
     bool make_room(std::uint32_t qpn);
     void decide_when_to_ask() noexcept;
     void wake(bool urgent);

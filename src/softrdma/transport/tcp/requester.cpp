@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace softrdma
 {
@@ -45,8 +46,7 @@ bool requester::post(const ibv_send_wr &wr, std::uint64_t length, local_path *at
         enqueue(wr, length);
         return false;
     }
-    if (is_signaled(wr.send_flags))
-        complete(wr.wr_id, wr.opcode, bytes, IBV_WC_SUCCESS);
+    complete(wr.wr_id, wr.opcode, bytes, wr.send_flags);
     return true;
 }
 
@@ -245,16 +245,23 @@ outcome requester::transmit_segment(work &w, std::uint32_t bytes)
     return outcome::proceed;
 }
 
-void requester::complete(std::uint64_t wr_id, ibv_wr_opcode opcode, std::uint32_t length, ibv_wc_status status)
+void requester::complete(
+        std::uint64_t wr_id, ibv_wr_opcode opcode, std::uint32_t length, unsigned flags, ibv_wc_status status)
 {
-    cq_of(ep_.qp->send_cq).push_sent(ep_.qp->qp_num, wr_id, kind_of(opcode).completion, length, status, uncollected_);
+    ++completed_;
+    ++unreported_;
+    if (status == IBV_WC_SUCCESS && !is_signaled(flags))
+        return;
+    const std::uint32_t places = std::exchange(unreported_, 0);
+    if (!cq_of(ep_.qp->send_cq)
+                    .push_sent(ep_.qp->qp_num, wr_id, kind_of(opcode).completion, length, status, freed_, places))
+        completed_ -= places;
 }
 
 void requester::complete_first(ibv_wc_status status)
 {
     const work &w = queue_.front();
-    if (status != IBV_WC_SUCCESS || is_signaled(w.flags))
-        complete(w.wr_id, w.opcode, w.length, status);
+    complete(w.wr_id, w.opcode, w.length, w.flags, status);
     if (ep_.local != nullptr && w.numbered && status == IBV_WC_SUCCESS && kind_of(w.opcode).takes_receive)
         ep_.local->peer_consumed_receive();
     queue_.pop_front();
@@ -304,6 +311,7 @@ void requester::flush()
 void requester::reset()
 {
     queue_.clear();
+    completed_ -= std::exchange(unreported_, 0);
     stop_awaiting_owner();
     next_ = 0;
     round_trips_ = 0;

@@ -23,8 +23,8 @@ public:
     // How many requests the queue has room for.
     std::size_t room() const noexcept
     {
-        const auto uncollected = static_cast<std::size_t>(uncollected_.load(std::memory_order_relaxed));
-        const std::size_t used = uncollected + (queue_.empty() ? 0 : queue_.size()); // which a deque does not keep
+        const std::size_t completed = completed_ - freed_.load(std::memory_order_relaxed);
+        const std::size_t used = completed + (queue_.empty() ? 0 : queue_.size()); // which a deque does not keep
         return ep_.cap.max_send_wr - std::min<std::size_t>(used, ep_.cap.max_send_wr);
     }
     // Whether a request may be posted if there is room: 0, EINVAL or EOPNOTSUPP.
@@ -33,7 +33,7 @@ public:
     // may be executed `at_once`, if that is not NULL: true if it was. To be called inside the queue pair's epoch.
     bool post(const ibv_send_wr &wr, std::uint64_t length, local_path *at_once);
     // Completions that are still in their queue go their own way.
-    void forget_completions() { cq_of(ep_.qp->send_cq).forget(&uncollected_); }
+    void forget_completions() { cq_of(ep_.qp->send_cq).forget(&freed_); }
     // Sends what may be sent now.
     outcome pump()
     {
@@ -102,7 +102,8 @@ private:
     void show_executed(tap &t, const work &w);
     bool executed_locally(work &w, outcome &o);
     bool follows_to_peer(work &w) noexcept;
-    void complete(std::uint64_t wr_id, ibv_wr_opcode opcode, std::uint32_t length, ibv_wc_status status);
+    void complete(std::uint64_t wr_id, ibv_wr_opcode opcode, std::uint32_t length, unsigned flags,
+            ibv_wc_status status = IBV_WC_SUCCESS);
     bool is_signaled(unsigned flags) const noexcept { return signal_all_ || (flags & IBV_SEND_SIGNALED) != 0; }
     void await_owner() noexcept;
     void stop_awaiting_owner() noexcept;
@@ -154,8 +155,12 @@ private:
     std::deque<work> queue_;
     endpoint &ep_;
     const bool signal_all_;
-    std::atomic<int> uncollected_{0}; // completions that the program has not taken: they occupy the queue as well
-    std::size_t next_ = 0;            // first entry not yet handed to the path entirely
+    // A request keeps its place until the program has taken its completion or, if it asked for none, that of a later
+    // one: until then nobody has told the program that the place is free.
+    std::uint32_t completed_ = 0;
+    std::uint32_t unreported_ = 0;        // of those, the latest that asked for no completion
+    std::atomic<std::uint32_t> freed_{0}; // of those; guarded by the completion queue's lock
+    std::size_t next_ = 0;                // first entry not yet handed to the path entirely
     std::uint32_t next_psn_ = 0;
     std::uint64_t posted_ = 0;
     int round_trips_ = 0; // in flight
