@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -100,6 +101,43 @@ int __lsan_is_turned_off(void)
     return forked;
 }
 
+/* A device of this very process, with both ends of a connection over it. */
+static void use_a_fresh_device(void)
+{
+    struct pair p;
+    open_pair(&p, NULL);
+    fill(p.client.memory, 64, 5);
+    assert_int_equal(post_receive(&p.server, 1, 0, 64), 0);
+    assert_int_equal(post(&p.client, IBV_WR_SEND, 2, 0, 64, NULL, 0, 0), 0);
+    expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
+    expect_completion(p.server.cq, 1, IBV_WC_SUCCESS);
+    assert_memory_equal(p.server.memory, p.client.memory, 64);
+    close_pair(&p);
+}
+
+static void expect_child(pid_t child)
+{
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFSIGNALED(status))
+        fail_msg("the child was ended by signal %d", WTERMSIG(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static bool refuses_what_is_inherited(struct pair *p)
+{
+    struct side *c = &p->client;
+    struct ibv_wc wc;
+    struct ibv_recv_wr receive = {.wr_id = 1}, *bad = NULL;
+    struct rdma_cm_id *id = NULL;
+    struct rdma_cm_event *event = NULL;
+    return post(c, IBV_WR_RDMA_WRITE, 1, 0, 8, c, 0, 0) == ENODEV && ibv_post_recv(c->qp, &receive, &bad) == ENODEV &&
+           ibv_poll_cq(c->cq, 1, &wc) < 0 && ibv_req_notify_cq(c->cq, 0) == ENODEV && ibv_dereg_mr(c->mr) == ENODEV &&
+           ibv_destroy_qp(c->qp) == ENODEV && ibv_alloc_pd(c->id->verbs) == NULL && rdma_disconnect(c->id) == -1 &&
+           errno == ENODEV && rdma_get_cm_event(c->channel, &event) == -1 && errno == ENODEV &&
+           rdma_create_id(c->channel, &id, NULL, RDMA_PS_TCP) == -1 && errno == ENODEV;
+}
+
 static void fork_after_use(void)
 {
     struct remote r;
@@ -109,18 +147,75 @@ static void fork_after_use(void)
     pid_t child = fork();
     if (child == 0) {
         forked = true;
-        struct ibv_wc wc;
-        const bool refused = post(c, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, 0) == ENODEV &&
-                             ibv_poll_cq(c->cq, 1, &wc) < 0 && ibv_get_device_list(NULL) == NULL &&
-                             rdma_disconnect(c->id) == -1 && errno == ENODEV;
-        exit(refused && grandchild_keeps_descriptors() ? 0 : 1);
+        if (!refuses_what_is_inherited(&r.pair) || !grandchild_keeps_descriptors())
+            exit(1);
+        use_a_fresh_device();
+        exit(0);
     }
-    int status = 0;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    expect_child(child);
     assert_int_equal(post(c, IBV_WR_RDMA_WRITE, 2, 0, 8, &r.target, 0, 0), 0);
     expect_completion(c->cq, 2, IBV_WC_SUCCESS);
     stop_server(&r);
+}
+
+/* As daemons do that look for a device before they go into the background. */
+static void fork_after_closing(void)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    struct ibv_context *context = ibv_open_device(list[0]);
+    ibv_free_device_list(list);
+    assert_non_null(context);
+    assert_int_equal(ibv_close_device(context), 0);
+    use_a_fresh_device();
+    pid_t child = fork();
+    if (child == 0) {
+        forked = true;
+        use_a_fresh_device();
+        pid_t grandchild = fork();
+        if (grandchild == 0) {
+            use_a_fresh_device();
+            exit(0);
+        }
+        expect_child(grandchild);
+        use_a_fresh_device(); /* once more, after a child of its own */
+        exit(0);
+    }
+    use_a_fresh_device();
+    expect_child(child);
+}
+
+static void *open_first(void *unused)
+{
+    (void)unused;
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    struct ibv_context *context = ibv_open_device(list[0]);
+    ibv_free_device_list(list);
+    return context;
+}
+
+/* The child is made at some moment while another thread makes the first object of the process. */
+static void fork_while_opening(useconds_t delay)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, open_first, NULL), 0);
+    usleep(delay);
+    pid_t child = fork();
+    if (child == 0) {
+        forked = true;
+        alarm(patience_ms / 1000); /* ends a child that hangs */
+        exit(open_first(NULL) != NULL ? 0 : 1);
+    }
+    expect_child(child);
+    void *context = NULL;
+    assert_int_equal(pthread_join(thread, &context), 0);
+    assert_int_equal(ibv_close_device(context), 0);
+}
+
+static useconds_t opening_delay;
+
+static void fork_while_opening_once(void)
+{
+    fork_while_opening(opening_delay);
 }
 
 static void leave_without_cleaning_up(void)
@@ -181,12 +276,19 @@ static void connections_leave_no_descriptors(void)
 
 own_process(a_sleeping_process_is_written, write_to_a_sleeper) own_process(a_killed_peer_ends_what_is_outstanding,
         survive_a_killed_peer) own_process(a_killed_peer_is_noticed_while_idle, notice_a_killed_peer_while_idle)
-        own_process(a_forked_child_is_refused_and_harmless, fork_after_use)
-                own_process(a_process_may_just_leave, leave_without_cleaning_up)
-                        own_process(a_process_that_does_not_call_is_untouched, do_nothing_before_the_first_call)
-                                own_process(closed_connections_leave_nothing_behind, connections_leave_no_descriptors)
+        own_process(a_forked_child_is_refused_and_harmless, fork_after_use) own_process(a_child_opens_the_device_anew,
+                fork_after_closing) own_process(a_process_may_just_leave, leave_without_cleaning_up)
+                own_process(a_process_that_does_not_call_is_untouched, do_nothing_before_the_first_call)
+                        own_process(closed_connections_leave_nothing_behind, connections_leave_no_descriptors)
 
-                                        static void a_message_is_acknowledged_before_its_receiver_can_exit(void **state)
+                                static void a_child_may_be_made_while_the_device_is_opened(void **state)
+{
+    (void)state;
+    for (opening_delay = 0; opening_delay < 600; opening_delay += 15)
+        in_own_process(fork_while_opening_once);
+}
+
+static void a_message_is_acknowledged_before_its_receiver_can_exit(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 20; ++i)
@@ -202,6 +304,8 @@ int main(void)
             cmocka_unit_test(a_killed_peer_is_noticed_while_idle),
             cmocka_unit_test(a_message_is_acknowledged_before_its_receiver_can_exit),
             cmocka_unit_test(a_forked_child_is_refused_and_harmless),
+            cmocka_unit_test(a_child_opens_the_device_anew),
+            cmocka_unit_test(a_child_may_be_made_while_the_device_is_opened),
             cmocka_unit_test(a_process_may_just_leave),
             cmocka_unit_test(closed_connections_leave_nothing_behind),
     };

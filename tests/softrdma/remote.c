@@ -39,7 +39,8 @@ static void serve(const struct server_plan *plan, uint8_t *page, size_t size, in
     for (unsigned i = 0; i < plan->receives; ++i)
         assert_int_equal(post_receive(&p.server, i + 1, i * message_size, message_size), 0);
     assert_int_equal(rdma_ack_cm_event(request), 0);
-    struct rdma_conn_param param = {.responder_resources = 16, .initiator_depth = 16, .rnr_retry_count = 7};
+    struct rdma_conn_param param = {
+            .responder_resources = 16, .initiator_depth = 16, .retry_count = 7, .rnr_retry_count = 7};
     assert_int_equal(rdma_accept(p.server.id, &param), 0);
     assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
     tell(out, &(struct greeting){.addr = (uintptr_t)page, .rkey = p.server.mr->rkey});
@@ -55,6 +56,7 @@ void start_server(struct remote *r, const struct server_plan *plan, uint8_t *pag
     int ends[2];
     r->page = page;
     r->send_ops = plan->send_ops;
+    r->ack_timeout = no_ack_timeout;
     r->size = plan->size != 0 ? plan->size : page_size;
     if (page == NULL)
         r->page = mmap(NULL, r->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -81,6 +83,8 @@ void call_server(struct remote *r, uint16_t port)
     assert_int_equal(rdma_resolve_route(c->id, 1000), 0);
     assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
     create_queues(c, NULL, &(struct options){.size = r->size, .send_ops = r->send_ops}, false);
+    if (r->ack_timeout != no_ack_timeout)
+        assert_int_equal(rdma_set_option(c->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &r->ack_timeout, 1), 0);
     connect_client(&r->pair, NULL);
     assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_ESTABLISHED), 0);
 }

@@ -16,6 +16,10 @@ struct server_plan {
     void (*act)(struct pair *pair); /* once connected; NULL: pause() for ever */
 };
 
+enum {
+    no_ack_timeout = 255
+};
+
 /* A server process and this process' connection to it. */
 struct remote {
     pid_t pid;
@@ -23,7 +27,8 @@ struct remote {
     uint8_t *page;
     size_t size;
     uint64_t send_ops;
-    struct pair pair; /* only the client side is used */
+    uint8_t ack_timeout; /* RDMA_OPTION_ID_ACK_TIMEOUT of the client, default not set */
+    struct pair pair;    /* only the client side is used */
     struct side target;
     struct ibv_mr mr;
 };

@@ -14,13 +14,18 @@ class queue_pair;
 namespace softrdma::abi
 {
 
-// False in a forked child, whose parent owns every object; errno is then ENODEV.
-inline bool usable() noexcept
+// False for what a parent of this process has made and kept; errno is then ENODEV.
+inline bool usable(const process::birth &birth) noexcept
 {
-    if (!net::agent::lost_by_fork())
+    if (birth.is_here())
         return true;
     errno = ENODEV;
     return false;
+}
+// The same for an object of that device.
+inline bool usable(ibv_context *context) noexcept
+{
+    return usable(context_of(context).birth);
 }
 
 device_context *create_device(); // NULL with errno
@@ -36,6 +41,7 @@ ibv_qp *create_managed_qp(ibv_qp_init_attr_ex &attr);
 
 // The op tables of a context, from the files that implement them.
 void install_data_path(ibv_context_ops &ops) noexcept;
+void refuse_data_path(ibv_context_ops &ops) noexcept; // of a device that a parent of this process has opened
 void install_extended(verbs_context &verbs) noexcept;
 // The new post interface with the operations of send_ops_flags, all of which must be on offer.
 bool offers_send_ops(std::uint64_t ops) noexcept;

@@ -54,8 +54,6 @@ extern "C" {
 
 rdma_event_channel *rdma_create_event_channel(void)
 {
-    if (!abi::usable())
-        return nullptr;
     auto channel = std::make_unique<event_channel>();
     return channel->fd < 0 ? nullptr : channel.release();
 }
@@ -68,7 +66,7 @@ void rdma_destroy_event_channel(rdma_event_channel *channel)
 
 int rdma_create_id(rdma_event_channel *channel, rdma_cm_id **id, void *context, rdma_port_space space)
 {
-    if (!abi::usable())
+    if (channel != nullptr && !abi::usable(static_cast<event_channel *>(channel)->birth))
         return -1;
     cm_id *created = cm::create_id(
             static_cast<event_channel *>(channel), context, space, {abi::process_context, abi::process_pd});
@@ -80,86 +78,92 @@ int rdma_create_id(rdma_event_channel *channel, rdma_cm_id **id, void *context, 
 
 int rdma_destroy_id(rdma_cm_id *id)
 {
-    return abi::usable() ? cm::destroy_id(id_of(id)) : -1;
+    return abi::usable(id_of(id).birth) ? cm::destroy_id(id_of(id)) : -1;
 }
 
 int rdma_migrate_id(rdma_cm_id *id, rdma_event_channel *channel)
 {
-    return abi::usable() ? cm::migrate_id(id_of(id), static_cast<event_channel *>(channel)) : -1;
+    return abi::usable(id_of(id).birth) ? cm::migrate_id(id_of(id), static_cast<event_channel *>(channel)) : -1;
 }
 
 int rdma_bind_addr(rdma_cm_id *id, sockaddr *address)
 {
-    return abi::usable() ? cm::bind(id_of(id), address) : -1;
+    return abi::usable(id_of(id).birth) ? cm::bind(id_of(id), address) : -1;
 }
 
 int rdma_resolve_addr(rdma_cm_id *id, sockaddr *source, sockaddr *destination, int)
 {
-    if (!abi::usable() || cm::resolve_address(id_of(id), source, destination) != 0)
+    if (!abi::usable(id_of(id).birth) || cm::resolve_address(id_of(id), source, destination) != 0)
         return -1;
     return complete(id_of(id));
 }
 
 int rdma_resolve_route(rdma_cm_id *id, int)
 {
-    return !abi::usable() || cm::resolve_route(id_of(id)) != 0 ? -1 : complete(id_of(id));
+    return !abi::usable(id_of(id).birth) || cm::resolve_route(id_of(id)) != 0 ? -1 : complete(id_of(id));
 }
 
 int rdma_listen(rdma_cm_id *id, int backlog)
 {
-    return abi::usable() ? cm::listen(id_of(id), backlog) : -1;
+    return abi::usable(id_of(id).birth) ? cm::listen(id_of(id), backlog) : -1;
 }
 
 int rdma_connect(rdma_cm_id *id, rdma_conn_param *param)
 {
-    return !abi::usable() || cm::connect(id_of(id), param) != 0 ? -1 : complete(id_of(id));
+    return !abi::usable(id_of(id).birth) || cm::connect(id_of(id), param) != 0 ? -1 : complete(id_of(id));
 }
 
 int rdma_accept(rdma_cm_id *id, rdma_conn_param *param)
 {
-    return !abi::usable() || cm::accept(id_of(id), param) != 0 ? -1 : complete(id_of(id));
+    return !abi::usable(id_of(id).birth) || cm::accept(id_of(id), param) != 0 ? -1 : complete(id_of(id));
 }
 
 int rdma_reject(rdma_cm_id *id, const void *data, std::uint8_t length)
 {
-    return abi::usable() ? cm::reject(id_of(id), reject_reason::consumer_defined, data, length) : -1;
+    return abi::usable(id_of(id).birth) ? cm::reject(id_of(id), reject_reason::consumer_defined, data, length) : -1;
 }
 
 int rdma_reject_ece(rdma_cm_id *id, const void *data, std::uint8_t length)
 {
-    return abi::usable() ? cm::reject(id_of(id), reject_reason::vendor_option_not_supported, data, length) : -1;
+    return abi::usable(id_of(id).birth)
+                   ? cm::reject(id_of(id), reject_reason::vendor_option_not_supported, data, length)
+                   : -1;
 }
 
 int rdma_establish(rdma_cm_id *id)
 {
-    return abi::usable() ? cm::establish(id_of(id)) : -1;
+    return abi::usable(id_of(id).birth) ? cm::establish(id_of(id)) : -1;
 }
 
 int rdma_notify(rdma_cm_id *id, ibv_event_type event)
 {
-    return abi::usable() ? cm::notify(id_of(id), event) : -1;
+    return abi::usable(id_of(id).birth) ? cm::notify(id_of(id), event) : -1;
 }
 
 int rdma_disconnect(rdma_cm_id *id)
 {
-    return !abi::usable() || cm::disconnect(id_of(id)) != 0 ? -1 : complete(id_of(id));
+    return !abi::usable(id_of(id).birth) || cm::disconnect(id_of(id)) != 0 ? -1 : complete(id_of(id));
 }
 
 int rdma_get_cm_event(rdma_event_channel *channel, rdma_cm_event **event)
 {
     if (event == nullptr || channel == nullptr)
         return fail_with(-1, EINVAL);
-    return abi::usable() ? cm::get_event(*static_cast<event_channel *>(channel), event) : -1;
+    return abi::usable(static_cast<event_channel *>(channel)->birth)
+                   ? cm::get_event(*static_cast<event_channel *>(channel), event)
+                   : -1;
 }
 
 int rdma_ack_cm_event(rdma_cm_event *event)
 {
-    return abi::usable() ? cm::acknowledge(static_cast<cm_event *>(event)) : -1;
+    if (event != nullptr && !abi::usable(static_cast<cm_event *>(event)->birth))
+        return -1;
+    return cm::acknowledge(static_cast<cm_event *>(event));
 }
 
 int rdma_init_qp_attr(rdma_cm_id *id, ibv_qp_attr *attr, int *mask)
 {
-    return abi::usable() ? cm::queue_pair_attributes(id_of(id), *attr, *mask) : -1;
+    return abi::usable(id_of(id).birth) ? cm::queue_pair_attributes(id_of(id), *attr, *mask) : -1;
 }
 
 int rdma_set_option(rdma_cm_id *id, int level, int name, void *value, std::size_t size)
@@ -171,9 +175,15 @@ int rdma_set_option(rdma_cm_id *id, int level, int name, void *value, std::size_
     const bool is_int = name == RDMA_OPTION_ID_REUSEADDR || name == RDMA_OPTION_ID_AFONLY;
     if (value == nullptr || size != (is_int ? sizeof(int) : sizeof(std::uint8_t)))
         return fail_with(-1, EINVAL);
-    if (name == RDMA_OPTION_ID_AFONLY) {
-        const std::lock_guard guard(cm::lock());
+    const std::lock_guard guard(cm::lock());
+    if (name == RDMA_OPTION_ID_AFONLY)
         id_of(id).v6_only = *static_cast<const int *>(value) != 0;
+    if (name == RDMA_OPTION_ID_ACK_TIMEOUT) {
+        constexpr std::uint8_t five_bits = 31;
+        const std::uint8_t timeout = *static_cast<const std::uint8_t *>(value);
+        if (timeout > five_bits)
+            return fail_with(-1, EINVAL);
+        id_of(id).ack_timeout = timeout;
     }
     return 0; // the others have no meaning on TCP
 }

@@ -124,7 +124,7 @@ extern "C" {
 
 int rdma_create_qp_ex(rdma_cm_id *id, ibv_qp_init_attr_ex *attr)
 {
-    if (!abi::usable())
+    if (!abi::usable(id_of(id).birth))
         return -1;
     if (id->qp != nullptr || id->verbs == nullptr)
         return fail_with(-1, EINVAL);
@@ -220,7 +220,7 @@ void rdma_destroy_ep(rdma_cm_id *id)
 
 int rdma_get_request(rdma_cm_id *listen, rdma_cm_id **out)
 {
-    if (!abi::usable())
+    if (!abi::usable(id_of(listen).birth))
         return -1;
     cm_id &listener = id_of(listen);
     if (!listener.sync)

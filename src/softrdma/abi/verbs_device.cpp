@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "abi/device.hpp"
 #include "admin/control.hpp"
+#include "base/config.hpp"
 #include "base/gid_table.hpp"
 #include "fault/rules.hpp"
 #include "pmem/power_cut.hpp"
@@ -11,6 +12,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <vector>
 
 namespace softrdma::abi
@@ -31,19 +33,26 @@ struct device_block {
     std::array<std::byte, 128> slack{};
 };
 
+constinit device_block the_block{.device = {._ops = {},
+                                         .node_type = IBV_NODE_CA,
+                                         .transport_type = IBV_TRANSPORT_IB,
+                                         .name = "softrdma0",
+                                         .dev_name = "uverbs-softrdma0",
+                                         .dev_path = "/sys/class/infiniband_verbs/uverbs-softrdma0",
+                                         .ibdev_path = "/sys/class/infiniband/softrdma0"},
+        .slack = {}};
+
 ibv_device *the_device() noexcept
 {
-    static device_block *block = [] {
-        auto *b = new device_block;
-        b->device.node_type = IBV_NODE_CA;
-        b->device.transport_type = IBV_TRANSPORT_IB;
-        snprintf(b->device.name, sizeof(b->device.name), "softrdma0");
-        snprintf(b->device.dev_name, sizeof(b->device.dev_name), "uverbs-softrdma0");
-        snprintf(b->device.dev_path, sizeof(b->device.dev_path), "/sys/class/infiniband_verbs/uverbs-softrdma0");
-        snprintf(b->device.ibdev_path, sizeof(b->device.ibdev_path), "/sys/class/infiniband/softrdma0");
-        return b;
-    }();
-    return &block->device;
+    return &the_block.device;
+}
+
+// The devices that this process has open, and those which it has closed with objects left: leak checkers find them
+// here. Guarded by the creation lock.
+std::vector<device_context *> &open_devices()
+{
+    static constinit process::single<std::vector<device_context *>> devices;
+    return devices.get();
 }
 
 bool valid_gid(std::uint32_t port, std::uint32_t index)
@@ -64,24 +73,35 @@ void fill_gid_entry(std::uint32_t index, ibv_gid_entry &out)
 
 } // namespace
 
-// Where leak checkers find it.
-static void keep(device_context *d)
+static void add_open_device(device_context *d)
 {
-    static auto *kept = new std::vector<device_context *>;
-    static auto *lock = new std::mutex;
-    const std::lock_guard guard(*lock);
-    kept->push_back(d);
+    static constinit process::single<const bool> watched;
+    watched.get([] {
+        const auto nothing = []() noexcept {};
+        const auto refuse = []() noexcept {
+            for (device_context *of_parent : open_devices())
+                refuse_data_path(of_parent->verbs.context.ops);
+        };
+        process::add_fork_hooks({nothing, nothing, refuse});
+        return new bool(true);
+    });
+    open_devices().push_back(d);
 }
 
 device_context *create_device()
 {
-    if (!pmem::power_cut::configure() || !fault::configure() || !trace::configure())
+    config::check();
+    const process::creation lock;
+    pmem::power_cut::configure();
+    fault::configure();
+    if (!trace::configure())
         return fail_with<device_context *>(nullptr, EINVAL);
     net::agent *mover = net::start_agent();
     if (mover == nullptr)
         return nullptr;
     net::control::start();
-    auto *d = new device_context(*mover);
+    auto owned = std::make_unique<device_context>(*mover);
+    device_context *d = owned.get();
     verbs_context &v = d->verbs;
     v.sz = sizeof(v);
     v.context.device = the_device();
@@ -92,20 +112,25 @@ device_context *create_device()
     pthread_mutex_init(&v.context.mutex, nullptr);
     install_data_path(v.context.ops);
     install_extended(v);
-    return d;
+    add_open_device(d);
+    return owned.release();
 }
 
 ibv_context *process_context()
 {
-    // By its beginning, which leak checkers look for.
-    static device_context *const device = create_device();
-    return device == nullptr ? nullptr : &device->verbs.context;
+    static constinit process::single<device_context> one;
+    const process::creation lock;
+    device_context *device = one.if_made() != nullptr ? one.if_made() : create_device();
+    return device == nullptr ? nullptr : &one.get([device] { return device; }).verbs.context;
 }
 
 ibv_pd *process_pd()
 {
-    static ibv_pd *pd = ibv_alloc_pd(process_context());
-    return pd;
+    static constinit process::single<ibv_pd> one;
+    const process::creation lock;
+    ibv_context *context = process_context();
+    ibv_pd *pd = one.if_made() != nullptr || context == nullptr ? one.if_made() : ibv_alloc_pd(context);
+    return pd == nullptr ? nullptr : &one.get([pd] { return pd; });
 }
 
 void fill_device_attributes(ibv_device_attr &attr) noexcept
@@ -164,8 +189,7 @@ extern "C" {
 
 ibv_device **ibv_get_device_list(int *count)
 {
-    if (!abi::usable())
-        return nullptr;
+    config::check();
     auto **list = static_cast<ibv_device **>(calloc(2, sizeof(ibv_device *)));
     if (list == nullptr)
         return nullptr;
@@ -206,10 +230,10 @@ int ibv_close_device(ibv_context *context)
     auto *d = reinterpret_cast<device_context *>(reinterpret_cast<char *>(context) - offsetof(verbs_context, context));
     // Closing ends whatever is still open, as closing the device's file does: programs rely on that. What remains
     // refers to the context.
-    if (d->children.load() != 0) {
-        abi::keep(d);
+    if (d->children.load() != 0)
         return 0;
-    }
+    const process::creation lock;
+    std::erase(abi::open_devices(), d);
     pthread_mutex_destroy(&context->mutex);
     delete d;
     return 0;
@@ -286,7 +310,7 @@ int ibv_get_pkey_index(ibv_context *, std::uint8_t port, __be16 pkey)
 
 int ibv_get_async_event(ibv_context *context, ibv_async_event *event)
 {
-    return abi::usable() ? context_of(context).async.take(event, context_of(context).mover) : -1;
+    return abi::usable(context) ? context_of(context).async.take(event, context_of(context).mover) : -1;
 }
 
 void ibv_ack_async_event(ibv_async_event *event)

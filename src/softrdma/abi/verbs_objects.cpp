@@ -24,7 +24,7 @@ extern "C" {
 
 ibv_pd *ibv_alloc_pd(ibv_context *context)
 {
-    if (!abi::usable())
+    if (!abi::usable(context))
         return nullptr;
     auto *pd = new protection_domain;
     pd->context = context;
@@ -46,7 +46,7 @@ int ibv_dealloc_pd(ibv_pd *pd)
 
 ibv_mr *ibv_reg_mr_iova2(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova, unsigned access)
 {
-    return abi::usable() ? region_table::instance().add(pd, addr, length, iova, access) : nullptr;
+    return abi::usable(pd->context) ? region_table::instance().add(pd, addr, length, iova, access) : nullptr;
 }
 
 ibv_mr *ibv_reg_mr(ibv_pd *pd, void *addr, std::size_t length, int access)
@@ -61,12 +61,12 @@ ibv_mr *ibv_reg_mr_iova(ibv_pd *pd, void *addr, std::size_t length, std::uint64_
 
 int ibv_dereg_mr(ibv_mr *mr)
 {
-    return abi::usable() ? region_table::instance().remove(mr) : ENODEV;
+    return abi::usable(mr->context) ? region_table::instance().remove(mr) : ENODEV;
 }
 
 ibv_comp_channel *ibv_create_comp_channel(ibv_context *context)
 {
-    if (!abi::usable())
+    if (!abi::usable(context))
         return nullptr;
     auto channel = std::make_unique<completion_channel>(context);
     if (!channel->valid())
@@ -87,7 +87,7 @@ int ibv_destroy_comp_channel(ibv_comp_channel *channel)
 
 ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cookie, ibv_comp_channel *channel, int vector)
 {
-    if (!abi::usable())
+    if (!abi::usable(context))
         return nullptr;
     if (cqe < 1 || cqe > limits::max_cqe || vector < 0 || vector >= context->num_comp_vectors)
         return fail_with(nullptr, EINVAL);
@@ -107,7 +107,7 @@ int ibv_resize_cq(ibv_cq *cq, int cqe)
 
 int ibv_destroy_cq(ibv_cq *cq)
 {
-    if (!abi::usable())
+    if (!abi::usable(cq->context))
         return ENODEV;
     if (const int error = busy_unless(cq_of(cq).users.load() == 0); error != 0)
         return error;
@@ -120,7 +120,7 @@ int ibv_destroy_cq(ibv_cq *cq)
 int ibv_get_cq_event(ibv_comp_channel *channel, ibv_cq **cq, void **cookie)
 {
     completion_queue *fired = nullptr;
-    if (!abi::usable() || static_cast<completion_channel *>(channel)->take(&fired) != 0)
+    if (!abi::usable(channel->context) || static_cast<completion_channel *>(channel)->take(&fired) != 0)
         return -1;
     *cq = fired;
     *cookie = fired->cq_context;
@@ -134,7 +134,7 @@ void ibv_ack_cq_events(ibv_cq *cq, unsigned events)
 
 ibv_srq *ibv_create_srq(ibv_pd *pd, ibv_srq_init_attr *attr)
 {
-    if (!abi::usable())
+    if (!abi::usable(pd->context))
         return nullptr;
     if (attr->attr.max_wr < 1 || attr->attr.max_wr > limits::max_qp_wr || attr->attr.max_sge > limits::max_sge)
         return fail_with(nullptr, EINVAL);
@@ -144,7 +144,7 @@ ibv_srq *ibv_create_srq(ibv_pd *pd, ibv_srq_init_attr *attr)
 
 int ibv_modify_srq(ibv_srq *srq, ibv_srq_attr *attr, int mask)
 {
-    return abi::usable() ? srq_of(srq).modify(*attr, mask) : ENODEV;
+    return abi::usable(srq->context) ? srq_of(srq).modify(*attr, mask) : ENODEV;
 }
 
 int ibv_query_srq(ibv_srq *srq, ibv_srq_attr *attr)
@@ -164,7 +164,7 @@ int ibv_destroy_srq(ibv_srq *srq)
 
 ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr)
 {
-    if (!abi::usable())
+    if (!abi::usable(pd->context))
         return nullptr;
     const std::uint32_t number = net::direct::reserve_number();
     if (number == 0)
@@ -179,7 +179,7 @@ ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr)
 
 int ibv_modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask)
 {
-    if (!abi::usable())
+    if (!abi::usable(qp->context))
         return ENODEV;
     if (const int error = (mask & IBV_QP_AV) != 0 ? net::direct::check(attr->ah_attr) : 0; error != 0)
         return error;
@@ -197,7 +197,7 @@ int ibv_modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask)
 
 int ibv_query_qp(ibv_qp *qp, ibv_qp_attr *attr, int, ibv_qp_init_attr *init)
 {
-    if (!abi::usable())
+    if (!abi::usable(qp->context))
         return ENODEV;
     qp_of(qp).query(*attr, *init);
     return 0;
@@ -205,7 +205,7 @@ int ibv_query_qp(ibv_qp *qp, ibv_qp_attr *attr, int, ibv_qp_init_attr *init)
 
 int ibv_destroy_qp(ibv_qp *qp)
 {
-    if (!abi::usable())
+    if (!abi::usable(qp->context))
         return ENODEV;
     // Its table entry may hold the last reference.
     const auto keep = qp_of(qp).shared_from_this();
@@ -230,38 +230,46 @@ namespace
 
 int poll_cq(ibv_cq *cq, int entries, ibv_wc *wc)
 {
-    return abi::usable() ? cq_of(cq).poll(entries, wc) : -1;
+    return cq_of(cq).poll(entries, wc);
 }
 
 int req_notify_cq(ibv_cq *cq, int solicited_only)
 {
-    if (!abi::usable())
-        return ENODEV;
     cq_of(cq).arm(solicited_only != 0);
     return 0;
 }
 
-// Apart, so that what goes on has nothing to keep for it.
-template<typename Request>
-[[gnu::noinline, gnu::cold]] int not_usable(Request *wr, Request **bad) noexcept
+int post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad)
+{
+    return qp_of(qp).post_send(wr, bad);
+}
+
+int post_recv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad)
+{
+    return qp_of(qp).post_receive(wr, bad);
+}
+
+int post_srq_recv(ibv_srq *srq, ibv_recv_wr *wr, ibv_recv_wr **bad)
+{
+    return srq_of(srq).post(wr, bad);
+}
+
+// These stand in for the ones above in a child of fork().
+template<typename Object, typename Request>
+int refuse_post(Object *, Request *wr, Request **bad)
 {
     *bad = wr;
     return errno = ENODEV;
 }
 
-int post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad)
+int refuse_poll(ibv_cq *, int, ibv_wc *)
 {
-    return net::agent::lost_by_fork() ? not_usable(wr, bad) : qp_of(qp).post_send(wr, bad);
+    return fail_with(-1, ENODEV);
 }
 
-int post_recv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad)
+int refuse_notify(ibv_cq *, int)
 {
-    return net::agent::lost_by_fork() ? not_usable(wr, bad) : qp_of(qp).post_receive(wr, bad);
-}
-
-int post_srq_recv(ibv_srq *srq, ibv_recv_wr *wr, ibv_recv_wr **bad)
-{
-    return net::agent::lost_by_fork() ? not_usable(wr, bad) : srq_of(srq).post(wr, bad);
+    return ENODEV;
 }
 
 int query_device_ex(ibv_context *, const ibv_query_device_ex_input *input, ibv_device_attr_ex *attr, std::size_t size)
@@ -283,7 +291,7 @@ int query_device_ex(ibv_context *, const ibv_query_device_ex_input *input, ibv_d
 
 int advise_mr(ibv_pd *pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge *ranges, std::uint32_t count)
 {
-    return abi::usable() ? advise_regions(pd, advice, flags, {ranges, count}) : ENODEV;
+    return abi::usable(pd->context) ? advise_regions(pd, advice, flags, {ranges, count}) : ENODEV;
 }
 
 // 0 or an errno value.
@@ -311,9 +319,9 @@ ibv_qp *create_extended(ibv_qp_init_attr_ex &attr, bool managed)
     return qp;
 }
 
-ibv_qp *create_qp_ex(ibv_context *, ibv_qp_init_attr_ex *attr)
+ibv_qp *create_qp_ex(ibv_context *context, ibv_qp_init_attr_ex *attr)
 {
-    return abi::usable() ? create_extended(*attr, false) : nullptr;
+    return abi::usable(context) ? create_extended(*attr, false) : nullptr;
 }
 
 } // namespace
@@ -333,6 +341,15 @@ void install_data_path(ibv_context_ops &ops) noexcept
     ops.post_send = post_send;
     ops.post_recv = post_recv;
     ops.post_srq_recv = post_srq_recv;
+}
+
+void refuse_data_path(ibv_context_ops &ops) noexcept
+{
+    ops.poll_cq = refuse_poll;
+    ops.req_notify_cq = refuse_notify;
+    ops.post_send = refuse_post;
+    ops.post_recv = refuse_post;
+    ops.post_srq_recv = refuse_post;
 }
 
 void install_extended(verbs_context &verbs) noexcept

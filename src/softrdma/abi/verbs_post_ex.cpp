@@ -47,7 +47,7 @@ int complete(ibv_qp_ex *qp)
     post_batch &batch = *pair.batch();
     int error = batch.error();
     if (error == 0 && !batch.requests().empty())
-        error = abi::usable() ? pair.post_together(batch.requests()) : ENODEV;
+        error = abi::usable(batch.birth()) ? pair.post_together(batch.requests()) : ENODEV;
     batch.finish();
     return error;
 }

@@ -5,6 +5,7 @@
 #include "progress/agent.hpp"
 #include "verbs/qp.hpp"
 #include "verbs/tap.hpp"
+#include "base/process.hpp"
 
 #include <array>
 #include <cinttypes>
@@ -111,17 +112,18 @@ private:
 
 void start()
 {
-    [[maybe_unused]] static const bool started = [] {
+    static constinit process::single<const bool> started;
+    started.get([] {
         const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd < 0)
-            return false;
+            return new bool(false);
         sockaddr_un name{};
         name.sun_family = AF_UNIX;
         // Nobody can take the name beforehand.
         std::uint64_t number = 0;
         if (getrandom(&number, sizeof(number), 0) != sizeof(number)) {
             close(fd);
-            return false;
+            return new bool(false);
         }
         const int length =
                 snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "softrdma/%d/%016" PRIx64, getpid(), number);
@@ -132,10 +134,10 @@ void start()
         if (a != nullptr && setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0 &&
                 bind(fd, reinterpret_cast<const sockaddr *>(&name), size) == 0 &&
                 a->watch(fd, EPOLLIN, std::make_shared<control_socket>(fd)) != 0)
-            return true;
+            return new bool(true);
         close(fd);
-        return false;
-    }();
+        return new bool(false);
+    });
 }
 
 } // namespace softrdma::net::control

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "base/barriers.hpp"
+#include "base/process.hpp"
 
 #include <cerrno>
 #include <chrono>
@@ -31,9 +32,11 @@ void wait() noexcept
 
 bool enroll() noexcept
 {
-    static const bool enrolled =
-            ask(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && ask(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
-    return enrolled;
+    static constinit process::single<const bool> enrolled;
+    return enrolled.get([] {
+        return new bool(
+                ask(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && ask(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED));
+    });
 }
 
 void execute_within_process() noexcept

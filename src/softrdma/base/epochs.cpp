@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "base/epochs.hpp"
+#include "base/process.hpp"
 
 #include <algorithm>
 #include <thread>
@@ -43,8 +44,8 @@ bool operations_in_progress::ended_within(std::chrono::steady_clock::duration li
 
 epoch_list &epoch_list::instance()
 {
-    static auto *list = new epoch_list;
-    return *list;
+    static constinit process::single<epoch_list> list;
+    return list.get([] { return new epoch_list; });
 }
 
 epoch_list::entry epoch_list::add(const watched_epoch &watched)

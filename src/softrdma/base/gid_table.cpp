@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "base/gid_table.hpp"
+#include "base/process.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -53,8 +54,8 @@ std::vector<gid_entry> *read_addresses()
 
 const std::vector<gid_entry> &gid_table()
 {
-    static const auto *const table = read_addresses();
-    return *table;
+    static constinit process::single<const std::vector<gid_entry>> table;
+    return table.get([] { return read_addresses(); });
 }
 
 ibv_gid gid_of(const sockaddr_storage &address) noexcept

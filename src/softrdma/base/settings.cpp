@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "base/settings.hpp"
-
-#include "environment.hpp"
+#include "base/config.hpp"
+#include "base/process.hpp"
 
 namespace softrdma::net
 {
 
 const settings_values &settings()
 {
-    using environment::is;
-    using environment::number;
-    constexpr int day_ms = 24 * 60 * 60 * 1000;
-    static const settings_values values{
-            .port_offset = number("SOFTRDMA_PORT_OFFSET", 0, -65535, 65535),
-            .response_timeout = std::chrono::milliseconds(number("SOFTRDMA_CM_TIMEOUT_MS", 20000, 1, day_ms)),
-            .timewait = std::chrono::milliseconds(number("SOFTRDMA_TIMEWAIT_MS", 100, 0, day_ms)),
-            .exact_private_data = is("SOFTRDMA_PRIVATE_DATA", "exact"),
-    };
-    return values;
+    using config::setting;
+    using config::value;
+    static constinit process::single<const settings_values> values;
+    return values.get([] {
+        return new settings_values{
+                .port_offset = value(setting::port_offset),
+                .response_timeout = std::chrono::milliseconds(value(setting::cm_timeout_ms)),
+                .timewait = std::chrono::milliseconds(value(setting::timewait_ms)),
+                .exact_private_data = config::is(setting::private_data, config::private_data_word::exact),
+        };
+    });
 }
 
 } // namespace softrdma::net

@@ -5,6 +5,7 @@
 #include "transport/tcp/link.hpp"
 #include "verbs/objects.hpp"
 #include "wire/cm_message.hpp"
+#include "base/process.hpp"
 
 #include <condition_variable>
 #include <optional>
@@ -16,6 +17,7 @@ namespace softrdma::net
 class cm_id;
 
 struct cm_event : rdma_cm_event {
+    process::birth birth;
     cm_id *counted_on = nullptr; // the id whose destruction waits for the acknowledgement
     bool establishes = false;    // the program's fetching of it completes an active connect
     private_data data;
@@ -24,6 +26,8 @@ struct cm_event : rdma_cm_event {
 class event_channel : public rdma_event_channel
 {
 public:
+    process::birth birth;
+
     event_channel() : ready_(std::in_place) { fd = ready_->fd(); }
 
     std::optional<event_fd> ready_;               // empty once destroyed
@@ -60,6 +64,8 @@ class cm_id : public rdma_cm_id
 public:
     explicit cm_id(const cm_device &d) : rdma_cm_id{}, device(d) {}
 
+    const process::birth birth;
+
     event_channel *events() const noexcept { return static_cast<event_channel *>(channel); }
 
     const cm_device device;
@@ -67,6 +73,7 @@ public:
     std::uint64_t serial = 0;
     bool sync = false;
     bool v6_only = false;
+    std::optional<std::uint8_t> ack_timeout; // as the program has set it
     int refusals = 0;
     bool any_port = false; // the program left the choice of its port to the system
     int socket = -1;       // bound, not yet listening or connecting
@@ -154,6 +161,8 @@ void send_ready(cm_id &id);
 // Both once the way to the peer has been looked for: the passive side answers, the active side decides for both.
 void reply(cm_id &id);
 void decide(cm_id &id);
+// Says that there is no way but TCP.
+void tell_fall_back(const cm_id &id);
 // Not any longer: the connection goes on without one.
 void stop_looking(cm_id &id);
 void send(cm_id &id, opcode op, const cm_payload *payload = nullptr);

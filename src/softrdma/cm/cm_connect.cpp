@@ -57,6 +57,8 @@ void join(cm_id &id, const std::shared_ptr<queue_pair> &qp)
 {
     id.path->bind(qp, id.local.qpn);
     qp->attach(id.path);
+    if (id.ack_timeout)
+        qp->limit_answers();
 }
 
 void start_connecting(cm_id &id);
@@ -194,8 +196,10 @@ void detail::send_ready(cm_id &id)
 
 void detail::reply(cm_id &id)
 {
-    if (id.way == nullptr)
+    if (id.way == nullptr) {
         id.local.hello = {};
+        tell_fall_back(id);
+    }
     const bool looked = std::exchange(id.looks_for_way, false);
     if (const auto qp = queue_pair::find(id.local.qpn); qp != nullptr) {
         if (id.way != nullptr)

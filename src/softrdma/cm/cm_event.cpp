@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cm/cm.hpp"
+#include "base/process.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -118,13 +119,14 @@ void detail::drop_events(cm_id &id)
 void destroy_channel(event_channel *channel)
 {
     constexpr std::size_t kept = 64;
-    static auto *destroyed = new std::deque<std::unique_ptr<event_channel>>; // threads outlive static destruction
+    static constinit process::single<std::deque<std::unique_ptr<event_channel>>> all_destroyed;
+    auto &destroyed = all_destroyed.get();
     const std::lock_guard guard(lock());
     channel->ready_.reset();
     channel->queue_.clear();
-    destroyed->emplace_back(channel);
-    if (destroyed->size() > kept)
-        destroyed->pop_front();
+    destroyed.emplace_back(channel);
+    if (destroyed.size() > kept)
+        destroyed.pop_front();
 }
 
 int get_event(event_channel &channel, rdma_cm_event **out)

@@ -2,6 +2,7 @@
 #include "cm/cm.hpp"
 #include "transport/shm/door.hpp"
 #include "transport/tcp/listener.hpp"
+#include "base/process.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -23,8 +24,8 @@ struct registry {
 
 registry &ids()
 {
-    static auto *r = new registry;
-    return *r;
+    static constinit process::single<registry> r;
+    return r.get();
 }
 
 void abandon_connection(cm_id &id)

@@ -4,8 +4,11 @@
 #include "cm/unknown_callers.hpp"
 #include "fault/rules.hpp"
 #include "transport/tcp/listener.hpp"
+#include "base/log.hpp"
+#include "transport/tcp/tcp_socket.hpp"
 
 #include <cerrno>
+#include <cstring>
 
 namespace softrdma::net::cm
 {
@@ -18,8 +21,8 @@ constexpr std::size_t max_waiting = 64;
 // Of all listeners.
 unknown_callers &callers()
 {
-    static auto *const all = new unknown_callers;
-    return *all;
+    static constinit process::single<unknown_callers> all;
+    return all.get();
 }
 
 void take_request(cm_id &parent, const std::shared_ptr<link> &path, const cm_handshake &request)
@@ -143,6 +146,8 @@ bool link_upcalls::received(const std::shared_ptr<link> &path, const packet &p)
         const auto way = std::exchange(id->way, nullptr);
         if (const auto qp = queue_pair::find(id->local.qpn); way != nullptr && qp != nullptr)
             qp->decide(agreed ? way : nullptr);
+        if (way != nullptr && !agreed)
+            detail::tell_fall_back(*id);
         if (id->state == cm_state::accepted) {
             id->state = cm_state::connected;
             detail::queue_event(*id, RDMA_CM_EVENT_ESTABLISHED, 0);
@@ -185,6 +190,8 @@ void link_upcalls::lost(const std::shared_ptr<link> &path, const std::shared_ptr
     case cm_state::replied:
     case cm_state::accepted:
     case cm_state::connected:
+        log::write(log::level::warn, "the peer at %s is lost: %s",
+                tcp_socket::text_of(id->route.addr.dst_storage).c_str(), strerror(error));
         id->state = cm_state::disconnect_received;
         detail::queue_event(*id, RDMA_CM_EVENT_DISCONNECTED, 0);
         break;
@@ -198,6 +205,12 @@ void link_upcalls::lost(const std::shared_ptr<link> &path, const std::shared_ptr
 
 } // namespace
 
+void detail::tell_fall_back(const cm_id &id)
+{
+    log::write(log::level::info, "TCP carries everything between here and the peer at %s",
+            tcp_socket::text_of(id.route.addr.dst_storage).c_str());
+}
+
 void detail::decide(cm_id &id)
 {
     if (id.way == nullptr && neighbour::required()) {
@@ -209,6 +222,8 @@ void detail::decide(cm_id &id)
         qp->expect(id.way);
         qp->decide(id.way);
     }
+    if (id.way == nullptr)
+        tell_fall_back(id);
     id.state = cm_state::replied;
     queue_event(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &id.remote.data);
 }

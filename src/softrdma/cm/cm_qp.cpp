@@ -11,7 +11,7 @@ namespace softrdma::net::cm
 namespace
 {
 
-constexpr std::uint8_t ack_timeout = 18; // 4.096 us * 2^18: about a second
+constexpr std::uint8_t usual_ack_timeout = 18; // 4.096 us * 2^18: about a second
 
 bool has_peer(const cm_id &id) noexcept
 {
@@ -75,7 +75,7 @@ int attributes(const cm_id &id, ibv_qp_attr &attr, int &mask)
         if (!peer)
             return EINVAL;
         mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
-        attr.timeout = ack_timeout;
+        attr.timeout = id.ack_timeout.value_or(usual_ack_timeout);
         attr.retry_cnt = std::max(id.local.retry_count, id.remote.retry_count);
         attr.rnr_retry = id.remote.rnr_retry_count; // each side says how patient the other has to be
         attr.sq_psn = id.local.psn;

@@ -8,6 +8,8 @@
 #include "transport/shm/neighbour.hpp"
 #include "transport/tcp/tcp_socket.hpp"
 #include "bytes.hpp"
+#include "base/process.hpp"
+#include "base/log.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -69,8 +71,8 @@ struct registry {
 
 registry &state()
 {
-    static auto *r = new registry;
-    return *r;
+    static constinit process::single<registry> r;
+    return r.get();
 }
 
 class link_upcalls : public link_user
@@ -173,6 +175,9 @@ bool go_on(connection &c, bool peer_has_way)
         const std::byte agreed{has_way};
         c.path->tell(opcode::direct_ready, {&agreed, 1});
     }
+    if (!has_way)
+        log::write(log::level::info, "TCP carries everything between here and queue pair %u at %s", c.remote,
+                tcp_socket::text_of(c.destination).c_str());
     if (c.active && !has_way && neighbour::required())
         return false;
     join(c);
@@ -239,6 +244,8 @@ void link_upcalls::lost(const std::shared_ptr<link> &path, const std::shared_ptr
         return try_later(c);
     if (!c.joined) // the peer will
         return c.path.reset();
+    log::write(log::level::info, "the connection to queue pair %u at %s has ended", c.remote,
+            tcp_socket::text_of(c.destination).c_str());
     agent::get()->after(patience, [number = c.local, serial = c.serial] {
         const std::lock_guard relock(state().lock);
         const connection *lost = state().find(number, serial);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fault/rules.hpp"
 #include "fault/parse.hpp"
+#include "base/process.hpp"
+#include "base/config.hpp"
 
 #include <cinttypes>
 #include <cstdio>
@@ -27,8 +29,8 @@ struct state {
 
 state &current()
 {
-    static auto *s = new state;
-    return *s;
+    static constinit process::single<state> s;
+    return s.get();
 }
 
 // In [0, 1). What the standard library has for it drags in libm.
@@ -120,19 +122,17 @@ bool add(std::string_view text, std::string &why)
     return true;
 }
 
-bool configure()
+void configure()
 {
-    static const bool good = [] {
-        const char *text = getenv("SOFTRDMA_FAULT");
-        if (text == nullptr || *text == '\0')
-            return true;
+    static constinit process::single<const bool> done;
+    done.get([] {
+        using config::setting;
         std::string why;
-        if (add(text, why))
-            return true;
-        fprintf(stderr, "softrdma: SOFTRDMA_FAULT is '%s': %s\n", text, why.c_str());
-        return false;
-    }();
-    return good;
+        const char *text = config::text(setting::fault);
+        if (text != nullptr && !add(text, why))
+            config::refuse(setting::fault, why.c_str());
+        return new bool(true);
+    });
 }
 
 } // namespace softrdma::fault

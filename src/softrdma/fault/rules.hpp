@@ -49,7 +49,7 @@ bool on_completion(std::uint32_t qpn);
 
 // Adds rules; says why if a text makes no sense, of which nothing is then taken. "off" removes all.
 bool add(std::string_view text, std::string &why);
-// The same for SOFTRDMA_FAULT, once; tells on stderr.
-bool configure();
+// The same for SOFTRDMA_FAULT, once. Ends the process if it makes no sense.
+void configure();
 
 } // namespace softrdma::fault

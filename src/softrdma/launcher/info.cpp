@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "base/config.hpp"
 #include "launcher/commands.hpp"
 
 #include <cerrno>
@@ -21,10 +22,6 @@ namespace softrdma::launcher
 
 namespace
 {
-
-constexpr const char *variables[] = {"SOFTRDMA_PATH", "SOFTRDMA_TRUST", "SOFTRDMA_NATIVE", "SOFTRDMA_READ_FLUSH",
-        "SOFTRDMA_VOLATILE", "SOFTRDMA_POWERCUT", "SOFTRDMA_FAULT", "SOFTRDMA_TRACE", "SOFTRDMA_CM_TIMEOUT_MS",
-        "SOFTRDMA_TIMEWAIT_MS", "SOFTRDMA_PORT_OFFSET", "SOFTRDMA_PRIVATE_DATA"};
 
 int print_device(const std::string &library)
 {
@@ -81,12 +78,6 @@ std::string try_direct_path()
     return why;
 }
 
-bool is(const char *name, const char *value)
-{
-    const char *text = getenv(name);
-    return text != nullptr && strcmp(text, value) == 0;
-}
-
 // What handing over descriptors needs. Empty if all of it works.
 std::string try_handing_over()
 {
@@ -119,10 +110,14 @@ void print_path(const char *label, const char *setting, const std::string &why, 
 
 void print_paths()
 {
-    const bool trusted = !is("SOFTRDMA_TRUST", "none");
-    const char *neither = !trusted ? "SOFTRDMA_TRUST=none" : is("SOFTRDMA_PATH", "tcp") ? "SOFTRDMA_PATH=tcp" : nullptr;
-    const char *not_taken = is("SOFTRDMA_PATH", "descriptors") ? "SOFTRDMA_PATH=descriptors" : neither;
-    const char *not_handed = is("SOFTRDMA_PATH", "local") ? "SOFTRDMA_PATH=local" : neither;
+    using config::setting;
+    const auto path = static_cast<config::path_word>(config::value(setting::path));
+    const bool trusted = config::is(setting::trust, config::trust_word::user);
+    const char *neither = !trusted                         ? "SOFTRDMA_TRUST=none"
+                          : path == config::path_word::tcp ? "SOFTRDMA_PATH=tcp"
+                                                           : nullptr;
+    const char *not_taken = path == config::path_word::descriptors ? "SOFTRDMA_PATH=descriptors" : neither;
+    const char *not_handed = path == config::path_word::local ? "SOFTRDMA_PATH=local" : neither;
     const std::string no_handing_over = try_handing_over();
     const std::string no_memory = no_handing_over.empty() ? try_direct_path() : no_handing_over;
     print_path("path tcp:", nullptr, "", "available");
@@ -137,6 +132,7 @@ int info_command(int argc, char **)
 {
     if (argc > 0)
         return usage("info takes no arguments");
+    config::check();
     const std::string library = find_library();
     if (library.empty()) {
         fprintf(stderr, "softrdma: libsoftrdma.so not found beside this program; install both together\n");
@@ -145,7 +141,8 @@ int info_command(int argc, char **)
     if (const int status = print_device(library); status != 0)
         return status;
     print_paths();
-    for (const char *name : variables) {
+    for (int i = 0; i < static_cast<int>(config::setting::count); ++i) {
+        const char *name = config::name(static_cast<config::setting>(i));
         if (const char *value = getenv(name); value != nullptr)
             printf("setting:       %s=%s\n", name, value);
     }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "base/config.hpp"
 #include "launcher/commands.hpp"
 
 #include <cerrno>
@@ -88,6 +89,7 @@ std::string find_library()
 
 int run_on_device(char **command, const run_choice &how)
 {
+    config::check();
     if (!how.prefer_hardware || !hardware_is_active()) {
         if (const int failed = put_device_in_the_way(how); failed != 0)
             return failed;

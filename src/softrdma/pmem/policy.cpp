@@ -1,27 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pmem/policy.hpp"
-
-#include "environment.hpp"
+#include "base/config.hpp"
 
 namespace softrdma::pmem
 {
 
 bool native_verbs() noexcept
 {
-    static const bool value = !environment::is("SOFTRDMA_NATIVE", "off");
-    return value;
+    return config::is(config::setting::native, config::switch_word::on);
 }
 
 bool read_flushes() noexcept
 {
-    static const bool value = !environment::is("SOFTRDMA_READ_FLUSH", "off");
-    return value;
+    return config::is(config::setting::read_flush, config::switch_word::on);
 }
 
 bool refuses_volatile() noexcept
 {
-    static const bool value = environment::is("SOFTRDMA_VOLATILE", "refuse");
-    return value;
+    return config::is(config::setting::volatile_memory, config::volatile_word::refuse);
 }
 
 } // namespace softrdma::pmem

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pmem/power_cut.hpp"
+#include "base/process.hpp"
+#include "base/config.hpp"
 
 #include <array>
 #include <cerrno>
@@ -52,8 +54,8 @@ struct undo_log {
 
 undo_log &log()
 {
-    static auto *l = new undo_log;
-    return *l;
+    static constinit process::single<undo_log> l;
+    return l.get();
 }
 
 bool parse_number(std::string_view text, std::uint64_t &value)
@@ -129,25 +131,21 @@ losses lose_lines(const undo_log &l)
 
 } // namespace
 
-bool configure()
+void configure()
 {
-    static const bool good = [] {
-        const char *text = getenv("SOFTRDMA_POWERCUT");
-        if (text == nullptr || *text == '\0')
-            return true;
+    static constinit process::single<const bool> done;
+    done.get([] {
+        using config::setting;
+        const char *text = config::text(setting::powercut);
+        if (text == nullptr)
+            return new bool(true);
         undo_log &l = log();
-        if (!parse(text, l)) {
-            fprintf(stderr,
-                    "softrdma: SOFTRDMA_POWERCUT is '%s'; set it to armed, after:N or after:N,seed:S with numbers N, "
-                    "S\n",
-                    text);
-            return false;
-        }
+        if (!parse(text, l))
+            config::refuse(setting::powercut, "use armed, after:N or after:N,seed:S with numbers N and S");
         is_armed = true;
         fprintf(stderr, "softrdma: power cut armed in process %d with seed %" PRIu64 "\n", getpid(), l.seed);
-        return true;
-    }();
-    return good;
+        return new bool(true);
+    });
 }
 
 void about_to_store(std::uintptr_t begin, std::size_t bytes)

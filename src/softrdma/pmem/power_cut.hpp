@@ -10,8 +10,8 @@
 namespace softrdma::pmem::power_cut
 {
 
-// Reads SOFTRDMA_POWERCUT. False if it makes no sense, which has then been said on stderr.
-bool configure();
+// Reads SOFTRDMA_POWERCUT, once. Ends the process if it makes no sense.
+void configure();
 
 extern bool is_armed; // set by configure(), before anything is stored
 inline bool armed() noexcept

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "progress/agent.hpp"
 #include "base/barriers.hpp"
+#include "base/config.hpp"
+#include "base/process.hpp"
 
 #include <array>
 #include <atomic>
@@ -24,18 +26,11 @@ constexpr agent::watch_id timer_watch = 0;
 
 std::atomic<agent *> running{nullptr};
 
-// Never destroyed: threads of the program may still be inside when the process exits.
-std::mutex &start_mutex()
-{
-    static auto *m = new std::mutex;
-    return *m;
-}
-
 } // namespace
 
 agent *agent::get() noexcept
 {
-    agent *a = lost_by_fork() ? nullptr : running.load(std::memory_order_acquire);
+    agent *a = running.load(std::memory_order_acquire);
     if (a == nullptr)
         errno = ENODEV;
     return a;
@@ -43,18 +38,21 @@ agent *agent::get() noexcept
 
 agent *agent::start(void (*first)())
 {
-    if (agent *a = get(); a != nullptr || lost_by_fork())
+    if (agent *a = running.load(std::memory_order_acquire))
         return a;
-    const std::lock_guard lock(start_mutex());
-    if (agent *a = get(); a != nullptr)
+    config::check();
+    const process::creation lock;
+    if (agent *a = running.load(std::memory_order_acquire))
         return a;
     std::unique_ptr<agent> fresh(new agent(first));
     if (const int error = fresh->start(); error != 0) {
         errno = error;
         return nullptr;
     }
-    running.store(fresh.get(), std::memory_order_release);
-    return fresh.release();
+    agent *started = fresh.release();
+    process::add_fork_hooks({&before_fork, &after_fork_in_parent, &after_fork_in_child});
+    running.store(started, std::memory_order_release);
+    return started;
 }
 
 int agent::start()
@@ -81,7 +79,6 @@ int agent::start()
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (error == 0) {
         pthread_detach(thread);
-        pthread_atfork(&agent::before_fork, &agent::after_fork_in_parent, &agent::after_fork_in_child);
     } else {
         close(epoll_);
         close(timer_);
@@ -141,7 +138,7 @@ void agent::stand_back(finding last)
 
 void agent::about_to_wait()
 {
-    if (lost_by_fork())
+    if (running.load(std::memory_order_relaxed) != this)
         return;
     polled_until_ns_ = 0;
     if (!resting_)
@@ -177,7 +174,7 @@ void agent::note_poll(std::int64_t now)
 
 void agent::poll()
 {
-    if (lost_by_fork())
+    if (running.load(std::memory_order_relaxed) != this)
         return;
     const std::int64_t now = now_ns();
     calls_.fetch_add(1, std::memory_order_relaxed);
@@ -329,30 +326,25 @@ void agent::run_timers()
         call();
 }
 
-void agent::before_fork()
+void agent::before_fork() noexcept
 {
-    if (!lost_by_fork())
-        running.load()->mutex_.lock();
+    running.load()->mutex_.lock();
 }
 
-void agent::after_fork_in_parent()
+void agent::after_fork_in_parent() noexcept
 {
-    if (!lost_by_fork())
-        running.load()->mutex_.unlock();
+    running.load()->mutex_.unlock();
 }
 
-void agent::after_fork_in_child()
+// The sockets belong to the parent's connections: their ends must be seen when the parent ends. The rest is left as it
+// is, for the thread that it served is not here.
+void agent::after_fork_in_child() noexcept
 {
-    if (lost_by_fork())
-        return; // by an earlier fork: the numbers of its descriptors may be in use again
-    // The sockets belong to the parent's connections: their ends must be seen when the parent ends.
-    agent *a = running.load();
-    forked_.store(true, std::memory_order_relaxed);
+    const agent *a = running.exchange(nullptr);
     for (const auto &[id, w] : a->watched_)
         close(w.fd);
     close(a->epoll_);
     close(a->timer_);
-    a->mutex_.unlock();
 }
 
 } // namespace softrdma::net

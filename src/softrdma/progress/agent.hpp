@@ -39,13 +39,10 @@ public:
 class agent final : public progress
 {
 public:
-    // Starts it if it does not run yet: its thread begins with `first`. NULL with errno if it cannot be started, ENODEV
-    // in a forked child of its process.
+    // Starts it if this process has none yet: its thread begins with `first`. NULL with errno if it cannot be started.
     static agent *start(void (*first)());
-    // The one that runs; NULL with errno in a forked child of its process.
+    // The one that this process runs; NULL with errno if it has none.
     static agent *get() noexcept;
-    // True in a child of a process that had an agent: the device belongs to the parent.
-    static bool lost_by_fork() noexcept { return forked_.load(std::memory_order_relaxed); }
 
     using watch_id = std::uint64_t;
 
@@ -83,13 +80,11 @@ private:
     void note_poll(std::int64_t now);
     void run_timers();
     void set_timer_locked();
-    static void before_fork();
-    static void after_fork_in_parent();
-    static void after_fork_in_child();
+    static void before_fork() noexcept;
+    static void after_fork_in_parent() noexcept;
+    static void after_fork_in_child() noexcept;
 
     static std::int64_t now_ns() noexcept;
-
-    static inline std::atomic<bool> forked_{false};
 
     void (*const first_)();
     int epoll_ = -1;

@@ -3,6 +3,8 @@
 #include "trace/roce.hpp"
 #include "transport/transport.hpp"
 #include "verbs/tap.hpp"
+#include "base/config.hpp"
+#include "base/process.hpp"
 
 #include <algorithm>
 #include <array>
@@ -241,19 +243,19 @@ private:
 
 bool configure()
 {
-    static const bool good = [] {
-        const char *path = getenv("SOFTRDMA_TRACE");
-        if (path == nullptr || *path == '\0')
-            return true;
+    static constinit process::single<const bool> good;
+    return good.get([] {
+        const char *path = config::text(config::setting::trace);
+        if (path == nullptr)
+            return new bool(true);
         const int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
         if (fd < 0) {
             fprintf(stderr, "softrdma: cannot write the trace '%s': %s; use softrdma trace\n", path, strerror(errno));
-            return false;
+            return new bool(false);
         }
         tap::install(new recorder(fd));
-        return true;
-    }();
-    return good;
+        return new bool(true);
+    });
 }
 
 } // namespace softrdma::trace

@@ -36,6 +36,9 @@ public:
     // Calls qp::timer_expired() after the delay. Only the latest timer of a path counts.
     virtual void start_timer(std::chrono::microseconds delay) = 0;
 
+    // Calls qp::answer_timer_expired() after the delay.
+    virtual void start_answer_timer(std::chrono::microseconds delay) = 0;
+
     // The addresses of its two ends.
     virtual void ends(sockaddr_storage &here, sockaddr_storage &there) const = 0;
 

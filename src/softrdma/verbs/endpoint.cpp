@@ -10,6 +10,14 @@ namespace softrdma
 endpoint::endpoint() = default;
 endpoint::~endpoint() = default;
 
+std::chrono::microseconds endpoint::answer_limit() const noexcept
+{
+    if (!limits_answers || attr.timeout == 0)
+        return std::chrono::microseconds(0);
+    const std::chrono::nanoseconds once(4096ll << attr.timeout);
+    return std::chrono::ceil<std::chrono::microseconds>(once * (attr.retry_cnt + 1));
+}
+
 std::chrono::microseconds endpoint::patience() const noexcept
 {
     constexpr std::chrono::microseconds most = std::chrono::seconds(1);

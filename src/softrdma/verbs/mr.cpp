@@ -5,6 +5,7 @@
 #include "pmem/policy.hpp"
 #include "transport/shm/arena.hpp"
 #include "verbs/native.hpp"
+#include "base/process.hpp"
 
 #include <cerrno>
 #include <new>
@@ -28,14 +29,14 @@ constexpr unsigned known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRI
 // Deregistration waits here for the last pin of its region.
 std::mutex &idle_mutex()
 {
-    static auto *m = new std::mutex;
-    return *m;
+    static constinit process::single<std::mutex> m;
+    return m.get();
 }
 
 std::condition_variable &idle_changed()
 {
-    static auto *c = new std::condition_variable;
-    return *c;
+    static constinit process::single<std::condition_variable> c;
+    return c.get();
 }
 
 int check_access(unsigned access) noexcept
@@ -92,8 +93,8 @@ void region_pin::release() noexcept
 
 region_table &region_table::instance()
 {
-    static auto *table = new region_table;
-    return *table;
+    static constinit process::single<region_table> table;
+    return table.get([] { return new region_table; });
 }
 
 void region_table::released(std::atomic<int> &users) noexcept

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/number_table.hpp"
+#include "base/process.hpp"
 
 #include <sys/random.h>
 
@@ -16,8 +17,8 @@ constexpr std::uint32_t range = 1024 << 8;
 
 number_table &number_table::instance()
 {
-    static auto *const table = new number_table;
-    return *table;
+    static constinit process::single<number_table> table;
+    return table.get();
 }
 
 std::uint32_t number_table::add(const std::shared_ptr<queue_pair> &qp, std::uint32_t number)

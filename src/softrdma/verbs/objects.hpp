@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/process.hpp"
 #include "transport/progress.hpp"
 
 #include <atomic>
@@ -69,6 +70,7 @@ struct device_context {
 
     verbs_context verbs{};
     progress &mover; // of the network
+    process::birth birth;
     async_queue async;
     // Stands for the descriptor of the device's file, which programs set flags of; it takes no commands.
     event_fd command;

@@ -6,6 +6,7 @@
 #include "transport/shm/layout.hpp"
 #include "verbs/native.hpp"
 #include "verbs/objects.hpp"
+#include "base/process.hpp"
 
 #include <array>
 #include <cerrno>
@@ -70,6 +71,7 @@ public:
     // To be asked before finish().
     std::span<const request> requests() const noexcept { return {requests_.get(), end_}; }
     int error() const noexcept { return error_; }
+    const process::birth &birth() const noexcept { return birth_; }
     void finish() { mutex_.unlock(); }
 
 private:
@@ -88,6 +90,7 @@ private:
     request *const limit_;
     request *end_ = nullptr;
     int error_ = 0;
+    const process::birth birth_;
 };
 
 } // namespace softrdma

@@ -555,6 +555,19 @@ void queue_pair::timer_expired()
         settle(requester_.timed_out());
 }
 
+void queue_pair::limit_answers()
+{
+    const std::lock_guard lock(lock_);
+    ep_.limits_answers = true;
+}
+
+void queue_pair::answer_timer_expired()
+{
+    const std::lock_guard lock(lock_);
+    if (answers() && ep_.attr.qp_state != IBV_QPS_RTR)
+        settle(requester_.answer_timer_expired());
+}
+
 std::chrono::microseconds queue_pair::patience()
 {
     const std::lock_guard lock(lock_);

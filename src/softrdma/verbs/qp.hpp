@@ -63,6 +63,8 @@ public:
     // path (NULL).
     void decide(std::shared_ptr<local::channel> channel);
     bool has_path();
+    // A peer that is silent for longer than time-out and retry count say is given up, though its host still answers.
+    void limit_answers();
     // A line of key=value for whoever looks on from outside.
     std::string report();
     // True while something posted has not completed.
@@ -79,6 +81,7 @@ public:
     void path_lost();
     std::chrono::microseconds patience();
     void timer_expired();
+    void answer_timer_expired();
     void retry() override;
 
 private:

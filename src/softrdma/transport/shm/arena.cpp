@@ -4,6 +4,7 @@
 #include "base/proc_maps.hpp"
 #include "transport/shm/identity.hpp"
 #include "transport/shm/policy.hpp"
+#include "base/process.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -47,13 +48,13 @@ std::byte *map(int fd, std::uint64_t offset, std::size_t size) noexcept
 
 arena &arena::instance()
 {
-    static auto *one = [] { // never deleted: peers and threads of the program may be inside when the process exits
+    static constinit process::single<arena> one;
+    return one.get([] {
         const int before = errno;
         auto *made = new arena;
         errno = before; // what the system lacks is no failure of the caller's
         return made;
-    }();
-    return *one;
+    });
 }
 
 arena::arena()

@@ -9,6 +9,7 @@
 #include "transport/shm/policy.hpp"
 #include "transport/tcp/listener.hpp"
 #include "verbs/mr.hpp"
+#include "base/process.hpp"
 
 #include <sys/epoll.h>
 #include <sys/random.h>
@@ -27,7 +28,7 @@ public:
     explicit visitor(int socket) noexcept : socket_(socket) {}
     ~visitor() override
     {
-        if (!agent::lost_by_fork())
+        if (birth_.is_here())
             close(socket_);
     }
 
@@ -40,6 +41,7 @@ private:
     bool hand_over_file(const wish &w) const;
 
     const int socket_;
+    const process::birth birth_;
     std::mutex mutex_;
     agent::watch_id watch_ = 0;
     bool has_asked_ = false;
@@ -105,33 +107,40 @@ bool visitor::hand_over_file(const wish &w) const
     return with_own_descriptors(hand_over) && sent;
 }
 
-std::uint64_t open_door()
+struct open_door {
+    std::uint64_t number = 0; // 0: it is closed
+    std::shared_ptr<listener> listening;
+};
+
+open_door *open()
 {
+    auto made = std::make_unique<open_door>();
     std::uint64_t number = 0;
     if (!local::arena::instance().shared() || getrandom(&number, sizeof(number), 0) != sizeof(number))
-        return 0;
-    static std::shared_ptr<listener> door; // never closed
+        return made.release();
     const door_address address(number);
     local::fd_holder socket = open_local_socket();
     if (bind(socket.get(), address.get(), address.size) != 0)
-        return 0;
-    door = listener::open(socket.release(), SOMAXCONN, [](int accepted) {
+        return made.release();
+    made->listening = listener::open(socket.release(), SOMAXCONN, [](int accepted) {
         std::make_shared<visitor>(accepted)->enter();
         return std::chrono::milliseconds(0); // of other users it keeps none
     });
-    return door == nullptr ? 0 : number;
+    made->number = made->listening == nullptr ? 0 : number;
+    return made.release();
 }
 
 } // namespace
 
 std::uint64_t own_door()
 {
-    static const std::uint64_t number = open_door();
-    return number;
+    static constinit process::single<open_door> door;
+    return door.get(open).number;
 }
 
 agent *start_agent()
 {
+    const process::creation lock;
     agent *a = agent::start([] { local::arena::instance().end_with_this_thread(); });
     if (a != nullptr)
         own_door(); // now, so that connections need no descriptor which outlives them

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/shm/identity.hpp"
+#include "base/process.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -66,15 +67,15 @@ bool yama_restricts()
 
 const identity &identity::own()
 {
-    static const identity value = [] {
-        identity i;
-        i.boot = boot_id();
-        i.uid = geteuid();
-        i.pid = static_cast<std::uint32_t>(getpid());
-        i.start_time = own_start_time();
+    static constinit process::single<identity> value;
+    return value.get([] {
+        auto *i = new identity;
+        i->boot = boot_id();
+        i->uid = geteuid();
+        i->pid = static_cast<std::uint32_t>(getpid());
+        i->start_time = own_start_time();
         return i;
-    }();
-    return value;
+    });
 }
 
 } // namespace softrdma::local

@@ -4,6 +4,7 @@
 #include "transport/shm/policy.hpp"
 #include "transport/shm/visit.hpp"
 #include "transport/tcp/tcp_socket.hpp"
+#include "base/log.hpp"
 
 #include <cstdio>
 #include <cstring>
@@ -33,8 +34,9 @@ void set_end(const sockaddr_storage &from, std::array<std::uint8_t, 16> &address
     }
 }
 
-void complain(const std::string &why)
+void complain(const std::string &peer, const std::string &why)
 {
+    log::write(log::level::info, "no memory is shared with the peer at %s: %s", peer.c_str(), why.c_str());
     if (required())
         fprintf(stderr, "softrdma: no local path to the peer (%s); run without SOFTRDMA_PATH=%s\n", why.c_str(),
                 local::policy() == path_policy::direct ? "local" : "descriptors");
@@ -65,6 +67,7 @@ bool reach(const local::hello &h, const link &path, way &found, std::function<vo
 {
     std::string why;
     const local::connection_ends ends = ends_of(path);
+    const std::string peer = tcp_socket::text_of(tcp_socket::addresses_of(path.fd()).there);
     found = local::policy() == path_policy::descriptors ? nullptr : local::channel::open(h, ends, why);
     if (found != nullptr)
         return false;
@@ -73,12 +76,12 @@ bool reach(const local::hello &h, const link &path, way &found, std::function<vo
         const bool came = given.arena.get() >= 0;
         way handed = came ? local::channel::open(h, ends, std::move(given), refusal) : nullptr;
         if (handed == nullptr)
-            complain(refusal);
+            complain(peer, refusal);
         later(std::move(handed));
     };
     if (visit(h, take, why))
         return true;
-    complain(why);
+    complain(peer, why);
     return false;
 }
 

@@ -2,6 +2,7 @@
 #include "transport/shm/peer.hpp"
 #include "transport/shm/file_mapping.hpp"
 #include "transport/shm/policy.hpp"
+#include "base/process.hpp"
 
 #include <algorithm>
 #include <array>
@@ -41,8 +42,8 @@ struct peer_cache {
 
 peer_cache &cache()
 {
-    static auto *c = new peer_cache;
-    return *c;
+    static constinit process::single<peer_cache> c;
+    return c.get();
 }
 
 // A message that is carried is copied once more, but without a call of the kernel: how much that is worth depends on

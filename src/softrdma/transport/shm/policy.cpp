@@ -1,41 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/shm/policy.hpp"
-
-#include <cstdlib>
-#include <string_view>
+#include "base/config.hpp"
 
 namespace softrdma::local
 {
 
-namespace
-{
-
-std::string_view variable(const char *name) noexcept
-{
-    const char *value = getenv(name);
-    return value == nullptr ? std::string_view{} : value;
-}
-
-path_policy read_policy() noexcept
-{
-    // What a peer stores directly, the undo log of a simulated power cut would not see. The variable is asked: the
-    // power cut may be armed later than this is called.
-    if (variable("SOFTRDMA_TRUST") == "none" || !variable("SOFTRDMA_POWERCUT").empty())
-        return path_policy::tcp;
-    const auto path = variable("SOFTRDMA_PATH");
-    if (path == "tcp")
-        return path_policy::tcp;
-    if (path == "descriptors")
-        return path_policy::descriptors;
-    return path == "local" ? path_policy::direct : path_policy::automatic;
-}
-
-} // namespace
-
 path_policy policy() noexcept
 {
-    static const path_policy value = read_policy();
-    return value;
+    using config::setting;
+    // What a peer stores directly, the undo log of a simulated power cut would not see.
+    if (config::is(setting::trust, config::trust_word::none) || config::text(setting::powercut) != nullptr)
+        return path_policy::tcp;
+    switch (static_cast<config::path_word>(config::value(setting::path))) {
+    case config::path_word::tcp:
+        return path_policy::tcp;
+    case config::path_word::descriptors:
+        return path_policy::descriptors;
+    case config::path_word::local:
+        return path_policy::direct;
+    default:
+        return path_policy::automatic;
+    }
 }
 
 } // namespace softrdma::local

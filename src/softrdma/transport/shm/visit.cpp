@@ -4,6 +4,7 @@
 #include "progress/agent.hpp"
 #include "transport/shm/fd_message.hpp"
 #include "transport/shm/file_mapping.hpp"
+#include "base/process.hpp"
 
 #include <poll.h>
 #include <sys/epoll.h>
@@ -28,7 +29,7 @@ public:
     }
     ~visiting() override
     {
-        if (!agent::lost_by_fork())
+        if (birth_.is_here())
             close(socket_);
     }
 
@@ -53,6 +54,7 @@ private:
     void take_file();
 
     const int socket_;
+    const process::birth birth_;
     const std::uint32_t owner_; // the process at the other end
     const local::token_bytes token_;
     std::atomic<agent::watch_id> watch_{0};

@@ -3,6 +3,7 @@
 #include "base/guard.hpp"
 #include "transport/tcp/tcp_socket.hpp"
 #include "verbs/tap.hpp"
+#include "base/log.hpp"
 
 #include <algorithm>
 #include <array>
@@ -54,7 +55,7 @@ std::shared_ptr<link> link::open(int fd, role r, link_user &user)
 
 link::~link()
 {
-    if (!agent::lost_by_fork())
+    if (birth_.is_here())
         close(fd_);
 }
 
@@ -241,6 +242,15 @@ void link::start_timer(std::chrono::microseconds delay)
         }
         if (qp != nullptr)
             qp->timer_expired();
+    });
+}
+
+void link::start_answer_timer(std::chrono::microseconds delay)
+{
+    agent::get()->after(delay, [weak = weak_from_this()] {
+        const auto self = weak.lock();
+        if (const auto qp = self == nullptr ? nullptr : self->bound(); qp != nullptr)
+            qp->answer_timer_expired();
     });
 }
 
@@ -450,6 +460,9 @@ void link::drop(int error)
 {
     if (lost_.exchange(true, std::memory_order_acq_rel))
         return;
+    if (error == EPROTO)
+        log::write(log::level::warn, "the peer at %s broke the protocol: its connection is cut",
+                tcp_socket::text_of(tcp_socket::addresses_of(fd_).there).c_str());
     std::shared_ptr<queue_pair> qp;
     {
         const std::lock_guard lock(mutex_);

@@ -4,6 +4,7 @@
 #include "progress/agent.hpp"
 #include "verbs/qp.hpp"
 #include "wire/frame.hpp"
+#include "base/process.hpp"
 
 #include <sys/epoll.h>
 #include <vector>
@@ -48,6 +49,7 @@ public:
     bool congested() override;
     std::size_t room() override;
     void start_timer(std::chrono::microseconds delay) override;
+    void start_answer_timer(std::chrono::microseconds delay) override;
     void cut() override;
     void ends(sockaddr_storage &here, sockaddr_storage &there) const override;
     bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
@@ -89,6 +91,7 @@ private:
     void disconnect_locked();
 
     const int fd_;
+    const process::birth birth_;
     link_user &user_;
     agent::watch_id watch_ = 0;
 

@@ -21,7 +21,7 @@ std::shared_ptr<listener> listener::open(int fd, int backlog, receiver accepted)
 
 listener::~listener()
 {
-    if (!agent::lost_by_fork())
+    if (birth_.is_here())
         ::close(fd_);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "progress/agent.hpp"
+#include "base/process.hpp"
 
 namespace softrdma::net
 {
@@ -29,6 +30,7 @@ private:
     void watch_again();
 
     const int fd_;
+    const process::birth birth_;
     const receiver accepted_;
     agent::watch_id watch_ = 0;
     std::mutex mutex_;

@@ -4,6 +4,7 @@
 #include "pmem/policy.hpp"
 #include "transport/shm/local_path.hpp"
 #include "wire/rnr_timer.hpp"
+#include "base/log.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -134,10 +135,42 @@ outcome requester::local_error(work &w, ibv_wc_status status)
     return &w == &queue_.front() ? (complete_first(status), outcome::broken) : outcome::proceed;
 }
 
+// From now on the peer has some time to answer.
+[[gnu::cold]] void requester::watch_answers()
+{
+    const auto limit = ep_.answer_limit();
+    if (limit == limit.zero())
+        return;
+    progress_at_ = std::chrono::steady_clock::now();
+    if (!std::exchange(watches_answers_, true))
+        ep_.path->start_answer_timer(limit);
+}
+
+outcome requester::answer_timer_expired()
+{
+    const auto limit = ep_.answer_limit();
+    watches_answers_ = false;
+    if (queue_.empty() || !queue_.front().numbered || limit == limit.zero() || ep_.path == nullptr)
+        return outcome::proceed; // nothing is owed; what is sent next starts the timer again
+    const auto silent = std::chrono::steady_clock::now() - progress_at_;
+    if (silent >= limit && !waiting_for_receiver_) {
+        log::write(log::level::warn, "queue pair %u: the peer has not answered for %lld ms: it is given up",
+                ep_.qp->qp_num, static_cast<long long>(std::chrono::floor<std::chrono::milliseconds>(silent).count()));
+        complete_first(IBV_WC_RETRY_EXC_ERR);
+        return outcome::broken;
+    }
+    watches_answers_ = true;
+    const auto left = waiting_for_receiver_ ? limit : limit - silent;
+    ep_.path->start_answer_timer(std::chrono::ceil<std::chrono::microseconds>(left));
+    return outcome::proceed;
+}
+
 outcome requester::transmit(work &w)
 {
     if (w.local_status != IBV_WC_SUCCESS)
         return local_error(w, w.local_status);
+    if (ep_.limits_answers) [[unlikely]]
+        watch_answers();
     if (!w.numbered) {
         w.psn = next_psn_;
         w.numbered = true;
@@ -303,7 +336,7 @@ void requester::flush()
 {
     while (!queue_.empty())
         complete_first(IBV_WC_WR_FLUSH_ERR);
-    waiting_for_receiver_ = peer_silent_ = stalled_ = asking_ = false;
+    waiting_for_receiver_ = peer_silent_ = watches_answers_ = stalled_ = asking_ = false;
     timer_at_ = never;
     injection_.reset();
 }
@@ -316,7 +349,7 @@ void requester::reset()
     next_ = 0;
     round_trips_ = 0;
     rnr_tries_ = 0;
-    waiting_for_receiver_ = peer_silent_ = stalled_ = asking_ = false;
+    waiting_for_receiver_ = peer_silent_ = watches_answers_ = stalled_ = asking_ = false;
     timer_at_ = never;
     injection_.reset();
 }

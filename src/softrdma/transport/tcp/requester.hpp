@@ -44,6 +44,8 @@ public:
     // An answer of the peer to something that was sent.
     outcome answer(const packet &p)
     {
+        if (watches_answers_) [[unlikely]]
+            progress_at_ = std::chrono::steady_clock::now();
         return injection_ != nullptr && intercepted(p) ? outcome::proceed : handle_answer(p);
     }
     // Where the next bytes of an answer go of which something has come; false if that is not certain.
@@ -52,6 +54,7 @@ public:
     outcome resume();
     // The path's timer has run out.
     outcome timed_out();
+    outcome answer_timer_expired();
     bool fail_first(ibv_wc_status status);
     void flush();
     void reset();
@@ -110,6 +113,7 @@ private:
     outcome stall();
     outcome local_timer_expired();
     outcome start_requests();
+    void watch_answers();
     outcome transmit(work &w);
     packet round_trip_header(const work &w) const noexcept;
     outcome transmit_round_trip(work &w);
@@ -167,6 +171,8 @@ private:
     int rnr_tries_ = 0;
     bool waiting_for_receiver_ = false;
     bool peer_silent_ = false;
+    bool watches_answers_ = false;                        // its timer runs
+    std::chrono::steady_clock::time_point progress_at_{}; // when something was sent or answered last
     std::unique_ptr<injection> injection_;
     bool awaits_owner_ = false; // of memory that only it can reach: polling looks at the network meanwhile
     // A message that found no receive in the peer's ring.

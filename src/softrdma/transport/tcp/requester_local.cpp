@@ -2,6 +2,7 @@
 #include "transport/shm/local_path.hpp"
 #include "transport/tcp/requester.hpp"
 #include "wire/rnr_timer.hpp"
+#include "base/log.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -69,6 +70,7 @@ bool requester::executed_locally(work &w, outcome &o)
         await_owner();
         return false;
     case execution::peer_lost:
+        log::write(log::level::warn, "queue pair %u: the process of the peer has ended", ep_.qp->qp_num);
         complete_first(IBV_WC_RETRY_EXC_ERR);
         break;
     default:

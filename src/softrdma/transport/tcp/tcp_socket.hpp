@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <sys/socket.h>
 
 // What a connection asks of its socket.
@@ -21,6 +22,8 @@ struct addresses {
     sockaddr_storage there{};
 };
 addresses addresses_of(int fd) noexcept;
+// For people.
+std::string text_of(const sockaddr_storage &address);
 
 // How many bytes it would take to send without waiting.
 std::size_t room(int fd) noexcept;

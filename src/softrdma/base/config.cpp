@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "base/config.hpp"
+#include "base/process.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace softrdma::config
+{
+
+namespace
+{
+
+constexpr int exit_usage = 2;
+constexpr int day_ms = 24 * 60 * 60 * 1000;
+constexpr int ports = 65535;
+constexpr std::size_t count = static_cast<std::size_t>(setting::count);
+
+struct entry {
+    const char *name;
+    std::array<const char *, 5> words{}; // the first one is the default
+    int lowest = 0;                      // these three are of numbers
+    int highest = 0;
+    int fallback = 0;
+
+    bool has_words() const noexcept { return words[0] != nullptr; }
+    bool is_number() const noexcept { return lowest < highest; }
+};
+
+// In the order of the settings.
+constexpr std::array<entry, count> entries = {{
+        {.name = "SOFTRDMA_PATH", .words = {"auto", "local", "descriptors", "tcp"}},
+        {.name = "SOFTRDMA_TRUST", .words = {"user", "none"}},
+        {.name = "SOFTRDMA_NATIVE", .words = {"on", "off"}},
+        {.name = "SOFTRDMA_READ_FLUSH", .words = {"on", "off"}},
+        {.name = "SOFTRDMA_VOLATILE", .words = {"accept", "refuse"}},
+        {.name = "SOFTRDMA_PRIVATE_DATA", .words = {"padded", "exact"}},
+        {.name = "SOFTRDMA_LOG", .words = {"off", "error", "warn", "info", "debug"}},
+        {.name = "SOFTRDMA_CM_TIMEOUT_MS", .lowest = 1, .highest = day_ms, .fallback = 20000},
+        {.name = "SOFTRDMA_TIMEWAIT_MS", .lowest = 0, .highest = day_ms, .fallback = 100},
+        {.name = "SOFTRDMA_PORT_OFFSET", .lowest = -ports, .highest = ports, .fallback = 0},
+        {.name = "SOFTRDMA_FAULT"},
+        {.name = "SOFTRDMA_POWERCUT"},
+        {.name = "SOFTRDMA_TRACE"},
+}};
+
+const entry &entry_of(setting s) noexcept
+{
+    return entries[static_cast<std::size_t>(s)];
+}
+
+const char *variable(const entry &e) noexcept
+{
+    const char *set = getenv(e.name);
+    return set == nullptr || *set == '\0' ? nullptr : set;
+}
+
+bool parse_word(const entry &e, const char *set, int &value)
+{
+    for (std::size_t i = 0; i < e.words.size() && e.words[i] != nullptr; ++i) {
+        if (strcmp(set, e.words[i]) == 0) {
+            value = static_cast<int>(i);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool parse_number(const entry &e, const char *set, int &value)
+{
+    char *end = nullptr;
+    errno = 0;
+    const long number = strtol(set, &end, 10);
+    value = static_cast<int>(number);
+    return errno == 0 && end != set && *end == '\0' && number >= e.lowest && number <= e.highest;
+}
+
+std::string expected(const entry &e)
+{
+    if (e.is_number())
+        return "use a number from " + std::to_string(e.lowest) + " to " + std::to_string(e.highest);
+    std::string text = "use ";
+    for (std::size_t i = 0; i < e.words.size() && e.words[i] != nullptr; ++i) {
+        const bool last = i + 1 == e.words.size() || e.words[i + 1] == nullptr;
+        text += (i == 0 ? "" : last ? " or " : ", ") + std::string(e.words[i]);
+    }
+    return text;
+}
+
+struct parsed {
+    std::array<int, count> values{};
+    std::array<std::string, count> texts{}; // the program may change its environment later
+    const entry *wrong = nullptr;           // the first without sense
+};
+
+parsed parse()
+{
+    parsed result;
+    for (std::size_t i = 0; i < count; ++i) {
+        const entry &e = entries[i];
+        const char *set = variable(e);
+        result.values[i] = e.fallback;
+        if (set == nullptr)
+            continue;
+        const bool good = e.has_words()   ? parse_word(e, set, result.values[i])
+                          : e.is_number() ? parse_number(e, set, result.values[i])
+                                          : !(result.texts[i] = set).empty();
+        if (!good && result.wrong == nullptr)
+            result.wrong = &e;
+    }
+    return result;
+}
+
+[[noreturn]] void refuse(const entry &e, const char *why)
+{
+    fprintf(stderr, "softrdma: %s is '%s': %s\n", e.name, variable(e), why);
+    exit(exit_usage);
+}
+
+const parsed &all()
+{
+    static constinit process::single<const parsed> one;
+    return one.get([] { return new parsed(parse()); });
+}
+
+} // namespace
+
+const char *name(setting s) noexcept
+{
+    return entry_of(s).name;
+}
+
+int value(setting s)
+{
+    return all().values[static_cast<std::size_t>(s)];
+}
+
+const char *text(setting s)
+{
+    const std::string &set = all().texts[static_cast<std::size_t>(s)];
+    return set.empty() ? nullptr : set.c_str();
+}
+
+void check()
+{
+    if (const entry *wrong = all().wrong; wrong != nullptr)
+        refuse(*wrong, expected(*wrong).c_str());
+}
+
+void refuse(setting s, const char *why)
+{
+    refuse(entry_of(s), why);
+}
+
+} // namespace softrdma::config

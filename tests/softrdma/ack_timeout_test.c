@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* RDMA_OPTION_ID_ACK_TIMEOUT: a peer whose process is stopped is given up where it has to answer itself. */
+#include "remote.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+/* 4.096 us * 2^15 * (1 + 7 retries): about a second. */
+enum {
+    limit_ms = 1100,
+    ack_timeout = 15
+};
+
+static const struct server_plan sleeps = {
+        .access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC};
+
+static void begin(struct remote *r, uint8_t timeout)
+{
+    start_server(r, &sleeps, NULL);
+    r->ack_timeout = timeout;
+    meet_server(r);
+}
+
+/* COMPARE AND SWAP, which the peer has to carry out itself on every path. */
+static int post_atomic(struct remote *r, uint64_t wr_id)
+{
+    struct side *c = &r->pair.client;
+    struct ibv_sge sge = {.addr = (uintptr_t)c->memory, .length = 8, .lkey = c->mr->lkey};
+    struct ibv_send_wr wr = {.wr_id = wr_id,
+            .sg_list = &sge,
+            .num_sge = 1,
+            .opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
+            .send_flags = IBV_SEND_SIGNALED};
+    struct ibv_send_wr *bad = NULL;
+    wr.wr.atomic.remote_addr = (uintptr_t)r->target.memory;
+    wr.wr.atomic.rkey = r->mr.rkey;
+    return ibv_post_send(c->qp, &wr, &bad);
+}
+
+static void give_up_a_stopped_peer(void)
+{
+    struct remote r;
+    begin(&r, ack_timeout);
+    struct side *c = &r.pair.client;
+    assert_int_equal(post_atomic(&r, 1), 0);
+    expect_completion(c->cq, 1, IBV_WC_SUCCESS);
+    suspend_server(&r);
+    assert_int_equal(post_atomic(&r, 2), 0);
+    assert_int_equal(post(c, IBV_WR_RDMA_WRITE, 3, 0, 8, &r.target, 0, 0), 0);
+    expect_completion(c->cq, 2, IBV_WC_RETRY_EXC_ERR);
+    expect_completion(c->cq, 3, IBV_WC_WR_FLUSH_ERR);
+    stop_server(&r);
+}
+
+/* What a long WRITE leaves in the buffers of TCP is no answer. */
+static void give_up_a_stopped_peer_in_a_long_write(void)
+{
+    struct remote r;
+    struct server_plan plan = sleeps;
+    plan.size = 64 << 20;
+    start_server(&r, &plan, NULL);
+    r.ack_timeout = ack_timeout;
+    meet_server(&r);
+    suspend_server(&r);
+    assert_int_equal(post(&r.pair.client, IBV_WR_RDMA_WRITE, 2, 0, plan.size, &r.target, 0, 0), 0);
+    const char *path = getenv("SOFTRDMA_PATH");
+    const bool needs_the_peer = path != NULL && strcmp(path, "auto") != 0; /* it is private memory or far away */
+    if (needs_the_peer)
+        expect_completion(r.pair.client.cq, 2, IBV_WC_RETRY_EXC_ERR);
+    else
+        expect_completion(r.pair.client.cq, 2, IBV_WC_SUCCESS);
+    stop_server(&r);
+}
+
+static void go_on_with_a_peer_that_is_idle(void)
+{
+    struct remote r;
+    begin(&r, ack_timeout);
+    for (uint64_t i = 0; i < 3; ++i) {
+        assert_int_equal(post_atomic(&r, i), 0);
+        expect_completion(r.pair.client.cq, i, IBV_WC_SUCCESS);
+        usleep(2 * limit_ms * 1000);
+    }
+    stop_server(&r);
+}
+
+/* Without the option, or with one that means for ever, the program wants to wait. */
+static void wait_for_a_peer(uint8_t timeout)
+{
+    struct remote r;
+    begin(&r, timeout);
+    suspend_server(&r);
+    assert_int_equal(post_atomic(&r, 2), 0);
+    usleep(2 * limit_ms * 1000);
+    struct ibv_wc wc;
+    assert_int_equal(ibv_poll_cq(r.pair.client.cq, 1, &wc), 0);
+    assert_int_equal(kill(r.pid, SIGCONT), 0);
+    expect_completion(r.pair.client.cq, 2, IBV_WC_SUCCESS);
+    stop_server(&r);
+}
+
+static void wait_without_a_limit(void)
+{
+    wait_for_a_peer(no_ack_timeout);
+}
+
+static void wait_with_a_limit_of_zero(void)
+{
+    wait_for_a_peer(0);
+}
+
+static void tell_the_time_out(void)
+{
+    struct remote r;
+    begin(&r, ack_timeout);
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    assert_int_equal(ibv_query_qp(r.pair.client.qp, &attr, IBV_QP_TIMEOUT, &init), 0);
+    assert_int_equal(attr.timeout, ack_timeout);
+    uint8_t value = 32;
+    assert_int_equal(rdma_set_option(r.pair.client.id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &value, 1), -1);
+    assert_int_equal(errno, EINVAL);
+    stop_server(&r);
+}
+
+static void a_stopped_peer_is_given_up(void **state)
+{
+    (void)state;
+    in_own_process(give_up_a_stopped_peer);
+}
+
+static void a_peer_stopped_in_a_long_write_is_given_up(void **state)
+{
+    (void)state;
+    in_own_process(give_up_a_stopped_peer_in_a_long_write);
+}
+
+static void an_idle_peer_is_not_given_up(void **state)
+{
+    (void)state;
+    in_own_process(go_on_with_a_peer_that_is_idle);
+}
+
+static void without_the_option_a_peer_has_all_time(void **state)
+{
+    (void)state;
+    in_own_process(wait_without_a_limit);
+}
+
+static void zero_means_all_time(void **state)
+{
+    (void)state;
+    in_own_process(wait_with_a_limit_of_zero);
+}
+
+static void the_time_out_is_the_queue_pairs(void **state)
+{
+    (void)state;
+    in_own_process(tell_the_time_out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(a_stopped_peer_is_given_up),
+            cmocka_unit_test(a_peer_stopped_in_a_long_write_is_given_up),
+            cmocka_unit_test(an_idle_peer_is_not_given_up),
+            cmocka_unit_test(without_the_option_a_peer_has_all_time),
+            cmocka_unit_test(zero_means_all_time),
+            cmocka_unit_test(the_time_out_is_the_queue_pairs),
+    };
+    return cmocka_run_group_tests_name("ack_timeout", tests, NULL, NULL);
+}

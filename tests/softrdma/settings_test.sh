@@ -1,0 +1,56 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# usage: settings_test.sh SOFTRDMA LIBSOFTRDMA
+# Values of SOFTRDMA_* without sense end a program that uses the device: one line on standard error, exit code 2.
+softrdma=$1 library=$2
+if ! command -v ibv_devinfo >/dev/null; then
+    echo "skipped: ibv_devinfo is not installed"
+    exit 77
+fi
+failures=0
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+    echo "FAILED: $*; stderr:"
+    cat "$work/err"
+    failures=$((failures + 1))
+}
+
+# expect_refused SETTING COMMAND...
+expect_refused() {
+    setting=$1
+    shift
+    env "$setting" "$@" >"$work/out" 2>"$work/err"
+    code=$?
+    [ $code -eq 2 ] || fail "$setting $*: exit code $code"
+    [ "$(wc -l <"$work/err")" -eq 1 ] || fail "$setting $*: not one line"
+    grep -q "^softrdma: ${setting%%=*} is '${setting#*=}': use " "$work/err" || fail "$setting $*: does not say what is wrong"
+}
+
+expect_accepted() {
+    env "$1" "$softrdma" run ibv_devinfo >"$work/out" 2>"$work/err" || fail "$1 is refused"
+}
+
+for setting in SOFTRDMA_PATH=tpc SOFTRDMA_PATH=TCP SOFTRDMA_TRUST=None SOFTRDMA_TRUST=no SOFTRDMA_NATIVE=0 \
+    SOFTRDMA_READ_FLUSH=OFF SOFTRDMA_VOLATILE=refused SOFTRDMA_PRIVATE_DATA=1 SOFTRDMA_LOG=warning \
+    SOFTRDMA_CM_TIMEOUT_MS=1s SOFTRDMA_CM_TIMEOUT_MS=0 SOFTRDMA_CM_TIMEOUT_MS=99999999999999999999 \
+    SOFTRDMA_TIMEWAIT_MS=-1 SOFTRDMA_PORT_OFFSET=65536 SOFTRDMA_PORT_OFFSET=+; do
+    expect_refused "$setting" "$softrdma" run ibv_devinfo
+    expect_refused "$setting" "$softrdma" info
+    expect_refused "$setting" env LD_PRELOAD="$library" ibv_devinfo
+    # A program that does not use the device does not look at its settings.
+    env "$setting" LD_PRELOAD="$library" true || fail "$setting disturbs a program without RDMA"
+done
+expect_refused SOFTRDMA_POWERCUT=now "$softrdma" run ibv_devinfo
+env SOFTRDMA_FAULT=explode "$softrdma" run ibv_devinfo >"$work/out" 2>"$work/err"
+[ $? -eq 2 ] && [ "$(wc -l <"$work/err")" -eq 1 ] || fail "SOFTRDMA_FAULT=explode is not refused"
+
+for setting in SOFTRDMA_PATH= SOFTRDMA_PATH=auto SOFTRDMA_PATH=local SOFTRDMA_PATH=descriptors SOFTRDMA_PATH=tcp \
+    SOFTRDMA_TRUST=user SOFTRDMA_TRUST=none SOFTRDMA_NATIVE=on SOFTRDMA_NATIVE=off SOFTRDMA_READ_FLUSH=on \
+    SOFTRDMA_READ_FLUSH=off SOFTRDMA_VOLATILE=accept SOFTRDMA_VOLATILE=refuse SOFTRDMA_PRIVATE_DATA=padded \
+    SOFTRDMA_PRIVATE_DATA=exact SOFTRDMA_LOG=off SOFTRDMA_LOG=error SOFTRDMA_LOG=debug SOFTRDMA_CM_TIMEOUT_MS=86400000 \
+    SOFTRDMA_TIMEWAIT_MS=0 SOFTRDMA_PORT_OFFSET=-65535; do
+    expect_accepted "$setting"
+done
+exit $((failures > 0))
