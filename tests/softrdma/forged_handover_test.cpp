@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // White-box: a process of the same user that hands over anything, or nothing. It costs the connection its short way.
 #include "impostor.hpp"
+#include "transport/shm/door.hpp"
 #include "transport/shm/fd_message.hpp"
 #include "transport/shm/visit.hpp"
 
@@ -230,6 +231,8 @@ void a_file_that_is_too_short_is_not_written(void **)
 int main()
 {
     setenv("SOFTRDMA_PATH", "descriptors", 1); // what is not private memory has to be handed over
+    if (net::start_agent() == nullptr)
+        return 1;
     const CMUnitTest tests[] = {
             cmocka_unit_test(an_honest_host_is_trusted),
             cmocka_unit_test(an_arena_that_is_none_is_refused),
