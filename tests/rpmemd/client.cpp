@@ -224,7 +224,7 @@ int test_lane::request(replica::lane_request_kind kind, const std::vector<replic
 int test_lane::send_raw(std::span<const std::byte> bytes)
 {
     std::memcpy(memory_.data(), bytes.data(), bytes.size());
-    if (rpma_send(connection_.get(), region_.get(), 0, bytes.size(), RPMA_F_COMPLETION_ON_ERROR,
+    if (rpma_send(connection_.get(), region_.get(), 0, bytes.size(), RPMA_F_COMPLETION_ALWAYS,
                 reinterpret_cast<void *>(context_request)) != 0 ||
             !wait(context_answer))
         return -1;
