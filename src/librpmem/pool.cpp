@@ -118,9 +118,12 @@ int rpmem_pool::open_data_path(const wanted &w, const replica::session_answer &s
 int rpmem_pool::prepare_peer(const wanted &w, const replica::session_answer &s)
 {
     ibv_context *device = nullptr;
-    const int found = rpma_utils_get_ibv_context(s.address.c_str(), RPMA_UTIL_IBV_CONTEXT_REMOTE, &device);
+    const bool software = s.devices == replica::device_software;
+    const int found = rpma_utils_get_ibv_context_of_kind(s.address.c_str(), RPMA_UTIL_IBV_CONTEXT_REMOTE,
+            software ? RPMA_DEVICE_SOFTWARE : RPMA_DEVICE_HARDWARE, &device);
     if (found != 0)
-        return fail(ENOMEDIUM, "no RDMA device reaches %s", s.address.c_str());
+        return fail(ENOMEDIUM, "no RDMA device reaches %s%s", s.address.c_str(),
+                software ? ": softrdma is not installed beside librpma" : "");
     if (rpma_peer_new(device, &path_.peer) != 0)
         return fail(ENOMEDIUM, "the RDMA device that reaches %s cannot be used", s.address.c_str());
     errno = 0;

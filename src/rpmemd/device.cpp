@@ -3,7 +3,6 @@
 
 #include <netdb.h>
 #include <netinet/in.h>
-#include <string_view>
 #include <sys/socket.h>
 
 #include "control.hpp"
@@ -15,7 +14,6 @@ namespace rpmemd
 namespace
 {
 
-constexpr std::string_view software_device = "softrdma";
 constexpr int port_attempts = 16;
 
 struct addresses_deleter {
@@ -55,17 +53,25 @@ void check_rpma(int result, const std::string &what)
             what + ": " + cause);
 }
 
+// The software device needs no launcher: librpma loads it.
 device open_device(const std::string &address, std::uint32_t kinds)
 {
+    constexpr std::uint32_t any = replica::device_hardware | replica::device_software;
+    const rpma_device_kind wanted = (kinds & any) == any                      ? RPMA_DEVICE_ANY
+                                    : (kinds & replica::device_software) != 0 ? RPMA_DEVICE_SOFTWARE
+                                                                              : RPMA_DEVICE_HARDWARE;
     ibv_context *context = nullptr;
-    check_rpma(rpma_utils_get_ibv_context(address.c_str(), RPMA_UTIL_IBV_CONTEXT_LOCAL, &context),
-            "the target has no RDMA device at the address of the connection: see rpma-doctor there");
+    const int result =
+            rpma_utils_get_ibv_context_of_kind(address.c_str(), RPMA_UTIL_IBV_CONTEXT_LOCAL, wanted, &context);
+    if (result != 0 && wanted == RPMA_DEVICE_HARDWARE)
+        throw failure(EMEDIUMTYPE, "the target has no RDMA device at the address of the connection: allow the software "
+                                   "device with RPMEM_ENABLE_SOCKETS=1, or see rpma-doctor there");
+    check_rpma(
+            result, "the target has neither an RDMA device at the address of the connection nor softrdma: install it");
+    rpma_device_kind kind = RPMA_DEVICE_ANY;
+    check_rpma(rpma_utils_ibv_context_get_kind(context, &kind), "cannot tell what the device of the target is");
     device found;
-    found.is_software = std::string_view(context->device->name).substr(0, software_device.size()) == software_device;
-    if ((kinds & (found.is_software ? replica::device_software : replica::device_hardware)) == 0)
-        throw failure(EMEDIUMTYPE, found.is_software
-                                           ? "the target has the software device only: set RPMEM_ENABLE_SOCKETS=1"
-                                           : "the target has an RDMA device, which RPMEM_ENABLE_VERBS=0 excludes");
+    found.is_software = kind == RPMA_DEVICE_SOFTWARE;
     rpma_peer *peer = nullptr;
     check_rpma(rpma_peer_new(context, &peer), "cannot use the RDMA device of the target");
     found.peer.reset(peer);
