@@ -65,6 +65,8 @@ int spawn(const order &o, pid_t *pid)
     posix_spawn_file_actions_adddup2(&actions, o.input, STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, o.output, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, o.errors, STDERR_FILENO);
+    // What else the program has open is its own: a lock on a file would outlive the program with the command.
+    posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
     sigset_t none;
     sigset_t all;
     sigemptyset(&none);

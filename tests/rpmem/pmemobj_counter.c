@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A program on libpmemobj: adds N to a counter in a pool, in a transaction each, and prints what it is then. */
+#include <libpmemobj.h>
+
+#include <err.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(int argc, char **argv)
+{
+    if (argc != 3)
+        errx(2, "usage: pmemobj_counter POOLSET N");
+    PMEMobjpool *pool = pmemobj_create(argv[1], "counter", 0, 0600);
+    if (pool == NULL)
+        pool = pmemobj_open(argv[1], "counter");
+    if (pool == NULL)
+        errx(1, "pmemobj_open: %s", pmemobj_errormsg());
+    const PMEMoid root = pmemobj_root(pool, sizeof(uint64_t));
+    uint64_t *counter = pmemobj_direct(root);
+    for (long left = strtol(argv[2], NULL, 10); left > 0; --left) {
+        TX_BEGIN(pool)
+        {
+            pmemobj_tx_add_range(root, 0, sizeof(*counter));
+            ++*counter;
+        }
+        TX_ONABORT
+        {
+            errx(1, "a transaction was aborted: %s", pmemobj_errormsg());
+        }
+        TX_END
+    }
+    printf("%" PRIu64 "\n", *counter);
+    pmemobj_close(pool);
+    return 0;
+}
