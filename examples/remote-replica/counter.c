@@ -11,7 +11,7 @@
 int main(int argc, char **argv)
 {
     if (argc != 3)
-        errx(2, "usage: pmemobj_counter POOLSET N");
+        errx(2, "usage: counter POOLSET N");
     PMEMobjpool *pool = pmemobj_create(argv[1], "counter", 0, 0600);
     if (pool == NULL)
         pool = pmemobj_open(argv[1], "counter");
