@@ -2,6 +2,8 @@
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
+#include <dlfcn.h>
+
 #define UNTOUCHED ((struct ibv_context *)(uintptr_t)64)
 
 static void refused(const char *addr, enum rpma_util_ibv_context_type type, int expected)
@@ -92,6 +94,63 @@ static void on_demand_paging_is_told_as_the_device_has_it(void **state)
     assert_int_equal(told, capable);
 }
 
+/* A function of LIBRPMA_1.4, which an older library does not have. */
+static void *since_1_4(const char *name)
+{
+    void *function = dlsym(RTLD_DEFAULT, name);
+    if (function == NULL) {
+        print_message("the library has no %s: it is older than 1.4\n", name);
+        skip();
+    }
+    return function;
+}
+
+static int context_of_kind(const char *addr, enum rpma_util_ibv_context_type type, enum rpma_device_kind kind,
+        struct ibv_context **context)
+{
+    int (*function)(const char *, enum rpma_util_ibv_context_type, enum rpma_device_kind, struct ibv_context **);
+    *(void **)&function = since_1_4("rpma_utils_get_ibv_context_of_kind");
+    return function(addr, type, kind, context);
+}
+
+static int kind_of(struct ibv_context *context, enum rpma_device_kind *kind)
+{
+    int (*function)(struct ibv_context *, enum rpma_device_kind *);
+    *(void **)&function = since_1_4("rpma_utils_ibv_context_get_kind");
+    return function(context, kind);
+}
+
+static void any_device_is_of_one_kind_or_the_other(void **state)
+{
+    (void)state;
+    struct ibv_context *context = NULL;
+    enum rpma_device_kind kind = RPMA_DEVICE_ANY;
+    assert_done(context_of_kind(case_address, RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_ANY, &context));
+    assert_done(kind_of(context, &kind));
+    assert_true(kind == RPMA_DEVICE_HARDWARE || kind == RPMA_DEVICE_SOFTWARE);
+}
+
+static void a_device_that_is_asked_for_by_its_kind_is_of_that_kind(void **state)
+{
+    (void)state;
+    enum rpma_device_kind kind = RPMA_DEVICE_ANY;
+    assert_done(kind_of(device(), &kind));
+    struct ibv_context *context = NULL;
+    assert_done(context_of_kind(case_address, RPMA_UTIL_IBV_CONTEXT_LOCAL, kind, &context));
+    enum rpma_device_kind found = RPMA_DEVICE_ANY;
+    assert_done(kind_of(context, &found));
+    assert_int_equal(found, kind);
+}
+
+static void an_unknown_kind_is_refused(void **state)
+{
+    (void)state;
+    struct ibv_context *context = UNTOUCHED;
+    assert_rpma(context_of_kind(case_address, RPMA_UTIL_IBV_CONTEXT_LOCAL, (enum rpma_device_kind)3, &context),
+            RPMA_E_INVAL);
+    assert_ptr_equal(context, UNTOUCHED);
+}
+
 static const struct test_case cases[] = {
         CASE(the_device_of_a_local_address_is_found),
         CASE(the_device_towards_a_remote_address_is_found),
@@ -104,6 +163,9 @@ static const struct test_case cases[] = {
         CASE(the_ipv4_wildcard_names_no_device),
         CASE(the_ipv6_wildcard_names_no_device),
         CASE(on_demand_paging_is_told_as_the_device_has_it),
+        CASE(any_device_is_of_one_kind_or_the_other),
+        CASE(a_device_that_is_asked_for_by_its_kind_is_of_that_kind),
+        CASE(an_unknown_kind_is_refused),
 };
 
 SUITE(utils, cases);
