@@ -20,8 +20,8 @@ class Faults(unittest.TestCase):
         self.copy = pathlib.Path(temporary.name)
         for place in ("man", "include", "tests/unit"):
             shutil.copytree(ROOT / place, self.copy / place)
-        (self.copy / "src/librpma").mkdir(parents=True)
-        shutil.copy(ROOT / "src/librpma/librpma.map", self.copy / "src/librpma")
+        for library in ("librpma", "librpmem"):
+            shutil.copytree(ROOT / "src" / library, self.copy / "src" / library)
         shutil.copy(ROOT / "README.md", self.copy)
 
     def run_check(self, *arguments):
@@ -102,6 +102,41 @@ class Faults(unittest.TestCase):
                 page.unlink()
         self.damage("man/rpma_read.3.md", "struct ibv_wc wc;", "struct ibv_wc wc, unused;")
         self.assert_reported("examples", "EXAMPLE does not compile")
+
+    def test_a_missing_page_of_librpmem(self):
+        self.damage("man/rpmem_persist.3.md", "rpmem_drain, ", "")
+        self.assert_reported("pages", "rpmem_drain is in the NAME of 0 pages")
+
+    def test_a_page_of_librpmem_with_the_header_of_librpma(self):
+        self.damage("man/rpmem_persist.3.md", "#include <librpmem.h>", "#include <librpma.h>")
+        self.assert_reported("synopsis", "rpmem_persist.3.md: SYNOPSIS does not start with the include")
+
+    def test_a_changed_prototype_of_librpmem(self):
+        self.damage("include/librpmem.h", "int rpmem_close(RPMEMpool *rpp);", "int rpmem_close(RPMEMpool **rpp);")
+        self.assert_reported("synopsis", "rpmem_create.3.md: not as in the header: int rpmem_close")
+
+    def test_a_variable_that_librpmem_does_not_read(self):
+        self.damage("man/librpmem.7.md", "RPMEM_MIN_LEVEL", "RPMEM_LEAST_LEVEL")
+        self.assert_reported("sections", "neither librpmem.h nor librpmem's environment has RPMEM_LEAST_LEVEL")
+
+    def test_a_variable_that_is_not_described(self):
+        self.damage("man/librpmem.7.md", "**RPMEM_ON_LOSS**\n:", "Losses\n:")
+        self.assert_reported("sections", "the variable RPMEM_ON_LOSS is not described")
+
+    def test_an_errno_that_does_not_exist(self):
+        self.damage("man/rpmem_persist.3.md", "**EPROTO**,", "**EPROTOCOL**,")
+        self.assert_reported("errors", "rpmem_persist.3.md: EPROTOCOL is no errno")
+
+    def test_an_errno_of_librpmem_that_no_page_lists(self):
+        self.damage("src/librpmem/pool.cpp", "fail(ENOMEDIUM,", "fail(EXDEV,")
+        self.assert_reported("errors", "librpmem's code has EXDEV, and no page lists it")
+
+    def test_an_example_of_section_7_that_does_not_compile(self):
+        for page in (self.copy / "man").glob("rpm*.3.md"):
+            if page.name != "rpmem_persist.3.md":
+                page.unlink()
+        self.damage("man/librpmem.7.md", "unsigned lanes = 1;", "unsigned lanes = 1, unused;")
+        self.assert_reported("examples", "librpmem.7.md: EXAMPLE does not compile")
 
     def test_pages_that_were_not_built(self):
         done = self.run_check("--built", str(self.copy), "rendering")
