@@ -193,7 +193,8 @@ static void a_setting_without_sense_ends_the_program(void **state)
         pid_t child = fork();
         if (child == 0) {
             setenv("SOFTRDMA_POWERCUT", settings[i], 1);
-            static struct ibv_device **list; /* the leak detector finds it when the process ends in the next call */
+            /* The leak detector finds it when the process ends in the next call. */
+            static struct ibv_device **volatile list;
             list = ibv_get_device_list(NULL);
             (void)ibv_open_device(list[0]);
             _exit(1);
