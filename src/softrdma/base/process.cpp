@@ -12,15 +12,29 @@ namespace
 {
 
 std::atomic<unsigned> forks{0};
-pthread_mutex_t creation_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+// Not a recursive mutex: the thread that forks has another number in the child, which may not give such a one back.
+pthread_mutex_t creation_lock = PTHREAD_MUTEX_INITIALIZER;
+thread_local unsigned held = 0; // how often this thread has the creation lock
 // These three are guarded by the creation lock.
 slot *slots = nullptr;
 std::array<fork_hooks, 4> all_hooks{};
 std::size_t hook_count = 0;
 
+void enter() noexcept
+{
+    if (held++ == 0)
+        pthread_mutex_lock(&creation_lock);
+}
+
+void leave() noexcept
+{
+    if (--held == 0)
+        pthread_mutex_unlock(&creation_lock);
+}
+
 void before_fork() noexcept
 {
-    pthread_mutex_lock(&creation_lock);
+    enter();
     for (std::size_t i = 0; i < hook_count; ++i)
         all_hooks[i].before();
 }
@@ -29,7 +43,7 @@ void after_fork_in_parent() noexcept
 {
     for (std::size_t i = hook_count; i > 0; --i)
         all_hooks[i - 1].in_parent();
-    pthread_mutex_unlock(&creation_lock);
+    leave();
 }
 
 void after_fork_in_child() noexcept
@@ -39,7 +53,7 @@ void after_fork_in_child() noexcept
         all_hooks[i - 1].in_child();
     hook_count = 0; // what the child makes itself adds them anew
     forget_objects_of_parent();
-    creation_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; // its owner was a thread of the parent
+    leave();
 }
 
 // When the library is loaded: a thread may fork while another one makes the first object.
@@ -57,12 +71,12 @@ unsigned generation() noexcept
 
 creation::creation() noexcept
 {
-    pthread_mutex_lock(&creation_lock);
+    enter();
 }
 
 creation::~creation()
 {
-    pthread_mutex_unlock(&creation_lock);
+    leave();
 }
 
 void add_fork_hooks(const fork_hooks &hooks) noexcept
