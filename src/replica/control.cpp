@@ -230,18 +230,27 @@ decoded decode(std::span<const std::byte> bytes, greeting &to)
     return good ? decoded::good : decoded::malformed;
 }
 
-decoded decode(std::span<const std::byte> bytes, request &to)
+// What follows the type in requests and answers alike: size, version and number.
+template<class Message>
+static decoded get_head(byte_reader &from, std::size_t received, Message &to)
 {
-    byte_reader from(bytes);
-    const auto type = from.get<std::uint32_t>();
     const auto size = from.get<std::uint64_t>();
     const auto major = from.get<std::uint16_t>();
     to.minor = from.get<std::uint16_t>();
-    if (!from.good() || size != bytes.size() || size > longest_message)
+    if (!from.good() || size != received || size > longest_message)
         return decoded::malformed;
     if (major != protocol_major)
         return decoded::other_version;
     to.number = from.get<std::uint32_t>();
+    return decoded::good;
+}
+
+decoded decode(std::span<const std::byte> bytes, request &to)
+{
+    byte_reader from(bytes);
+    const auto type = from.get<std::uint32_t>();
+    if (const decoded head = get_head(from, bytes.size(), to); head != decoded::good)
+        return head;
     if (!is_request(type))
         return decoded::malformed;
     to.type = static_cast<request_type>(type);
@@ -263,14 +272,8 @@ decoded decode(std::span<const std::byte> bytes, answer &to)
     byte_reader from(bytes);
     const auto status_number = from.get<std::uint32_t>();
     const auto type = from.get<std::uint32_t>();
-    const auto size = from.get<std::uint64_t>();
-    const auto major = from.get<std::uint16_t>();
-    to.minor = from.get<std::uint16_t>();
-    if (!from.good() || size != bytes.size() || size > longest_message)
-        return decoded::malformed;
-    if (major != protocol_major)
-        return decoded::other_version;
-    to.number = from.get<std::uint32_t>();
+    if (const decoded head = get_head(from, bytes.size(), to); head != decoded::good)
+        return head;
     if (type == 0 || !is_request(type - 1) || status_number > highest_status)
         return decoded::malformed;
     to.type = static_cast<request_type>(type - 1);

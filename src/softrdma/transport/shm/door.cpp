@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/shm/door.hpp"
 #include "base/own_descriptors.hpp"
+#include "base/process.hpp"
 #include "base/settings.hpp"
 #include "transport/shm/arena.hpp"
 #include "transport/shm/fd_message.hpp"
@@ -9,7 +10,6 @@
 #include "transport/shm/policy.hpp"
 #include "transport/tcp/listener.hpp"
 #include "verbs/mr.hpp"
-#include "base/process.hpp"
 
 #include <sys/epoll.h>
 #include <sys/random.h>
