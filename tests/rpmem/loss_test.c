@@ -55,8 +55,7 @@ static void a_killed_target_is_an_error(void **state)
 static void a_stopped_target_is_given_up(void **state)
 {
     (void)state;
-    const pid_t stopped = daemon_pid();
-    kill(stopped, SIGSTOP);
+    const pid_t stopped = stop_daemon();
     /* This needs the target to do something. */
     assert_fails(rpmem_deep_persist(pool, 4096, 64, 0), ETIMEDOUT);
     assert_fails(rpmem_persist(pool, 4096, 64, 1, 0), ETIMEDOUT);
@@ -70,7 +69,7 @@ static void a_stopped_target_is_given_up(void **state)
 static void silence_is_noticed(void **state)
 {
     (void)state;
-    kill(daemon_pid(), SIGSTOP);
+    stop_daemon();
     assert_int_equal(error_of_persist(), ETIMEDOUT);
     assert_fails(rpmem_close(pool), ECONNRESET);
 }

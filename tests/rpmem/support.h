@@ -2,10 +2,12 @@
 #ifndef RPMEM_TEST_SUPPORT_H
 #define RPMEM_TEST_SUPPORT_H
 
+#include <dirent.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -80,6 +82,38 @@ static inline pid_t daemon_pid(void)
     FILE *const file = open_file("pid");
     assert_int_equal(fscanf(file, "%d", &pid), 1);
     fclose(file);
+    return pid;
+}
+
+/* A signal returns before all threads of its process have stopped: one on another processor can still answer. */
+static inline pid_t stop_daemon(void)
+{
+    const pid_t pid = daemon_pid();
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    char path[32];
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    bool all_stopped = false;
+    for (int tries = 0; tries < 10000 && !all_stopped; ++tries) {
+        usleep(1000);
+        all_stopped = true;
+        DIR *const tasks = opendir(path);
+        assert_non_null(tasks);
+        for (const struct dirent *task = readdir(tasks); task != NULL; task = readdir(tasks)) {
+            if (task->d_name[0] == '.')
+                continue;
+            char name[300], state = '?';
+            snprintf(name, sizeof(name), "%s/%s/stat", path, task->d_name);
+            FILE *const file = fopen(name, "r");
+            if (file == NULL)
+                continue;
+            /* The name of the program has neither blanks nor parentheses. */
+            assert_int_equal(fscanf(file, "%*d %*s %c", &state), 1);
+            fclose(file);
+            all_stopped = all_stopped && state == 'T';
+        }
+        closedir(tasks);
+    }
+    assert_true(all_stopped);
     return pid;
 }
 
