@@ -52,7 +52,7 @@ public:
 
 private:
     std::size_t size_ = 0;
-    char bytes_[Capacity + 1] = "";
+    char bytes_[Capacity + 1] = {};
 };
 
 } // namespace replica

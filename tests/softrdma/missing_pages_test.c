@@ -4,9 +4,7 @@
 #include "remote.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
@@ -25,20 +23,25 @@ static struct {
     bool full; /* the file system, else the file is truncated */
 } attempt;
 
-/* In a mount namespace of its own. */
+/* The file system has no place in the tree: only its descriptor reaches it, and it ends with the mapping. */
+static int open_small_file_system(void)
+{
+    const int context = fsopen("tmpfs", FSOPEN_CLOEXEC);
+    assert_true(context >= 0);
+    assert_int_equal(fsconfig(context, FSCONFIG_SET_STRING, "size", "64k", 0), 0);
+    assert_int_equal(fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0), 0);
+    const int root = fsmount(context, FSMOUNT_CLOEXEC, 0);
+    assert_true(root >= 0);
+    close(context);
+    return root;
+}
+
 static uint8_t *map_hole_of_full_file_system(void)
 {
-    char path[] = "/tmp/softrdma-full-XXXXXX";
-    char name[64];
     static const char zeros[4096];
-    assert_int_equal(unshare(CLONE_NEWNS), 0);
-    assert_int_equal(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
-    assert_non_null(mkdtemp(path));
-    assert_int_equal(mount("tmpfs", path, "tmpfs", 0, "size=64k"), 0);
-    snprintf(name, sizeof(name), "%s/hole", path);
-    const int hole = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    snprintf(name, sizeof(name), "%s/filler", path);
-    const int filler = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    const int root = open_small_file_system();
+    const int hole = openat(root, "hole", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    const int filler = openat(root, "filler", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_true(hole >= 0 && filler >= 0);
     assert_int_equal(ftruncate(hole, size), 0);
     while (write(filler, zeros, sizeof(zeros)) > 0)
@@ -48,8 +51,7 @@ static uint8_t *map_hole_of_full_file_system(void)
     assert_ptr_not_equal(memory, MAP_FAILED);
     close(filler);
     close(hole);
-    umount2(path, MNT_DETACH);
-    rmdir(path);
+    close(root);
     return memory;
 }
 
