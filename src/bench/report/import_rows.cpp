@@ -14,8 +14,8 @@ namespace
 
 using json = nlohmann::json;
 
-constexpr const char *words[] = {"apm", "gpspm", "ib", "read", "randread", "write", "randwrite", "rw", "randrw", "pmem",
-        "dram", "malloc", "blocking", "busy"};
+constexpr const char *known_words[] = {"apm", "gpspm", "ib", "read", "randread", "write", "randwrite", "rw", "randrw",
+        "pmem", "dram", "malloc", "blocking", "busy"};
 
 // A field of a row. The framework wrote numbers; its CSV files hold texts.
 std::optional<double> number(const json &row, const char *name, const std::string &place)
@@ -161,7 +161,7 @@ struct csv_rows {
 
 bool row_meaning::take_word(const std::string &word)
 {
-    if (std::ranges::find(words, word) == std::end(words) && word != "ib_read")
+    if (std::ranges::find(known_words, word) == std::end(known_words) && word != "ib_read")
         return false;
     if (word == "ib_read" || word == "ib")
         verbs = true;
@@ -178,7 +178,7 @@ bool row_meaning::take_word(const std::string &word)
 std::string row_meaning::all_words()
 {
     std::string all;
-    for (const char *word : words)
+    for (const char *word : known_words)
         all += (all.empty() ? "" : ", ") + std::string(word);
     return all;
 }

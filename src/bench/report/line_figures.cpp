@@ -177,17 +177,17 @@ bool has_what_its_group_is_about(const panel &p, const std::string &group)
 series series_of(const line &l, attribute x, const metric &m)
 {
     series made = {l.label, l.colour, false, false, {}, {}};
-    std::map<double, datum> data;
+    std::map<double, datum> values;
     for (const entry *e : l.entries) {
         const double at = number(x, *e);
         if (const auto s = summarize(e->point, m))
-            data[at] = {at, s->median, s->low, s->high};
+            values[at] = {at, s->median, s->low, s->high};
         else if (e->point.status != status::done)
             made.failed.push_back(at);
     }
-    for (const auto &[at, d] : data)
+    for (const auto &[at, d] : values)
         made.data.push_back(d);
-    std::erase_if(made.failed, [&](double at) { return data.contains(at); });
+    std::erase_if(made.failed, [&](double at) { return values.contains(at); });
     return made;
 }
 

@@ -33,7 +33,7 @@ std::optional<double> cpu_busy(const repeat &r)
     return (*r.cpu_s.client + r.cpu_s.server.value_or(0)) * 100 / *r.duration_s;
 }
 
-constexpr std::array table = {
+constexpr std::array metrics = {
         metric{"latency_p50", "median latency", unit::time_ns, true, percentile_of<50000>},
         metric{"latency_p90", "90th percentile of latency", unit::time_ns, true, percentile_of<90000>},
         metric{"latency_p99", "99th percentile of latency", unit::time_ns, true, percentile_of<99000>},
@@ -63,13 +63,13 @@ constexpr std::array table = {
 
 std::span<const metric> all_metrics()
 {
-    return table;
+    return metrics;
 }
 
 const metric *find_metric(const std::string &key)
 {
-    const auto found = std::ranges::find(table, key, &metric::key);
-    return found == table.end() ? nullptr : &*found;
+    const auto found = std::ranges::find(metrics, key, &metric::key);
+    return found == metrics.end() ? nullptr : &*found;
 }
 
 const metric &metric_of(const std::string &key)

@@ -12,7 +12,7 @@ namespace bench::report
 namespace
 {
 
-cell words(std::string text)
+cell text_cell(std::string text)
 {
     return {std::move(text), 0, false};
 }
@@ -76,7 +76,7 @@ table bars_table(const bar_chart &chart)
     table t = {{"operation", "interface", chart.values.label}, {}, ""};
     for (const bar_group &group : chart.groups) {
         for (const bar &b : group.bars)
-            t.rows.push_back({words(group.label), words(b.label), value(b.value, chart.values.measured_in)});
+            t.rows.push_back({text_cell(group.label), text_cell(b.label), value(b.value, chart.values.measured_in)});
     }
     return t;
 }
@@ -85,8 +85,8 @@ table ratios_table(const ratio_chart &chart)
 {
     table t = {{"measured", "values", "ratio", "from", "to"}, {}, ""};
     for (const ratio_row &r : chart.rows)
-        t.rows.push_back({words(r.label), words(r.values), value(r.ratio, unit::ratio), value(r.low, unit::ratio),
-                value(r.high, unit::ratio)});
+        t.rows.push_back({text_cell(r.label), text_cell(r.values), value(r.ratio, unit::ratio),
+                value(r.low, unit::ratio), value(r.high, unit::ratio)});
     return t;
 }
 
@@ -124,12 +124,12 @@ cell verified(const entry &e)
 {
     const auto &repeats = e.point.repeats;
     if (e.point.status != status::done)
-        return words(to_word(e.point.status));
+        return text_cell(to_word(e.point.status));
     const bool known =
             !repeats.empty() && std::ranges::all_of(repeats, [](const repeat &r) { return r.verified.has_value(); });
     if (!known)
-        return words("");
-    return words(std::ranges::all_of(repeats, [](const repeat &r) { return *r.verified; }) ? "yes" : "NO");
+        return text_cell("");
+    return text_cell(std::ranges::all_of(repeats, [](const repeat &r) { return *r.verified; }) ? "yes" : "NO");
 }
 
 std::string memory(const std::optional<std::uint64_t> &bytes)
@@ -141,7 +141,8 @@ void host_rows(table &t, const environment &e)
 {
     const auto row = [&](const char *name, const std::string &client, const std::string &server) {
         if (!client.empty() || !server.empty())
-            t.rows.push_back({words(name), words(client), words(e.same_host && server.empty() ? client : server)});
+            t.rows.push_back(
+                    {text_cell(name), text_cell(client), text_cell(e.same_host && server.empty() ? client : server)});
     };
     const auto count = [](const auto &number) {
         return number ? fmt::format("{:g}", static_cast<double>(*number)) : "";
@@ -181,13 +182,13 @@ table table_of(std::span<const entry> entries)
         std::vector<cell> row;
         for (const attribute a :
                 {attribute::operation, attribute::mixture, attribute::api, attribute::library, attribute::run})
-            row.push_back(words(text(a, e)));
+            row.push_back(text_cell(text(a, e)));
         row.push_back(p.block_size == 0 ? nothing() : value(static_cast<double>(p.block_size), unit::bytes));
         for (const std::uint32_t number : {p.depth, p.connections, p.threads})
             row.push_back(value(number, unit::none));
         for (const attribute a : {attribute::access, attribute::polling, attribute::target, attribute::flush_interval,
                      attribute::cpu_load})
-            row.push_back(words(text(a, e)));
+            row.push_back(text_cell(text(a, e)));
         for (const char *key : metrics) {
             const metric &m = metric_of(key);
             const auto s = summarize(e.point, m);
@@ -207,7 +208,7 @@ table environment_of(const results &r)
     host_rows(t, e);
     const auto shared = [&](const char *name, const std::string &text) {
         if (!text.empty())
-            t.rows.push_back({words(name), words(text), words("")});
+            t.rows.push_back({text_cell(name), text_cell(text), text_cell("")});
     };
     shared("device", e.device);
     shared("transport", e.transport);
@@ -235,8 +236,8 @@ table missing(std::span<const entry> entries)
             const std::string word = text(a, e);
             conditions += (conditions.empty() || word.empty() ? "" : ", ") + word;
         }
-        t.rows.push_back({words(text(attribute::operation, e)), words(text(attribute::api, e)), words(conditions),
-                words(to_word(e.point.status)), words(e.point.reason)});
+        t.rows.push_back({text_cell(text(attribute::operation, e)), text_cell(text(attribute::api, e)),
+                text_cell(conditions), text_cell(to_word(e.point.status)), text_cell(e.point.reason)});
     }
     return t;
 }
