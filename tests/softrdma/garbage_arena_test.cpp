@@ -180,6 +180,14 @@ struct forgery {
     ibv_wc_status status;
 };
 
+ibv_qp_state state_of(ibv_qp *qp)
+{
+    ibv_qp_attr attributes;
+    ibv_qp_init_attr initial;
+    assert_int_equal(ibv_query_qp(qp, &attributes, IBV_QP_STATE, &initial), 0);
+    return attributes.qp_state;
+}
+
 void expect_refused(const forgery &message)
 {
     pair p{};
@@ -192,7 +200,7 @@ void expect_refused(const forgery &message)
     assert_int_equal(wc.byte_len, 0);
     for (std::size_t i = 0; i < p.server.size; ++i)
         assert_int_equal(p.server.memory[i], 0);
-    for (unsigned tries = 0; p.server.qp->state != IBV_QPS_ERR; ++tries) { // a moment later
+    for (unsigned tries = 0; state_of(p.server.qp) != IBV_QPS_ERR; ++tries) { // a moment later
         assert_true(tries < patience_ms);
         usleep(1000);
     }
