@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From a request to a connection."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import enum
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ._error import Error, ErrorCode, check, error_of
+from ._handle import Closable, Handle, Waitable, c_string, configuration, op_context, out_descriptor
+from ._memory import MemoryRegion, part_of
+from ._operations import Operations
+from ._queue import CompletionQueue, SharedReceiveQueue, queue_of
+from ._rpma import ffi, lib
+
+if TYPE_CHECKING:
+    from ._peer import Peer, PeerConfig
+
+
+class ConnectionEvent(enum.IntEnum):
+    """What happens to a connection."""
+
+    ESTABLISHED = lib.RPMA_CONN_ESTABLISHED
+    CLOSED = lib.RPMA_CONN_CLOSED
+    LOST = lib.RPMA_CONN_LOST
+    REJECTED = lib.RPMA_CONN_REJECTED
+    UNREACHABLE = lib.RPMA_CONN_UNREACHABLE
+
+
+class UnexpectedEvent(Error):
+    """Another event than the expected one came: `event`. code is UNKNOWN."""
+
+    def __init__(self, event: ConnectionEvent, expected: ConnectionEvent):
+        self.event = event
+        super().__init__(ErrorCode.UNKNOWN, f"the connection is {event.name}, not {expected.name}")
+
+
+@dataclasses.dataclass(frozen=True)
+class ConnectionConfig:
+    """How a connection is made; None is the default of the library.
+
+    timeout_ms (1000): milliseconds for the resolution of address and route each. Sizes in entries: cq_size (10) of the
+    main completion queue, rcq_size (0, none) of one for receives alone, sq_size (10) posted operations, rq_size (10)
+    posted receives. compl_channel: both queues report on one channel, see Connection.wait. srq: where receives come from.
+    """
+
+    timeout_ms: int | None = None
+    cq_size: int | None = None
+    rcq_size: int | None = None
+    sq_size: int | None = None
+    rq_size: int | None = None
+    compl_channel: bool = False
+    srq: SharedReceiveQueue | None = None
+
+    @contextlib.contextmanager
+    def _make(self) -> Iterator[Any]:
+        settings = {field.name.removesuffix("_ms"): getattr(self, field.name) for field in dataclasses.fields(self)}
+        if self.srq is not None:
+            settings["srq"] = self.srq._handle.pointer
+        with configuration("conn", settings) as handle:
+            yield handle.pointer
+
+
+def _private_data(get: Any, pointer: Any) -> bytes | None:
+    data = ffi.new("struct rpma_conn_private_data *")
+    check(get(pointer, data))
+    return bytes(ffi.buffer(data.ptr, data.len)) if data.ptr else None
+
+
+class ConnectionRequest(Closable):
+    """A connection that is about to be made: Peer.request makes outgoing ones, Endpoint.next_request takes incoming ones.
+    Closing drops the former and rejects the latter."""
+
+    def __init__(self, box: Any, config: ConnectionConfig, peer: Handle):
+        self._keep = (peer.pointer, config.srq and config.srq._handle.pointer)
+        self._handle = Handle("connection request", box, lib.rpma_conn_req_delete, self._keep)
+        self._config = config
+        self._regions: set[MemoryRegion] = set()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def _outgoing(cls, peer: Peer, addr: str, port: str | int, config: ConnectionConfig) -> ConnectionRequest:
+        box = ffi.new("struct rpma_conn_req **")
+        with config._make() as settings:
+            check(lib.rpma_conn_req_new(peer._handle.pointer, c_string(addr), c_string(port), settings, box))
+        return cls(box, config, peer._handle)
+
+    @property
+    def private_data(self) -> bytes | None:
+        """What the remote has sent with its request; it may arrive with zeros added."""
+        with self._lock:
+            return _private_data(lib.rpma_conn_req_get_private_data, self._handle.pointer)
+
+    def recv(self, dst: MemoryRegion, offset: int = 0, length: int | None = None, context: int = 0) -> None:
+        """Posts a receive before the connection exists, so that the first message finds a buffer. See Connection.recv."""
+        with self._lock:
+            check(lib.rpma_conn_req_recv(
+                self._handle.pointer, *part_of(dst, offset, length, self._regions), op_context(context)))
+
+    def connect(self, private_data: bytes = b"") -> Connection:
+        """Starts to make the connection: its first event tells how that went. The request is closed in any case, and an
+        incoming one is rejected if this fails. Error: INVAL, NOMEM, PROVIDER (as with too many private data)."""
+        if len(private_data) > 255:
+            raise Error(ErrorCode.INVAL, "more than 255 bytes of private data")
+        contents = ffi.from_buffer("char[]", private_data)
+        data = ffi.new("struct rpma_conn_private_data *", (contents, len(private_data)))
+        box = ffi.new("struct rpma_conn **")
+        with self._lock:
+            self._handle.pointer  # raises if the request is closed
+            error = error_of(lib.rpma_conn_req_connect(self._handle.box, data if private_data else ffi.NULL, box))
+            self._handle.close()
+        if error:
+            raise error
+        return Connection(box, self._config, self._keep, self._regions)
+
+    def close(self) -> None:
+        with self._lock:
+            super().close()
+
+
+class Endpoint(Waitable):
+    """A listening address, made by Peer.listen. Its requests and connections live on when it is closed."""
+
+    def __init__(self, peer: Peer, addr: str, port: str | int):
+        box = ffi.new("struct rpma_ep **")
+        check(lib.rpma_ep_listen(peer._handle.pointer, c_string(addr), c_string(port), box))
+        self._handle = Handle("endpoint", box, lib.rpma_ep_shutdown, (peer._handle.pointer,))
+        super().__init__()
+        self._peer = peer._handle
+
+    def fileno(self) -> int:
+        """A descriptor of the endpoint's, readable when a request waits."""
+        return out_descriptor(lib.rpma_ep_get_fd, self._handle.pointer)
+
+    def next_request(self, config: ConnectionConfig = ConnectionConfig(), timeout: float | None = None) -> ConnectionRequest:
+        """The next incoming request, waited for for up to timeout seconds, None without limit.
+        Error: NO_EVENT when the time is over, INVAL, NOMEM, PROVIDER."""
+        box = ffi.new("struct rpma_conn_req **")
+        with config._make() as settings:
+            check(self._take(lambda: int(lib.rpma_ep_next_conn_req(self._handle.pointer, settings, box)),
+                             lib.RPMA_E_NO_EVENT, self.fileno(), timeout))
+        return ConnectionRequest(box, config, self._peer)
+
+
+class Connection(Waitable, Operations):
+    """A connection, made by ConnectionRequest.connect. Closing it breaks it off and frees all it has; it does not wait for
+    the other side. Operations are those of Operations."""
+
+    def __init__(self, box: Any, config: ConnectionConfig, keep: tuple[Any, ...], regions: set[MemoryRegion]):
+        self._handle = Handle("connection", box, lib.rpma_conn_delete, keep)
+        super().__init__()
+        self._config = config
+        self._regions = regions
+
+    def close(self) -> None:
+        super().close()
+        self._regions = set()
+
+    def fileno(self) -> int:
+        """A descriptor of the connection's, readable when an event waits."""
+        return out_descriptor(lib.rpma_conn_get_event_fd, self._handle.pointer)
+
+    def next_event(self, timeout: float | None = None) -> ConnectionEvent:
+        """The next event, waited for for up to timeout seconds, None without limit.
+        Error: NO_EVENT when the time is over, UNKNOWN, NOMEM, PROVIDER."""
+        event = ffi.new("enum rpma_conn_event *")
+        check(self._take(lambda: int(lib.rpma_conn_next_event(self._handle.pointer, event)), lib.RPMA_E_NO_EVENT,
+                         self.fileno(), timeout))
+        return ConnectionEvent(event[0])
+
+    def expect(self, expected: ConnectionEvent, timeout: float | None = None) -> None:
+        """Takes the next event, which has to be that one: otherwise UnexpectedEvent, or an error of next_event."""
+        event = self.next_event(timeout)
+        if event != expected:
+            raise UnexpectedEvent(event, expected)
+
+    @property
+    def private_data(self) -> bytes | None:
+        """What the remote has sent while connecting, from ESTABLISHED on; it may arrive with zeros added."""
+        return _private_data(lib.rpma_conn_get_private_data, self._handle.pointer)
+
+    @property
+    def qp_num(self) -> int:
+        """Number of the local queue pair, as in the completions of its operations."""
+        number = ffi.new("uint32_t *")
+        check(lib.rpma_conn_get_qp_num(self._handle.pointer, number))
+        return int(number[0])
+
+    @property
+    def cq(self) -> CompletionQueue:
+        """The main completion queue."""
+        queue = queue_of(self, lib.rpma_conn_get_cq)
+        assert queue is not None
+        return queue
+
+    @property
+    def rcq(self) -> CompletionQueue | None:
+        """The completion queue of receives alone, if there is one."""
+        return queue_of(self, lib.rpma_conn_get_rcq)
+
+    def apply_remote_peer_config(self, config: PeerConfig) -> None:
+        """Lets flush know what the remote peer supports. May be repeated. Error: NOMEM."""
+        with config._make() as handle:
+            check(lib.rpma_conn_apply_remote_peer_cfg(self._handle.pointer, handle.pointer))
+
+    def compl_fileno(self) -> int:
+        """The descriptor of the channel that both queues share. Error: NOT_SHARED_CHNL."""
+        return out_descriptor(lib.rpma_conn_get_compl_fd, self._handle.pointer)
+
+    def wait(self, timeout: float | None = None) -> CompletionQueue:
+        """Waits as CompletionQueue.wait does, on the channel that both queues share, and returns the one that fired.
+        Error: NO_COMPLETION when the time is over, NOT_SHARED_CHNL, UNKNOWN, PROVIDER."""
+        box = ffi.new("struct rpma_cq **")
+        check(self._take(lambda: int(lib.rpma_conn_wait(self._handle.pointer, 0, box, ffi.NULL)),
+                         lib.RPMA_E_NO_COMPLETION, self.compl_fileno(), timeout))
+        return CompletionQueue(self, box[0])
+
+    def disconnect(self) -> None:
+        """Starts to disconnect: CLOSED follows, and outstanding operations complete with an error. Error: PROVIDER."""
+        check(lib.rpma_conn_disconnect(self._handle.pointer))
+
+    def ring(self) -> None:
+        """Posts what a batch keeps, if anything. Error: PROVIDER."""
+        check(lib.rpma_conn_ring(self._handle.pointer))
+
+    def batch(self) -> Batch:
+        """Operations that are posted together at the end of a `with` block."""
+        return Batch(self)
+
+
+class Batch(Operations):
+    """Operations of one connection that are kept (RPMA_F_MORE), and posted as one chain at the end of the `with` block, 64 at
+    most; more of them are posted in several chains. A block that an exception ends posts what was added before it, for
+    what is kept cannot be taken back. Any other operation of the connection meanwhile posts them as well."""
+
+    _more = lib.RPMA_F_MORE
+
+    def __init__(self, connection: Connection):
+        self._connection = connection
+        self._handle = connection._handle
+        self._regions = connection._regions
+
+    def __enter__(self) -> Batch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.ring()

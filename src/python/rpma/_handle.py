@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Who owns an object of the C library, for how long, and how to wait for it."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ._error import Error, ErrorCode, check, error_of
+from ._rpma import ffi, lib
+
+Self = TypeVar("Self", bound="Closable")
+
+# How often this process came out of a fork: what was made before belongs to its parent.
+_forks = [0]
+os.register_at_fork(after_in_child=lambda: _forks.__setitem__(0, _forks[0] + 1))
+
+
+class Handle:
+    """One object of the C library.
+
+    Whoever holds `pointer` uses the object: the arguments of a call do until it returns. The object is freed when it has
+    been closed and the last use has ended, so a call of another thread never meets freed memory.
+    """
+
+    def __init__(self, kind: str, box: Any, destroy: Callable[[Any], int], keep: tuple[Any, ...] = (),
+                 freed: Callable[[bool], None] | None = None):
+        """The C function that made the object has put it into box, where destroy takes it back. What keep holds lives
+        longer than the object. freed is told whether destroy succeeded."""
+        forks = _forks[0]
+        failures: list[Error] = []
+
+        def free(_: Any, keep: tuple[Any, ...] = keep) -> None:
+            # The device of the parent process must not hear of what ends in a child.
+            if forks != _forks[0]:
+                return
+            error = error_of(destroy(box))
+            if freed:
+                freed(error is None)
+            if error:
+                failures.append(error)
+
+        self.box = box
+        self._kind = kind
+        self._forks = forks
+        self._failures = failures
+        self._pointer = ffi.gc(box[0], free)
+
+    @property
+    def closed(self) -> bool:
+        return self._pointer is None
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it belongs to the parent of this process."""
+        return self._forks != _forks[0]
+
+    @property
+    def pointer(self) -> Any:
+        pointer = self._pointer
+        if pointer is None:
+            raise Error(ErrorCode.INVAL, f"the {self._kind} is closed")
+        if self.foreign:
+            raise Error(ErrorCode.INVAL, f"the {self._kind} was made before a fork and belongs to the parent process")
+        return pointer
+
+    def close(self) -> None:
+        """Raises what freeing the object failed with, unless a call of another thread is to free it later."""
+        self._pointer = None
+        if self._failures:
+            raise self._failures.pop()
+
+    def __enter__(self) -> Handle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # A constructor that failed has left no pointer.
+        if getattr(self, "_pointer", None) is not None and not self.foreign:
+            warnings.warn(f"a {self._kind} was not closed", ResourceWarning, stacklevel=2)
+            self.close()
+
+
+class Closable:
+    """What a program closes: at the end of a `with` block, by close(), or when nothing refers to it any more.
+
+    Closing twice is harmless. Using it afterwards raises Error(INVAL). What others were made from goes with the last of
+    them: a peer that is closed before its connections is only closed to new ones.
+    """
+
+    _handle: Handle
+
+    @property
+    def closed(self) -> bool:
+        return self._handle.closed
+
+    def close(self) -> None:
+        """Frees it at once, or when the calls that other threads have in it return. Error: PROVIDER."""
+        self._handle.close()
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Waitable(Closable):
+    """What has a descriptor that becomes readable when there is something to take, for select, asyncio and the like."""
+
+    _wake = -1
+
+    def __init__(self) -> None:
+        # Readable from when this is closed on, which ends the waits of other threads.
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC)  # type: ignore[attr-defined]
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            if not self._handle.foreign:
+                os.eventfd_write(self._wake, 1)  # type: ignore[attr-defined]
+
+    def __del__(self) -> None:
+        if self._wake >= 0:
+            os.close(self._wake)
+
+    def _take(self, take: Callable[[], int], nothing: int, fd: int, timeout: float | None) -> int:
+        """Calls take, and again whenever fd is readable, until it returns something else than nothing, or until timeout
+        seconds are over (None: never). The wait is Python's own: a signal handler runs meanwhile and may raise, and when
+        another thread closes this object, take raises."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        poller = select.poll()
+        poller.register(fd, select.POLLIN)
+        poller.register(self._wake, select.POLLIN)
+        while True:
+            code = take()
+            if code != nothing:
+                return code
+            remaining = None if deadline is None else deadline - time.monotonic()
+            if remaining is not None and remaining <= 0:
+                return code
+            poller.poll(None if remaining is None else int(remaining * 1000) + 1)
+
+
+def out_descriptor(get: Callable[[Any, Any], int], pointer: Any) -> int:
+    """The descriptor that the C function get tells, which from now on is never waited for inside the C library."""
+    box = ffi.new("int *")
+    check(get(pointer, box))
+    os.set_blocking(box[0], False)
+    return int(box[0])
+
+
+def configuration(kind: str, settings: dict[str, Any]) -> Handle:
+    """A rpma_KIND_cfg with those settings that are not None."""
+    box = ffi.new(f"struct rpma_{kind}_cfg **")
+    check(getattr(lib, f"rpma_{kind}_cfg_new")(box))
+    handle = Handle("configuration", box, getattr(lib, f"rpma_{kind}_cfg_delete"))
+    try:
+        for name, value in settings.items():
+            if value is not None:
+                check(getattr(lib, f"rpma_{kind}_cfg_set_{name}")(handle.pointer, value))
+    except BaseException:
+        handle.close()
+        raise
+    return handle
+
+
+def c_string(text: str | int) -> bytes:
+    """An address or a port."""
+    encoded = str(text).encode()
+    if b"\0" in encoded:
+        raise Error(ErrorCode.INVAL, "an address or port contains a zero byte")
+    return encoded
+
+
+def op_context(number: int) -> Any:
+    """The pointer that comes back with the completion."""
+    if not 0 <= number < 1 << 64:
+        raise Error(ErrorCode.INVAL, "op_context must be from 0 to 2**64 - 1")
+    return ffi.cast("void *", number)
+
+

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The log of the library, for the whole process."""
+
+from __future__ import annotations
+
+import atexit
+import enum
+import logging
+from collections.abc import Callable
+from typing import Any, Optional
+
+from ._error import check
+from ._rpma import ffi, lib
+
+
+class LogLevel(enum.IntEnum):
+    """Levels of the library, from nothing to everything."""
+
+    DISABLED = lib.RPMA_LOG_DISABLED
+    FATAL = lib.RPMA_LOG_LEVEL_FATAL
+    ERROR = lib.RPMA_LOG_LEVEL_ERROR
+    WARNING = lib.RPMA_LOG_LEVEL_WARNING
+    NOTICE = lib.RPMA_LOG_LEVEL_NOTICE
+    INFO = lib.RPMA_LOG_LEVEL_INFO
+    DEBUG = lib.RPMA_LOG_LEVEL_DEBUG
+
+
+class LogThreshold(enum.IntEnum):
+    """MAIN: what is logged at all. AUX: what the default function prints to stderr as well."""
+
+    MAIN = lib.RPMA_LOG_THRESHOLD
+    AUX = lib.RPMA_LOG_THRESHOLD_AUX
+
+
+# Level, file or None, line, function, and the message without its newline.
+LogFunction = Callable[[LogLevel, Optional[str], int, Optional[str], str], None]
+_function: LogFunction | None = None
+_LEVELS = {LogLevel.FATAL: logging.CRITICAL, LogLevel.ERROR: logging.ERROR, LogLevel.WARNING: logging.WARNING,
+           LogLevel.NOTICE: logging.INFO, LogLevel.INFO: logging.INFO, LogLevel.DEBUG: logging.DEBUG}
+
+
+def _text(string: Any) -> str | None:
+    return ffi.string(string).decode(errors="replace") if string else None
+
+
+@ffi.def_extern()  # type: ignore[misc]
+def log_message(level: int, file: Any, line: int, function: Any, message: Any) -> None:
+    """Called by the library. An exception of the log function is printed, and ends there."""
+    if _function:
+        _function(LogLevel(level), _text(file), line if file else 0, _text(function) if file else None,
+                  (_text(message) or "").rstrip("\n"))
+
+
+def set_log_threshold(threshold: LogThreshold, level: LogLevel) -> None:
+    """Error: INVAL."""
+    check(lib.rpma_log_set_threshold(threshold, level))
+
+
+def get_log_threshold(threshold: LogThreshold) -> LogLevel:
+    """Error: INVAL."""
+    level = ffi.new("enum rpma_log_level *")
+    check(lib.rpma_log_get_threshold(threshold, level))
+    return LogLevel(level[0])
+
+
+def set_log_function(function: LogFunction | None) -> None:
+    """Gives the messages to function, which is called from whichever thread uses the library; None is the default function,
+    which writes to syslog."""
+    global _function
+    if function:
+        _function = function
+    check(lib.set_log_to_python(function is not None))
+    _function = function
+
+
+def log_to(logger: logging.Logger) -> None:
+    """Gives the messages to a logger of Python. NOTICE becomes INFO, FATAL becomes CRITICAL."""
+    set_log_function(lambda level, file, line, function, message: logger.log(_LEVELS[level], "%s", message))
+
+
+# No message may come to an interpreter that is ending.
+atexit.register(lib.set_log_to_python, False)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Memory that is reached over RDMA: one's own, and that of a remote peer."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any, Union
+
+from ._error import check, error_of
+from ._handle import Closable, Handle
+from ._rpma import ffi, lib
+
+if TYPE_CHECKING:
+    from ._peer import Peer
+
+# Whatever has the buffer protocol: bytearray, mmap.mmap, array.array, a NumPy array, a ctypes array, memoryview, bytes.
+Buffer = Any
+
+
+class Usage(enum.IntFlag):
+    """What a region is registered for (RPMA_MR_USAGE_*)."""
+
+    READ_SRC = lib.RPMA_MR_USAGE_READ_SRC
+    READ_DST = lib.RPMA_MR_USAGE_READ_DST
+    WRITE_SRC = lib.RPMA_MR_USAGE_WRITE_SRC
+    WRITE_DST = lib.RPMA_MR_USAGE_WRITE_DST
+    FLUSH_TYPE_VISIBILITY = lib.RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY
+    FLUSH_TYPE_PERSISTENT = lib.RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT
+    SEND = lib.RPMA_MR_USAGE_SEND
+    RECV = lib.RPMA_MR_USAGE_RECV
+
+
+class Advice(enum.IntEnum):
+    """What MemoryRegion.advise tells the device."""
+
+    PREFETCH = lib.IBV_ADVISE_MR_ADVICE_PREFETCH
+    PREFETCH_WRITE = lib.IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE
+    PREFETCH_NO_FAULT = lib.IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT
+
+
+# What makes somebody else than the program write to the memory.
+_WRITTEN = Usage.READ_DST | Usage.WRITE_DST | Usage.RECV
+
+# Exports of buffers whose registration the device would not end: it may still write to them.
+_stuck: list[Any] = []
+
+
+class MemoryRegion(Closable):
+    """Registered memory of this process, made by Peer.register.
+
+    The buffer is exported while it is registered: it is kept alive, and cannot be resized or unmapped (BufferError).
+    Forgetting the region does not end it under an operation: a connection keeps the regions of its operations until it
+    is closed itself. Closing it does; close it when the operations that use it have completed.
+    """
+
+    def __init__(self, peer: Peer, buffer: Buffer, usage: Usage | int):
+        export = ffi.from_buffer("char[]", buffer, require_writable=bool(usage & _WRITTEN))
+        box = ffi.new("struct rpma_mr_local **")
+        error = error_of(lib.rpma_mr_reg(peer._handle.pointer, export, len(export), usage, box))
+        if error:
+            ffi.release(export)
+            raise error
+
+        def freed(succeeded: bool) -> None:
+            if succeeded:
+                ffi.release(export)
+            else:
+                _stuck.append(export)
+
+        self._handle = Handle("memory region", box, lib.rpma_mr_dereg, (peer._handle.pointer,), freed)
+        self._buffer: Buffer = buffer
+        self._size = len(export)
+
+    def close(self) -> None:
+        """Ends the registration and gives the buffer back. Error: PROVIDER."""
+        super().close()
+        self._buffer = None
+
+    def __len__(self) -> int:
+        """Size in bytes."""
+        return self._size
+
+    @property
+    def memory(self) -> memoryview:
+        """The bytes of the region. Release the view, or forget it, before the buffer is to be resized."""
+        self._handle.pointer  # raises if the region is closed
+        return memoryview(self._buffer).cast("B")
+
+    @property
+    def descriptor(self) -> bytes:
+        """What a remote peer makes a RemoteMemory from. It grants access to the region: keep it confidential."""
+        size = ffi.new("size_t *")
+        check(lib.rpma_mr_get_descriptor_size(self._handle.pointer, size))
+        descriptor = ffi.new("char[]", size[0])
+        check(lib.rpma_mr_get_descriptor(self._handle.pointer, descriptor))
+        return bytes(ffi.buffer(descriptor))
+
+    def advise(self, offset: int, length: int, advice: Advice, flush: bool = False) -> None:
+        """Passes advice about length bytes from offset on to the device; flush waits until it is done.
+        Error: INVAL, NOSUPP, PROVIDER."""
+        flags = lib.IBV_ADVISE_MR_FLAG_FLUSH if flush else 0
+        check(lib.rpma_mr_advise(self._handle.pointer, offset, length, advice, flags))
+
+
+class RemoteMemory(Closable):
+    """Memory of a remote peer, which it describes by MemoryRegion.descriptor. Surplus bytes are ignored.
+    Error: INVAL, NOMEM."""
+
+    def __init__(self, descriptor: bytes | bytearray | memoryview):
+        descriptor = bytes(descriptor)
+        box = ffi.new("struct rpma_mr_remote **")
+        check(lib.rpma_mr_remote_from_descriptor(descriptor, len(descriptor), box))
+        self._handle = Handle("remote memory", box, lib.rpma_mr_remote_delete)
+
+    def __len__(self) -> int:
+        """Size in bytes."""
+        size = ffi.new("size_t *")
+        check(lib.rpma_mr_remote_get_size(self._handle.pointer, size))
+        return int(size[0])
+
+    @property
+    def flush_type(self) -> Usage:
+        """The FLUSH_TYPE_* that the region is registered for, Usage(0) for none."""
+        usage = ffi.new("int *")
+        check(lib.rpma_mr_remote_get_flush_type(self._handle.pointer, usage))
+        return Usage(usage[0])
+
+
+def part_of(region: Union[MemoryRegion, RemoteMemory, None], offset: int, length: int | None,
+            regions: set[MemoryRegion] | None = None) -> tuple[Any, int, int]:
+    """The arguments of an operation: pointer, offset and length, None being all from the offset on. A region of this
+    process joins regions, which keep it registered."""
+    if region is None:
+        return ffi.NULL, offset, length or 0
+    if regions is not None and isinstance(region, MemoryRegion):
+        regions.add(region)
+    return region._handle.pointer, offset, max(len(region) - offset, 0) if length is None else length

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Devices, and peers: what everything else is made from."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+from ._connection import ConnectionConfig, ConnectionRequest, Endpoint
+from ._error import check
+from ._handle import Closable, Handle, c_string, configuration
+from ._memory import Buffer, MemoryRegion, Usage
+from ._queue import SharedReceiveQueue, SrqConfig
+from ._rpma import ffi, lib
+
+
+class Side(enum.IntEnum):
+    """Whose address finds a device: its own, or one that is reached through it."""
+
+    LOCAL = lib.RPMA_UTIL_IBV_CONTEXT_LOCAL
+    REMOTE = lib.RPMA_UTIL_IBV_CONTEXT_REMOTE
+
+
+class DeviceKind(enum.IntEnum):
+    """An RDMA device of the kernel, the software device softrdma, or the former if there is one and otherwise the latter."""
+
+    ANY = lib.RPMA_DEVICE_ANY
+    HARDWARE = lib.RPMA_DEVICE_HARDWARE
+    SOFTWARE = lib.RPMA_DEVICE_SOFTWARE
+
+
+class Device:
+    """The device for an address, a host name or a number. Nobody has to close it.
+
+    kind None lets the environment variable RPMA_DEVICE choose, which without a value means HARDWARE. Blocks while names
+    and addresses are resolved, with a limit of a second for each address. Error: INVAL, PROVIDER.
+    """
+
+    def __init__(self, addr: str, side: Side = Side.LOCAL, kind: DeviceKind | None = None):
+        box = ffi.new("struct ibv_context **")
+        if kind is None:
+            check(lib.rpma_utils_get_ibv_context(c_string(addr), side, box))
+        else:
+            check(lib.rpma_utils_get_ibv_context_of_kind(c_string(addr), side, kind, box))
+        self._context = box[0]
+
+    @property
+    def kind(self) -> DeviceKind:
+        """HARDWARE or SOFTWARE."""
+        kind = ffi.new("enum rpma_device_kind *")
+        check(lib.rpma_utils_ibv_context_get_kind(self._context, kind))
+        return DeviceKind(kind[0])
+
+    @property
+    def is_odp_capable(self) -> bool:
+        """Whether it can register memory that cannot be pinned, as of files on DAX file systems. Error: PROVIDER."""
+        capable = ffi.new("int *")
+        check(lib.rpma_utils_ibv_context_is_odp_capable(self._context, capable))
+        return bool(capable[0])
+
+
+@dataclasses.dataclass(frozen=True)
+class PeerConfig:
+    """What one side tells the other about itself: whether data that is visible here is persistent as well, which makes
+    FlushType.PERSISTENT possible. Hand it over as `descriptor`."""
+
+    direct_write_to_pmem: bool = False
+
+    @property
+    def descriptor(self) -> bytes:
+        """Travels to the other side by any means. Error: NOMEM."""
+        with self._make() as handle:
+            size = ffi.new("size_t *")
+            check(lib.rpma_peer_cfg_get_descriptor_size(handle.pointer, size))
+            descriptor = ffi.new("char[]", size[0])
+            check(lib.rpma_peer_cfg_get_descriptor(handle.pointer, descriptor))
+        return bytes(ffi.buffer(descriptor))
+
+    @classmethod
+    def from_descriptor(cls, descriptor: bytes | bytearray | memoryview) -> PeerConfig:
+        """What the other side has sent; surplus bytes are ignored. Error: INVAL (empty), NOMEM."""
+        descriptor = bytes(descriptor)
+        box = ffi.new("struct rpma_peer_cfg **")
+        check(lib.rpma_peer_cfg_from_descriptor(descriptor, len(descriptor), box))
+        with Handle("peer configuration", box, lib.rpma_peer_cfg_delete) as handle:
+            supported = ffi.new("bool *")
+            check(lib.rpma_peer_cfg_get_direct_write_to_pmem(handle.pointer, supported))
+        return cls(bool(supported[0]))
+
+    def _make(self) -> Handle:
+        return configuration("peer", {"direct_write_to_pmem": self.direct_write_to_pmem})
+
+
+class Peer(Closable):
+    """A protection domain on a device. Error: INVAL (a setting in the environment), NOSUPP, PROVIDER, NOMEM."""
+
+    def __init__(self, device: Device):
+        box = ffi.new("struct rpma_peer **")
+        check(lib.rpma_peer_new(device._context, box))
+        self._handle = Handle("peer", box, lib.rpma_peer_delete)
+
+    def register(self, buffer: Buffer, usage: Usage | int) -> MemoryRegion:
+        """Registers the memory of a contiguous buffer, which must be writable if usage has READ_DST, WRITE_DST or RECV.
+        Error: INVAL (empty buffer or usage), NOMEM, PROVIDER; BufferError."""
+        return MemoryRegion(self, buffer, usage)
+
+    def listen(self, addr: str, port: str | int) -> Endpoint:
+        """Listens. Blocks while the name is resolved. Error: NOMEM, PROVIDER."""
+        return Endpoint(self, addr, port)
+
+    def request(self, addr: str, port: str | int, config: ConnectionConfig = ConnectionConfig()) -> ConnectionRequest:
+        """Prepares a connection to whoever listens on addr and port. Blocks while name, address and route are resolved.
+        Error: INVAL, NOMEM, PROVIDER."""
+        return ConnectionRequest._outgoing(self, addr, port, config)
+
+    def shared_receive_queue(self, config: SrqConfig = SrqConfig()) -> SharedReceiveQueue:
+        """Error: NOMEM, PROVIDER."""
+        return SharedReceiveQueue(self, config)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Two peers of one process that are connected over the software device."""
+
+import contextlib
+import socket
+import unittest
+
+import rpma
+from rpma import ConnectionConfig, ConnectionEvent, Usage
+
+ADDR = "127.0.0.1"
+# A limit on a hang; nothing takes nearly as long.
+LIMIT_S = 60
+SIZE = 4096
+ALL = Usage(0xFF)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((ADDR, 0))
+        return int(probe.getsockname()[1])
+
+
+class Pair:
+    """`client` and `server`, each with memory (`client_memory`) and its region (`client_region`), and what the client
+    knows of the server's (`remote`). All is closed at the end."""
+
+    def __init__(self, client_config: ConnectionConfig | None = None, server_config: ConnectionConfig | None = None,
+                 prepare=lambda request, region: None, peers: tuple[rpma.Peer, rpma.Peer] | None = None):
+        self.owned = contextlib.ExitStack()
+        self.close = self.owned.close
+        device = rpma.Device(ADDR)
+        self.client_peer, self.server_peer = peers or [self.owned.enter_context(rpma.Peer(device)) for _ in range(2)]
+        self.client_memory, self.server_memory = bytearray(SIZE), bytearray(SIZE)
+        self.client_region = self.owned.enter_context(self.client_peer.register(self.client_memory, ALL))
+        self.server_region = self.owned.enter_context(self.server_peer.register(self.server_memory, ALL))
+        port = free_port()
+        with self.server_peer.listen(ADDR, port) as endpoint:
+            outgoing = self.client_peer.request(ADDR, port, client_config or ConnectionConfig())
+            self.client = self.owned.enter_context(outgoing.connect(b"from the client"))
+            request = endpoint.next_request(server_config or ConnectionConfig(), LIMIT_S)
+        self.request_data = request.private_data
+        prepare(request, self.server_region)
+        answer = self.server_region.descriptor + rpma.PeerConfig(direct_write_to_pmem=True).descriptor
+        self.server = self.owned.enter_context(request.connect(answer))
+        self.client.expect(ConnectionEvent.ESTABLISHED, LIMIT_S)
+        self.server.expect(ConnectionEvent.ESTABLISHED, LIMIT_S)
+        data = self.client.private_data
+        self.remote = self.owned.enter_context(rpma.RemoteMemory(data))
+        self.client.apply_remote_peer_config(rpma.PeerConfig.from_descriptor(data[len(self.server_region.descriptor):]))
+
+
+class Test(unittest.TestCase):
+    @contextlib.contextmanager
+    def assert_fails(self, code: rpma.ErrorCode, *words: str):
+        with self.assertRaises(rpma.Error) as caught:
+            yield caught
+        self.assertEqual(code, caught.exception.code, caught.exception)
+        self.assertEqual(f"RPMA_E_{code.name}", caught.exception.name)
+        for word in words:
+            self.assertIn(word, str(caught.exception))
+
+    def pair(self, *args, **kwargs) -> Pair:
+        pair = Pair(*args, **kwargs)
+        self.addCleanup(pair.close)
+        return pair
+
+    def completed(self, connection: rpma.Connection) -> rpma.Completion:
+        return connection.cq.next(LIMIT_S).check()

@@ -1,0 +1,30 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Usage: types_test.sh BUILD
+#
+# The package for Python is typed without gaps, and a checker finds its types.
+set -eu
+build=$1
+if ! command -v mypy >/dev/null; then
+    echo "skipped: mypy is missing, Debian's package is mypy"
+    exit 77
+fi
+unset PYTHONPATH
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+export MYPYPATH="$build/python"
+check="mypy --strict --cache-dir $build/mypy"
+$check -p rpma
+
+cat >"$directory/wrong.py" <<'END'
+import rpma
+
+peer: rpma.Peer = rpma.Device("127.0.0.1")
+length: str = rpma.RemoteMemory(b"").flush_type
+END
+found=$($check "$directory/wrong.py" | grep -c 'wrong.py:[34]: error: Incompatible types') || true
+[ "$found" = 2 ] || {
+    echo "mypy finds $found of the 2 wrong types in a program: it does not know those of the package"
+    exit 1
+}
