@@ -117,6 +117,12 @@ test_lane::test_lane(const replica::session_answer &session, std::uint32_t numbe
     connect(token);
 }
 
+test_lane::~test_lane()
+{
+    rpma_mr_remote_delete(&data_);
+    rpma_mr_remote_delete(&header_);
+}
+
 void test_lane::connect(const replica::token &token)
 {
     const rpmemd::connection_cfg_ptr configuration = rpmemd::lane_configuration();

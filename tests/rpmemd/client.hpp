@@ -40,6 +40,9 @@ public:
     test_lane(const replica::session_answer &session, std::uint32_t number);
     // The proof is of another token.
     test_lane(const replica::session_answer &session, std::uint32_t number, const replica::token &token);
+    ~test_lane();
+    test_lane(const test_lane &) = delete;
+    test_lane &operator=(const test_lane &) = delete;
 
     bool is_connected() const { return connected_; }
     void write(std::uint64_t offset, const std::string &bytes);

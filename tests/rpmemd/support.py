@@ -9,6 +9,8 @@ import unittest
 
 PROGRAM = os.environ["RPMEMD"]
 LIMIT_S = 60
+# The settings of the sanitizers are for each program that a test starts.
+SANITIZERS = {name: os.environ[name] for name in ("ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS") if name in os.environ}
 MIB = 1 << 20
 
 
@@ -20,7 +22,7 @@ class DaemonTest(unittest.TestCase):
         self.addCleanup(place.cleanup)
         self.place = pathlib.Path(place.name)
         (self.place / ".rpmemd.conf").write_text(f"log-file = {self.place}/log\n")
-        self.environment = {"HOME": str(self.place), "PATH": os.environ["PATH"]}
+        self.environment = {"HOME": str(self.place), "PATH": os.environ["PATH"], **SANITIZERS}
 
     def rpmemd(self, *words):
         return subprocess.run([PROGRAM, *map(str, words)], cwd="/", env=self.environment, capture_output=True, text=True,
