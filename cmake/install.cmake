@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Components: runtime (the shared library), devel (header, link, pkg-config and CMake package), softrdma, rpmemd (with
-# rpmem-doctor), and tools (the programs rpma-*).
+# rpmem-doctor), tools (the programs rpma-*), and python (src/python).
 include(CMakePackageConfigHelpers)
 
 set(RPMA_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/librpma)

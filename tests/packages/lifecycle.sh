@@ -6,7 +6,7 @@
 # Runs as root inside a Debian that may be spoilt; the packages are in /packages, the programs to build in /test.
 set -eu
 version=$1
-ours="librpma0 librpma-dev librpma-tools librpmem1 librpmem-dev rpmemd softrdma"
+ours="librpma0 librpma-dev librpma-tools librpmem1 librpmem-dev python3-rpma rpmemd softrdma"
 examples=/usr/share/doc/librpma-dev/examples
 
 fail() {
@@ -69,6 +69,22 @@ run_examples() {
     grep -q 'durable' /test/run.log || fail "example 05 does not report durable data: $(cat /test/run.log)"
 }
 
+# A client in Python and a server in C, from the packages.
+run_python() {
+    truncate -s 64K /test/server.pmem
+    softrdma run -- "$1/05-flush-to-persistent/server" --ready-fd 3 127.0.0.1 7204 /test/server.pmem on \
+        3>/test/ready >/test/server.log 2>&1 &
+    server=$!
+    for _ in $(seq 300); do
+        [ -s /test/ready ] && break
+        sleep 0.1
+    done
+    "$examples/20-python/client.py" 127.0.0.1 7204 "From a package" >/test/client.log 2>&1 ||
+        fail "the client in Python: $(cat /test/client.log /test/server.log)"
+    wait $server || fail "the server of the client in Python: $(cat /test/server.log)"
+    grep -q 'From a package' /test/server.pmem || fail "the text is not in the file: $(cat /test/client.log)"
+}
+
 build_consumers() {
     found=$(pkg-config --modversion librpma)
     [ "$found" = "$version" ] || fail "pkg-config finds librpma $found"
@@ -108,8 +124,9 @@ use_tools
 build_consumers
 build_examples /test/new "$examples"
 run_examples /test/new
+run_python /test/new
 cp -r "$examples" /test/examples
-echo "installed $version: programs built through pkg-config, CMake and with the static library run"
+echo "installed $version: programs built through pkg-config, CMake and with the static library run, and one in Python"
 expect_purged "$version"
 apt autoremove --purge
 

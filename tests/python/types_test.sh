@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Usage: types_test.sh BUILD
+# Usage: types_test.sh BUILD PROGRAM
 #
-# The package for Python is typed without gaps, and a checker finds its types.
+# The package for Python and a program that uses it are typed without gaps, and a checker finds the types of the package.
 set -eu
 build=$1
 if ! command -v mypy >/dev/null; then
@@ -16,6 +16,7 @@ trap 'rm -rf "$directory"' EXIT
 export MYPYPATH="$build/python"
 check="mypy --strict --cache-dir $build/mypy"
 $check -p rpma
+$check "$2"
 
 cat >"$directory/wrong.py" <<'END'
 import rpma

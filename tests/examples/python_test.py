@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The client in Python against the server in C, and what the documentation shows of it."""
+
+import os
+import re
+import sys
+
+import rpma
+from support import (
+    ADDR, HERE, ROOT, SOFTRDMA, ExamplesTest, Side, execute, free_port, main, pmem_file, program, run_pair)
+
+CLIENT = ROOT / "examples/20-python/client.py"
+PYTHON = Side(CLIENT.parent, has_options=False)
+DOCUMENT = ROOT / "docs/python.md"
+
+
+class Python(ExamplesTest):
+    def run_client(self, *server_operands: str, text: str):
+        port = free_port(ADDR)
+        return run_pair([*SOFTRDMA, program("05", "server"), ADDR, port, *server_operands],
+                        [[sys.executable, "-X", "dev", str(CLIENT), ADDR, port, text]], HERE, PYTHON, 60)
+
+    def test_what_python_writes_is_durable_in_the_file_of_the_server(self):
+        with pmem_file() as path:
+            outcome = self.run_client(str(path), "on", text="Grüße")
+            self.assert_status(outcome.server, 0)
+            self.assert_status(outcome.client, 0)
+            self.assertEqual(("durable: Grüße\n", ""), (outcome.client.stdout, outcome.client.stderr))
+            self.assertIn("New value: Grüße", outcome.server.stdout)
+            self.assertEqual("Grüße".encode() + b"\0", path.read_bytes()[17:25])
+
+    def test_a_server_without_persistence_is_told_in_one_line(self):
+        outcome = self.run_client(text="lost")
+        self.assert_status(outcome.client, 1)
+        self.assert_one_line(outcome.client.stderr, "client.py: RPMA_E_NOSUPP")
+
+    def test_nobody_listens_and_the_command_line_is_wrong(self):
+        result = execute([sys.executable, str(CLIENT), ADDR, free_port(ADDR)], env=os.environ | {"RPMA_DEVICE": "software"})
+        self.assert_status(result, 1)
+        self.assert_one_line(result.stderr, "REJECTED")
+        for wrong in ([], [ADDR], [ADDR, "1", "x" * 1024], [ADDR, "1", "x", "y"]):
+            result = execute([sys.executable, str(CLIENT), *wrong])
+            self.assert_status(result, 2)
+            self.assertIn("usage: client.py ADDR PORT", result.stderr)
+
+    def test_the_document_shows_the_example_and_knows_every_name(self):
+        document = DOCUMENT.read_text()
+        shown = re.findall(r"```python\n(.*?)```", document, flags=re.DOTALL)
+        self.assertIn(shown[0], CLIENT.read_text())
+        for number, snippet in enumerate(shown):
+            compile(snippet, f"{DOCUMENT} {number}", "exec")
+        self.assertEqual([], [name for name in rpma.__all__ if f"`{name}" not in document])
+        for name, member in vars(rpma).items():
+            if name in rpma.__all__ and isinstance(member, type):
+                methods = [method for method in vars(member) if not method.startswith("_") and callable(getattr(member, method))]
+                self.assertEqual([], [method for method in methods if method not in document], name)
+
+
+if __name__ == "__main__":
+    main()
