@@ -38,6 +38,10 @@ RPMEMpool *open_pool(const rpmem_pool::wanted &w, unsigned *lanes)
         fail(EINVAL, "%s", fault);
         return nullptr;
     }
+    if (settings.devices == 0) {
+        fail(ENOMEDIUM, "RPMEM_ENABLE_VERBS and RPMEM_ENABLE_SOCKETS are both 0: no device is left for the data");
+        return nullptr;
+    }
     auto *const pool = new rpmem_pool(settings);
     if (pool == nullptr) {
         fail(ENOMEM, "out of memory");
@@ -68,7 +72,25 @@ int check_write(RPMEMpool *pool, replica::range r, unsigned lane)
     return 0;
 }
 
-// What a shell at the target runs ends with the exit status that is the errno.
+// The exit status is the errno of the target, unless the daemon did not come to work: a shell has 126 and 127 for
+// commands that it cannot run, ssh has 255 for connections that failed, and the daemon has it for a command line that
+// it refuses.
+int report_remove(const replica::target &to, const char *program, const char *set_name, int status)
+{
+    switch (status) {
+    case 126:
+    case 127:
+        return fail(ENOEXEC, "the target has no such command as rpmemd, or cannot run it: install rpmemd there, or set "
+                             "RPMEM_CMD");
+    case 255:
+        return to.local ? fail(EINVAL, "the daemon refused its command line: see RPMEM_CMD")
+                        : fail(ECONNREFUSED, "%s could not log in to %s, or the command was refused there", program,
+                                  to.node.c_str());
+    default:
+        return fail(status, "the target could not remove %s: %s", set_name, std::strerror(status));
+    }
+}
+
 int remove_pool(const replica::target &to, const call_settings &settings, const char *set_name, int flags)
 {
     const char *arguments[5] = {"--remove", set_name};
@@ -84,12 +106,10 @@ int remove_pool(const replica::target &to, const call_settings &settings, const 
     std::free(line);
     if (!built)
         return fail(ENOMEM, "out of memory");
-    const int status = replica::process::run(start.words(), 3 * settings.timeout_ms);
+    const int status = replica::process::run(start.words(), settings.session_timeout_ms());
     if (status < 0)
         return fail(errno, "cannot run %s: %s", start.words()[0], std::strerror(errno));
-    if (status > 0)
-        return fail(status, "the target could not remove %s: %s", set_name, std::strerror(status));
-    return 0;
+    return status == 0 ? 0 : report_remove(to, start.words()[0], set_name, status);
 }
 
 } // namespace

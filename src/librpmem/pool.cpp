@@ -47,7 +47,8 @@ rpmem_pool::~rpmem_pool()
 
 int rpmem_pool::open(const wanted &w)
 {
-    name_.format("replica %s on %s", w.set_name, w.target);
+    const bool here = std::string_view(w.target) == "local:";
+    name_.format("replica %s on %s", w.set_name, here ? "this machine" : w.target);
     if (const int error = path_.lost.open(); error != 0)
         return fail(error, "cannot make an event: %s", std::strerror(error));
     replica::answer a;
@@ -81,7 +82,7 @@ int rpmem_pool::start_session(const wanted &w, replica::answer *a)
     r.session.pool_size = w.size;
     r.session.lanes = std::min({w.lanes, static_cast<unsigned>(settings().most_lanes), bearable_lanes()});
     r.session.devices = settings_.devices;
-    r.session.keep_alive_ms = 1000;
+    r.session.keep_alive_ms = session_.keeps_alive() ? session::keep_alive_ms : 0;
     r.session.attributes = w.attributes;
     r.session.set_name.assign(w.set_name);
     lane_count_ = 0;
@@ -192,12 +193,14 @@ int rpmem_pool::tell_close(bool remove)
 int rpmem_pool::close()
 {
     close_data_path();
-    const bool degraded = path_.lost.error() != 0 && settings_.on_loss == on_loss::degrade;
     int closed = path_.lost.error() == 0 ? tell_close(false) : fail(ECONNRESET, "%s was lost before", name_.c_str());
     const int error = errno;
     session_.finish();
+    // Nothing may have noticed the loss but this.
+    if (closed != 0 && settings_.on_loss == on_loss::degrade)
+        closed = outcome(path_.lost.error() != 0 ? path_.lost.error() : error);
     errno = error;
-    return degraded ? 0 : closed;
+    return closed;
 }
 
 int rpmem_pool::set_attributes(const rpmem_pool_attr *attributes)
@@ -214,9 +217,10 @@ int rpmem_pool::set_attributes(const rpmem_pool_attr *attributes)
     if (!has_header)
         return 0;
     replica::answer a;
-    if (path_.lost.error() != 0)
-        return outcome(path_.lost.error());
-    return session_.request(r, &a);
+    if (path_.lost.error() == 0 && session_.request(r, &a) == 0)
+        return 0;
+    // What the target refuses is no loss.
+    return path_.lost.error() == 0 ? -1 : outcome(path_.lost.error());
 }
 
 int rpmem_pool::outcome(int error)

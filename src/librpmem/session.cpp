@@ -32,12 +32,6 @@ private:
     pthread_mutex_t &mutex_;
 };
 
-// A login, the preparation of parts and the like take longer than a flush.
-int session_timeout(int timeout_ms)
-{
-    return timeout_ms > INT32_MAX / 3 ? INT32_MAX : 3 * timeout_ms;
-}
-
 int errno_of(received got)
 {
     switch (got) {
@@ -97,12 +91,12 @@ int session::start(const replica::target &to)
     if (const int error = daemon_.start(start.words()); error != 0)
         return fail(error, "cannot start %s: %s", start.words()[0], std::strerror(error));
     replica::greeting g;
-    const received got = receive(daemon_.channel(), deadline(session_timeout(settings_.timeout_ms)), buffer_, g);
+    const received got = receive(daemon_.channel(), deadline(settings_.session_timeout_ms()), buffer_, g);
     if (got != received::message)
         return failed_start(got);
     if (g.error != 0)
         return fail(g.error, "rpmemd did not start: %s", g.text.c_str());
-    keeps_alive_ = (g.features & replica::feature_keep_alive) != 0 && settings_.timeout_ms != 0;
+    keeps_alive_ = (g.features & replica::feature_keep_alive) != 0;
     return 0;
 }
 
@@ -155,17 +149,20 @@ int session::report(const replica::answer &a)
 
 int session::request(replica::request &r, replica::answer *a)
 {
+    const locked one_at_a_time(requests_);
     r.number = next_number_++;
     if (watched_) {
         const locked hold(lock_);
-        answered_ = false;
-        answer_.number = r.number;
+        awaited_ = &r;
     }
-    if (const int error = send(replica::encode(r)); error != 0)
+    if (const int error = send(replica::encode(r)); error != 0) {
+        // What was sent in part cannot be followed by anything.
+        lost_.declare(error);
         return fail(error, "the target closed the connection");
+    }
     if (watched_)
-        return await_answer(r.number, a);
-    const received got = receive(daemon_.channel(), deadline(session_timeout(settings_.timeout_ms)), buffer_, *a);
+        return await_answer(a);
+    const received got = receive(daemon_.channel(), deadline(settings_.session_timeout_ms()), buffer_, *a);
     if (got == received::ended)
         return failed_start(got);
     if (got != received::message)
@@ -175,24 +172,27 @@ int session::request(replica::request &r, replica::answer *a)
     return report(*a);
 }
 
-int session::await_answer(std::uint32_t number, replica::answer *a)
+int session::await_answer(replica::answer *a)
 {
     timespec until{};
     clock_gettime(CLOCK_MONOTONIC, &until);
-    const int timeout_ms = session_timeout(settings_.timeout_ms);
+    const int timeout_ms = settings_.session_timeout_ms();
     until.tv_sec += timeout_ms == 0 ? INT32_MAX : timeout_ms / 1000 + 1;
     {
         const locked hold(lock_);
         int waited = 0;
-        while (!answered_ && lost_.error() == 0 && waited == 0)
+        while (awaited_ != nullptr && lost_.error() == 0 && waited == 0)
             waited = pthread_cond_timedwait(&changed_, &lock_, &until);
-        if (!answered_ && lost_.error() == 0)
-            return judge(received::timed_out);
-        if (!answered_)
+        const bool answered = awaited_ == nullptr;
+        awaited_ = nullptr;
+        // The answer may still come: nothing may be asked after it.
+        if (!answered && lost_.error() == 0)
+            lost_.declare(ETIMEDOUT);
+        if (!answered)
             return fail(lost_.error(), "the target is lost: %s", std::strerror(lost_.error()));
         *a = answer_;
     }
-    return a->number == number ? report(*a) : judge(received::malformed);
+    return report(*a);
 }
 
 int session::watch()
@@ -221,7 +221,9 @@ void *session::watch_thread(void *self)
 
 void session::run()
 {
-    const int interval_ms = keeps_alive_ ? std::clamp(settings_.timeout_ms / 4, 20, 1000) : -1;
+    const int interval_ms = !keeps_alive_               ? -1
+                            : settings_.timeout_ms == 0 ? keep_alive_ms
+                                                        : std::clamp(settings_.timeout_ms / 4, 20, keep_alive_ms);
     // Only what was waited for counts: a client that was stopped itself has not waited.
     int silent_ms = 0;
     while (lost_.error() == 0) {
@@ -231,7 +233,7 @@ void session::run()
         const bool quiet = pollers[2].fd < 0;
         const int ready = poll(pollers, 4, interval_ms);
         if (ready == 0) {
-            silent_ms += interval_ms;
+            silent_ms = settings_.timeout_ms == 0 ? 0 : silent_ms + interval_ms;
             keep_alive(silent_ms);
             continue;
         }
@@ -265,15 +267,19 @@ bool session::heard()
     if (a.type == replica::request_type::keep_alive)
         return true;
     const locked hold(lock_);
+    if (awaited_ == nullptr || a.number != awaited_->number || a.type != awaited_->type) {
+        lost_.declare(EPROTO);
+        return false;
+    }
     answer_ = a;
-    answered_ = true;
+    awaited_ = nullptr;
     pthread_cond_broadcast(&changed_);
     return true;
 }
 
 void session::keep_alive(int silent_ms)
 {
-    if (silent_ms >= settings_.timeout_ms) {
+    if (settings_.timeout_ms != 0 && silent_ms >= settings_.timeout_ms) {
         lost_.declare(ETIMEDOUT);
         return;
     }

@@ -22,10 +22,16 @@ public:
     session(const session &) = delete;
     session &operator=(const session &) = delete;
 
-    // These return 0, or -1 with the failure reported.
+    // The longest time between two signs of life.
+    static constexpr int keep_alive_ms = 1000;
+
+    // These return 0, or -1 with the failure reported. Threads may request something at the same time.
     int start(const replica::target &to);
     int request(replica::request &r, replica::answer *a);
     int watch();
+
+    // Whether the daemon is told regularly that this side lives.
+    bool keeps_alive() const { return keeps_alive_; }
 
     // Waits for the end of the daemon.
     void finish();
@@ -39,7 +45,7 @@ private:
     void read_messages();
 
     int send(const replica::encoded_message &m);
-    int await_answer(std::uint32_t number, replica::answer *a);
+    int await_answer(replica::answer *a);
     int judge(replica::received got);
     int report(const replica::answer &a);
     int failed_start(replica::received got);
@@ -57,11 +63,14 @@ private:
     pthread_t thread_{};
     bool watched_ = false;
     replica::fd_owner stop_;
-    // What the thread and a request share: the answer that is waited for. The lock also keeps messages whole.
+    // Requests go one after the other.
+    pthread_mutex_t requests_ = PTHREAD_MUTEX_INITIALIZER;
+    // What the thread and a request share: the request without answer, and its answer. The lock also keeps messages
+    // whole.
     pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
     pthread_cond_t changed_;
+    const replica::request *awaited_ = nullptr;
     replica::answer answer_;
-    bool answered_ = false;
 };
 
 } // namespace rpmem

@@ -36,6 +36,9 @@ struct call_settings {
     int timeout_ms;
     int min_level;
     rpmem::on_loss on_loss;
+
+    // A login, the preparation of parts and the like take longer than a flush. 0: for ever.
+    int session_timeout_ms() const { return timeout_ms > INT32_MAX / 3 ? INT32_MAX : 3 * timeout_ms; }
 };
 
 // NULL: *to is set. Otherwise which variable has a value that it cannot have.

@@ -100,6 +100,30 @@ static void a_degraded_program_goes_on(void **state)
     fclose(file);
 }
 
+/* Nothing calls the library between the loss and the end. */
+static void a_loss_is_told_at_the_end(void **state)
+{
+    (void)state;
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/state-at-end", getenv("RPMEM_TEST_DIR"));
+    assert_int_equal(rpmem_close(pool), 0);
+    setenv("RPMEM_ON_LOSS", "degrade", 1);
+    setenv("RPMEM_STATE_FILE", path, 1);
+    /* At once, and after the thread of the library has noticed it. */
+    for (useconds_t noticed = 0; noticed <= 500000; noticed += 500000) {
+        unlink(path);
+        pool = create_pool("pool.set", &some_attributes);
+        kill(daemon_pid(), SIGKILL);
+        usleep(noticed);
+        assert_int_equal(rpmem_close(pool), 0);
+        char line[512] = "";
+        FILE *const file = open_file("state-at-end");
+        assert_non_null(fgets(line, sizeof(line), file));
+        assert_null(fgets(line, sizeof(line), file));
+        fclose(file);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -107,6 +131,7 @@ int main(void)
             cmocka_unit_test_setup_teardown(a_stopped_target_is_given_up, open_pool, no_child_was_seen),
             cmocka_unit_test_setup_teardown(silence_is_noticed, open_pool, no_child_was_seen),
             cmocka_unit_test_setup_teardown(a_degraded_program_goes_on, open_pool, no_child_was_seen),
+            cmocka_unit_test_setup_teardown(a_loss_is_told_at_the_end, open_pool, no_child_was_seen),
     };
     return cmocka_run_group_tests(tests, make_memory, NULL);
 }

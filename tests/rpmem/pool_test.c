@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What each function does with a pool, and refuses. */
+#include <pthread.h>
+
 #include "support.h"
 
 static void check_refused(const char *target, const char *set, void *address, size_t size, unsigned wanted, int error,
@@ -185,6 +187,46 @@ static void levels_are_enforced(void **state)
     assert_fails(rpmem_remove("host", "pool.set", 0), ENOENT);
 }
 
+static void without_any_device_nothing_is_started(void **state)
+{
+    (void)state;
+    setenv("RPMEM_ENABLE_VERBS", "0", 1);
+    setenv("RPMEM_ENABLE_SOCKETS", "0", 1);
+    check_refused("host", "pool.set", pool_memory, POOL_SIZE, 1, ENOMEDIUM, &some_attributes);
+    assert_non_null(strstr(rpmem_errormsg(), "RPMEM_ENABLE_SOCKETS"));
+    /* Removing needs none. */
+    assert_int_equal(rpmem_remove("host", "pool.set", RPMEM_REMOVE_FORCE), 0);
+    unsetenv("RPMEM_ENABLE_VERBS");
+    unsetenv("RPMEM_ENABLE_SOCKETS");
+    /* Three times this is more than a number holds. */
+    setenv("RPMEM_OP_TIMEOUT_MS", "2147483647", 1);
+    assert_int_equal(rpmem_remove("host", "pool.set", RPMEM_REMOVE_FORCE), 0);
+    unsetenv("RPMEM_OP_TIMEOUT_MS");
+}
+
+static void *set_many_attributes(void *pool)
+{
+    for (int i = 0; i < 50; ++i)
+        if (rpmem_set_attr(pool, &some_attributes) != 0)
+            return pool;
+    return NULL;
+}
+
+static void threads_set_attributes_at_the_same_time(void **state)
+{
+    (void)state;
+    RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
+    pthread_t threads[4];
+    for (int i = 0; i < 4; ++i)
+        assert_int_equal(pthread_create(&threads[i], NULL, set_many_attributes, pool), 0);
+    for (int i = 0; i < 4; ++i) {
+        void *failed = NULL;
+        assert_int_equal(pthread_join(threads[i], &failed), 0);
+        assert_null(failed);
+    }
+    assert_int_equal(rpmem_close(pool), 0);
+}
+
 static void versions_are_compared(void **state)
 {
     (void)state;
@@ -207,6 +249,8 @@ int main(void)
             cmocka_unit_test(attributes_are_kept),
             cmocka_unit_test(a_pool_without_header_is_data_from_its_start),
             cmocka_unit_test(levels_are_enforced),
+            cmocka_unit_test(without_any_device_nothing_is_started),
+            cmocka_unit_test(threads_set_attributes_at_the_same_time),
             cmocka_unit_test(versions_are_compared),
     };
     return cmocka_run_group_tests(tests, make_memory, NULL);
