@@ -15,25 +15,16 @@ queue_pair &pair_of(ibv_qp_ex *qp) noexcept
     return qp_of(&qp->qp_base);
 }
 
-ibv_send_wr &add(ibv_qp_ex *qp, ibv_wr_opcode opcode)
+wqe &add(ibv_qp_ex *qp, ibv_wr_opcode opcode)
 {
     return pair_of(qp).batch()->add(qp->wr_id, qp->wr_flags, opcode);
 }
 
-ibv_send_wr &add_remote(ibv_qp_ex *qp, ibv_wr_opcode opcode, std::uint32_t rkey, std::uint64_t remote_addr)
+wqe &add_remote(ibv_qp_ex *qp, ibv_wr_opcode opcode, std::uint32_t rkey, std::uint64_t remote_addr)
 {
-    ibv_send_wr &wr = add(qp, opcode);
-    wr.wr.rdma.remote_addr = remote_addr;
-    wr.wr.rdma.rkey = rkey;
-    return wr;
-}
-
-ibv_send_wr &add_atomic(ibv_qp_ex *qp, ibv_wr_opcode opcode, std::uint32_t rkey, std::uint64_t remote_addr)
-{
-    ibv_send_wr &wr = add(qp, opcode);
-    wr.wr.atomic.remote_addr = remote_addr;
-    wr.wr.atomic.rkey = rkey;
-    return wr;
+    wqe &w = add(qp, opcode);
+    w.set_remote(remote_addr, rkey);
+    return w;
 }
 
 void start(ibv_qp_ex *qp)
@@ -46,15 +37,15 @@ int complete(ibv_qp_ex *qp)
     queue_pair &pair = pair_of(qp);
     post_batch &batch = *pair.batch();
     int error = batch.error();
-    if (error == 0 && !batch.requests().empty())
-        error = abi::usable(batch.birth()) ? pair.post_together(batch.requests()) : ENODEV;
-    batch.finish();
+    if (error == 0 && batch.size() > 0)
+        error = abi::usable(batch.birth()) ? pair.post_together(batch.size()) : ENODEV;
+    batch.unlock();
     return error;
 }
 
 void abort_batch(ibv_qp_ex *qp)
 {
-    pair_of(qp).batch()->finish();
+    pair_of(qp).batch()->unlock();
 }
 
 void send(ibv_qp_ex *qp)
@@ -85,14 +76,12 @@ void rdma_write_imm(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr
 void atomic_cmp_swp(
         ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, std::uint64_t compare, std::uint64_t swap)
 {
-    ibv_send_wr &wr = add_atomic(qp, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, remote_addr);
-    wr.wr.atomic.compare_add = compare;
-    wr.wr.atomic.swap = swap;
+    add_remote(qp, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, remote_addr).args.atomic = {compare, swap};
 }
 
 void atomic_fetch_add(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, std::uint64_t value)
 {
-    add_atomic(qp, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, remote_addr).wr.atomic.compare_add = value;
+    add_remote(qp, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, remote_addr).args.atomic = {value, 0};
 }
 
 void set_inline_data_list(ibv_qp_ex *qp, std::size_t count, const ibv_data_buf *pieces)
@@ -108,12 +97,12 @@ void set_inline_data(ibv_qp_ex *qp, void *addr, std::size_t length)
 
 void set_sge_list(ibv_qp_ex *qp, std::size_t count, const ibv_sge *pieces)
 {
-    pair_of(qp).batch()->set_gather({pieces, count});
+    pair_of(qp).batch()->set_sges({pieces, count});
 }
 
 void set_sge(ibv_qp_ex *qp, std::uint32_t lkey, std::uint64_t addr, std::uint32_t length)
 {
-    pair_of(qp).batch()->set_gather(addr, length, lkey);
+    pair_of(qp).batch()->set_sge(addr, length, lkey);
 }
 
 void atomic_write(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, const void *word)
@@ -130,8 +119,8 @@ void flush(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, std::si
         remote_addr = length = 0;
     if (level > native::level_region || placement == 0 || (placement & ~placements) != 0 || length > UINT32_MAX)
         return pair_of(qp).batch()->fail(EINVAL);
-    native::put_flush(add_atomic(qp, native::wr_flush, rkey, remote_addr),
-            {static_cast<std::uint32_t>(length), placement, level});
+    add_remote(qp, native::wr_flush, rkey, remote_addr).args.flush = {
+            static_cast<std::uint32_t>(length), placement, level};
 }
 
 constexpr std::uint64_t plain_ops = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |

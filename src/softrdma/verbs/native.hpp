@@ -45,23 +45,4 @@ inline wr_flush_function &wr_flush_of(qp_block &qp) noexcept
     return *reinterpret_cast<wr_flush_function *>(reinterpret_cast<std::byte *>(&qp) + wr_flush_offset);
 }
 
-// A FLUSH has no fields of its own in struct ibv_send_wr; inside the device it travels in those of an atomic operation.
-struct flush_arguments {
-    std::uint32_t length;
-    std::uint8_t placement;
-    std::uint8_t level;
-};
-
-inline void put_flush(ibv_send_wr &wr, const flush_arguments &flush) noexcept
-{
-    wr.wr.atomic.compare_add = flush.length;
-    wr.wr.atomic.swap = static_cast<std::uint64_t>(flush.level) << 8 | flush.placement;
-}
-
-inline flush_arguments flush_of(std::uint64_t compare_add, std::uint64_t swap) noexcept
-{
-    return {static_cast<std::uint32_t>(compare_add), static_cast<std::uint8_t>(swap),
-            static_cast<std::uint8_t>(swap >> 8)};
-}
-
 } // namespace softrdma::native

@@ -65,7 +65,8 @@ std::shared_ptr<queue_pair> queue_pair::find(std::uint32_t number)
 }
 
 queue_pair::queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr)
-    : native::qp_block{}, ring_(qp_base), requester_(ep_, attr.sq_sig_all != 0), responder_(ep_, ring_), init_(attr)
+    : native::qp_block{}, ring_(qp_base), queue_(qp_base, attr.cap, attr.sq_sig_all != 0), requester_(ep_, queue_),
+      responder_(ep_, ring_), init_(attr)
 {
     if (attr.srq != nullptr) // the receive queue's limits are those of the shared one
         init_.cap.max_recv_wr = init_.cap.max_recv_sge = 0;
@@ -114,7 +115,7 @@ int queue_pair::destroy()
     cq_of(qp_base.recv_cq).detach(ring_);
     cq_of(qp_base.send_cq).remove_user(weak_from_this());
     cq_of(qp_base.recv_cq).remove_user(weak_from_this());
-    requester_.forget_completions();
+    queue_.forget_completions();
     cq_of(qp_base.send_cq).expect(-std::int64_t{ep_.cap.max_send_wr});
     cq_of(qp_base.recv_cq).expect(-std::int64_t{ep_.cap.max_recv_wr});
     pd_of(qp_base.pd).children.fetch_sub(1);
@@ -287,51 +288,50 @@ void queue_pair::posted()
 // For requests that may be executed before they are queued; NULL if none may.
 local_path *queue_pair::path_at_once() const noexcept
 {
-    const bool may = requester_.empty() && ep_.attr.qp_state == IBV_QPS_RTS && !ep_.path_lost && !fault::active() &&
+    const bool may = queue_.empty() && ep_.attr.qp_state == IBV_QPS_RTS && !ep_.path_lost && !fault::active() &&
                      tap::current() == nullptr;
     return may ? ep_.local.get() : nullptr;
 }
 
-int queue_pair::post_together(std::span<const post_batch::request> requests)
+int queue_pair::post_together(std::uint32_t count)
 {
     const std::lock_guard lock(lock_);
     if (!accepts_sends())
         return EINVAL;
-    if (requests.size() > requester_.room())
+    if (count > queue_.room())
         return ENOMEM;
     local_path *at_once = path_at_once();
-    while (!requests.empty()) {
+    while (count > 0) {
         // One section for a WRITE and its FLUSH: a peer that takes memory away waits until it has ended.
         const local::epoch_section section(ring_.shared().epoch);
-        const auto few = requests.first(std::min<std::size_t>(requests.size(), 2));
-        for (const post_batch::request &r : few)
-            at_once = requester_.post(r.wr, r.length, at_once) ? at_once : nullptr;
-        requests = requests.subspan(few.size());
+        for (const std::uint32_t end = count - std::min(count, 2u); count > end; --count)
+            at_once = requester_.post(at_once) ? at_once : nullptr;
     }
-    if (!requester_.empty())
-        posted();
+    queue_.empty() ? queue_.rewind() : posted();
     return 0;
 }
 
 int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
 {
+    // Who has started a batch is making requests where these are to be made.
+    const auto alone = batch_ != nullptr ? std::unique_lock(*batch_) : std::unique_lock<post_batch>();
     const std::lock_guard lock(lock_);
     int error = accepts_sends() ? 0 : EINVAL;
     local_path *at_once = path_at_once();
     for (; wr != nullptr; wr = wr->next) {
-        if (error == 0) // a plain request has no place for a FLUSH's arguments
-            error = wr->opcode == native::wr_flush ? EINVAL : requester_.check(*wr);
-        if (error == 0 && requester_.room() == 0)
+        if (error == 0)
+            error = check_wr(*wr, ep_.cap);
+        if (error == 0 && queue_.room() == 0)
             error = ENOMEM;
         if (error != 0) {
             *bad = wr;
             break;
         }
+        queue_.place()->set(*wr);
         const local::epoch_section section(ring_.shared().epoch);
-        at_once = requester_.post(*wr, length_of(pieces_of(*wr)), at_once) ? at_once : nullptr;
+        at_once = requester_.post(at_once) ? at_once : nullptr;
     }
-    if (!requester_.empty())
-        posted();
+    queue_.empty() ? queue_.rewind() : posted();
     return error;
 }
 
@@ -375,7 +375,7 @@ void queue_pair::retry()
 bool queue_pair::sending()
 {
     const std::lock_guard lock(lock_);
-    return !requester_.empty();
+    return !queue_.empty();
 }
 
 void queue_pair::fail()

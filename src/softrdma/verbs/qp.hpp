@@ -44,11 +44,11 @@ public:
     int modify(const ibv_qp_attr &attr, int mask);
     void query(ibv_qp_attr &attr, ibv_qp_init_attr &init);
     int post_send(ibv_send_wr *wr, ibv_send_wr **bad);
-    // All or none; 0 or an errno value.
-    int post_together(std::span<const post_batch::request> requests);
+    // What the batch has made, all or none; 0 or an errno value. To be called while it keeps others out.
+    int post_together(std::uint32_t count);
     // NULL unless the queue pair was created for the new post interface.
     post_batch *batch() noexcept { return batch_.get(); }
-    void open_batch() { batch_ = std::make_unique<post_batch>(ep_.cap); }
+    void open_batch() { batch_ = std::make_unique<post_batch>(queue_, ep_.cap); }
     int post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad);
     void receive_available();
 
@@ -115,6 +115,7 @@ private:
     std::unique_ptr<post_batch> batch_;
     receive_ring ring_;
     endpoint ep_;
+    send_queue queue_;
     requester requester_;
     responder responder_;
     ibv_qp_init_attr init_{};

@@ -26,19 +26,19 @@ execution execution_of(local::copy_result result) noexcept
 
 } // namespace
 
-bool local_path::collect(const ibv_send_wr &wr, int access, std::span<const iovec> &pieces)
+bool local_path::collect(const wqe &w, int access, std::span<const iovec> &pieces)
 {
-    const bool in_place = (wr.send_flags & IBV_SEND_INLINE) != 0; // it needs no region
     std::uint32_t count = 0;
-    for (const ibv_sge &sge : pieces_of(wr)) {
+    for (const ibv_sge &sge : w.sg_list()) {
         if (sge.length == 0)
             continue;
-        std::byte *at = in_place ? reinterpret_cast<std::byte *>(sge.addr)
-                                 : regions_.look_up(sge.lkey, pd_, access, sge.addr, sge.length);
+        std::byte *at = regions_.look_up(sge.lkey, pd_, access, sge.addr, sge.length);
         if (at == nullptr)
             return false;
         pieces_[count++] = {at, sge.length};
     }
+    if (w.is_inline() && w.length > 0) // it needs no region
+        pieces_[count++] = w.inline_data();
     pieces = {pieces_.data(), count};
     return true;
 }
@@ -81,23 +81,23 @@ bool local_path::make_durable()
     return good;
 }
 
-execution local_path::write(const ibv_send_wr &wr, std::uint32_t length)
+execution local_path::write(const wqe &w)
 {
     local::remote_region region;
     std::span<const iovec> from;
-    if ((channel_->peer_access() & IBV_ACCESS_REMOTE_WRITE) == 0 || !collect(wr, 0, from))
+    if ((channel_->peer_access() & IBV_ACCESS_REMOTE_WRITE) == 0 || !collect(w, 0, from))
         return execution::by_peer;
-    if (length == 0)
+    if (w.length == 0)
         return execution::done;
-    if (!channel_->find(wr.wr.rdma.rkey, IBV_ACCESS_REMOTE_WRITE, wr.wr.rdma.remote_addr, length, region))
+    if (!channel_->find(w.rkey, IBV_ACCESS_REMOTE_WRITE, w.remote_addr, w.length, region))
         return execution::by_peer;
-    const execution result = execution_of(channel_->write(region, from, length));
+    const execution result = execution_of(channel_->write(region, from, w.length));
     if (result == execution::done)
-        note_store(region, length);
+        note_store(region, w.length);
     return result;
 }
 
-execution local_path::read(const ibv_send_wr &wr, std::uint32_t length)
+execution local_path::read(const wqe &w)
 {
     if (pmem::read_flushes() && !dirty_.empty()) {
         if (!make_durable())
@@ -108,67 +108,65 @@ execution local_path::read(const ibv_send_wr &wr, std::uint32_t length)
     local::remote_region region;
     std::span<const iovec> to;
     if (peer_has_dirty_ || (channel_->peer_access() & IBV_ACCESS_REMOTE_READ) == 0 ||
-            !collect(wr, IBV_ACCESS_LOCAL_WRITE, to))
+            !collect(w, IBV_ACCESS_LOCAL_WRITE, to))
         return execution::by_peer;
-    if (length == 0)
+    if (w.length == 0)
         return execution::done;
-    if (!channel_->find(wr.wr.rdma.rkey, IBV_ACCESS_REMOTE_READ, wr.wr.rdma.remote_addr, length, region))
+    if (!channel_->find(w.rkey, IBV_ACCESS_REMOTE_READ, w.remote_addr, w.length, region))
         return execution::by_peer;
-    return execution_of(channel_->read(region, to, length));
+    return execution_of(channel_->read(region, to, w.length));
 }
 
 // With a receive: a message of what is in these pieces, or the notice of a WRITE that has been executed.
-execution local_path::deliver(
-        const ibv_send_wr &wr, std::uint32_t length, std::uint8_t kind, std::span<const iovec> from)
+execution local_path::deliver(const wqe &w, std::uint8_t kind, std::span<const iovec> from)
 {
-    const bool immediate = wr.opcode != IBV_WR_SEND;
-    const bool solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0;
-    const local::message m{.length = length,
-            .imm_data = immediate ? wr.imm_data : 0,
+    const bool immediate = w.info().immediate;
+    const bool solicited = (w.flags & IBV_SEND_SOLICITED) != 0;
+    const local::message m{.length = w.length,
+            .imm_data = w.imm_data,
             .flags = static_cast<std::uint8_t>(
                     kind | (immediate ? local::slot_immediate : 0) | (solicited ? local::slot_solicited : 0))};
     return channel_->deliver(m, from) ? execution::done : execution::by_peer;
 }
 
 // A request whose own memory cannot be read ends in a protection error whether the peer has posted a receive or not.
-[[gnu::cold]] execution local_path::without_receive(const ibv_send_wr &wr)
+[[gnu::cold]] execution local_path::without_receive(const wqe &w)
 {
     std::span<const iovec> from;
-    return collect(wr, 0, from) ? execution::no_receive : execution::by_peer;
+    return collect(w, 0, from) ? execution::no_receive : execution::by_peer;
 }
 
-execution local_path::send(const ibv_send_wr &wr, std::uint32_t length)
+execution local_path::send(const wqe &w)
 {
     std::span<const iovec> from;
     if (!channel_->has_receive())
-        return without_receive(wr);
-    return collect(wr, 0, from) ? deliver(wr, length, 0, from) : execution::by_peer;
+        return without_receive(w);
+    return collect(w, 0, from) ? deliver(w, 0, from) : execution::by_peer;
 }
 
-execution local_path::write_and_notify(const ibv_send_wr &wr, std::uint32_t length)
+execution local_path::write_and_notify(const wqe &w)
 {
     if (!channel_->has_receive())
-        return without_receive(wr);
-    const execution written = write(wr, length);
-    return written == execution::done ? deliver(wr, length, local::slot_write, {}) : written;
+        return without_receive(w);
+    const execution written = write(w);
+    return written == execution::done ? deliver(w, local::slot_write, {}) : written;
 }
 
-execution local_path::write_word(const ibv_send_wr &wr)
+execution local_path::write_word(const wqe &w)
 {
     local::remote_region region;
-    const std::uint64_t to = wr.wr.rdma.remote_addr;
-    const bool found = to % word_size == 0 &&
-                       channel_->find(wr.wr.rdma.rkey, IBV_ACCESS_REMOTE_WRITE, to, word_size, region) &&
+    const std::uint64_t to = w.remote_addr;
+    const bool found = to % word_size == 0 && channel_->find(w.rkey, IBV_ACCESS_REMOTE_WRITE, to, word_size, region) &&
                        region.address % word_size == 0;
     // The kernel does not promise that its copy of a word is one store.
-    return found && channel_->mapping(region) != nullptr ? write(wr, word_size) : execution::by_peer;
+    return found && channel_->mapping(region) != nullptr ? write(w) : execution::by_peer;
 }
 
 // Requests are executed in order and stores are coherent: only persistence takes work, and not of cache lines, which
 // are written back as they are stored.
-execution local_path::flush(const ibv_send_wr &wr)
+execution local_path::flush(const wqe &w)
 {
-    const auto arguments = native::flush_of(wr.wr.atomic.compare_add, wr.wr.atomic.swap);
+    const flush_args &arguments = w.args.flush;
     const bool persistent = (arguments.placement & native::placement_persistent) != 0;
     const bool global = (arguments.placement & native::placement_global) != 0;
     if ((!persistent && !global) || arguments.level != native::level_range)
@@ -176,7 +174,7 @@ execution local_path::flush(const ibv_send_wr &wr)
     const int access = rights_to_flush(global, persistent, channel_->peer().facts());
     local::remote_region region;
     if ((channel_->peer_access() & access) != access ||
-            !channel_->find(wr.wr.atomic.rkey, access, wr.wr.atomic.remote_addr, arguments.length, region))
+            !channel_->find(w.rkey, access, w.remote_addr, arguments.length, region))
         return execution::by_peer;
     if (!persistent || region.kind == local::region_kind::unmappable ||
             region.kind == local::region_kind::direct_access)
@@ -198,37 +196,36 @@ bool local_path::ask_for_receive() noexcept
     return channel_->has_receive();
 }
 
-bool local_path::is_out_of_reach(const ibv_send_wr &wr, std::uint32_t length) const noexcept
+bool local_path::is_out_of_reach(const wqe &w) const noexcept
 {
     if (!leaves_private_memory())
         return false;
-    if (kind_of(wr.opcode).message)
-        return length > local::carried_size;
+    if (w.info().message())
+        return w.length > local::carried_size;
     // Outside an epoch: nothing is touched, and the peer judges the request by what is registered then.
     local::remote_region region;
-    return (wr.opcode == IBV_WR_RDMA_WRITE || wr.opcode == IBV_WR_RDMA_READ) &&
-           channel_->find(wr.wr.rdma.rkey, 0, wr.wr.rdma.remote_addr, length, region) &&
-           region.kind == local::region_kind::unmappable;
+    return (w.op == IBV_WR_RDMA_WRITE || w.op == IBV_WR_RDMA_READ) &&
+           channel_->find(w.rkey, 0, w.remote_addr, w.length, region) && region.kind == local::region_kind::unmappable;
 }
 
-execution local_path::execute(const ibv_send_wr &wr, std::uint32_t length)
+execution local_path::execute(const wqe &w)
 {
     if (!channel_->peer_is_open())
         return execution::by_peer;
-    switch (static_cast<int>(wr.opcode)) { // not all of which the headers name
+    switch (static_cast<int>(w.op)) { // not all of which the headers name
     case IBV_WR_RDMA_WRITE:
-        return write(wr, length);
+        return write(w);
     case IBV_WR_RDMA_READ:
-        return read(wr, length);
+        return read(w);
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM:
-        return send(wr, length);
+        return send(w);
     case IBV_WR_RDMA_WRITE_WITH_IMM:
-        return write_and_notify(wr, length);
+        return write_and_notify(w);
     case native::wr_atomic_write:
-        return write_word(wr);
+        return write_word(w);
     case native::wr_flush:
-        return flush(wr);
+        return flush(w);
     default:
         return execution::by_peer;
     }

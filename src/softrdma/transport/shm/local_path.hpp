@@ -3,7 +3,7 @@
 
 #include "transport/shm/channel.hpp"
 #include "verbs/endpoint.hpp"
-#include "verbs/request_kind.hpp"
+#include "verbs/wqe.hpp"
 
 #include <vector>
 
@@ -30,15 +30,15 @@ public:
         channel_->show_use_in(own.region_in_use);
     }
 
-    // To be called inside the epoch. `length` is that of the data.
-    execution execute(const ibv_send_wr &wr, std::uint32_t length);
+    // To be called inside the epoch.
+    execution execute(const wqe &w);
     std::atomic<std::uint32_t> &epoch() noexcept { return own_.epoch; }
     // True if the message is to be tried again now: a receive has been posted, or the peer's queue pair is not open any
     // more. Else the peer says when it posts one.
     bool ask_for_receive() noexcept;
     std::uint32_t peer_rnr_timer() const noexcept { return channel_->peer_rnr_timer(); }
     // False if that is not certain.
-    bool is_out_of_reach(const ibv_send_wr &wr, std::uint32_t length) const noexcept;
+    bool is_out_of_reach(const wqe &w) const noexcept;
     // The peer will execute a request of that kind, and what is durable after it.
     void left_to_peer(ibv_wr_opcode opcode) noexcept
     {
@@ -59,15 +59,15 @@ private:
     };
 
     // The pieces of our memory that a request names; false if one is not registered.
-    bool collect(const ibv_send_wr &wr, int access, std::span<const iovec> &pieces);
-    execution write(const ibv_send_wr &wr, std::uint32_t length);
-    execution read(const ibv_send_wr &wr, std::uint32_t length);
-    execution without_receive(const ibv_send_wr &wr);
-    execution send(const ibv_send_wr &wr, std::uint32_t length);
-    execution write_and_notify(const ibv_send_wr &wr, std::uint32_t length);
-    execution deliver(const ibv_send_wr &wr, std::uint32_t length, std::uint8_t kind, std::span<const iovec> from);
-    execution write_word(const ibv_send_wr &wr);
-    execution flush(const ibv_send_wr &wr);
+    bool collect(const wqe &w, int access, std::span<const iovec> &pieces);
+    execution write(const wqe &w);
+    execution read(const wqe &w);
+    execution without_receive(const wqe &w);
+    execution send(const wqe &w);
+    execution write_and_notify(const wqe &w);
+    execution deliver(const wqe &w, std::uint8_t kind, std::span<const iovec> from);
+    execution write_word(const wqe &w);
+    execution flush(const wqe &w);
     void note_store(const local::remote_region &r, std::uint32_t bytes);
     void note_first_store(std::uint64_t begin, std::uint32_t bytes);
     bool make_durable();

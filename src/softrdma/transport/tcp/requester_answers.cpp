@@ -38,7 +38,7 @@ outcome requester::handle_answer(const packet &p)
 bool requester::complete_before(std::uint32_t psn)
 {
     while (!queue_.empty() && next_ > 0 && psn_after(psn, queue_.front().psn)) {
-        if (queue_.front().is_round_trip())
+        if (queue_.front().info().round_trip)
             return false;
         complete_first(IBV_WC_SUCCESS);
     }
@@ -90,8 +90,8 @@ outcome requester::receiver_not_ready(std::uint8_t timer)
     // The receiver ignores everything after the refused message: all of it is sent again.
     next_ = 0;
     round_trips_ = 0;
-    for (work &w : queue_)
-        w.sent = w.received = 0;
+    for (std::uint32_t i = 0; i < queue_.size(); ++i)
+        queue_[i].sent = queue_[i].received = 0;
     waiting_for_receiver_ = true;
     const std::chrono::microseconds delay(rnr_delay_us[timer]);
     ep_.path->start_timer(delay);
@@ -113,11 +113,11 @@ outcome requester::complete_answered()
 
 outcome requester::atomic_response(const packet &p)
 {
-    if (!answers_first(p) || !queue_.front().is_atomic())
+    if (!answers_first(p) || !queue_.front().info().atomic())
         return outcome::violation;
-    const work &w = queue_.front();
+    const wqe &w = queue_.front();
     gathered target;
-    if (!target.collect(ep_.qp->pd, w.scatter(), IBV_ACCESS_LOCAL_WRITE, 0, word_size)) {
+    if (!target.collect(ep_.qp->pd, w.sg_list(), IBV_ACCESS_LOCAL_WRITE, 0, word_size)) {
         complete_first(IBV_WC_LOC_PROT_ERR);
         return outcome::broken;
     }
@@ -136,9 +136,9 @@ bool requester::find_place(const packet &begun, std::size_t bytes, gathered &pla
 {
     if (injection_ != nullptr || next_ == 0 || queue_.empty())
         return false;
-    const work &w = queue_.front();
+    const wqe &w = queue_.front();
     return w.is_read() && w.psn == begun.psn && is_read_response(begun.op) &&
-           place.collect(ep_.qp->pd, w.scatter(), IBV_ACCESS_LOCAL_WRITE, w.received, bytes);
+           place.collect(ep_.qp->pd, w.sg_list(), IBV_ACCESS_LOCAL_WRITE, w.received, bytes);
 }
 
 // FLUSH and ATOMIC WRITE are answered by a READ response without data.
@@ -146,13 +146,13 @@ outcome requester::read_response(const packet &p)
 {
     if (!answers_first(p))
         return outcome::violation;
-    work &w = queue_.front();
-    if (w.is_round_trip() && !w.is_read() && !w.is_atomic())
+    wqe &w = queue_.front();
+    if (w.info().round_trip && !w.is_read() && !w.info().atomic())
         return p.op == opcode::read_response_only && p.payload.empty() ? complete_answered() : outcome::violation;
     if (!w.is_read() || p.payload.size() > w.length - w.received)
         return outcome::violation;
     gathered target;
-    if (!target.collect(ep_.qp->pd, w.scatter(), IBV_ACCESS_LOCAL_WRITE, w.received, p.payload.size())) {
+    if (!target.collect(ep_.qp->pd, w.sg_list(), IBV_ACCESS_LOCAL_WRITE, w.received, p.payload.size())) {
         complete_first(IBV_WC_LOC_PROT_ERR);
         return outcome::broken;
     }

@@ -3,7 +3,6 @@
 #include "transport/tcp/requester.hpp"
 #include "wire/rnr_timer.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace softrdma
@@ -19,14 +18,14 @@ constexpr std::uint8_t injected_rnr_timer = 12;
 } // namespace
 
 // True if the request must not be started now.
-bool requester::injected(work &w, outcome &o)
+bool requester::injected(wqe &w, outcome &o)
 {
     o = outcome::proceed;
     if (w.judged)
         return false;
     if (injection_ == nullptr)
         injection_ = std::make_unique<injection>();
-    const auto verdict = fault::on_request(w.opcode, ep_.qp->qp_num);
+    const auto verdict = fault::on_request(w.op, ep_.qp->qp_num);
     w.judged = !verdict || verdict->what != fault::action::rnr;
     if (!verdict)
         return false;
@@ -58,7 +57,7 @@ void requester::hold_back(std::chrono::microseconds delay)
     ep_.path->start_timer(delay);
 }
 
-outcome requester::refuse_once(work &w)
+outcome requester::refuse_once(wqe &w)
 {
     if (ep_.attr.rnr_retry != infinite_retry && rnr_tries_ >= ep_.attr.rnr_retry) {
         w.judged = true;
@@ -88,13 +87,16 @@ bool requester::intercepted(const packet &p)
     }
     if (i.releasing)
         return false;
-    const auto answered =
-            std::find_if(queue_.begin(), queue_.end(), [&](const work &w) { return w.numbered && w.psn == p.psn; });
-    const bool first_late = answered != queue_.end() && answered->late_us > 0 && is_read_response(p.op);
-    if (i.late.empty() && !first_late)
-        return false;
-    if (i.late.empty())
-        ep_.path->start_timer(std::chrono::microseconds(answered->late_us));
+    if (i.late.empty()) {
+        std::uint32_t late_us = 0;
+        for (std::uint32_t n = 0; n < queue_.size() && is_read_response(p.op); ++n) {
+            if (queue_[n].numbered && queue_[n].psn == p.psn)
+                late_us = queue_[n].late_us;
+        }
+        if (late_us == 0)
+            return false;
+        ep_.path->start_timer(std::chrono::microseconds(late_us));
+    }
     i.late.push_back({p, {p.payload.begin(), p.payload.end()}});
     return true;
 }

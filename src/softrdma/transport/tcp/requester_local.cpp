@@ -22,36 +22,14 @@ constexpr std::chrono::microseconds flight_time{50000};
 
 } // namespace
 
-// As the program posted it, but for inlined data, which is elsewhere now.
-ibv_send_wr requester::as_posted(work &w, ibv_sge &inlined) noexcept
+execution requester::execute(wqe &w)
 {
-    ibv_send_wr wr{};
-    wr.opcode = w.opcode;
-    wr.send_flags = w.flags;
-    wr.imm_data = w.imm_data;
-    wr.sg_list = w.sges.data();
-    wr.num_sge = w.sge_count;
-    if ((w.flags & IBV_SEND_INLINE) != 0) {
-        inlined = {reinterpret_cast<std::uintptr_t>(w.inlined.data()), w.length, 0};
-        wr.sg_list = &inlined;
-        wr.num_sge = 1;
-    }
-    if (kind_of(w.opcode).wide)
-        wr.wr.atomic = {w.remote_addr, w.compare_add, w.swap, w.rkey};
-    else
-        wr.wr.rdma = {w.remote_addr, w.rkey};
-    return wr;
-}
-
-execution requester::execute(work &w)
-{
-    ibv_sge inlined;
     const local::epoch_section section(ep_.local->epoch());
-    return ep_.local->execute(as_posted(w, inlined), w.length);
+    return ep_.local->execute(w);
 }
 
 // True if the first request has been dealt with; else it has to be sent over the network.
-bool requester::executed_locally(work &w, outcome &o)
+bool requester::executed_locally(wqe &w, outcome &o)
 {
     o = outcome::proceed;
     if (w.numbered || w.local_status != IBV_WC_SUCCESS)
@@ -66,7 +44,7 @@ bool requester::executed_locally(work &w, outcome &o)
         o = stall();
         return true;
     case execution::by_peer:
-        ep_.local->left_to_peer(w.opcode);
+        ep_.local->left_to_peer(w.op);
         await_owner();
         return false;
     case execution::peer_lost:
@@ -82,42 +60,41 @@ bool requester::executed_locally(work &w, outcome &o)
 }
 
 // True if the request has to be executed by the peer, as those before it that are not answered yet.
-bool requester::follows_to_peer(work &w) noexcept
+bool requester::follows_to_peer(wqe &w) noexcept
 {
-    ibv_sge inlined;
     if (w.numbered || w.local_status != IBV_WC_SUCCESS)
         return w.numbered;
-    if (!ep_.local->is_out_of_reach(as_posted(w, inlined), w.length))
+    if (!ep_.local->is_out_of_reach(w))
         return false;
-    ep_.local->left_to_peer(w.opcode);
+    ep_.local->left_to_peer(w.op);
     return true;
 }
 
-void requester::show_executed(tap &t, const work &w)
+void requester::show_executed(tap &t, const wqe &w)
 {
     gathered data;
-    const iovec inlined{const_cast<std::byte *>(w.inlined.data()), w.length};
+    const iovec inlined = w.inline_data();
     std::span<const iovec> payload{&inlined, 1};
-    if ((w.flags & IBV_SEND_INLINE) == 0) {
-        data.collect(ep_.qp->pd, w.scatter(), 0, 0, w.length);
+    if (!w.is_inline()) {
+        data.collect(ep_.qp->pd, w.sg_list(), 0, 0, w.length);
         payload = data.span();
     }
-    packet request = w.is_round_trip() ? round_trip_header(w)
-                                       : packet{.op = segment_opcode(w, w.length),
-                                                 .solicited = (w.flags & IBV_SEND_SOLICITED) != 0,
-                                                 .remote_addr = w.remote_addr,
-                                                 .rkey = w.rkey,
-                                                 .dma_length = w.length,
-                                                 .imm_data = w.imm_data};
+    packet request = w.info().round_trip ? round_trip_header(w)
+                                         : packet{.op = segment_opcode(w, w.length),
+                                                   .solicited = (w.flags & IBV_SEND_SOLICITED) != 0,
+                                                   .remote_addr = w.remote_addr,
+                                                   .rkey = w.rkey,
+                                                   .dma_length = w.length,
+                                                   .imm_data = w.imm_data};
     request.dest_qpn = ep_.attr.dest_qp_num;
     packet answer{.op = opcode::acknowledge, .dest_qpn = ep_.qp->qp_num, .syndrome = syndrome::ack};
-    if (w.is_atomic()) {
+    if (w.info().atomic()) {
         answer.op = opcode::atomic_acknowledge;
         memcpy(&answer.swap_add, payload.front().iov_base, std::min<std::size_t>(payload.front().iov_len, word_size));
-    } else if (w.is_round_trip()) {
+    } else if (w.info().round_trip) {
         answer.op = opcode::read_response_only;
     }
-    const bool sends = !w.is_round_trip() || w.opcode == native::wr_atomic_write;
+    const bool sends = !w.info().round_trip || w.op == native::wr_atomic_write;
     const std::span<const iovec> nothing;
     t.executed(*ep_.path, request, sends ? payload : nothing, answer, w.is_read() ? payload : nothing);
 }

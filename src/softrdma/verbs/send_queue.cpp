@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "verbs/send_queue.hpp"
+
+namespace softrdma
+{
+
+// Most of a large queue's entries are never touched.
+send_queue::send_queue(const ibv_qp &qp, const ibv_qp_cap &cap, bool signal_all)
+    : entries_(std::make_unique_for_overwrite<wqe[]>(std::max(cap.max_send_wr, 1u))),
+      capacity_(std::max(cap.max_send_wr, 1u)), max_wr_(cap.max_send_wr), qp_(qp), signal_all_(signal_all)
+{
+}
+
+void send_queue::clear() noexcept
+{
+    head_ = tail_;
+    size_.store(0, std::memory_order_release);
+    completed_ -= std::exchange(unreported_, 0);
+}
+
+} // namespace softrdma

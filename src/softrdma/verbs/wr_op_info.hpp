@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "verbs/native.hpp"
+#include "verbs/objects.hpp"
+#include "wire/packet.hpp"
+
+#include <array>
+
+namespace softrdma
+{
+
+// Which member of wqe::args a request has, besides the remote address and key.
+enum class wr_args : std::uint8_t {
+    message, // not even those
+    rdma,
+    atomic,
+    flush,
+};
+
+// What the opcode of a work request says about it.
+struct wr_op_info {
+    bool known = false;
+    bool native = false; // of those that a device may lack
+    wr_args args = wr_args::rdma;
+    bool immediate = false;
+    bool takes_receive = false;
+    bool writes_local = false;
+    bool round_trip = false; // completed by an answer of its own, of which few may be awaited
+    std::uint32_t min_len = 0;
+    std::uint32_t max_len = limits::max_message;
+    ibv_wc_opcode completion = IBV_WC_SEND;
+
+    constexpr bool message() const noexcept { return args == wr_args::message; }
+    constexpr bool atomic() const noexcept { return args == wr_args::atomic; }
+};
+
+namespace detail
+{
+
+inline constexpr std::size_t opcode_count = 16;
+
+inline constexpr auto wr_op_infos = [] {
+    std::array<wr_op_info, opcode_count + 1> infos{}; // the last one is that of all others
+    infos[IBV_WR_RDMA_WRITE] = {.known = true, .completion = IBV_WC_RDMA_WRITE};
+    infos[IBV_WR_RDMA_WRITE_WITH_IMM] = {
+            .known = true, .immediate = true, .takes_receive = true, .completion = IBV_WC_RDMA_WRITE};
+    infos[IBV_WR_SEND] = {.known = true, .args = wr_args::message, .takes_receive = true};
+    infos[IBV_WR_SEND_WITH_IMM] = {.known = true, .args = wr_args::message, .immediate = true, .takes_receive = true};
+    infos[IBV_WR_RDMA_READ] = {.known = true, .writes_local = true, .round_trip = true, .completion = IBV_WC_RDMA_READ};
+    infos[IBV_WR_ATOMIC_CMP_AND_SWP] = {.known = true,
+            .args = wr_args::atomic,
+            .writes_local = true,
+            .round_trip = true,
+            .completion = IBV_WC_COMP_SWAP};
+    infos[IBV_WR_ATOMIC_FETCH_AND_ADD] = {.known = true,
+            .args = wr_args::atomic,
+            .writes_local = true,
+            .round_trip = true,
+            .completion = IBV_WC_FETCH_ADD};
+    infos[native::wr_flush] = {
+            .known = true, .native = true, .args = wr_args::flush, .round_trip = true, .completion = native::wc_flush};
+    infos[native::wr_atomic_write] = {
+            .known = true, .native = true, .round_trip = true, .completion = native::wc_atomic_write};
+    for (const auto opcode : {IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, native::wr_atomic_write})
+        infos[opcode].min_len = infos[opcode].max_len = word_size;
+    return infos;
+}();
+
+} // namespace detail
+
+constexpr const wr_op_info &info_of(ibv_wr_opcode opcode) noexcept
+{
+    const auto index = static_cast<std::size_t>(opcode);
+    return detail::wr_op_infos[index < detail::opcode_count ? index : detail::opcode_count];
+}
+
+} // namespace softrdma

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Work requests as the two ways of posting make them, and the ring that they are made in.
+#include "verbs/post_batch.hpp"
+
+#include <csetjmp>
+#include <cstdarg>
+#include <vector>
+
+extern "C" {
+#include <cmocka.h>
+}
+
+using namespace softrdma;
+
+namespace
+{
+
+constexpr ibv_qp_cap cap{
+        .max_send_wr = 4, .max_recv_wr = 1, .max_send_sge = 3, .max_recv_sge = 1, .max_inline_data = 32};
+
+struct queue {
+    ibv_qp qp{};
+    send_queue sq{qp, cap, false};
+    post_batch batch{sq, cap};
+
+    // A request without a completion.
+    void post(std::uint64_t wr_id)
+    {
+        wqe *w = sq.place();
+        assert_non_null(w);
+        w->begin(wr_id, 0, IBV_WR_RDMA_WRITE);
+        assert_ptr_equal(&sq.push(), w);
+    }
+};
+
+ibv_send_wr request(ibv_wr_opcode opcode, std::vector<ibv_sge> &list, unsigned flags = 0)
+{
+    ibv_send_wr wr{};
+    wr.wr_id = 7;
+    wr.opcode = opcode;
+    wr.send_flags = flags;
+    wr.sg_list = list.data();
+    wr.num_sge = static_cast<int>(list.size());
+    wr.imm_data = 0x11223344;
+    return wr;
+}
+
+ibv_sge sge_of(const void *data, std::uint32_t length)
+{
+    return {reinterpret_cast<std::uintptr_t>(data), length, 5};
+}
+
+void assert_same_list(const wqe &a, const wqe &b)
+{
+    assert_int_equal(a.sg_list().size(), b.sg_list().size());
+    assert_memory_equal(a.sg_list().data(), b.sg_list().data(), a.sg_list().size_bytes());
+}
+
+void both_ways_of_posting_make_the_same_request(void **)
+{
+    queue q;
+    const char text[] = "sixteen letters!";
+    std::vector<ibv_sge> list{sge_of(text, 9), sge_of(text + 9, 7)};
+    ibv_send_wr wr = request(IBV_WR_RDMA_WRITE_WITH_IMM, list, IBV_SEND_SIGNALED);
+    wr.wr.rdma = {0x1000, 42};
+    wqe one;
+    one.set(wr);
+    wqe &two = q.batch.add(7, IBV_SEND_SIGNALED, IBV_WR_RDMA_WRITE_WITH_IMM);
+    two.set_remote(0x1000, 42);
+    two.imm_data = 0x11223344;
+    q.batch.set_sges(list);
+    assert_same_list(one, two);
+    for (const wqe *w : {&one, &two}) {
+        assert_int_equal(w->wr_id, 7);
+        assert_int_equal(w->op, IBV_WR_RDMA_WRITE_WITH_IMM);
+        assert_int_equal(w->flags, IBV_SEND_SIGNALED);
+        assert_int_equal(w->remote_addr, 0x1000);
+        assert_int_equal(w->rkey, 42);
+        assert_int_equal(w->imm_data, 0x11223344);
+        assert_int_equal(w->length, 16);
+        assert_true(w->has_valid_length());
+    }
+    assert_int_equal(q.batch.error(), 0);
+}
+
+void inline_data_is_copied_in_one_piece(void **)
+{
+    queue q;
+    char text[] = "first half, second half";
+    std::vector<ibv_sge> list{sge_of(text, 10), sge_of(text, 0), sge_of(text + 12, 11)};
+    wqe one;
+    one.set(request(IBV_WR_SEND, list, IBV_SEND_INLINE));
+    wqe &two = q.batch.add(7, 0, IBV_WR_SEND);
+    const ibv_data_buf pieces[] = {{text, 10}, {text, 0}, {text + 12, 11}};
+    q.batch.set_inline(pieces);
+    memset(text, '-', sizeof(text));
+    for (const wqe *w : {&one, &two}) {
+        assert_true(w->is_inline());
+        assert_int_equal(w->sg_list().size(), 0);
+        assert_int_equal(w->inline_data().iov_len, 21);
+        assert_memory_equal(w->inline_data().iov_base, "first halfsecond half", 21);
+    }
+    q.batch.set_sge(0x2000, 3, 5); // the latest applies
+    assert_false(two.is_inline());
+    assert_int_equal(two.sg_list().size(), 1);
+    assert_int_equal(two.length, 3);
+}
+
+void what_an_opcode_does_not_use_is_not_taken(void **)
+{
+    std::vector<ibv_sge> list;
+    ibv_send_wr wr = request(IBV_WR_SEND, list);
+    wr.wr.atomic = {0x1000, 1, 2, 42};
+    wqe w;
+    w.set(wr);
+    assert_int_equal(w.remote_addr, 0);
+    assert_int_equal(w.rkey, 0);
+    assert_int_equal(w.imm_data, 0);
+    wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+    w.set(wr);
+    assert_int_equal(w.remote_addr, 0x1000);
+    assert_int_equal(w.rkey, 42);
+    assert_int_equal(w.args.atomic.compare_add, 1);
+    assert_int_equal(w.args.atomic.swap, 2);
+    assert_int_equal(w.imm_data, 0);
+}
+
+void bad_requests_are_refused_or_end_in_an_error(void **)
+{
+    std::vector<ibv_sge> list{sge_of(nullptr, 33)};
+    const auto refusal = [&](ibv_wr_opcode opcode, unsigned flags = 0) {
+        return check_wr(request(opcode, list, flags), cap);
+    };
+    assert_int_equal(refusal(IBV_WR_SEND), 0);
+    assert_int_equal(refusal(IBV_WR_SEND, IBV_SEND_INLINE), EINVAL); // 33 of 32 bytes
+    assert_int_equal(refusal(native::wr_flush), EINVAL);
+    assert_int_equal(refusal(IBV_WR_BIND_MW), EOPNOTSUPP);
+    assert_int_equal(refusal(IBV_WR_DRIVER1), EOPNOTSUPP);
+    list.assign(4, sge_of(nullptr, 1)); // of 3
+    assert_int_equal(refusal(IBV_WR_SEND), EINVAL);
+    list.assign(1, sge_of(nullptr, 8));
+    assert_int_equal(refusal(IBV_WR_RDMA_READ, IBV_SEND_INLINE), EINVAL); // nothing to put the data into
+    const auto status = [&](ibv_wr_opcode opcode) {
+        queue q;
+        q.sq.place()->set(request(opcode, list));
+        return q.sq.push().local_status;
+    };
+    assert_int_equal(status(IBV_WR_ATOMIC_FETCH_AND_ADD), IBV_WC_SUCCESS);
+    list.assign(1, sge_of(nullptr, 9));
+    assert_int_equal(status(IBV_WR_ATOMIC_FETCH_AND_ADD), IBV_WC_LOC_LEN_ERR);
+    list.clear();
+    assert_int_equal(status(IBV_WR_ATOMIC_CMP_AND_SWP), IBV_WC_LOC_LEN_ERR);
+    list.assign(2, sge_of(nullptr, UINT32_MAX)); // more than 32 bits count
+    assert_int_equal(status(IBV_WR_RDMA_WRITE), IBV_WC_LOC_LEN_ERR);
+}
+
+void a_batch_refuses_what_does_not_fit(void **)
+{
+    queue q;
+    q.batch.start();
+    q.batch.set_sge(0, 0, 0); // of no request
+    assert_int_equal(q.batch.error(), EINVAL);
+    q.batch.unlock();
+    q.batch.start();
+    q.batch.add(1, 0, IBV_WR_SEND);
+    const std::byte byte{};
+    const ibv_data_buf long_one{const_cast<std::byte *>(&byte), SIZE_MAX};
+    const ibv_data_buf pieces[] = {{const_cast<std::byte *>(&byte), 1}, long_one};
+    q.batch.set_inline(pieces);
+    assert_int_equal(q.batch.error(), EINVAL);
+    q.batch.unlock();
+    q.post(1);
+    q.batch.start();
+    for (unsigned i = 0; i < 3; ++i)
+        q.batch.add(i, 0, IBV_WR_SEND);
+    assert_int_equal(q.batch.error(), 0);
+    q.batch.add(3, 0, IBV_WR_SEND).set_remote(1, 1); // goes nowhere
+    assert_int_equal(q.batch.error(), ENOMEM);
+    assert_int_equal(q.batch.size(), 3);
+    assert_int_equal(q.sq.front().wr_id, 1);
+    q.batch.unlock();
+}
+
+void the_ring_keeps_the_order_and_its_places(void **)
+{
+    queue q;
+    std::uint64_t next = 0;
+    std::uint64_t first = 0;
+    for (unsigned round = 0; round < 11; ++round) { // the ring wraps at each of its places
+        while (q.sq.place() != nullptr)
+            q.post(next++);
+        assert_int_equal(q.sq.size(), 4);
+        for (std::uint32_t i = 0; i < 4; ++i)
+            assert_int_equal(q.sq[i].wr_id, first + i);
+        for (unsigned n = 0; n < 3; ++n, ++first) {
+            assert_int_equal(q.sq.front().wr_id, first);
+            q.sq.pop_front(IBV_WC_SUCCESS);
+        }
+    }
+    // None of them has been reported to the program, so that it knows of no free place.
+    assert_int_equal(q.sq.room(), 0);
+    q.sq.clear();
+    assert_true(q.sq.empty());
+    assert_int_equal(q.sq.room(), 4);
+    assert_int_equal(q.sq.posted_count(), next);
+}
+
+void a_batch_survives_a_queue_that_is_emptied_meanwhile(void **)
+{
+    queue q;
+    q.post(1);
+    q.post(2);
+    q.batch.start();
+    q.batch.add(3, 0, IBV_WR_SEND);
+    q.sq.pop_front(IBV_WC_SUCCESS);
+    q.batch.add(4, 0, IBV_WR_SEND);
+    q.sq.clear();
+    q.batch.add(5, 0, IBV_WR_SEND);
+    assert_int_equal(q.batch.error(), 0);
+    for (unsigned i = 0; i < 3; ++i)
+        assert_int_equal(q.sq.push().wr_id, 3 + i);
+    q.batch.unlock();
+    assert_int_equal(q.sq.front().wr_id, 3);
+    q.sq.clear();
+    const wqe *first = q.sq.place();
+    q.sq.rewind();
+    assert_ptr_not_equal(q.sq.place(), first);
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(both_ways_of_posting_make_the_same_request),
+            cmocka_unit_test(inline_data_is_copied_in_one_piece),
+            cmocka_unit_test(what_an_opcode_does_not_use_is_not_taken),
+            cmocka_unit_test(bad_requests_are_refused_or_end_in_an_error),
+            cmocka_unit_test(a_batch_refuses_what_does_not_fit),
+            cmocka_unit_test(the_ring_keeps_the_order_and_its_places),
+            cmocka_unit_test(a_batch_survives_a_queue_that_is_emptied_meanwhile),
+    };
+    return cmocka_run_group_tests_name("send queue", tests, nullptr, nullptr);
+}
