@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/endpoint.hpp"
-#include "transport/shm/local_path.hpp"
 
 #include <algorithm>
 
 namespace softrdma
 {
-
-endpoint::endpoint() = default;
-endpoint::~endpoint() = default;
 
 std::chrono::microseconds endpoint::answer_limit() const noexcept
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "transport/request_path.hpp"
 #include "transport/transport.hpp"
 #include "verbs/cq.hpp"
 #include "verbs/mr.hpp"
@@ -13,14 +14,11 @@
 namespace softrdma
 {
 
-class local_path;
-enum class execution;
-
 // What the sending and the answering half of a queue pair share. Guarded by the queue pair's lock.
 struct alignas(local::line) endpoint {
     // What every request looks at is in the first line.
     ibv_qp *qp = nullptr;
-    std::unique_ptr<local_path> local; // a shorter way to the same peer
+    std::unique_ptr<request_path> local; // beside the network, where there is one
     ibv_qp_cap cap{};
     bool path_lost = false;      // the peer is gone, or will answer nothing more
     bool undecided = false;      // whether there will be a `local`: nothing is sent yet
@@ -30,9 +28,6 @@ struct alignas(local::line) endpoint {
     ibv_qp_attr attr{};
     std::shared_ptr<transport> path;
     std::weak_ptr<stalled_sender> self; // the queue pair
-
-    endpoint();
-    ~endpoint();
 
     // How long a peer may be silent that owes an answer, if answers are limited; zero: for ever.
     std::chrono::microseconds answer_limit() const noexcept;

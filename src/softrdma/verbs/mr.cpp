@@ -72,6 +72,11 @@ int rights_to_flush(bool global, bool persistent, const local::arena_facts &owne
     return static_cast<int>(rights);
 }
 
+int rights_to_flush(bool global, bool persistent) noexcept
+{
+    return rights_to_flush(global, persistent, local::arena::instance().facts());
+}
+
 local::region_kind memory_region::kind() const noexcept
 {
     const auto &extents = mapping_.extents();

@@ -83,6 +83,7 @@ private:
 void program_knows_flush() noexcept;
 // The rights a region must have for a FLUSH with these placements, by what its owner knows.
 int rights_to_flush(bool global, bool persistent, const local::arena_facts &owner) noexcept;
+int rights_to_flush(bool global, bool persistent) noexcept; // of this process
 
 class region_table
 {

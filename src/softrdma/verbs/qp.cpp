@@ -286,7 +286,7 @@ void queue_pair::posted()
 }
 
 // For requests that may be executed before they are queued; NULL if none may.
-local_path *queue_pair::path_at_once() const noexcept
+request_path *queue_pair::path_at_once() const noexcept
 {
     const bool may = queue_.empty() && ep_.attr.qp_state == IBV_QPS_RTS && !ep_.path_lost && !fault::active() &&
                      tap::current() == nullptr;
@@ -300,7 +300,7 @@ int queue_pair::post_together(std::uint32_t count)
         return EINVAL;
     if (count > queue_.room())
         return ENOMEM;
-    local_path *at_once = path_at_once();
+    request_path *at_once = path_at_once();
     while (count > 0) {
         // One section for a WRITE and its FLUSH: a peer that takes memory away waits until it has ended.
         const local::epoch_section section(ring_.shared().epoch);
@@ -317,7 +317,7 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
     const auto alone = batch_ != nullptr ? std::unique_lock(*batch_) : std::unique_lock<post_batch>();
     const std::lock_guard lock(lock_);
     int error = accepts_sends() ? 0 : EINVAL;
-    local_path *at_once = path_at_once();
+    request_path *at_once = path_at_once();
     for (; wr != nullptr; wr = wr->next) {
         if (error == 0)
             error = check_wr(*wr, ep_.cap);

@@ -6,7 +6,7 @@
 
 #include "base/biased_lock.hpp"
 #include "base/sleeping_lock.hpp"
-#include "transport/shm/local_path.hpp"
+#include "transport/shm/channel.hpp"
 #include "transport/tcp/requester.hpp"
 #include "transport/tcp/responder.hpp"
 #include "verbs/post_batch.hpp"
@@ -89,7 +89,7 @@ private:
     void refuse(const packet &p);
     bool settle(outcome o);
     bool accepts_sends() const noexcept;
-    local_path *path_at_once() const noexcept;
+    request_path *path_at_once() const noexcept;
     void posted(); // what was not executed at once
     bool answers() const noexcept;
     void enter(const ibv_qp_attr &attr, int mask);

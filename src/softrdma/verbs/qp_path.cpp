@@ -2,6 +2,7 @@
 // How a queue pair gets its ways to the peer: the network, and the peer's memory.
 #include "transport/shm/arena.hpp"
 #include "transport/shm/identity.hpp"
+#include "transport/shm/local_path.hpp"
 #include "verbs/qp.hpp"
 
 #include <utility>

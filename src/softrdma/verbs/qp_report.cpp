@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/shm/local_path.hpp"
 #include "verbs/number_table.hpp"
 #include "verbs/qp.hpp"
 

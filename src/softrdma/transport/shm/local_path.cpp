@@ -10,17 +10,17 @@ namespace softrdma
 namespace
 {
 
-execution execution_of(local::copy_result result) noexcept
+post_result result_of(local::copy_result result) noexcept
 {
     switch (result) {
     case local::copy_result::done:
-        return execution::done;
+        return post_result::done;
     case local::copy_result::no_way:
-        return execution::by_peer;
+        return post_result::unsupported;
     case local::copy_result::no_peer:
-        return execution::peer_lost;
+        return post_result::lost;
     default:
-        return execution::failed;
+        return post_result::failed;
     }
 }
 
@@ -81,44 +81,44 @@ bool local_path::make_durable()
     return good;
 }
 
-execution local_path::write(const wqe &w)
+post_result local_path::write(const wqe &w)
 {
     local::remote_region region;
     std::span<const iovec> from;
     if ((channel_->peer_access() & IBV_ACCESS_REMOTE_WRITE) == 0 || !collect(w, 0, from))
-        return execution::by_peer;
+        return post_result::unsupported;
     if (w.length == 0)
-        return execution::done;
+        return post_result::done;
     if (!channel_->find(w.rkey, IBV_ACCESS_REMOTE_WRITE, w.remote_addr, w.length, region))
-        return execution::by_peer;
-    const execution result = execution_of(channel_->write(region, from, w.length));
-    if (result == execution::done)
+        return post_result::unsupported;
+    const post_result result = result_of(channel_->write(region, from, w.length));
+    if (result == post_result::done)
         note_store(region, w.length);
     return result;
 }
 
-execution local_path::read(const wqe &w)
+post_result local_path::read(const wqe &w)
 {
     if (pmem::read_flushes() && !dirty_.empty()) {
         if (!make_durable())
-            return execution::not_durable;
+            return post_result::failed;
         if (!channel_->peer_is_open())
-            return execution::by_peer;
+            return post_result::unsupported;
     }
     local::remote_region region;
     std::span<const iovec> to;
     if (peer_has_dirty_ || (channel_->peer_access() & IBV_ACCESS_REMOTE_READ) == 0 ||
             !collect(w, IBV_ACCESS_LOCAL_WRITE, to))
-        return execution::by_peer;
+        return post_result::unsupported;
     if (w.length == 0)
-        return execution::done;
+        return post_result::done;
     if (!channel_->find(w.rkey, IBV_ACCESS_REMOTE_READ, w.remote_addr, w.length, region))
-        return execution::by_peer;
-    return execution_of(channel_->read(region, to, w.length));
+        return post_result::unsupported;
+    return result_of(channel_->read(region, to, w.length));
 }
 
 // With a receive: a message of what is in these pieces, or the notice of a WRITE that has been executed.
-execution local_path::deliver(const wqe &w, std::uint8_t kind, std::span<const iovec> from)
+post_result local_path::deliver(const wqe &w, std::uint8_t kind, std::span<const iovec> from)
 {
     const bool immediate = w.info().immediate;
     const bool solicited = (w.flags & IBV_SEND_SOLICITED) != 0;
@@ -126,65 +126,65 @@ execution local_path::deliver(const wqe &w, std::uint8_t kind, std::span<const i
             .imm_data = w.imm_data,
             .flags = static_cast<std::uint8_t>(
                     kind | (immediate ? local::slot_immediate : 0) | (solicited ? local::slot_solicited : 0))};
-    return channel_->deliver(m, from) ? execution::done : execution::by_peer;
+    return channel_->deliver(m, from) ? post_result::done : post_result::unsupported;
 }
 
 // A request whose own memory cannot be read ends in a protection error whether the peer has posted a receive or not.
-[[gnu::cold]] execution local_path::without_receive(const wqe &w)
+[[gnu::cold]] post_result local_path::without_receive(const wqe &w)
 {
     std::span<const iovec> from;
-    return collect(w, 0, from) ? execution::no_receive : execution::by_peer;
+    return collect(w, 0, from) ? post_result::pending : post_result::unsupported;
 }
 
-execution local_path::send(const wqe &w)
+post_result local_path::send(const wqe &w)
 {
     std::span<const iovec> from;
     if (!channel_->has_receive())
         return without_receive(w);
-    return collect(w, 0, from) ? deliver(w, 0, from) : execution::by_peer;
+    return collect(w, 0, from) ? deliver(w, 0, from) : post_result::unsupported;
 }
 
-execution local_path::write_and_notify(const wqe &w)
+post_result local_path::write_and_notify(const wqe &w)
 {
     if (!channel_->has_receive())
         return without_receive(w);
-    const execution written = write(w);
-    return written == execution::done ? deliver(w, local::slot_write, {}) : written;
+    const post_result written = write(w);
+    return written == post_result::done ? deliver(w, local::slot_write, {}) : written;
 }
 
-execution local_path::write_word(const wqe &w)
+post_result local_path::write_word(const wqe &w)
 {
     local::remote_region region;
     const std::uint64_t to = w.remote_addr;
     const bool found = to % word_size == 0 && channel_->find(w.rkey, IBV_ACCESS_REMOTE_WRITE, to, word_size, region) &&
                        region.address % word_size == 0;
     // The kernel does not promise that its copy of a word is one store.
-    return found && channel_->mapping(region) != nullptr ? write(w) : execution::by_peer;
+    return found && channel_->mapping(region) != nullptr ? write(w) : post_result::unsupported;
 }
 
 // Requests are executed in order and stores are coherent: only persistence takes work, and not of cache lines, which
 // are written back as they are stored.
-execution local_path::flush(const wqe &w)
+post_result local_path::flush(const wqe &w)
 {
     const flush_args &arguments = w.args.flush;
     const bool persistent = (arguments.placement & native::placement_persistent) != 0;
     const bool global = (arguments.placement & native::placement_global) != 0;
     if ((!persistent && !global) || arguments.level != native::level_range)
-        return execution::by_peer;
+        return post_result::unsupported;
     const int access = rights_to_flush(global, persistent, channel_->peer().facts());
     local::remote_region region;
     if ((channel_->peer_access() & access) != access ||
             !channel_->find(w.rkey, access, w.remote_addr, arguments.length, region))
-        return execution::by_peer;
+        return post_result::unsupported;
     if (!persistent || region.kind == local::region_kind::unmappable ||
             region.kind == local::region_kind::direct_access)
-        return execution::done;
+        return post_result::done;
     if (channel_->mapping(region) == nullptr)
-        return execution::by_peer;
+        return post_result::unsupported;
     const std::shared_ptr<local::file_mapping> file = channel_->recent_mapping();
     const local::epoch_pause outside(own_.epoch); // see make_durable()
     const int error = file->write_back(region.address - region.region_address, arguments.length);
-    return error == 0 ? execution::done : execution::not_durable;
+    return error == 0 ? post_result::done : post_result::failed;
 }
 
 bool local_path::ask_for_receive() noexcept
@@ -196,7 +196,7 @@ bool local_path::ask_for_receive() noexcept
     return channel_->has_receive();
 }
 
-bool local_path::is_out_of_reach(const wqe &w) const noexcept
+bool local_path::surely_unsupported(const wqe &w) const noexcept
 {
     if (!leaves_private_memory())
         return false;
@@ -208,10 +208,10 @@ bool local_path::is_out_of_reach(const wqe &w) const noexcept
            channel_->find(w.rkey, 0, w.remote_addr, w.length, region) && region.kind == local::region_kind::unmappable;
 }
 
-execution local_path::execute(const wqe &w)
+post_result local_path::post(const wqe &w)
 {
     if (!channel_->peer_is_open())
-        return execution::by_peer;
+        return post_result::unsupported;
     switch (static_cast<int>(w.op)) { // not all of which the headers name
     case IBV_WR_RDMA_WRITE:
         return write(w);
@@ -227,7 +227,7 @@ execution local_path::execute(const wqe &w)
     case native::wr_flush:
         return flush(w);
     default:
-        return execution::by_peer;
+        return post_result::unsupported;
     }
 }
 

@@ -2,7 +2,6 @@
 #include "transport/tcp/requester.hpp"
 #include "base/copy.hpp"
 #include "pmem/policy.hpp"
-#include "transport/shm/local_path.hpp"
 #include "wire/rnr_timer.hpp"
 #include "base/log.hpp"
 
@@ -14,11 +13,11 @@
 namespace softrdma
 {
 
-bool requester::post(local_path *at_once)
+bool requester::post(request_path *at_once)
 {
     wqe &w = *queue_.place();
     // What cannot be done at once, and every failure, takes the way through the queue.
-    if (at_once == nullptr || !w.has_valid_length() || at_once->execute(w) != execution::done) {
+    if (at_once == nullptr || !w.has_valid_length() || at_once->post(w) != post_result::done) {
         queue_.push();
         return false;
     }

@@ -22,7 +22,7 @@ public:
     // The request that has been made in the queue's next place is posted. Nothing is sent before pump(), but with an
     // empty queue it may be executed `at_once`, if that is not NULL: true if it was. To be called inside the queue
     // pair's epoch.
-    bool post(local_path *at_once);
+    bool post(request_path *at_once);
     // Sends what may be sent now.
     outcome pump()
     {
@@ -51,7 +51,7 @@ public:
     bool busy() const noexcept { return !queue_.empty() && (queue_.front().numbered || stalled_); }
 
 private:
-    execution execute(wqe &w);
+    post_result execute(const wqe &w);
     void show_executed(tap &t, const wqe &w);
     bool executed_locally(wqe &w, outcome &o);
     bool follows_to_peer(wqe &w) noexcept;

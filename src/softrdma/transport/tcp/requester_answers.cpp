@@ -2,7 +2,6 @@
 // What comes back: acknowledgements, data, refusals.
 #include "base/copy.hpp"
 #include "base/guard.hpp"
-#include "transport/shm/local_path.hpp"
 #include "transport/tcp/requester.hpp"
 #include "wire/rnr_timer.hpp"
 

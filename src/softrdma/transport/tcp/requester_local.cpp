@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/shm/local_path.hpp"
+#include "base/epochs.hpp"
 #include "transport/tcp/requester.hpp"
 #include "wire/rnr_timer.hpp"
 #include "base/log.hpp"
@@ -22,10 +22,10 @@ constexpr std::chrono::microseconds flight_time{50000};
 
 } // namespace
 
-execution requester::execute(wqe &w)
+post_result requester::execute(const wqe &w)
 {
     const local::epoch_section section(ep_.local->epoch());
-    return ep_.local->execute(w);
+    return ep_.local->post(w);
 }
 
 // True if the first request has been dealt with; else it has to be sent over the network.
@@ -35,19 +35,19 @@ bool requester::executed_locally(wqe &w, outcome &o)
     if (w.numbered || w.local_status != IBV_WC_SUCCESS)
         return false;
     switch (execute(w)) {
-    case execution::done:
+    case post_result::done:
         if (tap *t = tap::current(); t != nullptr) [[unlikely]]
             show_executed(*t, w);
         complete_first(IBV_WC_SUCCESS);
         return true;
-    case execution::no_receive:
+    case post_result::pending:
         o = stall();
         return true;
-    case execution::by_peer:
-        ep_.local->left_to_peer(w.op);
+    case post_result::unsupported:
+        ep_.local->left_to_network(w);
         await_owner();
         return false;
-    case execution::peer_lost:
+    case post_result::lost:
         log::write(log::level::warn, "queue pair %u: the process of the peer has ended", ep_.qp->qp_num);
         complete_first(IBV_WC_RETRY_EXC_ERR);
         break;
@@ -64,9 +64,9 @@ bool requester::follows_to_peer(wqe &w) noexcept
 {
     if (w.numbered || w.local_status != IBV_WC_SUCCESS)
         return w.numbered;
-    if (!ep_.local->is_out_of_reach(w))
+    if (!ep_.local->surely_unsupported(w))
         return false;
-    ep_.local->left_to_peer(w.op);
+    ep_.local->left_to_network(w);
     return true;
 }
 

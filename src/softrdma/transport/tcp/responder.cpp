@@ -140,7 +140,7 @@ std::uint8_t responder::flush_range(const packet &p)
     const bool global = (p.placement & native::placement_global) != 0;
     if ((!persistent && !global) || p.level > native::level_region)
         return syndrome::invalid_request;
-    const int access = rights_to_flush(global, persistent, local::arena::instance().facts());
+    const int access = rights_to_flush(global, persistent);
     if ((static_cast<int>(access_) & access) != access)
         return syndrome::remote_access;
     const bool whole = p.level == native::level_region;
