@@ -3,6 +3,7 @@
 
 import array
 import mmap
+import select
 import tempfile
 import unittest
 
@@ -104,6 +105,18 @@ class Transfers(Test):
         with self.assert_fails(ErrorCode.NOT_SHARED_CHNL):
             pair.client.wait(0)
         self.assertIsNone(pair.client.rcq)
+
+    def test_tells_by_descriptors_when_there_is_something_to_take(self):
+        pair = self.pair()
+        self.assertEqual([], select.select([pair.client, pair.client.cq], [], [], 0)[0])
+        pair.client.write(pair.remote, 0, pair.client_region, 0, 1)
+        queue = pair.client.cq
+        self.assertEqual([queue], select.select([queue], [], [], LIMIT_S)[0])
+        queue.wait(0)
+        self.assertEqual(1, len(queue.poll(2)))
+        pair.server.disconnect()
+        self.assertEqual([pair.client], select.select([pair.client], [], [], LIMIT_S)[0])
+        self.assertEqual(rpma.ConnectionEvent.CLOSED, pair.client.next_event(0))
 
     def test_shares_a_receive_queue(self):
         with rpma.Peer(rpma.Device(ADDR)) as client, rpma.Peer(rpma.Device(ADDR)) as server, \

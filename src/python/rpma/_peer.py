@@ -32,7 +32,7 @@ class DeviceKind(enum.IntEnum):
 class Device:
     """The device for an address, a host name or a number. Nobody has to close it.
 
-    kind None lets the environment variable RPMA_DEVICE choose, which without a value means HARDWARE. Blocks while names
+    kind None lets the environment variable RPMA_DEVICE choose; without it, the device is whatever librdmacm has for the address. Blocks while names
     and addresses are resolved, with a limit of a second for each address. Error: INVAL, PROVIDER.
     """
 
