@@ -12,7 +12,7 @@ namespace rpma
 
 // One test for two heap objects, for the hot path. Never true if one is NULL; seldom false if none is, so that the
 // other branch decides exactly.
-inline bool surely_set(const void *one, const void *other)
+inline bool both_set(const void *one, const void *other)
 {
     return (reinterpret_cast<std::uintptr_t>(one) & reinterpret_cast<std::uintptr_t>(other)) != 0;
 }

@@ -72,7 +72,7 @@ errc rpma_conn::connect(const rpma_conn_private_data *pdata)
 
 errc rpma_conn::accept(const rpma_conn_private_data *pdata)
 {
-    story_ = story::accepted;
+    accept_state_ = accept_state::accepted;
     RPMA_RETURN_IF_ERROR(rdma::accept(parts_.id, pdata));
     parts_.reject_on_close = false;
     return errc::ok;
@@ -82,7 +82,7 @@ errc rpma_conn::disconnect()
 {
     // What is kept completes with an error, as does what is posted already.
     (void)ring();
-    (void)turn(story::accepted, story::left_early);
+    (void)transition(accept_state::accepted, accept_state::left_early);
     RPMA_RETURN_IF_ERROR(rdma::disconnect(parts_.id));
     RPMA_LOG_NOTICE("disconnecting\n");
     return errc::ok;
@@ -90,7 +90,7 @@ errc rpma_conn::disconnect()
 
 errc rpma_conn::next_event(rpma_conn_event *event)
 {
-    if (turn(story::closed_early, story::told)) {
+    if (transition(accept_state::closed_early, accept_state::reported)) {
         RPMA_LOG_NOTICE("%s\n", rpma_utils_conn_event_2str(RPMA_CONN_CLOSED));
         *event = RPMA_CONN_CLOSED;
         return errc::ok;
@@ -115,11 +115,11 @@ errc rpma_conn::next_event(rpma_conn_event *event)
 
     rpma_conn_event mapped = to_conn_event(type);
     const bool stood = type == RDMA_CM_EVENT_ESTABLISHED || type == RDMA_CM_EVENT_DISCONNECTED;
-    if (stood && turn(story::left_early, story::told)) {
+    if (stood && transition(accept_state::left_early, accept_state::reported)) {
         (void)rdma::disconnect(parts_.id); // now it is possible
     } else if (mapped == RPMA_CONN_ESTABLISHED) {
-        (void)turn(story::accepted, story::told);
-    } else if (type == RDMA_CM_EVENT_DISCONNECTED && turn(story::accepted, story::closed_early)) {
+        (void)transition(accept_state::accepted, accept_state::reported);
+    } else if (type == RDMA_CM_EVENT_DISCONNECTED && transition(accept_state::accepted, accept_state::closed_early)) {
         mapped = RPMA_CONN_ESTABLISHED;
         // The answer that the other side waits for. It brings the event that makes the descriptor readable again.
         (void)rdma::disconnect(parts_.id);

@@ -65,13 +65,13 @@ private:
 
     // The last message of the handshake can be lost, or come late, on its way to an accepting side. The other side
     // knows that the connection stands: what it did until it disconnected was acknowledged, and is not to be taken for
-    // a failed attempt. Nor can this side disconnect meanwhile: the connection manager forgets the wish.
-    enum class story {
-        told,
+    // a failed attempt. Nor can this side disconnect meanwhile: the connection manager forgets the request.
+    enum class accept_state {
+        reported,
         accepted,    // RPMA_CONN_ESTABLISHED is to come
         left_early,  // as before, and the program has disconnected
         closed_early // it was given when the end came, and RPMA_CONN_CLOSED is to follow
     };
-    bool turn(story from, story to) { return story_.compare_exchange_strong(from, to); }
-    std::atomic<story> story_ = story::told;
+    bool transition(accept_state from, accept_state to) { return accept_state_.compare_exchange_strong(from, to); }
+    std::atomic<accept_state> accept_state_ = accept_state::reported;
 };

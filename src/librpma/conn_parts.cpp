@@ -24,11 +24,11 @@ errc conn_settings::check() const
     return errc::inval;
 }
 
-result<patience> patience::wanted()
+result<retry_limits> retry_limits::wanted()
 {
     const char *const text = std::getenv("RPMA_PEER_TIMEOUT_MS");
     if (text == nullptr)
-        return patience{};
+        return retry_limits{};
     constexpr long most_ms = 3600000;
     char *end = nullptr;
     const errno_guard keep_errno;
@@ -42,7 +42,7 @@ result<patience> patience::wanted()
     constexpr std::uint8_t retries = 6;
     constexpr std::uint64_t shortest_wait_ns = 4096;
     const auto shortest_waits = static_cast<std::uint64_t>(timeout_ms) * 1000000 / (shortest_wait_ns * (retries + 1));
-    return patience{retries, static_cast<std::uint8_t>(std::bit_width(shortest_waits))};
+    return retry_limits{retries, static_cast<std::uint8_t>(std::bit_width(shortest_waits))};
 }
 
 errc conn_parts::create_queues(const rpma_peer &peer, const conn_settings &settings)
@@ -79,7 +79,7 @@ errc conn_parts::move_to_own_channel()
     return errc::ok;
 }
 
-errc conn_parts::limit(const patience &wanted)
+errc conn_parts::limit(const retry_limits &wanted)
 {
     retries = wanted.retries;
     return wanted.ack_timeout_exponent != 0 ? rdma::set_ack_timeout(id, wanted.ack_timeout_exponent) : errc::ok;

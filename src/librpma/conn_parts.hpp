@@ -25,9 +25,9 @@ struct conn_settings {
 };
 
 // How long a queue pair of a connection sends to a peer that does not acknowledge anything.
-struct patience {
+struct retry_limits {
     // What RPMA_PEER_TIMEOUT_MS asks for, or else the device's own time and retries.
-    static result<patience> wanted();
+    static result<retry_limits> wanted();
 
     std::uint8_t retries = rdma::default_retries;
     std::uint8_t ack_timeout_exponent = 0; // 0: the device's own time
@@ -45,7 +45,7 @@ struct conn_parts {
     errc create_queues(const rpma_peer &peer, const conn_settings &settings);
     errc move_to_own_channel();
     // Before connecting or accepting.
-    errc limit(const patience &wanted);
+    errc limit(const retry_limits &wanted);
 
     rpma_cq *rcq_or_null() { return rcq ? &rcq : nullptr; }
 

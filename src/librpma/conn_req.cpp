@@ -13,13 +13,13 @@ result<rpma_conn_req *> rpma_conn_req::create_outgoing(
 {
     const conn_settings settings(cfg);
     RPMA_RETURN_IF_ERROR(settings.check());
-    RPMA_ASSIGN_OR_RETURN(const patience patience, patience::wanted());
+    RPMA_ASSIGN_OR_RETURN(const retry_limits limits, retry_limits::wanted());
 
     RPMA_ASSIGN_OR_RETURN(
             const rdma::addrinfo_handle names, rdma::resolve_name(peer.library(), addr, port, rdma::side::active));
     conn_parts parts;
     RPMA_ASSIGN_OR_RETURN(parts.id, rdma::resolve_route(names, settings.timeout_ms));
-    RPMA_RETURN_IF_ERROR(parts.limit(patience));
+    RPMA_RETURN_IF_ERROR(parts.limit(limits));
     RPMA_RETURN_IF_ERROR(parts.create_queues(peer, settings));
     rdma::log_gids(parts.id.get());
 
@@ -39,8 +39,8 @@ result<rpma_conn_req *> rpma_conn_req::create_incoming(
 
     const conn_settings settings(cfg);
     RPMA_RETURN_IF_ERROR(settings.check());
-    RPMA_ASSIGN_OR_RETURN(const patience patience, patience::wanted());
-    RPMA_RETURN_IF_ERROR(parts.limit(patience));
+    RPMA_ASSIGN_OR_RETURN(const retry_limits limits, retry_limits::wanted());
+    RPMA_RETURN_IF_ERROR(parts.limit(limits));
     RPMA_RETURN_IF_ERROR(parts.create_queues(peer, settings));
     // Away from the listener: its other events are no business of this connection, and it may be shut down.
     RPMA_RETURN_IF_ERROR(parts.move_to_own_channel());

@@ -88,7 +88,7 @@ int rpma_cq_wait(struct rpma_cq *cq)
 
 int rpma_cq_get_wc(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc, int *num_entries_got)
 {
-    if (!surely_set(cq, wc) || num_entries != 1) [[unlikely]]
+    if (!both_set(cq, wc) || num_entries != 1) [[unlikely]]
         return get_several(cq, num_entries, wc, num_entries_got);
     const int polled = rdma::poll(cq->handle(), 1, wc);
     if (polled != 1) [[unlikely]]

@@ -82,9 +82,8 @@ template<ibv_wr_opcode Opcode, class Dst, class Src>
 }
 
 template<ibv_wr_opcode Opcode, class Dst, class Src>
-[[gnu::cold, gnu::noinline]] int decide_transfer(rpma_conn *conn, const Dst *dst, std::size_t dst_offset,
-        const Src *src, std::size_t src_offset, std::size_t len, unsigned flags_less_one, const void *op_context,
-        std::uint32_t imm)
+[[gnu::cold, gnu::noinline]] int transfer_slow(rpma_conn *conn, const Dst *dst, std::size_t dst_offset, const Src *src,
+        std::size_t src_offset, std::size_t len, unsigned flags_less_one, const void *op_context, std::uint32_t imm)
 {
     if (conn == nullptr || flags_less_one + 1U == 0)
         return RPMA_E_INVAL;
@@ -106,9 +105,9 @@ template<ibv_wr_opcode Opcode, class Dst, class Src>
         std::size_t src_offset, std::size_t len, int flags, const void *op_context, std::uint32_t imm = 0)
 {
     const unsigned send_flags = less_one(flags);
-    if (!surely_set(conn, dst) || src == nullptr || !plain(send_flags) || !in_range(dst, dst_offset, len) ||
+    if (!both_set(conn, dst) || src == nullptr || !plain(send_flags) || !in_range(dst, dst_offset, len) ||
             !in_range(src, src_offset, len)) [[unlikely]]
-        return decide_transfer<Opcode>(conn, dst, dst_offset, src, src_offset, len, send_flags, op_context, imm);
+        return transfer_slow<Opcode>(conn, dst, dst_offset, src, src_offset, len, send_flags, op_context, imm);
     return post_transfer<Opcode>({conn->qp(), send_flags}, dst, dst_offset, src, src_offset, len, op_context, imm);
 }
 
@@ -121,7 +120,7 @@ template<ibv_wr_opcode Opcode>
 }
 
 template<ibv_wr_opcode Opcode>
-[[gnu::cold, gnu::noinline]] int decide_message(rpma_conn *conn, const rpma_mr_local *src, std::size_t offset,
+[[gnu::cold, gnu::noinline]] int message_slow(rpma_conn *conn, const rpma_mr_local *src, std::size_t offset,
         std::size_t len, unsigned flags_less_one, const void *op_context, std::uint32_t imm)
 {
     if (conn == nullptr || flags_less_one + 1U == 0)
@@ -142,8 +141,8 @@ template<ibv_wr_opcode Opcode>
         int flags, const void *op_context, std::uint32_t imm = 0)
 {
     const unsigned send_flags = less_one(flags);
-    if (!surely_set(conn, src) || !plain(send_flags) || !src->can_transfer(offset, len)) [[unlikely]]
-        return decide_message<Opcode>(conn, src, offset, len, send_flags, op_context, imm);
+    if (!both_set(conn, src) || !plain(send_flags) || !src->can_transfer(offset, len)) [[unlikely]]
+        return message_slow<Opcode>(conn, src, offset, len, send_flags, op_context, imm);
     return post_message<Opcode>({conn->qp(), send_flags}, src, offset, len, op_context, imm);
 }
 
@@ -203,7 +202,7 @@ template<std::uint8_t Level, class Find>
             dst, offset, len, type, op_context);
 }
 
-[[gnu::cold, gnu::noinline]] int decide_flush(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset,
+[[gnu::cold, gnu::noinline]] int flush_slow(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset,
         std::size_t len, unsigned type, unsigned flags_less_one, const void *op_context)
 {
     if (conn == nullptr || dst == nullptr || flags_less_one + 1U == 0 || !known(type))
@@ -253,7 +252,7 @@ template<std::uint8_t Level, class Find>
             to.send_flags | conn->native_atomic_write_flags(), op_context);
 }
 
-[[gnu::cold, gnu::noinline]] int decide_atomic_write(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset,
+[[gnu::cold, gnu::noinline]] int atomic_write_slow(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset,
         const char *src, unsigned flags_less_one, const void *op_context)
 {
     if (conn == nullptr || dst == nullptr || src == nullptr || flags_less_one + 1U == 0 ||
@@ -265,7 +264,7 @@ template<std::uint8_t Level, class Find>
                                       : write_atomically(to.native_atomic_write(), conn, dst, offset, src, op_context);
 }
 
-[[gnu::cold, gnu::noinline]] int decide_recv(
+[[gnu::cold, gnu::noinline]] int recv_slow(
         rpma_conn *conn, const rpma_mr_local *dst, std::size_t offset, std::size_t len, const void *op_context)
 {
     if (conn == nullptr)
@@ -307,9 +306,9 @@ int rpma_atomic_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t
         int flags, const void *op_context)
 {
     const unsigned send_flags = less_one(flags);
-    if (!surely_set(conn, dst) || src == nullptr || !plain(send_flags) ||
-            dst_offset % RPMA_ATOMIC_WRITE_ALIGNMENT != 0 || !dst->contains_aligned_word(dst_offset)) [[unlikely]]
-        return decide_atomic_write(conn, dst, dst_offset, src, send_flags, op_context);
+    if (!both_set(conn, dst) || src == nullptr || !plain(send_flags) || dst_offset % RPMA_ATOMIC_WRITE_ALIGNMENT != 0 ||
+            !dst->contains_aligned_word(dst_offset)) [[unlikely]]
+        return atomic_write_slow(conn, dst, dst_offset, src, send_flags, op_context);
     if (!conn->has_native_atomic_write())
         return post_emulated_atomic_write(conn, dst, dst_offset, src, send_flags, op_context);
     return write_atomically({conn->native_atomic_write(), send_flags}, conn, dst, dst_offset, src, op_context);
@@ -320,10 +319,10 @@ int rpma_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_of
 {
     const auto kind = static_cast<unsigned>(type);
     const unsigned send_flags = less_one(flags);
-    if (!surely_set(conn, dst) || !plain(send_flags) || !known(kind) ||
+    if (!both_set(conn, dst) || !plain(send_flags) || !known(kind) ||
             (conn->flush_types() & dst->usage() & usage_of(kind)) == 0 || !dst->can_flush_range(dst_offset, len))
             [[unlikely]]
-        return decide_flush(conn, dst, dst_offset, len, kind, send_flags, op_context);
+        return flush_slow(conn, dst, dst_offset, len, kind, send_flags, op_context);
     if (conn->flush().native() != nullptr)
         return post_native_flush(conn, dst, dst_offset, len, kind, send_flags, op_context);
     return post_emulated_flush(conn, dst, dst_offset, len, kind, send_flags, op_context);
@@ -343,8 +342,8 @@ int rpma_send_with_imm(struct rpma_conn *conn, const struct rpma_mr_local *src, 
 
 int rpma_recv(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t offset, size_t len, const void *op_context)
 {
-    if (!surely_set(conn, dst) || !dst->can_transfer(offset, len)) [[unlikely]]
-        return decide_recv(conn, dst, offset, len, op_context);
+    if (!both_set(conn, dst) || !dst->can_transfer(offset, len)) [[unlikely]]
+        return recv_slow(conn, dst, offset, len, op_context);
     ibv_sge sge = dst->sge(offset, len);
     return rdma::post_receive(conn->qp(), &sge, op_context);
 }

@@ -65,9 +65,9 @@ public:
         process_vm_writev(i_.pid, &token, 1, &there, 1, 0);
         memcpy(i_.memory, &header_, sizeof(header_));
         memset(i_.memory + page, 0, used_slots * sizeof(region_slot));
-        memset(i_.memory + impostor::qp_offset, 0, carrier_offset(impostor::receives, impostor::stride));
+        memset(i_.memory + impostor::qp_offset, 0, bounce_buffer_offset(impostor::receives, impostor::stride));
         write_blocks(i_, ends);
-        reinterpret_cast<cq_block *>(i_.memory + impostor::cq_offset)->event_fd = bell_;
+        reinterpret_cast<cq_block *>(i_.memory + impostor::cq_offset)->event_fd = completion_fd_;
         for (std::uint32_t n = 1; n <= regions; ++n)
             publish(n);
         for (std::uint32_t n = 0; n < impostor::receives; ++n)
@@ -84,9 +84,9 @@ public:
         std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::uint8_t *>(i_.memory + place + offset));
     }
 
-    std::shared_ptr<channel> open(input &in)
+    std::shared_ptr<shm_ep> open(input &in)
     {
-        hello h = i_.h;
+        shm_address h = i_.h;
         if (in.number<std::uint8_t>() % 4 == 0) {
             h.qp_offset ^= in.number<std::uint64_t>();
             h.qp_size ^= in.number<std::uint64_t>();
@@ -100,7 +100,7 @@ private:
     {
         setenv("SOFTRDMA_PATH", "auto", 1);
         private_ = new std::byte[region_size]{};
-        bell_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        completion_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         i_ = make_impostor();
         memcpy(&header_, i_.memory, sizeof(header_));
         restore();
@@ -138,10 +138,10 @@ private:
     impostor i_;
     arena_header header_{};
     std::byte *private_ = nullptr; // at the same address in both processes
-    int bell_ = -1;
+    int completion_fd_ = -1;
 };
 
-void use(channel &c, input &in)
+void use(shm_ep &c, input &in)
 {
     static std::array<std::byte, region_size> data;
     const std::size_t bytes = in.number<std::uint16_t>();

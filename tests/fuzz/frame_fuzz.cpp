@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The parsers that read what strangers send: frames, and the messages of the connection manager inside them.
+// The parsers that read what unknown peers send: frames, and the messages of the connection manager inside them.
 #include "wire/cm_message.hpp"
 #include "wire/frame.hpp"
 

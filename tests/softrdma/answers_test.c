@@ -128,7 +128,7 @@ static void drain_what_has_begun(void)
     assert_int_equal(kill(r.pid, SIGCONT), 0);
     struct pollfd asynchronous = {.fd = client->id->verbs->async_fd, .events = POLLIN};
     struct ibv_async_event event;
-    assert_int_equal(poll(&asynchronous, 1, patience_ms), 1);
+    assert_int_equal(poll(&asynchronous, 1, time_limit_ms), 1);
     assert_int_equal(ibv_get_async_event(client->id->verbs, &event), 0);
     assert_int_equal(event.event_type, IBV_EVENT_SQ_DRAINED);
     ibv_ack_async_event(&event);

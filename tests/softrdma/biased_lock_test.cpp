@@ -78,9 +78,9 @@ void a_home_that_was_called_off_comes_back_later(void **)
 {
     biased<counting_lock, first, most> lock;
     take(lock, 1000);
-    for (unsigned patience = 2 * first; patience <= most; patience *= 2) {
+    for (unsigned threshold = 2 * first; threshold <= most; threshold *= 2) {
         take_elsewhere(lock, 1);
-        assert_int_equal(costly(lock, 1000), patience + 1);
+        assert_int_equal(costly(lock, 1000), threshold + 1);
     }
     take_elsewhere(lock, 1);
     assert_int_equal(costly(lock, 1000), most + 1);
@@ -133,7 +133,7 @@ void count_together(unsigned long least_rounds, unsigned long least_visits)
     };
     std::atomic<bool> done{false};
     std::atomic<unsigned long> visits{0};
-    std::thread visitor([&] {
+    std::thread fd_peer([&] {
         for (; !done.load(std::memory_order_relaxed); ++visits) {
             add();
             for (unsigned i = 0; i < visits % 512; ++i)
@@ -144,7 +144,7 @@ void count_together(unsigned long least_rounds, unsigned long least_visits)
     for (; rounds < least_rounds || visits.load(std::memory_order_relaxed) < least_visits; ++rounds)
         add();
     done.store(true);
-    visitor.join();
+    fd_peer.join();
     assert_int_equal(collisions, 0);
     assert_int_equal(count, rounds + visits.load());
 }

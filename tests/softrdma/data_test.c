@@ -388,7 +388,7 @@ static void an_armed_queue_reports_once_per_arming(void **state)
     for (uint64_t i = 0; i < 3; ++i)
         assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, i, 0, 8, &p->server, 0, 0), 0);
     struct pollfd ready = {.fd = p->client.completions->fd, .events = POLLIN};
-    assert_int_equal(poll(&ready, 1, patience_ms), 1); /* the agent delivers, nobody polls */
+    assert_int_equal(poll(&ready, 1, time_limit_ms), 1); /* the progress thread delivers, nobody polls */
     assert_int_equal(ibv_get_cq_event(p->client.completions, &cq, &cookie), 0);
     assert_ptr_equal(cq, p->client.cq);
     assert_ptr_equal(cookie, &p->client);
@@ -410,7 +410,7 @@ static void solicited_arming_ignores_plain_messages(void **state)
     expect_completion(p->server.cq, 0, IBV_WC_SUCCESS);
     assert_int_equal(poll(&ready, 1, 50), 0);
     assert_int_equal(post(&p->client, IBV_WR_SEND, 2, 0, 8, NULL, 0, IBV_SEND_SOLICITED), 0);
-    assert_int_equal(poll(&ready, 1, patience_ms), 1);
+    assert_int_equal(poll(&ready, 1, time_limit_ms), 1);
     struct ibv_cq *cq = NULL;
     void *cookie = NULL;
     assert_int_equal(ibv_get_cq_event(p->server.completions, &cq, &cookie), 0);

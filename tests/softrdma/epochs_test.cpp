@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // White-box: nobody is inside any more when who takes something away goes on.
-#include "base/epochs.hpp"
+#include "base/read_section.hpp"
 #include "transport/shm/layout.hpp"
 
 #include <array>
@@ -48,7 +48,7 @@ void use_again_and_again(board &b)
 {
     for (std::uint32_t i = 0;; ++i) {
         scatter_stores(b, i);
-        const epoch_section section(b.epoch.value);
+        const read_section section(b.epoch.value);
         if (b.open.value.load(std::memory_order_acquire) == 0)
             continue;
         bool missed = false;
@@ -62,7 +62,7 @@ void use_again_and_again(board &b)
 
 void take_away_again_and_again(board &b, std::uint32_t least_uses)
 {
-    const watched_epoch user{std::shared_ptr<const std::atomic<std::uint32_t>>(std::shared_ptr<void>(), &b.epoch.value),
+    const reader user{std::shared_ptr<const std::atomic<std::uint32_t>>(std::shared_ptr<void>(), &b.epoch.value),
             nullptr, nullptr, nullptr, true};
     for (std::uint32_t i = 0; i < 100000 || b.uses.value.load(std::memory_order_relaxed) < least_uses; ++i) {
         b.there.value.store(1, std::memory_order_release);

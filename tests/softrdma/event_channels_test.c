@@ -10,7 +10,7 @@
 static void expect_readable(int fd)
 {
     struct pollfd ready = {.fd = fd, .events = POLLIN};
-    assert_int_equal(poll(&ready, 1, patience_ms), 1);
+    assert_int_equal(poll(&ready, 1, time_limit_ms), 1);
 }
 
 static void expect_unreadable(int fd)

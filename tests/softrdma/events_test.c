@@ -11,7 +11,7 @@ static struct ibv_async_event next_async(struct ibv_context *context, enum ibv_e
 {
     struct pollfd ready = {.fd = context->async_fd, .events = POLLIN};
     struct ibv_async_event event;
-    assert_int_equal(poll(&ready, 1, patience_ms), 1);
+    assert_int_equal(poll(&ready, 1, time_limit_ms), 1);
     assert_int_equal(ibv_get_async_event(context, &event), 0);
     assert_string_equal(ibv_event_type_str(event.event_type), ibv_event_type_str(type));
     return event;

@@ -203,7 +203,7 @@ static void fork_while_opening(useconds_t delay)
     pid_t child = fork();
     if (child == 0) {
         forked = true;
-        alarm(patience_ms / 1000); /* ends a child that hangs */
+        alarm(time_limit_ms / 1000); /* ends a child that hangs */
         exit(open_first(NULL) != NULL ? 0 : 1);
     }
     expect_child(child);
@@ -226,7 +226,7 @@ static void leave_without_cleaning_up(void)
     meet_server(&r);
     kill(r.pid, SIGKILL);
     waitpid(r.pid, NULL, 0);
-    exit(0); /* with the agent at work and everything open */
+    exit(0); /* with the progress thread at work and everything open */
 }
 
 static unsigned entries_in(const char *path)

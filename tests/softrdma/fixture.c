@@ -36,7 +36,7 @@ static const char *address_of(const struct options *options)
 struct rdma_cm_event *next_event(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
 {
     struct pollfd ready = {.fd = channel->fd, .events = POLLIN};
-    assert_int_equal(poll(&ready, 1, patience_ms), 1);
+    assert_int_equal(poll(&ready, 1, time_limit_ms), 1);
     struct rdma_cm_event *event = NULL;
     assert_int_equal(rdma_get_cm_event(channel, &event), 0);
     assert_string_equal(rdma_event_str(event->event), rdma_event_str(type));
@@ -60,13 +60,13 @@ void expect_no_event(struct rdma_event_channel *channel)
 struct ibv_wc next_completion(struct ibv_cq *cq)
 {
     struct ibv_wc wc;
-    for (long deadline = now_ms() + patience_ms; now_ms() < deadline;) {
+    for (long deadline = now_ms() + time_limit_ms; now_ms() < deadline;) {
         int count = ibv_poll_cq(cq, 1, &wc);
         assert_true(count >= 0);
         if (count == 1)
             return wc;
     }
-    fail_msg("no completion in %d ms", patience_ms);
+    fail_msg("no completion in %d ms", time_limit_ms);
     return wc;
 }
 

@@ -17,7 +17,7 @@
 
 enum {
     everything = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
-    patience_ms = 60000, /* after which something that must happen has not happened */
+    time_limit_ms = 60000, /* after which something that must happen has not happened */
 };
 
 /* One end of a connection with its queues and one registered buffer. */

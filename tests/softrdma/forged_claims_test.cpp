@@ -35,10 +35,10 @@ int file = -1;
 struct plan {
     std::uint16_t port; // in network order
     pid_t victim;
-    local::hello hello; // of the victim, but for what a stranger does not know
+    local::shm_address shm_address; // of the victim, but for what an unknown peer does not know
 };
 
-// What the stranger found out, as its exit code.
+// What the unknown peer found out, as its exit code.
 enum verdict {
     unharmed = 0,
     failed = 1,
@@ -54,19 +54,19 @@ bool victim_holds_lock(pid_t victim)
 
 verdict call_as(const plan &p)
 {
-    const net::door_address address(p.hello.door);
-    const local::fd_holder door = net::open_local_socket();
-    if (bind(door.get(), address.get(), address.size) != 0 || listen(door.get(), 4) != 0)
+    const net::fd_server_address address(p.shm_address.fd_server);
+    const local::unique_fd fd_server = net::open_local_socket();
+    if (bind(fd_server.get(), address.get(), address.size) != 0 || listen(fd_server.get(), 4) != 0)
         return failed;
     const sockaddr_in to{
             .sin_family = AF_INET, .sin_port = p.port, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-    const local::fd_holder caller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const local::unique_fd caller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (connect(caller.get(), reinterpret_cast<const sockaddr *>(&to), sizeof(to)) != 0)
         return failed;
     net::cm_handshake request;
     request.qpn = 77;
     request.data.size = net::request_private_size;
-    request.hello = p.hello;
+    request.shm_address = p.shm_address;
     const net::cm_payload payload = net::encode(request);
     const net::frame_headers headers = net::encode(packet{.op = opcode::cm_request}, payload.size);
     if (send(caller.get(), headers.bytes.data(), headers.size, MSG_NOSIGNAL) < 0 ||
@@ -74,11 +74,11 @@ verdict call_as(const plan &p)
         return failed;
     // The answer comes when the victim has decided how to reach its peer.
     pollfd answered{.fd = caller.get(), .events = POLLIN, .revents = 0};
-    if (poll(&answered, 1, patience_ms) != 1)
+    if (poll(&answered, 1, time_limit_ms) != 1)
         return failed;
-    const local::fd_holder visitor(accept4(door.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    const local::unique_fd fd_peer(accept4(fd_server.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     char byte = 0;
-    if (visitor.get() >= 0 && recv(visitor.get(), &byte, 1, 0) > 0)
+    if (fd_peer.get() >= 0 && recv(fd_peer.get(), &byte, 1, 0) > 0)
         return was_told_something;
     return victim_holds_lock(p.victim) ? unharmed : lock_lost;
 }
@@ -111,18 +111,18 @@ void a_caller_of_another_user_reaches_nothing(void **)
     }
     int out = -1;
     void *memory = map_file(4096, MAP_SHARED, &file);
-    const pid_t stranger = start_stranger(out);
+    const pid_t unknown_peer = start_stranger(out);
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1, .l_pid = 0};
     assert_int_equal(fcntl(file, F_SETLK, &lock), 0);
     pair p{};
     open_listener(&p, "127.0.0.1");
-    plan forged{.port = rdma_get_src_port(p.listener), .victim = getpid(), .hello = {}};
-    forged.hello.present = true;
-    forged.hello.who = local::identity::own();
-    forged.hello.token = {1, 2};
-    forged.hello.qp_offset = 1 << 23;
-    forged.hello.qp_size = 1 << 17;
-    forged.hello.door = 0x5eed0000u + static_cast<std::uint32_t>(getpid());
+    plan forged{.port = rdma_get_src_port(p.listener), .victim = getpid(), .shm_address = {}};
+    forged.shm_address.present = true;
+    forged.shm_address.who = local::identity::own();
+    forged.shm_address.token = {1, 2};
+    forged.shm_address.qp_offset = 1 << 23;
+    forged.shm_address.qp_size = 1 << 17;
+    forged.shm_address.fd_server = 0x5eed0000u + static_cast<std::uint32_t>(getpid());
     assert_int_equal(write(out, &forged, sizeof(forged)), sizeof(forged));
     rdma_cm_event *request = take_request(&p);
     const options few{};
@@ -131,7 +131,7 @@ void a_caller_of_another_user_reaches_nothing(void **)
     rdma_conn_param param{};
     assert_int_equal(rdma_accept(p.server.id, &param), 0);
     int status = 0;
-    assert_int_equal(waitpid(stranger, &status, 0), stranger);
+    assert_int_equal(waitpid(unknown_peer, &status, 0), unknown_peer);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), unharmed);
     close(out);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // White-box: a process of the same user that hands over anything, or nothing. It costs the connection its short way.
 #include "impostor.hpp"
-#include "transport/shm/door.hpp"
+#include "transport/shm/fd_server.hpp"
 #include "transport/shm/fd_message.hpp"
-#include "transport/shm/visit.hpp"
+#include "transport/shm/fd_client.hpp"
 
 #include <cstdarg>
 #include <cstddef>
@@ -30,15 +30,15 @@ namespace
 constexpr std::uint64_t door_number = 0x1234;
 constexpr connection_ends ends{.own_address = {1}, .peer_address = {2}, .own_port = 3, .peer_port = 4};
 
-// Answers one visitor, until it goes.
+// Answers one fd_peer, until it goes.
 class host
 {
 public:
-    using answer = std::function<void(int visitor, const net::wish &)>;
+    using answer = std::function<void(int fd_peer, const net::fd_request &)>;
 
     explicit host(answer a) : door_(net::open_local_socket()), answer_(std::move(a))
     {
-        const net::door_address address(door_number ^ static_cast<std::uint64_t>(getpid()) << 16);
+        const net::fd_server_address address(door_number ^ static_cast<std::uint64_t>(getpid()) << 16);
         assert_int_equal(bind(door_.get(), address.get(), address.size), 0);
         assert_int_equal(listen(door_.get(), 1), 0);
         thread_ = std::thread([this] { run(); });
@@ -50,25 +50,25 @@ private:
     {
         pollfd ready{.fd = door_.get(), .events = POLLIN, .revents = 0};
         poll(&ready, 1, -1);
-        const fd_holder visitor(accept4(door_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        const unique_fd fd_peer(accept4(door_.get(), nullptr, nullptr, SOCK_CLOEXEC));
         for (;;) {
-            net::wish w;
-            ready.fd = visitor.get();
+            net::fd_request w;
+            ready.fd = fd_peer.get();
             poll(&ready, 1, -1);
-            if (net::receive(visitor.get(), w) != net::reception::message)
+            if (net::receive(fd_peer.get(), w) != net::reception::message)
                 return;
-            answer_(visitor.get(), w);
+            answer_(fd_peer.get(), w);
         }
     }
 
-    fd_holder door_;
+    unique_fd door_;
     answer answer_;
     std::thread thread_;
 };
 
-void give(int visitor, net::wish_kind kind, std::initializer_list<int> given)
+void give(int fd_peer, net::fd_request_kind kind, std::initializer_list<int> given)
 {
-    net::send_message(visitor, {.kind = kind}, std::span(given.begin(), given.size()));
+    net::send_message(fd_peer, {.kind = kind}, std::span(given.begin(), given.size()));
 }
 
 class forged
@@ -76,7 +76,7 @@ class forged
 public:
     forged() : i(make_impostor())
     {
-        i.h.door = door_number ^ static_cast<std::uint64_t>(getpid()) << 16;
+        i.h.fd_server = door_number ^ static_cast<std::uint64_t>(getpid()) << 16;
         write_blocks(i, ends);
         assert_int_equal(pipe(pipe_ends), 0);
     }
@@ -91,14 +91,14 @@ public:
     {
         std::promise<handover> promise;
         std::string why;
-        assert_true(net::visit(
+        assert_true(net::request_fds(
                 i.h, [&](handover given) { promise.set_value(std::move(given)); }, why));
         return promise.get_future().get();
     }
-    std::shared_ptr<channel> open(handover given)
+    std::shared_ptr<shm_ep> open(handover given)
     {
         std::string why;
-        auto c = channel::open(i.h, ends, std::move(given), why);
+        auto c = shm_ep::open(i.h, ends, std::move(given), why);
         assert_true(c != nullptr || !why.empty());
         return c;
     }
@@ -110,11 +110,11 @@ public:
 void an_honest_host_is_trusted(void **)
 {
     forged f;
-    const fd_holder bell(eventfd(0, EFD_CLOEXEC));
+    const unique_fd completion_fd(eventfd(0, EFD_CLOEXEC));
     reinterpret_cast<cq_block *>(f.i.memory + impostor::cq_offset)->event_fd = 3;
-    const host h([&](int to, const net::wish &w) {
+    const host h([&](int to, const net::fd_request &w) {
         assert_true(w.token == f.i.h.token);
-        give(to, w.kind, {f.i.arena, bell.get()});
+        give(to, w.kind, {f.i.arena, completion_fd.get()});
     });
     assert_non_null(f.open(f.visit_it()).get());
 }
@@ -122,14 +122,14 @@ void an_honest_host_is_trusted(void **)
 void an_arena_that_is_none_is_refused(void **)
 {
     forged f;
-    const host h([&](int to, const net::wish &w) { give(to, w.kind, {f.pipe_ends[0]}); });
+    const host h([&](int to, const net::fd_request &w) { give(to, w.kind, {f.pipe_ends[0]}); });
     assert_null(f.open(f.visit_it()).get());
 }
 
 void the_arena_of_another_is_refused(void **)
 {
     forged f;
-    const host h([&](int to, const net::wish &w) { give(to, w.kind, {f.i.arena}); });
+    const host h([&](int to, const net::fd_request &w) { give(to, w.kind, {f.i.arena}); });
     handover given = f.visit_it();
     f.i.h.token[0] ^= 1;
     assert_null(f.open(std::move(given)).get());
@@ -139,40 +139,40 @@ void a_bell_that_is_none_is_refused(void **)
 {
     forged f;
     reinterpret_cast<cq_block *>(f.i.memory + impostor::cq_offset)->event_fd = 3;
-    const host h([&](int to, const net::wish &w) { give(to, w.kind, {f.i.arena, f.pipe_ends[1]}); });
+    const host h([&](int to, const net::fd_request &w) { give(to, w.kind, {f.i.arena, f.pipe_ends[1]}); });
     handover given = f.visit_it();
-    assert_true(given.arena.get() >= 0 && given.bell.get() < 0);
+    assert_true(given.arena.get() >= 0 && given.completion_fd.get() < 0);
     assert_null(f.open(std::move(given)).get());
 }
 
 void nothing_is_no_arena(void **)
 {
     forged f;
-    const host h([&](int to, const net::wish &w) { give(to, w.kind, {}); });
+    const host h([&](int to, const net::fd_request &w) { give(to, w.kind, {}); });
     assert_null(f.open(f.visit_it()).get());
 }
 
 void who_says_something_else_has_given_nothing(void **)
 {
     forged f;
-    const host h([](int to, const net::wish &) { assert_int_equal(send(to, "no", 2, MSG_NOSIGNAL), 2); });
+    const host h([](int to, const net::fd_request &) { assert_int_equal(send(to, "no", 2, MSG_NOSIGNAL), 2); });
     assert_true(f.visit_it().arena.get() < 0);
 }
 
 void who_is_silent_has_given_nothing(void **)
 {
     forged f;
-    const host h([](int, const net::wish &) {});
+    const host h([](int, const net::fd_request &) {});
     assert_true(f.visit_it().arena.get() < 0);
 }
 
 void what_nobody_asked_for_is_dropped(void **)
 {
     forged f;
-    const host h([&](int to, const net::wish &w) {
-        give(to, net::wish_kind::file, {f.pipe_ends[0]});
+    const host h([&](int to, const net::fd_request &w) {
+        give(to, net::fd_request_kind::file, {f.pipe_ends[0]});
         give(to, w.kind, {f.i.arena});
-        give(to, net::wish_kind::file, {f.pipe_ends[0]});
+        give(to, net::fd_request_kind::file, {f.pipe_ends[0]});
         give(to, w.kind, {f.i.arena});
     });
     assert_non_null(f.open(f.visit_it()).get());
@@ -190,8 +190,8 @@ void give_for_a_file(int wrong)
     slot.length = 4096;
     slot.kind = region_kind::shared_file;
     std::atomic<bool> given{false};
-    const host h([&](int to, const net::wish &w) {
-        if (w.kind == net::wish_kind::arena)
+    const host h([&](int to, const net::fd_request &w) {
+        if (w.kind == net::fd_request_kind::arena)
             return give(to, w.kind, {f.i.arena});
         net::send_message(to, {.kind = w.kind, .key = w.key, .generation = w.generation}, {&wrong, 1});
         given = true;
@@ -202,7 +202,7 @@ void give_for_a_file(int wrong)
     const iovec piece{const_cast<std::uint64_t *>(&data), sizeof(data)};
     remote_region r;
     assert_true(c->find(key, 0, 0, sizeof(data), r));
-    assert_true(c->write(r, {&piece, 1}, sizeof(data)) == copy_result::no_way); // it is asked for
+    assert_true(c->write(r, {&piece, 1}, sizeof(data)) == copy_result::unsupported); // it is asked for
     while (!given)
         usleep(1000);
     for (int i = 0; i < 20; ++i, usleep(1000))
@@ -211,8 +211,8 @@ void give_for_a_file(int wrong)
 
 void a_file_that_is_none_is_refused(void **)
 {
-    const fd_holder bell(eventfd(0, EFD_CLOEXEC));
-    give_for_a_file(bell.get());
+    const unique_fd completion_fd(eventfd(0, EFD_CLOEXEC));
+    give_for_a_file(completion_fd.get());
 }
 
 void a_file_that_is_too_short_is_not_written(void **)
@@ -221,7 +221,7 @@ void a_file_that_is_too_short_is_not_written(void **)
     print_message("skipped: ThreadSanitizer does not let a handler leave by siglongjmp\n");
     skip();
 #else
-    const fd_holder empty(memfd_create("empty", MFD_CLOEXEC));
+    const unique_fd empty(memfd_create("empty", MFD_CLOEXEC));
     give_for_a_file(empty.get());
 #endif
 }
@@ -231,7 +231,7 @@ void a_file_that_is_too_short_is_not_written(void **)
 int main()
 {
     setenv("SOFTRDMA_PATH", "descriptors", 1); // what is not private memory has to be handed over
-    if (net::start_agent() == nullptr)
+    if (net::start_event_loop() == nullptr)
         return 1;
     const CMUnitTest tests[] = {
             cmocka_unit_test(an_honest_host_is_trusted),

@@ -32,7 +32,7 @@ packet full_packet(opcode op)
 {
     packet p;
     p.op = op;
-    p.unhurried = true;
+    p.no_ack_req = true;
     p.solicited = true;
     p.dest_qpn = 0xabcdef;
     p.psn = 0x123456;
@@ -53,14 +53,14 @@ constexpr opcode all_opcodes[] = {opcode::send_first, opcode::send_middle, opcod
         opcode::write_last_imm, opcode::write_only, opcode::write_only_imm, opcode::read_request,
         opcode::read_response_first, opcode::read_response_middle, opcode::read_response_last,
         opcode::read_response_only, opcode::acknowledge, opcode::atomic_acknowledge, opcode::compare_swap,
-        opcode::fetch_add, opcode::flush, opcode::atomic_write, opcode::receive_posted, opcode::answer_wanted,
+        opcode::fetch_add, opcode::flush, opcode::atomic_write, opcode::receive_posted, opcode::ack_request,
         opcode::cm_request, opcode::cm_reply, opcode::cm_ready, opcode::cm_reject, opcode::cm_disconnect_request,
         opcode::cm_disconnect_reply, opcode::direct_request, opcode::direct_reply, opcode::direct_ready};
 
 bool has_payload(opcode op)
 {
     return (!is_round_trip(op) || op == opcode::atomic_write) && op != opcode::acknowledge &&
-           op != opcode::atomic_acknowledge && op != opcode::receive_posted && op != opcode::answer_wanted;
+           op != opcode::atomic_acknowledge && op != opcode::receive_posted && op != opcode::ack_request;
 }
 
 void every_packet_survives_the_wire(void **)
@@ -72,7 +72,7 @@ void every_packet_survives_the_wire(void **)
         packet got;
         assert_true(frame_size(frame) == frame.size());
         assert_true(decode(frame, got));
-        assert_true(got.op == sent.op && got.solicited && got.unhurried && got.dest_qpn == sent.dest_qpn &&
+        assert_true(got.op == sent.op && got.solicited && got.no_ack_req && got.dest_qpn == sent.dest_qpn &&
                     got.psn == sent.psn);
         assert_int_equal(got.payload.size(), payload.size());
         if (has_reth(op)) {

@@ -22,7 +22,7 @@ using namespace softrdma::local;
 namespace
 {
 
-void use(channel &c, std::mt19937 &random)
+void use(shm_ep &c, std::mt19937 &random)
 {
     std::array<std::byte, 4096> data{};
     remote_region r;
@@ -56,23 +56,23 @@ void a_forged_introduction_is_refused(void **)
     write_blocks(i, ends);
     assert_null(open_channel(i, i.h, another, why).get());
     const auto refused = [&](auto change) {
-        hello forged = i.h;
+        shm_address forged = i.h;
         change(forged);
         return open_channel(i, forged, ends, why) == nullptr && !why.empty();
     };
-    assert_true(refused([](hello &h) { h.token[1] ^= 1; }));
-    assert_true(refused([](hello &h) { h.who.start_time += 1; }));
-    assert_true(refused([](hello &h) { h.who.pid = static_cast<std::uint32_t>(getppid()); }));
-    assert_true(refused([](hello &h) { h.who.uid += 1; }));
-    assert_true(refused([](hello &h) { h.who.boot[0] ^= 1; }));
-    assert_true(refused([](hello &h) { h.connection += 1; }));
-    assert_true(refused([](hello &h) { h.qp_offset = impostor::arena_size; }));
-    assert_true(refused([](hello &h) { h.qp_offset = ~0ull << 12; }));
-    assert_true(refused([](hello &h) { h.qp_size = impostor::arena_size; }));
-    assert_true(refused([](hello &h) { h.qp_size = 64; }));
-    assert_true(refused([](hello &h) { h.qp_offset += 8; }));
+    assert_true(refused([](shm_address &h) { h.token[1] ^= 1; }));
+    assert_true(refused([](shm_address &h) { h.who.start_time += 1; }));
+    assert_true(refused([](shm_address &h) { h.who.pid = static_cast<std::uint32_t>(getppid()); }));
+    assert_true(refused([](shm_address &h) { h.who.uid += 1; }));
+    assert_true(refused([](shm_address &h) { h.who.boot[0] ^= 1; }));
+    assert_true(refused([](shm_address &h) { h.connection += 1; }));
+    assert_true(refused([](shm_address &h) { h.qp_offset = impostor::arena_size; }));
+    assert_true(refused([](shm_address &h) { h.qp_offset = ~0ull << 12; }));
+    assert_true(refused([](shm_address &h) { h.qp_size = impostor::arena_size; }));
+    assert_true(refused([](shm_address &h) { h.qp_size = 64; }));
+    assert_true(refused([](shm_address &h) { h.qp_offset += 8; }));
     reinterpret_cast<cq_block *>(i.memory + impostor::cq_offset)->event_fd = i.arena;
-    assert_true(refused([](hello &) {}));
+    assert_true(refused([](shm_address &) {}));
     end_impostor(i);
 }
 
@@ -120,13 +120,13 @@ public:
     }
 
     // How the message is received, into the first bytes of the server's memory.
-    ibv_wc deliver(std::uint8_t flags, std::uint32_t length, std::uint32_t carried, std::size_t room)
+    ibv_wc deliver(std::uint8_t flags, std::uint32_t length, std::uint32_t bounced, std::size_t room)
     {
         assert_int_equal(::post_receive(&p_.server, position_, 0, room), 0);
         receive_slot &at = slot(position_);
         at.flags = flags;
         at.length = length;
-        at.carried = carried;
+        at.bounced = bounced;
         at.done = ++position_;
         return next_completion(p_.server.cq);
     }
@@ -135,9 +135,9 @@ public:
         return *reinterpret_cast<receive_slot *>(
                 block_->at + ring_offset + position % shared().ring_capacity * shared().ring_stride);
     }
-    std::byte *carrier() const noexcept
+    std::byte *bounce_buffer() const noexcept
     {
-        return block_->at + carrier_offset(shared().ring_capacity, shared().ring_stride);
+        return block_->at + bounce_buffer_offset(shared().ring_capacity, shared().ring_stride);
     }
 
 private:
@@ -175,7 +175,7 @@ private:
 struct forgery {
     unsigned flags;
     std::uint32_t length;
-    std::uint32_t carried;
+    std::uint32_t bounced;
     std::size_t room;
     ibv_wc_status status;
 };
@@ -195,13 +195,13 @@ void expect_refused(const forgery &message)
     forger f(p);
     memset(p.server.memory, 0, p.server.size);
     const ibv_wc wc =
-            f.deliver(static_cast<std::uint8_t>(message.flags), message.length, message.carried, message.room);
+            f.deliver(static_cast<std::uint8_t>(message.flags), message.length, message.bounced, message.room);
     assert_int_equal(wc.status, message.status);
     assert_int_equal(wc.byte_len, 0);
     for (std::size_t i = 0; i < p.server.size; ++i)
         assert_int_equal(p.server.memory[i], 0);
     for (unsigned tries = 0; state_of(p.server.qp) != IBV_QPS_ERR; ++tries) { // a moment later
-        assert_true(tries < patience_ms);
+        assert_true(tries < time_limit_ms);
         usleep(1000);
     }
     close_pair(&p);
@@ -212,10 +212,10 @@ void a_forged_message_is_refused_and_ends_the_connection(void **)
     const std::size_t all = 4096;
     const forgery messages[] = {
             {0, ~0u, 0, all, IBV_WC_LOC_LEN_ERR}, // a peer that has placed it itself
-            {slot_carried, 101, carrier_size - 100, all, IBV_WC_LOC_PROT_ERR},
-            {slot_carried, ~0u, 0, all, IBV_WC_LOC_LEN_ERR},
-            {slot_carried, ~0u, ~0u, all, IBV_WC_LOC_LEN_ERR},
-            {slot_carried, 100, ~0u - 99, 99, IBV_WC_LOC_LEN_ERR},
+            {slot_bounced, 101, bounce_buffer_size - 100, all, IBV_WC_LOC_PROT_ERR},
+            {slot_bounced, ~0u, 0, all, IBV_WC_LOC_LEN_ERR},
+            {slot_bounced, ~0u, ~0u, all, IBV_WC_LOC_LEN_ERR},
+            {slot_bounced, 100, ~0u - 99, 99, IBV_WC_LOC_LEN_ERR},
             {slot_inlined, inline_size + 1, 0, all, IBV_WC_LOC_PROT_ERR},
             {slot_inlined, 65, 0, 64, IBV_WC_LOC_LEN_ERR},
             {0, 65, 0, 64, IBV_WC_LOC_LEN_ERR},
@@ -223,7 +223,7 @@ void a_forged_message_is_refused_and_ends_the_connection(void **)
             {slot_write | slot_immediate, ~0u, 0, all, IBV_WC_LOC_LEN_ERR},
             {slot_write | slot_immediate, (1u << 30) + 1, 0, all, IBV_WC_LOC_LEN_ERR},
             {slot_write | slot_inlined, 64, 0, all, IBV_WC_LOC_PROT_ERR},
-            {slot_write | slot_carried, 64, 0, all, IBV_WC_LOC_PROT_ERR},
+            {slot_write | slot_bounced, 64, 0, all, IBV_WC_LOC_PROT_ERR},
     };
     for (const forgery &message : messages)
         expect_refused(message);
@@ -235,9 +235,9 @@ void a_message_is_taken_from_its_place_only(void **)
     open_pair(&p, nullptr);
     forger f(p);
     memset(p.server.memory, 0, p.server.size);
-    memset(f.carrier() + carrier_size - 100, 7, 100);
-    assert_int_equal(f.deliver(slot_carried, 100, ~0u - 99, p.server.size).status, IBV_WC_SUCCESS);
-    assert_memory_equal(p.server.memory, f.carrier() + carrier_size - 100, 100);
+    memset(f.bounce_buffer() + bounce_buffer_size - 100, 7, 100);
+    assert_int_equal(f.deliver(slot_bounced, 100, ~0u - 99, p.server.size).status, IBV_WC_SUCCESS);
+    assert_memory_equal(p.server.memory, f.bounce_buffer() + bounce_buffer_size - 100, 100);
     assert_int_equal(p.server.memory[100], 0);
     assert_int_equal(f.deliver(slot_write | slot_immediate, 5000, 0, 8).byte_len, 5000); // of a WRITE, not the receive
     close_pair(&p);

@@ -55,7 +55,7 @@ static bool reaches_stopped(struct remote *r, enum ibv_wr_opcode opcode, size_t 
         assert_int_equal(post(&r->pair.client, opcode, 1, 0, length, &r->target, 8, 0), 0);
         reached = completes_within(r->pair.client.cq, 50, &wc);
         assert_int_equal(kill(r->pid, SIGCONT), 0);
-        assert_true(reached || completes_within(r->pair.client.cq, patience_ms, &wc));
+        assert_true(reached || completes_within(r->pair.client.cq, time_limit_ms, &wc));
         assert_int_equal(wc.status, IBV_WC_SUCCESS);
     }
     return reached;
@@ -88,7 +88,7 @@ static void send_small_messages(void)
     meet_server(&r);
     suspend_server(&r);
     assert_int_equal(post(&r.pair.client, IBV_WR_SEND, 1, 0, 64, NULL, 0, 0), 0);
-    assert_true(completes_within(r.pair.client.cq, patience_ms, &wc));
+    assert_true(completes_within(r.pair.client.cq, time_limit_ms, &wc));
     assert_int_equal(wc.status, IBV_WC_SUCCESS);
     stop_server(&r);
 }
@@ -155,7 +155,7 @@ static void follow_registrations(void)
     meet_server(&r);
     memset(r.pair.client.memory, 0xaa, page_size);
     for (unsigned round = 0; round < 40; ++round) {
-        const time_t deadline = time(NULL) + patience_ms / 1000;
+        const time_t deadline = time(NULL) + time_limit_ms / 1000;
         while (board->key == 0)
             usleep(100);
         struct ibv_mr mr = {.rkey = board->key};
@@ -187,12 +187,12 @@ static unsigned count_descriptors(void)
 
 static void expect_descriptors(unsigned expected)
 {
-    for (unsigned i = 0; i < patience_ms && count_descriptors() != expected; ++i)
+    for (unsigned i = 0; i < time_limit_ms && count_descriptors() != expected; ++i)
         usleep(1000);
     assert_int_equal(count_descriptors(), expected);
 }
 
-struct door {
+struct fd_server {
     struct sockaddr_un address;
     socklen_t size;
 };
@@ -206,63 +206,63 @@ static bool is_own_socket(unsigned long inode)
     return false;
 }
 
-static struct door own_door(void)
+static struct fd_server own_fd_server(void)
 {
     char line[512];
     char name[128];
     unsigned long inode = 0;
-    struct door door = {.address.sun_family = AF_UNIX};
+    struct fd_server server = {.address.sun_family = AF_UNIX};
     FILE *table = fopen("/proc/net/unix", "re");
     assert_non_null(table);
-    while (door.size == 0 && fgets(line, sizeof(line), table) != NULL) {
+    while (server.size == 0 && fgets(line, sizeof(line), table) != NULL) {
         if (sscanf(line, "%*s %*s %*s %*s %*s %*s %lu @%127s", &inode, name) != 2 ||
-                strncmp(name, "softrdma-door/", strlen("softrdma-door/")) != 0 || !is_own_socket(inode))
+                strncmp(name, "softrdma-fd/", strlen("softrdma-fd/")) != 0 || !is_own_socket(inode))
             continue;
-        memcpy(door.address.sun_path + 1, name, strlen(name)); /* an abstract name begins with a zero */
-        door.size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+        memcpy(server.address.sun_path + 1, name, strlen(name)); /* an abstract name begins with a zero */
+        server.size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
     }
     fclose(table);
-    assert_int_not_equal(door.size, 0);
-    return door;
+    assert_int_not_equal(server.size, 0);
+    return server;
 }
 
-/* The visit ends without a gift. */
-static void expect_nothing_for(const struct door *door, const void *words, size_t size)
+/* The connection ends without a descriptor. */
+static void expect_nothing_for(const struct fd_server *server, const void *words, size_t size)
 {
     char answer[256];
     const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    assert_int_equal(connect(fd, (const struct sockaddr *)&door->address, door->size), 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&server->address, server->size), 0);
     if (size > 0)
         assert_int_equal(send(fd, words, size, MSG_NOSIGNAL), size);
     struct pollfd end = {.fd = fd, .events = POLLIN};
-    assert_int_equal(poll(&end, 1, patience_ms), 1);
+    assert_int_equal(poll(&end, 1, time_limit_ms), 1);
     assert_true(recv(fd, answer, sizeof(answer), 0) <= 0);
     close(fd);
 }
 
-static void (*stranger)(const struct door *door);
+static void (*unknown_peer)(const struct fd_server *server);
 
-static void ask_with_a_wrong_token(const struct door *door)
+static void ask_with_a_wrong_token(const struct fd_server *server)
 {
-    const uint32_t wish[8] = {1, 2, 3, 4};
-    expect_nothing_for(door, wish, sizeof(wish));
+    const uint32_t request[8] = {1, 2, 3, 4};
+    expect_nothing_for(server, request, sizeof(request));
 }
 
-static void say_something_else(const struct door *door)
+static void say_something_else(const struct fd_server *server)
 {
     const char words[] = "GET / HTTP/1.1\r\n\r\n";
-    expect_nothing_for(door, words, sizeof(words));
+    expect_nothing_for(server, words, sizeof(words));
 }
 
-static void say_nothing(const struct door *door)
+static void say_nothing(const struct fd_server *server)
 {
-    expect_nothing_for(door, NULL, 0);
+    expect_nothing_for(server, NULL, 0);
 }
 
-static void come_as_another_user(const struct door *door)
+static void come_as_another_user(const struct fd_server *server)
 {
     drop_rights();
-    expect_nothing_for(door, NULL, 0);
+    expect_nothing_for(server, NULL, 0);
 }
 
 /* The visits of a child process leave no trace here, and connections are made as before. */
@@ -270,20 +270,20 @@ static void receive_the_stranger(void)
 {
     struct pair p;
     int ends[2];
-    struct door door;
+    struct fd_server server;
     assert_int_equal(pipe(ends), 0);
     const pid_t pid = fork();
     if (pid == 0) {
         close(ends[1]);
-        assert_int_equal(read(ends[0], &door, sizeof(door)), sizeof(door));
-        stranger(&door);
+        assert_int_equal(read(ends[0], &server, sizeof(server)), sizeof(server));
+        unknown_peer(&server);
         exit(0);
     }
     close(ends[0]);
     open_pair(&p, &(struct options){0});
     const unsigned before = count_descriptors();
-    door = own_door();
-    assert_int_equal(write(ends[1], &door, sizeof(door)), sizeof(door));
+    server = own_fd_server();
+    assert_int_equal(write(ends[1], &server, sizeof(server)), sizeof(server));
     int status = 0;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
@@ -295,13 +295,13 @@ static void receive_the_stranger(void)
     close_pair(&p);
 }
 
-static void receive(void (*who)(const struct door *door))
+static void receive(void (*who)(const struct fd_server *server))
 {
-    stranger = who;
+    unknown_peer = who;
     in_own_process(receive_the_stranger);
 }
 
-/* A connection is made all the same, over the network, when the peer cannot answer at its door. */
+/* A connection is made all the same, over the network, when the peer cannot answer at its server. */
 static void accept_a_stopped_caller(void)
 {
     struct pair p = {0};
@@ -335,7 +335,7 @@ static void accept_a_stopped_caller(void)
     usleep(3500 * 1000); /* longer than anybody waits for an answer */
     assert_int_equal(kill(pid, SIGCONT), 0);
     assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
-    assert_true(completes_within(p.server.cq, patience_ms, &wc));
+    assert_true(completes_within(p.server.cq, time_limit_ms, &wc));
     assert_int_equal(wc.wr_id, 7);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);

@@ -27,15 +27,16 @@ public:
 
 handover hand_over(const impostor &i)
 {
-    const int bell = reinterpret_cast<const cq_block *>(i.memory + impostor::cq_offset)->event_fd;
-    fd_holder given(is_event_descriptor(bell) ? fcntl(bell, F_DUPFD_CLOEXEC, 0) : -1);
-    return {fd_holder(fcntl(i.arena, F_DUPFD_CLOEXEC, 0)), std::move(given), std::make_unique<silent_line>(),
+    const int completion_fd = reinterpret_cast<const cq_block *>(i.memory + impostor::cq_offset)->event_fd;
+    unique_fd given(is_event_descriptor(completion_fd) ? fcntl(completion_fd, F_DUPFD_CLOEXEC, 0) : -1);
+    return {unique_fd(fcntl(i.arena, F_DUPFD_CLOEXEC, 0)), std::move(given), std::make_unique<silent_line>(),
             static_cast<std::uint32_t>(i.pid)};
 }
 
-std::shared_ptr<channel> open_channel(const impostor &i, const hello &h, const connection_ends &ends, std::string &why)
+std::shared_ptr<shm_ep> open_channel(
+        const impostor &i, const shm_address &h, const connection_ends &ends, std::string &why)
 {
-    return channel::open(h, ends, hand_over(i), why);
+    return shm_ep::open(h, ends, hand_over(i), why);
 }
 
 impostor make_impostor()

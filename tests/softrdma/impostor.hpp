@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "transport/shm/channel.hpp"
+#include "transport/shm/shm_ep.hpp"
 
 #include <sys/types.h>
 
@@ -15,7 +15,7 @@ struct impostor {
     static constexpr std::uint32_t receives = 16;
     static constexpr std::uint32_t stride = 512;
 
-    softrdma::local::hello h;
+    softrdma::local::shm_address h;
     int arena = -1;
     std::byte *memory = nullptr;                   // of the arena, at the same address in both processes
     softrdma::local::token_bytes *token = nullptr; // as well
@@ -27,7 +27,7 @@ void end_impostor(impostor &i);
 // What it hands over.
 softrdma::local::handover hand_over(const impostor &i);
 // The same for a peer that accepts it.
-std::shared_ptr<softrdma::local::channel> open_channel(const impostor &i, const softrdma::local::hello &h,
+std::shared_ptr<softrdma::local::shm_ep> open_channel(const impostor &i, const softrdma::local::shm_address &h,
         const softrdma::local::connection_ends &ends, std::string &why);
 // What an honest process would have there, if the connection had these ends.
 void write_blocks(impostor &i, const softrdma::local::connection_ends &ends);

@@ -70,7 +70,7 @@ static void look_at_what_stays(void)
 static void expect_nothing_of_the_peer(void)
 {
     struct holdings now = own_holdings();
-    for (unsigned i = 0; i < patience_ms && memcmp(&now, &without_peer, sizeof(now)) != 0; ++i) {
+    for (unsigned i = 0; i < time_limit_ms && memcmp(&now, &without_peer, sizeof(now)) != 0; ++i) {
         usleep(1000);
         now = own_holdings();
     }

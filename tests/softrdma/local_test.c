@@ -387,7 +387,7 @@ static void wake_a_sleeping_receiver(void)
         if (i % 100 == 0)
             usleep(1000);
     }
-    for (unsigned i = 0; i < patience_ms && atomic_load((_Atomic uint64_t *)(void *)r.page) < 2000; ++i)
+    for (unsigned i = 0; i < time_limit_ms && atomic_load((_Atomic uint64_t *)(void *)r.page) < 2000; ++i)
         usleep(1000);
     assert_int_equal(atomic_load((_Atomic uint64_t *)(void *)r.page), 2000);
     stop_server(&r);

@@ -71,7 +71,7 @@ static void a_sender_that_sleeps_is_told_of_the_receive(void **state)
     void *cookie = NULL;
     open_pair(&p, NULL);
     struct pollfd event = {.fd = p.client.completions->fd, .events = POLLIN};
-    int left_ms = patience_ms;
+    int left_ms = time_limit_ms;
     for (uint64_t i = 0; i < 40; ++i) {
         assert_int_equal(ibv_req_notify_cq(p.client.cq, 0), 0);
         assert_int_equal(post(&p.client, IBV_WR_SEND, i, 0, 8, NULL, 0, 0), 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "progress/agent.hpp"
+#include "progress/event_loop.hpp"
 #include "verbs/objects.hpp"
 
 #include <cerrno>

@@ -6,7 +6,7 @@
 #include "fault/rules.hpp"
 #include "pmem/power_cut.hpp"
 #include "trace/recorder.hpp"
-#include "transport/shm/door.hpp"
+#include "transport/shm/fd_server.hpp"
 
 #include <algorithm>
 #include <array>
@@ -96,7 +96,7 @@ device_context *create_device()
     fault::configure();
     if (!trace::configure())
         return fail_with<device_context *>(nullptr, EINVAL);
-    net::agent *mover = net::start_agent();
+    net::event_loop *mover = net::start_event_loop();
     if (mover == nullptr)
         return nullptr;
     net::control::start();

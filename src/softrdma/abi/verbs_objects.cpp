@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "abi/device.hpp"
-#include "cm/direct.hpp"
+#include "cm/static_connect.hpp"
 #include "pmem/policy.hpp"
 #include "verbs/completion_channel.hpp"
 #include "verbs/mr_advise.hpp"
@@ -166,14 +166,14 @@ ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr)
 {
     if (!abi::usable(pd->context))
         return nullptr;
-    const std::uint32_t number = net::direct::reserve_number();
+    const std::uint32_t number = net::static_connect::reserve_number();
     if (number == 0)
         return nullptr;
     const auto qp = queue_pair::create(pd, *attr, number);
     if (qp != nullptr)
         return qp->verbs();
     const int error = errno;
-    net::direct::release_number(number);
+    net::static_connect::release_number(number);
     return fail_with(nullptr, error);
 }
 
@@ -181,17 +181,17 @@ int ibv_modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask)
 {
     if (!abi::usable(qp->context))
         return ENODEV;
-    if (const int error = (mask & IBV_QP_AV) != 0 ? net::direct::check(attr->ah_attr) : 0; error != 0)
+    if (const int error = (mask & IBV_QP_AV) != 0 ? net::static_connect::check(attr->ah_attr) : 0; error != 0)
         return error;
     const ibv_qp_state from = qp->state;
     if (const int error = qp_of(qp).modify(*attr, mask); error != 0)
         return error;
     if (qp->state == IBV_QPS_RTR && from == IBV_QPS_INIT)
-        net::direct::connect(qp_of(qp));
+        net::static_connect::connect(qp_of(qp));
     else if (qp->state == IBV_QPS_RTS && from == IBV_QPS_RTR)
-        net::direct::limit_patience(qp_of(qp));
+        net::static_connect::limit_retry_timeout(qp_of(qp));
     else if (qp->state == IBV_QPS_RESET)
-        net::direct::disconnect(qp_of(qp));
+        net::static_connect::disconnect(qp_of(qp));
     return 0;
 }
 
@@ -212,7 +212,7 @@ int ibv_destroy_qp(ibv_qp *qp)
     const std::uint32_t number = qp->qp_num;
     if (const int error = keep->destroy(); error != 0)
         return error;
-    net::direct::release_number(number);
+    net::static_connect::release_number(number);
     keep->drain_events();
     return 0;
 }

@@ -2,7 +2,7 @@
 #include "admin/control.hpp"
 #include "fault/rules.hpp"
 #include "pmem/power_cut.hpp"
-#include "progress/agent.hpp"
+#include "progress/event_loop.hpp"
 #include "verbs/qp.hpp"
 #include "verbs/tap.hpp"
 #include "base/process.hpp"
@@ -130,7 +130,7 @@ void start()
         const auto size =
                 static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(length));
         const int on = 1;
-        agent *a = agent::get();
+        event_loop *a = event_loop::get();
         if (a != nullptr && setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0 &&
                 bind(fd, reinterpret_cast<const sockaddr *>(&name), size) == 0 &&
                 a->watch(fd, EPOLLIN, std::make_shared<control_socket>(fd)) != 0)

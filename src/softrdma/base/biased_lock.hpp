@@ -60,7 +60,7 @@ private:
         latest_ = &thread_mark;
         // Never another thread: the first may be about to say that it is inside.
         const char *home = home_.load(std::memory_order_relaxed);
-        comes_home_ = in_a_row_ >= patience_ && (home == nullptr || home == latest_) && local::barriers::enroll();
+        comes_home_ = in_a_row_ >= threshold_ && (home == nullptr || home == latest_) && local::barriers::enroll();
     }
     // Not before: the thread may lock again while another one is still to unlock.
     [[gnu::noinline]] void unlock_as_others() noexcept
@@ -77,7 +77,7 @@ private:
         at_home_.store(false, std::memory_order_relaxed);
         local::barriers::execute_within_process();
         await_unlock();
-        patience_ = std::min(2 * patience_, most);
+        threshold_ = std::min(2 * threshold_, most);
     }
     [[gnu::noinline, gnu::cold]] void await_unlock() const noexcept
     {
@@ -97,7 +97,7 @@ private:
     // Guarded by that.
     bool comes_home_ = false; // with the next unlock
     std::uint32_t in_a_row_ = 0;
-    std::uint32_t patience_ = first;
+    std::uint32_t threshold_ = first;
     const char *latest_ = nullptr;
 };
 

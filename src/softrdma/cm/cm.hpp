@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "transport/shm/neighbour.hpp"
-#include "transport/tcp/link.hpp"
+#include "transport/shm/discovery.hpp"
+#include "transport/tcp/tcp_conn.hpp"
 #include "verbs/objects.hpp"
 #include "wire/cm_message.hpp"
 #include "base/process.hpp"
@@ -77,7 +77,7 @@ public:
     int refusals = 0;
     bool any_port = false; // the program left the choice of its port to the system
     int socket = -1;       // bound, not yet listening or connecting
-    std::shared_ptr<link> path;
+    std::shared_ptr<tcp_conn> path;
     std::shared_ptr<listener> listening;
     unsigned events_reported = 0;
     unsigned events_completed = 0;
@@ -86,12 +86,12 @@ public:
     cm_handshake remote;
     unsigned backlog = 0; // of a listener: how many requests the program may leave unseen
     unsigned unseen = 0;
-    std::deque<std::pair<std::shared_ptr<link>, cm_handshake>>
+    std::deque<std::pair<std::shared_ptr<tcp_conn>, cm_handshake>>
             waiting;           // beyond the backlog, for the program to catch up
     rdma_conn_param request{}; // as the connect request proposed it
     ibv_sa_path_rec path_record{};
-    neighbour::way way;                          // to the peer's queue pair, until both sides have agreed on it
-    bool looks_for_way = false;                  // and has not answered yet
+    discovery::shm_ep_ptr ep;                    // to the peer's queue pair, until both sides have agreed on it
+    bool discovering = false;                    // and has not answered yet
     std::optional<ibv_qp_init_attr> endpoint_qp; // of rdma_create_ep on a listener
 };
 
@@ -140,7 +140,7 @@ int queue_pair_attributes(cm_id &id, ibv_qp_attr &attr, int &mask);
 bool expects(std::uint32_t peer_number, const ibv_gid &peer);
 
 // For the links of the connection manager.
-link_user &upcalls();
+tcp_conn_user &upcalls();
 
 // Pieces shared by the manager's files; the lock is held.
 namespace detail
@@ -158,11 +158,11 @@ void acknowledge_stored(cm_id &id); // the last event of a synchronous call
 void disconnected(cm_id &id, int status);
 bool received_disconnect(cm_id &id, opcode op);
 void send_ready(cm_id &id);
-// Both once the way to the peer has been looked for: the passive side answers, the active side decides for both.
+// Both once discovery has ended: the passive side answers, the active side decides for both.
 void reply(cm_id &id);
-void decide(cm_id &id);
-// Says that there is no way but TCP.
-void tell_fall_back(const cm_id &id);
+void select_transport(cm_id &id);
+// Logs that TCP carries everything.
+void log_fall_back(const cm_id &id);
 // Not any longer: the connection goes on without one.
 void stop_looking(cm_id &id);
 void send(cm_id &id, opcode op, const cm_payload *payload = nullptr);

@@ -92,7 +92,7 @@ void start_connecting(cm_id &id)
         ::close(fd);
         return error == ECONNREFUSED ? detail::refused(id) : detail::unreachable(id, error);
     }
-    id.path = link::open(fd, link::role::connecting, upcalls());
+    id.path = tcp_conn::open(fd, tcp_conn::role::connecting, upcalls());
     const auto qp = queue_pair::find(id.local.qpn);
     if (id.path == nullptr || qp == nullptr)
         return detail::unreachable(id, id.path == nullptr ? errno : EINVAL);
@@ -124,16 +124,16 @@ void give_up_unconfirmed(std::uint64_t serial)
     detail::unreachable(*id, ETIMEDOUT);
 }
 
-void reply_later(std::uint64_t serial, neighbour::way found)
+void reply_later(std::uint64_t serial, discovery::shm_ep_ptr found)
 {
     const std::lock_guard guard(lock());
     cm_id *id = detail::find_id(serial);
-    if (id == nullptr || !id->looks_for_way || id->state != cm_state::accepted)
+    if (id == nullptr || !id->discovering || id->state != cm_state::accepted)
         return;
-    id->way = std::move(found);
-    if (id->way != nullptr || !neighbour::required())
+    id->ep = std::move(found);
+    if (id->ep != nullptr || !discovery::required())
         return detail::reply(*id);
-    id->looks_for_way = false;
+    id->discovering = false;
     id->path->owner = nullptr;
     id->path->finish();
     detail::unreachable(*id, EHOSTUNREACH);
@@ -174,7 +174,7 @@ void detail::refused(cm_id &id)
     const auto pause = first_pause * (1 << id.refusals);
     if (++id.refusals >= tries)
         return rejected(id, reject_reason::invalid_service_id, {.size = reject_private_size});
-    agent::get()->after(pause, [serial = id.serial] { try_again(serial); });
+    event_loop::get()->after(pause, [serial = id.serial] { try_again(serial); });
 }
 
 void detail::send(cm_id &id, opcode op, const cm_payload *payload)
@@ -189,23 +189,23 @@ void detail::send(cm_id &id, opcode op, const cm_payload *payload)
 
 void detail::send_ready(cm_id &id)
 {
-    const cm_payload payload{.bytes = {std::byte{id.way != nullptr}}, .size = 1};
+    const cm_payload payload{.bytes = {std::byte{id.ep != nullptr}}, .size = 1};
     send(id, opcode::cm_ready, &payload);
-    id.way.reset();
+    id.ep.reset();
 }
 
 void detail::reply(cm_id &id)
 {
-    if (id.way == nullptr) {
-        id.local.hello = {};
-        tell_fall_back(id);
+    if (id.ep == nullptr) {
+        id.local.shm_address = {};
+        log_fall_back(id);
     }
-    const bool looked = std::exchange(id.looks_for_way, false);
+    const bool looked = std::exchange(id.discovering, false);
     if (const auto qp = queue_pair::find(id.local.qpn); qp != nullptr) {
-        if (id.way != nullptr)
-            qp->expect(id.way);
+        if (id.ep != nullptr)
+            qp->expect(id.ep);
         else if (looked)
-            qp->decide(nullptr);
+            qp->select_transport(nullptr);
     }
     const cm_payload payload = encode(id.local);
     send(id, opcode::cm_reply, &payload);
@@ -213,9 +213,9 @@ void detail::reply(cm_id &id)
 
 void detail::stop_looking(cm_id &id)
 {
-    if (id.looks_for_way && id.state == cm_state::accepted)
+    if (id.discovering && id.state == cm_state::accepted)
         reply(id);
-    id.looks_for_way = false;
+    id.discovering = false;
 }
 
 int listen(cm_id &id, int backlog)
@@ -247,7 +247,7 @@ int connect(cm_id &id, const rdma_conn_param *param)
         return detail::fail(error);
     if (queue_pair::find(id.local.qpn) == nullptr || !random_bytes(id.local.key.data(), id.local.key.size()))
         return detail::fail(EINVAL);
-    agent::get()->after(settings().response_timeout, [serial = id.serial] { give_up_unanswered(serial); });
+    event_loop::get()->after(settings().response_timeout, [serial = id.serial] { give_up_unanswered(serial); });
     start_connecting(id);
     return 0;
 }
@@ -265,19 +265,19 @@ int accept(cm_id &id, const rdma_conn_param *param)
     id.local.initiator_depth = granted(id.local.initiator_depth, id.remote.responder_resources);
     id.local.key = id.remote.key;
     join(id, qp);
-    id.local.hello = neighbour::introduce(*qp, *id.path);
-    id.looks_for_way = neighbour::reach(id.remote.hello, *id.path, id.way,
-            [serial = id.serial](neighbour::way found) { reply_later(serial, std::move(found)); });
-    if (!id.looks_for_way && id.way == nullptr && neighbour::required())
+    id.local.shm_address = discovery::own_shm_address(*qp, *id.path);
+    id.discovering = discovery::reach(id.remote.shm_address, *id.path, id.ep,
+            [serial = id.serial](discovery::shm_ep_ptr found) { reply_later(serial, std::move(found)); });
+    if (!id.discovering && id.ep == nullptr && discovery::required())
         return detail::fail(EHOSTUNREACH);
-    if (id.looks_for_way || id.way != nullptr)
-        qp->hold_back();
+    if (id.discovering || id.ep != nullptr)
+        qp->suspend();
     if (id.qp != nullptr && detail::modify_to_connected(id) != 0)
         return -1;
     id.state = cm_state::accepted;
-    if (!id.looks_for_way)
+    if (!id.discovering)
         detail::reply(id);
-    agent::get()->after(settings().response_timeout, [serial = id.serial] { give_up_unconfirmed(serial); });
+    event_loop::get()->after(settings().response_timeout, [serial = id.serial] { give_up_unconfirmed(serial); });
     return 0;
 }
 

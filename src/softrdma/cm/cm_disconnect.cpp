@@ -22,7 +22,7 @@ void close_path(cm_id &id)
     id.state = cm_state::closed;
     id.path->owner = nullptr;
     id.path->finish();
-    agent::get()->after(settings().timewait, [serial = id.serial] { leave_timewait(serial); });
+    event_loop::get()->after(settings().timewait, [serial = id.serial] { leave_timewait(serial); });
 }
 
 void give_up_disconnect(std::uint64_t serial)
@@ -72,7 +72,7 @@ int disconnect(cm_id &id)
         id.state = cm_state::disconnect_sent;
         detail::send(id, opcode::cm_disconnect_request);
         id.path->unhold();
-        agent::get()->after(settings().response_timeout, [serial = id.serial] { give_up_disconnect(serial); });
+        event_loop::get()->after(settings().response_timeout, [serial = id.serial] { give_up_disconnect(serial); });
         return 0;
     case cm_state::disconnect_received:
         detail::modify_to_error(id);

@@ -134,7 +134,7 @@ int get_event(event_channel &channel, rdma_cm_event **out)
     for (;;) {
         if (is_destroyed(channel))
             return pause(); // for a signal, with EINTR
-        if (channel.ready_->take(agent::get()) != 0)
+        if (channel.ready_->take(event_loop::get()) != 0)
             return -1;
         const std::lock_guard guard(lock());
         if (channel.queue_.empty())

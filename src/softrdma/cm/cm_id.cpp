@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cm/cm.hpp"
-#include "transport/shm/door.hpp"
+#include "transport/shm/fd_server.hpp"
 #include "transport/tcp/listener.hpp"
 #include "base/process.hpp"
 
@@ -14,7 +14,7 @@ namespace softrdma::net::cm
 namespace
 {
 
-// Never destroyed: the agent may run until the very end of the process.
+// Never destroyed: the progress thread may run until the very end of the process.
 struct registry {
     std::mutex lock;
     std::condition_variable acknowledged;
@@ -109,7 +109,7 @@ cm_id *create_id(event_channel *channel, void *context, rdma_port_space space, c
         errno = EOPNOTSUPP; // datagrams and multicast are not modelled
         return nullptr;
     }
-    if (start_agent() == nullptr)
+    if (start_event_loop() == nullptr)
         return nullptr;
     std::unique_ptr<event_channel> own;
     if (channel == nullptr) {

@@ -2,7 +2,7 @@
 #include "cm/port_numbers.hpp"
 #include "base/gid_table.hpp"
 #include "cm/cm.hpp"
-#include "transport/shm/door.hpp"
+#include "transport/shm/fd_server.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -49,7 +49,7 @@ port_numbers::open_port *port_numbers::port_with_room(const listener::receiver &
         if (!p.used.all())
             return &p;
     }
-    if (start_agent() == nullptr)
+    if (start_event_loop() == nullptr)
         return nullptr;
     open_port fresh;
     const int fd = open_any_port(fresh.port);

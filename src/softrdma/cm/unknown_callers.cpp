@@ -23,7 +23,7 @@ std::size_t most_callers() noexcept
 
 } // namespace
 
-std::chrono::milliseconds unknown_callers::add(const std::shared_ptr<link> &path)
+std::chrono::milliseconds unknown_callers::add(const std::shared_ptr<tcp_conn> &path)
 {
     const std::size_t most = most_callers();
     std::erase_if(callers_, [](const caller &c) { return c.path.expired(); });
@@ -39,7 +39,7 @@ std::chrono::milliseconds unknown_callers::add(const std::shared_ptr<link> &path
     return std::max(pause, std::chrono::milliseconds(0));
 }
 
-bool unknown_callers::remove(const std::shared_ptr<link> &path)
+bool unknown_callers::remove(const std::shared_ptr<tcp_conn> &path)
 {
     return std::erase_if(callers_, [&](const caller &c) { return c.path.lock() == path; }) != 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "transport/tcp/link.hpp"
+#include "transport/tcp/tcp_conn.hpp"
 
 #include <chrono>
 #include <deque>
@@ -21,13 +21,13 @@ public:
 
     // Returns how long the next connection has to be left to the kernel's queue: a caller that was just accepted is not
     // closed before its first message can have been read.
-    std::chrono::milliseconds add(const std::shared_ptr<link> &path);
+    std::chrono::milliseconds add(const std::shared_ptr<tcp_conn> &path);
     // The caller has said what it wants, or its time is over. False if it was closed before.
-    bool remove(const std::shared_ptr<link> &path);
+    bool remove(const std::shared_ptr<tcp_conn> &path);
 
 private:
     struct caller {
-        std::weak_ptr<link> path;
+        std::weak_ptr<tcp_conn> path;
         clock::time_point since;
     };
 

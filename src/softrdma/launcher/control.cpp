@@ -25,7 +25,7 @@ namespace softrdma::launcher
 namespace
 {
 
-constexpr auto patience = std::chrono::milliseconds(500);
+constexpr auto answer_timeout = std::chrono::milliseconds(500);
 constexpr std::size_t most_text = 65536;
 
 class descriptor
@@ -145,7 +145,7 @@ contact ask(int pid, const std::string &request, std::string &reply)
         if (name.pid == pid && (send_to(fd.get(), name.text, request) || errno == EAGAIN))
             found = contact::silent;
     }
-    const auto deadline = std::chrono::steady_clock::now() + patience;
+    const auto deadline = std::chrono::steady_clock::now() + answer_timeout;
     while (found == contact::silent) {
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
         pollfd ready{fd.get(), POLLIN, 0};

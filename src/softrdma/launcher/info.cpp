@@ -84,14 +84,15 @@ std::string try_handing_over()
     sockaddr_un any{};
     any.sun_family = AF_UNIX;
     const int arena = memfd_create("softrdma-info", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    const int door = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    const int fd_server = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     std::string why;
     if (arena < 0)
         why = std::string("memfd_create: ") + strerror(errno);
     // Without a name the system chooses an abstract one.
-    else if (bind(door, reinterpret_cast<const sockaddr *>(&any), sizeof(any.sun_family)) != 0 || listen(door, 1) != 0)
+    else if (bind(fd_server, reinterpret_cast<const sockaddr *>(&any), sizeof(any.sun_family)) != 0 ||
+             listen(fd_server, 1) != 0)
         why = std::string("local socket: ") + strerror(errno);
-    for (const int fd : {arena, door}) {
+    for (const int fd : {arena, fd_server}) {
         if (fd >= 0)
             close(fd);
     }

@@ -140,7 +140,7 @@ std::vector<std::byte> frame_of(const addresses &ends, const packet &header, std
     w.put_raw(headers.bytes.data() + net::length_size, transport_size).put_raw(payload.data(), payload.size());
     constexpr std::byte migrated{0x40};
     base[1] |= migrated | std::byte(padding << 4);
-    if (is_request(header.op) && (is_last(header.op) || is_round_trip(header.op)) && !header.unhurried)
+    if (is_request(header.op) && (is_last(header.op) || is_round_trip(header.op)) && !header.no_ack_req)
         base[8] = std::byte{0x80}; // an answer is asked for
 
     const auto from_ip = std::span(frame).subspan(ethernet_size);

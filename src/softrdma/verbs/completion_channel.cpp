@@ -41,12 +41,12 @@ completion_queue *completion_channel::next_locked()
         queue_.pop_front();
         return cq;
     }
-    const auto rung = std::find_if(queues_.begin(), queues_.end(),
+    const auto fired = std::find_if(queues_.begin(), queues_.end(),
             [](const completion_queue *cq) { return cq->shared().fired.load(std::memory_order_acquire) != 0; });
-    if (rung == queues_.end())
+    if (fired == queues_.end())
         return nullptr;
-    (*rung)->shared().fired.fetch_sub(1, std::memory_order_acq_rel);
-    return *rung;
+    (*fired)->shared().fired.fetch_sub(1, std::memory_order_acq_rel);
+    return *fired;
 }
 
 int completion_channel::take(completion_queue **cq)

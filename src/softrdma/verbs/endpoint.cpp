@@ -14,7 +14,7 @@ std::chrono::microseconds endpoint::answer_limit() const noexcept
     return std::chrono::ceil<std::chrono::microseconds>(once * (attr.retry_cnt + 1));
 }
 
-std::chrono::microseconds endpoint::patience() const noexcept
+std::chrono::microseconds endpoint::retry_timeout() const noexcept
 {
     constexpr std::chrono::microseconds most = std::chrono::seconds(1);
     if (managed)

@@ -20,11 +20,11 @@ struct alignas(local::line) endpoint {
     ibv_qp *qp = nullptr;
     std::unique_ptr<request_path> local; // beside the network, where there is one
     ibv_qp_cap cap{};
-    bool path_lost = false;      // the peer is gone, or will answer nothing more
-    bool undecided = false;      // whether there will be a `local`: nothing is sent yet
-    bool unsent = false;         // something that was transmitted waits for more
-    bool limits_answers = false; // the program has set a time after which a silent peer is given up
-    bool managed = true;         // by the connection manager, which tells the program when its peer is gone
+    bool path_lost = false;         // the peer is gone, or will answer nothing more
+    bool transport_pending = false; // whether there will be a `local`: nothing is sent yet
+    bool unsent = false;            // something that was transmitted waits for more
+    bool limits_answers = false;    // the program has set a time after which a silent peer is given up
+    bool managed = true;            // by the connection manager, which tells the program when its peer is gone
     ibv_qp_attr attr{};
     std::shared_ptr<transport> path;
     std::weak_ptr<stalled_sender> self; // the queue pair
@@ -32,7 +32,7 @@ struct alignas(local::line) endpoint {
     // How long a peer may be silent that owes an answer, if answers are limited; zero: for ever.
     std::chrono::microseconds answer_limit() const noexcept;
     // How long hardware would try before it takes a silent peer for gone; at most a second.
-    std::chrono::microseconds patience() const noexcept;
+    std::chrono::microseconds retry_timeout() const noexcept;
     void transmit(packet header, std::span<const iovec> payload = {}, bool more = false)
     {
         if (path == nullptr)

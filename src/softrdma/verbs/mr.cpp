@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/mr.hpp"
-#include "base/epochs.hpp"
+#include "base/read_section.hpp"
 #include "base/guard.hpp"
 #include "pmem/policy.hpp"
 #include "transport/shm/arena.hpp"
@@ -244,7 +244,7 @@ int region_table::remove(ibv_mr *mr)
         region->withdrawn_ = true;
         withdraw(*region);
     }
-    if (!local::epoch_list::instance().in_progress(mr->rkey).ended_within(local::longest_operation))
+    if (!local::reader_list::instance().in_progress(mr->rkey).ended_within(local::longest_operation))
         return EBUSY;
     constexpr int waiting = INT32_MIN;
     if (region->users_.fetch_add(waiting, std::memory_order_acq_rel) != 0) {

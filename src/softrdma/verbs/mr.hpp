@@ -111,7 +111,7 @@ public:
     static void released(std::atomic<int> &users) noexcept;
 
     // Without locks: where the range is, or NULL if pin() has to be asked. To be called, and the answer to be used,
-    // inside an epoch that is known to local::epoch_list.
+    // inside an epoch that is known to local::reader_list.
     std::byte *look_up(
             std::uint32_t key, const ibv_pd *pd, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;
     // The same of what a receive may be placed in by a peer: writable, and nothing in need of durability.

@@ -16,7 +16,7 @@ class queue_pair;
 class number_table
 {
 public:
-    // Never destroyed: the agent may run until the very end of the process.
+    // Never destroyed: the progress thread may run until the very end of the process.
     static number_table &instance();
 
     // Without a number the queue pair gets one that nobody else has. 0 if that is impossible or the number is in use.

@@ -138,7 +138,7 @@ int queue_pair::shut_out_peer()
         responder_.abandon();
         shut_out_ = true;
         publish_attributes();
-        operations.emplace(std::vector{peer_->epoch_of_peer()});
+        operations.emplace(std::vector{peer_->reader_of_peer()});
     }
     const bool ended = operations->ended_within(local::longest_operation);
     const std::lock_guard lock(lock_);
@@ -234,7 +234,7 @@ int queue_pair::reset(const ibv_qp_attr &attr, int mask)
     requester_.reset();
     responder_.reset();
     ep_.local.reset();
-    ep_.undecided = false;
+    ep_.transport_pending = false;
     return 0;
 }
 
@@ -303,7 +303,7 @@ int queue_pair::post_together(std::uint32_t count)
     request_path *at_once = path_at_once();
     while (count > 0) {
         // One section for a WRITE and its FLUSH: a peer that takes memory away waits until it has ended.
-        const local::epoch_section section(ring_.shared().epoch);
+        const local::read_section section(ring_.shared().epoch);
         for (const std::uint32_t end = count - std::min(count, 2u); count > end; --count)
             at_once = requester_.post(at_once) ? at_once : nullptr;
     }
@@ -328,7 +328,7 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
             break;
         }
         queue_.place()->set(*wr);
-        const local::epoch_section section(ring_.shared().epoch);
+        const local::read_section section(ring_.shared().epoch);
         at_once = requester_.post(at_once) ? at_once : nullptr;
     }
     queue_.empty() ? queue_.rewind() : posted();
@@ -396,7 +396,7 @@ void queue_pair::flush_receives()
 {
     constexpr std::chrono::microseconds first_pause{100};
     if (peer_ != nullptr) {
-        delays_flush_ = std::make_shared<local::operations_in_progress>(std::vector{peer_->epoch_of_peer()});
+        delays_flush_ = std::make_shared<local::operations_in_progress>(std::vector{peer_->reader_of_peer()});
         if (!delays_flush_->ended())
             return flush_receives_later(first_pause);
     }
@@ -480,7 +480,7 @@ bool queue_pair::receive(const packet &p)
     if (is_request(p.op))
         return receive_request_packet(p);
     const std::lock_guard lock(lock_);
-    if (p.op == opcode::answer_wanted) {
+    if (p.op == opcode::ack_request) {
         answers() ? responder_.acknowledge_executed() : refuse(p);
         return true;
     }
@@ -568,10 +568,10 @@ void queue_pair::answer_timer_expired()
         settle(requester_.answer_timer_expired());
 }
 
-std::chrono::microseconds queue_pair::patience()
+std::chrono::microseconds queue_pair::retry_timeout()
 {
     const std::lock_guard lock(lock_);
-    return ep_.patience();
+    return ep_.retry_timeout();
 }
 
 } // namespace softrdma

@@ -6,7 +6,7 @@
 
 #include "base/biased_lock.hpp"
 #include "base/sleeping_lock.hpp"
-#include "transport/shm/channel.hpp"
+#include "transport/shm/shm_ep.hpp"
 #include "transport/tcp/requester.hpp"
 #include "transport/tcp/responder.hpp"
 #include "verbs/post_batch.hpp"
@@ -54,14 +54,14 @@ public:
 
     void attach(std::shared_ptr<transport> path);
     // What a peer of this host needs to act on this queue pair; absent if it cannot. `ends` are those of the path.
-    local::hello introduce(const local::connection_ends &ends);
+    local::shm_address own_shm_address(const local::connection_ends &ends);
     // The peer has been told everything that it needs to act on this queue pair, and may do so from then on.
-    void expect(std::shared_ptr<local::channel> peer);
-    // Nothing is sent until decide().
-    void hold_back();
+    void expect(std::shared_ptr<local::shm_ep> peer);
+    // Nothing is sent until select_transport().
+    void suspend();
     // Whether requests are executed in the peer's memory from now on (the channel that was expected) or sent over the
     // path (NULL).
-    void decide(std::shared_ptr<local::channel> channel);
+    void select_transport(std::shared_ptr<local::shm_ep> channel);
     bool has_path();
     // A peer that is silent for longer than time-out and retry count say is given up, though its host still answers.
     void limit_answers();
@@ -79,7 +79,7 @@ public:
     void received_all();
     void path_writable();
     void path_lost();
-    std::chrono::microseconds patience();
+    std::chrono::microseconds retry_timeout();
     void timer_expired();
     void answer_timer_expired();
     void retry() override;
@@ -120,7 +120,7 @@ private:
     responder responder_;
     ibv_qp_init_attr init_{};
     std::uint64_t connection_ = 0;                                // see local::state_word()
-    std::shared_ptr<local::channel> peer_;                        // whoever may act on this queue pair
+    std::shared_ptr<local::shm_ep> peer_;                         // whoever may act on this queue pair
     std::shared_ptr<local::operations_in_progress> delays_flush_; // of the receives
 };
 

@@ -2,7 +2,7 @@
 // How a queue pair gets its ways to the peer: the network, and the peer's memory.
 #include "transport/shm/arena.hpp"
 #include "transport/shm/identity.hpp"
-#include "transport/shm/local_path.hpp"
+#include "transport/shm/shm_path.hpp"
 #include "verbs/qp.hpp"
 
 #include <utility>
@@ -30,11 +30,11 @@ void queue_pair::leave_network() noexcept
     cq_of(qp_base.recv_cq).network_users.fetch_sub(1);
 }
 
-local::hello queue_pair::introduce(const local::connection_ends &ends)
+local::shm_address queue_pair::own_shm_address(const local::connection_ends &ends)
 {
     const std::lock_guard lock(lock_);
     const local::arena &arena = local::arena::instance();
-    local::hello h;
+    local::shm_address h;
     if (destroyed_ || !arena.shared())
         return h;
     start_connection(local::arena::instance().next_serial());
@@ -48,31 +48,31 @@ local::hello queue_pair::introduce(const local::connection_ends &ends)
     h.connection = connection_;
     h.first_receive = ring_.position();
     if (const ibv_comp_channel *events = qp_base.recv_cq->channel; events != nullptr)
-        h.bell = events->fd;
+        h.completion_fd = events->fd;
     return h;
 }
 
-void queue_pair::expect(std::shared_ptr<local::channel> peer)
+void queue_pair::expect(std::shared_ptr<local::shm_ep> peer)
 {
     const std::lock_guard lock(lock_);
     if (!destroyed_ && connection_ != 0)
         peer_ = std::move(peer);
 }
 
-void queue_pair::hold_back()
+void queue_pair::suspend()
 {
     const std::lock_guard lock(lock_);
-    ep_.undecided = true;
+    ep_.transport_pending = true;
 }
 
-void queue_pair::decide(std::shared_ptr<local::channel> channel)
+void queue_pair::select_transport(std::shared_ptr<local::shm_ep> channel)
 {
     const std::lock_guard lock(lock_);
-    ep_.undecided = false;
+    ep_.transport_pending = false;
     if (channel == nullptr)
         peer_.reset();
     else if (channel == peer_ && ep_.path != nullptr) { // else the queue pair was reset meanwhile
-        ep_.local = std::make_unique<local_path>(std::move(channel), ring_.shared(), qp_base.pd);
+        ep_.local = std::make_unique<shm_path>(std::move(channel), ring_.shared(), qp_base.pd);
         if (!ep_.local->leaves_private_memory())
             leave_network();
     }

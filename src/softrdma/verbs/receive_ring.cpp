@@ -15,8 +15,8 @@ receive_ring::~receive_ring()
 {
     if (block_ == nullptr)
         return;
-    local::epoch_list::instance().remove(scattering_watch_);
-    local::epoch_list::instance().remove(operation_watch_);
+    local::reader_list::instance().remove(scattering_watch_);
+    local::reader_list::instance().remove(operation_watch_);
 }
 
 int receive_ring::create(const ibv_qp_cap &cap)
@@ -28,7 +28,7 @@ int receive_ring::create(const ibv_qp_cap &cap)
     block_ = local::arena::instance().allocate(local::block_size(capacity_, stride_));
     if (block_ == nullptr)
         return ENOMEM;
-    kept_.resize(capacity_);
+    wqes_.resize(capacity_);
     sges_.resize(std::size_t{capacity_} * max_sge_);
     shared_ = new (block_->at + local::words_offset(block_->offset)) local::qp_block{};
     slots_ = block_->at + local::ring_offset;
@@ -39,9 +39,9 @@ int receive_ring::create(const ibv_qp_cap &cap)
     shared.max_sge = max_sge_;
     shared.domain = pd_of(qp_.pd).number;
     shared.cq_offset = cq_of(qp_.recv_cq).memory().offset;
-    scattering_watch_ = local::epoch_list::instance().add(local::watched_epoch::own(scattering_));
-    operation_watch_ = local::epoch_list::instance().add(
-            local::watched_epoch::own(std::shared_ptr<std::atomic<std::uint32_t>>(block_, &shared.epoch)));
+    scattering_watch_ = local::reader_list::instance().add(local::reader::own(scattering_));
+    operation_watch_ = local::reader_list::instance().add(
+            local::reader::own(std::shared_ptr<std::atomic<std::uint32_t>>(block_, &shared.epoch)));
     return 0;
 }
 
@@ -51,7 +51,7 @@ local::receive_slot &receive_ring::slot(std::uint32_t position) const noexcept
     return *reinterpret_cast<local::receive_slot *>(at);
 }
 
-bool receive_ring::knows_place(const kept &k) const noexcept
+bool receive_ring::knows_place(const rq_wqe &k) const noexcept
 {
     return k.removals == regions_.removals();
 }
@@ -59,7 +59,7 @@ bool receive_ring::knows_place(const kept &k) const noexcept
 // Whether the slot says all of this receive already: programs have few buffers and post them again and again. Length
 // and key are compared apart: as the one word that they share they could not be loaded before both have left the
 // program's store buffer.
-bool receive_ring::is_described(const ibv_recv_wr &wr, const kept &then) const noexcept
+bool receive_ring::is_described(const ibv_recv_wr &wr, const rq_wqe &then) const noexcept
 {
     if (wr.num_sge != 1 || !knows_place(then))
         return false;
@@ -77,7 +77,7 @@ void receive_ring::describe(const ibv_recv_wr &wr, std::uint32_t position)
     std::uint8_t owner_only = 0;
     std::byte *place = nullptr;
     const std::uint64_t removals = regions_.removals();
-    const local::epoch_section section(shared().epoch);
+    const local::read_section section(shared().epoch);
     for (const ibv_sge &sge : std::span(wr.sg_list, count)) {
         *own++ = sge;
         *shown++ = {sge.addr, sge.length, sge.lkey};
@@ -88,7 +88,7 @@ void receive_ring::describe(const ibv_recv_wr &wr, std::uint32_t position)
         if (place == nullptr)
             owner_only = 1;
     }
-    kept &k = kept_of(position);
+    rq_wqe &k = wqe_of(position);
     k.sge_count = count;
     k.room = static_cast<std::uint32_t>(std::min<std::uint64_t>(room, limits::max_message));
     to.room = k.room;
@@ -102,12 +102,12 @@ void receive_ring::describe(const ibv_recv_wr &wr, std::uint32_t position)
     }
 }
 
-int receive_ring::publish(const ibv_recv_wr &wr, kept &k, std::uint32_t position)
+int receive_ring::publish(const ibv_recv_wr &wr, rq_wqe &k, std::uint32_t position)
 {
     k.wr_id = wr.wr_id;
     posted_.store(position + 1, std::memory_order_release);
     slot(position).posted.store(position + 1, std::memory_order_release);
-    std::atomic_signal_fence(std::memory_order_seq_cst); // see channel::ask_for_receive()
+    std::atomic_signal_fence(std::memory_order_seq_cst); // see shm_ep::ask_for_receive()
     return 0;
 }
 
@@ -116,7 +116,7 @@ int receive_ring::publish(const ibv_recv_wr &wr, kept &k, std::uint32_t position
     if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > cap.max_recv_sge)
         return EINVAL;
     describe(wr, position);
-    return publish(wr, kept_of(position), position);
+    return publish(wr, wqe_of(position), position);
 }
 
 // Without calls, as is drain(): nothing else lies between a message and its answer.
@@ -125,14 +125,14 @@ int receive_ring::publish(const ibv_recv_wr &wr, kept &k, std::uint32_t position
     const std::uint32_t position = posted_.load(std::memory_order_relaxed);
     if (position - consumed_.load(std::memory_order_acquire) >= cap.max_recv_wr)
         return ENOMEM;
-    kept &k = kept_of(position);
+    rq_wqe &k = wqe_of(position);
     return is_described(wr, k) ? publish(wr, k, position) : post_anew(wr, cap, position);
 }
 
 // What the peer says of a message. It may change its words at any time: each is read once, and checked after that.
 struct receive_ring::arrival {
     explicit arrival(const local::receive_slot &from) noexcept
-        : flags(load(from.flags)), length(load(from.length)), imm_data(load(from.imm_data)), carried(load(from.carried))
+        : flags(load(from.flags)), length(load(from.length)), imm_data(load(from.imm_data)), bounced(load(from.bounced))
     {
     }
     bool has(local::slot_flags flag) const noexcept { return (flags & flag) != 0; }
@@ -140,7 +140,7 @@ struct receive_ring::arrival {
     const std::uint8_t flags;
     const std::uint32_t length;
     const std::uint32_t imm_data;
-    const std::uint32_t carried;
+    const std::uint32_t bounced;
 
 private:
     template<typename T>
@@ -153,15 +153,15 @@ private:
 // A message that lies beside the ring, to where its receive wants it.
 bool receive_ring::fetch(const local::receive_slot &from, std::uint32_t position, const arrival &message)
 {
-    const local::epoch_section section(*scattering_);
-    if (!message.has(local::slot_carried))
+    const local::read_section section(*scattering_);
+    if (!message.has(local::slot_bounced))
         return message.length <= local::inline_size && scatter(from.inlined.data(), position, message.length);
-    const std::uint32_t offset = message.carried % local::carrier_size;
-    if (message.length > local::carrier_size - offset)
+    const std::uint32_t offset = message.bounced % local::bounce_buffer_size;
+    if (message.length > local::bounce_buffer_size - offset)
         return false;
-    const std::byte *carrier = block_->at + local::carrier_offset(capacity_, stride_);
-    const bool good = scatter(carrier + offset, position, message.length);
-    shared_->carried_out.store(message.carried + local::whole_lines(message.length), std::memory_order_release);
+    const std::byte *bounce_buffer = block_->at + local::bounce_buffer_offset(capacity_, stride_);
+    const bool good = scatter(bounce_buffer + offset, position, message.length);
+    shared_->bounced_out.store(message.bounced + local::whole_lines(message.length), std::memory_order_release);
     return good;
 }
 
@@ -169,16 +169,16 @@ bool receive_ring::fetch(const local::receive_slot &from, std::uint32_t position
 ibv_wc_status receive_ring::admit(const local::receive_slot &from, std::uint32_t position, const arrival &message)
 {
     const bool is_write = message.has(local::slot_write);
-    if (message.length > (is_write ? limits::max_message : kept_of(position).room)) [[unlikely]]
+    if (message.length > (is_write ? limits::max_message : wqe_of(position).room)) [[unlikely]]
         return IBV_WC_LOC_LEN_ERR;
-    const bool lies_beside = message.has(local::slot_inlined) || message.has(local::slot_carried);
+    const bool lies_beside = message.has(local::slot_inlined) || message.has(local::slot_bounced);
     const bool good = !lies_beside || (!is_write && fetch(from, position, message));
     return good ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
 }
 
 bool receive_ring::scatter(const std::byte *at, std::uint32_t position, std::uint32_t length) const
 {
-    const kept &k = kept_of(position);
+    const rq_wqe &k = wqe_of(position);
     if (!knows_place(k) || length > k.piece.length) [[unlikely]]
         return scatter_in_pieces(at, {sges_of(position), k.sge_count}, length);
     copy_in(k.place, at, length);
@@ -233,7 +233,7 @@ bool receive_ring::take_delivered(ibv_wc &wc)
     local::fetch_to_store(&slot(posted_.load(std::memory_order_relaxed))); // for the receive that is posted next
     const arrival message(from);
     wc = {};
-    wc.wr_id = kept_of(position).wr_id;
+    wc.wr_id = wqe_of(position).wr_id;
     wc.byte_len = message.length;
     wc.opcode = message.has(local::slot_write) ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
     wc.qp_num = qp_.qp_num;
@@ -275,8 +275,8 @@ std::optional<receive_request> receive_ring::take()
     if (next == posted_.load(std::memory_order_acquire))
         return std::nullopt;
     std::optional<receive_request> request(std::in_place);
-    request->wr_id = kept_of(next).wr_id;
-    request->sge_count = kept_of(next).sge_count;
+    request->wr_id = wqe_of(next).wr_id;
+    request->sge_count = wqe_of(next).sge_count;
     std::copy_n(sges_of(next), request->sge_count, request->sges.begin());
     consumed_.store(next + 1, std::memory_order_release);
     return request;
@@ -302,7 +302,7 @@ void receive_ring::reset()
 {
     const std::lock_guard lock(cq_of(qp_.recv_cq).lock());
     consumed_.store(posted_.load(std::memory_order_relaxed), std::memory_order_release);
-    for (kept &k : kept_)
+    for (rq_wqe &k : wqes_)
         k.removals = unknown; // the next peer does not have to rely on what the last one left of the slots
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "base/epochs.hpp"
+#include "base/read_section.hpp"
 #include "transport/shm/arena.hpp"
 #include "verbs/cq.hpp"
 #include "verbs/mr.hpp"
@@ -47,11 +47,11 @@ public:
 
 private:
     local::receive_slot &slot(std::uint32_t position) const noexcept;
-    struct kept;
-    bool knows_place(const kept &k) const noexcept;
-    bool is_described(const ibv_recv_wr &wr, const kept &then) const noexcept;
+    struct rq_wqe;
+    bool knows_place(const rq_wqe &k) const noexcept;
+    bool is_described(const ibv_recv_wr &wr, const rq_wqe &then) const noexcept;
     void describe(const ibv_recv_wr &wr, std::uint32_t position);
-    int publish(const ibv_recv_wr &wr, kept &k, std::uint32_t position);
+    int publish(const ibv_recv_wr &wr, rq_wqe &k, std::uint32_t position);
     int post_anew(const ibv_recv_wr &wr, const ibv_qp_cap &cap, std::uint32_t position);
     bool is_delivered(const local::receive_slot &at, std::uint32_t position) const noexcept;
     bool take_delivered(ibv_wc &wc);
@@ -62,8 +62,8 @@ private:
     bool scatter(const std::byte *at, std::uint32_t position, std::uint32_t length) const;
     bool scatter_in_pieces(const std::byte *at, std::span<const ibv_sge> sges, std::uint32_t length) const;
     bool place(const ibv_sge &sge, const std::byte *at, std::uint32_t length) const;
-    kept &kept_of(std::uint32_t position) noexcept { return kept_[position & mask_]; }
-    const kept &kept_of(std::uint32_t position) const noexcept { return kept_[position & mask_]; }
+    rq_wqe &wqe_of(std::uint32_t position) noexcept { return wqes_[position & mask_]; }
+    const rq_wqe &wqe_of(std::uint32_t position) const noexcept { return wqes_[position & mask_]; }
     ibv_sge *sges_of(std::uint32_t position) noexcept { return &sges_[std::size_t{position & mask_} * max_sge_]; }
     const ibv_sge *sges_of(std::uint32_t position) const noexcept
     {
@@ -82,7 +82,7 @@ private:
     std::uint32_t peer_qpn_ = 0;
     static constexpr std::uint64_t unknown = UINT64_MAX;
     // The program's, which no peer can change.
-    struct alignas(local::line) kept {
+    struct alignas(local::line) rq_wqe {
         std::uint64_t wr_id;
         std::uint16_t sge_count;
         std::uint32_t room; // bytes
@@ -92,15 +92,15 @@ private:
         ibv_sge piece;
         std::byte *place;
     };
-    std::vector<kept> kept_;
+    std::vector<rq_wqe> wqes_;
     std::vector<ibv_sge> sges_;
     std::atomic<std::uint32_t> posted_{0};
     std::atomic<std::uint32_t> consumed_{0};
     std::atomic<bool> held_{false};
     // The epoch of placing messages, which deregistration may look at for longer than this ring lives.
     const std::shared_ptr<std::atomic<std::uint32_t>> scattering_ = std::make_shared<std::atomic<std::uint32_t>>(0);
-    local::epoch_list::entry scattering_watch_;
-    local::epoch_list::entry operation_watch_;
+    local::reader_list::entry scattering_watch_;
+    local::reader_list::entry operation_watch_;
 };
 
 } // namespace softrdma

@@ -47,7 +47,7 @@ struct wqe {
     std::uint32_t received; // of a READ
     std::uint32_t late_us;  // how late the answer is handled
     bool numbered;          // psn is valid
-    bool unhurried;         // a later one's answer will do
+    bool no_ack_req;        // a later one's answer will do
     bool judged;            // whether a fault is to be injected has been decided
     bool answer_lost;       // injected, as is `late_us`
     union {
@@ -79,7 +79,7 @@ struct wqe {
     {
         local_status = has_valid_length() ? IBV_WC_SUCCESS : IBV_WC_LOC_LEN_ERR;
         sent = received = late_us = 0;
-        numbered = unhurried = judged = answer_lost = false;
+        numbered = no_ack_req = judged = answer_lost = false;
     }
     bool has_valid_length() const noexcept { return length >= info().min_len && length <= info().max_len; }
     void set_remote(std::uint64_t address, std::uint32_t key) noexcept

@@ -45,7 +45,7 @@ struct cm_handshake {
     std::uint8_t rnr_retry_count = 0;
     std::uint8_t srq = 0;
     private_data data;
-    local::hello hello; // absent from peers that know no shorter way
+    local::shm_address shm_address; // absent from peers that know no shorter way
 };
 
 struct cm_rejection {

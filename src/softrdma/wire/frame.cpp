@@ -11,13 +11,13 @@ namespace
 {
 
 constexpr std::uint8_t solicited_flag = 0x80;
-constexpr std::uint8_t unhurried_flag = 0x40; // in the place of MigReq: a peer that does not know it answers at once
+constexpr std::uint8_t no_ack_req_flag = 0x40; // in the place of MigReq: a peer that does not know it answers at once
 constexpr std::uint16_t default_pkey = 0xffff;
 
 bool is_known(opcode op) noexcept
 {
-    return op <= opcode::fetch_add || is_round_trip(op) || op == opcode::receive_posted ||
-           op == opcode::answer_wanted || is_control(op);
+    return op <= opcode::fetch_add || is_round_trip(op) || op == opcode::receive_posted || op == opcode::ack_request ||
+           is_control(op);
 }
 
 bool is_divisible(opcode op) noexcept
@@ -56,7 +56,7 @@ bool decode_start(std::span<const std::byte> frame, packet &p) noexcept
     p.op = static_cast<opcode>(r.get<std::uint8_t>());
     const auto flags = r.get<std::uint8_t>();
     p.solicited = (flags & solicited_flag) != 0;
-    p.unhurried = (flags & unhurried_flag) != 0;
+    p.no_ack_req = (flags & no_ack_req_flag) != 0;
     r.get<std::uint16_t>();
     p.dest_qpn = r.get<std::uint32_t>();
     p.psn = r.get<std::uint32_t>();
@@ -95,7 +95,7 @@ frame_headers encode(const packet &p, std::size_t payload_size) noexcept
     frame_headers h;
     byte_writer w(h.bytes.data() + length_size);
     w.put(static_cast<std::uint8_t>(p.op))
-            .put(static_cast<std::uint8_t>((p.solicited ? solicited_flag : 0) | (p.unhurried ? unhurried_flag : 0)))
+            .put(static_cast<std::uint8_t>((p.solicited ? solicited_flag : 0) | (p.no_ack_req ? no_ack_req_flag : 0)))
             .put(default_pkey)
             .put(p.dest_qpn & psn_mask)
             .put(p.psn & psn_mask);

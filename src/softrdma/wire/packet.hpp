@@ -37,7 +37,7 @@ enum class opcode : std::uint8_t {
     flush = 0x1c,
     atomic_write = 0x1d,
     receive_posted = 0xc0, // ends a receiver-not-ready pause early
-    answer_wanted = 0xc1,  // to the requests whose answers could wait: nothing follows them for now
+    ack_request = 0xc1,    // to the requests whose answers could wait: nothing follows them for now
     cm_request = 0xc8,
     cm_reply = 0xc9,
     cm_ready = 0xca,
@@ -75,7 +75,7 @@ inline constexpr std::uint32_t word_size = sizeof(std::uint64_t);
 struct packet {
     opcode op{};
     bool solicited = false;
-    bool unhurried = false; // of a request: a later one's answer will do. AckReq is the opposite
+    bool no_ack_req = false; // of a request: a later one's answer will do. AckReq is the opposite
     std::uint32_t dest_qpn = 0;
     std::uint32_t psn = 0;
     std::uint64_t remote_addr = 0;

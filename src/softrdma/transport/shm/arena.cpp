@@ -103,15 +103,15 @@ void arena::open_file()
     size_ = size;
 }
 
-void arena::end_with_this_thread() noexcept
+void arena::hold_liveness_futex() noexcept
 {
     static robust_list word;
     static robust_list_head all;
-    std::atomic<std::uint32_t> &keeper = facts().keeper;
-    keeper.store(static_cast<std::uint32_t>(gettid()), std::memory_order_relaxed);
+    std::atomic<std::uint32_t> &liveness = facts().liveness;
+    liveness.store(static_cast<std::uint32_t>(gettid()), std::memory_order_relaxed);
     word.next = &all.list;
     all.list.next = &word;
-    all.futex_offset = reinterpret_cast<std::intptr_t>(&keeper) - reinterpret_cast<std::intptr_t>(&word);
+    all.futex_offset = reinterpret_cast<std::intptr_t>(&liveness) - reinterpret_cast<std::intptr_t>(&word);
     syscall(SYS_set_robust_list, &all, sizeof(all)); // in place of the C library's, which is empty in this thread
 }
 

@@ -52,7 +52,7 @@ public:
     }
 
     // Peers are told when the calling thread ends, however it ends: to be called by one that lasts.
-    void end_with_this_thread() noexcept;
+    void hold_liveness_futex() noexcept;
 
     // Zeroed. NULL with errno when there is no memory.
     std::shared_ptr<block> allocate(std::size_t size);

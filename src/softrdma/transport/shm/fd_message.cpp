@@ -14,7 +14,7 @@ namespace
 
 union control_space {
     cmsghdr header;
-    std::byte bytes[CMSG_SPACE(most_gifts * sizeof(int))];
+    std::byte bytes[CMSG_SPACE(max_fds * sizeof(int))];
 };
 
 bool send_bytes(int socket, const void *from, std::size_t size, std::span<const int> given) noexcept
@@ -45,7 +45,7 @@ void take_descriptors(msghdr &message, descriptors &given) noexcept
     for (std::size_t i = 0; i < count; ++i) {
         int fd = -1;
         memcpy(&fd, CMSG_DATA(header) + i * sizeof(fd), sizeof(fd));
-        given[i] = local::fd_holder(fd);
+        given[i] = local::unique_fd(fd);
     }
 }
 
@@ -71,18 +71,18 @@ reception receive_bytes(int socket, void *to, std::size_t size, descriptors &giv
 
 } // namespace
 
-door_address::door_address(std::uint64_t number) noexcept : sockaddr_un{}
+fd_server_address::fd_server_address(std::uint64_t number) noexcept : sockaddr_un{}
 {
     sun_family = AF_UNIX;
     // The name begins with a zero and has no end but the address'.
     const int length = snprintf(
-            sun_path + 1, sizeof(sun_path) - 1, "softrdma-door/%016llx", static_cast<unsigned long long>(number));
+            sun_path + 1, sizeof(sun_path) - 1, "softrdma-fd/%016llx", static_cast<unsigned long long>(number));
     size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(length));
 }
 
-local::fd_holder open_local_socket() noexcept
+local::unique_fd open_local_socket() noexcept
 {
-    return local::fd_holder(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    return local::unique_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
 std::optional<std::uint32_t> process_of_own_user(int socket) noexcept
@@ -94,19 +94,19 @@ std::optional<std::uint32_t> process_of_own_user(int socket) noexcept
     return static_cast<std::uint32_t>(who.pid);
 }
 
-bool send_message(int socket, const wish &w) noexcept
+bool send_message(int socket, const fd_request &w) noexcept
 {
     return send_bytes(socket, &w, sizeof(w), {});
 }
 
-bool send_message(int socket, const gift &g, std::span<const int> given) noexcept
+bool send_message(int socket, const fd_reply &g, std::span<const int> given) noexcept
 {
     return send_bytes(socket, &g, sizeof(g), given);
 }
 
-reception upcoming(int socket, wish_kind &kind) noexcept
+reception upcoming(int socket, fd_request_kind &kind) noexcept
 {
-    gift g;
+    fd_reply g;
     const ssize_t n = recv(socket, &g, sizeof(g), MSG_DONTWAIT | MSG_PEEK | MSG_TRUNC);
     kind = g.kind;
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -114,13 +114,13 @@ reception upcoming(int socket, wish_kind &kind) noexcept
     return n == static_cast<ssize_t>(sizeof(g)) ? reception::message : reception::end;
 }
 
-reception receive(int socket, wish &w) noexcept
+reception receive(int socket, fd_request &w) noexcept
 {
     descriptors unwanted;
     return receive_bytes(socket, &w, sizeof(w), unwanted);
 }
 
-reception receive(int socket, gift &g, descriptors &given) noexcept
+reception receive(int socket, fd_reply &g, descriptors &given) noexcept
 {
     return receive_bytes(socket, &g, sizeof(g), given);
 }

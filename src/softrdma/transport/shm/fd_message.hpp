@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "base/fd_holder.hpp"
+#include "base/unique_fd.hpp"
 #include "transport/shm/layout.hpp"
 
 #include <optional>
@@ -12,46 +12,47 @@
 
 // How a process hands descriptors over to peers of its host that may not take them: over a socket of the local kind,
 // whose abstract name each network namespace has for itself. Each message of it is one of these; whoever asks proves
-// with the token that the process has introduced itself to it.
+// with the token that the process has told it its address in shared memory.
 namespace softrdma::net
 {
 
-enum class wish_kind : std::uint32_t {
-    arena, // and the bell, if there is one
+enum class fd_request_kind : std::uint32_t {
+    arena, // and the completion eventfd, if there is one
     file,  // behind a region
 };
 
-struct wish {
+struct fd_request {
     local::token_bytes token{};
-    wish_kind kind{};
-    std::int32_t bell = -1;
+    fd_request_kind kind{};
+    std::int32_t completion_fd = -1;
     std::uint32_t key = 0;
     std::uint32_t generation = 0; // of the region, for the asker
 };
 
-struct gift {
-    wish_kind kind{};
+struct fd_reply {
+    fd_request_kind kind{};
     std::uint32_t key = 0;
     std::uint32_t generation = 0;
     std::uint32_t unused = 0;
     std::uint64_t offset = 0; // of the region's first page in the file
 };
-static_assert(std::has_unique_object_representations_v<wish> && std::has_unique_object_representations_v<gift>);
+static_assert(
+        std::has_unique_object_representations_v<fd_request> && std::has_unique_object_representations_v<fd_reply>);
 
-struct door_address : sockaddr_un {
-    explicit door_address(std::uint64_t number) noexcept;
+struct fd_server_address : sockaddr_un {
+    explicit fd_server_address(std::uint64_t number) noexcept;
     const sockaddr *get() const noexcept { return reinterpret_cast<const sockaddr *>(this); }
     socklen_t size = 0;
 };
 
 // A socket for messages; none with errno.
-local::fd_holder open_local_socket() noexcept;
+local::unique_fd open_local_socket() noexcept;
 // The number of the process at the other end, if it belongs to our user; 0 if it is in no PID namespace of ours. So
 // says the kernel.
 std::optional<std::uint32_t> process_of_own_user(int socket) noexcept;
 
-inline constexpr std::size_t most_gifts = 2;
-using descriptors = std::array<local::fd_holder, most_gifts>;
+inline constexpr std::size_t max_fds = 2;
+using descriptors = std::array<local::unique_fd, max_fds>;
 
 enum class reception {
     message,
@@ -60,11 +61,11 @@ enum class reception {
 };
 
 // These do not wait. Descriptors that come are closed with their holders.
-bool send_message(int socket, const wish &w) noexcept;
-bool send_message(int socket, const gift &g, std::span<const int> given) noexcept;
-// Of what kind the gift is that comes next, which stays there.
-reception upcoming(int socket, wish_kind &kind) noexcept;
-reception receive(int socket, wish &w) noexcept;
-reception receive(int socket, gift &g, descriptors &given) noexcept;
+bool send_message(int socket, const fd_request &w) noexcept;
+bool send_message(int socket, const fd_reply &g, std::span<const int> given) noexcept;
+// The kind of the next reply, which stays in the socket.
+reception upcoming(int socket, fd_request_kind &kind) noexcept;
+reception receive(int socket, fd_request &w) noexcept;
+reception receive(int socket, fd_reply &g, descriptors &given) noexcept;
 
 } // namespace softrdma::net

@@ -87,7 +87,7 @@ int open_file(std::uint32_t pid, const mapped_area &area)
 file_part part_of(std::uint32_t pid, std::uint64_t address, const mapped_area &area)
 {
     const std::uint64_t within = address - area.begin;
-    return {fd_holder(open_file(pid, area)), area.offset + within - within % page_size()};
+    return {unique_fd(open_file(pid, area)), area.offset + within - within % page_size()};
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "base/fd_holder.hpp"
+#include "base/unique_fd.hpp"
 #include "transport/shm/layout.hpp"
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace softrdma::local
 
 // Where a file has what a mapping shows.
 struct file_part {
-    fd_holder file;           // none: there is none
+    unique_fd file;           // none: there is none
     std::uint64_t offset = 0; // of the first page
 
     // Empty if the range is not one shared mapping of a file that this process can open.

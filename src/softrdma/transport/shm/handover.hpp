@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "base/fd_holder.hpp"
+#include "base/unique_fd.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -26,8 +26,8 @@ public:
 
 // What a peer hands over when it is asked for the first time.
 struct handover {
-    fd_holder arena;
-    fd_holder bell; // of the queue pair's receive completion queue; none if that wants no events
+    unique_fd arena;
+    unique_fd completion_fd; // of the queue pair's receive completion queue; none if that wants no events
     std::unique_ptr<peer_line> to_peer;
     std::uint32_t pid = 0; // of the process that handed over, as the kernel says; 0: in no PID namespace of ours
 };

@@ -35,7 +35,7 @@ struct arena_facts {
     std::atomic<std::uint32_t> knows_flush; // see rights_to_flush() in core
     // A robust futex of a thread that ends with its process: the kernel adds FUTEX_OWNER_DIED before anything else of
     // the process goes away.
-    std::atomic<std::uint32_t> keeper;
+    std::atomic<std::uint32_t> liveness;
     std::atomic<std::uint32_t> enrolled; // see barriers::enroll()
 };
 
@@ -98,8 +98,8 @@ constexpr std::uint64_t state_word(std::uint64_t connection, bool open) noexcept
     return connection << 1 | (open ? 1 : 0);
 }
 
-// Both ends of the TCP connection that belongs to a queue pair, as its owner sees it: a stranger that knows everything
-// else about the queue pair still cannot be at the other end of that connection.
+// Both ends of the TCP connection that belongs to a queue pair, as its owner sees it: an unknown peer that knows
+// everything else about the queue pair still cannot be at the other end of that connection.
 struct connection_ends {
     std::array<std::uint8_t, 16> own_address{};
     std::array<std::uint8_t, 16> peer_address{};
@@ -130,8 +130,8 @@ struct qp_block {
     std::atomic<std::uint32_t> region_in_use;
     // The peer wants a message when a receive is posted.
     alignas(line) std::atomic<std::uint32_t> peer_waiting;
-    // How far the owner has emptied the carrier.
-    alignas(line) std::atomic<std::uint32_t> carried_out;
+    // How far the owner has emptied the bounce buffer.
+    alignas(line) std::atomic<std::uint32_t> bounced_out;
 };
 
 inline constexpr std::size_t ring_offset = page / 2;
@@ -145,20 +145,20 @@ constexpr std::size_t words_offset(std::uint64_t block_offset) noexcept
     return block_offset / page % places * line;
 }
 
-// The ring is followed by the carrier, in which messages lie that have no room in their slot: an endless sequence of
-// bytes, of which byte p is at p % carrier_size. A message lies in one piece and begins with a line.
+// The ring is followed by the bounce buffer, in which messages lie that have no room in their slot: an endless sequence
+// of bytes, of which byte p is at p % bounce_buffer_size. A message lies in one piece and begins with a line.
 inline constexpr std::size_t inline_size = 256;
-inline constexpr std::uint32_t carrier_size = 64 * 1024;
-inline constexpr std::uint32_t carried_size = 16 * 1024; // at most
+inline constexpr std::uint32_t bounce_buffer_size = 64 * 1024;
+inline constexpr std::uint32_t max_bounced = 16 * 1024; // at most
 
-constexpr std::size_t carrier_offset(std::uint32_t ring_capacity, std::uint32_t ring_stride) noexcept
+constexpr std::size_t bounce_buffer_offset(std::uint32_t ring_capacity, std::uint32_t ring_stride) noexcept
 {
     return (ring_offset + std::size_t{ring_capacity} * ring_stride + page - 1) / page * page;
 }
-// Of a queue pair's block. Without receives of its own it has no carrier.
+// Of a queue pair's block. Without receives of its own it has no bounce buffer.
 constexpr std::size_t block_size(std::uint32_t ring_capacity, std::uint32_t ring_stride) noexcept
 {
-    return carrier_offset(ring_capacity, ring_stride) + (ring_capacity == 0 ? 0 : carrier_size);
+    return bounce_buffer_offset(ring_capacity, ring_stride) + (ring_capacity == 0 ? 0 : bounce_buffer_size);
 }
 constexpr std::uint32_t whole_lines(std::size_t bytes) noexcept
 {
@@ -170,7 +170,7 @@ enum slot_flags : std::uint8_t {
     slot_immediate = 2,
     slot_inlined = 4,
     slot_write = 8, // what arrived is an RDMA WRITE with immediate data
-    slot_carried = 16,
+    slot_bounced = 16,
 };
 
 struct slot_sge {
@@ -190,7 +190,7 @@ struct alignas(line) receive_slot {
     std::uint8_t flags;
     std::uint32_t length;
     std::uint32_t imm_data;
-    std::uint32_t carried; // where in the carrier the message begins
+    std::uint32_t bounced; // where in the bounce buffer the message begins
     std::array<std::byte, inline_size> inlined;
     // slot_sge elements follow
     slot_sge *sges() noexcept { return reinterpret_cast<slot_sge *>(this + 1); }

@@ -33,7 +33,7 @@ struct peer_cache {
     std::mutex mutex;
     std::unordered_map<std::uint64_t, std::weak_ptr<peer_process>> by_token;
 
-    std::weak_ptr<peer_process> &entry(const hello &h)
+    std::weak_ptr<peer_process> &entry(const shm_address &h)
     {
         std::erase_if(by_token, [](const auto &known) { return known.second.expired(); });
         return by_token[h.token[0]];
@@ -46,7 +46,7 @@ peer_cache &cache()
     return c.get();
 }
 
-// A message that is carried is copied once more, but without a call of the kernel: how much that is worth depends on
+// A message that is bounced is copied once more, but without a call of the kernel: how much that is worth depends on
 // the processor and its kernel, so it is measured. Of the two, on an Intel Xeon with 460 ns a call, the first takes 300
 // ns and 0.15 ns a byte, the second 920 ns and 0.04 ns a byte: as long for twelve bytes a nanosecond of the call.
 std::uint32_t carried_instead_of_a_call() noexcept
@@ -62,10 +62,10 @@ std::uint32_t carried_instead_of_a_call() noexcept
     for (int i = 0; i < calls; ++i) {
         const auto start = std::chrono::steady_clock::now();
         if (process_vm_readv(getpid(), &target, 1, &source, 1, 0) < 0)
-            return carried_size;
+            return max_bounced;
         best = std::min<std::chrono::nanoseconds>(best, std::chrono::steady_clock::now() - start);
     }
-    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(best.count() * bytes_per_ns, least, carried_size));
+    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(best.count() * bytes_per_ns, least, max_bounced));
 }
 
 copy_result result_of(ssize_t copied, std::size_t wanted) noexcept
@@ -74,7 +74,7 @@ copy_result result_of(ssize_t copied, std::size_t wanted) noexcept
         return copy_result::done;
     if (copied >= 0 || errno == EFAULT || errno == ENOMEM)
         return copy_result::fault;
-    return errno == ESRCH ? copy_result::no_peer : copy_result::no_way;
+    return errno == ESRCH ? copy_result::no_peer : copy_result::unsupported;
 }
 
 std::size_t total(std::span<const iovec> pieces) noexcept
@@ -87,7 +87,7 @@ std::size_t total(std::span<const iovec> pieces) noexcept
 
 } // namespace
 
-bool may_share(const hello &h, std::string &why)
+bool may_share(const shm_address &h, std::string &why)
 {
     const identity &own = identity::own();
     if (!arena::instance().shared() || !h.present)
@@ -109,7 +109,7 @@ bool is_event_descriptor(int fd) noexcept
     return n > 0 && std::string_view(target, static_cast<std::size_t>(n)) == wanted;
 }
 
-std::shared_ptr<peer_process> peer_process::self(const hello &h, std::string &why)
+std::shared_ptr<peer_process> peer_process::self(const shm_address &h, std::string &why)
 {
     if (!may_share(h, why))
         return nullptr;
@@ -127,7 +127,7 @@ std::shared_ptr<peer_process> peer_process::self(const hello &h, std::string &wh
     return own;
 }
 
-std::shared_ptr<peer_process> peer_process::adopt(const hello &h, handover &given, std::string &why)
+std::shared_ptr<peer_process> peer_process::adopt(const shm_address &h, handover &given, std::string &why)
 {
     if (!may_share(h, why))
         return nullptr;
@@ -150,7 +150,7 @@ std::shared_ptr<peer_process> peer_process::adopt(const hello &h, handover &give
     return peer;
 }
 
-bool peer_process::map_tables(const hello &h, std::string &why)
+bool peer_process::map_tables(const shm_address &h, std::string &why)
 {
     struct stat file {
     };
@@ -175,7 +175,7 @@ bool peer_process::map_tables(const hello &h, std::string &why)
 }
 
 // That the process of this number is the one whose arena this is: it has the arena's secret in its own memory.
-bool peer_process::reaches_memory(std::uint32_t pid, const hello &h, std::string &why) const
+bool peer_process::reaches_memory(std::uint32_t pid, const shm_address &h, std::string &why) const
 {
     std::uint64_t token_address = 0;
     memcpy(&token_address, tables_ + offsetof(arena_header, token_address), sizeof(token_address));
@@ -225,7 +225,7 @@ std::shared_ptr<std::byte> peer_process::share(std::uint64_t offset, std::size_t
 copy_result peer_process::write(std::uint64_t to, std::span<const iovec> from) const noexcept
 {
     if (!is_open())
-        return copy_result::no_way;
+        return copy_result::unsupported;
     const iovec target{reinterpret_cast<void *>(to), total(from)};
     return result_of(process_vm_writev(static_cast<pid_t>(memory_pid_), from.data(), from.size(), &target, 1, 0),
             target.iov_len);
@@ -234,16 +234,16 @@ copy_result peer_process::write(std::uint64_t to, std::span<const iovec> from) c
 copy_result peer_process::read(std::uint64_t from, std::span<const iovec> to) const noexcept
 {
     if (!is_open())
-        return copy_result::no_way;
+        return copy_result::unsupported;
     const iovec source{reinterpret_cast<void *>(from), total(to)};
     return result_of(
             process_vm_readv(static_cast<pid_t>(memory_pid_), to.data(), to.size(), &source, 1, 0), source.iov_len);
 }
 
-std::uint32_t peer_process::worth_carrying() const noexcept
+std::uint32_t peer_process::bcopy_threshold() const noexcept
 {
     if (!is_open()) // there are no such calls
-        return carried_size;
+        return max_bounced;
     static const std::uint32_t measured = carried_instead_of_a_call();
     return measured;
 }

@@ -16,7 +16,7 @@ namespace softrdma::local
 {
 
 // What a process tells its peer over their TCP connection, so that the peer can find its arena.
-struct hello {
+struct shm_address {
     bool present = false;
     identity who;
     token_bytes token{};
@@ -24,12 +24,12 @@ struct hello {
     std::uint64_t qp_size = 0;
     std::uint64_t connection = 0;    // its number, see state_word()
     std::uint32_t first_receive = 0; // position of the first message in the receive ring
-    std::int32_t bell = -1;          // eventfd of the receive completion queue, if that wants events
-    std::uint64_t door = 0;          // number of the socket where descriptors are handed over; 0: nowhere
+    std::int32_t completion_fd = -1; // eventfd of the receive completion queue, if that wants events
+    std::uint64_t fd_server = 0;     // number of the socket where descriptors are handed over; 0: nowhere
 };
 
 // False, with the reason, if the two processes have to stay apart: another host, another user, or no shared memory.
-bool may_share(const hello &h, std::string &why);
+bool may_share(const shm_address &h, std::string &why);
 
 // A registered region of the peer, as one operation sees it.
 struct remote_region {
@@ -43,9 +43,9 @@ struct remote_region {
 
 enum class copy_result {
     done,
-    no_way,  // this process cannot reach that memory
-    fault,   // the memory is not there
-    no_peer, // the process is not there
+    unsupported, // this process cannot reach that memory
+    fault,       // the memory is not there
+    no_peer,     // the process is not there
 };
 
 class file_mapping;
@@ -58,10 +58,10 @@ class peer_process
 {
 public:
     // This process itself. Empty, with the reason in `why`, if it is not what has introduced itself.
-    static std::shared_ptr<peer_process> self(const hello &h, std::string &why);
+    static std::shared_ptr<peer_process> self(const shm_address &h, std::string &why);
     // A process that has handed its arena over. Empty, with the reason in `why`, if it is not what it claims to be, or
     // its private memory is out of reach and must not be.
-    static std::shared_ptr<peer_process> adopt(const hello &h, handover &given, std::string &why);
+    static std::shared_ptr<peer_process> adopt(const shm_address &h, handover &given, std::string &why);
     ~peer_process();
 
     bool is_self() const noexcept { return tables_ == nullptr; }
@@ -92,7 +92,7 @@ public:
     copy_result write(std::uint64_t to, std::span<const iovec> from) const noexcept;
     copy_result read(std::uint64_t from, std::span<const iovec> to) const noexcept;
     // Messages of up to that many bytes arrive sooner if they are copied twice, through the arena.
-    std::uint32_t worth_carrying() const noexcept;
+    std::uint32_t bcopy_threshold() const noexcept;
 
     // The peer's shared file behind a region, in our address space; NULL if it cannot be had, or has to come first.
     std::shared_ptr<file_mapping> mapping(const remote_region &r);
@@ -102,13 +102,13 @@ public:
 private:
     peer_process() = default;
     std::byte *map(std::uint64_t offset, std::size_t size) const noexcept;
-    bool map_tables(const hello &h, std::string &why);
-    bool reaches_memory(std::uint32_t pid, const hello &h, std::string &why) const;
+    bool map_tables(const shm_address &h, std::string &why);
+    bool reaches_memory(std::uint32_t pid, const shm_address &h, std::string &why) const;
 
     identity who_;
     std::uint32_t memory_pid_ = 0; // by which the kernel reaches its memory for us; 0: it does not
     std::unique_ptr<peer_line> line_;
-    fd_holder arena_;
+    unique_fd arena_;
     std::uint64_t arena_size_ = 0;
     std::byte *tables_ = nullptr;
     region_slot *slots_ = nullptr;
@@ -129,7 +129,7 @@ inline const arena_facts &peer_process::facts() const noexcept
 
 inline bool peer_process::dead() const noexcept
 {
-    return (facts().keeper.load(std::memory_order_relaxed) & FUTEX_OWNER_DIED) != 0;
+    return (facts().liveness.load(std::memory_order_relaxed) & FUTEX_OWNER_DIED) != 0;
 }
 
 inline bool peer_process::find(std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va,

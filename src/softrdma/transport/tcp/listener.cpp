@@ -15,7 +15,7 @@ std::shared_ptr<listener> listener::open(int fd, int backlog, receiver accepted)
     auto l = std::make_shared<listener>(fd, std::move(accepted));
     if (::listen(fd, backlog) != 0)
         return nullptr;
-    l->watch_ = agent::get()->watch(fd, EPOLLIN, l);
+    l->watch_ = event_loop::get()->watch(fd, EPOLLIN, l);
     return l->watch_ == 0 ? nullptr : l;
 }
 
@@ -27,29 +27,29 @@ listener::~listener()
 
 void listener::close()
 {
-    agent::get()->unwatch(watch_);
-    shutdown(fd_, SHUT_RDWR); // refuses connections at once, even while the agent holds a reference
+    event_loop::get()->unwatch(watch_);
+    shutdown(fd_, SHUT_RDWR); // refuses connections at once, even while the progress thread holds a reference
 }
 
 void listener::suspend()
 {
     const std::lock_guard lock(mutex_);
     suspended_ = true;
-    agent::get()->change(watch_, 0);
+    event_loop::get()->change(watch_, 0);
 }
 
 void listener::resume()
 {
     const std::lock_guard lock(mutex_);
     if (std::exchange(suspended_, false))
-        agent::get()->change(watch_, EPOLLIN);
+        event_loop::get()->change(watch_, EPOLLIN);
 }
 
 void listener::pause(std::chrono::milliseconds duration)
 {
     const std::lock_guard lock(mutex_);
-    agent::get()->change(watch_, 0);
-    agent::get()->after(duration, [weak = weak_from_this()] {
+    event_loop::get()->change(watch_, 0);
+    event_loop::get()->after(duration, [weak = weak_from_this()] {
         if (const auto self = weak.lock())
             self->watch_again();
     });
@@ -59,7 +59,7 @@ void listener::watch_again()
 {
     const std::lock_guard lock(mutex_);
     if (!suspended_)
-        agent::get()->change(watch_, EPOLLIN);
+        event_loop::get()->change(watch_, EPOLLIN);
 }
 
 finding listener::ready(std::uint32_t)
@@ -67,7 +67,7 @@ finding listener::ready(std::uint32_t)
     // One at a time: the descriptor stays ready while there are more.
     const int socket = accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     const bool exhausted = socket < 0 && (errno == EMFILE || errno == ENFILE);
-    // Without a pause the agent would spin until a descriptor is free.
+    // Without a pause the progress thread would spin until a descriptor is free.
     const auto wait = socket >= 0 ? accepted_(socket) : std::chrono::milliseconds(exhausted ? 100 : 0);
     if (wait > std::chrono::milliseconds(0))
         pause(wait);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "progress/agent.hpp"
+#include "progress/event_loop.hpp"
 #include "base/process.hpp"
 
 namespace softrdma::net
@@ -32,7 +32,7 @@ private:
     const int fd_;
     const process::birth birth_;
     const receiver accepted_;
-    agent::watch_id watch_ = 0;
+    event_loop::watch_id watch_ = 0;
     std::mutex mutex_;
     bool suspended_ = false;
 };

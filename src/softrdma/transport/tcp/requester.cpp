@@ -27,7 +27,8 @@ bool requester::post(request_path *at_once)
 
 outcome requester::start_requests()
 {
-    while (next_ < queue_.size() && !waiting_for_receiver_ && !ep_.undecided && ep_.path != nullptr && !held_back()) {
+    while (next_ < queue_.size() && !waiting_for_receiver_ && !ep_.transport_pending && ep_.path != nullptr &&
+            !held_back()) {
         wqe &w = queue_[next_];
         if (ep_.attr.qp_state != IBV_QPS_RTS && !w.numbered && !stalled_)
             return ask_for_answers(), outcome::proceed; // a queue that is drained starts nothing new
@@ -69,8 +70,8 @@ bool requester::may_wait(const wqe &w) const noexcept
 // What was to follow does not.
 void requester::ask_for_answers()
 {
-    if (next_ > 0 && std::exchange(queue_[next_ - 1].unhurried, false))
-        ep_.transmit({.op = opcode::answer_wanted, .psn = queue_[next_ - 1].psn});
+    if (next_ > 0 && std::exchange(queue_[next_ - 1].no_ack_req, false))
+        ep_.transmit({.op = opcode::ack_request, .psn = queue_[next_ - 1].psn});
 }
 
 outcome requester::local_error(wqe &w, ibv_wc_status status)
@@ -199,10 +200,10 @@ opcode requester::segment_opcode(const wqe &w, std::uint32_t bytes) const noexce
 outcome requester::transmit_segment(wqe &w, std::uint32_t bytes)
 {
     const opcode op = segment_opcode(w, bytes);
-    w.unhurried = may_wait(w);
+    w.no_ack_req = may_wait(w);
     const packet header{.op = op,
             .solicited = (w.flags & IBV_SEND_SOLICITED) != 0 && is_last(op),
-            .unhurried = w.unhurried,
+            .no_ack_req = w.no_ack_req,
             .psn = w.psn,
             .remote_addr = w.remote_addr,
             .rkey = w.rkey,
@@ -230,7 +231,7 @@ void requester::complete_first(ibv_wc_status status)
         ep_.local->peer_consumed_receive();
     queue_.pop_front(status);
     if (queue_.empty())
-        stop_awaiting_owner();
+        stop_polling_network();
     next_ -= next_ > 0 ? 1 : 0;
     rnr_tries_ = 0;
     stalled_ = asking_ = false;
@@ -275,7 +276,7 @@ void requester::flush()
 void requester::reset()
 {
     queue_.clear();
-    stop_awaiting_owner();
+    stop_polling_network();
     next_ = 0;
     round_trips_ = 0;
     rnr_tries_ = 0;

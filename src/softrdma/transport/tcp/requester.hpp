@@ -55,8 +55,8 @@ private:
     void show_executed(tap &t, const wqe &w);
     bool executed_locally(wqe &w, outcome &o);
     bool follows_to_peer(wqe &w) noexcept;
-    void await_owner() noexcept;
-    void stop_awaiting_owner() noexcept;
+    void fall_back_to_tcp() noexcept;
+    void stop_polling_network() noexcept;
     outcome stall();
     outcome local_timer_expired();
     outcome start_requests();
@@ -85,19 +85,19 @@ private:
     outcome atomic_response(const packet &p);
 
     // What injected faults need to remember; NULL without any.
-    struct kept_packet {
+    struct deferred_packet {
         packet header;
         std::vector<std::byte> payload;
     };
     struct injection {
         bool held_back = false; // nothing is started before the timer has run out
         std::optional<std::uint32_t> lost_from;
-        std::deque<kept_packet> late;
+        std::deque<deferred_packet> late;
         bool releasing = false;
     };
     bool injected(wqe &w, outcome &o);
     outcome refuse_once(wqe &w);
-    void hold_back(std::chrono::microseconds delay);
+    void delay_sending(std::chrono::microseconds delay);
     void lose_answers_from(std::uint32_t psn);
     bool intercepted(const packet &p);
     outcome release_injected();
@@ -114,7 +114,7 @@ private:
     bool watches_answers_ = false;                        // its timer runs
     std::chrono::steady_clock::time_point progress_at_{}; // when something was sent or answered last
     std::unique_ptr<injection> injection_;
-    bool awaits_owner_ = false; // of memory that only it can reach: polling looks at the network meanwhile
+    bool polls_network_ = false; // of memory that only it can reach: polling looks at the network meanwhile
     // A message that found no receive in the peer's ring.
     bool stalled_ = false;
     bool asking_ = false; // the peer was told to say when it posts one

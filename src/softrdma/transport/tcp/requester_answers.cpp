@@ -72,7 +72,7 @@ outcome requester::rejected(const packet &p)
     if (p.syndrome == syndrome::unresponsive && !ep_.managed) {
         // A peer that has got all it wanted may be gone before its last answers matter to this side.
         peer_silent_ = true;
-        ep_.path->start_timer(ep_.patience());
+        ep_.path->start_timer(ep_.retry_timeout());
         return outcome::proceed;
     }
     complete_first(status_of(p.syndrome));

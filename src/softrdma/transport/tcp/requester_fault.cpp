@@ -40,7 +40,7 @@ bool requester::injected(wqe &w, outcome &o)
         w.late_us = static_cast<std::uint32_t>(verdict->delay.count());
         return false;
     case fault::action::delay:
-        hold_back(verdict->delay);
+        delay_sending(verdict->delay);
         return true;
     case fault::action::rnr:
         o = refuse_once(w);
@@ -51,7 +51,7 @@ bool requester::injected(wqe &w, outcome &o)
     }
 }
 
-void requester::hold_back(std::chrono::microseconds delay)
+void requester::delay_sending(std::chrono::microseconds delay)
 {
     injection_->held_back = true;
     ep_.path->start_timer(delay);
@@ -64,7 +64,7 @@ outcome requester::refuse_once(wqe &w)
         return local_error(w, IBV_WC_RNR_RETRY_EXC_ERR);
     }
     ++rnr_tries_;
-    hold_back(std::chrono::microseconds(rnr_delay_us[injected_rnr_timer]));
+    delay_sending(std::chrono::microseconds(rnr_delay_us[injected_rnr_timer]));
     return outcome::proceed;
 }
 
@@ -108,7 +108,7 @@ outcome requester::release_injected()
     i.releasing = true;
     outcome o = outcome::proceed;
     while (!i.late.empty() && o == outcome::proceed) {
-        kept_packet kept = std::move(i.late.front());
+        deferred_packet kept = std::move(i.late.front());
         i.late.pop_front();
         kept.header.payload = kept.payload;
         o = answer(kept.header);

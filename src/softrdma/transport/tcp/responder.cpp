@@ -268,7 +268,7 @@ outcome responder::finish(const packet &p, std::uint8_t answer)
     } else if (is_last(p.op)) {
         expected_psn_ = (expected_psn_ + 1) & psn_mask;
         in_message_ = false;
-        if (!p.unhurried)
+        if (!p.no_ack_req)
             acknowledge(p.psn);
         if (current_)
             complete_receive(p, IBV_WC_SUCCESS);

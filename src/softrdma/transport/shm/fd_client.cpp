@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/shm/visit.hpp"
+#include "transport/shm/fd_client.hpp"
 #include "base/own_descriptors.hpp"
-#include "progress/agent.hpp"
+#include "progress/event_loop.hpp"
 #include "transport/shm/fd_message.hpp"
 #include "transport/shm/file_mapping.hpp"
 #include "base/process.hpp"
@@ -17,38 +17,38 @@ namespace
 {
 
 // A peer that is stopped must not keep its connections from being made.
-constexpr auto patience = std::chrono::seconds(3);
+constexpr auto timeout = std::chrono::seconds(3);
 
-class visiting : public event_handler, public std::enable_shared_from_this<visiting>
+class fd_client : public event_handler, public std::enable_shared_from_this<fd_client>
 {
 public:
-    visiting(
+    fd_client(
             int socket, std::uint32_t owner, const local::token_bytes &token, std::function<void(local::handover)> done)
         : socket_(socket), owner_(owner), token_(token), done_(std::move(done))
     {
     }
-    ~visiting() override
+    ~fd_client() override
     {
         if (birth_.is_here())
             close(socket_);
     }
 
-    bool begin(std::int32_t bell);
+    bool begin(std::int32_t completion_fd);
     finding ready(std::uint32_t) override
     {
-        take_gifts();
+        take_replies();
         return finding::something;
     }
     // Gives up, if nothing has come yet.
     void give_up();
 
     void serve(std::weak_ptr<local::peer_process> asker);
-    bool ask(wish w) const noexcept;
+    bool ask(fd_request w) const noexcept;
     bool broken() const noexcept;
-    void leave() { agent::get()->unwatch(watch_.load()); }
+    void leave() { event_loop::get()->unwatch(watch_.load()); }
 
 private:
-    void take_gifts();
+    void take_replies();
     void take_arena(std::unique_lock<std::mutex> &lock, descriptors given);
 
     void take_file();
@@ -57,60 +57,60 @@ private:
     const process::birth birth_;
     const std::uint32_t owner_; // the process at the other end
     const local::token_bytes token_;
-    std::atomic<agent::watch_id> watch_{0};
+    std::atomic<event_loop::watch_id> watch_{0};
     std::mutex mutex_;
     std::function<void(local::handover)> done_; // until it is called
     std::weak_ptr<local::peer_process> asker_;
 };
 
-// Ends the visit with its last user.
-class visited_line : public local::peer_line
+// Closes the connection with its last user.
+class fd_client_line : public local::peer_line
 {
 public:
-    explicit visited_line(std::shared_ptr<visiting> v) noexcept : visiting_(std::move(v)) {}
-    ~visited_line() override { visiting_->leave(); }
+    explicit fd_client_line(std::shared_ptr<fd_client> v) noexcept : client_(std::move(v)) {}
+    ~fd_client_line() override { client_->leave(); }
 
-    void serve(std::weak_ptr<local::peer_process> asker) override { visiting_->serve(std::move(asker)); }
+    void serve(std::weak_ptr<local::peer_process> asker) override { client_->serve(std::move(asker)); }
     bool ask_for_file(std::uint32_t key, std::uint32_t generation) override
     {
-        return visiting_->ask({.token = {}, .kind = wish_kind::file, .key = key, .generation = generation});
+        return client_->ask({.token = {}, .kind = fd_request_kind::file, .key = key, .generation = generation});
     }
-    bool broken() const noexcept override { return visiting_->broken(); }
+    bool broken() const noexcept override { return client_->broken(); }
 
 private:
-    const std::shared_ptr<visiting> visiting_;
+    const std::shared_ptr<fd_client> client_;
 };
 
-bool visiting::begin(std::int32_t bell)
+bool fd_client::begin(std::int32_t completion_fd)
 {
-    if (!ask({.token = {}, .kind = wish_kind::arena, .bell = bell}))
+    if (!ask({.token = {}, .kind = fd_request_kind::arena, .completion_fd = completion_fd}))
         return false;
     const std::lock_guard lock(mutex_);
-    watch_ = agent::get()->watch(socket_, EPOLLIN, shared_from_this());
+    watch_ = event_loop::get()->watch(socket_, EPOLLIN, shared_from_this());
     if (watch_ == 0)
         return false;
-    agent::get()->after(patience, [weak = weak_from_this()] {
+    event_loop::get()->after(timeout, [weak = weak_from_this()] {
         if (const auto self = weak.lock())
             self->give_up();
     });
     return true;
 }
 
-void visiting::take_gifts()
+void fd_client::take_replies()
 {
     std::unique_lock lock(mutex_);
     for (;;) {
-        wish_kind kind{};
+        fd_request_kind kind{};
         const reception r = upcoming(socket_, kind);
         if (r == reception::nothing)
             return;
         if (r == reception::end)
             break;
-        if (kind == wish_kind::file || done_ == nullptr) {
+        if (kind == fd_request_kind::file || done_ == nullptr) {
             take_file();
             continue;
         }
-        gift g;
+        fd_reply g;
         descriptors given;
         if (receive(socket_, g, given) != reception::message)
             break;
@@ -122,29 +122,29 @@ void visiting::take_gifts()
 }
 
 // Or drops what nobody has asked for. The program may have the file open, and locks on it.
-void visiting::take_file()
+void fd_client::take_file()
 {
     const auto asker = asker_.lock();
     const bool taken = with_own_descriptors([&] {
-        gift g;
+        fd_reply g;
         descriptors given;
-        if (receive(socket_, g, given) == reception::message && g.kind == wish_kind::file && asker != nullptr)
+        if (receive(socket_, g, given) == reception::message && g.kind == fd_request_kind::file && asker != nullptr)
             asker->take_file(g.key, g.generation, {std::move(given[0]), g.offset});
     });
     if (!taken)
         recv(socket_, nullptr, 0, MSG_DONTWAIT); // drops the descriptors without giving them a number
 }
 
-void visiting::take_arena(std::unique_lock<std::mutex> &lock, descriptors given)
+void fd_client::take_arena(std::unique_lock<std::mutex> &lock, descriptors given)
 {
     const auto done = std::exchange(done_, nullptr);
     lock.unlock();
     if (!local::is_event_descriptor(given[1].get()))
-        given[1] = local::fd_holder();
-    done({std::move(given[0]), std::move(given[1]), std::make_unique<visited_line>(shared_from_this()), owner_});
+        given[1] = local::unique_fd();
+    done({std::move(given[0]), std::move(given[1]), std::make_unique<fd_client_line>(shared_from_this()), owner_});
 }
 
-void visiting::give_up()
+void fd_client::give_up()
 {
     std::unique_lock lock(mutex_);
     const auto done = std::exchange(done_, nullptr);
@@ -155,19 +155,19 @@ void visiting::give_up()
     done({});
 }
 
-void visiting::serve(std::weak_ptr<local::peer_process> asker)
+void fd_client::serve(std::weak_ptr<local::peer_process> asker)
 {
     const std::lock_guard lock(mutex_);
     asker_ = std::move(asker);
 }
 
-bool visiting::ask(wish w) const noexcept
+bool fd_client::ask(fd_request w) const noexcept
 {
     w.token = token_;
     return send_message(socket_, w);
 }
 
-bool visiting::broken() const noexcept
+bool fd_client::broken() const noexcept
 {
     pollfd end{.fd = socket_, .events = POLLRDHUP, .revents = 0};
     return poll(&end, 1, 0) > 0;
@@ -176,13 +176,13 @@ bool visiting::broken() const noexcept
 } // namespace
 
 // Nothing that the other process says counts before the kernel has said that it is of our user.
-bool visit(const local::hello &h, std::function<void(local::handover)> done, std::string &why)
+bool request_fds(const local::shm_address &h, std::function<void(local::handover)> done, std::string &why)
 {
     if (!local::may_share(h, why))
         return false;
-    const door_address address(h.door);
-    local::fd_holder socket = open_local_socket();
-    if (h.door == 0 || connect(socket.get(), address.get(), address.size) != 0) {
+    const fd_server_address address(h.fd_server);
+    local::unique_fd socket = open_local_socket();
+    if (h.fd_server == 0 || connect(socket.get(), address.get(), address.size) != 0) {
         why = "it has no socket in this network namespace";
         return false;
     }
@@ -191,7 +191,7 @@ bool visit(const local::hello &h, std::function<void(local::handover)> done, std
         why = "another user";
         return false;
     }
-    return std::make_shared<visiting>(socket.release(), *owner, h.token, std::move(done))->begin(h.bell);
+    return std::make_shared<fd_client>(socket.release(), *owner, h.token, std::move(done))->begin(h.completion_fd);
 }
 
 } // namespace softrdma::net

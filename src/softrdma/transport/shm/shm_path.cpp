@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/shm/local_path.hpp"
+#include "transport/shm/shm_path.hpp"
 #include "pmem/policy.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ post_result result_of(local::copy_result result) noexcept
     switch (result) {
     case local::copy_result::done:
         return post_result::done;
-    case local::copy_result::no_way:
+    case local::copy_result::unsupported:
         return post_result::unsupported;
     case local::copy_result::no_peer:
         return post_result::lost;
@@ -26,7 +26,7 @@ post_result result_of(local::copy_result result) noexcept
 
 } // namespace
 
-bool local_path::collect(const wqe &w, int access, std::span<const iovec> &pieces)
+bool shm_path::collect(const wqe &w, int access, std::span<const iovec> &pieces)
 {
     std::uint32_t count = 0;
     for (const ibv_sge &sge : w.sg_list()) {
@@ -44,22 +44,22 @@ bool local_path::collect(const wqe &w, int access, std::span<const iovec> &piece
 }
 
 // What write() has just stored into a file.
-[[gnu::cold]] void local_path::note_first_store(std::uint64_t begin, std::uint32_t bytes)
+[[gnu::cold]] void shm_path::note_first_store(std::uint64_t begin, std::uint32_t bytes)
 {
-    dirty_.push_back({channel_->recent_mapping(), begin, begin + bytes});
+    dirty_.push_back({ep_->recent_mapping(), begin, begin + bytes});
 }
 
-void local_path::note_store(const local::remote_region &r, std::uint32_t bytes)
+void shm_path::note_store(const local::remote_region &r, std::uint32_t bytes)
 {
     if (r.kind == local::region_kind::unmappable)
         return;
-    local::file_mapping *file = channel_->recent_mapping().get();
+    local::file_mapping *file = ep_->recent_mapping().get();
     const std::uint64_t begin = r.address - r.region_address;
     if (r.kind == local::region_kind::direct_access) {
         file->write_back(begin, bytes);
         return;
     }
-    channel_->peer().mark_unsynced(r);
+    ep_->peer().mark_unsynced(r);
     for (dirty_range &range : dirty_) {
         if (range.file.get() == file) {
             range.begin = std::min(range.begin, begin);
@@ -71,7 +71,7 @@ void local_path::note_store(const local::remote_region &r, std::uint32_t bytes)
 }
 
 // Takes as long as the file system likes, and holds the files itself: the peer does not wait for it.
-bool local_path::make_durable()
+bool shm_path::make_durable()
 {
     const local::epoch_pause outside(own_.epoch);
     const bool good = std::all_of(dirty_.begin(), dirty_.end(),
@@ -81,44 +81,44 @@ bool local_path::make_durable()
     return good;
 }
 
-post_result local_path::write(const wqe &w)
+post_result shm_path::write(const wqe &w)
 {
     local::remote_region region;
     std::span<const iovec> from;
-    if ((channel_->peer_access() & IBV_ACCESS_REMOTE_WRITE) == 0 || !collect(w, 0, from))
+    if ((ep_->peer_access() & IBV_ACCESS_REMOTE_WRITE) == 0 || !collect(w, 0, from))
         return post_result::unsupported;
     if (w.length == 0)
         return post_result::done;
-    if (!channel_->find(w.rkey, IBV_ACCESS_REMOTE_WRITE, w.remote_addr, w.length, region))
+    if (!ep_->find(w.rkey, IBV_ACCESS_REMOTE_WRITE, w.remote_addr, w.length, region))
         return post_result::unsupported;
-    const post_result result = result_of(channel_->write(region, from, w.length));
+    const post_result result = result_of(ep_->write(region, from, w.length));
     if (result == post_result::done)
         note_store(region, w.length);
     return result;
 }
 
-post_result local_path::read(const wqe &w)
+post_result shm_path::read(const wqe &w)
 {
     if (pmem::read_flushes() && !dirty_.empty()) {
         if (!make_durable())
             return post_result::failed;
-        if (!channel_->peer_is_open())
+        if (!ep_->peer_is_open())
             return post_result::unsupported;
     }
     local::remote_region region;
     std::span<const iovec> to;
-    if (peer_has_dirty_ || (channel_->peer_access() & IBV_ACCESS_REMOTE_READ) == 0 ||
+    if (peer_has_dirty_ || (ep_->peer_access() & IBV_ACCESS_REMOTE_READ) == 0 ||
             !collect(w, IBV_ACCESS_LOCAL_WRITE, to))
         return post_result::unsupported;
     if (w.length == 0)
         return post_result::done;
-    if (!channel_->find(w.rkey, IBV_ACCESS_REMOTE_READ, w.remote_addr, w.length, region))
+    if (!ep_->find(w.rkey, IBV_ACCESS_REMOTE_READ, w.remote_addr, w.length, region))
         return post_result::unsupported;
-    return result_of(channel_->read(region, to, w.length));
+    return result_of(ep_->read(region, to, w.length));
 }
 
 // With a receive: a message of what is in these pieces, or the notice of a WRITE that has been executed.
-post_result local_path::deliver(const wqe &w, std::uint8_t kind, std::span<const iovec> from)
+post_result shm_path::deliver(const wqe &w, std::uint8_t kind, std::span<const iovec> from)
 {
     const bool immediate = w.info().immediate;
     const bool solicited = (w.flags & IBV_SEND_SOLICITED) != 0;
@@ -126,91 +126,90 @@ post_result local_path::deliver(const wqe &w, std::uint8_t kind, std::span<const
             .imm_data = w.imm_data,
             .flags = static_cast<std::uint8_t>(
                     kind | (immediate ? local::slot_immediate : 0) | (solicited ? local::slot_solicited : 0))};
-    return channel_->deliver(m, from) ? post_result::done : post_result::unsupported;
+    return ep_->deliver(m, from) ? post_result::done : post_result::unsupported;
 }
 
 // A request whose own memory cannot be read ends in a protection error whether the peer has posted a receive or not.
-[[gnu::cold]] post_result local_path::without_receive(const wqe &w)
+[[gnu::cold]] post_result shm_path::without_receive(const wqe &w)
 {
     std::span<const iovec> from;
     return collect(w, 0, from) ? post_result::pending : post_result::unsupported;
 }
 
-post_result local_path::send(const wqe &w)
+post_result shm_path::send(const wqe &w)
 {
     std::span<const iovec> from;
-    if (!channel_->has_receive())
+    if (!ep_->has_receive())
         return without_receive(w);
     return collect(w, 0, from) ? deliver(w, 0, from) : post_result::unsupported;
 }
 
-post_result local_path::write_and_notify(const wqe &w)
+post_result shm_path::write_and_notify(const wqe &w)
 {
-    if (!channel_->has_receive())
+    if (!ep_->has_receive())
         return without_receive(w);
     const post_result written = write(w);
     return written == post_result::done ? deliver(w, local::slot_write, {}) : written;
 }
 
-post_result local_path::write_word(const wqe &w)
+post_result shm_path::write_word(const wqe &w)
 {
     local::remote_region region;
     const std::uint64_t to = w.remote_addr;
-    const bool found = to % word_size == 0 && channel_->find(w.rkey, IBV_ACCESS_REMOTE_WRITE, to, word_size, region) &&
+    const bool found = to % word_size == 0 && ep_->find(w.rkey, IBV_ACCESS_REMOTE_WRITE, to, word_size, region) &&
                        region.address % word_size == 0;
     // The kernel does not promise that its copy of a word is one store.
-    return found && channel_->mapping(region) != nullptr ? write(w) : post_result::unsupported;
+    return found && ep_->mapping(region) != nullptr ? write(w) : post_result::unsupported;
 }
 
 // Requests are executed in order and stores are coherent: only persistence takes work, and not of cache lines, which
 // are written back as they are stored.
-post_result local_path::flush(const wqe &w)
+post_result shm_path::flush(const wqe &w)
 {
     const flush_args &arguments = w.args.flush;
     const bool persistent = (arguments.placement & native::placement_persistent) != 0;
     const bool global = (arguments.placement & native::placement_global) != 0;
     if ((!persistent && !global) || arguments.level != native::level_range)
         return post_result::unsupported;
-    const int access = rights_to_flush(global, persistent, channel_->peer().facts());
+    const int access = rights_to_flush(global, persistent, ep_->peer().facts());
     local::remote_region region;
-    if ((channel_->peer_access() & access) != access ||
-            !channel_->find(w.rkey, access, w.remote_addr, arguments.length, region))
+    if ((ep_->peer_access() & access) != access || !ep_->find(w.rkey, access, w.remote_addr, arguments.length, region))
         return post_result::unsupported;
     if (!persistent || region.kind == local::region_kind::unmappable ||
             region.kind == local::region_kind::direct_access)
         return post_result::done;
-    if (channel_->mapping(region) == nullptr)
+    if (ep_->mapping(region) == nullptr)
         return post_result::unsupported;
-    const std::shared_ptr<local::file_mapping> file = channel_->recent_mapping();
+    const std::shared_ptr<local::file_mapping> file = ep_->recent_mapping();
     const local::epoch_pause outside(own_.epoch); // see make_durable()
     const int error = file->write_back(region.address - region.region_address, arguments.length);
     return error == 0 ? post_result::done : post_result::failed;
 }
 
-bool local_path::ask_for_receive() noexcept
+bool shm_path::ask_for_receive() noexcept
 {
-    const local::epoch_section section(own_.epoch);
-    if (!channel_->peer_is_open())
+    const local::read_section section(own_.epoch);
+    if (!ep_->peer_is_open())
         return true;
-    channel_->ask_for_receive();
-    return channel_->has_receive();
+    ep_->ask_for_receive();
+    return ep_->has_receive();
 }
 
-bool local_path::surely_unsupported(const wqe &w) const noexcept
+bool shm_path::surely_unsupported(const wqe &w) const noexcept
 {
     if (!leaves_private_memory())
         return false;
     if (w.info().message())
-        return w.length > local::carried_size;
+        return w.length > local::max_bounced;
     // Outside an epoch: nothing is touched, and the peer judges the request by what is registered then.
     local::remote_region region;
     return (w.op == IBV_WR_RDMA_WRITE || w.op == IBV_WR_RDMA_READ) &&
-           channel_->find(w.rkey, 0, w.remote_addr, w.length, region) && region.kind == local::region_kind::unmappable;
+           ep_->find(w.rkey, 0, w.remote_addr, w.length, region) && region.kind == local::region_kind::unmappable;
 }
 
-post_result local_path::post(const wqe &w)
+post_result shm_path::post(const wqe &w)
 {
-    if (!channel_->peer_is_open())
+    if (!ep_->peer_is_open())
         return post_result::unsupported;
     switch (static_cast<int>(w.op)) { // not all of which the headers name
     case IBV_WR_RDMA_WRITE:

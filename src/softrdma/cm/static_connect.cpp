@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "cm/direct.hpp"
+#include "cm/static_connect.hpp"
 #include "base/gid_table.hpp"
 #include "base/settings.hpp"
 #include "cm/cm.hpp"
 #include "cm/port_numbers.hpp"
 #include "cm/unknown_callers.hpp"
-#include "transport/shm/neighbour.hpp"
+#include "transport/shm/discovery.hpp"
 #include "transport/tcp/tcp_socket.hpp"
 #include "bytes.hpp"
 #include "base/process.hpp"
@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-namespace softrdma::net::direct
+namespace softrdma::net::static_connect
 {
 
 namespace
@@ -34,7 +34,7 @@ constexpr auto longest_pause = milliseconds(64);
 struct greeting {
     std::uint32_t from = 0;
     std::uint32_t to = 0;
-    local::hello hello;
+    local::shm_address shm_address;
 };
 
 struct connection {
@@ -46,15 +46,15 @@ struct connection {
     sockaddr_storage destination{};
     bool active = false;
     bool joined = false;
-    neighbour::way way; // to the peer's queue pair, until both sides have agreed on it
-    bool looks_for_way = false;
+    discovery::shm_ep_ptr ep; // to the peer's queue pair, until both sides have agreed on it
+    bool discovering = false;
     bool was_sending = false;
     milliseconds pause = first_pause;
     std::uint64_t serial = 0; // tells timers of an earlier connection of the same queue pair
-    std::shared_ptr<link> path;
+    std::shared_ptr<tcp_conn> path;
 };
 
-// Never destroyed: the agent may run until the very end of the process.
+// Never destroyed: the progress thread may run until the very end of the process.
 struct registry {
     std::mutex lock;
     std::uint64_t next_serial = 1;
@@ -75,26 +75,26 @@ registry &state()
     return r.get();
 }
 
-class link_upcalls : public link_user
+class conn_upcalls : public tcp_conn_user
 {
 public:
-    void connected(const std::shared_ptr<link> &path) override;
-    void lost(const std::shared_ptr<link> &path, const std::shared_ptr<queue_pair> &qp, int error) override;
-    bool received(const std::shared_ptr<link> &path, const packet &p) override;
+    void connected(const std::shared_ptr<tcp_conn> &path) override;
+    void lost(const std::shared_ptr<tcp_conn> &path, const std::shared_ptr<queue_pair> &qp, int error) override;
+    bool received(const std::shared_ptr<tcp_conn> &path, const packet &p) override;
 };
 
-link_user &upcalls()
+tcp_conn_user &upcalls()
 {
-    static auto *const user = new link_upcalls;
+    static auto *const user = new conn_upcalls;
     return *user;
 }
 
-void greet(link &path, opcode op, const greeting &g)
+void greet(tcp_conn &path, opcode op, const greeting &g)
 {
     std::array<std::byte, 192> bytes;
     byte_writer w(bytes.data());
     w.put(magic).put(version).put(g.from).put(g.to);
-    neighbour::put(w, g.hello);
+    discovery::put(w, g.shm_address);
     path.tell(op, {bytes.data(), w.size()});
 }
 
@@ -105,7 +105,7 @@ bool read_greeting(std::span<const std::byte> payload, greeting &g) noexcept
         return false;
     g.from = r.get<std::uint32_t>();
     g.to = r.get<std::uint32_t>();
-    return r.good() && neighbour::get(r, g.hello);
+    return r.good() && discovery::get(r, g.shm_address);
 }
 
 void try_connecting(connection &c);
@@ -113,7 +113,7 @@ void try_connecting(connection &c);
 void try_later(connection &c)
 {
     c.path.reset();
-    agent::get()->after(c.pause, [number = c.local, serial = c.serial] {
+    event_loop::get()->after(c.pause, [number = c.local, serial = c.serial] {
         const std::lock_guard guard(state().lock);
         if (connection *again = state().find(number, serial))
             try_connecting(*again);
@@ -133,7 +133,7 @@ void try_connecting(connection &c)
         close(fd);
         return try_later(c);
     }
-    c.path = link::open(fd, link::role::connecting, upcalls());
+    c.path = tcp_conn::open(fd, tcp_conn::role::connecting, upcalls());
     if (c.path == nullptr)
         return try_later(c);
     c.path->tag = c.local;
@@ -147,106 +147,106 @@ void join(connection &c)
     c.joined = true;
     c.path->bind(qp, c.local);
     qp->attach(c.path);
-    if (c.way != nullptr && !c.active)
-        qp->hold_back();
-    else if (c.way != nullptr)
-        qp->decide(std::move(c.way));
+    if (c.ep != nullptr && !c.active)
+        qp->suspend();
+    else if (c.ep != nullptr)
+        qp->select_transport(std::move(c.ep));
     qp->path_writable();
 }
 
 // What the peer is told of our queue pair.
-local::hello introduce(const connection &c, const link &path)
+local::shm_address own_shm_address(const connection &c, const tcp_conn &path)
 {
     const auto qp = c.qp.lock();
-    return qp == nullptr ? local::hello{} : neighbour::introduce(*qp, path);
+    return qp == nullptr ? local::shm_address{} : discovery::own_shm_address(*qp, path);
 }
 
-// Once the way to the peer has been looked for: the passive side answers whether there is one, the active side then
+// Once discovery has ended: the passive side answers whether there is one, the active side then
 // decides for both. False if there is none and has to be one.
-bool go_on(connection &c, bool peer_has_way)
+bool go_on(connection &c, bool peer_has_ep)
 {
-    const bool has_way = c.way != nullptr;
-    const local::hello own = has_way && !c.active ? introduce(c, *c.path) : local::hello{};
-    if (const auto qp = c.qp.lock(); has_way && qp != nullptr)
-        qp->expect(c.way);
+    const bool has_ep = c.ep != nullptr;
+    const local::shm_address own = has_ep && !c.active ? own_shm_address(c, *c.path) : local::shm_address{};
+    if (const auto qp = c.qp.lock(); has_ep && qp != nullptr)
+        qp->expect(c.ep);
     if (!c.active) {
         greet(*c.path, opcode::direct_reply, {c.local, c.remote, own});
-    } else if (peer_has_way) {
-        const std::byte agreed{has_way};
+    } else if (peer_has_ep) {
+        const std::byte agreed{has_ep};
         c.path->tell(opcode::direct_ready, {&agreed, 1});
     }
-    if (!has_way)
+    if (!has_ep)
         log::write(log::level::info, "TCP carries everything between here and queue pair %u at %s", c.remote,
                 tcp_socket::text_of(c.destination).c_str());
-    if (c.active && !has_way && neighbour::required())
+    if (c.active && !has_ep && discovery::required())
         return false;
     join(c);
     return true;
 }
 
-void go_on_later(std::uint32_t number, std::uint64_t serial, neighbour::way found)
+void go_on_later(std::uint32_t number, std::uint64_t serial, discovery::shm_ep_ptr found)
 {
     const std::lock_guard guard(state().lock);
     connection *c = state().find(number, serial);
-    if (c == nullptr || !std::exchange(c->looks_for_way, false))
+    if (c == nullptr || !std::exchange(c->discovering, false))
         return;
-    c->way = std::move(found);
+    c->ep = std::move(found);
     if (go_on(*c, true))
         c->path->unhold();
     else
         c->path->cut();
 }
 
-bool look_for_way(connection &c, const local::hello &hello)
+bool discover(connection &c, const local::shm_address &shm_address)
 {
-    if (hello.present || neighbour::required())
-        c.looks_for_way =
-                neighbour::reach(hello, *c.path, c.way, [number = c.local, serial = c.serial](neighbour::way found) {
+    if (shm_address.present || discovery::required())
+        c.discovering = discovery::reach(
+                shm_address, *c.path, c.ep, [number = c.local, serial = c.serial](discovery::shm_ep_ptr found) {
                     go_on_later(number, serial, std::move(found));
                 });
-    if (!c.looks_for_way)
-        return go_on(c, hello.present);
+    if (!c.discovering)
+        return go_on(c, shm_address.present);
     c.path->hold();
     return true;
 }
 
-bool take_decision(const std::shared_ptr<link> &path, const packet &p)
+bool take_decision(const std::shared_ptr<tcp_conn> &path, const packet &p)
 {
     const auto found = state().connections.find(static_cast<std::uint32_t>(path->tag));
     if (found == state().connections.end() || found->second.path != path || found->second.active ||
             p.payload.size() != 1)
         return false;
-    const auto way = std::exchange(found->second.way, nullptr);
-    if (const auto qp = found->second.qp.lock(); way != nullptr && qp != nullptr)
-        qp->decide(p.payload[0] != std::byte{0} ? way : nullptr);
+    const auto ep = std::exchange(found->second.ep, nullptr);
+    if (const auto qp = found->second.qp.lock(); ep != nullptr && qp != nullptr)
+        qp->select_transport(p.payload[0] != std::byte{0} ? ep : nullptr);
     return true;
 }
 
-void link_upcalls::connected(const std::shared_ptr<link> &path)
+void conn_upcalls::connected(const std::shared_ptr<tcp_conn> &path)
 {
     const std::lock_guard guard(state().lock);
     const auto found = state().connections.find(static_cast<std::uint32_t>(path->tag));
     if (found != state().connections.end() && found->second.path == path)
         greet(*path, opcode::direct_request,
-                {found->second.local, found->second.remote, introduce(found->second, *path)});
+                {found->second.local, found->second.remote, own_shm_address(found->second, *path)});
 }
 
-void link_upcalls::lost(const std::shared_ptr<link> &path, const std::shared_ptr<queue_pair> &qp, int)
+void conn_upcalls::lost(const std::shared_ptr<tcp_conn> &path, const std::shared_ptr<queue_pair> &qp, int)
 {
-    const auto patience = qp == nullptr ? microseconds(0) : qp->patience();
+    const auto retry_timeout = qp == nullptr ? microseconds(0) : qp->retry_timeout();
     const std::lock_guard guard(state().lock);
     const auto found = state().connections.find(static_cast<std::uint32_t>(path->tag));
     if (found == state().connections.end() || found->second.path != path)
         return;
     connection &c = found->second;
-    c.looks_for_way = false;
+    c.discovering = false;
     if (!c.joined && c.active)
         return try_later(c);
     if (!c.joined) // the peer will
         return c.path.reset();
     log::write(log::level::info, "the connection to queue pair %u at %s has ended", c.remote,
             tcp_socket::text_of(c.destination).c_str());
-    agent::get()->after(patience, [number = c.local, serial = c.serial] {
+    event_loop::get()->after(retry_timeout, [number = c.local, serial = c.serial] {
         const std::lock_guard relock(state().lock);
         const connection *lost = state().find(number, serial);
         if (const auto owner = lost == nullptr ? nullptr : lost->qp.lock())
@@ -254,7 +254,7 @@ void link_upcalls::lost(const std::shared_ptr<link> &path, const std::shared_ptr
     });
 }
 
-bool link_upcalls::received(const std::shared_ptr<link> &path, const packet &p)
+bool conn_upcalls::received(const std::shared_ptr<tcp_conn> &path, const packet &p)
 {
     const std::lock_guard guard(state().lock);
     if (p.op == opcode::direct_ready)
@@ -266,24 +266,24 @@ bool link_upcalls::received(const std::shared_ptr<link> &path, const packet &p)
     if (found == state().connections.end())
         return false;
     connection &c = found->second;
-    if (c.joined || c.looks_for_way || c.remote != g.from || c.active != (p.op == opcode::direct_reply))
+    if (c.joined || c.discovering || c.remote != g.from || c.active != (p.op == opcode::direct_reply))
         return false;
     if (c.active)
-        return c.path == path && look_for_way(c, g.hello);
+        return c.path == path && discover(c, g.shm_address);
     if (!state().callers.remove(path) || !same(gid_of(tcp_socket::addresses_of(path->fd()).there), c.peer))
         return false;
     c.path = path;
     path->tag = c.local;
-    return look_for_way(c, g.hello);
+    return discover(c, g.shm_address);
 }
 
 milliseconds incoming(int socket)
 {
     const std::lock_guard guard(state().lock);
-    const auto path = link::open(socket, link::role::accepted, upcalls());
+    const auto path = tcp_conn::open(socket, tcp_conn::role::accepted, upcalls());
     if (path == nullptr)
         return milliseconds(0);
-    agent::get()->after(unknown_callers::first_message_time, [weak = std::weak_ptr(path)] {
+    event_loop::get()->after(unknown_callers::first_message_time, [weak = std::weak_ptr(path)] {
         const std::lock_guard relock(state().lock);
         if (const auto silent = weak.lock(); silent != nullptr && state().callers.remove(silent))
             silent->finish();
@@ -291,7 +291,7 @@ milliseconds incoming(int socket)
     return state().callers.add(path);
 }
 
-microseconds patience_of(const ibv_qp_attr &attr)
+microseconds retry_timeout_of(const ibv_qp_attr &attr)
 {
     constexpr microseconds least = std::chrono::seconds(1); // a busy machine is no dead peer
     const auto once = std::chrono::duration_cast<microseconds>(std::chrono::nanoseconds(4096ll << attr.timeout));
@@ -300,7 +300,7 @@ microseconds patience_of(const ibv_qp_attr &attr)
 }
 
 // What is still to be sent when two looks in a row have found it, and no path, has waited long enough.
-void look_for_progress(std::uint32_t number, std::uint64_t serial, microseconds patience)
+void look_for_progress(std::uint32_t number, std::uint64_t serial, microseconds retry_timeout)
 {
     const std::lock_guard guard(state().lock);
     connection *c = state().find(number, serial);
@@ -311,7 +311,7 @@ void look_for_progress(std::uint32_t number, std::uint64_t serial, microseconds 
     if (sending && c->was_sending)
         qp->path_lost();
     c->was_sending = sending;
-    agent::get()->after(patience, [=] { look_for_progress(number, serial, patience); });
+    event_loop::get()->after(retry_timeout, [=] { look_for_progress(number, serial, retry_timeout); });
 }
 
 bool forget(std::uint32_t number)
@@ -390,7 +390,7 @@ void connect(queue_pair &qp)
         try_connecting(kept);
 }
 
-void limit_patience(queue_pair &qp)
+void limit_retry_timeout(queue_pair &qp)
 {
     ibv_qp_attr attr{};
     ibv_qp_init_attr init{};
@@ -401,9 +401,9 @@ void limit_patience(queue_pair &qp)
     const auto found = state().connections.find(qp.verbs()->qp_num);
     if (found == state().connections.end() || found->second.joined)
         return;
-    const auto patience = patience_of(attr);
-    agent::get()->after(patience, [number = found->first, serial = found->second.serial, patience] {
-        look_for_progress(number, serial, patience);
+    const auto retry_timeout = retry_timeout_of(attr);
+    event_loop::get()->after(retry_timeout, [number = found->first, serial = found->second.serial, retry_timeout] {
+        look_for_progress(number, serial, retry_timeout);
     });
 }
 
@@ -414,4 +414,4 @@ void disconnect(queue_pair &qp)
         qp.attach(nullptr);
 }
 
-} // namespace softrdma::net::direct
+} // namespace softrdma::net::static_connect

@@ -28,7 +28,7 @@ static void expect_hang_up(int fd)
 {
     struct pollfd ended = {.fd = fd, .events = POLLIN};
     char byte;
-    assert_int_equal(poll(&ended, 1, patience_ms), 1);
+    assert_int_equal(poll(&ended, 1, time_limit_ms), 1);
     assert_true(recv(fd, &byte, 1, 0) <= 0);
     close(fd);
 }
@@ -227,7 +227,7 @@ static void serve_beside_a_crowd(void)
     assert_int_equal(rdma_accept(p.server.id, &(struct rdma_conn_param){0}), 0);
     assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_ESTABLISHED), 0);
     assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
-    for (unsigned i = 0; i < patience_ms && count_descriptors() > before + 32; ++i)
+    for (unsigned i = 0; i < time_limit_ms && count_descriptors() > before + 32; ++i)
         usleep(1000);
     assert_true(count_descriptors() <= before + 32); /* nobody who is silent stays */
     kill(pid, SIGKILL);
@@ -259,5 +259,5 @@ int main(void)
             cmocka_unit_test(an_accepted_caller_must_confirm_in_time),
             cmocka_unit_test(callers_that_leave_at_once_do_no_harm),
     };
-    return cmocka_run_group_tests_name("stranger", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("unknown_peer", tests, NULL, NULL);
 }

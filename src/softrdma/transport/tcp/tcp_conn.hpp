@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "progress/agent.hpp"
+#include "progress/event_loop.hpp"
 #include "verbs/qp.hpp"
 #include "wire/frame.hpp"
 #include "base/process.hpp"
@@ -13,22 +13,22 @@ namespace softrdma::net
 {
 
 class cm_id;
-class link;
+class tcp_conn;
 
-// Whoever made a connection and is told about it. Called with no lock but the link's reading held.
-class link_user
+// Whoever made a connection and is told about it. Called with no lock but the reading of the connection held.
+class tcp_conn_user
 {
 public:
-    virtual ~link_user() = default;
-    virtual void connected(const std::shared_ptr<link> &path) = 0;
+    virtual ~tcp_conn_user() = default;
+    virtual void connected(const std::shared_ptr<tcp_conn> &path) = 0;
     // `qp` is the queue pair whose path it was, or NULL.
-    virtual void lost(const std::shared_ptr<link> &path, const std::shared_ptr<queue_pair> &qp, int error) = 0;
+    virtual void lost(const std::shared_ptr<tcp_conn> &path, const std::shared_ptr<queue_pair> &qp, int error) = 0;
     // A packet that is not the queue pair's. False if the peer broke the protocol.
-    virtual bool received(const std::shared_ptr<link> &path, const packet &p) = 0;
+    virtual bool received(const std::shared_ptr<tcp_conn> &path, const packet &p) = 0;
 };
 
 // One TCP connection: the path of one queue pair and the channel of its connection management.
-class link : public transport, public event_handler, public std::enable_shared_from_this<link>
+class tcp_conn : public transport, public event_handler, public std::enable_shared_from_this<tcp_conn>
 {
 public:
     enum class role {
@@ -37,12 +37,12 @@ public:
     };
 
     // Takes the descriptor. NULL with errno if it cannot be watched.
-    static std::shared_ptr<link> open(int fd, role r, link_user &user);
-    link(int fd, role r, link_user &user)
+    static std::shared_ptr<tcp_conn> open(int fd, role r, tcp_conn_user &user);
+    tcp_conn(int fd, role r, tcp_conn_user &user)
         : fd_(fd), user_(user), connecting_(r == role::connecting), blocked_(connecting_), reads_(!connecting_)
     {
     }
-    ~link() override;
+    ~tcp_conn() override;
 
     void transmit(const packet &header, std::span<const iovec> payload, bool more) override;
     void push() override;
@@ -92,8 +92,8 @@ private:
 
     const int fd_;
     const process::birth birth_;
-    link_user &user_;
-    agent::watch_id watch_ = 0;
+    tcp_conn_user &user_;
+    event_loop::watch_id watch_ = 0;
 
     std::mutex read_mutex_; // taken before every other lock
     std::vector<std::byte> input_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "base/epochs.hpp"
+#include "base/read_section.hpp"
 #include "transport/tcp/requester.hpp"
 #include "wire/rnr_timer.hpp"
 #include "base/log.hpp"
@@ -24,7 +24,7 @@ constexpr std::chrono::microseconds flight_time{50000};
 
 post_result requester::execute(const wqe &w)
 {
-    const local::epoch_section section(ep_.local->epoch());
+    const local::read_section section(ep_.local->epoch());
     return ep_.local->post(w);
 }
 
@@ -45,7 +45,7 @@ bool requester::executed_locally(wqe &w, outcome &o)
         return true;
     case post_result::unsupported:
         ep_.local->left_to_network(w);
-        await_owner();
+        fall_back_to_tcp();
         return false;
     case post_result::lost:
         log::write(log::level::warn, "queue pair %u: the process of the peer has ended", ep_.qp->qp_num);
@@ -99,15 +99,15 @@ void requester::show_executed(tap &t, const wqe &w)
     t.executed(*ep_.path, request, sends ? payload : nothing, answer, w.is_read() ? payload : nothing);
 }
 
-void requester::await_owner() noexcept
+void requester::fall_back_to_tcp() noexcept
 {
-    if (!std::exchange(awaits_owner_, true))
+    if (!std::exchange(polls_network_, true))
         cq_of(ep_.qp->send_cq).network_users.fetch_add(1);
 }
 
-void requester::stop_awaiting_owner() noexcept
+void requester::stop_polling_network() noexcept
 {
-    if (std::exchange(awaits_owner_, false))
+    if (std::exchange(polls_network_, false))
         cq_of(ep_.qp->send_cq).network_users.fetch_sub(1);
 }
 

@@ -7,7 +7,7 @@
 // pair is the TCP port under which its peer reaches this process, and an index: port << 8 | index. The port allocator
 // of the kernel makes numbers unique on a host. Of two queue pairs the one with the larger number connects, as soon as
 // it is ready to receive and again until the other one is.
-namespace softrdma::net::direct
+namespace softrdma::net::static_connect
 {
 
 // 0 with errno.
@@ -20,7 +20,7 @@ int check(const ibv_ah_attr &address) noexcept;
 // The queue pair has become ready to receive.
 void connect(queue_pair &qp);
 // The queue pair has become ready to send: from now on an unreachable peer is an error.
-void limit_patience(queue_pair &qp);
+void limit_retry_timeout(queue_pair &qp);
 void disconnect(queue_pair &qp);
 
-} // namespace softrdma::net::direct
+} // namespace softrdma::net::static_connect

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "base/epochs.hpp"
+#include "base/read_section.hpp"
 #include "transport/shm/file_mapping.hpp"
 #include "transport/shm/peer.hpp"
 #include "transport/shm/prefetch.hpp"
@@ -24,9 +24,9 @@ class remote_cq
 {
 public:
     // Empty if the offset is not that of a completion queue of the peer.
-    // `bell` is what the peer has handed over for it.
+    // `completion_fd` is what the peer has handed over for it.
     static std::shared_ptr<remote_cq> open(
-            const std::shared_ptr<peer_process> &peer, std::uint64_t offset, fd_holder bell);
+            const std::shared_ptr<peer_process> &peer, std::uint64_t offset, unique_fd completion_fd);
 
     // False if the queue has no room for another message: then its owner has to see it overflow.
     bool reserve() noexcept;
@@ -35,24 +35,25 @@ public:
     void wake(bool solicited);
 
 private:
-    void ring_bell();
+    void signal();
 
     std::shared_ptr<peer_process> peer_;
     std::shared_ptr<std::byte> memory_;
     cq_block *block_ = nullptr;
-    fd_holder bell_; // none: the peer wants no events
+    unique_fd completion_fd_; // none: the peer wants no events
 };
 
 // The peer's queue pair. Used by one thread at a time, inside the epoch of our queue pair.
-class alignas(line) channel
+class alignas(line) shm_ep
 {
 public:
     // A queue pair of this process. Empty, with the reason in `why`, if it cannot be reached. `ends` are those of our
     // own connection.
-    static std::shared_ptr<channel> open(const hello &h, const connection_ends &ends, std::string &why);
+    static std::shared_ptr<shm_ep> open(const shm_address &h, const connection_ends &ends, std::string &why);
     // One of the process that has handed this over.
-    static std::shared_ptr<channel> open(const hello &h, const connection_ends &ends, handover given, std::string &why);
-    ~channel();
+    static std::shared_ptr<shm_ep> open(
+            const shm_address &h, const connection_ends &ends, handover given, std::string &why);
+    ~shm_ep();
 
     peer_process &peer() noexcept { return *peer_; }
     // Where our own block tells the peer which of its regions is in use.
@@ -75,11 +76,11 @@ public:
     // peer still has the queue pair open and the region registered: it waits for one part at most.
     copy_result write(const remote_region &r, std::span<const iovec> from, std::uint32_t length)
     {
-        return length <= longest_part ? write_part(r, from) : copy_in_parts(&channel::write_part, r, from, length);
+        return length <= longest_part ? write_part(r, from) : copy_in_parts(&shm_ep::write_part, r, from, length);
     }
     copy_result read(const remote_region &r, std::span<const iovec> to, std::uint32_t length)
     {
-        return length <= longest_part ? read_part(r, to) : copy_in_parts(&channel::read_part, r, to, length);
+        return length <= longest_part ? read_part(r, to) : copy_in_parts(&shm_ep::read_part, r, to, length);
     }
     // The peer's file behind a region; NULL if there is none or it cannot be had. It is recent_mapping() then.
     file_mapping *mapping(const remote_region &r)
@@ -107,12 +108,12 @@ public:
     void ask_for_receive() noexcept;
 
     // Says when the peer is inside an operation on our memory.
-    watched_epoch epoch_of_peer() const noexcept;
+    reader reader_of_peer() const noexcept;
 
 private:
-    static std::shared_ptr<channel> open(std::shared_ptr<peer_process> peer, const hello &h,
-            const connection_ends &ends, fd_holder bell, std::string &why);
-    bool attach(const hello &h, const connection_ends &ends, fd_holder bell, std::string &why);
+    static std::shared_ptr<shm_ep> open(std::shared_ptr<peer_process> peer, const shm_address &h,
+            const connection_ends &ends, unique_fd completion_fd, std::string &why);
+    bool attach(const shm_address &h, const connection_ends &ends, unique_fd completion_fd, std::string &why);
     // By value, so that what is not in need of them may keep a region in registers.
     file_mapping *look_up_mapping(remote_region r);
     copy_result write_part(const remote_region &r, std::span<const iovec> from)
@@ -124,7 +125,7 @@ private:
     }
     copy_result write_unmapped(remote_region r, std::span<const iovec> from) const;
     copy_result read_part(const remote_region &r, std::span<const iovec> to);
-    using part_copy = copy_result (channel::*)(const remote_region &, std::span<const iovec>);
+    using part_copy = copy_result (shm_ep::*)(const remote_region &, std::span<const iovec>);
     copy_result copy_in_parts(part_copy copy, remote_region r, std::span<const iovec> list, std::uint32_t length);
     bool peer_is_enrolled() const noexcept { return peer_->facts().enrolled.load(std::memory_order_relaxed) != 0; }
     void go_to(std::uint32_t position) noexcept
@@ -132,8 +133,8 @@ private:
         position_ = position;
         slot_ = reinterpret_cast<receive_slot *>(slots_ + std::size_t{position & mask_} * stride_);
     }
-    // Where in the carrier a message can begin; nothing as long as the peer has not taken enough out of it.
-    std::optional<std::uint32_t> room_in_carrier(std::uint32_t length) noexcept;
+    // Where in the bounce buffer a message can begin; nothing as long as the peer has not taken enough out of it.
+    std::optional<std::uint32_t> bounce_buffer_space(std::uint32_t length) noexcept;
     void fetch_room(std::uint32_t length) noexcept;
     bool place(const receive_slot &s, std::uint32_t length, std::span<const iovec> from);
 
@@ -159,13 +160,13 @@ private:
     std::byte *slots_ = nullptr;
     receive_slot *slot_ = nullptr; // for that position
     bool sent_ = false;            // a message, since a receive was posted
-    std::uint32_t most_carried_ = 0;
-    std::uint32_t carried_ = 0;     // into the carrier
-    std::uint32_t carried_out_ = 0; // of it, as far as is known here
-    std::byte *carrier_ = nullptr;
+    std::uint32_t bcopy_threshold_ = 0;
+    std::uint32_t bounced_ = 0;     // into the bounce buffer
+    std::uint32_t bounced_out_ = 0; // of it, as far as is known here
+    std::byte *bounce_buffer_ = nullptr;
     std::shared_ptr<std::byte> memory_;
     std::shared_ptr<remote_cq> cq_;
-    epoch_list::entry watched_{};
+    reader_list::entry watched_{};
     bool watching_ = false;
     std::atomic<std::uint32_t> not_shown_{0};
 };

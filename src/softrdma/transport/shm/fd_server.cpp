@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/shm/door.hpp"
+#include "transport/shm/fd_server.hpp"
 #include "base/own_descriptors.hpp"
 #include "base/process.hpp"
 #include "base/settings.hpp"
@@ -22,11 +22,11 @@ namespace
 {
 
 // Somebody who has come in. Whoever breaks the rules is sent away.
-class visitor : public event_handler, public std::enable_shared_from_this<visitor>
+class fd_peer : public event_handler, public std::enable_shared_from_this<fd_peer>
 {
 public:
-    explicit visitor(int socket) noexcept : socket_(socket) {}
-    ~visitor() override
+    explicit fd_peer(int socket) noexcept : socket_(socket) {}
+    ~fd_peer() override
     {
         if (birth_.is_here())
             close(socket_);
@@ -36,61 +36,61 @@ public:
     finding ready(std::uint32_t events) override;
 
 private:
-    bool grant(const wish &w) const;
-    bool hand_over_arena(const wish &w) const;
-    bool hand_over_file(const wish &w) const;
+    bool grant(const fd_request &w) const;
+    bool hand_over_arena(const fd_request &w) const;
+    bool hand_over_file(const fd_request &w) const;
 
     const int socket_;
     const process::birth birth_;
     std::mutex mutex_;
-    agent::watch_id watch_ = 0;
+    event_loop::watch_id watch_ = 0;
     bool has_asked_ = false;
 };
 
-void visitor::enter()
+void fd_peer::enter()
 {
     const std::lock_guard lock(mutex_);
     if (!process_of_own_user(socket_))
         return;
-    watch_ = agent::get()->watch(socket_, EPOLLIN, shared_from_this());
-    // A stranger that never asks for anything must not keep a descriptor.
-    agent::get()->after(settings().response_timeout, [weak = weak_from_this()] {
+    watch_ = event_loop::get()->watch(socket_, EPOLLIN, shared_from_this());
+    // An unknown peer that never asks for anything must not keep a descriptor.
+    event_loop::get()->after(settings().response_timeout, [weak = weak_from_this()] {
         if (const auto self = weak.lock()) {
             const std::lock_guard relock(self->mutex_);
             if (!self->has_asked_)
-                agent::get()->unwatch(self->watch_);
+                event_loop::get()->unwatch(self->watch_);
         }
     });
 }
 
-finding visitor::ready(std::uint32_t)
+finding fd_peer::ready(std::uint32_t)
 {
     const std::lock_guard lock(mutex_);
-    wish w;
+    fd_request w;
     reception r = reception::message;
     while ((r = receive(socket_, w)) == reception::message && grant(w))
         has_asked_ = true;
     if (r != reception::nothing)
-        agent::get()->unwatch(watch_);
+        event_loop::get()->unwatch(watch_);
     return finding::something;
 }
 
-bool visitor::grant(const wish &w) const
+bool fd_peer::grant(const fd_request &w) const
 {
     if (w.token != local::arena::instance().token())
         return false;
-    return w.kind == wish_kind::arena ? hand_over_arena(w) : w.kind == wish_kind::file && hand_over_file(w);
+    return w.kind == fd_request_kind::arena ? hand_over_arena(w) : w.kind == fd_request_kind::file && hand_over_file(w);
 }
 
-bool visitor::hand_over_arena(const wish &w) const
+bool fd_peer::hand_over_arena(const fd_request &w) const
 {
-    const std::array<int, most_gifts> given{local::arena::instance().fd(), w.bell};
-    const bool rings = local::is_event_descriptor(w.bell);
+    const std::array<int, max_fds> given{local::arena::instance().fd(), w.completion_fd};
+    const bool rings = local::is_event_descriptor(w.completion_fd);
     return send_message(socket_, {.kind = w.kind}, std::span(given).first(rings ? 2 : 1));
 }
 
 // If there is none, that is said. The program may have locks on the file, which closing it would drop.
-bool visitor::hand_over_file(const wish &w) const
+bool fd_peer::hand_over_file(const fd_request &w) const
 {
     const region_pin region = region_table::instance().pin(w.key);
     const bool is_file = region && (region->kind() == local::region_kind::shared_file ||
@@ -107,23 +107,23 @@ bool visitor::hand_over_file(const wish &w) const
     return with_own_descriptors(hand_over) && sent;
 }
 
-struct open_door {
+struct open_fd_server {
     std::uint64_t number = 0; // 0: it is closed
     std::shared_ptr<listener> listening;
 };
 
-open_door *open()
+open_fd_server *open()
 {
-    auto made = std::make_unique<open_door>();
+    auto made = std::make_unique<open_fd_server>();
     std::uint64_t number = 0;
     if (!local::arena::instance().shared() || getrandom(&number, sizeof(number), 0) != sizeof(number))
         return made.release();
-    const door_address address(number);
-    local::fd_holder socket = open_local_socket();
+    const fd_server_address address(number);
+    local::unique_fd socket = open_local_socket();
     if (bind(socket.get(), address.get(), address.size) != 0)
         return made.release();
     made->listening = listener::open(socket.release(), SOMAXCONN, [](int accepted) {
-        std::make_shared<visitor>(accepted)->enter();
+        std::make_shared<fd_peer>(accepted)->enter();
         return std::chrono::milliseconds(0); // of other users it keeps none
     });
     made->number = made->listening == nullptr ? 0 : number;
@@ -132,18 +132,18 @@ open_door *open()
 
 } // namespace
 
-std::uint64_t own_door()
+std::uint64_t fd_server_number()
 {
-    static constinit process::single<open_door> door;
-    return door.get(open).number;
+    static constinit process::single<open_fd_server> fd_server;
+    return fd_server.get(open).number;
 }
 
-agent *start_agent()
+event_loop *start_event_loop()
 {
     const process::creation lock;
-    agent *a = agent::start([] { local::arena::instance().end_with_this_thread(); });
+    event_loop *a = event_loop::start([] { local::arena::instance().hold_liveness_futex(); });
     if (a != nullptr)
-        own_door(); // now, so that connections need no descriptor which outlives them
+        fd_server_number(); // now, so that connections need no descriptor which outlives them
     return a;
 }
 

@@ -28,7 +28,7 @@ class event_handler
 {
 public:
     virtual ~event_handler() = default;
-    // Called by the agent or by a polling thread, with no lock held, possibly by several threads at once.
+    // Called by the progress thread or by a polling thread, with no lock held, possibly by several threads at once.
     virtual finding ready(std::uint32_t events) = 0;
     // Looks for input without having been told of any.
     virtual finding look() { return finding::nothing; }
@@ -36,13 +36,13 @@ public:
 
 // The thread that serves sockets and timers of this process, started with its first user. All signals but SIGBUS are
 // blocked in it.
-class agent final : public progress
+class event_loop final : public progress
 {
 public:
     // Starts it if this process has none yet: its thread begins with `first`. NULL with errno if it cannot be started.
-    static agent *start(void (*first)());
+    static event_loop *start(void (*first)());
     // The one that this process runs; NULL with errno if it has none.
-    static agent *get() noexcept;
+    static event_loop *get() noexcept;
 
     using watch_id = std::uint64_t;
 
@@ -68,7 +68,7 @@ private:
         std::shared_ptr<event_handler> handler;
     };
 
-    explicit agent(void (*first)()) noexcept : first_(first) {}
+    explicit event_loop(void (*first)()) noexcept : first_(first) {}
     int start();
     void run();
     finding dispatch();
@@ -76,7 +76,7 @@ private:
     finding handle(const epoll_event &event);
     void sleep();
     finding spin();
-    void stand_back(finding last);
+    void back_off(finding last);
     void note_poll(std::int64_t now);
     void run_timers();
     void set_timer_locked();
@@ -104,7 +104,7 @@ private:
     std::atomic<std::int64_t> between_dispatches_ns_{shortest_ns};
     std::atomic<std::int64_t> polled_until_ns_{0};
     std::mutex rest_mutex_;
-    std::condition_variable called_back_;
+    std::condition_variable woken_;
     std::atomic<bool> resting_{false};
     std::multimap<clock::time_point, std::function<void()>> timers_;
 };

@@ -15,18 +15,18 @@ namespace softrdma::local
 {
 
 // A word that is odd while somebody is inside an operation. Written by one thread at a time.
-class epoch_section
+class read_section
 {
 public:
-    explicit epoch_section(std::atomic<std::uint32_t> &word) noexcept : word_(word)
+    explicit read_section(std::atomic<std::uint32_t> &word) noexcept : word_(word)
     {
         // Whoever takes something away executes a barrier for both, and looks at the word then.
         word_.store(word_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         std::atomic_signal_fence(std::memory_order_seq_cst);
     }
-    ~epoch_section() { word_.store(word_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
-    epoch_section(const epoch_section &) = delete;
-    epoch_section &operator=(const epoch_section &) = delete;
+    ~read_section() { word_.store(word_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+    read_section(const read_section &) = delete;
+    read_section &operator=(const read_section &) = delete;
 
 private:
     std::atomic<std::uint32_t> &word_;
@@ -53,14 +53,14 @@ private:
     std::atomic<std::uint32_t> &word_;
 };
 
-struct watched_epoch {
+struct reader {
     std::shared_ptr<const std::atomic<std::uint32_t>> word; // with the memory that it is in
     const std::atomic<std::uint32_t> *region_in_use;        // NULL: any region may be
     bool (*gone)(const void *);                             // NULL, or says of the owner that it stores no more
     std::shared_ptr<const void> owner;
     bool enrolled; // the owner, see barriers::enroll()
 
-    static watched_epoch own(std::shared_ptr<const std::atomic<std::uint32_t>> word) noexcept
+    static reader own(std::shared_ptr<const std::atomic<std::uint32_t>> word) noexcept
     {
         return {std::move(word), nullptr, nullptr, nullptr, barriers::enroll()};
     }
@@ -75,7 +75,7 @@ class operations_in_progress
 {
 public:
     // Those that may use the region with that key, or all.
-    explicit operations_in_progress(std::vector<watched_epoch> watched, std::uint32_t key = any_region);
+    explicit operations_in_progress(std::vector<reader> watched, std::uint32_t key = any_region);
     static constexpr std::uint32_t any_region = 0;
 
     // True when each has ended, or whoever was at it lives no more, which the kernel is asked for.
@@ -85,27 +85,27 @@ public:
 
 private:
     struct operation {
-        watched_epoch of;
+        reader of;
         std::uint32_t seen;
     };
     std::vector<operation> operations_;
 };
 
 // Everyone who may be inside an operation on this process' memory.
-class epoch_list
+class reader_list
 {
 public:
-    static epoch_list &instance();
+    static reader_list &instance();
 
-    using entry = std::list<watched_epoch>::iterator;
-    entry add(const watched_epoch &watched);
+    using entry = std::list<reader>::iterator;
+    entry add(const reader &watched);
     void remove(entry e);
     // To be called after the region with that key was taken away.
     operations_in_progress in_progress(std::uint32_t key);
 
 private:
     std::mutex mutex_;
-    std::list<watched_epoch> words_;
+    std::list<reader> words_;
 };
 
 } // namespace softrdma::local

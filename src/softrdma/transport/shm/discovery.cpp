@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/shm/neighbour.hpp"
-#include "transport/shm/door.hpp"
+#include "transport/shm/discovery.hpp"
+#include "transport/shm/fd_server.hpp"
 #include "transport/shm/policy.hpp"
-#include "transport/shm/visit.hpp"
+#include "transport/shm/fd_client.hpp"
 #include "transport/tcp/tcp_socket.hpp"
 #include "base/log.hpp"
 
@@ -11,7 +11,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-namespace softrdma::net::neighbour
+namespace softrdma::net::discovery
 {
 
 namespace
@@ -42,7 +42,7 @@ void complain(const std::string &peer, const std::string &why)
                 local::policy() == path_policy::direct ? "local" : "descriptors");
 }
 
-local::connection_ends ends_of(const link &path)
+local::connection_ends ends_of(const tcp_conn &path)
 {
     local::connection_ends ends;
     const auto [here, there] = tcp_socket::addresses_of(path.fd());
@@ -55,31 +55,31 @@ local::connection_ends ends_of(const link &path)
 
 } // namespace
 
-local::hello introduce(queue_pair &qp, const link &path)
+local::shm_address own_shm_address(queue_pair &qp, const tcp_conn &path)
 {
-    local::hello h = qp.introduce(ends_of(path));
+    local::shm_address h = qp.own_shm_address(ends_of(path));
     if (h.present)
-        h.door = own_door();
+        h.fd_server = fd_server_number();
     return h;
 }
 
-bool reach(const local::hello &h, const link &path, way &found, std::function<void(way)> later)
+bool reach(const local::shm_address &h, const tcp_conn &path, shm_ep_ptr &found, std::function<void(shm_ep_ptr)> later)
 {
     std::string why;
     const local::connection_ends ends = ends_of(path);
     const std::string peer = tcp_socket::text_of(tcp_socket::addresses_of(path.fd()).there);
-    found = local::policy() == path_policy::descriptors ? nullptr : local::channel::open(h, ends, why);
+    found = local::policy() == path_policy::descriptors ? nullptr : local::shm_ep::open(h, ends, why);
     if (found != nullptr)
         return false;
     const auto take = [=](local::handover given) {
         std::string refusal = "it does not hand over its memory";
         const bool came = given.arena.get() >= 0;
-        way handed = came ? local::channel::open(h, ends, std::move(given), refusal) : nullptr;
+        shm_ep_ptr handed = came ? local::shm_ep::open(h, ends, std::move(given), refusal) : nullptr;
         if (handed == nullptr)
             complain(peer, refusal);
         later(std::move(handed));
     };
-    if (visit(h, take, why))
+    if (request_fds(h, take, why))
         return true;
     complain(peer, why);
     return false;
@@ -90,16 +90,16 @@ bool required()
     return local::policy() == path_policy::direct || local::policy() == path_policy::descriptors;
 }
 
-void put(byte_writer &w, const local::hello &h) noexcept
+void put(byte_writer &w, const local::shm_address &h) noexcept
 {
     if (!h.present)
         return;
     w.put_raw(h.who.boot.data(), h.who.boot.size()).put(h.who.uid).put(h.who.pid);
     w.put(h.who.start_time).put(h.token[0]).put(h.token[1]);
-    w.put(h.qp_offset).put(h.qp_size).put(h.connection).put(h.first_receive).put(h.bell).put(h.door);
+    w.put(h.qp_offset).put(h.qp_size).put(h.connection).put(h.first_receive).put(h.completion_fd).put(h.fd_server);
 }
 
-bool get(byte_reader &r, local::hello &h) noexcept
+bool get(byte_reader &r, local::shm_address &h) noexcept
 {
     h = {};
     if (r.rest().empty())
@@ -115,9 +115,9 @@ bool get(byte_reader &r, local::hello &h) noexcept
     h.qp_size = r.get<std::uint64_t>();
     h.connection = r.get<std::uint64_t>();
     h.first_receive = r.get<std::uint32_t>();
-    h.bell = r.get<std::int32_t>();
-    h.door = r.get<std::uint64_t>();
+    h.completion_fd = r.get<std::int32_t>();
+    h.fd_server = r.get<std::uint64_t>();
     return r.good() && r.rest().empty();
 }
 
-} // namespace softrdma::net::neighbour
+} // namespace softrdma::net::discovery

@@ -7,18 +7,18 @@
 namespace softrdma::local
 {
 
-class fd_holder
+class unique_fd
 {
 public:
-    fd_holder() = default;
-    explicit fd_holder(int fd) noexcept : fd_(fd) {}
-    fd_holder(fd_holder &&other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-    fd_holder &operator=(fd_holder &&other) noexcept
+    unique_fd() = default;
+    explicit unique_fd(int fd) noexcept : fd_(fd) {}
+    unique_fd(unique_fd &&other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    unique_fd &operator=(unique_fd &&other) noexcept
     {
         std::swap(fd_, other.fd_);
         return *this;
     }
-    ~fd_holder()
+    ~unique_fd()
     {
         if (fd_ >= 0)
             close(fd_);

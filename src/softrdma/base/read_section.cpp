@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "base/epochs.hpp"
+#include "base/read_section.hpp"
 #include "base/process.hpp"
 
 #include <algorithm>
@@ -8,10 +8,10 @@
 namespace softrdma::local
 {
 
-operations_in_progress::operations_in_progress(std::vector<watched_epoch> watched, std::uint32_t key)
+operations_in_progress::operations_in_progress(std::vector<reader> watched, std::uint32_t key)
 {
-    barriers::execute_between_processes(std::ranges::all_of(watched, &watched_epoch::enrolled));
-    for (watched_epoch &w : watched) {
+    barriers::execute_between_processes(std::ranges::all_of(watched, &reader::enrolled));
+    for (reader &w : watched) {
         const std::uint32_t seen = w.word->load(std::memory_order_acquire);
         const bool uses_it = key == any_region || w.region_in_use == nullptr ||
                              w.region_in_use->load(std::memory_order_relaxed) == key;
@@ -42,27 +42,27 @@ bool operations_in_progress::ended_within(std::chrono::steady_clock::duration li
     return true;
 }
 
-epoch_list &epoch_list::instance()
+reader_list &reader_list::instance()
 {
-    static constinit process::single<epoch_list> list;
-    return list.get([] { return new epoch_list; });
+    static constinit process::single<reader_list> list;
+    return list.get([] { return new reader_list; });
 }
 
-epoch_list::entry epoch_list::add(const watched_epoch &watched)
+reader_list::entry reader_list::add(const reader &watched)
 {
     const std::lock_guard lock(mutex_);
     return words_.insert(words_.end(), watched);
 }
 
-void epoch_list::remove(entry e)
+void reader_list::remove(entry e)
 {
     const std::lock_guard lock(mutex_);
     words_.erase(e);
 }
 
-operations_in_progress epoch_list::in_progress(std::uint32_t key)
+operations_in_progress reader_list::in_progress(std::uint32_t key)
 {
-    std::vector<watched_epoch> watched;
+    std::vector<reader> watched;
     {
         const std::lock_guard lock(mutex_);
         watched.assign(words_.begin(), words_.end());

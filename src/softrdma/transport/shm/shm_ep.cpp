@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/shm/channel.hpp"
+#include "transport/shm/shm_ep.hpp"
 #include "base/guard.hpp"
 
 #include <bit>
@@ -79,7 +79,7 @@ private:
 } // namespace
 
 std::shared_ptr<remote_cq> remote_cq::open(
-        const std::shared_ptr<peer_process> &peer, std::uint64_t offset, fd_holder given)
+        const std::shared_ptr<peer_process> &peer, std::uint64_t offset, unique_fd given)
 {
     auto cq = std::make_shared<remote_cq>();
     cq->peer_ = peer;
@@ -89,10 +89,10 @@ std::shared_ptr<remote_cq> remote_cq::open(
     cq->block_ = reinterpret_cast<cq_block *>(cq->memory_.get());
     if (cq->block_->magic != cq_magic)
         return nullptr;
-    const int bell = cq->block_->event_fd.load(std::memory_order_relaxed);
-    if (bell >= 0)
-        cq->bell_ = peer->is_self() ? fd_holder(fcntl(bell, F_DUPFD_CLOEXEC, 0)) : std::move(given);
-    return bell < 0 || cq->bell_.get() >= 0 ? cq : nullptr;
+    const int completion_fd = cq->block_->event_fd.load(std::memory_order_relaxed);
+    if (completion_fd >= 0)
+        cq->completion_fd_ = peer->is_self() ? unique_fd(fcntl(completion_fd, F_DUPFD_CLOEXEC, 0)) : std::move(given);
+    return completion_fd < 0 || cq->completion_fd_.get() >= 0 ? cq : nullptr;
 }
 
 bool remote_cq::reserve() noexcept
@@ -120,43 +120,44 @@ void remote_cq::wake(bool solicited)
     interest armed = block_->armed.load(std::memory_order_seq_cst);
     while (armed == interest::everything || (armed == interest::solicited && solicited)) {
         if (block_->armed.compare_exchange_weak(armed, interest::nothing))
-            return ring_bell();
+            return signal();
     }
 }
 
-void remote_cq::ring_bell()
+void remote_cq::signal()
 {
     // A counter that the peer has filled up must not stop us.
-    pollfd writable{.fd = bell_.get(), .events = POLLOUT, .revents = 0};
-    if (bell_.get() < 0 || poll(&writable, 1, 0) <= 0)
+    pollfd writable{.fd = completion_fd_.get(), .events = POLLOUT, .revents = 0};
+    if (completion_fd_.get() < 0 || poll(&writable, 1, 0) <= 0)
         return;
     block_->fired.fetch_add(1, std::memory_order_seq_cst);
     const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = ::write(bell_.get(), &one, sizeof(one));
+    [[maybe_unused]] const ssize_t written = ::write(completion_fd_.get(), &one, sizeof(one));
 }
 
-std::shared_ptr<channel> channel::open(const hello &h, const connection_ends &ends, std::string &why)
+std::shared_ptr<shm_ep> shm_ep::open(const shm_address &h, const connection_ends &ends, std::string &why)
 {
-    return open(peer_process::self(h, why), h, ends, fd_holder(), why);
+    return open(peer_process::self(h, why), h, ends, unique_fd(), why);
 }
 
-std::shared_ptr<channel> channel::open(const hello &h, const connection_ends &ends, handover given, std::string &why)
+std::shared_ptr<shm_ep> shm_ep::open(
+        const shm_address &h, const connection_ends &ends, handover given, std::string &why)
 {
     auto peer = peer_process::adopt(h, given, why);
-    return open(std::move(peer), h, ends, std::move(given.bell), why);
+    return open(std::move(peer), h, ends, std::move(given.completion_fd), why);
 }
 
-std::shared_ptr<channel> channel::open(std::shared_ptr<peer_process> peer, const hello &h, const connection_ends &ends,
-        fd_holder bell, std::string &why)
+std::shared_ptr<shm_ep> shm_ep::open(std::shared_ptr<peer_process> peer, const shm_address &h,
+        const connection_ends &ends, unique_fd completion_fd, std::string &why)
 {
     if (peer == nullptr)
         return nullptr;
-    auto c = std::make_shared<channel>();
+    auto c = std::make_shared<shm_ep>();
     c->peer_ = std::move(peer);
-    return c->attach(h, ends, std::move(bell), why) ? c : nullptr;
+    return c->attach(h, ends, std::move(completion_fd), why) ? c : nullptr;
 }
 
-bool channel::attach(const hello &h, const connection_ends &ends, fd_holder bell, std::string &why)
+bool shm_ep::attach(const shm_address &h, const connection_ends &ends, unique_fd completion_fd, std::string &why)
 {
     why = "the queue pair is not the one announced";
     constexpr std::uint64_t largest = std::uint64_t{1} << 32;
@@ -172,7 +173,7 @@ bool channel::attach(const hello &h, const connection_ends &ends, fd_holder bell
     domain_ = block_->domain;
     cq_bit_ = block_->cq_bit;
     connection_ = h.connection;
-    most_carried_ = peer_->worth_carrying();
+    bcopy_threshold_ = peer_->bcopy_threshold();
     if (block_->magic != qp_magic || !(block_->ends == ends.reversed()) || h.connection == 0 ||
             block_->state.load(std::memory_order_acquire) >> 1 != h.connection)
         return false;
@@ -183,30 +184,30 @@ bool channel::attach(const hello &h, const connection_ends &ends, fd_holder bell
     mask_ = capacity_ == 0 ? 0 : capacity_ - 1;
     slots_ = memory_.get() + ring_offset;
     go_to(h.first_receive);
-    carrier_ = memory_.get() + carrier_offset(capacity_, stride_);
-    carried_ = carried_out_ = whole_lines(block_->carried_out.load(std::memory_order_relaxed));
-    cq_ = remote_cq::open(peer_, block_->cq_offset, std::move(bell));
+    bounce_buffer_ = memory_.get() + bounce_buffer_offset(capacity_, stride_);
+    bounced_ = bounced_out_ = whole_lines(block_->bounced_out.load(std::memory_order_relaxed));
+    cq_ = remote_cq::open(peer_, block_->cq_offset, std::move(completion_fd));
     if (cq_ == nullptr)
         return false;
-    watched_ = epoch_list::instance().add(epoch_of_peer());
+    watched_ = reader_list::instance().add(reader_of_peer());
     watching_ = true;
     why.clear();
     return true;
 }
 
-channel::~channel()
+shm_ep::~shm_ep()
 {
     if (watching_)
-        epoch_list::instance().remove(watched_);
+        reader_list::instance().remove(watched_);
 }
 
-watched_epoch channel::epoch_of_peer() const noexcept
+reader shm_ep::reader_of_peer() const noexcept
 {
     return {std::shared_ptr<const std::atomic<std::uint32_t>>(memory_, &block_->epoch), &block_->region_in_use,
             peer_gone, peer_, peer_is_enrolled()};
 }
 
-file_mapping *channel::look_up_mapping(remote_region r)
+file_mapping *shm_ep::look_up_mapping(remote_region r)
 {
     recent_ = peer_->mapping(r);
     recent_slot_ = r.slot;
@@ -214,57 +215,57 @@ file_mapping *channel::look_up_mapping(remote_region r)
     return recent_.get();
 }
 
-copy_result channel::write_unmapped(remote_region r, std::span<const iovec> from) const
+copy_result shm_ep::write_unmapped(remote_region r, std::span<const iovec> from) const
 {
     // What only its owner can make durable, its owner has to store.
-    return r.kind == region_kind::unmappable ? peer_->write(r.address, from) : copy_result::no_way;
+    return r.kind == region_kind::unmappable ? peer_->write(r.address, from) : copy_result::unsupported;
 }
 
-copy_result channel::read_part(const remote_region &r, std::span<const iovec> to)
+copy_result shm_ep::read_part(const remote_region &r, std::span<const iovec> to)
 {
     if (file_mapping *file = mapping(r); file != nullptr)
         return file->read(r.address - r.region_address, to) ? copy_result::done : copy_result::fault;
     return peer_->read(r.address, to);
 }
 
-bool channel::has_receive() const noexcept
+bool shm_ep::has_receive() const noexcept
 {
     return capacity_ == 0 || slot_->posted.load(std::memory_order_seq_cst) == position_ + 1;
 }
 
 // The peer posts a receive and then looks whether it is asked for, without a barrier in between.
-void channel::ask_for_receive() noexcept
+void shm_ep::ask_for_receive() noexcept
 {
     if (block_->peer_waiting.exchange(1, std::memory_order_seq_cst) == 0)
         barriers::execute_between_processes(peer_is_enrolled());
 }
 
-std::optional<std::uint32_t> channel::room_in_carrier(std::uint32_t length) noexcept
+std::optional<std::uint32_t> shm_ep::bounce_buffer_space(std::uint32_t length) noexcept
 {
-    std::uint32_t begin = carried_;
-    if (const std::uint32_t ahead = carrier_size - begin % carrier_size; ahead < length)
+    std::uint32_t begin = bounced_;
+    if (const std::uint32_t ahead = bounce_buffer_size - begin % bounce_buffer_size; ahead < length)
         begin += ahead;
     const std::uint32_t end = begin + length;
-    if (end - carried_out_ > carrier_size)
-        carried_out_ = block_->carried_out.load(std::memory_order_acquire);
-    return end - carried_out_ > carrier_size ? std::nullopt : std::optional(begin);
+    if (end - bounced_out_ > bounce_buffer_size)
+        bounced_out_ = block_->bounced_out.load(std::memory_order_acquire);
+    return end - bounced_out_ > bounce_buffer_size ? std::nullopt : std::optional(begin);
 }
 
 // The next message is probably as long, and its lines come while the program does something else. Apart, so that short
 // messages take no longer.
-[[gnu::noinline]] void channel::fetch_room(std::uint32_t length) noexcept
+[[gnu::noinline]] void shm_ep::fetch_room(std::uint32_t length) noexcept
 {
     if (length > most_fetched)
         return;
     if (length <= inline_size) {
         const auto *next = reinterpret_cast<const std::byte *>(slot_);
         fetch_to_store(next + line, offsetof(receive_slot, inlined) + length - line);
-    } else if (const auto room = room_in_carrier(length)) {
-        fetch_to_store(carrier_ + *room % carrier_size, length);
+    } else if (const auto room = bounce_buffer_space(length)) {
+        fetch_to_store(bounce_buffer_ + *room % bounce_buffer_size, length);
     }
 }
 
-[[gnu::noinline]] copy_result channel::copy_in_parts(
+[[gnu::noinline]] copy_result shm_ep::copy_in_parts(
         part_copy copy, remote_region r, std::span<const iovec> list, std::uint32_t length)
 {
     scatter_front front(list);
@@ -275,12 +276,12 @@ std::optional<std::uint32_t> channel::room_in_carrier(std::uint32_t length) noex
         r.address += part;
         length -= part;
         if (length > 0 && (!peer_is_open() || !peer_->has(r)))
-            return copy_result::no_way; // the peer says what becomes of the request
+            return copy_result::unsupported; // the peer says what becomes of the request
     }
     return copy_result::done;
 }
 
-bool channel::place(const receive_slot &s, std::uint32_t length, std::span<const iovec> from)
+bool shm_ep::place(const receive_slot &s, std::uint32_t length, std::span<const iovec> from)
 {
     const slot_sge *sges = const_cast<receive_slot &>(s).sges();
     scatter_front front(from);
@@ -307,13 +308,13 @@ bool channel::place(const receive_slot &s, std::uint32_t length, std::span<const
 }
 
 // Part of what sends: the answer to a message waits for each call. Others may call it as well.
-bool channel::deliver(const message &m, std::span<const iovec> from)
+bool shm_ep::deliver(const message &m, std::span<const iovec> from)
 {
     if (capacity_ == 0) // the peer takes its receives from a queue of its own
         return false;
     receive_slot &s = *slot_;
     std::uint8_t flags = m.flags;
-    std::uint32_t carried = carried_;
+    std::uint32_t bounced = bounced_;
     if ((flags & slot_write) == 0) {
         if (s.owner_only != 0 || m.length > s.room)
             return false;
@@ -321,19 +322,19 @@ bool channel::deliver(const message &m, std::span<const iovec> from)
             flags |= slot_inlined;
             if (!guarded([&] { gather(s.inlined.data(), from); }))
                 return false;
-        } else if (const auto room = m.length <= most_carried_ ? room_in_carrier(m.length) : std::nullopt) {
-            flags |= slot_carried;
-            if (!guarded([&] { gather(carrier_ + *room % carrier_size, from); }))
+        } else if (const auto room = m.length <= bcopy_threshold_ ? bounce_buffer_space(m.length) : std::nullopt) {
+            flags |= slot_bounced;
+            if (!guarded([&] { gather(bounce_buffer_ + *room % bounce_buffer_size, from); }))
                 return false;
-            s.carried = *room;
-            carried = *room + whole_lines(m.length);
+            s.bounced = *room;
+            bounced = *room + whole_lines(m.length);
         } else if (!place(s, m.length, from)) {
             return false;
         }
     }
     if (!cq_->reserve())
         return false;
-    carried_ = carried;
+    bounced_ = bounced;
     s.length = m.length;
     s.imm_data = m.imm_data;
     s.flags = flags;
@@ -342,7 +343,7 @@ bool channel::deliver(const message &m, std::span<const iovec> from)
     sent_ = true;
     cq_->announce(cq_bit_, block_->watched.load(std::memory_order_seq_cst) != 0);
     cq_->wake((flags & slot_solicited) != 0);
-    if (m.length > in_first_line && (flags & (slot_inlined | slot_carried)) != 0)
+    if (m.length > in_first_line && (flags & (slot_inlined | slot_bounced)) != 0)
         fetch_room(m.length);
     return true;
 }

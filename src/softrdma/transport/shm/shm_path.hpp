@@ -2,7 +2,7 @@
 #pragma once
 
 #include "transport/request_path.hpp"
-#include "transport/shm/channel.hpp"
+#include "transport/shm/shm_ep.hpp"
 #include "verbs/endpoint.hpp"
 #include "verbs/wqe.hpp"
 
@@ -12,19 +12,19 @@ namespace softrdma
 {
 
 // Executes requests in the memory of a peer of this host, while the peer may sleep.
-class alignas(local::line) local_path final : public request_path
+class alignas(local::line) shm_path final : public request_path
 {
 public:
-    local_path(std::shared_ptr<local::channel> channel, local::qp_block &own, ibv_pd *pd)
-        : channel_(std::move(channel)), own_(own), pd_(pd)
+    shm_path(std::shared_ptr<local::shm_ep> channel, local::qp_block &own, ibv_pd *pd)
+        : ep_(std::move(channel)), own_(own), pd_(pd)
     {
-        channel_->show_use_in(own.region_in_use);
+        ep_->show_use_in(own.region_in_use);
     }
 
     post_result post(const wqe &w) override;
     std::atomic<std::uint32_t> &epoch() noexcept override { return own_.epoch; }
     bool ask_for_receive() noexcept override;
-    std::uint32_t peer_rnr_timer() const noexcept override { return channel_->peer_rnr_timer(); }
+    std::uint32_t peer_rnr_timer() const noexcept override { return ep_->peer_rnr_timer(); }
     bool surely_unsupported(const wqe &w) const noexcept override;
     // The peer will execute it, and what is durable after it.
     void left_to_network(const wqe &w) noexcept override
@@ -32,9 +32,9 @@ public:
         if (w.op != native::wr_flush)
             peer_has_dirty_ = w.op != IBV_WR_RDMA_READ;
     }
-    void receive_is_posted() noexcept override { channel_->receive_is_posted(); }
-    void peer_consumed_receive() noexcept override { channel_->skip_receive(); }
-    bool leaves_private_memory() const noexcept override { return !channel_->peer().is_open(); }
+    void receive_is_posted() noexcept override { ep_->receive_is_posted(); }
+    void peer_consumed_receive() noexcept override { ep_->skip_receive(); }
+    bool leaves_private_memory() const noexcept override { return !ep_->peer().is_open(); }
 
 private:
     struct dirty_range {
@@ -57,7 +57,7 @@ private:
     void note_first_store(std::uint64_t begin, std::uint32_t bytes);
     bool make_durable();
 
-    std::shared_ptr<local::channel> channel_;
+    std::shared_ptr<local::shm_ep> ep_;
     local::qp_block &own_;
     ibv_pd *pd_;
     const region_table &regions_ = region_table::instance();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/tcp/link.hpp"
+#include "transport/tcp/tcp_conn.hpp"
 #include "base/guard.hpp"
 #include "transport/tcp/tcp_socket.hpp"
 #include "verbs/tap.hpp"
@@ -39,13 +39,13 @@ std::span<std::byte> bulk_memory()
 
 } // namespace
 
-std::shared_ptr<link> link::open(int fd, role r, link_user &user)
+std::shared_ptr<tcp_conn> tcp_conn::open(int fd, role r, tcp_conn_user &user)
 {
-    auto l = std::make_shared<link>(fd, r, user);
+    auto l = std::make_shared<tcp_conn>(fd, r, user);
     tcp_socket::prepare(fd);
     if (r == role::accepted)
         tcp_socket::use_all_of_host(fd);
-    agent *a = agent::get();
+    event_loop *a = event_loop::get();
     const std::uint32_t events = r == role::connecting ? EPOLLOUT : EPOLLIN | EPOLLRDHUP;
     const std::lock_guard lock(l->mutex_);
     if (a == nullptr || (l->watch_ = a->watch(fd, events, l)) == 0)
@@ -53,13 +53,13 @@ std::shared_ptr<link> link::open(int fd, role r, link_user &user)
     return l;
 }
 
-link::~link()
+tcp_conn::~tcp_conn()
 {
     if (birth_.is_here())
         close(fd_);
 }
 
-void link::bind(std::shared_ptr<queue_pair> qp, std::uint32_t local_qpn)
+void tcp_conn::bind(std::shared_ptr<queue_pair> qp, std::uint32_t local_qpn)
 {
     const std::lock_guard lock(mutex_);
     if (closed_)
@@ -68,13 +68,13 @@ void link::bind(std::shared_ptr<queue_pair> qp, std::uint32_t local_qpn)
     local_qpn_ = local_qpn;
 }
 
-std::shared_ptr<queue_pair> link::bound()
+std::shared_ptr<queue_pair> tcp_conn::bound()
 {
     const std::lock_guard lock(mutex_);
     return qp_;
 }
 
-void link::update_watch_locked()
+void tcp_conn::update_watch_locked()
 {
     reads_.store(!closed_ && !connecting_ && !held_ && !finishing_, std::memory_order_release);
     if (closed_ || lost())
@@ -82,23 +82,23 @@ void link::update_watch_locked()
     std::uint32_t events = held_ || finishing_ ? 0 : EPOLLIN | EPOLLRDHUP;
     if (blocked_)
         events |= EPOLLOUT;
-    agent::get()->change(watch_, events);
+    event_loop::get()->change(watch_, events);
 }
 
-void link::hold()
+void tcp_conn::hold()
 {
     const std::lock_guard lock(mutex_);
     held_ = true;
     update_watch_locked();
 }
 
-void link::unhold()
+void tcp_conn::unhold()
 {
     const std::lock_guard lock(mutex_);
     held_ = false;
     update_watch_locked();
     // What was read before the hold waits in our buffer, of which the socket knows nothing.
-    agent::get()->after(std::chrono::microseconds(0), [weak = weak_from_this()] {
+    event_loop::get()->after(std::chrono::microseconds(0), [weak = weak_from_this()] {
         if (const auto self = weak.lock()) {
             const std::lock_guard reading(self->read_mutex_);
             self->serve(0);
@@ -106,18 +106,18 @@ void link::unhold()
     });
 }
 
-bool link::congested()
+bool tcp_conn::congested()
 {
     const std::lock_guard lock(mutex_);
     return blocked_;
 }
 
-std::size_t link::room()
+std::size_t tcp_conn::room()
 {
     return tcp_socket::room(fd_);
 }
 
-void link::transmit(const packet &header, std::span<const iovec> payload, bool more)
+void tcp_conn::transmit(const packet &header, std::span<const iovec> payload, bool more)
 {
     std::size_t payload_size = 0;
     for (const iovec &piece : payload)
@@ -141,34 +141,34 @@ void link::transmit(const packet &header, std::span<const iovec> payload, bool m
         wait_for_room_locked();
 }
 
-void link::tell(opcode op, std::span<const std::byte> payload)
+void tcp_conn::tell(opcode op, std::span<const std::byte> payload)
 {
     const iovec piece{const_cast<std::byte *>(payload.data()), payload.size()};
     transmit({.op = op}, {&piece, 1}, false);
 }
 
-void link::push()
+void tcp_conn::push()
 {
     const std::lock_guard lock(mutex_);
     if (!closed_ && !lost() && !blocked_ && !push_locked())
         wait_for_room_locked();
 }
 
-bool link::push_locked()
+bool tcp_conn::push_locked()
 {
     iovec waiting{};
     return output_.empty() || send_locked({&waiting, 1});
 }
 
 // Sends what waits, which becomes the first of the pieces, and the others; what does not leave waits.
-bool link::send_locked(std::span<iovec> pieces)
+bool tcp_conn::send_locked(std::span<iovec> pieces)
 {
     const std::size_t waiting = output_.size() - sent_;
     pieces[0] = {output_.data() + sent_, waiting};
     msghdr message{};
     message.msg_iov = pieces.data();
     message.msg_iovlen = pieces.size();
-    if (agent *a = agent::get(); !a->expects(*this))
+    if (event_loop *a = event_loop::get(); !a->expects(*this))
         a->expect(shared_from_this());
     constexpr int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
     const ssize_t n =
@@ -183,7 +183,7 @@ bool link::send_locked(std::span<iovec> pieces)
     return output_.empty();
 }
 
-void link::keep_locked(std::span<const iovec> pieces, std::size_t already_sent)
+void tcp_conn::keep_locked(std::span<const iovec> pieces, std::size_t already_sent)
 {
     if (sent_ == output_.size()) {
         output_.clear();
@@ -202,13 +202,13 @@ void link::keep_locked(std::span<const iovec> pieces, std::size_t already_sent)
         shutdown(fd_, SHUT_RDWR);
 }
 
-void link::wait_for_room_locked()
+void tcp_conn::wait_for_room_locked()
 {
     blocked_ = true;
     update_watch_locked();
 }
 
-void link::flush_output()
+void tcp_conn::flush_output()
 {
     {
         const std::lock_guard lock(mutex_);
@@ -223,14 +223,14 @@ void link::flush_output()
         qp->path_writable();
 }
 
-void link::start_timer(std::chrono::microseconds delay)
+void tcp_conn::start_timer(std::chrono::microseconds delay)
 {
     std::uint64_t generation = 0;
     {
         const std::lock_guard lock(mutex_);
         generation = ++timer_generation_;
     }
-    agent::get()->after(delay, [weak = weak_from_this(), generation] {
+    event_loop::get()->after(delay, [weak = weak_from_this(), generation] {
         const auto self = weak.lock();
         if (self == nullptr)
             return;
@@ -245,16 +245,16 @@ void link::start_timer(std::chrono::microseconds delay)
     });
 }
 
-void link::start_answer_timer(std::chrono::microseconds delay)
+void tcp_conn::start_answer_timer(std::chrono::microseconds delay)
 {
-    agent::get()->after(delay, [weak = weak_from_this()] {
+    event_loop::get()->after(delay, [weak = weak_from_this()] {
         const auto self = weak.lock();
         if (const auto qp = self == nullptr ? nullptr : self->bound(); qp != nullptr)
             qp->answer_timer_expired();
     });
 }
 
-finding link::ready(std::uint32_t events)
+finding tcp_conn::ready(std::uint32_t events)
 {
     const std::unique_lock reading(read_mutex_, std::try_to_lock);
     if (!reading)
@@ -262,7 +262,7 @@ finding link::ready(std::uint32_t events)
     return serve(events) ? finding::something : finding::nothing;
 }
 
-bool link::serve(std::uint32_t events)
+bool tcp_conn::serve(std::uint32_t events)
 {
     if (lost())
         return false;
@@ -291,7 +291,7 @@ bool link::serve(std::uint32_t events)
     return false;
 }
 
-void link::finish_connecting()
+void tcp_conn::finish_connecting()
 {
     int error = 0;
     socklen_t size = sizeof(error);
@@ -309,7 +309,7 @@ void link::finish_connecting()
     user_.connected(shared_from_this());
 }
 
-bool link::read_input()
+bool tcp_conn::read_input()
 {
     std::size_t budget = read_budget;
     bool more = true;
@@ -356,7 +356,7 @@ bool link::read_input()
 
 // Receives what there is of a long segment but for its end, if it is certain where that belongs. Returns how much; 0 if
 // it has to take the way through a buffer.
-std::size_t link::read_in_place(bool &more, bool &good)
+std::size_t tcp_conn::read_in_place(bool &more, bool &good)
 {
     constexpr std::size_t unit = frame_reader::unit;
     if (filled_ >= unit || frames_.left() < filled_ + least_bulk + end_of_segment)
@@ -402,7 +402,7 @@ std::size_t link::read_in_place(bool &more, bool &good)
 }
 
 // Handles what has been received; the buffer keeps what is not a packet yet.
-bool link::parse(std::span<const std::byte> data)
+bool tcp_conn::parse(std::span<const std::byte> data)
 {
     while (!data.empty()) {
         packet p;
@@ -426,7 +426,7 @@ bool link::parse(std::span<const std::byte> data)
     return true;
 }
 
-bool link::handle(const packet &p)
+bool tcp_conn::handle(const packet &p)
 {
     if (is_control(p.op))
         return user_.received(shared_from_this(), p);
@@ -444,19 +444,19 @@ bool link::handle(const packet &p)
     return qp->receive(p);
 }
 
-void link::cut()
+void tcp_conn::cut()
 {
     shutdown(fd_, SHUT_RDWR); // the reader notices and reports the loss
 }
 
-void link::ends(sockaddr_storage &here, sockaddr_storage &there) const
+void tcp_conn::ends(sockaddr_storage &here, sockaddr_storage &there) const
 {
     const auto addresses = tcp_socket::addresses_of(fd_);
     here = addresses.here;
     there = addresses.there;
 }
 
-void link::drop(int error)
+void tcp_conn::drop(int error)
 {
     if (lost_.exchange(true, std::memory_order_acq_rel))
         return;
@@ -472,7 +472,7 @@ void link::drop(int error)
     user_.lost(shared_from_this(), qp, error);
 }
 
-void link::disconnect_locked()
+void tcp_conn::disconnect_locked()
 {
     if (closed_)
         return;
@@ -481,21 +481,21 @@ void link::disconnect_locked()
     lost_.store(true, std::memory_order_release);
     shutdown(fd_, SHUT_RDWR);
     qp_.reset();
-    agent::get()->unwatch(watch_);
+    event_loop::get()->unwatch(watch_);
 }
 
-void link::finish()
+void tcp_conn::finish()
 {
     const std::lock_guard lock(mutex_);
     if (closed_ || finishing_)
         return;
     if (qp_ != nullptr) // it may be reading right now: told later, without our lock
-        agent::get()->after(std::chrono::microseconds(0), [qp = qp_] { qp->path_lost(); });
+        event_loop::get()->after(std::chrono::microseconds(0), [qp = qp_] { qp->path_lost(); });
     if (connecting_ || (!blocked_ && push_locked()))
         return disconnect_locked();
     finishing_ = true;
     wait_for_room_locked();
-    agent::get()->after(finish_time, [weak = weak_from_this()] {
+    event_loop::get()->after(finish_time, [weak = weak_from_this()] {
         if (const auto self = weak.lock()) {
             const std::lock_guard relock(self->mutex_);
             self->disconnect_locked();

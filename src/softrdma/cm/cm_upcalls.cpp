@@ -25,7 +25,7 @@ unknown_callers &callers()
     return all.get();
 }
 
-void take_request(cm_id &parent, const std::shared_ptr<link> &path, const cm_handshake &request)
+void take_request(cm_id &parent, const std::shared_ptr<tcp_conn> &path, const cm_handshake &request)
 {
     cm_id *child = detail::new_id(parent.events(), parent.context, parent.ps, parent.device);
     child->state = cm_state::requested;
@@ -48,36 +48,36 @@ void take_request(cm_id &parent, const std::shared_ptr<link> &path, const cm_han
 
 // A device drops what exceeds the backlog, and its peer asks again: here the request waits instead. Each that waits
 // holds a descriptor: beyond a fixed number the next ones are left to the kernel's queue.
-void wait_in_turn(cm_id &parent, const std::shared_ptr<link> &path, const cm_handshake &request)
+void wait_in_turn(cm_id &parent, const std::shared_ptr<tcp_conn> &path, const cm_handshake &request)
 {
     parent.waiting.emplace_back(path, request);
     if (parent.waiting.size() >= max_waiting)
         parent.listening->suspend();
 }
 
-void decide_later(std::uint64_t serial, neighbour::way found)
+void decide_later(std::uint64_t serial, discovery::shm_ep_ptr found)
 {
     const std::lock_guard guard(lock());
     cm_id *id = detail::find_id(serial);
-    if (id == nullptr || !std::exchange(id->looks_for_way, false) || id->state != cm_state::connecting)
+    if (id == nullptr || !std::exchange(id->discovering, false) || id->state != cm_state::connecting)
         return;
-    id->way = std::move(found);
-    detail::decide(*id);
+    id->ep = std::move(found);
+    detail::select_transport(*id);
 }
 
 void take_reply(cm_id &id, const cm_handshake &reply)
 {
     id.remote = reply;
     id.path->hold();
-    if (reply.hello.present || neighbour::required())
-        id.looks_for_way = neighbour::reach(reply.hello, *id.path, id.way,
-                [serial = id.serial](neighbour::way found) { decide_later(serial, std::move(found)); });
-    if (!id.looks_for_way)
-        detail::decide(id);
+    if (reply.shm_address.present || discovery::required())
+        id.discovering = discovery::reach(reply.shm_address, *id.path, id.ep,
+                [serial = id.serial](discovery::shm_ep_ptr found) { decide_later(serial, std::move(found)); });
+    if (!id.discovering)
+        detail::select_transport(id);
 }
 
 // True if the message was made to fail.
-bool injected(cm_id *id, const std::shared_ptr<link> &path)
+bool injected(cm_id *id, const std::shared_ptr<tcp_conn> &path)
 {
     const auto fault = fault::on_handshake();
     if (!fault)
@@ -94,26 +94,26 @@ bool injected(cm_id *id, const std::shared_ptr<link> &path)
     return true;
 }
 
-class link_upcalls : public link_user
+class conn_upcalls : public tcp_conn_user
 {
 public:
-    void connected(const std::shared_ptr<link> &path) override;
-    void lost(const std::shared_ptr<link> &path, const std::shared_ptr<queue_pair> &qp, int error) override;
-    bool received(const std::shared_ptr<link> &path, const packet &p) override;
+    void connected(const std::shared_ptr<tcp_conn> &path) override;
+    void lost(const std::shared_ptr<tcp_conn> &path, const std::shared_ptr<queue_pair> &qp, int error) override;
+    bool received(const std::shared_ptr<tcp_conn> &path, const packet &p) override;
 };
 
-void link_upcalls::connected(const std::shared_ptr<link> &path)
+void conn_upcalls::connected(const std::shared_ptr<tcp_conn> &path)
 {
     const std::lock_guard guard(lock());
     if (path->owner == nullptr)
         return;
     if (const auto qp = queue_pair::find(path->owner->local.qpn); qp != nullptr)
-        path->owner->local.hello = neighbour::introduce(*qp, *path);
+        path->owner->local.shm_address = discovery::own_shm_address(*qp, *path);
     const cm_payload payload = encode(path->owner->local);
     detail::send(*path->owner, opcode::cm_request, &payload);
 }
 
-bool link_upcalls::received(const std::shared_ptr<link> &path, const packet &p)
+bool conn_upcalls::received(const std::shared_ptr<tcp_conn> &path, const packet &p)
 {
     const std::lock_guard guard(lock());
     cm_id *id = path->owner;
@@ -143,11 +143,11 @@ bool link_upcalls::received(const std::shared_ptr<link> &path, const packet &p)
     }
     if (p.op == opcode::cm_ready) {
         const bool agreed = p.payload.size() == 1 && p.payload[0] != std::byte{0};
-        const auto way = std::exchange(id->way, nullptr);
-        if (const auto qp = queue_pair::find(id->local.qpn); way != nullptr && qp != nullptr)
-            qp->decide(agreed ? way : nullptr);
-        if (way != nullptr && !agreed)
-            detail::tell_fall_back(*id);
+        const auto ep = std::exchange(id->ep, nullptr);
+        if (const auto qp = queue_pair::find(id->local.qpn); ep != nullptr && qp != nullptr)
+            qp->select_transport(agreed ? ep : nullptr);
+        if (ep != nullptr && !agreed)
+            detail::log_fall_back(*id);
         if (id->state == cm_state::accepted) {
             id->state = cm_state::connected;
             detail::queue_event(*id, RDMA_CM_EVENT_ESTABLISHED, 0);
@@ -166,7 +166,7 @@ bool link_upcalls::received(const std::shared_ptr<link> &path, const packet &p)
     return detail::received_disconnect(*id, p.op);
 }
 
-void link_upcalls::lost(const std::shared_ptr<link> &path, const std::shared_ptr<queue_pair> &qp, int error)
+void conn_upcalls::lost(const std::shared_ptr<tcp_conn> &path, const std::shared_ptr<queue_pair> &qp, int error)
 {
     if (qp != nullptr)
         qp->path_lost();
@@ -205,25 +205,25 @@ void link_upcalls::lost(const std::shared_ptr<link> &path, const std::shared_ptr
 
 } // namespace
 
-void detail::tell_fall_back(const cm_id &id)
+void detail::log_fall_back(const cm_id &id)
 {
     log::write(log::level::info, "TCP carries everything between here and the peer at %s",
             tcp_socket::text_of(id.route.addr.dst_storage).c_str());
 }
 
-void detail::decide(cm_id &id)
+void detail::select_transport(cm_id &id)
 {
-    if (id.way == nullptr && neighbour::required()) {
+    if (id.ep == nullptr && discovery::required()) {
         id.path->owner = nullptr;
         id.path->finish();
         return unreachable(id, EHOSTUNREACH);
     }
-    if (const auto qp = queue_pair::find(id.local.qpn); qp != nullptr && id.way != nullptr) {
-        qp->expect(id.way);
-        qp->decide(id.way);
+    if (const auto qp = queue_pair::find(id.local.qpn); qp != nullptr && id.ep != nullptr) {
+        qp->expect(id.ep);
+        qp->select_transport(id.ep);
     }
-    if (id.way == nullptr)
-        tell_fall_back(id);
+    if (id.ep == nullptr)
+        log_fall_back(id);
     id.state = cm_state::replied;
     queue_event(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &id.remote.data);
 }
@@ -241,20 +241,20 @@ void detail::request_seen(cm_id &listener)
         listener.listening->resume();
 }
 
-link_user &upcalls()
+tcp_conn_user &upcalls()
 {
-    static auto *const user = new link_upcalls; // links may outlive everything else
+    static auto *const user = new conn_upcalls; // connections may outlive everything else
     return *user;
 }
 
 std::chrono::milliseconds detail::incoming(std::uint64_t listener_serial, int socket)
 {
     const std::lock_guard guard(lock());
-    const auto path = link::open(socket, link::role::accepted, upcalls());
+    const auto path = tcp_conn::open(socket, tcp_conn::role::accepted, upcalls());
     if (path == nullptr)
         return std::chrono::milliseconds(0);
     path->tag = listener_serial; // until its request has come
-    agent::get()->after(unknown_callers::first_message_time, [weak = std::weak_ptr(path)] {
+    event_loop::get()->after(unknown_callers::first_message_time, [weak = std::weak_ptr(path)] {
         const std::lock_guard relock(lock());
         if (const auto silent = weak.lock(); silent != nullptr && callers().remove(silent))
             silent->finish();

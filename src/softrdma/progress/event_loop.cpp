@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "progress/agent.hpp"
+#include "progress/event_loop.hpp"
 #include "base/barriers.hpp"
 #include "base/config.hpp"
 #include "base/process.hpp"
@@ -22,40 +22,40 @@ namespace softrdma::net
 namespace
 {
 
-constexpr agent::watch_id timer_watch = 0;
+constexpr event_loop::watch_id timer_watch = 0;
 
-std::atomic<agent *> running{nullptr};
+std::atomic<event_loop *> running{nullptr};
 
 } // namespace
 
-agent *agent::get() noexcept
+event_loop *event_loop::get() noexcept
 {
-    agent *a = running.load(std::memory_order_acquire);
+    event_loop *a = running.load(std::memory_order_acquire);
     if (a == nullptr)
         errno = ENODEV;
     return a;
 }
 
-agent *agent::start(void (*first)())
+event_loop *event_loop::start(void (*first)())
 {
-    if (agent *a = running.load(std::memory_order_acquire))
+    if (event_loop *a = running.load(std::memory_order_acquire))
         return a;
     config::check();
     const process::creation lock;
-    if (agent *a = running.load(std::memory_order_acquire))
+    if (event_loop *a = running.load(std::memory_order_acquire))
         return a;
-    std::unique_ptr<agent> fresh(new agent(first));
+    std::unique_ptr<event_loop> fresh(new event_loop(first));
     if (const int error = fresh->start(); error != 0) {
         errno = error;
         return nullptr;
     }
-    agent *started = fresh.release();
+    event_loop *started = fresh.release();
     process::add_fork_hooks({&before_fork, &after_fork_in_parent, &after_fork_in_child});
     running.store(started, std::memory_order_release);
     return started;
 }
 
-int agent::start()
+int event_loop::start()
 {
     local::barriers::enroll(); // as long as there may be one thread only
     epoll_ = epoll_create1(EPOLL_CLOEXEC);
@@ -71,7 +71,7 @@ int agent::start()
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_t thread{};
     const auto entry = [](void *self) -> void * {
-        static_cast<agent *>(self)->run();
+        static_cast<event_loop *>(self)->run();
         return nullptr;
     };
     if (error == 0)
@@ -86,29 +86,29 @@ int agent::start()
     return error;
 }
 
-void agent::run()
+void event_loop::run()
 {
     prctl(PR_SET_TIMERSLACK, 1'000);
     first_();
     for (;;) {
         sleep();
-        stand_back(spin());
+        back_off(spin());
     }
 }
 
-std::int64_t agent::now_ns() noexcept
+std::int64_t event_loop::now_ns() noexcept
 {
     return clock::now().time_since_epoch().count();
 }
 
 // Waking costs a sleeping thread several times what the next packet takes to come. But whoever is reading that already
 // may be waiting for this processor.
-finding agent::spin()
+finding event_loop::spin()
 {
-    constexpr std::int64_t patience_ns = 50'000;
+    constexpr std::int64_t spin_ns = 50'000;
     finding found = finding::nothing;
     for (std::int64_t last = now_ns(), now = last;
-            found != finding::taken && now - last < patience_ns && now > polled_until_ns_; now = now_ns()) {
+            found != finding::taken && now - last < spin_ns && now > polled_until_ns_; now = now_ns()) {
         found = look(now);
         if (found == finding::something)
             last = now_ns();
@@ -119,7 +119,7 @@ finding agent::spin()
 // While a thread of the program polls, every packet would wake this one for nothing: it comes back when it has slept
 // without a poll, or is called back. The longer they last, the longer it may take to notice their end: waking up takes
 // a virtual machine some 35 us.
-void agent::stand_back(finding last)
+void event_loop::back_off(finding last)
 {
     using namespace std::chrono_literals;
     constexpr std::chrono::microseconds longest_pause = 2ms;
@@ -129,14 +129,14 @@ void agent::stand_back(finding last)
     bool polls = last == finding::taken || now_ns() < polled_until_ns_;
     for (; polls; pause = std::min(2 * pause, longest_pause)) {
         const unsigned before = calls_;
-        const bool called = called_back_.wait_for(lock, pause, [this] { return !resting_; });
+        const bool called = woken_.wait_for(lock, pause, [this] { return !resting_; });
         // One call may last: what it finds is received. A thread that was stopped in there is not waited for.
         polls = !called && (calls_ != before || (inside_ && pause < longest_pause));
     }
     resting_ = false;
 }
 
-void agent::about_to_wait()
+void event_loop::about_to_wait()
 {
     if (running.load(std::memory_order_relaxed) != this)
         return;
@@ -147,10 +147,10 @@ void agent::about_to_wait()
         const std::lock_guard lock(rest_mutex_);
         resting_ = false;
     }
-    called_back_.notify_one();
+    woken_.notify_one();
 }
 
-void agent::note_poll(std::int64_t now)
+void event_loop::note_poll(std::int64_t now)
 {
     constexpr std::int64_t window_ns = 200'000;
     constexpr std::int64_t until_ns = 20'000;
@@ -172,7 +172,7 @@ void agent::note_poll(std::int64_t now)
         sched_yield();
 }
 
-void agent::poll()
+void event_loop::poll()
 {
     if (running.load(std::memory_order_relaxed) != this)
         return;
@@ -187,7 +187,7 @@ void agent::poll()
 
 // To ask where input is expected takes one system call instead of two. As long as it comes there, the others are asked
 // more rarely.
-finding agent::look(std::int64_t now)
+finding event_loop::look(std::int64_t now)
 {
     constexpr std::int64_t longest_ns = 12'000;
     const std::int64_t between_ns = between_dispatches_ns_.load(std::memory_order_relaxed);
@@ -206,7 +206,7 @@ finding agent::look(std::int64_t now)
     return found;
 }
 
-finding agent::dispatch()
+finding event_loop::dispatch()
 {
     std::array<epoll_event, 32> events;
     finding found = finding::nothing;
@@ -219,14 +219,14 @@ finding agent::dispatch()
 }
 
 // Until there is something that no polling thread of the program will find.
-void agent::sleep()
+void event_loop::sleep()
 {
     epoll_event event{};
     if (epoll_wait(epoll_, &event, 1, -1) == 1 && now_ns() >= polled_until_ns_)
         handle(event);
 }
 
-finding agent::handle(const epoll_event &event)
+finding event_loop::handle(const epoll_event &event)
 {
     if (event.data.u64 == timer_watch) {
         run_timers();
@@ -248,7 +248,7 @@ finding agent::handle(const epoll_event &event)
     return handler->ready(event.events);
 }
 
-agent::watch_id agent::watch(int fd, std::uint32_t events, std::shared_ptr<event_handler> handler)
+event_loop::watch_id event_loop::watch(int fd, std::uint32_t events, std::shared_ptr<event_handler> handler)
 {
     const std::lock_guard lock(mutex_);
     const watch_id id = next_id_++;
@@ -260,7 +260,7 @@ agent::watch_id agent::watch(int fd, std::uint32_t events, std::shared_ptr<event
     return 0;
 }
 
-void agent::change(watch_id id, std::uint32_t events)
+void event_loop::change(watch_id id, std::uint32_t events)
 {
     const std::lock_guard lock(mutex_);
     const auto found = watched_.find(id);
@@ -269,7 +269,7 @@ void agent::change(watch_id id, std::uint32_t events)
         epoll_ctl(epoll_, EPOLL_CTL_MOD, found->second.fd, &event);
 }
 
-void agent::unwatch(watch_id id)
+void event_loop::unwatch(watch_id id)
 {
     std::shared_ptr<event_handler> last; // destroyed after the lock is released
     const std::lock_guard lock(mutex_);
@@ -285,21 +285,21 @@ void agent::unwatch(watch_id id)
     watched_.erase(found);
 }
 
-void agent::expect(std::shared_ptr<event_handler> handler)
+void event_loop::expect(std::shared_ptr<event_handler> handler)
 {
     const std::lock_guard lock(mutex_);
     expected_now_ = handler.get();
     expected_.swap(handler); // the former is destroyed after the lock is released
 }
 
-void agent::after(std::chrono::microseconds delay, std::function<void()> call)
+void event_loop::after(std::chrono::microseconds delay, std::function<void()> call)
 {
     const std::lock_guard lock(mutex_);
     timers_.emplace(clock::now() + delay, std::move(call));
     set_timer_locked();
 }
 
-void agent::set_timer_locked()
+void event_loop::set_timer_locked()
 {
     itimerspec spec{};
     if (!timers_.empty()) {
@@ -310,7 +310,7 @@ void agent::set_timer_locked()
     timerfd_settime(timer_, 0, &spec, nullptr);
 }
 
-void agent::run_timers()
+void event_loop::run_timers()
 {
     std::vector<std::function<void()>> due;
     {
@@ -326,21 +326,21 @@ void agent::run_timers()
         call();
 }
 
-void agent::before_fork() noexcept
+void event_loop::before_fork() noexcept
 {
     running.load()->mutex_.lock();
 }
 
-void agent::after_fork_in_parent() noexcept
+void event_loop::after_fork_in_parent() noexcept
 {
     running.load()->mutex_.unlock();
 }
 
 // The sockets belong to the parent's connections: their ends must be seen when the parent ends. The rest is left as it
 // is, for the thread that it served is not here.
-void agent::after_fork_in_child() noexcept
+void event_loop::after_fork_in_child() noexcept
 {
-    const agent *a = running.exchange(nullptr);
+    const event_loop *a = running.exchange(nullptr);
     for (const auto &[id, w] : a->watched_)
         close(w.fd);
     close(a->epoll_);
