@@ -72,7 +72,7 @@ run_examples() {
 # A client in Python and a server in C, from the packages.
 run_python() {
     truncate -s 64K /test/server.pmem
-    softrdma run -- "$1/05-flush-to-persistent/server" --ready-fd 3 127.0.0.1 7204 /test/server.pmem on \
+    softrdma run -- "$1/examples/05-flush-to-persistent/server" --ready-fd 3 127.0.0.1 7204 /test/server.pmem on \
         3>/test/ready >/test/server.log 2>&1 &
     server=$!
     for _ in $(seq 300); do
