@@ -110,7 +110,7 @@ class GpspmTest(support.ExamplesTest):
 
     def test_response_that_never_comes(self) -> None:
         """The server of 05 describes its memory but takes no messages."""
-        outcome = support.pair("05", "09", timeout_s=2)
+        outcome = support.pair("05", "09", timeout_s=6)
         self.assert_status(outcome.client, 1)
         self.assertNotIn("Translation", outcome.client.stdout)
 
