@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a TCP connection sends, and what waits until it can be sent.
+#include "transport/tcp/tcp_conn.hpp"
+#include "base/guard.hpp"
+#include "transport/tcp/tcp_socket.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <sys/socket.h>
+
+namespace softrdma::net
+{
+
+namespace
+{
+
+constexpr std::size_t gathered_limit = 16 * 1024;     // a system call costs more than to copy that
+constexpr std::size_t joined_limit = 256;             // so does to name it to the kernel as a piece of its own
+constexpr std::size_t output_limit = 4 * max_segment; // a peer that asks but never reads
+
+} // namespace
+
+bool tcp_conn::congested()
+{
+    const std::lock_guard lock(mutex_);
+    return blocked_;
+}
+
+std::size_t tcp_conn::room()
+{
+    return tcp_socket::room(fd_);
+}
+
+void tcp_conn::transmit(const packet &header, std::span<const iovec> payload, bool more)
+{
+    std::size_t payload_size = 0;
+    for (const iovec &piece : payload)
+        payload_size += piece.iov_len;
+    frame_headers headers = encode(header, payload_size);
+    std::array<iovec, limits::max_sge + 2> pieces; // the first is for what waits already
+    pieces[1] = {headers.bytes.data(), headers.size};
+    const auto end = std::copy(payload.begin(), payload.end(), pieces.begin() + 2);
+
+    const std::lock_guard lock(mutex_);
+    if (closed_ || lost())
+        return;
+    const bool waits = blocked_ || (more && output_.size() + payload_size <= gathered_limit);
+    if (!waits && payload_size > joined_limit) {
+        if (!send_locked({pieces.begin(), end}))
+            wait_for_room_locked();
+        return;
+    }
+    keep_locked({pieces.begin() + 1, end}, 0);
+    if (!waits && !push_locked())
+        wait_for_room_locked();
+}
+
+void tcp_conn::tell(opcode op, std::span<const std::byte> payload)
+{
+    const iovec piece{const_cast<std::byte *>(payload.data()), payload.size()};
+    transmit({.op = op}, {&piece, 1}, false);
+}
+
+void tcp_conn::push()
+{
+    const std::lock_guard lock(mutex_);
+    if (!closed_ && !lost() && !blocked_ && !push_locked())
+        wait_for_room_locked();
+}
+
+bool tcp_conn::push_locked()
+{
+    iovec waiting{};
+    return output_.empty() || send_locked({&waiting, 1});
+}
+
+// Sends what waits, which becomes the first of the pieces, and the others; what does not leave waits.
+bool tcp_conn::send_locked(std::span<iovec> pieces)
+{
+    const std::size_t waiting = output_.size() - sent_;
+    pieces[0] = {output_.data() + sent_, waiting};
+    msghdr message{};
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = pieces.size();
+    if (event_loop *a = event_loop::get(); !a->expects(*this))
+        a->expect(shared_from_this());
+    constexpr int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
+    const ssize_t n =
+            pieces.size() == 1 ? send(fd_, pieces[0].iov_base, waiting, flags) : sendmsg(fd_, &message, flags);
+    if (n < 0 && errno != EAGAIN && errno != EINTR) {
+        shutdown(fd_, SHUT_RDWR); // the reader notices and reports the loss
+        return true;
+    }
+    const auto sent = n < 0 ? 0 : static_cast<std::size_t>(n);
+    sent_ += std::min(sent, waiting);
+    keep_locked(pieces.subspan(1), sent - std::min(sent, waiting));
+    return output_.empty();
+}
+
+void tcp_conn::keep_locked(std::span<const iovec> pieces, std::size_t already_sent)
+{
+    if (sent_ == output_.size()) {
+        output_.clear();
+        sent_ = 0;
+    }
+    for (const iovec &piece : pieces) {
+        const std::size_t skip = std::min(already_sent, piece.iov_len);
+        const auto *from = static_cast<const std::byte *>(piece.iov_base);
+        const std::size_t end = output_.size();
+        output_.resize(end + piece.iov_len - skip);
+        if (!guarded([&] { std::copy(from + skip, from + piece.iov_len, output_.data() + end); }))
+            shutdown(fd_, SHUT_RDWR); // the program's file has lost what was to be sent; the reader reports the loss
+        already_sent -= skip;
+    }
+    if (output_.size() - sent_ > output_limit)
+        shutdown(fd_, SHUT_RDWR);
+}
+
+void tcp_conn::wait_for_room_locked()
+{
+    blocked_ = true;
+    update_watch_locked();
+}
+
+void tcp_conn::flush_output()
+{
+    {
+        const std::lock_guard lock(mutex_);
+        if (closed_ || !blocked_ || !push_locked())
+            return;
+        blocked_ = false;
+        if (finishing_)
+            return disconnect_locked();
+        update_watch_locked();
+    }
+    if (const auto qp = bound())
+        qp->path_writable();
+}
+
+} // namespace softrdma::net

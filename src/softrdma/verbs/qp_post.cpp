@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What programs post to a queue pair.
+#include "verbs/qp.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace softrdma
+{
+
+bool queue_pair::accepts_sends() const noexcept
+{
+    const ibv_qp_state s = ep_.attr.qp_state;
+    return s == IBV_QPS_RTS || s == IBV_QPS_SQD || s == IBV_QPS_ERR;
+}
+
+void queue_pair::posted()
+{
+    if (ep_.attr.qp_state == IBV_QPS_ERR)
+        requester_.flush();
+    else if (ep_.attr.qp_state == IBV_QPS_RTS)
+        settle(requester_.pump());
+    if (ep_.attr.qp_state == IBV_QPS_RTS && ep_.path_lost && requester_.fail_first(IBV_WC_RETRY_EXC_ERR))
+        fail();
+}
+
+// For requests that may be executed before they are queued; NULL if none may.
+request_path *queue_pair::path_at_once() const noexcept
+{
+    const bool may = queue_.empty() && ep_.attr.qp_state == IBV_QPS_RTS && !ep_.path_lost && !fault::active() &&
+                     tap::current() == nullptr;
+    return may ? ep_.local.get() : nullptr;
+}
+
+int queue_pair::post_together(std::uint32_t count)
+{
+    const std::lock_guard lock(lock_);
+    if (!accepts_sends())
+        return EINVAL;
+    if (count > queue_.room())
+        return ENOMEM;
+    request_path *at_once = path_at_once();
+    while (count > 0) {
+        // One section for a WRITE and its FLUSH: a peer that takes memory away waits until it has ended.
+        const local::read_section section(ring_.shared().epoch);
+        for (const std::uint32_t end = count - std::min(count, 2u); count > end; --count)
+            at_once = requester_.post(at_once) ? at_once : nullptr;
+    }
+    queue_.empty() ? queue_.rewind() : posted();
+    return 0;
+}
+
+int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
+{
+    // Who has started a batch is making requests where these are to be made.
+    const auto alone = batch_ != nullptr ? std::unique_lock(*batch_) : std::unique_lock<post_batch>();
+    const std::lock_guard lock(lock_);
+    int error = accepts_sends() ? 0 : EINVAL;
+    request_path *at_once = path_at_once();
+    for (; wr != nullptr; wr = wr->next) {
+        if (error == 0)
+            error = check_wr(*wr, ep_.cap);
+        if (error == 0 && queue_.room() == 0)
+            error = ENOMEM;
+        if (error != 0) {
+            *bad = wr;
+            break;
+        }
+        queue_.place()->set(*wr);
+        const local::read_section section(ring_.shared().epoch);
+        at_once = requester_.post(at_once) ? at_once : nullptr;
+    }
+    queue_.empty() ? queue_.rewind() : posted();
+    return error;
+}
+
+int queue_pair::post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad)
+{
+    const std::lock_guard lock(lock_);
+    if (ep_.local != nullptr)
+        ep_.local->receive_is_posted();
+    int error = qp_base.srq != nullptr || ep_.attr.qp_state == IBV_QPS_RESET ? EINVAL : 0;
+    for (; wr != nullptr; wr = wr->next) {
+        if (error == 0)
+            error = responder_.post(*wr);
+        if (error != 0) {
+            *bad = wr;
+            break;
+        }
+    }
+    if (ep_.attr.qp_state == IBV_QPS_ERR) {
+        if (delays_flush_ == nullptr)
+            responder_.flush();
+    } else if (answers()) {
+        responder_.announce_receive();
+    }
+    return error;
+}
+
+void queue_pair::receive_available()
+{
+    const std::lock_guard lock(lock_);
+    if (answers())
+        responder_.announce_receive();
+}
+
+} // namespace softrdma

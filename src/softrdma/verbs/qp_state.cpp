@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The states of a queue pair and what programs set of it.
+#include "verbs/qp.hpp"
+#include "verbs/transition.hpp"
+
+#include <cerrno>
+
+namespace softrdma
+{
+
+// Before a reset or the end: what the peer has begun with our memory it finishes first. It may be stopped, so no lock
+// is held meanwhile. 0 or EBUSY.
+int queue_pair::shut_out_peer()
+{
+    std::optional<local::operations_in_progress> operations;
+    {
+        const std::lock_guard lock(lock_);
+        if (peer_ == nullptr)
+            return 0;
+        responder_.abandon();
+        shut_out_ = true;
+        publish_attributes();
+        operations.emplace(std::vector{peer_->reader_of_peer()});
+    }
+    const bool ended = operations->ended_within(local::longest_operation);
+    const std::lock_guard lock(lock_);
+    shut_out_ = ended;
+    if (!ended)
+        fail();
+    return ended ? 0 : EBUSY;
+}
+
+// Whatever the peer of an earlier one still writes is not meant for the peer of this one, and never read.
+void queue_pair::start_connection(std::uint64_t number) noexcept
+{
+    connection_ = number;
+    peer_.reset();
+    delays_flush_.reset();
+    shut_out_ = false;
+}
+
+void queue_pair::set_state(ibv_qp_state to) noexcept
+{
+    ep_.attr.qp_state = ep_.attr.cur_qp_state = to;
+    __atomic_store_n(&qp_base.state, to, __ATOMIC_RELAXED);
+    publish_attributes();
+}
+
+void queue_pair::publish_attributes() noexcept
+{
+    if (!ring_.valid())
+        return;
+    local::qp_block &shared = ring_.shared();
+    shared.access.store(ep_.attr.qp_access_flags, std::memory_order_relaxed);
+    shared.rnr_timer.store(ep_.attr.min_rnr_timer, std::memory_order_relaxed);
+    shared.state.store(local::state_word(connection_, answers()), std::memory_order_seq_cst);
+}
+
+bool queue_pair::answers() const noexcept
+{
+    const ibv_qp_state s = ep_.attr.qp_state;
+    return !destroyed_ && !shut_out_ && (s == IBV_QPS_RTR || s == IBV_QPS_RTS || s == IBV_QPS_SQD);
+}
+
+int queue_pair::check(const ibv_qp_attr &attr, int mask) const noexcept
+{
+    const ibv_qp_state from = ep_.attr.qp_state;
+    const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr.qp_state : from;
+    if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != from)
+        return EINVAL;
+    return may_change(from, to, mask) && in_range(attr, mask) ? 0 : EINVAL;
+}
+
+int queue_pair::modify(const ibv_qp_attr &attr, int mask)
+{
+    if ((mask & IBV_QP_STATE) != 0 && attr.qp_state == IBV_QPS_RESET)
+        return reset(attr, mask);
+    const std::lock_guard lock(lock_);
+    if (const int error = check(attr, mask); error != 0)
+        return error;
+    const ibv_qp_state from = ep_.attr.qp_state;
+    const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr.qp_state : from;
+    enter(attr, mask);
+    if (to == IBV_QPS_ERR) {
+        fail();
+        return 0;
+    }
+    if (to == IBV_QPS_RTR)
+        ring_.set_peer(ep_.attr.dest_qp_num);
+    set_state(to);
+    if (to == IBV_QPS_RTR && from == IBV_QPS_INIT) {
+        responder_.start(ep_.attr.rq_psn);
+    } else if (to == IBV_QPS_RTS && from == IBV_QPS_RTR) {
+        requester_.start(ep_.attr.sq_psn);
+    } else if (to == IBV_QPS_RTS) {
+        settle(requester_.pump());
+    } else if (to == IBV_QPS_SQD && from == IBV_QPS_RTS) {
+        tell_drained_ = (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0 && attr.en_sqd_async_notify != 0;
+        settle(requester_.pump());
+    }
+    return 0;
+}
+
+int queue_pair::reset(const ibv_qp_attr &attr, int mask)
+{
+    {
+        const std::lock_guard lock(lock_);
+        if (const int error = check(attr, mask); error != 0)
+            return error;
+    }
+    if (const int error = shut_out_peer(); error != 0)
+        return error;
+    const std::lock_guard lock(lock_);
+    start_connection(0);
+    set_state(IBV_QPS_RESET);
+    requester_.reset();
+    responder_.reset();
+    ep_.local.reset();
+    ep_.transport_pending = false;
+    return 0;
+}
+
+void queue_pair::enter(const ibv_qp_attr &attr, int mask)
+{
+    const auto take = [&](int bit, auto member) {
+        if ((mask & bit) != 0)
+            ep_.attr.*member = attr.*member;
+    };
+    take(IBV_QP_ACCESS_FLAGS, &ibv_qp_attr::qp_access_flags);
+    take(IBV_QP_PKEY_INDEX, &ibv_qp_attr::pkey_index);
+    take(IBV_QP_PORT, &ibv_qp_attr::port_num);
+    take(IBV_QP_AV, &ibv_qp_attr::ah_attr);
+    take(IBV_QP_PATH_MTU, &ibv_qp_attr::path_mtu);
+    take(IBV_QP_TIMEOUT, &ibv_qp_attr::timeout);
+    take(IBV_QP_RETRY_CNT, &ibv_qp_attr::retry_cnt);
+    take(IBV_QP_RNR_RETRY, &ibv_qp_attr::rnr_retry);
+    take(IBV_QP_RQ_PSN, &ibv_qp_attr::rq_psn);
+    take(IBV_QP_SQ_PSN, &ibv_qp_attr::sq_psn);
+    take(IBV_QP_MAX_QP_RD_ATOMIC, &ibv_qp_attr::max_rd_atomic);
+    take(IBV_QP_MAX_DEST_RD_ATOMIC, &ibv_qp_attr::max_dest_rd_atomic);
+    take(IBV_QP_MIN_RNR_TIMER, &ibv_qp_attr::min_rnr_timer);
+    take(IBV_QP_DEST_QPN, &ibv_qp_attr::dest_qp_num);
+}
+
+void queue_pair::query(ibv_qp_attr &attr, ibv_qp_init_attr &init)
+{
+    const std::lock_guard lock(lock_);
+    attr = ep_.attr;
+    attr.cap = ep_.cap;
+    attr.sq_draining = ep_.attr.qp_state == IBV_QPS_SQD && requester_.busy();
+    init = init_;
+}
+
+} // namespace softrdma
