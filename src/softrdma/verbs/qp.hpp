@@ -59,7 +59,7 @@ public:
     void expect(std::shared_ptr<local::shm_ep> peer);
     // Nothing is sent until select_transport().
     void suspend();
-    // Whether requests are executed in the peer's memory from now on (the channel that was expected) or sent over the
+    // Whether requests are executed in the peer's memory from now on (the endpoint that was expected) or sent over the
     // path (NULL).
     void select_transport(std::shared_ptr<local::shm_ep> channel);
     bool has_path();

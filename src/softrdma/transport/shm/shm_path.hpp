@@ -15,8 +15,8 @@ namespace softrdma
 class alignas(local::line) shm_path final : public request_path
 {
 public:
-    shm_path(std::shared_ptr<local::shm_ep> channel, local::qp_block &own, ibv_pd *pd)
-        : ep_(std::move(channel)), own_(own), pd_(pd)
+    shm_path(std::shared_ptr<local::shm_ep> ep, local::qp_block &own, ibv_pd *pd)
+        : ep_(std::move(ep)), own_(own), pd_(pd)
     {
         ep_->show_use_in(own.region_in_use);
     }

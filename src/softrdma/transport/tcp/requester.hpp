@@ -55,7 +55,7 @@ private:
     void show_executed(tap &t, const wqe &w);
     bool executed_locally(wqe &w, outcome &o);
     bool follows_to_peer(wqe &w) noexcept;
-    void fall_back_to_tcp() noexcept;
+    void start_polling_network() noexcept;
     void stop_polling_network() noexcept;
     outcome stall();
     outcome local_timer_expired();

@@ -45,7 +45,7 @@ bool requester::executed_locally(wqe &w, outcome &o)
         return true;
     case post_result::unsupported:
         ep_.local->left_to_network(w);
-        fall_back_to_tcp();
+        start_polling_network();
         return false;
     case post_result::lost:
         log::write(log::level::warn, "queue pair %u: the process of the peer has ended", ep_.qp->qp_num);
@@ -99,7 +99,7 @@ void requester::show_executed(tap &t, const wqe &w)
     t.executed(*ep_.path, request, sends ? payload : nothing, answer, w.is_read() ? payload : nothing);
 }
 
-void requester::fall_back_to_tcp() noexcept
+void requester::start_polling_network() noexcept
 {
     if (!std::exchange(polls_network_, true))
         cq_of(ep_.qp->send_cq).network_users.fetch_add(1);
