@@ -6,8 +6,7 @@ if(TARGET softrdma AND NOT RPMA_SANITIZE)
   set(on_softrdma $<TARGET_FILE:softrdma> run --)
 endif()
 if(TARGET softrdma_device)
-  # ThreadSanitizer would otherwise wait a second at the end of every case.
-  set(environment RPMA_TEST_QUICK_UNREACHABLE=1 SOFTRDMA_CM_TIMEOUT_MS=2000 TSAN_OPTIONS=atexit_sleep_ms=0)
+  set(environment RPMA_TEST_QUICK_UNREACHABLE=1 SOFTRDMA_CM_TIMEOUT_MS=2000)
 endif()
 
 function(add_conformance_test name)
