@@ -2,6 +2,7 @@
 // White-box: a caller of another user that claims to be a process of this one. Nothing is done to any process, nor said
 // to the caller's socket, before the kernel has told whose that is.
 #include "transport/shm/fd_message.hpp"
+#include "transport/shm/identity.hpp"
 #include "wire/cm_message.hpp"
 #include "wire/frame.hpp"
 
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fcntl.h>
+#include <infiniband/verbs.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <sys/mman.h>
@@ -118,7 +120,7 @@ void a_caller_of_another_user_reaches_nothing(void **)
     open_listener(&p, "127.0.0.1");
     plan forged{.port = rdma_get_src_port(p.listener), .victim = getpid(), .shm_address = {}};
     forged.shm_address.present = true;
-    forged.shm_address.who = local::identity::own();
+    forged.shm_address.who = local::own_identity();
     forged.shm_address.token = {1, 2};
     forged.shm_address.qp_offset = 1 << 23;
     forged.shm_address.qp_size = 1 << 17;

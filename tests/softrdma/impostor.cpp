@@ -57,7 +57,7 @@ impostor make_impostor()
             pause();
     }
     i.h.present = true;
-    i.h.who = identity::own();
+    i.h.who = own_identity();
     i.h.who.pid = static_cast<std::uint32_t>(i.pid);
     i.h.who.start_time = 77;
     i.arena = fd;

@@ -2,7 +2,7 @@
 #include "base/gid_table.hpp"
 #include "base/settings.hpp"
 #include "cm/cm.hpp"
-#include "transport/tcp/listener.hpp"
+#include "progress/listener.hpp"
 
 #include <algorithm>
 #include <cerrno>

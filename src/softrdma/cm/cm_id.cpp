@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cm/cm.hpp"
 #include "transport/shm/fd_server.hpp"
-#include "transport/tcp/listener.hpp"
+#include "progress/listener.hpp"
 #include "base/process.hpp"
 
 #include <algorithm>

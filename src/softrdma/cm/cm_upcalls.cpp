@@ -3,8 +3,9 @@
 #include "cm/cm.hpp"
 #include "cm/unknown_callers.hpp"
 #include "fault/rules.hpp"
-#include "transport/tcp/listener.hpp"
+#include "progress/listener.hpp"
 #include "base/log.hpp"
+#include "base/socket_address.hpp"
 #include "transport/tcp/tcp_socket.hpp"
 
 #include <cerrno>
@@ -190,8 +191,8 @@ void conn_upcalls::lost(const std::shared_ptr<tcp_conn> &path, const std::shared
     case cm_state::replied:
     case cm_state::accepted:
     case cm_state::connected:
-        log::write(log::level::warn, "the peer at %s is lost: %s",
-                tcp_socket::text_of(id->route.addr.dst_storage).c_str(), strerror(error));
+        log::write(log::level::warn, "the peer at %s is lost: %s", text_of(id->route.addr.dst_storage).c_str(),
+                strerror(error));
         id->state = cm_state::disconnect_received;
         detail::queue_event(*id, RDMA_CM_EVENT_DISCONNECTED, 0);
         break;
@@ -208,7 +209,7 @@ void conn_upcalls::lost(const std::shared_ptr<tcp_conn> &path, const std::shared
 void detail::log_fall_back(const cm_id &id)
 {
     log::write(log::level::info, "TCP carries everything between here and the peer at %s",
-            tcp_socket::text_of(id.route.addr.dst_storage).c_str());
+            text_of(id.route.addr.dst_storage).c_str());
 }
 
 void detail::select_transport(cm_id &id)

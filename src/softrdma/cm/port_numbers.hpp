@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "transport/tcp/listener.hpp"
+#include "progress/listener.hpp"
 
 #include <bitset>
 #include <vector>

@@ -10,6 +10,7 @@
 #include "bytes.hpp"
 #include "base/process.hpp"
 #include "base/log.hpp"
+#include "base/socket_address.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -94,7 +95,7 @@ void greet(tcp_conn &path, opcode op, const greeting &g)
     std::array<std::byte, 192> bytes;
     byte_writer w(bytes.data());
     w.put(magic).put(version).put(g.from).put(g.to);
-    discovery::put(w, g.shm_address);
+    local::put(w, g.shm_address);
     path.tell(op, {bytes.data(), w.size()});
 }
 
@@ -105,7 +106,7 @@ bool read_greeting(std::span<const std::byte> payload, greeting &g) noexcept
         return false;
     g.from = r.get<std::uint32_t>();
     g.to = r.get<std::uint32_t>();
-    return r.good() && discovery::get(r, g.shm_address);
+    return r.good() && local::get(r, g.shm_address);
 }
 
 void try_connecting(connection &c);
@@ -177,7 +178,7 @@ bool go_on(connection &c, bool peer_has_ep)
     }
     if (!has_ep)
         log::write(log::level::info, "TCP carries everything between here and queue pair %u at %s", c.remote,
-                tcp_socket::text_of(c.destination).c_str());
+                text_of(c.destination).c_str());
     if (c.active && !has_ep && discovery::required())
         return false;
     join(c);
@@ -245,7 +246,7 @@ void conn_upcalls::lost(const std::shared_ptr<tcp_conn> &path, const std::shared
     if (!c.joined) // the peer will
         return c.path.reset();
     log::write(log::level::info, "the connection to queue pair %u at %s has ended", c.remote,
-            tcp_socket::text_of(c.destination).c_str());
+            text_of(c.destination).c_str());
     event_loop::get()->after(retry_timeout, [number = c.local, serial = c.serial] {
         const std::lock_guard relock(state().lock);
         const connection *lost = state().find(number, serial);

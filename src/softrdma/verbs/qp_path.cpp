@@ -41,7 +41,7 @@ local::shm_address queue_pair::own_shm_address(const local::connection_ends &end
     ring_.shared().ends = ends;
     publish_attributes();
     h.present = true;
-    h.who = local::identity::own();
+    h.who = local::own_identity();
     h.token = arena.token();
     h.qp_offset = ring_.memory().offset;
     h.qp_size = ring_.memory().size;

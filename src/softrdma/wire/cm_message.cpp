@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "wire/cm_message.hpp"
-#include "transport/shm/discovery.hpp"
 #include "bytes.hpp"
 
 namespace softrdma::net
@@ -34,7 +33,7 @@ cm_payload encode(const cm_handshake &h) noexcept
     w.put(h.responder_resources).put(h.initiator_depth).put(h.flow_control);
     w.put(h.retry_count).put(h.rnr_retry_count).put(h.srq);
     put(w, h.data);
-    discovery::put(w, h.shm_address);
+    local::put(w, h.shm_address);
     p.size = w.size();
     return p;
 }
@@ -63,7 +62,7 @@ bool decode(std::span<const std::byte> payload, cm_handshake &h) noexcept
     h.retry_count = r.get<std::uint8_t>();
     h.rnr_retry_count = r.get<std::uint8_t>();
     h.srq = r.get<std::uint8_t>();
-    return get(r, h.data) && discovery::get(r, h.shm_address) && h.qpn <= psn_mask && h.psn <= psn_mask;
+    return get(r, h.data) && local::get(r, h.shm_address) && h.qpn <= psn_mask && h.psn <= psn_mask;
 }
 
 bool decode(std::span<const std::byte> payload, cm_rejection &rejection) noexcept

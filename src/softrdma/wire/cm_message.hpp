@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "transport/shm/peer.hpp"
 #include "wire/packet.hpp"
+#include "wire/shm_address.hpp"
 
 #include <array>
 #include <cstring>

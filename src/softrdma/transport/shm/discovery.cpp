@@ -3,8 +3,8 @@
 #include "transport/shm/fd_server.hpp"
 #include "transport/shm/policy.hpp"
 #include "transport/shm/fd_client.hpp"
-#include "transport/tcp/tcp_socket.hpp"
 #include "base/log.hpp"
+#include "base/socket_address.hpp"
 
 #include <cstdio>
 #include <cstring>
@@ -42,10 +42,20 @@ void complain(const std::string &peer, const std::string &why)
                 local::policy() == path_policy::direct ? "local" : "descriptors");
 }
 
-local::connection_ends ends_of(const tcp_conn &path)
+std::string name_of_peer(const transport &path)
+{
+    sockaddr_storage here{};
+    sockaddr_storage there{};
+    path.ends(here, there);
+    return text_of(there);
+}
+
+local::connection_ends ends_of(const transport &path)
 {
     local::connection_ends ends;
-    const auto [here, there] = tcp_socket::addresses_of(path.fd());
+    sockaddr_storage here{};
+    sockaddr_storage there{};
+    path.ends(here, there);
     if (here.ss_family == AF_UNSPEC || there.ss_family == AF_UNSPEC)
         return ends;
     set_end(here, ends.own_address, ends.own_port);
@@ -55,7 +65,7 @@ local::connection_ends ends_of(const tcp_conn &path)
 
 } // namespace
 
-local::shm_address own_shm_address(queue_pair &qp, const tcp_conn &path)
+local::shm_address own_shm_address(queue_pair &qp, const transport &path)
 {
     local::shm_address h = qp.own_shm_address(ends_of(path));
     if (h.present)
@@ -63,11 +73,11 @@ local::shm_address own_shm_address(queue_pair &qp, const tcp_conn &path)
     return h;
 }
 
-bool reach(const local::shm_address &h, const tcp_conn &path, shm_ep_ptr &found, std::function<void(shm_ep_ptr)> later)
+bool reach(const local::shm_address &h, const transport &path, shm_ep_ptr &found, std::function<void(shm_ep_ptr)> later)
 {
     std::string why;
     const local::connection_ends ends = ends_of(path);
-    const std::string peer = tcp_socket::text_of(tcp_socket::addresses_of(path.fd()).there);
+    const std::string peer = name_of_peer(path);
     found = local::policy() == path_policy::descriptors ? nullptr : local::shm_ep::open(h, ends, why);
     if (found != nullptr)
         return false;
@@ -88,36 +98,6 @@ bool reach(const local::shm_address &h, const tcp_conn &path, shm_ep_ptr &found,
 bool required()
 {
     return local::policy() == path_policy::direct || local::policy() == path_policy::descriptors;
-}
-
-void put(byte_writer &w, const local::shm_address &h) noexcept
-{
-    if (!h.present)
-        return;
-    w.put_raw(h.who.boot.data(), h.who.boot.size()).put(h.who.uid).put(h.who.pid);
-    w.put(h.who.start_time).put(h.token[0]).put(h.token[1]);
-    w.put(h.qp_offset).put(h.qp_size).put(h.connection).put(h.first_receive).put(h.completion_fd).put(h.fd_server);
-}
-
-bool get(byte_reader &r, local::shm_address &h) noexcept
-{
-    h = {};
-    if (r.rest().empty())
-        return true;
-    h.present = true;
-    r.get_raw(h.who.boot.data(), h.who.boot.size());
-    h.who.uid = r.get<std::uint32_t>();
-    h.who.pid = r.get<std::uint32_t>();
-    h.who.start_time = r.get<std::uint64_t>();
-    h.token[0] = r.get<std::uint64_t>();
-    h.token[1] = r.get<std::uint64_t>();
-    h.qp_offset = r.get<std::uint64_t>();
-    h.qp_size = r.get<std::uint64_t>();
-    h.connection = r.get<std::uint64_t>();
-    h.first_receive = r.get<std::uint32_t>();
-    h.completion_fd = r.get<std::int32_t>();
-    h.fd_server = r.get<std::uint64_t>();
-    return r.good() && r.rest().empty();
 }
 
 } // namespace softrdma::net::discovery

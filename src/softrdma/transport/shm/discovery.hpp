@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "transport/tcp/tcp_conn.hpp"
-#include "bytes.hpp"
+#include "transport/transport.hpp"
+#include "verbs/qp.hpp"
 
 // Peers on one host find shared memory by the connection that they have found each other by. Each tells the other where
 // its queue pair is in memory; the passive side tries first and answers only if it got there, the active side then
@@ -11,17 +11,14 @@ namespace softrdma::net::discovery
 {
 
 // What the peer needs to reach the queue pair. Absent if this process shares no memory.
-local::shm_address own_shm_address(queue_pair &qp, const tcp_conn &path);
+local::shm_address own_shm_address(queue_pair &qp, const transport &path);
 using shm_ep_ptr =
         std::shared_ptr<local::shm_ep>; // NULL: the peer's queue pair is to be reached through the connection
 // True if the peer has to hand something over first: then `later` is called once, with no lock held. Else `found` is
 // the endpoint.
-bool reach(const local::shm_address &h, const tcp_conn &path, shm_ep_ptr &found, std::function<void(shm_ep_ptr)> later);
+bool reach(
+        const local::shm_address &h, const transport &path, shm_ep_ptr &found, std::function<void(shm_ep_ptr)> later);
 // True if a connection without shared memory is of no use; says so on stderr.
 bool required();
-
-// At the end of a message: an absent one takes no bytes. get() is false for anything that put() cannot have made.
-void put(byte_writer &w, const local::shm_address &h) noexcept;
-bool get(byte_reader &r, local::shm_address &h) noexcept;
 
 } // namespace softrdma::net::discovery

@@ -8,7 +8,7 @@
 #include "transport/shm/file_mapping.hpp"
 #include "transport/shm/peer.hpp"
 #include "transport/shm/policy.hpp"
-#include "transport/tcp/listener.hpp"
+#include "progress/listener.hpp"
 #include "verbs/mr.hpp"
 
 #include <sys/epoll.h>

@@ -65,7 +65,7 @@ bool yama_restricts()
     return contents("/proc/sys/kernel/yama/ptrace_scope").starts_with('1');
 }
 
-const identity &identity::own()
+const identity &own_identity()
 {
     static constinit process::single<identity> value;
     return value.get([] {

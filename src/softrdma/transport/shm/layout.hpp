@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "wire/shm_address.hpp"
+
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -11,8 +13,6 @@ namespace softrdma::local
 
 // What processes of one host share of each other's device: one file per process, whose blocks peers map. The owner
 // keeps a private copy of everything it relies on; what a peer can write is only ever read as a hint to be checked.
-
-using token_bytes = std::array<std::uint64_t, 2>;
 
 inline constexpr std::uint64_t arena_magic = 0x616e657261534652;
 inline constexpr std::uint64_t qp_magic = 0x7170626c6f634b31;

@@ -89,7 +89,7 @@ std::size_t total(std::span<const iovec> pieces) noexcept
 
 bool may_share(const shm_address &h, std::string &why)
 {
-    const identity &own = identity::own();
+    const identity &own = own_identity();
     if (!arena::instance().shared() || !h.present)
         why = h.present ? "this process shares no memory" : "the peer shares no memory";
     else if (h.who.boot != own.boot || h.who.uid != own.uid)
@@ -119,7 +119,7 @@ std::shared_ptr<peer_process> peer_process::self(const shm_address &h, std::stri
     }
     static const auto own = [] {
         std::shared_ptr<peer_process> p(new peer_process);
-        p->who_ = identity::own();
+        p->who_ = own_identity();
         p->memory_pid_ = p->who_.pid;
         p->slots_ = &arena::instance().slot(0);
         return p;

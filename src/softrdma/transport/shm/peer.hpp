@@ -15,19 +15,6 @@
 namespace softrdma::local
 {
 
-// What a process tells its peer over their TCP connection, so that the peer can find its arena.
-struct shm_address {
-    bool present = false;
-    identity who;
-    token_bytes token{};
-    std::uint64_t qp_offset = 0;
-    std::uint64_t qp_size = 0;
-    std::uint64_t connection = 0;    // its number, see state_word()
-    std::uint32_t first_receive = 0; // position of the first message in the receive ring
-    std::int32_t completion_fd = -1; // eventfd of the receive completion queue, if that wants events
-    std::uint64_t fd_server = 0;     // number of the socket where descriptors are handed over; 0: nowhere
-};
-
 // False, with the reason, if the two processes have to stay apart: another host, another user, or no shared memory.
 bool may_share(const shm_address &h, std::string &why);
 

@@ -3,6 +3,7 @@
 #include "transport/tcp/tcp_socket.hpp"
 #include "verbs/tap.hpp"
 #include "base/log.hpp"
+#include "base/socket_address.hpp"
 
 #include <algorithm>
 #include <array>
@@ -341,7 +342,7 @@ void tcp_conn::drop(int error)
         return;
     if (error == EPROTO)
         log::write(log::level::warn, "the peer at %s broke the protocol: its connection is cut",
-                tcp_socket::text_of(tcp_socket::addresses_of(fd_).there).c_str());
+                text_of(tcp_socket::addresses_of(fd_).there).c_str());
     std::shared_ptr<queue_pair> qp;
     {
         const std::lock_guard lock(mutex_);

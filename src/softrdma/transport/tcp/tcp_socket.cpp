@@ -7,7 +7,6 @@
 #include <array>
 #include <cstring>
 #include <linux/sock_diag.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string_view>
@@ -53,16 +52,6 @@ addresses addresses_of(int fd) noexcept
     size = sizeof(both.there);
     getpeername(fd, reinterpret_cast<sockaddr *>(&both.there), &size);
     return both;
-}
-
-std::string text_of(const sockaddr_storage &address)
-{
-    std::array<char, NI_MAXHOST> host{};
-    std::array<char, NI_MAXSERV> port{};
-    if (getnameinfo(reinterpret_cast<const sockaddr *>(&address), sizeof(address), host.data(), host.size(),
-                port.data(), port.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-        return "an unknown address";
-    return std::string(host.data()) + " port " + port.data();
 }
 
 void use_all_of_host(int fd)

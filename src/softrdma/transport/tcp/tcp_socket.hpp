@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 #include <sys/socket.h>
 
 // What a connection asks of its socket.
@@ -22,8 +21,6 @@ struct addresses {
     sockaddr_storage there{};
 };
 addresses addresses_of(int fd) noexcept;
-// For people.
-std::string text_of(const sockaddr_storage &address);
 
 // How many bytes it would take to send without waiting.
 std::size_t room(int fd) noexcept;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/tcp/listener.hpp"
+#include "progress/listener.hpp"
 
 #include <cerrno>
 #include <sys/epoll.h>

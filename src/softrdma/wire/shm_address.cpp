@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "wire/shm_address.hpp"
+#include "bytes.hpp"
+
+namespace softrdma::local
+{
+
+void put(byte_writer &w, const shm_address &h) noexcept
+{
+    if (!h.present)
+        return;
+    w.put_raw(h.who.boot.data(), h.who.boot.size()).put(h.who.uid).put(h.who.pid);
+    w.put(h.who.start_time).put(h.token[0]).put(h.token[1]);
+    w.put(h.qp_offset).put(h.qp_size).put(h.connection).put(h.first_receive).put(h.completion_fd).put(h.fd_server);
+}
+
+bool get(byte_reader &r, shm_address &h) noexcept
+{
+    h = {};
+    if (r.rest().empty())
+        return true;
+    h.present = true;
+    r.get_raw(h.who.boot.data(), h.who.boot.size());
+    h.who.uid = r.get<std::uint32_t>();
+    h.who.pid = r.get<std::uint32_t>();
+    h.who.start_time = r.get<std::uint64_t>();
+    h.token[0] = r.get<std::uint64_t>();
+    h.token[1] = r.get<std::uint64_t>();
+    h.qp_offset = r.get<std::uint64_t>();
+    h.qp_size = r.get<std::uint64_t>();
+    h.connection = r.get<std::uint64_t>();
+    h.first_receive = r.get<std::uint32_t>();
+    h.completion_fd = r.get<std::int32_t>();
+    h.fd_server = r.get<std::uint64_t>();
+    return r.good() && r.rest().empty();
+}
+
+} // namespace softrdma::local
