@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // White-box: nobody is inside any more when who takes something away goes on.
 #include "base/read_section.hpp"
-#include "transport/shm/layout.hpp"
+#include "transport/shared_layout.hpp"
 
 #include <array>
 #include <csetjmp>

@@ -6,6 +6,7 @@
 #include "fault/rules.hpp"
 #include "pmem/power_cut.hpp"
 #include "trace/recorder.hpp"
+#include "transport/shm/arena.hpp"
 #include "transport/shm/fd_server.hpp"
 
 #include <algorithm>
@@ -100,7 +101,7 @@ device_context *create_device()
     if (mover == nullptr)
         return nullptr;
     net::control::start();
-    auto owned = std::make_unique<device_context>(*mover);
+    auto owned = std::make_unique<device_context>(*mover, local::arena::instance());
     device_context *d = owned.get();
     verbs_context &v = d->verbs;
     v.sz = sizeof(v);

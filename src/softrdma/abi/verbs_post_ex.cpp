@@ -142,7 +142,7 @@ void install_post_ex(queue_pair &qp, std::uint64_t ops)
 {
     qp.open_batch();
     if ((ops & native::send_op_flush) != 0)
-        program_knows_flush();
+        context_of(qp.verbs()->context).memory.knows_flush().store(1, std::memory_order_relaxed);
     qp.wr_start = start;
     qp.wr_complete = complete;
     qp.wr_abort = abort_batch;

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/read_section.hpp"
+#include "transport/shared_layout.hpp"
+
 #include <atomic>
 #include <cstdint>
+#include <memory>
+
+struct ibv_pd;
 
 namespace softrdma
 {
@@ -45,6 +51,18 @@ public:
 
     // The peer's private memory is reached by the network only.
     virtual bool leaves_private_memory() const noexcept = 0;
+};
+
+// A peer that has been told where this side's queue pair is, and may act on it.
+class acting_peer : public std::enable_shared_from_this<acting_peer>
+{
+public:
+    virtual ~acting_peer() = default;
+
+    // Says when the peer is inside an operation on our memory.
+    virtual local::reader reader_of_peer() const noexcept = 0;
+    // To act on the peer's queue pair in turn; `own` is what ours publishes.
+    virtual std::unique_ptr<request_path> open_path(local::qp_block &own, ibv_pd *pd) = 0;
 };
 
 } // namespace softrdma

@@ -39,7 +39,7 @@ static_assert(offsetof(ibv_wc, opcode) == offsetof(ibv_wc, status) + 4 && offset
 
 completion_queue::completion_queue(ibv_context *owner, int entries, completion_channel *events, void *cookie)
     : ibv_cq{}, mask_(initial_ring - 1), ring_(std::make_unique<entry[]>(initial_ring)),
-      block_(local::arena::instance().allocate(sizeof(local::cq_block)))
+      block_(context_of(owner).memory.allocate(sizeof(local::cq_block)))
 {
     context = owner;
     channel = events;
@@ -50,7 +50,7 @@ completion_queue::completion_queue(ibv_context *owner, int entries, completion_c
     if (valid()) {
         shared_ = new (block_->at) local::cq_block{};
         shared_->magic = local::cq_magic;
-        shared_->serial = local::arena::instance().next_serial();
+        shared_->serial = context_of(owner).memory.next_serial();
         shared_->event_fd.store(events != nullptr ? events->fd : -1, std::memory_order_relaxed);
     }
     if (events != nullptr) {
@@ -179,17 +179,10 @@ void completion_queue::collect(inbound_source &source)
 
 void completion_queue::wake(bool urgent)
 {
-    using local::interest;
-    if (!ever_armed_.load(std::memory_order_seq_cst))
+    if (!ever_armed_.load(std::memory_order_seq_cst) || !shared().take_arming(urgent))
         return;
-    interest armed = shared().armed.load(std::memory_order_seq_cst);
-    while (armed == interest::everything || (armed == interest::solicited && urgent)) {
-        if (!shared().armed.compare_exchange_weak(armed, interest::nothing))
-            continue;
-        if (channel != nullptr)
-            static_cast<completion_channel *>(channel)->notify(this);
-        return;
-    }
+    if (channel != nullptr)
+        static_cast<completion_channel *>(channel)->notify(this);
 }
 
 int completion_queue::take(int entries, ibv_wc *wc)
@@ -255,11 +248,8 @@ void completion_queue::watch(inbound_source &source)
     inbound_source *&place = watched_[next_to_unwatch_++ % watch_limit];
     place->watched().store(0, std::memory_order_seq_cst);
     if (place->waiting()) { // it came while the peer had no reason to announce it
-        const auto number =
-                static_cast<std::size_t>(std::find(sources_.begin(), sources_.end(), place) - sources_.begin()) %
-                (local::work_words * 64);
-        shared().work[number / 64].fetch_or(std::uint64_t{1} << number % 64);
-        shared().summary.fetch_or(std::uint64_t{1} << number / 64);
+        const auto number = std::find(sources_.begin(), sources_.end(), place) - sources_.begin();
+        shared().announce(static_cast<std::uint32_t>(number));
     }
     place = &source;
 }

@@ -3,7 +3,7 @@
 
 #include "base/biased_lock.hpp"
 #include "base/spin_lock.hpp"
-#include "transport/shm/arena.hpp"
+#include "transport/shared_memory.hpp"
 #include "verbs/objects.hpp"
 
 #include <array>

@@ -3,7 +3,6 @@
 #include "base/read_section.hpp"
 #include "base/guard.hpp"
 #include "pmem/policy.hpp"
-#include "transport/shm/arena.hpp"
 #include "verbs/native.hpp"
 #include "base/process.hpp"
 
@@ -58,23 +57,13 @@ bool memory_region::stored(const std::byte *begin, std::size_t bytes) noexcept
     return true;
 }
 
-void program_knows_flush() noexcept
+int rights_to_flush(bool global, bool persistent, bool knows_flush) noexcept
 {
-    local::arena::instance().facts().knows_flush.store(1, std::memory_order_relaxed);
-}
-
-int rights_to_flush(bool global, bool persistent, const local::arena_facts &owner) noexcept
-{
-    if (owner.knows_flush.load(std::memory_order_relaxed) == 0)
+    if (!knows_flush)
         return IBV_ACCESS_REMOTE_READ;
     const unsigned rights =
             (persistent ? native::access_flush_persistent : 0) | (global ? native::access_flush_global : 0);
     return static_cast<int>(rights);
-}
-
-int rights_to_flush(bool global, bool persistent) noexcept
-{
-    return rights_to_flush(global, persistent, local::arena::instance().facts());
 }
 
 local::region_kind memory_region::kind() const noexcept
@@ -146,16 +135,14 @@ void region_table::publish(memory_region &region)
         return; // too many regions: this one is found by way of the map, and served by its owner
     own.region.store(&region, std::memory_order_relaxed);
     own.key.store(region.rkey, std::memory_order_release);
-    local::region_slot &shared = local::arena::instance().slot(region.rkey % local::region_slots);
-    shared.generation.fetch_add(1, std::memory_order_relaxed);
-    shared.domain.store(pd_of(region.pd).number, std::memory_order_relaxed);
-    shared.access.store(static_cast<std::uint32_t>(region.access_), std::memory_order_relaxed);
-    shared.base.store(region.iova_, std::memory_order_relaxed);
-    shared.length.store(region.length, std::memory_order_relaxed);
-    shared.address.store(reinterpret_cast<std::uintptr_t>(region.addr), std::memory_order_relaxed);
-    shared.kind.store(region.kind(), std::memory_order_relaxed);
-    shared.unsynced.store(0, std::memory_order_relaxed);
-    shared.key.store(region.rkey, std::memory_order_release);
+    context_of(region.context)
+            .memory.publish({.key = region.rkey,
+                    .domain = pd_of(region.pd).number,
+                    .access = static_cast<std::uint32_t>(region.access_),
+                    .base = region.iova_,
+                    .length = region.length,
+                    .address = reinterpret_cast<std::uintptr_t>(region.addr),
+                    .kind = region.kind()});
 }
 
 void region_table::withdraw(memory_region &region)
@@ -163,7 +150,7 @@ void region_table::withdraw(memory_region &region)
     slot &own = slot_of(region.rkey);
     if (own.region.load(std::memory_order_relaxed) != &region)
         return;
-    local::arena::instance().slot(region.rkey % local::region_slots).key.store(0, std::memory_order_seq_cst);
+    context_of(region.context).memory.withdraw(region.rkey);
     own.key.store(0, std::memory_order_seq_cst);
     removals_.fetch_add(1, std::memory_order_seq_cst); // not before: who knows this number cannot find the region
 }
@@ -173,8 +160,7 @@ void region_table::forget(memory_region &region)
 {
     slot &own = slot_of(region.rkey);
     if (own.region.load(std::memory_order_relaxed) == &region) {
-        const local::region_slot &shared = local::arena::instance().slot(region.rkey % local::region_slots);
-        if (shared.unsynced.load(std::memory_order_relaxed) != 0)
+        if (context_of(region.context).memory.has_unsynced(region.rkey))
             region.unsynced_.store(true, std::memory_order_relaxed);
         own.region.store(nullptr, std::memory_order_release);
     }
@@ -205,7 +191,7 @@ ibv_mr *region_table::add(ibv_pd *pd, void *addr, std::size_t length, std::uint6
     if (region->kind() != local::region_kind::unmappable)
         guard_mapped_files();
     if ((access & flush_access) != 0)
-        program_knows_flush();
+        context_of(pd->context).memory.knows_flush().store(1, std::memory_order_relaxed);
     if ((access & native::access_flush_persistent) != 0 && pmem::refuses_volatile() &&
             !region->mapping_.is_durable(length)) {
         errno = EINVAL;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "pmem/mapping.hpp"
-#include "transport/shm/layout.hpp"
 #include "verbs/objects.hpp"
 
 #include <condition_variable>
@@ -80,10 +79,8 @@ private:
 
 // Programs older than FLUSH cannot grant it, yet their peers may use it: as long as the program has not named FLUSH
 // once, in a region's rights or a queue pair's operations, what may be read may be flushed as well.
-void program_knows_flush() noexcept;
-// The rights a region must have for a FLUSH with these placements, by what its owner knows.
-int rights_to_flush(bool global, bool persistent, const local::arena_facts &owner) noexcept;
-int rights_to_flush(bool global, bool persistent) noexcept; // of this process
+// The rights a region must have for a FLUSH with these placements, if its owner `knows_flush` or not.
+int rights_to_flush(bool global, bool persistent, bool knows_flush) noexcept;
 
 class region_table
 {

@@ -3,6 +3,7 @@
 
 #include "base/process.hpp"
 #include "transport/progress.hpp"
+#include "transport/shared_memory.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -66,10 +67,11 @@ private:
 
 // One open device: what programs see, of which they use the last member, and what is ours.
 struct device_context {
-    explicit device_context(progress &p) noexcept : mover(p) {}
+    device_context(progress &p, local::shared_memory &m) noexcept : mover(p), memory(m) {}
 
     verbs_context verbs{};
     progress &mover; // of the network
+    local::shared_memory &memory;
     process::birth birth;
     async_queue async;
     // Stands for the descriptor of the device's file, which programs set flags of; it takes no commands.

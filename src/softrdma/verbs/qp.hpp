@@ -6,10 +6,11 @@
 
 #include "base/biased_lock.hpp"
 #include "base/sleeping_lock.hpp"
-#include "transport/shm/shm_ep.hpp"
+#include "transport/request_path.hpp"
 #include "transport/tcp/requester.hpp"
 #include "transport/tcp/responder.hpp"
 #include "verbs/post_batch.hpp"
+#include "wire/shm_address.hpp"
 
 namespace softrdma
 {
@@ -53,15 +54,16 @@ public:
     void receive_available();
 
     void attach(std::shared_ptr<transport> path);
-    // What a peer of this host needs to act on this queue pair; absent if it cannot. `ends` are those of the path.
-    local::shm_address own_shm_address(const local::connection_ends &ends);
+    // A new connection begins, and a peer of this host may be told where it finds this queue pair: sets what the queue
+    // pair knows of `h`. `ends` are those of the path. False if the queue pair has been destroyed.
+    bool describe(const local::connection_ends &ends, local::shm_address &h);
     // The peer has been told everything that it needs to act on this queue pair, and may do so from then on.
-    void expect(std::shared_ptr<local::shm_ep> peer);
+    void expect(std::shared_ptr<acting_peer> peer);
     // Nothing is sent until select_transport().
     void suspend();
-    // Whether requests are executed in the peer's memory from now on (the endpoint that was expected) or sent over the
-    // path (NULL).
-    void select_transport(std::shared_ptr<local::shm_ep> channel);
+    // Whether requests are executed in the peer's memory from now on (the peer that was expected) or sent over the path
+    // (NULL).
+    void select_transport(const std::shared_ptr<acting_peer> &peer);
     bool has_path();
     // A peer that is silent for longer than time-out and retry count say is given up, though its host still answers.
     void limit_answers();
@@ -120,7 +122,7 @@ private:
     responder responder_;
     ibv_qp_init_attr init_{};
     std::uint64_t connection_ = 0;                                // see local::state_word()
-    std::shared_ptr<local::shm_ep> peer_;                         // whoever may act on this queue pair
+    std::shared_ptr<acting_peer> peer_;                           // whoever may act on this queue pair
     std::shared_ptr<local::operations_in_progress> delays_flush_; // of the receives
 };
 

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How a queue pair gets its ways to the peer: the network, and the peer's memory.
-#include "transport/shm/arena.hpp"
-#include "transport/shm/identity.hpp"
-#include "transport/shm/shm_path.hpp"
 #include "verbs/qp.hpp"
 
 #include <utility>
@@ -30,29 +27,24 @@ void queue_pair::leave_network() noexcept
     cq_of(qp_base.recv_cq).network_users.fetch_sub(1);
 }
 
-local::shm_address queue_pair::own_shm_address(const local::connection_ends &ends)
+bool queue_pair::describe(const local::connection_ends &ends, local::shm_address &h)
 {
     const std::lock_guard lock(lock_);
-    const local::arena &arena = local::arena::instance();
-    local::shm_address h;
-    if (destroyed_ || !arena.shared())
-        return h;
-    start_connection(local::arena::instance().next_serial());
+    if (destroyed_)
+        return false;
+    start_connection(context_of(qp_base.context).memory.next_serial());
     ring_.shared().ends = ends;
     publish_attributes();
-    h.present = true;
-    h.who = local::own_identity();
-    h.token = arena.token();
     h.qp_offset = ring_.memory().offset;
     h.qp_size = ring_.memory().size;
     h.connection = connection_;
     h.first_receive = ring_.position();
     if (const ibv_comp_channel *events = qp_base.recv_cq->channel; events != nullptr)
         h.completion_fd = events->fd;
-    return h;
+    return true;
 }
 
-void queue_pair::expect(std::shared_ptr<local::shm_ep> peer)
+void queue_pair::expect(std::shared_ptr<acting_peer> peer)
 {
     const std::lock_guard lock(lock_);
     if (!destroyed_ && connection_ != 0)
@@ -65,14 +57,14 @@ void queue_pair::suspend()
     ep_.transport_pending = true;
 }
 
-void queue_pair::select_transport(std::shared_ptr<local::shm_ep> channel)
+void queue_pair::select_transport(const std::shared_ptr<acting_peer> &peer)
 {
     const std::lock_guard lock(lock_);
     ep_.transport_pending = false;
-    if (channel == nullptr)
+    if (peer == nullptr)
         peer_.reset();
-    else if (channel == peer_ && ep_.path != nullptr) { // else the queue pair was reset meanwhile
-        ep_.local = std::make_unique<shm_path>(std::move(channel), ring_.shared(), qp_base.pd);
+    else if (peer == peer_ && ep_.path != nullptr) { // else the queue pair was reset meanwhile
+        ep_.local = peer->open_path(ring_.shared(), qp_base.pd);
         if (!ep_.local->leaves_private_memory())
             leave_network();
     }

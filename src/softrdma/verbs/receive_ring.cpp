@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/receive_ring.hpp"
 #include "base/copy.hpp"
-#include "transport/shm/prefetch.hpp"
+#include "base/prefetch.hpp"
 #include "verbs/qp.hpp"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ int receive_ring::create(const ibv_qp_cap &cap)
     mask_ = capacity_ - 1;
     max_sge_ = capacity_ == 0 ? 0 : std::max(cap.max_recv_sge, 1u);
     stride_ = local::whole_lines(sizeof(local::receive_slot) + max_sge_ * sizeof(local::slot_sge));
-    block_ = local::arena::instance().allocate(local::block_size(capacity_, stride_));
+    block_ = context_of(qp_.context).memory.allocate(local::block_size(capacity_, stride_));
     if (block_ == nullptr)
         return ENOMEM;
     wqes_.resize(capacity_);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/read_section.hpp"
-#include "transport/shm/arena.hpp"
+#include "transport/shared_memory.hpp"
 #include "verbs/cq.hpp"
 #include "verbs/mr.hpp"
 #include "verbs/receive_queue.hpp"

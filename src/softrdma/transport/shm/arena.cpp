@@ -115,10 +115,18 @@ void arena::hold_liveness_futex() noexcept
     syscall(SYS_set_robust_list, &all, sizeof(all)); // in place of the C library's, which is empty in this thread
 }
 
-block::~block()
+class arena::piece final : public block
 {
-    arena::instance().release(at, offset, size);
-}
+public:
+    piece(arena &owner, std::byte *where, std::uint64_t from, std::size_t bytes) noexcept
+        : block(where, from, bytes), owner_(owner)
+    {
+    }
+    ~piece() override { owner_.release(*this); }
+
+private:
+    arena &owner_;
+};
 
 std::shared_ptr<block> arena::allocate(std::size_t size)
 {
@@ -137,7 +145,7 @@ std::shared_ptr<block> arena::allocate(std::size_t size)
         end_ += size;
     else
         fitting.pop_back();
-    auto b = std::make_shared<block>(at, offset, size);
+    auto b = std::make_shared<piece>(*this, at, offset, size);
     used_[offset] = b;
     return b;
 }
@@ -149,15 +157,39 @@ std::shared_ptr<block> arena::find(std::uint64_t offset)
     return found == used_.end() ? nullptr : found->second.lock();
 }
 
-void arena::release(std::byte *at, std::uint64_t offset, std::size_t size)
+void arena::release(const block &b)
 {
-    munmap(at, size);
+    munmap(b.at, b.size);
     if (shared())
-        fallocate(
-                fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(size));
+        fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(b.offset),
+                static_cast<off_t>(b.size));
     const std::lock_guard lock(mutex_);
-    used_.erase(offset);
-    free_[size].push_back(offset);
+    used_.erase(b.offset);
+    free_[b.size].push_back(b.offset);
+}
+
+void arena::publish(const published_region &region) noexcept
+{
+    region_slot &to = slot(region.key % region_slots);
+    to.generation.fetch_add(1, std::memory_order_relaxed);
+    to.domain.store(region.domain, std::memory_order_relaxed);
+    to.access.store(region.access, std::memory_order_relaxed);
+    to.base.store(region.base, std::memory_order_relaxed);
+    to.length.store(region.length, std::memory_order_relaxed);
+    to.address.store(region.address, std::memory_order_relaxed);
+    to.kind.store(region.kind, std::memory_order_relaxed);
+    to.unsynced.store(0, std::memory_order_relaxed);
+    to.key.store(region.key, std::memory_order_release);
+}
+
+void arena::withdraw(std::uint32_t key) noexcept
+{
+    slot(key % region_slots).key.store(0, std::memory_order_seq_cst);
+}
+
+bool arena::has_unsynced(std::uint32_t key) const noexcept
+{
+    return slot(key % region_slots).unsynced.load(std::memory_order_relaxed) != 0;
 }
 
 } // namespace softrdma::local

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "transport/shared_memory.hpp"
 #include "transport/shm/layout.hpp"
 
 #include <map>
@@ -11,29 +12,9 @@
 namespace softrdma::local
 {
 
-// A piece of the arena, mapped by its owner. It goes back to the arena with its last user.
-class block
-{
-public:
-    block(std::byte *where, std::uint64_t from, std::size_t bytes) noexcept : at(where), offset(from), size(bytes) {}
-    ~block();
-    block(const block &) = delete;
-    block &operator=(const block &) = delete;
-
-    std::byte *const at;
-    const std::uint64_t offset;
-    const std::size_t size;
-
-    template<typename T>
-    T *as() const noexcept
-    {
-        return reinterpret_cast<T *>(at);
-    }
-};
-
 // The memory that this process shares with its peers, made with its first object. Without peers of its own host
 // (policy, or a system that refuses) it is ordinary memory.
-class arena
+class arena final : public shared_memory
 {
 public:
     static arena &instance();
@@ -54,18 +35,22 @@ public:
     // Peers are told when the calling thread ends, however it ends: to be called by one that lasts.
     void hold_liveness_futex() noexcept;
 
-    // Zeroed. NULL with errno when there is no memory.
-    std::shared_ptr<block> allocate(std::size_t size);
+    std::shared_ptr<block> allocate(std::size_t size) override;
     // The block there, if it is in use.
     std::shared_ptr<block> find(std::uint64_t offset);
 
-    std::uint64_t next_serial() noexcept { return serial_.fetch_add(1, std::memory_order_relaxed) + 1; }
+    std::uint64_t next_serial() noexcept override { return serial_.fetch_add(1, std::memory_order_relaxed) + 1; }
+
+    void publish(const published_region &region) noexcept override;
+    void withdraw(std::uint32_t key) noexcept override;
+    bool has_unsynced(std::uint32_t key) const noexcept override;
+    std::atomic<std::uint32_t> &knows_flush() noexcept override { return facts().knows_flush; }
 
 private:
-    friend class block;
+    class piece;
     arena();
     void open_file();
-    void release(std::byte *at, std::uint64_t offset, std::size_t size);
+    void release(const block &b);
 
     int fd_ = -1;
     token_bytes token_{};

@@ -67,9 +67,14 @@ local::connection_ends ends_of(const transport &path)
 
 local::shm_address own_shm_address(queue_pair &qp, const transport &path)
 {
-    local::shm_address h = qp.own_shm_address(ends_of(path));
-    if (h.present)
-        h.fd_server = fd_server_number();
+    const local::arena &arena = local::arena::instance();
+    local::shm_address h;
+    if (!arena.shared() || !qp.describe(ends_of(path), h))
+        return h;
+    h.present = true;
+    h.who = local::own_identity();
+    h.token = arena.token();
+    h.fd_server = fd_server_number();
     return h;
 }
 

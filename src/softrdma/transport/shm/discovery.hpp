@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "transport/shm/shm_ep.hpp"
 #include "transport/transport.hpp"
 #include "verbs/qp.hpp"
 

@@ -58,6 +58,7 @@ public:
     // The same without asking the kernel; a process whose thread cannot tell is never dead.
     bool dead() const noexcept;
     const arena_facts &facts() const noexcept;
+    bool knows_flush() const noexcept { return facts().knows_flush.load(std::memory_order_relaxed) != 0; }
 
     // `size` bytes of the peer's arena. NULL if they are not inside it.
     std::shared_ptr<std::byte> share(std::uint64_t offset, std::size_t size) const;

@@ -108,20 +108,14 @@ bool remote_cq::reserve() noexcept
 
 void remote_cq::announce(std::uint32_t bit, bool watched) noexcept
 {
-    if (watched)
-        return;
-    const std::uint32_t word = bit / 64 % work_words;
-    block_->work[word].fetch_or(std::uint64_t{1} << bit % 64, std::memory_order_seq_cst);
-    block_->summary.fetch_or(std::uint64_t{1} << word, std::memory_order_seq_cst);
+    if (!watched)
+        block_->announce(bit);
 }
 
 void remote_cq::wake(bool solicited)
 {
-    interest armed = block_->armed.load(std::memory_order_seq_cst);
-    while (armed == interest::everything || (armed == interest::solicited && solicited)) {
-        if (block_->armed.compare_exchange_weak(armed, interest::nothing))
-            return signal();
-    }
+    if (block_->take_arming(solicited))
+        signal();
 }
 
 void remote_cq::signal()

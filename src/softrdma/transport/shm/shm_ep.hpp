@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/prefetch.hpp"
 #include "base/read_section.hpp"
+#include "transport/request_path.hpp"
 #include "transport/shm/file_mapping.hpp"
 #include "transport/shm/peer.hpp"
-#include "transport/shm/prefetch.hpp"
 
 #include <optional>
 #include <utility>
@@ -44,7 +45,7 @@ private:
 };
 
 // The peer's queue pair. Used by one thread at a time, inside the epoch of our queue pair.
-class alignas(line) shm_ep
+class alignas(line) shm_ep final : public acting_peer
 {
 public:
     // A queue pair of this process. Empty, with the reason in `why`, if it cannot be reached. `ends` are those of our
@@ -53,7 +54,7 @@ public:
     // One of the process that has handed this over.
     static std::shared_ptr<shm_ep> open(
             const shm_address &h, const connection_ends &ends, handover given, std::string &why);
-    ~shm_ep();
+    ~shm_ep() override;
 
     peer_process &peer() noexcept { return *peer_; }
     // Where our own block tells the peer which of its regions is in use.
@@ -107,8 +108,8 @@ public:
     // After this has_receive() is true, or the peer knows when it posts one that it is to say so.
     void ask_for_receive() noexcept;
 
-    // Says when the peer is inside an operation on our memory.
-    reader reader_of_peer() const noexcept;
+    reader reader_of_peer() const noexcept override;
+    std::unique_ptr<request_path> open_path(qp_block &own, ibv_pd *pd) override;
 
 private:
     static std::shared_ptr<shm_ep> open(std::shared_ptr<peer_process> peer, const shm_address &h,

@@ -26,6 +26,11 @@ post_result result_of(local::copy_result result) noexcept
 
 } // namespace
 
+std::unique_ptr<request_path> local::shm_ep::open_path(qp_block &own, ibv_pd *pd)
+{
+    return std::make_unique<shm_path>(std::static_pointer_cast<shm_ep>(shared_from_this()), own, pd);
+}
+
 bool shm_path::collect(const wqe &w, int access, std::span<const iovec> &pieces)
 {
     std::uint32_t count = 0;
@@ -171,7 +176,7 @@ post_result shm_path::flush(const wqe &w)
     const bool global = (arguments.placement & native::placement_global) != 0;
     if ((!persistent && !global) || arguments.level != native::level_range)
         return post_result::unsupported;
-    const int access = rights_to_flush(global, persistent, ep_->peer().facts());
+    const int access = rights_to_flush(global, persistent, ep_->peer().knows_flush());
     local::remote_region region;
     if ((ep_->peer_access() & access) != access || !ep_->find(w.rkey, access, w.remote_addr, arguments.length, region))
         return post_result::unsupported;

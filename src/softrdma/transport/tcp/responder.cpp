@@ -140,7 +140,8 @@ std::uint8_t responder::flush_range(const packet &p)
     const bool global = (p.placement & native::placement_global) != 0;
     if ((!persistent && !global) || p.level > native::level_region)
         return syndrome::invalid_request;
-    const int access = rights_to_flush(global, persistent);
+    const int access = rights_to_flush(
+            global, persistent, context_of(ep_.qp->context).memory.knows_flush().load(std::memory_order_relaxed) != 0);
     if ((static_cast<int>(access_) & access) != access)
         return syndrome::remote_access;
     const bool whole = p.level == native::level_region;

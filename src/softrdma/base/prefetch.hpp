@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "transport/shm/layout.hpp"
-
 #include <cstddef>
 
 namespace softrdma::local
@@ -11,8 +9,9 @@ namespace softrdma::local
 // Has the processor take lines away from the others, to be stored to soon, while the thread goes on.
 inline void fetch_to_store(const void *at, std::size_t bytes = 1) noexcept
 {
+    constexpr std::size_t cache_line = 64;
     const auto *begin = static_cast<const char *>(at);
-    for (const char *next = begin; next < begin + bytes; next += line) {
+    for (const char *next = begin; next < begin + bytes; next += cache_line) {
 #ifdef __x86_64__
         asm volatile("prefetchw %0" : : "m"(*next)); // no processor without it minds
 #else

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace softrdma::local
+{
+
+// What completion queues and queue pairs publish, for peers that act on them without their owner. The owner keeps a
+// private copy of everything it relies on; what a peer can write is only ever read as a hint to be checked.
+
+inline constexpr std::uint64_t qp_magic = 0x7170626c6f634b31;
+inline constexpr std::uint64_t cq_magic = 0x6371626c6f634b31;
+inline constexpr std::size_t page = 4096; // of the layout, not of the machine
+inline constexpr std::size_t line = 64;
+
+// What durability of a region takes.
+enum class region_kind : std::uint32_t {
+    unmappable,    // anonymous or private memory: volatile, reached through the kernel only
+    shared_file,   // one shared mapping of a file: its pages are written back with msync
+    direct_access, // the same, but its cache lines are written back
+    mixed,         // durable in parts: only its owner knows how
+};
+
+inline constexpr std::uint32_t region_slots = 1u << 16;
+
+enum class interest : std::uint32_t {
+    nothing,
+    solicited,
+    everything,
+};
+
+inline constexpr std::size_t work_words = 64;
+
+struct cq_block {
+    std::uint64_t magic;
+    std::uint64_t serial;               // never the same twice within an arena
+    std::atomic<std::int32_t> event_fd; // -1: nobody waits for events of this queue
+    // A queue that could overflow counts what was put into it and not taken yet.
+    std::atomic<std::uint32_t> counted;
+    std::atomic<std::uint32_t> capacity;
+    alignas(line) std::atomic<std::int32_t> used;
+    alignas(line) std::atomic<interest> armed;
+    std::atomic<std::uint32_t> fired; // events put into event_fd that the owner has to attribute to this queue
+    // Which queue pairs have messages that their owner may not have seen: a bit each, and a bit for each word.
+    alignas(line) std::atomic<std::uint64_t> summary;
+    alignas(line) std::array<std::atomic<std::uint64_t>, work_words> work;
+
+    // Whoever has put something in takes the arming, if that asks for it, and has to fire the event then.
+    bool take_arming(bool urgent) noexcept
+    {
+        interest now = armed.load(std::memory_order_seq_cst);
+        while (now == interest::everything || (now == interest::solicited && urgent)) {
+            if (armed.compare_exchange_weak(now, interest::nothing))
+                return true;
+        }
+        return false;
+    }
+    // The owner finds the message of that queue pair with its next poll.
+    void announce(std::uint32_t bit) noexcept
+    {
+        const std::uint32_t word = bit / 64 % work_words;
+        work[word].fetch_or(std::uint64_t{1} << bit % 64, std::memory_order_seq_cst);
+        summary.fetch_or(std::uint64_t{1} << word, std::memory_order_seq_cst);
+    }
+};
+
+// The state word of a queue pair: the number of its connection, and whether that is open to its peer, which compares
+// the word at each operation. A number is never the same twice within an arena; a queue pair gets a new one with each
+// connection and has none, 0, after a reset and when it is destroyed.
+constexpr std::uint64_t state_word(std::uint64_t connection, bool open) noexcept
+{
+    return connection << 1 | (open ? 1 : 0);
+}
+
+// Both ends of the TCP connection that belongs to a queue pair, as its owner sees it: an unknown peer that knows
+// everything else about the queue pair still cannot be at the other end of that connection.
+struct connection_ends {
+    std::array<std::uint8_t, 16> own_address{};
+    std::array<std::uint8_t, 16> peer_address{};
+    std::uint16_t own_port = 0;
+    std::uint16_t peer_port = 0;
+
+    bool operator==(const connection_ends &) const = default;
+    connection_ends reversed() const noexcept { return {peer_address, own_address, peer_port, own_port}; }
+};
+
+// Before the ring of receives: see words_offset().
+struct qp_block {
+    std::uint64_t magic;
+    std::uint32_t ring_capacity;
+    std::uint32_t ring_stride;
+    std::uint32_t max_sge;
+    std::uint32_t domain;
+    std::uint64_t cq_offset; // of the receive completion queue's block
+    std::uint32_t cq_bit;
+    connection_ends ends;
+    alignas(line) std::atomic<std::uint64_t> state; // see state_word()
+    std::atomic<std::uint32_t> access;
+    std::atomic<std::uint32_t> rnr_timer;
+    std::atomic<std::uint32_t> watched; // the owner looks at the ring without being told
+    // Odd while the owner is inside an operation on the peer's memory.
+    alignas(line) std::atomic<std::uint32_t> epoch;
+    // The key of the peer's region that the owner has looked up last.
+    std::atomic<std::uint32_t> region_in_use;
+    // The peer wants a message when a receive is posted.
+    alignas(line) std::atomic<std::uint32_t> peer_waiting;
+    // How far the owner has emptied the bounce buffer.
+    alignas(line) std::atomic<std::uint32_t> bounced_out;
+};
+
+inline constexpr std::size_t ring_offset = page / 2;
+
+// Where the words of a queue pair begin in its block, which is at that offset of the arena: not at the same place of
+// each page, or those of many queue pairs would have to share a few sets of a cache.
+constexpr std::size_t words_offset(std::uint64_t block_offset) noexcept
+{
+    constexpr std::size_t places = 23; // a prime number
+    static_assert((places - 1) * line + sizeof(qp_block) <= ring_offset);
+    return block_offset / page % places * line;
+}
+
+// The ring is followed by the bounce buffer, in which messages lie that have no room in their slot: an endless sequence
+// of bytes, of which byte p is at p % bounce_buffer_size. A message lies in one piece and begins with a line.
+inline constexpr std::size_t inline_size = 256;
+inline constexpr std::uint32_t bounce_buffer_size = 64 * 1024;
+inline constexpr std::uint32_t max_bounced = 16 * 1024; // at most
+
+constexpr std::size_t bounce_buffer_offset(std::uint32_t ring_capacity, std::uint32_t ring_stride) noexcept
+{
+    return (ring_offset + std::size_t{ring_capacity} * ring_stride + page - 1) / page * page;
+}
+// Of a queue pair's block. Without receives of its own it has no bounce buffer.
+constexpr std::size_t block_size(std::uint32_t ring_capacity, std::uint32_t ring_stride) noexcept
+{
+    return bounce_buffer_offset(ring_capacity, ring_stride) + (ring_capacity == 0 ? 0 : bounce_buffer_size);
+}
+constexpr std::uint32_t whole_lines(std::size_t bytes) noexcept
+{
+    return static_cast<std::uint32_t>((bytes + line - 1) / line * line);
+}
+
+enum slot_flags : std::uint8_t {
+    slot_solicited = 1,
+    slot_immediate = 2,
+    slot_inlined = 4,
+    slot_write = 8, // what arrived is an RDMA WRITE with immediate data
+    slot_bounced = 16,
+};
+
+struct slot_sge {
+    std::uint64_t address;
+    std::uint32_t length;
+    std::uint32_t key;
+};
+
+// One posted receive and the message that consumed it. Position p of the endless sequence of receives uses slot
+// p % capacity; `posted` and `done` hold p + 1, so that older contents of the slot mean nothing.
+struct alignas(line) receive_slot {
+    std::atomic<std::uint32_t> posted;
+    std::atomic<std::uint32_t> done;
+    std::uint32_t room; // bytes
+    std::uint16_t sge_count;
+    std::uint8_t owner_only; // only the owner can place a message here
+    std::uint8_t flags;
+    std::uint32_t length;
+    std::uint32_t imm_data;
+    std::uint32_t bounced; // where in the bounce buffer the message begins
+    std::array<std::byte, inline_size> inlined;
+    // slot_sge elements follow
+    slot_sge *sges() noexcept { return reinterpret_cast<slot_sge *>(this + 1); }
+};
+
+} // namespace softrdma::local
