@@ -8,6 +8,7 @@
 #include "trace/recorder.hpp"
 #include "transport/shm/arena.hpp"
 #include "transport/shm/fd_server.hpp"
+#include "transport/tcp/rc_transport.hpp"
 
 #include <algorithm>
 #include <array>
@@ -101,7 +102,7 @@ device_context *create_device()
     if (mover == nullptr)
         return nullptr;
     net::control::start();
-    auto owned = std::make_unique<device_context>(*mover, local::arena::instance());
+    auto owned = std::make_unique<device_context>(*mover, local::arena::instance(), rc_transport::maker());
     device_context *d = owned.get();
     verbs_context &v = d->verbs;
     v.sz = sizeof(v);

@@ -6,6 +6,7 @@
 #include "cm/port_numbers.hpp"
 #include "cm/unknown_callers.hpp"
 #include "transport/shm/discovery.hpp"
+#include "transport/tcp/rc_transport.hpp"
 #include "transport/tcp/tcp_socket.hpp"
 #include "bytes.hpp"
 #include "base/process.hpp"
@@ -152,7 +153,7 @@ void join(connection &c)
         qp->suspend();
     else if (c.ep != nullptr)
         qp->select_transport(std::move(c.ep));
-    qp->path_writable();
+    rc_transport::of(*qp).path_writable();
 }
 
 // What the peer is told of our queue pair.

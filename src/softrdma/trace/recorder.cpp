@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "trace/recorder.hpp"
 #include "trace/roce.hpp"
-#include "transport/transport.hpp"
+#include "transport/packet_path.hpp"
 #include "verbs/tap.hpp"
 #include "base/config.hpp"
 #include "base/process.hpp"
@@ -111,15 +111,15 @@ class recorder : public tap
 public:
     explicit recorder(int fd) : fd_(fd) {}
 
-    void sent(transport &path, const packet &header, std::span<const iovec> payload) override
+    void sent(packet_path &path, const packet &header, std::span<const iovec> payload) override
     {
         record(path, header, joined(payload), direction::outbound);
     }
-    void received(transport &path, const packet &header) override
+    void received(packet_path &path, const packet &header) override
     {
         record(path, header, header.payload, direction::inbound);
     }
-    void executed(transport &path, const packet &request, std::span<const iovec> payload, const packet &answer,
+    void executed(packet_path &path, const packet &request, std::span<const iovec> payload, const packet &answer,
             std::span<const iovec> answer_payload) override
     {
         const std::lock_guard lock(mutex_);
@@ -135,7 +135,7 @@ public:
     }
 
 private:
-    void record(transport &path, const packet &p, std::span<const std::byte> payload, direction d)
+    void record(packet_path &path, const packet &p, std::span<const std::byte> payload, direction d)
     {
         if (p.op > opcode::atomic_write || (p.op == opcode::acknowledge && p.syndrome == syndrome::unresponsive))
             return; // nothing that goes over a wire
@@ -149,7 +149,7 @@ private:
             record_answer(path, f, p, payload, d);
     }
 
-    void record_request(transport &path, flow &f, const packet &p, std::span<const std::byte> payload, direction d)
+    void record_request(packet_path &path, flow &f, const packet &p, std::span<const std::byte> payload, direction d)
     {
         const bool first = is_first(p.op) || is_round_trip(p.op);
         flow::message *m = f.find(p.psn);
@@ -169,7 +169,7 @@ private:
         }
     }
 
-    void record_answer(transport &path, flow &f, const packet &p, std::span<const std::byte> payload, direction d)
+    void record_answer(packet_path &path, flow &f, const packet &p, std::span<const std::byte> payload, direction d)
     {
         flow::message *m = f.find(p.psn);
         if (m == nullptr)
@@ -187,7 +187,7 @@ private:
     }
 
     // Returns the number of packets.
-    std::uint32_t put_parts(transport &path, const packet &p, std::span<const std::byte> payload, std::uint32_t psn,
+    std::uint32_t put_parts(packet_path &path, const packet &p, std::span<const std::byte> payload, std::uint32_t psn,
             bool first, bool last, direction d)
     {
         addresses ends;
@@ -235,7 +235,7 @@ private:
 
     std::mutex mutex_;
     int fd_;
-    std::map<std::pair<const transport *, direction>, flow> flows_;
+    std::map<std::pair<const packet_path *, direction>, flow> flows_;
     std::vector<std::byte> block_;
 };
 

@@ -1,49 +1,62 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "wire/packet.hpp"
-
-#include <chrono>
-#include <span>
-#include <sys/uio.h>
-
-struct sockaddr_storage;
+#include <cstdint>
+#include <infiniband/verbs.h>
+#include <memory>
 
 namespace softrdma
 {
 
-// What a queue pair needs from the path to its peer. Every call is made with the queue pair's lock held,
-// returns without waiting and never calls back into the queue pair.
+class queue_pair;
+
+// What an event did to the queue pair.
+enum class outcome {
+    proceed,
+    broken,    // the queue pair has to go to the error state
+    violation, // the peer breaks the protocol: cut the path
+};
+
+// Executes the requests of one queue pair and answers those of its peer. How requests are numbered, cut into segments,
+// acknowledged and tried again is its own affair. Every call is made with the queue pair's lock held, returns without
+// waiting for the peer and never calls back into the queue pair.
 class transport
 {
 public:
     virtual ~transport() = default;
 
-    // Sends one segment, in order. The payload is consumed before the call returns. A path that has
-    // failed swallows the segment; the queue pair learns of it through qp::path_lost().
-    // With `more` it may wait for the next one, or for push().
-    virtual void transmit(const packet &header, std::span<const iovec> payload, bool more) = 0;
+    // From now on the peer's requests are answered, or those of this side are executed; the first has that number.
+    virtual void start_answering(std::uint32_t psn) noexcept = 0;
+    virtual void start_sending(std::uint32_t psn) noexcept = 0;
 
-    // Sends what waits for more.
-    virtual void push() = 0;
+    // Executes what may be executed now of the send queue, in its order, and completes it there.
+    virtual outcome execute() = 0;
+    // What the first request has been waiting for may be over.
+    virtual outcome resume() = 0;
+    // Whether something that has been started is not complete.
+    virtual bool busy() const noexcept = 0;
+    // Completes the first request with an error; false if there is none.
+    virtual bool fail_first(ibv_wc_status status) = 0;
+    virtual void flush_sends() = 0;
 
-    // True while no further data segment should be offered; qp::path_writable() follows.
-    virtual bool congested() = 0;
+    // The program has posted a receive, which the peer may be waiting for.
+    virtual void receive_is_posted() = 0;
+    // Gives the answers that are due; those that take longer become refusals.
+    virtual void abandon_answers() = 0;
+    virtual void flush_receives() = 0;
+    // Requests of the peer that this side has carried out.
+    virtual std::uint64_t executed_count() const noexcept = 0;
 
-    // How many bytes of a segment would leave at once, as far as is known; what does not has to be copied.
-    virtual std::size_t room() = 0;
+    // Forgets everything; nothing completes.
+    virtual void reset() = 0;
+};
 
-    // Calls qp::timer_expired() after the delay. Only the latest timer of a path counts.
-    virtual void start_timer(std::chrono::microseconds delay) = 0;
-
-    // Calls qp::answer_timer_expired() after the delay.
-    virtual void start_answer_timer(std::chrono::microseconds delay) = 0;
-
-    // The addresses of its two ends.
-    virtual void ends(sockaddr_storage &here, sockaddr_storage &there) const = 0;
-
-    // Breaks the path; qp::path_lost() follows on both sides.
-    virtual void cut() = 0;
+// Makes the transport of each queue pair of a device, which is given one when it is opened.
+class transport_maker
+{
+public:
+    virtual ~transport_maker() = default;
+    virtual std::unique_ptr<transport> make(queue_pair &qp) = 0;
 };
 
 } // namespace softrdma

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "transport/packet_path.hpp"
 #include "transport/request_path.hpp"
-#include "transport/transport.hpp"
 #include "verbs/cq.hpp"
 #include "verbs/mr.hpp"
 #include "verbs/tap.hpp"
@@ -26,7 +26,7 @@ struct alignas(local::line) endpoint {
     bool limits_answers = false;    // the program has set a time after which a silent peer is given up
     bool managed = true;            // by the connection manager, which tells the program when its peer is gone
     ibv_qp_attr attr{};
-    std::shared_ptr<transport> path;
+    std::shared_ptr<packet_path> path;
     std::weak_ptr<stalled_sender> self; // the queue pair
 
     // How long a peer may be silent that owes an answer, if answers are limited; zero: for ever.
@@ -53,13 +53,6 @@ struct alignas(local::line) endpoint {
 
 private:
     std::uint32_t cut_segment(std::uint32_t left) const;
-};
-
-// What an incoming packet did to the queue pair.
-enum class outcome {
-    proceed,
-    broken,    // the queue pair has to go to the error state
-    violation, // the peer breaks the protocol: cut the path
 };
 
 // The pieces of a scatter list between two offsets, with their regions held. Collected once.

@@ -4,6 +4,7 @@
 #include "base/process.hpp"
 #include "transport/progress.hpp"
 #include "transport/shared_memory.hpp"
+#include "transport/transport.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -67,11 +68,15 @@ private:
 
 // One open device: what programs see, of which they use the last member, and what is ours.
 struct device_context {
-    device_context(progress &p, local::shared_memory &m) noexcept : mover(p), memory(m) {}
+    device_context(progress &p, local::shared_memory &m, transport_maker &t) noexcept
+        : mover(p), memory(m), transports(t)
+    {
+    }
 
     verbs_context verbs{};
     progress &mover; // of the network
     local::shared_memory &memory;
+    transport_maker &transports;
     process::birth birth;
     async_queue async;
     // Stands for the descriptor of the device's file, which programs set flags of; it takes no commands.

@@ -64,8 +64,8 @@ std::shared_ptr<queue_pair> queue_pair::find(std::uint32_t number)
 }
 
 queue_pair::queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr)
-    : native::qp_block{}, ring_(qp_base), queue_(qp_base, attr.cap, attr.sq_sig_all != 0), requester_(ep_, queue_),
-      responder_(ep_, ring_), init_(attr)
+    : native::qp_block{}, ring_(qp_base), queue_(qp_base, attr.cap, attr.sq_sig_all != 0),
+      transport_(context_of(pd->context).transports.make(*this)), init_(attr)
 {
     if (attr.srq != nullptr) // the receive queue's limits are those of the shared one
         init_.cap.max_recv_wr = init_.cap.max_recv_sge = 0;
@@ -103,12 +103,11 @@ int queue_pair::destroy()
         return error;
     number_table::instance().remove(qp_base.qp_num);
     const std::lock_guard lock(lock_);
-    responder_.abandon();
+    transport_->abandon_answers();
     destroyed_ = true;
     start_connection(0);
     set_state(IBV_QPS_RESET);
-    requester_.reset();
-    responder_.reset();
+    transport_->reset();
     ep_.local.reset();
     leave_network();
     cq_of(qp_base.recv_cq).detach(ring_);
@@ -128,8 +127,8 @@ int queue_pair::destroy()
 void queue_pair::retry()
 {
     const std::lock_guard lock(lock_);
-    if (answers() && ep_.attr.qp_state != IBV_QPS_RTR)
-        settle(requester_.resume());
+    if (sends_requests())
+        settle(transport_->resume());
 }
 
 bool queue_pair::sending()
@@ -142,9 +141,9 @@ void queue_pair::fail()
 {
     if (ep_.attr.qp_state == IBV_QPS_ERR)
         return;
-    responder_.abandon();
+    transport_->abandon_answers();
     set_state(IBV_QPS_ERR);
-    requester_.flush();
+    transport_->flush_sends();
     flush_receives();
     if (qp_base.srq != nullptr)
         tell(IBV_EVENT_QP_LAST_WQE_REACHED);
@@ -161,7 +160,7 @@ void queue_pair::flush_receives()
             return flush_receives_later(first_pause);
     }
     delays_flush_.reset();
-    responder_.flush();
+    transport_->flush_receives();
 }
 
 void queue_pair::flush_receives_later(std::chrono::microseconds pause)
@@ -177,14 +176,14 @@ void queue_pair::flush_receives_later(std::chrono::microseconds pause)
         if (!operations->ended())
             return qp->flush_receives_later(std::min(2 * pause, longest_pause));
         qp->delays_flush_.reset();
-        qp->responder_.flush();
+        qp->transport_->flush_receives();
     };
     context_of(qp_base.context).mover.defer(look_again, pause);
 }
 
 void queue_pair::notice_drained()
 {
-    if (!tell_drained_ || ep_.attr.qp_state != IBV_QPS_SQD || requester_.busy())
+    if (!tell_drained_ || ep_.attr.qp_state != IBV_QPS_SQD || transport_->busy())
         return;
     tell_drained_ = false;
     tell(IBV_EVENT_SQ_DRAINED);
@@ -235,97 +234,18 @@ bool queue_pair::settle(outcome o)
     return o != outcome::violation;
 }
 
-bool queue_pair::receive(const packet &p)
-{
-    if (is_request(p.op))
-        return receive_request_packet(p);
-    const std::lock_guard lock(lock_);
-    if (p.op == opcode::ack_request) {
-        answers() ? responder_.acknowledge_executed() : refuse(p);
-        return true;
-    }
-    if (!answers() || ep_.attr.qp_state == IBV_QPS_RTR)
-        return true;
-    return settle(p.op == opcode::receive_posted ? requester_.resume() : requester_.answer(p));
-}
-
-void queue_pair::fill_place(
-        const packet &begun, std::size_t bytes, const std::function<void(std::span<std::byte>)> &fill)
-{
-    const std::lock_guard lock(lock_);
-    gathered place;
-    if (!answers() || pmem::power_cut::armed())
-        return;
-    if (is_send(begun.op) ? responder_.find_place(begun, bytes, place) : requester_.find_place(begun, bytes, place))
-        fill({static_cast<std::byte *>(place.pieces[0].iov_base), place.pieces[0].iov_len});
-}
-
-// This side will answer nothing more.
-void queue_pair::refuse(const packet &p)
-{
-    ep_.transmit({.op = opcode::acknowledge, .psn = p.psn, .syndrome = syndrome::unresponsive});
-}
-
-bool queue_pair::receive_request_packet(const packet &p)
-{
-    {
-        const std::lock_guard lock(lock_);
-        if (!answers()) {
-            if (is_last(p.op) || is_round_trip(p.op))
-                refuse(p);
-            return true;
-        }
-        const auto admitted = responder_.admit(p, weak_from_this());
-        if (admitted != responder::admission::execute)
-            return admitted == responder::admission::ignore;
-    }
-    const std::uint8_t answer = responder_.execute(p);
-    const std::lock_guard lock(lock_);
-    return !answers() || settle(responder_.finish(p, answer));
-}
-
-void queue_pair::received_all()
-{
-    const std::lock_guard lock(lock_);
-    if (answers())
-        responder_.release();
-}
-
-void queue_pair::path_writable()
-{
-    const std::lock_guard lock(lock_);
-    if (!answers())
-        return;
-    responder_.release();
-    settle(requester_.pump());
-}
-
 void queue_pair::path_lost()
 {
     const std::lock_guard lock(lock_);
     ep_.path_lost = true;
-    if (answers() && requester_.fail_first(IBV_WC_RETRY_EXC_ERR))
+    if (answers() && transport_->fail_first(IBV_WC_RETRY_EXC_ERR))
         fail();
-}
-
-void queue_pair::timer_expired()
-{
-    const std::lock_guard lock(lock_);
-    if (answers() && ep_.attr.qp_state != IBV_QPS_RTR)
-        settle(requester_.timed_out());
 }
 
 void queue_pair::limit_answers()
 {
     const std::lock_guard lock(lock_);
     ep_.limits_answers = true;
-}
-
-void queue_pair::answer_timer_expired()
-{
-    const std::lock_guard lock(lock_);
-    if (answers() && ep_.attr.qp_state != IBV_QPS_RTR)
-        settle(requester_.answer_timer_expired());
 }
 
 std::chrono::microseconds queue_pair::retry_timeout()

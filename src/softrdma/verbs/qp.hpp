@@ -6,10 +6,10 @@
 
 #include "base/biased_lock.hpp"
 #include "base/sleeping_lock.hpp"
-#include "transport/request_path.hpp"
-#include "transport/tcp/requester.hpp"
-#include "transport/tcp/responder.hpp"
+#include "transport/transport.hpp"
+#include "verbs/endpoint.hpp"
 #include "verbs/post_batch.hpp"
+#include "verbs/receive_ring.hpp"
 #include "wire/shm_address.hpp"
 
 namespace softrdma
@@ -53,7 +53,7 @@ public:
     int post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad);
     void receive_available();
 
-    void attach(std::shared_ptr<transport> path);
+    void attach(std::shared_ptr<packet_path> path);
     // A new connection begins, and a peer of this host may be told where it finds this queue pair: sets what the queue
     // pair knows of `h`. `ends` are those of the path. False if the queue pair has been destroyed.
     bool describe(const local::connection_ends &ends, local::shm_address &h);
@@ -72,28 +72,27 @@ public:
     // True while something posted has not completed.
     bool sending();
 
-    // Upcalls of the path. receive() returns false if the peer broke the protocol.
-    bool receive(const packet &p);
-    // Calls `fill` with the memory where the next bytes of a segment have to go, of which something has been received:
-    // as many of the `bytes` as lie in one piece. What it puts there is received like everything else, but not copied.
-    // It is not called where words have to be stored whole, or the place is not certain.
-    void fill_place(const packet &begun, std::size_t bytes, const std::function<void(std::span<std::byte>)> &fill);
-    void received_all();
-    void path_writable();
     void path_lost();
     std::chrono::microseconds retry_timeout();
-    void timer_expired();
-    void answer_timer_expired();
     void retry() override;
 
-private:
-    bool receive_request_packet(const packet &p);
-    void refuse(const packet &p);
+    // For the transport. Its own upcalls take the lock, which guards everything else here.
+    biased<sleeping_lock> &lock() noexcept { return lock_; }
+    transport &network() noexcept { return *transport_; }
+    endpoint &end() noexcept { return ep_; }
+    send_queue &sends() noexcept { return queue_; }
+    receive_ring &receives() noexcept { return ring_; }
+    // Whether the peer's requests are answered, and whether requests of this side may be under way.
+    bool answers() const noexcept;
+    bool sends_requests() const noexcept { return answers() && ep_.attr.qp_state != IBV_QPS_RTR; }
+    // Draws the conclusions; false if the peer broke the protocol.
     bool settle(outcome o);
+
+private:
     bool accepts_sends() const noexcept;
+    bool post_made(request_path *at_once);
     request_path *path_at_once() const noexcept;
     void posted(); // what was not executed at once
-    bool answers() const noexcept;
     void enter(const ibv_qp_attr &attr, int mask);
     void set_state(ibv_qp_state to) noexcept;
     void publish_attributes() noexcept;
@@ -118,8 +117,7 @@ private:
     receive_ring ring_;
     endpoint ep_;
     send_queue queue_;
-    requester requester_;
-    responder responder_;
+    const std::unique_ptr<transport> transport_;
     ibv_qp_init_attr init_{};
     std::uint64_t connection_ = 0;                                // see local::state_word()
     std::shared_ptr<acting_peer> peer_;                           // whoever may act on this queue pair

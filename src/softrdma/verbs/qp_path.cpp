@@ -7,7 +7,7 @@
 namespace softrdma
 {
 
-void queue_pair::attach(std::shared_ptr<transport> path)
+void queue_pair::attach(std::shared_ptr<packet_path> path)
 {
     const std::lock_guard lock(lock_);
     if (!destroyed_)
@@ -69,7 +69,7 @@ void queue_pair::select_transport(const std::shared_ptr<acting_peer> &peer)
             leave_network();
     }
     if (ep_.attr.qp_state == IBV_QPS_RTS && !destroyed_)
-        settle(requester_.pump());
+        settle(transport_->execute());
 }
 
 bool queue_pair::has_path()

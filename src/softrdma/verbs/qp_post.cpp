@@ -17,10 +17,10 @@ bool queue_pair::accepts_sends() const noexcept
 void queue_pair::posted()
 {
     if (ep_.attr.qp_state == IBV_QPS_ERR)
-        requester_.flush();
+        transport_->flush_sends();
     else if (ep_.attr.qp_state == IBV_QPS_RTS)
-        settle(requester_.pump());
-    if (ep_.attr.qp_state == IBV_QPS_RTS && ep_.path_lost && requester_.fail_first(IBV_WC_RETRY_EXC_ERR))
+        settle(transport_->execute());
+    if (ep_.attr.qp_state == IBV_QPS_RTS && ep_.path_lost && transport_->fail_first(IBV_WC_RETRY_EXC_ERR))
         fail();
 }
 
@@ -30,6 +30,20 @@ request_path *queue_pair::path_at_once() const noexcept
     const bool may = queue_.empty() && ep_.attr.qp_state == IBV_QPS_RTS && !ep_.path_lost && !fault::active() &&
                      tap::current() == nullptr;
     return may ? ep_.local.get() : nullptr;
+}
+
+// The request that has been made in the queue's next place is posted. It may be executed `at_once`, if that is not NULL
+// and the queue is empty: true if it was. To be called inside a section of this side.
+bool queue_pair::post_made(request_path *at_once)
+{
+    wqe &w = *queue_.place();
+    // What cannot be done at once, and every failure, takes the way through the queue.
+    if (at_once == nullptr || !w.has_valid_length() || at_once->post(w) != post_result::done) {
+        queue_.push();
+        return false;
+    }
+    queue_.pass();
+    return true;
 }
 
 int queue_pair::post_together(std::uint32_t count)
@@ -44,7 +58,7 @@ int queue_pair::post_together(std::uint32_t count)
         // One section for a WRITE and its FLUSH: a peer that takes memory away waits until it has ended.
         const local::read_section section(ring_.shared().epoch);
         for (const std::uint32_t end = count - std::min(count, 2u); count > end; --count)
-            at_once = requester_.post(at_once) ? at_once : nullptr;
+            at_once = post_made(at_once) ? at_once : nullptr;
     }
     queue_.empty() ? queue_.rewind() : posted();
     return 0;
@@ -68,7 +82,7 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
         }
         queue_.place()->set(*wr);
         const local::read_section section(ring_.shared().epoch);
-        at_once = requester_.post(at_once) ? at_once : nullptr;
+        at_once = post_made(at_once) ? at_once : nullptr;
     }
     queue_.empty() ? queue_.rewind() : posted();
     return error;
@@ -82,7 +96,7 @@ int queue_pair::post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad)
     int error = qp_base.srq != nullptr || ep_.attr.qp_state == IBV_QPS_RESET ? EINVAL : 0;
     for (; wr != nullptr; wr = wr->next) {
         if (error == 0)
-            error = responder_.post(*wr);
+            error = ring_.post(*wr, ep_.cap);
         if (error != 0) {
             *bad = wr;
             break;
@@ -90,9 +104,9 @@ int queue_pair::post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad)
     }
     if (ep_.attr.qp_state == IBV_QPS_ERR) {
         if (delays_flush_ == nullptr)
-            responder_.flush();
+            transport_->flush_receives();
     } else if (answers()) {
-        responder_.announce_receive();
+        transport_->receive_is_posted();
     }
     return error;
 }
@@ -101,7 +115,7 @@ void queue_pair::receive_available()
 {
     const std::lock_guard lock(lock_);
     if (answers())
-        responder_.announce_receive();
+        transport_->receive_is_posted();
 }
 
 } // namespace softrdma

@@ -29,7 +29,7 @@ std::string queue_pair::report()
     snprintf(line, sizeof(line),
             "qp number=%" PRIu32 " state=%s peer=%" PRIu32 " path=%s posted=%" PRIu64 " executed=%" PRIu64 "\n",
             qp_base.qp_num, name_of(ep_.attr.qp_state), ep_.attr.dest_qp_num, path, queue_.posted_count(),
-            responder_.executed_count());
+            transport_->executed_count());
     return line;
 }
 

@@ -17,7 +17,7 @@ int queue_pair::shut_out_peer()
         const std::lock_guard lock(lock_);
         if (peer_ == nullptr)
             return 0;
-        responder_.abandon();
+        transport_->abandon_answers();
         shut_out_ = true;
         publish_attributes();
         operations.emplace(std::vector{peer_->reader_of_peer()});
@@ -89,14 +89,14 @@ int queue_pair::modify(const ibv_qp_attr &attr, int mask)
         ring_.set_peer(ep_.attr.dest_qp_num);
     set_state(to);
     if (to == IBV_QPS_RTR && from == IBV_QPS_INIT) {
-        responder_.start(ep_.attr.rq_psn);
+        transport_->start_answering(ep_.attr.rq_psn);
     } else if (to == IBV_QPS_RTS && from == IBV_QPS_RTR) {
-        requester_.start(ep_.attr.sq_psn);
+        transport_->start_sending(ep_.attr.sq_psn);
     } else if (to == IBV_QPS_RTS) {
-        settle(requester_.pump());
+        settle(transport_->execute());
     } else if (to == IBV_QPS_SQD && from == IBV_QPS_RTS) {
         tell_drained_ = (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0 && attr.en_sqd_async_notify != 0;
-        settle(requester_.pump());
+        settle(transport_->execute());
     }
     return 0;
 }
@@ -113,8 +113,7 @@ int queue_pair::reset(const ibv_qp_attr &attr, int mask)
     const std::lock_guard lock(lock_);
     start_connection(0);
     set_state(IBV_QPS_RESET);
-    requester_.reset();
-    responder_.reset();
+    transport_->reset();
     ep_.local.reset();
     ep_.transport_pending = false;
     return 0;
@@ -147,7 +146,7 @@ void queue_pair::query(ibv_qp_attr &attr, ibv_qp_init_attr &init)
     const std::lock_guard lock(lock_);
     attr = ep_.attr;
     attr.cap = ep_.cap;
-    attr.sq_draining = ep_.attr.qp_state == IBV_QPS_SQD && requester_.busy();
+    attr.sq_draining = ep_.attr.qp_state == IBV_QPS_SQD && transport_->busy();
     init = init_;
 }
 

@@ -10,7 +10,7 @@
 namespace softrdma
 {
 
-class transport;
+class packet_path;
 
 // Who wants to see every packet of this process' queue pairs. What is executed in a peer's memory is shown as the
 // packets it stands for.
@@ -18,11 +18,11 @@ class tap
 {
 public:
     virtual ~tap() = default;
-    virtual void sent(transport &path, const packet &header, std::span<const iovec> payload) = 0;
-    virtual void received(transport &path, const packet &header) = 0;
+    virtual void sent(packet_path &path, const packet &header, std::span<const iovec> payload) = 0;
+    virtual void received(packet_path &path, const packet &header) = 0;
     // A request that this side executed, numbered by the tap, and its answer.
-    virtual void executed(transport &path, const packet &request, std::span<const iovec> payload, const packet &answer,
-            std::span<const iovec> answer_payload) = 0;
+    virtual void executed(packet_path &path, const packet &request, std::span<const iovec> payload,
+            const packet &answer, std::span<const iovec> answer_payload) = 0;
 
     // NULL, where nobody watches: one predictable branch.
     static tap *current() noexcept { return installed_.load(std::memory_order_acquire); }

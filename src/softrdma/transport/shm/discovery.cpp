@@ -42,7 +42,7 @@ void complain(const std::string &peer, const std::string &why)
                 local::policy() == path_policy::direct ? "local" : "descriptors");
 }
 
-std::string name_of_peer(const transport &path)
+std::string name_of_peer(const packet_path &path)
 {
     sockaddr_storage here{};
     sockaddr_storage there{};
@@ -50,7 +50,7 @@ std::string name_of_peer(const transport &path)
     return text_of(there);
 }
 
-local::connection_ends ends_of(const transport &path)
+local::connection_ends ends_of(const packet_path &path)
 {
     local::connection_ends ends;
     sockaddr_storage here{};
@@ -65,7 +65,7 @@ local::connection_ends ends_of(const transport &path)
 
 } // namespace
 
-local::shm_address own_shm_address(queue_pair &qp, const transport &path)
+local::shm_address own_shm_address(queue_pair &qp, const packet_path &path)
 {
     const local::arena &arena = local::arena::instance();
     local::shm_address h;
@@ -78,7 +78,8 @@ local::shm_address own_shm_address(queue_pair &qp, const transport &path)
     return h;
 }
 
-bool reach(const local::shm_address &h, const transport &path, shm_ep_ptr &found, std::function<void(shm_ep_ptr)> later)
+bool reach(
+        const local::shm_address &h, const packet_path &path, shm_ep_ptr &found, std::function<void(shm_ep_ptr)> later)
 {
     std::string why;
     const local::connection_ends ends = ends_of(path);

@@ -13,18 +13,6 @@
 namespace softrdma
 {
 
-bool requester::post(request_path *at_once)
-{
-    wqe &w = *queue_.place();
-    // What cannot be done at once, and every failure, takes the way through the queue.
-    if (at_once == nullptr || !w.has_valid_length() || at_once->post(w) != post_result::done) {
-        queue_.push();
-        return false;
-    }
-    queue_.pass();
-    return true;
-}
-
 outcome requester::start_requests()
 {
     while (next_ < queue_.size() && !waiting_for_receiver_ && !ep_.transport_pending && ep_.path != nullptr &&

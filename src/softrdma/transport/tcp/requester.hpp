@@ -2,6 +2,7 @@
 #pragma once
 
 #include "fault/rules.hpp"
+#include "transport/transport.hpp"
 #include "verbs/endpoint.hpp"
 #include "verbs/send_queue.hpp"
 
@@ -19,10 +20,6 @@ public:
     requester(endpoint &ep, send_queue &queue) : queue_(queue), ep_(ep) {}
 
     void start(std::uint32_t psn) noexcept { next_psn_ = psn & psn_mask; }
-    // The request that has been made in the queue's next place is posted. Nothing is sent before pump(), but with an
-    // empty queue it may be executed `at_once`, if that is not NULL: true if it was. To be called inside the queue
-    // pair's epoch.
-    bool post(request_path *at_once);
     // Sends what may be sent now.
     outcome pump()
     {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "transport/transport.hpp"
 #include "verbs/endpoint.hpp"
 #include "verbs/receive_ring.hpp"
 
@@ -17,7 +18,6 @@ public:
     responder(endpoint &ep, receive_ring &ring) : ep_(ep), ring_(ring) {}
 
     void start(std::uint32_t psn) noexcept { expected_psn_ = psn & psn_mask; }
-    int post(const ibv_recv_wr &wr) { return ring_.post(wr, ep_.cap); }
     // A receive was posted: lets a sender that was told to wait go on at once.
     void announce_receive()
     {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/tcp/tcp_conn.hpp"
+#include "transport/tcp/rc_transport.hpp"
 #include "transport/tcp/tcp_socket.hpp"
 #include "verbs/tap.hpp"
 #include "base/log.hpp"
@@ -121,7 +122,7 @@ void tcp_conn::start_timer(std::chrono::microseconds delay)
                 qp = self->qp_;
         }
         if (qp != nullptr)
-            qp->timer_expired();
+            rc_transport::of(*qp).timer_expired();
     });
 }
 
@@ -130,7 +131,7 @@ void tcp_conn::start_answer_timer(std::chrono::microseconds delay)
     event_loop::get()->after(delay, [weak = weak_from_this()] {
         const auto self = weak.lock();
         if (const auto qp = self == nullptr ? nullptr : self->bound(); qp != nullptr)
-            qp->answer_timer_expired();
+            rc_transport::of(*qp).answer_timer_expired();
     });
 }
 
@@ -226,7 +227,7 @@ bool tcp_conn::read_input()
     if (!any && error == EAGAIN)
         return false;
     if (const auto qp = bound())
-        qp->received_all();
+        rc_transport::of(*qp).received_all();
     if (!good)
         drop(EPROTO);
     else if (error != 0 && error != EAGAIN)
@@ -265,7 +266,7 @@ std::size_t tcp_conn::read_in_place(bool &more, bool &good)
         const ssize_t n = syscall(SYS_recvmsg, fd_, &message, MSG_DONTWAIT);
         received = n < 0 ? 0 : static_cast<std::size_t>(n); // of a failure recv() tells as well
     };
-    qp->fill_place(frames_.begun(), frames_.left() - end_of_segment, receive);
+    rc_transport::of(*qp).fill_place(frames_.begun(), frames_.left() - end_of_segment, receive);
     if (received == 0)
         return 0;
     more = received < available;
@@ -321,7 +322,7 @@ bool tcp_conn::handle(const packet &p)
         return false;
     if (tap *t = tap::current(); t != nullptr) [[unlikely]]
         t->received(*this, p);
-    return qp->receive(p);
+    return rc_transport::of(*qp).receive(p);
 }
 
 void tcp_conn::cut()

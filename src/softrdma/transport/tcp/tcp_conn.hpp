@@ -28,7 +28,7 @@ public:
 };
 
 // One TCP connection: the path of one queue pair and the channel of its connection management.
-class tcp_conn : public transport, public event_handler, public std::enable_shared_from_this<tcp_conn>
+class tcp_conn : public packet_path, public event_handler, public std::enable_shared_from_this<tcp_conn>
 {
 public:
     enum class role {

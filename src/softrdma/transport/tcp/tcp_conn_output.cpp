@@ -2,6 +2,7 @@
 // What a TCP connection sends, and what waits until it can be sent.
 #include "transport/tcp/tcp_conn.hpp"
 #include "base/guard.hpp"
+#include "transport/tcp/rc_transport.hpp"
 #include "transport/tcp/tcp_socket.hpp"
 
 #include <algorithm>
@@ -135,7 +136,7 @@ void tcp_conn::flush_output()
         update_watch_locked();
     }
     if (const auto qp = bound())
-        qp->path_writable();
+        rc_transport::of(*qp).path_writable();
 }
 
 } // namespace softrdma::net

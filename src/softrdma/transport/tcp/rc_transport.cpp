@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/tcp/rc_transport.hpp"
+#include "pmem/power_cut.hpp"
+
+namespace softrdma
+{
+
+namespace
+{
+
+class rc_maker final : public transport_maker
+{
+public:
+    std::unique_ptr<transport> make(queue_pair &qp) override { return std::make_unique<rc_transport>(qp); }
+};
+
+} // namespace
+
+transport_maker &rc_transport::maker() noexcept
+{
+    static constinit rc_maker one;
+    return one;
+}
+
+bool rc_transport::receive(const packet &p)
+{
+    if (is_request(p.op))
+        return receive_request(p);
+    const std::lock_guard lock(qp_.lock());
+    if (p.op == opcode::ack_request) {
+        qp_.answers() ? responder_.acknowledge_executed() : refuse(p);
+        return true;
+    }
+    if (!qp_.sends_requests())
+        return true;
+    return qp_.settle(p.op == opcode::receive_posted ? requester_.resume() : requester_.answer(p));
+}
+
+void rc_transport::fill_place(
+        const packet &begun, std::size_t bytes, const std::function<void(std::span<std::byte>)> &fill)
+{
+    const std::lock_guard lock(qp_.lock());
+    gathered place;
+    if (!qp_.answers() || pmem::power_cut::armed())
+        return;
+    if (is_send(begun.op) ? responder_.find_place(begun, bytes, place) : requester_.find_place(begun, bytes, place))
+        fill({static_cast<std::byte *>(place.pieces[0].iov_base), place.pieces[0].iov_len});
+}
+
+// This side will answer nothing more.
+void rc_transport::refuse(const packet &p)
+{
+    ep_.transmit({.op = opcode::acknowledge, .psn = p.psn, .syndrome = syndrome::unresponsive});
+}
+
+bool rc_transport::receive_request(const packet &p)
+{
+    {
+        const std::lock_guard lock(qp_.lock());
+        if (!qp_.answers()) {
+            if (is_last(p.op) || is_round_trip(p.op))
+                refuse(p);
+            return true;
+        }
+        const auto admitted = responder_.admit(p, qp_.weak_from_this());
+        if (admitted != responder::admission::execute)
+            return admitted == responder::admission::ignore;
+    }
+    const std::uint8_t answer = responder_.execute(p);
+    const std::lock_guard lock(qp_.lock());
+    return !qp_.answers() || qp_.settle(responder_.finish(p, answer));
+}
+
+void rc_transport::received_all()
+{
+    const std::lock_guard lock(qp_.lock());
+    if (qp_.answers())
+        responder_.release();
+}
+
+void rc_transport::path_writable()
+{
+    const std::lock_guard lock(qp_.lock());
+    if (!qp_.answers())
+        return;
+    responder_.release();
+    qp_.settle(requester_.pump());
+}
+
+void rc_transport::timer_expired()
+{
+    const std::lock_guard lock(qp_.lock());
+    if (qp_.sends_requests())
+        qp_.settle(requester_.timed_out());
+}
+
+void rc_transport::answer_timer_expired()
+{
+    const std::lock_guard lock(qp_.lock());
+    if (qp_.sends_requests())
+        qp_.settle(requester_.answer_timer_expired());
+}
+
+} // namespace softrdma

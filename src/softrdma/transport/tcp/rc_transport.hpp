@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "transport/tcp/requester.hpp"
+#include "transport/tcp/responder.hpp"
+#include "verbs/qp.hpp"
+
+#include <functional>
+
+namespace softrdma
+{
+
+// The protocol of a reliable connection, in packets: a requester and a responder.
+class rc_transport final : public transport
+{
+public:
+    explicit rc_transport(queue_pair &qp)
+        : qp_(qp), ep_(qp.end()), requester_(ep_, qp.sends()), responder_(ep_, qp.receives())
+    {
+    }
+    // All queue pairs that are on the network have one.
+    static transport_maker &maker() noexcept;
+    static rc_transport &of(queue_pair &qp) noexcept { return static_cast<rc_transport &>(qp.network()); }
+
+    void start_answering(std::uint32_t psn) noexcept override { responder_.start(psn); }
+    void start_sending(std::uint32_t psn) noexcept override { requester_.start(psn); }
+    outcome execute() override { return requester_.pump(); }
+    outcome resume() override { return requester_.resume(); }
+    bool busy() const noexcept override { return requester_.busy(); }
+    bool fail_first(ibv_wc_status status) override { return requester_.fail_first(status); }
+    void flush_sends() override { requester_.flush(); }
+    void receive_is_posted() override { responder_.announce_receive(); }
+    void abandon_answers() override { responder_.abandon(); }
+    void flush_receives() override { responder_.flush(); }
+    std::uint64_t executed_count() const noexcept override { return responder_.executed_count(); }
+    void reset() override
+    {
+        requester_.reset();
+        responder_.reset();
+    }
+
+    // Upcalls of the packet path, which take the queue pair's lock. False if the peer broke the protocol.
+    bool receive(const packet &p);
+    // Calls `fill` with the memory where the next bytes of a segment have to go, of which something has been received:
+    // as many of the `bytes` as lie in one piece. What it puts there is received like everything else, but not copied.
+    // It is not called where words have to be stored whole, or the place is not certain.
+    void fill_place(const packet &begun, std::size_t bytes, const std::function<void(std::span<std::byte>)> &fill);
+    void received_all();
+    void path_writable();
+    void timer_expired();
+    void answer_timer_expired();
+
+private:
+    bool receive_request(const packet &p);
+    void refuse(const packet &p);
+
+    queue_pair &qp_;
+    endpoint &ep_;
+    requester requester_;
+    responder responder_;
+};
+
+} // namespace softrdma
