@@ -77,7 +77,8 @@ enum rpma_util_ibv_context_type {
 /*
  * Finds the device for addr, a host name or a numeric address. The context belongs to librdmacm and is never closed
  * by the caller. [B] up to RPMA_DEFAULT_TIMEOUT_MS per resolved address, plus name resolution.
- * INVAL: unknown type. PROVIDER: addr does not resolve or names no device (a wildcard address names none).
+ * RPMA_E_INVAL: unknown type. RPMA_E_PROVIDER: addr does not resolve or names no device (a wildcard address names
+ * none).
  */
 int rpma_utils_get_ibv_context(
         const char *addr, enum rpma_util_ibv_context_type type, struct ibv_context **ibv_ctx_ptr);
@@ -93,8 +94,8 @@ enum rpma_device_kind {
  * softrdma, or ANY, which is the former if one has addr and otherwise the latter. softrdma is loaded from beside this
  * library unless the process runs on it already; its context is for rpma_peer_new, not for functions of libibverbs.
  * Since 1.4. The environment variable RPMA_DEVICE (any, hardware, software) makes rpma_utils_get_ibv_context do the
- * same; INVAL: another value. INVAL: also an unknown type or kind. PROVIDER: also ENODEV, no RDMA device; ELIBACC, no
- * softrdma.
+ * same; RPMA_E_INVAL: another value. RPMA_E_INVAL: also an unknown type or kind. RPMA_E_PROVIDER: also ENODEV, no RDMA
+ * device; ELIBACC, no softrdma.
  */
 int rpma_utils_get_ibv_context_of_kind(const char *addr, enum rpma_util_ibv_context_type type,
         enum rpma_device_kind kind, struct ibv_context **ibv_ctx_ptr);
@@ -104,7 +105,7 @@ int rpma_utils_ibv_context_get_kind(struct ibv_context *ibv_ctx, enum rpma_devic
 
 /*
  * *is_odp_capable becomes 1 if the device can register memory that cannot be pinned (On-Demand Paging, for READ and
- * WRITE on RC), such as a file on a DAX file system, and 0 if not. PROVIDER: the device cannot be queried.
+ * WRITE on RC), such as a file on a DAX file system, and 0 if not. RPMA_E_PROVIDER: the device cannot be queried.
  */
 int rpma_utils_ibv_context_is_odp_capable(struct ibv_context *ibv_ctx, int *is_odp_capable);
 
@@ -112,7 +113,7 @@ int rpma_utils_ibv_context_is_odp_capable(struct ibv_context *ibv_ctx, int *is_o
 
 struct rpma_peer_cfg;
 
-/* Direct write to PMem is off. NOMEM. */
+/* Direct write to PMem is off. RPMA_E_NOMEM. */
 int rpma_peer_cfg_new(struct rpma_peer_cfg **pcfg_ptr);
 int rpma_peer_cfg_delete(struct rpma_peer_cfg **pcfg_ptr);
 
@@ -127,7 +128,7 @@ int rpma_peer_cfg_get_direct_write_to_pmem(const struct rpma_peer_cfg *pcfg, boo
 int rpma_peer_cfg_get_descriptor(const struct rpma_peer_cfg *pcfg, void *desc);
 int rpma_peer_cfg_get_descriptor_size(const struct rpma_peer_cfg *pcfg, size_t *desc_size);
 
-/* Surplus bytes are ignored. INVAL: desc_size is 0. NOMEM. */
+/* Surplus bytes are ignored. RPMA_E_INVAL: desc_size is 0. RPMA_E_NOMEM. */
 int rpma_peer_cfg_from_descriptor(const void *desc, size_t desc_size, struct rpma_peer_cfg **pcfg_ptr);
 
 /* Peer: a protection domain on one device */
@@ -137,13 +138,13 @@ struct rpma_peer;
 /*
  * ibv_ctx comes from rpma_utils_get_ibv_context or another librdmacm source and outlives the peer.
  * The environment variables RPMA_FLUSH_METHOD and RPMA_ATOMIC_WRITE_METHOD are read here: "auto" (default) flushes or
- * writes atomically by the device's own operation where it has one, "native" insists (NOSUPP if it has none),
- * "emulated" always does without; use it towards servers whose device has none. INVAL: one of them has another value.
- * PROVIDER, NOMEM, UNKNOWN (no protection domain and no errno).
+ * writes atomically by the device's own operation where it has one, "native" insists (RPMA_E_NOSUPP if it has none),
+ * "emulated" always does without; use it towards servers whose device has none. RPMA_E_INVAL: one of them has another
+ * value. RPMA_E_PROVIDER, RPMA_E_NOMEM, RPMA_E_UNKNOWN (no protection domain and no errno).
  */
 int rpma_peer_new(struct ibv_context *ibv_ctx, struct rpma_peer **peer_ptr);
 
-/* PROVIDER: objects made from the peer still exist; the protection domain is then lost. */
+/* RPMA_E_PROVIDER: objects made from the peer still exist; the protection domain is then lost. */
 int rpma_peer_delete(struct rpma_peer **peer_ptr);
 
 /* Memory regions */
@@ -164,13 +165,13 @@ struct rpma_mr_remote;
  * Registers size bytes at ptr, which stay mapped until rpma_mr_dereg, for a non-empty set of RPMA_MR_USAGE_*. Memory
  * that cannot be pinned is registered with On-Demand Paging where the device has it. Memory for which a device with
  * native flush refuses persistence (ordinary DRAM) is registered all the same, with a WARNING in the log: its
- * descriptor tells peers that a native flush to persistence is to be one to visibility. INVAL: size 0, usage empty or
- * with unknown bits. NOMEM. PROVIDER: the device refused, for example EFAULT (not mapped), ENOMEM (locked-memory
- * limit), EOPNOTSUPP (file-system DAX without On-Demand Paging).
+ * descriptor tells peers that a native flush to persistence is to be one to visibility. RPMA_E_INVAL: size 0, usage
+ * empty or with unknown bits. RPMA_E_NOMEM. RPMA_E_PROVIDER: the device refused, for example EFAULT (not mapped),
+ * ENOMEM (locked-memory limit), EOPNOTSUPP (file-system DAX without On-Demand Paging).
  */
 int rpma_mr_reg(struct rpma_peer *peer, void *ptr, size_t size, int usage, struct rpma_mr_local **mr_ptr);
 
-/* No posted operation may use the region any more. PROVIDER. */
+/* No posted operation may use the region any more. RPMA_E_PROVIDER. */
 int rpma_mr_dereg(struct rpma_mr_local **mr_ptr);
 
 int rpma_mr_get_ptr(const struct rpma_mr_local *mr, void **ptr);
@@ -183,7 +184,7 @@ int rpma_mr_get_size(const struct rpma_mr_local *mr, size_t *size);
 int rpma_mr_get_descriptor(const struct rpma_mr_local *mr, void *desc);
 int rpma_mr_get_descriptor_size(const struct rpma_mr_local *mr, size_t *desc_size);
 
-/* Surplus bytes are ignored. INVAL: desc_size below 21, or a descriptor that carries no usage. NOMEM. */
+/* Surplus bytes are ignored. RPMA_E_INVAL: desc_size below 21, or a descriptor that carries no usage. RPMA_E_NOMEM. */
 int rpma_mr_remote_from_descriptor(const void *desc, size_t desc_size, struct rpma_mr_remote **mr_ptr);
 
 /* May be called as soon as the operations that use the region are posted. */
@@ -195,7 +196,8 @@ int rpma_mr_remote_get_flush_type(const struct rpma_mr_remote *mr, int *flush_ty
 
 /*
  * Passes advice (enum ib_uverbs_advise_mr_advice) and flags (IBV_ADVISE_MR_FLAG_*) about part of the region to the
- * device. INVAL: the part is not inside the region, or the device rejects the arguments. NOSUPP. PROVIDER.
+ * device. RPMA_E_INVAL: the part is not inside the region, or the device rejects the arguments. RPMA_E_NOSUPP.
+ * RPMA_E_PROVIDER.
  */
 int rpma_mr_advise(struct rpma_mr_local *mr, size_t offset, size_t len, int advice, uint32_t flags);
 
@@ -204,7 +206,7 @@ int rpma_mr_advise(struct rpma_mr_local *mr, size_t offset, size_t len, int advi
 struct rpma_srq_cfg;
 struct rpma_srq;
 
-/* Both sizes are 20. NOMEM. */
+/* Both sizes are 20. RPMA_E_NOMEM. */
 int rpma_srq_cfg_new(struct rpma_srq_cfg **cfg_ptr);
 int rpma_srq_cfg_delete(struct rpma_srq_cfg **cfg_ptr);
 
@@ -218,7 +220,7 @@ int rpma_srq_cfg_get_rcq_size(const struct rpma_srq_cfg *cfg, uint32_t *rcq_size
 
 struct rpma_cq;
 
-/* A NULL cfg means the defaults. The SRQ outlives every connection that uses it. NOMEM, PROVIDER. */
+/* A NULL cfg means the defaults. The SRQ outlives every connection that uses it. RPMA_E_NOMEM, RPMA_E_PROVIDER. */
 int rpma_srq_new(struct rpma_peer *peer, struct rpma_srq_cfg *cfg, struct rpma_srq **srq_ptr);
 int rpma_srq_delete(struct rpma_srq **srq_ptr);
 
@@ -232,11 +234,11 @@ int rpma_srq_get_rcq(const struct rpma_srq *srq, struct rpma_cq **rcq_ptr);
 
 struct rpma_conn_cfg;
 
-/* Time-out RPMA_DEFAULT_TIMEOUT_MS, cq, sq and rq size 10, rcq size 0, no shared channel, no SRQ. NOMEM. */
+/* Time-out RPMA_DEFAULT_TIMEOUT_MS, cq, sq and rq size 10, rcq size 0, no shared channel, no SRQ. RPMA_E_NOMEM. */
 int rpma_conn_cfg_new(struct rpma_conn_cfg **cfg_ptr);
 int rpma_conn_cfg_delete(struct rpma_conn_cfg **cfg_ptr);
 
-/* Milliseconds, for address and route resolution each. INVAL: negative. */
+/* Milliseconds, for address and route resolution each. RPMA_E_INVAL: negative. */
 int rpma_conn_cfg_set_timeout(struct rpma_conn_cfg *cfg, int timeout_ms);
 int rpma_conn_cfg_get_timeout(const struct rpma_conn_cfg *cfg, int *timeout_ms);
 
@@ -279,13 +281,13 @@ struct rpma_conn_private_data {
  * The environment variable RPMA_PEER_TIMEOUT_MS is read here, and for incoming requests by rpma_ep_next_conn_req: for
  * how many milliseconds, 1 to 3600000, operations are repeated to a peer that does not acknowledge anything. Without it
  * the device decides, and may never give up.
- * INVAL: cfg shares the completion channel and has an SRQ with its own receive CQ, or RPMA_PEER_TIMEOUT_MS has another
- * value. NOMEM. PROVIDER.
+ * RPMA_E_INVAL: cfg shares the completion channel and has an SRQ with its own receive CQ, or RPMA_PEER_TIMEOUT_MS has
+ * another value. RPMA_E_NOMEM. RPMA_E_PROVIDER.
  */
 int rpma_conn_req_new(struct rpma_peer *peer, const char *addr, const char *port, const struct rpma_conn_cfg *cfg,
         struct rpma_conn_req **req_ptr);
 
-/* Drops an outgoing request, rejects an incoming one. [1] [B] PROVIDER. */
+/* Drops an outgoing request, rejects an incoming one. [1] [B] RPMA_E_PROVIDER. */
 int rpma_conn_req_delete(struct rpma_conn_req **req_ptr);
 
 /*
@@ -302,8 +304,8 @@ int rpma_conn_req_get_private_data(const struct rpma_conn_req *req, struct rpma_
  * Turns a request into a connection and starts to establish it: wait for RPMA_CONN_ESTABLISHED. pdata may be NULL; it
  * is copied. A request that was not NULL on entry is consumed whatever the outcome, and an incoming one that fails is
  * rejected. [1]
- * INVAL: conn_ptr NULL, or pdata with a NULL pointer or length 0. NOMEM. PROVIDER: for example more private
- * data than the transport carries (56 bytes in a request, 196 in an answer on InfiniBand and RoCE).
+ * RPMA_E_INVAL: conn_ptr NULL, or pdata with a NULL pointer or length 0. RPMA_E_NOMEM. RPMA_E_PROVIDER: for example
+ * more private data than the transport carries (56 bytes in a request, 196 in an answer on InfiniBand and RoCE).
  */
 int rpma_conn_req_connect(
         struct rpma_conn_req **req_ptr, const struct rpma_conn_private_data *pdata, struct rpma_conn **conn_ptr);
@@ -312,11 +314,12 @@ int rpma_conn_req_connect(
 
 struct rpma_ep;
 
-/* Listens on addr and port, on the first resolved address that can be bound. [B] on name resolution. NOMEM, PROVIDER.
+/* Listens on addr and port, on the first resolved address that can be bound. [B] on name resolution. RPMA_E_NOMEM,
+ * RPMA_E_PROVIDER.
  */
 int rpma_ep_listen(struct rpma_peer *peer, const char *addr, const char *port, struct rpma_ep **ep_ptr);
 
-/* Requests and connections made through the endpoint live on. [1] [B] PROVIDER. */
+/* Requests and connections made through the endpoint live on. [1] [B] RPMA_E_PROVIDER. */
 int rpma_ep_shutdown(struct rpma_ep **ep_ptr);
 
 /* Readable when a request waits. Owned by the endpoint. */
@@ -324,8 +327,8 @@ int rpma_ep_get_fd(const struct rpma_ep *ep, int *fd);
 
 /*
  * Takes the next incoming request; cfg NULL means the defaults. A request that cannot be built is rejected. [B]
- * NO_EVENT. INVAL: also when an event other than a request arrived (it is dropped), or cfg contradicts itself as in
- * rpma_conn_req_new. NOMEM. PROVIDER.
+ * RPMA_E_NO_EVENT. RPMA_E_INVAL: also when an event other than a request arrived (it is dropped), or cfg contradicts
+ * itself as in rpma_conn_req_new. RPMA_E_NOMEM. RPMA_E_PROVIDER.
  */
 int rpma_ep_next_conn_req(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg, struct rpma_conn_req **req_ptr);
 
@@ -348,7 +351,8 @@ int rpma_conn_get_event_fd(const struct rpma_conn *conn, int *fd);
 
 /*
  * Takes the next event. An accepted connection is always reported established before it is reported closed, unless this
- * side disconnected. [B] NO_EVENT. UNKNOWN: an event of another kind, dropped. NOMEM. PROVIDER.
+ * side disconnected. [B] RPMA_E_NO_EVENT. RPMA_E_UNKNOWN: an event of another kind, dropped. RPMA_E_NOMEM.
+ * RPMA_E_PROVIDER.
  */
 int rpma_conn_next_event(struct rpma_conn *conn, enum rpma_conn_event *event);
 
@@ -365,20 +369,20 @@ int rpma_conn_get_qp_num(const struct rpma_conn *conn, uint32_t *qp_num);
 int rpma_conn_get_cq(const struct rpma_conn *conn, struct rpma_cq **cq_ptr);
 int rpma_conn_get_rcq(const struct rpma_conn *conn, struct rpma_cq **rcq_ptr);
 
-/* The descriptor of the shared completion channel, owned by the connection. NOT_SHARED_CHNL. */
+/* The descriptor of the shared completion channel, owned by the connection. RPMA_E_NOT_SHARED_CHNL. */
 int rpma_conn_get_compl_fd(const struct rpma_conn *conn, int *fd);
 
 /*
  * Waits on the shared completion channel, re-arms the CQ that fired and tells which one it is; is_rcq may be NULL. Then
- * collect with rpma_cq_get_wc until NO_COMPLETION. flags is ignored. [B]
- * NOT_SHARED_CHNL, NO_COMPLETION. UNKNOWN: an event of a foreign CQ. PROVIDER.
+ * collect with rpma_cq_get_wc until RPMA_E_NO_COMPLETION. flags is ignored. [B]
+ * RPMA_E_NOT_SHARED_CHNL, RPMA_E_NO_COMPLETION. RPMA_E_UNKNOWN: an event of a foreign CQ. RPMA_E_PROVIDER.
  */
 int rpma_conn_wait(struct rpma_conn *conn, int flags, struct rpma_cq **cq, bool *is_rcq);
 
-/* Starts to disconnect; outstanding operations complete with an error. May follow RPMA_CONN_CLOSED. PROVIDER. */
+/* Starts to disconnect; outstanding operations complete with an error. May follow RPMA_CONN_CLOSED. RPMA_E_PROVIDER. */
 int rpma_conn_disconnect(struct rpma_conn *conn);
 
-/* Frees everything the connection owns, breaking it off if it is established. [1] [B] PROVIDER. */
+/* Frees everything the connection owns, breaking it off if it is established. [1] [B] RPMA_E_PROVIDER. */
 int rpma_conn_delete(struct rpma_conn **conn_ptr);
 
 /*
@@ -392,10 +396,11 @@ int rpma_conn_delete(struct rpma_conn **conn_ptr);
  * With RPMA_F_MORE or-ed to the flags more operations follow at once: this one is kept, and posted together with the
  * next operation of the connection without it, or by rpma_conn_ring. A connection keeps up to 64, then it posts them.
  * Arguments are checked, and the 8 bytes of rpma_atomic_write taken, during the call; all else is as if it were posted
- * later. Whoever waits for a completion meanwhile waits for nothing. A call that posts what is kept and gives PROVIDER
- * has dropped the operation that the device refused and all after it, its own among them; if there is a native flush or
- * atomic write among them, all. rpma_conn_disconnect posts what is kept, rpma_conn_delete drops it. All: INVAL: flags
- * 0, or outside a region. PROVIDER: the device refused, for example ENOMEM when the queue is full.
+ * later. Whoever waits for a completion meanwhile waits for nothing. A call that posts what is kept and gives
+ * RPMA_E_PROVIDER has dropped the operation that the device refused and all after it, its own among them; if there is a
+ * native flush or atomic write among them, all. rpma_conn_disconnect posts what is kept, rpma_conn_delete drops it.
+ * All: RPMA_E_INVAL: flags 0, or outside a region. RPMA_E_PROVIDER: the device refused, for example ENOMEM when the
+ * queue is full.
  */
 #define RPMA_F_COMPLETION_ON_ERROR (1 << 0)
 #define RPMA_F_COMPLETION_ALWAYS (1 << 1 | RPMA_F_COMPLETION_ON_ERROR)
@@ -418,8 +423,8 @@ int rpma_write_with_imm(struct rpma_conn *conn, struct rpma_mr_remote *dst, size
 
 /*
  * Writes the 8 bytes of src, which are consumed during the call, so that a remote reader sees all or none of them. It
- * takes effect after earlier flushes. The remote address must be a multiple of RPMA_ATOMIC_WRITE_ALIGNMENT: INVAL if
- * the offset is not, a WARNING in the log if the region's base is not.
+ * takes effect after earlier flushes. The remote address must be a multiple of RPMA_ATOMIC_WRITE_ALIGNMENT:
+ * RPMA_E_INVAL if the offset is not, a WARNING in the log if the region's base is not.
  */
 int rpma_atomic_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, const char src[8],
         int flags, const void *op_context);
@@ -432,8 +437,8 @@ enum rpma_flush_type {
 /*
  * Flushes a range of dst; its completion says that everything written there before has reached the type's level.
  * The completion's opcode is IBV_WC_FLUSH (8) on a device with native flush and IBV_WC_RDMA_READ otherwise.
- * INVAL: also an unknown type. NOSUPP: dst is not registered for the type, or the type is PERSISTENT and no remote
- * peer configuration with direct write to PMem was applied.
+ * RPMA_E_INVAL: also an unknown type. RPMA_E_NOSUPP: dst is not registered for the type, or the type is PERSISTENT and
+ * no remote peer configuration with direct write to PMem was applied.
  */
 int rpma_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, size_t len,
         enum rpma_flush_type type, int flags, const void *op_context);
@@ -452,7 +457,7 @@ int rpma_send_with_imm(struct rpma_conn *conn, const struct rpma_mr_local *src, 
  */
 int rpma_recv(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t offset, size_t len, const void *op_context);
 
-/* Posts the operations that RPMA_F_MORE keeps, if any. Since 1.4. PROVIDER. */
+/* Posts the operations that RPMA_F_MORE keeps, if any. Since 1.4. RPMA_E_PROVIDER. */
 int rpma_conn_ring(struct rpma_conn *conn);
 
 /* Completion queues, owned by a connection or an SRQ */
@@ -461,15 +466,17 @@ int rpma_conn_ring(struct rpma_conn *conn);
 int rpma_cq_get_fd(const struct rpma_cq *cq, int *fd);
 
 /*
- * Waits for a completion event and re-arms the CQ. Then collect with rpma_cq_get_wc until NO_COMPLETION; an event
- * without completions is normal. [B] SHARED_CHANNEL, NO_COMPLETION. PROVIDER: the CQ could not be re-armed.
+ * Waits for a completion event and re-arms the CQ. Then collect with rpma_cq_get_wc until RPMA_E_NO_COMPLETION; an
+ * event without completions is normal. [B] RPMA_E_SHARED_CHANNEL, RPMA_E_NO_COMPLETION. RPMA_E_PROVIDER: the CQ could
+ * not be re-armed.
  */
 int rpma_cq_wait(struct rpma_cq *cq);
 
 /*
  * Collects up to num_entries completions into wc. num_entries_got may be NULL if num_entries is 1. Of an entry with a
  * status other than IBV_WC_SUCCESS only wr_id, status, qp_num and vendor_err mean anything.
- * INVAL: num_entries below 1. NO_COMPLETION. PROVIDER. UNKNOWN: the device returned more than asked for.
+ * RPMA_E_INVAL: num_entries below 1. RPMA_E_NO_COMPLETION. RPMA_E_PROVIDER. RPMA_E_UNKNOWN: the device returned more
+ * than asked for.
  */
 int rpma_cq_get_wc(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc, int *num_entries_got);
 
@@ -491,7 +498,7 @@ enum rpma_log_threshold {
     RPMA_LOG_THRESHOLD_MAX
 };
 
-/* Process-wide. INVAL: unknown threshold or level. */
+/* Process-wide. RPMA_E_INVAL: unknown threshold or level. */
 int rpma_log_set_threshold(enum rpma_log_threshold threshold, enum rpma_log_level level);
 int rpma_log_get_threshold(enum rpma_log_threshold threshold, enum rpma_log_level *level);
 
