@@ -365,6 +365,28 @@ int rpma_conn_apply_remote_peer_cfg(struct rpma_conn *conn, const struct rpma_pe
 /* The local queue pair number, as in the qp_num of a work completion. */
 int rpma_conn_get_qp_num(const struct rpma_conn *conn, uint32_t *qp_num);
 
+/* What the functions below have been told to do on a connection since it was made. */
+struct rpma_conn_counters {
+    uint64_t reads; /* rpma_read */
+    uint64_t read_bytes;
+    uint64_t writes; /* rpma_write, rpma_write_with_imm */
+    uint64_t write_bytes;
+    uint64_t atomic_writes;
+    uint64_t flushes;
+    uint64_t sends; /* rpma_send, rpma_send_with_imm */
+    uint64_t send_bytes;
+    uint64_t receives; /* rpma_recv; not those of the request, nor of an SRQ */
+};
+
+/*
+ * *counters becomes what is counted: operations whose arguments are right, those that RPMA_F_MORE keeps and those that
+ * the device refuses among them. Completions are not counted. Counting takes no lock: of two operations that two
+ * threads post to one connection at the same moment one may be missed. Since 1.4. size is sizeof(struct
+ * rpma_conn_counters), of which a later version may append members; those that the library does not have become 0.
+ * RPMA_E_INVAL: also size 0.
+ */
+int rpma_conn_get_counters(const struct rpma_conn *conn, struct rpma_conn_counters *counters, size_t size);
+
 /* The main CQ; the separate receive CQ or NULL. Owned by the connection. */
 int rpma_conn_get_cq(const struct rpma_conn *conn, struct rpma_cq **cq_ptr);
 int rpma_conn_get_rcq(const struct rpma_conn *conn, struct rpma_cq **rcq_ptr);

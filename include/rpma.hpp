@@ -282,6 +282,13 @@ public:
     }
     status disconnect() const noexcept { return rpma_conn_disconnect(get()); }
     status ring() const noexcept { return rpma_conn_ring(get()); }
+    // What this connection was given to do.
+    rpma_conn_counters counters() const noexcept
+    {
+        rpma_conn_counters counted{};
+        (void)rpma_conn_get_counters(get(), &counted, sizeof(counted));
+        return counted;
+    }
     completion_queue cq() const noexcept
     {
         rpma_cq *cq = nullptr;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "conn.hpp"
 
+#include <algorithm>
+#include <cstring>
+
 #include "boundary.hpp"
 #include "log.hpp"
 #include "peer_cfg.hpp"
@@ -91,8 +94,8 @@ errc rpma_conn::disconnect()
 errc rpma_conn::next_event(rpma_conn_event *event)
 {
     if (transition(accept_state::closed_early, accept_state::reported)) {
-        RPMA_LOG_NOTICE("%s\n", rpma_utils_conn_event_2str(RPMA_CONN_CLOSED));
         *event = RPMA_CONN_CLOSED;
+        RPMA_LOG_NOTICE("%s\n", rpma_utils_conn_event_2str(*event));
         return errc::ok;
     }
     RPMA_ASSIGN_OR_RETURN(rdma_cm_event *const cm_event, rdma::next_event(parts_.event_channel));
@@ -234,6 +237,16 @@ int rpma_conn_get_qp_num(const struct rpma_conn *conn, uint32_t *qp_num)
     if (conn == nullptr || qp_num == nullptr)
         return RPMA_E_INVAL;
     *qp_num = conn->qp_num();
+    return 0;
+}
+
+int rpma_conn_get_counters(const struct rpma_conn *conn, struct rpma_conn_counters *counters, size_t size)
+{
+    if (conn == nullptr || counters == nullptr || size == 0)
+        return RPMA_E_INVAL;
+    const rpma_conn_counters counted = conn->counters().read();
+    std::memset(counters, 0, size);
+    std::memcpy(counters, &counted, std::min(size, sizeof(counted)));
     return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "conn_parts.hpp"
+#include "counters.hpp"
 #include "flush.hpp"
 #include "private_data.hpp"
 #include "rdma/batch.hpp"
@@ -51,11 +52,16 @@ public:
     int ring();
     std::uint32_t qp_num() const { return parts_.id->qp->qp_num; }
 
+    // Of the operations, which add to it.
+    rpma::counters &counters() { return counters_; }
+    const rpma::counters &counters() const { return counters_; }
+
 private:
     rpma::rdma::post_targets targets_;
     rpma::rdma::device_targets device_;
     unsigned native_atomic_write_flags_ = 0;
     std::atomic<unsigned> flush_types_ = RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY;
+    rpma::counters counters_;
 
     rpma::conn_parts parts_;
     rpma::flush flush_;

@@ -54,6 +54,17 @@ targets unusual_targets(rpma_conn *conn, unsigned flags_less_one)
     return {batch->qp(), batch->flush(), batch->atomic_write(), send_flags | rdma::keep_flag};
 }
 
+// To be called for each operation whose arguments are right, before it is posted.
+template<ibv_wr_opcode Opcode>
+[[gnu::always_inline]] inline void count(rpma_conn *conn, std::size_t len)
+{
+    counters &counted = conn->counters();
+    constexpr bool reads = Opcode == IBV_WR_RDMA_READ;
+    constexpr bool sends = Opcode == IBV_WR_SEND || Opcode == IBV_WR_SEND_WITH_IMM;
+    (reads ? counted.reads : sends ? counted.sends : counted.writes).add(1);
+    (reads ? counted.read_bytes : sends ? counted.send_bytes : counted.write_bytes).add(len);
+}
+
 bool in_range(const rpma_mr_local *mr, std::size_t offset, std::size_t len)
 {
     return mr->can_transfer(offset, len);
@@ -69,8 +80,8 @@ template<ibv_wr_opcode Opcode, class Dst, class Src>
 [[gnu::always_inline]] inline int post_transfer(target<ibv_qp> to, const Dst *dst, std::size_t dst_offset,
         const Src *src, std::size_t src_offset, std::size_t len, const void *op_context, std::uint32_t imm)
 {
-    const auto post = [&](const rpma_mr_local *local, std::size_t local_offset, const rpma_mr_remote *remote,
-                              std::size_t remote_offset) {
+    const auto post = [&] [[gnu::always_inline]] (const rpma_mr_local *local, std::size_t local_offset,
+                              const rpma_mr_remote *remote, std::size_t remote_offset) {
         ibv_sge sge = local->sge(local_offset, len);
         return rdma::post_rdma(
                 to.queue, Opcode, &sge, remote->address(remote_offset), remote->rkey(), to.send_flags, op_context, imm);
@@ -90,11 +101,13 @@ template<ibv_wr_opcode Opcode, class Dst, class Src>
     if (dst == nullptr && src == nullptr) {
         if (dst_offset != 0 || src_offset != 0 || len != 0)
             return RPMA_E_INVAL;
+        count<Opcode>(conn, 0);
         const targets to = unusual_targets(conn, flags_less_one);
         return rdma::post_rdma(to.qp, Opcode, nullptr, 0, 0, to.send_flags, op_context, imm);
     }
     if (dst == nullptr || src == nullptr || !in_range(dst, dst_offset, len) || !in_range(src, src_offset, len))
         return RPMA_E_INVAL;
+    count<Opcode>(conn, len);
     return post_transfer<Opcode>(
             unusual_targets(conn, flags_less_one).queue(), dst, dst_offset, src, src_offset, len, op_context, imm);
 }
@@ -108,6 +121,7 @@ template<ibv_wr_opcode Opcode, class Dst, class Src>
     if (!both_set(conn, dst) || src == nullptr || !plain(send_flags) || !in_range(dst, dst_offset, len) ||
             !in_range(src, src_offset, len)) [[unlikely]]
         return transfer_slow<Opcode>(conn, dst, dst_offset, src, src_offset, len, send_flags, op_context, imm);
+    count<Opcode>(conn, len);
     return post_transfer<Opcode>({conn->qp(), send_flags}, dst, dst_offset, src, src_offset, len, op_context, imm);
 }
 
@@ -128,11 +142,13 @@ template<ibv_wr_opcode Opcode>
     if (src == nullptr) {
         if (offset != 0 || len != 0)
             return RPMA_E_INVAL;
+        count<Opcode>(conn, 0);
         const targets to = unusual_targets(conn, flags_less_one);
         return rdma::post_send(to.qp, Opcode, nullptr, to.send_flags, op_context, imm);
     }
     if (!src->can_transfer(offset, len))
         return RPMA_E_INVAL;
+    count<Opcode>(conn, len);
     return post_message<Opcode>(unusual_targets(conn, flags_less_one).queue(), src, offset, len, op_context, imm);
 }
 
@@ -143,6 +159,7 @@ template<ibv_wr_opcode Opcode>
     const unsigned send_flags = less_one(flags);
     if (!both_set(conn, src) || !plain(send_flags) || !src->can_transfer(offset, len)) [[unlikely]]
         return message_slow<Opcode>(conn, src, offset, len, send_flags, op_context, imm);
+    count<Opcode>(conn, len);
     return post_message<Opcode>({conn->qp(), send_flags}, src, offset, len, op_context, imm);
 }
 
@@ -219,6 +236,7 @@ template<std::uint8_t Level, class Find>
     }
     if (!dst->contains(offset, len))
         return RPMA_E_INVAL;
+    conn->counters().flushes.add(1);
     const targets to = unusual_targets(conn, flags_less_one);
     if (to.flush == nullptr)
         return emulate_flush([&] { return to.queue(); }, conn, dst, offset, op_context);
@@ -259,6 +277,7 @@ template<std::uint8_t Level, class Find>
             offset % RPMA_ATOMIC_WRITE_ALIGNMENT != 0 || !dst->contains(offset, RPMA_ATOMIC_WRITE_ALIGNMENT))
         return RPMA_E_INVAL;
     dst->warn_if_unaligned();
+    conn->counters().atomic_writes.add(1);
     const targets to = unusual_targets(conn, flags_less_one);
     return to.atomic_write == nullptr ? emulate_atomic_write(to.queue(), dst, offset, src, op_context)
                                       : write_atomically(to.native_atomic_write(), conn, dst, offset, src, op_context);
@@ -272,10 +291,12 @@ template<std::uint8_t Level, class Find>
     if (dst == nullptr) {
         if (offset != 0 || len != 0)
             return RPMA_E_INVAL;
+        conn->counters().receives.add(1);
         return rdma::post_receive(conn->qp(), nullptr, op_context);
     }
     if (!dst->can_transfer(offset, len))
         return RPMA_E_INVAL;
+    conn->counters().receives.add(1);
     ibv_sge sge = dst->sge(offset, len);
     return rdma::post_receive(conn->qp(), &sge, op_context);
 }
@@ -309,6 +330,7 @@ int rpma_atomic_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t
     if (!both_set(conn, dst) || src == nullptr || !plain(send_flags) || dst_offset % RPMA_ATOMIC_WRITE_ALIGNMENT != 0 ||
             !dst->contains_aligned_word(dst_offset)) [[unlikely]]
         return atomic_write_slow(conn, dst, dst_offset, src, send_flags, op_context);
+    conn->counters().atomic_writes.add(1);
     if (!conn->has_native_atomic_write())
         return post_emulated_atomic_write(conn, dst, dst_offset, src, send_flags, op_context);
     return write_atomically({conn->native_atomic_write(), send_flags}, conn, dst, dst_offset, src, op_context);
@@ -323,6 +345,7 @@ int rpma_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_of
             (conn->flush_types() & dst->usage() & usage_of(kind)) == 0 || !dst->can_flush_range(dst_offset, len))
             [[unlikely]]
         return flush_slow(conn, dst, dst_offset, len, kind, send_flags, op_context);
+    conn->counters().flushes.add(1);
     if (conn->flush().native() != nullptr)
         return post_native_flush(conn, dst, dst_offset, len, kind, send_flags, op_context);
     return post_emulated_flush(conn, dst, dst_offset, len, kind, send_flags, op_context);
@@ -344,6 +367,7 @@ int rpma_recv(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t offset, 
 {
     if (!both_set(conn, dst) || !dst->can_transfer(offset, len)) [[unlikely]]
         return recv_slow(conn, dst, offset, len, op_context);
+    conn->counters().receives.add(1);
     ibv_sge sge = dst->sge(offset, len);
     return rdma::post_receive(conn->qp(), &sge, op_context);
 }

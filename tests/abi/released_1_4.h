@@ -21,6 +21,9 @@ int rpma_utils_ibv_context_get_kind(struct ibv_context *ibv_ctx, enum rpma_devic
 
 int rpma_conn_ring(struct rpma_conn *conn);
 
+/* Members may be appended: the program says how many it knows. */
+int rpma_conn_get_counters(const struct rpma_conn *conn, struct rpma_conn_counters *counters, size_t size);
+
 #ifdef __cplusplus
 }
 #endif

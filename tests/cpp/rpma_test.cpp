@@ -124,6 +124,9 @@ int main()
     CHECK(wc.status == IBV_WC_SUCCESS && wc.wr_id == reinterpret_cast<std::uintptr_t>(&pair));
     CHECK(far[999] == 0 && far[1000] == 'n' && far[1039] == 'n' && far[1040] == 0);
 
+    const rpma_conn_counters counted = pair.client.counters();
+    CHECK(counted.writes == 5 && counted.write_bytes == 140 && counted.flushes == 2 && counted.reads == 0);
+
     rpma::connection moved = std::move(pair.client);
     CHECK(!pair.client && moved);
     CHECK(moved.reset().ok() && pair.server.reset().ok());

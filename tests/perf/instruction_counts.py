@@ -15,7 +15,7 @@ REFERENCE = {
     "flush emulated": 132, "flush native": 116, "atomic_write emulated": 82, "atomic_write native": 57,
 }
 REFERENCE_COMPILER, REFERENCE_MACHINE = "GNU", "x86_64"
-LIMIT = 0.60
+LIMIT = 0.65
 TOLERANCE = 0.03
 
 

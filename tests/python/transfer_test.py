@@ -27,6 +27,8 @@ class Transfers(Test):
         self.assertEqual(2**64 - 1, self.completed(pair.client).op_context)
         self.assertEqual(b"bytes", pair.client_memory[200:205])
         self.assertEqual([], pair.client.cq.poll(10))
+        counted = pair.client.counters
+        self.assertEqual((1, 5, 0), (counted.reads, counted.read_bytes, counted.sends))
 
     def test_takes_all_from_the_offset_on_without_a_length(self):
         pair = self.pair()

@@ -7,7 +7,7 @@ child must not use what was made before: it gets Error(INVAL), and closing does 
 """
 
 from ._connection import (
-    Batch, Connection, ConnectionConfig, ConnectionEvent, ConnectionRequest, Endpoint, UnexpectedEvent)
+    Batch, Connection, ConnectionConfig, ConnectionEvent, ConnectionRequest, Counters, Endpoint, UnexpectedEvent)
 from ._error import Error, ErrorCode, version
 from ._log import (
     LogFunction, LogLevel, LogThreshold, get_log_threshold, log_to, set_log_function, set_log_threshold)
@@ -18,8 +18,8 @@ from ._queue import Completion, CompletionQueue, Opcode, SharedReceiveQueue, Srq
 
 __all__ = [
     "ATOMIC_WRITE_ALIGNMENT", "Advice", "Batch", "Buffer", "Completion", "CompletionQueue", "Completions", "Connection",
-    "ConnectionConfig", "ConnectionEvent", "ConnectionRequest", "Device", "DeviceKind", "Endpoint", "Error", "ErrorCode",
-    "FlushType", "LogFunction", "LogLevel", "LogThreshold", "MemoryRegion", "Opcode", "Operations", "Peer", "PeerConfig",
+    "ConnectionConfig", "ConnectionEvent", "ConnectionRequest", "Counters", "Device", "DeviceKind", "Endpoint", "Error",
+    "ErrorCode", "FlushType", "LogFunction", "LogLevel", "LogThreshold", "MemoryRegion", "Opcode", "Operations", "Peer", "PeerConfig",
     "RemoteMemory", "SharedReceiveQueue", "Side", "SrqConfig", "UnexpectedEvent", "Usage", "WorkError", "get_log_threshold",
     "log_to", "set_log_function", "set_log_threshold", "version",
 ]

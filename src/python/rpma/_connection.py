@@ -8,7 +8,7 @@ import dataclasses
 import enum
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._error import Error, ErrorCode, check, error_of
 from ._handle import Closable, Handle, Waitable, c_string, configuration, op_context, out_descriptor
@@ -19,6 +19,20 @@ from ._rpma import ffi, lib
 
 if TYPE_CHECKING:
     from ._peer import Peer, PeerConfig
+
+
+class Counters(NamedTuple):
+    """What a connection was given to do: operations, and their bytes."""
+
+    reads: int
+    read_bytes: int
+    writes: int
+    write_bytes: int
+    atomic_writes: int
+    flushes: int
+    sends: int
+    send_bytes: int
+    receives: int
 
 
 class ConnectionEvent(enum.IntEnum):
@@ -189,6 +203,13 @@ class Connection(Waitable, Operations):
         number = ffi.new("uint32_t *")
         check(lib.rpma_conn_get_qp_num(self._handle.pointer, number))
         return int(number[0])
+
+    @property
+    def counters(self) -> Counters:
+        """How many operations this connection was given, and of how many bytes."""
+        counted = ffi.new("struct rpma_conn_counters *")
+        check(lib.rpma_conn_get_counters(self._handle.pointer, counted, ffi.sizeof(counted[0])))
+        return Counters(*(int(getattr(counted, name)) for name in Counters._fields))
 
     @property
     def cq(self) -> CompletionQueue:

@@ -21,6 +21,7 @@
     SUITE(ending)                                                                                                      \
     SUITE(operation)                                                                                                   \
     SUITE(batch)                                                                                                       \
+    SUITE(counters)                                                                                                    \
     SUITE(range)                                                                                                       \
     SUITE(failure)                                                                                                     \
     SUITE(order)                                                                                                       \

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "abi.hpp"
+
+namespace rpma
+{
+
+// What a connection was given to do, counted on the hot path: one instruction for each addition, no lock. Two threads
+// that add to the same number at the same moment may lose one of the additions, and never anything else.
+class counter
+{
+public:
+    [[gnu::always_inline]] void add(std::uint64_t amount)
+    {
+#if defined(__x86_64__)
+        asm("addq %1, %0" : "+m"(value_) : "er"(amount));
+#else
+        value_.store(value_.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+#endif
+    }
+    std::uint64_t read() const
+    {
+        return value_.load(std::memory_order_relaxed);
+    }
+
+private:
+    std::atomic<std::uint64_t> value_ = 0;
+};
+static_assert(sizeof(counter) == sizeof(std::uint64_t));
+
+// One for each member of struct rpma_conn_counters.
+struct counters {
+    rpma_conn_counters read() const
+    {
+        return {reads.read(), read_bytes.read(), writes.read(), write_bytes.read(), atomic_writes.read(),
+                flushes.read(), sends.read(), send_bytes.read(), receives.read()};
+    }
+
+    counter reads, read_bytes, writes, write_bytes, atomic_writes, flushes, sends, send_bytes, receives;
+};
+static_assert(sizeof(counters) == sizeof(rpma_conn_counters));
+
+} // namespace rpma
