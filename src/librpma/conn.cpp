@@ -7,6 +7,7 @@
 #include "boundary.hpp"
 #include "log.hpp"
 #include "peer_cfg.hpp"
+#include "probe.hpp"
 #include "rdma/work_request.hpp"
 
 using namespace rpma;
@@ -59,6 +60,8 @@ rpma_conn::~rpma_conn()
 
 errc rpma_conn::close()
 {
+    if (parts_.qp)
+        STATIC_PROBE(librpma, conn_delete, 1, parts_.id->qp->qp_num);
     delete batch_.exchange(nullptr);
     // The queue pair goes first: reads in flight must not find their target deregistered.
     first_error failures;
@@ -70,11 +73,13 @@ errc rpma_conn::close()
 
 errc rpma_conn::connect(const rpma_conn_private_data *pdata)
 {
+    STATIC_PROBE(librpma, connect, 1, parts_.id->qp->qp_num);
     return rdma::connect(parts_.id, pdata, parts_.retries);
 }
 
 errc rpma_conn::accept(const rpma_conn_private_data *pdata)
 {
+    STATIC_PROBE(librpma, accept, 1, parts_.id->qp->qp_num);
     accept_state_ = accept_state::accepted;
     RPMA_RETURN_IF_ERROR(rdma::accept(parts_.id, pdata));
     parts_.reject_on_close = false;
@@ -85,6 +90,7 @@ errc rpma_conn::disconnect()
 {
     // What is kept completes with an error, as does what is posted already.
     (void)ring();
+    STATIC_PROBE(librpma, disconnect, 1, parts_.id->qp->qp_num);
     (void)transition(accept_state::accepted, accept_state::left_early);
     RPMA_RETURN_IF_ERROR(rdma::disconnect(parts_.id));
     RPMA_LOG_NOTICE("disconnecting\n");
@@ -96,6 +102,7 @@ errc rpma_conn::next_event(rpma_conn_event *event)
     if (transition(accept_state::closed_early, accept_state::reported)) {
         *event = RPMA_CONN_CLOSED;
         RPMA_LOG_NOTICE("%s\n", rpma_utils_conn_event_2str(*event));
+        STATIC_PROBE(librpma, conn_event, 2, parts_.id->qp->qp_num, *event);
         return errc::ok;
     }
     RPMA_ASSIGN_OR_RETURN(rdma_cm_event *const cm_event, rdma::next_event(parts_.event_channel));
@@ -133,6 +140,7 @@ errc rpma_conn::next_event(rpma_conn_event *event)
     }
     RPMA_LOG_NOTICE("%s\n", rpma_utils_conn_event_2str(mapped));
     *event = mapped;
+    STATIC_PROBE(librpma, conn_event, 2, parts_.id->qp->qp_num, *event);
     return errc::ok;
 }
 

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "probe.hpp"
+
 namespace rpma::log
 {
 
@@ -48,6 +50,7 @@ errc provider_error(
         if (auto *const write = function.load(std::memory_order_acquire); write != nullptr)
             write(RPMA_LOG_LEVEL_ERROR, file_name, line_no, function_name, "%s(%s) failed: %s\n", call, detail,
                     errno_text(error).c_str());
+    STATIC_PROBE(librpma, provider_error, 2, call, error);
     errno = error;
     return errc::provider;
 }

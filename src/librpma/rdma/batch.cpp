@@ -83,6 +83,7 @@ int batch::post_all()
 {
     if (kept_ == 0)
         return 0;
+    STATIC_PROBE(librpma, post_batch, 2, device_.qp->qp_num, kept_);
     const int error = has_native_ ? post_natively() : post_chain();
     kept_ = 0;
     has_native_ = false;

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "abi.hpp"
+#include "probe.hpp"
 #include "rdma/capabilities.hpp"
 
 // Posting work and polling: the hot path. Inline down to the provider's function pointer; failures are told out of
@@ -28,9 +29,16 @@ inline unsigned signalled(unsigned flags)
     return flags & IBV_SEND_SIGNALED;
 }
 
+// Where a probe finds the length of a work request: without an element in their number, which is 0.
+template<class Request>
+[[gnu::always_inline]] inline const std::uint32_t &length_of(const Request &wr, const ibv_sge *sge)
+{
+    return sge != nullptr ? sge->length : reinterpret_cast<const std::uint32_t &>(wr.num_sge);
+}
+
 // sge NULL posts a buffer of no bytes. Queue is ibv_qp or ibv_srq.
 template<class Queue>
-inline int post_receive(Queue *queue, ibv_sge *sge, const void *op_context)
+[[gnu::always_inline]] inline int post_receive(Queue *queue, ibv_sge *sge, const void *op_context)
 {
     ibv_recv_wr wr;
     wr.wr_id = to_wr_id(op_context);
@@ -39,10 +47,13 @@ inline int post_receive(Queue *queue, ibv_sge *sge, const void *op_context)
     wr.num_sge = sge != nullptr ? 1 : 0;
     // With one request the failing one is known; its next field is as good a place to name it as any.
     int returned;
-    if constexpr (std::is_same_v<Queue, ibv_qp>)
+    if constexpr (std::is_same_v<Queue, ibv_qp>) {
+        STATIC_PROBE(librpma, post_recv, 3, queue->qp_num, wr.wr_id, length_of(wr, sge));
         returned = ibv_post_recv(queue, &wr, &wr.next);
-    else
+    } else {
+        STATIC_PROBE(librpma, post_srq_recv, 3, queue->handle, wr.wr_id, length_of(wr, sge));
         returned = ibv_post_srq_recv(queue, &wr, &wr.next);
+    }
     if (returned != 0) [[unlikely]]
         return post_failed(std::is_same_v<Queue, ibv_qp> ? "ibv_post_recv" : "ibv_post_srq_recv", returned);
     return 0;
@@ -69,21 +80,24 @@ inline int post(ibv_qp *qp, ibv_send_wr &wr)
     return 0;
 }
 
-inline int post_send(
+[[gnu::always_inline]] inline int post_send(
         ibv_qp *qp, ibv_wr_opcode opcode, ibv_sge *sge, unsigned send_flags, const void *op_context, std::uint32_t imm)
 {
     ibv_send_wr wr;
     fill(wr, opcode, sge, send_flags, op_context, imm);
+    STATIC_PROBE(librpma, post_send, 5, qp->qp_num, wr.opcode, wr.wr_id, wr.send_flags, length_of(wr, sge));
     return post(qp, wr);
 }
 
-inline int post_rdma(ibv_qp *qp, ibv_wr_opcode opcode, ibv_sge *sge, std::uint64_t remote_addr, std::uint32_t rkey,
-        unsigned send_flags, const void *op_context, std::uint32_t imm = 0)
+[[gnu::always_inline]] inline int post_rdma(ibv_qp *qp, ibv_wr_opcode opcode, ibv_sge *sge, std::uint64_t remote_addr,
+        std::uint32_t rkey, unsigned send_flags, const void *op_context, std::uint32_t imm = 0)
 {
     ibv_send_wr wr;
     fill(wr, opcode, sge, send_flags, op_context, imm);
     wr.wr.rdma.remote_addr = remote_addr;
     wr.wr.rdma.rkey = rkey;
+    STATIC_PROBE(librpma, post_rdma, 6, qp->qp_num, wr.opcode, wr.wr_id, wr.send_flags, length_of(wr, sge),
+            wr.wr.rdma.remote_addr);
     return post(qp, wr);
 }
 
@@ -125,22 +139,27 @@ inline int complete(ibv_qp_ex *qpx)
     return returned == 0 ? returned : post_failed("ibv_wr_complete", returned);
 }
 
-inline int post_native_flush(ibv_qp_ex *qpx, std::uint64_t remote_addr, std::uint32_t rkey, std::size_t len,
-        std::uint8_t placement, std::uint8_t level, unsigned send_flags, const void *op_context)
+[[gnu::always_inline]] inline int post_native_flush(ibv_qp_ex *qpx, std::uint64_t remote_addr, std::uint32_t rkey,
+        std::size_t len, std::uint8_t placement, std::uint8_t level, unsigned send_flags, const void *op_context)
 {
+    keep_in_memory(remote_addr);
+    keep_in_memory(len);
     ibv_wr_start(qpx);
     qpx->wr_id = to_wr_id(op_context);
     qpx->wr_flags = send_flags;
+    STATIC_PROBE(librpma, post_flush, 5, qpx->qp_base.qp_num, qpx->wr_id, qpx->wr_flags, len, remote_addr);
     wr_flush_of(qpx)(qpx, rkey, remote_addr, len, placement, level);
     return complete(qpx);
 }
 
-inline int post_native_atomic_write(ibv_qp_ex *qpx, std::uint64_t remote_addr, std::uint32_t rkey, const char *src,
-        unsigned send_flags, const void *op_context)
+[[gnu::always_inline]] inline int post_native_atomic_write(ibv_qp_ex *qpx, std::uint64_t remote_addr,
+        std::uint32_t rkey, const char *src, unsigned send_flags, const void *op_context)
 {
+    keep_in_memory(remote_addr);
     ibv_wr_start(qpx);
     qpx->wr_id = to_wr_id(op_context);
     qpx->wr_flags = send_flags;
+    STATIC_PROBE(librpma, post_atomic_write, 4, qpx->qp_base.qp_num, qpx->wr_id, qpx->wr_flags, remote_addr);
     ibv_wr_atomic_write(qpx, rkey, remote_addr, src);
     return complete(qpx);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/cq.hpp"
 #include "fault/rules.hpp"
+#include "probe.hpp"
 #include "verbs/completion_channel.hpp"
 
 #include <algorithm>
@@ -139,6 +140,7 @@ void completion_queue::push(const ibv_wc &wc, bool solicited)
         if (place == nullptr)
             return;
         place->put(wc);
+        STATIC_PROBE(softrdma, completion, 3, place->words[0], place->words[1], place->words[3]);
     }
     wake(solicited || wc.status != IBV_WC_SUCCESS);
 }
@@ -152,6 +154,7 @@ bool completion_queue::push_sent(std::uint32_t qpn, std::uint64_t wr_id, ibv_wc_
         if (place == nullptr)
             return false;
         place->words = {wr_id, side_by_side(status, opcode), side_by_side(0, length), side_by_side(0, qpn)};
+        STATIC_PROBE(softrdma, completion, 3, place->words[0], place->words[1], place->words[3]);
     }
     wake(status != IBV_WC_SUCCESS);
     return true;
@@ -170,6 +173,7 @@ void completion_queue::collect(inbound_source &source)
             if (place == nullptr)
                 continue;
             place->put(wc);
+            STATIC_PROBE(softrdma, completion, 3, place->words[0], place->words[1], place->words[3]);
             any = true;
         }
     }

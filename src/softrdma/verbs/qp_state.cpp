@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The states of a queue pair and what programs set of it.
+#include "probe.hpp"
 #include "verbs/qp.hpp"
 #include "verbs/transition.hpp"
 
@@ -44,6 +45,7 @@ void queue_pair::set_state(ibv_qp_state to) noexcept
     ep_.attr.qp_state = ep_.attr.cur_qp_state = to;
     __atomic_store_n(&qp_base.state, to, __ATOMIC_RELAXED);
     publish_attributes();
+    STATIC_PROBE(softrdma, qp_state, 3, qp_base.qp_num, ep_.attr.qp_state, ep_.attr.dest_qp_num);
 }
 
 void queue_pair::publish_attributes() noexcept

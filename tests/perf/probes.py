@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""A static probe that nobody uses costs a call one nop, and no other instruction but these: the place of a completion
+outlives the call to the device in memory."""
+
+import pathlib
+import subprocess
+import sys
+
+import profile
+from instruction_counts import count
+
+NOP = 1
+STORES = {"get_wc": 1}
+
+
+def probes(library_dir):
+    notes = subprocess.run(["readelf", "--notes", library_dir / profile.LIBRARY], capture_output=True, text=True,
+                           check=True).stdout
+    return notes.count("Name: post_rdma")
+
+
+def main():
+    parser = profile.arguments(__doc__)
+    parser.add_argument("--without-probes", required=True, type=pathlib.Path, help="directory of the other library")
+    options = parser.parse_args()
+    if not probes(options.library_dir) or probes(options.without_probes):
+        profile.fail("it is not so that one library has probes and the other has none")
+    with_probes, without = (count(options, directory) for directory in (options.library_dir, options.without_probes))
+    print(f"{'instructions per call':<24}{'with probes':>12}{'without':>9}")
+    for row, instructions in with_probes.items():
+        print(f"{row:<24}{instructions:>12g}{without[row]:>9g}")
+    dearer = [row for row, instructions in with_probes.items() if instructions > without[row] + NOP + STORES.get(row, 0)]
+    if dearer:
+        print(f"failed: more than a nop: {', '.join(dearer)}")
+    if all(instructions <= without[row] for row, instructions in with_probes.items()):
+        profile.fail("not even a nop is seen: the two libraries are not what is measured")
+    return 1 if dearer else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

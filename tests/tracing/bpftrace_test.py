@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""bpftrace sees the probes of a running program, with the arguments that the program says of itself, and the scripts
+that are installed say what it did."""
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import support
+
+TIME_LIMIT_S = 150
+STATE_ERR = 6
+
+
+def watched(script):
+    """What bpftrace says while the program runs, and what the program says."""
+    # Probes are attached one after the other, in the order of the script or in reverse.
+    script = f'interval:ms:100 {{ printf("READY 1\\n"); }}\n{script}\ninterval:ms:100 {{ printf("READY 2\\n"); }}\n'
+    with tempfile.NamedTemporaryFile("w", suffix=".bt") as file, tempfile.TemporaryFile("w+") as complaints:
+        file.write(script)
+        file.flush()
+        with subprocess.Popen(["bpftrace", "-B", "line", file.name], text=True, stdout=subprocess.PIPE,
+                              stderr=complaints) as bpftrace:
+            giving_up = threading.Timer(TIME_LIMIT_S, bpftrace.kill)
+            giving_up.start()
+            said, missing = [], {"READY 1", "READY 2"}
+            for line in bpftrace.stdout:
+                said.append(line)
+                missing.discard(line.strip())
+                if not missing:
+                    break
+            program = ""
+            if not missing:
+                program = subprocess.run([support.TRACED], capture_output=True, text=True, timeout=60, check=True).stdout
+                bpftrace.send_signal(signal.SIGINT)
+            said += bpftrace.stdout
+            giving_up.cancel()
+        complaints.seek(0)
+        if missing:
+            raise AssertionError("bpftrace does not begin: " + complaints.read())
+        return "".join(said), program
+
+
+def program():
+    """Prints each probe of librpma as the program does, and those of the device."""
+    for name, formats in support.FORMATS.items():
+        casts = {"%u": "(uint32)", "%d": "(int32)"}
+        values = [f"{casts.get(form, '')}arg{number}" for number, form in enumerate(formats)]
+        if name == "completion":
+            formats = ["0x%lx", "%d", "%u"]
+            values = ["*(uint64 *)arg0", "*(uint32 *)(arg0 + 8)", "*(uint32 *)(arg0 + 28)"]
+        elif name == "provider_error":
+            values[0] = "str(arg0)"
+        yield (f'usdt:{support.LIBRPMA}:librpma:{name} {{ printf("PROBE {name} {" ".join(formats)}\\n", '
+               f'{", ".join(values)}); }}')
+    yield (f'usdt:{support.LIBSOFTRDMA}:softrdma:completion {{ printf("DEVICE 0x%lx %d %u\\n", arg0, '
+           '(uint32)arg1, (uint32)(arg2 >> 32)); }')
+    yield f'usdt:{support.LIBSOFTRDMA}:softrdma:qp_state {{ printf("STATE %u %u\\n", (uint32)arg0, (uint32)arg1); }}'
+
+
+class Probes(unittest.TestCase):
+    def test_the_arguments_are_those_of_the_program(self):
+        said, of_itself = watched("\n".join(program()))
+        lines = said.splitlines()
+        seen = sorted(line.partition(" ")[2] for line in lines if line.startswith("PROBE "))
+        self.assertEqual(support.of_program(of_itself), seen)
+        self.assertGreater(len(seen), 20)
+
+        # What a receive gets, the program takes from the memory of the sender itself.
+        completed = {line.partition(" ")[2] for line in lines if line.startswith("DEVICE ")}
+        collected = {line.partition(" ")[2] for line in seen if line.startswith("completion ") and "0x105" not in line}
+        self.assertLessEqual(collected, completed)
+        pairs = {line.split()[1] for line in seen if line.startswith(("connect ", "accept "))}
+        self.assertEqual(2, len(pairs))
+        self.assertEqual(pairs, {line.split()[1] for line in lines if re.fullmatch(rf"STATE \d+ {STATE_ERR}", line)})
+
+    def test_the_script_for_latencies(self):
+        said, _ = watched((support.SCRIPTS / "rpma-latency.bt").read_text())
+        for kind in ("write", "send", "atomic write", "flush"):
+            self.assertRegex(said, rf"@microseconds\[traced, {kind}\]")
+        self.assertRegex(said, r"@failed\[traced\]: 1\b")
+
+    def test_the_script_for_events(self):
+        said, _ = watched((support.SCRIPTS / "rpma-events.bt").read_text())
+        for event in ("connecting", "accepting", "established", "disconnecting", "closed", "deleted",
+                      "operation 0x107 failed: status 5", "rdma_getaddrinfo failed: errno"):
+            self.assertRegex(said, rf"traced +\d+ +(\d+|-)  {event}")
+        self.assertRegex(said, r"@posted\[traced, .*post_rdma\]: 3\b")
+
+
+if __name__ == "__main__":
+    if shutil.which("bpftrace") is None:
+        support.skip("bpftrace is not installed")
+    try:
+        usable = subprocess.run(["bpftrace", "-e", f"usdt:{support.LIBRPMA}:librpma:connect {{ }} BEGIN {{ exit(); }}"],
+                                capture_output=True, text=True, timeout=TIME_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        support.skip("bpftrace does not come to an end here")
+    if usable.returncode != 0:
+        support.skip("this kernel or user cannot have probes: " + usable.stderr.strip().replace("\n", " "))
+    sys.exit(unittest.main(verbosity=2))

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The files have the probes, with as many arguments as are documented, each of them in memory; the document knows all."""
+
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+import support
+
+
+def notes(library, provider):
+    """Name, semaphore and arguments of each place of a probe of that provider."""
+    output = subprocess.run(["readelf", "--notes", "--wide", library], capture_output=True, text=True, check=True).stdout
+    # The C++ runtime, which the device has inside, brings probes of its own.
+    return re.findall(rf"Provider: {provider}\s+Name: (\w+)\s+Location: \S+, Base: \S+, Semaphore: (\S+)\s+Arguments: (.*)",
+                      output)
+
+
+def documented(provider):
+    """How many arguments the table of the document has for each probe of a provider."""
+    rows = re.findall(rf"^\| `{provider}:(\w+)` \| ([^|]*) \|", support.DOCUMENT.read_text(), re.MULTILINE)
+    return {name: len(arguments.split(",")) for name, arguments in rows}
+
+
+class Notes(unittest.TestCase):
+    def check(self, library, provider, probes):
+        found = notes(library, provider)
+        self.assertEqual(probes, {name: len(arguments.split()) for name, _, arguments in found})
+        for name, semaphore, arguments in found:
+            with self.subTest(name):
+                self.assertEqual(0, int(semaphore, 16), "a semaphore is a test and a branch in the path")
+                for argument in arguments.split():
+                    self.assertRegex(argument, r"^-?[48]@.*[(\[]", "an argument outside of memory costs instructions")
+
+    def test_of_the_library(self):
+        self.check(support.LIBRPMA, "librpma", {name: len(formats) for name, formats in support.FORMATS.items()})
+
+    def test_of_the_device(self):
+        self.check(support.LIBSOFTRDMA, "softrdma", support.SOFTRDMA)
+
+    def test_the_document_has_them_all(self):
+        self.assertEqual({name: len(formats) for name, formats in support.FORMATS.items()}, documented("librpma"))
+        self.assertEqual(support.SOFTRDMA, documented("softrdma"))
+
+
+if __name__ == "__main__":
+    if shutil.which("readelf") is None:
+        support.skip("readelf is not installed")
+    sys.exit(unittest.main(verbosity=2))

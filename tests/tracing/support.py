@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the tests of the probes share: the names and arguments of the probes, and the program that passes them."""
+
+import os
+import pathlib
+import sys
+
+TRACED = pathlib.Path(os.environ["TRACED"])
+LIBRPMA = pathlib.Path(os.environ["LIBRPMA"])
+LIBSOFTRDMA = pathlib.Path(os.environ["LIBSOFTRDMA"])
+SCRIPTS = pathlib.Path(os.environ["SCRIPTS"])
+DOCUMENT = pathlib.Path(os.environ["DOCUMENT"])
+
+# The arguments of each probe of librpma, as formats of printf in gdb.
+FORMATS = {
+    "post_rdma": ["%u", "%u", "0x%lx", "%u", "%u", "0x%lx"],
+    "post_send": ["%u", "%u", "0x%lx", "%u", "%u"],
+    "post_flush": ["%u", "0x%lx", "%u", "%lu", "0x%lx"],
+    "post_atomic_write": ["%u", "0x%lx", "%u", "0x%lx"],
+    "post_recv": ["%u", "0x%lx", "%u"],
+    "post_srq_recv": ["%u", "0x%lx", "%u"],
+    "post_batch": ["%u", "%lu"],
+    "completion": ["0x%lx"],
+    "completions": ["0x%lx", "%d"],
+    "connect": ["%u"],
+    "accept": ["%u"],
+    "conn_event": ["%u", "%d"],
+    "disconnect": ["%u"],
+    "conn_delete": ["%u"],
+    "provider_error": ["%s", "%d"],
+}
+SOFTRDMA = {"completion": 3, "qp_state": 3}
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(77)
+
+
+def of_program(output):
+    """The lines that the program has said of probes."""
+    return sorted(line for line in output.splitlines() if line.split(" ")[0] in FORMATS)

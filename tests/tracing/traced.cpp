@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Both ends of a connection over the software device, and what a probe should show of it: a line for each operation and
+// event, with the name and the arguments of the probe. What differs between native and emulated operations is told by
+// the completion.
+#include <rpma.hpp>
+
+#include <array>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <poll.h>
+#include <unistd.h>
+#include <vector>
+
+namespace
+{
+
+template<class T>
+T must(rpma::result<T> made)
+{
+    if (!made) {
+        std::fprintf(stderr, "traced: %s, errno %d\n", made.error().text(), errno);
+        std::exit(1);
+    }
+    return std::move(made).value();
+}
+
+void must(rpma::status done)
+{
+    if (!done) {
+        std::fprintf(stderr, "traced: %s, errno %d\n", done.text(), errno);
+        std::exit(1);
+    }
+}
+
+const void *context(std::uintptr_t number)
+{
+    return reinterpret_cast<const void *>(number);
+}
+
+std::uint32_t number_of(const rpma::connection &conn)
+{
+    std::uint32_t qp_num = 0;
+    must(rpma_conn_get_qp_num(conn.get(), &qp_num));
+    return qp_num;
+}
+
+ibv_wc collect(const rpma::completion_queue &cq, std::uint64_t expected)
+{
+    ibv_wc wc{};
+    rpma::status polled;
+    while ((polled = cq.poll(wc)).code() == RPMA_E_NO_COMPLETION)
+        usleep(1000);
+    must(polled);
+    if (wc.wr_id != expected)
+        must(rpma::status(RPMA_E_UNKNOWN));
+    std::printf("completion 0x%" PRIx64 " %d %u\n", wc.wr_id, wc.status, wc.qp_num);
+    return wc;
+}
+
+void event(const rpma::connection &conn, rpma_conn_event expected)
+{
+    rpma_conn_event found;
+    do {
+        found = must(conn.next_event());
+        std::printf("conn_event %u %d\n", number_of(conn), found);
+    } while (found != expected);
+}
+
+} // namespace
+
+int main()
+{
+    std::setvbuf(stdout, nullptr, _IOLBF, 0);
+    char port[8];
+    std::snprintf(port, sizeof(port), "%d", 20000 + getpid() % 10000);
+    constexpr auto all = rpma::usage::read_src | rpma::usage::read_dst | rpma::usage::write_src |
+                         rpma::usage::write_dst | rpma::usage::flush_visibility | rpma::usage::send | rpma::usage::recv;
+    auto peer = must(rpma::peer::at("127.0.0.1", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_SOFTWARE));
+    auto ep = must(peer.listen("127.0.0.1", port));
+    alignas(8) static std::array<char, 4096> near, far;
+    auto local = must(peer.reg(std::span(near), all));
+    auto target = must(peer.reg(std::span(far), all));
+    std::vector<std::byte> descriptor(target.descriptor_size());
+    must(target.describe(descriptor));
+    auto remote = must(rpma::remote_region::from(descriptor));
+
+    auto client = must(must(peer.request_to("127.0.0.1", port)).connect());
+    const std::uint32_t qp = number_of(client);
+    std::printf("connect %u\n", qp);
+    auto server = must(must(ep.next_request()).connect());
+    std::printf("accept %u\n", number_of(server));
+    event(client, RPMA_CONN_ESTABLISHED);
+    event(server, RPMA_CONN_ESTABLISHED);
+
+    const auto base = reinterpret_cast<std::uintptr_t>(far.data());
+    must(client.write(remote.part(64, 100), local.part(0, 100), rpma::completion::always, context(0x101)));
+    std::printf("post_rdma %u 0 0x101 2 100 0x%" PRIxPTR "\n", qp, base + 64);
+    collect(client.cq(), 0x101);
+    must(client.read(local.part(0, 30), remote.part(64, 30), rpma::completion::always, context(0x102)));
+    std::printf("post_rdma %u 4 0x102 2 30 0x%" PRIxPTR "\n", qp, base + 64);
+    collect(client.cq(), 0x102);
+    must(client.flush(remote.part(64, 100), RPMA_FLUSH_TYPE_VISIBILITY, rpma::completion::always, context(0x103)));
+    if (collect(client.cq(), 0x103).opcode != IBV_WC_RDMA_READ)
+        std::printf("post_flush %u 0x103 2 100 0x%" PRIxPTR "\n", qp, base + 64);
+    const std::array<char, 8> word{};
+    must(client.atomic_write(remote.get(), 8, word, rpma::completion::always, context(0x104)));
+    if (collect(client.cq(), 0x104).opcode != IBV_WC_RDMA_WRITE)
+        std::printf("post_atomic_write %u 0x104 2 0x%" PRIxPTR "\n", qp, base + 8);
+    must(server.recv(target.part(1024, 200), context(0x105)));
+    std::printf("post_recv %u 0x105 200\n", number_of(server));
+    must(client.send(local.part(0, 50), rpma::completion::always, context(0x106)));
+    std::printf("post_send %u 2 0x106 2 50\n", qp);
+    collect(client.cq(), 0x106);
+    collect(server.cq(), 0x105);
+    {
+        rpma::batch batch(client);
+        must(batch.write(remote.part(0, 16), local.part(0, 16)));
+        std::printf("post_rdma %u 0 0x0 2147483648 16 0x%" PRIxPTR "\n", qp, base);
+        must(batch.send(rpma::local_slice{nullptr, 0, 0}, context(0x107))); // nobody receives it: it waits
+        std::printf("post_send %u 2 0x107 2147483650 0\n", qp);
+    }
+    std::printf("post_batch %u 2\n", qp);
+
+    must(client.disconnect());
+    std::printf("disconnect %u\n", qp);
+    event(server, RPMA_CONN_CLOSED);
+    must(server.disconnect());
+    std::printf("disconnect %u\n", number_of(server));
+    event(client, RPMA_CONN_CLOSED);
+    collect(client.cq(), 0x107);
+    ibv_context *device = nullptr;
+    if (rpma_utils_get_ibv_context("no such host.invalid", RPMA_UTIL_IBV_CONTEXT_LOCAL, &device) != RPMA_E_PROVIDER)
+        return 1;
+    std::printf("provider_error rdma_getaddrinfo %d\n", errno);
+    const std::uint32_t server_qp = number_of(server);
+    must(client.reset());
+    std::printf("conn_delete %u\n", qp);
+    must(server.reset());
+    std::printf("conn_delete %u\n", server_qp);
+    return 0;
+}
