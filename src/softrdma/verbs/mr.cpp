@@ -57,15 +57,6 @@ bool memory_region::stored(const std::byte *begin, std::size_t bytes) noexcept
     return true;
 }
 
-int rights_to_flush(bool global, bool persistent, bool knows_flush) noexcept
-{
-    if (!knows_flush)
-        return IBV_ACCESS_REMOTE_READ;
-    const unsigned rights =
-            (persistent ? native::access_flush_persistent : 0) | (global ? native::access_flush_global : 0);
-    return static_cast<int>(rights);
-}
-
 local::region_kind memory_region::kind() const noexcept
 {
     const auto &extents = mapping_.extents();

@@ -77,11 +77,6 @@ private:
     std::atomic<int> *users_ = nullptr;
 };
 
-// Programs older than FLUSH cannot grant it, yet their peers may use it: as long as the program has not named FLUSH
-// once, in a region's rights or a queue pair's operations, what may be read may be flushed as well.
-// The rights a region must have for a FLUSH with these placements, if its owner `knows_flush` or not.
-int rights_to_flush(bool global, bool persistent, bool knows_flush) noexcept;
-
 class region_table
 {
 public:

@@ -20,7 +20,22 @@ struct flush_args {
     std::uint32_t length;
     std::uint8_t placement;
     std::uint8_t level;
+
+    bool persists() const noexcept { return (placement & native::placement_persistent) != 0; }
+    bool is_global() const noexcept { return (placement & native::placement_global) != 0; }
+    bool is_valid() const noexcept { return (persists() || is_global()) && level <= native::level_region; }
 };
+
+// The rights a region must have for a FLUSH, if its owner `knows_flush` or not. Programs older than FLUSH cannot grant
+// it, yet their peers may use it: as long as the program has not named FLUSH once, in a region's rights or a queue
+// pair's operations, what may be read may be flushed as well.
+inline int rights_to_flush(const flush_args &args, bool knows_flush) noexcept
+{
+    if (!knows_flush)
+        return IBV_ACCESS_REMOTE_READ;
+    return static_cast<int>((args.persists() ? native::access_flush_persistent : 0) |
+                            (args.is_global() ? native::access_flush_global : 0));
+}
 
 // A work request in the send queue, made of an ibv_send_wr or by a call of ibv_wr_*. The lists and the inline data of
 // the program are copied into it.

@@ -172,15 +172,13 @@ post_result shm_path::write_word(const wqe &w)
 post_result shm_path::flush(const wqe &w)
 {
     const flush_args &arguments = w.args.flush;
-    const bool persistent = (arguments.placement & native::placement_persistent) != 0;
-    const bool global = (arguments.placement & native::placement_global) != 0;
-    if ((!persistent && !global) || arguments.level != native::level_range)
+    if (!arguments.is_valid() || arguments.level != native::level_range)
         return post_result::unsupported;
-    const int access = rights_to_flush(global, persistent, ep_->peer().knows_flush());
+    const int access = rights_to_flush(arguments, ep_->peer().knows_flush());
     local::remote_region region;
     if ((ep_->peer_access() & access) != access || !ep_->find(w.rkey, access, w.remote_addr, arguments.length, region))
         return post_result::unsupported;
-    if (!persistent || region.kind == local::region_kind::unmappable ||
+    if (!arguments.persists() || region.kind == local::region_kind::unmappable ||
             region.kind == local::region_kind::direct_access)
         return post_result::done;
     if (ep_->mapping(region) == nullptr)

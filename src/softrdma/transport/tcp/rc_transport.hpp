@@ -15,7 +15,7 @@ class rc_transport final : public transport
 {
 public:
     explicit rc_transport(queue_pair &qp)
-        : qp_(qp), ep_(qp.end()), requester_(ep_, qp.sends()), responder_(ep_, qp.receives())
+        : qp_(qp), ep_(qp.end()), requester_(ep_, qp.sends()), responder_(ep_, qp.receives(), *qp.verbs())
     {
     }
     // All queue pairs that are on the network have one.

@@ -3,29 +3,11 @@
 #include "base/copy.hpp"
 #include "base/guard.hpp"
 #include "transport/tcp/requester.hpp"
+#include "verbs/remote_access.hpp"
 #include "wire/rnr_timer.hpp"
 
 namespace softrdma
 {
-
-namespace
-{
-
-ibv_wc_status status_of(std::uint8_t code) noexcept
-{
-    switch (code) {
-    case syndrome::remote_access:
-        return IBV_WC_REM_ACCESS_ERR;
-    case syndrome::remote_operational:
-        return IBV_WC_REM_OP_ERR;
-    case syndrome::unresponsive:
-        return IBV_WC_RETRY_EXC_ERR;
-    default:
-        return IBV_WC_REM_INV_REQ_ERR;
-    }
-}
-
-} // namespace
 
 outcome requester::handle_answer(const packet &p)
 {

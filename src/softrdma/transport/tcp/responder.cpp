@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/tcp/responder.hpp"
-#include "base/copy.hpp"
-#include "base/guard.hpp"
-#include "pmem/policy.hpp"
-#include "verbs/native.hpp"
 
 #include <algorithm>
 
@@ -60,100 +56,22 @@ std::uint8_t responder::execute(const packet &p)
         return place_write(p);
     switch (p.op) {
     case opcode::read_request:
-        return check_read(p);
+        return memory_.check_read(access_, {p.rkey, p.remote_addr, p.dma_length});
     case opcode::compare_swap:
     case opcode::fetch_add:
-        return operate(p);
+        return memory_.operate(access_, p.rkey, p.remote_addr,
+                {.compare_add = p.op == opcode::fetch_add ? p.swap_add : p.compare, .swap = p.swap_add},
+                p.op == opcode::fetch_add, original_);
     case opcode::atomic_write:
-        return place_word(p);
+        if (p.dma_length != word_size || p.payload.size() != word_size)
+            return syndrome::invalid_request;
+        return memory_.write_word(access_, p.rkey, p.remote_addr, p.payload.data());
     case opcode::flush:
-        return flush_range(p);
+        return memory_.flush(
+                access_, p.rkey, p.remote_addr, {.length = p.dma_length, .placement = p.placement, .level = p.level});
     default:
         return syndrome::ack;
     }
-}
-
-std::uint8_t responder::check_read(const packet &p)
-{
-    if (p.dma_length > limits::max_message)
-        return syndrome::invalid_request;
-    if ((access_ & IBV_ACCESS_REMOTE_READ) == 0)
-        return syndrome::remote_access;
-    if (p.dma_length > 0 &&
-            !region_table::instance().pin(p.rkey, ep_.qp->pd, IBV_ACCESS_REMOTE_READ, p.remote_addr, p.dma_length))
-        return syndrome::remote_access;
-    return pmem::read_flushes() ? make_durable() : syndrome::ack;
-}
-
-std::uint8_t responder::place_word(const packet &p)
-{
-    if (p.dma_length != word_size || p.payload.size() != word_size || p.remote_addr % word_size != 0)
-        return syndrome::invalid_request;
-    if ((access_ & IBV_ACCESS_REMOTE_WRITE) == 0)
-        return syndrome::remote_access;
-    const auto pin =
-            region_table::instance().pin(p.rkey, ep_.qp->pd, IBV_ACCESS_REMOTE_WRITE, p.remote_addr, word_size);
-    if (!pin)
-        return syndrome::remote_access;
-    std::byte *to = pin->at(p.remote_addr);
-    if (!is_word_aligned(to))
-        return syndrome::invalid_request;
-    pin->about_to_store(to, word_size);
-    if (!guarded([&] { copy_in(to, p.payload.data(), word_size); }))
-        return syndrome::remote_operational;
-    note_store(pin, to, word_size);
-    return syndrome::ack;
-}
-
-std::uint8_t responder::operate(const packet &p)
-{
-    if (p.remote_addr % word_size != 0)
-        return syndrome::invalid_request;
-    if ((access_ & IBV_ACCESS_REMOTE_ATOMIC) == 0)
-        return syndrome::remote_access;
-    const auto pin =
-            region_table::instance().pin(p.rkey, ep_.qp->pd, IBV_ACCESS_REMOTE_ATOMIC, p.remote_addr, word_size);
-    if (!pin)
-        return syndrome::remote_access;
-    std::byte *at = pin->at(p.remote_addr);
-    if (!is_word_aligned(at))
-        return syndrome::invalid_request;
-    auto *word = reinterpret_cast<std::uint64_t *>(at);
-    pin->about_to_store(at, word_size);
-    const auto exchange = [&] {
-        if (p.op == opcode::fetch_add) {
-            original_ = __atomic_fetch_add(word, p.swap_add, __ATOMIC_SEQ_CST);
-        } else {
-            original_ = p.compare;
-            __atomic_compare_exchange_n(word, &original_, p.swap_add, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-        }
-    };
-    if (!guarded(exchange))
-        return syndrome::remote_operational;
-    note_store(pin, at, word_size);
-    return syndrome::ack;
-}
-
-std::uint8_t responder::flush_range(const packet &p)
-{
-    const bool persistent = (p.placement & native::placement_persistent) != 0;
-    const bool global = (p.placement & native::placement_global) != 0;
-    if ((!persistent && !global) || p.level > native::level_region)
-        return syndrome::invalid_request;
-    const int access = rights_to_flush(
-            global, persistent, context_of(ep_.qp->context).memory.knows_flush().load(std::memory_order_relaxed) != 0);
-    if ((static_cast<int>(access_) & access) != access)
-        return syndrome::remote_access;
-    const bool whole = p.level == native::level_region;
-    const auto pin = region_table::instance().pin(
-            p.rkey, ep_.qp->pd, access, whole ? region_table::any_address : p.remote_addr, whole ? 0 : p.dma_length);
-    if (!pin)
-        return syndrome::remote_access;
-    // Requests are executed in order and stores are coherent: what the FLUSH follows is visible already.
-    if (!persistent)
-        return syndrome::ack;
-    const auto begin = reinterpret_cast<std::uintptr_t>(whole ? pin->addr : pin->at(p.remote_addr));
-    return pin->sync(begin, whole ? pin->length : p.dma_length) == 0 ? syndrome::ack : syndrome::remote_operational;
 }
 
 std::uint8_t responder::place_write(const packet &p)
@@ -167,51 +85,9 @@ std::uint8_t responder::place_write(const packet &p)
     const std::uint32_t left = write_length_ - placed_;
     if (write_length_ > limits::max_message || bytes > left || (is_last(p.op) && bytes != left))
         return syndrome::invalid_request;
-    if ((access_ & IBV_ACCESS_REMOTE_WRITE) == 0)
-        return syndrome::remote_access;
-    if (bytes == 0)
-        return syndrome::ack;
-    const auto pin =
-            region_table::instance().pin(write_rkey_, ep_.qp->pd, IBV_ACCESS_REMOTE_WRITE, write_addr_, write_length_);
-    if (!pin)
-        return syndrome::remote_access;
-    std::byte *to = pin->at(write_addr_ + placed_);
-    pin->about_to_store(to, bytes);
-    if (!guarded([&] { copy_in(to, p.payload.data(), bytes); }))
-        return syndrome::remote_operational;
-    note_store(pin, to, bytes);
-    placed_ += bytes;
-    return syndrome::ack;
-}
-
-void responder::note_store(const region_pin &pin, std::byte *begin, std::size_t bytes)
-{
-    if (!pin->stored(begin, bytes))
-        return;
-    const auto from = reinterpret_cast<std::uintptr_t>(begin);
-    for (dirty_range &range : dirty_) {
-        if (range.region == pin.region()) {
-            range.begin = std::min(range.begin, from);
-            range.end = std::max(range.end, from + bytes);
-            return;
-        }
-    }
-    constexpr std::size_t many = 64;
-    if (dirty_.size() >= many)
-        std::erase_if(dirty_, [](const dirty_range &r) { return !region_table::instance().pin(r.region); });
-    dirty_.push_back({pin.region(), from, from + bytes});
-}
-
-std::uint8_t responder::make_durable()
-{
-    for (const dirty_range &range : dirty_) {
-        // A region that is gone was made durable when it was deregistered.
-        const auto pin = region_table::instance().pin(range.region);
-        if (pin && pin->sync(range.begin, range.end - range.begin) != 0)
-            return syndrome::remote_operational;
-    }
-    dirty_.clear();
-    return syndrome::ack;
+    const std::uint8_t answer = memory_.write(access_, {write_rkey_, write_addr_, write_length_}, placed_, p.payload);
+    placed_ += answer == syndrome::ack ? bytes : 0;
+    return answer;
 }
 
 std::uint8_t responder::place_message(const packet &p)
@@ -224,21 +100,9 @@ std::uint8_t responder::place_message(const packet &p)
         complete_receive(p, IBV_WC_LOC_LEN_ERR);
         return syndrome::invalid_request;
     }
-    gathered target;
-    if (!target.collect(receive_domain(), sges, IBV_ACCESS_LOCAL_WRITE, placed_, p.payload.size())) {
+    if (!memory_.scatter(receive_domain(), sges, placed_, p.payload)) {
         complete_receive(p, IBV_WC_LOC_PROT_ERR);
         return syndrome::remote_operational;
-    }
-    const std::byte *from = p.payload.data();
-    for (std::size_t i = 0; i < target.count; ++i) {
-        auto *to = static_cast<std::byte *>(target.pieces[i].iov_base);
-        target.pins[i]->about_to_store(to, target.pieces[i].iov_len);
-        if (!guarded([&] { copy_to_place(to, from, target.pieces[i].iov_len); })) {
-            complete_receive(p, IBV_WC_LOC_PROT_ERR);
-            return syndrome::remote_operational;
-        }
-        note_store(target.pins[i], to, target.pieces[i].iov_len);
-        from += target.pieces[i].iov_len;
     }
     placed_ += static_cast<std::uint32_t>(p.payload.size());
     return syndrome::ack;

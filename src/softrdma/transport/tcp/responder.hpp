@@ -4,6 +4,7 @@
 #include "transport/transport.hpp"
 #include "verbs/endpoint.hpp"
 #include "verbs/receive_ring.hpp"
+#include "verbs/remote_access.hpp"
 
 #include <vector>
 
@@ -15,7 +16,7 @@ namespace softrdma
 class responder
 {
 public:
-    responder(endpoint &ep, receive_ring &ring) : ep_(ep), ring_(ring) {}
+    responder(endpoint &ep, receive_ring &ring, const ibv_qp &qp) : ep_(ep), ring_(ring), memory_(qp) {}
 
     void start(std::uint32_t psn) noexcept { expected_psn_ = psn & psn_mask; }
     // A receive was posted: lets a sender that was told to wait go on at once.
@@ -73,11 +74,6 @@ private:
         ibv_wc wc;
         bool solicited;
     };
-    struct dirty_range {
-        std::shared_ptr<memory_region> region;
-        std::uintptr_t begin;
-        std::uintptr_t end;
-    };
 
     void announce_to_waiting();
     void tell_receive_posted();
@@ -91,12 +87,6 @@ private:
     ibv_pd *receive_domain() const noexcept { return ep_.qp->srq != nullptr ? ep_.qp->srq->pd : ep_.qp->pd; }
     std::uint8_t place_message(const packet &p);
     std::uint8_t place_write(const packet &p);
-    std::uint8_t check_read(const packet &p);
-    std::uint8_t place_word(const packet &p);
-    std::uint8_t operate(const packet &p);
-    std::uint8_t flush_range(const packet &p);
-    std::uint8_t make_durable();
-    void note_store(const region_pin &pin, std::byte *begin, std::size_t bytes);
     void acknowledge(std::uint32_t psn);
     void answer_round_trip(const packet &p);
     bool send_reply(reply &r);
@@ -123,7 +113,7 @@ private:
     int round_trips_queued_ = 0;
     std::deque<reply> replies_;
     std::vector<completion> completions_;
-    std::vector<dirty_range> dirty_;
+    remote_access memory_;
 };
 
 } // namespace softrdma

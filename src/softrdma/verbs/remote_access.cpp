@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "verbs/remote_access.hpp"
+#include "base/copy.hpp"
+#include "base/guard.hpp"
+#include "pmem/policy.hpp"
+#include "verbs/endpoint.hpp"
+#include "verbs/native.hpp"
+
+#include <algorithm>
+
+namespace softrdma
+{
+
+ibv_wc_status status_of(std::uint8_t code) noexcept
+{
+    switch (code) {
+    case syndrome::remote_access:
+        return IBV_WC_REM_ACCESS_ERR;
+    case syndrome::remote_operational:
+        return IBV_WC_REM_OP_ERR;
+    case syndrome::unresponsive:
+        return IBV_WC_RETRY_EXC_ERR;
+    default:
+        return IBV_WC_REM_INV_REQ_ERR;
+    }
+}
+
+std::uint8_t remote_access::write(
+        unsigned access, const remote_range &to, std::uint32_t offset, std::span<const std::byte> from)
+{
+    if ((access & IBV_ACCESS_REMOTE_WRITE) == 0)
+        return syndrome::remote_access;
+    if (from.empty())
+        return syndrome::ack;
+    const auto pin = region_table::instance().pin(to.rkey, qp_.pd, IBV_ACCESS_REMOTE_WRITE, to.addr, to.length);
+    if (!pin)
+        return syndrome::remote_access;
+    std::byte *at = pin->at(to.addr + offset);
+    pin->about_to_store(at, from.size());
+    if (!guarded([&] { copy_in(at, from.data(), from.size()); }))
+        return syndrome::remote_operational;
+    note_store(pin, at, from.size());
+    return syndrome::ack;
+}
+
+std::uint8_t remote_access::write_word(unsigned access, std::uint32_t rkey, std::uint64_t addr, const std::byte *from)
+{
+    if (addr % word_size != 0)
+        return syndrome::invalid_request;
+    if ((access & IBV_ACCESS_REMOTE_WRITE) == 0)
+        return syndrome::remote_access;
+    const auto pin = region_table::instance().pin(rkey, qp_.pd, IBV_ACCESS_REMOTE_WRITE, addr, word_size);
+    if (!pin)
+        return syndrome::remote_access;
+    std::byte *to = pin->at(addr);
+    if (!is_word_aligned(to))
+        return syndrome::invalid_request;
+    pin->about_to_store(to, word_size);
+    if (!guarded([&] { copy_in(to, from, word_size); }))
+        return syndrome::remote_operational;
+    note_store(pin, to, word_size);
+    return syndrome::ack;
+}
+
+std::uint8_t remote_access::check_read(unsigned access, const remote_range &from)
+{
+    if (from.length > limits::max_message)
+        return syndrome::invalid_request;
+    if ((access & IBV_ACCESS_REMOTE_READ) == 0)
+        return syndrome::remote_access;
+    if (from.length > 0 &&
+            !region_table::instance().pin(from.rkey, qp_.pd, IBV_ACCESS_REMOTE_READ, from.addr, from.length))
+        return syndrome::remote_access;
+    return pmem::read_flushes() ? make_durable() : syndrome::ack;
+}
+
+std::uint8_t remote_access::operate(unsigned access, std::uint32_t rkey, std::uint64_t addr, const atomic_args &args,
+        bool adds, std::uint64_t &original)
+{
+    if (addr % word_size != 0)
+        return syndrome::invalid_request;
+    if ((access & IBV_ACCESS_REMOTE_ATOMIC) == 0)
+        return syndrome::remote_access;
+    const auto pin = region_table::instance().pin(rkey, qp_.pd, IBV_ACCESS_REMOTE_ATOMIC, addr, word_size);
+    if (!pin)
+        return syndrome::remote_access;
+    std::byte *at = pin->at(addr);
+    if (!is_word_aligned(at))
+        return syndrome::invalid_request;
+    auto *word = reinterpret_cast<std::uint64_t *>(at);
+    pin->about_to_store(at, word_size);
+    const auto exchange = [&] {
+        if (adds) {
+            original = __atomic_fetch_add(word, args.compare_add, __ATOMIC_SEQ_CST);
+        } else {
+            original = args.compare_add;
+            __atomic_compare_exchange_n(word, &original, args.swap, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        }
+    };
+    if (!guarded(exchange))
+        return syndrome::remote_operational;
+    note_store(pin, at, word_size);
+    return syndrome::ack;
+}
+
+std::uint8_t remote_access::flush(unsigned access, std::uint32_t rkey, std::uint64_t addr, const flush_args &args)
+{
+    const bool whole = args.level == native::level_region;
+    if (!args.is_valid())
+        return syndrome::invalid_request;
+    const bool knows_flush = context_of(qp_.context).memory.knows_flush().load(std::memory_order_relaxed) != 0;
+    const int rights = rights_to_flush(args, knows_flush);
+    if ((static_cast<int>(access) & rights) != rights)
+        return syndrome::remote_access;
+    const auto pin = region_table::instance().pin(
+            rkey, qp_.pd, rights, whole ? region_table::any_address : addr, whole ? 0 : args.length);
+    if (!pin)
+        return syndrome::remote_access;
+    // Requests are executed in order and stores are coherent: what the FLUSH follows is visible already.
+    if (!args.persists())
+        return syndrome::ack;
+    const auto begin = reinterpret_cast<std::uintptr_t>(whole ? pin->addr : pin->at(addr));
+    return pin->sync(begin, whole ? pin->length : args.length) == 0 ? syndrome::ack : syndrome::remote_operational;
+}
+
+bool remote_access::scatter(
+        const ibv_pd *pd, std::span<const ibv_sge> sges, std::uint64_t offset, std::span<const std::byte> from)
+{
+    gathered target;
+    if (!target.collect(pd, sges, IBV_ACCESS_LOCAL_WRITE, offset, from.size()))
+        return false;
+    const std::byte *next = from.data();
+    for (std::size_t i = 0; i < target.count; ++i) {
+        auto *to = static_cast<std::byte *>(target.pieces[i].iov_base);
+        const std::size_t bytes = target.pieces[i].iov_len;
+        target.pins[i]->about_to_store(to, bytes);
+        if (!guarded([&] { copy_to_place(to, next, bytes); }))
+            return false;
+        note_store(target.pins[i], to, bytes);
+        next += bytes;
+    }
+    return true;
+}
+
+void remote_access::note_store(const region_pin &pin, std::byte *begin, std::size_t bytes)
+{
+    if (!pin->stored(begin, bytes))
+        return;
+    const auto from = reinterpret_cast<std::uintptr_t>(begin);
+    for (dirty_range &range : dirty_) {
+        if (range.region == pin.region()) {
+            range.begin = std::min(range.begin, from);
+            range.end = std::max(range.end, from + bytes);
+            return;
+        }
+    }
+    constexpr std::size_t many = 64;
+    if (dirty_.size() >= many)
+        std::erase_if(dirty_, [](const dirty_range &r) { return !region_table::instance().pin(r.region); });
+    dirty_.push_back({pin.region(), from, from + bytes});
+}
+
+std::uint8_t remote_access::make_durable()
+{
+    for (const dirty_range &range : dirty_) {
+        // A region that is gone was made durable when it was deregistered.
+        const auto pin = region_table::instance().pin(range.region);
+        if (pin && pin->sync(range.begin, range.end - range.begin) != 0)
+            return syndrome::remote_operational;
+    }
+    dirty_.clear();
+    return syndrome::ack;
+}
+
+} // namespace softrdma
