@@ -53,6 +53,8 @@ pingpong_programs() {
     both ibv_rc_pingpong -n 100 -p %p -g 1 -s 100000 -m 4096 // ibv_rc_pingpong -n 100 -p %p -g 1 -s 100000 -m 4096 %a
     both ibv_srq_pingpong -n 100 -p %p -g 0 // ibv_srq_pingpong -n 100 -p %p -g 0 %a
     both ibv_srq_pingpong -n 100 -p %p -g 0 -e -q 40 // ibv_srq_pingpong -n 100 -p %p -g 0 -e -q 40 %a
+    both ibv_ud_pingpong -n 100 -p %p -g 0 // ibv_ud_pingpong -n 100 -p %p -g 0 %a
+    both ibv_ud_pingpong -n 100 -p %p -g 0 -e // ibv_ud_pingpong -n 100 -p %p -g 0 -e %a
     [ "$lane" = netns ] && return
     both ibv_rc_pingpong -n 100 -p %p // ibv_rc_pingpong -n 100 -p %p %a
     both ibv_srq_pingpong -n 100 -p %p // ibv_srq_pingpong -n 100 -p %p %a
@@ -75,6 +77,9 @@ perftest_programs() {
     both ib_write_bw -a -p %p -n 50 // ib_write_bw -a -p %p -n 50 %a
     both ib_atomic_lat -p %p -n 50 // ib_atomic_lat -p %p -n 50 %a
     both ib_atomic_bw -A FETCH_AND_ADD -p %p -n 50 // ib_atomic_bw -A FETCH_AND_ADD -p %p -n 50 %a
+    both ib_send_lat -c UD -p %p -n 100 // ib_send_lat -c UD -p %p -n 100 %a
+    both ib_send_bw -c UD -p %p -n 50 // ib_send_bw -c UD -p %p -n 50 %a
+    both ib_send_bw -c UD -b -p %p -n 50 // ib_send_bw -c UD -b -p %p -n 50 %a
     both ib_send_lat --ipv6 -p %p -n 100 // ib_send_lat --ipv6 -p %p -n 100 %a
 }
 
@@ -96,6 +101,7 @@ others_programs() {
         serving qperf -lp %p // qperf -lp %p %a -t 1 $mode rc_lat rc_bw rc_rdma_write_lat rc_rdma_write_poll_lat \
             rc_rdma_write_bw rc_rdma_read_lat rc_rdma_read_bw
     done
+    serving qperf -lp %p // qperf -lp %p %a -t 1 ud_lat ud_bw
     if [ "$lane" = netns ]; then
         echo "skipped: fi_pingpong names its first address, which only its own host reaches"
         return

@@ -8,7 +8,7 @@
 
 namespace softrdma
 {
-class queue_pair;
+class qp_object;
 }
 
 namespace softrdma::abi
@@ -39,13 +39,17 @@ int query_port(ibv_context *context, std::uint8_t port, ibv_port_attr *attr, std
 // A queue pair of the connection manager. NULL with errno.
 ibv_qp *create_managed_qp(ibv_qp_init_attr_ex &attr);
 
+// NULL with errno.
+ibv_qp *create_datagram_qp(ibv_pd *pd, ibv_qp_init_attr &attr);
+int destroy_datagram_qp(ibv_qp *qp);
+
 // The op tables of a context, from the files that implement them.
 void install_data_path(ibv_context_ops &ops) noexcept;
 void refuse_data_path(ibv_context_ops &ops) noexcept; // of a device that a parent of this process has opened
 void install_extended(verbs_context &verbs) noexcept;
-// The new post interface with the operations of send_ops_flags, all of which must be on offer.
-bool offers_send_ops(std::uint64_t ops) noexcept;
-void install_post_ex(queue_pair &qp, std::uint64_t ops);
+// The new post interface with the operations of send_ops_flags, all of which must be on offer for that type.
+bool offers_send_ops(ibv_qp_type type, std::uint64_t ops) noexcept;
+void install_post_ex(qp_object &qp, std::uint64_t ops);
 
 // Sets errno and gives the failing value.
 template<typename T>

@@ -160,6 +160,7 @@ void fill_device_attributes(ibv_device_attr &attr) noexcept
     attr.max_srq = 1 << 20;
     attr.max_srq_wr = limits::max_qp_wr;
     attr.max_srq_sge = limits::max_sge;
+    attr.max_ah = limits::max_ah;
     attr.max_pkeys = 1;
     attr.phys_port_cnt = 1;
 }

@@ -3,6 +3,7 @@
 #include "cm/static_connect.hpp"
 #include "pmem/policy.hpp"
 #include "verbs/completion_channel.hpp"
+#include "verbs/datagram_qp.hpp"
 #include "verbs/mr_advise.hpp"
 #include "verbs/qp.hpp"
 
@@ -166,6 +167,8 @@ ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr)
 {
     if (!abi::usable(pd->context))
         return nullptr;
+    if (attr->qp_type == IBV_QPT_UD)
+        return abi::create_datagram_qp(pd, *attr);
     const std::uint32_t number = net::static_connect::reserve_number();
     if (number == 0)
         return nullptr;
@@ -181,6 +184,8 @@ int ibv_modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask)
 {
     if (!abi::usable(qp->context))
         return ENODEV;
+    if (sends_datagrams(qp))
+        return object_of(qp).modify(*attr, mask);
     if (const int error = (mask & IBV_QP_AV) != 0 ? net::static_connect::check(attr->ah_attr) : 0; error != 0)
         return error;
     const ibv_qp_state from = qp->state;
@@ -199,7 +204,7 @@ int ibv_query_qp(ibv_qp *qp, ibv_qp_attr *attr, int, ibv_qp_init_attr *init)
 {
     if (!abi::usable(qp->context))
         return ENODEV;
-    qp_of(qp).query(*attr, *init);
+    object_of(qp).query(*attr, *init);
     return 0;
 }
 
@@ -207,6 +212,8 @@ int ibv_destroy_qp(ibv_qp *qp)
 {
     if (!abi::usable(qp->context))
         return ENODEV;
+    if (sends_datagrams(qp))
+        return abi::destroy_datagram_qp(qp);
     // Its table entry may hold the last reference.
     const auto keep = qp_of(qp).shared_from_this();
     const std::uint32_t number = qp->qp_num;
@@ -220,7 +227,7 @@ int ibv_destroy_qp(ibv_qp *qp)
 // NULL says that the new post interface (ibv_wr_*) is not available on this queue pair.
 ibv_qp_ex *ibv_qp_to_qp_ex(ibv_qp *qp)
 {
-    return qp_of(qp).batch() != nullptr ? &qp_of(qp) : nullptr;
+    return object_of(qp).batch() != nullptr ? &object_of(qp) : nullptr;
 }
 
 } // extern "C"
@@ -241,12 +248,12 @@ int req_notify_cq(ibv_cq *cq, int solicited_only)
 
 int post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad)
 {
-    return qp_of(qp).post_send(wr, bad);
+    return sends_datagrams(qp) ? datagram_qp_of(qp).post_send(wr, bad) : qp_of(qp).post_send(wr, bad);
 }
 
 int post_recv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad)
 {
-    return qp_of(qp).post_receive(wr, bad);
+    return sends_datagrams(qp) ? datagram_qp_of(qp).post_receive(wr, bad) : qp_of(qp).post_receive(wr, bad);
 }
 
 int post_srq_recv(ibv_srq *srq, ibv_recv_wr *wr, ibv_recv_wr **bad)
@@ -301,21 +308,24 @@ int check_extended(const ibv_qp_init_attr_ex &attr) noexcept
     if ((attr.comp_mask & IBV_QP_INIT_ATTR_PD) == 0)
         return EINVAL;
     const bool new_post = (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
-    return (attr.comp_mask & ~known) != 0 || (new_post && !abi::offers_send_ops(attr.send_ops_flags)) ? EOPNOTSUPP : 0;
+    return (attr.comp_mask & ~known) != 0 || (new_post && !abi::offers_send_ops(attr.qp_type, attr.send_ops_flags))
+                   ? EOPNOTSUPP
+                   : 0;
 }
 
-// A queue pair that the connection manager connects needs no number that peers can reach.
+// A reliable queue pair that the connection manager connects needs no number that peers can reach.
 ibv_qp *create_extended(ibv_qp_init_attr_ex &attr, bool managed)
 {
     if (const int error = check_extended(attr); error != 0)
         return fail_with(nullptr, error);
     ibv_qp_init_attr plain{};
     memcpy(&plain, &attr, sizeof(plain)); // the extended structure begins like the plain one
-    const auto managed_qp = managed ? queue_pair::create(attr.pd, plain) : nullptr;
-    ibv_qp *qp = managed_qp != nullptr ? managed_qp->verbs() : managed ? nullptr : ibv_create_qp(attr.pd, &plain);
+    const bool needs_number = !managed || attr.qp_type == IBV_QPT_UD;
+    const auto managed_qp = needs_number ? nullptr : queue_pair::create(attr.pd, plain);
+    ibv_qp *qp = needs_number ? ibv_create_qp(attr.pd, &plain) : managed_qp != nullptr ? managed_qp->verbs() : nullptr;
     attr.cap = plain.cap; // what was granted
     if (qp != nullptr && (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0)
-        abi::install_post_ex(qp_of(qp), attr.send_ops_flags);
+        abi::install_post_ex(object_of(qp), attr.send_ops_flags);
     return qp;
 }
 

@@ -3,6 +3,7 @@
 // program asked for.
 #include "abi/device.hpp"
 #include "pmem/policy.hpp"
+#include "verbs/datagram_qp.hpp"
 #include "verbs/qp.hpp"
 
 using namespace softrdma;
@@ -10,14 +11,14 @@ using namespace softrdma;
 namespace
 {
 
-queue_pair &pair_of(ibv_qp_ex *qp) noexcept
+post_batch &batch_of(ibv_qp_ex *qp) noexcept
 {
-    return qp_of(&qp->qp_base);
+    return *object_of(&qp->qp_base).batch();
 }
 
 wqe &add(ibv_qp_ex *qp, ibv_wr_opcode opcode)
 {
-    return pair_of(qp).batch()->add(qp->wr_id, qp->wr_flags, opcode);
+    return batch_of(qp).add(qp->wr_id, qp->wr_flags, opcode);
 }
 
 wqe &add_remote(ibv_qp_ex *qp, ibv_wr_opcode opcode, std::uint32_t rkey, std::uint64_t remote_addr)
@@ -29,23 +30,27 @@ wqe &add_remote(ibv_qp_ex *qp, ibv_wr_opcode opcode, std::uint32_t rkey, std::ui
 
 void start(ibv_qp_ex *qp)
 {
-    pair_of(qp).batch()->start();
+    batch_of(qp).start();
+}
+
+int post_together(ibv_qp *qp, std::uint32_t count)
+{
+    return sends_datagrams(qp) ? datagram_qp_of(qp).post_together(count) : qp_of(qp).post_together(count);
 }
 
 int complete(ibv_qp_ex *qp)
 {
-    queue_pair &pair = pair_of(qp);
-    post_batch &batch = *pair.batch();
+    post_batch &batch = batch_of(qp);
     int error = batch.error();
     if (error == 0 && batch.size() > 0)
-        error = abi::usable(batch.birth()) ? pair.post_together(batch.size()) : ENODEV;
+        error = abi::usable(batch.birth()) ? post_together(&qp->qp_base, batch.size()) : ENODEV;
     batch.unlock();
     return error;
 }
 
 void abort_batch(ibv_qp_ex *qp)
 {
-    pair_of(qp).batch()->unlock();
+    batch_of(qp).unlock();
 }
 
 void send(ibv_qp_ex *qp)
@@ -56,6 +61,24 @@ void send(ibv_qp_ex *qp)
 void send_imm(ibv_qp_ex *qp, __be32 imm)
 {
     add(qp, IBV_WR_SEND_WITH_IMM).imm_data = imm;
+}
+
+// Until the program has said where to.
+void send_datagram(ibv_qp_ex *qp)
+{
+    add(qp, IBV_WR_SEND).set_ud(nullptr, 0, 0);
+}
+
+void send_datagram_imm(ibv_qp_ex *qp, __be32 imm)
+{
+    wqe &w = add(qp, IBV_WR_SEND_WITH_IMM);
+    w.imm_data = imm;
+    w.set_ud(nullptr, 0, 0);
+}
+
+void set_ud_addr(ibv_qp_ex *qp, ibv_ah *ah, std::uint32_t remote_qpn, std::uint32_t remote_qkey)
+{
+    batch_of(qp).set_ud(ah, remote_qpn, remote_qkey);
 }
 
 void rdma_read(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr)
@@ -86,7 +109,7 @@ void atomic_fetch_add(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_ad
 
 void set_inline_data_list(ibv_qp_ex *qp, std::size_t count, const ibv_data_buf *pieces)
 {
-    pair_of(qp).batch()->set_inline({pieces, count});
+    batch_of(qp).set_inline({pieces, count});
 }
 
 void set_inline_data(ibv_qp_ex *qp, void *addr, std::size_t length)
@@ -97,12 +120,12 @@ void set_inline_data(ibv_qp_ex *qp, void *addr, std::size_t length)
 
 void set_sge_list(ibv_qp_ex *qp, std::size_t count, const ibv_sge *pieces)
 {
-    pair_of(qp).batch()->set_sges({pieces, count});
+    batch_of(qp).set_sges({pieces, count});
 }
 
 void set_sge(ibv_qp_ex *qp, std::uint32_t lkey, std::uint64_t addr, std::uint32_t length)
 {
-    pair_of(qp).batch()->set_sge(addr, length, lkey);
+    batch_of(qp).set_sge(addr, length, lkey);
 }
 
 void atomic_write(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, const void *word)
@@ -118,7 +141,7 @@ void flush(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, std::si
     if (level == native::level_region)
         remote_addr = length = 0;
     if (level > native::level_region || placement == 0 || (placement & ~placements) != 0 || length > UINT32_MAX)
-        return pair_of(qp).batch()->fail(EINVAL);
+        return batch_of(qp).fail(EINVAL);
     add_remote(qp, native::wr_flush, rkey, remote_addr).args.flush = {
             static_cast<std::uint32_t>(length), placement, level};
 }
@@ -126,6 +149,7 @@ void flush(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, std::si
 constexpr std::uint64_t plain_ops = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
                                     IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
                                     IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+constexpr std::uint64_t datagram_ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
 constexpr std::uint64_t native_ops = native::send_op_flush | native::send_op_atomic_write;
 
 } // namespace
@@ -133,12 +157,14 @@ constexpr std::uint64_t native_ops = native::send_op_flush | native::send_op_ato
 namespace softrdma::abi
 {
 
-bool offers_send_ops(std::uint64_t ops) noexcept
+bool offers_send_ops(ibv_qp_type type, std::uint64_t ops) noexcept
 {
-    return (ops & ~(plain_ops | (pmem::native_verbs() ? native_ops : 0))) == 0;
+    const std::uint64_t offered =
+            type == IBV_QPT_UD ? datagram_ops : plain_ops | (pmem::native_verbs() ? native_ops : 0);
+    return (ops & ~offered) == 0;
 }
 
-void install_post_ex(queue_pair &qp, std::uint64_t ops)
+void install_post_ex(qp_object &qp, std::uint64_t ops)
 {
     qp.open_batch();
     if ((ops & native::send_op_flush) != 0)
@@ -154,8 +180,11 @@ void install_post_ex(queue_pair &qp, std::uint64_t ops)
         if ((ops & op) != 0)
             member = function;
     };
-    offer(IBV_QP_EX_WITH_SEND, qp.wr_send, send);
-    offer(IBV_QP_EX_WITH_SEND_WITH_IMM, qp.wr_send_imm, send_imm);
+    const bool datagrams = sends_datagrams(qp.verbs());
+    if (datagrams)
+        qp.wr_set_ud_addr = set_ud_addr;
+    offer(IBV_QP_EX_WITH_SEND, qp.wr_send, datagrams ? send_datagram : send);
+    offer(IBV_QP_EX_WITH_SEND_WITH_IMM, qp.wr_send_imm, datagrams ? send_datagram_imm : send_imm);
     offer(IBV_QP_EX_WITH_RDMA_READ, qp.wr_rdma_read, rdma_read);
     offer(IBV_QP_EX_WITH_RDMA_WRITE, qp.wr_rdma_write, rdma_write);
     offer(IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, qp.wr_rdma_write_imm, rdma_write_imm);

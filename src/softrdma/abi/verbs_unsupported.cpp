@@ -9,26 +9,6 @@ using softrdma::abi::fail_with;
 
 extern "C" {
 
-ibv_ah *ibv_create_ah(ibv_pd *, ibv_ah_attr *)
-{
-    return fail_with(nullptr, EOPNOTSUPP);
-}
-
-int ibv_init_ah_from_wc(ibv_context *, std::uint8_t, ibv_wc *, ibv_grh *, ibv_ah_attr *)
-{
-    return fail_with(-1, EOPNOTSUPP);
-}
-
-ibv_ah *ibv_create_ah_from_wc(ibv_pd *, ibv_wc *, ibv_grh *, std::uint8_t)
-{
-    return fail_with(nullptr, EOPNOTSUPP);
-}
-
-int ibv_destroy_ah(ibv_ah *)
-{
-    return EOPNOTSUPP;
-}
-
 int ibv_attach_mcast(ibv_qp *, const ibv_gid *, std::uint16_t)
 {
     return EOPNOTSUPP;

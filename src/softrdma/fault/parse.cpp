@@ -23,6 +23,7 @@ constexpr action_name actions[] = {
         {"rnr", action::rnr, false},
         {"disconnect", action::disconnect, false},
         {"late", action::late, true},
+        {"duplicate", action::duplicate, false},
         {"reject", action::reject, false},
         {"unreachable", action::unreachable, false},
         {"overflow", action::overflow, false},
@@ -115,7 +116,7 @@ bool set_action(rule &r, std::string_view text, std::string &why)
     const auto found = find(actions, name);
     if (found == std::end(actions)) {
         why = "unknown action " + in_quotes(name) +
-              "; use status, drop, delay, rnr, disconnect, late, reject, unreachable or overflow";
+              "; use status, drop, delay, rnr, disconnect, late, duplicate, reject, unreachable or overflow";
         return false;
     }
     r.result.what = found->what;

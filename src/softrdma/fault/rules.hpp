@@ -21,6 +21,7 @@ enum class action {
     rnr,        // the receiver was not ready
     disconnect, // the connection breaks
     late,       // its data arrives late; what is not fenced overtakes it
+    duplicate,  // it arrives twice, if it is a datagram
     // of the connection manager, when a request or a reply to one arrives
     reject,
     unreachable,

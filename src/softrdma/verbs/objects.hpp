@@ -26,6 +26,7 @@ inline constexpr int max_cqe = 1 << 22;
 inline constexpr int max_inline = 256;
 inline constexpr int max_reads = 128; // per queue pair and direction
 inline constexpr std::uint32_t max_message = 1u << 30;
+inline constexpr int max_ah = 1 << 20;
 } // namespace limits
 
 // A counting descriptor: readable while tokens are in it, one read takes one, O_NONBLOCK as the program sets it.

@@ -50,6 +50,12 @@ public:
         latest_->set_sge(addr, length, lkey);
     }
     void set_sges(std::span<const ibv_sge> list);
+    void set_ud(ibv_ah *ah, std::uint32_t qpn, std::uint32_t qkey)
+    {
+        if (latest_ == nullptr || ah == nullptr)
+            return fail(EINVAL);
+        latest_->set_ud(ah, qpn, qkey);
+    }
     // Copies: the program may use the memory again at once.
     void set_inline(std::span<const ibv_data_buf> list);
     // complete() will report this errno value.

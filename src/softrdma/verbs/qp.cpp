@@ -9,34 +9,17 @@
 namespace softrdma
 {
 
-namespace
-{
-
-static_assert(offsetof(ibv_qp_ex, qp_base) == 0);
-
-bool within_limits(const ibv_qp_init_attr &attr) noexcept
-{
-    const ibv_qp_cap &cap = attr.cap;
-    return cap.max_send_wr <= limits::max_qp_wr && cap.max_recv_wr <= limits::max_qp_wr &&
-           cap.max_send_sge <= limits::max_sge && cap.max_recv_sge <= limits::max_sge &&
-           cap.max_inline_data <= limits::max_inline;
-}
-
-} // namespace
-
 std::shared_ptr<queue_pair> queue_pair::create(ibv_pd *pd, ibv_qp_init_attr &attr, std::uint32_t number)
 {
     if (attr.qp_type != IBV_QPT_RC) {
         errno = EOPNOTSUPP;
         return nullptr;
     }
-    if (attr.send_cq == nullptr || attr.recv_cq == nullptr || !within_limits(attr)) {
-        errno = EINVAL;
+    if (const int error = check_limits(attr); error != 0) {
+        errno = error;
         return nullptr;
     }
-    // As the kernel's software device does: programs rely on room for inline data that they never asked for.
-    const auto room = attr.cap.max_send_sge * static_cast<std::uint32_t>(sizeof(ibv_sge));
-    attr.cap.max_inline_data = std::max(attr.cap.max_inline_data, std::min<std::uint32_t>(room, limits::max_inline));
+    grant_inline_room(attr.cap);
     auto qp = std::make_shared<queue_pair>(pd, attr);
     if (const int error = qp->ring_.create(qp->ep_.cap); error != 0) {
         qp->destroy();
@@ -64,37 +47,12 @@ std::shared_ptr<queue_pair> queue_pair::find(std::uint32_t number)
 }
 
 queue_pair::queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr)
-    : native::qp_block{}, ring_(qp_base), queue_(qp_base, attr.cap, attr.sq_sig_all != 0),
-      transport_(context_of(pd->context).transports.make(*this)), init_(attr)
+    : qp_object(pd, attr), ring_(qp_base), queue_(qp_base, attr.cap, attr.sq_sig_all != 0),
+      transport_(context_of(pd->context).transports.make(*this))
 {
-    if (attr.srq != nullptr) // the receive queue's limits are those of the shared one
-        init_.cap.max_recv_wr = init_.cap.max_recv_sge = 0;
-    qp_base.context = pd->context;
-    qp_base.qp_context = attr.qp_context;
-    qp_base.pd = pd;
-    qp_base.send_cq = attr.send_cq;
-    qp_base.recv_cq = attr.recv_cq;
-    qp_base.srq = attr.srq;
-    qp_base.qp_type = attr.qp_type;
-    qp_base.state = IBV_QPS_RESET;
-    pthread_mutex_init(&qp_base.mutex, nullptr);
-    pthread_cond_init(&qp_base.cond, nullptr);
     ep_.qp = &qp_base;
     ep_.cap = init_.cap;
     ep_.attr.qp_state = IBV_QPS_RESET;
-    pd_of(pd).children.fetch_add(1);
-    cq_of(attr.send_cq).users.fetch_add(1);
-    cq_of(attr.recv_cq).users.fetch_add(1);
-    cq_of(attr.send_cq).expect(ep_.cap.max_send_wr);
-    cq_of(attr.recv_cq).expect(ep_.cap.max_recv_wr);
-    if (attr.srq != nullptr)
-        srq_of(attr.srq).users.fetch_add(1);
-}
-
-queue_pair::~queue_pair()
-{
-    pthread_cond_destroy(&qp_base.cond);
-    pthread_mutex_destroy(&qp_base.mutex);
 }
 
 int queue_pair::destroy()
@@ -114,13 +72,7 @@ int queue_pair::destroy()
     cq_of(qp_base.send_cq).remove_user(weak_from_this());
     cq_of(qp_base.recv_cq).remove_user(weak_from_this());
     queue_.forget_completions();
-    cq_of(qp_base.send_cq).expect(-std::int64_t{ep_.cap.max_send_wr});
-    cq_of(qp_base.recv_cq).expect(-std::int64_t{ep_.cap.max_recv_wr});
-    pd_of(qp_base.pd).children.fetch_sub(1);
-    cq_of(qp_base.send_cq).users.fetch_sub(1);
-    cq_of(qp_base.recv_cq).users.fetch_sub(1);
-    if (qp_base.srq != nullptr)
-        srq_of(qp_base.srq).users.fetch_sub(1);
+    let_go();
     return 0;
 }
 
@@ -189,14 +141,6 @@ void queue_pair::notice_drained()
     tell(IBV_EVENT_SQ_DRAINED);
 }
 
-void queue_pair::tell(ibv_event_type type)
-{
-    ibv_async_event event{};
-    event.element.qp = &qp_base;
-    event.event_type = type;
-    context_of(qp_base.context).async.push(event);
-}
-
 void queue_pair::completions_lost(ibv_cq *cq)
 {
     const std::lock_guard lock(lock_);
@@ -215,15 +159,6 @@ void queue_pair::peer_broke_protocol()
         return;
     tell(IBV_EVENT_QP_REQ_ERR);
     fail();
-}
-
-void queue_pair::drain_events()
-{
-    const unsigned reported = context_of(qp_base.context).async.forget(&qp_base);
-    pthread_mutex_lock(&qp_base.mutex);
-    while (qp_base.events_completed != reported)
-        pthread_cond_wait(&qp_base.cond, &qp_base.mutex);
-    pthread_mutex_unlock(&qp_base.mutex);
 }
 
 bool queue_pair::settle(outcome o)

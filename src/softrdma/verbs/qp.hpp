@@ -8,7 +8,7 @@
 #include "base/sleeping_lock.hpp"
 #include "transport/transport.hpp"
 #include "verbs/endpoint.hpp"
-#include "verbs/post_batch.hpp"
+#include "verbs/qp_object.hpp"
 #include "verbs/receive_ring.hpp"
 #include "wire/shm_address.hpp"
 
@@ -17,10 +17,10 @@ namespace softrdma
 
 // A reliable-connection queue pair. The verbs calls, the connection manager and the path's reader all
 // enter here; the lock makes each of them one step. Order of locks: queue pair, then CQ, SRQ or path.
-class alignas(local::line) queue_pair : public native::qp_block,
-                                        public stalled_sender,
-                                        public completion_source,
-                                        public std::enable_shared_from_this<queue_pair>
+class alignas(local::line) queue_pair final : public qp_object,
+                                              public stalled_sender,
+                                              public completion_source,
+                                              public std::enable_shared_from_this<queue_pair>
 {
 public:
     // NULL with errno. The limits in `attr` are rounded up to what was granted. Without a number it gets one that the
@@ -29,27 +29,20 @@ public:
     static std::shared_ptr<queue_pair> find(std::uint32_t number);
 
     queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr);
-    ~queue_pair();
 
-    ibv_qp *verbs() noexcept { return &qp_base; }
     // 0: afterwards nothing arrives, completes or is sent any more. EBUSY if the peer is inside an operation and does
     // not go on with it: then the queue pair is in the error state, and this can be tried again.
     int destroy();
-    // Waits until every asynchronous event that was handed out has been acknowledged.
-    void drain_events();
     // That completion queue, if it is one of this queue pair, has overflowed.
     // It has written into shared memory what no device would have sent.
     void peer_broke_protocol();
     void completions_lost(ibv_cq *cq) override;
 
-    int modify(const ibv_qp_attr &attr, int mask);
-    void query(ibv_qp_attr &attr, ibv_qp_init_attr &init);
+    int modify(const ibv_qp_attr &attr, int mask) override;
+    void query(ibv_qp_attr &attr, ibv_qp_init_attr &init) override;
     int post_send(ibv_send_wr *wr, ibv_send_wr **bad);
-    // What the batch has made, all or none; 0 or an errno value. To be called while it keeps others out.
-    int post_together(std::uint32_t count);
-    // NULL unless the queue pair was created for the new post interface.
-    post_batch *batch() noexcept { return batch_.get(); }
-    void open_batch() { batch_ = std::make_unique<post_batch>(queue_, ep_.cap); }
+    int post_together(std::uint32_t count) override;
+    void open_batch() override { batch_ = std::make_unique<post_batch>(queue_, ep_.cap); }
     int post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad);
     void receive_available();
 
@@ -104,7 +97,6 @@ private:
     void flush_receives_later(std::chrono::microseconds pause);
     void leave_network() noexcept;
     void fail();
-    void tell(ibv_event_type type);
     void notice_drained();
 
     // What every request touches comes first, in as few lines as can be: of many connections none is in a cache.
@@ -113,12 +105,10 @@ private:
     bool destroyed_ = false;
     bool shut_out_ = false; // the peer, before a reset or the end
     bool tell_drained_ = false;
-    std::unique_ptr<post_batch> batch_;
     receive_ring ring_;
     endpoint ep_;
     send_queue queue_;
     const std::unique_ptr<transport> transport_;
-    ibv_qp_init_attr init_{};
     std::uint64_t connection_ = 0;                                // see local::state_word()
     std::shared_ptr<acting_peer> peer_;                           // whoever may act on this queue pair
     std::shared_ptr<local::operations_in_progress> delays_flush_; // of the receives
@@ -129,7 +119,7 @@ std::string report_queue_pairs();
 
 inline queue_pair &qp_of(ibv_qp *qp) noexcept
 {
-    return static_cast<queue_pair &>(reinterpret_cast<native::qp_block &>(*qp));
+    return static_cast<queue_pair &>(object_of(qp));
 }
 
 } // namespace softrdma

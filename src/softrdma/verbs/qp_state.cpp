@@ -43,7 +43,7 @@ void queue_pair::start_connection(std::uint64_t number) noexcept
 void queue_pair::set_state(ibv_qp_state to) noexcept
 {
     ep_.attr.qp_state = ep_.attr.cur_qp_state = to;
-    __atomic_store_n(&qp_base.state, to, __ATOMIC_RELAXED);
+    show_state(to);
     publish_attributes();
     STATIC_PROBE(softrdma, qp_state, 3, qp_base.qp_num, ep_.attr.qp_state, ep_.attr.dest_qp_num);
 }
@@ -70,7 +70,7 @@ int queue_pair::check(const ibv_qp_attr &attr, int mask) const noexcept
     const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr.qp_state : from;
     if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != from)
         return EINVAL;
-    return may_change(from, to, mask) && in_range(attr, mask) ? 0 : EINVAL;
+    return may_change(IBV_QPT_RC, from, to, mask) && in_range(attr, mask) ? 0 : EINVAL;
 }
 
 int queue_pair::modify(const ibv_qp_attr &attr, int mask)

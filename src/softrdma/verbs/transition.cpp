@@ -3,7 +3,7 @@
 #include "verbs/objects.hpp"
 
 #include <algorithm>
-#include <iterator>
+#include <span>
 
 namespace softrdma
 {
@@ -22,8 +22,7 @@ constexpr int location = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 constexpr int while_sending =
         IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE;
 
-constexpr transition transitions[] = {
-        {IBV_QPS_RESET, IBV_QPS_RESET, 0, 0},
+constexpr transition of_connection[] = {
         {IBV_QPS_RESET, IBV_QPS_INIT, location, 0},
         {IBV_QPS_INIT, IBV_QPS_INIT, 0, location},
         {IBV_QPS_INIT, IBV_QPS_RTR,
@@ -39,26 +38,42 @@ constexpr transition transitions[] = {
         {IBV_QPS_SQD, IBV_QPS_SQD, 0,
                 location | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC |
                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ALT_PATH | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
-        {IBV_QPS_INIT, IBV_QPS_RESET, 0, 0},
-        {IBV_QPS_RTR, IBV_QPS_RESET, 0, 0},
-        {IBV_QPS_RTS, IBV_QPS_RESET, 0, 0},
-        {IBV_QPS_SQD, IBV_QPS_RESET, 0, 0},
-        {IBV_QPS_ERR, IBV_QPS_RESET, 0, 0},
-        {IBV_QPS_INIT, IBV_QPS_ERR, 0, 0},
-        {IBV_QPS_RTR, IBV_QPS_ERR, 0, 0},
-        {IBV_QPS_RTS, IBV_QPS_ERR, 0, 0},
-        {IBV_QPS_SQD, IBV_QPS_ERR, 0, 0},
-        {IBV_QPS_ERR, IBV_QPS_ERR, 0, 0},
 };
+
+constexpr int place_of_datagrams = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+constexpr int while_sending_datagrams = IBV_QP_CUR_STATE | IBV_QP_QKEY;
+
+constexpr transition of_datagrams[] = {
+        {IBV_QPS_RESET, IBV_QPS_INIT, place_of_datagrams, 0},
+        {IBV_QPS_INIT, IBV_QPS_INIT, 0, place_of_datagrams},
+        {IBV_QPS_INIT, IBV_QPS_RTR, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+        {IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, while_sending_datagrams},
+        {IBV_QPS_RTS, IBV_QPS_RTS, 0, while_sending_datagrams},
+        {IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+        {IBV_QPS_SQD, IBV_QPS_RTS, 0, while_sending_datagrams},
+        {IBV_QPS_SQD, IBV_QPS_SQD, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+        {IBV_QPS_SQE, IBV_QPS_RTS, 0, while_sending_datagrams},
+};
+
+std::span<const transition> transitions_of(ibv_qp_type type) noexcept
+{
+    return type == IBV_QPT_UD ? std::span<const transition>(of_datagrams) : of_connection;
+}
 
 } // namespace
 
-bool may_change(ibv_qp_state from, ibv_qp_state to, int mask) noexcept
+bool may_change(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask) noexcept
 {
-    const auto *found = std::find_if(std::begin(transitions), std::end(transitions),
-            [&](const transition &t) { return t.from == from && t.to == to; });
-    return found != std::end(transitions) && (mask & found->required) == found->required &&
-           (mask & ~(found->required | found->optional | IBV_QP_STATE)) == 0;
+    const auto fits = [mask](int required, int optional) {
+        return (mask & required) == required && (mask & ~(required | optional | IBV_QP_STATE)) == 0;
+    };
+    // From every state, but not to the error state before there is anything that could be in error.
+    if (to == IBV_QPS_RESET || (to == IBV_QPS_ERR && from != IBV_QPS_RESET))
+        return fits(0, 0);
+    const auto all = transitions_of(type);
+    const auto found =
+            std::find_if(all.begin(), all.end(), [&](const transition &t) { return t.from == from && t.to == to; });
+    return found != all.end() && fits(found->required, found->optional);
 }
 
 bool in_range(const ibv_qp_attr &attr, int mask) noexcept

@@ -37,6 +37,12 @@ inline int rights_to_flush(const flush_args &args, bool knows_flush) noexcept
                             (args.is_global() ? native::access_flush_global : 0));
 }
 
+struct ud_args {
+    ibv_ah *ah;
+    std::uint32_t qpn;
+    std::uint32_t qkey;
+};
+
 // A work request in the send queue, made of an ibv_send_wr or by a call of ibv_wr_*. The lists and the inline data of
 // the program are copied into it.
 struct wqe {
@@ -51,6 +57,7 @@ struct wqe {
     union {                 // as info().args says
         atomic_args atomic;
         flush_args flush;
+        ud_args ud; // of a datagram queue pair
     } args;
     std::uint32_t length; // of the data; UINT32_MAX: more than can be counted
     std::uint32_t sge_count;
@@ -102,6 +109,7 @@ struct wqe {
         remote_addr = address;
         rkey = key;
     }
+    void set_ud(ibv_ah *ah, std::uint32_t qpn, std::uint32_t qkey) noexcept { args.ud = {ah, qpn, qkey}; }
     // What may be set is what the functions below say. The latest applies.
     void set_sge(std::uint64_t addr, std::uint32_t len, std::uint32_t lkey) noexcept
     {

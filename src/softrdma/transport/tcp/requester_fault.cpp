@@ -45,6 +45,8 @@ bool requester::injected(wqe &w, outcome &o)
     case fault::action::rnr:
         o = refuse_once(w);
         return true;
+    case fault::action::duplicate: // what is reliable arrives once
+        return false;
     default:
         ep_.path->cut();
         return true;

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "base/process.hpp"
+#include "progress/event_loop.hpp"
+#include "transport/datagram_path.hpp"
+
+#include <array>
+#include <mutex>
+
+struct msghdr;
+
+namespace softrdma::net
+{
+
+// A UDP socket on a port that the kernel has chosen, for datagram queue pairs of this process whose numbers are made of
+// that port and an index: so everybody finds them who knows their number and an address of the host.
+class udp_port : public event_handler, public std::enable_shared_from_this<udp_port>
+{
+public:
+    static constexpr std::uint32_t numbers = 256;
+
+    // NULL with errno.
+    static std::shared_ptr<udp_port> open();
+    explicit udp_port(int family) noexcept;
+    ~udp_port() override;
+
+    std::uint32_t reserve(); // 0 if none is left
+    // True if that was the last.
+    bool release(std::uint32_t number);
+    void listen(std::uint32_t number, std::weak_ptr<datagram_receiver> receiver);
+    bool send(const datagram &d, const datagram_route &route, std::span<const iovec> payload) const;
+    void close();
+
+    finding ready(std::uint32_t events) override;
+    finding look() override { return receive(); }
+
+private:
+    struct slot {
+        bool used = false;
+        std::weak_ptr<datagram_receiver> receiver;
+    };
+    static constexpr std::size_t batch = 16;
+    struct arrivals;
+
+    int open_at_any_port();
+    finding receive();
+    void hand_on(std::span<const std::byte> bytes, msghdr &message);
+
+    const int family_;
+    int socket_ = -1;
+    int kept_ = -1; // a TCP socket that keeps the port: a number means one queue pair, of whatever type
+    std::uint16_t port_ = 0;
+    const process::birth birth_;
+    event_loop::watch_id watch_ = 0;
+    std::mutex reading_; // before mutex_
+    std::unique_ptr<arrivals> arrivals_;
+    std::mutex mutex_;
+    std::uint32_t next_ = 0; // a number that was just released is used again last
+    std::array<slot, numbers> slots_;
+};
+
+// A path of its own. NULL with errno.
+std::unique_ptr<datagram_path> open_datagram_path();
+
+} // namespace softrdma::net

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "verbs/address_handle.hpp"
+#include "base/gid_table.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace softrdma
+{
+
+namespace
+{
+
+constexpr std::uint8_t max_service_level = 15;
+constexpr std::uint8_t multicast_prefix = 0xff; // of a GID
+
+constexpr network_address loopback = [] { // 127.0.0.1
+    network_address address{};
+    address[10] = address[11] = std::byte{0xff};
+    address[12] = std::byte{127};
+    address[15] = std::byte{1};
+    return address;
+}();
+
+network_address address_of(const ibv_gid &gid) noexcept
+{
+    network_address address;
+    memcpy(address.data(), gid.raw, address.size());
+    return address;
+}
+
+bool is_multicast(const ibv_gid &gid) noexcept
+{
+    constexpr std::uint8_t first_v4 = 224;
+    constexpr std::uint8_t last_v4 = 239;
+    const bool v4 = std::all_of(gid.raw, gid.raw + 10, [](std::uint8_t byte) { return byte == 0; }) &&
+                    gid.raw[10] == 0xff && gid.raw[11] == 0xff;
+    return v4 ? gid.raw[12] >= first_v4 && gid.raw[12] <= last_v4 : gid.raw[0] == multicast_prefix;
+}
+
+} // namespace
+
+address_handle *address_handle::create(ibv_pd *owner, const ibv_ah_attr &attr)
+{
+    const auto &gids = net::gid_table();
+    const bool has_gid = attr.is_global != 0;
+    if (attr.port_num != 1 || (has_gid && attr.grh.sgid_index >= gids.size()) || attr.sl > max_service_level) {
+        errno = EINVAL;
+        return nullptr;
+    }
+    if (has_gid && is_multicast(attr.grh.dgid)) {
+        errno = EOPNOTSUPP;
+        return nullptr;
+    }
+    auto *ah = new address_handle;
+    // Without a GID only this host can be meant.
+    ah->route = {loopback, loopback, 0};
+    if (has_gid) {
+        const net::gid_entry &source = gids[attr.grh.sgid_index];
+        ah->route = {address_of(source.gid), address_of(attr.grh.dgid), source.interface};
+    }
+    ah->service_level = attr.sl;
+    ah->context = owner->context;
+    ah->pd = owner;
+    pd_of(owner).children.fetch_add(1);
+    return ah;
+}
+
+address_handle::~address_handle()
+{
+    pd_of(pd).children.fetch_sub(1);
+}
+
+int answer_to(const ibv_wc &wc, const ibv_grh &grh, std::uint8_t port, ibv_ah_attr &attr)
+{
+    network_header header;
+    network_address sender;
+    network_address receiver;
+    static_assert(sizeof(grh) == sizeof(header));
+    memcpy(header.data(), &grh, header.size());
+    if (port != 1 || (wc.wc_flags & IBV_WC_GRH) == 0 || !parse(header, sender, receiver))
+        return EINVAL;
+    const auto &gids = net::gid_table();
+    const auto own = std::find_if(
+            gids.begin(), gids.end(), [&](const net::gid_entry &e) { return address_of(e.gid) == receiver; });
+    if (own == gids.end())
+        return ENOENT;
+    attr = {};
+    attr.port_num = port;
+    attr.sl = wc.sl;
+    attr.is_global = 1;
+    attr.grh.sgid_index = static_cast<std::uint8_t>(own - gids.begin());
+    attr.grh.hop_limit = UINT8_MAX;
+    memcpy(attr.grh.dgid.raw, sender.data(), sender.size());
+    return 0;
+}
+
+} // namespace softrdma

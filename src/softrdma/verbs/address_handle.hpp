@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "transport/datagram_path.hpp"
+#include "verbs/objects.hpp"
+
+namespace softrdma
+{
+
+// Where datagrams go.
+struct address_handle : ibv_ah {
+    // NULL with errno: EINVAL, EOPNOTSUPP for a multicast address.
+    static address_handle *create(ibv_pd *pd, const ibv_ah_attr &attr);
+    ~address_handle();
+
+    datagram_route route{};
+    std::uint8_t service_level = 0;
+
+private:
+    address_handle() noexcept : ibv_ah{} {}
+};
+
+inline address_handle &ah_of(ibv_ah *ah) noexcept
+{
+    return *static_cast<address_handle *>(ah);
+}
+
+// The attributes with which the sender of a datagram is answered that came with this completion and header. 0 or an
+// errno value.
+int answer_to(const ibv_wc &wc, const ibv_grh &header, std::uint8_t port, ibv_ah_attr &attr);
+
+} // namespace softrdma

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "verbs/datagram_qp.hpp"
+#include "verbs/transition.hpp"
+
+#include <cerrno>
+
+namespace softrdma
+{
+
+std::shared_ptr<datagram_qp> datagram_qp::create(
+        ibv_pd *pd, ibv_qp_init_attr &attr, std::unique_ptr<datagram_path> path)
+{
+    if (const int error = check_limits(attr); error != 0) {
+        errno = error;
+        return nullptr;
+    }
+    grant_inline_room(attr.cap);
+    auto qp = std::make_shared<datagram_qp>(pd, attr, std::move(path));
+    qp->self_ = qp;
+    cq_of(attr.send_cq).add_user(qp);
+    cq_of(attr.recv_cq).add_user(qp);
+    cq_of(attr.recv_cq).network_users.fetch_add(1);
+    qp->path_->listen(qp);
+    return qp;
+}
+
+datagram_qp::datagram_qp(ibv_pd *pd, const ibv_qp_init_attr &attr, std::unique_ptr<datagram_path> path)
+    : qp_object(pd, attr), queue_(qp_base, attr.cap, attr.sq_sig_all != 0), path_(std::move(path))
+{
+    qp_base.qp_num = qp_base.handle = path_->number();
+    attr_.qp_state = attr_.cur_qp_state = IBV_QPS_RESET;
+}
+
+void datagram_qp::destroy()
+{
+    path_->listen({});
+    const std::lock_guard lock(mutex_);
+    destroyed_ = true;
+    reset();
+    cq_of(qp_base.recv_cq).network_users.fetch_sub(1);
+    cq_of(qp_base.send_cq).remove_user(weak_from_this());
+    cq_of(qp_base.recv_cq).remove_user(weak_from_this());
+    queue_.forget_completions();
+    let_go();
+    self_.reset();
+}
+
+void datagram_qp::set_state(ibv_qp_state to) noexcept
+{
+    attr_.qp_state = attr_.cur_qp_state = to;
+    show_state(to);
+}
+
+void datagram_qp::reset() noexcept
+{
+    set_state(IBV_QPS_RESET);
+    queue_.clear();
+    receives_.clear();
+}
+
+void datagram_qp::flush_receives()
+{
+    for (const receive_request &request : receives_) {
+        ibv_wc wc{};
+        wc.wr_id = request.wr_id;
+        wc.status = IBV_WC_WR_FLUSH_ERR;
+        wc.opcode = IBV_WC_RECV;
+        wc.qp_num = qp_base.qp_num;
+        cq_of(qp_base.recv_cq).push(wc, false);
+    }
+    receives_.clear();
+}
+
+void datagram_qp::fail()
+{
+    if (state() == IBV_QPS_ERR)
+        return;
+    set_state(IBV_QPS_ERR);
+    flush_sends();
+    flush_receives();
+    if (qp_base.srq != nullptr)
+        tell(IBV_EVENT_QP_LAST_WQE_REACHED);
+}
+
+void datagram_qp::completions_lost(ibv_cq *cq)
+{
+    const std::lock_guard lock(mutex_);
+    if (destroyed_ || state() == IBV_QPS_RESET || state() == IBV_QPS_ERR)
+        return;
+    if ((qp_base.send_cq != cq && qp_base.recv_cq != cq) || !cq_of(cq).overflowed())
+        return; // a new queue may have the address of the old one
+    tell(IBV_EVENT_QP_FATAL);
+    fail();
+}
+
+int datagram_qp::modify(const ibv_qp_attr &attr, int mask)
+{
+    const std::lock_guard lock(mutex_);
+    const ibv_qp_state from = state();
+    const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr.qp_state : from;
+    if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != from)
+        return EINVAL;
+    if (!may_change(IBV_QPT_UD, from, to, mask) || !in_range(attr, mask))
+        return EINVAL;
+    enter(attr, mask);
+    if (to == IBV_QPS_RESET) {
+        reset();
+    } else if (to == IBV_QPS_ERR) {
+        fail();
+    } else {
+        set_state(to);
+        pump();
+    }
+    // What has been sent has left: nothing is to be waited for.
+    if (to == IBV_QPS_SQD && from == IBV_QPS_RTS && (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0 &&
+            attr.en_sqd_async_notify != 0)
+        tell(IBV_EVENT_SQ_DRAINED);
+    return 0;
+}
+
+void datagram_qp::enter(const ibv_qp_attr &attr, int mask) noexcept
+{
+    if ((mask & IBV_QP_PKEY_INDEX) != 0)
+        attr_.pkey_index = attr.pkey_index;
+    if ((mask & IBV_QP_PORT) != 0)
+        attr_.port_num = attr.port_num;
+    if ((mask & IBV_QP_QKEY) != 0)
+        attr_.qkey = attr.qkey;
+    if ((mask & IBV_QP_SQ_PSN) != 0)
+        attr_.sq_psn = next_psn_ = attr.sq_psn;
+}
+
+void datagram_qp::query(ibv_qp_attr &attr, ibv_qp_init_attr &init)
+{
+    const std::lock_guard lock(mutex_);
+    attr = attr_;
+    attr.cap = init_.cap;
+    attr.path_mtu = IBV_MTU_4096;
+    init = init_;
+}
+
+} // namespace softrdma

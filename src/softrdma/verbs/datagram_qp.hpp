@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "fault/rules.hpp"
+#include "transport/datagram_path.hpp"
+#include "verbs/cq.hpp"
+#include "verbs/qp_object.hpp"
+#include "verbs/receive_queue.hpp"
+#include "verbs/send_queue.hpp"
+
+#include <mutex>
+
+namespace softrdma
+{
+
+// An unreliable-datagram queue pair. The verbs calls and the path's reader all enter here; the lock makes each of them
+// one step. Order of locks: queue pair, then CQ or SRQ.
+class datagram_qp final : public qp_object,
+                          public completion_source,
+                          public datagram_receiver,
+                          public std::enable_shared_from_this<datagram_qp>
+{
+public:
+    // NULL with errno. The limits in `attr` are rounded up to what was granted.
+    static std::shared_ptr<datagram_qp> create(ibv_pd *pd, ibv_qp_init_attr &attr, std::unique_ptr<datagram_path> path);
+    datagram_qp(ibv_pd *pd, const ibv_qp_init_attr &attr, std::unique_ptr<datagram_path> path);
+
+    // Afterwards nothing arrives, completes or is sent any more. The caller holds a reference.
+    void destroy();
+    void completions_lost(ibv_cq *cq) override;
+
+    int modify(const ibv_qp_attr &attr, int mask) override;
+    void query(ibv_qp_attr &attr, ibv_qp_init_attr &init) override;
+    int post_send(ibv_send_wr *wr, ibv_send_wr **bad);
+    int post_together(std::uint32_t count) override;
+    void open_batch() override { batch_ = std::make_unique<post_batch>(queue_, init_.cap); }
+    int post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad);
+
+    void arrived(const datagram &d, const network_header &header) override;
+
+private:
+    bool accepts_sends() const noexcept { return state() >= IBV_QPS_RTS; }
+    bool receives() const noexcept { return state() >= IBV_QPS_RTR && state() != IBV_QPS_ERR && !destroyed_; }
+    ibv_qp_state state() const noexcept { return attr_.qp_state; }
+    void set_state(ibv_qp_state to) noexcept;
+    void enter(const ibv_qp_attr &attr, int mask) noexcept;
+    void reset() noexcept;
+    void fail();
+    void pump();
+    void flush_sends();
+    void flush_receives();
+    ibv_wc_status send(const wqe &w);
+    ibv_wc_status send_with_fault(const fault::verdict &verdict, const datagram &d, const datagram_route &route,
+            std::span<const iovec> payload);
+    std::optional<receive_request> take_receive();
+    ibv_wc_status place(const receive_request &to, const network_header &header, std::span<const std::byte> payload);
+
+    std::mutex mutex_;
+    bool destroyed_ = false;
+    ibv_qp_attr attr_{};
+    send_queue queue_;
+    std::deque<receive_request> receives_;
+    std::uint32_t next_psn_ = 0;
+    const std::shared_ptr<datagram_path> path_; // delayed datagrams keep it
+    std::shared_ptr<datagram_qp> self_;         // until it is destroyed
+};
+
+inline bool sends_datagrams(const ibv_qp *qp) noexcept
+{
+    return qp->qp_type == IBV_QPT_UD;
+}
+
+inline datagram_qp &datagram_qp_of(ibv_qp *qp) noexcept
+{
+    return static_cast<datagram_qp &>(object_of(qp));
+}
+
+} // namespace softrdma

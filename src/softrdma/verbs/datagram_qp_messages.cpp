@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What datagram queue pairs send and receive.
+#include "base/copy.hpp"
+#include "base/guard.hpp"
+#include "fault/rules.hpp"
+#include "verbs/address_handle.hpp"
+#include "verbs/datagram_qp.hpp"
+#include "verbs/endpoint.hpp"
+
+#include <cerrno>
+#include <vector>
+
+namespace softrdma
+{
+
+namespace
+{
+
+// Such a Q_Key in a work request stands for that of the queue pair that sends.
+constexpr std::uint32_t controlled_qkey = 0x80000000;
+
+// 0 or an errno value.
+int check_datagram(const ibv_send_wr &wr, const ibv_qp_cap &cap) noexcept
+{
+    if (!info_of(wr.opcode).message() || wr.wr.ud.ah == nullptr)
+        return EINVAL;
+    return check_wr(wr, cap);
+}
+
+// The bytes from `offset` on, to where the receive wants them.
+bool scatter(const ibv_pd *pd, std::span<const ibv_sge> sges, std::uint64_t offset, std::span<const std::byte> bytes)
+{
+    gathered target;
+    if (!target.collect(pd, sges, IBV_ACCESS_LOCAL_WRITE, offset, bytes.size()))
+        return false;
+    const std::byte *from = bytes.data();
+    for (std::size_t i = 0; i < target.count; ++i) {
+        const auto [at, length] = target.pieces[i];
+        auto *to = static_cast<std::byte *>(at);
+        target.pins[i]->about_to_store(to, length);
+        if (!guarded([to, from, size = length] { copy_in(to, from, size); }))
+            return false;
+        target.pins[i]->stored(to, length);
+        from += length;
+    }
+    return true;
+}
+
+} // namespace
+
+int datagram_qp::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
+{
+    // Who has started a batch is making requests where these are to be made.
+    const auto alone = batch_ != nullptr ? std::unique_lock(*batch_) : std::unique_lock<post_batch>();
+    const std::lock_guard lock(mutex_);
+    int error = accepts_sends() ? 0 : EINVAL;
+    for (; wr != nullptr; wr = wr->next) {
+        if (error == 0)
+            error = check_datagram(*wr, init_.cap);
+        if (error == 0 && queue_.room() == 0)
+            error = ENOMEM;
+        if (error != 0) {
+            *bad = wr;
+            break;
+        }
+        wqe &w = *queue_.place();
+        w.set(*wr);
+        w.set_ud(wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
+        queue_.push();
+    }
+    pump();
+    return error;
+}
+
+int datagram_qp::post_together(std::uint32_t count)
+{
+    const std::lock_guard lock(mutex_);
+    if (!accepts_sends())
+        return EINVAL;
+    if (count > queue_.room())
+        return ENOMEM;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        if (queue_.place(i)->args.ud.ah == nullptr)
+            return EINVAL;
+    }
+    for (; count > 0; --count)
+        queue_.push();
+    pump();
+    return 0;
+}
+
+// A request that cannot be sent stops the send queue, and that only, until the program starts it again.
+void datagram_qp::pump()
+{
+    while (state() == IBV_QPS_RTS && !queue_.empty()) {
+        const ibv_wc_status status = send(queue_.front());
+        queue_.pop_front(status);
+        if (status != IBV_WC_SUCCESS)
+            set_state(IBV_QPS_SQE);
+    }
+    if (state() == IBV_QPS_SQE || state() == IBV_QPS_ERR)
+        flush_sends();
+    queue_.rewind();
+}
+
+void datagram_qp::flush_sends()
+{
+    while (!queue_.empty())
+        queue_.pop_front(IBV_WC_WR_FLUSH_ERR);
+}
+
+ibv_wc_status datagram_qp::send(const wqe &w)
+{
+    const address_handle &to = ah_of(w.args.ud.ah);
+    if (to.pd != qp_base.pd)
+        return IBV_WC_LOC_QP_OP_ERR;
+    if (w.length > max_datagram_payload)
+        return IBV_WC_LOC_LEN_ERR;
+    gathered source;
+    if (!w.is_inline() && !source.collect(qp_base.pd, w.sg_list(), 0, 0, w.length))
+        return IBV_WC_LOC_PROT_ERR;
+    const iovec inlined = w.inline_data();
+    const auto payload = w.is_inline() ? std::span(&inlined, 1) : source.span();
+    const std::uint32_t qkey = w.args.ud.qkey;
+    const datagram d{.solicited = (w.flags & IBV_SEND_SOLICITED) != 0,
+            .immediate = w.info().immediate,
+            .dest_qpn = w.args.ud.qpn,
+            .source_qpn = qp_base.qp_num,
+            .psn = next_psn_,
+            .qkey = (qkey & controlled_qkey) != 0 ? attr_.qkey : qkey,
+            .imm_data = w.imm_data};
+    next_psn_ = (next_psn_ + 1) & 0xffffff;
+    if (fault::active()) [[unlikely]] {
+        if (const auto verdict = fault::on_request(w.op, qp_base.qp_num))
+            return send_with_fault(*verdict, d, to.route, payload);
+    }
+    return path_->send(d, to.route, payload) ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
+}
+
+// The sender of a datagram never learns what became of it.
+ibv_wc_status datagram_qp::send_with_fault(
+        const fault::verdict &verdict, const datagram &d, const datagram_route &route, std::span<const iovec> payload)
+{
+    using fault::action;
+    if (verdict.what == action::status)
+        return verdict.status;
+    if (verdict.what == action::drop)
+        return IBV_WC_SUCCESS;
+    if (verdict.what != action::delay) {
+        if (verdict.what == action::duplicate)
+            path_->send(d, route, payload);
+        return path_->send(d, route, payload) ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
+    }
+    std::vector<std::byte> kept;
+    for (const iovec &piece : payload) {
+        const auto *from = static_cast<const std::byte *>(piece.iov_base);
+        kept.insert(kept.end(), from, from + piece.iov_len);
+    }
+    const auto later = [path = path_, d, route, kept = std::move(kept)] {
+        const iovec whole{const_cast<std::byte *>(kept.data()), kept.size()};
+        path->send(d, route, {&whole, 1});
+    };
+    context_of(qp_base.context).mover.defer(later, verdict.delay);
+    return IBV_WC_SUCCESS;
+}
+
+int datagram_qp::post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad)
+{
+    const std::lock_guard lock(mutex_);
+    int error = qp_base.srq != nullptr || state() == IBV_QPS_RESET ? EINVAL : 0;
+    for (; wr != nullptr; wr = wr->next) {
+        receive_request request;
+        if (error == 0 && receives_.size() >= init_.cap.max_recv_wr)
+            error = ENOMEM;
+        if (error == 0)
+            error = receive_request::from(*wr, init_.cap.max_recv_sge, request);
+        if (error != 0) {
+            *bad = wr;
+            break;
+        }
+        receives_.push_back(request);
+    }
+    if (state() == IBV_QPS_ERR)
+        flush_receives();
+    return error;
+}
+
+std::optional<receive_request> datagram_qp::take_receive()
+{
+    if (qp_base.srq != nullptr)
+        return srq_of(qp_base.srq).take();
+    if (receives_.empty())
+        return std::nullopt;
+    std::optional<receive_request> request = receives_.front();
+    receives_.pop_front();
+    return request;
+}
+
+// Without a receive, or with another Q_Key, it is as if it had been lost on its way.
+void datagram_qp::arrived(const datagram &d, const network_header &header)
+{
+    const std::lock_guard lock(mutex_);
+    if (!receives() || d.qkey != attr_.qkey)
+        return;
+    const auto request = take_receive();
+    if (!request)
+        return;
+    ibv_wc wc{};
+    wc.wr_id = request->wr_id;
+    wc.status = place(*request, header, d.payload);
+    wc.opcode = IBV_WC_RECV;
+    wc.byte_len = static_cast<std::uint32_t>(header.size() + d.payload.size());
+    wc.qp_num = qp_base.qp_num;
+    wc.src_qp = d.source_qpn;
+    wc.wc_flags = IBV_WC_GRH;
+    if (d.immediate) {
+        wc.wc_flags |= IBV_WC_WITH_IMM;
+        wc.imm_data = d.imm_data;
+    }
+    cq_of(qp_base.recv_cq).push(wc, d.solicited);
+    if (wc.status != IBV_WC_SUCCESS)
+        fail();
+}
+
+ibv_wc_status datagram_qp::place(
+        const receive_request &to, const network_header &header, std::span<const std::byte> payload)
+{
+    const std::span sges(to.sges.data(), static_cast<std::size_t>(to.sge_count));
+    std::uint64_t room = 0;
+    for (const ibv_sge &sge : sges)
+        room += sge.length;
+    if (header.size() + payload.size() > room)
+        return IBV_WC_LOC_LEN_ERR;
+    const ibv_pd *pd = qp_base.srq != nullptr ? qp_base.srq->pd : qp_base.pd;
+    const bool good = scatter(pd, sges, 0, header) && scatter(pd, sges, header.size(), payload);
+    return good ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
+}
+
+} // namespace softrdma

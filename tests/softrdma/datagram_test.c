@@ -1,0 +1,657 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Unreliable-datagram queue pairs and address handles. */
+#include "fixture.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    header = 40, /* of the network, before each message */
+    mtu = 4096,
+    room = 16 * (header + mtu),
+    qkey = 0x1234,
+};
+
+static struct ibv_context *device;
+
+static int open_the_device(void **state)
+{
+    (void)state;
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    device = list == NULL ? NULL : ibv_open_device(list[0]);
+    ibv_free_device_list(list);
+    return device == NULL;
+}
+
+static int close_the_device(void **state)
+{
+    (void)state;
+    return ibv_close_device(device);
+}
+
+static int gid_index_of(const char *text)
+{
+    struct in6_addr wanted;
+    struct ibv_port_attr port;
+    union ibv_gid gid;
+    assert_int_equal(inet_pton(AF_INET6, text, &wanted), 1);
+    assert_int_equal(ibv_query_port(device, 1, &port), 0);
+    for (int i = 0; i < port.gid_tbl_len; ++i) {
+        assert_int_equal(ibv_query_gid(device, 1, i, &gid), 0);
+        if (memcmp(gid.raw, &wanted, sizeof(gid.raw)) == 0)
+            return i;
+    }
+    return -1;
+}
+
+static struct ibv_ah_attr address_of(const char *text)
+{
+    const int index = gid_index_of(text);
+    assert_true(index >= 0);
+    struct ibv_ah_attr attr = {.port_num = 1, .is_global = 1, .grh = {.sgid_index = (uint8_t)index, .hop_limit = 64}};
+    assert_int_equal(ibv_query_gid(device, 1, index, &attr.grh.dgid), 0);
+    return attr;
+}
+
+static const char loopback[] = "::ffff:127.0.0.1";
+
+static int to_state(struct ibv_qp *qp, enum ibv_qp_state state, int mask)
+{
+    struct ibv_qp_attr attr = {.qp_state = state, .port_num = 1, .qkey = qkey, .sq_psn = 5};
+    return ibv_modify_qp(qp, &attr, mask | IBV_QP_STATE);
+}
+
+static void to_rts(struct ibv_qp *qp)
+{
+    assert_int_equal(to_state(qp, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
+    assert_int_equal(to_state(qp, IBV_QPS_RTR, 0), 0);
+    assert_int_equal(to_state(qp, IBV_QPS_RTS, IBV_QP_SQ_PSN), 0);
+}
+
+static struct side open_side(struct ibv_srq *srq, uint64_t send_ops)
+{
+    struct side side = {.completions = ibv_create_comp_channel(device), .size = room};
+    assert_non_null(side.completions);
+    side.pd = srq != NULL ? srq->pd : ibv_alloc_pd(device);
+    side.cq = ibv_create_cq(device, 64, NULL, side.completions, 0);
+    struct ibv_qp_init_attr_ex attr = {.send_cq = side.cq,
+            .recv_cq = side.cq,
+            .srq = srq,
+            .qp_type = IBV_QPT_UD,
+            .cap = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 2, .max_recv_sge = 2, .max_inline_data = 64},
+            .comp_mask = IBV_QP_INIT_ATTR_PD | (send_ops != 0 ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
+            .pd = side.pd,
+            .send_ops_flags = send_ops};
+    side.qp = ibv_create_qp_ex(device, &attr);
+    assert_non_null(side.qp);
+    side.memory = calloc(1, side.size);
+    side.mr = (ibv_reg_mr)(side.pd, side.memory, side.size, IBV_ACCESS_LOCAL_WRITE);
+    assert_non_null(side.mr);
+    return side;
+}
+
+static struct side open_ready(void)
+{
+    struct side side = open_side(NULL, 0);
+    to_rts(side.qp);
+    return side;
+}
+
+static void close_datagram_side(struct side *side, const struct ibv_srq *srq)
+{
+    assert_int_equal(ibv_destroy_qp(side->qp), 0);
+    assert_int_equal(ibv_dereg_mr(side->mr), 0);
+    assert_int_equal(ibv_destroy_cq(side->cq), 0);
+    assert_int_equal(ibv_destroy_comp_channel(side->completions), 0);
+    if (srq == NULL)
+        assert_int_equal(ibv_dealloc_pd(side->pd), 0);
+    free(side->memory);
+}
+
+static int receive(struct side *side, uint64_t wr_id, size_t offset, size_t length)
+{
+    struct ibv_sge sge = {(uintptr_t)side->memory + offset, (uint32_t)length, side->mr->lkey};
+    struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1};
+    struct ibv_recv_wr *bad = NULL;
+    return side->qp->srq != NULL ? ibv_post_srq_recv(side->qp->srq, &wr, &bad) : ibv_post_recv(side->qp, &wr, &bad);
+}
+
+/* What a datagram is sent with; the tests change members. */
+static struct ibv_send_wr send_wr(
+        const struct side *from, struct ibv_sge *sge, struct ibv_ah *ah, const struct side *to)
+{
+    *sge = (struct ibv_sge){(uintptr_t)from->memory, 64, from->mr->lkey};
+    return (struct ibv_send_wr){.wr_id = 1,
+            .sg_list = sge,
+            .num_sge = 1,
+            .opcode = IBV_WR_SEND,
+            .send_flags = IBV_SEND_SIGNALED,
+            .wr.ud = {.ah = ah, .remote_qpn = to->qp->qp_num, .remote_qkey = qkey}};
+}
+
+static int post_wr(struct side *from, struct ibv_send_wr wr)
+{
+    struct ibv_send_wr *bad = NULL;
+    return ibv_post_send(from->qp, &wr, &bad);
+}
+
+static void expect_nothing(struct ibv_cq *cq)
+{
+    struct ibv_wc wc;
+    const struct timespec moment = {.tv_nsec = 100000000};
+    nanosleep(&moment, NULL);
+    assert_int_equal(ibv_poll_cq(cq, 1, &wc), 0);
+}
+
+static void send_one(struct side *from, struct ibv_ah *ah, const struct side *to)
+{
+    struct ibv_sge sge;
+    assert_int_equal(post_wr(from, send_wr(from, &sge, ah, to)), 0);
+    expect_completion(from->cq, 1, IBV_WC_SUCCESS);
+}
+
+static struct ibv_ah *handle_to(const struct side *from, const char *address)
+{
+    struct ibv_ah_attr attr = address_of(address);
+    struct ibv_ah *ah = ibv_create_ah(from->pd, &attr);
+    assert_non_null(ah);
+    return ah;
+}
+
+/* There and back, the answer with an address handle made of what has arrived. */
+static void answer_over(const char *address)
+{
+    struct side a = open_ready();
+    struct side b = open_ready();
+    struct ibv_ah *ah = handle_to(&a, address);
+    struct ibv_sge sge;
+    fill(a.memory, 64, 7);
+    assert_int_equal(receive(&b, 2, 0, 200), 0);
+    struct ibv_send_wr wr = send_wr(&a, &sge, ah, &b);
+    wr.opcode = IBV_WR_SEND_WITH_IMM;
+    wr.imm_data = htonl(0xabcdef01);
+    assert_int_equal(post_wr(&a, wr), 0);
+    expect_completion(a.cq, 1, IBV_WC_SUCCESS);
+    struct ibv_wc wc = next_completion(b.cq);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(wc.wr_id, 2);
+    assert_int_equal(wc.opcode, IBV_WC_RECV);
+    assert_int_equal(wc.wc_flags, IBV_WC_GRH | IBV_WC_WITH_IMM);
+    assert_int_equal(wc.imm_data, htonl(0xabcdef01));
+    assert_int_equal(wc.byte_len, header + 64);
+    assert_int_equal(wc.src_qp, a.qp->qp_num);
+    assert_int_equal(wc.qp_num, b.qp->qp_num);
+    assert_memory_equal(b.memory + header, a.memory, 64);
+
+    struct ibv_ah_attr found;
+    assert_int_equal(ibv_init_ah_from_wc(device, 1, &wc, (void *)b.memory, &found), 0);
+    struct ibv_ah_attr expected = address_of(address);
+    assert_int_equal(found.grh.sgid_index, expected.grh.sgid_index);
+    assert_memory_equal(found.grh.dgid.raw, expected.grh.dgid.raw, 16);
+    struct ibv_ah *back = ibv_create_ah_from_wc(b.pd, &wc, (void *)b.memory, 1);
+    assert_non_null(back);
+    assert_int_equal(receive(&a, 3, 0, header + 64), 0);
+    send_one(&b, back, &a);
+    wc = next_completion(a.cq);
+    assert_int_equal(wc.wr_id, 3);
+    assert_int_equal(wc.src_qp, b.qp->qp_num);
+    assert_int_equal(wc.wc_flags, IBV_WC_GRH);
+
+    assert_int_equal(ibv_dealloc_pd(a.pd), EBUSY);
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    assert_int_equal(ibv_destroy_ah(back), 0);
+    close_datagram_side(&a, NULL);
+    close_datagram_side(&b, NULL);
+}
+
+static void test_messages_and_answers(void **state)
+{
+    (void)state;
+    answer_over(loopback);
+}
+
+static void test_ipv6(void **state)
+{
+    (void)state;
+    if (gid_index_of("::1") >= 0)
+        answer_over("::1");
+    else
+        print_message("this host has no ::1\n");
+}
+
+static void test_only_who_knows_the_key(void **state)
+{
+    (void)state;
+    struct side a = open_ready();
+    struct side b = open_ready();
+    struct ibv_ah *ah = handle_to(&a, loopback);
+    struct ibv_sge sge;
+    assert_int_equal(receive(&b, 2, 0, 200), 0);
+    struct ibv_send_wr wr = send_wr(&a, &sge, ah, &b);
+    wr.wr.ud.remote_qkey = qkey + 1;
+    assert_int_equal(post_wr(&a, wr), 0);
+    expect_completion(a.cq, 1, IBV_WC_SUCCESS);
+    expect_nothing(b.cq);
+    /* The highest bit asks for the sender's own. */
+    wr.wr.ud.remote_qkey = 0x80000000u | (qkey + 1);
+    assert_int_equal(post_wr(&a, wr), 0);
+    expect_completion(b.cq, 2, IBV_WC_SUCCESS);
+    expect_completion(a.cq, 1, IBV_WC_SUCCESS);
+    struct ibv_qp_attr other = {.qkey = 77};
+    assert_int_equal(ibv_modify_qp(a.qp, &other, IBV_QP_QKEY), 0);
+    assert_int_equal(receive(&b, 3, 0, 200), 0);
+    assert_int_equal(post_wr(&a, wr), 0);
+    expect_completion(a.cq, 1, IBV_WC_SUCCESS);
+    expect_nothing(b.cq);
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    close_datagram_side(&a, NULL);
+    close_datagram_side(&b, NULL);
+}
+
+static void test_lost_without_receive(void **state)
+{
+    (void)state;
+    struct side a = open_ready();
+    struct side b = open_ready();
+    struct ibv_ah *ah = handle_to(&a, loopback);
+    send_one(&a, ah, &b);
+    expect_nothing(b.cq);
+    assert_int_equal(receive(&b, 2, 0, 200), 0);
+    expect_nothing(b.cq); /* it was lost, and did not wait */
+    send_one(&a, ah, &b);
+    expect_completion(b.cq, 2, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    close_datagram_side(&a, NULL);
+    close_datagram_side(&b, NULL);
+}
+
+static void test_lengths(void **state)
+{
+    (void)state;
+    struct side a = open_ready();
+    struct side b = open_ready();
+    struct ibv_ah *ah = handle_to(&a, loopback);
+    struct ibv_sge sge;
+    struct ibv_send_wr wr = send_wr(&a, &sge, ah, &b);
+    fill(a.memory, mtu, 3);
+    assert_int_equal(receive(&b, 2, 0, header + mtu), 0);
+    sge.length = mtu;
+    assert_int_equal(post_wr(&a, wr), 0);
+    expect_completion(a.cq, 1, IBV_WC_SUCCESS);
+    expect_completion(b.cq, 2, IBV_WC_SUCCESS);
+    assert_memory_equal(b.memory + header, a.memory, mtu);
+    /* None at all. */
+    assert_int_equal(receive(&b, 3, 0, header), 0);
+    wr.num_sge = 0;
+    assert_int_equal(post_wr(&a, wr), 0);
+    expect_completion(a.cq, 1, IBV_WC_SUCCESS);
+    assert_int_equal(next_completion(b.cq).byte_len, header);
+    /* One byte too many stops the send queue only, until it is started again. */
+    wr.num_sge = 1;
+    sge.length = mtu + 1;
+    assert_int_equal(post_wr(&a, wr), 0);
+    expect_completion(a.cq, 1, IBV_WC_LOC_LEN_ERR);
+    assert_int_equal(a.qp->state, IBV_QPS_SQE);
+    sge.length = 8;
+    assert_int_equal(post_wr(&a, wr), 0);
+    expect_completion(a.cq, 1, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(to_state(a.qp, IBV_QPS_RTS, IBV_QP_CUR_STATE), EINVAL);
+    assert_int_equal(to_state(a.qp, IBV_QPS_RTS, 0), 0);
+    /* A receive that has no room for it takes the receiver to the error state. */
+    assert_int_equal(receive(&b, 4, 0, header + 7), 0);
+    assert_int_equal(receive(&b, 5, 0, header + 8), 0);
+    assert_int_equal(post_wr(&a, wr), 0);
+    expect_completion(a.cq, 1, IBV_WC_SUCCESS);
+    expect_completion(b.cq, 4, IBV_WC_LOC_LEN_ERR);
+    expect_completion(b.cq, 5, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    close_datagram_side(&a, NULL);
+    close_datagram_side(&b, NULL);
+}
+
+static void test_inline_and_lists(void **state)
+{
+    (void)state;
+    struct side a = open_ready();
+    struct side b = open_ready();
+    struct ibv_ah *ah = handle_to(&a, loopback);
+    uint8_t text[] = "inline data need no region";
+    struct ibv_sge in_line = {(uintptr_t)text, sizeof(text), 0};
+    struct ibv_sge sge;
+    struct ibv_send_wr wr = send_wr(&a, &sge, ah, &b);
+    wr.sg_list = &in_line;
+    wr.send_flags |= IBV_SEND_INLINE;
+    /* The header's end and the message lie in one piece, the header's start in another. */
+    struct ibv_sge parts[] = {{(uintptr_t)b.memory, 30, b.mr->lkey}, {(uintptr_t)b.memory + 1000, 100, b.mr->lkey}};
+    struct ibv_recv_wr receive_wr = {.wr_id = 9, .sg_list = parts, .num_sge = 2};
+    struct ibv_recv_wr *bad = NULL;
+    assert_int_equal(ibv_post_recv(b.qp, &receive_wr, &bad), 0);
+    assert_int_equal(post_wr(&a, wr), 0);
+    memset(text, 0, 3);
+    expect_completion(b.cq, 9, IBV_WC_SUCCESS);
+    assert_memory_equal(b.memory + 1010, "inline", 6);
+    wr.send_flags &= ~(unsigned)IBV_SEND_INLINE;
+    expect_completion(a.cq, 1, IBV_WC_SUCCESS);
+    assert_int_equal(post_wr(&a, wr), 0); /* without a region */
+    expect_completion(a.cq, 1, IBV_WC_LOC_PROT_ERR);
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    close_datagram_side(&a, NULL);
+    close_datagram_side(&b, NULL);
+}
+
+static void test_new_post_interface(void **state)
+{
+    (void)state;
+    struct side a = open_side(NULL, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM);
+    struct side b = open_ready();
+    to_rts(a.qp);
+    struct ibv_ah *ah = handle_to(&a, loopback);
+    struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(a.qp);
+    assert_non_null(qp);
+    assert_int_equal(receive(&b, 2, 0, 200), 0);
+    ibv_wr_start(qp);
+    qp->wr_id = 4;
+    qp->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_send_imm(qp, 5);
+    ibv_wr_set_ud_addr(qp, ah, b.qp->qp_num, qkey);
+    ibv_wr_set_sge(qp, a.mr->lkey, (uintptr_t)a.memory, 16);
+    assert_int_equal(ibv_wr_complete(qp), 0);
+    expect_completion(a.cq, 4, IBV_WC_SUCCESS);
+    assert_int_equal(next_completion(b.cq).imm_data, 5);
+    ibv_wr_start(qp);
+    ibv_wr_send(qp); /* where to? */
+    ibv_wr_set_sge(qp, a.mr->lkey, (uintptr_t)a.memory, 16);
+    assert_int_equal(ibv_wr_complete(qp), EINVAL);
+    struct ibv_qp_init_attr_ex attr = {.send_cq = a.cq,
+            .recv_cq = a.cq,
+            .qp_type = IBV_QPT_UD,
+            .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+            .pd = a.pd,
+            .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE};
+    assert_null(ibv_create_qp_ex(device, &attr));
+    assert_int_equal(errno, EOPNOTSUPP);
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    close_datagram_side(&a, NULL);
+    close_datagram_side(&b, NULL);
+}
+
+static void test_shared_receive_queue(void **state)
+{
+    (void)state;
+    struct ibv_pd *pd = ibv_alloc_pd(device);
+    struct ibv_srq_init_attr attr = {.attr = {.max_wr = 8, .max_sge = 1}};
+    struct ibv_srq *srq = ibv_create_srq(pd, &attr);
+    assert_non_null(srq);
+    struct side a = open_ready();
+    struct side b[2] = {open_side(srq, 0), open_side(srq, 0)};
+    struct ibv_ah *ah = handle_to(&a, loopback);
+    to_rts(b[0].qp);
+    to_rts(b[1].qp);
+    assert_int_equal(receive(&b[0], 1, 0, 200), 0);
+    assert_int_equal(receive(&b[0], 2, 200, 200), 0);
+    send_one(&a, ah, &b[1]);
+    expect_completion(b[1].cq, 1, IBV_WC_SUCCESS);
+    send_one(&a, ah, &b[0]);
+    expect_completion(b[0].cq, 2, IBV_WC_SUCCESS);
+    send_one(&a, ah, &b[0]);
+    expect_nothing(b[0].cq);
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    close_datagram_side(&a, NULL);
+    close_datagram_side(&b[0], srq);
+    close_datagram_side(&b[1], srq);
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+static void test_states(void **state)
+{
+    (void)state;
+    struct side a = open_side(NULL, 0);
+    struct ibv_ah *ah = handle_to(&a, loopback);
+    struct ibv_sge sge;
+    assert_int_equal(receive(&a, 2, 0, 200), EINVAL);
+    assert_int_equal(to_state(a.qp, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT), EINVAL);
+    assert_int_equal(to_state(a.qp, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), EINVAL);
+    assert_int_equal(to_state(a.qp, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
+    assert_int_equal(to_state(a.qp, IBV_QPS_RTS, IBV_QP_SQ_PSN), EINVAL);
+    assert_int_equal(to_state(a.qp, IBV_QPS_RTR, IBV_QP_DEST_QPN), EINVAL);
+    assert_int_equal(receive(&a, 2, 0, 200), 0);
+    assert_int_equal(post_wr(&a, send_wr(&a, &sge, ah, &a)), EINVAL);
+    assert_int_equal(to_state(a.qp, IBV_QPS_RTR, 0), 0);
+    assert_int_equal(to_state(a.qp, IBV_QPS_RTS, 0), EINVAL);
+    assert_int_equal(to_state(a.qp, IBV_QPS_RTS, IBV_QP_SQ_PSN), 0);
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    assert_int_equal(ibv_query_qp(a.qp, &attr, IBV_QP_QKEY | IBV_QP_STATE, &init), 0);
+    assert_int_equal(attr.qkey, qkey);
+    assert_int_equal(attr.qp_state, IBV_QPS_RTS);
+    assert_int_equal(init.qp_type, IBV_QPT_UD);
+    /* In SQD what is posted waits. A queue pair reaches itself. */
+    assert_int_equal(to_state(a.qp, IBV_QPS_SQD, 0), 0);
+    assert_int_equal(post_wr(&a, send_wr(&a, &sge, ah, &a)), 0);
+    expect_nothing(a.cq);
+    assert_int_equal(to_state(a.qp, IBV_QPS_RTS, 0), 0);
+    expect_completion(a.cq, 1, IBV_WC_SUCCESS);
+    expect_completion(a.cq, 2, IBV_WC_SUCCESS);
+    assert_int_equal(receive(&a, 3, 0, 200), 0);
+    assert_int_equal(to_state(a.qp, IBV_QPS_ERR, 0), 0);
+    expect_completion(a.cq, 3, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(to_state(a.qp, IBV_QPS_RESET, 0), 0);
+    to_rts(a.qp);
+    assert_int_equal(receive(&a, 4, 0, 200), 0);
+    send_one(&a, ah, &a);
+    expect_completion(a.cq, 4, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    close_datagram_side(&a, NULL);
+}
+
+static void test_bad_arguments(void **state)
+{
+    (void)state;
+    struct side a = open_ready();
+    struct side b = open_ready();
+    struct ibv_ah *ah = handle_to(&b, loopback);
+    struct ibv_sge sge;
+    struct ibv_send_wr wr = send_wr(&a, &sge, NULL, &b);
+    assert_int_equal(post_wr(&a, wr), EINVAL);
+    wr.wr.ud.ah = ah;
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    assert_int_equal(post_wr(&a, wr), EINVAL);
+    wr.opcode = IBV_WR_SEND; /* with a handle of another domain */
+    assert_int_equal(post_wr(&a, wr), 0);
+    expect_completion(a.cq, 1, IBV_WC_LOC_QP_OP_ERR);
+    struct ibv_ah_attr attr = address_of(loopback);
+    attr.port_num = 2;
+    assert_null(ibv_create_ah(a.pd, &attr));
+    assert_int_equal(errno, EINVAL);
+    attr = address_of(loopback);
+    attr.grh.sgid_index = 255;
+    assert_null(ibv_create_ah(a.pd, &attr));
+    attr = address_of(loopback);
+    attr.grh.dgid.raw[12] = 224;
+    assert_null(ibv_create_ah(a.pd, &attr));
+    assert_int_equal(errno, EOPNOTSUPP);
+    assert_int_equal(ibv_attach_mcast(a.qp, &attr.grh.dgid, 0), EOPNOTSUPP);
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    close_datagram_side(&a, NULL);
+    close_datagram_side(&b, NULL);
+}
+
+static void test_without_gid(void **state)
+{
+    (void)state;
+    struct side a = open_ready();
+    struct side b = open_ready();
+    struct ibv_ah_attr attr = {.port_num = 1};
+    struct ibv_ah *ah = ibv_create_ah(a.pd, &attr);
+    assert_non_null(ah);
+    assert_int_equal(receive(&b, 2, 0, 200), 0);
+    send_one(&a, ah, &b);
+    expect_completion(b.cq, 2, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    close_datagram_side(&a, NULL);
+    close_datagram_side(&b, NULL);
+}
+
+static void test_event_wakes(void **state)
+{
+    (void)state;
+    struct side a = open_ready();
+    struct side b = open_ready();
+    struct ibv_ah *ah = handle_to(&a, loopback);
+    assert_int_equal(receive(&b, 2, 0, 200), 0);
+    assert_int_equal(ibv_req_notify_cq(b.cq, 0), 0);
+    send_one(&a, ah, &b);
+    struct pollfd ready = {.fd = b.completions->fd, .events = POLLIN};
+    assert_int_equal(poll(&ready, 1, time_limit_ms), 1);
+    struct ibv_cq *cq = NULL;
+    void *cookie = NULL;
+    assert_int_equal(ibv_get_cq_event(b.completions, &cq, &cookie), 0);
+    assert_ptr_equal(cq, b.cq);
+    ibv_ack_cq_events(cq, 1);
+    expect_completion(b.cq, 2, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    close_datagram_side(&a, NULL);
+    close_datagram_side(&b, NULL);
+}
+
+/* Numbers are not given twice as long as they are in use, and there is no end of them at 256. */
+static void test_many(void **state)
+{
+    (void)state;
+    enum {
+        many = 600
+    };
+    struct side a = open_ready();
+    struct ibv_qp *all[many];
+    struct ibv_cq *receives = ibv_create_cq(device, many, NULL, NULL, 0);
+    struct ibv_qp_init_attr attr = {.send_cq = a.cq, .recv_cq = receives, .cap = {1, 1, 1, 1, 0}};
+    for (int i = 0; i < many; ++i) {
+        attr.qp_type = i % 3 == 0 ? IBV_QPT_RC : IBV_QPT_UD;
+        all[i] = ibv_create_qp(a.pd, &attr);
+        assert_non_null(all[i]);
+        for (int j = 0; j < i; ++j)
+            assert_int_not_equal(all[i]->qp_num, all[j]->qp_num);
+    }
+    struct side last = a;
+    last.qp = all[many - 1];
+    last.cq = receives;
+    to_rts(last.qp);
+    struct ibv_ah *ah = handle_to(&a, loopback);
+    assert_int_equal(receive(&last, 8, 0, 200), 0);
+    send_one(&a, ah, &last);
+    expect_completion(receives, 8, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    for (int i = 0; i < many; ++i)
+        assert_int_equal(ibv_destroy_qp(all[i]), 0);
+    assert_int_equal(ibv_destroy_cq(receives), 0);
+    close_datagram_side(&a, NULL);
+}
+
+/* Whoever is no queue pair sends to one: with everything right but the port that its number names, in pieces, too long,
+ * and then right. */
+static void test_strangers(void **state)
+{
+    (void)state;
+    struct side b = open_ready();
+    assert_int_equal(receive(&b, 2, 0, header + mtu), 0);
+    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in to = own;
+    socklen_t size = sizeof(own);
+    to.sin_port = htons((uint16_t)(b.qp->qp_num >> 8));
+    assert_int_equal(bind(fd, (struct sockaddr *)&own, size), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&own, &size), 0);
+    uint8_t bytes[20 + mtu + 1] = {0x64, 0, 0xff, 0xff};
+    const uint32_t words[] = {htonl(b.qp->qp_num), 0, htonl(qkey), htonl((uint32_t)ntohs(own.sin_port) << 8 | 1)};
+    memcpy(bytes + 4, words, sizeof(words));
+    for (size_t length = 0; length < 20; ++length)
+        assert_int_equal(sendto(fd, bytes, length, 0, (struct sockaddr *)&to, size), (ssize_t)length);
+    assert_int_equal(sendto(fd, bytes, sizeof(bytes), 0, (struct sockaddr *)&to, size), (ssize_t)sizeof(bytes));
+    static const struct {
+        size_t at;
+        uint8_t value;
+    } wrong[] = {{0, 0x04}, {0, 0x6a}, {1, 0x01}, {2, 0}, {7, 0}, {15, 0}, {17, 0}};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
+        const uint8_t right = bytes[wrong[i].at];
+        bytes[wrong[i].at] = (uint8_t)(wrong[i].value == right ? right + 1 : wrong[i].value);
+        assert_int_equal(sendto(fd, bytes, 28, 0, (struct sockaddr *)&to, size), 28);
+        bytes[wrong[i].at] = right;
+    }
+    expect_nothing(b.cq);
+    assert_int_equal(sendto(fd, bytes, 28, 0, (struct sockaddr *)&to, size), 28);
+    struct ibv_wc wc = next_completion(b.cq);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(wc.byte_len, header + 8);
+    assert_int_equal(wc.src_qp, (uint32_t)ntohs(own.sin_port) << 8 | 1);
+    close(fd);
+    close_datagram_side(&b, NULL);
+}
+
+/* Of five datagrams one is lost, one comes twice and one comes after its successor; the last cannot be sent. */
+static void test_faults(void **state)
+{
+    (void)state;
+    struct side a = open_ready();
+    struct side b = open_ready();
+    struct ibv_ah *ah = handle_to(&a, loopback);
+    struct ibv_sge sge;
+    const uint32_t expected[] = {2, 2, 4, 3};
+    for (uint64_t i = 0; i < 5; ++i)
+        assert_int_equal(receive(&b, i, 200 * i, 200), 0);
+    struct ibv_send_wr wr = send_wr(&a, &sge, ah, &b);
+    wr.opcode = IBV_WR_SEND_WITH_IMM;
+    for (uint32_t i = 1; i <= 4; ++i) {
+        wr.imm_data = htonl(i);
+        fill(a.memory, 64, i);
+        assert_int_equal(post_wr(&a, wr), 0);
+        expect_completion(a.cq, 1, IBV_WC_SUCCESS);
+        memset(a.memory, 0, 64);
+    }
+    for (size_t i = 0; i < 4; ++i) {
+        struct ibv_wc wc = next_completion(b.cq);
+        assert_int_equal(wc.imm_data, htonl(expected[i]));
+        assert_int_equal(wc.wr_id, i);
+        fill(a.memory, 64, expected[i]);
+        assert_memory_equal(b.memory + 200 * i + header, a.memory, 64);
+    }
+    expect_nothing(b.cq);
+    assert_int_equal(post_wr(&a, wr), 0);
+    expect_completion(a.cq, 1, IBV_WC_LOC_QP_OP_ERR);
+    assert_int_equal(a.qp->state, IBV_QPS_SQE);
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    close_datagram_side(&a, NULL);
+    close_datagram_side(&b, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    (void)argv;
+    const struct CMUnitTest with_faults[] = {cmocka_unit_test(test_faults)};
+    if (argc > 1) {
+        setenv("SOFTRDMA_FAULT", "drop:nth=1; duplicate:nth=1; delay=200000:nth=1; status=loc_qp_op:nth=2", 1);
+        return cmocka_run_group_tests(with_faults, open_the_device, close_the_device);
+    }
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(test_messages_and_answers),
+            cmocka_unit_test(test_ipv6),
+            cmocka_unit_test(test_only_who_knows_the_key),
+            cmocka_unit_test(test_lost_without_receive),
+            cmocka_unit_test(test_lengths),
+            cmocka_unit_test(test_inline_and_lists),
+            cmocka_unit_test(test_new_post_interface),
+            cmocka_unit_test(test_shared_receive_queue),
+            cmocka_unit_test(test_states),
+            cmocka_unit_test(test_bad_arguments),
+            cmocka_unit_test(test_without_gid),
+            cmocka_unit_test(test_event_wakes),
+            cmocka_unit_test(test_many),
+            cmocka_unit_test(test_strangers),
+    };
+    return cmocka_run_group_tests(tests, open_the_device, close_the_device);
+}
