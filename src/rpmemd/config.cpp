@@ -2,12 +2,13 @@
 #include "config.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
-#include <sstream>
 #include <vector>
 
+#include "forced_command.hpp"
 #include "version.hpp"
 
 namespace rpmemd
@@ -80,31 +81,6 @@ void add_options(CLI::App &app, given_values &given, config &to)
     add_value(app, given, "max-threads", "most worker threads of a session");
     add_value(app, given, "max-bytes", "most bytes of a pool");
     add_value(app, given, "max-sessions", "most sessions of a user at a time");
-}
-
-// A forced command of ssh runs instead of what the client asked for; of that only the removal of a set is taken.
-std::vector<std::string> forced_arguments()
-{
-    const char *const asked = getenv("SSH_ORIGINAL_COMMAND");
-    std::istringstream words(asked == nullptr ? "" : asked);
-    std::vector<std::string> arguments;
-    std::string word;
-    words >> word; // the name of the command
-    while (words >> word) {
-        // A client may quote each word.
-        if (word.size() >= 2 && word.front() == '\'' && word.back() == '\'')
-            word = word.substr(1, word.size() - 2);
-        const bool value = !arguments.empty() && (arguments.back() == "--remove" || arguments.back() == "-r" ||
-                                                         arguments.back() == "--check");
-        const bool known = word == "--remove" || word == "-r" || word == "--force" || word == "-f" ||
-                           word == "--pool-set" || word == "-s" || word == "--check" || word == "--version";
-        if (value ? word[0] == '-' : !known)
-            throw config_error(exit_refused, "the command '" + std::string(asked) +
-                                                     "' is not allowed here: only --remove SET, --force, --pool-set, "
-                                                     "--check SET and --version are");
-        arguments.push_back(word);
-    }
-    return arguments;
 }
 
 // False: the question for the version is answered.

@@ -166,6 +166,34 @@ void a_forced_command_takes_a_removal_only(void **)
     unsetenv("SSH_ORIGINAL_COMMAND");
 }
 
+// What the client quoted comes as it was; librpmem quotes each word, and so does rpmem-doctor.
+void a_forced_command_is_read_as_a_shell_does(void **)
+{
+    const scratch home;
+    setenv("HOME", home.path.c_str(), 1);
+    const std::pair<const char *, const char *> good[] = {
+            {"rpmemd '--remove' 'my pools/a b.set'", "my pools/a b.set"},
+            {"rpmemd '--remove' 'a'\\''b; rm c'", "a'b; rm c"},
+            {"rpmemd --remove 'a'\"'\"'b'", "a'b"},
+            {"rpmemd --remove \"a \\\"b\\\" \\c\"", "a \"b\" \\c"},
+            {" 'rpm emd'  --remove a\\ b\\$ ", "a b$"},
+            {"rpmemd --remove ''", ""},
+    };
+    for (const auto &[command, set] : good) {
+        setenv("SSH_ORIGINAL_COMMAND", command, 1);
+        const std::optional<std::string> got = read({"--forced"}).remove;
+        assert_true(got.has_value());
+        assert_string_equal(got->c_str(), set);
+    }
+    for (const char *const command : {"rpmemd --remove 'a", "rpmemd --remove \"a", "rpmemd --remove a\\",
+                 "rpmemd --remove a; id", "rpmemd --remove $HOME", "rpmemd --remove \"$(id)\"", "rpmemd --remove a*",
+                 "rpmemd --remove 'a' | sh", "rpmemd --remove 'a' 'b c'", "rpmemd '--remove a'"}) {
+        setenv("SSH_ORIGINAL_COMMAND", command, 1);
+        assert_int_equal(ending_of({"--forced"}).status, exit_refused);
+    }
+    unsetenv("SSH_ORIGINAL_COMMAND");
+}
+
 } // namespace
 
 int main()
@@ -178,6 +206,7 @@ int main()
             cmocka_unit_test(home_is_expanded_in_the_directory_only),
             cmocka_unit_test(a_wrong_command_line_is_refused),
             cmocka_unit_test(a_forced_command_takes_a_removal_only),
+            cmocka_unit_test(a_forced_command_is_read_as_a_shell_does),
     };
     return cmocka_run_group_tests_name("config", tests, nullptr, nullptr);
 }
