@@ -15,6 +15,7 @@ SERVER_TIMEOUT_S = 600  # time to walk to the other machine
 VERBS = {
     "run": "run examples; what is done without a verb",
     "list": "print number, name and purpose of each example",
+    "replica": "run the programs of remote-replica, which mirror memory with librpmem",
     "doctor": "call rpma-doctor: what RDMA and persistent memory this machine has, and how to get what it has not",
 }
 EXIT_STATUS = """\
@@ -91,6 +92,16 @@ def list_parser() -> Parser:
     return new_parser("list", "Prints number, name and purpose of each example.")
 
 
+def replica_parser() -> Parser:
+    parser = new_parser(
+        "replica", "Runs the programs of remote-replica with a replica on this machine, and says where it is and at which "
+        "level of persistence.", "Exit status: 0 all succeeded, 1 one failed, 2 wrong command line, 77 they are not built.")
+    add_build(parser)
+    parser.add_argument("--pmem", default="auto", metavar="PATH",
+                        help="directory for the replicas; `auto` (default): a mounted DAX file system, else /var/tmp")
+    return parser
+
+
 def doctor_parser() -> Parser:
     parser = new_parser(
         "doctor", "Calls rpma-doctor, which says what RDMA and persistent memory this machine has, and how to get what it "
@@ -100,7 +111,7 @@ def doctor_parser() -> Parser:
     return parser
 
 
-PARSERS = {"run": run_parser, "list": list_parser, "doctor": doctor_parser}
+PARSERS = {"run": run_parser, "list": list_parser, "replica": replica_parser, "doctor": doctor_parser}
 
 
 def add_build(parser: Parser) -> None:

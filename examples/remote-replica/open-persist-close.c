@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Opens a pool at a target, or creates it, makes all of it durable there, and closes it. */
+#include <librpmem.h>
+
+#include <err.h>
+#include <errno.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+#define POOL_SIZE ((size_t)32 * 1024 * 1024)
+#define HEADER_SIZE ((size_t)4096)
+#define LANES 4u
+
+int main(int argc, char **argv)
+{
+    if (argc != 3)
+        errx(2, "usage: open-persist-close TARGET SET");
+    void *const memory = mmap(NULL, POOL_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        err(1, "mmap");
+    /* The first page is the header, which the target has made. */
+    const struct rpmem_pool_attr attributes = {.signature = "MANPAGE"};
+    unsigned lanes = LANES;
+    RPMEMpool *pool = rpmem_create(argv[1], argv[2], memory, POOL_SIZE, &lanes, &attributes);
+    if (pool == NULL && errno == EEXIST)
+        pool = rpmem_open(argv[1], argv[2], memory, POOL_SIZE, &lanes, NULL);
+    if (pool == NULL)
+        errx(1, "%s", rpmem_errormsg());
+    if (rpmem_persist(pool, HEADER_SIZE, POOL_SIZE - HEADER_SIZE, 0, 0) != 0)
+        errx(1, "%s", rpmem_errormsg());
+    if (rpmem_close(pool) != 0)
+        errx(1, "%s", rpmem_errormsg());
+    printf("persisted %zu bytes, %u lanes\n", POOL_SIZE - HEADER_SIZE, lanes);
+    return 0;
+}

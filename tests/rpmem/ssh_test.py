@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Remote replicas over a real ssh: both kinds of addresses, quoted words, a forced command, and the first steps."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import sshd
+
+LIMIT_S = 120
+RPMEMD = pathlib.Path(os.environ["RPMEMD"])
+EXAMPLES = pathlib.Path(os.environ["REPLICA_EXAMPLES"])
+STEPS = os.environ["REPLICA_STEPS"]
+BUILD = os.environ["BUILD_DIRECTORY"]
+CALL = os.environ["RPMEM_CALL"]
+# Where the target is; words before a command that run it there.
+ADDRESSES = os.environ.get("TARGET_ADDRESSES", "127.0.0.1 ::1").split()
+AT_TARGET = os.environ.get("AT_TARGET", "").split()
+NAME = "it's my $HOME; touch hacked"
+
+
+class Ssh(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        place = tempfile.TemporaryDirectory(prefix="rpmem-ssh-", dir="/dev/shm")
+        cls.addClassCleanup(place.cleanup)
+        cls.place = pathlib.Path(place.name)
+        cls.home = cls.place / "home"
+        cls.home.mkdir()
+        cls.sshd = sshd.Sshd(cls.place, ADDRESSES, cls.home, f"{RPMEMD.parent}:{os.environ['PATH']}", AT_TARGET)
+        cls.addClassCleanup(cls.sshd.stop)
+        cls.sshd.wait()
+
+    def setUp(self):
+        (self.home / ".rpmemd.conf").write_text(f"log-file = {self.place}/daemon.log\nlog-level = notice\n")
+        for path in self.home.glob("part*"):
+            path.unlink()
+
+    def tearDown(self):
+        # Sessions end when their client is gone.
+        self.assertFalse((self.home / "hacked").exists())
+
+    def write_set(self, name):
+        path = self.home / f"{name}.set"
+        path.write_text(f"PMEMPOOLSET\n40M {self.home}/part\n")
+        path.chmod(0o600)
+        return path.name
+
+    def run_program(self, *words, key="client", **variables):
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("RPMEM_")}
+        environment |= {"RPMEM_SSH": self.sshd.client(key), "HOME": str(self.place), **variables}
+        return subprocess.run(list(map(str, words)), env=environment, cwd="/", stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=LIMIT_S, check=False)
+
+    def succeeds(self, *words, **options):
+        done = self.run_program(*words, **options)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr + self.sshd.log())
+        return done.stdout
+
+    def fails(self, *words, **options):
+        done = self.run_program(*words, **options)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        return done.stderr
+
+    def test_a_pool_is_made_over_each_kind_of_address(self):
+        for address in ADDRESSES:
+            with self.subTest(address):
+                target, name = self.sshd.target(address), self.write_set("plain")
+                self.assertIn("equal", self.succeeds(EXAMPLES / "basic", target, name))
+                self.succeeds(EXAMPLES / "open-persist-close", target, name)
+                self.assertEqual((self.home / "part").read_bytes()[:8], b"MANPAGE\0")
+                self.succeeds(CALL, "remove", target, name)
+                self.assertFalse((self.home / "part").exists())
+
+    def test_each_word_is_quoted_for_the_shell_of_the_target(self):
+        target, name = self.sshd.target(ADDRESSES[0]), self.write_set(NAME)
+        self.succeeds(EXAMPLES / "basic", target, name)
+        (self.home / "part").write_bytes(b"")
+        (self.home / "part").write_bytes(bytes(40 << 20))
+        self.succeeds(CALL, "remove-all", target, name)
+        self.assertEqual([path.name for path in self.home.glob("*.set") if "hacked" in path.name], [])
+
+    def test_a_forced_command_serves_and_removes_and_does_nothing_else(self):
+        target = self.sshd.target(ADDRESSES[-1])
+        self.sshd.allow(f"rpmemd --forced --poolset-dir {self.home}")
+        for name in (self.write_set("forced"), self.write_set(NAME)):
+            self.assertIn("equal", self.succeeds(EXAMPLES / "basic", target, name, key="forced"))
+        self.succeeds(EXAMPLES / "hello", target, name, key="forced")
+        self.succeeds(CALL, "remove-all", target, name, key="forced")
+        self.assertFalse((self.home / name).exists() or (self.home / "part").exists())
+        # What else a client asks for is refused, and not run.
+        errors = self.fails(CALL, "remove", target, "a.set", key="forced",
+                            RPMEM_CMD=f"touch {self.home}/hacked; rpmemd")
+        self.assertIn("refused", errors)
+        errors = self.fails(CALL, "remove", target, "a.set", key="forced", RPMEM_CMD="rpmemd --poolset-dir /")
+        self.assertIn("refused", errors)
+
+    def test_a_missing_set_and_a_missing_daemon_are_told(self):
+        target = self.sshd.target(ADDRESSES[0])
+        self.assertIn("none.set", self.fails(EXAMPLES / "basic", target, "none.set"))
+        self.assertIn("not found", self.fails(EXAMPLES / "basic", target, "none.set", RPMEM_CMD="no-such-rpmemd"))
+        wrong = target.replace(f":{self.sshd.port}", ":1")
+        self.assertIn("refused", self.fails(EXAMPLES / "basic", wrong, "none.set").lower())
+
+    def test_a_bad_configuration_of_the_daemon_is_told(self):
+        (self.home / ".rpmemd.conf").write_text("no such line\n")
+        errors = self.fails(EXAMPLES / "basic", self.sshd.target(ADDRESSES[0]), self.write_set("plain"))
+        self.assertIn(".rpmemd.conf", errors)
+
+    def test_the_first_steps_succeed(self):
+        for address in ADDRESSES:
+            with self.subTest(address):
+                text = self.succeeds(STEPS, self.sshd.target(address), BUILD)
+                self.assertIn("persisted 33550336 bytes, 4 lanes", text)
+                self.assertIn("ok: the replica is on", text)
+                self.assertEqual(list(self.home.glob("*.poolset")), [])
+
+
+if __name__ == "__main__":
+    if sshd.lacking():
+        print("skipped:", sshd.lacking())
+        sys.exit(77)
+    unittest.main()
