@@ -41,6 +41,8 @@ manager_programs() {
     for round in 1 2 3 4 5; do
         both rdma_server -s %a -p %p // rdma_client -s %a -p %p
     done
+    # Its port cannot be chosen, and other tests may run here.
+    [ "$lane" = netns ] && both udaddy -b %a -c 3 -C 20 -S 2000 // udaddy -s %a -c 3 -C 20 -S 2000
     both rdma_xserver -p %p // rdma_xclient -s %a -p %p
     both rstream -b %a -p %p -S 4096 -C 100 // rstream -s %a -p %p -S 4096 -C 100
     serving cmtime -b %a -p %p // cmtime -s %a -p %p -c 20

@@ -55,15 +55,25 @@ int create_queues(rdma_cm_id *id, ibv_qp_init_attr_ex *attr)
     return 0;
 }
 
-int move_to_init(rdma_cm_id *id, ibv_qp *qp)
+int move_to(ibv_qp_state state, rdma_cm_id *id, ibv_qp *qp)
 {
     ibv_qp_attr attr{};
     int mask = 0;
-    attr.qp_state = IBV_QPS_INIT;
+    attr.qp_state = state;
     if (cm::queue_pair_attributes(id_of(id), attr, mask) != 0)
         return -1;
     const int error = ibv_modify_qp(qp, &attr, mask);
     return error == 0 ? 0 : fail_with(-1, error);
+}
+
+// One for datagrams needs no peer, and is ready at once.
+int make_ready(rdma_cm_id *id, ibv_qp *qp)
+{
+    if (move_to(IBV_QPS_INIT, id, qp) != 0)
+        return -1;
+    if (id->ps != RDMA_PS_UDP)
+        return 0;
+    return move_to(IBV_QPS_RTR, id, qp) != 0 ? -1 : move_to(IBV_QPS_RTS, id, qp);
 }
 
 // For callers that cannot report a failure: as long as a peer is inside an operation on the queue pair and lives.
@@ -126,7 +136,7 @@ int rdma_create_qp_ex(rdma_cm_id *id, ibv_qp_init_attr_ex *attr)
 {
     if (!abi::usable(id_of(id).birth))
         return -1;
-    if (id->qp != nullptr || id->verbs == nullptr)
+    if (id->qp != nullptr || id->verbs == nullptr || attr->qp_type != id->qp_type)
         return fail_with(-1, EINVAL);
     if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr->pd == nullptr) {
         attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
@@ -139,7 +149,7 @@ int rdma_create_qp_ex(rdma_cm_id *id, ibv_qp_init_attr_ex *attr)
     if (create_queues(id, attr) != 0)
         return undo_qp(id, nullptr);
     ibv_qp *qp = abi::create_managed_qp(*attr);
-    if (qp == nullptr || move_to_init(id, qp) != 0)
+    if (qp == nullptr || make_ready(id, qp) != 0)
         return undo_qp(id, qp);
     const std::lock_guard guard(cm::lock());
     id->pd = attr->pd;

@@ -167,6 +167,19 @@ void log_fall_back(const cm_id &id);
 void stop_looking(cm_id &id);
 void send(cm_id &id, opcode op, const cm_payload *payload = nullptr);
 int fail(int error) noexcept;
+// Of ids that look for a datagram queue pair. A request is prepared, answered with a number, or not; its answer is
+// taken.
+inline bool is_datagram(const cm_id &id) noexcept
+{
+    return id.ps == RDMA_PS_UDP;
+}
+int ask(cm_id &id, const rdma_conn_param *param);
+int tell_number(cm_id &id, const rdma_conn_param *param);
+void learn_number(cm_id &id, const cm_handshake &reply);
+void not_resolved(cm_id &id, std::uint32_t reason);
+ibv_ah_attr address_of_peer(const cm_id &id);
+void queue_established(cm_id &id, const ibv_ah_attr &peer);
+int datagram_attributes(ibv_qp_attr &attr, int &mask); // 0 or EINVAL
 // Takes the lock itself; see listener::receiver.
 std::chrono::milliseconds incoming(std::uint64_t listener_serial, int socket);
 // Once: a program may move its queue pair by itself, with that number, before it accepts.

@@ -93,10 +93,14 @@ void start_connecting(cm_id &id)
         return error == ECONNREFUSED ? detail::refused(id) : detail::unreachable(id, error);
     }
     id.path = tcp_conn::open(fd, tcp_conn::role::connecting, upcalls());
-    const auto qp = queue_pair::find(id.local.qpn);
-    if (id.path == nullptr || qp == nullptr)
-        return detail::unreachable(id, id.path == nullptr ? errno : EINVAL);
+    if (id.path == nullptr)
+        return detail::unreachable(id, errno);
     id.path->owner = &id;
+    if (detail::is_datagram(id))
+        return;
+    const auto qp = queue_pair::find(id.local.qpn);
+    if (qp == nullptr)
+        return detail::unreachable(id, EINVAL);
     join(id, qp);
 }
 
@@ -152,6 +156,8 @@ bool detail::choose_psn(cm_id &id)
 
 void detail::rejected(cm_id &id, std::uint32_t reason, const private_data &data)
 {
+    if (is_datagram(id))
+        return not_resolved(id, reason);
     modify_to_error(id);
     id.state = cm_state::closed;
     queue_event(id, RDMA_CM_EVENT_REJECTED, static_cast<int>(reason), &data);
@@ -241,11 +247,17 @@ int connect(cm_id &id, const rdma_conn_param *param)
     const std::lock_guard guard(lock());
     rdma_conn_param standard{};
     standard.retry_count = standard.rnr_retry_count = max_retry;
-    if (id.state != cm_state::route_resolved || (param == nullptr && id.qp == nullptr))
+    const bool datagrams = detail::is_datagram(id);
+    if (id.state != cm_state::route_resolved || (param == nullptr && id.qp == nullptr && !datagrams))
         return detail::fail(EINVAL);
-    if (const int error = prepare_handshake(id, param != nullptr ? *param : standard, request_private_size); error != 0)
+    if (datagrams && detail::ask(id, param) != 0)
+        return -1;
+    const auto &chosen = param != nullptr ? *param : standard;
+    const int error = datagrams ? 0 : prepare_handshake(id, chosen, request_private_size);
+    if (error != 0)
         return detail::fail(error);
-    if (queue_pair::find(id.local.qpn) == nullptr || !random_bytes(id.local.key.data(), id.local.key.size()))
+    if ((!datagrams && queue_pair::find(id.local.qpn) == nullptr) ||
+            !random_bytes(id.local.key.data(), id.local.key.size()))
         return detail::fail(EINVAL);
     event_loop::get()->after(settings().response_timeout, [serial = id.serial] { give_up_unanswered(serial); });
     start_connecting(id);
@@ -257,6 +269,8 @@ int accept(cm_id &id, const rdma_conn_param *param)
     const std::lock_guard guard(lock());
     if (id.state != cm_state::requested || (param == nullptr && id.qp == nullptr))
         return detail::fail(EINVAL);
+    if (detail::is_datagram(id))
+        return detail::tell_number(id, param);
     const int error = prepare_handshake(id, param != nullptr ? *param : id.request, reply_private_size);
     const auto qp = queue_pair::find(id.local.qpn);
     if (error != 0 || qp == nullptr)

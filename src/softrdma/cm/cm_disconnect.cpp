@@ -63,6 +63,8 @@ bool detail::received_disconnect(cm_id &id, opcode op)
 int disconnect(cm_id &id)
 {
     const std::lock_guard guard(lock());
+    if (detail::is_datagram(id)) // never connected
+        return detail::fail(EINVAL);
     switch (id.state) {
     case cm_state::replied:
     case cm_state::accepted:

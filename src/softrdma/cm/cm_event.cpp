@@ -87,6 +87,19 @@ void detail::queue_event(cm_id &id, rdma_cm_event_type type, int status, const p
     put(*id.events(), std::move(event));
 }
 
+void detail::queue_established(cm_id &id, const ibv_ah_attr &peer)
+{
+    auto event = make_event(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+    event->data = id.remote.data;
+    rdma_ud_param &found = event->param.ud;
+    found.private_data = event->data.size > 0 ? event->data.bytes.data() : nullptr;
+    found.private_data_len = static_cast<std::uint8_t>(event->data.size);
+    found.ah_attr = peer;
+    found.qp_num = id.remote.qpn;
+    found.qkey = RDMA_UDP_QKEY;
+    put(*id.events(), std::move(event));
+}
+
 void detail::queue_request(cm_id &listener, cm_id &child)
 {
     auto event = make_event(child, RDMA_CM_EVENT_CONNECT_REQUEST, 0);

@@ -85,7 +85,7 @@ cm_id *detail::new_id(event_channel *channel, void *context, rdma_port_space spa
     id->channel = channel;
     id->context = context;
     id->ps = space;
-    id->qp_type = IBV_QPT_RC;
+    id->qp_type = space == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC;
     cm_id *raw = id.get();
     ids().ids.emplace(raw->serial, std::move(id));
     return raw;
@@ -105,8 +105,8 @@ void detail::discard(cm_id *id)
 
 cm_id *create_id(event_channel *channel, void *context, rdma_port_space space, const cm_device &device)
 {
-    if (space != RDMA_PS_TCP && space != RDMA_PS_IB) {
-        errno = EOPNOTSUPP; // datagrams and multicast are not modelled
+    if (space != RDMA_PS_TCP && space != RDMA_PS_IB && space != RDMA_PS_UDP) {
+        errno = EOPNOTSUPP; // multicast over InfiniBand's own addresses is not modelled
         return nullptr;
     }
     if (start_event_loop() == nullptr)

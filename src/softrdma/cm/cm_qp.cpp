@@ -91,7 +91,7 @@ int attributes(const cm_id &id, ibv_qp_attr &attr, int &mask)
 int queue_pair_attributes(cm_id &id, ibv_qp_attr &attr, int &mask)
 {
     const std::lock_guard guard(lock());
-    const int error = attributes(id, attr, mask);
+    const int error = detail::is_datagram(id) ? detail::datagram_attributes(attr, mask) : attributes(id, attr, mask);
     return error == 0 ? 0 : detail::fail(error);
 }
 
@@ -114,7 +114,7 @@ void detail::modify_to_error(cm_id &id)
 {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_ERR;
-    if (id.qp != nullptr)
+    if (id.qp != nullptr && !is_datagram(id))
         qp_of(id.qp).modify(attr, IBV_QP_STATE);
 }
 

@@ -108,10 +108,11 @@ void conn_upcalls::connected(const std::shared_ptr<tcp_conn> &path)
     const std::lock_guard guard(lock());
     if (path->owner == nullptr)
         return;
-    if (const auto qp = queue_pair::find(path->owner->local.qpn); qp != nullptr)
+    const bool datagrams = detail::is_datagram(*path->owner);
+    if (const auto qp = queue_pair::find(path->owner->local.qpn); qp != nullptr && !datagrams)
         path->owner->local.shm_address = discovery::own_shm_address(*qp, *path);
     const cm_payload payload = encode(path->owner->local);
-    detail::send(*path->owner, opcode::cm_request, &payload);
+    detail::send(*path->owner, datagrams ? opcode::resolve_request : opcode::cm_request, &payload);
 }
 
 bool conn_upcalls::received(const std::shared_ptr<tcp_conn> &path, const packet &p)
@@ -119,14 +120,16 @@ bool conn_upcalls::received(const std::shared_ptr<tcp_conn> &path, const packet 
     const std::lock_guard guard(lock());
     cm_id *id = path->owner;
     cm_handshake handshake;
-    const bool may_fail = p.op == opcode::cm_request || p.op == opcode::cm_reply;
-    if (p.op == opcode::cm_request && !callers().remove(path))
+    const bool is_request = p.op == opcode::cm_request || p.op == opcode::resolve_request;
+    const bool may_fail = is_request || p.op == opcode::cm_reply || p.op == opcode::resolve_reply;
+    if (is_request && !callers().remove(path))
         return false;
     if (fault::active() && may_fail && injected(id, path)) [[unlikely]]
         return true;
-    if (p.op == opcode::cm_request) {
+    if (is_request) {
         cm_id *parent = detail::find_id(std::exchange(path->tag, 0));
-        if (id != nullptr || parent == nullptr || parent->state != cm_state::listening || !decode(p.payload, handshake))
+        if (id != nullptr || parent == nullptr || parent->state != cm_state::listening ||
+                detail::is_datagram(*parent) != (p.op == opcode::resolve_request) || !decode(p.payload, handshake))
             return false;
         if (parent->unseen >= parent->backlog)
             wait_in_turn(*parent, path, handshake);
@@ -136,10 +139,11 @@ bool conn_upcalls::received(const std::shared_ptr<tcp_conn> &path, const packet 
     }
     if (id == nullptr)
         return false;
-    if (p.op == opcode::cm_reply) {
-        if (id->state != cm_state::connecting || !decode(p.payload, handshake) || handshake.key != id->local.key)
+    if (p.op == opcode::cm_reply || p.op == opcode::resolve_reply) {
+        if (id->state != cm_state::connecting || detail::is_datagram(*id) != (p.op == opcode::resolve_reply) ||
+                !decode(p.payload, handshake) || handshake.key != id->local.key)
             return false;
-        take_reply(*id, handshake);
+        detail::is_datagram(*id) ? detail::learn_number(*id, handshake) : take_reply(*id, handshake);
         return true;
     }
     if (p.op == opcode::cm_ready) {

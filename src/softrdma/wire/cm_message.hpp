@@ -33,7 +33,8 @@ struct private_data {
     }
 };
 
-// Payload of cm_request and cm_reply.
+// Payload of cm_request and cm_reply. Those of resolve_request and resolve_reply have only the key, private data and,
+// in the reply, the number.
 struct cm_handshake {
     session_key key{};
     std::uint32_t qpn = 0;

@@ -44,6 +44,8 @@ enum class opcode : std::uint8_t {
     cm_reject = 0xcb,
     cm_disconnect_request = 0xcc,
     cm_disconnect_reply = 0xcd,
+    resolve_request = 0xce, // of the number of a datagram queue pair
+    resolve_reply = 0xcf,
     direct_request = 0xd0, // queue pairs that are connected without the connection manager
     direct_reply = 0xd1,
     direct_ready = 0xd2,
@@ -160,7 +162,7 @@ constexpr bool is_read_response(opcode op) noexcept
 
 constexpr bool is_cm(opcode op) noexcept
 {
-    return op >= opcode::cm_request && op <= opcode::cm_disconnect_reply;
+    return op >= opcode::cm_request && op <= opcode::resolve_reply;
 }
 
 // What is not the queue pair's but makes and ends its connection.

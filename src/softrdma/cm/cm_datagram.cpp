@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Datagram queue pairs find each other (RDMA_PS_UDP): one message asks for the number behind a port, one answers, and
+// nothing remains of the connection that carried them.
+#include "base/gid_table.hpp"
+#include "base/settings.hpp"
+#include "cm/cm.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace softrdma::net::cm
+{
+
+namespace
+{
+
+constexpr std::size_t request_size = 180; // of private data
+constexpr std::size_t reply_size = 136;
+
+// As InfiniBand numbers the answers that are none.
+constexpr int service_unknown = 1;
+constexpr int service_rejected = 2;
+
+int assign(cm_id &id, const rdma_conn_param *param, std::size_t field)
+{
+    const void *data = param != nullptr ? param->private_data : nullptr;
+    const std::size_t length = param != nullptr ? param->private_data_len : 0;
+    return id.local.data.assign(data, length, settings().exact_private_data ? length : field) ? 0 : EINVAL;
+}
+
+void end_exchange(cm_id &id)
+{
+    id.state = cm_state::closed;
+    if (const auto path = std::exchange(id.path, nullptr); path != nullptr) {
+        path->owner = nullptr;
+        path->finish();
+    }
+}
+
+} // namespace
+
+int detail::ask(cm_id &id, const rdma_conn_param *param)
+{
+    if (const int error = assign(id, param, request_size); error != 0)
+        return fail(error);
+    id.local.qpn = 0;
+    return 0;
+}
+
+int detail::tell_number(cm_id &id, const rdma_conn_param *param)
+{
+    if (const int error = assign(id, param, reply_size); error != 0)
+        return fail(error);
+    if (id.qp == nullptr && (param == nullptr || param->qp_num == 0 || param->qp_num > psn_mask))
+        return fail(EINVAL);
+    id.local.qpn = id.qp != nullptr ? id.qp->qp_num : param->qp_num;
+    id.local.key = id.remote.key;
+    const cm_payload payload = encode(id.local);
+    send(id, opcode::resolve_reply, &payload);
+    end_exchange(id);
+    return 0;
+}
+
+void detail::learn_number(cm_id &id, const cm_handshake &reply)
+{
+    id.remote = reply;
+    end_exchange(id);
+    queue_established(id, address_of_peer(id));
+}
+
+void detail::not_resolved(cm_id &id, std::uint32_t reason)
+{
+    end_exchange(id);
+    queue_event(id, RDMA_CM_EVENT_UNREACHABLE,
+            reason == reject_reason::invalid_service_id ? service_unknown : service_rejected);
+}
+
+ibv_ah_attr detail::address_of_peer(const cm_id &id)
+{
+    const auto &gids = gid_table();
+    const auto own = std::find_if(gids.begin(), gids.end(),
+            [&](const gid_entry &entry) { return same(entry.gid, id.route.addr.addr.ibaddr.sgid); });
+    ibv_ah_attr attr{};
+    attr.port_num = 1;
+    attr.is_global = 1;
+    attr.grh.dgid = id.route.addr.addr.ibaddr.dgid;
+    attr.grh.sgid_index = static_cast<std::uint8_t>(own == gids.end() ? 0 : own - gids.begin());
+    attr.grh.hop_limit = 64;
+    return attr;
+}
+
+int detail::datagram_attributes(ibv_qp_attr &attr, int &mask)
+{
+    mask = IBV_QP_STATE;
+    switch (attr.qp_state) {
+    case IBV_QPS_INIT:
+        mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+        attr.pkey_index = 0;
+        attr.port_num = 1;
+        attr.qkey = RDMA_UDP_QKEY;
+        return 0;
+    case IBV_QPS_RTR:
+        return 0;
+    case IBV_QPS_RTS:
+        mask |= IBV_QP_SQ_PSN;
+        attr.sq_psn = 0;
+        return 0;
+    default:
+        return EINVAL;
+    }
+}
+
+} // namespace softrdma::net::cm
