@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "transport/shared_memory.hpp"
+#include "transport/transport.hpp"
+#include "verbs/qp.hpp"
+#include "verbs/remote_access.hpp"
+
+namespace softrdma
+{
+
+// Ordinary memory: nobody shares it.
+class private_memory final : public local::shared_memory
+{
+public:
+    std::shared_ptr<local::block> allocate(std::size_t size) override;
+    std::uint64_t next_serial() noexcept override { return serial_.fetch_add(1) + 1; }
+    void publish(const local::published_region &) noexcept override {}
+    void withdraw(std::uint32_t) noexcept override {}
+    bool has_unsynced(std::uint32_t) const noexcept override { return false; }
+    std::atomic<std::uint32_t> &knows_flush() noexcept override { return knows_flush_; }
+
+private:
+    std::atomic<std::uint64_t> serial_{0};
+    std::atomic<std::uint32_t> knows_flush_{0};
+};
+
+// Connects queue pairs of one process without a network: each request is executed by whoever posts it, as far as the
+// peer's receives allow. A message without a receive is tried again by polls that find nothing, each of which is a try
+// of those that the retry count allows. Of the peer only what needs no lock is used, or its completion queue's: two
+// threads may use the two queue pairs.
+class loopback final : public transport
+{
+public:
+    explicit loopback(queue_pair &qp) : qp_(qp), memory_(*qp.verbs()) {}
+    static transport_maker &maker() noexcept;
+    // Both have to be made with this transport. Before they are ready to receive.
+    static void connect(const std::shared_ptr<queue_pair> &a, const std::shared_ptr<queue_pair> &b);
+
+    void start_answering(std::uint32_t) noexcept override {}
+    void start_sending(std::uint32_t) noexcept override {}
+    outcome execute() override;
+    outcome resume() override { return execute(); }
+    bool busy() const noexcept override { return tries_ > 0; }
+    bool fail_first(ibv_wc_status status) override;
+    void flush_sends() override;
+    void receive_is_posted() override {}
+    void abandon_answers() override {}
+    void flush_receives() override { qp_.receives().flush(); }
+    std::uint64_t executed_count() const noexcept override { return executed_.load(); }
+    void reset() override;
+
+private:
+    // Nothing: it has to wait for a receive.
+    std::optional<ibv_wc_status> carry_out(const wqe &w);
+    ibv_wc_status act_on(loopback &peer, const wqe &w, std::span<const std::byte> data);
+    std::optional<ibv_wc_status> deliver(loopback &peer, const wqe &w, std::span<const std::byte> data);
+    void complete_first(ibv_wc_status status);
+
+    queue_pair &qp_;
+    remote_access memory_; // used by the peer, under its lock
+    std::weak_ptr<queue_pair> peer_;
+    int tries_ = 0; // of the first request
+    std::atomic<std::uint64_t> executed_{0};
+};
+
+} // namespace softrdma

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Completion queues: their events, their size, and what they do when it is exceeded; and two threads at two queue
+// pairs.
+#include "verbs_fixture.hpp"
+
+#include <cerrno>
+#include <thread>
+
+using namespace softrdma;
+
+namespace
+{
+
+void an_armed_queue_fires_once(void **)
+{
+    verbs_device device;
+    completion_channel events(device.context());
+    {
+        connected_pair p(device, {.events = &events});
+        fcntl(events.fd, F_SETFL, O_NONBLOCK);
+        completion_queue *fired = nullptr;
+        assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 1, p.a.sge(0, 8), p.b), 0);
+        assert_int_equal(events.take(&fired), -1);
+        p.a.cq->arm(false);
+        assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 2, p.a.sge(0, 8), p.b), 0);
+        assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 3, p.a.sge(0, 8), p.b), 0);
+        assert_int_equal(events.take(&fired), 0);
+        assert_ptr_equal(fired, p.a.cq.get());
+        assert_int_equal(events.take(&fired), -1);
+        p.a.cq->acknowledge(1);
+    }
+}
+
+void only_solicited_messages_wake_who_waits_for_those(void **)
+{
+    verbs_device device;
+    completion_channel events(device.context());
+    {
+        connected_pair p(device, {.events = &events});
+        fcntl(events.fd, F_SETFL, O_NONBLOCK);
+        completion_queue *fired = nullptr;
+        assert_int_equal(p.b.post_receive(10, 0, 8), 0);
+        assert_int_equal(p.b.post_receive(11, 0, 8), 0);
+        p.b.cq->arm(true);
+        assert_int_equal(p.a.send(IBV_WR_SEND, 1, p.a.sge(0, 8), p.b, 0), 0);
+        assert_int_equal(events.take(&fired), -1);
+        assert_int_equal(p.a.send(IBV_WR_SEND, 2, p.a.sge(0, 8), p.b, IBV_SEND_SOLICITED), 0);
+        assert_int_equal(events.take(&fired), 0);
+        assert_ptr_equal(fired, p.b.cq.get());
+        p.b.cq->acknowledge(1);
+    }
+}
+
+void an_overflow_is_reported_and_ends_the_queue_pairs(void **)
+{
+    verbs_device device;
+    connected_pair p(device, {.cqe = 2});
+    for (std::uint64_t i = 1; i <= 3; ++i)
+        assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, i, p.a.sge(0, 8), p.b), 0);
+    assert_int_equal(device.next_event(), IBV_EVENT_CQ_ERR);
+    device.later.run();
+    assert_int_equal(device.next_event(), IBV_EVENT_QP_FATAL);
+    assert_int_equal(p.a.qp->qp_base.state, IBV_QPS_ERR);
+    assert_completion(p.a.poll(), 1, IBV_WC_SUCCESS);
+    assert_completion(p.a.poll(), 2, IBV_WC_SUCCESS);
+    assert_nothing(p.a);
+}
+
+void a_queue_grows_and_shrinks(void **)
+{
+    verbs_device device;
+    connected_pair p(device, {.cqe = 2});
+    assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 1, p.a.sge(0, 8), p.b), 0);
+    assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 2, p.a.sge(0, 8), p.b), 0);
+    assert_int_equal(p.a.cq->resize(1), EINVAL);
+    assert_int_equal(p.a.cq->resize(3), 0);
+    assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 3, p.a.sge(0, 8), p.b), 0);
+    for (std::uint64_t i = 1; i <= 3; ++i)
+        assert_completion(p.a.poll(), i, IBV_WC_SUCCESS);
+    assert_int_equal(p.a.cq->resize(1), 0);
+}
+
+// Each thread sends to the other, and polls for what the other sends.
+void two_threads_use_the_two_ends(void **)
+{
+    constexpr std::uint64_t messages = 2000;
+    verbs_device device;
+    connected_pair p(device);
+    const auto talk = [&](connected_pair::side &own, const connected_pair::side &other) {
+        std::uint64_t sent = 0;
+        std::uint64_t received = 0;
+        std::uint64_t posted = 0;
+        while (received < messages || sent < messages) {
+            for (; posted - received < 4 && posted < messages; ++posted) {
+                if (own.post_receive(posted, 8, 8) != 0)
+                    return false;
+            }
+            if (sent < messages && own.send(IBV_WR_SEND, sent, own.sge(0, 8), other) == 0)
+                ++sent;
+            for (auto wc = own.poll(); wc; wc = own.poll()) {
+                if (wc->status != IBV_WC_SUCCESS || (wc->opcode == IBV_WC_RECV && wc->wr_id != received))
+                    return false;
+                received += wc->opcode == IBV_WC_RECV ? 1u : 0u;
+            }
+        }
+        while (own.qp->sending())
+            own.poll();
+        return true;
+    };
+    bool other_good = false;
+    std::thread other([&] { other_good = talk(p.b, p.a); });
+    const bool good = talk(p.a, p.b);
+    other.join();
+    assert_true(good);
+    assert_true(other_good);
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(an_armed_queue_fires_once),
+            cmocka_unit_test(only_solicited_messages_wake_who_waits_for_those),
+            cmocka_unit_test(an_overflow_is_reported_and_ends_the_queue_pairs),
+            cmocka_unit_test(a_queue_grows_and_shrinks),
+            cmocka_unit_test(two_threads_use_the_two_ends),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "verbs_fixture.hpp"
+
+using namespace softrdma;
+
+void deferred_calls::run()
+{
+    while (!calls_.empty()) {
+        const auto call = std::move(calls_.front());
+        calls_.pop_front();
+        call();
+    }
+}
+
+verbs_device::verbs_device()
+{
+    pd.context = context();
+}
+
+int verbs_device::next_event()
+{
+    ibv_async_event event{};
+    fcntl(opened.async.fd(), F_SETFL, O_NONBLOCK);
+    return opened.async.take(&event, later) == 0 ? event.event_type : -1;
+}
+
+void make_ready_to_send(queue_pair &qp, unsigned grants, std::uint8_t rnr_retry)
+{
+    ibv_qp_attr attr{};
+    attr.port_num = 1;
+    attr.qp_access_flags = grants;
+    attr.qp_state = IBV_QPS_INIT;
+    assert_int_equal(qp.modify(attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+    attr.qp_state = IBV_QPS_RTR;
+    attr.path_mtu = IBV_MTU_1024;
+    attr.dest_qp_num = 1;
+    assert_int_equal(qp.modify(attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+            0);
+    attr.qp_state = IBV_QPS_RTS;
+    attr.rnr_retry = rnr_retry;
+    assert_int_equal(qp.modify(attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                             IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+            0);
+}
+
+connected_pair::connected_pair(verbs_device &d) : connected_pair(d, options{}) {}
+
+connected_pair::connected_pair(verbs_device &d, const options &o) : device(d)
+{
+    for (side *s : {&a, &b}) {
+        s->cq = std::make_unique<completion_queue>(d.context(), o.cqe, o.events, nullptr);
+        assert_true(s->cq->valid());
+        ibv_qp_init_attr attr{};
+        attr.send_cq = attr.recv_cq = s->cq.get();
+        attr.srq = s == &b ? o.srq : nullptr;
+        attr.qp_type = IBV_QPT_RC;
+        attr.cap = {.max_send_wr = o.max_send_wr,
+                .max_recv_wr = 4,
+                .max_send_sge = 2,
+                .max_recv_sge = 2,
+                .max_inline_data = 16};
+        s->qp = queue_pair::create(&d.pd, attr);
+        assert_non_null(s->qp.get());
+        const unsigned access = s == &b ? o.peer_access : all_access;
+        s->mr = region_table::instance().add(
+                &d.pd, s->memory.data(), size, reinterpret_cast<std::uintptr_t>(s->memory.data()), access);
+        assert_non_null(s->mr);
+    }
+    loopback::connect(a.qp, b.qp);
+    make_ready_to_send(*b.qp, o.peer_grants, o.rnr_retry);
+    make_ready_to_send(*a.qp, all_access, o.rnr_retry);
+}
+
+connected_pair::~connected_pair()
+{
+    for (side *s : {&a, &b}) {
+        if (s->qp != nullptr)
+            s->qp->destroy();
+        s->qp.reset();
+        device.later.run();
+        region_table::instance().remove(s->mr);
+    }
+}
+
+ibv_sge connected_pair::side::sge(std::uint32_t offset, std::uint32_t length) const
+{
+    return {reinterpret_cast<std::uintptr_t>(memory.data()) + offset, length, mr->lkey};
+}
+
+int connected_pair::side::send(ibv_wr_opcode opcode, std::uint64_t wr_id, ibv_sge list, const side &to, unsigned flags)
+{
+    ibv_send_wr wr{};
+    wr.wr_id = wr_id;
+    wr.opcode = opcode;
+    wr.send_flags = flags;
+    wr.sg_list = &list;
+    wr.num_sge = 1;
+    wr.imm_data = 0x11223344;
+    wr.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(to.memory.data());
+    wr.wr.rdma.rkey = to.mr->rkey;
+    if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
+        wr.wr.atomic.remote_addr = reinterpret_cast<std::uintptr_t>(to.memory.data());
+        wr.wr.atomic.rkey = to.mr->rkey;
+        wr.wr.atomic.compare_add = 5;
+        wr.wr.atomic.swap = 9;
+    }
+    ibv_send_wr *bad = nullptr;
+    return qp->post_send(&wr, &bad);
+}
+
+int connected_pair::side::post_receive(std::uint64_t wr_id, std::uint32_t offset, std::uint32_t length)
+{
+    ibv_sge list = sge(offset, length);
+    ibv_recv_wr wr{};
+    wr.wr_id = wr_id;
+    wr.sg_list = &list;
+    wr.num_sge = 1;
+    ibv_recv_wr *bad = nullptr;
+    return qp->post_receive(&wr, &bad);
+}
+
+std::optional<ibv_wc> connected_pair::side::poll()
+{
+    ibv_wc wc{};
+    return cq->poll(1, &wc) == 1 ? std::optional(wc) : std::nullopt;
+}
+
+void assert_completion(const std::optional<ibv_wc> &wc, std::uint64_t wr_id, ibv_wc_status status)
+{
+    assert_true(wc.has_value());
+    assert_int_equal(wc->status, status);
+    assert_int_equal(wc->wr_id, wr_id);
+}
+
+void assert_nothing(connected_pair::side &s)
+{
+    assert_false(s.poll().has_value());
+}

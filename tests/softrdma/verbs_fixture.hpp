@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A device of the objects of verbs and the transport inside one process: no socket, no thread, no shared memory.
+#pragma once
+
+#include "transport/loopback/loopback.hpp"
+#include "verbs/completion_channel.hpp"
+#include "verbs/number_table.hpp"
+
+#include <csetjmp>
+#include <fcntl.h>
+#include <cstdarg>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <vector>
+
+extern "C" {
+#include <cmocka.h>
+}
+
+// What is deferred waits until the test runs it.
+class deferred_calls final : public softrdma::progress
+{
+public:
+    using progress::defer;
+    void poll() override { run(); }
+    void about_to_wait() override {}
+    void defer(std::function<void()> call, std::chrono::microseconds) override { calls_.push_back(std::move(call)); }
+    void run();
+
+private:
+    std::deque<std::function<void()>> calls_;
+};
+
+struct verbs_device {
+    deferred_calls later;
+    softrdma::private_memory memory;
+    softrdma::device_context opened{later, memory, softrdma::loopback::maker()};
+    softrdma::protection_domain pd;
+
+    verbs_device();
+    ibv_context *context() noexcept { return &opened.verbs.context; }
+    // The next asynchronous event, acknowledged; -1: there is none.
+    int next_event();
+};
+
+// Two queue pairs that are connected, and memory on both sides. Each has a completion queue for both directions.
+struct connected_pair {
+    static constexpr std::uint32_t size = 4096;
+    static constexpr unsigned all_access =
+            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    struct options {
+        int cqe = 16;
+        std::uint32_t max_send_wr = 4;
+        std::uint8_t rnr_retry = 7;
+        unsigned peer_access = all_access; // of the peer's region
+        unsigned peer_grants = all_access; // of its queue pair
+        ibv_srq *srq = nullptr;            // the peer's
+        softrdma::completion_channel *events = nullptr;
+    };
+    explicit connected_pair(verbs_device &device);
+    connected_pair(verbs_device &device, const options &o);
+    ~connected_pair();
+
+    struct side {
+        std::unique_ptr<softrdma::completion_queue> cq;
+        std::shared_ptr<softrdma::queue_pair> qp;
+        alignas(8) std::array<std::byte, size> memory{};
+        ibv_mr *mr = nullptr;
+
+        ibv_sge sge(std::uint32_t offset, std::uint32_t length) const;
+        // Errors as the functions of verbs return them.
+        int send(ibv_wr_opcode opcode, std::uint64_t wr_id, ibv_sge list, const side &to,
+                unsigned flags = IBV_SEND_SIGNALED);
+        int post_receive(std::uint64_t wr_id, std::uint32_t offset, std::uint32_t length);
+        // The next completion.
+        std::optional<ibv_wc> poll();
+    };
+    verbs_device &device;
+    side a; // asks
+    side b; // answers
+};
+
+void make_ready_to_send(softrdma::queue_pair &qp, unsigned grants, std::uint8_t rnr_retry);
+void assert_completion(const std::optional<ibv_wc> &wc, std::uint64_t wr_id, ibv_wc_status status);
+void assert_nothing(connected_pair::side &s);

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What requests do, and how they end: the objects of verbs alone, over the transport inside one process.
+#include "verbs_fixture.hpp"
+
+#include <cerrno>
+#include <cstring>
+
+using namespace softrdma;
+
+namespace
+{
+
+std::uint64_t word(const connected_pair::side &s, std::size_t offset = 0)
+{
+    std::uint64_t value = 0;
+    memcpy(&value, s.memory.data() + offset, sizeof(value));
+    return value;
+}
+
+void set_word(connected_pair::side &s, std::uint64_t value)
+{
+    memcpy(s.memory.data(), &value, sizeof(value));
+}
+
+void memory_is_written_and_read(void **)
+{
+    verbs_device device;
+    connected_pair p(device);
+    set_word(p.a, 0x1122334455667788);
+    assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 1, p.a.sge(0, 4096), p.b), 0);
+    assert_completion(p.a.poll(), 1, IBV_WC_SUCCESS);
+    assert_memory_equal(p.a.memory.data(), p.b.memory.data(), p.size);
+    assert_int_equal(p.a.send(IBV_WR_RDMA_READ, 2, p.a.sge(64, 8), p.b), 0);
+    const auto wc = p.a.poll();
+    assert_completion(wc, 2, IBV_WC_SUCCESS);
+    assert_int_equal(wc->opcode, IBV_WC_RDMA_READ);
+    assert_int_equal(word(p.a, 64), 0x1122334455667788);
+    assert_nothing(p.b);
+}
+
+void words_are_exchanged(void **)
+{
+    verbs_device device;
+    connected_pair p(device);
+    set_word(p.b, 5);
+    assert_int_equal(p.a.send(IBV_WR_ATOMIC_CMP_AND_SWP, 1, p.a.sge(64, 8), p.b), 0);
+    assert_completion(p.a.poll(), 1, IBV_WC_SUCCESS);
+    assert_int_equal(word(p.a, 64), 5);
+    assert_int_equal(word(p.b), 9);
+    assert_int_equal(p.a.send(IBV_WR_ATOMIC_FETCH_AND_ADD, 2, p.a.sge(64, 8), p.b), 0);
+    assert_completion(p.a.poll(), 2, IBV_WC_SUCCESS);
+    assert_int_equal(word(p.a, 64), 9);
+    assert_int_equal(word(p.b), 14);
+}
+
+void a_message_takes_a_receive(void **)
+{
+    verbs_device device;
+    connected_pair p(device);
+    set_word(p.a, 77);
+    assert_int_equal(p.b.post_receive(10, 128, 64), 0);
+    assert_int_equal(p.b.post_receive(11, 256, 64), 0);
+    assert_int_equal(p.a.send(IBV_WR_SEND_WITH_IMM, 1, p.a.sge(0, 8), p.b, 0), 0);
+    assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE_WITH_IMM, 2, p.a.sge(0, 8), p.b, 0), 0);
+    assert_nothing(p.a); // no completion was asked for
+    auto wc = p.b.poll();
+    assert_completion(wc, 10, IBV_WC_SUCCESS);
+    assert_int_equal(wc->opcode, IBV_WC_RECV);
+    assert_int_equal(wc->byte_len, 8);
+    assert_int_equal(wc->imm_data, 0x11223344);
+    assert_int_equal(wc->qp_num, p.b.qp->qp_base.qp_num);
+    assert_int_equal(word(p.b, 128), 77);
+    wc = p.b.poll();
+    assert_completion(wc, 11, IBV_WC_SUCCESS);
+    assert_int_equal(wc->opcode, IBV_WC_RECV_RDMA_WITH_IMM);
+    assert_int_equal(word(p.b), 77);
+}
+
+void a_message_waits_for_its_receive(void **)
+{
+    verbs_device device;
+    connected_pair p(device);
+    assert_int_equal(p.a.send(IBV_WR_SEND, 1, p.a.sge(0, 8), p.b), 0);
+    assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 2, p.a.sge(0, 8), p.b), 0); // which must not overtake it
+    for (int i = 0; i < 20; ++i)
+        assert_nothing(p.a);
+    assert_int_equal(p.b.post_receive(10, 128, 64), 0);
+    assert_completion(p.a.poll(), 1, IBV_WC_SUCCESS);
+    assert_completion(p.a.poll(), 2, IBV_WC_SUCCESS);
+    assert_completion(p.b.poll(), 10, IBV_WC_SUCCESS);
+}
+
+void a_message_is_tried_as_often_as_allowed(void **)
+{
+    verbs_device device;
+    connected_pair p(device, {.rnr_retry = 2});
+    assert_int_equal(p.a.send(IBV_WR_SEND, 1, p.a.sge(0, 8), p.b), 0);
+    assert_nothing(p.a);
+    assert_completion(p.a.poll(), 1, IBV_WC_RNR_RETRY_EXC_ERR);
+    assert_int_equal(p.a.qp->qp_base.state, IBV_QPS_ERR);
+}
+
+void a_message_is_not_longer_than_its_receive(void **)
+{
+    verbs_device device;
+    connected_pair p(device);
+    assert_int_equal(p.b.post_receive(10, 128, 7), 0);
+    assert_int_equal(p.b.post_receive(11, 128, 7), 0);
+    assert_int_equal(p.a.send(IBV_WR_SEND, 1, p.a.sge(0, 8), p.b), 0);
+    assert_completion(p.a.poll(), 1, IBV_WC_REM_INV_REQ_ERR);
+    assert_completion(p.b.poll(), 10, IBV_WC_LOC_LEN_ERR);
+    device.later.run();
+    assert_int_equal(p.b.qp->qp_base.state, IBV_QPS_ERR);
+    assert_completion(p.b.poll(), 11, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(word(p.b, 128), 0);
+}
+
+// Whether the queue pair or the region does not grant it, or the region is too short.
+void what_is_not_granted_is_refused(void **)
+{
+    verbs_device device;
+    const auto refused = [&](const connected_pair::options &o, ibv_wr_opcode opcode, std::uint32_t length) {
+        connected_pair p(device, o);
+        set_word(p.a, 3);
+        set_word(p.b, 4);
+        assert_int_equal(p.a.send(opcode, 1, p.a.sge(0, length), p.b), 0);
+        assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 2, p.a.sge(0, 8), p.b), 0);
+        assert_completion(p.a.poll(), 1, IBV_WC_REM_ACCESS_ERR);
+        assert_completion(p.a.poll(), 2, IBV_WC_WR_FLUSH_ERR);
+        assert_int_equal(word(p.a), 3);
+        assert_int_equal(word(p.b), 4);
+    };
+    for (const ibv_wr_opcode opcode : {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD}) {
+        refused({.peer_access = IBV_ACCESS_LOCAL_WRITE}, opcode, 8);
+        refused({.peer_grants = 0}, opcode, 8);
+    }
+    connected_pair p(device);
+    ibv_sge two[2] = {p.a.sge(0, 4096), p.a.sge(0, 1)};
+    ibv_send_wr wr{};
+    wr.sg_list = two;
+    wr.num_sge = 2;
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.wr.rdma = {reinterpret_cast<std::uintptr_t>(p.b.memory.data()), p.b.mr->rkey};
+    ibv_send_wr *bad = nullptr;
+    assert_int_equal(p.a.qp->post_send(&wr, &bad), 0);
+    assert_completion(p.a.poll(), 0, IBV_WC_REM_ACCESS_ERR);
+}
+
+void what_is_not_registered_here_is_refused(void **)
+{
+    verbs_device device;
+    connected_pair p(device);
+    ibv_sge wrong = p.a.sge(0, 8);
+    wrong.lkey ^= 1;
+    assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 1, wrong, p.b), 0);
+    assert_completion(p.a.poll(), 1, IBV_WC_LOC_PROT_ERR);
+}
+
+void the_send_queue_fills(void **)
+{
+    verbs_device device;
+    connected_pair p(device, {.max_send_wr = 3});
+    for (std::uint64_t i = 1; i <= 2; ++i)
+        assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, i, p.a.sge(0, 8), p.b, 0), 0);
+    assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 3, p.a.sge(0, 8), p.b), 0);
+    assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 4, p.a.sge(0, 8), p.b), ENOMEM);
+    assert_completion(p.a.poll(), 3, IBV_WC_SUCCESS);
+    assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 5, p.a.sge(0, 8), p.b), 0);
+    assert_completion(p.a.poll(), 5, IBV_WC_SUCCESS);
+}
+
+void receives_may_be_shared(void **)
+{
+    verbs_device device;
+    ibv_srq_init_attr attr{};
+    attr.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0};
+    shared_receive_queue srq(&device.pd, attr);
+    {
+        connected_pair p(device, {.srq = &srq});
+        assert_int_equal(p.a.send(IBV_WR_SEND, 1, p.a.sge(0, 8), p.b), 0);
+        ibv_sge list = p.b.sge(64, 64);
+        ibv_recv_wr wr{};
+        wr.wr_id = 10;
+        wr.sg_list = &list;
+        wr.num_sge = 1;
+        ibv_recv_wr *bad = nullptr;
+        assert_int_equal(srq.post(&wr, &bad), 0);
+        assert_completion(p.a.poll(), 1, IBV_WC_SUCCESS);
+        assert_completion(p.b.poll(), 10, IBV_WC_SUCCESS);
+        assert_int_equal(p.b.post_receive(11, 0, 8), EINVAL);
+    }
+    assert_int_equal(srq.users.load(), 0);
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(memory_is_written_and_read),
+            cmocka_unit_test(words_are_exchanged),
+            cmocka_unit_test(a_message_takes_a_receive),
+            cmocka_unit_test(a_message_waits_for_its_receive),
+            cmocka_unit_test(a_message_is_tried_as_often_as_allowed),
+            cmocka_unit_test(a_message_is_not_longer_than_its_receive),
+            cmocka_unit_test(what_is_not_granted_is_refused),
+            cmocka_unit_test(what_is_not_registered_here_is_refused),
+            cmocka_unit_test(the_send_queue_fills),
+            cmocka_unit_test(receives_may_be_shared),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The states of a queue pair, without a network.
+#include "verbs_fixture.hpp"
+
+#include <cerrno>
+
+using namespace softrdma;
+
+namespace
+{
+
+int enter(queue_pair &qp, ibv_qp_state state, int mask = 0)
+{
+    ibv_qp_attr attr{};
+    attr.qp_state = state;
+    attr.en_sqd_async_notify = 1;
+    return qp.modify(attr, IBV_QP_STATE | mask);
+}
+
+void states_follow_in_their_order(void **)
+{
+    verbs_device device;
+    connected_pair p(device);
+    assert_int_equal(enter(*p.a.qp, IBV_QPS_INIT), EINVAL);
+    assert_int_equal(p.a.qp->qp_base.state, IBV_QPS_RTS);
+    assert_int_equal(enter(*p.a.qp, IBV_QPS_ERR), 0);
+    assert_int_equal(enter(*p.a.qp, IBV_QPS_RTS), EINVAL);
+    assert_int_equal(enter(*p.a.qp, IBV_QPS_RESET), 0);
+    assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 1, p.a.sge(0, 8), p.b), EINVAL);
+    make_ready_to_send(*p.a.qp, p.all_access, 7);
+    assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 1, p.a.sge(0, 8), p.b), 0);
+    assert_completion(p.a.poll(), 1, IBV_WC_SUCCESS);
+}
+
+void an_error_flushes_both_queues(void **)
+{
+    verbs_device device;
+    connected_pair p(device);
+    assert_int_equal(p.a.post_receive(10, 0, 8), 0);
+    assert_int_equal(p.a.send(IBV_WR_SEND, 1, p.a.sge(0, 8), p.b), 0);
+    assert_int_equal(enter(*p.a.qp, IBV_QPS_ERR), 0);
+    assert_completion(p.a.poll(), 1, IBV_WC_WR_FLUSH_ERR);
+    assert_completion(p.a.poll(), 10, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(p.a.send(IBV_WR_SEND, 2, p.a.sge(0, 8), p.b), 0);
+    assert_completion(p.a.poll(), 2, IBV_WC_WR_FLUSH_ERR);
+    assert_nothing(p.a);
+}
+
+void a_reset_forgets_what_was_posted(void **)
+{
+    verbs_device device;
+    connected_pair p(device);
+    assert_int_equal(p.a.post_receive(10, 0, 8), 0);
+    assert_int_equal(p.a.send(IBV_WR_SEND, 1, p.a.sge(0, 8), p.b), 0);
+    assert_int_equal(enter(*p.a.qp, IBV_QPS_RESET), 0);
+    assert_nothing(p.a);
+    make_ready_to_send(*p.a.qp, p.all_access, 7);
+    assert_nothing(p.a);
+    assert_int_equal(p.b.send(IBV_WR_SEND, 2, p.b.sge(0, 8), p.a), 0);
+    assert_nothing(p.b); // the receive is gone, too
+}
+
+void a_drained_queue_starts_nothing_new(void **)
+{
+    verbs_device device;
+    connected_pair p(device);
+    assert_int_equal(p.a.send(IBV_WR_SEND, 1, p.a.sge(0, 8), p.b), 0);
+    assert_int_equal(enter(*p.a.qp, IBV_QPS_SQD, IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+    assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 2, p.a.sge(0, 8), p.b), 0);
+    assert_nothing(p.a);
+    assert_int_equal(device.next_event(), -1);
+    assert_int_equal(p.b.post_receive(10, 0, 8), 0);
+    assert_completion(p.a.poll(), 1, IBV_WC_SUCCESS); // it had been started
+    assert_nothing(p.a);
+    assert_int_equal(device.next_event(), IBV_EVENT_SQ_DRAINED);
+    assert_int_equal(enter(*p.a.qp, IBV_QPS_RTS), 0);
+    assert_completion(p.a.poll(), 2, IBV_WC_SUCCESS);
+}
+
+void a_peer_that_is_gone_answers_nothing(void **)
+{
+    verbs_device device;
+    for (const bool destroyed : {false, true}) {
+        connected_pair p(device);
+        if (destroyed) {
+            assert_int_equal(p.b.qp->destroy(), 0);
+            p.b.qp.reset();
+        } else {
+            assert_int_equal(enter(*p.b.qp, IBV_QPS_ERR), 0);
+        }
+        assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 1, p.a.sge(0, 8), p.b), 0);
+        assert_completion(p.a.poll(), 1, IBV_WC_RETRY_EXC_ERR);
+        assert_int_equal(p.a.qp->qp_base.state, IBV_QPS_ERR);
+    }
+}
+
+void a_number_is_found_until_its_queue_pair_is_destroyed(void **)
+{
+    verbs_device device;
+    connected_pair p(device);
+    const std::uint32_t number = p.a.qp->qp_base.qp_num;
+    assert_ptr_equal(queue_pair::find(number).get(), p.a.qp.get());
+    assert_ptr_not_equal(queue_pair::find(p.b.qp->qp_base.qp_num).get(), p.a.qp.get());
+    p.a.qp->destroy();
+    assert_null(queue_pair::find(number).get());
+    p.a.qp.reset();
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(states_follow_in_their_order),
+            cmocka_unit_test(an_error_flushes_both_queues),
+            cmocka_unit_test(a_reset_forgets_what_was_posted),
+            cmocka_unit_test(a_drained_queue_starts_nothing_new),
+            cmocka_unit_test(a_peer_that_is_gone_answers_nothing),
+            cmocka_unit_test(a_number_is_found_until_its_queue_pair_is_destroyed),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
