@@ -25,11 +25,11 @@ public:
     using progress::defer;
     void poll() override { run(); }
     void about_to_wait() override {}
-    void defer(std::function<void()> call, std::chrono::microseconds) override { calls_.push_back(std::move(call)); }
+    void defer(softrdma::reserve::call call, std::chrono::microseconds) override { calls_.push_back(std::move(call)); }
     void run();
 
 private:
-    std::deque<std::function<void()>> calls_;
+    std::deque<softrdma::reserve::call> calls_;
 };
 
 struct verbs_device {

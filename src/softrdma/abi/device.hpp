@@ -5,6 +5,7 @@
 #include "verbs/objects.hpp"
 
 #include <cerrno>
+#include <new>
 
 namespace softrdma
 {
@@ -57,6 +58,19 @@ T fail_with(T result, int error) noexcept
 {
     errno = error;
     return result;
+}
+
+// Programs in C cannot be told of an exception: without memory for the call errno is ENOMEM, and `failing` is returned.
+// Not for a call that waits: a thread that is cancelled there (pthread_cancel) is unwound by the C library, which
+// cannot pass what catches an exception in a library with an unwinder of its own.
+template<typename T, typename Call>
+T or_no_memory(T failing, Call call) noexcept
+{
+    try {
+        return call();
+    } catch (const std::bad_alloc &) {
+        return fail_with(failing, ENOMEM);
+    }
 }
 
 } // namespace softrdma::abi

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "abi/rdma_sync.hpp"
+#include "abi/device.hpp"
+#include "cm/cm.hpp"
+
+#include <cstdlib>
+#include <string_view>
 
 using namespace softrdma;
 using namespace softrdma::net;
-using abi::complete;
 using abi::fail_with;
+using abi::or_no_memory;
 
 namespace
 {
@@ -28,11 +32,7 @@ __be16 port_of(const sockaddr *address) noexcept
     return address->sa_family == AF_INET ? reinterpret_cast<const sockaddr_in *>(address)->sin_port : __be16{0};
 }
 
-} // namespace
-
-namespace softrdma::abi
-{
-
+// For a synchronous id: waits for the event of the call just made and keeps it in id.event.
 int complete(cm_id &id)
 {
     if (!id.sync)
@@ -48,14 +48,30 @@ int complete(cm_id &id)
     return fail_with(-1, id.event->event == RDMA_CM_EVENT_REJECTED ? ECONNREFUSED : std::abs(id.event->status));
 }
 
-} // namespace softrdma::abi
+// What the call returns for the id, or -1 with errno: ENODEV if a parent of this process has made it, ENOMEM.
+template<typename Call>
+int with_id(rdma_cm_id *id, Call call) noexcept
+{
+    return abi::usable(id_of(id).birth) ? or_no_memory(-1, [&] { return call(id_of(id)); }) : -1;
+}
+
+// The same, and its event for a synchronous id.
+template<typename Call>
+int complete_with_id(rdma_cm_id *id, Call call) noexcept
+{
+    return with_id(id, call) != 0 ? -1 : complete(id_of(id));
+}
+
+} // namespace
 
 extern "C" {
 
 rdma_event_channel *rdma_create_event_channel(void)
 {
-    auto channel = std::make_unique<event_channel>();
-    return channel->fd < 0 ? nullptr : channel.release();
+    return or_no_memory<rdma_event_channel *>(nullptr, [] {
+        auto channel = std::make_unique<event_channel>();
+        return channel->fd < 0 ? nullptr : channel.release();
+    });
 }
 
 void rdma_destroy_event_channel(rdma_event_channel *channel)
@@ -66,10 +82,12 @@ void rdma_destroy_event_channel(rdma_event_channel *channel)
 
 int rdma_create_id(rdma_event_channel *channel, rdma_cm_id **id, void *context, rdma_port_space space)
 {
-    if (channel != nullptr && !abi::usable(static_cast<event_channel *>(channel)->birth))
+    auto *events = static_cast<event_channel *>(channel);
+    if (channel != nullptr && !abi::usable(events->birth))
         return -1;
-    cm_id *created = cm::create_id(
-            static_cast<event_channel *>(channel), context, space, {abi::process_context, abi::process_pd});
+    cm_id *created = or_no_memory<cm_id *>(nullptr, [&] {
+        return cm::create_id(events, context, space, {abi::process_context, abi::process_pd});
+    });
     if (created == nullptr)
         return -1;
     *id = created;
@@ -78,80 +96,76 @@ int rdma_create_id(rdma_event_channel *channel, rdma_cm_id **id, void *context, 
 
 int rdma_destroy_id(rdma_cm_id *id)
 {
-    return abi::usable(id_of(id).birth) ? cm::destroy_id(id_of(id)) : -1;
+    return with_id(id, cm::destroy_id);
 }
 
 int rdma_migrate_id(rdma_cm_id *id, rdma_event_channel *channel)
 {
-    return abi::usable(id_of(id).birth) ? cm::migrate_id(id_of(id), static_cast<event_channel *>(channel)) : -1;
+    return with_id(id, [&](cm_id &i) { return cm::migrate_id(i, static_cast<event_channel *>(channel)); });
 }
 
 int rdma_bind_addr(rdma_cm_id *id, sockaddr *address)
 {
-    return abi::usable(id_of(id).birth) ? cm::bind(id_of(id), address) : -1;
+    return with_id(id, [&](cm_id &i) { return cm::bind(i, address); });
 }
 
 int rdma_resolve_addr(rdma_cm_id *id, sockaddr *source, sockaddr *destination, int)
 {
-    if (!abi::usable(id_of(id).birth) || cm::resolve_address(id_of(id), source, destination) != 0)
-        return -1;
-    return complete(id_of(id));
+    return complete_with_id(id, [&](cm_id &i) { return cm::resolve_address(i, source, destination); });
 }
 
 int rdma_resolve_route(rdma_cm_id *id, int)
 {
-    return !abi::usable(id_of(id).birth) || cm::resolve_route(id_of(id)) != 0 ? -1 : complete(id_of(id));
+    return complete_with_id(id, cm::resolve_route);
 }
 
 int rdma_listen(rdma_cm_id *id, int backlog)
 {
-    return abi::usable(id_of(id).birth) ? cm::listen(id_of(id), backlog) : -1;
+    return with_id(id, [&](cm_id &i) { return cm::listen(i, backlog); });
 }
 
 int rdma_connect(rdma_cm_id *id, rdma_conn_param *param)
 {
-    return !abi::usable(id_of(id).birth) || cm::connect(id_of(id), param) != 0 ? -1 : complete(id_of(id));
+    return complete_with_id(id, [&](cm_id &i) { return cm::connect(i, param); });
 }
 
 int rdma_accept(rdma_cm_id *id, rdma_conn_param *param)
 {
-    return !abi::usable(id_of(id).birth) || cm::accept(id_of(id), param) != 0 ? -1 : complete(id_of(id));
+    return complete_with_id(id, [&](cm_id &i) { return cm::accept(i, param); });
 }
 
 int rdma_reject(rdma_cm_id *id, const void *data, std::uint8_t length)
 {
-    return abi::usable(id_of(id).birth) ? cm::reject(id_of(id), reject_reason::consumer_defined, data, length) : -1;
+    return with_id(id, [&](cm_id &i) { return cm::reject(i, reject_reason::consumer_defined, data, length); });
 }
 
 int rdma_reject_ece(rdma_cm_id *id, const void *data, std::uint8_t length)
 {
-    return abi::usable(id_of(id).birth)
-                   ? cm::reject(id_of(id), reject_reason::vendor_option_not_supported, data, length)
-                   : -1;
+    return with_id(
+            id, [&](cm_id &i) { return cm::reject(i, reject_reason::vendor_option_not_supported, data, length); });
 }
 
 int rdma_establish(rdma_cm_id *id)
 {
-    return abi::usable(id_of(id).birth) ? cm::establish(id_of(id)) : -1;
+    return with_id(id, cm::establish);
 }
 
 int rdma_notify(rdma_cm_id *id, ibv_event_type event)
 {
-    return abi::usable(id_of(id).birth) ? cm::notify(id_of(id), event) : -1;
+    return with_id(id, [&](cm_id &i) { return cm::notify(i, event); });
 }
 
 int rdma_disconnect(rdma_cm_id *id)
 {
-    return !abi::usable(id_of(id).birth) || cm::disconnect(id_of(id)) != 0 ? -1 : complete(id_of(id));
+    return complete_with_id(id, cm::disconnect);
 }
 
 int rdma_get_cm_event(rdma_event_channel *channel, rdma_cm_event **event)
 {
     if (event == nullptr || channel == nullptr)
         return fail_with(-1, EINVAL);
-    return abi::usable(static_cast<event_channel *>(channel)->birth)
-                   ? cm::get_event(*static_cast<event_channel *>(channel), event)
-                   : -1;
+    auto &events = *static_cast<event_channel *>(channel);
+    return abi::usable(events.birth) ? cm::get_event(events, event) : -1;
 }
 
 int rdma_ack_cm_event(rdma_cm_event *event)
@@ -163,7 +177,7 @@ int rdma_ack_cm_event(rdma_cm_event *event)
 
 int rdma_init_qp_attr(rdma_cm_id *id, ibv_qp_attr *attr, int *mask)
 {
-    return abi::usable(id_of(id).birth) ? cm::queue_pair_attributes(id_of(id), *attr, *mask) : -1;
+    return with_id(id, [&](cm_id &i) { return cm::queue_pair_attributes(i, *attr, *mask); });
 }
 
 int rdma_set_option(rdma_cm_id *id, int level, int name, void *value, std::size_t size)

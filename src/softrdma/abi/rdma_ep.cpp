@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "abi/rdma_sync.hpp"
+#include "abi/device.hpp"
+#include "cm/cm.hpp"
 #include "verbs/qp.hpp"
 
 #include <algorithm>
@@ -236,7 +237,7 @@ int rdma_get_request(rdma_cm_id *listen, rdma_cm_id **out)
     if (!listener.sync)
         return fail_with(-1, EINVAL);
     rdma_cm_event *event = nullptr;
-    if (cm::get_event(*listener.events(), &event) != 0)
+    if (rdma_get_cm_event(listener.events(), &event) != 0)
         return -1;
     if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST || event->status != 0) {
         const int status = event->status;

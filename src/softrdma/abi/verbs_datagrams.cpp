@@ -34,7 +34,9 @@ extern "C" {
 
 ibv_ah *ibv_create_ah(ibv_pd *pd, ibv_ah_attr *attr)
 {
-    return abi::usable(pd->context) ? address_handle::create(pd, *attr) : nullptr;
+    if (!abi::usable(pd->context))
+        return nullptr;
+    return abi::or_no_memory<ibv_ah *>(nullptr, [&] { return address_handle::create(pd, *attr); });
 }
 
 int ibv_init_ah_from_wc(ibv_context *, std::uint8_t port, ibv_wc *wc, ibv_grh *grh, ibv_ah_attr *attr)

@@ -85,12 +85,12 @@ static void add_open_device(device_context *d)
                 refuse_data_path(of_parent->verbs.context.ops);
         };
         process::add_fork_hooks({nothing, nothing, refuse});
-        return new bool(true);
+        return &process::yes;
     });
     open_devices().push_back(d);
 }
 
-device_context *create_device()
+static device_context *open_device()
 {
     config::check();
     const process::creation lock;
@@ -116,6 +116,11 @@ device_context *create_device()
     install_extended(v);
     add_open_device(d);
     return owned.release();
+}
+
+device_context *create_device()
+{
+    return or_no_memory<device_context *>(nullptr, open_device);
 }
 
 ibv_context *process_context()
@@ -192,8 +197,8 @@ extern "C" {
 
 ibv_device **ibv_get_device_list(int *count)
 {
-    config::check();
-    auto **list = static_cast<ibv_device **>(calloc(2, sizeof(ibv_device *)));
+    const bool checked = abi::or_no_memory(false, [] { return config::check(), true; });
+    auto **list = checked ? static_cast<ibv_device **>(calloc(2, sizeof(ibv_device *))) : nullptr;
     if (list == nullptr)
         return nullptr;
     list[0] = abi::the_device();
@@ -313,7 +318,8 @@ int ibv_get_pkey_index(ibv_context *, std::uint8_t port, __be16 pkey)
 
 int ibv_get_async_event(ibv_context *context, ibv_async_event *event)
 {
-    return abi::usable(context) ? context_of(context).async.take(event, context_of(context).mover) : -1;
+    device_context &device = context_of(context);
+    return abi::usable(context) ? device.async.take(event, device.mover) : -1;
 }
 
 void ibv_ack_async_event(ibv_async_event *event)

@@ -9,6 +9,7 @@
 
 using namespace softrdma;
 using abi::fail_with;
+using abi::or_no_memory;
 
 namespace
 {
@@ -27,7 +28,9 @@ ibv_pd *ibv_alloc_pd(ibv_context *context)
 {
     if (!abi::usable(context))
         return nullptr;
-    auto *pd = new protection_domain;
+    auto *pd = or_no_memory<protection_domain *>(nullptr, [] { return new protection_domain; });
+    if (pd == nullptr)
+        return nullptr;
     pd->context = context;
     context_of(context).children.fetch_add(1);
     return pd;
@@ -47,7 +50,10 @@ int ibv_dealloc_pd(ibv_pd *pd)
 
 ibv_mr *ibv_reg_mr_iova2(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova, unsigned access)
 {
-    return abi::usable(pd->context) ? region_table::instance().add(pd, addr, length, iova, access) : nullptr;
+    if (!abi::usable(pd->context))
+        return nullptr;
+    return or_no_memory<ibv_mr *>(
+            nullptr, [&] { return region_table::instance().add(pd, addr, length, iova, access); });
 }
 
 ibv_mr *ibv_reg_mr(ibv_pd *pd, void *addr, std::size_t length, int access)
@@ -62,18 +68,22 @@ ibv_mr *ibv_reg_mr_iova(ibv_pd *pd, void *addr, std::size_t length, std::uint64_
 
 int ibv_dereg_mr(ibv_mr *mr)
 {
-    return abi::usable(mr->context) ? region_table::instance().remove(mr) : ENODEV;
+    if (!abi::usable(mr->context))
+        return ENODEV;
+    return or_no_memory(ENOMEM, [&] { return region_table::instance().remove(mr); });
 }
 
 ibv_comp_channel *ibv_create_comp_channel(ibv_context *context)
 {
     if (!abi::usable(context))
         return nullptr;
-    auto channel = std::make_unique<completion_channel>(context);
-    if (!channel->valid())
-        return nullptr;
-    context_of(context).children.fetch_add(1);
-    return channel.release();
+    return or_no_memory<ibv_comp_channel *>(nullptr, [&]() -> ibv_comp_channel * {
+        auto channel = std::make_unique<completion_channel>(context);
+        if (!channel->valid())
+            return nullptr;
+        context_of(context).children.fetch_add(1);
+        return channel.release();
+    });
 }
 
 int ibv_destroy_comp_channel(ibv_comp_channel *channel)
@@ -92,18 +102,20 @@ ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cookie, ibv_comp_chan
         return nullptr;
     if (cqe < 1 || cqe > limits::max_cqe || vector < 0 || vector >= context->num_comp_vectors)
         return fail_with(nullptr, EINVAL);
-    auto cq = std::make_unique<completion_queue>(context, cqe, static_cast<completion_channel *>(channel), cookie);
-    if (!cq->valid())
-        return fail_with(nullptr, ENOMEM);
-    context_of(context).children.fetch_add(1);
-    return cq.release();
+    return or_no_memory<ibv_cq *>(nullptr, [&]() -> ibv_cq * {
+        auto cq = std::make_unique<completion_queue>(context, cqe, static_cast<completion_channel *>(channel), cookie);
+        if (!cq->valid())
+            return fail_with(nullptr, ENOMEM);
+        context_of(context).children.fetch_add(1);
+        return cq.release();
+    });
 }
 
 int ibv_resize_cq(ibv_cq *cq, int cqe)
 {
     if (cqe < 1 || cqe > limits::max_cqe)
         return EINVAL;
-    return cq_of(cq).resize(cqe);
+    return or_no_memory(ENOMEM, [&] { return cq_of(cq).resize(cqe); });
 }
 
 int ibv_destroy_cq(ibv_cq *cq)
@@ -140,7 +152,7 @@ ibv_srq *ibv_create_srq(ibv_pd *pd, ibv_srq_init_attr *attr)
     if (attr->attr.max_wr < 1 || attr->attr.max_wr > limits::max_qp_wr || attr->attr.max_sge > limits::max_sge)
         return fail_with(nullptr, EINVAL);
     attr->attr.srq_limit = 0;
-    return new shared_receive_queue(pd, *attr);
+    return or_no_memory<ibv_srq *>(nullptr, [&] { return new shared_receive_queue(pd, *attr); });
 }
 
 int ibv_modify_srq(ibv_srq *srq, ibv_srq_attr *attr, int mask)
@@ -168,8 +180,8 @@ ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr)
     if (!abi::usable(pd->context))
         return nullptr;
     if (attr->qp_type == IBV_QPT_UD)
-        return abi::create_datagram_qp(pd, *attr);
-    const std::uint32_t number = net::static_connect::reserve_number();
+        return or_no_memory<ibv_qp *>(nullptr, [&] { return abi::create_datagram_qp(pd, *attr); });
+    const std::uint32_t number = or_no_memory(0u, net::static_connect::reserve_number);
     if (number == 0)
         return nullptr;
     const auto qp = queue_pair::create(pd, *attr, number);
@@ -180,10 +192,8 @@ ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr)
     return fail_with(nullptr, error);
 }
 
-int ibv_modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask)
+static int modify_qp(ibv_qp *qp, const ibv_qp_attr *attr, int mask)
 {
-    if (!abi::usable(qp->context))
-        return ENODEV;
     if (sends_datagrams(qp))
         return object_of(qp).modify(*attr, mask);
     if (const int error = (mask & IBV_QP_AV) != 0 ? net::static_connect::check(attr->ah_attr) : 0; error != 0)
@@ -198,6 +208,11 @@ int ibv_modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask)
     else if (qp->state == IBV_QPS_RESET)
         net::static_connect::disconnect(qp_of(qp));
     return 0;
+}
+
+int ibv_modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask)
+{
+    return abi::usable(qp->context) ? or_no_memory(ENOMEM, [&] { return modify_qp(qp, attr, mask); }) : ENODEV;
 }
 
 int ibv_query_qp(ibv_qp *qp, ibv_qp_attr *attr, int, ibv_qp_init_attr *init)
@@ -217,7 +232,7 @@ int ibv_destroy_qp(ibv_qp *qp)
     // Its table entry may hold the last reference.
     const auto keep = qp_of(qp).shared_from_this();
     const std::uint32_t number = qp->qp_num;
-    if (const int error = keep->destroy(); error != 0)
+    if (const int error = or_no_memory(ENOMEM, [&] { return keep->destroy(); }); error != 0)
         return error;
     net::static_connect::release_number(number);
     keep->drain_events();
@@ -248,17 +263,20 @@ int req_notify_cq(ibv_cq *cq, int solicited_only)
 
 int post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad)
 {
-    return sends_datagrams(qp) ? datagram_qp_of(qp).post_send(wr, bad) : qp_of(qp).post_send(wr, bad);
+    return or_no_memory(ENOMEM,
+            [&] { return sends_datagrams(qp) ? datagram_qp_of(qp).post_send(wr, bad) : qp_of(qp).post_send(wr, bad); });
 }
 
 int post_recv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad)
 {
-    return sends_datagrams(qp) ? datagram_qp_of(qp).post_receive(wr, bad) : qp_of(qp).post_receive(wr, bad);
+    return or_no_memory(ENOMEM, [&] {
+        return sends_datagrams(qp) ? datagram_qp_of(qp).post_receive(wr, bad) : qp_of(qp).post_receive(wr, bad);
+    });
 }
 
 int post_srq_recv(ibv_srq *srq, ibv_recv_wr *wr, ibv_recv_wr **bad)
 {
-    return srq_of(srq).post(wr, bad);
+    return or_no_memory(ENOMEM, [&] { return srq_of(srq).post(wr, bad); });
 }
 
 // These stand in for the ones above in a child of fork().
@@ -324,9 +342,11 @@ ibv_qp *create_extended(ibv_qp_init_attr_ex &attr, bool managed)
     const auto managed_qp = needs_number ? nullptr : queue_pair::create(attr.pd, plain);
     ibv_qp *qp = needs_number ? ibv_create_qp(attr.pd, &plain) : managed_qp != nullptr ? managed_qp->verbs() : nullptr;
     attr.cap = plain.cap; // what was granted
-    if (qp != nullptr && (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0)
-        abi::install_post_ex(object_of(qp), attr.send_ops_flags);
-    return qp;
+    if (qp == nullptr || (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) == 0 ||
+            or_no_memory(false, [&] { return abi::install_post_ex(object_of(qp), attr.send_ops_flags), true; }))
+        return qp;
+    ibv_destroy_qp(qp);
+    return fail_with(nullptr, ENOMEM);
 }
 
 ibv_qp *create_qp_ex(ibv_context *context, ibv_qp_init_attr_ex *attr)

@@ -43,7 +43,9 @@ int complete(ibv_qp_ex *qp)
     post_batch &batch = batch_of(qp);
     int error = batch.error();
     if (error == 0 && batch.size() > 0)
-        error = abi::usable(batch.birth()) ? post_together(&qp->qp_base, batch.size()) : ENODEV;
+        error = abi::usable(batch.birth())
+                        ? abi::or_no_memory(ENOMEM, [&] { return post_together(&qp->qp_base, batch.size()); })
+                        : ENODEV;
     batch.unlock();
     return error;
 }

@@ -6,6 +6,7 @@
 #include "verbs/qp.hpp"
 #include "verbs/tap.hpp"
 #include "base/process.hpp"
+#include "base/unique_fd.hpp"
 
 #include <array>
 #include <cinttypes>
@@ -114,29 +115,27 @@ void start()
 {
     static constinit process::single<const bool> started;
     started.get([] {
-        const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (fd < 0)
-            return new bool(false);
+        local::unique_fd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
         sockaddr_un name{};
         name.sun_family = AF_UNIX;
         // Nobody can take the name beforehand.
         std::uint64_t number = 0;
-        if (getrandom(&number, sizeof(number), 0) != sizeof(number)) {
-            close(fd);
-            return new bool(false);
-        }
+        if (fd.get() < 0 || getrandom(&number, sizeof(number), 0) != sizeof(number))
+            return &process::no;
         const int length =
                 snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "softrdma/%d/%016" PRIx64, getpid(), number);
         const auto size =
                 static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(length));
         const int on = 1;
         event_loop *a = event_loop::get();
-        if (a != nullptr && setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0 &&
-                bind(fd, reinterpret_cast<const sockaddr *>(&name), size) == 0 &&
-                a->watch(fd, EPOLLIN, std::make_shared<control_socket>(fd)) != 0)
-            return new bool(true);
-        close(fd);
-        return new bool(false);
+        if (a == nullptr || setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0 ||
+                bind(fd.get(), reinterpret_cast<const sockaddr *>(&name), size) != 0)
+            return &process::no;
+        const auto served = std::make_shared<control_socket>(fd.get());
+        const bool watched = a->watch(fd.get(), EPOLLIN, served) != 0;
+        if (watched)
+            static_cast<void>(fd.release());
+        return watched ? &process::yes : &process::no;
     });
 }
 

@@ -34,8 +34,9 @@ bool enroll() noexcept
 {
     static constinit process::single<const bool> enrolled;
     return enrolled.get([] {
-        return new bool(
-                ask(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && ask(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED));
+        const bool done =
+                ask(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && ask(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
+        return done ? &process::yes : &process::no;
     });
 }
 

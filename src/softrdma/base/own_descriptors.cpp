@@ -5,6 +5,7 @@
 #include <climits>
 #include <csignal>
 #include <linux/close_range.h>
+#include <new>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -33,8 +34,12 @@ void *run(void *argument)
     auto &w = *static_cast<work *>(argument);
     if (!leave_shared_table())
         return nullptr;
-    w.call(w.argument);
-    w.done = true;
+    try {
+        w.call(w.argument);
+        w.done = true;
+    } catch (const std::bad_alloc &) {
+        w.done = false;
+    }
     // The end of the thread would close them as well, but later than the caller goes on.
     syscall(SYS_close_range, 0, UINT_MAX, 0);
     return nullptr;

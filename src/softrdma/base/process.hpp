@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/reserve.hpp"
+
 #include <atomic>
 #include <utility>
 
@@ -67,7 +69,7 @@ template<typename T>
 class single : public slot
 {
 public:
-    // `make` gives a new T.
+    // `make` gives a T that lasts.
     template<typename Make>
     T &get(Make make)
     {
@@ -84,9 +86,13 @@ public:
     }
     T &get()
     {
-        return get([] { return new T; });
+        return get([] { return new (reserve::allocate(sizeof(T))) T; });
     }
     T *if_made() const noexcept { return static_cast<T *>(object_.load(std::memory_order_acquire)); }
 };
+
+// What a process has done once, and how that went.
+inline constexpr bool yes = true;
+inline constexpr bool no = false;
 
 } // namespace softrdma::process

@@ -8,16 +8,19 @@
 namespace softrdma::local
 {
 
-operations_in_progress::operations_in_progress(std::vector<reader> watched, std::uint32_t key)
+operations_in_progress::operations_in_progress(const reader &watched)
 {
-    barriers::execute_between_processes(std::ranges::all_of(watched, &reader::enrolled));
-    for (reader &w : watched) {
-        const std::uint32_t seen = w.word->load(std::memory_order_acquire);
-        const bool uses_it = key == any_region || w.region_in_use == nullptr ||
-                             w.region_in_use->load(std::memory_order_relaxed) == key;
-        if (seen % 2 != 0 && uses_it)
-            operations_.push_back({std::move(w), seen});
-    }
+    barriers::execute_between_processes(watched.enrolled);
+    add(watched, any_region);
+}
+
+void operations_in_progress::add(const reader &watched, std::uint32_t key)
+{
+    const std::uint32_t seen = watched.word->load(std::memory_order_acquire);
+    const bool uses_it = key == any_region || watched.region_in_use == nullptr ||
+                         watched.region_in_use->load(std::memory_order_relaxed) == key;
+    if (seen % 2 != 0 && uses_it)
+        operations_.push_back({watched, seen});
 }
 
 // A process that was killed may be in the kernel's copy for a moment longer than its shared memory says: the kernel
@@ -45,7 +48,7 @@ bool operations_in_progress::ended_within(std::chrono::steady_clock::duration li
 reader_list &reader_list::instance()
 {
     static constinit process::single<reader_list> list;
-    return list.get([] { return new reader_list; });
+    return list.get();
 }
 
 reader_list::entry reader_list::add(const reader &watched)
@@ -62,12 +65,18 @@ void reader_list::remove(entry e)
 
 operations_in_progress reader_list::in_progress(std::uint32_t key)
 {
-    std::vector<reader> watched;
+    bool enrolled = false;
     {
         const std::lock_guard lock(mutex_);
-        watched.assign(words_.begin(), words_.end());
+        enrolled = std::ranges::all_of(words_, &reader::enrolled);
     }
-    return operations_in_progress(std::move(watched), key);
+    barriers::execute_between_processes(enrolled);
+    // Who was added meanwhile finds nothing any more of what was taken away.
+    operations_in_progress found;
+    const std::lock_guard lock(mutex_);
+    for (const reader &watched : words_)
+        found.add(watched, key);
+    return found;
 }
 
 } // namespace softrdma::local

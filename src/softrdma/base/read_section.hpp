@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/barriers.hpp"
+#include "base/reserve.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -74,9 +75,8 @@ inline constexpr std::chrono::seconds longest_operation{5};
 class operations_in_progress
 {
 public:
-    // Those that may use the region with that key, or all.
-    explicit operations_in_progress(std::vector<reader> watched, std::uint32_t key = any_region);
-    static constexpr std::uint32_t any_region = 0;
+    // That of one reader, whatever region it uses.
+    explicit operations_in_progress(const reader &watched);
 
     // True when each has ended, or whoever was at it lives no more, which the kernel is asked for.
     bool ended();
@@ -84,11 +84,18 @@ public:
     bool ended_within(std::chrono::steady_clock::duration limit);
 
 private:
+    friend class reader_list;
     struct operation {
         reader of;
         std::uint32_t seen;
     };
-    std::vector<operation> operations_;
+    static constexpr std::uint32_t any_region = 0;
+
+    operations_in_progress() = default;
+    // To be called after the barrier.
+    void add(const reader &watched, std::uint32_t key);
+
+    std::vector<operation, reserve::allocator<operation>> operations_;
 };
 
 // Everyone who may be inside an operation on this process' memory.

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "base/socket_address.hpp"
 
-#include <array>
+#include <cstdio>
 #include <netdb.h>
 
 namespace softrdma::net
 {
 
-std::string text_of(const sockaddr_storage &address)
+address_text text_of(const sockaddr_storage &address) noexcept
 {
-    std::array<char, NI_MAXHOST> host{};
-    std::array<char, NI_MAXSERV> port{};
-    if (getnameinfo(reinterpret_cast<const sockaddr *>(&address), sizeof(address), host.data(), host.size(),
-                port.data(), port.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-        return "an unknown address";
-    return std::string(host.data()) + " port " + port.data();
+    std::array<char, 64> host{"an unknown address"};
+    std::array<char, 8> port{"0"};
+    getnameinfo(reinterpret_cast<const sockaddr *>(&address), sizeof(address), host.data(), host.size(), port.data(),
+            port.size(), NI_NUMERICHOST | NI_NUMERICSERV);
+    address_text text{};
+    snprintf(text.data(), text.size(), "%s port %s", host.data(), port.data());
+    return text;
 }
 
 } // namespace softrdma::net

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <string>
+#include <array>
 #include <sys/socket.h>
 
 namespace softrdma::net
 {
 
-// For people.
-std::string text_of(const sockaddr_storage &address);
+// For people, with a zero at the end.
+using address_text = std::array<char, 80>;
+address_text text_of(const sockaddr_storage &address) noexcept;
 
 } // namespace softrdma::net

@@ -8,6 +8,7 @@
 #include "base/process.hpp"
 
 #include <condition_variable>
+#include <list>
 #include <optional>
 #include <rdma/rdma_cma.h>
 
@@ -16,12 +17,15 @@ namespace softrdma::net
 
 class cm_id;
 
-struct cm_event : rdma_cm_event {
+struct cm_event : rdma_cm_event, reserve::object {
     process::birth birth;
     cm_id *counted_on = nullptr; // the id whose destruction waits for the acknowledgement
     bool establishes = false;    // the program's fetching of it completes an active connect
     private_data data;
 };
+
+// To say that a connection is lost, or that there is none, takes no memory that might be missing.
+using cm_events = std::list<std::unique_ptr<cm_event>, reserve::allocator<std::unique_ptr<cm_event>>>;
 
 class event_channel : public rdma_event_channel
 {
@@ -30,8 +34,9 @@ public:
 
     event_channel() : ready_(std::in_place) { fd = ready_->fd(); }
 
-    std::optional<event_fd> ready_;               // empty once destroyed
-    std::deque<std::unique_ptr<cm_event>> queue_; // guarded by the connection manager's lock
+    std::optional<event_fd> ready_;                 // empty once destroyed
+    cm_events queue_;                               // guarded by the connection manager's lock
+    std::unique_ptr<event_channel> destroyed_next_; // after this one
 };
 
 // What the manager needs from the verbs side, which owns the devices.
@@ -150,7 +155,8 @@ bool any_id(const std::function<bool(const cm_id &)> &is);
 cm_id *new_id(event_channel *channel, void *context, rdma_port_space space, const cm_device &device);
 void discard(cm_id *id);
 void queue_event(cm_id &id, rdma_cm_event_type type, int status, const private_data *data = nullptr);
-void queue_request(cm_id &listener, cm_id &child);
+// False if there is no memory.
+bool queue_request(cm_id &listener, cm_id &child) noexcept;
 // A request of the listener has been seen or is gone: the next one may come.
 void request_seen(cm_id &listener);
 void drop_events(cm_id &id);
@@ -198,8 +204,8 @@ int open_bound(cm_id &id, const sockaddr *address);
 void learn_addresses(cm_id &id, int socket);
 void fill_gids(cm_id &id);
 // Shifts the port between what the program sees and the TCP port (SOFTRDMA_PORT_OFFSET).
-void to_tcp(sockaddr_storage &address) noexcept;
-void from_tcp(sockaddr_storage &address) noexcept;
+void to_tcp(sockaddr_storage &address);
+void from_tcp(sockaddr_storage &address);
 } // namespace detail
 
 } // namespace cm

@@ -57,12 +57,12 @@ int detail::fail(int error) noexcept
     return -1;
 }
 
-void detail::to_tcp(sockaddr_storage &address) noexcept
+void detail::to_tcp(sockaddr_storage &address)
 {
     shift_port(address, settings().port_offset);
 }
 
-void detail::from_tcp(sockaddr_storage &address) noexcept
+void detail::from_tcp(sockaddr_storage &address)
 {
     shift_port(address, -settings().port_offset);
 }

@@ -92,7 +92,11 @@ void start_connecting(cm_id &id)
         ::close(fd);
         return error == ECONNREFUSED ? detail::refused(id) : detail::unreachable(id, error);
     }
-    id.path = tcp_conn::open(fd, tcp_conn::role::connecting, upcalls());
+    try {
+        id.path = tcp_conn::open(fd, tcp_conn::role::connecting, upcalls());
+    } catch (const std::bad_alloc &) {
+        return detail::unreachable(id, ENOMEM);
+    }
     if (id.path == nullptr)
         return detail::unreachable(id, errno);
     id.path->owner = &id;

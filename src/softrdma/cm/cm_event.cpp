@@ -14,7 +14,7 @@ namespace
 
 std::unique_ptr<cm_event> make_event(cm_id &id, rdma_cm_event_type type, int status)
 {
-    auto event = std::make_unique<cm_event>();
+    std::unique_ptr<cm_event> event(new cm_event);
     static_cast<rdma_cm_event &>(*event) = {};
     event->id = &id;
     event->event = type;
@@ -100,15 +100,18 @@ void detail::queue_established(cm_id &id, const ibv_ah_attr &peer)
     put(*id.events(), std::move(event));
 }
 
-void detail::queue_request(cm_id &listener, cm_id &child)
-{
+bool detail::queue_request(cm_id &listener, cm_id &child) noexcept
+try {
     auto event = make_event(child, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
     event->listen_id = &listener;
     event->counted_on = &listener;
     event->param.conn = child.request;
     attach_data(*event, child.remote.data);
-    ++listener.unseen;
     put(*listener.events(), std::move(event));
+    ++listener.unseen;
+    return true;
+} catch (const std::bad_alloc &) {
+    return false;
 }
 
 void detail::drop_events(cm_id &id)
@@ -131,15 +134,42 @@ void detail::drop_events(cm_id &id)
 // end). Had the thread come a moment earlier, it would wait for good: so the last channels stay recognisable.
 void destroy_channel(event_channel *channel)
 {
+    struct destroyed_channels {
+        std::unique_ptr<event_channel> oldest;
+        event_channel *latest = nullptr;
+        std::size_t count = 0;
+    };
     constexpr std::size_t kept = 64;
-    static constinit process::single<std::deque<std::unique_ptr<event_channel>>> all_destroyed;
+    static constinit process::single<destroyed_channels> all_destroyed;
     auto &destroyed = all_destroyed.get();
     const std::lock_guard guard(lock());
     channel->ready_.reset();
     channel->queue_.clear();
-    destroyed.emplace_back(channel);
-    if (destroyed.size() > kept)
-        destroyed.pop_front();
+    (destroyed.count == 0 ? destroyed.oldest : destroyed.latest->destroyed_next_).reset(channel);
+    destroyed.latest = channel;
+    if (++destroyed.count > kept) {
+        destroyed.oldest = std::move(destroyed.oldest->destroyed_next_);
+        --destroyed.count;
+    }
+}
+
+// The first of the channel; false if another thread has taken it.
+static bool take_first(event_channel &channel, rdma_cm_event **out)
+{
+    const std::lock_guard guard(lock());
+    if (channel.queue_.empty())
+        return false;
+    std::unique_ptr<cm_event> event = std::move(channel.queue_.front());
+    channel.queue_.pop_front();
+    if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+        event->id->channel = event->listen_id->channel;
+        detail::request_seen(id_of(event->listen_id));
+    }
+    if (event->establishes)
+        take_reply(*event);
+    ++event->counted_on->events_reported;
+    *out = event.release();
+    return true;
 }
 
 int get_event(event_channel &channel, rdma_cm_event **out)
@@ -149,20 +179,12 @@ int get_event(event_channel &channel, rdma_cm_event **out)
             return pause(); // for a signal, with EINTR
         if (channel.ready_->take(event_loop::get()) != 0)
             return -1;
-        const std::lock_guard guard(lock());
-        if (channel.queue_.empty())
-            continue;
-        std::unique_ptr<cm_event> event = std::move(channel.queue_.front());
-        channel.queue_.pop_front();
-        ++event->counted_on->events_reported;
-        if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
-            event->id->channel = event->listen_id->channel;
-            detail::request_seen(id_of(event->listen_id));
+        try { // not where it waits, see abi::or_no_memory()
+            if (take_first(channel, out))
+                return 0;
+        } catch (const std::bad_alloc &) {
+            return detail::fail(ENOMEM);
         }
-        if (event->establishes)
-            take_reply(*event);
-        *out = event.release();
-        return 0;
     }
 }
 

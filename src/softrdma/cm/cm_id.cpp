@@ -150,15 +150,13 @@ int migrate_id(cm_id &id, event_channel *channel)
     detail::acknowledge_stored(id);
     event_channel *from = id.events();
     event_channel *to = channel != nullptr ? channel : own.get();
-    for (auto at = from->queue_.begin(); at != from->queue_.end();) {
-        if ((*at)->counted_on == &id) {
-            to->queue_.push_back(std::move(*at));
-            to->ready_->put();
-            at = from->queue_.erase(at);
-            from->ready_->withdraw(1);
-        } else {
-            ++at;
-        }
+    for (auto next = from->queue_.begin(); next != from->queue_.end();) {
+        const auto at = next++;
+        if ((*at)->counted_on != &id)
+            continue;
+        to->queue_.splice(to->queue_.end(), from->queue_, at);
+        to->ready_->put();
+        from->ready_->withdraw(1);
     }
     id.channel = to;
     static_cast<void>(own.release());

@@ -96,7 +96,7 @@ int queue_pair_attributes(cm_id &id, ibv_qp_attr &attr, int &mask)
 }
 
 int detail::modify_to_connected(cm_id &id)
-{
+try {
     for (const ibv_qp_state state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
         ibv_qp_attr attr{};
         int mask = 0;
@@ -108,6 +108,8 @@ int detail::modify_to_connected(cm_id &id)
             return fail(error);
     }
     return 0;
+} catch (const std::bad_alloc &) {
+    return fail(ENOMEM);
 }
 
 void detail::modify_to_error(cm_id &id)

@@ -42,9 +42,8 @@ void take_request(cm_id &parent, const std::shared_ptr<tcp_conn> &path, const cm
     child->request.qp_num = request.qpn;
     path->owner = child;
     detail::learn_addresses(*child, path->fd());
-    if (detail::adopt_device(*child) != 0 || !detail::choose_psn(*child))
-        return detail::discard(child);
-    detail::queue_request(parent, *child);
+    if (detail::adopt_device(*child) != 0 || !detail::choose_psn(*child) || !detail::queue_request(parent, *child))
+        detail::discard(child);
 }
 
 // A device drops what exceeds the backlog, and its peer asks again: here the request waits instead. Each that waits
@@ -195,7 +194,7 @@ void conn_upcalls::lost(const std::shared_ptr<tcp_conn> &path, const std::shared
     case cm_state::replied:
     case cm_state::accepted:
     case cm_state::connected:
-        log::write(log::level::warn, "the peer at %s is lost: %s", text_of(id->route.addr.dst_storage).c_str(),
+        log::write(log::level::warn, "the peer at %s is lost: %s", text_of(id->route.addr.dst_storage).data(),
                 strerror(error));
         id->state = cm_state::disconnect_received;
         detail::queue_event(*id, RDMA_CM_EVENT_DISCONNECTED, 0);
@@ -213,7 +212,7 @@ void conn_upcalls::lost(const std::shared_ptr<tcp_conn> &path, const std::shared
 void detail::log_fall_back(const cm_id &id)
 {
     log::write(log::level::info, "TCP carries everything between here and the peer at %s",
-            text_of(id.route.addr.dst_storage).c_str());
+            text_of(id.route.addr.dst_storage).data());
 }
 
 void detail::select_transport(cm_id &id)
@@ -239,8 +238,13 @@ void detail::request_seen(cm_id &listener)
     while (listener.unseen < listener.backlog && !listener.waiting.empty()) {
         const auto [path, request] = std::move(listener.waiting.front());
         listener.waiting.pop_front();
-        if (!path->lost())
+        if (path->lost())
+            continue;
+        try {
             take_request(listener, path, request);
+        } catch (const std::bad_alloc &) {
+            path->finish(); // the peer learns that it is not accepted
+        }
     }
     if (listener.waiting.size() < max_waiting)
         listener.listening->resume();

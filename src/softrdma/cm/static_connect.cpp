@@ -71,10 +71,11 @@ struct registry {
     }
 };
 
+constinit process::single<registry> the_registry;
+
 registry &state()
 {
-    static constinit process::single<registry> r;
-    return r.get();
+    return the_registry.get();
 }
 
 class conn_upcalls : public tcp_conn_user
@@ -135,7 +136,11 @@ void try_connecting(connection &c)
         close(fd);
         return try_later(c);
     }
-    c.path = tcp_conn::open(fd, tcp_conn::role::connecting, upcalls());
+    try {
+        c.path = tcp_conn::open(fd, tcp_conn::role::connecting, upcalls());
+    } catch (const std::bad_alloc &) {
+        return try_later(c);
+    }
     if (c.path == nullptr)
         return try_later(c);
     c.path->tag = c.local;
@@ -179,7 +184,7 @@ bool go_on(connection &c, bool peer_has_ep)
     }
     if (!has_ep)
         log::write(log::level::info, "TCP carries everything between here and queue pair %u at %s", c.remote,
-                text_of(c.destination).c_str());
+                text_of(c.destination).data());
     if (c.active && !has_ep && discovery::required())
         return false;
     join(c);
@@ -247,7 +252,7 @@ void conn_upcalls::lost(const std::shared_ptr<tcp_conn> &path, const std::shared
     if (!c.joined) // the peer will
         return c.path.reset();
     log::write(log::level::info, "the connection to queue pair %u at %s has ended", c.remote,
-            text_of(c.destination).c_str());
+            text_of(c.destination).data());
     event_loop::get()->after(retry_timeout, [number = c.local, serial = c.serial] {
         const std::lock_guard relock(state().lock);
         const connection *lost = state().find(number, serial);
@@ -366,6 +371,8 @@ std::uint32_t reserve_number()
 
 void release_number(std::uint32_t number)
 {
+    if (the_registry.if_made() == nullptr) // nothing is reserved
+        return;
     const std::lock_guard guard(state().lock);
     forget(number);
     state().numbers.release(number);

@@ -32,7 +32,12 @@ std::chrono::milliseconds unknown_callers::add(const std::shared_ptr<tcp_conn> &
             oldest->finish();
     }
     const auto now = clock::now();
-    callers_.push_back({path, now});
+    try {
+        callers_.push_back({path, now});
+    } catch (const std::bad_alloc &) {
+        path->finish();
+        return least_time;
+    }
     if (callers_.size() < most)
         return std::chrono::milliseconds(0);
     const auto pause = std::chrono::ceil<std::chrono::milliseconds>(callers_.front().since + least_time - now);

@@ -131,7 +131,7 @@ void configure()
         const char *text = config::text(setting::fault);
         if (text != nullptr && !add(text, why))
             config::refuse(setting::fault, why.c_str());
-        return new bool(true);
+        return &process::yes;
     });
 }
 

@@ -2,6 +2,7 @@
 #include "progress/event_loop.hpp"
 #include "base/barriers.hpp"
 #include "base/config.hpp"
+#include "base/log.hpp"
 #include "base/process.hpp"
 
 #include <array>
@@ -200,7 +201,7 @@ finding event_loop::look(std::int64_t now)
         const std::lock_guard lock(mutex_);
         handler = expected_;
     }
-    const finding found = handler != nullptr ? handler->look() : finding::nothing;
+    const finding found = handler == nullptr ? finding::nothing : serve(*handler, [&] { return handler->look(); });
     if (found == finding::something)
         between_dispatches_ns_.store(std::min(2 * between_ns, longest_ns), std::memory_order_relaxed);
     return found;
@@ -245,7 +246,19 @@ finding event_loop::handle(const epoll_event &event)
             between_dispatches_ns_.store(shortest_ns, std::memory_order_relaxed);
         }
     }
-    return handler->ready(event.events);
+    return serve(*handler, [&] { return handler->ready(event.events); });
+}
+
+// Where memory is missing nobody can be told: what cannot do without it gives up.
+template<typename Call>
+finding event_loop::serve(event_handler &handler, Call call) noexcept
+{
+    try {
+        return call();
+    } catch (const std::bad_alloc &) {
+        handler.out_of_memory();
+        return finding::something;
+    }
 }
 
 event_loop::watch_id event_loop::watch(int fd, std::uint32_t events, std::shared_ptr<event_handler> handler)
@@ -292,7 +305,7 @@ void event_loop::expect(std::shared_ptr<event_handler> handler)
     expected_.swap(handler); // the former is destroyed after the lock is released
 }
 
-void event_loop::after(std::chrono::microseconds delay, std::function<void()> call)
+void event_loop::after(std::chrono::microseconds delay, reserve::call call)
 {
     const std::lock_guard lock(mutex_);
     timers_.emplace(clock::now() + delay, std::move(call));
@@ -312,18 +325,28 @@ void event_loop::set_timer_locked()
 
 void event_loop::run_timers()
 {
-    std::vector<std::function<void()>> due;
+    decltype(timers_) due;
     {
         const std::lock_guard lock(mutex_);
         std::uint64_t expirations = 0;
         [[maybe_unused]] const ssize_t got = read(timer_, &expirations, sizeof(expirations));
         const auto now = clock::now();
         while (!timers_.empty() && timers_.begin()->first <= now)
-            due.push_back(std::move(timers_.extract(timers_.begin()).mapped()));
+            due.insert(due.end(), timers_.extract(timers_.begin()));
         set_timer_locked();
     }
-    for (auto &call : due)
+    for (const auto &[at, call] : due)
+        run(call);
+}
+
+// Whatever has to happen at its time is done with memory that is kept for it; what is lost here can be done without.
+void event_loop::run(const reserve::call &call) noexcept
+{
+    try {
         call();
+    } catch (const std::bad_alloc &) {
+        log::write(log::level::error, "no memory for what was to be done now");
+    }
 }
 
 void event_loop::before_fork() noexcept

@@ -32,6 +32,8 @@ public:
     virtual finding ready(std::uint32_t events) = 0;
     // Looks for input without having been told of any.
     virtual finding look() { return finding::nothing; }
+    // One of the others has failed for want of memory. Called by the same thread, which holds no lock any more.
+    virtual void out_of_memory() noexcept {}
 };
 
 // The thread that serves sockets and timers of this process, started with its first user. All signals but SIGBUS are
@@ -54,12 +56,12 @@ public:
     void expect(std::shared_ptr<event_handler> handler);
     bool expects(const event_handler &handler) const noexcept { return expected_now_.load() == &handler; }
 
-    void after(std::chrono::microseconds delay, std::function<void()> call);
+    void after(std::chrono::microseconds delay, reserve::call call);
 
     void poll() override;
     void about_to_wait() override;
     using progress::defer;
-    void defer(std::function<void()> call, std::chrono::microseconds delay) override { after(delay, std::move(call)); }
+    void defer(reserve::call call, std::chrono::microseconds delay) override { after(delay, std::move(call)); }
 
 private:
     using clock = std::chrono::steady_clock;
@@ -79,6 +81,9 @@ private:
     void back_off(finding last);
     void note_poll(std::int64_t now);
     void run_timers();
+    static void run(const reserve::call &call) noexcept;
+    template<typename Call>
+    static finding serve(event_handler &handler, Call call) noexcept;
     void set_timer_locked();
     static void before_fork() noexcept;
     static void after_fork_in_parent() noexcept;
@@ -106,7 +111,10 @@ private:
     std::mutex rest_mutex_;
     std::condition_variable woken_;
     std::atomic<bool> resting_{false};
-    std::multimap<clock::time_point, std::function<void()>> timers_;
+    // By when they run out.
+    std::multimap<clock::time_point, reserve::call, std::less<>,
+            reserve::allocator<std::pair<const clock::time_point, reserve::call>>>
+            timers_;
 };
 
 } // namespace softrdma::net

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "progress/listener.hpp"
 
+#include "base/unique_fd.hpp"
+
 #include <cerrno>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -12,7 +14,9 @@ namespace softrdma::net
 
 std::shared_ptr<listener> listener::open(int fd, int backlog, receiver accepted)
 {
+    local::unique_fd taken(fd);
     auto l = std::make_shared<listener>(fd, std::move(accepted));
+    static_cast<void>(taken.release());
     if (::listen(fd, backlog) != 0)
         return nullptr;
     l->watch_ = event_loop::get()->watch(fd, EPOLLIN, l);

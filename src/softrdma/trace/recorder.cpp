@@ -247,14 +247,14 @@ bool configure()
     return good.get([] {
         const char *path = config::text(config::setting::trace);
         if (path == nullptr)
-            return new bool(true);
+            return &process::yes;
         const int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
         if (fd < 0) {
             fprintf(stderr, "softrdma: cannot write the trace '%s': %s; use softrdma trace\n", path, strerror(errno));
-            return new bool(false);
+            return &process::no;
         }
         tap::install(new recorder(fd));
-        return new bool(true);
+        return &process::yes;
     });
 }
 

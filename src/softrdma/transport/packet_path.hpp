@@ -43,7 +43,7 @@ public:
     virtual void ends(sockaddr_storage &here, sockaddr_storage &there) const = 0;
 
     // Breaks the path; queue_pair::path_lost() follows on both sides.
-    virtual void cut() = 0;
+    virtual void cut() noexcept = 0;
 };
 
 } // namespace softrdma

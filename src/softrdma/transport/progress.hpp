@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/reserve.hpp"
+
 #include <chrono>
-#include <functional>
 #include <utility>
 
 namespace softrdma
@@ -17,9 +18,10 @@ public:
     virtual void poll() = 0;
     // The program is going to wait for an event instead of polling: another thread looks after the network.
     virtual void about_to_wait() = 0;
-    // Calls after the delay, from another thread and without a lock.
-    virtual void defer(std::function<void()> call, std::chrono::microseconds delay) = 0;
-    void defer(std::function<void()> call) { defer(std::move(call), std::chrono::microseconds(0)); }
+    // Calls after the delay, from another thread and without a lock. It needs no memory that might be missing, but for
+    // what is copied into the call.
+    virtual void defer(reserve::call call, std::chrono::microseconds delay) = 0;
+    void defer(reserve::call call) { defer(std::move(call), std::chrono::microseconds(0)); }
 };
 
 } // namespace softrdma

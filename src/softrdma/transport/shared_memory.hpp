@@ -17,7 +17,7 @@ public:
     block(const block &) = delete;
     block &operator=(const block &) = delete;
 
-    std::byte *const at;
+    std::byte *at;              // NULL until it is mapped
     const std::uint64_t offset; // by which peers find it
     const std::size_t size;
 };

@@ -25,28 +25,24 @@ void completion_channel::detach(completion_queue *cq)
     std::erase(queues_, cq);
 }
 
-void completion_channel::notify(completion_queue *cq)
+void completion_channel::notify(completion_queue *cq) noexcept
 {
-    {
-        const std::lock_guard lock(mutex_);
-        queue_.push_back(cq);
-    }
+    cq->shared().fired.fetch_add(1, std::memory_order_acq_rel);
     ready_.put();
 }
 
+// In turn, so that a busy queue leaves the others theirs.
 completion_queue *completion_channel::next_locked()
 {
-    if (!queue_.empty()) {
-        completion_queue *cq = queue_.front();
-        queue_.pop_front();
-        return cq;
+    for (std::size_t i = 0; i < queues_.size(); ++i) {
+        latest_ = (latest_ + 1) % queues_.size();
+        auto &fired = queues_[latest_]->shared().fired;
+        if (fired.load(std::memory_order_acquire) != 0) {
+            fired.fetch_sub(1, std::memory_order_acq_rel);
+            return queues_[latest_];
+        }
     }
-    const auto fired = std::find_if(queues_.begin(), queues_.end(),
-            [](const completion_queue *cq) { return cq->shared().fired.load(std::memory_order_acquire) != 0; });
-    if (fired == queues_.end())
-        return nullptr;
-    (*fired)->shared().fired.fetch_sub(1, std::memory_order_acq_rel);
-    return *fired;
+    return nullptr;
 }
 
 int completion_channel::take(completion_queue **cq)
@@ -67,7 +63,7 @@ unsigned completion_channel::forget(completion_queue *cq)
 {
     const std::lock_guard lock(mutex_);
     const auto fired = cq->shared().fired.exchange(0, std::memory_order_acq_rel);
-    ready_.withdraw(std::erase(queue_, cq) + fired);
+    ready_.withdraw(fired);
     return cq->handed_out_;
 }
 

@@ -17,7 +17,7 @@ public:
 
     bool valid() const noexcept { return ready_.fd() >= 0; }
     void attach(completion_queue *cq);
-    void notify(completion_queue *cq);
+    void notify(completion_queue *cq) noexcept;
     // 0, or -1 with errno from the descriptor.
     int take(completion_queue **cq);
     // Drops what is queued for `cq` and returns how many of its events take() has handed out.
@@ -31,8 +31,8 @@ private:
 
     event_fd ready_;
     std::mutex mutex_;
-    std::deque<completion_queue *> queue_;
-    std::vector<completion_queue *> queues_; // peers ring for these themselves
+    std::vector<completion_queue *> queues_; // whoever completes something there says so in shared memory
+    std::size_t latest_ = 0;                 // of them, that had an event
 };
 
 } // namespace softrdma

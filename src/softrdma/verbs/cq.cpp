@@ -14,7 +14,6 @@ namespace softrdma
 namespace
 {
 
-constexpr std::uint32_t initial_ring = 8;
 // More sources than that announce what they have: a poll must not look at each of hundreds.
 constexpr std::size_t watch_limit = 8;
 
@@ -22,6 +21,12 @@ constexpr std::size_t watch_limit = 8;
 constexpr std::uint64_t side_by_side(std::uint32_t first, std::uint32_t second) noexcept
 {
     return std::bit_cast<std::uint64_t>(std::array{first, second});
+}
+
+// Most of a large ring is never touched, and takes no memory.
+std::uint32_t mask_for(int entries) noexcept
+{
+    return std::bit_ceil(static_cast<std::uint32_t>(entries)) - 1;
 }
 
 // A program that polls would have looked at the same word several times more before the first answer is there. When the
@@ -39,9 +44,14 @@ static_assert(offsetof(ibv_wc, opcode) == offsetof(ibv_wc, status) + 4 && offset
 } // namespace
 
 completion_queue::completion_queue(ibv_context *owner, int entries, completion_channel *events, void *cookie)
-    : ibv_cq{}, mask_(initial_ring - 1), ring_(std::make_unique<entry[]>(initial_ring)),
+    : ibv_cq{}, mask_(mask_for(entries)), ring_(std::make_unique_for_overwrite<entry[]>(std::size_t{mask_} + 1)),
       block_(context_of(owner).memory.allocate(sizeof(local::cq_block)))
 {
+    watched_.reserve(watch_limit);
+    if (events != nullptr) {
+        events->attach(this);
+        events->users.fetch_add(1);
+    }
     context = owner;
     channel = events;
     cq_context = cookie;
@@ -53,10 +63,6 @@ completion_queue::completion_queue(ibv_context *owner, int entries, completion_c
         shared_->magic = local::cq_magic;
         shared_->serial = context_of(owner).memory.next_serial();
         shared_->event_fd.store(events != nullptr ? events->fd : -1, std::memory_order_relaxed);
-    }
-    if (events != nullptr) {
-        events->users.fetch_add(1);
-        events->attach(this);
     }
 }
 
@@ -110,14 +116,12 @@ bool completion_queue::make_room(std::uint32_t qpn)
         overflow();
         return false;
     }
-    if (tail_ - head_ > mask_)
-        grow();
     return true;
 }
 
 void completion_queue::decide_when_to_ask() noexcept
 {
-    unasked_ = overflowed_ || counted_ ? 0 : std::min(static_cast<std::uint32_t>(cqe), mask_ + 1);
+    unasked_ = overflowed_ || counted_ ? 0 : static_cast<std::uint32_t>(cqe);
 }
 
 // The place of a new entry, to be filled in; NULL if it is lost.
@@ -289,10 +293,14 @@ void completion_queue::remove_user(const std::weak_ptr<completion_source> &user)
     users_.erase(user);
 }
 
-void completion_queue::add_stalled(std::weak_ptr<stalled_sender> sender)
+void completion_queue::add_stalled(std::weak_ptr<stalled_sender> sender) noexcept
 {
     const std::lock_guard lock(lock_);
-    stalled_.push_back(std::move(sender));
+    try {
+        stalled_.push_back(std::move(sender));
+    } catch (const std::bad_alloc &) {
+        return;
+    }
     any_stalled_.store(true, std::memory_order_relaxed);
 }
 
@@ -311,17 +319,6 @@ bool completion_queue::retry_stalled()
             sender->retry();
     }
     return !senders.empty();
-}
-
-void completion_queue::grow()
-{
-    const std::uint32_t mask = 2 * mask_ + 1;
-    auto larger = std::make_unique<entry[]>(std::size_t{mask} + 1);
-    for (std::uint32_t at = head_; at != tail_; ++at)
-        larger[at & mask] = ring_[at & mask_];
-    ring_ = std::move(larger);
-    mask_ = mask;
-    decide_when_to_ask();
 }
 
 void completion_queue::overflow()
@@ -352,6 +349,13 @@ int completion_queue::resize(int entries)
     const std::lock_guard lock(lock_);
     if (static_cast<std::uint32_t>(entries) < tail_ - head_)
         return EINVAL;
+    if (const std::uint32_t mask = mask_for(entries); mask > mask_) {
+        auto larger = std::make_unique_for_overwrite<entry[]>(std::size_t{mask} + 1);
+        for (std::uint32_t at = head_; at != tail_; ++at)
+            larger[at & mask] = ring_[at & mask_];
+        ring_ = std::move(larger);
+        mask_ = mask;
+    }
     cqe = entries;
     count_if_needed();
     return 0;

@@ -81,8 +81,8 @@ public:
     // Polling looks for messages there. Returns the number under which a peer announces them.
     std::uint32_t attach(inbound_source &source);
     void detach(inbound_source &source);
-    // The sender is tried again by the next poll that finds nothing else.
-    void add_stalled(std::weak_ptr<stalled_sender> sender);
+    // The sender is tried again by the next poll that finds nothing else; without memory it waits for its own timer.
+    void add_stalled(std::weak_ptr<stalled_sender> sender) noexcept;
 
     void add_user(std::weak_ptr<completion_source> user);
     void remove_user(const std::weak_ptr<completion_source> &user);
@@ -106,7 +106,6 @@ private:
     void decide_when_to_ask() noexcept;
     void wake(bool urgent);
     void overflow();
-    void grow();
     void count_if_needed();
 
     friend class completion_channel;

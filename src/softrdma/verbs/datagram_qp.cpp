@@ -16,11 +16,17 @@ std::shared_ptr<datagram_qp> datagram_qp::create(
     }
     grant_inline_room(attr.cap);
     auto qp = std::make_shared<datagram_qp>(pd, attr, std::move(path));
+    try {
+        cq_of(attr.send_cq).add_user(qp);
+        cq_of(attr.recv_cq).add_user(qp);
+        qp->path_->listen(qp);
+    } catch (...) {
+        cq_of(attr.send_cq).remove_user(qp);
+        cq_of(attr.recv_cq).remove_user(qp);
+        throw;
+    }
     qp->self_ = qp;
-    cq_of(attr.send_cq).add_user(qp);
-    cq_of(attr.recv_cq).add_user(qp);
     cq_of(attr.recv_cq).network_users.fetch_add(1);
-    qp->path_->listen(qp);
     return qp;
 }
 

@@ -49,11 +49,14 @@ void event_fd::withdraw(std::size_t tokens) const noexcept
         --tokens;
 }
 
-void async_queue::push(const ibv_async_event &event)
+void async_queue::push(const ibv_async_event &event) noexcept
 {
-    {
+    try {
         const std::lock_guard lock(mutex_);
+        handed_out_.try_emplace(event.element.qp); // now: nothing is to fail when it is taken
         queue_.push_back(event);
+    } catch (const std::bad_alloc &) {
+        return;
     }
     ready_.put();
 }

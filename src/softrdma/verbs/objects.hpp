@@ -54,7 +54,8 @@ class async_queue
 {
 public:
     int fd() const noexcept { return ready_.fd(); }
-    void push(const ibv_async_event &event);
+    // An event for which there is no memory is lost.
+    void push(const ibv_async_event &event) noexcept;
     int take(ibv_async_event *event, progress &mover);
     // Forgets the queued events of an object that is going away, and returns how many take() has handed out. A take()
     // that is under way may then find nothing and go on waiting.
@@ -69,10 +70,7 @@ private:
 
 // One open device: what programs see, of which they use the last member, and what is ours.
 struct device_context {
-    device_context(progress &p, local::shared_memory &m, transport_maker &t) noexcept
-        : mover(p), memory(m), transports(t)
-    {
-    }
+    device_context(progress &p, local::shared_memory &m, transport_maker &t) : mover(p), memory(m), transports(t) {}
 
     verbs_context verbs{};
     progress &mover; // of the network

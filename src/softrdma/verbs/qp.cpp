@@ -20,25 +20,35 @@ std::shared_ptr<queue_pair> queue_pair::create(ibv_pd *pd, ibv_qp_init_attr &att
         return nullptr;
     }
     grant_inline_room(attr.cap);
-    auto qp = std::make_shared<queue_pair>(pd, attr);
-    if (const int error = qp->ring_.create(qp->ep_.cap); error != 0) {
-        qp->destroy();
-        errno = error;
-        return nullptr;
+    int error = ENOMEM;
+    std::shared_ptr<queue_pair> qp;
+    try {
+        qp = std::make_shared<queue_pair>(pd, attr);
+        error = qp->open(number);
+    } catch (const std::bad_alloc &) {
+        error = ENOMEM;
     }
-    qp->ring_.shared().cq_bit = cq_of(attr.recv_cq).attach(qp->ring_);
-    qp->ep_.self = qp;
-    qp->qp_base.qp_num = number_table::instance().add(qp, number);
-    if (qp->qp_base.qp_num == 0) {
+    if (error == 0)
+        return qp;
+    if (qp != nullptr)
         qp->destroy();
-        errno = ENOMEM;
-        return nullptr;
-    }
-    qp->ep_.managed = number == 0;
-    cq_of(attr.send_cq).add_user(qp);
-    cq_of(attr.recv_cq).add_user(qp);
-    qp->qp_base.handle = qp->qp_base.qp_num;
-    return qp;
+    errno = error;
+    return nullptr;
+}
+
+// What is to be found by others. After a failure destroy() undoes it.
+int queue_pair::open(std::uint32_t number)
+{
+    if (const int error = ring_.create(ep_.cap); error != 0)
+        return error;
+    ring_.shared().cq_bit = cq_of(qp_base.recv_cq).attach(ring_);
+    ep_.self = weak_from_this();
+    cq_of(qp_base.send_cq).add_user(weak_from_this());
+    cq_of(qp_base.recv_cq).add_user(weak_from_this());
+    qp_base.qp_num = number_table::instance().add(shared_from_this(), number);
+    ep_.managed = number == 0;
+    qp_base.handle = qp_base.qp_num;
+    return qp_base.qp_num == 0 ? ENOMEM : 0;
 }
 
 std::shared_ptr<queue_pair> queue_pair::find(std::uint32_t number)
@@ -107,7 +117,8 @@ void queue_pair::flush_receives()
 {
     constexpr std::chrono::microseconds first_pause{100};
     if (peer_ != nullptr) {
-        delays_flush_ = std::make_shared<local::operations_in_progress>(std::vector{peer_->reader_of_peer()});
+        delays_flush_ = std::allocate_shared<local::operations_in_progress>(
+                reserve::allocator<local::operations_in_progress>(), peer_->reader_of_peer());
         if (!delays_flush_->ended())
             return flush_receives_later(first_pause);
     }

@@ -82,6 +82,7 @@ public:
     bool settle(outcome o);
 
 private:
+    int open(std::uint32_t number);
     bool accepts_sends() const noexcept;
     bool post_made(request_path *at_once);
     request_path *path_at_once() const noexcept;

@@ -37,12 +37,15 @@ qp_object::qp_object(ibv_pd *pd, const ibv_qp_init_attr &attr) : native::qp_bloc
 
 qp_object::~qp_object()
 {
+    if (holds_) // it could not be made
+        let_go();
     pthread_cond_destroy(&qp_base.cond);
     pthread_mutex_destroy(&qp_base.mutex);
 }
 
 void qp_object::let_go() noexcept
 {
+    holds_ = false;
     cq_of(qp_base.send_cq).expect(-std::int64_t{init_.cap.max_send_wr});
     cq_of(qp_base.recv_cq).expect(-std::int64_t{init_.cap.max_recv_wr});
     pd_of(qp_base.pd).children.fetch_sub(1);

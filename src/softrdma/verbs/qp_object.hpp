@@ -35,6 +35,7 @@ protected:
     void tell(ibv_event_type type);
     void show_state(ibv_qp_state to) noexcept { __atomic_store_n(&qp_base.state, to, __ATOMIC_RELAXED); }
 
+    bool holds_ = true; // its domain and queues
     std::unique_ptr<post_batch> batch_;
     ibv_qp_init_attr init_; // as granted
 };

@@ -21,7 +21,7 @@ int queue_pair::shut_out_peer()
         transport_->abandon_answers();
         shut_out_ = true;
         publish_attributes();
-        operations.emplace(std::vector{peer_->reader_of_peer()});
+        operations.emplace(peer_->reader_of_peer());
     }
     const bool ended = operations->ended_within(local::longest_operation);
     const std::lock_guard lock(lock_);

@@ -13,10 +13,10 @@ namespace softrdma
 
 receive_ring::~receive_ring()
 {
-    if (block_ == nullptr)
-        return;
-    local::reader_list::instance().remove(scattering_watch_);
-    local::reader_list::instance().remove(operation_watch_);
+    for (const auto &watch : {scattering_watch_, operation_watch_}) {
+        if (watch)
+            local::reader_list::instance().remove(*watch);
+    }
 }
 
 int receive_ring::create(const ibv_qp_cap &cap)
@@ -25,11 +25,11 @@ int receive_ring::create(const ibv_qp_cap &cap)
     mask_ = capacity_ - 1;
     max_sge_ = capacity_ == 0 ? 0 : std::max(cap.max_recv_sge, 1u);
     stride_ = local::whole_lines(sizeof(local::receive_slot) + max_sge_ * sizeof(local::slot_sge));
+    wqes_.resize(capacity_);
+    sges_.resize(std::size_t{capacity_} * max_sge_);
     block_ = context_of(qp_.context).memory.allocate(local::block_size(capacity_, stride_));
     if (block_ == nullptr)
         return ENOMEM;
-    wqes_.resize(capacity_);
-    sges_.resize(std::size_t{capacity_} * max_sge_);
     shared_ = new (block_->at + local::words_offset(block_->offset)) local::qp_block{};
     slots_ = block_->at + local::ring_offset;
     local::qp_block &shared = *shared_;

@@ -17,7 +17,7 @@ namespace softrdma
 class receive_ring final : public inbound_source
 {
 public:
-    explicit receive_ring(ibv_qp &qp) noexcept : qp_(qp) {}
+    explicit receive_ring(ibv_qp &qp) : qp_(qp) {}
     ~receive_ring() override;
 
     // 0 or an errno value.
@@ -99,8 +99,8 @@ private:
     std::atomic<bool> held_{false};
     // The epoch of placing messages, which deregistration may look at for longer than this ring lives.
     const std::shared_ptr<std::atomic<std::uint32_t>> scattering_ = std::make_shared<std::atomic<std::uint32_t>>(0);
-    local::reader_list::entry scattering_watch_;
-    local::reader_list::entry operation_watch_;
+    std::optional<local::reader_list::entry> scattering_watch_;
+    std::optional<local::reader_list::entry> operation_watch_;
 };
 
 } // namespace softrdma

@@ -118,35 +118,43 @@ void arena::hold_liveness_futex() noexcept
 class arena::piece final : public block
 {
 public:
-    piece(arena &owner, std::byte *where, std::uint64_t from, std::size_t bytes) noexcept
-        : block(where, from, bytes), owner_(owner)
+    piece(arena &owner, std::uint64_t from, std::size_t bytes) noexcept : block(nullptr, from, bytes), owner_(owner) {}
+    ~piece() override
     {
+        if (at != nullptr)
+            owner_.release(*this);
     }
-    ~piece() override { owner_.release(*this); }
 
 private:
     arena &owner_;
 };
 
+// Everything that needs memory comes before the block is in use: to give it back takes none.
 std::shared_ptr<block> arena::allocate(std::size_t size)
 {
     size = whole_pages(size);
     const std::lock_guard lock(mutex_);
-    auto &fitting = free_[size];
-    const std::uint64_t offset = fitting.empty() ? end_ : fitting.back();
+    blocks &fitting = blocks_[size];
+    const bool is_new = fitting.free.empty();
+    if (is_new && fitting.free.capacity() <= fitting.all)
+        fitting.free.reserve(2 * fitting.all + 1);
+    const std::uint64_t offset = is_new ? end_ : fitting.free.back();
     if (offset + size > size_) {
         errno = ENOMEM;
         return nullptr;
     }
-    std::byte *at = map(fd_, offset, size);
-    if (at == nullptr)
+    auto b = std::make_shared<piece>(*this, offset, size);
+    std::weak_ptr<block> &used = used_[offset];
+    b->at = map(fd_, offset, size);
+    if (b->at == nullptr)
         return nullptr;
-    if (fitting.empty())
+    if (is_new) {
         end_ += size;
-    else
-        fitting.pop_back();
-    auto b = std::make_shared<piece>(*this, at, offset, size);
-    used_[offset] = b;
+        ++fitting.all;
+    } else {
+        fitting.free.pop_back();
+    }
+    used = b;
     return b;
 }
 
@@ -165,7 +173,7 @@ void arena::release(const block &b)
                 static_cast<off_t>(b.size));
     const std::lock_guard lock(mutex_);
     used_.erase(b.offset);
-    free_[b.size].push_back(b.offset);
+    blocks_.find(b.size)->second.free.push_back(b.offset);
 }
 
 void arena::publish(const published_region &region) noexcept

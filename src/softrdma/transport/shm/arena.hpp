@@ -61,7 +61,11 @@ private:
     std::uint64_t size_ = 0;
     std::mutex mutex_;
     std::uint64_t end_ = 0; // of what has been handed out
-    std::map<std::size_t, std::vector<std::uint64_t>> free_;
+    struct blocks {
+        std::vector<std::uint64_t> free; // has room for all
+        std::size_t all = 0;
+    };
+    std::map<std::size_t, blocks> blocks_; // by size
     std::map<std::uint64_t, std::weak_ptr<block>> used_;
 };
 

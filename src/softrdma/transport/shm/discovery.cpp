@@ -6,6 +6,7 @@
 #include "base/log.hpp"
 #include "base/socket_address.hpp"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <netinet/in.h>
@@ -34,20 +35,40 @@ void set_end(const sockaddr_storage &from, std::array<std::uint8_t, 16> &address
     }
 }
 
-void complain(const std::string &peer, const std::string &why)
+void complain(const address_text &peer, const char *why)
 {
-    log::write(log::level::info, "no memory is shared with the peer at %s: %s", peer.c_str(), why.c_str());
+    log::write(log::level::info, "no memory is shared with the peer at %s: %s", peer.data(), why);
     if (required())
-        fprintf(stderr, "softrdma: no local path to the peer (%s); run without SOFTRDMA_PATH=%s\n", why.c_str(),
+        fprintf(stderr, "softrdma: no local path to the peer (%s); run without SOFTRDMA_PATH=%s\n", why,
                 local::policy() == path_policy::direct ? "local" : "descriptors");
 }
 
-std::string name_of_peer(const packet_path &path)
+address_text name_of_peer(const packet_path &path)
 {
     sockaddr_storage here{};
     sockaddr_storage there{};
     path.ends(here, there);
     return text_of(there);
+}
+
+// NULL if it cannot be used: then TCP carries everything.
+shm_ep_ptr open_handed(const local::shm_address &h, const local::connection_ends &ends, local::handover given,
+        const address_text &peer)
+{
+    if (given.arena.get() < 0) {
+        complain(peer, "it does not hand over its memory");
+        return nullptr;
+    }
+    try {
+        std::string why;
+        shm_ep_ptr handed = local::shm_ep::open(h, ends, std::move(given), why);
+        if (handed == nullptr)
+            complain(peer, why.c_str());
+        return handed;
+    } catch (const std::bad_alloc &) {
+        complain(peer, strerror(ENOMEM));
+        return nullptr;
+    }
 }
 
 local::connection_ends ends_of(const packet_path &path)
@@ -83,21 +104,14 @@ bool reach(
 {
     std::string why;
     const local::connection_ends ends = ends_of(path);
-    const std::string peer = name_of_peer(path);
+    const address_text peer = name_of_peer(path);
     found = local::policy() == path_policy::descriptors ? nullptr : local::shm_ep::open(h, ends, why);
     if (found != nullptr)
         return false;
-    const auto take = [=](local::handover given) {
-        std::string refusal = "it does not hand over its memory";
-        const bool came = given.arena.get() >= 0;
-        shm_ep_ptr handed = came ? local::shm_ep::open(h, ends, std::move(given), refusal) : nullptr;
-        if (handed == nullptr)
-            complain(peer, refusal);
-        later(std::move(handed));
-    };
+    const auto take = [=](local::handover given) { later(open_handed(h, ends, std::move(given), peer)); };
     if (request_fds(h, take, why))
         return true;
-    complain(peer, why);
+    complain(peer, why.c_str());
     return false;
 }
 

@@ -39,6 +39,7 @@ public:
         take_replies();
         return finding::something;
     }
+    void out_of_memory() noexcept override { leave(); }
     // Gives up, if nothing has come yet.
     void give_up();
 
@@ -141,7 +142,14 @@ void fd_client::take_arena(std::unique_lock<std::mutex> &lock, descriptors given
     lock.unlock();
     if (!local::is_event_descriptor(given[1].get()))
         given[1] = local::unique_fd();
-    done({std::move(given[0]), std::move(given[1]), std::make_unique<fd_client_line>(shared_from_this()), owner_});
+    std::unique_ptr<fd_client_line> line;
+    try {
+        line = std::make_unique<fd_client_line>(shared_from_this());
+    } catch (const std::bad_alloc &) {
+        leave();
+        return done({});
+    }
+    done({std::move(given[0]), std::move(given[1]), std::move(line), owner_});
 }
 
 void fd_client::give_up()
@@ -191,7 +199,10 @@ bool request_fds(const local::shm_address &h, std::function<void(local::handover
         why = "another user";
         return false;
     }
-    return std::make_shared<fd_client>(socket.release(), *owner, h.token, std::move(done))->begin(h.completion_fd);
+    const auto client = std::make_shared<fd_client>(socket.get(), *owner, h.token, std::move(done));
+    static_cast<void>(socket.release());
+    why = "its socket takes no request";
+    return client->begin(h.completion_fd);
 }
 
 } // namespace softrdma::net

@@ -2,6 +2,7 @@
 #include "transport/shm/fd_server.hpp"
 #include "base/own_descriptors.hpp"
 #include "base/process.hpp"
+#include "base/config.hpp"
 #include "base/settings.hpp"
 #include "transport/shm/arena.hpp"
 #include "transport/shm/fd_message.hpp"
@@ -96,6 +97,7 @@ bool fd_peer::hand_over_file(const fd_request &w) const
     const bool is_file = region && (region->kind() == local::region_kind::shared_file ||
                                            region->kind() == local::region_kind::direct_access);
     const auto begin = is_file ? reinterpret_cast<std::uintptr_t>(region->addr) : 0;
+    const fd_reply nothing{.kind = w.kind, .key = w.key, .generation = w.generation};
     bool sent = false;
     const auto hand_over = [&] {
         const auto own = static_cast<std::uint32_t>(getpid());
@@ -104,7 +106,7 @@ bool fd_peer::hand_over_file(const fd_request &w) const
         sent = send_message(socket_, {.kind = w.kind, .key = w.key, .generation = w.generation, .offset = part.offset},
                 std::span(&given, given < 0 ? 0 : 1));
     };
-    return with_own_descriptors(hand_over) && sent;
+    return (with_own_descriptors(hand_over) && sent) || send_message(socket_, nothing, {});
 }
 
 struct open_fd_server {
@@ -123,7 +125,10 @@ open_fd_server *open()
     if (bind(socket.get(), address.get(), address.size) != 0)
         return made.release();
     made->listening = listener::open(socket.release(), SOMAXCONN, [](int accepted) {
-        std::make_shared<fd_peer>(accepted)->enter();
+        local::unique_fd taken(accepted);
+        const auto visitor = std::make_shared<fd_peer>(accepted);
+        static_cast<void>(taken.release());
+        visitor->enter();
         return std::chrono::milliseconds(0); // of other users it keeps none
     });
     made->number = made->listening == nullptr ? 0 : number;
@@ -141,6 +146,8 @@ std::uint64_t fd_server_number()
 event_loop *start_event_loop()
 {
     const process::creation lock;
+    config::check();
+    local::arena::instance(); // while there is somebody to tell that there is no memory
     event_loop *a = event_loop::start([] { local::arena::instance().hold_liveness_futex(); });
     if (a != nullptr)
         fd_server_number(); // now, so that connections need no descriptor which outlives them

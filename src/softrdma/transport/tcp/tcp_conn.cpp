@@ -4,6 +4,7 @@
 #include "transport/tcp/tcp_socket.hpp"
 #include "verbs/tap.hpp"
 #include "base/log.hpp"
+#include "base/unique_fd.hpp"
 #include "base/socket_address.hpp"
 
 #include <algorithm>
@@ -39,7 +40,9 @@ std::span<std::byte> bulk_memory()
 
 std::shared_ptr<tcp_conn> tcp_conn::open(int fd, role r, tcp_conn_user &user)
 {
+    local::unique_fd taken(fd);
     auto l = std::make_shared<tcp_conn>(fd, r, user);
+    static_cast<void>(taken.release());
     tcp_socket::prepare(fd);
     if (r == role::accepted)
         tcp_socket::use_all_of_host(fd);
@@ -325,7 +328,7 @@ bool tcp_conn::handle(const packet &p)
     return rc_transport::of(*qp).receive(p);
 }
 
-void tcp_conn::cut()
+void tcp_conn::cut() noexcept
 {
     shutdown(fd_, SHUT_RDWR); // the reader notices and reports the loss
 }
@@ -343,7 +346,7 @@ void tcp_conn::drop(int error)
         return;
     if (error == EPROTO)
         log::write(log::level::warn, "the peer at %s broke the protocol: its connection is cut",
-                text_of(tcp_socket::addresses_of(fd_).there).c_str());
+                text_of(tcp_socket::addresses_of(fd_).there).data());
     std::shared_ptr<queue_pair> qp;
     {
         const std::lock_guard lock(mutex_);

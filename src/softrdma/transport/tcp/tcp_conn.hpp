@@ -50,11 +50,12 @@ public:
     std::size_t room() override;
     void start_timer(std::chrono::microseconds delay) override;
     void start_answer_timer(std::chrono::microseconds delay) override;
-    void cut() override;
+    void cut() noexcept override;
     void ends(sockaddr_storage &here, sockaddr_storage &there) const override;
     bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
     finding ready(std::uint32_t events) override;
     finding look() override { return ready(EPOLLIN); }
+    void out_of_memory() noexcept override { cut(); }
 
     int fd() const noexcept { return fd_; }
     void bind(std::shared_ptr<queue_pair> qp, std::uint32_t local_qpn);
@@ -80,7 +81,7 @@ private:
     bool push_locked();
     bool send_locked(std::span<iovec> pieces);
     void wait_for_room_locked();
-    void keep_locked(std::span<const iovec> pieces, std::size_t already_sent);
+    void keep_locked(std::span<const iovec> pieces, std::size_t already_sent) noexcept;
     void flush_output();
     void finish_connecting();
     bool read_input();

@@ -20,6 +20,14 @@ constexpr std::size_t gathered_limit = 16 * 1024;     // a system call costs mor
 constexpr std::size_t joined_limit = 256;             // so does to name it to the kernel as a piece of its own
 constexpr std::size_t output_limit = 4 * max_segment; // a peer that asks but never reads
 
+std::size_t total(std::span<const iovec> pieces) noexcept
+{
+    std::size_t bytes = 0;
+    for (const iovec &piece : pieces)
+        bytes += piece.iov_len;
+    return bytes;
+}
+
 } // namespace
 
 bool tcp_conn::congested()
@@ -35,9 +43,7 @@ std::size_t tcp_conn::room()
 
 void tcp_conn::transmit(const packet &header, std::span<const iovec> payload, bool more)
 {
-    std::size_t payload_size = 0;
-    for (const iovec &piece : payload)
-        payload_size += piece.iov_len;
+    const std::size_t payload_size = total(payload);
     frame_headers headers = encode(header, payload_size);
     std::array<iovec, limits::max_sge + 2> pieces; // the first is for what waits already
     pieces[1] = {headers.bytes.data(), headers.size};
@@ -99,19 +105,26 @@ bool tcp_conn::send_locked(std::span<iovec> pieces)
     return output_.empty();
 }
 
-void tcp_conn::keep_locked(std::span<const iovec> pieces, std::size_t already_sent)
+// Where that fails the connection is shut down: the reader notices and reports the loss.
+void tcp_conn::keep_locked(std::span<const iovec> pieces, std::size_t already_sent) noexcept
 {
     if (sent_ == output_.size()) {
         output_.clear();
         sent_ = 0;
     }
+    std::size_t end = output_.size();
+    try {
+        output_.resize(end + total(pieces) - already_sent);
+    } catch (const std::bad_alloc &) {
+        shutdown(fd_, SHUT_RDWR);
+        return;
+    }
     for (const iovec &piece : pieces) {
         const std::size_t skip = std::min(already_sent, piece.iov_len);
         const auto *from = static_cast<const std::byte *>(piece.iov_base);
-        const std::size_t end = output_.size();
-        output_.resize(end + piece.iov_len - skip);
         if (!guarded([&] { std::copy(from + skip, from + piece.iov_len, output_.data() + end); }))
-            shutdown(fd_, SHUT_RDWR); // the program's file has lost what was to be sent; the reader reports the loss
+            shutdown(fd_, SHUT_RDWR); // the program's file has lost what was to be sent
+        end += piece.iov_len - skip;
         already_sent -= skip;
     }
     if (output_.size() - sent_ > output_limit)

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "base/reserve.hpp"
+
+#include <array>
+#include <functional>
+#include <mutex>
+#include <new>
+
+namespace softrdma::reserve
+{
+
+namespace
+{
+
+constexpr std::size_t count = 64;
+
+struct alignas(std::max_align_t) place {
+    std::array<std::byte, largest> bytes;
+};
+
+// Not touched before it is used.
+constinit std::array<place, count> places{};
+constinit std::array<bool, count> used{};
+constinit std::mutex mutex;
+
+void *take_place(std::size_t size)
+{
+    const std::lock_guard lock(mutex);
+    for (std::size_t i = 0; i < count && size <= largest; ++i) {
+        if (!std::exchange(used[i], true))
+            return &places[i];
+    }
+    throw std::bad_alloc();
+}
+
+} // namespace
+
+void *allocate(std::size_t size)
+{
+    void *memory = ::operator new(size, std::nothrow);
+    return memory != nullptr ? memory : take_place(size);
+}
+
+void release(void *memory) noexcept
+{
+    const auto *at = static_cast<const place *>(memory);
+    const std::less<> before;
+    if (before(at, places.data()) || !before(at, places.data() + count))
+        return ::operator delete(memory);
+    const std::lock_guard lock(mutex);
+    used[static_cast<std::size_t>(at - places.data())] = false;
+}
+
+} // namespace softrdma::reserve
