@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -9,11 +8,14 @@
 
 #include "campaign/campaign.hpp"
 #include "campaign/compare.hpp"
+#include "campaign/interruption.hpp"
 #include "control/agent.hpp"
 #include "control/ends.hpp"
 #include "control/host_facts.hpp"
 #include "failure.hpp"
 #include "options.hpp"
+#include "report/units.hpp"
+#include "verdict.hpp"
 
 namespace bench
 {
@@ -65,9 +67,9 @@ std::string result_file(const measure_command &what)
 void tell_about(const ends &where, const bench::plan &p)
 {
     const environment &e = where.facts().environment;
-    fmt::print("Device {} ({}), target {}; {} points, about {:.0f} min {:02.0f} s\n", e.device, e.transport,
-            where.target().description, p.setups.size(), std::floor(estimate_s(p.setups.size(), p.timing) / 60),
-            std::fmod(estimate_s(p.setups.size(), p.timing), 60));
+    fmt::print("Device {} ({}), target {}; {} points, {} {}\n", e.device, e.transport, where.target().description,
+            p.setups.size(), was_busy(e.client) ? "on this busy machine more than" : "about",
+            report::format_duration(estimate_s(p.setups.size(), p.timing)));
 }
 
 void check_same_place(const results &earlier, const results &now, const std::string &path)
@@ -113,6 +115,7 @@ int measure(const measure_command &what)
         add_points(r, plan.setups);
         tell_about(where, plan);
     }
+    const interruption told("the points so far are in " + path + ": go on with --resume " + path);
     run_campaign(where, plan.timing, r, path);
     return finish(r, path, what.report);
 }
@@ -142,6 +145,7 @@ int compare(const compare_command &what)
     fmt::print("ours  {}\nother {}\n", r.libraries.front().file, same_library ? label : r.libraries.back().file);
     const api other_api = what.against == "verbs" ? api::verbs : what.against == "tcp" ? api::tcp : api::librpma;
     const std::string path = result_file(what.measure);
+    const interruption told("the comparisons so far are in " + path);
     run_comparison({ours, api::librpma, "ours"}, {other, other_api, label}, plan.setups, plan.timing, r, path);
     return finish(r, path, what.measure.report);
 }

@@ -123,6 +123,44 @@ class OtherPeers(BenchTest):
                 self.assertTrue(json.loads(lines.readline())["ok"])
 
 
+    def test_strangers_do_not_end_or_block_the_server(self):
+        hello = b'{"do":"hello","protocol":1}\n'
+
+        def asked(port, *lines):
+            with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) as client, client.makefile("rb") as answers:
+                client.sendall(b"".join(lines))
+                client.shutdown(socket.SHUT_WR)
+                return [json.loads(line) for line in answers]
+
+        def setup(**given):
+            parameters = {"block_size": 4096, "depth": 1, "connections": 1, "threads": 1, "flush": "none",
+                          "flush_interval": 1, "polling": "event", "access": "sequential", "cpu_load": 0, "target": "dram"}
+            point = {"workload": "read", "api": "librpma", "library": "ours", "status": "done", "reason": "",
+                     "parameters": parameters | given, "repeats": []}
+            facts = self.result()
+            return json.dumps({"do": "open", "setup": facts | {"points": [point]}}).encode() + b"\n"
+
+        self.assertEqual(self.local("-w", "read").returncode, 0)
+        with self.server() as (process, port):
+            # Nothing is said: the next client waits for as long as a hello may take, and is served.
+            with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S):
+                self.assertTrue(asked(port, hello)[0]["ok"])
+            self.assertEqual(asked(port, b'{"do":5}\n'), [])
+            self.assertEqual(asked(port, b"x" * 8192), [])
+            answers = asked(port, hello, b'{"do":5}\n', b'{"do":"begin","seed":"x","for_s":"long"}\n', b'{"do":"open","setup":7}\n')
+            self.assertEqual([answer["ok"] for answer in answers], [True, False, False, False])
+            for given, reason in (({"block_size": 0}, "block size 0 is out of range"),
+                                  ({"connections": 0}, "connections 0 is out of range"),
+                                  ({"depth": 1 << 31}, "depth 2147483648 is out of range"),
+                                  ({"block_size": 64 << 20, "depth": 4096, "connections": 4096}, "of the server's memory")):
+                with self.subTest(given=given):
+                    _, answer = asked(port, hello, setup(**given))
+                    self.assertFalse(answer["ok"])
+                    self.assertIn(reason, answer["error"])
+            self.assertIsNone(process.poll())
+            self.assertTrue(asked(port, hello, setup())[1]["ok"])
+
+
 class DyingPeers(BenchTest):
     def client(self, port):
         return self.running(LAUNCHER, "run", "--", PROGRAM, "client", "127.0.0.1", "--port", port, "-w", "write_flush",
@@ -209,6 +247,20 @@ class Resuming(BenchTest):
 
     def busy(self):
         return (self.place / "r.json").exists()
+
+    def test_interrupted_run_says_how_to_go_on(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number=number):
+                with self.running(PROGRAM, "local", "--transport", "softrdma", "-w", "read", "--duration", "30",
+                                  "--report", "none", "--out", "r.json") as local:
+                    self.assertTrue(wait_until(self.busy))
+                    local.send_signal(number)
+                    _, stderr = local.communicate(timeout=LIMIT_S)
+                self.assertEqual(local.returncode, -number)
+                self.assertEqual(stderr, "rpma-bench: interrupted: the points so far are in r.json: go on with --resume "
+                                 "r.json\n")
+                self.assertFalse(self.result()["complete"])
+                (self.place / "r.json").unlink()
 
     def test_what_is_no_result_of_a_run(self):
         (self.place / "other.json").write_text("{}")

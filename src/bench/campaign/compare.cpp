@@ -2,27 +2,22 @@
 #include "compare.hpp"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
+#include <map>
 
 #include "campaign.hpp"
 #include "engine/clock.hpp"
 #include "failure.hpp"
+#include "report/figure.hpp"
 #include "text.hpp"
+#include "verdict.hpp"
 
 namespace bench
 {
 
 namespace
 {
-
-double quantile(std::vector<double> values, double q)
-{
-    std::ranges::sort(values);
-    const double at = q * static_cast<double>(values.size() - 1);
-    const auto low = static_cast<std::size_t>(at);
-    const std::size_t high = std::min(low + 1, values.size() - 1);
-    return values[low] + (values[high] - values[low]) * (at - static_cast<double>(low));
-}
 
 std::optional<double> p50_of(const repeat &r)
 {
@@ -123,11 +118,28 @@ std::string comparison_line(const results &r, const point &mine)
             rate = &p;
     }
     const auto column = [](const bench::pair *p) {
-        return p == nullptr ? fmt::format("{:>33}", "-")
-                            : fmt::format("{:>10.2f} {:>10.2f} {:>5.3f} ±{:.3f}", p->ours_value / 1000,
-                                      p->other_value / 1000, p->ratio, (p->ratio_high - p->ratio_low) / 2);
+        return p == nullptr ? fmt::format("{:>41}", "-")
+                            : fmt::format("{:>10.2f} {:>10.2f}  {:<19}", p->ours_value / 1000, p->other_value / 1000,
+                                      report::interval(p->ratio, p->ratio_low, p->ratio_high));
     };
     return fmt::format("{:<46} {} {}", describe(mine.setup), column(latency), column(rate));
+}
+
+// One line for the metrics of all points.
+std::string conclusion(const results &r)
+{
+    if (const std::string why = why_no_conclusion(r); !why.empty())
+        return "No conclusion: " + why;
+    std::map<std::string, std::array<int, 3>> counts;
+    for (const bench::pair &p : r.pairs) {
+        const verdict v = judge(p.ratio, p.ratio_low, p.ratio_high, p.metric == "latency_p50");
+        ++counts[p.metric].at(static_cast<std::size_t>(v));
+    }
+    std::string text;
+    for (const auto &[metric, count] : counts)
+        text += fmt::format("{}{}: {} better, {} worse, {} no difference", text.empty() ? "" : "; ", metric, count[0],
+                count[1], count[2]);
+    return text;
 }
 
 } // namespace
@@ -159,8 +171,9 @@ bool run_comparison(const contestant &ours, const contestant &other, const std::
     progress bar(setups.size(), estimate);
     const std::uint64_t begun = now_ns();
     r.complete = true;
-    fmt::print("{:<46} {:^33} {:^33}\n{:<46} {:>10} {:>10} {:>5} {:<6} {:>10} {:>10} {:>5}\n", "", "p50, µs",
-            "thousand operations per second", "", "ours", "other", "ratio", "", "ours", "other", "ratio");
+    fmt::print("{:<46} {:^41} {:^41}\n{:<46} {:>10} {:>10}  {:<19} {:>10} {:>10}  {:<19}\n", "", "p50, µs",
+            "thousand operations per second", "", "ours", "other", "ratios of the runs", "ours", "other",
+            "ratios of the runs");
     for (std::size_t i = 0; i < setups.size(); ++i) {
         bar.show(i, describe(setups[i]));
         point mine, theirs;
@@ -187,6 +200,7 @@ bool run_comparison(const contestant &ours, const contestant &other, const std::
         fmt::print("{}\n", comparison_line(r, mine));
         std::fflush(stdout);
     }
+    fmt::print("{}\n", conclusion(r));
     return r.complete;
 }
 

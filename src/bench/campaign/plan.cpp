@@ -15,35 +15,9 @@ namespace
 {
 
 constexpr std::uint64_t kibibyte = 1024;
-constexpr std::uint64_t largest_block = 64 * kibibyte * kibibyte;
-constexpr std::uint32_t largest_depth = 4096;
-constexpr std::uint32_t most_connections = 4096;
 constexpr double overhead_of_point_s = 0.3;
 constexpr double usual_warm_up_s = 0.4;
 constexpr double overhead_of_repeat_s = 0.1;
-
-void check_range(const char *name, std::uint64_t value, std::uint64_t low, std::uint64_t high)
-{
-    if (value < low || value > high)
-        throw failure(fmt::format("{} {} is out of range: choose from {} to {}", name, value, low, high), exit_usage);
-}
-
-void check(const parameters &p)
-{
-    check_range("block size", p.block_size, 8, largest_block);
-    if (p.block_size % 8 != 0)
-        throw failure(fmt::format("block size {} is no multiple of 8", p.block_size), exit_usage);
-    check_range("depth", p.depth, 1, largest_depth);
-    check_range("connections", p.connections, 1, most_connections);
-    check_range("threads", p.threads, 1, 256);
-    check_range("flush interval", p.flush_interval, 1, 1024);
-    check_range("CPU load", p.cpu_load, 0, 99);
-    check_range("read percentage", p.read_percent.value_or(0), 0, 100);
-    if (p.threads > p.connections)
-        throw failure(
-                fmt::format("{} threads have only {} connections: each thread needs one", p.threads, p.connections),
-                exit_usage);
-}
 
 // What the workload has no use for gets its plain value, so that equal measurements have equal setups.
 void normalize(setup &what)
@@ -238,7 +212,7 @@ std::vector<setup> expand(const axes &a)
 
     std::vector<setup> distinct;
     for (setup &one : all) {
-        check(one.parameters);
+        check_setup(one);
         normalize(one);
         append(distinct, {one});
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "agent.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <fmt/format.h>
 #include <functional>
@@ -8,6 +9,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "api/descriptor.hpp"
@@ -15,6 +17,7 @@
 #include "api/socket.hpp"
 #include "channel.hpp"
 #include "engine/client.hpp"
+#include "engine/layout.hpp"
 #include "engine/server.hpp"
 #include "engine/target_memory.hpp"
 #include "host_facts.hpp"
@@ -27,8 +30,22 @@ namespace
 {
 
 constexpr int port_attempts = 5;
+// A client says hello at once, in a short line.
+constexpr double hello_s = 10;
+constexpr std::size_t longest_hello = 4096;
+// Opening and warming up take less; a run takes as long as the client announces, an hour at most.
+constexpr double silence_s = 180;
+constexpr double longest_run_s = 3600;
+constexpr std::size_t longest_request = 64 << 10;
 
 using handlers = std::map<std::string, std::function<json(const json &)>>;
+
+// What a request asks for; empty when it does not say so in words.
+std::string verb_of(const json &request)
+{
+    const auto found = request.find("do");
+    return found != request.end() && found->is_string() ? found->get<std::string>() : "";
+}
 
 void check_hello(const json &request)
 {
@@ -42,7 +59,7 @@ void check_hello(const json &request)
 json answer_to(const json &request, const handlers &known)
 {
     try {
-        const auto found = known.find(request.value("do", std::string()));
+        const auto found = known.find(verb_of(request));
         if (found == known.end())
             throw failure("unknown request of the control protocol");
         json answer = found->second(request);
@@ -55,19 +72,29 @@ json answer_to(const json &request, const handlers &known)
     }
 }
 
-// Until the other end is gone or the first request is refused.
-void serve_session(channel &control, const handlers &known)
+// How long the client will be busy with the run that this request begins.
+double announced_s(const json &request)
+{
+    const auto found = request.find("for_s");
+    return found != request.end() && found->is_number() ? std::clamp(found->get<double>(), 0.0, longest_run_s) : 0;
+}
+
+// Until the other end is gone or silent for too long, or the first request is refused.
+void serve_session(channel &control, const handlers &known, bool trusted)
 {
     try {
+        double limit_s = hello_s;
         for (bool greeted = false;;) {
-            const json request = control.receive(-1);
-            if (!greeted && request.value("do", std::string()) != "hello")
+            const json request =
+                    trusted ? control.receive(-1) : control.receive(limit_s, greeted ? longest_request : longest_hello);
+            if (!greeted && verb_of(request) != "hello")
                 throw failure("the other end is no rpma-bench: it does not say hello");
             const json answer = answer_to(request, known);
             control.send(answer);
             if (!greeted && !answer["ok"].get<bool>())
                 return;
             greeted = true;
+            limit_s = silence_s + announced_s(request);
         }
     } catch (const peer_gone &) {
         return;
@@ -84,6 +111,18 @@ json describe_process(const std::string &device)
     facts.environment.tool = tool_version;
     facts.libraries.push_back(describe_library());
     return pack(facts);
+}
+
+// A client's setup does not take the memory from everybody else.
+void check_memory(const layout &shape, std::size_t connections)
+{
+    const double wanted = static_cast<double>(shape.data_size()) +
+                          static_cast<double>(shape.server_messages()) * static_cast<double>(connections);
+    const double half = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE)) / 2;
+    if (wanted > half)
+        throw failure(fmt::format("this takes {:.0f} MiB of the server's memory, more than half of it: choose smaller "
+                                  "blocks, fewer connections or less depth",
+                wanted / (1 << 20)));
 }
 
 class server_session
@@ -122,7 +161,7 @@ public:
             point_.reset();
             return json::object();
         };
-        serve_session(control, known);
+        serve_session(control, known, false);
         point_.reset();
     }
 
@@ -138,6 +177,8 @@ private:
     std::string open(const setup &what)
     {
         point_.reset();
+        check_setup(what);
+        check_memory(layout(what), what.parameters.connections);
         const bool in_dram = what.parameters.target == "dram";
         if (!in_dram && what.parameters.target != target_.word)
             throw failure("the server has no target of the kind " + what.parameters.target +
@@ -174,6 +215,8 @@ void watch_peer(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    const timeval answer_limit{20, 0}; // of a client that does not read what it asked for
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &answer_limit, sizeof answer_limit);
 }
 
 void announce(const server_settings &settings, const std::string &port)
@@ -259,7 +302,7 @@ void serve_client(const client_settings &settings)
         return json::object();
     };
     channel control(settings.control_fd, "the program that started this one");
-    serve_session(control, known);
+    serve_session(control, known, true);
 }
 
 } // namespace bench

@@ -2,11 +2,13 @@
 #include "channel.hpp"
 
 #include <algorithm>
+#include <climits>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <utility>
 
 #include "api/descriptor.hpp"
+#include "engine/clock.hpp"
 #include "failure.hpp"
 
 namespace bench
@@ -15,9 +17,13 @@ namespace bench
 namespace
 {
 
-constexpr std::size_t longest_message = 64 << 20;
-
+int milliseconds_until(std::uint64_t end_ns)
+{
+    const std::uint64_t now = now_ns();
+    return now >= end_ns ? 0 : static_cast<int>(std::min<std::uint64_t>((end_ns - now) / 1'000'000 + 1, INT_MAX));
 }
+
+} // namespace
 
 channel::channel(int fd, std::string peer) : fd_(fd), peer_(std::move(peer)) {}
 
@@ -43,20 +49,22 @@ void channel::send(const json &message)
     }
 }
 
-json channel::receive(double timeout_s)
+json channel::receive(double timeout_s, std::size_t most)
 {
+    // A peer that sends a byte now and then gains no time by it.
+    const std::uint64_t end = now_ns() + static_cast<std::uint64_t>(std::max(timeout_s, 0.0) * 1e9);
     for (;;) {
-        if (const std::size_t end = buffer_.find('\n'); end != std::string::npos) {
-            const std::string line = buffer_.substr(0, end);
-            buffer_.erase(0, end + 1);
+        if (const std::size_t length = buffer_.find('\n'); length != std::string::npos) {
+            const std::string line = buffer_.substr(0, length);
+            buffer_.erase(0, length + 1);
             json message = json::parse(line, nullptr, false);
             if (!message.is_object())
                 throw failure(peer_ + " is no rpma-bench: it speaks something else");
             return message;
         }
-        if (buffer_.size() > longest_message)
+        if (buffer_.size() > most)
             throw failure(peer_ + " is no rpma-bench: it speaks something else");
-        if (!wait_readable(fd_, timeout_s < 0 ? -1 : static_cast<int>(timeout_s * 1000)))
+        if (!wait_readable(fd_, timeout_s < 0 ? -1 : milliseconds_until(end)))
             throw peer_gone(peer_ + " does not answer");
         char part[65536];
         const ssize_t got = recv(fd_, part, sizeof part, 0);

@@ -38,8 +38,8 @@ public:
     json ask(const json &request, double timeout_s);
 
     void send(const json &message);
-    // Negative: no time limit.
-    json receive(double timeout_s);
+    // The whole message must be there in time; negative: no time limit. Longer messages than `most` bytes are refused.
+    json receive(double timeout_s, std::size_t most = 64 << 20);
     const std::string &peer() const { return peer_; }
 
 private:

@@ -159,10 +159,10 @@ void ends::open(const setup &what)
         server_memory_ = ask_server({{"do", "connected"}}, answer_s).at("memory").get<double>();
 }
 
-void ends::begin()
+void ends::begin(double for_s)
 {
     ++seed_;
-    const json request{{"do", "begin"}, {"seed", seed_}};
+    const json request{{"do", "begin"}, {"seed", seed_}, {"for_s", for_s}};
     if (has_server_)
         ask_server(request, answer_s);
     ask_client(request, answer_s);
@@ -170,7 +170,7 @@ void ends::begin()
 
 void ends::warm_up(double limit_s)
 {
-    begin();
+    begin(limit_s);
     ask_client({{"do", "warm_up"}, {"limit_s", limit_s}}, limit_s + answer_s);
     if (has_server_)
         ask_server({{"do", "end"}}, answer_s);
@@ -178,7 +178,7 @@ void ends::warm_up(double limit_s)
 
 bench::repeat ends::run(double duration_s)
 {
-    begin();
+    begin(duration_s);
     const json answer = ask_client({{"do", "measure"}, {"duration_s", duration_s}}, duration_s + answer_s);
     bench::repeat r = unpack(answer.at("run"), client_->peer()).points.at(0).repeats.at(0);
     if (has_server_) {

@@ -47,7 +47,7 @@ private:
     void greet();
     json ask_server(const json &request, double timeout_s);
     json ask_client(const json &request, double timeout_s);
-    void begin();
+    void begin(double for_s);
     std::vector<std::string> command(const std::vector<std::string> &words) const;
 
     ends_options options_;

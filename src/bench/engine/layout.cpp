@@ -2,6 +2,7 @@
 #include "layout.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 #include "failure.hpp"
 
@@ -39,6 +40,16 @@ std::uint32_t posts_of(workload kind, std::uint32_t flush_interval)
     return 1;
 }
 
+constexpr std::uint64_t largest_block = 64 << 20;
+constexpr std::uint32_t largest_depth = 4096;
+constexpr std::uint32_t most_connections = 4096;
+
+void check_range(const char *name, std::uint64_t value, std::uint64_t low, std::uint64_t high)
+{
+    if (value < low || value > high)
+        throw failure(fmt::format("{} {} is out of range: choose from {} to {}", name, value, low, high), exit_usage);
+}
+
 } // namespace
 
 const std::vector<std::string> &workload_names()
@@ -58,6 +69,26 @@ workload workload_from(const std::string &name)
     for (const std::string &one : names)
         known += (known.empty() ? "" : ", ") + one;
     throw failure("unknown workload '" + name + "': choose from " + known, exit_usage);
+}
+
+void check_setup(const setup &what)
+{
+    const parameters &p = what.parameters;
+    if (workload_from(what.workload) != workload::connect) {
+        check_range("block size", p.block_size, 8, largest_block);
+        if (p.block_size % 8 != 0)
+            throw failure(fmt::format("block size {} is no multiple of 8", p.block_size), exit_usage);
+    }
+    check_range("depth", p.depth, 1, largest_depth);
+    check_range("connections", p.connections, 1, most_connections);
+    check_range("threads", p.threads, 1, 256);
+    check_range("flush interval", p.flush_interval, 1, 1024);
+    check_range("CPU load", p.cpu_load, 0, 99);
+    check_range("read percentage", p.read_percent.value_or(0), 0, 100);
+    if (p.threads > p.connections)
+        throw failure(
+                fmt::format("{} threads have only {} connections: each thread needs one", p.threads, p.connections),
+                exit_usage);
 }
 
 bool needs_responder(workload kind)

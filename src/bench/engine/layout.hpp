@@ -27,6 +27,9 @@ const std::vector<std::string> &workload_names();
 // Throws failure when there is no workload of this name.
 workload workload_from(const std::string &name);
 
+// Throws failure when a value is outside of what can be measured.
+void check_setup(const setup &what);
+
 // Whether the server's program takes part in each operation.
 bool needs_responder(workload kind);
 // Why the api cannot do the workload; empty when it can.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "chart.hpp"
-#include "caption.hpp"
 #include "projection.hpp"
 #include "svg.hpp"
+#include "verdict.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -63,7 +63,7 @@ std::vector<double> y_values(const line_chart &chart)
     return values;
 }
 
-void frame(svg &out, const line_chart &chart, const projection &x, const projection &y)
+void frame(svg &out, const projection &x, const projection &y)
 {
     for (const tick &t : y.ticks_along()) {
         out.leaf("line", {{"class", "grid"}, {"x1", left}, {"x2", right}, {"y1", t.at}, {"y2", t.at}});
@@ -75,8 +75,8 @@ void frame(svg &out, const line_chart &chart, const projection &x, const project
             out.text(t.at, bottom + 17, t.label, "tick middle");
     }
     out.leaf("line", {{"class", "axis"}, {"x1", left}, {"x2", right}, {"y1", bottom}, {"y2", bottom}});
-    out.text(6, 13, chart.y.label, "name");
-    out.text((left + right) / 2, line_height - 8, chart.x.label, "name middle");
+    out.text(6, 13, y.name(), "name");
+    out.text((left + right) / 2, line_height - 8, x.name(), "name middle");
 }
 
 std::string told(const series &line, const line_chart &chart, const datum &d)
@@ -88,20 +88,6 @@ std::string told(const series &line, const line_chart &chart, const datum &d)
     return words;
 }
 
-// A curve too dense for marks has them at the percentiles that have names.
-std::vector<datum> marked(const series &line)
-{
-    if (!line.smooth)
-        return line.data;
-    std::vector<datum> marks;
-    for (const double rank : named_ranks) {
-        const auto reached = std::ranges::find_if(line.data, [&](const datum &d) { return d.x >= rank; });
-        if (reached != line.data.end())
-            marks.push_back({rank, reached->y, reached->y, reached->y});
-    }
-    return marks;
-}
-
 void draw_line(svg &out, const line_chart &chart, const series &line, const projection &x, const projection &y)
 {
     std::string path;
@@ -110,7 +96,7 @@ void draw_line(svg &out, const line_chart &chart, const series &line, const proj
             path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x(d.x), y(d.y));
     }
     out.leaf("path", {{"class", class_of(line.colour, line.tail ? "line tail" : "line")}, {"d", path}});
-    for (const datum &d : marked(line)) {
+    for (const datum &d : line.data) {
         if (!x.shows(d.x) || !y.shows(d.y))
             continue;
         out.open("g", {{"class", line.tail ? "point tail" : "point"}});
@@ -135,7 +121,7 @@ std::string draw_lines(const line_chart &chart, const figure &f, const std::stri
 {
     svg out(width, line_height, id, f.title, f.caption);
     const projection x(chart.x, x_values(chart), left + 10, right - 10), y(chart.y, y_values(chart), bottom, top + 4);
-    frame(out, chart, x, y);
+    frame(out, x, y);
     // The first line is what the figure is about: it lies on top.
     for (const bool tails : {true, false}) {
         for (auto line = chart.lines.rbegin(); line != chart.lines.rend(); ++line) {
@@ -148,7 +134,7 @@ std::string draw_lines(const line_chart &chart, const figure &f, const std::stri
 
 std::string draw_bars(const bar_chart &chart, const figure &f, const std::string &id)
 {
-    constexpr double row = 19, head = 22, gap = 10, bar_left = 104, bar_right = width - 78;
+    constexpr double row = 19, head = 22, gap = 10, bar_left = 178, bar_right = width - 78;
     double height = 4, highest = 0;
     for (const bar_group &group : chart.groups) {
         height += head + gap + row * static_cast<double>(group.bars.size());
@@ -171,14 +157,6 @@ std::string draw_bars(const bar_chart &chart, const figure &f, const std::string
         y += gap;
     }
     return out.finish();
-}
-
-const char *judgement(const ratio_row &row)
-{
-    const double worse = row.lower_is_better ? row.ratio : 1 / row.ratio;
-    if (std::abs(worse - 1) <= noise)
-        return "even";
-    return worse < 1 ? "better" : "worse";
 }
 
 // The ends of the axis as logarithms, so that twice and half are equally far from even.
@@ -222,9 +200,9 @@ std::string draw_ratios(const ratio_chart &chart, const figure &f, const std::st
     double y = head;
     for (const ratio_row &r : chart.rows) {
         out.text(6, y + 14, r.label, "halo");
-        out.text(width - 6, y + 14, fmt::format("{} = {}", r.values, format(r.ratio, unit::ratio)), "value end halo");
-        out.open("g", {{"class", std::string("point ") + judgement(r)}});
-        out.tooltip(fmt::format("{}\n{:.3f} ({:.3f} to {:.3f})", r.label, r.ratio, r.low, r.high));
+        out.text(width - 6, y + 14, interval(r.ratio, r.low, r.high) + " " + verdict_of(r), "value end halo");
+        out.open("g", {{"class", std::string("point ") + style_of(r)}});
+        out.tooltip(fmt::format("{}\n{} and {}\n{}", r.label, r.ours, r.other, interval(r.ratio, r.low, r.high)));
         out.leaf("line", {{"class", "spread"}, {"x1", x(r.low)}, {"x2", x(r.high)}, {"y1", y + 25}, {"y2", y + 25}});
         out.leaf("circle", {{"class", "mark"}, {"cx", x(r.ratio)}, {"cy", y + 25}, {"r", 4.5}});
         out.close();
@@ -234,6 +212,29 @@ std::string draw_ratios(const ratio_chart &chart, const figure &f, const std::st
 }
 
 } // namespace
+
+std::string interval(double ratio, double low, double high)
+{
+    return fmt::format(
+            "{} ({} to {})", format(ratio, unit::ratio), format(low, unit::ratio), format(high, unit::ratio));
+}
+
+const char *style_of(verdict v)
+{
+    if (v == verdict::no_difference)
+        return "even";
+    return v == verdict::better ? "better" : "worse";
+}
+
+const char *style_of(const ratio_row &row)
+{
+    return row.judged ? style_of(judge(row.ratio, row.low, row.high, row.lower_is_better)) : "even";
+}
+
+std::string verdict_of(const ratio_row &row)
+{
+    return row.judged ? to_words(judge(row.ratio, row.low, row.high, row.lower_is_better)) : "no conclusion";
+}
 
 std::string draw(const figure &f, const std::string &id)
 {

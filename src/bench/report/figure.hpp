@@ -2,6 +2,7 @@
 #pragma once
 
 #include "units.hpp"
+#include "verdict.hpp"
 
 #include <string>
 #include <variant>
@@ -25,9 +26,6 @@ struct axis {
     std::string noun; // of what is counted, in the singular
 };
 
-// The percentiles people speak of.
-inline constexpr double named_ranks[] = {50, 90, 99, 99.9, 99.99, 99.999};
-
 struct datum {
     double x = 0, y = 0;
     double low = 0, high = 0; // the spread of the repeats
@@ -37,7 +35,6 @@ struct series {
     std::string label;
     std::size_t colour = 0;     // index into the palette, which repeats in another shape
     bool tail = false;          // a companion of the line of the same colour, drawn lighter
-    bool smooth = false;        // too dense for markers
     std::vector<datum> data;    // ascending x
     std::vector<double> failed; // x values that were tried and gave nothing
 };
@@ -67,11 +64,20 @@ struct ratio_row {
     std::string label;
     double ratio = 1, low = 1, high = 1;
     bool lower_is_better = true;
-    std::string values; // "12.3 µs / 12.2 µs"
+    std::string ours, other; // medians of either side; their quotient need not be the median of the ratios
+    bool judged = true;      // false: the run allows no conclusion
 };
 
+// "1.02 (0.98 to 1.05)"
+std::string interval(double ratio, double low, double high);
+// The class of a mark, and of a card, in the style sheet: "better", "worse", "even".
+const char *style_of(verdict v);
+// What a table says of the row.
+std::string verdict_of(const ratio_row &row);
+const char *style_of(const ratio_row &row);
+
 struct ratio_chart {
-    std::string label; // what is divided by what
+    std::string ours, other; // the sides
     std::vector<ratio_row> rows;
 };
 
@@ -79,7 +85,7 @@ struct figure {
     std::string group; // the key of its section
     std::string title;
     std::string subtitle; // what all of it has in common
-    std::string caption;  // what is seen
+    std::string caption;  // how to read it
     std::variant<line_chart, bar_chart, ratio_chart> chart;
 };
 

@@ -13,13 +13,14 @@ namespace bench::report
 // A figure large enough to be read across a room.
 struct card {
     std::string value, label, detail;
+    std::string verdict; // "better", "worse" or "even" of a comparison, else empty
 };
 
-// What a reader in a hurry takes away, made from the data.
+// What a reader in a hurry takes away.
 struct headline {
-    std::string paragraph;
+    std::string facts; // counts of points, where and how long
     std::vector<card> cards;
-    std::vector<std::string> limits; // what bounds these figures, a sentence each
+    std::vector<std::string> notes; // what a reader must know to judge the figures
 };
 
 headline headline_of(std::span<const run> runs, std::span<const entry> entries);

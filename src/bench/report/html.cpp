@@ -122,6 +122,7 @@ data cards_of(const headline &h)
         data one("value", c.value);
         one.set("label", c.label);
         one.set("detail", c.detail);
+        one.set("verdict", c.verdict);
         list << one;
     }
     return list;
@@ -151,10 +152,10 @@ std::string html(std::span<const run> runs, const std::string &title, const std:
     page.set("style", assets::style);
     page.set("script", assets::script);
     page.set("started", runs.front().data.started);
-    page.set("paragraph", h.paragraph);
+    page.set("facts", h.facts);
     page.set("cards", cards_of(h));
-    page.set("limits", list_of(h.limits));
-    page.set("limited", !h.limits.empty());
+    page.set("notes", list_of(h.notes));
+    page.set("noted", !h.notes.empty());
     page.set("sections", sections_of(figures));
     page.set("incomplete", !gaps.rows.empty());
     page.set("missing", data_of(gaps));

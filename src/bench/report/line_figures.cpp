@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "line_figures.hpp"
-#include "caption.hpp"
 #include "grouping.hpp"
 #include "metric.hpp"
 
@@ -176,7 +175,7 @@ bool has_what_its_group_is_about(const panel &p, const std::string &group)
 
 series series_of(const line &l, attribute x, const metric &m)
 {
-    series made = {l.label, l.colour, false, false, {}, {}};
+    series made = {l.label, l.colour, false, {}, {}};
     std::map<double, datum> values;
     for (const entry *e : l.entries) {
         const double at = number(x, *e);
@@ -257,7 +256,9 @@ void append(std::vector<figure> &figures, const selection &s, const entry_list &
     for (const panel &p : drawn) {
         line_chart chart = chart_of(s, p, m);
         const std::string title = p.distinction.empty() ? s.title : s.title + (": " + p.distinction);
-        std::string caption = caption_of(chart, m.lower_is_better);
+        const bool tails = std::ranges::any_of(chart.lines, &series::tail);
+        std::string caption = std::string("Median of the repeats; bars: lowest and highest repeat.") +
+                              (tails ? " Dashed: 99th percentile." : "");
         figures.push_back({s.group, title, p.common, std::move(caption), std::move(chart)});
     }
 }

@@ -50,13 +50,13 @@ std::string markdown(std::span<const run> runs, const std::string &title)
 {
     const std::vector<entry> entries = entries_of(runs);
     const headline h = headline_of(runs, entries);
-    std::string out = "# " + escaped(title) + "\n\n" + escaped(h.paragraph) + "\n\n";
+    std::string out = "# " + escaped(title) + "\n\n" + escaped(h.facts) + "\n\n";
     for (const card &c : h.cards)
         out += "- **" + escaped(c.value) + "** " + escaped(c.label) + ": " + escaped(c.detail) + "\n";
-    if (!h.limits.empty())
-        out += "\n## What limits these figures\n\n";
-    for (const std::string &limit : h.limits)
-        out += "- " + escaped(limit) + "\n";
+    if (!h.notes.empty())
+        out += "\n## Notes\n\n";
+    for (const std::string &note : h.notes)
+        out += "- " + escaped(note) + "\n";
     out += "\n" + titled("What is missing", missing(entries));
     for (const figure &f : figures_of(runs, {"compare", "interfaces"}))
         out += titled(escaped(f.title), table_of(f)) + escaped(f.caption) + "\n\n";

@@ -51,7 +51,7 @@ constexpr std::array metrics = {
         metric{"ops_per_s", "operations per second", unit::per_s, false,
                 [](const repeat &r) { return r.all.ops_per_s; }},
         metric{"bytes_per_s", "bandwidth", unit::bytes_per_s, false, [](const repeat &r) { return r.all.bytes_per_s; }},
-        metric{"cpu_per_op", "processor time per operation, both ends", unit::time_ns, true, cpu_per_operation},
+        metric{"cpu_per_op", "processor time per operation", unit::time_ns, true, cpu_per_operation},
         metric{"cpu_busy", "processors busy, both ends", unit::percent, true, cpu_busy},
         metric{"memory_client", "client's memory per connection", unit::bytes, true,
                 [](const repeat &r) { return r.memory_per_connection_bytes.client; }},

@@ -1,54 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "percentile_figures.hpp"
-#include "caption.hpp"
 #include "grouping.hpp"
 #include "metric.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 
 namespace bench::report
 {
 
 namespace
 {
-
-// The repeats' histograms as one: highest latency of a bucket, operations in it.
-std::map<double, std::uint64_t> histogram_of(const point &p)
-{
-    std::map<double, std::uint64_t> merged;
-    for (const repeat &r : p.repeats) {
-        for (const bucket &b : r.all.latency.histogram)
-            if (b.count > 0)
-                merged[b.ns] += b.count;
-    }
-    return merged;
-}
-
-std::vector<datum> curve_of_histogram(const std::map<double, std::uint64_t> &histogram)
-{
-    const auto total = std::accumulate(histogram.begin(), histogram.end(), std::uint64_t{0},
-            [](std::uint64_t sum, const auto &bucket) { return sum + bucket.second; });
-    std::vector<datum> curve;
-    std::uint64_t below = 0;
-    for (const auto &[ns, count] : histogram) {
-        below += count;
-        const double rank = 100.0 * static_cast<double>(below) / static_cast<double>(total);
-        // The slowest operation of all stands at the last rank that the count can resolve.
-        const double last = 100.0 * (1 - 0.5 / static_cast<double>(total));
-        curve.push_back({std::min(rank, last), ns, ns, ns});
-    }
-    // Steps closer than the eye can see only make the file larger.
-    std::vector<datum> seen;
-    for (const datum &d : curve) {
-        const auto place = [](const datum &at) { return -std::log10(1 - at.x / 100); };
-        if (seen.empty() || place(d) - place(seen.back()) >= 0.02 || &d == &curve.back())
-            seen.push_back(d);
-    }
-    return seen;
-}
 
 std::vector<datum> curve_of_percentiles(const point &p)
 {
@@ -72,11 +35,9 @@ line_chart chart_of(const panel &p)
     line_chart chart = {{"percentile of the operations", unit::percent, scale::nines, ""},
             {"latency (lower is better)", unit::time_ns, scale::log10, ""}, {}};
     for (const line &l : p.lines) {
-        series curve = {l.label, l.colour, false, false, {}, {}};
+        series curve = {l.label, l.colour, false, {}, {}};
         const point &last = l.entries.back()->point;
-        const auto histogram = histogram_of(last);
-        curve.smooth = !histogram.empty();
-        curve.data = curve.smooth ? curve_of_histogram(histogram) : curve_of_percentiles(last);
+        curve.data = curve_of_percentiles(last);
         if (curve.data.size() >= 2)
             chart.lines.push_back(std::move(curve));
     }
@@ -95,8 +56,8 @@ void append(std::vector<figure> &figures, const entry_list &entries, std::span<c
     for (const panel &p : drawn) {
         line_chart chart = chart_of(p);
         const std::string distinction = p.distinction.empty() ? "" : ": " + p.distinction;
-        std::string caption = caption_of(chart, true);
-        figures.push_back({"percentiles", title + distinction, p.common, std::move(caption), std::move(chart)});
+        figures.push_back({"percentiles", title + distinction, p.common,
+                "Median of the repeats at each percentile; bars: lowest and highest repeat.", std::move(chart)});
     }
 }
 

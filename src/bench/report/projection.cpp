@@ -103,6 +103,12 @@ double projection::place(double value) const
     return value;
 }
 
+std::string projection::name() const
+{
+    const bool logarithmic = axis_.how == scale::log2 || axis_.how == scale::log10;
+    return axis_.label + (logarithmic ? ", log scale" : "");
+}
+
 double projection::operator()(double value) const
 {
     return from_ + (to_ - from_) * (place(value) - first_) / (last_ - first_);

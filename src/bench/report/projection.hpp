@@ -21,6 +21,8 @@ public:
     // From pixel `from` to pixel `to`, of the values that will be drawn. Logarithmic scales take positive values only.
     projection(const axis &a, std::vector<double> values, double from, double to);
 
+    // Of the axis, and that it is logarithmic where it is.
+    std::string name() const;
     double operator()(double value) const;
     // Whether the scale can show it.
     bool shows(double value) const;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ratio_figures.hpp"
-#include "caption.hpp"
 #include "grouping.hpp"
 #include "metric.hpp"
 #include "percentile_figures.hpp"
+#include "verdict.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace bench::report
 {
@@ -14,11 +15,12 @@ namespace
 {
 
 // The attributes of a row that its neighbours do not share.
-std::string row_label(const entry &e, const entry_list &all)
+std::string row_label(const entry &e, const entry_list &all, std::optional<attribute> without = {})
 {
     std::string label = text(attribute::operation, e);
     for (const attribute a : all_attributes) {
-        const bool says_more = a != attribute::operation && a != attribute::api && a != attribute::library;
+        const bool says_more =
+                a != attribute::operation && a != attribute::api && a != attribute::library && a != without;
         const std::string word = says_more && varies(a, all) ? text(a, e) : "";
         label += word.empty() ? "" : ", " + word;
     }
@@ -33,8 +35,7 @@ struct labelled_row {
     ratio_row row;
 };
 
-void append(std::vector<figure> &figures, const figure &like, const std::string &label,
-        const std::vector<labelled_row> &rows)
+void append(std::vector<figure> &figures, const figure &like, const std::vector<labelled_row> &rows)
 {
     std::vector<std::string> operations = {""};
     if (rows.size() > most_rows) {
@@ -45,7 +46,7 @@ void append(std::vector<figure> &figures, const figure &like, const std::string 
         }
     }
     for (const std::string &operation : operations) {
-        ratio_chart chart = {label, {}};
+        ratio_chart chart = std::get<ratio_chart>(like.chart);
         for (const labelled_row &r : rows) {
             if (!operation.empty() && operation != r.operation)
                 continue;
@@ -56,7 +57,6 @@ void append(std::vector<figure> &figures, const figure &like, const std::string 
         }
         figure made = like;
         made.title += operation.empty() ? "" : ": " + operation;
-        made.caption = caption_of(chart);
         made.chart = std::move(chart);
         figures.push_back(std::move(made));
     }
@@ -71,23 +71,28 @@ std::vector<figure> comparisons(const run &r)
     for (const entry &e : ours)
         all.push_back(&e);
 
+    const bool judged = why_no_conclusion(r.data).empty();
     std::vector<figure> figures;
     for (const metric &m : all_metrics()) {
         std::vector<labelled_row> rows;
-        std::string libraries;
+        ratio_chart sides;
         for (std::size_t i = 0; i < ours.size(); ++i) {
             const pair &p = r.data.pairs[i];
             if (p.metric != m.key)
                 continue;
-            libraries = side(p.ours) + " divided by " + side(p.other);
+            sides = {side(p.ours), side(p.other), {}};
             rows.push_back({text(attribute::operation, ours[i]),
                     {row_label(ours[i], all), p.ratio, p.ratio_low, p.ratio_high, m.lower_is_better,
-                            format(p.ours_value, m.measured_in) + " / " + format(p.other_value, m.measured_in)}});
+                            format(p.ours_value, m.measured_in), format(p.other_value, m.measured_in), judged}});
         }
-        const figure like = {
-                "compare", "Libraries compared: " + std::string(m.name), libraries + ", runs in turns", "", {}};
+        const figure like = {"compare", "Libraries compared: " + std::string(m.name),
+                sides.ours + " divided by " + sides.other + ", runs in turns",
+                judged ? "Dot: median of the ratios, run by run; line: their middle half. A line that touches 1 is no "
+                         "difference."
+                       : "No conclusion: " + why_no_conclusion(r.data) + ".",
+                sides};
         if (!rows.empty())
-            append(figures, like, libraries, rows);
+            append(figures, like, rows);
     }
     return figures;
 }
@@ -106,8 +111,8 @@ std::optional<ratio_row> divided(const entry &ours, const entry &other, const me
         return std::nullopt;
     const auto [low, high] = std::ranges::minmax(ratios);
     return ratio_row{"", median_of(ratios), low, high, m.lower_is_better,
-            format(summarize(ours.point, m)->median, m.measured_in) + " / " +
-                    format(summarize(other.point, m)->median, m.measured_in)};
+            format(summarize(ours.point, m)->median, m.measured_in),
+            format(summarize(other.point, m)->median, m.measured_in)};
 }
 
 figure interfaces(std::span<const entry> entries)
@@ -123,18 +128,24 @@ figure interfaces(std::span<const entry> entries)
     }
     bar_chart chart = {{m.name, m.measured_in, scale::linear, ""}, {}};
     std::string common;
-    const attribute lines[] = {attribute::api, attribute::library, attribute::run};
+    // A baseline may wait in another way than the library: its bar says so.
+    const attribute lines[] = {attribute::api, attribute::polling, attribute::library, attribute::run};
     for (const panel &p : group(admitted, {}, lines)) {
-        if (p.lines.size() < 2)
+        // Two ways of waiting are no two interfaces.
+        entry_list measured;
+        for (const line &l : p.lines)
+            measured.push_back(l.entries.front());
+        if (!varies(attribute::api, measured) && !varies(attribute::library, measured) &&
+                !varies(attribute::run, measured))
             continue;
         bar_group &made = chart.groups.emplace_back();
-        made.label = row_label(*p.lines.front().entries.front(), admitted);
+        made.label = row_label(*p.lines.front().entries.front(), admitted, attribute::polling);
         for (const line &l : p.lines)
             made.bars.push_back({l.label, l.colour, summarize(l.entries.back()->point, m)->median});
         common = format(static_cast<double>(size), unit::bytes) + ", one operation in flight on one connection";
     }
-    std::string caption = chart.groups.empty() ? std::string() : caption_of(chart);
-    return {"interfaces", "The same work over each interface", common, std::move(caption), std::move(chart)};
+    return {"interfaces", "The same work over each interface", common, "Median latency, median of the repeats.",
+            std::move(chart)};
 }
 
 std::vector<labelled_row> rows_beside_verbs(std::span<const entry> entries)
@@ -183,10 +194,16 @@ std::vector<figure> ratio_figures(std::span<const run> runs, std::span<const ent
     figure bars = interfaces(entries);
     if (!std::get<bar_chart>(bars.chart).groups.empty())
         figures.push_back(std::move(bars));
-    const std::string label = "librpma divided by raw verbs, median latency";
     const std::vector<labelled_row> rows = rows_beside_verbs(entries);
     if (!rows.empty())
-        append(figures, {"interfaces", "What the library costs beside raw verbs", label, "", {}}, label, rows);
+        append(figures,
+                {"interfaces", "What the library costs beside raw verbs",
+                        "librpma divided by raw verbs, median latency",
+                        "Dot: median of the ratios, repeat by repeat; line: lowest to highest. A line that touches 1 "
+                        "is "
+                        "no difference.",
+                        ratio_chart{"librpma", "raw verbs", {}}},
+                rows);
     return figures;
 }
 

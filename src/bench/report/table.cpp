@@ -38,7 +38,8 @@ table lines_table(const line_chart &chart)
         xs.insert(line.failed.begin(), line.failed.end());
     }
     for (const double x : xs) {
-        std::vector<cell> row = {value(x, chart.x.measured_in)};
+        const bool rank = chart.x.how == scale::nines;
+        std::vector<cell> row = {rank ? cell{fmt::format("{:.6g} %", x), x, true} : value(x, chart.x.measured_in)};
         for (const series &line : chart.lines) {
             const auto found = std::ranges::find(line.data, x, &datum::x);
             const bool failed = std::ranges::find(line.failed, x) != line.failed.end();
@@ -47,26 +48,6 @@ table lines_table(const line_chart &chart)
                                                    : nothing());
         }
         t.rows.push_back(std::move(row));
-    }
-    return t;
-}
-
-// A percentile curve has hundreds of steps: the table tells the ones that have names.
-table percentiles_table(const line_chart &chart)
-{
-    table t = {{"percentile"}, {}, ""};
-    for (const series &line : chart.lines)
-        t.head.push_back(line.label);
-    for (const double rank : named_ranks) {
-        std::vector<cell> row = {{fmt::format("{:.6g} %", rank), rank, true}};
-        bool any = false;
-        for (const series &line : chart.lines) {
-            const auto reached = std::ranges::find_if(line.data, [&](const datum &d) { return d.x >= rank; });
-            any = any || reached != line.data.end();
-            row.push_back(reached == line.data.end() ? nothing() : value(reached->y, chart.y.measured_in));
-        }
-        if (any)
-            t.rows.push_back(std::move(row));
     }
     return t;
 }
@@ -83,10 +64,12 @@ table bars_table(const bar_chart &chart)
 
 table ratios_table(const ratio_chart &chart)
 {
-    table t = {{"measured", "values", "ratio", "from", "to"}, {}, ""};
+    table t = {{"measured", "median, " + chart.ours, "median, " + chart.other, "median of the ratios", "from", "to",
+                       "verdict"},
+            {}, ""};
     for (const ratio_row &r : chart.rows)
-        t.rows.push_back({text_cell(r.label), text_cell(r.values), value(r.ratio, unit::ratio),
-                value(r.low, unit::ratio), value(r.high, unit::ratio)});
+        t.rows.push_back({text_cell(r.label), text_cell(r.ours), text_cell(r.other), value(r.ratio, unit::ratio),
+                value(r.low, unit::ratio), value(r.high, unit::ratio), text_cell(verdict_of(r))});
     return t;
 }
 
@@ -145,7 +128,7 @@ void host_rows(table &t, const environment &e)
                     {text_cell(name), text_cell(client), text_cell(e.same_host && server.empty() ? client : server)});
     };
     const auto count = [](const auto &number) {
-        return number ? fmt::format("{:g}", static_cast<double>(*number)) : "";
+        return number ? fmt::format("{:.3g}", static_cast<double>(*number)) : "";
     };
     row("processor", e.client.cpu, e.server.cpu);
     row("processors", count(e.client.cores), count(e.server.cores));
@@ -161,7 +144,7 @@ void host_rows(table &t, const environment &e)
 table table_of(const figure &f)
 {
     if (const auto *lines = std::get_if<line_chart>(&f.chart))
-        return lines->x.how == scale::nines ? percentiles_table(*lines) : lines_table(*lines);
+        return lines_table(*lines);
     if (const auto *bars = std::get_if<bar_chart>(&f.chart))
         return bars_table(*bars);
     return ratios_table(std::get<ratio_chart>(f.chart));

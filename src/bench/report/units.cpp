@@ -75,7 +75,7 @@ std::string three_digits(double value)
 std::string format(double value, unit u)
 {
     if (u == unit::ratio)
-        return fmt::format("{:.3f}", value);
+        return fmt::format("{:.2f}", value);
     const step &s = step_of(value, u);
     const double scaled = value / s.size;
     const bool whole = u == unit::bytes || u == unit::none;

@@ -4,6 +4,7 @@
 #include "report/projection.hpp"
 #include "report/report.hpp"
 #include "report/units.hpp"
+#include "verdict.hpp"
 
 #include <algorithm>
 #include <csetjmp>
@@ -75,7 +76,7 @@ void numbers_have_three_digits_and_a_unit(void **)
             {1.25e9, unit::bytes_per_s, "1.25 GB/s"},
             {35300, unit::per_s, "35.3 k/s"},
             {0.5, unit::per_s, "0.5 /s"},
-            {1.0204, unit::ratio, "1.020"},
+            {1.0204, unit::ratio, "1.02"},
     };
     for (const auto &c : cases)
         assert_string_equal(format(c.value, c.u).c_str(), c.text);
@@ -124,7 +125,7 @@ void one_interface_beside_another_is_one_figure(void **)
     assert_string_equal(chart.lines[0].label.c_str(), "librpma");
     assert_string_equal(chart.lines[2].label.c_str(), "raw verbs");
     assert_true(chart.lines[1].tail && chart.lines[1].colour == chart.lines[0].colour);
-    assert_non_null(strstr(f->caption.c_str(), "raw verbs 14.1 µs (33 % less)"));
+    assert_non_null(strstr(draw(*f, "f").c_str(), "block size, log scale"));
     assert_null(find(figures, "Latency to DRAM and to PMem"));
 }
 
@@ -139,6 +140,78 @@ void the_cost_beside_verbs_is_a_ratio(void **)
     for (const ratio_row &row : chart.rows)
         assert_true(row.ratio > 1.499 && row.ratio < 1.501);
     assert_string_equal(chart.rows[1].label.c_str(), "read, 4 KiB");
+}
+
+results compared(double ratio, double low, double high)
+{
+    results r;
+    r.complete = true;
+    bench::pair p;
+    p.ours = measured("read", api::librpma, 4096, 1).setup;
+    p.other = measured("read", api::verbs, 4096, 1).setup;
+    p.metric = "latency_p50";
+    p.ours_value = 116000;
+    p.other_value = 120000;
+    p.ratio = ratio;
+    p.ratio_low = low;
+    p.ratio_high = high;
+    p.runs = 15;
+    r.pairs = {p};
+    return r;
+}
+
+void an_interval_that_contains_one_is_no_difference(void **)
+{
+    const std::vector<run> even = {{"r", compared(1.2, 0.97, 1.4)}}, worse = {{"r", compared(1.2, 1.1, 1.4)}};
+    const figure drawn = figures_of(even, {"compare"}).at(0);
+    const std::string picture = draw(drawn, "f");
+    assert_non_null(strstr(picture.c_str(), "point even"));
+    assert_non_null(strstr(picture.c_str(), "1.20 (0.97 to 1.40) no difference"));
+    assert_null(strstr(picture.c_str(), "116 µs / "));
+    assert_non_null(strstr(markdown(even, "t").c_str(), "| no difference |"));
+    assert_non_null(strstr(draw(figures_of(worse, {"compare"}).at(0), "f").c_str(), "point worse"));
+    // The tile says what the figure says.
+    assert_null(strstr(html(worse, "t", {}).c_str(), "<strong>no difference"));
+}
+
+void a_busy_machine_allows_no_conclusion(void **)
+{
+    results r = compared(1.2, 1.1, 1.3);
+    assert_true(why_no_conclusion(r).empty());
+    r.environment.client.cores = 2;
+    r.environment.client.load = 7.9;
+    assert_non_null(strstr(why_no_conclusion(r).c_str(), "the load was 7.9 on 2 processors"));
+    const std::vector<run> runs = {{"r", r}};
+    assert_non_null(strstr(draw(figures_of(runs, {"compare"}).at(0), "f").c_str(), "point even"));
+    assert_non_null(strstr(html(runs, "t", {}).c_str(), "<li class=\"even\"><strong>no conclusion"));
+    assert_false(why_no_conclusion(compared(1.2, 0.9, 1.5)).empty());
+}
+
+void a_baseline_that_waits_in_another_way_has_its_bar(void **)
+{
+    results r = reads_over_two_interfaces();
+    r.points.push_back(measured("read", api::tcp, 4096, 30000));
+    r.points.back().setup.parameters.polling = polling::event;
+    const std::vector<run> runs = {{"r", r}};
+    const auto figures = figures_of(runs, {"interfaces"});
+    const bar_chart &chart = std::get<bar_chart>(find(figures, "The same work over each interface")->chart);
+    assert_int_equal(chart.groups.size(), 1);
+    assert_int_equal(chart.groups.at(0).bars.size(), 3);
+    assert_non_null(strstr(chart.groups.at(0).bars.at(2).label.c_str(), "plain TCP"));
+}
+
+void a_point_has_one_value_in_all_figures(void **)
+{
+    results r = reads_over_two_interfaces();
+    for (point &p : r.points) {
+        // A histogram's buckets are coarser than the percentiles that were taken from it.
+        p.repeats.at(0).all.latency.histogram = {{p.repeats.at(0).all.latency.percentiles.at(0).ns * 1.1, 1000}};
+    }
+    const std::vector<run> runs = {{"r", r}};
+    const auto figures = figures_of(runs, {});
+    const auto &over_rank = std::get<line_chart>(find(figures, "Latency by percentile")->chart);
+    const auto &over_size = std::get<line_chart>(find(figures, "Median latency of each operation")->chart);
+    assert_true(over_rank.lines.at(0).data.at(0).y == over_size.lines.at(0).data.at(1).y);
 }
 
 void a_failed_point_is_marked(void **)
@@ -204,7 +277,7 @@ void results_without_points_make_a_report(void **)
 {
     const std::vector<run> runs = {{"r", results{}}};
     assert_true(figures_of(runs, {}).empty());
-    assert_non_null(strstr(html(runs, "t", {}).c_str(), "The run is incomplete"));
+    assert_non_null(strstr(html(runs, "t", {}).c_str(), "incomplete"));
     assert_non_null(strstr(markdown(runs, "t").c_str(), "# t"));
 }
 
@@ -218,6 +291,10 @@ int main()
             cmocka_unit_test(a_logarithmic_axis_holds_its_values_between_round_ends),
             cmocka_unit_test(one_interface_beside_another_is_one_figure),
             cmocka_unit_test(the_cost_beside_verbs_is_a_ratio),
+            cmocka_unit_test(an_interval_that_contains_one_is_no_difference),
+            cmocka_unit_test(a_busy_machine_allows_no_conclusion),
+            cmocka_unit_test(a_baseline_that_waits_in_another_way_has_its_bar),
+            cmocka_unit_test(a_point_has_one_value_in_all_figures),
             cmocka_unit_test(a_failed_point_is_marked),
             cmocka_unit_test(runs_of_two_files_are_lines_of_one_figure),
             cmocka_unit_test(text_from_files_is_escaped),
