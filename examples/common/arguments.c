@@ -7,11 +7,13 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <netdb.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <librpma.h>
 
@@ -96,6 +98,20 @@ static void check_addr(const char *addr)
         usage_error("<addr>: '%s': write an IPv6 address without brackets", addr);
 }
 
+/* Unknown hosts and services are told here, before any device is opened. */
+static void check_names(const char *addr, const char *port)
+{
+    const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    const int error = getaddrinfo(addr, port, &wanted, &found);
+    if (error == 0)
+        freeaddrinfo(found);
+    else if (error == EAI_SERVICE)
+        usage_error("<port>: '%s' is no port and no service of /etc/services", port);
+    else
+        usage_error("<addr>: cannot find the host '%s': %s", addr, gai_strerror(error));
+}
+
 static void check_operands(const struct arguments *args, const struct program *program)
 {
     if (args->operand_count < program->min_operands)
@@ -170,6 +186,7 @@ struct arguments arguments_parse(int argc, char **argv, const struct program *pr
     args.operand_count = argc - optind - 2;
     check_addr(args.addr);
     check_port(args.port);
+    check_names(args.addr, args.port);
     check_operands(&args, program);
     return args;
 }

@@ -4,7 +4,10 @@
 #include <arpa/inet.h>
 #include <err.h>
 #include <errno.h>
+#include <netdb.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -128,6 +131,35 @@ int accept_one_client(const struct arguments *args, struct rpma_peer *peer, cons
     return status;
 }
 
+/* Whether some program accepts TCP connections there. Asked only when there is no RDMA connection to be had. */
+static int is_tcp_service(const struct arguments *args)
+{
+    const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    if (getaddrinfo(args->addr, args->port, &wanted, &found) != 0)
+        return 0;
+
+    const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const struct timeval limit = {.tv_sec = 1};
+    int is_there = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) == 0 &&
+                   connect(fd, found->ai_addr, found->ai_addrlen) == 0;
+    if (fd >= 0)
+        (void)close(fd);
+    freeaddrinfo(found);
+    return is_there;
+}
+
+static int give_up(const struct arguments *args, const char *complaint)
+{
+    if (is_tcp_service(args))
+        warnx("%s port %s is a TCP service that accepts no RDMA connections: give the port of the server of this "
+              "example",
+                args->addr, args->port);
+    else
+        warnx("%s", complaint);
+    return STATUS_FAILED;
+}
+
 /* One attempt. *event says how it ended; only after RPMA_CONN_ESTABLISHED there is a *conn. */
 static int try_to_connect(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg,
         const struct rpma_conn_private_data *pdata, struct rpma_conn **conn, enum rpma_conn_event *event)
@@ -150,6 +182,7 @@ static int try_to_connect(const struct arguments *args, struct rpma_peer *peer, 
 int connect_to_server(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg,
         const struct rpma_conn_private_data *pdata, struct rpma_conn **conn)
 {
+    char complaint[512];
     const int64_t deadline_ms = now_ms() + (int64_t)args->retry_s * 1000;
 
     for (int attempt = 0;; ++attempt) {
@@ -159,14 +192,17 @@ int connect_to_server(const struct arguments *args, struct rpma_peer *peer, cons
             return status;
 
         if (event != RPMA_CONN_REJECTED) {
-            warnx("no connection to %s port %s: it reports %s: check that the machine is up and reachable", args->addr,
-                    args->port, rpma_utils_conn_event_2str(event));
-            return STATUS_FAILED;
+            (void)snprintf(complaint, sizeof(complaint),
+                    "no connection to %s port %s: it reports %s: check that the machine is up and reachable",
+                    args->addr, args->port, rpma_utils_conn_event_2str(event));
+            return give_up(args, complaint);
         }
         if (now_ms() >= deadline_ms) {
-            warnx("no server accepts connections at %s port %s: start the server first, with the same address and port",
+            (void)snprintf(complaint, sizeof(complaint),
+                    "no server accepts connections at %s port %s: start the server first, with the same address and "
+                    "port",
                     args->addr, args->port);
-            return STATUS_FAILED;
+            return give_up(args, complaint);
         }
         if (attempt == 0)
             warnx("no server at %s port %s yet, retrying for %d s", args->addr, args->port, args->retry_s);

@@ -14,6 +14,7 @@ from runner.command_line import Parser
 
 TIMEOUT_S = 10
 NO_LIMIT = "unlimited"
+DEVICES = pathlib.Path("/dev/infiniband")
 MODULES = pathlib.Path("/lib/modules") / os.uname().release
 SOFTWARE_DEVICES = {"rdma_rxe": "SoftRoCE (rxe)", "siw": "SoftiWARP (siw)"}
 ENOUGH_MEMLOCK = 64 << 20
@@ -67,6 +68,15 @@ def abilities(device: dict) -> list[Finding]:
         for key, (name, instead) in substitutes.items() if key in device]
 
 
+def group_of(path: str) -> str:
+    """The group that may have the device if root alone does not: its own, else the one that udev rules commonly name."""
+    try:
+        owner = pathlib.Path(path).group()
+    except (KeyError, OSError):
+        return "rdma"
+    return "rdma" if owner == "root" else owner
+
+
 def kernel_devices(device_facts: pathlib.Path) -> tuple[list[Finding], bool]:
     names = [path.name for path in sorted(transport.SYSFS.glob("*"))]
     if not names:
@@ -84,11 +94,13 @@ def kernel_devices(device_facts: pathlib.Path) -> tuple[list[Finding], bool]:
             "RDMA devices", "gap", f"verbs do not see {', '.join(missing)}{f': {why}' if why else ''}",
             "load ib_uverbs and rdma_ucm (`modprobe -a ib_uverbs rdma_ucm`) and install the packages ibverbs-providers "
             "and rdma-core"))
-    closed = [str(path) for path in pathlib.Path("/dev/infiniband").glob("*")
+    closed = [str(path) for path in DEVICES.glob("*")
               if path.name.startswith(("uverbs", "rdma_cm")) and not os.access(path, os.R_OK | os.W_OK)]
     if closed:
         findings.append(Finding("RDMA devices", "gap", f"no permission for {', '.join(closed)}",
-                                f"let your group have them: `chmod g+rw {' '.join(closed)}`, or run as root"))
+                                f"join their group: `adduser $USER {group_of(closed[0])}`, and log in again; or let a group have them "
+                                "with a udev rule: `SUBSYSTEM==\"infiniband*\", GROUP=\"rdma\", MODE=\"0660\"` in "
+                                "/etc/udev/rules.d/90-rdma.rules, which lasts as chmod does not"))
     findings += [finding for device in devices for finding in abilities(device)]
     connectable = {name for name, address in transport.active_hardware() if address}
     return findings, any(is_active(device) and device["name"] in connectable for device in devices)

@@ -44,6 +44,20 @@ class DoctorTest(support.ExamplesTest):
                       "SoftRoCE (rxe)", "SoftiWARP (siw)", "memlock limit", "open files limit", "persistent memory"):
             self.assertIn(topic, texts)
 
+    def test_closed_devices_are_opened_for_a_group(self) -> None:
+        """Not with chmod, which lasts until the device appears anew."""
+        with (tempfile.TemporaryDirectory() as directory, unittest.mock.patch.object(transport, "SYSFS", pathlib.Path(directory)),
+              unittest.mock.patch.object(doctor, "DEVICES", pathlib.Path(directory)),
+              unittest.mock.patch.object(doctor, "ask_verbs", return_value=([], "")),
+              unittest.mock.patch.object(doctor.os, "access", return_value=False)):
+            closed = pathlib.Path(directory) / "uverbs0"
+            closed.touch()
+            findings, _ = doctor.kernel_devices(pathlib.Path("none"))
+            fix = next(finding.fix for finding in findings if "no permission" in finding.text)
+        self.assertIn("adduser $USER rdma", fix)
+        self.assertIn('GROUP="rdma", MODE="0660"', fix)
+        self.assertNotIn("chmod g", fix)
+
     def test_every_gap_has_its_fix(self) -> None:
         result = self.examine()
         self.assert_status(result, 0)
