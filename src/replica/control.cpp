@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "control.hpp"
 
+#include <algorithm>
 #include <endian.h>
 
 #include "bytes.hpp"
@@ -142,7 +143,7 @@ bool get_session(byte_reader &from, session_answer &s)
 
 bool is_request(std::uint32_t type)
 {
-    return type % 2 == 1 && type <= static_cast<std::uint32_t>(request_type::keep_alive);
+    return type % 2 == 1 && type <= static_cast<std::uint32_t>(request_type::mirror_attach);
 }
 
 bool starts_session(request_type type)
@@ -150,7 +151,70 @@ bool starts_session(request_type type)
     return type == request_type::create || type == request_type::open;
 }
 
+bool names_mirror(request_type type)
+{
+    return type >= request_type::mirror_create;
+}
+
+bool answers_session(request_type type)
+{
+    return starts_session(type) || type == request_type::mirror_attach;
+}
+
+void put_mirror(byte_writer &to, const mirror_request &m)
+{
+    to.put_raw(m.set.data(), m.set.size()).put(m.copy).put(m.length).put(m.promise.epoch).put(m.promise.writer);
+    put(to, m.record);
+    to.put(m.lanes).put(m.devices);
+    put_text(to, m.set_name);
+}
+
+bool get_mirror(byte_reader &from, mirror_request &m)
+{
+    from.get_raw(m.set.data(), m.set.size());
+    m.copy = from.get<std::uint32_t>();
+    m.length = from.get<std::uint64_t>();
+    m.promise.epoch = from.get<std::uint64_t>();
+    m.promise.writer = from.get<std::uint64_t>();
+    const bool record = get(from, m.record);
+    m.lanes = from.get<std::uint32_t>();
+    m.devices = from.get<std::uint32_t>();
+    return record && m.copy < most_copies && get_text(from, m.set_name) &&
+           m.set_name.view().find('\0') == std::string_view::npos;
+}
+
+void put_body(byte_writer &to, const answer &a)
+{
+    if (answers_session(a.type))
+        put_session(to, a.session);
+    else if (names_mirror(a.type))
+        put(to, a.mirror);
+    else if (a.type == request_type::mirror_challenge)
+        to.put_raw(a.challenge.data(), a.challenge.size());
+}
+
+bool get_body(byte_reader &from, answer &a)
+{
+    if (answers_session(a.type))
+        return get_session(from, a.session);
+    if (names_mirror(a.type))
+        return get(from, a.mirror);
+    if (a.type == request_type::mirror_challenge)
+        from.get_raw(a.challenge.data(), a.challenge.size());
+    return true;
+}
+
 } // namespace
+
+siphash_result prove_key(const mirror_key &key, const siphash_result &challenge)
+{
+    siphash_key first;
+    std::array<std::byte, sizeof(mirror_key) - sizeof(siphash_key) + sizeof(siphash_result)> message;
+    std::copy_n(key.begin(), first.size(), first.begin());
+    const auto end = std::copy(key.begin() + first.size(), key.end(), message.begin());
+    std::copy(challenge.begin(), challenge.end(), end);
+    return siphash_128(first, message);
+}
 
 encoded_message encode(const greeting &g)
 {
@@ -175,6 +239,10 @@ encoded_message encode(const request &r)
         put_attributes(to, r.attributes);
     else if (r.type == request_type::close)
         to.put(static_cast<std::uint32_t>(r.remove));
+    else if (r.type == request_type::mirror_prove)
+        to.put_raw(r.proof.data(), r.proof.size());
+    else if (names_mirror(r.type))
+        put_mirror(to, r.mirror);
     return finish(m, to, request_size_at);
 }
 
@@ -186,8 +254,8 @@ encoded_message encode(const answer &a)
     to.put(protocol_major).put(a.minor).put(a.number);
     if (a.status != status::success)
         put_text(to, a.text);
-    else if (starts_session(a.type))
-        put_session(to, a.session);
+    else
+        put_body(to, a);
     return finish(m, to, answer_size_at);
 }
 
@@ -263,6 +331,10 @@ decoded decode(std::span<const std::byte> bytes, request &to)
         const auto flags = from.get<std::uint32_t>();
         to.remove = flags == 1;
         good = flags <= 1;
+    } else if (to.type == request_type::mirror_prove) {
+        from.get_raw(to.proof.data(), to.proof.size());
+    } else if (names_mirror(to.type)) {
+        good = get_mirror(from, to.mirror);
     }
     return good && from.good() ? decoded::good : decoded::malformed;
 }
@@ -281,8 +353,8 @@ decoded decode(std::span<const std::byte> bytes, answer &to)
     bool good = true;
     if (to.status != status::success)
         good = get_text(from, to.text);
-    else if (starts_session(to.type))
-        good = get_session(from, to.session);
+    else
+        good = get_body(from, to);
     return good && from.good() ? decoded::good : decoded::malformed;
 }
 

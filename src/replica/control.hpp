@@ -7,8 +7,10 @@
 #include <span>
 
 #include "attributes.hpp"
+#include "mirror_state.hpp"
 #include "set_name.hpp"
 #include "short_text.hpp"
+#include "siphash.hpp"
 #include "status.hpp"
 
 // The messages that librpmem and rpmemd exchange over the standard input and output of the daemon; docs/replica.md
@@ -45,6 +47,7 @@ private:
 // Optional parts of the protocol. Both sides say what they know; what both know is used.
 enum feature : std::uint64_t {
     feature_keep_alive = 1U << 0,
+    feature_mirror = 1U << 1, // the daemon takes the requests about mirrored sets, and no others
 };
 
 // What the daemon writes before anything else.
@@ -63,6 +66,13 @@ enum class request_type : std::uint32_t {
     close = 5,
     set_attributes = 7,
     keep_alive = 9,
+    mirror_challenge = 11,
+    mirror_prove = 13,
+    mirror_create = 15,
+    mirror_status = 17,
+    mirror_prepare = 19,
+    mirror_commit = 21,
+    mirror_attach = 23,
 };
 
 // Which kinds of device the client accepts for the data path, as bits.
@@ -84,6 +94,22 @@ struct session_request {
     short_text<longest_set_name> set_name;
 };
 
+// About a mirrored set. What a request does not need is zero.
+struct mirror_request {
+    set_uuid set{};
+    std::uint32_t copy = 0;    // create
+    std::uint64_t length = 0;  // create
+    mirror_promise promise;    // prepare, attach
+    mirror_record record;      // commit
+    std::uint32_t lanes = 0;   // attach
+    std::uint32_t devices = 0; // attach
+    short_text<longest_set_name> set_name;
+};
+
+// With what a client shows that it has the key of the daemon, and how it does.
+using mirror_key = token;
+siphash_result prove_key(const mirror_key &key, const siphash_result &challenge);
+
 struct request {
     request_type type = request_type::keep_alive;
     std::uint16_t minor = protocol_minor;
@@ -92,6 +118,8 @@ struct request {
     session_request session;    // create, open
     pool_attributes attributes; // set_attributes
     bool remove = false;        // close: the pool that this session created goes, too
+    siphash_result proof{};     // mirror_prove
+    mirror_request mirror;      // the other requests about mirrored sets
 };
 
 // Why bytes are no message.
@@ -153,8 +181,10 @@ struct answer {
     std::uint16_t minor = protocol_minor;
     std::uint32_t number = 0;
     replica::status status = status::success;
-    error_text text;        // not for success
-    session_answer session; // create, open
+    error_text text;            // not for success
+    session_answer session;     // create, open, mirror_attach
+    siphash_result challenge{}; // mirror_challenge
+    mirror_state mirror;        // mirror_create, _status, _prepare, _commit
 };
 
 encoded_message encode(const greeting &g);

@@ -23,4 +23,12 @@ lane_proof make_lane_proof(const token &session, std::uint32_t lane);
 // lane is connected only once is for the caller to see to.
 bool check_lane_proof(const token &session, std::span<const std::byte> private_data, std::uint32_t *lane);
 
+// The same for the lanes of a mirrored set, whose private data tells the epoch of its writer as well, and proves it.
+inline constexpr std::size_t epoch_proof_size = lane_proof_size + sizeof(std::uint64_t);
+using epoch_proof = std::array<std::byte, epoch_proof_size>;
+
+epoch_proof make_epoch_proof(const token &session, std::uint32_t lane, std::uint64_t epoch);
+bool check_epoch_proof(
+        const token &session, std::uint64_t epoch, std::span<const std::byte> private_data, std::uint32_t *lane);
+
 } // namespace replica

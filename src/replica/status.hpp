@@ -24,14 +24,15 @@ enum class status : std::uint32_t {
     no_access = 12,
     bad_config = 13,
     unsupported = 14,
+    fenced = 15,
 };
-inline constexpr std::uint32_t highest_status = 14;
+inline constexpr std::uint32_t highest_status = 15;
 
 // The errno that a caller of librpmem sees.
 constexpr int errno_of(status answered)
 {
     constexpr int errors[] = {0, EPROTONOSUPPORT, EINVAL, EFBIG, EINVAL, EINVAL, EREMOTEIO, ECONNABORTED, EBUSY, EEXIST,
-            EMEDIUMTYPE, ENOENT, EACCES, EINVAL, ENOTSUP};
+            EMEDIUMTYPE, ENOENT, EACCES, EINVAL, ENOTSUP, ESTALE};
     static_assert(sizeof(errors) / sizeof(errors[0]) == highest_status + 1);
     return errors[static_cast<std::uint32_t>(answered)];
 }
@@ -56,6 +57,8 @@ constexpr status status_of_errno(int error)
         return status::bad_config;
     case EFBIG:
         return status::bad_size;
+    case ESTALE:
+        return status::fenced;
     case ENOTSUP:
         return status::unsupported;
     default:

@@ -61,6 +61,12 @@ void add_options(CLI::App &app, given_values &given, config &to)
     app.add_option("-c,--config", given.file, "file to read instead of the standard ones")->type_name("PATH");
     add_set(app, "-r,--remove", to.remove, "remove the parts of this set and exit");
     add_set(app, "--check", to.check, "say what is found about this set and this machine, for rpmem-doctor");
+    app.add_option_function<std::string>(
+               "--listen", [&to](const std::string &value) { to.listen = value; },
+               "serve mirrored sets here, for every writer that has the key, until SIGTERM")
+            ->type_name("ADDRESS:PORT");
+    app.add_option("--key-file", to.key_file, "with --listen: file with the key, 64 hexadecimal digits")
+            ->type_name("PATH");
     app.add_flag("-f,--force", to.force, "with --remove: go on after errors")->disable_flag_override();
     app.add_flag("-s,--pool-set", to.pool_set, "with --remove: remove the set file, too")->disable_flag_override();
     app.add_option("-t,--nthreads", given.threads, "worker threads; 0: one for each lane")->type_name("N");
@@ -179,6 +185,10 @@ std::optional<config> read_config(int argc, const char *const *argv)
         return std::nullopt;
     if (!to.remove && (to.force || to.pool_set))
         throw config_error(exit_refused, "--force and --pool-set need --remove: see rpmemd --help");
+    if (to.listen.has_value() != !to.key_file.empty())
+        throw config_error(exit_refused, "--listen and --key-file need each other: see rpmemd --help");
+    if (to.listen && (to.remove || to.check || to.forced))
+        throw config_error(exit_refused, "--listen does not go with --remove, --check or --forced");
     if (app.count("--config") != 0 && given.file.empty())
         throw config_error(exit_failed, "--config: names no file");
     read_files(to, given.file);

@@ -32,6 +32,8 @@ struct config {
     // Only from the command line.
     std::optional<std::string> remove; // a set
     std::optional<std::string> check;  // a set
+    std::optional<std::string> listen; // ADDRESS:PORT; mirrored sets are served there
+    std::string key_file;              // of the writers of mirrored sets
     bool force = false;
     bool pool_set = false; // remove the set file, too
     unsigned threads = 0;  // 0: one for each lane

@@ -130,8 +130,10 @@ private:
     std::thread thread_;
 };
 
-lane_server::lane_server(const config &settings, pool &memory_of, const replica::session_request &request)
-    : settings_(settings), address_(data_address()), device_(open_device(address_, request.devices)),
+lane_server::lane_server(
+        const config &settings, pool &memory_of, const replica::session_request &request, const lane_terms &terms)
+    : settings_(settings), address_(terms.address), epoch_(terms.epoch),
+      device_(open_device(address_, request.devices)),
       policy_(choose_policy(memory_of.memory().medium(), settings.persist_apm, device_.is_software)),
       lanes_count_(std::min({request.lanes, settings.limits.lanes, replica::most_lanes})), token_(new_token()),
       messages_(lanes_count_ * lane_memory_size), lanes_(lanes_count_), stop_(new_event())
@@ -153,10 +155,24 @@ lane_server::lane_server(const config &settings, pool &memory_of, const replica:
 
 lane_server::~lane_server()
 {
+    close();
+}
+
+void lane_server::close()
+{
+    if (!acceptor_.joinable())
+        return;
     eventfd_write(stop_.get(), 1);
     acceptor_.join();
     workers_.clear();
     lanes_.clear();
+}
+
+void lane_server::revoke()
+{
+    close();
+    rpma_mr_local *data = data_.release();
+    check_rpma(rpma_mr_dereg(&data), "cannot take the memory back from clients");
 }
 
 void lane_server::register_regions(const pool &of, std::uint64_t size)
@@ -247,7 +263,9 @@ std::uint32_t lane_server::prove(const rpma_conn_req *request) const
     if (rpma_conn_req_get_private_data(request, &sent) != 0 || sent.ptr == nullptr)
         return no_lane;
     const std::span<const std::byte> bytes(static_cast<const std::byte *>(sent.ptr), sent.len);
-    return replica::check_lane_proof(token_, bytes, &number) && number < lanes_count_ ? number : no_lane;
+    const bool proven = epoch_ == 0 ? replica::check_lane_proof(token_, bytes, &number)
+                                    : replica::check_epoch_proof(token_, epoch_, bytes, &number);
+    return proven && number < lanes_count_ ? number : no_lane;
 }
 
 std::string data_address()

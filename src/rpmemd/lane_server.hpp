@@ -17,14 +17,25 @@
 namespace rpmemd
 {
 
+// Where the lanes of a session are reached, and the epoch that they have to tell if they are those of a mirrored set.
+struct lane_terms {
+    std::string address;
+    std::uint64_t epoch = 0;
+};
+
 // The data connections of a session: memory that clients reach, a listener that takes only those who know the token,
 // and the threads that serve lanes. A destroyed one has closed everything.
 class lane_server
 {
 public:
     // Throws failure.
-    lane_server(const config &settings, pool &memory_of, const replica::session_request &request);
+    lane_server(
+            const config &settings, pool &memory_of, const replica::session_request &request, const lane_terms &terms);
     ~lane_server();
+
+    // Closes everything as the destructor does, and throws failure unless the device confirms that clients reach the
+    // memory no more.
+    void revoke();
 
     // Fills what the client needs to connect.
     void describe(replica::session_answer &answer) const;
@@ -36,6 +47,7 @@ public:
 private:
     class worker;
 
+    void close();
     void register_regions(const pool &of, std::uint64_t size);
     void accept_lanes();
     void accept_one();
@@ -43,6 +55,7 @@ private:
 
     const config &settings_;
     const std::string address_;
+    const std::uint64_t epoch_;
     device device_;
     policy policy_;
     std::uint32_t lanes_count_ = 0;

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <csignal>
 #include <cstdlib>
+#include <librpma.h>
+#include <sys/prctl.h>
 
 #include "check.hpp"
 #include "config.hpp"
 #include "failure.hpp"
 #include "log.hpp"
+#include "mirror_server.hpp"
 #include "pool.hpp"
 #include "session.hpp"
 
@@ -31,6 +35,15 @@ void take_over_force_switch()
         setenv("PMEM2_FORCE_GRANULARITY", *is_pmem == '1' ? "CACHE_LINE" : "PAGE", 0);
 }
 
+void prepare_to_serve()
+{
+    std::signal(SIGPIPE, SIG_IGN);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    // The log of the library has addresses.
+    rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED);
+    rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
+}
+
 // The exit status is the errno value.
 int remove(const config &settings)
 {
@@ -53,7 +66,16 @@ int run(const config &settings)
         return remove(settings);
     if (settings.check)
         return check_set(settings, *settings.check);
-    return serve_client(settings);
+    prepare_to_serve();
+    if (!settings.listen)
+        return serve_client(settings);
+    try {
+        return serve_mirrors(settings);
+    } catch (const failure &problem) {
+        log(log_level::err, problem.what());
+        std::fprintf(stderr, "rpmemd: %s\n", problem.what());
+        return problem.error() == EINVAL ? exit_refused : exit_failed;
+    }
 }
 
 } // namespace

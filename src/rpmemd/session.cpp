@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <csignal>
 #include <optional>
-#include <sys/prctl.h>
 
 #include "lane_server.hpp"
 #include "log.hpp"
@@ -136,6 +134,8 @@ private:
                 set_attributes(request.attributes);
             else if (request.type == replica::request_type::close)
                 close(request.remove);
+            else if (request.type != replica::request_type::keep_alive)
+                throw failure(ENOTSUP, "mirrored sets are served by a daemon of their own: see --listen");
         } catch (const failure &problem) {
             log(log_level::err, problem.what());
             answer.status = status_of(problem);
@@ -167,7 +167,7 @@ private:
         created_ = create;
         try {
             pool_->memory().populate();
-            lanes_.emplace(settings_, *pool_, request);
+            lanes_.emplace(settings_, *pool_, request, lane_terms{data_address()});
             lanes_->describe(answer);
         } catch (...) {
             forget();
@@ -243,11 +243,6 @@ private:
 
 exit_status serve_client(const config &settings)
 {
-    std::signal(SIGPIPE, SIG_IGN);
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    // The log of the library has addresses.
-    rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED);
-    rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
     return session(settings).run();
 }
 

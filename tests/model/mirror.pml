@@ -4,6 +4,13 @@
  * run a writer, each with a copy of its own; two targets keep a copy each. Requests and answers get lost, targets and
  * writers crash, and each writer may be as slow as it likes.
  *
+ * Where its steps are in the code:
+ *   prepare, promise, revoke   rpmemd::mirror_set::prepare(), replica::may_promise(), rpmemd::lane_server::revoke()
+ *   commit                     rpmemd::mirror_set::commit(), replica::may_commit()
+ *   attach                     rpmemd::mirror_set::attach()
+ *   lanes_epoch                replica::check_epoch_proof(), in rpmemd::lane_server::prove()
+ *   NEWER                      replica::is_newer()
+ *
  * Properties: no acknowledged flush is lost, no stale copy is chosen, at most one writer is accepted. Each is an
  * assertion below. A mutant is the model with one macro defined; model_test.py expects each of them to fail.
  */

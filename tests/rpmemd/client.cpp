@@ -108,13 +108,14 @@ test_lane::test_lane(const replica::session_answer &session, std::uint32_t numbe
 {
 }
 
-test_lane::test_lane(const replica::session_answer &session, std::uint32_t number, const replica::token &token)
+test_lane::test_lane(
+        const replica::session_answer &session, std::uint32_t number, const replica::token &token, std::uint64_t epoch)
     : session_(session), number_(number), begin_(session.has_header ? page : 0), memory_(2 * page),
       device_(rpmemd::open_device(session.address.c_str(), replica::device_hardware | replica::device_software))
 {
     region_ = rpmemd::register_memory(device_, memory_.data(), memory_.size(),
             RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV, "buffers");
-    connect(token);
+    connect(token, epoch);
 }
 
 test_lane::~test_lane()
@@ -123,7 +124,7 @@ test_lane::~test_lane()
     rpma_mr_remote_delete(&header_);
 }
 
-void test_lane::connect(const replica::token &token)
+void test_lane::connect(const replica::token &token, std::uint64_t epoch)
 {
     const rpmemd::connection_cfg_ptr configuration = rpmemd::lane_configuration();
     rpma_conn_req *request = nullptr;
@@ -133,8 +134,10 @@ void test_lane::connect(const replica::token &token)
     assert_int_equal(rpma_conn_req_recv(request, region_.get(), page, replica::lane_answer_size,
                              reinterpret_cast<void *>(context_answer)),
             0);
-    replica::lane_proof proof = replica::make_lane_proof(token, number_);
-    const rpma_conn_private_data sent{proof.data(), static_cast<std::uint8_t>(proof.size())};
+    replica::lane_proof plain = replica::make_lane_proof(token, number_);
+    replica::epoch_proof proof = replica::make_epoch_proof(token, number_, epoch);
+    const rpma_conn_private_data sent = epoch == 0 ? rpma_conn_private_data{plain.data(), replica::lane_proof_size}
+                                                   : rpma_conn_private_data{proof.data(), replica::epoch_proof_size};
     rpma_conn *connection = nullptr;
     assert_int_equal(rpma_conn_req_connect(&request, &sent, &connection), 0);
     connection_.reset(connection);
@@ -181,11 +184,15 @@ bool test_lane::wait(std::uint64_t wanted)
 
 void test_lane::write(std::uint64_t offset, const std::string &bytes)
 {
+    assert_true(try_write(offset, bytes));
+}
+
+bool test_lane::try_write(std::uint64_t offset, const std::string &bytes)
+{
     std::memcpy(memory_.data(), bytes.data(), bytes.size());
-    assert_int_equal(rpma_write(connection_.get(), data_, offset - begin_, region_.get(), 0, bytes.size(),
-                             RPMA_F_COMPLETION_ALWAYS, reinterpret_cast<void *>(context_transfer)),
-            0);
-    assert_true(wait(context_transfer));
+    return rpma_write(connection_.get(), data_, offset - begin_, region_.get(), 0, bytes.size(),
+                   RPMA_F_COMPLETION_ALWAYS, reinterpret_cast<void *>(context_transfer)) == 0 &&
+           wait(context_transfer);
 }
 
 std::string test_lane::read_header(std::size_t length)

@@ -38,14 +38,16 @@ class test_lane
 {
 public:
     test_lane(const replica::session_answer &session, std::uint32_t number);
-    // The proof is of another token.
-    test_lane(const replica::session_answer &session, std::uint32_t number, const replica::token &token);
+    // The proof is of another token, or tells an epoch.
+    test_lane(const replica::session_answer &session, std::uint32_t number, const replica::token &token,
+            std::uint64_t epoch = 0);
     ~test_lane();
     test_lane(const test_lane &) = delete;
     test_lane &operator=(const test_lane &) = delete;
 
     bool is_connected() const { return connected_; }
     void write(std::uint64_t offset, const std::string &bytes);
+    bool try_write(std::uint64_t offset, const std::string &bytes); // false: the lane is gone
     std::string read_header(std::size_t length);
     bool can_write_header(); // breaks the lane if not
     // Each returns the errno of the answer, or -1 if the lane is gone.
@@ -55,7 +57,7 @@ public:
     bool is_gone();                                        // waits for it
 
 private:
-    void connect(const replica::token &token);
+    void connect(const replica::token &token, std::uint64_t epoch);
     bool wait(std::uint64_t context);
     bool has_event(int wait_ms = 0) const;
 

@@ -39,6 +39,26 @@ class CommandLine(DaemonTest):
         self.assertRegex(log.read_text(), "\n.* err: cannot open the set 'missing.set'")
         self.assertEqual(log.stat().st_mode & 0o777, 0o600)
 
+    def test_a_target_of_mirrors_needs_an_address_and_a_key(self):
+        key = self.place / "key"
+        key.write_text("0123456789abcdef" * 4)
+        key.chmod(0o600)
+        self.refused(self.rpmemd("--listen", "127.0.0.1:0"), 255, "need each other")
+        self.refused(self.rpmemd("--key-file", key), 255, "need each other")
+        self.refused(self.rpmemd("--listen", "127.0.0.1:0", "--key-file", key, "--check", "a"), 255, "does not go with")
+        self.refused(self.rpmemd("--listen", "127.0.0.1", "--key-file", key), 255, "write ADDRESS:PORT")
+        self.refused(self.rpmemd("--listen", "localhost:0", "--key-file", key), 255, "localhost:0")
+        for everywhere in ("0.0.0.0:0", "[::]:0"):
+            self.refused(self.rpmemd("--listen", everywhere, "--key-file", key), 255, "name one address")
+        self.refused(self.rpmemd("--listen", "192.0.2.1:0", "--key-file", key), 1, "cannot listen on 192.0.2.1:0")
+        self.refused(self.rpmemd("--listen", "127.0.0.1:0", "--key-file", "/nonexistent"), 1, "cannot read /nonexistent")
+        key.chmod(0o640)
+        self.refused(self.rpmemd("--listen", "127.0.0.1:0", "--key-file", key), 1, "chmod 600")
+        key.chmod(0o600)
+        for text in ("0" * 63, "0" * 65, "g" * 64, ""):
+            key.write_text(text)
+            self.refused(self.rpmemd("--listen", "127.0.0.1:0", "--key-file", key), 1, "64 hexadecimal digits")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mirror_file.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "short_text.hpp"
+#include "siphash.hpp"
+
+namespace replica
+{
+
+namespace
+{
+
+constexpr std::size_t slot_size = 4096;
+constexpr std::uint64_t slots = 2;
+constexpr char slot_start[8] = {'R', 'P', 'M', 'A', 'M', 'I', 'R', 'R'};
+constexpr std::uint32_t format = 1;
+constexpr std::size_t checked_size = sizeof(slot_start) + sizeof(format) + sizeof(std::uint64_t) + encoded_state_size;
+
+// Against torn slots, not against people: the key is known.
+siphash_result checksum(const std::byte *slot)
+{
+    return siphash_128(siphash_key{}, {slot, checked_size});
+}
+
+// The sequence of a slot that is whole, or 0.
+std::uint64_t read_slot(int fd, std::uint64_t number, mirror_state &to)
+{
+    std::byte bytes[slot_size];
+    if (pread(fd, bytes, slot_size, static_cast<off_t>(number * slot_size)) != slot_size)
+        return 0;
+    byte_reader from(bytes);
+    char start[sizeof(slot_start)]{};
+    from.get_raw(start, sizeof(start));
+    const auto version = from.get<std::uint32_t>();
+    const auto sequence = from.get<std::uint64_t>();
+    if (std::memcmp(start, slot_start, sizeof(start)) != 0 || version != format || !get(from, to))
+        return 0;
+    siphash_result stored{};
+    from.get_raw(stored.data(), stored.size());
+    const siphash_result expected = checksum(bytes);
+    return std::memcmp(stored.data(), expected.data(), expected.size()) == 0 ? sequence : 0;
+}
+
+// The entry of a file in its directory.
+int sync_directory_of(const char *path)
+{
+    const char *const slash = std::strrchr(path, '/');
+    short_text<4095> directory(".");
+    if (slash != nullptr && !directory.assign({path, static_cast<std::size_t>(slash - path) + 1}))
+        return ENAMETOOLONG;
+    const fd_owner opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    return opened.valid() && fsync(opened.get()) == 0 ? 0 : errno;
+}
+
+} // namespace
+
+int mirror_file::lock()
+{
+    if (flock(file_.get(), LOCK_EX | LOCK_NB) == 0)
+        return 0;
+    return errno == EWOULDBLOCK ? EBUSY : errno;
+}
+
+int mirror_file::write_slot(const mirror_state &s, std::uint64_t sequence)
+{
+    std::byte bytes[slot_size]{};
+    byte_writer to(bytes);
+    to.put_raw(slot_start, sizeof(slot_start)).put(format).put(sequence);
+    put(to, s);
+    const siphash_result check = checksum(bytes);
+    to.put_raw(check.data(), check.size());
+    errno = EIO;
+    const auto at = static_cast<off_t>(sequence % slots * slot_size);
+    if (pwrite(file_.get(), bytes, slot_size, at) != slot_size || fdatasync(file_.get()) != 0)
+        return errno;
+    return 0;
+}
+
+int mirror_file::create(const char *path, const mirror_state &first)
+{
+    short_text<4095> unfinished;
+    unfinished.format("%s.new", path);
+    if (unfinished.view().size() == unfinished.capacity)
+        return ENAMETOOLONG;
+    file_.reset(::open(unfinished.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!file_.valid())
+        return errno;
+    int error = lock();
+    if (error == 0)
+        error = write_slot(first, 1);
+    // link() does not replace a file that is there.
+    if (error == 0 && link(unfinished.c_str(), path) != 0)
+        error = errno;
+    unlink(unfinished.c_str());
+    if (error == 0)
+        error = sync_directory_of(path);
+    if (error != 0) {
+        file_.reset();
+        return error;
+    }
+    state_ = first;
+    sequence_ = 1;
+    broken_ = 0;
+    return 0;
+}
+
+int mirror_file::open(const char *path)
+{
+    file_.reset(::open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (!file_.valid())
+        return errno;
+    if (const int error = lock(); error != 0) {
+        file_.reset();
+        return error;
+    }
+    sequence_ = 0;
+    broken_ = 0;
+    for (std::uint64_t slot = 0; slot < slots; ++slot) {
+        mirror_state found;
+        const std::uint64_t sequence = read_slot(file_.get(), slot, found);
+        if (sequence > sequence_) {
+            sequence_ = sequence;
+            state_ = found;
+        }
+    }
+    if (sequence_ == 0)
+        file_.reset();
+    return sequence_ == 0 ? EBADMSG : 0;
+}
+
+int mirror_file::store(const mirror_state &next)
+{
+    if (!file_.valid())
+        return EBADF;
+    if (broken_ == 0)
+        broken_ = write_slot(next, sequence_ + 1);
+    if (broken_ != 0)
+        return broken_;
+    ++sequence_;
+    state_ = next;
+    return 0;
+}
+
+} // namespace replica

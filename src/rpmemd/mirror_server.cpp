@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mirror_server.hpp"
+
+#include <arpa/inet.h>
+#include <csignal>
+#include <cstdio>
+#include <fcntl.h>
+#include <list>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <thread>
+
+#include "log.hpp"
+#include "mirror_session.hpp"
+
+namespace rpmemd
+{
+
+namespace
+{
+
+struct place {
+    std::string address;
+    std::string port;
+};
+
+place parse_place(const std::string &text)
+{
+    const std::size_t colon = text.rfind(':');
+    if (colon == std::string::npos || colon + 1 == text.size())
+        throw failure(EINVAL, "--listen: write ADDRESS:PORT instead of '" + text + "'");
+    std::string address = text.substr(0, colon);
+    if (address.size() > 2 && address.front() == '[' && address.back() == ']')
+        address = address.substr(1, address.size() - 2);
+    return {address, text.substr(colon + 1)};
+}
+
+bool is_wildcard(const sockaddr &of)
+{
+    if (of.sa_family == AF_INET)
+        return reinterpret_cast<const sockaddr_in &>(of).sin_addr.s_addr == htonl(INADDR_ANY);
+    return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6 &>(of).sin6_addr);
+}
+
+struct address_info {
+    addrinfo *found = nullptr;
+    ~address_info()
+    {
+        if (found != nullptr)
+            freeaddrinfo(found);
+    }
+};
+
+replica::fd_owner listen_on(const place &at)
+{
+    addrinfo wanted{};
+    wanted.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+    wanted.ai_socktype = SOCK_STREAM;
+    address_info info;
+    if (const int error = getaddrinfo(at.address.c_str(), at.port.c_str(), &wanted, &info.found); error != 0)
+        throw failure(EINVAL, "--listen: " + at.address + ":" + at.port + ": " + gai_strerror(error));
+    // Writers are told where the data connections go.
+    if (is_wildcard(*info.found->ai_addr))
+        throw failure(EINVAL, "--listen: name one address of this machine, that of its RDMA device");
+    replica::fd_owner made(socket(info.found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const int on = 1;
+    if (!made.valid() || setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+            bind(made.get(), info.found->ai_addr, info.found->ai_addrlen) != 0 || listen(made.get(), 64) != 0)
+        throw system_failure("cannot listen on " + at.address + ":" + at.port);
+    return made;
+}
+
+unsigned port_of(const replica::fd_owner &listener)
+{
+    sockaddr_storage name{};
+    socklen_t size = sizeof(name);
+    if (getsockname(listener.get(), reinterpret_cast<sockaddr *>(&name), &size) != 0)
+        throw system_failure("cannot listen");
+    return ntohs(name.ss_family == AF_INET ? reinterpret_cast<sockaddr_in &>(name).sin_port
+                                           : reinterpret_cast<sockaddr_in6 &>(name).sin6_port);
+}
+
+int digit_of(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+replica::mirror_key read_key(const std::string &path)
+{
+    const replica::fd_owner file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    struct stat found {
+    };
+    if (!file.valid() || fstat(file.get(), &found) != 0)
+        throw system_failure("--key-file: cannot read " + path);
+    if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+        throw failure(EACCES, "--key-file: others may use " + path + ": chmod 600 it");
+    replica::mirror_key key{};
+    char text[2 * sizeof(key) + 2]{};
+    const ssize_t size = read(file.get(), text, sizeof(text));
+    bool good = size == 2 * sizeof(key) || (size == 2 * sizeof(key) + 1 && text[2 * sizeof(key)] == '\n');
+    for (std::size_t i = 0; good && i < key.size(); ++i) {
+        const int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
+        good = high >= 0 && low >= 0;
+        key[i] = static_cast<std::byte>(high * 16 + low);
+    }
+    explicit_bzero(text, sizeof(text));
+    if (!good)
+        throw failure(EBADMSG,
+                "--key-file: " + path + " does not have 64 hexadecimal digits: openssl rand -hex 32 makes them");
+    return key;
+}
+
+// A writer's machine that vanished is noticed within a quarter of a minute, and its lanes are taken back.
+void watch_peer(int fd)
+{
+    const int on = 1, idle_s = 5, interval_s = 3, probes = 3, unanswered_ms = 15'000;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered_ms, sizeof(unanswered_ms));
+}
+
+// Threads inherit the mask: only the descriptor sees these signals.
+replica::fd_owner take_signals()
+{
+    sigset_t asked;
+    sigemptyset(&asked);
+    sigaddset(&asked, SIGTERM);
+    sigaddset(&asked, SIGINT);
+    if (pthread_sigmask(SIG_BLOCK, &asked, nullptr) != 0)
+        throw system_failure("cannot block signals");
+    replica::fd_owner made(signalfd(-1, &asked, SFD_CLOEXEC));
+    if (!made.valid())
+        throw system_failure("cannot wait for signals");
+    return made;
+}
+
+class server
+{
+public:
+    server(const config &settings, const place &at)
+        : settings_(settings), key_(read_key(settings.key_file)), signals_(take_signals()), listener_(listen_on(at)),
+          sets_(settings, at.address)
+    {
+        std::printf("rpmemd: listening on %s port %u\n", at.address.c_str(), port_of(listener_));
+        std::fflush(stdout);
+    }
+
+    ~server()
+    {
+        for (client &c : clients_)
+            c.session.stop();
+        for (client &c : clients_)
+            c.thread.join();
+    }
+
+    void run()
+    {
+        for (;;) {
+            pollfd waited[] = {{listener_.get(), POLLIN, 0}, {signals_.get(), POLLIN, 0}};
+            if (poll(waited, 2, -1) < 0 && errno != EINTR)
+                throw system_failure("cannot wait for clients");
+            if (waited[1].revents != 0)
+                return;
+            if (waited[0].revents != 0)
+                accept_one();
+        }
+    }
+
+private:
+    struct client {
+        mirror_session session;
+        std::thread thread;
+
+        client(mirror_sets &sets, const replica::mirror_key &key, replica::fd_owner connection, std::uint64_t number)
+            : session(sets, key, std::move(connection), number)
+        {
+        }
+    };
+
+    void accept_one()
+    {
+        replica::fd_owner connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        std::erase_if(clients_, [](client &c) {
+            if (c.session.is_over())
+                c.thread.join();
+            return c.session.is_over();
+        });
+        if (!connection.valid())
+            return;
+        if (clients_.size() >= settings_.limits.sessions) {
+            log(log_level::err, "a client was sent away, there are too many: see max-sessions in rpmemd.conf");
+            return;
+        }
+        watch_peer(connection.get());
+        client &made = clients_.emplace_back(sets_, key_, std::move(connection), ++last_number_);
+        try {
+            made.thread = std::thread([&made] { made.session.run(); });
+        } catch (const std::system_error &problem) {
+            log(log_level::err, std::string("cannot serve a client: ") + problem.what());
+            clients_.pop_back();
+        }
+    }
+
+    const config &settings_;
+    const replica::mirror_key key_;
+    const replica::fd_owner signals_;
+    const replica::fd_owner listener_;
+    mirror_sets sets_;
+    std::list<client> clients_;
+    std::uint64_t last_number_ = 0;
+};
+
+} // namespace
+
+exit_status serve_mirrors(const config &settings)
+{
+    server(settings, parse_place(*settings.listen)).run();
+    return exit_done;
+}
+
+} // namespace rpmemd

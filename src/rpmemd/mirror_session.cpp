@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mirror_session.hpp"
+
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include "log.hpp"
+
+namespace rpmemd
+{
+
+namespace
+{
+
+constexpr int stranger_timeout_ms = 10'000;
+constexpr int send_timeout_ms = 30'000;
+// Lanes that could not be connected stay within what others may have.
+constexpr std::size_t most_sets = 1024;
+
+// The time it takes does not depend on the bytes.
+bool equal(const replica::siphash_result &a, const replica::siphash_result &b)
+{
+    volatile unsigned different = 0;
+    for (std::size_t i = 0; i < a.size(); ++i)
+        different = different | std::to_integer<unsigned>(a[i] ^ b[i]);
+    return different == 0;
+}
+
+} // namespace
+
+mirror_set &mirror_sets::of(const std::string &name)
+{
+    const std::lock_guard guard(lock_);
+    const auto found = sets_.find(name);
+    if (found != sets_.end())
+        return *found->second;
+    if (sets_.size() >= most_sets)
+        throw failure(EMFILE, "this rpmemd has been asked for " + std::to_string(most_sets) + " sets: restart it");
+    return *sets_.emplace(name, std::make_unique<mirror_set>(settings_, address_, name)).first->second;
+}
+
+mirror_session::mirror_session(
+        mirror_sets &sets, const replica::mirror_key &key, replica::fd_owner connection, std::uint64_t number)
+    : sets_(sets), key_(key), connection_(std::move(connection)), number_(number)
+{
+}
+
+mirror_session::~mirror_session() = default;
+
+void mirror_session::stop() const
+{
+    shutdown(connection_.get(), SHUT_RDWR);
+}
+
+bool mirror_session::send(const replica::encoded_message &message) const
+{
+    return replica::send_message(connection_.get(), replica::deadline(send_timeout_ms), message);
+}
+
+void mirror_session::run()
+{
+    replica::greeting greeting;
+    greeting.features = replica::feature_mirror;
+    if (send(replica::encode(greeting)))
+        while (serve_one()) {
+        }
+    for (const std::string &name : attached_) {
+        try {
+            sets_.of(name).detach(number_);
+        } catch (const std::exception &problem) {
+            log(log_level::err, problem.what());
+        }
+    }
+    stop();
+    over_ = true;
+}
+
+bool mirror_session::serve_one()
+{
+    replica::request request;
+    const replica::deadline until(proven_ ? 0 : stranger_timeout_ms);
+    if (replica::receive(connection_.get(), until, buffer_, request) != replica::received::message)
+        return false;
+    if (!proven_)
+        return introduce(request);
+    return send(replica::encode(serve(request)));
+}
+
+// False: a stranger, who is told nothing.
+bool mirror_session::introduce(const replica::request &request)
+{
+    replica::answer answer;
+    answer.type = request.type;
+    answer.number = request.number;
+    if (request.type == replica::request_type::mirror_challenge) {
+        challenged_ = getrandom(challenge_.data(), challenge_.size(), 0) == static_cast<ssize_t>(challenge_.size());
+        answer.challenge = challenge_;
+        return challenged_ && send(replica::encode(answer));
+    }
+    if (request.type != replica::request_type::mirror_prove || !challenged_ ||
+            !equal(request.proof, replica::prove_key(key_, challenge_))) {
+        log(log_level::warn, "a client that has not the key was sent away");
+        return false;
+    }
+    proven_ = true;
+    return send(replica::encode(answer));
+}
+
+replica::answer mirror_session::serve(const replica::request &request)
+{
+    replica::answer answer;
+    answer.type = request.type;
+    answer.number = request.number;
+    try {
+        execute(request, answer);
+    } catch (const failure &problem) {
+        log(log_level::warn, problem.what());
+        answer.status = problem.error() == EBUSY         ? replica::status::busy
+                        : problem.error() == EMEDIUMTYPE ? replica::status::device_unsupported
+                                                         : replica::status_of_errno(problem.error());
+        answer.text.assign(problem.what());
+    } catch (const std::exception &problem) {
+        log(log_level::err, problem.what());
+        answer.status = replica::status::fatal;
+        answer.text.assign("the target failed; its log says more");
+    }
+    return answer;
+}
+
+void mirror_session::execute(const replica::request &request, replica::answer &answer)
+{
+    using replica::request_type;
+    const replica::mirror_request &asked = request.mirror;
+    if (request.type == request_type::keep_alive)
+        return;
+    if (request.type < request_type::mirror_create)
+        throw failure(ENOTSUP, "this rpmemd serves mirrored sets only");
+    const std::string name(asked.set_name.view());
+    mirror_set &set = sets_.of(name);
+    switch (request.type) {
+    case request_type::mirror_create:
+        answer.mirror = set.create(asked);
+        break;
+    case request_type::mirror_status:
+        answer.mirror = set.status(asked);
+        break;
+    case request_type::mirror_prepare:
+        answer.mirror = set.prepare(asked);
+        break;
+    case request_type::mirror_commit:
+        answer.mirror = set.commit(asked);
+        break;
+    default:
+        attached_.insert(name);
+        set.attach(asked, number_, answer.session);
+    }
+}
+
+} // namespace rpmemd

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mirror_set.hpp"
+
+#include "log.hpp"
+#include "set_file.hpp"
+
+namespace rpmemd
+{
+
+namespace
+{
+
+using locked = std::lock_guard<std::mutex>;
+
+std::string text_of(const replica::mirror_promise &p)
+{
+    return "epoch " + std::to_string(p.epoch);
+}
+
+} // namespace
+
+mirror_set::mirror_set(const config &settings, const std::string &address, const std::string &name)
+    : settings_(settings), address_(address), name_(name), state_path_(settings.poolset_dir + "/" + name + ".mirror")
+{
+    check_set_name(name);
+}
+
+void mirror_set::open()
+{
+    if (file_)
+        return;
+    // Whether the name leads out of the directory.
+    (void)read_set_file(settings_.poolset_dir, name_);
+    replica::mirror_file found;
+    switch (const int error = found.open(state_path_.c_str())) {
+    case 0:
+        file_.emplace(std::move(found));
+        return;
+    case ENOENT:
+        throw failure(error, "there is no mirrored set '" + name_ + "' here: create it first");
+    case EBUSY:
+        throw failure(error, state_path_ + " is in use by another rpmemd");
+    case EBADMSG:
+        throw failure(EIO, state_path_ + " is damaged: remove it, and add this target to the set again");
+    default:
+        throw system_failure("cannot open " + state_path_, error);
+    }
+}
+
+void mirror_set::check_set(const replica::mirror_request &asked) const
+{
+    if (asked.set != file_->state().set)
+        throw failure(EINVAL, "'" + name_ + "' here is a copy of another set");
+}
+
+void mirror_set::store(const replica::mirror_state &next)
+{
+    if (const int error = file_->store(next); error != 0)
+        throw system_failure("cannot write " + state_path_ + ": restart rpmemd when it can be written", error);
+}
+
+replica::mirror_state mirror_set::create(const replica::mirror_request &asked)
+{
+    const locked guard(lock_);
+    try {
+        open();
+    } catch (const failure &problem) {
+        if (problem.error() != ENOENT)
+            throw;
+    }
+    if (file_)
+        throw failure(EEXIST, "there is a mirrored set '" + name_ + "' here: remove " + state_path_ +
+                                      " if it is not needed any more");
+    replica::mirror_state first;
+    if (asked.set == first.set)
+        throw failure(EINVAL, "a set has a uuid that is not zero");
+    first.set = asked.set;
+    first.copy = asked.copy;
+    first.length = asked.length;
+    pool made = pool::create(settings_, name_, asked.length, {});
+    replica::mirror_file file;
+    if (const int error = file.create(state_path_.c_str(), first); error != 0) {
+        made.undo_create();
+        throw system_failure("cannot create " + state_path_, error);
+    }
+    file_.emplace(std::move(file));
+    pool_.emplace(std::move(made));
+    return first;
+}
+
+replica::mirror_state mirror_set::status(const replica::mirror_request &)
+{
+    const locked guard(lock_);
+    open();
+    return file_->state();
+}
+
+// Whatever fails in between is repeated by the same request: the promise stays.
+replica::mirror_state mirror_set::prepare(const replica::mirror_request &asked)
+{
+    const locked guard(lock_);
+    open();
+    check_set(asked);
+    replica::mirror_state next = file_->state();
+    if (!may_promise(next, asked.promise))
+        throw failure(ESTALE,
+                text_of(next.promised) + " was promised to another writer, " + text_of(asked.promise) + " is fenced");
+    const bool higher = asked.promise.epoch > next.promised.epoch;
+    next.promised = asked.promise;
+    if (higher)
+        store(next);
+    if (higher || stuck_)
+        revoke();
+    log(log_level::notice, "the set '" + name_ + "' is promised to " + text_of(asked.promise));
+    return next;
+}
+
+void mirror_set::revoke()
+{
+    if (!lanes_ && !stuck_)
+        return;
+    if (stuck_)
+        throw failure(EIO, "lanes of a lower epoch of '" + name_ + "' could not be revoked: restart rpmemd");
+    stuck_ = true;
+    lanes_->revoke();
+    lanes_.reset();
+    stuck_ = false;
+}
+
+replica::mirror_state mirror_set::commit(const replica::mirror_request &asked)
+{
+    const locked guard(lock_);
+    open();
+    check_set(asked);
+    replica::mirror_state next = file_->state();
+    if (!may_commit(next, asked.record))
+        throw failure(ESTALE, text_of(next.promised) + " was promised, or there is a newer record: this one is fenced");
+    if (next.committed == asked.record)
+        return next;
+    next.committed = asked.record;
+    store(next);
+    return next;
+}
+
+void mirror_set::attach(const replica::mirror_request &asked, std::uint64_t client, replica::session_answer &answer)
+{
+    const locked guard(lock_);
+    open();
+    check_set(asked);
+    const replica::mirror_state &held = file_->state();
+    if (asked.promise.epoch == 0 || asked.promise != held.promised)
+        throw failure(ESTALE, text_of(held.promised) + " was promised, " + text_of(asked.promise) + " is fenced");
+    if (asked.lanes == 0)
+        throw failure(EINVAL, "a writer has at least one lane");
+    revoke();
+    if (!pool_)
+        pool_.emplace(pool::open(settings_, name_, held.length));
+    pool_->memory().populate();
+    replica::session_request wanted;
+    wanted.pool_size = held.length;
+    wanted.lanes = asked.lanes;
+    wanted.devices = asked.devices;
+    lanes_.emplace(settings_, *pool_, wanted, lane_terms{address_, asked.promise.epoch});
+    lanes_->describe(answer);
+    answer.pool_size = held.length;
+    client_ = client;
+}
+
+void mirror_set::detach(std::uint64_t client)
+{
+    const locked guard(lock_);
+    if (lanes_ && client_ == client)
+        revoke();
+}
+
+} // namespace rpmemd

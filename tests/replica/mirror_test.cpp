@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The state of a copy of a mirrored set: what may follow what, its file, its messages, and the proofs that tell an
+// epoch.
+#include "control.hpp"
+#include "lane_proof.hpp"
+#include "mirror_file.hpp"
+
+#include <csetjmp>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+extern "C" {
+#include <cmocka.h>
+}
+
+using namespace replica;
+
+namespace
+{
+
+mirror_state some_state()
+{
+    mirror_state s;
+    s.set.fill(std::byte{0x5e});
+    s.copy = 3;
+    s.length = 1 << 20;
+    s.promised = {7, 0x1122334455667788};
+    s.committed = {7, 2, 0x1122334455667788, 0b1011, 0b1001, mirror_policy::availability, true};
+    s.cursor = 4096;
+    return s;
+}
+
+void an_epoch_is_promised_once(void **)
+{
+    const mirror_state s = some_state();
+    assert_true(may_promise(s, {8, 1}));
+    assert_true(may_promise(s, s.promised));
+    assert_false(may_promise(s, {7, 1}));
+    assert_false(may_promise(s, {6, s.promised.writer}));
+    assert_false(may_promise(mirror_state{}, {}));
+}
+
+void only_the_promised_writer_commits(void **)
+{
+    const mirror_state s = some_state();
+    mirror_record next = s.committed;
+    assert_true(may_commit(s, next));
+    next.in_sync = 1;
+    assert_false(may_commit(s, next)); // another one of the same version
+    next.version = 3;
+    assert_true(may_commit(s, next));
+    next.version = 1;
+    assert_false(may_commit(s, next));
+    next.version = 3;
+    next.writer = 1;
+    assert_false(may_commit(s, next));
+    next = s.committed;
+    next.epoch = 8;
+    assert_false(may_commit(s, next));
+    assert_false(may_commit(mirror_state{}, mirror_record{}));
+}
+
+void epochs_come_before_versions(void **)
+{
+    const mirror_record old{3, 9, 0, 0, 0, mirror_policy::safety, false};
+    const mirror_record now{4, 1, 0, 0, 0, mirror_policy::safety, false};
+    assert_true(is_newer(now, old));
+    assert_false(is_newer(old, now));
+    assert_false(is_newer(now, now));
+}
+
+// A directory with a file of a copy's state.
+struct place {
+    std::string directory = "/tmp/rpma-mirror-XXXXXX";
+    std::string path;
+
+    place()
+    {
+        assert_non_null(mkdtemp(directory.data()));
+        path = directory + "/set.mirror";
+    }
+    ~place()
+    {
+        unlink(path.c_str());
+        rmdir(directory.c_str());
+    }
+    place(const place &) = delete;
+    place &operator=(const place &) = delete;
+
+    void damage(std::uint64_t slot) const
+    {
+        const fd_owner file(open(path.c_str(), O_WRONLY));
+        assert_int_equal(pwrite(file.get(), "damage", 6, static_cast<off_t>(slot * 4096 + 40)), 6);
+    }
+};
+
+void a_state_survives_its_process(void **)
+{
+    const place at;
+    mirror_state s = some_state();
+    {
+        mirror_file file;
+        assert_int_equal(file.open(at.path.c_str()), ENOENT);
+        assert_int_equal(file.create(at.path.c_str(), s), 0);
+        assert_int_equal(mirror_file().create(at.path.c_str(), s), EEXIST);
+        assert_int_equal(mirror_file().open(at.path.c_str()), EBUSY);
+    }
+    for (std::uint64_t epoch = 8; epoch < 13; ++epoch) {
+        mirror_file file;
+        assert_int_equal(file.open(at.path.c_str()), 0);
+        assert_true(file.state() == s);
+        s.promised = {epoch, epoch};
+        assert_int_equal(file.store(s), 0);
+        assert_true(file.state() == s);
+    }
+}
+
+void a_torn_slot_leaves_the_state_before(void **)
+{
+    const place at;
+    const mirror_state first = some_state();
+    mirror_state second = first;
+    second.promised.epoch = 8;
+    {
+        mirror_file file;
+        assert_int_equal(file.create(at.path.c_str(), first), 0);
+        assert_int_equal(file.store(second), 0);
+    }
+    at.damage(0); // the second state: the first one began with slot 1
+    {
+        mirror_file file;
+        assert_int_equal(file.open(at.path.c_str()), 0);
+        assert_true(file.state() == first);
+        // The damaged slot is the next to be written.
+        assert_int_equal(file.store(second), 0);
+    }
+    mirror_file file;
+    assert_int_equal(file.open(at.path.c_str()), 0);
+    assert_true(file.state() == second);
+}
+
+void a_file_without_a_whole_slot_is_refused(void **)
+{
+    const place at;
+    assert_int_equal(mirror_file().create(at.path.c_str(), some_state()), 0);
+    at.damage(1);
+    assert_int_equal(mirror_file().open(at.path.c_str()), EBADMSG);
+}
+
+request request_of(request_type type)
+{
+    request r;
+    r.type = type;
+    r.mirror.set.fill(std::byte{9});
+    r.mirror.copy = 15;
+    r.mirror.length = 8192;
+    r.mirror.promise = {4, 5};
+    r.mirror.record = some_state().committed;
+    r.mirror.lanes = 2;
+    r.mirror.devices = device_software;
+    r.mirror.set_name.assign("data.set");
+    r.proof.fill(std::byte{3});
+    return r;
+}
+
+void messages_come_back(void **)
+{
+    for (const request_type type : {request_type::mirror_create, request_type::mirror_status,
+                 request_type::mirror_prepare, request_type::mirror_commit, request_type::mirror_attach}) {
+        const request sent = request_of(type);
+        request got;
+        assert_true(decode(encode(sent).bytes(), got) == decoded::good);
+        const mirror_request &m = got.mirror;
+        assert_true(got.type == type && m.set == sent.mirror.set && m.copy == 15 && m.length == 8192);
+        assert_true(m.promise == sent.mirror.promise && m.record == sent.mirror.record);
+        assert_true(m.lanes == 2 && m.devices == device_software && m.set_name.view() == "data.set");
+    }
+    request got;
+    assert_true(decode(encode(request_of(request_type::mirror_prove)).bytes(), got) == decoded::good);
+    assert_true(got.proof == request_of(request_type::mirror_prove).proof);
+    answer sent;
+    sent.type = request_type::mirror_prepare;
+    sent.mirror = some_state();
+    answer back;
+    assert_true(decode(encode(sent).bytes(), back) == decoded::good);
+    assert_true(back.mirror == sent.mirror);
+}
+
+void what_is_no_record_is_malformed(void **)
+{
+    request wrong = request_of(request_type::mirror_commit);
+    wrong.mirror.record.members = 1; // and more are in sync
+    request got;
+    assert_true(decode(encode(wrong).bytes(), got) == decoded::malformed);
+    wrong = request_of(request_type::mirror_create);
+    wrong.mirror.copy = most_copies;
+    assert_true(decode(encode(wrong).bytes(), got) == decoded::malformed);
+    const encoded_message good = encode(request_of(request_type::mirror_attach));
+    for (std::size_t size = 0; size < good.bytes().size(); ++size)
+        assert_true(decode(good.bytes().first(size), got) == decoded::malformed);
+}
+
+void a_proof_tells_its_epoch(void **)
+{
+    token t{};
+    t.fill(std::byte{1});
+    const epoch_proof proof = make_epoch_proof(t, 5, 9);
+    std::uint32_t lane = 0;
+    assert_true(check_epoch_proof(t, 9, proof, &lane));
+    assert_int_equal(lane, 5);
+    assert_false(check_epoch_proof(t, 8, proof, &lane));
+    assert_false(check_epoch_proof(t, 10, proof, &lane));
+    // Neither kind of proof passes for the other.
+    assert_false(check_lane_proof(t, proof, &lane));
+    std::vector<std::byte> plain(epoch_proof_size);
+    const lane_proof without = make_lane_proof(t, 5);
+    std::copy(without.begin(), without.end(), plain.begin());
+    assert_false(check_epoch_proof(t, 0, plain, &lane));
+    for (std::size_t i = 0; i < proof.size(); ++i) {
+        epoch_proof other = proof;
+        other[i] ^= std::byte{1};
+        assert_false(check_epoch_proof(t, 9, other, &lane));
+    }
+    assert_false(check_epoch_proof(t, 9, std::span(proof).first<epoch_proof_size - 1>(), &lane));
+}
+
+void the_key_answers_each_challenge_differently(void **)
+{
+    mirror_key key{}, other{};
+    other.back() = std::byte{1};
+    siphash_result challenge{};
+    const siphash_result first = prove_key(key, challenge);
+    assert_true(first != prove_key(other, challenge));
+    challenge[0] = std::byte{1};
+    assert_true(first != prove_key(key, challenge));
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(an_epoch_is_promised_once),
+            cmocka_unit_test(only_the_promised_writer_commits),
+            cmocka_unit_test(epochs_come_before_versions),
+            cmocka_unit_test(a_state_survives_its_process),
+            cmocka_unit_test(a_torn_slot_leaves_the_state_before),
+            cmocka_unit_test(a_file_without_a_whole_slot_is_refused),
+            cmocka_unit_test(messages_come_back),
+            cmocka_unit_test(what_is_no_record_is_malformed),
+            cmocka_unit_test(a_proof_tells_its_epoch),
+            cmocka_unit_test(the_key_answers_each_challenge_differently),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

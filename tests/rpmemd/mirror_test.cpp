@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Copies of mirrored sets: who may write, what is left of those who may not any more, and what survives the daemon.
+// Runs on softrdma, as does the daemon.
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <netinet/in.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include "client.hpp"
+
+using replica::mirror_promise;
+using replica::request_type;
+using replica::status;
+
+namespace
+{
+
+constexpr std::uint64_t length = 8 << 20;
+constexpr int limit_ms = 30'000;
+const std::string key_text = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+
+replica::mirror_key right_key()
+{
+    replica::mirror_key key{};
+    for (std::size_t i = 0; i < key.size(); ++i)
+        key[i] = static_cast<std::byte>(i);
+    return key;
+}
+
+struct place : scratch {
+    place()
+    {
+        write("a.set", "PMEMPOOLSET\nOPTION NOHDRS\n8M @p0\n");
+        write("key", key_text + "\n", 0600);
+    }
+};
+
+// rpmemd --listen. It is killed, as by a crash, unless end() was called.
+class standing_daemon
+{
+public:
+    explicit standing_daemon(const place &at)
+    {
+        int output[2] = {-1, -1};
+        assert_int_equal(pipe(output), 0);
+        pid_ = fork();
+        assert_true(pid_ >= 0);
+        if (pid_ == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            dup2(output[1], STDOUT_FILENO);
+            execl(getenv("RPMEMD"), "rpmemd", "--listen", "127.0.0.1:0", "--key-file", (at.path + "/key").c_str(),
+                    "--poolset-dir", at.path.c_str(), "--log-file", (at.path + "/log").c_str(), nullptr);
+            _exit(127);
+        }
+        close(output[1]);
+        FILE *const from = fdopen(output[0], "r");
+        assert_int_equal(std::fscanf(from, "rpmemd: listening on 127.0.0.1 port %u", &port_), 1);
+        std::fclose(from);
+    }
+    ~standing_daemon()
+    {
+        if (pid_ > 0) {
+            kill(pid_, SIGKILL);
+            waitpid(pid_, nullptr, 0);
+        }
+    }
+    standing_daemon(const standing_daemon &) = delete;
+    standing_daemon &operator=(const standing_daemon &) = delete;
+
+    unsigned port() const { return port_; }
+    int end()
+    {
+        int result = -1;
+        kill(pid_, SIGTERM);
+        assert_int_equal(waitpid(std::exchange(pid_, -1), &result, 0) > 0, 1);
+        return result;
+    }
+
+private:
+    pid_t pid_ = -1;
+    unsigned port_ = 0;
+};
+
+// The control connection of a writer.
+class writer
+{
+public:
+    explicit writer(const standing_daemon &to, bool proven = true)
+    {
+        connection_.reset(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        sockaddr_in name{};
+        name.sin_family = AF_INET;
+        name.sin_port = htons(static_cast<std::uint16_t>(to.port()));
+        name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        assert_int_equal(connect(connection_.get(), reinterpret_cast<sockaddr *>(&name), sizeof(name)), 0);
+        replica::greeting greeting;
+        assert_int_equal(
+                receive(connection_.get(), replica::deadline(limit_ms), buffer_, greeting), replica::received::message);
+        assert_true(greeting.error == 0 && greeting.features == replica::feature_mirror);
+        if (proven)
+            assert_true(prove(right_key()));
+    }
+
+    // False: the daemon hung up.
+    bool send(replica::request r, replica::answer &a)
+    {
+        r.number = ++number_;
+        return send_message(connection_.get(), replica::deadline(limit_ms), encode(r)) &&
+               receive(connection_.get(), replica::deadline(limit_ms), buffer_, a) == replica::received::message &&
+               a.number == r.number;
+    }
+
+    bool prove(const replica::mirror_key &key)
+    {
+        replica::request r;
+        replica::answer a;
+        r.type = request_type::mirror_challenge;
+        if (!send(r, a))
+            return false;
+        r.type = request_type::mirror_prove;
+        r.proof = replica::prove_key(key, a.challenge);
+        return send(r, a);
+    }
+
+    replica::request about(request_type type, const mirror_promise &promise = {}) const
+    {
+        replica::request r;
+        r.type = type;
+        r.mirror.set.fill(std::byte{0x77});
+        r.mirror.copy = 1;
+        r.mirror.length = length;
+        r.mirror.promise = promise;
+        r.mirror.lanes = 1;
+        r.mirror.devices = replica::device_software;
+        r.mirror.set_name.assign("a.set");
+        return r;
+    }
+
+    replica::answer ask(const replica::request &r)
+    {
+        replica::answer a;
+        assert_true(send(r, a));
+        return a;
+    }
+    replica::answer create() { return ask(about(request_type::mirror_create)); }
+    replica::answer state() { return ask(about(request_type::mirror_status)); }
+    status prepare(const mirror_promise &p) { return ask(about(request_type::mirror_prepare, p)).status; }
+    replica::answer attach(const mirror_promise &p) { return ask(about(request_type::mirror_attach, p)); }
+    status commit(const mirror_promise &p, std::uint64_t version)
+    {
+        replica::request r = about(request_type::mirror_commit);
+        r.mirror.record = {p.epoch, version, p.writer, 3, 3, replica::mirror_policy::safety, false};
+        return ask(r).status;
+    }
+
+private:
+    replica::fd_owner connection_;
+    replica::message_buffer buffer_;
+    std::uint32_t number_ = 0;
+};
+
+constexpr mirror_promise first{1, 100}, second{2, 200};
+
+void a_set_is_created_once(void **)
+{
+    const place at;
+    standing_daemon daemon(at);
+    writer w(daemon);
+    assert_int_equal(w.state().status, status::missing);
+    assert_int_equal(w.prepare(first), status::missing);
+    const replica::answer created = w.create();
+    assert_int_equal(created.status, status::success);
+    assert_true(created.mirror.length == length && created.mirror.copy == 1 && created.mirror.promised.epoch == 0);
+    assert_int_equal(w.create().status, status::exists);
+    assert_true(w.state().mirror == created.mirror);
+    assert_true(at.has("p0") && at.has("a.set.mirror"));
+    replica::request other = w.about(request_type::mirror_prepare, first);
+    other.mirror.set.fill(std::byte{0x78});
+    assert_int_equal(w.ask(other).status, status::bad_config);
+    other = w.about(request_type::mirror_create);
+    other.mirror.set_name.assign("../a.set");
+    assert_int_equal(w.ask(other).status, status::bad_name);
+    assert_int_equal(w.ask(pool_request(true, "a.set", length)).status, status::unsupported);
+    assert_int_equal(daemon.end(), 0);
+}
+
+void what_a_writer_flushes_is_there(void **)
+{
+    const place at;
+    const standing_daemon daemon(at);
+    writer w(daemon);
+    w.create();
+    assert_int_equal(w.attach(first).status, status::fenced); // not promised yet
+    assert_int_equal(w.commit(first, 1), status::fenced);
+    assert_int_equal(w.prepare(first), status::success);
+    assert_int_equal(w.prepare(first), status::success); // the answer may have been lost
+    assert_int_equal(w.commit(first, 1), status::success);
+    assert_int_equal(w.commit(first, 1), status::success);
+    const replica::answer attached = w.attach(first);
+    assert_int_equal(attached.status, status::success);
+    assert_true(attached.session.pool_size == length && !attached.session.has_header && attached.session.lanes == 1);
+    test_lane lane(attached.session, 0, attached.session.token, first.epoch);
+    assert_true(lane.is_connected());
+    lane.write(4096, "mirrored");
+    assert_int_equal(lane.flush(4096, 8), 0);
+    assert_int_equal(lane.request(replica::lane_request_kind::deep_flush, {{4096, 8}}), 0);
+    assert_string_equal(at.read("p0").substr(4096, 8).c_str(), "mirrored");
+}
+
+void only_the_epoch_of_the_promise_gets_a_lane(void **)
+{
+    const place at;
+    const standing_daemon daemon(at);
+    writer w(daemon);
+    w.create();
+    w.prepare(second);
+    const replica::session_answer session = w.attach(second).session;
+    for (const std::uint64_t epoch : {0U, 1U, 3U}) {
+        const test_lane lane(session, 0, session.token, epoch);
+        assert_false(lane.is_connected());
+    }
+    const test_lane lane(session, 0, session.token, 2);
+    assert_true(lane.is_connected());
+}
+
+void a_higher_epoch_fences_the_lower_one(void **)
+{
+    const place at;
+    const standing_daemon daemon(at);
+    writer old(daemon), now(daemon);
+    old.create();
+    old.prepare(first);
+    old.commit(first, 1);
+    const replica::session_answer session = old.attach(first).session;
+    test_lane lane(session, 0, session.token, first.epoch);
+    lane.write(0, "before");
+    assert_int_equal(now.prepare({1, 200}), status::fenced); // the epoch is taken
+    assert_int_equal(lane.flush(0, 6), 0);
+    const replica::answer prepared = now.ask(now.about(request_type::mirror_prepare, second));
+    assert_int_equal(prepared.status, status::success);
+    assert_true(prepared.mirror.promised == second && prepared.mirror.committed.epoch == 1);
+    // Whatever the old writer tries now comes too late.
+    assert_int_not_equal(lane.flush(0, 6), 0);
+    assert_int_equal(old.commit(first, 2), status::fenced);
+    assert_int_equal(old.attach(first).status, status::fenced);
+    assert_int_equal(old.prepare(first), status::fenced);
+    const test_lane again(session, 0, session.token, first.epoch);
+    assert_false(again.is_connected());
+    const replica::session_answer next = now.attach(second).session;
+    test_lane good(next, 0, next.token, second.epoch);
+    good.write(0, "after!");
+    assert_int_equal(good.flush(0, 6), 0);
+    assert_string_equal(at.read("p0").substr(0, 6).c_str(), "after!");
+}
+
+// The old writer does not stop writing; when the new one has its answer, nothing changes any more.
+void nothing_is_written_after_the_promise(void **)
+{
+    const place at;
+    const standing_daemon daemon(at);
+    writer old(daemon), now(daemon);
+    old.create();
+    for (std::uint64_t epoch = 1; epoch < 21; epoch += 2) {
+        assert_int_equal(old.prepare({epoch, 100}), status::success);
+        const replica::session_answer session = old.attach({epoch, 100}).session;
+        test_lane lane(session, 0, session.token, epoch);
+        assert_true(lane.is_connected());
+        std::atomic<bool> writing = false;
+        std::thread writes([&] {
+            for (unsigned i = 0; lane.try_write(i % 4 * 4096, std::string(4096, static_cast<char>('a' + i % 26))); ++i)
+                writing = true;
+        });
+        while (!writing)
+            std::this_thread::yield();
+        assert_int_equal(now.prepare({epoch + 1, 200}), status::success);
+        const std::string then = at.read("p0");
+        writes.join(); // it failed
+        usleep(20'000);
+        assert_true(at.read("p0") == then);
+    }
+}
+
+void a_crash_forgets_no_promise(void **)
+{
+    const place at;
+    {
+        const standing_daemon daemon(at);
+        writer w(daemon);
+        w.create();
+        w.prepare(second);
+        w.commit(second, 4);
+        w.prepare({3, 300});
+    }
+    const standing_daemon daemon(at);
+    writer w(daemon);
+    const replica::mirror_state kept = w.state().mirror;
+    assert_true(kept.promised == (mirror_promise{3, 300}));
+    assert_true(kept.committed.epoch == 2 && kept.committed.version == 4);
+    assert_int_equal(w.prepare(second), status::fenced);
+    assert_int_equal(w.commit(second, 5), status::fenced);
+    assert_int_equal(w.attach({3, 300}).status, status::success);
+}
+
+void lanes_go_with_their_writer(void **)
+{
+    const place at;
+    const standing_daemon daemon(at);
+    std::optional<writer> w(std::in_place, daemon);
+    w->create();
+    w->prepare(first);
+    const replica::session_answer session = w->attach(first).session;
+    test_lane lane(session, 0, session.token, first.epoch);
+    assert_true(lane.is_connected());
+    w.reset();
+    assert_true(lane.is_gone());
+    // It may come back, for it has the promise.
+    writer back(daemon);
+    assert_int_equal(back.attach(first).status, status::success);
+}
+
+void strangers_change_nothing(void **)
+{
+    const place at;
+    const standing_daemon daemon(at);
+    replica::mirror_key wrong = right_key();
+    wrong[31] ^= std::byte{1};
+    assert_false(writer(daemon, false).prove(wrong));
+    replica::answer a;
+    writer impatient(daemon, false);
+    assert_false(impatient.send(impatient.about(request_type::mirror_create), a));
+    writer unasked(daemon, false);
+    replica::request r;
+    r.type = request_type::mirror_prove;
+    r.proof = replica::prove_key(right_key(), {});
+    assert_false(unasked.send(r, a)); // without a challenge
+    assert_false(at.has("a.set.mirror"));
+    assert_int_equal(writer(daemon).state().status, status::missing);
+}
+
+void a_damaged_state_is_no_copy(void **)
+{
+    const place at;
+    {
+        standing_daemon daemon(at);
+        writer(daemon).create();
+        assert_int_equal(daemon.end(), 0);
+    }
+    at.write("a.set.mirror", std::string(8192, 'x'));
+    const standing_daemon daemon(at);
+    writer w(daemon);
+    assert_int_equal(w.state().status, status::fatal);
+    assert_int_equal(w.prepare(first), status::fatal);
+    assert_int_equal(w.create().status, status::fatal);
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(a_set_is_created_once),
+            cmocka_unit_test(what_a_writer_flushes_is_there),
+            cmocka_unit_test(only_the_epoch_of_the_promise_gets_a_lane),
+            cmocka_unit_test(a_higher_epoch_fences_the_lower_one),
+            cmocka_unit_test(nothing_is_written_after_the_promise),
+            cmocka_unit_test(a_crash_forgets_no_promise),
+            cmocka_unit_test(lanes_go_with_their_writer),
+            cmocka_unit_test(strangers_change_nothing),
+            cmocka_unit_test(a_damaged_state_is_no_copy),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
