@@ -12,6 +12,7 @@
 #include "base/process.hpp"
 #include "base/log.hpp"
 #include "base/socket_address.hpp"
+#include "base/unique_fd.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -128,16 +129,12 @@ void try_connecting(connection &c)
 {
     const auto *from = reinterpret_cast<const sockaddr *>(&c.source);
     const auto *to = reinterpret_cast<const sockaddr *>(&c.destination);
-    const int fd = socket(to->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0)
+    local::unique_fd fd(socket(to->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (bind(fd.get(), from, cm::detail::address_size(from)) != 0 ||
+            (::connect(fd.get(), to, cm::detail::address_size(to)) != 0 && errno != EINPROGRESS))
         return try_later(c);
-    if (bind(fd, from, cm::detail::address_size(from)) != 0 ||
-            (::connect(fd, to, cm::detail::address_size(to)) != 0 && errno != EINPROGRESS)) {
-        close(fd);
-        return try_later(c);
-    }
     try {
-        c.path = tcp_conn::open(fd, tcp_conn::role::connecting, upcalls());
+        c.path = tcp_conn::open(fd.release(), tcp_conn::role::connecting, upcalls());
     } catch (const std::bad_alloc &) {
         return try_later(c);
     }

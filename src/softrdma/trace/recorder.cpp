@@ -86,26 +86,6 @@ struct flow {
     }
 };
 
-// The opcode of one packet of a segment of that opcode.
-opcode part_of(opcode whole, bool first, bool last) noexcept
-{
-    if (is_send(whole)) {
-        if (last)
-            return has_imm(whole) ? (first ? opcode::send_only_imm : opcode::send_last_imm)
-                                  : (first ? opcode::send_only : opcode::send_last);
-        return first ? opcode::send_first : opcode::send_middle;
-    }
-    if (is_write(whole)) {
-        if (last)
-            return has_imm(whole) ? (first ? opcode::write_only_imm : opcode::write_last_imm)
-                                  : (first ? opcode::write_only : opcode::write_last);
-        return first ? opcode::write_first : opcode::write_middle;
-    }
-    if (last)
-        return first ? opcode::read_response_only : opcode::read_response_last;
-    return first ? opcode::read_response_first : opcode::read_response_middle;
-}
-
 class recorder : public tap
 {
 public:

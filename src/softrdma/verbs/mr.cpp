@@ -243,10 +243,8 @@ region_pin region_table::pin(std::uint32_t key, const ibv_pd *pd, int access, st
     if (found == regions_.end())
         return {};
     const auto &region = found->second;
-    if (region->withdrawn_ || region->pd != pd || (region->access() & access) != access)
-        return {};
     const bool anywhere = va == any_address && bytes == 0;
-    if (!anywhere && !region->contains(va, bytes))
+    if (region->withdrawn_ || !region->grants(pd, access, anywhere ? region->iova_ : va, bytes))
         return {};
     region->users_.fetch_add(1, std::memory_order_acq_rel);
     return {region, region->users_};

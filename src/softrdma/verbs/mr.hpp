@@ -22,6 +22,11 @@ public:
     {
         return va >= iova_ && bytes <= length && va - iova_ <= length - bytes;
     }
+    // Whether requests of that domain that need all of `access` may use the range.
+    bool grants(const ibv_pd *domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
+    {
+        return pd == domain && (access_ & access) == access && contains(va, bytes);
+    }
     std::byte *at(std::uint64_t va) const noexcept { return static_cast<std::byte *>(addr) + (va - iova_); }
 
     // Before a store.
@@ -141,8 +146,7 @@ inline const memory_region *region_table::find(
     if (key == 0 || own.key.load(std::memory_order_acquire) != key)
         return nullptr;
     const memory_region *region = own.region.load(std::memory_order_relaxed);
-    const bool usable = region->pd == pd && (region->access() & access) == access && region->contains(va, bytes);
-    return usable ? region : nullptr;
+    return region->grants(pd, access, va, bytes) ? region : nullptr;
 }
 
 inline std::byte *region_table::look_up(

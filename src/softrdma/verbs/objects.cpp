@@ -19,24 +19,18 @@ std::uint32_t protection_domain::next_number() noexcept
 
 event_fd::event_fd() : fd_(eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC)) {}
 
-event_fd::~event_fd()
-{
-    if (fd_ >= 0)
-        close(fd_);
-}
-
 void event_fd::put() const noexcept
 {
     const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof(one));
+    [[maybe_unused]] const ssize_t written = write(fd_.get(), &one, sizeof(one));
 }
 
 int event_fd::take(progress *mover) const noexcept
 {
     std::uint64_t token = 0;
-    if (mover != nullptr && (fcntl(fd_, F_GETFL) & O_NONBLOCK) == 0)
+    if (mover != nullptr && (fcntl(fd_.get(), F_GETFL) & O_NONBLOCK) == 0)
         mover->about_to_wait();
-    return read(fd_, &token, sizeof(token)) == sizeof(token) ? 0 : -1;
+    return read(fd_.get(), &token, sizeof(token)) == sizeof(token) ? 0 : -1;
 }
 
 // Another thread may take the last token between any check and the read: only a read that itself does not wait is safe,
@@ -45,7 +39,7 @@ void event_fd::withdraw(std::size_t tokens) const noexcept
 {
     std::uint64_t token = 0;
     const iovec to{&token, sizeof(token)};
-    while (tokens > 0 && preadv2(fd_, &to, 1, -1, RWF_NOWAIT) == sizeof(token))
+    while (tokens > 0 && preadv2(fd_.get(), &to, 1, -1, RWF_NOWAIT) == sizeof(token))
         --tokens;
 }
 

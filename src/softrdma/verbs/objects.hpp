@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/process.hpp"
+#include "base/unique_fd.hpp"
 #include "transport/progress.hpp"
 #include "transport/shared_memory.hpp"
 #include "transport/transport.hpp"
@@ -34,11 +35,8 @@ class event_fd
 {
 public:
     event_fd();
-    ~event_fd();
-    event_fd(const event_fd &) = delete;
-    event_fd &operator=(const event_fd &) = delete;
 
-    int fd() const noexcept { return fd_; }
+    int fd() const noexcept { return fd_.get(); }
     void put() const noexcept;
     // 0, or -1 with errno: EAGAIN, EINTR. Whoever moves the network, if anybody does, is told if it may take long.
     int take(progress *mover) const noexcept;
@@ -46,7 +44,7 @@ public:
     void withdraw(std::size_t tokens) const noexcept;
 
 private:
-    int fd_;
+    const local::unique_fd fd_;
 };
 
 // Asynchronous events of one open device.

@@ -6,8 +6,6 @@
 #include "verbs/endpoint.hpp"
 #include "verbs/native.hpp"
 
-#include <algorithm>
-
 namespace softrdma
 {
 
@@ -147,29 +145,18 @@ void remote_access::note_store(const region_pin &pin, std::byte *begin, std::siz
     if (!pin->stored(begin, bytes))
         return;
     const auto from = reinterpret_cast<std::uintptr_t>(begin);
-    for (dirty_range &range : dirty_) {
-        if (range.region == pin.region()) {
-            range.begin = std::min(range.begin, from);
-            range.end = std::max(range.end, from + bytes);
-            return;
-        }
-    }
-    constexpr std::size_t many = 64;
-    if (dirty_.size() >= many)
-        std::erase_if(dirty_, [](const dirty_range &r) { return !region_table::instance().pin(r.region); });
-    dirty_.push_back({pin.region(), from, from + bytes});
+    if (dirty_.note(pin.region(), from, from + bytes))
+        dirty_.forget([](const auto &region) { return !region_table::instance().pin(region); });
 }
 
 std::uint8_t remote_access::make_durable()
 {
-    for (const dirty_range &range : dirty_) {
+    const bool good = dirty_.make_durable([](const auto &region, std::uint64_t begin, std::uint64_t end) {
         // A region that is gone was made durable when it was deregistered.
-        const auto pin = region_table::instance().pin(range.region);
-        if (pin && pin->sync(range.begin, range.end - range.begin) != 0)
-            return syndrome::remote_operational;
-    }
-    dirty_.clear();
-    return syndrome::ack;
+        const auto pin = region_table::instance().pin(region);
+        return !pin || pin->sync(begin, end - begin) == 0;
+    });
+    return good ? syndrome::ack : syndrome::remote_operational;
 }
 
 } // namespace softrdma

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "pmem/dirty_ranges.hpp"
 #include "verbs/mr.hpp"
 #include "verbs/wqe.hpp"
 #include "wire/packet.hpp"
 
 #include <span>
-#include <vector>
 
 namespace softrdma
 {
@@ -39,17 +39,11 @@ public:
             const ibv_pd *pd, std::span<const ibv_sge> sges, std::uint64_t offset, std::span<const std::byte> from);
 
 private:
-    struct dirty_range {
-        std::shared_ptr<memory_region> region;
-        std::uintptr_t begin;
-        std::uintptr_t end;
-    };
-
     std::uint8_t make_durable();
     void note_store(const region_pin &pin, std::byte *begin, std::size_t bytes);
 
     const ibv_qp &qp_;
-    std::vector<dirty_range> dirty_;
+    pmem::dirty_ranges<memory_region> dirty_;
 };
 
 // With which status a request ends that was answered with that syndrome of an error.

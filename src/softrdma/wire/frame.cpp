@@ -30,20 +30,6 @@ bool carries_payload(opcode op) noexcept
     return is_divisible(op) || op == opcode::atomic_write || is_control(op);
 }
 
-// Where a part of such a segment stands in its message: opcodes are in the order first, middle, last, last with
-// immediate data.
-constexpr opcode part_of(opcode op, bool begins, bool ends) noexcept
-{
-    const opcode first = is_send(op)    ? opcode::send_first
-                         : is_write(op) ? opcode::write_first
-                                        : opcode::read_response_first;
-    const bool only_response = op == opcode::read_response_only;
-    const bool is_first_part = begins && (is_first(op) || op == opcode::read_response_first || only_response);
-    const bool is_last_part = ends && (is_last(op) || op == opcode::read_response_last || only_response);
-    const int at = is_first_part ? 0 : !is_last_part ? 1 : has_imm(op) ? 3 : 2;
-    return static_cast<opcode>(static_cast<int>(first) + at);
-}
-
 constexpr std::uint32_t placement_mask = 0x0f;
 constexpr unsigned level_shift = 4;
 constexpr std::uint32_t level_mask = 0x03;
@@ -168,7 +154,10 @@ packet frame_reader::part(std::span<const std::byte> payload, bool begins) noexc
 {
     left_ -= payload.size();
     packet p = begun_;
-    p.op = part_of(begun_.op, begins, left_ == 0);
+    const opcode op = begun_.op;
+    const bool is_response_start = op == opcode::read_response_first || op == opcode::read_response_only;
+    const bool is_response_end = op == opcode::read_response_last || op == opcode::read_response_only;
+    p.op = part_of(op, begins && (is_first(op) || is_response_start), left_ == 0 && (is_last(op) || is_response_end));
     p.payload = payload;
     return p;
 }

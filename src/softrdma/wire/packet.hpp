@@ -165,6 +165,27 @@ constexpr bool is_cm(opcode op) noexcept
     return op >= opcode::cm_request && op <= opcode::resolve_reply;
 }
 
+// The opcode of a part of a message, or of a READ response: `whole` is that of one which is the only part, or any part
+// with the same answer to whether it is a SEND or a WRITE and has immediate data.
+constexpr opcode part_of(opcode whole, bool first, bool last) noexcept
+{
+    if (is_send(whole)) {
+        if (last)
+            return has_imm(whole) ? (first ? opcode::send_only_imm : opcode::send_last_imm)
+                                  : (first ? opcode::send_only : opcode::send_last);
+        return first ? opcode::send_first : opcode::send_middle;
+    }
+    if (is_write(whole)) {
+        if (last)
+            return has_imm(whole) ? (first ? opcode::write_only_imm : opcode::write_last_imm)
+                                  : (first ? opcode::write_only : opcode::write_last);
+        return first ? opcode::write_first : opcode::write_middle;
+    }
+    if (last)
+        return first ? opcode::read_response_only : opcode::read_response_last;
+    return first ? opcode::read_response_first : opcode::read_response_middle;
+}
+
 // What is not the queue pair's but makes and ends its connection.
 constexpr bool is_control(opcode op) noexcept
 {

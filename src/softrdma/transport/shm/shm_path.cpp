@@ -48,12 +48,6 @@ bool shm_path::collect(const wqe &w, int access, std::span<const iovec> &pieces)
     return true;
 }
 
-// What write() has just stored into a file.
-[[gnu::cold]] void shm_path::note_first_store(std::uint64_t begin, std::uint32_t bytes)
-{
-    dirty_.push_back({ep_->recent_mapping(), begin, begin + bytes});
-}
-
 void shm_path::note_store(const local::remote_region &r, std::uint32_t bytes)
 {
     if (r.kind == local::region_kind::unmappable)
@@ -65,25 +59,16 @@ void shm_path::note_store(const local::remote_region &r, std::uint32_t bytes)
         return;
     }
     ep_->peer().mark_unsynced(r);
-    for (dirty_range &range : dirty_) {
-        if (range.file.get() == file) {
-            range.begin = std::min(range.begin, begin);
-            range.end = std::max(range.end, begin + bytes);
-            return;
-        }
-    }
-    note_first_store(begin, bytes);
+    dirty_.note(ep_->recent_mapping(), begin, begin + bytes);
 }
 
 // Takes as long as the file system likes, and holds the files itself: the peer does not wait for it.
 bool shm_path::make_durable()
 {
     const local::epoch_pause outside(own_.epoch);
-    const bool good = std::all_of(dirty_.begin(), dirty_.end(),
-            [](const dirty_range &range) { return range.file->write_back(range.begin, range.end - range.begin) == 0; });
-    if (good)
-        dirty_.clear();
-    return good;
+    return dirty_.make_durable([](const auto &file, std::uint64_t begin, std::uint64_t end) {
+        return file->write_back(begin, end - begin) == 0;
+    });
 }
 
 post_result shm_path::write(const wqe &w)

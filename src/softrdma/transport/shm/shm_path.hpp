@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "pmem/dirty_ranges.hpp"
 #include "transport/request_path.hpp"
 #include "transport/shm/shm_ep.hpp"
 #include "verbs/endpoint.hpp"
 #include "verbs/wqe.hpp"
 
-#include <vector>
+#include <array>
 
 namespace softrdma
 {
@@ -37,12 +38,6 @@ public:
     bool leaves_private_memory() const noexcept override { return !ep_->peer().is_open(); }
 
 private:
-    struct dirty_range {
-        std::shared_ptr<local::file_mapping> file;
-        std::uint64_t begin;
-        std::uint64_t end;
-    };
-
     // The pieces of our memory that a request names; false if one is not registered.
     bool collect(const wqe &w, int access, std::span<const iovec> &pieces);
     post_result write(const wqe &w);
@@ -54,7 +49,6 @@ private:
     post_result write_word(const wqe &w);
     post_result flush(const wqe &w);
     void note_store(const local::remote_region &r, std::uint32_t bytes);
-    void note_first_store(std::uint64_t begin, std::uint32_t bytes);
     bool make_durable();
 
     std::shared_ptr<local::shm_ep> ep_;
@@ -63,7 +57,7 @@ private:
     const region_table &regions_ = region_table::instance();
     bool peer_has_dirty_ = false; // what the peer stored for us, only it can make durable
     std::array<iovec, limits::max_sge> pieces_;
-    std::vector<dirty_range> dirty_;
+    pmem::dirty_ranges<local::file_mapping> dirty_;
 };
 
 } // namespace softrdma

@@ -170,19 +170,10 @@ outcome requester::transmit_round_trip(wqe &w)
 
 opcode requester::segment_opcode(const wqe &w, std::uint32_t bytes) const noexcept
 {
-    const bool write = !w.info().message();
     const bool imm = w.info().immediate;
-    const bool first = w.sent == 0;
-    const bool last = w.sent + bytes == w.length;
-    if (first && last)
-        return write ? (imm ? opcode::write_only_imm : opcode::write_only)
-                     : (imm ? opcode::send_only_imm : opcode::send_only);
-    if (last)
-        return write ? (imm ? opcode::write_last_imm : opcode::write_last)
-                     : (imm ? opcode::send_last_imm : opcode::send_last);
-    if (first)
-        return write ? opcode::write_first : opcode::send_first;
-    return write ? opcode::write_middle : opcode::send_middle;
+    const opcode whole = w.info().message() ? (imm ? opcode::send_only_imm : opcode::send_only)
+                                            : (imm ? opcode::write_only_imm : opcode::write_only);
+    return part_of(whole, w.sent == 0, w.sent + bytes == w.length);
 }
 
 outcome requester::transmit_segment(wqe &w, std::uint32_t bytes)

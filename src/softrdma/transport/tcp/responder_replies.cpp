@@ -129,9 +129,7 @@ bool responder::send_read(reply &r)
         }
         const bool first = r.sent == 0;
         r.sent += bytes;
-        const bool last = r.sent == r.length;
-        const opcode op = first ? (last ? opcode::read_response_only : opcode::read_response_first)
-                                : (last ? opcode::read_response_last : opcode::read_response_middle);
+        const opcode op = part_of(opcode::read_response_only, first, r.sent == r.length);
         const unordered_reads from_region;
         ep_.transmit({.op = op, .psn = r.psn, .syndrome = syndrome::ack}, {&payload, 1}, replies_.size() > 1);
     } while (r.sent < r.length);

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace softrdma::pmem
+{
+
+// What has been stored into and is not durable yet: of each owner, a region or a file, one range.
+template<typename Owner>
+class dirty_ranges
+{
+public:
+    bool empty() const noexcept { return ranges_.empty(); }
+    // True if the owner has had none.
+    bool note(const std::shared_ptr<Owner> &owner, std::uint64_t begin, std::uint64_t end)
+    {
+        for (range &known : ranges_) {
+            if (known.owner == owner) {
+                known.begin = std::min(known.begin, begin);
+                known.end = std::max(known.end, end);
+                return false;
+            }
+        }
+        add(owner, begin, end);
+        return true;
+    }
+    // Calls `write_back(owner, begin, end)` for each range. Nothing is dirty afterwards, unless a call says false.
+    template<typename WriteBack>
+    bool make_durable(const WriteBack &write_back)
+    {
+        const bool good = std::all_of(ranges_.begin(), ranges_.end(),
+                [&](const range &dirty) { return write_back(dirty.owner, dirty.begin, dirty.end); });
+        if (good)
+            ranges_.clear();
+        return good;
+    }
+    // Once they are many, those of owners that are gone.
+    template<typename IsGone>
+    void forget(const IsGone &is_gone)
+    {
+        constexpr std::size_t many = 64;
+        if (ranges_.size() >= many)
+            std::erase_if(ranges_, [&](const range &dirty) { return is_gone(dirty.owner); });
+    }
+
+private:
+    struct range {
+        std::shared_ptr<Owner> owner;
+        std::uint64_t begin;
+        std::uint64_t end;
+    };
+    [[gnu::cold, gnu::noinline]] void add(const std::shared_ptr<Owner> &owner, std::uint64_t begin, std::uint64_t end)
+    {
+        ranges_.push_back({owner, begin, end});
+    }
+
+    std::vector<range> ranges_;
+};
+
+} // namespace softrdma::pmem
