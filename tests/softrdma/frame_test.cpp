@@ -55,7 +55,8 @@ constexpr opcode all_opcodes[] = {opcode::send_first, opcode::send_middle, opcod
         opcode::read_response_only, opcode::acknowledge, opcode::atomic_acknowledge, opcode::compare_swap,
         opcode::fetch_add, opcode::flush, opcode::atomic_write, opcode::receive_posted, opcode::ack_request,
         opcode::cm_request, opcode::cm_reply, opcode::cm_ready, opcode::cm_reject, opcode::cm_disconnect_request,
-        opcode::cm_disconnect_reply, opcode::direct_request, opcode::direct_reply, opcode::direct_ready};
+        opcode::cm_disconnect_reply, opcode::resolve_request, opcode::resolve_reply, opcode::direct_request,
+        opcode::direct_reply, opcode::direct_ready};
 
 bool has_payload(opcode op)
 {
