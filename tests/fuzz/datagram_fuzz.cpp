@@ -32,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     const network_header made = header_of(source, destination, size);
     network_address same_source;
     network_address same_destination;
-    if (!parse(made, same_source, same_destination) || same_destination != destination)
+    if (!parse(made, same_source, same_destination) || same_source != source || same_destination != destination)
         abort();
     return 0;
 }

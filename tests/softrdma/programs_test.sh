@@ -103,17 +103,17 @@ others_programs() {
         serving qperf -lp %p // qperf -lp %p %a -t 1 $mode rc_lat rc_bw rc_rdma_write_lat rc_rdma_write_poll_lat \
             rc_rdma_write_bw rc_rdma_read_lat rc_rdma_read_bw
     done
-    serving qperf -lp %p // qperf -lp %p %a -t 1 ud_lat ud_bw
     if [ "$lane" = netns ]; then
         echo "skipped: fi_pingpong names its first address, which only its own host reaches"
         return
     fi
     both fi_pingpong -p verbs -e msg -I 100 -B %p // fi_pingpong -p verbs -e msg -I 100 -P %p %a
-    if [ ! -e /dev/infiniband/uverbs-softrdma0 ]; then
-        echo "skipped: ucx_perftest wants a file /dev/infiniband/uverbs-softrdma0"
-        return
-    fi
+    both ucx_perftest -p %p // ucx_perftest -p %p -t tag_lat -n 500 %a
     both ucx_perftest -p %p // ucx_perftest -p %p -x rc_verbs -d softrdma0:1 -t am_lat -n 500 %a
+    both ucx_perftest -p %p // ucx_perftest -p %p -x ud_verbs -d softrdma0:1 -t am_lat -n 500 %a
+    export UCX_TLS=ud
+    both ucx_perftest -p %p // ucx_perftest -p %p -t tag_lat -n 500 %a
+    unset UCX_TLS
 }
 
 while [ "$repeats" -gt 0 ]; do

@@ -29,6 +29,9 @@ inline bool usable(ibv_context *context) noexcept
     return usable(context_of(context).birth);
 }
 
+// Where libibverbs would open it.
+inline constexpr char device_file[] = "/dev/infiniband/uverbs-softrdma0";
+
 device_context *create_device(); // NULL with errno
 // The connection manager's context and its protection domain; they live as long as the process.
 ibv_context *process_context();

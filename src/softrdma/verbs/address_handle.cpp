@@ -14,14 +14,6 @@ namespace
 constexpr std::uint8_t max_service_level = 15;
 constexpr std::uint8_t multicast_prefix = 0xff; // of a GID
 
-constexpr network_address loopback = [] { // 127.0.0.1
-    network_address address{};
-    address[10] = address[11] = std::byte{0xff};
-    address[12] = std::byte{127};
-    address[15] = std::byte{1};
-    return address;
-}();
-
 network_address address_of(const ibv_gid &gid) noexcept
 {
     network_address address;
@@ -43,22 +35,19 @@ bool is_multicast(const ibv_gid &gid) noexcept
 address_handle *address_handle::create(ibv_pd *owner, const ibv_ah_attr &attr)
 {
     const auto &gids = net::gid_table();
-    const bool has_gid = attr.is_global != 0;
-    if (attr.port_num != 1 || (has_gid && attr.grh.sgid_index >= gids.size()) || attr.sl > max_service_level) {
+    // As on every Ethernet port, an address is a GID.
+    if (attr.port_num != 1 || attr.is_global == 0 || attr.grh.sgid_index >= gids.size() ||
+            attr.sl > max_service_level) {
         errno = EINVAL;
         return nullptr;
     }
-    if (has_gid && is_multicast(attr.grh.dgid)) {
+    if (is_multicast(attr.grh.dgid)) {
         errno = EOPNOTSUPP;
         return nullptr;
     }
     auto *ah = new address_handle;
-    // Without a GID only this host can be meant.
-    ah->route = {loopback, loopback, 0};
-    if (has_gid) {
-        const net::gid_entry &source = gids[attr.grh.sgid_index];
-        ah->route = {address_of(source.gid), address_of(attr.grh.dgid), source.interface};
-    }
+    const net::gid_entry &source = gids[attr.grh.sgid_index];
+    ah->route = {address_of(source.gid), address_of(attr.grh.dgid), source.interface};
     ah->service_level = attr.sl;
     ah->context = owner->context;
     ah->pd = owner;

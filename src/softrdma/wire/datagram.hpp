@@ -35,15 +35,16 @@ datagram_headers encode(const datagram &d) noexcept;
 // Decodes a UDP packet; the payload points into it. False for anything encode() cannot have made.
 bool decode(std::span<const std::byte> bytes, datagram &d) noexcept;
 
-// The header of the network that a receive gets before the message: an IPv6 header (which a GRH is), or 20 bytes of
-// zero and an IPv4 header.
+// The header of the network that a receive gets before the message: an IPv6 header, which a GRH is. IPv4 addresses are
+// in it as the GIDs that they are. RoCE devices leave an IPv4 header in its second half instead; but programs that
+// compare GIDs, as UCX does, find them in the first form only.
 inline constexpr std::size_t network_header_size = 40;
 using network_header = std::array<std::byte, network_header_size>;
 using network_address = std::array<std::byte, 16>; // as a GID has it
 
 // Of a UDP packet with so many bytes, which came from `source`.
 network_header header_of(const network_address &source, const network_address &destination, std::size_t bytes) noexcept;
-// Who has sent what has this header, and to whom. False if it is neither of the two.
+// Who has sent what has this header, and to whom. False if it is none.
 bool parse(const network_header &header, network_address &source, network_address &destination) noexcept;
 
 } // namespace softrdma
