@@ -121,7 +121,7 @@ results begin_results(const std::string &profile, const ends &where)
 
 std::string why_skip(const setup &what, const target_facts &target)
 {
-    if (const std::string reason = why_not(what); !reason.empty())
+    if (std::string reason = why_not(what); !reason.empty())
         return reason;
     const parameters &p = what.parameters;
     if (p.target != "dram" && p.target != target.word)

@@ -50,6 +50,7 @@ child::child(const std::vector<std::string> &command, const std::string &library
     }
     words.insert(words.end(), command.begin(), command.end());
     std::vector<char *> argv;
+    argv.reserve(words.size() + 1);
     for (std::string &word : words)
         argv.push_back(word.data());
     argv.push_back(nullptr);

@@ -99,8 +99,8 @@ local::shm_address own_shm_address(queue_pair &qp, const packet_path &path)
     return h;
 }
 
-bool reach(
-        const local::shm_address &h, const packet_path &path, shm_ep_ptr &found, std::function<void(shm_ep_ptr)> later)
+bool reach(const local::shm_address &h, const packet_path &path, shm_ep_ptr &found,
+        const std::function<void(shm_ep_ptr)> &later)
 {
     std::string why;
     const local::connection_ends ends = ends_of(path);

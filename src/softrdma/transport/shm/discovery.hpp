@@ -17,8 +17,8 @@ using shm_ep_ptr =
         std::shared_ptr<local::shm_ep>; // NULL: the peer's queue pair is to be reached through the connection
 // True if the peer has to hand something over first: then `later` is called once, with no lock held. Else `found` is
 // the endpoint.
-bool reach(
-        const local::shm_address &h, const packet_path &path, shm_ep_ptr &found, std::function<void(shm_ep_ptr)> later);
+bool reach(const local::shm_address &h, const packet_path &path, shm_ep_ptr &found,
+        const std::function<void(shm_ep_ptr)> &later);
 // True if a connection without shared memory is of no use; says so on stderr.
 bool required();
 

@@ -25,7 +25,7 @@ bool responder::take_receive(const std::weak_ptr<queue_pair> &self, std::uint32_
     return false;
 }
 
-responder::admission responder::admit(const packet &p, std::weak_ptr<queue_pair> self)
+responder::admission responder::admit(const packet &p, const std::weak_ptr<queue_pair> &self)
 {
     const bool opens = is_first(p.op) || is_round_trip(p.op);
     if (receiver_not_ready_ && (p.psn != expected_psn_ || !opens))

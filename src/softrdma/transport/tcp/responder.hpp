@@ -31,7 +31,7 @@ public:
         ignore,
         violation,
     };
-    admission admit(const packet &p, std::weak_ptr<queue_pair> self);
+    admission admit(const packet &p, const std::weak_ptr<queue_pair> &self);
     // Touches memory only: places a WRITE segment or a word, operates on a word, makes durable what a FLUSH names
     // or a READ follows, checks a READ.
     // Returns the syndrome of the answer.
