@@ -100,6 +100,14 @@ build_consumers() {
     done
 }
 
+# What debian/tests says of the packages, as the distribution would ask it, on this system itself.
+run_autopkgtest() {
+    status=0
+    autopkgtest --no-built-binaries /test/source -- null >/test/autopkgtest.log 2>&1 || status=$?
+    [ "$status" -eq 0 ] || fail "autopkgtest ends with $status: $(tail -n 40 /test/autopkgtest.log)"
+    grep -q '^flush  *PASS' /test/autopkgtest.log || fail "autopkgtest does not report the test: $(tail -n 40 /test/autopkgtest.log)"
+}
+
 # The doctor finds softrdma beside itself, and the suite its list of known deviations.
 use_tools() {
     rpma-doctor >/test/doctor.log 2>&1 || fail "rpma-doctor: $(cat /test/doctor.log)"
@@ -124,6 +132,7 @@ use_tools
 build_consumers
 build_examples /test/new "$examples"
 run_examples /test/new
+run_autopkgtest
 run_python /test/new
 cp -r "$examples" /test/examples
 echo "installed $version: programs built through pkg-config, CMake and with the static library run, and one in Python"
