@@ -141,16 +141,18 @@ void read_that_brought_something_else_is_noticed(void **)
 
 void head_of_a_log_is_expected(void **)
 {
-    bench_of b(setup_of("log_append", 64));
-    b.lanes[0]->set_head(64);
-    assert_false(b.target_is_as_expected());
-    b.target[0] = std::byte{64};
-    assert_true(b.target_is_as_expected());
+    for (const char *const workload : {"log_append", "aof"}) {
+        bench_of b(setup_of(workload, 64));
+        b.lanes[0]->set_head(64);
+        assert_false(b.target_is_as_expected());
+        b.target[0] = std::byte{64};
+        assert_true(b.target_is_as_expected());
+    }
 }
 
 void slices_do_not_overlap(void **)
 {
-    for (const char *workload : {"read", "write_flush", "mix", "log_append", "atomic_write", "gpspm"}) {
+    for (const char *workload : {"read", "write_flush", "mix", "log_append", "atomic_write", "gpspm", "aof"}) {
         for (const std::uint64_t block : {8U, 4096U, 1U << 20}) {
             const layout shape(setup_of(workload, block));
             assert_true(shape.block_offset(shape.blocks() - 1) + shape.block() <= shape.slice());

@@ -7,8 +7,8 @@ import unittest
 
 from support import BenchTest
 
-WORKLOADS = ["read", "write_flush", "gpspm", "send_recv", "write_with_imm", "atomic_write", "log_append", "mix", "connect"]
-WITH_A_SERVER = {"gpspm", "send_recv", "write_with_imm", "connect"}
+WORKLOADS = ["read", "write_flush", "gpspm", "aof", "send_recv", "write_with_imm", "atomic_write", "log_append", "mix", "connect"]
+WITH_A_SERVER = {"gpspm", "aof", "send_recv", "write_with_imm", "connect"}
 
 
 class Workloads(BenchTest):
@@ -76,7 +76,7 @@ class Workloads(BenchTest):
             self.assertEqual(one["writes"]["operations"] == 0, percent == "100")
 
     def test_persistent_flush_of_a_file(self):
-        result = self.measured("-w", "write_flush,gpspm,log_append,atomic_write,mix", "--flush", "persistent",
+        result = self.measured("-w", "write_flush,gpspm,aof,log_append,atomic_write,mix", "--flush", "persistent",
                                "--api", "librpma,verbs,tcp,memcpy", "--target", self.place)
         self.check_points(result["points"])
         self.assertEqual({point["parameters"]["target"] for point in result["points"]}, {"file"})

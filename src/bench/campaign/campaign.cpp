@@ -127,7 +127,8 @@ std::string why_skip(const setup &what, const target_facts &target)
     if (p.target != "dram" && p.target != target.word)
         return "the server has no file or PMem to write to: give it --target";
     const bool by_flush = what.api == api::librpma || what.api == api::verbs;
-    if (p.flush == flush_kind::persistent && by_flush && what.workload != "gpspm" && !target.direct_write)
+    if (p.flush == flush_kind::persistent && by_flush && what.workload != "gpspm" && what.workload != "aof" &&
+            !target.direct_write)
         return "the server does not write directly to PMem (see --direct-write)";
     return {};
 }

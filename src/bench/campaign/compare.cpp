@@ -159,7 +159,7 @@ std::vector<setup> comparison_setups()
     wide.connections = {4, 16};
     append(all, expand(wide));
     axes others;
-    others.workloads = {"send_recv", "write_with_imm", "gpspm", "atomic_write", "log_append", "mix", "connect"};
+    others.workloads = {"send_recv", "write_with_imm", "gpspm", "aof", "atomic_write", "log_append", "mix", "connect"};
     append(all, expand(others));
     return all;
 }

@@ -24,8 +24,8 @@ void normalize(setup &what)
 {
     parameters &p = what.parameters;
     const workload kind = workload_from(what.workload);
-    const bool flushes = kind == workload::write_flush || kind == workload::gpspm || kind == workload::log_append ||
-                         kind == workload::mix || kind == workload::atomic_write;
+    const bool flushes = kind == workload::write_flush || kind == workload::gpspm || kind == workload::aof ||
+                         kind == workload::log_append || kind == workload::mix || kind == workload::atomic_write;
     if (!flushes)
         p.flush = flush_kind::none;
     else if (kind != workload::atomic_write && p.flush == flush_kind::none)
@@ -118,14 +118,14 @@ std::vector<setup> quick_setups()
     sizes.block_sizes = {64, 4 * kibibyte, 64 * kibibyte, 1024 * kibibyte};
     append(all, expand(sizes));
 
-    axes messages = of({"send_recv", "write_with_imm", "gpspm", "log_append", "atomic_write"});
+    axes messages = of({"send_recv", "write_with_imm", "gpspm", "aof", "log_append", "atomic_write"});
     messages.apis = {api::librpma, api::verbs};
     append(all, expand(messages));
 
     axes others = of({"mix", "connect"});
     append(all, expand(others));
 
-    axes durable = of({"write_flush", "gpspm", "log_append"});
+    axes durable = of({"write_flush", "gpspm", "aof", "log_append"});
     durable.flushes = {flush_kind::persistent};
     append(all, expand(durable));
 
@@ -147,11 +147,11 @@ std::vector<setup> standard_setups()
             64, 256, kibibyte, 4 * kibibyte, 16 * kibibyte, 64 * kibibyte, 256 * kibibyte, 1024 * kibibyte};
     append(all, expand(sizes));
 
-    axes others = of({"write_with_imm", "gpspm", "log_append", "atomic_write", "mix", "connect"});
+    axes others = of({"write_with_imm", "gpspm", "aof", "log_append", "atomic_write", "mix", "connect"});
     others.apis = every_api;
     append(all, expand(others));
 
-    axes durable = of({"read", "write_flush", "gpspm", "log_append"});
+    axes durable = of({"read", "write_flush", "gpspm", "aof", "log_append"});
     durable.flushes = {flush_kind::persistent};
     durable.memories = {planned_target};
     durable.block_sizes = {256, 4 * kibibyte, 64 * kibibyte};
@@ -179,7 +179,7 @@ std::vector<setup> full_setups()
     everything.accesses = {access::sequential, access::random};
     everything.pollings = {polling::busy, polling::event};
     append(all, expand(everything));
-    axes durable = of({"write_flush", "gpspm", "log_append", "mix", "atomic_write"});
+    axes durable = of({"write_flush", "gpspm", "aof", "log_append", "mix", "atomic_write"});
     durable.flushes = {flush_kind::visibility, flush_kind::persistent};
     durable.memories = {"dram", planned_target};
     durable.block_sizes = {64, 256, kibibyte, 4 * kibibyte, 16 * kibibyte, 64 * kibibyte, 256 * kibibyte};

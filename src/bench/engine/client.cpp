@@ -37,6 +37,8 @@ void with_loop(workload kind, const parameters &p, Use use)
         switch (kind) {
         case workload::gpspm:
             return use(std::make_unique<loop<Connection, workloads::gpspm<Connection>>>(p));
+        case workload::aof:
+            return use(std::make_unique<loop<Connection, workloads::aof<Connection>>>(p));
         case workload::send_recv:
             return use(std::make_unique<loop<Connection, workloads::send_recv<Connection>>>(p));
         case workload::write_with_imm:

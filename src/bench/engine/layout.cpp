@@ -16,7 +16,7 @@ constexpr std::size_t mebibyte = 1 << 20;
 constexpr std::size_t largest_slice = 4 * mebibyte;
 constexpr std::size_t shared_by_slices = 64 * mebibyte;
 constexpr std::size_t log_header = 64;
-constexpr std::size_t gpspm_slot = 64;
+constexpr std::size_t request_slot = 64;
 
 // Posts of one operation that occupy the send queue until it completes.
 std::uint32_t posts_of(workload kind, std::uint32_t flush_interval)
@@ -27,6 +27,7 @@ std::uint32_t posts_of(workload kind, std::uint32_t flush_interval)
     case workload::write_with_imm:
         return 1;
     case workload::gpspm:
+    case workload::aof:
     case workload::atomic_write:
     case workload::mix:
         return 2;
@@ -54,7 +55,7 @@ void check_range(const char *name, std::uint64_t value, std::uint64_t low, std::
 
 const std::vector<std::string> &workload_names()
 {
-    static const std::vector<std::string> names = {"read", "write_flush", "gpspm", "send_recv", "write_with_imm",
+    static const std::vector<std::string> names = {"read", "write_flush", "gpspm", "aof", "send_recv", "write_with_imm",
             "atomic_write", "log_append", "mix", "connect"};
     return names;
 }
@@ -93,7 +94,8 @@ void check_setup(const setup &what)
 
 bool needs_responder(workload kind)
 {
-    return kind == workload::gpspm || kind == workload::send_recv || kind == workload::write_with_imm;
+    return kind == workload::gpspm || kind == workload::aof || kind == workload::send_recv ||
+           kind == workload::write_with_imm;
 }
 
 std::string why_not(const setup &what)
@@ -108,7 +110,7 @@ layout::layout(const setup &what) : kind_(workload_from(what.workload)), connect
 {
     const parameters &p = what.parameters;
     block_ = kind_ == workload::atomic_write || kind_ == workload::connect ? 8 : p.block_size;
-    if (kind_ == workload::log_append)
+    if (kind_ == workload::log_append || kind_ == workload::aof)
         header_ = log_header;
 
     const std::size_t wanted = std::clamp(shared_by_slices / connections_, std::size_t{4096}, largest_slice);
@@ -123,7 +125,7 @@ layout::layout(const setup &what) : kind_(workload_from(what.workload)), connect
 
     if (needs_responder(kind_)) {
         receives_ = p.depth;
-        slot_ = kind_ == workload::send_recv ? std::max<std::size_t>(block_, 16) : gpspm_slot;
+        slot_ = kind_ == workload::send_recv ? std::max<std::size_t>(block_, 16) : request_slot;
     }
     if (kind_ == workload::send_recv)
         block_ = slot_;

@@ -15,6 +15,7 @@ enum class workload {
     read,
     write_flush,
     gpspm,
+    aof,
     send_recv,
     write_with_imm,
     atomic_write,

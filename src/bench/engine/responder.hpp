@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "api/sides.hpp"
-#include "gpspm.hpp"
+#include "aof.hpp"
 #include "layout.hpp"
 #include "loop.hpp"
 #include "target_memory.hpp"
@@ -84,14 +84,41 @@ private:
             at.connection->send(received, shape_.slot(), buffer);
             return;
         }
-        const gpspm_wire::request wanted = gpspm_wire::decode_request(messages_ + received);
-        if (wanted.offset > target_.size() || wanted.length > target_.size() - wanted.offset)
-            throw failure("a request to persist is outside of the memory");
-        if (persistent_)
-            target_.persist(wanted.offset, wanted.length);
         const std::size_t reply = received + shape_.server_receives() * shape_.slot();
-        gpspm_wire::encode_response(messages_ + reply, wanted.op_context);
+        gpspm_wire::encode_response(messages_ + reply, act_on(messages_ + received));
         at.connection->send(reply, gpspm_wire::response_size, buffer);
+    }
+
+    // Does what a request to persist asks for. Its context, which goes into the answer.
+    std::uint64_t act_on(const std::byte *message)
+    {
+        if (shape_.kind() == workload::gpspm) {
+            const gpspm_wire::request wanted = gpspm_wire::decode_request(message);
+            persist(wanted.offset, wanted.length);
+            return wanted.op_context;
+        }
+        const aof_wire::request wanted = aof_wire::decode_request(message);
+        persist(wanted.offset, wanted.length);
+        if (wanted.pointer_offset % aof_wire::pointer_size != 0)
+            throw failure("a request to append has its pointer at an offset that is no multiple of 8");
+        check_range(wanted.pointer_offset, aof_wire::pointer_size);
+        auto *const pointer = reinterpret_cast<std::uint64_t *>(target_.data() + wanted.pointer_offset);
+        std::atomic_ref(*pointer).store(wanted.offset + wanted.length, std::memory_order_release);
+        persist(wanted.pointer_offset, aof_wire::pointer_size);
+        return wanted.op_context;
+    }
+
+    void check_range(std::uint64_t offset, std::uint64_t length) const
+    {
+        if (offset > target_.size() || length > target_.size() - offset)
+            throw failure("a request to persist is outside of the memory");
+    }
+
+    void persist(std::uint64_t offset, std::uint64_t length)
+    {
+        check_range(offset, length);
+        if (persistent_)
+            target_.persist(offset, length);
     }
 
     const layout &shape_;

@@ -6,8 +6,8 @@
 #include <infiniband/verbs.h>
 
 #include "api/sides.hpp"
+#include "aof.hpp"
 #include "failure.hpp"
-#include "gpspm.hpp"
 #include "lane.hpp"
 
 /*
@@ -187,9 +187,7 @@ public:
     using answered<Connection>::answered;
     void post(std::uint32_t slot)
     {
-        const std::size_t at = this->lane_.next_write();
-        this->expect_both(slot);
-        this->connection_.write(at, at, this->lane_.block(), signal::on_error, slot);
+        const std::size_t at = this->write_block(slot);
         const std::size_t message = this->lane_.send_slot(slot);
         gpspm_wire::encode_request(this->lane_.message(message), {at, this->lane_.block(), slot});
         this->connection_.send(message, gpspm_wire::request_size, slot);
@@ -202,6 +200,31 @@ public:
         const std::uint64_t slot = gpspm_wire::decode_response(this->lane_.message(this->lane_.receive_slot(buffer)));
         this->receive(buffer);
         return this->finish_one(static_cast<std::uint32_t>(slot));
+    }
+
+protected:
+    std::size_t write_block(std::uint32_t slot)
+    {
+        const std::size_t at = this->lane_.next_write();
+        this->expect_both(slot);
+        this->connection_.write(at, at, this->lane_.block(), signal::on_error, slot);
+        return at;
+    }
+};
+
+// As gpspm; the server then moves the pointer to the end of what it has persisted, and persists it too.
+template<class Connection>
+class aof : public gpspm<Connection>
+{
+public:
+    using gpspm<Connection>::gpspm;
+    void post(std::uint32_t slot)
+    {
+        const std::size_t at = this->write_block(slot);
+        const std::size_t message = this->lane_.send_slot(slot);
+        aof_wire::encode_request(this->lane_.message(message), {at, this->lane_.block(), this->lane_.base(), slot});
+        this->connection_.send(message, aof_wire::request_size, slot);
+        this->lane_.set_head(at + this->lane_.block());
     }
 };
 
