@@ -14,7 +14,7 @@ namespace
 // The middle half of a pair's ratios spans more than this where something else decided how fast the runs were.
 constexpr double widest = 1.5;
 
-constexpr const char *remedy = "end other work on the machine, or measure longer (--repeats 45), and compare again";
+constexpr const char *remedy = "end other work on the machine, or measure longer (--repeats 45), and measure again";
 
 } // namespace
 
@@ -39,13 +39,13 @@ bool was_busy(const host &h)
 
 std::string why_no_conclusion(const results &r)
 {
-    if (r.pairs.empty())
-        return "";
     for (const host *const h : {&r.environment.client, &r.environment.server}) {
         if (was_busy(*h))
             return fmt::format(
                     "the load was {:.1f} on {} processors when the run began: {}", *h->load, *h->cores, remedy);
     }
+    if (r.pairs.empty())
+        return "";
     const auto wide = std::ranges::count_if(r.pairs, [](const pair &p) { return p.ratio_high > widest * p.ratio_low; });
     if (wide * 4 <= static_cast<std::ptrdiff_t>(r.pairs.size()))
         return "";

@@ -26,7 +26,7 @@ const char *to_words(verdict v);
 // Whether other work kept the machine busy before the run.
 bool was_busy(const host &h);
 
-// Why the comparison allows no conclusion, and what to do; empty when it allows one.
+// Why what was measured allows no comparison with a conclusion, and what to do; empty when it allows one.
 std::string why_no_conclusion(const results &r);
 
 // 0 <= q <= 1; values must not be empty.

@@ -117,7 +117,7 @@ std::optional<card> standing(std::span<const run> runs, std::span<const entry> e
     std::vector<double> ratios;
     std::string other = "raw verbs", refusal;
     for (const run &r : runs) {
-        refusal += refusal.empty() ? why_no_conclusion(r.data) : "";
+        refusal = refusal.empty() ? why_no_conclusion(r.data) : refusal;
         for (const pair &p : r.data.pairs) {
             if (p.metric != "latency_p50" || p.ratio == 0)
                 continue;

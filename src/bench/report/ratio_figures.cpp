@@ -148,7 +148,7 @@ figure interfaces(std::span<const entry> entries)
             std::move(chart)};
 }
 
-std::vector<labelled_row> rows_beside_verbs(std::span<const entry> entries)
+std::vector<labelled_row> rows_beside_verbs(std::span<const entry> entries, bool judged)
 {
     std::vector<std::pair<const entry *, const entry *>> pairs;
     entry_list all;
@@ -167,6 +167,7 @@ std::vector<labelled_row> rows_beside_verbs(std::span<const entry> entries)
     std::vector<labelled_row> rows;
     for (const auto &[ours, other] : pairs) {
         if (auto row = divided(*ours, *other, metric_of("latency_p50"))) {
+            row->judged = judged;
             row->label = row_label(*ours, all);
             rows.push_back({text(attribute::operation, *ours), std::move(*row)});
         }
@@ -179,7 +180,7 @@ std::vector<labelled_row> rows_beside_verbs(std::span<const entry> entries)
 std::vector<ratio_row> beside_verbs(std::span<const entry> entries)
 {
     std::vector<ratio_row> rows;
-    for (labelled_row &r : rows_beside_verbs(entries))
+    for (labelled_row &r : rows_beside_verbs(entries, true))
         rows.push_back(std::move(r.row));
     return rows;
 }
@@ -194,7 +195,8 @@ std::vector<figure> ratio_figures(std::span<const run> runs, std::span<const ent
     figure bars = interfaces(entries);
     if (!std::get<bar_chart>(bars.chart).groups.empty())
         figures.push_back(std::move(bars));
-    const std::vector<labelled_row> rows = rows_beside_verbs(entries);
+    const bool judged = std::ranges::all_of(runs, [](const run &r) { return why_no_conclusion(r.data).empty(); });
+    const std::vector<labelled_row> rows = rows_beside_verbs(entries, judged);
     if (!rows.empty())
         append(figures,
                 {"interfaces", "What the library costs beside raw verbs",

@@ -185,6 +185,14 @@ void a_busy_machine_allows_no_conclusion(void **)
     assert_non_null(strstr(draw(figures_of(runs, {"compare"}).at(0), "f").c_str(), "point even"));
     assert_non_null(strstr(html(runs, "t", {}).c_str(), "<li class=\"even\"><strong>no conclusion"));
     assert_false(why_no_conclusion(compared(1.2, 0.9, 1.5)).empty());
+    // Beside raw verbs the same holds.
+    results beside = reads_over_two_interfaces();
+    beside.environment = r.environment;
+    const std::vector<run> busy = {{"r", beside}};
+    const auto figures = figures_of(busy, {"interfaces"});
+    const figure *f = find(figures, "What the library costs beside raw verbs");
+    assert_non_null(strstr(draw(*f, "f").c_str(), "no conclusion"));
+    assert_null(strstr(draw(*f, "f").c_str(), "point worse"));
 }
 
 void a_baseline_that_waits_in_another_way_has_its_bar(void **)
