@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The site of the documentation: it is built, its links lead somewhere, and a browser asks nobody else for anything.
+
+usage: site_test.py MKDOCS
+"""
+
+import html.parser
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.parse
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MKDOCS = sys.argv.pop(1)
+
+
+class Page(html.parser.HTMLParser):
+    """What a page links to, loads, and can be linked to."""
+
+    def __init__(self, path: pathlib.Path):
+        super().__init__()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.anchors = {""}
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        self.anchors |= {values[name] for name in ("id", "name") if name in values}
+        if tag == "a" and "href" in values:
+            self.links.append(values["href"])
+        elif tag in ("script", "img", "iframe") and values.get("src"):
+            self.loaded.append(values["src"])
+        elif tag == "link" and values.get("rel") in ("stylesheet", "shortcut icon"):
+            self.loaded.append(values["href"])
+
+
+class SiteTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.scratch = tempfile.TemporaryDirectory(prefix="librpma-site-test-")
+        cls.addClassCleanup(cls.scratch.cleanup)
+        cls.site = pathlib.Path(cls.scratch.name) / "site"
+        subprocess.run([sys.executable, ROOT / "docs/make-site", "--mkdocs", MKDOCS, cls.site], check=True, timeout=300)
+        cls.pages = {path: Page(path) for path in cls.site.rglob("*.html") if path.name not in ("404.html", "search.html")}
+
+    def test_every_document_has_its_page(self) -> None:
+        documents = [*ROOT.glob("man/*.[1-8].md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/README.md")]
+        self.assertGreater(len(documents), 80)
+        for document in documents:
+            page = self.site / document.relative_to(ROOT).with_suffix(".html")
+            if document.name == "README.md":
+                page = page.with_name("index.html")
+            self.assertIn(page, self.pages)
+
+    def test_links_lead_somewhere(self) -> None:
+        dead = []
+        for path, page in self.pages.items():
+            for link in [*page.links, *page.loaded]:
+                parts = urllib.parse.urlsplit(link)
+                if parts.scheme or parts.netloc or link.startswith("#"):
+                    continue
+                place = (path.parent / urllib.parse.unquote(parts.path)).resolve() if parts.path else path
+                place = place / "index.html" if place.is_dir() else place
+                known = not parts.fragment or place not in self.pages or parts.fragment in self.pages[place].anchors
+                if not place.is_file() or not known:
+                    dead.append(f"{path.relative_to(self.site)}: {link}")
+        self.assertEqual([], dead)
+
+    def test_names_of_manual_pages_are_links(self) -> None:
+        self.assertIn("rpma_flush.3.html", self.pages[self.site / "man/rpma_write.3.html"].links)
+
+    def test_nothing_is_loaded_from_elsewhere(self) -> None:
+        for path, page in self.pages.items():
+            self.assertEqual([], [url for url in page.loaded if "//" in url], path)
+
+
+if __name__ == "__main__":
+    unittest.main()
