@@ -46,6 +46,21 @@ expect 0 0 "$softrdma" run -- echo -n --help
 expect_output '--help'
 expect 0 0 "$softrdma" run sh -c 'echo "$LD_PRELOAD"'
 expect_output '^/.*/libsoftrdma.so$'
+
+# One line, and the program runs all the same.
+echo 'int main(void) { return 7; }' >"$work/static.c"
+if cc -static -o "$work/static" "$work/static.c" 2>"$work/out"; then
+    expect 7 1 "$softrdma" run "$work/static"
+else
+    echo "not tested: cc makes no static program"
+fi
+if [ "$(id -u)" -eq 0 ]; then
+    cp /bin/true "$work/other_user"
+    chown 65534 "$work/other_user"
+    chmod u+s "$work/other_user"
+    expect 0 1 "$softrdma" run "$work/other_user"
+fi
+
 LD_PRELOAD=libc.so.6
 export LD_PRELOAD
 expect 0 0 "$softrdma" run sh -c 'echo "$LD_PRELOAD"'

@@ -17,6 +17,8 @@ struct run_choice {
     bool prefer_hardware = false; // if there is some
 };
 
+// Says so, in one line, if the program takes no libraries but its own.
+void warn_if_out_of_reach(const char *program);
 // The path of libsoftrdma.so; empty if it is not there.
 std::string find_library();
 // Replaces this process by the program on the device. Returns an exit status if that fails.

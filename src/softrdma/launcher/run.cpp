@@ -93,6 +93,7 @@ int run_on_device(char **command, const run_choice &how)
     if (!how.prefer_hardware || !hardware_is_active()) {
         if (const int failed = put_device_in_the_way(how); failed != 0)
             return failed;
+        warn_if_out_of_reach(command[0]);
     }
     execvp(command[0], command);
     const int error = errno;
