@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two processes with eight connections of mixed traffic: messages and their echoes, WRITEs that are read back, and an
+ * atomic counter. Either is stopped and continued again and again: every byte is where it belongs, and nothing fails.
+ * Then either is killed in the middle: what the other one has got is what was sent to it, and every connection ends.
+ * SOFTRDMA_MIXED_ROUNDS says how often each (default 8), SOFTRDMA_SEED what the moments are.
+ */
+#include "remote.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    connections = 8,
+    receives = 8,
+    longest = 20000,
+    side_size = 256 * 1024,
+    counter_at = 40960, /* at the server */
+    read_at = 32768,    /* at the client, what is read back */
+    receive_at = 65536, /* of both, in steps of step_size */
+    echo_at = 250000,   /* at the server */
+    step_size = 20480,
+    hang_s = 120, /* after which a side that should have ended is ended */
+};
+
+/* wr_id of what is no receive. */
+enum {
+    own_send = 100,
+    own_write,
+    own_read,
+    own_add,
+};
+
+struct shared {
+    volatile int connected;
+    volatile int finish;
+    volatile int died; /* one side is killed: the other one expects failures */
+};
+
+static struct shared *all;
+
+struct greeting {
+    uint16_t port;
+    uint64_t addr;
+    uint32_t rkey;
+};
+
+static unsigned length_of(uint64_t n)
+{
+    static const unsigned lengths[] = {8, 64, 1024, 4000, longest};
+    return lengths[n % 5];
+}
+
+static uint64_t word_of(unsigned connection, uint64_t n, unsigned at)
+{
+    return (uint64_t)connection << 56 | n << 24 | at;
+}
+
+static void write_pattern(uint8_t *to, unsigned connection, uint64_t n)
+{
+    for (unsigned at = 0; at < length_of(n); at += 8) {
+        const uint64_t word = word_of(connection, n, at);
+        memcpy(to + at, &word, sizeof(word));
+    }
+}
+
+static void expect_pattern(const uint8_t *from, unsigned connection, uint64_t n)
+{
+    for (unsigned at = 0; at < length_of(n); at += 8) {
+        uint64_t word = 0;
+        memcpy(&word, from + at, sizeof(word));
+        assert_int_equal(word, word_of(connection, n, at));
+    }
+}
+
+/* Whether that is to be expected ends the connection or the test. */
+static bool failed(bool failure)
+{
+    if (failure)
+        assert_int_equal(all->died, 1);
+    return failure;
+}
+
+static bool has_ended(struct rdma_event_channel *channel)
+{
+    struct pollfd readable = {.fd = channel->fd, .events = POLLIN};
+    if (poll(&readable, 1, 0) != 1)
+        return false;
+    return expect_event(channel, RDMA_CM_EVENT_DISCONNECTED) == 0;
+}
+
+/* The server: takes messages in their order, and echoes their numbers. */
+
+struct served {
+    struct pair p;
+    uint64_t next;
+    bool broken;
+    bool ended;
+};
+
+static void serve_completion(struct served *s, unsigned connection, const struct ibv_wc *wc)
+{
+    if (failed(wc->status != IBV_WC_SUCCESS)) {
+        s->broken = true;
+        return;
+    }
+    if (wc->wr_id >= receives)
+        return;
+    const size_t at = receive_at + wc->wr_id * step_size;
+    assert_int_equal(wc->byte_len, length_of(s->next));
+    expect_pattern(s->p.server.memory + at, connection, s->next);
+    memcpy(s->p.server.memory + echo_at, &s->next, sizeof(s->next));
+    ++s->next;
+    s->broken = failed(post_receive(&s->p.server, wc->wr_id, at, step_size) != 0) ||
+                failed(post(&s->p.server, IBV_WR_SEND, own_send, echo_at, 8, NULL, 0, IBV_SEND_INLINE) != 0);
+}
+
+static void accept_connection(struct served *s, int out)
+{
+    struct greeting greeting = {0};
+    open_listener(&s->p, "127.0.0.1");
+    greeting.port = rdma_get_src_port(s->p.listener);
+    assert_int_equal(write(out, &greeting, sizeof(greeting)), sizeof(greeting));
+    struct rdma_cm_event *request = take_request(&s->p);
+    create_queues(&s->p.server, NULL,
+            &(struct options){.size = side_size, .server_access = (int)everything | IBV_ACCESS_REMOTE_ATOMIC}, true);
+    for (unsigned i = 0; i < receives; ++i)
+        assert_int_equal(post_receive(&s->p.server, i, receive_at + i * step_size, step_size), 0);
+    assert_int_equal(rdma_ack_cm_event(request), 0);
+    struct rdma_conn_param param = {
+            .responder_resources = 16, .initiator_depth = 16, .retry_count = 7, .rnr_retry_count = 7};
+    assert_int_equal(rdma_accept(s->p.server.id, &param), 0);
+    assert_int_equal(expect_event(s->p.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+    greeting.addr = (uintptr_t)s->p.server.memory;
+    greeting.rkey = s->p.server.mr->rkey;
+    assert_int_equal(write(out, &greeting, sizeof(greeting)), sizeof(greeting));
+}
+
+static void serve(int out)
+{
+    static struct served sides[connections];
+    for (unsigned c = 0; c < connections; ++c)
+        accept_connection(&sides[c], out);
+    for (unsigned left = connections; left > 0; sched_yield()) {
+        for (unsigned c = 0; c < connections; ++c) {
+            struct served *s = &sides[c];
+            struct ibv_wc wc;
+            while (!s->broken && !s->ended && !all->finish && ibv_poll_cq(s->p.server.cq, 1, &wc) == 1)
+                serve_completion(s, c, &wc);
+            if (!s->ended && (all->finish || all->died) && has_ended(s->p.listen_channel)) {
+                s->ended = true;
+                --left;
+            }
+        }
+    }
+    for (unsigned c = 0; c < connections; ++c)
+        close_pair(&sides[c].p);
+    exit(0);
+}
+
+/* The client: each connection goes through the same steps, by itself. */
+
+struct caller {
+    struct remote r;
+    uint64_t n;
+    unsigned awaited; /* completions of the present step */
+    unsigned step;
+    bool broken;
+    bool ended;
+};
+
+static int post_add(struct caller *k)
+{
+    struct side *own = &k->r.pair.client;
+    struct ibv_sge sge = {.addr = (uintptr_t)own->memory + counter_at, .length = 8, .lkey = own->mr->lkey};
+    struct ibv_send_wr wr = {.wr_id = own_add,
+            .sg_list = &sge,
+            .num_sge = 1,
+            .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+            .send_flags = IBV_SEND_SIGNALED};
+    wr.wr.atomic.remote_addr = (uintptr_t)k->r.target.memory + counter_at;
+    wr.wr.atomic.compare_add = 1;
+    wr.wr.atomic.rkey = k->r.mr.rkey;
+    struct ibv_send_wr *bad = NULL;
+    return ibv_post_send(own->qp, &wr, &bad);
+}
+
+static void begin_step(struct caller *k, unsigned connection)
+{
+    struct side *own = &k->r.pair.client;
+    const unsigned length = length_of(k->n);
+    int error = 0;
+    k->awaited = 1;
+    switch (k->step) {
+    case 0:
+        write_pattern(own->memory, connection, k->n);
+        k->awaited = 2; /* its echo, too */
+        error = post(own, IBV_WR_SEND, own_send, 0, length, NULL, 0, 0);
+        break;
+    case 1:
+        error = post(own, IBV_WR_RDMA_WRITE, own_write, 0, length, &k->r.target, 0, 0);
+        break;
+    case 2:
+        memset(own->memory + read_at, 0, length);
+        error = post(own, IBV_WR_RDMA_READ, own_read, read_at, length, &k->r.target, 0, 0);
+        break;
+    default:
+        error = post_add(k);
+    }
+    k->broken = failed(error != 0);
+}
+
+static void expect_echo(struct caller *k, const struct ibv_wc *wc)
+{
+    uint64_t n = 0;
+    struct side *own = &k->r.pair.client;
+    assert_int_equal(wc->byte_len, sizeof(n));
+    memcpy(&n, own->memory + receive_at + wc->wr_id * 64, sizeof(n));
+    assert_int_equal(n, k->n);
+    k->broken = failed(post_receive(own, wc->wr_id, receive_at + wc->wr_id * 64, 64) != 0);
+}
+
+static void take_completion(struct caller *k, unsigned connection, const struct ibv_wc *wc)
+{
+    const struct side *own = &k->r.pair.client;
+    if (failed(wc->status != IBV_WC_SUCCESS)) {
+        k->broken = true;
+        return;
+    }
+    if (wc->wr_id < receives)
+        expect_echo(k, wc);
+    if (wc->wr_id == own_read)
+        expect_pattern(own->memory + read_at, connection, k->n);
+    if (wc->wr_id == own_add) {
+        uint64_t before = 0;
+        memcpy(&before, own->memory + counter_at, sizeof(before));
+        assert_int_equal(before, k->n);
+    }
+    if (--k->awaited > 0)
+        return;
+    k->step = (k->step + 1) % 4;
+    k->n += k->step == 0;
+}
+
+static void call(struct caller *k, int in)
+{
+    struct greeting greeting;
+    k->r.size = side_size;
+    k->r.ack_timeout = no_ack_timeout;
+    assert_int_equal(read(in, &greeting, sizeof(greeting)), sizeof(greeting));
+    call_server(&k->r, greeting.port);
+    assert_int_equal(read(in, &greeting, sizeof(greeting)), sizeof(greeting));
+    k->r.mr.rkey = greeting.rkey;
+    k->r.target = (struct side){.memory = (uint8_t *)(uintptr_t)greeting.addr, .mr = &k->r.mr};
+    for (unsigned i = 0; i < receives; ++i)
+        assert_int_equal(post_receive(&k->r.pair.client, i, receive_at + i * 64, 64), 0);
+}
+
+static void work(int in)
+{
+    static struct caller callers[connections];
+    unsigned left = connections;
+    for (unsigned c = 0; c < connections; ++c)
+        call(&callers[c], in);
+    all->connected = 1;
+    bool finishing = false;
+    for (; left > 0; sched_yield()) {
+        for (unsigned c = 0; c < connections; ++c) {
+            struct caller *k = &callers[c];
+            struct ibv_wc wc;
+            if (!k->broken && k->awaited == 0 && !finishing)
+                begin_step(k, c);
+            while (!k->broken && !k->ended && ibv_poll_cq(k->r.pair.client.cq, 1, &wc) == 1 && !finishing)
+                take_completion(k, c, &wc);
+            if (!k->ended && (finishing || all->died) && has_ended(k->r.pair.client.channel)) {
+                k->ended = true;
+                --left;
+            }
+        }
+        if (all->finish && !finishing) {
+            finishing = true;
+            for (unsigned c = 0; c < connections; ++c)
+                assert_int_equal(rdma_disconnect(callers[c].r.pair.client.id), 0);
+        }
+    }
+    uint64_t least = UINT64_MAX;
+    for (unsigned c = 0; c < connections; ++c) {
+        least = callers[c].n < least ? callers[c].n : least;
+        close_pair(&callers[c].r.pair);
+    }
+    exit(least > 0 || all->died ? 0 : 3); /* every connection has got on */
+}
+
+static pid_t start(void (*side)(int), int end, int other)
+{
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        close(other);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        alarm(hang_s);
+        side(end);
+    }
+    return pid;
+}
+
+static void start_both(pid_t pids[2])
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    all->connected = all->finish = all->died = 0;
+    pids[0] = start(serve, ends[1], ends[0]);
+    pids[1] = start(work, ends[0], ends[1]);
+    close(ends[0]);
+    close(ends[1]);
+    for (unsigned i = 0; i < time_limit_ms && !all->connected; ++i)
+        usleep(1000);
+    assert_int_equal(all->connected, 1);
+}
+
+static void expect_good_end(pid_t pid)
+{
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        fail_msg("a side has ended with status %#x", (unsigned)status);
+}
+
+static unsigned rounds(void)
+{
+    const char *set = getenv("SOFTRDMA_MIXED_ROUNDS");
+    return set != NULL ? (unsigned)atoi(set) : 8;
+}
+
+static void sides_that_are_stopped_and_continued_lose_nothing(void **state)
+{
+    (void)state;
+    pid_t pids[2];
+    for (unsigned left = rounds(); left > 0;) {
+        start_both(pids);
+        for (unsigned i = 0; i < 20 && left > 0; ++i, --left) {
+            usleep((useconds_t)(rand() % 10000));
+            kill(pids[i % 2], SIGSTOP);
+            usleep((useconds_t)(rand() % 30000));
+            kill(pids[i % 2], SIGCONT);
+        }
+        usleep(100000);
+        all->finish = 1;
+        expect_good_end(pids[1]);
+        expect_good_end(pids[0]);
+    }
+}
+
+static void a_side_whose_peer_is_killed_ends_every_connection(void **state)
+{
+    (void)state;
+    pid_t pids[2];
+    for (unsigned i = 0; i < rounds(); ++i) {
+        start_both(pids);
+        usleep((useconds_t)(rand() % 30000));
+        all->died = 1;
+        kill(pids[i % 2], SIGKILL);
+        waitpid(pids[i % 2], NULL, 0);
+        expect_good_end(pids[1 - i % 2]);
+    }
+}
+
+int main(void)
+{
+    const char *seed = getenv("SOFTRDMA_SEED");
+    const unsigned start_value = seed != NULL ? (unsigned)atoi(seed) : (unsigned)getpid();
+    print_message("seed %u, %u rounds\n", start_value, rounds());
+    srand(start_value);
+    all = mmap(NULL, sizeof(*all), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (all == MAP_FAILED)
+        return 1;
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(sides_that_are_stopped_and_continued_lose_nothing),
+            cmocka_unit_test(a_side_whose_peer_is_killed_ends_every_connection),
+    };
+    return cmocka_run_group_tests_name("mixed", tests, NULL, NULL);
+}
