@@ -33,17 +33,7 @@ void wait() noexcept
 bool enroll() noexcept
 {
     static constinit process::single<const bool> enrolled;
-    return enrolled.get([] {
-        const bool done =
-                ask(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && ask(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
-        return done ? &process::yes : &process::no;
-    });
-}
-
-void execute_within_process() noexcept
-{
-    if (!enroll() || !ask(MEMBARRIER_CMD_PRIVATE_EXPEDITED))
-        wait();
+    return enrolled.get([] { return ask(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) ? &process::yes : &process::no; });
 }
 
 void execute_between_processes(bool all_enrolled) noexcept

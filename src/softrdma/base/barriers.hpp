@@ -14,7 +14,6 @@ namespace softrdma::local::barriers
 // milliseconds. False if the kernel refuses.
 bool enroll() noexcept;
 
-void execute_within_process() noexcept;
 // `all_enrolled` says that of the processes concerned.
 void execute_between_processes(bool all_enrolled) noexcept;
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "base/biased_lock.hpp"
 #include "base/spin_lock.hpp"
 #include "transport/shared_memory.hpp"
 #include "verbs/objects.hpp"
@@ -64,7 +63,7 @@ public:
     bool push_sent(std::uint32_t qpn, std::uint64_t wr_id, ibv_wc_opcode opcode, std::uint32_t length,
             ibv_wc_status status, std::atomic<std::uint32_t> &freed, std::uint32_t places);
     // Sources are drained with it.
-    biased<spin_lock> &lock() noexcept { return lock_; }
+    spin_lock &lock() noexcept { return lock_; }
     // Takes over what peers have delivered there.
     void collect(inbound_source &source);
     // The counter goes away.
@@ -119,7 +118,7 @@ private:
     bool retry_stalled();
 
     // What every completion touches.
-    alignas(local::line) biased<spin_lock> lock_;
+    alignas(local::line) spin_lock lock_;
     bool overflowed_ = false;
     bool counted_ = false;                // as shared with peers
     std::atomic<bool> ever_armed_{false}; // else nobody waits for an event

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "base/biased_lock.hpp"
 #include "base/process.hpp"
 #include "base/sleeping_lock.hpp"
 #include "verbs/send_queue.hpp"
@@ -67,7 +66,7 @@ public:
     const process::birth &birth() const noexcept { return birth_; }
 
 private:
-    biased<sleeping_lock> mutex_;
+    sleeping_lock mutex_;
     send_queue &queue_;
     const ibv_qp_cap cap_;
     wqe *latest_ = nullptr;

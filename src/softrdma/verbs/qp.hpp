@@ -4,7 +4,6 @@
 #include <functional>
 #include <string>
 
-#include "base/biased_lock.hpp"
 #include "base/sleeping_lock.hpp"
 #include "transport/transport.hpp"
 #include "verbs/endpoint.hpp"
@@ -70,7 +69,7 @@ public:
     void retry() override;
 
     // For the transport. Its own upcalls take the lock, which guards everything else here.
-    biased<sleeping_lock> &lock() noexcept { return lock_; }
+    sleeping_lock &lock() noexcept { return lock_; }
     transport &network() noexcept { return *transport_; }
     endpoint &end() noexcept { return ep_; }
     send_queue &sends() noexcept { return queue_; }
@@ -101,7 +100,7 @@ private:
     void notice_drained();
 
     // What every request touches comes first, in as few lines as can be: of many connections none is in a cache.
-    alignas(local::line) biased<sleeping_lock> lock_;
+    alignas(local::line) sleeping_lock lock_;
     bool on_network_ = false; // counted by the completion queues
     bool destroyed_ = false;
     bool shut_out_ = false; // the peer, before a reset or the end
