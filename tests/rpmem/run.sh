@@ -1,20 +1,27 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # usage: run.sh RPMEMD TEST [LAUNCHER...]: runs the test, behind the launcher if there is one, with a directory of poolsets
-# of its own, which is removed afterwards. The daemon leaves its process id in the file `pid` there.
+# of its own, which is removed afterwards. The daemon leaves its process id in the file `pid` there. The environment says
+# where the directory is (RPMEM_TEST_PLACE; default: in memory), what the shell does before it starts the daemon
+# (RPMEM_TEST_BEFORE), the daemon's options (RPMEM_TEST_OPTIONS), the operands of the test (RPMEM_TEST_OPERANDS), and what is
+# preloaded into both (RPMEM_TEST_PRELOAD).
 set -u
 rpmemd=$1 test=$2
 shift 2
-RPMEM_TEST_DIR=$(mktemp -d /dev/shm/rpmem-test-XXXXXX) || exit 1
+RPMEM_TEST_DIR=$(mktemp -d "${RPMEM_TEST_PLACE:-/dev/shm}/rpmem-test-XXXXXX") || exit 1
 export RPMEM_TEST_DIR
 trap 'rm -rf "$RPMEM_TEST_DIR"' EXIT
 umask 077
 printf 'PMEMPOOLSET\n16M %s/pool.part\n' "$RPMEM_TEST_DIR" >"$RPMEM_TEST_DIR/pool.set"
 printf 'PMEMPOOLSET\nOPTION NOHDRS\n16M %s/plain.part\n' "$RPMEM_TEST_DIR" >"$RPMEM_TEST_DIR/plain.set"
 echo nothing >"$RPMEM_TEST_DIR/broken.set"
-export RPMEM_CMD="echo \$\$ >$RPMEM_TEST_DIR/pid; exec $rpmemd --poolset-dir $RPMEM_TEST_DIR --log-file $RPMEM_TEST_DIR/log"
-export RPMEM_TRANSPORT=exec
-"$@" "$test"
+daemon="exec $rpmemd --poolset-dir $RPMEM_TEST_DIR --log-file $RPMEM_TEST_DIR/log ${RPMEM_TEST_OPTIONS:-}"
+[ -n "${RPMEM_CMD-}" ] || export RPMEM_CMD="echo \$\$ >$RPMEM_TEST_DIR/pid; ${RPMEM_TEST_BEFORE:+$RPMEM_TEST_BEFORE;} $daemon"
+export RPMEM_TRANSPORT=exec RPMEM_LOG_LEVEL=3 RPMEM_LOG_FILE="$RPMEM_TEST_DIR/library.log"
+export FAILING_MSYNC_FILE="$RPMEM_TEST_DIR/fail"
+[ -z "${RPMEM_TEST_PRELOAD-}" ] || set -- env "LD_PRELOAD=$RPMEM_TEST_PRELOAD" "$@"
+# shellcheck disable=SC2086 # operands are meant to be split
+"$@" "$test" ${RPMEM_TEST_OPERANDS:-}
 result=$?
-[ "$result" -eq 0 ] || cat "$RPMEM_TEST_DIR/log" >&2
+[ "$result" -eq 0 ] || tail -n 50 "$RPMEM_TEST_DIR/log" "$RPMEM_TEST_DIR/library.log" >&2
 exit "$result"

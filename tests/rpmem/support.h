@@ -117,4 +117,24 @@ static inline pid_t stop_daemon(void)
     return pid;
 }
 
+/* The program is nobody's child: it may take a while until somebody reaps it. */
+static inline bool has_ended(pid_t pid)
+{
+    char path[32], state = '?';
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    FILE *const file = fopen(path, "r");
+    if (file == NULL)
+        return true;
+    const int found = fscanf(file, "%*d %*s %c", &state);
+    fclose(file);
+    return found != 1 || state == 'Z';
+}
+
+static inline void expect_end_of(pid_t pid)
+{
+    for (int i = 0; i < 30000 && !has_ended(pid); ++i)
+        usleep(1000);
+    assert_true(has_ended(pid));
+}
+
 #endif

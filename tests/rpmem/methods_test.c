@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * usage: methods_test LEVEL METHOD FAILING: what a target on such a medium does is durable in that way, and its level is what
+ * RPMEM_MIN_LEVEL compares with. FAILING is the file that makes msync() fail, at the target and here; `-` if nothing does.
+ */
+#include "support.h"
+
+static int level, method;
+static const char *failing;
+
+static void the_level_is_enforced(void **state)
+{
+    (void)state;
+    char text[64];
+    unsigned lanes = 2;
+    assert_int_equal(rpmem_remove("host", "pool.set", RPMEM_REMOVE_FORCE), 0);
+    snprintf(text, sizeof(text), "%d", level + 1);
+    setenv("RPMEM_MIN_LEVEL", text, 1);
+    assert_null(rpmem_create("host", "pool.set", pool_memory, POOL_SIZE, &lanes, &some_attributes));
+    assert_int_equal(errno, ENOTSUP);
+    snprintf(text, sizeof(text), "persistence level %d,", level);
+    if (strstr(rpmem_errormsg(), text) == NULL)
+        fail_msg("'%s' does not have '%s'", rpmem_errormsg(), text);
+    snprintf(text, sizeof(text), "%d", level);
+    setenv("RPMEM_MIN_LEVEL", text, 1);
+    assert_int_equal(rpmem_close(create_pool("pool.set", &some_attributes)), 0);
+    setenv("RPMEM_MIN_LEVEL", "0", 1);
+    /* The log of the library says the same. */
+    char line[512], wanted[64];
+    bool found = false;
+    snprintf(wanted, sizeof(wanted), "method %d, level %d", method, level);
+    FILE *const log = open_file("library.log");
+    while (fgets(line, sizeof(line), log) != NULL)
+        found = found || strstr(line, wanted) != NULL;
+    fclose(log);
+    if (!found)
+        fail_msg("'%s' is not in the log", wanted);
+}
+
+static void expect_in_part(size_t offset, size_t length)
+{
+    char *const copy = malloc(length);
+    read_part("pool.part", offset, copy, length);
+    assert_memory_equal(copy, pool_memory + offset, length);
+    free(copy);
+}
+
+static void each_way_of_persisting_arrives(void **state)
+{
+    (void)state;
+    RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
+    for (size_t i = HEADER_SIZE; i < POOL_SIZE; ++i)
+        pool_memory[i] = (char)(i * 13 + i / 4096);
+    assert_int_equal(rpmem_persist(pool, 4096, 64, 0, 0), 0);
+    expect_in_part(4096, 64);
+    assert_int_equal(rpmem_persist(pool, 8192, 3 << 20, 0, RPMEM_PERSIST_RELAXED), 0);
+    expect_in_part(8192, 3 << 20);
+    assert_int_equal(rpmem_deep_persist(pool, 4 << 20, 5000, 1), 0);
+    expect_in_part(4 << 20, 5000);
+    /* Around the sizes of the send queue, which is 50 long, and of a request. */
+    for (size_t count = 1; count <= 130; count += count < 45 || count > 66 ? 21 : 1) {
+        for (size_t i = 0; i < count; ++i)
+            memset(pool_memory + (5 << 20) + i * 128, (int)(count + i), 64);
+        for (size_t i = 0; i + 1 < count; ++i)
+            assert_int_equal(rpmem_flush(pool, (5 << 20) + i * 128, 64, 1, 0), 0);
+        /* The last one is a persist in the place of flush and drain. */
+        assert_int_equal(rpmem_persist(pool, (5 << 20) + (count - 1) * 128, 64, 1, 0), 0);
+        for (size_t i = 0; i < count; ++i)
+            expect_in_part((5 << 20) + i * 128, 64);
+    }
+    assert_int_equal(rpmem_close(pool), 0);
+}
+
+static void a_failure_to_flush_reaches_the_caller(void **state)
+{
+    (void)state;
+    if (*failing == '-')
+        skip();
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/%s", getenv("RPMEM_TEST_DIR"), failing);
+    for (int way = 0; way < 3; ++way) {
+        RPMEMpool *pool = create_pool("pool.set", &some_attributes);
+        assert_int_equal(rpmem_persist(pool, 4096, 64, 0, 0), 0);
+        FILE *const file = fopen(path, "w");
+        assert_non_null(file);
+        fclose(file);
+        errno = 0;
+        if (way == 0)
+            assert_int_equal(rpmem_persist(pool, 4096, 64, 0, 0), -1);
+        else if (way == 1)
+            assert_int_equal(rpmem_deep_persist(pool, 4096, 64, 0), -1);
+        else
+            assert_int_equal(rpmem_flush(pool, 4096, 64, 0, 0) | rpmem_drain(pool, 0, 0), -1);
+        const int error = errno;
+        /* The message has the target's errno; a device says that the operation failed. */
+        if (way == 1 || method == 1)
+            assert_int_equal(error, EIO);
+        else
+            assert_int_equal(error, ECONNRESET);
+        assert_fails(rpmem_persist(pool, 4096, 64, 1, 0), error);
+        assert_int_equal(rpmem_close(pool), -1);
+        assert_int_equal(unlink(path), 0);
+        unsigned lanes = 1;
+        pool = must(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
+        assert_int_equal(rpmem_persist(pool, 4096, 64, 0, 0), 0);
+        assert_int_equal(rpmem_close(pool), 0);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 4)
+        return 2;
+    level = atoi(argv[1]);
+    method = atoi(argv[2]);
+    failing = argv[3];
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(the_level_is_enforced),
+            cmocka_unit_test(each_way_of_persisting_arrives),
+            cmocka_unit_test(a_failure_to_flush_reaches_the_caller),
+    };
+    return cmocka_run_group_tests(tests, make_memory, NULL);
+}
