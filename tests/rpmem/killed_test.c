@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Either side of a busy pool is killed or stopped at a random moment. Every call ends, what was acknowledged is in the part,
- * and nothing is left behind. RPMEM_KILL_ROUNDS says how often (default 5), RPMEM_SEED what the moments are.
+ * Either side of a busy pool is killed or stopped at a random moment. Every call ends, what was acknowledged is in the
+ * part, and nothing is left behind. RPMEM_KILL_ROUNDS says how often (default 5), RPMEM_SEED what the moments are.
  */
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * usage: methods_test LEVEL METHOD FAILING: what a target on such a medium does is durable in that way, and its level is what
- * RPMEM_MIN_LEVEL compares with. FAILING is the file that makes msync() fail, at the target and here; `-` if nothing does.
+ * usage: methods_test LEVEL METHOD FAILING: what a target on such a medium does is durable in that way, and its level
+ * is what RPMEM_MIN_LEVEL compares with. FAILING is the file that makes msync() fail, at the target and here; `-` if
+ * nothing does.
  */
 #include "support.h"
 
