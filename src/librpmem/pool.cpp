@@ -60,6 +60,7 @@ int rpmem_pool::open(const wanted &w)
         // The caller is to see why the pool could not be opened, not what became of saying so.
         const int error = errno;
         const replica::error_text why(last_failure());
+        give_up_silent_target(error);
         close_data_path();
         tell_close(w.create);
         return fail(error, "%s", why.c_str());
@@ -190,8 +191,17 @@ int rpmem_pool::tell_close(bool remove)
     return session_.request(r, &a);
 }
 
+// On one host the device of this process waits for a peer that was stopped in the middle of an operation on memory that
+// both share: nothing may be torn down under it before it is dead.
+void rpmem_pool::give_up_silent_target(int error)
+{
+    if (error == ETIMEDOUT)
+        session_.kill_daemon();
+}
+
 int rpmem_pool::close()
 {
+    give_up_silent_target(path_.lost.error());
     close_data_path();
     int closed = path_.lost.error() == 0 ? tell_close(false) : fail(ECONNRESET, "%s was lost before", name_.c_str());
     const int error = errno;

@@ -46,6 +46,7 @@ private:
     int open_data_path(const wanted &w, const replica::session_answer &s);
     int prepare_peer(const wanted &w, const replica::session_answer &s);
     int connect_lanes(const replica::session_answer &s, unsigned lanes);
+    void give_up_silent_target(int error);
     void close_data_path();
     int tell_close(bool remove);
     int outcome(int error);

@@ -33,6 +33,8 @@ public:
     // Whether the daemon is told regularly that this side lives.
     bool keeps_alive() const { return keeps_alive_; }
 
+    // For one that does not answer any more: the daemon, or ssh, is killed.
+    void kill_daemon() { daemon_.kill(); }
     // Waits for the end of the daemon.
     void finish();
 

@@ -65,7 +65,7 @@ bool await_end(int pidfd, const deadline &until)
 // started goes with it.
 void kill_group(pid_t pid)
 {
-    kill(-pid, SIGKILL);
+    ::kill(-pid, SIGKILL);
 }
 
 int spawn(const order &o, pid_t *pid)
@@ -184,6 +184,13 @@ int process::run(char *const arguments[], int timeout_ms)
     else if (o.exit_status < 0)
         errno = ECONNRESET;
     return o.error != 0 ? -1 : o.exit_status;
+}
+
+void process::kill()
+{
+    pollfd poller{pidfd_.get(), POLLIN, 0};
+    if (pidfd_.valid() && poll(&poller, 1, 0) == 0)
+        kill_group(pid_);
 }
 
 void process::finish(const deadline &until)

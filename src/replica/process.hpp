@@ -30,6 +30,9 @@ public:
     // Closes the channel, and waits until the program has ended; kills it after the deadline.
     void finish(const deadline &until);
 
+    // Kills it, with what it has started, if it still runs.
+    void kill();
+
 private:
     fd_owner channel_;
     fd_owner messages_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A daemon whose messages are spoiled in every way: the library says what is wrong, does not wait, and leaves nothing behind.
+// A daemon whose messages are spoiled in every way: the library says what is wrong, does not wait, and leaves nothing
+// behind.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -50,8 +51,8 @@ void describe(std::size_t size, int usage, descriptor &to)
     ibv_context *device = nullptr;
     rpma_peer *peer = nullptr;
     rpma_mr_local *region = nullptr;
-    assert_int_equal(rpma_utils_get_ibv_context_of_kind(
-                             "127.0.0.1", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_SOFTWARE, &device),
+    assert_int_equal(
+            rpma_utils_get_ibv_context_of_kind("127.0.0.1", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_SOFTWARE, &device),
             0);
     assert_int_equal(rpma_peer_new(device, &peer), 0);
     assert_int_equal(rpma_mr_reg(peer, pool_memory, size, usage, &region), 0);
@@ -145,10 +146,11 @@ void each_status_has_its_errno(void **)
             {status::no_access, EACCES}, {status::bad_config, EINVAL}, {status::unsupported, ENOTSUP}};
     for (const auto type : {request_type::create, request_type::open})
         for (const auto &[status, error] : all) {
-            expect_answer(type, error, ("status " + std::to_string(static_cast<unsigned>(status))).c_str(), [s = status](answer &a) {
-                a.status = s;
-                a.text.assign("because");
-            });
+            expect_answer(type, error, ("status " + std::to_string(static_cast<unsigned>(status))).c_str(),
+                    [s = status](answer &a) {
+                        a.status = s;
+                        a.text.assign("because");
+                    });
             assert_non_null(strstr(rpmem_errormsg(), "because"));
         }
 }
