@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/mr.hpp"
+#include "base/assert.hpp"
 #include "base/read_section.hpp"
 #include "base/guard.hpp"
 #include "pmem/policy.hpp"
@@ -228,6 +229,7 @@ int region_table::remove(ibv_mr *mr)
         std::unique_lock lock(idle_mutex());
         idle_changed().wait(lock, [&] { return region->users_.load(std::memory_order_acquire) == waiting; });
     }
+    SOFTRDMA_ASSERT(region->users_.load(std::memory_order_relaxed) == waiting); // nobody is inside any more
     forget(*region);
     pd_of(region->pd).children.fetch_sub(1);
     // A flush that arrives later can no longer reach these pages.

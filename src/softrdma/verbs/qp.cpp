@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/qp.hpp"
+#include "base/assert.hpp"
 #include "verbs/number_table.hpp"
 
 #include <algorithm>
@@ -103,6 +104,7 @@ void queue_pair::fail()
 {
     if (ep_.attr.qp_state == IBV_QPS_ERR)
         return;
+    SOFTRDMA_ASSERT(!destroyed_);
     transport_->abandon_answers();
     set_state(IBV_QPS_ERR);
     transport_->flush_sends();

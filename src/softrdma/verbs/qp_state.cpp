@@ -2,6 +2,7 @@
 // The states of a queue pair and what programs set of it.
 #include "probe.hpp"
 #include "verbs/qp.hpp"
+#include "base/assert.hpp"
 #include "verbs/transition.hpp"
 
 #include <cerrno>
@@ -34,6 +35,7 @@ int queue_pair::shut_out_peer()
 // Whatever the peer of an earlier one still writes is not meant for the peer of this one, and never read.
 void queue_pair::start_connection(std::uint64_t number) noexcept
 {
+    SOFTRDMA_ASSERT(number == 0 || number != connection_); // never the same twice
     connection_ = number;
     peer_.reset();
     delays_flush_.reset();
@@ -42,6 +44,7 @@ void queue_pair::start_connection(std::uint64_t number) noexcept
 
 void queue_pair::set_state(ibv_qp_state to) noexcept
 {
+    SOFTRDMA_ASSERT(to == IBV_QPS_RESET || !destroyed_);
     ep_.attr.qp_state = ep_.attr.cur_qp_state = to;
     show_state(to);
     publish_attributes();

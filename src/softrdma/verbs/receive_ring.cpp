@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/receive_ring.hpp"
+#include "base/assert.hpp"
 #include "base/copy.hpp"
 #include "base/prefetch.hpp"
 #include "verbs/qp.hpp"
@@ -104,6 +105,7 @@ void receive_ring::describe(const ibv_recv_wr &wr, std::uint32_t position)
 
 int receive_ring::publish(const ibv_recv_wr &wr, rq_wqe &k, std::uint32_t position)
 {
+    SOFTRDMA_ASSERT(position - consumed_.load(std::memory_order_relaxed) < capacity_);
     k.wr_id = wr.wr_id;
     posted_.store(position + 1, std::memory_order_release);
     slot(position).posted.store(position + 1, std::memory_order_release);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/assert.hpp"
 #include "verbs/cq.hpp"
 #include "verbs/wqe.hpp"
 
@@ -40,6 +41,7 @@ public:
     // The one that has been made first waits in the queue from now on.
     wqe &push() noexcept
     {
+        SOFTRDMA_ASSERT(size() < capacity_);
         wqe &w = entries_[tail_];
         tail_ = wrapped(tail_ + 1);
         w.queued();
@@ -50,6 +52,7 @@ public:
     // It has been executed before it was queued, which the queue is empty for.
     void pass() noexcept
     {
+        SOFTRDMA_ASSERT(empty());
         const wqe &w = entries_[tail_];
         head_ = tail_ = wrapped(tail_ + 1);
         ++posted_;
@@ -65,6 +68,7 @@ public:
     // The first has completed.
     void pop_front(ibv_wc_status status) noexcept
     {
+        SOFTRDMA_ASSERT(!empty());
         complete(front(), status);
         head_ = wrapped(head_ + 1);
         // Whoever sees the place free may write into it.

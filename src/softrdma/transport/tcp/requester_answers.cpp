@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What comes back: acknowledgements, data, refusals.
+#include "base/assert.hpp"
 #include "base/copy.hpp"
 #include "base/guard.hpp"
 #include "transport/tcp/requester.hpp"
@@ -87,6 +88,7 @@ bool requester::answers_first(const packet &p)
 
 outcome requester::complete_answered()
 {
+    SOFTRDMA_ASSERT(round_trips_ > 0);
     --round_trips_;
     complete_first(IBV_WC_SUCCESS);
     return go_on();
