@@ -68,7 +68,7 @@ private:
         const std::size_t end = line_.find('\'', at_);
         if (end == std::string_view::npos)
             throw std::invalid_argument("a quote is not closed");
-        const std::string made(line_.substr(at_, end - at_));
+        std::string made(line_.substr(at_, end - at_));
         at_ = end + 1;
         return made;
     }

@@ -27,7 +27,7 @@ fs::path file_of(const std::string &program)
     std::string left = list != nullptr ? list : "";
     while (!left.empty()) {
         const std::size_t end = left.find(':');
-        const fs::path candidate = fs::path(left.substr(0, end)) / program;
+        fs::path candidate = fs::path(left.substr(0, end)) / program;
         if (access(candidate.c_str(), X_OK) == 0)
             return candidate;
         left = end == std::string::npos ? "" : left.substr(end + 1);
