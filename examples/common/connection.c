@@ -152,8 +152,9 @@ static int is_tcp_service(const struct arguments *args)
 static int give_up(const struct arguments *args, const char *complaint)
 {
     if (is_tcp_service(args))
-        warnx("%s port %s is a TCP service that accepts no RDMA connections: give the port of the server of this "
-              "example",
+        warnx("no server accepts connections at %s port %s, where a program listens: it is another service, or a "
+              "server "
+              "that takes no more clients",
                 args->addr, args->port);
     else
         warnx("%s", complaint);
