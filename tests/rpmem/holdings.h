@@ -40,17 +40,23 @@ static inline struct holdings own_holdings(void)
     return now;
 }
 
-/* Threads and descriptors of the device go a moment after the pool. */
+static inline int holds_no_more(const struct holdings *now, const struct holdings *before)
+{
+    return now->descriptors <= before->descriptors && now->threads <= before->threads &&
+           now->shared_mappings <= before->shared_mappings;
+}
+
+/* Threads and descriptors of the device go a moment after the pool: there may have been more of them before, too. */
 static inline void expect_holdings(const struct holdings *before)
 {
     struct holdings now = own_holdings();
-    for (int i = 0; i < HOLDINGS_LIMIT_MS && memcmp(&now, before, sizeof(now)) != 0; ++i) {
+    for (int i = 0; i < HOLDINGS_LIMIT_MS && !holds_no_more(&now, before); ++i) {
         usleep(1000);
         now = own_holdings();
     }
-    assert_int_equal(now.descriptors, before->descriptors);
-    assert_int_equal(now.threads, before->threads);
-    assert_int_equal(now.shared_mappings, before->shared_mappings);
+    assert_in_range(now.descriptors, 0, before->descriptors);
+    assert_in_range(now.threads, 0, before->threads);
+    assert_in_range(now.shared_mappings, 0, before->shared_mappings);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     assert_int_equal(errno, ECHILD);
 }
