@@ -19,7 +19,7 @@ STATE_ERR = 6
 
 
 def watched(script):
-    """What bpftrace says while the program runs, and what the program says."""
+    """What bpftrace says while the program runs, what the program says, and its pid: others may use the libraries, too."""
     # Probes are attached one after the other, in the order of the script or in reverse.
     script = f'interval:ms:100 {{ printf("READY 1\\n"); }}\n{script}\ninterval:ms:100 {{ printf("READY 2\\n"); }}\n'
     with tempfile.NamedTemporaryFile("w", suffix=".bt") as file, tempfile.TemporaryFile("w+") as complaints:
@@ -29,22 +29,33 @@ def watched(script):
                               stderr=complaints) as bpftrace:
             giving_up = threading.Timer(TIME_LIMIT_S, bpftrace.kill)
             giving_up.start()
-            said, missing = [], {"READY 1", "READY 2"}
-            for line in bpftrace.stdout:
-                said.append(line)
-                missing.discard(line.strip())
-                if not missing:
-                    break
-            program = ""
+            said = []
+
+            def wait_until_ready():
+                """Reads both lines anew. Whoever waits twice has what was probed before: one round may have begun earlier."""
+                missing = {"READY 1", "READY 2"}
+                for line in bpftrace.stdout:
+                    said.append(line)
+                    missing.discard(line.strip())
+                    if not missing:
+                        break
+                return missing
+
+            missing, program, pid = wait_until_ready(), "", 0
             if not missing:
-                program = subprocess.run([support.TRACED], capture_output=True, text=True, timeout=60, check=True).stdout
+                with subprocess.Popen([support.TRACED], text=True, stdout=subprocess.PIPE) as traced:
+                    pid, program = traced.pid, traced.communicate(timeout=60)[0]
+                assert traced.returncode == 0, f"{support.TRACED} ends with {traced.returncode}"
+                # bpftrace ends at once, without what it has not read yet.
+                for _ in range(3):
+                    wait_until_ready()
                 bpftrace.send_signal(signal.SIGINT)
             said += bpftrace.stdout
             giving_up.cancel()
         complaints.seek(0)
         if missing:
             raise AssertionError("bpftrace does not begin: " + complaints.read())
-        return "".join(said), program
+        return "".join(said), program, pid
 
 
 def program():
@@ -57,17 +68,17 @@ def program():
             values = ["*(uint64 *)arg0", "*(uint32 *)(arg0 + 8)", "*(uint32 *)(arg0 + 28)"]
         elif name == "provider_error":
             values[0] = "str(arg0)"
-        yield (f'usdt:{support.LIBRPMA}:librpma:{name} {{ printf("PROBE {name} {" ".join(formats)}\\n", '
-               f'{", ".join(values)}); }}')
-    yield (f'usdt:{support.LIBSOFTRDMA}:softrdma:completion {{ printf("DEVICE 0x%lx %d %u\\n", arg0, '
+        yield (f'usdt:{support.LIBRPMA}:librpma:{name} {{ printf("%d PROBE {name} {" ".join(formats)}\\n", '
+               f'{", ".join(["pid", *values])}); }}')
+    yield (f'usdt:{support.LIBSOFTRDMA}:softrdma:completion {{ printf("%d DEVICE 0x%lx %d %u\\n", pid, arg0, '
            '(uint32)arg1, (uint32)(arg2 >> 32)); }')
-    yield f'usdt:{support.LIBSOFTRDMA}:softrdma:qp_state {{ printf("STATE %u %u\\n", (uint32)arg0, (uint32)arg1); }}'
+    yield f'usdt:{support.LIBSOFTRDMA}:softrdma:qp_state {{ printf("%d STATE %u %u\\n", pid, (uint32)arg0, (uint32)arg1); }}'
 
 
 class Probes(unittest.TestCase):
     def test_the_arguments_are_those_of_the_program(self):
-        said, of_itself = watched("\n".join(program()))
-        lines = said.splitlines()
+        said, of_itself, pid = watched("\n".join(program()))
+        lines = [line.removeprefix(f"{pid} ") for line in said.splitlines() if line.startswith(f"{pid} ")]
         seen = sorted(line.partition(" ")[2] for line in lines if line.startswith("PROBE "))
         self.assertEqual(support.of_program(of_itself), seen)
         self.assertGreater(len(seen), 20)
@@ -81,13 +92,13 @@ class Probes(unittest.TestCase):
         self.assertEqual(pairs, {line.split()[1] for line in lines if re.fullmatch(rf"STATE \d+ {STATE_ERR}", line)})
 
     def test_the_script_for_latencies(self):
-        said, _ = watched((support.SCRIPTS / "rpma-latency.bt").read_text())
+        said, *_ = watched((support.SCRIPTS / "rpma-latency.bt").read_text())
         for kind in ("write", "send", "atomic write", "flush"):
             self.assertRegex(said, rf"@microseconds\[traced, {kind}\]")
         self.assertRegex(said, r"@failed\[traced\]: 1\b")
 
     def test_the_script_for_events(self):
-        said, _ = watched((support.SCRIPTS / "rpma-events.bt").read_text())
+        said, *_ = watched((support.SCRIPTS / "rpma-events.bt").read_text())
         for event in ("connecting", "accepting", "established", "disconnecting", "closed", "deleted",
                       "operation 0x107 failed: status 5", "rdma_getaddrinfo failed: errno"):
             self.assertRegex(said, rf"traced +\d+ +(\d+|-)  {event}")
