@@ -61,6 +61,14 @@ void *operator new(std::size_t size)
     return allocate(size, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
 }
 
+// AddressSanitizer has one of its own, whose memory free() must not get.
+void *operator new(std::size_t size, const std::nothrow_t &) noexcept
+try {
+    return allocate(size, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+} catch (const std::bad_alloc &) {
+    return nullptr;
+}
+
 void *operator new(std::size_t size, std::align_val_t alignment)
 {
     return allocate(size, static_cast<std::size_t>(alignment));

@@ -205,7 +205,8 @@ static void impossible_objects_are_refused(void **state)
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-static void files_are_shown_that_programs_look_for(void **state)
+/* A program that gives no name is answered as the system answers it. */
+__attribute__((no_sanitize("nonnull-attribute"))) static void files_are_shown_that_programs_look_for(void **state)
 {
     (void)state;
     struct stat status;
