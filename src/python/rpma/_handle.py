@@ -19,6 +19,10 @@ Self = TypeVar("Self", bound="Closable")
 _forks = [0]
 os.register_at_fork(after_in_child=lambda: _forks.__setitem__(0, _forks[0] + 1))
 
+# What frees each object that still lives. It holds what the object was made from. The garbage collector clears a cycle in
+# any order, for example one through the traceback of an error; what is referred to from here is in no cycle.
+_destructors: set[Callable[[Any], None]] = set()
+
 
 class Handle:
     """One object of the C library.
@@ -35,6 +39,7 @@ class Handle:
         failures: list[Error] = []
 
         def free(_: Any, keep: tuple[Any, ...] = keep) -> None:
+            _destructors.discard(free)
             # The device of the parent process must not hear of what ends in a child.
             if forks != _forks[0]:
                 return
@@ -48,6 +53,7 @@ class Handle:
         self._kind = kind
         self._forks = forks
         self._failures = failures
+        _destructors.add(free)
         self._pointer = ffi.gc(box[0], free)
 
     @property
