@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <ifaddrs.h>
+#include <memory>
 #include <net/if.h>
 #include <netinet/in.h>
 
@@ -28,11 +29,12 @@ int rank(const gid_entry &entry) noexcept
 
 std::vector<gid_entry> *read_addresses()
 {
-    auto *table = new std::vector<gid_entry>;
-    ifaddrs *all = nullptr;
-    if (getifaddrs(&all) != 0)
-        return table;
-    for (const ifaddrs *i = all; i != nullptr; i = i->ifa_next) {
+    auto table = std::make_unique<std::vector<gid_entry>>();
+    ifaddrs *found = nullptr;
+    if (getifaddrs(&found) != 0)
+        return table.release();
+    const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> all(found, freeifaddrs);
+    for (const ifaddrs *i = all.get(); i != nullptr; i = i->ifa_next) {
         if (i->ifa_addr == nullptr || (i->ifa_flags & IFF_UP) == 0)
             continue;
         sockaddr_storage address{};
@@ -44,10 +46,9 @@ std::vector<gid_entry> *read_addresses()
             continue;
         table->push_back({.gid = gid_of(address), .interface = if_nametoindex(i->ifa_name)});
     }
-    freeifaddrs(all);
     std::stable_sort(
             table->begin(), table->end(), [](const gid_entry &a, const gid_entry &b) { return rank(a) < rank(b); });
-    return table;
+    return table.release();
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 #include "base/reserve.hpp"
 
 #include <atomic>
+#include <memory>
 #include <utility>
 
 // What belongs to one process. A child of fork() has a copy of everything that its parent has made, but neither its
@@ -86,7 +87,12 @@ public:
     }
     T &get()
     {
-        return get([] { return new (reserve::allocate(sizeof(T))) T; });
+        return get([] {
+            std::unique_ptr<void, void (*)(void *)> memory(reserve::allocate(sizeof(T)), reserve::release);
+            T *made = new (memory.get()) T;
+            (void)memory.release();
+            return made;
+        });
     }
     T *if_made() const noexcept { return static_cast<T *>(object_.load(std::memory_order_acquire)); }
 };

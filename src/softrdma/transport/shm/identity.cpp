@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <memory>
 #include <string>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -69,12 +70,12 @@ const identity &own_identity()
 {
     static constinit process::single<identity> value;
     return value.get([] {
-        auto *i = new identity;
+        auto i = std::make_unique<identity>();
         i->boot = boot_id();
         i->uid = geteuid();
         i->pid = static_cast<std::uint32_t>(getpid());
         i->start_time = own_start_time();
-        return i;
+        return i.release();
     });
 }
 
