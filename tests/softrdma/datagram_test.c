@@ -530,7 +530,7 @@ static void test_many(void **state)
     last.cq = receives;
     to_rts(last.qp);
     struct ibv_ah *ah = handle_to(&a, loopback);
-    assert_int_equal(receive(&last, 8, 0, 200), 0);
+    assert_int_equal(receive(&last, 8, 64, 200), 0);
     send_one(&a, ah, &last);
     expect_completion(receives, 8, IBV_WC_SUCCESS);
     assert_int_equal(ibv_destroy_ah(ah), 0);
