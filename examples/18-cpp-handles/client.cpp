@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <poll.h>
 #include <string_view>
 
-#include "handles.hpp"
+#include "example.hpp"
+#include "task.hpp"
 
 namespace
 {
-
-constexpr char write_name[] = "rpma_write";
-constexpr char flush_name[] = "rpma_flush";
 
 constexpr program client{
         .purpose = "Writes a text to the server's memory and flushes it.",
@@ -31,11 +31,46 @@ std::string_view parse_text(const arguments &args)
     return text;
 }
 
-mr_remote_handle find_memory(const rpma_conn *conn, std::size_t &offset)
+rpma::remote_region find_memory(const rpma::connection &conn, std::size_t &offset)
 {
     rpma_conn_private_data pdata{};
-    require(check("rpma_conn_get_private_data", rpma_conn_get_private_data(conn, &pdata)));
-    return own<mr_remote_handle>([&](auto **mr) { return handshake_parse(&pdata, TEXT_SIZE, mr, &offset, nullptr); });
+    require(check("rpma_conn_get_private_data", rpma_conn_get_private_data(conn.get(), &pdata)));
+    return own<rpma::remote_region>(
+            [&](auto **mr) { return handshake_parse(&pdata, TEXT_SIZE, mr, &offset, nullptr); });
+}
+
+// Of an operation that was awaited.
+bool succeeded(const char *name, rpma::result<ibv_wc> done)
+{
+    if (!done)
+        return check(name, done.error().code()) == STATUS_OK;
+    if (done->status != IBV_WC_SUCCESS)
+        std::fprintf(stderr, "%s failed: %s\n", name, ibv_wc_status_str(done->status));
+    return done->status == IBV_WC_SUCCESS;
+}
+
+task store(const rpma::connection &conn, rpma::remote_slice to, rpma::local_slice from)
+{
+    const auto written = co_await conn.write(to, from);
+    if (!succeeded("rpma_write", written))
+        co_return STATUS_FAILED;
+    const auto flushed = co_await conn.flush(to, RPMA_FLUSH_TYPE_VISIBILITY);
+    co_return succeeded("rpma_flush", flushed) ? STATUS_OK : STATUS_FAILED;
+}
+
+// The event loop of this program: it has one descriptor to wait for.
+int finish(const task &work, const rpma::completion_queue &cq, int timeout_s)
+{
+    while (!work.is_done()) {
+        pollfd waiting{cq.fd(), POLLIN, 0};
+        if (poll(&waiting, 1, timeout_s == 0 ? -1 : 1000 * timeout_s) != 1) {
+            std::fprintf(stderr, "no completion within %d s\n", timeout_s);
+            return STATUS_FAILED;
+        }
+        require(check("rpma_cq_wait", cq.wait().code()));
+        require(check("rpma_cq_get_wc", cq.resume_completed().error().code()));
+    }
+    return work.status();
 }
 
 void write_text(const arguments &args, std::string_view text)
@@ -44,17 +79,14 @@ void write_text(const arguments &args, std::string_view text)
     const auto peer = find_peer(args, RPMA_UTIL_IBV_CONTEXT_REMOTE);
     std::array<char, TEXT_SIZE> memory{};
     std::ranges::copy(text, memory.begin());
-    const auto src = register_memory(peer, memory, RPMA_MR_USAGE_WRITE_SRC);
-    const auto conn = own<conn_handle>(
+    const auto src = register_all(peer, memory, rpma::usage::write_src);
+    const auto conn = own<rpma::connection>(
             [&](auto **object) { return connect_to_server(&args, peer.get(), nullptr, nullptr, object); });
     std::size_t offset = 0;
-    const auto dst = find_memory(conn.get(), offset);
+    const auto dst = find_memory(conn, offset);
 
-    require(check(write_name, rpma_write(conn.get(), dst.get(), offset, src.get(), 0, TEXT_SIZE,
-                                      RPMA_F_COMPLETION_ON_ERROR, write_name)));
-    require(check(flush_name, rpma_flush(conn.get(), dst.get(), offset, TEXT_SIZE, RPMA_FLUSH_TYPE_VISIBILITY,
-                                      RPMA_F_COMPLETION_ALWAYS, flush_name)));
-    require(wait_for_completion(&args, conn.get(), flush_name));
+    const task storing = store(conn, dst.part(offset, TEXT_SIZE), src.part(0, TEXT_SIZE));
+    require(finish(storing, conn.cq(), args.timeout_s));
     require(disconnect(&args, conn.get()));
     require(print_text("Wrote a text", memory.data(), memory.size()));
 }

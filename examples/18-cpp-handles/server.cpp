@@ -2,7 +2,7 @@
 #include <array>
 #include <utility>
 
-#include "handles.hpp"
+#include "example.hpp"
 
 namespace
 {
@@ -18,11 +18,11 @@ constexpr program server{
         .has_many_clients = false,
 };
 
-conn_handle accept_client(const arguments &args, const peer_handle &peer, const rpma_conn_private_data &pdata)
+rpma::connection accept_client(const arguments &args, const rpma::peer &peer, std::span<const std::byte> pdata)
 {
-    const auto ep = own<ep_handle>([&](auto **object) { return listen_for_clients(&args, peer.get(), object); });
-    auto request = own<conn_req_handle>([&](auto **object) { return take_request(&args, ep.get(), nullptr, object); });
-    auto conn = connect(std::move(request), pdata);
+    const auto ep = own<rpma::endpoint>([&](auto **object) { return listen_for_clients(&args, peer.get(), object); });
+    auto request = own<rpma::request>([&](auto **object) { return take_request(&args, ep.get(), nullptr, object); });
+    auto conn = need("rpma_conn_req_connect", std::move(request).connect(pdata));
     require(wait_until_established(&args, conn.get()));
     return conn;
 }
@@ -32,11 +32,12 @@ void serve(const arguments &args)
     // Each is destroyed before what is declared above it: connection, registration, memory, peer.
     const auto peer = find_peer(args, RPMA_UTIL_IBV_CONTEXT_LOCAL);
     std::array<char, TEXT_SIZE> text{};
-    const auto mr = register_memory(peer, text, RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY);
+    const auto mr = register_all(peer, text, rpma::usage::write_dst | rpma::usage::flush_visibility);
 
     handshake description;
     require(handshake_make(&description, mr.get(), 0, nullptr));
-    const auto conn = accept_client(args, peer, handshake_private_data(&description));
+    const auto pdata = handshake_private_data(&description);
+    const auto conn = accept_client(args, peer, {static_cast<const std::byte *>(pdata.ptr), pdata.len});
     require(wait_for_disconnect(&args, conn.get()));
     require(print_text("Received a text", text.data(), text.size()));
 }

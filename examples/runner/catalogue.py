@@ -22,7 +22,7 @@ RECORDS, DROP_AFTER, PAUSE_US = 100, 10, "2000"  # so slow that the server finds
 RECORDS_OFFSET, RECORD_SIZE = 64, 64
 POWER_CUT_RECORDS_OFFSET, POWER_CUT_RECORD_SIZE = 64, 192
 PLAYERS, PLAYER_SEED, TURNS = 4, "7", "5"
-HANDLES_TEXT = "Owned by unique_ptr"
+HANDLES_TEXT = "Awaited in C++"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -278,7 +278,7 @@ EXAMPLES = [
     *(Example(topic, purpose, constantly(str(PLAYERS)), constantly(PLAYER_SEED, TURNS, "0", str(PLAYERS)), judge_players)
       for topic, purpose in (("16-multi-threaded-server", "serve each client in a thread"),
                              ("17-event-loop", "serve all clients from one epoll loop"))),
-    Example("18-cpp-handles", "own handles with unique_ptr in C++20", nothing, constantly(HANDLES_TEXT), judge_handles),
+    Example("18-cpp-handles", "own objects and await completions in C++20", nothing, constantly(HANDLES_TEXT), judge_handles),
     Example("19-power-cut", "append to a log that survives power cuts", server_file, constantly(str(RECORDS)),
             judge_power_cut),
 ]

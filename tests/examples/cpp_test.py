@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The client in C++ against a server in C, and what the documents show of it."""
+
+import re
+
+from support import ROOT, ExamplesTest, main, pair
+
+TOPIC = ROOT / "examples/18-cpp-handles"
+TEXT = "Written in C++"
+
+
+class Cpp(ExamplesTest):
+    def test_what_is_written_in_cpp_arrives_at_a_server_in_c(self):
+        outcome = pair("05", "18", (), (TEXT,))
+        self.assert_status(outcome.client, 0)
+        self.assert_status(outcome.server, 0)
+        self.assertEqual((f"Wrote a text: {TEXT}\n", ""), (outcome.client.stdout, outcome.client.stderr))
+        self.assertIn(f"New value: {TEXT}", outcome.server.stdout)
+
+    def test_the_documents_show_the_example(self):
+        source = (TOPIC / "client.cpp").read_text()
+        for document in (ROOT / "docs/cpp.md", TOPIC / "README.md"):
+            shown = re.findall(r"```cpp\n(.*?)```", document.read_text(), flags=re.DOTALL)
+            self.assertTrue(shown, document)
+            for snippet in shown:
+                self.assertIn(snippet, source, document)
+
+
+if __name__ == "__main__":
+    main()
