@@ -10,6 +10,7 @@
 #include <cstring>
 #include <dirent.h>
 #include <infiniband/verbs.h>
+#include <initializer_list>
 #include <netinet/in.h>
 #include <new>
 #include <poll.h>
