@@ -80,8 +80,9 @@ template<ibv_wr_opcode Opcode, class Dst, class Src>
 [[gnu::always_inline]] inline int post_transfer(target<ibv_qp> to, const Dst *dst, std::size_t dst_offset,
         const Src *src, std::size_t src_offset, std::size_t len, const void *op_context, std::uint32_t imm)
 {
-    const auto post = [&] [[gnu::always_inline]] (const rpma_mr_local *local, std::size_t local_offset,
-                              const rpma_mr_remote *remote, std::size_t remote_offset) {
+    const auto post = [&](const rpma_mr_local *local, std::size_t local_offset, const rpma_mr_remote *remote,
+            std::size_t remote_offset) __attribute__((always_inline))
+    {
         ibv_sge sge = local->sge(local_offset, len);
         return rdma::post_rdma(
                 to.queue, Opcode, &sge, remote->address(remote_offset), remote->rkey(), to.send_flags, op_context, imm);

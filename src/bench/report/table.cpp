@@ -155,7 +155,7 @@ table table_of(std::span<const entry> entries)
     table t = {{"operation", "mix", "interface", "library", "run", "block", "depth", "connections", "threads", "access",
                        "polling", "target", "flush", "CPU load"},
             {}, ""};
-    const char *const metrics[] = {"latency_p50", "latency_mean", "latency_p99", "latency_p99_9", "ops_per_s",
+    const char *const columns[] = {"latency_p50", "latency_mean", "latency_p99", "latency_p99_9", "ops_per_s",
             "bytes_per_s", "cpu_per_op", "memory_server"};
     for (const char *heading : {"median", "mean", "99 %", "99.9 %", "operations", "bandwidth", "CPU per operation",
                  "memory per connection", "verified"})
@@ -172,7 +172,7 @@ table table_of(std::span<const entry> entries)
         for (const attribute a : {attribute::access, attribute::polling, attribute::target, attribute::flush_interval,
                      attribute::cpu_load})
             row.push_back(text_cell(text(a, e)));
-        for (const char *key : metrics) {
+        for (const char *key : columns) {
             const metric &m = metric_of(key);
             const auto s = summarize(e.point, m);
             row.push_back(s ? value(s->median, m.measured_in) : nothing());
