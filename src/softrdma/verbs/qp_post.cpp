@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What programs post to a queue pair.
 #include "verbs/qp.hpp"
+#include "fault/rules.hpp"
 
 #include <algorithm>
 #include <cerrno>
