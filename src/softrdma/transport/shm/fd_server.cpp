@@ -126,9 +126,9 @@ open_fd_server *open()
         return made.release();
     made->listening = listener::open(socket.release(), SOMAXCONN, [](int accepted) {
         local::unique_fd taken(accepted);
-        const auto visitor = std::make_shared<fd_peer>(accepted);
+        const auto client = std::make_shared<fd_peer>(accepted);
         static_cast<void>(taken.release());
-        visitor->enter();
+        client->enter();
         return std::chrono::milliseconds(0); // of other users it keeps none
     });
     made->number = made->listening == nullptr ? 0 : number;
