@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The C functions of a configuration.
+#include "arbiter.hpp"
+#include "failure.hpp"
+#include "settings.hpp"
+
+using namespace mirror;
+
+namespace
+{
+
+// Calls f with the settings.
+template<class F>
+int change(rpma_mirror_cfg *cfg, F &&f) noexcept
+{
+    if (cfg == nullptr)
+        return fail(RPMA_MIRROR_E_INVAL, "the configuration is NULL");
+    return guarded([&] { f(cfg->value); });
+}
+
+void check_range(int value, int highest, const char *what)
+{
+    if (value < 0 || value > highest)
+        throw failure(RPMA_MIRROR_E_INVAL, std::string("there is no such ") + what);
+}
+
+void check_text(const char *text, const char *what)
+{
+    if (text == nullptr)
+        throw failure(RPMA_MIRROR_E_INVAL, std::string(what) + " cannot be NULL");
+}
+
+} // namespace
+
+int rpma_mirror_cfg_new(struct rpma_mirror_cfg **cfg_ptr)
+{
+    if (cfg_ptr == nullptr)
+        return fail(RPMA_MIRROR_E_INVAL, "cfg_ptr is NULL");
+    return guarded([&] { *cfg_ptr = new rpma_mirror_cfg; });
+}
+
+int rpma_mirror_cfg_delete(struct rpma_mirror_cfg **cfg_ptr)
+{
+    if (cfg_ptr == nullptr)
+        return fail(RPMA_MIRROR_E_INVAL, "cfg_ptr is NULL");
+    delete *cfg_ptr;
+    *cfg_ptr = nullptr;
+    return 0;
+}
+
+int rpma_mirror_cfg_from_file(const char *path, struct rpma_mirror_cfg **cfg_ptr)
+{
+    if (path == nullptr || cfg_ptr == nullptr)
+        return fail(RPMA_MIRROR_E_INVAL, "path and cfg_ptr cannot be NULL");
+    return guarded([&] { *cfg_ptr = new rpma_mirror_cfg{read_set_file(path)}; });
+}
+
+int rpma_mirror_cfg_set_home(
+        struct rpma_mirror_cfg *cfg, unsigned copy, const char *path, size_t length, const char *state_path)
+{
+    return change(cfg, [&](settings &s) { s.set_home(copy, path, length, state_path); });
+}
+
+int rpma_mirror_cfg_add_target(struct rpma_mirror_cfg *cfg, unsigned copy, const char *target, const char *set_name)
+{
+    return change(cfg, [&](settings &s) {
+        check_text(target, "the target");
+        check_text(set_name, "the name of the poolset");
+        s.add_target(copy, target, set_name);
+    });
+}
+
+int rpma_mirror_cfg_set_key_file(struct rpma_mirror_cfg *cfg, const char *path)
+{
+    return change(cfg, [&](settings &s) {
+        check_text(path, "the path of the key");
+        s.key_file = path;
+    });
+}
+
+int rpma_mirror_cfg_set_policy(struct rpma_mirror_cfg *cfg, enum rpma_mirror_policy policy)
+{
+    return change(cfg, [&](settings &s) {
+        check_range(policy, RPMA_MIRROR_POLICY_AVAILABILITY, "policy");
+        s.policy = static_cast<replica::mirror_policy>(policy);
+    });
+}
+
+int rpma_mirror_cfg_set_arbiter(struct rpma_mirror_cfg *cfg, const char *arbiter)
+{
+    return change(cfg, [&](settings &s) {
+        check_text(arbiter, "the arbiter");
+        check_arbiter(arbiter);
+        s.arbiter = arbiter;
+    });
+}
+
+int rpma_mirror_cfg_set_min_level(struct rpma_mirror_cfg *cfg, enum rpma_mirror_level level)
+{
+    return change(cfg, [&](settings &s) {
+        check_range(level, RPMA_MIRROR_LEVEL_NATIVE_FLUSH, "level");
+        s.min_level = level;
+    });
+}
+
+int rpma_mirror_cfg_set_timeouts(struct rpma_mirror_cfg *cfg, unsigned operation_ms, unsigned open_ms)
+{
+    return change(cfg, [&](settings &s) { s.set_timeouts(operation_ms, open_ms); });
+}
+
+int rpma_mirror_cfg_set_lanes(struct rpma_mirror_cfg *cfg, unsigned lanes, unsigned depth)
+{
+    return change(cfg, [&](settings &s) { s.set_lanes(lanes, depth); });
+}
+
+int rpma_mirror_cfg_set_device(struct rpma_mirror_cfg *cfg, enum rpma_mirror_device device)
+{
+    return change(cfg, [&](settings &s) {
+        check_range(device, RPMA_MIRROR_DEVICE_SOFTWARE, "kind of device");
+        s.device = device;
+    });
+}
+
+int rpma_mirror_cfg_set_event_function(struct rpma_mirror_cfg *cfg, rpma_mirror_event_function function, void *context)
+{
+    return change(cfg, [&](settings &s) {
+        s.event = function;
+        s.event_context = context;
+    });
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "arbiter.hpp"
+
+namespace mirror
+{
+
+// A person, or Pacemaker, decides who opens the set: whoever does has the right to write. The records are those of the
+// copies.
+class operator_arbiter : public arbiter
+{
+public:
+    promise take(const replica::set_uuid &, const promise &wanted, record &known, const replica::deadline &) override
+    {
+        known = {};
+        return wanted;
+    }
+    void commit(const record &, const replica::deadline &) override {}
+    void renew(const replica::deadline &) override {}
+    int renew_ms() const override { return 0; }
+    bool lost() const noexcept override { return false; }
+    int lost_fd() const noexcept override { return -1; }
+    void release(const replica::deadline &) noexcept override {}
+};
+
+} // namespace mirror

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The local description of a set.
+#include "settings.hpp"
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "arbiter.hpp"
+#include "failure.hpp"
+
+namespace mirror
+{
+
+namespace
+{
+
+constexpr const char *first_line = "RPMAMIRROR";
+
+struct line {
+    std::string key;
+    std::vector<std::string> words;
+    std::string rest; // the words as they are written
+};
+
+unsigned long long number(const std::string &word, bool units)
+{
+    char *end = nullptr;
+    errno = 0;
+    unsigned long long value = std::strtoull(word.c_str(), &end, 10);
+    if (word.empty() || word[0] < '0' || word[0] > '9' || errno != 0)
+        throw failure(RPMA_MIRROR_E_INVAL, "'" + word + "' is no number");
+    const std::string unit = end;
+    const std::string known = "KMGT";
+    if (units && unit.size() == 1 && known.find(unit[0]) != std::string::npos) {
+        const unsigned shift = 10 * static_cast<unsigned>(known.find(unit[0]) + 1);
+        if (value > UINT64_MAX >> shift)
+            throw failure(RPMA_MIRROR_E_INVAL, "'" + word + "' is too large");
+        return value << shift;
+    }
+    if (!unit.empty() || (!units && value > UINT32_MAX))
+        throw failure(RPMA_MIRROR_E_INVAL, "'" + word + "' is no number" + (units ? " with K, M, G or T" : ""));
+    return value;
+}
+
+unsigned small(const std::string &word)
+{
+    return static_cast<unsigned>(number(word, false));
+}
+
+// Which of the words it is.
+std::size_t choose(const std::string &word, std::initializer_list<const char *> words)
+{
+    std::string all;
+    std::size_t index = 0;
+    for (const char *const known : words) {
+        if (word == known)
+            return index;
+        ++index;
+        all += all.empty() ? known : std::string(" or ") + known;
+    }
+    throw failure(RPMA_MIRROR_E_INVAL, "write " + all + " instead of '" + word + "'");
+}
+
+void need(const line &l, std::size_t least, std::size_t most, const char *usage)
+{
+    if (l.words.size() < least || l.words.size() > most)
+        throw failure(RPMA_MIRROR_E_INVAL, std::string("write ") + usage);
+}
+
+void apply_home(settings &to, const line &l)
+{
+    need(l, 2, 4, "home COPY PATH [LENGTH [STATE-PATH]], or home COPY anonymous LENGTH");
+    const bool anonymous = l.words[1] == "anonymous";
+    to.set_home(small(l.words[0]), anonymous ? nullptr : l.words[1].c_str(),
+            l.words.size() > 2 ? number(l.words[2], true) : 0, l.words.size() > 3 ? l.words[3].c_str() : nullptr);
+}
+
+void apply(settings &to, const line &l)
+{
+    if (l.key == "home")
+        return apply_home(to, l);
+    if (l.key == "target") {
+        need(l, 3, 3, "target COPY ADDRESS:PORT POOLSET");
+        return to.add_target(small(l.words[0]), l.words[1], l.words[2]);
+    }
+    if (l.key == "lanes") {
+        need(l, 1, 2, "lanes COUNT [DEPTH]");
+        return to.set_lanes(small(l.words[0]), l.words.size() > 1 ? small(l.words[1]) : to.depth);
+    }
+    if (l.key == "timeouts") {
+        need(l, 2, 2, "timeouts OPERATION-MS OPEN-MS");
+        return to.set_timeouts(small(l.words[0]), small(l.words[1]));
+    }
+    if (l.key == "arbiter") {
+        need(l, 1, SIZE_MAX, "arbiter operator");
+        check_arbiter(l.rest);
+        to.arbiter = l.rest;
+        return;
+    }
+    need(l, 1, 1, "one word after the key");
+    const std::string &word = l.words[0];
+    if (l.key == "key-file")
+        to.key_file = word;
+    else if (l.key == "policy")
+        to.policy = static_cast<replica::mirror_policy>(choose(word, {"safety", "availability"}));
+    else if (l.key == "min-level")
+        to.min_level = static_cast<rpma_mirror_level>(
+                choose(word, {"volatile", "page-cache", "cpu-flushed", "direct-write", "native-flush"}));
+    else if (l.key == "device")
+        to.device = static_cast<rpma_mirror_device>(choose(word, {"any", "hardware", "software"}));
+    else
+        throw failure(RPMA_MIRROR_E_INVAL, "unknown key '" + l.key + "'");
+}
+
+line split(const std::string &text)
+{
+    line l;
+    std::istringstream from(text.substr(0, text.find('#')));
+    from >> l.key;
+    for (std::string word; from >> word; l.words.push_back(word))
+        l.rest += l.rest.empty() ? word : " " + word;
+    return l;
+}
+
+} // namespace
+
+settings read_set_file(const std::string &path)
+{
+    std::ifstream file(path);
+    if (!file)
+        throw errno == ENOENT ? failure(RPMA_MIRROR_E_MISSING, "there is no set file " + path, ENOENT)
+                              : system_failure("cannot read " + path);
+    settings to;
+    std::string text;
+    for (unsigned number_of_line = 1; std::getline(file, text); ++number_of_line) {
+        const line l = split(text);
+        try {
+            if (number_of_line == 1 && (l.key != first_line || !l.words.empty()))
+                throw failure(RPMA_MIRROR_E_INVAL, std::string("the first line of a set file is ") + first_line);
+            if (number_of_line > 1 && !l.key.empty())
+                apply(to, l);
+        } catch (const failure &problem) {
+            throw failure(problem.code(), path + ":" + std::to_string(number_of_line) + ": " + problem.what());
+        }
+    }
+    if (file.bad())
+        throw system_failure("cannot read " + path, EIO);
+    to.check();
+    return to;
+}
+
+} // namespace mirror

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "settings.hpp"
+
+#include <algorithm>
+
+#include "failure.hpp"
+#include "set_name.hpp"
+
+namespace mirror
+{
+
+namespace
+{
+
+constexpr std::uint64_t page = 4096;
+constexpr unsigned most_lanes = 1024;
+constexpr unsigned most_depth = 65536;
+constexpr unsigned longest_ms = 3'600'000;
+
+[[noreturn]] void refuse(const std::string &why)
+{
+    throw failure(RPMA_MIRROR_E_INVAL, why);
+}
+
+void check_copy(unsigned copy)
+{
+    if (copy >= replica::most_copies)
+        refuse("a copy has a number from 0 to 15");
+}
+
+} // namespace
+
+const target_settings *settings::target_of(unsigned copy) const
+{
+    const auto found = std::ranges::find(targets, copy, &target_settings::copy);
+    return found == targets.end() ? nullptr : &*found;
+}
+
+void settings::set_home(unsigned copy, const char *path, std::uint64_t bytes, const char *state)
+{
+    check_copy(copy);
+    if (target_of(copy) != nullptr)
+        refuse("copy " + std::to_string(copy) + " is that of a target");
+    if (bytes % page != 0)
+        refuse("the length of the home copy is no multiple of 4096");
+    if (path == nullptr && bytes == 0)
+        refuse("anonymous memory needs a length");
+    if (path != nullptr && *path == '\0')
+        refuse("the path of the home copy is empty");
+    home_copy = copy;
+    home_path = path == nullptr ? "" : path;
+    length = bytes;
+    state_path = state != nullptr ? state : path != nullptr ? home_path + ".mirror" : "";
+    has_home = true;
+}
+
+void settings::add_target(unsigned copy, const std::string &place, const std::string &set_name)
+{
+    check_copy(copy);
+    if ((has_home && copy == home_copy) || target_of(copy) != nullptr)
+        refuse("there are two copies " + std::to_string(copy));
+    const std::size_t colon = place.rfind(':');
+    if (colon == std::string::npos || colon == 0 || colon + 1 == place.size())
+        refuse("write ADDRESS:PORT instead of '" + place + "'");
+    target_settings made;
+    made.copy = copy;
+    made.address = place.substr(0, colon);
+    made.port = place.substr(colon + 1);
+    if (made.address.size() > 2 && made.address.front() == '[' && made.address.back() == ']')
+        made.address = made.address.substr(1, made.address.size() - 2);
+    if (made.port.find_first_not_of("0123456789") != std::string::npos || made.port.size() > 5 || place.size() > 255)
+        refuse("write ADDRESS:PORT instead of '" + place + "'");
+    if (const char *const fault = replica::set_name_fault(set_name))
+        refuse(fault);
+    made.set_name = set_name;
+    targets.push_back(made);
+}
+
+void settings::set_lanes(unsigned count, unsigned operations)
+{
+    if (count < 1 || count > most_lanes)
+        refuse("there are 1 to 1024 lanes");
+    if (operations < 2 || operations > most_depth)
+        refuse("a lane has 2 to 65536 operations under way");
+    lanes = count;
+    depth = operations;
+}
+
+void settings::set_timeouts(unsigned operation, unsigned opening)
+{
+    if (operation < 1 || operation > longest_ms || opening < 1 || opening > longest_ms)
+        refuse("a timeout has 1 to 3600000 milliseconds");
+    operation_ms = static_cast<int>(operation);
+    open_ms = static_cast<int>(opening);
+}
+
+void settings::check() const
+{
+    if (!has_home)
+        refuse("the set has no home copy: see rpma_mirror_cfg_set_home");
+    if (targets.empty())
+        refuse("the set has no target: see rpma_mirror_cfg_add_target");
+    if (key_file.empty())
+        refuse("the file with the key of the targets is missing: see rpma_mirror_cfg_set_key_file");
+}
+
+} // namespace mirror

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "abi.hpp"
+#include "mirror_state.hpp"
+
+namespace mirror
+{
+
+struct target_settings {
+    unsigned copy = 0;
+    std::string address; // numeric, or a name
+    std::string port;
+    std::string set_name;
+
+    std::string name() const { return address + ":" + port; }
+};
+
+// What is known of a set before anything of it is opened.
+struct settings {
+    unsigned home_copy = 0;
+    std::string home_path; // empty: anonymous memory
+    std::string state_path;
+    std::uint64_t length = 0;
+    std::vector<target_settings> targets;
+    std::string key_file;
+    replica::mirror_policy policy = replica::mirror_policy::safety;
+    std::string arbiter = "operator";
+    rpma_mirror_level min_level = RPMA_MIRROR_LEVEL_VOLATILE;
+    int operation_ms = 2000;
+    int open_ms = 10000;
+    unsigned lanes = 1;
+    unsigned depth = 128;
+    rpma_mirror_device device = RPMA_MIRROR_DEVICE_ANY;
+    rpma_mirror_event_function event = nullptr;
+    void *event_context = nullptr;
+    bool has_home = false;
+
+    // These throw failure with E_INVAL.
+    void set_home(unsigned copy, const char *path, std::uint64_t bytes, const char *state);
+    void add_target(unsigned copy, const std::string &place, const std::string &set_name);
+    void set_lanes(unsigned count, unsigned operations);
+    void set_timeouts(unsigned operation, unsigned opening);
+    // Whether something is missing.
+    void check() const;
+
+    const target_settings *target_of(unsigned copy) const;
+};
+
+// Throws failure, which names the line.
+settings read_set_file(const std::string &path);
+
+} // namespace mirror
+
+// The handle of the C functions.
+struct rpma_mirror_cfg {
+    mirror::settings value;
+};
