@@ -2,18 +2,14 @@
 #include "pool.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
-#include <new>
 #include <sys/resource.h>
 
 #include "degrade.hpp"
 #include "failure.hpp"
-#include "lane_proof.hpp"
 #include "log.hpp"
 
 using namespace rpmem;
-using replica::deadline;
 using replica::range;
 
 namespace
@@ -32,24 +28,13 @@ unsigned bearable_lanes()
             std::min<rlim_t>((limit.rlim_cur - other_descriptors) / descriptors_per_lane, replica::most_lanes));
 }
 
-// The pages of the pool are pinned.
-const char *registration_remedy(int error)
-{
-    return error == ENOMEM || error == EAGAIN ? "; raise the limit of locked memory (ulimit -l)" : "";
-}
-
 } // namespace
-
-rpmem_pool::~rpmem_pool()
-{
-    close_data_path();
-}
 
 int rpmem_pool::open(const wanted &w)
 {
     const bool here = std::string_view(w.target) == "local:";
     name_.format("replica %s on %s", w.set_name, here ? "this machine" : w.target);
-    if (const int error = path_.lost.open(); error != 0)
+    if (const int error = region_.lost().open(); error != 0)
         return fail(error, "cannot make an event: %s", std::strerror(error));
     replica::answer a;
     if (start_session(w, &a) != 0)
@@ -61,12 +46,12 @@ int rpmem_pool::open(const wanted &w)
         const int error = errno;
         const replica::error_text why(last_failure());
         give_up_silent_target(error);
-        close_data_path();
+        region_.close();
         tell_close(w.create);
         return fail(error, "%s", why.c_str());
     }
-    log_line(log_level::info, "%s: open, %u lanes, method %u, level %u", name_.c_str(), lane_count_,
-            static_cast<unsigned>(path_.method), static_cast<unsigned>(a.session.level));
+    log_line(log_level::info, "%s: open, %u lanes, method %u, level %u", name_.c_str(), region_.lanes(),
+            static_cast<unsigned>(region_.method()), static_cast<unsigned>(a.session.level));
     return 0;
 }
 
@@ -86,7 +71,6 @@ int rpmem_pool::start_session(const wanted &w, replica::answer *a)
     r.session.keep_alive_ms = session_.keeps_alive() ? session::keep_alive_ms : 0;
     r.session.attributes = w.attributes;
     r.session.set_name.assign(w.set_name);
-    lane_count_ = 0;
     if (session_.request(r, a) != 0)
         return -1;
     if (a->session.lanes > r.session.lanes || a->session.pool_size < w.size)
@@ -105,81 +89,16 @@ int rpmem_pool::check_level(const replica::session_answer &s)
 
 int rpmem_pool::open_data_path(const wanted &w, const replica::session_answer &s)
 {
-    path_.data_begin = s.has_header ? replica::header_size : 0;
-    path_.method = s.method;
-    path_.window = std::min(s.window, 8U);
-    path_.depth = static_cast<std::uint32_t>(std::max(settings().queue_depth, 2));
-    path_.timeout_ms = settings_.timeout_ms;
     if (s.has_header && w.size <= replica::header_size)
         return fail(EINVAL, "the pool is not larger than its header");
-    if (prepare_peer(w, s) != 0)
-        return -1;
-    return connect_lanes(s, s.lanes);
-}
-
-int rpmem_pool::prepare_peer(const wanted &w, const replica::session_answer &s)
-{
-    ibv_context *device = nullptr;
-    const bool software = s.devices == replica::device_software;
-    const int found = rpma_utils_get_ibv_context_of_kind(s.address.c_str(), RPMA_UTIL_IBV_CONTEXT_REMOTE,
-            software ? RPMA_DEVICE_SOFTWARE : RPMA_DEVICE_HARDWARE, &device);
-    if (found != 0)
-        return fail(ENOMEDIUM, "no RDMA device reaches %s%s", s.address.c_str(),
-                software ? ": softrdma is not installed beside librpma" : "");
-    if (rpma_peer_new(device, &path_.peer) != 0)
-        return fail(ENOMEDIUM, "the RDMA device that reaches %s cannot be used", s.address.c_str());
-    errno = 0;
-    const int usage = RPMA_MR_USAGE_WRITE_SRC;
-    if (rpma_mr_reg(path_.peer, w.address, w.size, usage, &path_.region) != 0) {
-        const int error = errno == 0 ? ENOMEM : errno;
-        return fail(error, "cannot register the memory of the pool: %s%s", std::strerror(error),
-                registration_remedy(error));
-    }
-    const auto remote = [](const replica::descriptor &d, rpma_mr_remote **to) {
-        return rpma_mr_remote_from_descriptor(d.c_str(), d.view().size(), to) == 0;
-    };
-    std::size_t data_size = 0;
-    if (!remote(s.data_region, &path_.data) || (s.has_header && !remote(s.header_region, &path_.header)) ||
-            rpma_mr_remote_get_size(path_.data, &data_size) != 0 || data_size < w.size - path_.data_begin)
-        return fail(EPROTO, "the target described its memory in a way that is not understood");
-    if (!s.peer.empty() && rpma_peer_cfg_from_descriptor(s.peer.c_str(), s.peer.view().size(), &path_.peer_cfg) != 0)
-        return fail(EPROTO, "the target described itself in a way that is not understood");
-    return 0;
-}
-
-int rpmem_pool::connect_lanes(const replica::session_answer &s, unsigned lanes)
-{
-    lane_array_ = static_cast<lane *>(std::calloc(lanes, sizeof(lane)));
-    if (lane_array_ == nullptr)
-        return fail(ENOMEM, "out of memory");
-    char port[12];
-    std::snprintf(port, sizeof(port), "%u", s.port);
-    int error = 0;
-    while (lane_count_ < lanes && error == 0) {
-        auto *const made = new (&lane_array_[lane_count_]) lane;
-        error = made->connect(path_, s.address.c_str(), port, replica::make_lane_proof(s.token, lane_count_));
-        ++lane_count_;
-    }
-    const deadline until(settings_.timeout_ms);
-    for (unsigned i = 0; i < lane_count_ && error == 0; ++i)
-        error = lane_array_[i].connected(until);
-    if (error != 0)
-        return fail(error, "cannot connect lane to port %s of %s: %s", port, s.address.c_str(), std::strerror(error));
-    return 0;
-}
-
-void rpmem_pool::close_data_path()
-{
-    for (unsigned i = 0; i < lane_count_; ++i)
-        lane_array_[i].~lane();
-    lane_count_ = 0;
-    std::free(lane_array_);
-    lane_array_ = nullptr;
-    rpma_mr_remote_delete(&path_.data);
-    rpma_mr_remote_delete(&path_.header);
-    rpma_peer_cfg_delete(&path_.peer_cfg);
-    rpma_mr_dereg(&path_.region);
-    rpma_peer_delete(&path_.peer);
+    replica::region::terms terms;
+    terms.address = static_cast<std::byte *>(w.address);
+    terms.size = w.size;
+    terms.depth = static_cast<std::uint32_t>(std::max(settings().queue_depth, 2));
+    terms.timeout_ms = settings_.timeout_ms;
+    replica::error_text why;
+    const int error = region_.open(s, terms, &why);
+    return error == 0 ? 0 : fail(error, "%s", why.c_str());
 }
 
 int rpmem_pool::tell_close(bool remove)
@@ -201,14 +120,15 @@ void rpmem_pool::give_up_silent_target(int error)
 
 int rpmem_pool::close()
 {
-    give_up_silent_target(path_.lost.error());
-    close_data_path();
-    int closed = path_.lost.error() == 0 ? tell_close(false) : fail(ECONNRESET, "%s was lost before", name_.c_str());
+    give_up_silent_target(region_.lost().error());
+    region_.close();
+    int closed =
+            region_.lost().error() == 0 ? tell_close(false) : fail(ECONNRESET, "%s was lost before", name_.c_str());
     const int error = errno;
     session_.finish();
     // Nothing may have noticed the loss but this.
     if (closed != 0 && settings_.on_loss == on_loss::degrade)
-        closed = outcome(path_.lost.error() != 0 ? path_.lost.error() : error);
+        closed = outcome(region_.lost().error() != 0 ? region_.lost().error() : error);
     errno = error;
     return closed;
 }
@@ -220,17 +140,17 @@ int rpmem_pool::set_attributes(const rpmem_pool_attr *attributes)
     static_assert(sizeof(*attributes) == sizeof(r.attributes));
     if (attributes != nullptr)
         std::memcpy(static_cast<void *>(&r.attributes), attributes, sizeof(r.attributes));
-    const bool has_header = path_.data_begin != 0;
+    const bool has_header = region_.data_begin() != 0;
     if (is_zero(r.attributes) == has_header)
         return fail(EINVAL, has_header ? "a pool with a header cannot have attributes that are all zero"
                                        : "a pool without header has no attributes");
     if (!has_header)
         return 0;
     replica::answer a;
-    if (path_.lost.error() == 0 && session_.request(r, &a) == 0)
+    if (region_.lost().error() == 0 && session_.request(r, &a) == 0)
         return 0;
     // What the target refuses is no loss.
-    return path_.lost.error() == 0 ? -1 : outcome(path_.lost.error());
+    return region_.lost().error() == 0 ? -1 : outcome(region_.lost().error());
 }
 
 int rpmem_pool::outcome(int error)
@@ -246,34 +166,34 @@ int rpmem_pool::outcome(int error)
 
 int rpmem_pool::flush(range r, unsigned lane)
 {
-    const int lost = path_.lost.error();
-    return outcome(lost != 0 ? lost : lane_array_[lane].flush(r));
+    const int lost = region_.lost().error();
+    return outcome(lost != 0 ? lost : region_.lane(lane).flush(r));
 }
 
 int rpmem_pool::drain(unsigned lane, replica::lane_request_kind kind)
 {
-    return outcome(lane_array_[lane].drain(kind));
+    return outcome(region_.lane(lane).drain(kind));
 }
 
 int rpmem_pool::read(void *to, range r, unsigned lane)
 {
-    const int lost = path_.lost.error();
-    const int error = lost != 0 ? lost : lane_array_[lane].read(to, r);
+    const int lost = region_.lost().error();
+    const int error = lost != 0 ? lost : region_.lane(lane).read(to, r);
     return error == 0 ? 0 : fail(error, "%s is lost: %s", name_.c_str(), std::strerror(error));
 }
 
 int rpmem_pool::check_lane(unsigned lane) const
 {
-    if (lane >= lane_count_)
-        return fail(EINVAL, "there is no lane %u: the pool has %u", lane, lane_count_);
+    if (lane >= region_.lanes())
+        return fail(EINVAL, "there is no lane %u: the pool has %u", lane, region_.lanes());
     return 0;
 }
 
 int rpmem_pool::check_writable(range r) const
 {
-    if (r.offset < path_.data_begin)
+    if (r.offset < region_.data_begin())
         return fail(EINVAL, "offset %zu is in the header of the pool, which ends at %zu",
-                static_cast<std::size_t>(r.offset), static_cast<std::size_t>(path_.data_begin));
+                static_cast<std::size_t>(r.offset), static_cast<std::size_t>(region_.data_begin()));
     return check_readable(r);
 }
 

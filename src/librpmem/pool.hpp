@@ -4,14 +4,15 @@
 #include "abi.hpp"
 
 #include "heap.hpp"
-#include "lane.hpp"
+#include "region.hpp"
 #include "session.hpp"
 
 // The handle of the C functions: a pool that is mirrored, from the start of the daemon to its end.
 struct rpmem_pool : heap_object {
 public:
-    explicit rpmem_pool(const rpmem::call_settings &settings) : settings_(settings), session_(settings, path_.lost) {}
-    ~rpmem_pool();
+    explicit rpmem_pool(const rpmem::call_settings &settings) : settings_(settings), session_(settings, region_.lost())
+    {
+    }
 
     struct wanted {
         const char *target;
@@ -37,25 +38,20 @@ public:
     int check_writable(replica::range r) const;
     int check_readable(replica::range r) const;
 
-    unsigned lanes() const { return lane_count_; }
+    unsigned lanes() const { return region_.lanes(); }
     const replica::pool_attributes &attributes() const { return attributes_; }
 
 private:
     int start_session(const wanted &w, replica::answer *a);
     int check_level(const replica::session_answer &s);
     int open_data_path(const wanted &w, const replica::session_answer &s);
-    int prepare_peer(const wanted &w, const replica::session_answer &s);
-    int connect_lanes(const replica::session_answer &s, unsigned lanes);
     void give_up_silent_target(int error);
-    void close_data_path();
     int tell_close(bool remove);
     int outcome(int error);
 
     const rpmem::call_settings settings_;
-    rpmem::data_path path_;
+    replica::region region_;
     rpmem::session session_;
-    rpmem::lane *lane_array_ = nullptr;
-    unsigned lane_count_ = 0;
     std::uint64_t size_ = 0;
     replica::pool_attributes attributes_;
     replica::short_text<320> name_;

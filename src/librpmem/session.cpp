@@ -62,7 +62,7 @@ const char *text_of(received got)
 
 } // namespace
 
-session::session(const call_settings &settings, loss &lost) : settings_(settings), lost_(lost)
+session::session(const call_settings &settings, replica::loss &lost) : settings_(settings), lost_(lost)
 {
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);

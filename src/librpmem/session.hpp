@@ -17,7 +17,7 @@ namespace rpmem
 class session
 {
 public:
-    session(const call_settings &settings, loss &lost);
+    session(const call_settings &settings, replica::loss &lost);
     ~session();
     session(const session &) = delete;
     session &operator=(const session &) = delete;
@@ -54,7 +54,7 @@ private:
     void stop_watching();
 
     const call_settings settings_;
-    loss &lost_;
+    replica::loss &lost_;
     replica::process daemon_;
     replica::message_buffer buffer_;
     std::uint32_t next_number_ = 1;

@@ -7,10 +7,10 @@
 
 #include "fd_owner.hpp"
 
-namespace rpmem
+namespace replica
 {
 
-// Whether the replica is lost, and why: the first reason stays. What waits for the target also waits for this.
+// Whether a target is lost, and why: the first reason stays. What waits for the target also waits for this.
 class loss
 {
 public:
@@ -35,7 +35,7 @@ public:
 
 private:
     std::atomic<int> error_ = 0;
-    replica::fd_owner event_;
+    fd_owner event_;
 };
 
-} // namespace rpmem
+} // namespace replica

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lane.hpp"
+#include "region_lane.hpp"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <poll.h>
 
-namespace rpmem
+namespace replica
 {
-
-using replica::deadline;
-using replica::range;
 
 namespace
 {
@@ -23,9 +20,6 @@ constexpr std::uint64_t reported_piece = 1024 * 1024;
 constexpr std::uint64_t longest_kept_piece = 4096;
 constexpr std::size_t bounce_size = 16 * 1024;
 constexpr std::size_t memory_alignment = 4096;
-// So long a waiting lane looks at its completion queue before it sleeps.
-constexpr int looks_before_sleep = 4000;
-constexpr unsigned kind_bits = 2;
 
 // The part of a range that is posted at once.
 range piece_of(range r)
@@ -41,22 +35,22 @@ void advance(range &r, range piece)
 
 } // namespace
 
-std::size_t lane::request_at(std::uint64_t sequence) const
+std::size_t region_lane::request_at(std::uint64_t sequence) const
 {
-    return sequence % path_->window * replica::longest_lane_request;
+    return sequence % path_->window * longest_lane_request;
 }
 
-std::size_t lane::answer_at(std::uint32_t slot) const
+std::size_t region_lane::answer_at(std::uint32_t slot) const
 {
-    return path_->window * replica::longest_lane_request + slot * replica::lane_answer_size;
+    return path_->window * longest_lane_request + slot * lane_answer_size;
 }
 
-std::size_t lane::bounce_at() const
+std::size_t region_lane::bounce_at() const
 {
     return answer_at(path_->window);
 }
 
-int lane::make_memory()
+int region_lane::make_memory()
 {
     const std::size_t size = (bounce_at() + bounce_size + memory_alignment - 1) / memory_alignment * memory_alignment;
     void *memory = nullptr;
@@ -68,7 +62,7 @@ int lane::make_memory()
     return rpma_mr_reg(path_->peer, memory_, size, usage, &registered_) == 0 ? 0 : ENOMEM;
 }
 
-int lane::connect(data_path &path, const char *address, const char *port, const replica::lane_proof &proof)
+int region_lane::connect(data_path &path, const char *address, const char *port, std::span<const std::byte> proof)
 {
     path_ = &path;
     if (const int error = make_memory(); error != 0)
@@ -87,18 +81,17 @@ int lane::connect(data_path &path, const char *address, const char *port, const 
     if (made != 0)
         return ECONNREFUSED;
     for (std::uint32_t slot = 0; slot < path.window; ++slot) {
-        if (rpma_conn_req_recv(request, registered_, answer_at(slot), replica::lane_answer_size,
+        if (rpma_conn_req_recv(request, registered_, answer_at(slot), lane_answer_size,
                     reinterpret_cast<const void *>(posted::answer)) != 0) {
             rpma_conn_req_delete(&request);
             return ENOMEM;
         }
     }
-    replica::lane_proof bytes = proof;
-    const rpma_conn_private_data data{bytes.data(), static_cast<std::uint8_t>(bytes.size())};
+    const rpma_conn_private_data data{const_cast<std::byte *>(proof.data()), static_cast<std::uint8_t>(proof.size())};
     return rpma_conn_req_connect(&request, &data, &conn_) == 0 ? 0 : ECONNREFUSED;
 }
 
-int lane::connected(const deadline &until)
+int region_lane::connected(const deadline &until)
 {
     rpma_conn_get_event_fd(conn_, &event_fd_);
     for (;;) {
@@ -122,7 +115,7 @@ int lane::connected(const deadline &until)
     return 0;
 }
 
-lane::~lane()
+region_lane::~region_lane()
 {
     if (conn_ != nullptr) {
         if (cq_ != nullptr)
@@ -134,37 +127,36 @@ lane::~lane()
     std::free(memory_);
 }
 
-int lane::lose(int error)
+int region_lane::lose(int error)
 {
     path_->lost.declare(error);
     return path_->lost.error();
 }
 
-int lane::lose_rpma(int error)
+int region_lane::lose_rpma(int error)
 {
     return lose(error == RPMA_E_NOMEM ? ENOMEM : error == RPMA_E_PROVIDER ? ECONNRESET : EPROTO);
 }
 
-const void *lane::context(posted kind)
+const void *region_lane::context(posted kind)
 {
     const std::uintptr_t complete = unreported_;
     return reinterpret_cast<const void *>(complete << kind_bits | static_cast<std::uintptr_t>(kind));
 }
 
 // Makes room in the send queue for a write and the request that has to follow it.
-int lane::reserve()
+int region_lane::reserve()
 {
     while (operations_ + 2 > path_->depth) {
         // Something that is under way has to report.
-        const int error =
-                operations_ == unreported_ ? submit(replica::lane_request_kind::flush) : wait_below(~0U, operations_);
+        const int error = operations_ == unreported_ ? submit(lane_request_kind::flush) : wait_below(~0U, operations_);
         if (error != 0)
             return error;
     }
     return 0;
 }
 
-int lane::post_write(range piece)
+int region_lane::post_write(range piece)
 {
     if (const int error = reserve(); error != 0)
         return error;
@@ -183,7 +175,7 @@ int lane::post_write(range piece)
 }
 
 // Adds the range to the request that comes next.
-void lane::note(range r)
+void region_lane::note(range r)
 {
     if (pending_.count > 0) {
         range &last = pending_.ranges[pending_.count - 1];
@@ -195,12 +187,12 @@ void lane::note(range r)
     pending_.ranges[pending_.count++] = r;
 }
 
-int lane::flush(range r)
+int region_lane::flush(range r)
 {
     while (r.length > 0) {
         const range piece = piece_of(r);
-        if (pending_.count == replica::most_ranges) {
-            if (const int error = submit(replica::lane_request_kind::flush); error != 0)
+        if (pending_.count == most_ranges) {
+            if (const int error = submit(lane_request_kind::flush); error != 0)
                 return error;
         }
         if (const int error = post_write(piece); error != 0)
@@ -211,22 +203,37 @@ int lane::flush(range r)
     return 0;
 }
 
-int lane::submit(replica::lane_request_kind kind)
+int region_lane::flush8(std::uint64_t offset, const char bytes[8])
+{
+    if (pending_.count == most_ranges) {
+        if (const int error = submit(lane_request_kind::flush); error != 0)
+            return error;
+    }
+    if (const int error = reserve(); error != 0)
+        return error;
+    ++operations_;
+    ++unreported_;
+    const int result = rpma_atomic_write(conn_, path_->data, offset - path_->data_begin, bytes,
+            RPMA_F_COMPLETION_ON_ERROR | RPMA_F_MORE, context(posted::transfer));
+    note({offset, 8});
+    return result == 0 ? 0 : lose_rpma(result);
+}
+
+int region_lane::submit(lane_request_kind kind)
 {
     if (const int error = wait_below(path_->window, path_->depth); error != 0)
         return error;
-    const bool by_message =
-            path_->method == replica::method::messages || kind == replica::lane_request_kind::deep_flush;
+    const bool by_message = path_->method == method::messages || kind == lane_request_kind::deep_flush;
     ++operations_;
     ++unreported_;
     const int result = by_message ? submit_message(kind) : submit_flush();
     unreported_ = 0;
     pending_.count = 0;
-    ++requests_;
+    ++submitted_;
     return result == 0 ? 0 : lose_rpma(result);
 }
 
-int lane::submit_message(replica::lane_request_kind kind)
+int region_lane::submit_message(lane_request_kind kind)
 {
     pending_.kind = kind;
     pending_.sequence = ++sequence_;
@@ -236,7 +243,7 @@ int lane::submit_message(replica::lane_request_kind kind)
 }
 
 // One flush that covers everything that was written.
-int lane::submit_flush()
+int region_lane::submit_flush()
 {
     std::uint64_t begin = pending_.ranges[0].offset;
     std::uint64_t end = begin;
@@ -244,13 +251,13 @@ int lane::submit_flush()
         begin = std::min(begin, pending_.ranges[i].offset);
         end = std::max(end, pending_.ranges[i].offset + pending_.ranges[i].length);
     }
-    const auto type = path_->method == replica::method::persistent_flush ? RPMA_FLUSH_TYPE_PERSISTENT
-                                                                         : RPMA_FLUSH_TYPE_VISIBILITY;
+    const auto type =
+            path_->method == method::persistent_flush ? RPMA_FLUSH_TYPE_PERSISTENT : RPMA_FLUSH_TYPE_VISIBILITY;
     return rpma_flush(conn_, path_->data, begin - path_->data_begin, end - begin, type, RPMA_F_COMPLETION_ALWAYS,
             context(posted::request));
 }
 
-int lane::drain(replica::lane_request_kind kind)
+int region_lane::drain(lane_request_kind kind)
 {
     if (path_->lost.error() != 0)
         return path_->lost.error();
@@ -261,7 +268,7 @@ int lane::drain(replica::lane_request_kind kind)
     return wait_below(1, ~0U);
 }
 
-int lane::read_piece(rpma_mr_local *to, std::size_t to_offset, range piece)
+int region_lane::read_piece(rpma_mr_local *to, std::size_t to_offset, range piece)
 {
     const bool in_header = piece.offset < path_->data_begin;
     if (const int error = drain(); error != 0)
@@ -272,14 +279,14 @@ int lane::read_piece(rpma_mr_local *to, std::size_t to_offset, range piece)
     ++unreported_;
     const void *const operation = context(posted::request);
     unreported_ = 0;
-    ++requests_;
+    ++submitted_;
     const int result = rpma_read(conn_, to, to_offset, in_header ? path_->header : path_->data,
             in_header ? piece.offset : piece.offset - path_->data_begin, piece.length, RPMA_F_COMPLETION_ALWAYS,
             operation);
     return result == 0 ? wait_below(1, ~0U) : lose_rpma(result);
 }
 
-int lane::read_through_memory(std::byte *to, range r)
+int region_lane::read_through_memory(std::byte *to, range r)
 {
     while (r.length > 0) {
         const range piece{r.offset, std::min<std::uint64_t>(r.length, bounce_size)};
@@ -292,7 +299,24 @@ int lane::read_through_memory(std::byte *to, range r)
     return 0;
 }
 
-int lane::read(void *to, range r)
+int region_lane::read_pieces(rpma_mr_local *to, std::size_t to_offset, range r)
+{
+    while (r.length > 0) {
+        const range piece = piece_of(r);
+        if (const int error = read_piece(to, to_offset, piece); error != 0)
+            return error;
+        to_offset += piece.length;
+        advance(r, piece);
+    }
+    return 0;
+}
+
+int region_lane::fetch(range r)
+{
+    return read_pieces(path_->region, r.offset, r);
+}
+
+int region_lane::read(void *to, range r)
 {
     auto *at = static_cast<std::byte *>(to);
     if (r.offset < path_->data_begin) {
@@ -307,108 +331,9 @@ int lane::read(void *to, range r)
     // Memory that cannot be registered is reached through that of the lane.
     if (r.length <= bounce_size || rpma_mr_reg(path_->peer, at, r.length, RPMA_MR_USAGE_READ_DST, &memory) != 0)
         return read_through_memory(at, r);
-    int error = 0;
-    for (std::size_t done = 0; r.length > 0 && error == 0;) {
-        const range piece = piece_of(r);
-        error = read_piece(memory, done, piece);
-        done += piece.length;
-        advance(r, piece);
-    }
+    const int error = read_pieces(memory, 0, r);
     rpma_mr_dereg(&memory);
     return error;
 }
 
-int lane::wait_below(std::uint32_t requests, std::uint32_t operations)
-{
-    deadline until(path_->timeout_ms);
-    for (int looks = 0; requests_ >= requests || operations_ >= operations; ++looks) {
-        bool progress = false;
-        if (const int error = collect(&progress); error != 0)
-            return error;
-        if (progress) {
-            looks = 0;
-            until = deadline(path_->timeout_ms);
-        } else if (path_->lost.error() != 0) {
-            return path_->lost.error();
-        } else if (looks >= looks_before_sleep) {
-            looks = 0;
-            if (const int error = sleep(until); error != 0)
-                return error;
-        }
-    }
-    return 0;
-}
-
-int lane::sleep(const deadline &until)
-{
-    if (until.passed())
-        return lose(ETIMEDOUT);
-    pollfd pollers[] = {{cq_fd_, POLLIN, 0}, {path_->lost.fd(), POLLIN, 0}, {event_fd_, POLLIN, 0}};
-    const int ready = poll(pollers, 3, until.left_ms());
-    if (ready <= 0)
-        return 0;
-    if (pollers[0].revents != 0) {
-        const int waited = rpma_cq_wait(cq_);
-        return waited == 0 || waited == RPMA_E_NO_COMPLETION ? 0 : lose_rpma(waited);
-    }
-    // Completions that failed are collected first, if there are any; the connection is at its end in any case.
-    bool progress = false;
-    if (pollers[2].revents != 0 && collect(&progress) == 0 && !progress)
-        return lose(ECONNRESET);
-    return 0;
-}
-
-int lane::collect(bool *progress)
-{
-    ibv_wc completions[16];
-    int count = 0;
-    const int got = rpma_cq_get_wc(cq_, 16, completions, &count);
-    if (got == RPMA_E_NO_COMPLETION)
-        return 0;
-    if (got != 0)
-        return lose_rpma(got);
-    for (int i = 0; i < count; ++i) {
-        if (const int error = complete(completions[i]); error != 0)
-            return error;
-    }
-    *progress = count > 0;
-    return 0;
-}
-
-int lane::complete(const ibv_wc &wc)
-{
-    if (wc.status != IBV_WC_SUCCESS)
-        return lose(ECONNRESET);
-    const auto kind = static_cast<posted>(wc.wr_id & ((1U << kind_bits) - 1));
-    if (kind == posted::answer)
-        return answer_arrived(wc.byte_len);
-    operations_ -= static_cast<std::uint32_t>(wc.wr_id >> kind_bits);
-    if (kind == posted::request)
-        --requests_;
-    return 0;
-}
-
-int lane::answer_arrived(std::uint32_t length)
-{
-    const std::uint32_t slot = next_receive_;
-    next_receive_ = (slot + 1) % path_->window;
-    replica::lane_answer a;
-    if (length != replica::lane_answer_size ||
-            !replica::decode({memory_ + answer_at(slot), replica::lane_answer_size}, a) ||
-            a.sequence != answered_ + 1 || a.sequence > sequence_)
-        return lose(EPROTO);
-    answered_ = a.sequence;
-    --requests_;
-    if (a.error != 0)
-        return lose(a.error);
-    return post_receive(slot);
-}
-
-int lane::post_receive(std::uint32_t slot)
-{
-    const int result = rpma_recv(conn_, registered_, answer_at(slot), replica::lane_answer_size,
-            reinterpret_cast<const void *>(posted::answer));
-    return result == 0 ? 0 : lose_rpma(result);
-}
-
-} // namespace rpmem
+} // namespace replica

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "region.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace replica
+{
+
+namespace
+{
+
+// The pages of the memory are pinned.
+const char *registration_remedy(int error)
+{
+    return error == ENOMEM || error == EAGAIN ? "; raise the limit of locked memory (ulimit -l)" : "";
+}
+
+[[gnu::format(printf, 3, 4)]] int fail(error_text *why, int error, const char *pattern, ...)
+{
+    std::va_list arguments;
+    va_start(arguments, pattern);
+    why->format_list(pattern, arguments);
+    va_end(arguments);
+    return error;
+}
+
+int connect_lane(region_lane &made, data_path &path, const session_answer &target, const char *port,
+        std::uint32_t number, std::uint64_t epoch)
+{
+    if (epoch == 0)
+        return made.connect(path, target.address.c_str(), port, make_lane_proof(target.token, number));
+    return made.connect(path, target.address.c_str(), port, make_epoch_proof(target.token, number, epoch));
+}
+
+} // namespace
+
+int region::open(const session_answer &target, const terms &wanted, error_text *why)
+{
+    path_.data_begin = target.has_header ? header_size : 0;
+    path_.method = target.method;
+    path_.window = std::min(target.window, 8U);
+    path_.depth = std::max(wanted.depth, 2U);
+    path_.timeout_ms = wanted.timeout_ms;
+    if (const int error = prepare_peer(target, wanted, why); error != 0)
+        return error;
+    return connect_lanes(target, wanted, why);
+}
+
+int region::prepare_peer(const session_answer &target, const terms &wanted, error_text *why)
+{
+    ibv_context *device = nullptr;
+    const bool software = target.devices == device_software;
+    const int found = rpma_utils_get_ibv_context_of_kind(target.address.c_str(), RPMA_UTIL_IBV_CONTEXT_REMOTE,
+            software ? RPMA_DEVICE_SOFTWARE : RPMA_DEVICE_HARDWARE, &device);
+    if (found != 0)
+        return fail(why, ENOMEDIUM, "no RDMA device reaches %s%s", target.address.c_str(),
+                software ? ": softrdma is not installed beside librpma" : "");
+    if (rpma_peer_new(device, &path_.peer) != 0)
+        return fail(why, ENOMEDIUM, "the RDMA device that reaches %s cannot be used", target.address.c_str());
+    errno = 0;
+    const int usage = RPMA_MR_USAGE_WRITE_SRC | (wanted.fetches ? RPMA_MR_USAGE_READ_DST : 0);
+    if (rpma_mr_reg(path_.peer, wanted.address, wanted.size, usage, &path_.region) != 0) {
+        const int error = errno == 0 ? ENOMEM : errno;
+        return fail(why, error, "cannot register the memory of the pool: %s%s", std::strerror(error),
+                registration_remedy(error));
+    }
+    const auto remote = [](const descriptor &d, rpma_mr_remote **to) {
+        return rpma_mr_remote_from_descriptor(d.c_str(), d.view().size(), to) == 0;
+    };
+    std::size_t data_size = 0;
+    if (!remote(target.data_region, &path_.data) ||
+            (target.has_header && !remote(target.header_region, &path_.header)) ||
+            rpma_mr_remote_get_size(path_.data, &data_size) != 0 || data_size < wanted.size - path_.data_begin)
+        return fail(why, EPROTO, "the target described its memory in a way that is not understood");
+    if (!target.peer.empty() &&
+            rpma_peer_cfg_from_descriptor(target.peer.c_str(), target.peer.view().size(), &path_.peer_cfg) != 0)
+        return fail(why, EPROTO, "the target described itself in a way that is not understood");
+    return 0;
+}
+
+int region::connect_lanes(const session_answer &target, const terms &wanted, error_text *why)
+{
+    lanes_ = static_cast<region_lane *>(std::calloc(target.lanes, sizeof(region_lane)));
+    if (lanes_ == nullptr)
+        return fail(why, ENOMEM, "out of memory");
+    char port[12];
+    std::snprintf(port, sizeof(port), "%u", target.port);
+    int error = 0;
+    while (lane_count_ < target.lanes && error == 0) {
+        auto *const made = new (&lanes_[lane_count_]) region_lane;
+        error = connect_lane(*made, path_, target, port, lane_count_, wanted.epoch);
+        ++lane_count_;
+    }
+    const deadline until(wanted.timeout_ms);
+    for (unsigned i = 0; i < lane_count_ && error == 0; ++i)
+        error = lanes_[i].connected(until);
+    if (error != 0)
+        return fail(why, error, "cannot connect lane to port %s of %s: %s", port, target.address.c_str(),
+                std::strerror(error));
+    return 0;
+}
+
+void region::close()
+{
+    for (unsigned i = 0; i < lane_count_; ++i)
+        lanes_[i].~region_lane();
+    lane_count_ = 0;
+    std::free(lanes_);
+    lanes_ = nullptr;
+    rpma_mr_remote_delete(&path_.data);
+    rpma_mr_remote_delete(&path_.header);
+    rpma_peer_cfg_delete(&path_.peer_cfg);
+    rpma_mr_dereg(&path_.region);
+    rpma_peer_delete(&path_.peer);
+}
+
+} // namespace replica
