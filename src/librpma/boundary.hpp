@@ -10,11 +10,13 @@
 namespace rpma
 {
 
-// One test for two heap objects, for the hot path. Never true if one is NULL; seldom false if none is, so that the
-// other branch decides exactly.
+// Whether neither is NULL. One test tells it of almost any two objects of the heap; the others are looked at one by
+// one.
 inline bool both_set(const void *one, const void *other)
 {
-    return (reinterpret_cast<std::uintptr_t>(one) & reinterpret_cast<std::uintptr_t>(other)) != 0;
+    if ((reinterpret_cast<std::uintptr_t>(one) & reinterpret_cast<std::uintptr_t>(other)) != 0) [[likely]]
+        return true;
+    return one != nullptr && other != nullptr;
 }
 
 // Stores a created object for the caller, or returns why there is none.

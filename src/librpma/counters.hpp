@@ -9,23 +9,16 @@
 namespace rpma
 {
 
-// What a connection was given to do, counted on the hot path: one instruction for each addition, no lock. Two threads
+// What a connection was given to do, counted on the hot path without a lock. Two threads
 // that add to the same number at the same moment may lose one of the additions, and never anything else.
 class counter
 {
 public:
     [[gnu::always_inline]] void add(std::uint64_t amount)
     {
-#if defined(__x86_64__)
-        asm("addq %1, %0" : "+m"(value_) : "er"(amount));
-#else
         value_.store(value_.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
-#endif
     }
-    std::uint64_t read() const
-    {
-        return value_.load(std::memory_order_relaxed);
-    }
+    std::uint64_t read() const { return value_.load(std::memory_order_relaxed); }
 
 private:
     std::atomic<std::uint64_t> value_ = 0;

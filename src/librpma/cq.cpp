@@ -44,19 +44,6 @@ errc rpma_cq::wait() const
 namespace
 {
 
-// Whether something is left. The 0 that is not left can be returned as it is; a compiler that understood this would
-// compare the number with 1 instead, and spend an instruction on a 0 of its own.
-[[gnu::always_inline]] inline bool subtract_one(int &number)
-{
-#if defined(__x86_64__)
-    bool differs;
-    asm("subl $1, %0" : "+r"(number), "=@ccne"(differs));
-    return differs;
-#else
-    return --number != 0;
-#endif
-}
-
 [[gnu::cold, gnu::noinline]] int poll_failed(int polled, int wanted)
 {
     if (polled == 0) {
@@ -112,13 +99,13 @@ int rpma_cq_get_wc(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc, int *
         return get_several(cq, num_entries, wc, num_entries_got);
     ibv_wc *collected = wc;
     keep_in_memory(collected);
-    int beyond_one = rdma::poll(cq->handle(), 1, wc);
-    if (subtract_one(beyond_one)) [[unlikely]]
-        return poll_failed(beyond_one + 1, 1);
+    keep_in_memory(num_entries_got);
+    if (const int polled = rdma::poll(cq->handle(), 1, wc); polled != 1) [[unlikely]]
+        return poll_failed(polled, 1);
     STATIC_PROBE(librpma, completion, 1, collected);
     if (num_entries_got != nullptr)
         *num_entries_got = 1;
-    return beyond_one;
+    return 0;
 }
 
 } // extern "C"

@@ -55,7 +55,7 @@ result<rpma_mr_local *> rpma_mr_local::create(rpma_peer &peer, void *ptr, std::s
 
 void rpma_mr_local::write_descriptor(unsigned char *to) const
 {
-    store_le(to + base_at, base_);
+    store_le(to + base_at, whole_.addr);
     store_le(to + size_at, std::uint64_t{size_});
     store_le(to + rkey_at, mr_->rkey);
     to[usage_at] = static_cast<unsigned char>(described_usage_);

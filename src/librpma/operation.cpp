@@ -6,8 +6,8 @@
 #include "log.hpp"
 #include "rdma/work_request.hpp"
 
-// The data path. Each function goes straight to the provider when every pointer is set and everything is in range; what
-// remains, from bad arguments to operations without bytes, is decided out of line.
+// The data path. Each function checks its arguments and goes straight to the provider; what few programs ask for,
+// operations without a region and flags that are not plain(), is posted out of line.
 
 using namespace rpma;
 
@@ -43,7 +43,18 @@ struct targets {
     unsigned send_flags;
 };
 
-// For flags that are not plain().
+// Out of line, so that what the others return needs no register beside it.
+[[gnu::cold, gnu::noinline]] int invalid()
+{
+    return RPMA_E_INVAL;
+}
+
+constexpr bool valid(unsigned flags_less_one)
+{
+    return flags_less_one + 1U != 0;
+}
+
+// For flags that are valid() but not plain().
 targets unusual_targets(rpma_conn *conn, unsigned flags_less_one)
 {
     const unsigned flags = flags_less_one + 1U;
@@ -93,20 +104,26 @@ template<ibv_wr_opcode Opcode, class Dst, class Src>
         return post(src, src_offset, dst, dst_offset);
 }
 
-template<ibv_wr_opcode Opcode, class Dst, class Src>
-[[gnu::cold, gnu::noinline]] int transfer_slow(rpma_conn *conn, const Dst *dst, std::size_t dst_offset, const Src *src,
-        std::size_t src_offset, std::size_t len, unsigned flags_less_one, const void *op_context, std::uint32_t imm)
+// A transfer of no bytes needs no regions, and has either both or none.
+template<ibv_wr_opcode Opcode>
+[[gnu::cold, gnu::noinline]] int transfer_nothing(rpma_conn *conn, const void *dst, std::size_t dst_offset,
+        const void *src, std::size_t src_offset, std::size_t len, unsigned flags_less_one, const void *op_context,
+        std::uint32_t imm)
 {
-    if (conn == nullptr || flags_less_one + 1U == 0)
+    if (conn == nullptr || dst != nullptr || src != nullptr || dst_offset != 0 || src_offset != 0 || len != 0 ||
+            !valid(flags_less_one))
         return RPMA_E_INVAL;
-    if (dst == nullptr && src == nullptr) {
-        if (dst_offset != 0 || src_offset != 0 || len != 0)
-            return RPMA_E_INVAL;
-        count<Opcode>(conn, 0);
-        const targets to = unusual_targets(conn, flags_less_one);
-        return rdma::post_rdma(to.qp, Opcode, nullptr, 0, 0, to.send_flags, op_context, imm);
-    }
-    if (dst == nullptr || src == nullptr || !in_range(dst, dst_offset, len) || !in_range(src, src_offset, len))
+    count<Opcode>(conn, 0);
+    const targets to = unusual_targets(conn, flags_less_one);
+    return rdma::post_rdma(to.qp, Opcode, nullptr, 0, 0, to.send_flags, op_context, imm);
+}
+
+template<ibv_wr_opcode Opcode, class Dst, class Src>
+[[gnu::cold, gnu::noinline]] int transfer_unusually(rpma_conn *conn, const Dst *dst, std::size_t dst_offset,
+        const Src *src, std::size_t src_offset, std::size_t len, unsigned flags_less_one, const void *op_context,
+        std::uint32_t imm)
+{
+    if (!valid(flags_less_one))
         return RPMA_E_INVAL;
     count<Opcode>(conn, len);
     return post_transfer<Opcode>(
@@ -119,9 +136,14 @@ template<ibv_wr_opcode Opcode, class Dst, class Src>
         std::size_t src_offset, std::size_t len, int flags, const void *op_context, std::uint32_t imm = 0)
 {
     const unsigned send_flags = less_one(flags);
-    if (!both_set(conn, dst) || src == nullptr || !plain(send_flags) || !in_range(dst, dst_offset, len) ||
-            !in_range(src, src_offset, len)) [[unlikely]]
-        return transfer_slow<Opcode>(conn, dst, dst_offset, src, src_offset, len, send_flags, op_context, imm);
+    if (!both_set(conn, dst) || src == nullptr) [[unlikely]]
+        return transfer_nothing<Opcode>(conn, dst, dst_offset, src, src_offset, len, send_flags, op_context, imm);
+    if (!in_range(dst, dst_offset, len)) [[unlikely]]
+        return invalid();
+    if (!in_range(src, src_offset, len)) [[unlikely]]
+        return invalid();
+    if (!plain(send_flags)) [[unlikely]]
+        return transfer_unusually<Opcode>(conn, dst, dst_offset, src, src_offset, len, send_flags, op_context, imm);
     count<Opcode>(conn, len);
     return post_transfer<Opcode>({conn->qp(), send_flags}, dst, dst_offset, src, src_offset, len, op_context, imm);
 }
@@ -135,19 +157,21 @@ template<ibv_wr_opcode Opcode>
 }
 
 template<ibv_wr_opcode Opcode>
-[[gnu::cold, gnu::noinline]] int message_slow(rpma_conn *conn, const rpma_mr_local *src, std::size_t offset,
+[[gnu::cold, gnu::noinline]] int send_nothing(rpma_conn *conn, const rpma_mr_local *src, std::size_t offset,
         std::size_t len, unsigned flags_less_one, const void *op_context, std::uint32_t imm)
 {
-    if (conn == nullptr || flags_less_one + 1U == 0)
+    if (conn == nullptr || src != nullptr || offset != 0 || len != 0 || !valid(flags_less_one))
         return RPMA_E_INVAL;
-    if (src == nullptr) {
-        if (offset != 0 || len != 0)
-            return RPMA_E_INVAL;
-        count<Opcode>(conn, 0);
-        const targets to = unusual_targets(conn, flags_less_one);
-        return rdma::post_send(to.qp, Opcode, nullptr, to.send_flags, op_context, imm);
-    }
-    if (!src->can_transfer(offset, len))
+    count<Opcode>(conn, 0);
+    const targets to = unusual_targets(conn, flags_less_one);
+    return rdma::post_send(to.qp, Opcode, nullptr, to.send_flags, op_context, imm);
+}
+
+template<ibv_wr_opcode Opcode>
+[[gnu::cold, gnu::noinline]] int send_unusually(rpma_conn *conn, const rpma_mr_local *src, std::size_t offset,
+        std::size_t len, unsigned flags_less_one, const void *op_context, std::uint32_t imm)
+{
+    if (!valid(flags_less_one))
         return RPMA_E_INVAL;
     count<Opcode>(conn, len);
     return post_message<Opcode>(unusual_targets(conn, flags_less_one).queue(), src, offset, len, op_context, imm);
@@ -158,8 +182,12 @@ template<ibv_wr_opcode Opcode>
         int flags, const void *op_context, std::uint32_t imm = 0)
 {
     const unsigned send_flags = less_one(flags);
-    if (!both_set(conn, src) || !plain(send_flags) || !src->can_transfer(offset, len)) [[unlikely]]
-        return message_slow<Opcode>(conn, src, offset, len, send_flags, op_context, imm);
+    if (!both_set(conn, src)) [[unlikely]]
+        return send_nothing<Opcode>(conn, src, offset, len, send_flags, op_context, imm);
+    if (!src->can_transfer(offset, len)) [[unlikely]]
+        return invalid();
+    if (!plain(send_flags)) [[unlikely]]
+        return send_unusually<Opcode>(conn, src, offset, len, send_flags, op_context, imm);
     count<Opcode>(conn, len);
     return post_message<Opcode>({conn->qp(), send_flags}, src, offset, len, op_context, imm);
 }
@@ -220,21 +248,20 @@ template<std::uint8_t Level, class Find>
             dst, offset, len, type, op_context);
 }
 
-[[gnu::cold, gnu::noinline]] int flush_slow(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset,
-        std::size_t len, unsigned type, unsigned flags_less_one, const void *op_context)
+[[gnu::cold, gnu::noinline]] int flush_unsupported(const rpma_conn *conn, unsigned type)
 {
-    if (conn == nullptr || dst == nullptr || flags_less_one + 1U == 0 || !known(type))
-        return RPMA_E_INVAL;
-    if ((conn->flush_types() & usage_of(type)) == 0) {
+    if ((conn->flush_types() & usage_of(type)) == 0)
         RPMA_LOG_ERROR("no persistent flush: the remote peer's configuration does not say that it writes directly to "
                        "PMem, or was not applied\n");
-        return RPMA_E_NOSUPP;
-    }
-    if ((dst->usage() & usage_of(type)) == 0) {
+    else
         RPMA_LOG_ERROR("the remote region is not registered for a flush to %s\n",
                 type == RPMA_FLUSH_TYPE_PERSISTENT ? "persistence" : "visibility");
-        return RPMA_E_NOSUPP;
-    }
+    return RPMA_E_NOSUPP;
+}
+
+[[gnu::cold, gnu::noinline]] int flush_unusually(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset,
+        std::size_t len, unsigned type, unsigned flags_less_one, const void *op_context)
+{
     if (!dst->contains(offset, len))
         return RPMA_E_INVAL;
     conn->counters().flushes.add(1);
@@ -271,11 +298,16 @@ template<std::uint8_t Level, class Find>
             to.send_flags | conn->native_atomic_write_flags(), op_context);
 }
 
-[[gnu::cold, gnu::noinline]] int atomic_write_slow(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset,
-        const char *src, unsigned flags_less_one, const void *op_context)
+[[gnu::noinline]] int post_native_atomic_write(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset,
+        const char *src, unsigned send_flags, const void *op_context)
 {
-    if (conn == nullptr || dst == nullptr || src == nullptr || flags_less_one + 1U == 0 ||
-            offset % RPMA_ATOMIC_WRITE_ALIGNMENT != 0 || !dst->contains(offset, RPMA_ATOMIC_WRITE_ALIGNMENT))
+    return write_atomically({conn->native_atomic_write(), send_flags}, conn, dst, offset, src, op_context);
+}
+
+[[gnu::cold, gnu::noinline]] int write_atomically_unusually(rpma_conn *conn, const rpma_mr_remote *dst,
+        std::size_t offset, const char *src, unsigned flags_less_one, const void *op_context)
+{
+    if (!valid(flags_less_one) || !dst->contains(offset, RPMA_ATOMIC_WRITE_ALIGNMENT))
         return RPMA_E_INVAL;
     dst->warn_if_unaligned();
     conn->counters().atomic_writes.add(1);
@@ -284,22 +316,13 @@ template<std::uint8_t Level, class Find>
                                       : write_atomically(to.native_atomic_write(), conn, dst, offset, src, op_context);
 }
 
-[[gnu::cold, gnu::noinline]] int recv_slow(
+[[gnu::cold, gnu::noinline]] int receive_nothing(
         rpma_conn *conn, const rpma_mr_local *dst, std::size_t offset, std::size_t len, const void *op_context)
 {
-    if (conn == nullptr)
-        return RPMA_E_INVAL;
-    if (dst == nullptr) {
-        if (offset != 0 || len != 0)
-            return RPMA_E_INVAL;
-        conn->counters().receives.add(1);
-        return rdma::post_receive(conn->qp(), nullptr, op_context);
-    }
-    if (!dst->can_transfer(offset, len))
+    if (conn == nullptr || dst != nullptr || offset != 0 || len != 0)
         return RPMA_E_INVAL;
     conn->counters().receives.add(1);
-    ibv_sge sge = dst->sge(offset, len);
-    return rdma::post_receive(conn->qp(), &sge, op_context);
+    return rdma::post_receive(conn->qp(), nullptr, op_context);
 }
 
 } // namespace
@@ -328,13 +351,14 @@ int rpma_atomic_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t
         int flags, const void *op_context)
 {
     const unsigned send_flags = less_one(flags);
-    if (!both_set(conn, dst) || src == nullptr || !plain(send_flags) || dst_offset % RPMA_ATOMIC_WRITE_ALIGNMENT != 0 ||
-            !dst->contains_aligned_word(dst_offset)) [[unlikely]]
-        return atomic_write_slow(conn, dst, dst_offset, src, send_flags, op_context);
+    if (!both_set(conn, dst) || src == nullptr || dst_offset % RPMA_ATOMIC_WRITE_ALIGNMENT != 0) [[unlikely]]
+        return invalid();
+    if (!plain(send_flags) || !dst->contains_aligned_word(dst_offset)) [[unlikely]]
+        return write_atomically_unusually(conn, dst, dst_offset, src, send_flags, op_context);
     conn->counters().atomic_writes.add(1);
     if (!conn->has_native_atomic_write())
         return post_emulated_atomic_write(conn, dst, dst_offset, src, send_flags, op_context);
-    return write_atomically({conn->native_atomic_write(), send_flags}, conn, dst, dst_offset, src, op_context);
+    return post_native_atomic_write(conn, dst, dst_offset, src, send_flags, op_context);
 }
 
 int rpma_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, size_t len,
@@ -342,10 +366,12 @@ int rpma_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_of
 {
     const auto kind = static_cast<unsigned>(type);
     const unsigned send_flags = less_one(flags);
-    if (!both_set(conn, dst) || !plain(send_flags) || !known(kind) ||
-            (conn->flush_types() & dst->usage() & usage_of(kind)) == 0 || !dst->can_flush_range(dst_offset, len))
-            [[unlikely]]
-        return flush_slow(conn, dst, dst_offset, len, kind, send_flags, op_context);
+    if (!both_set(conn, dst) || !known(kind) || !valid(send_flags)) [[unlikely]]
+        return invalid();
+    if ((conn->flush_types() & dst->usage() & usage_of(kind)) == 0) [[unlikely]]
+        return flush_unsupported(conn, kind);
+    if (!plain(send_flags) || !dst->can_flush_range(dst_offset, len)) [[unlikely]]
+        return flush_unusually(conn, dst, dst_offset, len, kind, send_flags, op_context);
     conn->counters().flushes.add(1);
     if (conn->flush().native() != nullptr)
         return post_native_flush(conn, dst, dst_offset, len, kind, send_flags, op_context);
@@ -366,8 +392,10 @@ int rpma_send_with_imm(struct rpma_conn *conn, const struct rpma_mr_local *src, 
 
 int rpma_recv(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t offset, size_t len, const void *op_context)
 {
-    if (!both_set(conn, dst) || !dst->can_transfer(offset, len)) [[unlikely]]
-        return recv_slow(conn, dst, offset, len, op_context);
+    if (!both_set(conn, dst)) [[unlikely]]
+        return receive_nothing(conn, dst, offset, len, op_context);
+    if (!dst->can_transfer(offset, len)) [[unlikely]]
+        return invalid();
     conn->counters().receives.add(1);
     ibv_sge sge = dst->sge(offset, len);
     return rdma::post_receive(conn->qp(), &sge, op_context);
