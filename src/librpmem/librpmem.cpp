@@ -8,6 +8,7 @@
 #include "command.hpp"
 #include "failure.hpp"
 #include "pool.hpp"
+#include "state_file.hpp"
 
 using namespace rpmem;
 
@@ -216,7 +217,10 @@ int rpmem_remove(const char *target, const char *pool_set, int flags)
     if (const char *const fault = read_settings(&settings))
         return fail(EINVAL, "%s", fault);
     to.local = to.local || settings.exec;
-    return remove_pool(to, settings, pool_set, flags);
+    const int result = remove_pool(to, settings, pool_set, flags);
+    if (result == 0)
+        record_removed(replica_name(target, pool_set).c_str());
+    return result;
 }
 
 const char *rpmem_check_version(unsigned major_required, unsigned minor_required)

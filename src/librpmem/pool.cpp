@@ -8,6 +8,7 @@
 #include "degrade.hpp"
 #include "failure.hpp"
 #include "log.hpp"
+#include "state_file.hpp"
 
 using namespace rpmem;
 using replica::range;
@@ -30,10 +31,22 @@ unsigned bearable_lanes()
 
 } // namespace
 
+replica_name_text rpmem::replica_name(const char *target, const char *set_name)
+{
+    const bool here = std::string_view(target) == "local:";
+    replica_name_text name;
+    name.format("replica %s on %s", set_name, here ? "this machine" : target);
+    return name;
+}
+
 int rpmem_pool::open(const wanted &w)
 {
-    const bool here = std::string_view(w.target) == "local:";
-    name_.format("replica %s on %s", w.set_name, here ? "this machine" : w.target);
+    name_ = replica_name(w.target, w.set_name);
+    created_ = w.create;
+    replica::error_text when;
+    if (!w.create && is_recorded_lost(name_.c_str(), &when))
+        return fail(ESTALE, "%s was lost at %s and is out of date: remove it and make it again, as pmempool sync does",
+                name_.c_str(), when.c_str());
     if (const int error = region_.lost().open(); error != 0)
         return fail(error, "cannot make an event: %s", std::strerror(error));
     replica::answer a;
@@ -129,6 +142,8 @@ int rpmem_pool::close()
     // Nothing may have noticed the loss but this.
     if (closed != 0 && settings_.on_loss == on_loss::degrade)
         closed = outcome(region_.lost().error() != 0 ? region_.lost().error() : error);
+    else if (closed == 0 && created_)
+        record_made_again(name_.c_str());
     errno = error;
     return closed;
 }

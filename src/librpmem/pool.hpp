@@ -7,6 +7,16 @@
 #include "region.hpp"
 #include "session.hpp"
 
+namespace rpmem
+{
+
+using replica_name_text = replica::short_text<320>;
+
+// How people, and the state file, call a replica.
+replica_name_text replica_name(const char *target, const char *set_name);
+
+} // namespace rpmem
+
 // The handle of the C functions: a pool that is mirrored, from the start of the daemon to its end.
 struct rpmem_pool : heap_object {
 public:
@@ -54,6 +64,7 @@ private:
     rpmem::session session_;
     std::uint64_t size_ = 0;
     replica::pool_attributes attributes_;
-    replica::short_text<320> name_;
+    rpmem::replica_name_text name_;
+    bool created_ = false;
     std::atomic<bool> loss_told_ = false;
 };

@@ -98,6 +98,55 @@ static void a_degraded_program_goes_on(void **state)
     fclose(file);
 }
 
+static void expect_last_line(const char *file_name, const char *what)
+{
+    char line[512] = "";
+    FILE *const file = open_file(file_name);
+    while (fgets(line, sizeof(line), file) != NULL)
+        ;
+    fclose(file);
+    if (strstr(line, what) == NULL)
+        fail_msg("'%s' does not have '%s'", line, what);
+}
+
+/* What a program went on without is out of date, and looks whole. */
+static void a_lost_replica_is_refused_until_it_is_made_again(void **state)
+{
+    (void)state;
+    char path[4096], part[4096];
+    snprintf(path, sizeof(path), "%s/made/for/it", getenv("RPMEM_TEST_DIR"));
+    snprintf(part, sizeof(part), "%s/pool.part", getenv("RPMEM_TEST_DIR"));
+    setenv("RPMEM_STATE_FILE", path, 1);
+    assert_int_equal(rpmem_close(pool), 0);
+    assert_int_equal(access(path, F_OK), -1);
+    unsigned lanes = 1;
+    for (int removed = 0; removed < 2; ++removed) {
+        setenv("RPMEM_ON_LOSS", "degrade", 1);
+        pool = must(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
+        kill(daemon_pid(), SIGKILL);
+        assert_int_equal(rpmem_close(pool), 0);
+        unsetenv("RPMEM_ON_LOSS");
+        expect_last_line("made/for/it", "replica pool.set on host: Connection reset");
+        assert_null(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
+        assert_int_equal(errno, ESTALE);
+        /* Another spelling is another replica, for all that the library knows. */
+        pool = must(rpmem_open("host2", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
+        assert_int_equal(rpmem_close(pool), 0);
+        if (removed)
+            assert_int_equal(rpmem_remove("host", "pool.set", 0), 0);
+        else
+            assert_int_equal(unlink(part), 0);
+        pool = must(rpmem_create("host", "pool.set", pool_memory, POOL_SIZE, &lanes, &some_attributes));
+        /* As long as it is not complete it is no better than before. */
+        if (!removed)
+            expect_last_line("made/for/it", "Connection reset");
+        assert_int_equal(rpmem_close(pool), 0);
+        expect_last_line("made/for/it", removed ? ": removed" : ": made again");
+        pool = must(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
+        assert_int_equal(rpmem_close(pool), 0);
+    }
+}
+
 /* Nothing calls the library between the loss and the end. */
 static void a_loss_is_told_at_the_end(void **state)
 {
@@ -129,6 +178,8 @@ int main(void)
             cmocka_unit_test_setup_teardown(a_stopped_target_is_given_up, open_pool, no_child_was_seen),
             cmocka_unit_test_setup_teardown(silence_is_noticed, open_pool, no_child_was_seen),
             cmocka_unit_test_setup_teardown(a_degraded_program_goes_on, open_pool, no_child_was_seen),
+            cmocka_unit_test_setup_teardown(
+                    a_lost_replica_is_refused_until_it_is_made_again, open_pool, no_child_was_seen),
             cmocka_unit_test_setup_teardown(a_loss_is_told_at_the_end, open_pool, no_child_was_seen),
     };
     return cmocka_run_group_tests(tests, make_memory, NULL);

@@ -19,6 +19,7 @@ daemon="exec $rpmemd --poolset-dir $RPMEM_TEST_DIR --log-file $RPMEM_TEST_DIR/lo
 [ -n "${RPMEM_CMD-}" ] || export RPMEM_CMD="echo \$\$ >$RPMEM_TEST_DIR/pid; ${RPMEM_TEST_BEFORE:+$RPMEM_TEST_BEFORE;} $daemon"
 export RPMEM_TRANSPORT=exec RPMEM_LOG_LEVEL=3 RPMEM_LOG_FILE="$RPMEM_TEST_DIR/library.log"
 export FAILING_MSYNC_FILE="$RPMEM_TEST_DIR/fail"
+export RPMEM_STATE_FILE="$RPMEM_TEST_DIR/lost"
 [ -z "${RPMEM_TEST_PRELOAD-}" ] || set -- env "LD_PRELOAD=$RPMEM_TEST_PRELOAD" "$@"
 # shellcheck disable=SC2086 # operands are meant to be split
 "$@" "$test" ${RPMEM_TEST_OPERANDS:-}

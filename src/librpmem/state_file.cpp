@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "state_file.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "log.hpp"
+#include "short_text.hpp"
+
+namespace rpmem
+{
+
+namespace
+{
+
+using path = replica::short_text<4095>;
+
+constexpr std::string_view made_again = "made again";
+constexpr std::string_view removed = "removed";
+
+// The directory for states of the user who runs the program; empty if there is none.
+path states_directory()
+{
+    path directory;
+    if (const char *const states = getenv("XDG_STATE_HOME"); states != nullptr && *states == '/')
+        directory.assign(states);
+    else if (const char *const home = getenv("HOME"); home != nullptr && *home == '/')
+        directory.format("%s/.local/state", home);
+    return directory;
+}
+
+// RPMEM_STATE_FILE, or librpmem/lost in the directory for states; empty if there is neither.
+path state_file()
+{
+    path file;
+    if (const char *const named = getenv("RPMEM_STATE_FILE"); named != nullptr && *named != '\0')
+        file.assign(named);
+    else if (const path states = states_directory(); !states.empty())
+        file.format("%s/librpmem/lost", states.c_str());
+    return file;
+}
+
+void make_directories_of(const path &file)
+{
+    for (std::size_t slash = file.view().find('/', 1); slash != std::string_view::npos;
+            slash = file.view().find('/', slash + 1)) {
+        const path directory(file.view().substr(0, slash));
+        mkdir(directory.c_str(), 0700);
+    }
+}
+
+void append(const char *replica_name, std::string_view what)
+{
+    const path file = state_file();
+    make_directories_of(file);
+    const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    const std::time_t now = std::time(nullptr);
+    std::tm utc{};
+    gmtime_r(&now, &utc);
+    char when[32] = "";
+    std::strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &utc);
+    replica::short_text<767> line;
+    line.format("%s pid %d: %s: %.*s\n", when, static_cast<int>(getpid()), replica_name, static_cast<int>(what.size()),
+            what.data());
+    if (fd < 0 || write(fd, line.c_str(), line.view().size()) < 0)
+        log_line(log_level::error, "cannot write the state file '%s': %s", file.c_str(), std::strerror(errno));
+    if (fd >= 0)
+        close(fd);
+}
+
+// What a line says about the replica; empty if it is about another one.
+std::string_view said_about(std::string_view line, std::string_view replica_name)
+{
+    constexpr std::string_view separator = ": ";
+    const std::size_t stamp = line.find(separator);
+    if (stamp == line.npos)
+        return {};
+    line.remove_prefix(stamp + separator.size());
+    if (!line.starts_with(replica_name))
+        return {};
+    line.remove_prefix(replica_name.size());
+    if (!line.starts_with(separator))
+        return {};
+    line.remove_prefix(separator.size());
+    return line;
+}
+
+void record_end(const char *replica_name, std::string_view what)
+{
+    replica::error_text when;
+    if (is_recorded_lost(replica_name, &when))
+        append(replica_name, what);
+}
+
+} // namespace
+
+void record_loss(const char *replica_name, int error)
+{
+    append(replica_name, std::strerror(error));
+}
+
+void record_made_again(const char *replica_name)
+{
+    record_end(replica_name, made_again);
+}
+
+void record_removed(const char *replica_name)
+{
+    record_end(replica_name, removed);
+}
+
+bool is_recorded_lost(const char *replica_name, replica::error_text *when)
+{
+    std::FILE *const file = std::fopen(state_file().c_str(), "re");
+    if (file == nullptr)
+        return false;
+    bool lost = false;
+    char line[1024];
+    while (std::fgets(line, sizeof(line), file) != nullptr) {
+        line[std::strcspn(line, "\n")] = '\0';
+        const std::string_view what = said_about(line, replica_name);
+        if (what.empty())
+            continue;
+        lost = what != made_again && what != removed;
+        when->format("%.20s (%s)", line, what.data());
+    }
+    std::fclose(file);
+    return lost;
+}
+
+} // namespace rpmem

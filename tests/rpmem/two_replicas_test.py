@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Debian's libpmemobj and pmempool, unchanged, with a pool that has a local part and two remote replicas.
+
+RPMEM_KILL_ROUNDS says how often something is killed (default 6), RPMEM_SEED at which moments.
+"""
+
+import itertools
+import mmap
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+LIMIT_S = 120
+RPMEMD = os.environ["RPMEMD"]
+LOG_IN_POOL = os.environ["LOG_IN_POOL"]
+LIBRARIES = os.environ["LIBRARIES"]
+ROUNDS = int(os.environ.get("RPMEM_KILL_ROUNDS", "6"))
+SEED = int(os.environ.get("RPMEM_SEED", time.time_ns() % 2**32))
+TRANSACTIONS = 2000
+# libpmempool starts ssh itself: this stands for it, and runs the command on this machine.
+SSH = """#!/bin/sh
+for last; do :; done
+SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22" exec sh -c "$last"
+"""
+
+
+def is_alive(pid):
+    try:
+        status = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+class TwoReplicas(unittest.TestCase):
+    def setUp(self):
+        place = tempfile.TemporaryDirectory(prefix="rpmem-two-", dir="/dev/shm")
+        self.addCleanup(place.cleanup)
+        self.place = pathlib.Path(place.name)
+        self.target, self.pids = self.place / "target", self.place / "pids"
+        self.target.mkdir()
+        self.report = self.place / "report"
+        self.report.write_bytes(bytes(8))
+        ssh = self.write("ssh", SSH)
+        ssh.chmod(0o700)
+        self.parts = {"local": self.place / "local.part"}
+        for name in "ab":
+            self.parts[name] = self.target / f"{name}.part"
+            self.write(f"target/{name}.set", f"PMEMPOOLSET\n32M {self.parts[name]}\n")
+        self.pool = self.write_pool("pool.set", "ab")
+        self.state = self.place / "lost"
+        self.environment = os.environ | {
+            "LD_LIBRARY_PATH": LIBRARIES, "PMEMOBJ_NLANES": "8", "RPMEM_SSH": str(ssh), "RPMEM_STATE_FILE": str(self.state),
+            "RPMEM_OP_TIMEOUT_MS": "5000",
+            "RPMEM_CMD": f"echo $$ >>{self.pids}; exec {RPMEMD} --poolset-dir {self.target} --log-file {self.place}/log"}
+
+    def write(self, name, text):
+        path = self.place / name
+        path.write_text(text)
+        path.chmod(0o600)
+        return path
+
+    def write_pool(self, name, replicas):
+        lines = "".join(f"REPLICA 127.0.0.1 {replica}.set\n" for replica in replicas)
+        return self.write(name, f"PMEMPOOLSET\n32M {self.parts['local']}\n{lines}")
+
+    def run_program(self, *words, **variables):
+        return subprocess.run(list(map(str, words)), env=self.environment | variables, capture_output=True, text=True,
+                              timeout=LIMIT_S, check=False)
+
+    def succeeds(self, *words, **variables):
+        done = self.run_program(*words, **variables)
+        self.assertEqual(done.returncode, 0, f"{words}: {done.stdout}{done.stderr}{self.log()}")
+        return done.stdout
+
+    def log(self):
+        log = self.place / "log"
+        return log.read_text() if log.exists() else ""
+
+    def append(self, count=0, pool=None):
+        """Checks all records; returns how many were ever appended."""
+        return int(self.succeeds(LOG_IN_POOL, pool or self.pool, count))
+
+    def sync_after_loss_of(self, *names):
+        for name in names:
+            self.parts[name].unlink()
+        self.succeeds("pmempool", "sync", self.pool)
+
+    def expect_no_daemon(self):
+        end = time.monotonic() + LIMIT_S
+        pids = self.pids.read_text().split() if self.pids.exists() else []
+        while left := [pid for pid in pids if is_alive(pid)]:
+            self.assertLess(time.monotonic(), end, f"daemons were left running: {left}")
+            time.sleep(0.01)
+        self.pids.write_text("")
+
+
+class Pmempool(TwoReplicas):
+    def test_any_copy_may_be_lost_and_is_made_again(self):
+        self.append(TRANSACTIONS)
+        self.assertEqual(self.append(TRANSACTIONS), 2 * TRANSACTIONS)
+        for lost in (["local"], ["a"], ["local", "a"], ["local", "b"], ["a", "b"]):
+            self.sync_after_loss_of(*lost)
+            self.assertEqual(self.append(), 2 * TRANSACTIONS, lost)
+        self.expect_no_daemon()
+
+    def test_replicas_are_dropped_and_added(self):
+        fewer = self.write_pool("fewer.set", "a")
+        self.append(10)
+        self.succeeds("pmempool", "transform", self.pool, fewer)
+        self.assertFalse(self.parts["b"].exists())
+        self.assertEqual(self.append(10, fewer), 20)
+        self.succeeds("pmempool", "transform", fewer, self.pool)
+        self.sync_after_loss_of("local", "a")
+        self.assertEqual(self.append(10), 30)
+
+    def test_info_names_the_replicas_and_features_are_those_of_the_part(self):
+        self.append(10)
+        info = self.succeeds("pmempool", "info", self.pool)
+        self.assertRegex(info, r"Replica 2 - remote:\s+node +: 127.0.0.1\s+pool set +: b.set")
+        self.assertEqual(self.succeeds("pmempool", "feature", "--query", "CKSUM_2K", self.parts["local"]), "1")
+        # pmempool of 1.12.1 does not do this, nor check, for a set with remote replicas; it does no harm.
+        for words in (["feature", "--disable", "SHUTDOWN_STATE"], ["check"]):
+            self.assertEqual(self.run_program("pmempool", *words, self.pool).returncode, 1)
+        self.assertEqual(self.append(1), 11)
+
+    def test_removal_takes_the_parts_at_the_target(self):
+        self.append(10)
+        self.succeeds("pmempool", "rm", "-r", "-f", self.pool)
+        self.assertEqual([name for name, part in self.parts.items() if part.exists()], [])
+        self.expect_no_daemon()
+
+    def test_a_replica_that_was_lost_is_no_source_until_it_is_made_again(self):
+        self.append(10)
+        self.lose_during_work("a")
+        count = self.append_degraded
+        self.assertIn("replica a.set on 127.0.0.1: ", self.state.read_text())
+        # It looks whole, and is out of date.
+        refused = self.run_program(LOG_IN_POOL, self.pool, 0)
+        self.assertNotEqual(refused.returncode, 0)
+        self.sync_after_loss_of()
+        self.assertRegex(self.state.read_text(), "replica a.set on 127.0.0.1: made again\n$")
+        self.sync_after_loss_of("local", "b")
+        self.assertEqual(self.append(), count)
+
+    def lose_during_work(self, name):
+        """The daemon of one replica is killed, and the program goes on."""
+        with Worker(self, RPMEM_ON_LOSS="degrade") as worker:
+            worker.wait_until(worker.before + 100)
+            os.kill(worker.daemon_of(name), signal.SIGKILL)
+            self.assertEqual(worker.end(), 0, worker.errors)
+            self.append_degraded = worker.before + TRANSACTIONS
+
+
+class Worker:
+    """Appends 2,000 records, each of which is reported as soon as it is committed."""
+
+    def __init__(self, test, **variables):
+        self.test = test
+        self.before = struct.unpack("Q", test.report.read_bytes())[0] or test.append()
+        test.report.write_bytes(struct.pack("Q", self.before))
+        test.pids.write_text("")
+        with open(test.report, "r+b") as file:
+            self.memory = mmap.mmap(file.fileno(), 8)
+        self.process = subprocess.Popen([LOG_IN_POOL, test.pool, str(TRANSACTIONS), test.report],
+                                        env=test.environment | variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.errors = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+    def reported(self):
+        return struct.unpack("Q", self.memory)[0]
+
+    def wait_until(self, count):
+        end = time.monotonic() + LIMIT_S
+        while self.reported() < count and self.process.poll() is None and time.monotonic() < end:
+            pass
+
+    def daemons(self):
+        return [int(pid) for pid in self.test.pids.read_text().split()]
+
+    def daemon_of(self, name):
+        """They are started in the order of the replicas."""
+        return self.daemons()["ab".index(name)]
+
+    def end(self):
+        self.errors = self.process.communicate(timeout=LIMIT_S)[1]
+        return self.process.returncode
+
+
+class Killed(TwoReplicas):
+    def strike(self, kind, at, extra_s, name):
+        """Returns what the program knew to be committed."""
+        with Worker(self, RPMEM_ON_LOSS="degrade" if kind == "degraded" else "error") as worker:
+            if at is None:
+                time.sleep(extra_s)  # while the pool is being opened, perhaps
+            else:
+                worker.wait_until(worker.before + at)
+                time.sleep(extra_s / 100)
+            daemons = worker.daemons()
+            if kind in ("program", "both"):
+                worker.process.kill()
+            if kind != "program" and len(daemons) == 2:
+                try:
+                    os.kill(daemons["ab".index(name)], signal.SIGKILL)
+                except ProcessLookupError:
+                    pass  # it was through
+            status = worker.end()
+            committed = worker.reported()
+            if kind == "degraded" and committed > worker.before:
+                self.assertEqual(status, 0, worker.errors)
+                self.assertEqual(committed, worker.before + TRANSACTIONS)
+            return committed
+
+    def test_nothing_committed_is_lost_whoever_is_killed(self):
+        print(f"RPMEM_SEED={SEED}", flush=True)
+        chance = random.Random(SEED)
+        self.append(1)
+        kinds = itertools.cycle(("program", "daemon", "both", "degraded"))
+        copies = itertools.cycle((["local"], ["local", "a"], ["a"], ["local", "b"], ["b"]))
+        counts = {}
+        for kind, lost in itertools.islice(zip(kinds, copies), ROUNDS):
+            counts[kind] = counts.get(kind, 0) + 1
+            at = chance.choice((None, *[chance.randrange(TRANSACTIONS)] * 3))
+            what = (kind, at, lost)
+            committed = self.strike(kind, at, chance.random() / 10, chance.choice("ab"))
+            self.expect_no_daemon()
+            if kind == "degraded":
+                self.sync_after_loss_of()
+            # Sometimes a copy goes before anybody has recovered the others.
+            recovered = chance.random() < 0.5
+            if recovered:
+                self.assertIn(self.append(), (committed, committed + 1), what)
+            self.sync_after_loss_of(*lost)
+            now = self.append()
+            self.assertIn(now, (committed, committed + 1), what)
+            self.report.write_bytes(struct.pack("Q", now))
+        print(f"killed: {counts}; {now} records, none missing", flush=True)
+
+
+if __name__ == "__main__":
+    if not shutil.which("pmempool"):
+        print("skipped: there is no pmempool here: install the package pmdk-tools")
+        sys.exit(77)
+    unittest.main(verbosity=2)
