@@ -135,6 +135,8 @@ exit_status check_set(const config &settings, const std::string &set_name)
     std::uint64_t size = 0;
     for (const part_line &line : set.parts)
         size += line.size;
+    if (size != 0)
+        tell("size", true, std::to_string(size) + " bytes");
     std::string address;
     bool software = false;
     attempt("device", [&] {

@@ -4,7 +4,9 @@
 
 import argparse
 import os
+import pathlib
 import re
+import resource
 import shlex
 import socket
 import subprocess
@@ -13,6 +15,8 @@ import time
 
 LIMIT_S = 30
 ROUNDS = 100
+# What a lane of librpmem takes, how many lanes libpmemobj gets, and what else a program holds.
+DESCRIPTORS = 64 * 6 + 64
 VERSION = re.compile(r"rpmemd (\d+)\.(\d+)")
 
 
@@ -55,8 +59,15 @@ class Target:
             return f"{self.port!r} is no port of ssh"
         return None
 
+    def removal(self, name):
+        """What removes a replica on this machine."""
+        return f"{self.daemon()} --remove {shlex.quote(name)}"
+
+    def daemon(self):
+        return (os.environ.get("RPMEM_CMD") or "rpmemd").split("|")[0]
+
     def command(self, *arguments):
-        daemon = os.environ.get("RPMEM_CMD", "rpmemd").split("|")[0]
+        daemon = self.daemon()
         if self.local:
             return [*daemon.split(), *arguments]
         port = ["-p", self.port] if self.port else []
@@ -114,18 +125,50 @@ def check_port(report, target, text):
     return report.tell("round trip", True, f"{sorted(times)[ROUNDS // 2] * 1e6:.0f} us over plain TCP, median of {ROUNDS}")
 
 
+def check_state(report, target, name):
+    """A replica that a program went on without looks whole at the target."""
+    home = os.environ.get("XDG_STATE_HOME") or os.environ.get("HOME", "") + "/.local/state"
+    path = pathlib.Path(os.environ.get("RPMEM_STATE_FILE") or f"{home}/librpmem/lost")
+    replica = f"replica {name} on {'this machine' if target.text == 'local:' else target.text}: "
+    lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
+    about = [line for line in lines if line.partition(": ")[2].startswith(replica)]
+    when, _, what = about[-1].partition(": ") if about else ("", "", "")
+    what = what.removeprefix(replica)
+    if not what or what in ("made again", "removed"):
+        return report.tell("state", True, "no program went on without it")
+    remove = f"{target.removal(name)} && " if target.local else ""
+    return report.tell("state", False, f"a program went on without it since {when.split()[0]} ({what}): it is out of date",
+                       f"make it again from the other copies: {remove}pmempool sync POOLSET, with that of the program")
+
+
+def check_own_limits(report, size, pinned):
+    memory, files = (resource.getrlimit(limit)[0] for limit in (resource.RLIMIT_MEMLOCK, resource.RLIMIT_NOFILE))
+    unlimited = memory == resource.RLIM_INFINITY
+    report.tell("memlock here", unlimited or not pinned or memory >= size,
+                "unlimited" if unlimited else f"{memory // 1024} KiB",
+                f"raise memlock in /etc/security/limits.conf here to {-(-size // 1024)} KiB: the device pins the whole pool")
+    report.tell("nofile here", files >= DESCRIPTORS, f"{files} open files",
+                f"raise nofile in /etc/security/limits.conf here to {DESCRIPTORS}, or use fewer lanes: RPMEM_MAX_NLANES")
+
+
 def check_set(report, target, name):
+    size, pinned = 0, False
     with subprocess.Popen(target.command("--check", name), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True) as daemon:
         for line in daemon.stdout:
             topic, state, text, fix = line.rstrip("\n").split("\t")
             if topic == "data port" and state == "ok":
                 check_port(report, target, text)
-            else:
-                report.tell(topic, state == "ok", text, fix)
+                continue
+            report.tell(topic, state == "ok", text, fix)
+            if topic == "size":
+                size = int(text.split()[0])
+            elif topic == "device":
+                pinned = text.startswith("RDMA")
         errors = daemon.stderr.read().strip().splitlines()
     if daemon.returncode != 0:
         report.tell("set", False, errors[-1] if errors else f"rpmemd ended with {daemon.returncode}")
+    check_own_limits(report, size, pinned)
 
 
 def main():
@@ -138,6 +181,7 @@ def main():
     if target.fault():
         parser.error(target.fault())
     report = Report()
+    check_state(report, target, arguments.set)
     if check_name(report, target) and check_daemon(report, target):
         check_set(report, target, arguments.set)
     print("ready" if report.gaps == 0 else f"not ready: {report.gaps} to mend")

@@ -2,6 +2,7 @@
 """rpmem-doctor: what is well, and each thing that is not with its remedy."""
 
 import os
+import resource
 import subprocess
 import unittest
 
@@ -14,12 +15,18 @@ LAUNCHER = os.environ["RPMA_SOFTRDMA"]
 class Doctor(DaemonTest):
     def setUp(self):
         super().setUp()
+        self.limits = {}
+        self.environment["RPMEM_STATE_FILE"] = str(self.place / "none")
         self.environment["RPMEM_CMD"] = f"{LAUNCHER} run -- {PROGRAM}"
         self.write_set("a.set", (8, "p0"), (8, "p1"))
 
     def examine(self, target, name="a.set"):
         return subprocess.run([DOCTOR, target, name], env=self.environment, capture_output=True, text=True,
-                              timeout=LIMIT_S, check=False, cwd="/")
+                              timeout=LIMIT_S, check=False, cwd="/", preexec_fn=self.set_limits)
+
+    def set_limits(self):
+        for limit, value in self.limits.items():
+            resource.setrlimit(limit, (value, value))
 
     def found(self, status, *lines, target="local:", name="a.set"):
         done = self.examine(target, name)
@@ -36,7 +43,8 @@ class Doctor(DaemonTest):
 
     def test_a_replica_that_is_ready(self):
         text = self.found(0, r"ok   login: this machine", r"ok   daemon: rpmemd \d", "ok   set: a.set in .*, 2 parts",
-                          "ok   part: .*/p0 can be created", "ok   device: softrdma", "ok   memlock", "ok   nofile",
+                          "ok   part: .*/p0 can be created", "ok   device: softrdma", "ok   memlock: ", "ok   nofile: ",
+                          "ok   size: 16777216 bytes", "ok   memlock here: ", "ok   nofile here: ", "ok   state: ",
                           r"ok   data port: 127\.0\.0\.1 port \d+ is reached", r"ok   round trip: \d+ us", "ready$")
         self.assertNotIn("gap", text)
         self.assertFalse((self.place / "p0").exists())
@@ -48,6 +56,28 @@ class Doctor(DaemonTest):
         self.found(1, r"gap  part: .*p0 has \d+ bytes", "ok   part: .*p1", "not ready: 1 to mend")
         self.write_set("big.set", (1 << 40, "b0"))
         self.found(1, "gap  part: .*b0 needs", name="big.set")
+
+    def test_limits_of_this_machine(self):
+        self.limits = {resource.RLIMIT_NOFILE: 300}
+        self.found(1, "gap  nofile: 300 open files", "gap  nofile here: 300 open files",
+                   "     fix: raise nofile .* here to 448, or use fewer lanes", "not ready: 2 to mend")
+        # A device of hardware pins the pool; the daemon is a stand-in that has one.
+        self.stand_in_for_ssh('case "$*" in *--version*) echo "rpmemd 1.0" >&2 ;; *) printf '
+                              "'size\\tok\\t4194304 bytes\\t\\ndevice\\tok\\tRDMA hardware\\t\\n' ;; esac\n")
+        self.limits = {resource.RLIMIT_MEMLOCK: 2 << 20}
+        self.found(1, "gap  memlock here: 2048 KiB", "     fix: raise memlock .* here to 4096 KiB", target="127.0.0.1")
+        self.limits = {resource.RLIMIT_MEMLOCK: 4 << 20}
+        self.found(0, "ok   memlock here: 4096 KiB", target="127.0.0.1")
+
+    def test_a_replica_that_a_program_went_on_without(self):
+        state = self.place / "lost"
+        self.environment["RPMEM_STATE_FILE"] = str(state)
+        lost = "2026-01-31T12:00:00Z pid 4711: replica a.set on this machine: Connection timed out\n"
+        state.write_text(lost + lost.replace("this machine", "elsewhere"))
+        self.found(1, r"gap  state: .* since 2026-01-31T12:00:00Z \(Connection timed out\)",
+                   "     fix: .*--remove a.set && pmempool sync POOLSET", "not ready: 1 to mend")
+        state.write_text(lost + lost.replace("Connection timed out", "made again"))
+        self.found(0, "ok   state: ")
 
     def test_over_ssh_each_word_is_quoted(self):
         self.stand_in_for_ssh('echo "$@" >"$(dirname "$0")/said"; for last; do :; done; '
