@@ -143,7 +143,7 @@ bool get_session(byte_reader &from, session_answer &s)
 
 bool is_request(std::uint32_t type)
 {
-    return type % 2 == 1 && type <= static_cast<std::uint32_t>(request_type::mirror_attach);
+    return type % 2 == 1 && type <= highest_request;
 }
 
 bool starts_session(request_type type)
@@ -163,7 +163,8 @@ bool answers_session(request_type type)
 
 void put_mirror(byte_writer &to, const mirror_request &m)
 {
-    to.put_raw(m.set.data(), m.set.size()).put(m.copy).put(m.length).put(m.promise.epoch).put(m.promise.writer);
+    to.put_raw(m.set.data(), m.set.size()).put(m.copy).put(m.length).put(m.offset);
+    to.put(m.promise.epoch).put(m.promise.writer);
     put(to, m.record);
     to.put(m.lanes).put(m.devices);
     put_text(to, m.set_name);
@@ -174,6 +175,7 @@ bool get_mirror(byte_reader &from, mirror_request &m)
     from.get_raw(m.set.data(), m.set.size());
     m.copy = from.get<std::uint32_t>();
     m.length = from.get<std::uint64_t>();
+    m.offset = from.get<std::uint64_t>();
     m.promise.epoch = from.get<std::uint64_t>();
     m.promise.writer = from.get<std::uint64_t>();
     const bool record = get(from, m.record);
@@ -183,10 +185,26 @@ bool get_mirror(byte_reader &from, mirror_request &m)
            m.set_name.view().find('\0') == std::string_view::npos;
 }
 
+void put_hashes(byte_writer &to, const segment_hashes &h)
+{
+    to.put(h.count).put_raw(h.hashes.data(), h.count * sizeof(segment_hash));
+}
+
+bool get_hashes(byte_reader &from, segment_hashes &h)
+{
+    h.count = from.get<std::uint32_t>();
+    if (!from.good() || h.count > most_hashes)
+        return false;
+    from.get_raw(h.hashes.data(), h.count * sizeof(segment_hash));
+    return from.good();
+}
+
 void put_body(byte_writer &to, const answer &a)
 {
     if (answers_session(a.type))
         put_session(to, a.session);
+    else if (a.type == request_type::mirror_hash)
+        put_hashes(to, a.hashes);
     else if (names_mirror(a.type))
         put(to, a.mirror);
     else if (a.type == request_type::mirror_challenge)
@@ -197,6 +215,8 @@ bool get_body(byte_reader &from, answer &a)
 {
     if (answers_session(a.type))
         return get_session(from, a.session);
+    if (a.type == request_type::mirror_hash)
+        return get_hashes(from, a.hashes);
     if (names_mirror(a.type))
         return get(from, a.mirror);
     if (a.type == request_type::mirror_challenge)

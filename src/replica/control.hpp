@@ -73,7 +73,10 @@ enum class request_type : std::uint32_t {
     mirror_prepare = 19,
     mirror_commit = 21,
     mirror_attach = 23,
+    mirror_hash = 25,
+    mirror_cursor = 27,
 };
+inline constexpr std::uint32_t highest_request = 27;
 
 // Which kinds of device the client accepts for the data path, as bits.
 enum device_kind : std::uint32_t {
@@ -98,12 +101,21 @@ struct session_request {
 struct mirror_request {
     set_uuid set{};
     std::uint32_t copy = 0;    // create
-    std::uint64_t length = 0;  // create
-    mirror_promise promise;    // prepare, attach
+    std::uint64_t length = 0;  // create, hash
+    std::uint64_t offset = 0;  // hash, cursor
+    mirror_promise promise;    // prepare, attach, hash, cursor
     mirror_record record;      // commit
     std::uint32_t lanes = 0;   // attach
     std::uint32_t devices = 0; // attach
     short_text<longest_set_name> set_name;
+};
+
+// Of consecutive segments of a copy, see segments.hpp.
+using segment_hash = std::array<std::byte, 16>;
+inline constexpr std::uint32_t most_hashes = 48;
+struct segment_hashes {
+    std::uint32_t count = 0;
+    std::array<segment_hash, most_hashes> hashes;
 };
 
 // With what a client shows that it has the key of the daemon, and how it does.
@@ -184,7 +196,8 @@ struct answer {
     error_text text;            // not for success
     session_answer session;     // create, open, mirror_attach
     siphash_result challenge{}; // mirror_challenge
-    mirror_state mirror;        // mirror_create, _status, _prepare, _commit
+    mirror_state mirror;        // mirror_create, _status, _prepare, _commit, _cursor
+    segment_hashes hashes;      // mirror_hash
 };
 
 encoded_message encode(const greeting &g);

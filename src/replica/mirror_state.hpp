@@ -37,6 +37,8 @@ struct mirror_record {
     std::uint16_t in_sync = 0;
     mirror_policy policy = mirror_policy::safety;
     bool closed = false; // the writer ended, and all copies in sync are equal
+    // The writer's own copy: of those in sync all others are targets.
+    std::uint32_t home = 0;
 
     bool operator==(const mirror_record &) const = default;
 };
@@ -70,7 +72,7 @@ constexpr bool may_commit(const mirror_state &held, const mirror_record &asked)
            (is_newer(asked, held.committed) || asked == held.committed);
 }
 
-inline constexpr std::size_t encoded_record_size = 36;
+inline constexpr std::size_t encoded_record_size = 40;
 void put(byte_writer &to, const mirror_record &r);
 // False: it is not there, or no record.
 bool get(byte_reader &from, mirror_record &r);

@@ -150,6 +150,12 @@ void mirror_session::execute(const replica::request &request, replica::answer &a
     case request_type::mirror_commit:
         answer.mirror = set.commit(asked);
         break;
+    case request_type::mirror_hash:
+        set.hash(asked, answer.hashes);
+        break;
+    case request_type::mirror_cursor:
+        answer.mirror = set.set_cursor(asked);
+        break;
     default:
         attached_.insert(name);
         set.attach(asked, number_, answer.session);

@@ -2,6 +2,7 @@
 #include "mirror_set.hpp"
 
 #include "log.hpp"
+#include "segments.hpp"
 #include "set_file.hpp"
 
 namespace rpmemd
@@ -51,6 +52,13 @@ void mirror_set::check_set(const replica::mirror_request &asked) const
 {
     if (asked.set != file_->state().set)
         throw failure(EINVAL, "'" + name_ + "' here is a copy of another set");
+}
+
+void mirror_set::check_promise(const replica::mirror_request &asked) const
+{
+    const replica::mirror_promise &held = file_->state().promised;
+    if (asked.promise.epoch == 0 || asked.promise != held)
+        throw failure(ESTALE, text_of(held) + " was promised, " + text_of(asked.promise) + " is fenced");
 }
 
 void mirror_set::store(const replica::mirror_state &next)
@@ -107,8 +115,11 @@ replica::mirror_state mirror_set::prepare(const replica::mirror_request &asked)
                 text_of(next.promised) + " was promised to another writer, " + text_of(asked.promise) + " is fenced");
     const bool higher = asked.promise.epoch > next.promised.epoch;
     next.promised = asked.promise;
-    if (higher)
+    if (higher) {
+        // What a resync of another writer has compared says nothing any more.
+        next.cursor = 0;
         store(next);
+    }
     if (higher || stuck_)
         revoke();
     log(log_level::notice, "the set '" + name_ + "' is promised to " + text_of(asked.promise));
@@ -147,9 +158,8 @@ void mirror_set::attach(const replica::mirror_request &asked, std::uint64_t clie
     const locked guard(lock_);
     open();
     check_set(asked);
+    check_promise(asked);
     const replica::mirror_state &held = file_->state();
-    if (asked.promise.epoch == 0 || asked.promise != held.promised)
-        throw failure(ESTALE, text_of(held.promised) + " was promised, " + text_of(asked.promise) + " is fenced");
     if (asked.lanes == 0)
         throw failure(EINVAL, "a writer has at least one lane");
     revoke();
@@ -164,6 +174,31 @@ void mirror_set::attach(const replica::mirror_request &asked, std::uint64_t clie
     lanes_->describe(answer);
     answer.pool_size = held.length;
     client_ = client;
+}
+
+void mirror_set::hash(const replica::mirror_request &asked, replica::segment_hashes &to)
+{
+    const locked guard(lock_);
+    open();
+    check_set(asked);
+    check_promise(asked);
+    if (!pool_ || !lanes_)
+        throw failure(EINVAL, "a writer attaches before it compares");
+    if (!replica::range_fits({asked.offset, asked.length}, 0, file_->state().length))
+        throw failure(EINVAL, "a writer compares what is not in the set");
+    replica::hash_segments({pool_->memory().address() + asked.offset, asked.length}, to);
+}
+
+replica::mirror_state mirror_set::set_cursor(const replica::mirror_request &asked)
+{
+    const locked guard(lock_);
+    open();
+    check_set(asked);
+    check_promise(asked);
+    replica::mirror_state next = file_->state();
+    next.cursor = asked.offset;
+    store(next);
+    return next;
 }
 
 void mirror_set::detach(std::uint64_t client)

@@ -32,12 +32,17 @@ public:
     // Makes lanes for the writer that has the promise; those that it had before are gone. The client's number is for
     // detach().
     void attach(const replica::mirror_request &asked, std::uint64_t client, replica::session_answer &answer);
+    // Of segments of the copy, for the writer that is attached.
+    void hash(const replica::mirror_request &asked, replica::segment_hashes &to);
+    // Keeps how far a resync of the copy has come.
+    replica::mirror_state set_cursor(const replica::mirror_request &asked);
     // The client is gone, and its lanes with it.
     void detach(std::uint64_t client);
 
 private:
     void open();
     void check_set(const replica::mirror_request &asked) const;
+    void check_promise(const replica::mirror_request &asked) const;
     void store(const replica::mirror_state &next);
     void revoke();
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "client.hpp"
+#include "segments.hpp"
 
 using replica::mirror_promise;
 using replica::request_type;
@@ -154,7 +155,7 @@ public:
     status commit(const mirror_promise &p, std::uint64_t version)
     {
         replica::request r = about(request_type::mirror_commit);
-        r.mirror.record = {p.epoch, version, p.writer, 3, 3, replica::mirror_policy::safety, false};
+        r.mirror.record = {p.epoch, version, p.writer, 3, 3, replica::mirror_policy::safety, false, 0};
         return ask(r).status;
     }
 
@@ -256,6 +257,52 @@ void a_higher_epoch_fences_the_lower_one(void **)
     good.write(0, "after!");
     assert_int_equal(good.flush(0, 6), 0);
     assert_string_equal(at.read("p0").substr(0, 6).c_str(), "after!");
+}
+
+void segments_are_hashed_where_they_are(void **)
+{
+    const place at;
+    const standing_daemon daemon(at);
+    writer w(daemon);
+    w.create();
+    w.prepare(first);
+    replica::request asked = w.about(request_type::mirror_hash, first);
+    asked.mirror.offset = replica::segment_size;
+    asked.mirror.length = 2 * replica::segment_size + 10;
+    assert_int_equal(w.ask(asked).status, status::bad_config); // without lanes nothing is open
+    const replica::session_answer session = w.attach(first).session;
+    test_lane lane(session, 0, session.token, first.epoch);
+    lane.write(2 * replica::segment_size, "other");
+    const replica::answer hashed = w.ask(asked);
+    assert_int_equal(hashed.status, status::success);
+    assert_int_equal(hashed.hashes.count, 3);
+    const std::string bytes = at.read("p0");
+    for (std::size_t i = 0; i < 3; ++i) {
+        const std::string segment = bytes.substr((i + 1) * replica::segment_size, i < 2 ? replica::segment_size : 10);
+        assert_true(hashed.hashes.hashes[i] == replica::hash_segment(std::as_bytes(std::span(segment))));
+    }
+    assert_true(hashed.hashes.hashes[0] != hashed.hashes.hashes[1]);
+    asked.mirror.offset = length;
+    asked.mirror.length = 1;
+    assert_int_equal(w.ask(asked).status, status::bad_config);
+    asked.mirror.promise = second;
+    assert_int_equal(w.ask(asked).status, status::fenced);
+}
+
+void a_cursor_is_of_one_epoch(void **)
+{
+    const place at;
+    const standing_daemon daemon(at);
+    writer w(daemon);
+    w.create();
+    w.prepare(first);
+    replica::request asked = w.about(request_type::mirror_cursor, first);
+    asked.mirror.offset = 4 << 20;
+    assert_int_equal(w.ask(asked).mirror.cursor, 4 << 20);
+    assert_int_equal(w.state().mirror.cursor, 4 << 20);
+    w.prepare(second);
+    assert_int_equal(w.state().mirror.cursor, 0);
+    assert_int_equal(w.ask(asked).status, status::fenced);
 }
 
 // The old writer does not stop writing; when the new one has its answer, nothing changes any more.
@@ -367,6 +414,8 @@ int main()
             cmocka_unit_test(what_a_writer_flushes_is_there),
             cmocka_unit_test(only_the_epoch_of_the_promise_gets_a_lane),
             cmocka_unit_test(a_higher_epoch_fences_the_lower_one),
+            cmocka_unit_test(segments_are_hashed_where_they_are),
+            cmocka_unit_test(a_cursor_is_of_one_epoch),
             cmocka_unit_test(nothing_is_written_after_the_promise),
             cmocka_unit_test(a_crash_forgets_no_promise),
             cmocka_unit_test(lanes_go_with_their_writer),
