@@ -31,7 +31,8 @@ std::shared_ptr<datagram_qp> datagram_qp::create(
 }
 
 datagram_qp::datagram_qp(ibv_pd *pd, const ibv_qp_init_attr &attr, std::unique_ptr<datagram_path> path)
-    : qp_object(pd, attr), queue_(qp_base, attr.cap, attr.sq_sig_all != 0), path_(std::move(path))
+    : qp_object(pd, attr), queue_(qp_base, attr.cap, attr.sq_sig_all != 0), receives_(init_.cap.max_recv_wr),
+      path_(std::move(path))
 {
     qp_base.qp_num = qp_base.handle = path_->number();
     attr_.qp_state = attr_.cur_qp_state = IBV_QPS_RESET;
@@ -66,15 +67,14 @@ void datagram_qp::reset() noexcept
 
 void datagram_qp::flush_receives()
 {
-    for (const receive_request &request : receives_) {
+    while (!receives_.empty()) {
         ibv_wc wc{};
-        wc.wr_id = request.wr_id;
+        wc.wr_id = receives_.pop().wr_id;
         wc.status = IBV_WC_WR_FLUSH_ERR;
         wc.opcode = IBV_WC_RECV;
         wc.qp_num = qp_base.qp_num;
         cq_of(qp_base.recv_cq).push(wc, false);
     }
-    receives_.clear();
 }
 
 void datagram_qp::fail()

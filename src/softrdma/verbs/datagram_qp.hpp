@@ -59,7 +59,7 @@ private:
     bool destroyed_ = false;
     ibv_qp_attr attr_{};
     send_queue queue_;
-    std::deque<receive_request> receives_;
+    receive_fifo receives_;
     std::uint32_t next_psn_ = 0;
     const std::shared_ptr<datagram_path> path_; // delayed datagrams keep it
     std::shared_ptr<datagram_qp> self_;         // until it is destroyed

@@ -7,6 +7,7 @@
 #include "verbs/datagram_qp.hpp"
 #include "verbs/endpoint.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <vector>
 
@@ -27,21 +28,24 @@ int check_datagram(const ibv_send_wr &wr, const ibv_qp_cap &cap) noexcept
     return check_wr(wr, cap);
 }
 
-// The bytes from `offset` on, to where the receive wants them.
-bool scatter(const ibv_pd *pd, std::span<const ibv_sge> sges, std::uint64_t offset, std::span<const std::byte> bytes)
+// Both, one after the other, to where the receive wants them.
+bool scatter(const gathered &target, std::span<const std::byte> header, std::span<const std::byte> payload)
 {
-    gathered target;
-    if (!target.collect(pd, sges, IBV_ACCESS_LOCAL_WRITE, offset, bytes.size()))
-        return false;
-    const std::byte *from = bytes.data();
     for (std::size_t i = 0; i < target.count; ++i) {
         const auto [at, length] = target.pieces[i];
         auto *to = static_cast<std::byte *>(at);
+        const auto of_header = header.first(std::min(length, header.size()));
+        const auto of_payload = payload.first(length - of_header.size());
         target.pins[i]->about_to_store(to, length);
-        if (!guarded([to, from, size = length] { copy_in(to, from, size); }))
+        const bool copied = guarded([=] {
+            copy_in(to, of_header.data(), of_header.size());
+            copy_in(to + of_header.size(), of_payload.data(), of_payload.size());
+        });
+        if (!copied)
             return false;
         target.pins[i]->stored(to, length);
-        from += length;
+        header = header.subspan(of_header.size());
+        payload = payload.subspan(of_payload.size());
     }
     return true;
 }
@@ -169,16 +173,15 @@ int datagram_qp::post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad)
     const std::lock_guard lock(mutex_);
     int error = qp_base.srq != nullptr || state() == IBV_QPS_RESET ? EINVAL : 0;
     for (; wr != nullptr; wr = wr->next) {
-        receive_request request;
-        if (error == 0 && receives_.size() >= init_.cap.max_recv_wr)
+        if (error == 0 && receives_.full())
             error = ENOMEM;
         if (error == 0)
-            error = receive_request::from(*wr, init_.cap.max_recv_sge, request);
+            error = receive_request::from(*wr, init_.cap.max_recv_sge, receives_.place());
         if (error != 0) {
             *bad = wr;
             break;
         }
-        receives_.push_back(request);
+        receives_.push();
     }
     if (state() == IBV_QPS_ERR)
         flush_receives();
@@ -191,9 +194,7 @@ std::optional<receive_request> datagram_qp::take_receive()
         return srq_of(qp_base.srq).take();
     if (receives_.empty())
         return std::nullopt;
-    std::optional<receive_request> request = receives_.front();
-    receives_.pop_front();
-    return request;
+    return receives_.pop();
 }
 
 // Without a receive, or with another Q_Key, it is as if it had been lost on its way.
@@ -232,7 +233,9 @@ ibv_wc_status datagram_qp::place(
     if (header.size() + payload.size() > room)
         return IBV_WC_LOC_LEN_ERR;
     const ibv_pd *pd = qp_base.srq != nullptr ? qp_base.srq->pd : qp_base.pd;
-    const bool good = scatter(pd, sges, 0, header) && scatter(pd, sges, header.size(), payload);
+    gathered target;
+    const bool good = target.collect(pd, sges, IBV_ACCESS_LOCAL_WRITE, 0, header.size() + payload.size()) &&
+                      scatter(target, header, payload);
     return good ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
 }
 

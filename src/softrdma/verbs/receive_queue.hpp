@@ -22,6 +22,32 @@ struct receive_request {
     static int from(const ibv_recv_wr &wr, std::uint32_t max_sge, receive_request &out) noexcept;
 };
 
+// Posted receives, as many as there is room for from the start. Of large ones most places are never touched, and take
+// no memory.
+class receive_fifo
+{
+public:
+    explicit receive_fifo(std::uint32_t room)
+        : room_(room), places_(std::make_unique_for_overwrite<receive_request[]>(room))
+    {
+    }
+
+    bool full() const noexcept { return end_ - begin_ == room_; }
+    bool empty() const noexcept { return end_ == begin_; }
+    // Of the next one, until push() says that it is there.
+    receive_request &place() noexcept { return places_[end_ % room_]; }
+    void push() noexcept { ++end_; }
+    // Valid until the next push().
+    const receive_request &pop() noexcept { return places_[begin_++ % room_]; }
+    void clear() noexcept { begin_ = end_; }
+
+private:
+    const std::uint32_t room_;
+    std::uint64_t begin_ = 0;
+    std::uint64_t end_ = 0;
+    std::unique_ptr<receive_request[]> places_;
+};
+
 class shared_receive_queue : public ibv_srq
 {
 public:
