@@ -59,6 +59,12 @@ const std::vector<gid_entry> &gid_table()
     return table.get([] { return read_addresses(); });
 }
 
+bool is_own_address(std::span<const std::byte, 16> gid) noexcept
+{
+    return std::ranges::any_of(
+            gid_table(), [&](const gid_entry &e) { return memcmp(e.gid.raw, gid.data(), gid.size()) == 0; });
+}
+
 ibv_gid gid_of(const sockaddr_storage &address) noexcept
 {
     ibv_gid gid{};

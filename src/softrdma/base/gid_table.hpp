@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstddef>
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
+#include <span>
 #include <sys/socket.h>
 #include <vector>
 
@@ -17,6 +19,9 @@ struct gid_entry {
 // One entry per local address, as a RoCE port has; taken once, so that an index stays what it was. What other hosts
 // can reach comes first, IPv4 before IPv6: programs take the first entry that looks good.
 const std::vector<gid_entry> &gid_table();
+
+// Whether it is one of this host, as far as that table knows.
+bool is_own_address(std::span<const std::byte, 16> gid) noexcept;
 
 // The GID is the address, an IPv4 one mapped into IPv6.
 ibv_gid gid_of(const sockaddr_storage &address) noexcept;

@@ -5,6 +5,7 @@
 #include "base/log.hpp"
 #include "base/process.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -168,8 +169,8 @@ void event_loop::note_poll(std::int64_t now)
         return;
     // Programs that wait for memory to change poll no more.
     polled_until_ns_.store(now + until_ns, std::memory_order_relaxed);
-    // What the program waits for may need this processor.
-    if (polls % yield_after == 0)
+    // What the program waits for may need this processor. Who looks into memory is not likely to wait for long.
+    if (polls % yield_after == 0 && !comes_in_memory_.load(std::memory_order_relaxed))
         sched_yield();
 }
 
@@ -177,6 +178,14 @@ void event_loop::poll()
 {
     if (running.load(std::memory_order_relaxed) != this)
         return;
+    // To ask the clock and the kernel takes longer than what comes in memory takes to come.
+    constexpr unsigned looks_for_one_at_all = 8;
+    const unsigned turn = turn_.load(std::memory_order_relaxed);
+    turn_.store(turn + 1, std::memory_order_relaxed);
+    if (comes_in_memory_.load(std::memory_order_relaxed) && turn % looks_for_one_at_all != 0) {
+        look_where_expected();
+        return;
+    }
     const std::int64_t now = now_ns();
     calls_.fetch_add(1, std::memory_order_relaxed);
     inside_.store(true, std::memory_order_relaxed);
@@ -191,26 +200,38 @@ void event_loop::poll()
 finding event_loop::look(std::int64_t now)
 {
     constexpr std::int64_t longest_ns = 12'000;
-    const std::int64_t between_ns = between_dispatches_ns_.load(std::memory_order_relaxed);
+    constexpr std::int64_t in_memory_ns = 25'000;
+    const std::int64_t between_ns = comes_in_memory_.load(std::memory_order_relaxed)
+                                            ? in_memory_ns
+                                            : between_dispatches_ns_.load(std::memory_order_relaxed);
     if (now >= dispatch_at_ns_.load(std::memory_order_relaxed)) {
         dispatch_at_ns_.store(now + between_ns, std::memory_order_relaxed);
         return dispatch();
     }
+    const finding found = look_where_expected();
+    if (found == finding::something && between_ns <= longest_ns)
+        between_dispatches_ns_.store(std::min(2 * between_ns, longest_ns), std::memory_order_relaxed);
+    return found;
+}
+
+finding event_loop::look_where_expected()
+{
     std::shared_ptr<event_handler> handler;
     {
         const std::lock_guard lock(mutex_);
         handler = expected_;
     }
-    const finding found = handler == nullptr ? finding::nothing : serve(*handler, [&] { return handler->look(); });
-    if (found == finding::something)
-        between_dispatches_ns_.store(std::min(2 * between_ns, longest_ns), std::memory_order_relaxed);
-    return found;
+    if (handler == nullptr)
+        return finding::nothing;
+    if (comes_in_memory_.load(std::memory_order_relaxed))
+        return serve(*handler, [&] { return handler->look_in_memory(); });
+    return serve(*handler, [&] { return handler->look(); });
 }
 
 finding event_loop::dispatch()
 {
     std::array<epoll_event, 32> events;
-    finding found = finding::nothing;
+    finding found = look_at_memory();
     const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 0);
     for (int i = 0; i < count; ++i) {
         const finding one = handle(events[static_cast<std::size_t>(i)]);
@@ -219,9 +240,43 @@ finding event_loop::dispatch()
     return found;
 }
 
+// NULL after the last one.
+std::shared_ptr<event_handler> event_loop::in_memory(std::size_t index)
+{
+    const std::lock_guard lock(mutex_);
+    return index < in_memory_.size() ? in_memory_[index] : nullptr;
+}
+
+finding event_loop::look_at_memory()
+{
+    finding found = finding::nothing;
+    for (std::size_t i = 0; const auto handler = in_memory(i); ++i) {
+        const finding one = serve(*handler, [&] { return handler->look_in_memory(); });
+        if (one == finding::something) {
+            expect(handler);
+            comes_in_memory_.store(true, std::memory_order_relaxed);
+        }
+        found = found == finding::something ? found : one;
+    }
+    return found;
+}
+
+bool event_loop::memory_may_sleep()
+{
+    bool may = true;
+    for (std::size_t i = 0; const auto handler = in_memory(i); ++i)
+        may = !handler->about_to_sleep() && may;
+    return may;
+}
+
 // Until there is something that no polling thread of the program will find.
 void event_loop::sleep()
 {
+    if (!memory_may_sleep()) {
+        if (now_ns() >= polled_until_ns_)
+            look_at_memory();
+        return;
+    }
     epoll_event event{};
     if (epoll_wait(epoll_, &event, 1, -1) == 1 && now_ns() >= polled_until_ns_)
         handle(event);
@@ -240,6 +295,8 @@ finding event_loop::handle(const epoll_event &event)
         if (found == watched_.end())
             return finding::nothing;
         handler = found->second.handler;
+        if ((event.events & EPOLLIN) != 0)
+            comes_in_memory_.store(false, std::memory_order_relaxed);
         if ((event.events & EPOLLIN) != 0 && expected_ != handler) {
             expected_ = handler;
             expected_now_ = handler.get();
@@ -302,7 +359,25 @@ void event_loop::expect(std::shared_ptr<event_handler> handler)
 {
     const std::lock_guard lock(mutex_);
     expected_now_ = handler.get();
+    comes_in_memory_.store(false, std::memory_order_relaxed);
     expected_.swap(handler); // the former is destroyed after the lock is released
+}
+
+void event_loop::watch_memory(const std::shared_ptr<event_handler> &handler)
+{
+    const std::lock_guard lock(mutex_);
+    in_memory_.push_back(handler);
+}
+
+void event_loop::unwatch_memory(const event_handler &handler)
+{
+    std::shared_ptr<event_handler> last; // destroyed after the lock is released
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find(in_memory_, &handler, &std::shared_ptr<event_handler>::get);
+    if (found == in_memory_.end())
+        return;
+    last = std::move(*found);
+    in_memory_.erase(found);
 }
 
 void event_loop::after(std::chrono::microseconds delay, reserve::call call)

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 struct epoll_event;
 
@@ -32,6 +33,11 @@ public:
     virtual finding ready(std::uint32_t events) = 0;
     // Looks for input without having been told of any.
     virtual finding look() { return finding::nothing; }
+    // The same in memory only, without a call of the kernel.
+    virtual finding look_in_memory() { return finding::nothing; }
+    // Of one that finds input there: the progress thread is going to sleep, and what comes from now on has to wake
+    // it through a descriptor. True if something is there already.
+    virtual bool about_to_sleep() { return false; }
     // One of the others has failed for want of memory. Called by the same thread, which holds no lock any more.
     virtual void out_of_memory() noexcept {}
 };
@@ -52,6 +58,9 @@ public:
     watch_id watch(int fd, std::uint32_t events, std::shared_ptr<event_handler> handler);
     void change(watch_id id, std::uint32_t events);
     void unwatch(watch_id id);
+    // Input of that handler comes in memory, too: it looks whenever descriptors are looked at.
+    void watch_memory(const std::shared_ptr<event_handler> &handler);
+    void unwatch_memory(const event_handler &handler);
     // The next input most likely comes there.
     void expect(std::shared_ptr<event_handler> handler);
     bool expects(const event_handler &handler) const noexcept { return expected_now_.load() == &handler; }
@@ -75,6 +84,9 @@ private:
     void run();
     finding dispatch();
     finding look(std::int64_t now);
+    finding look_where_expected();
+    finding look_at_memory();
+    bool memory_may_sleep();
     finding handle(const epoll_event &event);
     void sleep();
     finding spin();
@@ -97,9 +109,13 @@ private:
     std::mutex mutex_;
     watch_id next_id_ = 1;
     std::unordered_map<watch_id, watched> watched_;
+    std::shared_ptr<event_handler> in_memory(std::size_t index);
+    std::vector<std::shared_ptr<event_handler>> in_memory_;
     std::shared_ptr<event_handler> expected_;                  // to have input next
     std::atomic<const event_handler *> expected_now_{nullptr}; // the same
     // Kept by the threads that poll; an approximation is enough.
+    std::atomic<bool> comes_in_memory_{false}; // the last input that was found
+    std::atomic<unsigned> turn_{0};
     std::atomic<std::int64_t> window_ns_{0};
     std::atomic<unsigned> polls_{0};
     std::atomic<unsigned> calls_{0};  // to poll, ever

@@ -23,6 +23,12 @@ struct datagram {
 
 inline constexpr std::size_t max_datagram_payload = 4096; // the port's MTU
 inline constexpr std::size_t max_datagram_headers = 24;
+inline constexpr std::size_t datagram_immediate_size = 4;
+// Of its UDP packet, without the headers of the network.
+constexpr std::size_t packet_size(const datagram &d) noexcept
+{
+    return max_datagram_headers - (d.immediate ? 0 : datagram_immediate_size) + d.payload.size();
+}
 inline constexpr std::size_t max_datagram = max_datagram_headers + max_datagram_payload;
 
 // What precedes the payload in the UDP packet.

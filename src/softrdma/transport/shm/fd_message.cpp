@@ -71,12 +71,12 @@ reception receive_bytes(int socket, void *to, std::size_t size, descriptors &giv
 
 } // namespace
 
-fd_server_address::fd_server_address(std::uint64_t number) noexcept : sockaddr_un{}
+fd_server_address::fd_server_address(const char *what, std::uint64_t number) noexcept : sockaddr_un{}
 {
     sun_family = AF_UNIX;
     // The name begins with a zero and has no end but the address'.
     const int length = snprintf(
-            sun_path + 1, sizeof(sun_path) - 1, "softrdma-fd/%016llx", static_cast<unsigned long long>(number));
+            sun_path + 1, sizeof(sun_path) - 1, "softrdma-%s/%016llx", what, static_cast<unsigned long long>(number));
     size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(length));
 }
 
@@ -102,6 +102,16 @@ bool send_message(int socket, const fd_request &w) noexcept
 bool send_message(int socket, const fd_reply &g, std::span<const int> given) noexcept
 {
     return send_bytes(socket, &g, sizeof(g), given);
+}
+
+bool send_message(int socket, const ring_offer &o, int given) noexcept
+{
+    return send_bytes(socket, &o, sizeof(o), {&given, 1});
+}
+
+reception receive(int socket, ring_offer &o, descriptors &given) noexcept
+{
+    return receive_bytes(socket, &o, sizeof(o), given);
 }
 
 reception upcoming(int socket, fd_request_kind &kind) noexcept

@@ -36,13 +36,24 @@ struct fd_reply {
     std::uint32_t unused = 0;
     std::uint64_t offset = 0; // of the region's first page in the file
 };
-static_assert(
-        std::has_unique_object_representations_v<fd_request> && std::has_unique_object_representations_v<fd_reply>);
+// A ring for datagrams, to whom they are for; the answer is the same with the eventfd that wakes the reader.
+struct ring_offer {
+    std::uint32_t version = 1;
+    std::uint32_t port = 0; // of the queue pairs that send
+};
+static_assert(std::has_unique_object_representations_v<fd_request> &&
+              std::has_unique_object_representations_v<fd_reply> &&
+              std::has_unique_object_representations_v<ring_offer>);
 
 struct fd_server_address : sockaddr_un {
-    explicit fd_server_address(std::uint64_t number) noexcept;
+    explicit fd_server_address(std::uint64_t number) noexcept : fd_server_address("fd", number) {}
+    // Where queue pairs of that port take rings for datagrams.
+    static fd_server_address of_datagrams(std::uint16_t port) noexcept { return {"datagrams", port}; }
     const sockaddr *get() const noexcept { return reinterpret_cast<const sockaddr *>(this); }
     socklen_t size = 0;
+
+private:
+    fd_server_address(const char *what, std::uint64_t number) noexcept;
 };
 
 // A socket for messages; none with errno.
@@ -63,6 +74,8 @@ enum class reception {
 // These do not wait. Descriptors that come are closed with their holders.
 bool send_message(int socket, const fd_request &w) noexcept;
 bool send_message(int socket, const fd_reply &g, std::span<const int> given) noexcept;
+bool send_message(int socket, const ring_offer &o, int given) noexcept;
+reception receive(int socket, ring_offer &o, descriptors &given) noexcept;
 // The kind of the next reply, which stays in the socket.
 reception upcoming(int socket, fd_request_kind &kind) noexcept;
 reception receive(int socket, fd_request &w) noexcept;

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -107,6 +108,18 @@ bool is_event_descriptor(int fd) noexcept
     constexpr std::string_view wanted = "anon_inode:[eventfd]";
     const ssize_t n = readlink(path, target, sizeof(target));
     return n > 0 && std::string_view(target, static_cast<std::size_t>(n)) == wanted;
+}
+
+bool takes_event(int fd) noexcept
+{
+    pollfd writable{.fd = fd, .events = POLLOUT, .revents = 0};
+    return fd >= 0 && poll(&writable, 1, 0) > 0;
+}
+
+void put_event(int fd) noexcept
+{
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(fd, &one, sizeof(one));
 }
 
 std::shared_ptr<peer_process> peer_process::self(const shm_address &h, std::string &why)

@@ -7,8 +7,6 @@
 #include <cstring>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
-#include <poll.h>
-#include <unistd.h>
 
 namespace softrdma::local
 {
@@ -120,13 +118,10 @@ void remote_cq::wake(bool solicited)
 
 void remote_cq::signal()
 {
-    // A counter that the peer has filled up must not stop us.
-    pollfd writable{.fd = completion_fd_.get(), .events = POLLOUT, .revents = 0};
-    if (completion_fd_.get() < 0 || poll(&writable, 1, 0) <= 0)
+    if (!takes_event(completion_fd_.get()))
         return;
     block_->fired.fetch_add(1, std::memory_order_seq_cst);
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = ::write(completion_fd_.get(), &one, sizeof(one));
+    put_event(completion_fd_.get());
 }
 
 std::shared_ptr<shm_ep> shm_ep::open(const shm_address &h, const connection_ends &ends, std::string &why)

@@ -2,37 +2,25 @@
 #include "transport/udp/udp_port.hpp"
 #include "base/gid_table.hpp"
 #include "base/log.hpp"
+#include "transport/udp/udp_message.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <netinet/in.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
-#include <vector>
 
 namespace softrdma::net
 {
 
-namespace detail
-{
-
-union control_data {
-    cmsghdr header;
-    std::array<std::byte, CMSG_SPACE(sizeof(in6_pktinfo))> v6;
-    std::array<std::byte, CMSG_SPACE(sizeof(in_pktinfo))> v4;
-};
-
-} // namespace detail
-
 namespace
 {
 
-using detail::control_data;
-
 // What a burst may fill before somebody reads it; the system may allow less.
 constexpr int receive_buffer = 8 << 20;
+// Of other processes of this host; more of them use the socket.
+constexpr std::size_t most_peers = 256;
 // How long a sender waits for a network interface that takes no more.
 constexpr timeval send_limit{.tv_sec = 0, .tv_usec = 10'000};
 
@@ -40,103 +28,6 @@ template<typename T>
 void set(int fd, int level, int option, const T &value)
 {
     setsockopt(fd, level, option, &value, sizeof(value));
-}
-
-ibv_gid gid_of(const network_address &address) noexcept
-{
-    ibv_gid gid;
-    memcpy(gid.raw, address.data(), address.size());
-    return gid;
-}
-
-network_address address_of(const in6_addr &from) noexcept
-{
-    network_address address;
-    memcpy(address.data(), &from, sizeof(from));
-    return address;
-}
-
-network_address address_of(const in_addr &from) noexcept
-{
-    sockaddr_storage v4{};
-    v4.ss_family = AF_INET;
-    reinterpret_cast<sockaddr_in &>(v4).sin_addr = from;
-    network_address address;
-    memcpy(address.data(), net::gid_of(v4).raw, address.size());
-    return address;
-}
-
-// As a socket of that family takes it: one of IPv6 takes IPv4 addresses mapped.
-socklen_t end_at(int family, const network_address &address, unsigned interface, std::uint16_t port,
-        sockaddr_storage &end) noexcept
-{
-    end = net::address_of(gid_of(address), interface);
-    if (family == AF_INET6 && end.ss_family == AF_INET) {
-        sockaddr_in6 mapped{};
-        mapped.sin6_family = AF_INET6;
-        memcpy(&mapped.sin6_addr, address.data(), address.size());
-        memcpy(&end, &mapped, sizeof(mapped));
-    }
-    port_of(end) = htons(port);
-    return family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-}
-
-template<typename Info>
-void put_control(msghdr &message, int level, int type, const Info &info) noexcept
-{
-    cmsghdr *header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = level;
-    header->cmsg_type = type;
-    header->cmsg_len = CMSG_LEN(sizeof(info));
-    memcpy(CMSG_DATA(header), &info, sizeof(info));
-    message.msg_controllen = CMSG_SPACE(sizeof(info));
-}
-
-void put_source(msghdr &message, int family, const datagram_route &route) noexcept
-{
-    if (family == AF_INET6) {
-        in6_pktinfo info{};
-        memcpy(&info.ipi6_addr, route.source.data(), route.source.size());
-        if (IN6_IS_ADDR_LINKLOCAL(&info.ipi6_addr))
-            info.ipi6_ifindex = route.interface;
-        return put_control(message, IPPROTO_IPV6, IPV6_PKTINFO, info);
-    }
-    in_pktinfo info{};
-    memcpy(&info.ipi_spec_dst, route.source.data() + route.source.size() - sizeof(in_addr), sizeof(in_addr));
-    put_control(message, IPPROTO_IP, IP_PKTINFO, info);
-}
-
-// False if the kernel did not say to which address it was sent.
-bool find_destination(msghdr &message, network_address &destination) noexcept
-{
-    for (cmsghdr *c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
-        if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
-            in6_pktinfo info;
-            memcpy(&info, CMSG_DATA(c), sizeof(info));
-            destination = address_of(info.ipi6_addr);
-            return true;
-        }
-        if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
-            in_pktinfo info;
-            memcpy(&info, CMSG_DATA(c), sizeof(info));
-            destination = address_of(info.ipi_addr);
-            return true;
-        }
-    }
-    return false;
-}
-
-void find_source(const sockaddr_storage &from, network_address &source, std::uint16_t &port) noexcept
-{
-    if (from.ss_family == AF_INET6) {
-        const auto &v6 = reinterpret_cast<const sockaddr_in6 &>(from);
-        source = address_of(v6.sin6_addr);
-        port = ntohs(v6.sin6_port);
-    } else {
-        const auto &v4 = reinterpret_cast<const sockaddr_in &>(from);
-        source = address_of(v4.sin_addr);
-        port = ntohs(v4.sin_port);
-    }
 }
 
 } // namespace
@@ -176,6 +67,8 @@ udp_port::~udp_port()
         ::close(kept_);
     if (socket_ >= 0 && birth_.is_here())
         ::close(socket_);
+    if (!birth_.is_here())
+        static_cast<void>(wake_.release());
 }
 
 // 0 or an errno value.
@@ -220,17 +113,45 @@ std::shared_ptr<udp_port> udp_port::open()
             if (error != 0)
                 break;
             port->arrivals_ = std::make_unique<arrivals>();
-            port->watch_ = event_loop::get()->watch(port->socket_, EPOLLIN, port);
-            return port->watch_ == 0 ? nullptr : port;
+            port->tx_ = std::make_unique<datagram_tx>(port->port_);
+            return port->watch() ? port : nullptr;
         }
     }
     errno = error;
     return nullptr;
 }
 
+bool udp_port::watch()
+{
+    const auto self = shared_from_this();
+    event_loop &loop = *event_loop::get();
+    watch_ = loop.watch(socket_, EPOLLIN, self);
+    if (watch_ == 0)
+        return false;
+    wake_ = local::unique_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    wake_watch_ = wake_.get() < 0 ? 0 : loop.watch(wake_.get(), EPOLLIN, self);
+    if (wake_watch_ == 0)
+        return true;
+    rings_listener_ = listen_for_rings(port_, self);
+    if (rings_listener_ != nullptr)
+        loop.watch_memory(self);
+    return true;
+}
+
 void udp_port::close()
 {
-    event_loop::get()->unwatch(watch_);
+    event_loop &loop = *event_loop::get();
+    loop.unwatch(watch_);
+    loop.unwatch(wake_watch_);
+    if (rings_listener_ != nullptr) {
+        rings_listener_->close();
+        loop.unwatch_memory(*this);
+    }
+    tx_.reset();
+    const std::lock_guard lock(reading_);
+    for (const auto &peer : peers_)
+        peer->leave();
+    peers_.clear();
 }
 
 std::uint32_t udp_port::reserve()
@@ -260,7 +181,14 @@ void udp_port::listen(std::uint32_t number, std::weak_ptr<datagram_receiver> rec
     slots_[number % numbers].receiver = std::move(receiver);
 }
 
-bool udp_port::send(const datagram &d, const datagram_route &route, std::span<const iovec> payload) const
+bool udp_port::send(const datagram &d, const datagram_route &route, std::span<const iovec> payload)
+{
+    const auto outcome = tx_->send(d, route, payload);
+    return outcome == datagram_tx::outcome::elsewhere ? send_packet(d, route, payload)
+                                                      : outcome == datagram_tx::outcome::done;
+}
+
+bool udp_port::send_packet(const datagram &d, const datagram_route &route, std::span<const iovec> payload) const
 {
     constexpr std::size_t most = 17; // the headers, and as many pieces as a request may have
     datagram_headers headers = encode(d);
@@ -289,14 +217,99 @@ bool udp_port::send(const datagram &d, const datagram_route &route, std::span<co
 
 finding udp_port::ready(std::uint32_t)
 {
-    return receive();
+    const std::unique_lock lock(reading_, std::try_to_lock);
+    if (!lock)
+        return finding::taken;
+    std::uint64_t events = 0;
+    [[maybe_unused]] const ssize_t got = read(wake_.get(), &events, sizeof(events));
+    const bool any = empty_rings();
+    return receive_packets() || any ? finding::something : finding::nothing;
 }
 
-finding udp_port::receive()
+finding udp_port::look()
 {
     const std::unique_lock lock(reading_, std::try_to_lock);
     if (!lock)
         return finding::taken;
+    return empty_rings() || receive_packets() ? finding::something : finding::nothing;
+}
+
+finding udp_port::look_in_memory()
+{
+    const std::unique_lock lock(reading_, std::try_to_lock);
+    if (!lock)
+        return finding::taken;
+    return empty_rings() ? finding::something : finding::nothing;
+}
+
+bool udp_port::about_to_sleep()
+{
+    const std::unique_lock lock(reading_, std::try_to_lock);
+    if (!lock)
+        return true;
+    bool any = false;
+    for (const auto &peer : peers_) {
+        peer->ring->fall_asleep();
+        any = peer->ring->waiting() || any;
+    }
+    return any;
+}
+
+bool udp_port::add(const std::shared_ptr<datagram_peer> &peer)
+{
+    const std::lock_guard lock(reading_);
+    if (peers_.size() == most_peers)
+        return false;
+    while (receive_packets()) // what was sent before comes first
+        ;
+    peers_.push_back(peer);
+    event_loop::get()->expect(shared_from_this());
+    return true;
+}
+
+void udp_port::remove(datagram_peer &peer)
+{
+    const std::lock_guard lock(reading_);
+    bool any = false;
+    empty(peer, SIZE_MAX, any);
+    std::erase_if(peers_, [&](const auto &other) { return other.get() == &peer; });
+}
+
+bool udp_port::empty_rings()
+{
+    bool any = false;
+    for (std::size_t i = 0; i < peers_.size();) {
+        if (empty(*peers_[i], batch, any)) {
+            ++i;
+            continue;
+        }
+        peers_[i]->leave();
+        peers_.erase(peers_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    return any;
+}
+
+// At most that many datagrams: the program posts receives in between. False if its ring is not to be read any more.
+bool udp_port::empty(datagram_peer &peer, std::size_t most, bool &any)
+{
+    using local::ring_reader;
+    datagram d;
+    network_address source;
+    network_address destination;
+    for (std::size_t count = 0; count < most; ++count) {
+        const auto found = peer.ring->take(d, source, destination);
+        if (found != ring_reader::outcome::datagram)
+            return found == ring_reader::outcome::nothing;
+        any = true;
+        if (peer.is_of_this_host(source, destination))
+            deliver(d, header_of(source, destination, packet_size(d)));
+    }
+    return true;
+}
+
+// Through the socket.
+bool udp_port::receive_packets()
+{
     arrivals &a = *arrivals_;
     a.prepare();
     const int count = recvmmsg(socket_, a.messages.data(), batch, MSG_DONTWAIT, nullptr);
@@ -305,7 +318,7 @@ finding udp_port::receive()
         if ((m.msg_hdr.msg_flags & MSG_TRUNC) == 0) // else it is longer than any that is meant for us
             hand_on({static_cast<const std::byte *>(m.msg_hdr.msg_iov->iov_base), m.msg_len}, m.msg_hdr);
     }
-    return count > 0 ? finding::something : finding::nothing;
+    return count > 0;
 }
 
 // A datagram counts if it comes from the port that its sender's number names: so no process of the sender's host passes
@@ -320,13 +333,18 @@ void udp_port::hand_on(std::span<const std::byte> bytes, msghdr &message)
     if (!decode(bytes, d) || d.dest_qpn / numbers != port_ || d.source_qpn / numbers != port ||
             !find_destination(message, destination))
         return;
+    deliver(d, header_of(source, destination, packet_size(d)));
+}
+
+void udp_port::deliver(const datagram &d, const network_header &header)
+{
     std::shared_ptr<datagram_receiver> receiver;
     {
         const std::lock_guard lock(mutex_);
         receiver = slots_[d.dest_qpn % numbers].receiver.lock();
     }
     if (receiver != nullptr)
-        receiver->arrived(d, header_of(source, destination, bytes.size()));
+        receiver->arrived(d, header);
 }
 
 namespace

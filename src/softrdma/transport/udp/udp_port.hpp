@@ -4,9 +4,12 @@
 #include "base/process.hpp"
 #include "progress/event_loop.hpp"
 #include "transport/datagram_path.hpp"
+#include "transport/shm/datagram_rx.hpp"
+#include "transport/shm/datagram_tx.hpp"
 
 #include <array>
 #include <mutex>
+#include <vector>
 
 struct msghdr;
 
@@ -14,8 +17,9 @@ namespace softrdma::net
 {
 
 // A UDP socket on a port that the kernel has chosen, for datagram queue pairs of this process whose numbers are made of
-// that port and an index: so everybody finds them who knows their number and an address of the host.
-class udp_port : public event_handler, public std::enable_shared_from_this<udp_port>
+// that port and an index: so everybody finds them who knows their number and an address of the host. Between processes
+// of one host that share memory, what the socket would carry goes through rings instead.
+class udp_port : public event_handler, public datagram_peer_owner, public std::enable_shared_from_this<udp_port>
 {
 public:
     static constexpr std::uint32_t numbers = 256;
@@ -29,11 +33,17 @@ public:
     // True if that was the last.
     bool release(std::uint32_t number);
     void listen(std::uint32_t number, std::weak_ptr<datagram_receiver> receiver);
-    bool send(const datagram &d, const datagram_route &route, std::span<const iovec> payload) const;
+    bool send(const datagram &d, const datagram_route &route, std::span<const iovec> payload);
     void close();
 
     finding ready(std::uint32_t events) override;
-    finding look() override { return receive(); }
+    finding look() override;
+    finding look_in_memory() override;
+    bool about_to_sleep() override;
+
+    bool add(const std::shared_ptr<datagram_peer> &peer) override;
+    void remove(datagram_peer &peer) override;
+    int wake_descriptor() const noexcept override { return wake_.get(); }
 
 private:
     struct slot {
@@ -44,8 +54,13 @@ private:
     struct arrivals;
 
     int open_at_any_port();
-    finding receive();
+    bool watch();
+    bool send_packet(const datagram &d, const datagram_route &route, std::span<const iovec> payload) const;
+    bool receive_packets();
     void hand_on(std::span<const std::byte> bytes, msghdr &message);
+    bool empty_rings();
+    bool empty(datagram_peer &peer, std::size_t most, bool &any);
+    void deliver(const datagram &d, const network_header &header);
 
     const int family_;
     int socket_ = -1;
@@ -53,7 +68,12 @@ private:
     std::uint16_t port_ = 0;
     const process::birth birth_;
     event_loop::watch_id watch_ = 0;
+    event_loop::watch_id wake_watch_ = 0;
+    local::unique_fd wake_;                    // who writes into a ring wakes this process with it
+    std::shared_ptr<listener> rings_listener_; // NULL: nobody is given a ring
+    std::unique_ptr<datagram_tx> tx_;
     std::mutex reading_; // before mutex_
+    std::vector<std::shared_ptr<datagram_peer>> peers_;
     std::unique_ptr<arrivals> arrivals_;
     std::mutex mutex_;
     std::uint32_t next_ = 0; // a number that was just released is used again last

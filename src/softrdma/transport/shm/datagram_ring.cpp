@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/shm/datagram_ring.hpp"
+#include "base/guard.hpp"
+
+#include <cstring>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace softrdma::local
+{
+
+namespace
+{
+
+constexpr int ring_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+// A ring that its reader has emptied begins anew after so many bytes: they stay in a cache.
+constexpr std::uint64_t kept_warm = 64 << 10;
+
+constexpr std::uint64_t next_lap(std::uint64_t position) noexcept
+{
+    return (position / ring_data_size + 1) * ring_data_size;
+}
+
+// What is checked is what is used: the compiler loads it no second time.
+template<typename T>
+T load_once(const T &from) noexcept
+{
+    return __atomic_load_n(&from, __ATOMIC_RELAXED);
+}
+
+bool copy_payload(std::byte *to, std::span<const iovec> payload) noexcept
+{
+    return guarded([&] {
+        for (const iovec &piece : payload) {
+            memcpy(to, piece.iov_base, piece.iov_len);
+            to += piece.iov_len;
+        }
+    });
+}
+
+} // namespace
+
+ring_memory map_ring(int fd)
+{
+    const auto unmap = [](std::byte *at) { munmap(at, ring_size); };
+    void *at = mmap(nullptr, ring_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return {at == MAP_FAILED ? nullptr : static_cast<std::byte *>(at), unmap};
+}
+
+unique_fd create_ring_file()
+{
+    rlimit limit{};
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < ring_size) // exceeding it is a signal
+        return {};
+    unique_fd file(memfd_create("softrdma-datagrams", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (file.get() < 0 || ftruncate(file.get(), ring_size) != 0 || fcntl(file.get(), F_ADD_SEALS, ring_seals) != 0)
+        return {};
+    return file;
+}
+
+bool is_ring_file(int fd) noexcept
+{
+    struct stat file {
+    };
+    const int seals = fcntl(fd, F_GET_SEALS);
+    return seals >= 0 && (seals & ring_seals) == ring_seals && fstat(fd, &file) == 0 && file.st_uid == geteuid() &&
+           file.st_size == static_cast<off_t>(ring_size);
+}
+
+bool ring_writer::has_room(std::uint64_t end) noexcept
+{
+    if (end - taken_ <= ring_data_size)
+        return true;
+    // A reader that claims to be elsewhere has no room.
+    const std::uint64_t taken = control().taken.load(std::memory_order_acquire);
+    if (taken > position_ || end - taken > ring_data_size)
+        return false;
+    taken_ = taken;
+    return true;
+}
+
+ring_writer::outcome ring_writer::put(
+        const datagram &d, const datagram_route &route, std::span<const iovec> payload, std::size_t length)
+{
+    const std::uint64_t size = whole_lines(sizeof(ring_record) + length);
+    const std::uint64_t offset = position_ % ring_data_size;
+    std::uint64_t begin = position_;
+    if (ring_data_size - offset < size ||
+            (offset >= kept_warm && control().taken.load(std::memory_order_acquire) == position_))
+        begin = next_lap(position_);
+    // The line after it says that it is the last.
+    if (!has_room(begin + size + line))
+        return outcome::full;
+    ring_record &r = record(begin);
+    if (!copy_payload(reinterpret_cast<std::byte *>(&r + 1), payload))
+        return outcome::fault;
+    r.qkey = d.qkey;
+    r.imm_data = d.imm_data;
+    for (int i = 0; i < 3; ++i)
+        r.psn[i] = static_cast<std::uint8_t>(d.psn >> 8 * i);
+    r.flags = static_cast<std::uint8_t>((d.solicited ? ring_solicited : 0) | (d.immediate ? ring_immediate : 0));
+    r.length = static_cast<std::uint16_t>(length);
+    r.dest = static_cast<std::uint8_t>(d.dest_qpn);
+    r.source = static_cast<std::uint8_t>(d.source_qpn);
+    r.source_address = route.source;
+    r.destination_address = route.destination;
+    // What lies there of an earlier lap may be anything that a program has sent.
+    record(begin + size).sequence.store(0, std::memory_order_relaxed);
+    if (begin != position_) {
+        r.sequence.store(begin + 1, std::memory_order_release);
+        record(position_).flags = ring_skip;
+    }
+    record(position_).sequence.store(position_ + 1, std::memory_order_seq_cst);
+    position_ = begin + size;
+    std::atomic<std::uint32_t> &asleep = control().asleep;
+    const bool wake = asleep.load(std::memory_order_seq_cst) != 0 && asleep.exchange(0) != 0;
+    return wake ? outcome::sent_to_sleeper : outcome::sent;
+}
+
+ring_reader::outcome ring_reader::take(datagram &d, network_address &source, network_address &destination) noexcept
+{
+    control().taken.store(position_, std::memory_order_release);
+    if (record(position_).sequence.load(std::memory_order_seq_cst) != position_ + 1)
+        return outcome::nothing;
+    if (load_once(record(position_).flags) == ring_skip) {
+        if (position_ % ring_data_size == 0) // a writer could go on like that for ever
+            return outcome::broken;
+        position_ = next_lap(position_);
+        if (record(position_).sequence.load(std::memory_order_acquire) != position_ + 1)
+            return outcome::broken;
+    }
+    const ring_record &r = record(position_);
+    const std::uint8_t flags = load_once(r.flags);
+    const std::size_t length = load_once(r.length);
+    const std::uint64_t size = whole_lines(sizeof(ring_record) + length);
+    if ((flags & ~(ring_solicited | ring_immediate)) != 0 || length > max_datagram_payload ||
+            ring_data_size - position_ % ring_data_size < size)
+        return outcome::broken;
+    d.solicited = (flags & ring_solicited) != 0;
+    d.immediate = (flags & ring_immediate) != 0;
+    d.dest_qpn = std::uint32_t{own_} << 8 | r.dest;
+    d.source_qpn = std::uint32_t{peer_} << 8 | r.source;
+    d.psn = r.psn[0] | std::uint32_t{r.psn[1]} << 8 | std::uint32_t{r.psn[2]} << 16;
+    d.qkey = r.qkey;
+    d.imm_data = r.imm_data;
+    d.payload = {reinterpret_cast<const std::byte *>(&r + 1), length};
+    source = r.source_address;
+    destination = r.destination_address;
+    position_ += size;
+    return outcome::datagram;
+}
+
+} // namespace softrdma::local

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "base/unique_fd.hpp"
+#include "transport/datagram_path.hpp"
+#include "transport/shared_layout.hpp"
+
+#include <memory>
+#include <sys/mman.h>
+
+namespace softrdma::local
+{
+
+// The datagrams of one process for another one of its host, in memory that both map: an endless sequence of bytes with
+// one writer and one reader, in which each datagram lies in one piece. A datagram counts from one store on, the last
+// one of its writer: what a process was at when it was stopped or killed is never seen. Each side keeps its own
+// position to itself and takes nothing that the other one has stored for more than a hint.
+
+inline constexpr std::size_t ring_data_size = 4 << 20; // sparse: only touched pages take memory
+inline constexpr std::size_t ring_size = page + ring_data_size;
+
+// In the first page. The rest is the data, of which position p is at p % ring_data_size.
+struct ring_control {
+    alignas(line) std::atomic<std::uint64_t> taken;  // the reader's position
+    alignas(line) std::atomic<std::uint32_t> asleep; // the reader wants to be woken
+};
+
+enum ring_record_flags : std::uint8_t {
+    ring_solicited = 1,
+    ring_immediate = 2,
+    ring_skip = 4, // no datagram: the next one is at the beginning of the data
+};
+
+// Begins with a line and is followed by the payload, of which 8 bytes lie in the same line.
+struct ring_record {
+    std::atomic<std::uint64_t> sequence; // its position + 1 once it is whole
+    std::uint32_t qkey;
+    std::uint32_t imm_data;
+    std::uint8_t psn[3];
+    std::uint8_t flags;
+    std::uint16_t length; // of the payload
+    std::uint8_t dest;    // the last byte of each number: the rest is the port that it belongs to
+    std::uint8_t source;
+    network_address source_address;
+    network_address destination_address;
+};
+static_assert(sizeof(ring_record) == line - sizeof(std::uint64_t));
+
+// What both sides map. Empty with errno.
+using ring_memory = std::unique_ptr<std::byte, void (*)(std::byte *)>;
+ring_memory map_ring(int fd);
+// A file for a ring, of its final size; none with errno.
+unique_fd create_ring_file();
+// Whether the descriptor is such a file, of this user: then what is mapped of it stays there.
+bool is_ring_file(int fd) noexcept;
+
+// Used by one thread at a time.
+class ring_writer
+{
+public:
+    explicit ring_writer(ring_memory memory) noexcept : memory_(std::move(memory)) {}
+
+    bool is_mapped() const noexcept { return memory_ != nullptr; }
+
+    enum class outcome {
+        sent,
+        sent_to_sleeper, // the reader has to be woken
+        full,
+        fault, // the payload cannot be read
+    };
+    // The payload is of `length` bytes, at most max_datagram_payload.
+    outcome put(const datagram &d, const datagram_route &route, std::span<const iovec> payload, std::size_t length);
+
+private:
+    ring_control &control() const noexcept { return *reinterpret_cast<ring_control *>(memory_.get()); }
+    ring_record &record(std::uint64_t position) const noexcept
+    {
+        return *reinterpret_cast<ring_record *>(memory_.get() + page + position % ring_data_size);
+    }
+    bool has_room(std::uint64_t end) noexcept;
+
+    ring_memory memory_;
+    std::uint64_t position_ = 0;
+    std::uint64_t taken_ = 0; // by the reader, as far as is known here
+};
+
+// Used by one thread at a time.
+class ring_reader
+{
+public:
+    // The datagrams are for queue pairs of the port `own`, from those of the port `peer`.
+    ring_reader(ring_memory memory, std::uint16_t own, std::uint16_t peer) noexcept
+        : memory_(std::move(memory)), own_(own), peer_(peer)
+    {
+    }
+
+    enum class outcome {
+        nothing, // for now
+        datagram,
+        broken, // nobody who keeps the rules has written that: the ring is not to be read any more
+    };
+    // What is taken stays where it is until the next call; the payload may change until then.
+    outcome take(datagram &d, network_address &source, network_address &destination) noexcept;
+    bool waiting() const noexcept
+    {
+        return record(position_).sequence.load(std::memory_order_acquire) == position_ + 1;
+    }
+    // Afterwards the writer wakes this side with its next datagram, or has written one already.
+    void fall_asleep() noexcept { control().asleep.store(1, std::memory_order_seq_cst); }
+
+private:
+    ring_control &control() const noexcept { return *reinterpret_cast<ring_control *>(memory_.get()); }
+    ring_record &record(std::uint64_t position) const noexcept
+    {
+        return *reinterpret_cast<ring_record *>(memory_.get() + page + position % ring_data_size);
+    }
+
+    ring_memory memory_;
+    std::uint64_t position_ = 0; // of what is taken next
+    const std::uint16_t own_;
+    const std::uint16_t peer_;
+};
+
+} // namespace softrdma::local

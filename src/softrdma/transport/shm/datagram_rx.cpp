@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/shm/datagram_rx.hpp"
+#include "base/gid_table.hpp"
+#include "base/settings.hpp"
+#include "transport/shm/fd_message.hpp"
+#include "transport/shm/policy.hpp"
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+namespace softrdma::net
+{
+
+datagram_peer::~datagram_peer()
+{
+    if (birth_.is_here())
+        close(socket_);
+}
+
+void datagram_peer::enter()
+{
+    const std::lock_guard lock(mutex_);
+    if (!process_of_own_user(socket_))
+        return;
+    watch_ = event_loop::get()->watch(socket_, EPOLLIN, shared_from_this());
+    // Who offers nothing must not keep a descriptor.
+    event_loop::get()->after(settings().response_timeout, [weak = weak_from_this()] {
+        const auto self = weak.lock();
+        if (self == nullptr)
+            return;
+        const std::lock_guard relock(self->mutex_);
+        if (!self->added_)
+            event_loop::get()->unwatch(self->watch_);
+    });
+}
+
+void datagram_peer::leave() noexcept
+{
+    event_loop::get()->unwatch(watch_);
+}
+
+bool datagram_peer::is_of_this_host(const network_address &source, const network_address &destination) noexcept
+{
+    if (source == known_source_ && destination == known_destination_)
+        return true;
+    if (!is_own_address(source) || !is_own_address(destination))
+        return false;
+    known_source_ = source;
+    known_destination_ = destination;
+    return true;
+}
+
+finding datagram_peer::ready(std::uint32_t)
+{
+    const std::lock_guard lock(mutex_);
+    const auto owner = owner_.lock();
+    if (owner != nullptr && !added_ && take_offer(owner))
+        return finding::something;
+    if (owner != nullptr && added_)
+        owner->remove(*this);
+    event_loop::get()->unwatch(watch_);
+    return finding::something;
+}
+
+// The one message of a peer. After it the end of the connection is awaited.
+bool datagram_peer::take_offer(const std::shared_ptr<datagram_peer_owner> &owner)
+{
+    ring_offer offer;
+    descriptors given;
+    const reception r = receive(socket_, offer, given);
+    if (r == reception::nothing)
+        return true;
+    if (r != reception::message || offer.version != ring_offer{}.version || offer.port > UINT16_MAX ||
+            !local::is_ring_file(given[0].get()))
+        return false;
+    local::ring_memory memory = local::map_ring(given[0].get());
+    if (memory == nullptr)
+        return false;
+    ring.emplace(std::move(memory), own_port_, static_cast<std::uint16_t>(offer.port));
+    added_ = owner->add(shared_from_this());
+    return added_ && send_message(socket_, ring_offer{.port = own_port_}, owner->wake_descriptor());
+}
+
+std::shared_ptr<listener> listen_for_rings(std::uint16_t port, std::weak_ptr<datagram_peer_owner> owner)
+{
+    if (local::policy() == local::path_policy::tcp)
+        return nullptr;
+    const auto address = fd_server_address::of_datagrams(port);
+    local::unique_fd socket = open_local_socket();
+    if (bind(socket.get(), address.get(), address.size) != 0)
+        return nullptr;
+    return listener::open(socket.release(), SOMAXCONN, [port, owner = std::move(owner)](int accepted) {
+        local::unique_fd taken(accepted);
+        const auto peer = std::make_shared<datagram_peer>(accepted, port, owner);
+        static_cast<void>(taken.release());
+        peer->enter();
+        return std::chrono::milliseconds(0); // of other users it keeps none
+    });
+}
+
+} // namespace softrdma::net

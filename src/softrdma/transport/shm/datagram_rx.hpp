@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "base/process.hpp"
+#include "progress/listener.hpp"
+#include "transport/shm/datagram_ring.hpp"
+
+#include <optional>
+
+namespace softrdma::net
+{
+
+class datagram_peer;
+
+// Whose queue pairs are sent to.
+class datagram_peer_owner
+{
+public:
+    virtual ~datagram_peer_owner() = default;
+    // False if it has as many as it wants.
+    virtual bool add(const std::shared_ptr<datagram_peer> &peer) = 0;
+    // Takes what is whole in its ring, for the last time.
+    virtual void remove(datagram_peer &peer) = 0;
+    // That wakes the owner.
+    virtual int wake_descriptor() const noexcept = 0;
+};
+
+// A process of this host that sends datagrams to ours through a ring that it has handed over: of our user, as the
+// kernel says. Whoever breaks the rules is sent away.
+class datagram_peer : public event_handler, public std::enable_shared_from_this<datagram_peer>
+{
+public:
+    datagram_peer(int socket, std::uint16_t own_port, std::weak_ptr<datagram_peer_owner> owner) noexcept
+        : socket_(socket), own_port_(own_port), owner_(std::move(owner))
+    {
+    }
+    ~datagram_peer() override;
+
+    void enter();
+    finding ready(std::uint32_t events) override;
+    void leave() noexcept;
+
+    // The owner's from add() on, one thread at a time.
+    std::optional<local::ring_reader> ring;
+    // Both addresses of a datagram are what its sender says.
+    bool is_of_this_host(const network_address &source, const network_address &destination) noexcept;
+
+private:
+    bool take_offer(const std::shared_ptr<datagram_peer_owner> &owner);
+
+    const int socket_;
+    const std::uint16_t own_port_;
+    const std::weak_ptr<datagram_peer_owner> owner_;
+    const process::birth birth_;
+    std::mutex mutex_;
+    event_loop::watch_id watch_ = 0;
+    bool added_ = false;
+    network_address known_source_{}; // that have been found to be of this host
+    network_address known_destination_{};
+};
+
+// Rings for the queue pairs of that port are taken there. NULL if this process shares no memory, or somebody else has
+// the name.
+std::shared_ptr<listener> listen_for_rings(std::uint16_t port, std::weak_ptr<datagram_peer_owner> owner);
+
+} // namespace softrdma::net

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/shm/datagram_tx.hpp"
+#include "base/gid_table.hpp"
+#include "base/log.hpp"
+#include "base/process.hpp"
+#include "progress/event_loop.hpp"
+#include "transport/shm/datagram_ring.hpp"
+#include "transport/shm/fd_message.hpp"
+#include "transport/shm/peer.hpp"
+#include "transport/shm/policy.hpp"
+
+#include <sys/epoll.h>
+
+namespace softrdma::net
+{
+
+namespace
+{
+
+constexpr std::size_t most_channels = 256;
+// After a process has not taken a ring, or has ended, whoever has its port then is offered one no sooner.
+constexpr auto before_next_offer = std::chrono::seconds(1);
+
+std::uint16_t port_of_number(std::uint32_t qpn) noexcept
+{
+    return static_cast<std::uint16_t>(qpn >> 8);
+}
+
+} // namespace
+
+// To one process; the connection lasts as long as both have the ring.
+class datagram_tx::channel : public event_handler, public std::enable_shared_from_this<channel>
+{
+public:
+    channel(std::uint16_t to, local::unique_fd socket, local::ring_memory memory) noexcept
+        : to_(to), socket_(std::move(socket)), ring_(std::move(memory))
+    {
+    }
+    ~channel() override
+    {
+        if (!birth_.is_here())
+            static_cast<void>(socket_.release()); // it was closed in the child
+    }
+
+    std::uint16_t to() const noexcept { return to_; }
+    // Offers the ring to who listens at the other end. One that is not offered stays closed.
+    void offer(std::uint16_t port, int file);
+    finding ready(std::uint32_t events) override;
+    void close() noexcept;
+
+    bool is_open() const noexcept { return state_.load(std::memory_order_acquire) == state::open; }
+    bool may_be_replaced() const noexcept
+    {
+        return state_.load(std::memory_order_acquire) == state::closed &&
+               std::chrono::steady_clock::now() - made_ > before_next_offer;
+    }
+    // True if the address is one of this host.
+    bool leads_to(const network_address &address) noexcept;
+    outcome send(const datagram &d, const datagram_route &route, std::span<const iovec> payload);
+
+private:
+    enum class state {
+        offered,
+        open,
+        closed
+    };
+
+    const std::uint16_t to_;
+    local::unique_fd socket_;
+    local::unique_fd wake_; // who sleeps at the other end
+    local::ring_writer ring_;
+    network_address known_{}; // to be one of this host
+    const process::birth birth_;
+    const std::chrono::steady_clock::time_point made_ = std::chrono::steady_clock::now();
+    std::mutex mutex_;
+    event_loop::watch_id watch_ = 0;
+    std::atomic<state> state_{state::closed};
+};
+
+void datagram_tx::channel::offer(std::uint16_t port, int file)
+{
+    const std::lock_guard lock(mutex_);
+    if (!ring_.is_mapped() || !send_message(socket_.get(), {.port = port}, file))
+        return;
+    watch_ = event_loop::get()->watch(socket_.get(), EPOLLIN, shared_from_this());
+    if (watch_ != 0)
+        state_.store(state::offered, std::memory_order_relaxed);
+}
+
+finding datagram_tx::channel::ready(std::uint32_t)
+{
+    const std::lock_guard lock(mutex_);
+    ring_offer answer;
+    descriptors given;
+    const reception r = receive(socket_.get(), answer, given);
+    if (r == reception::nothing)
+        return finding::nothing;
+    const bool taken = r == reception::message && state_.load(std::memory_order_relaxed) == state::offered &&
+                       answer.version == ring_offer{}.version && local::is_event_descriptor(given[0].get());
+    if (taken) {
+        wake_ = std::move(given[0]);
+        state_.store(state::open, std::memory_order_release);
+    } else {
+        state_.store(state::closed, std::memory_order_release);
+        event_loop::get()->unwatch(watch_);
+    }
+    return finding::something;
+}
+
+void datagram_tx::channel::close() noexcept
+{
+    const std::lock_guard lock(mutex_);
+    state_.store(state::closed, std::memory_order_release);
+    event_loop::get()->unwatch(watch_); // of 0 does nothing
+}
+
+bool datagram_tx::channel::leads_to(const network_address &address) noexcept
+{
+    if (address == known_)
+        return true;
+    if (!is_own_address(address))
+        return false;
+    known_ = address;
+    return true;
+}
+
+datagram_tx::outcome datagram_tx::channel::send(
+        const datagram &d, const datagram_route &route, std::span<const iovec> payload)
+{
+    std::size_t length = 0;
+    for (const iovec &piece : payload)
+        length += piece.iov_len;
+    using local::ring_writer;
+    switch (ring_.put(d, route, payload, length)) {
+    case ring_writer::outcome::fault:
+        return outcome::fault;
+    case ring_writer::outcome::sent_to_sleeper:
+        if (local::takes_event(wake_.get()))
+            local::put_event(wake_.get());
+        break;
+    case ring_writer::outcome::full:
+        log::write(log::level::info, "a datagram for queue pair %u is lost: its ring is full", d.dest_qpn);
+        break;
+    case ring_writer::outcome::sent:
+        break;
+    }
+    return outcome::done;
+}
+
+datagram_tx::~datagram_tx()
+{
+    for (const auto &[port, c] : channels_)
+        c->close();
+}
+
+datagram_tx::outcome datagram_tx::send(
+        const datagram &d, const datagram_route &route, std::span<const iovec> payload) noexcept
+{
+    const std::lock_guard lock(mutex_);
+    channel *c = recent_;
+    const std::uint16_t to = port_of_number(d.dest_qpn);
+    if (c == nullptr || c->to() != to || !c->is_open() || !c->leads_to(route.destination)) {
+        try {
+            c = find(to, route);
+        } catch (const std::bad_alloc &) {
+            return outcome::elsewhere;
+        }
+    }
+    if (c == nullptr || !c->is_open() || !c->leads_to(route.destination))
+        return outcome::elsewhere;
+    recent_ = c;
+    return c->send(d, route, payload);
+}
+
+datagram_tx::channel *datagram_tx::find(std::uint16_t to, const datagram_route &route)
+{
+    if (!is_own_address(route.destination))
+        return nullptr;
+    const auto known = channels_.find(to);
+    if (known != channels_.end() && !known->second->may_be_replaced())
+        return known->second.get();
+    recent_ = nullptr;
+    std::erase_if(channels_, [](const auto &entry) { return entry.second->may_be_replaced(); });
+    return channels_.size() < most_channels ? open(to) : nullptr;
+}
+
+datagram_tx::channel *datagram_tx::open(std::uint16_t to)
+{
+    local::unique_fd socket = open_local_socket();
+    const auto address = fd_server_address::of_datagrams(to);
+    const bool listens = local::policy() != local::path_policy::tcp && socket.get() >= 0 &&
+                         connect(socket.get(), address.get(), address.size) == 0 &&
+                         process_of_own_user(socket.get()).has_value();
+    const local::unique_fd file = listens ? local::create_ring_file() : local::unique_fd();
+    auto made = std::make_shared<channel>(to, std::move(socket), local::map_ring(file.get()));
+    channels_.insert_or_assign(to, made);
+    made->offer(port_, file.get());
+    return made.get();
+}
+
+} // namespace softrdma::net

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/udp/udp_message.hpp"
+#include "base/gid_table.hpp"
+
+#include <cstring>
+
+namespace softrdma::net
+{
+
+namespace
+{
+
+ibv_gid gid_of(const network_address &address) noexcept
+{
+    ibv_gid gid;
+    memcpy(gid.raw, address.data(), address.size());
+    return gid;
+}
+
+network_address address_of(const in6_addr &from) noexcept
+{
+    network_address address;
+    memcpy(address.data(), &from, sizeof(from));
+    return address;
+}
+
+network_address address_of(const in_addr &from) noexcept
+{
+    sockaddr_storage v4{};
+    v4.ss_family = AF_INET;
+    reinterpret_cast<sockaddr_in &>(v4).sin_addr = from;
+    network_address address;
+    memcpy(address.data(), net::gid_of(v4).raw, address.size());
+    return address;
+}
+
+template<typename Info>
+void put_control(msghdr &message, int level, int type, const Info &info) noexcept
+{
+    cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = level;
+    header->cmsg_type = type;
+    header->cmsg_len = CMSG_LEN(sizeof(info));
+    memcpy(CMSG_DATA(header), &info, sizeof(info));
+    message.msg_controllen = CMSG_SPACE(sizeof(info));
+}
+
+} // namespace
+
+socklen_t end_at(int family, const network_address &address, unsigned interface, std::uint16_t port,
+        sockaddr_storage &end) noexcept
+{
+    end = net::address_of(gid_of(address), interface);
+    if (family == AF_INET6 && end.ss_family == AF_INET) {
+        sockaddr_in6 mapped{};
+        mapped.sin6_family = AF_INET6;
+        memcpy(&mapped.sin6_addr, address.data(), address.size());
+        memcpy(&end, &mapped, sizeof(mapped));
+    }
+    port_of(end) = htons(port);
+    return family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+}
+
+void put_source(msghdr &message, int family, const datagram_route &route) noexcept
+{
+    if (family == AF_INET6) {
+        in6_pktinfo info{};
+        memcpy(&info.ipi6_addr, route.source.data(), route.source.size());
+        if (IN6_IS_ADDR_LINKLOCAL(&info.ipi6_addr))
+            info.ipi6_ifindex = route.interface;
+        return put_control(message, IPPROTO_IPV6, IPV6_PKTINFO, info);
+    }
+    in_pktinfo info{};
+    memcpy(&info.ipi_spec_dst, route.source.data() + route.source.size() - sizeof(in_addr), sizeof(in_addr));
+    put_control(message, IPPROTO_IP, IP_PKTINFO, info);
+}
+
+bool find_destination(msghdr &message, network_address &destination) noexcept
+{
+    for (cmsghdr *c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
+        if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
+            in6_pktinfo info;
+            memcpy(&info, CMSG_DATA(c), sizeof(info));
+            destination = address_of(info.ipi6_addr);
+            return true;
+        }
+        if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
+            in_pktinfo info;
+            memcpy(&info, CMSG_DATA(c), sizeof(info));
+            destination = address_of(info.ipi_addr);
+            return true;
+        }
+    }
+    return false;
+}
+
+void find_source(const sockaddr_storage &from, network_address &source, std::uint16_t &port) noexcept
+{
+    if (from.ss_family == AF_INET6) {
+        const auto &v6 = reinterpret_cast<const sockaddr_in6 &>(from);
+        source = address_of(v6.sin6_addr);
+        port = ntohs(v6.sin6_port);
+    } else {
+        const auto &v4 = reinterpret_cast<const sockaddr_in &>(from);
+        source = address_of(v4.sin_addr);
+        port = ntohs(v4.sin_port);
+    }
+}
+
+} // namespace softrdma::net

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The reader of a ring that another process writes: the first byte of the input says whether the rest lies at the
+// beginning of the ring's data or at its end, where what was written honestly before ends.
+#include "transport/shm/datagram_ring.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+using namespace softrdma;
+using local::ring_reader;
+using local::ring_record;
+
+namespace
+{
+
+constexpr std::size_t most_bytes = 2 * 8192;
+constexpr std::uint16_t own_port = 0x1234;
+constexpr std::uint16_t peer_port = 0x5678;
+
+local::ring_memory memory_of(std::byte *at)
+{
+    return {at, [](std::byte *) {}};
+}
+
+// The ring, and from which place on the input is put.
+struct ring {
+    std::byte *at = static_cast<std::byte *>(std::aligned_alloc(local::page, local::ring_size));
+    std::size_t end = 0;
+
+    ring()
+    {
+        static std::byte payload[max_datagram_payload];
+        const iovec piece{payload, sizeof(payload)};
+        memset(at, 0, local::ring_size);
+        local::ring_writer writer(memory_of(at));
+        while (end + most_bytes < local::ring_data_size) {
+            if (writer.put({}, {}, {&piece, 1}, sizeof(payload)) != local::ring_writer::outcome::sent)
+                abort();
+            end += local::whole_lines(sizeof(ring_record) + sizeof(payload));
+        }
+    }
+};
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size)
+{
+    static const ring full;
+    static std::byte *const empty = static_cast<std::byte *>(std::calloc(1, local::ring_size + local::page));
+    if (size == 0)
+        return 0;
+    const bool at_end = data[0] % 2 != 0;
+    const std::size_t begin = at_end ? full.end : 0;
+    std::byte *ring = at_end ? full.at : empty + (local::page - reinterpret_cast<std::uintptr_t>(empty) % local::page);
+    std::byte *to = ring + local::page + begin;
+    const std::size_t room = std::min(local::ring_data_size - begin, most_bytes);
+    memset(to, 0, room);
+    memcpy(to, data + 1, std::min(size - 1, room));
+    // No fuzzer finds the numbers of records: every line that is not empty may be one, of this lap.
+    for (std::size_t offset = 0; offset < room; offset += local::line) {
+        std::uint64_t sequence = 0;
+        memcpy(&sequence, to + offset, sizeof(sequence));
+        sequence = sequence == 0 ? 0 : begin + offset + 1;
+        memcpy(to + offset, &sequence, sizeof(sequence));
+    }
+    ring_reader reader(memory_of(ring), own_port, peer_port);
+    datagram d;
+    network_address source;
+    network_address destination;
+    ring_reader::outcome found = ring_reader::outcome::datagram;
+    for (std::size_t count = 0; found == ring_reader::outcome::datagram; ++count) {
+        if (count > local::ring_data_size / local::line)
+            abort(); // it does not end
+        found = reader.take(d, source, destination);
+        if (found != ring_reader::outcome::datagram)
+            break;
+        const std::byte *last = ring + local::ring_size;
+        if (d.payload.size() > max_datagram_payload || d.payload.data() < ring + local::page ||
+                d.payload.data() + d.payload.size() > last || d.dest_qpn >> 8 != own_port ||
+                d.source_qpn >> 8 != peer_port || d.psn > 0xffffff)
+            abort();
+        if (std::count(d.payload.begin(), d.payload.end(), std::byte{1}) < 0) // reads them all
+            abort();
+    }
+    return 0;
+}

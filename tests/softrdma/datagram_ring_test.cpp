@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// White-box: the rings through which processes of one host send datagrams, and what a process that breaks their rules
+// gets of another one.
+#include "transport/shm/datagram_ring.hpp"
+#include "transport/shm/fd_message.hpp"
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <csignal>
+#include <cstdarg>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern "C" {
+#include "fixture.h"
+}
+
+using namespace softrdma;
+using local::ring_reader;
+using local::ring_record;
+using local::ring_writer;
+
+namespace
+{
+
+constexpr std::uint16_t own_port = 0x1111;
+constexpr std::uint16_t peer_port = 0x2222;
+constexpr std::uint32_t qkey = 0x1234;
+
+network_address loopback_address()
+{
+    network_address address{};
+    address[10] = address[11] = std::byte{0xff};
+    address[12] = std::byte{127};
+    address[15] = std::byte{1};
+    return address;
+}
+
+const datagram_route route{loopback_address(), loopback_address(), 0};
+
+struct ring {
+    local::unique_fd file = local::create_ring_file();
+    ring_writer writer{local::map_ring(file.get())};
+    ring_reader reader{local::map_ring(file.get()), own_port, peer_port};
+    local::ring_memory raw = local::map_ring(file.get());
+    datagram found;
+    network_address source;
+    network_address destination;
+
+    ring_writer::outcome put(std::uint32_t psn, std::span<const std::byte> bytes)
+    {
+        const iovec piece{const_cast<std::byte *>(bytes.data()), bytes.size()};
+        const datagram d{.dest_qpn = 0x111107, .source_qpn = 0x222209, .psn = psn, .qkey = qkey, .imm_data = 5};
+        return writer.put(d, route, {&piece, 1}, bytes.size());
+    }
+    ring_reader::outcome take() { return reader.take(found, source, destination); }
+    ring_record &record(std::size_t offset)
+    {
+        return *reinterpret_cast<ring_record *>(raw.get() + local::page + offset);
+    }
+};
+
+std::array<std::byte, max_datagram_payload> pattern(std::uint32_t seed)
+{
+    std::array<std::byte, max_datagram_payload> bytes;
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+        bytes[i] = static_cast<std::byte>(seed * 31 + i * 7 + i / 256);
+    return bytes;
+}
+
+void assert_next(ring &r, std::uint32_t psn, std::size_t length)
+{
+    assert_true(r.take() == ring_reader::outcome::datagram);
+    assert_int_equal(r.found.psn, psn);
+    assert_int_equal(r.found.payload.size(), length);
+    assert_int_equal(r.found.dest_qpn, 0x111107);
+    assert_int_equal(r.found.source_qpn, 0x222209);
+    assert_int_equal(r.found.qkey, qkey);
+    assert_true(r.source == route.source && r.destination == route.destination);
+    const auto expected = pattern(psn);
+    assert_memory_equal(r.found.payload.data(), expected.data(), length);
+}
+
+// Many laps, with all lengths, one by one and in bursts: nothing is lost that was not refused, nothing is seen twice.
+void test_every_datagram_once(void **)
+{
+    ring r;
+    std::uint32_t sent = 0;
+    std::uint32_t taken = 0;
+    const auto length_of = [](std::uint32_t n) { return std::size_t{n} * 97 % (max_datagram_payload + 1); };
+    for (std::uint32_t burst : {1u, 1u, 700u, 3u, 5000u, 1u, 64u, 2000u, 1u, 900u}) {
+        for (std::uint32_t i = 0; i < burst; ++i) {
+            const auto bytes = pattern(sent);
+            if (r.put(sent, std::span(bytes).first(length_of(sent))) == ring_writer::outcome::full)
+                break;
+            ++sent;
+        }
+        for (; taken < sent; ++taken)
+            assert_next(r, taken, length_of(taken));
+        assert_true(r.take() == ring_reader::outcome::nothing);
+    }
+    assert_true(sent > 3000); // several laps
+}
+
+void test_full_loses_the_newest(void **)
+{
+    ring r;
+    std::uint32_t sent = 0;
+    const auto length_of = [](std::uint32_t n) { return n % 2 == 0 ? 8 : max_datagram_payload; };
+    for (;; ++sent) {
+        const auto bytes = pattern(sent);
+        if (r.put(sent, std::span(bytes).first(length_of(sent))) == ring_writer::outcome::full)
+            break;
+    }
+    assert_true(sent > 1000);
+    for (std::uint32_t i = 0; i < sent; ++i)
+        assert_next(r, i, length_of(i));
+    assert_true(r.take() == ring_reader::outcome::nothing);
+    const auto bytes = pattern(7);
+    assert_true(r.put(7, std::span(bytes).first(100)) == ring_writer::outcome::sent);
+    assert_next(r, 7, 100);
+}
+
+// A program sends what looks like records to come, at every place of a lap; then short datagrams end everywhere in it.
+void test_payload_is_no_record(void **)
+{
+    ring r;
+    constexpr std::uint32_t warm = 64 << 10;
+    std::uint32_t sent = 0;
+    for (std::size_t lap = 0; lap < 2; ++lap) {
+        for (std::size_t at = 0; at + 2 * local::page < local::ring_data_size; at += 4160, ++sent) {
+            std::array<std::byte, max_datagram_payload> forged{};
+            for (std::size_t i = 8; i + 8 <= forged.size(); i += local::line) {
+                const std::uint64_t position = (lap + 1) * local::ring_data_size + at + local::line + (i - 8);
+                const std::uint64_t sequence = position + 1;
+                memcpy(&forged[i], &sequence, sizeof(sequence));
+            }
+            assert_true(r.put(sent, forged) != ring_writer::outcome::full);
+            // One stays, or the ring would begin anew.
+            if (sent > 0)
+                assert_true(r.take() == ring_reader::outcome::datagram);
+        }
+        while (r.take() == ring_reader::outcome::datagram)
+            ;
+        assert_true(sent * 4160u > warm);
+    }
+    for (std::uint32_t i = 0; i < 3000; ++i) {
+        const std::size_t length = i % 500;
+        const auto mine = pattern(i);
+        assert_true(r.put(i, std::span(mine).first(length)) != ring_writer::outcome::full);
+        assert_next(r, i, length);
+        assert_true(r.take() == ring_reader::outcome::nothing);
+    }
+}
+
+// The sequence is its last store.
+void test_half_a_datagram_is_none(void **)
+{
+    ring r;
+    const auto bytes = pattern(0);
+    assert_true(r.put(0, std::span(bytes).first(64)) == ring_writer::outcome::sent);
+    assert_next(r, 0, 64);
+    ring_record &next = r.record(128);
+    next.length = 64;
+    next.qkey = qkey;
+    assert_true(r.take() == ring_reader::outcome::nothing);
+    next.sequence = 7; // of another place
+    assert_true(r.take() == ring_reader::outcome::nothing);
+}
+
+void test_wrong_records(void **)
+{
+    const auto outcome_of = [](auto change) {
+        ring r;
+        const auto bytes = pattern(0);
+        assert_true(r.put(0, std::span(bytes).first(64)) == ring_writer::outcome::sent);
+        change(r.record(0));
+        return r.take();
+    };
+    using outcome = ring_reader::outcome;
+    assert_true(outcome_of([](ring_record &) {}) == outcome::datagram);
+    assert_true(outcome_of([](ring_record &r) { r.length = max_datagram_payload + 1; }) == outcome::broken);
+    assert_true(outcome_of([](ring_record &r) { r.flags = 8; }) == outcome::broken);
+    assert_true(outcome_of([](ring_record &r) { r.flags = local::ring_skip; }) == outcome::broken);
+    assert_true(outcome_of([](ring_record &r) { r.flags = local::ring_skip | 1; }) == outcome::broken);
+}
+
+// A reader that claims what is not true makes the writer lose datagrams, nothing more.
+void test_lying_reader(void **)
+{
+    ring r;
+    auto &control = *reinterpret_cast<local::ring_control *>(r.raw.get());
+    const auto bytes = pattern(0);
+    for (const std::uint64_t lie : {UINT64_MAX, std::uint64_t{1} << 40, std::uint64_t{1} << 63}) {
+        for (int i = 0; i < 3000; ++i) {
+            control.taken = lie;
+            r.put(0, bytes);
+        }
+    }
+    assert_true(r.put(0, bytes) == ring_writer::outcome::full);
+}
+
+struct ibv_context *device;
+struct ibv_pd *pd;
+struct ibv_cq *cq;
+struct ibv_qp *qp;
+struct ibv_mr *mr;
+std::byte *memory;
+constexpr std::size_t room = 8192;
+
+int open_receiver(void **)
+{
+    struct ibv_device **list = ibv_get_device_list(nullptr);
+    device = list == nullptr ? nullptr : ibv_open_device(list[0]);
+    ibv_free_device_list(list);
+    if (device == nullptr)
+        return 1;
+    pd = ibv_alloc_pd(device);
+    cq = ibv_create_cq(device, 64, nullptr, nullptr, 0);
+    struct ibv_qp_init_attr init = {};
+    init.send_cq = init.recv_cq = cq;
+    init.cap = {.max_send_wr = 4, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+    init.qp_type = IBV_QPT_UD;
+    qp = ibv_create_qp(pd, &init);
+    memory = static_cast<std::byte *>(calloc(1, room));
+    mr = (ibv_reg_mr)(pd, memory, room, IBV_ACCESS_LOCAL_WRITE);
+    struct ibv_qp_attr attr = {};
+    attr.port_num = 1;
+    attr.qkey = qkey;
+    attr.qp_state = IBV_QPS_INIT;
+    int error = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+    attr.qp_state = IBV_QPS_RTR;
+    error |= ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+    return error;
+}
+
+int close_receiver(void **)
+{
+    int error = ibv_destroy_qp(qp) | ibv_dereg_mr(mr) | ibv_destroy_cq(cq) | ibv_dealloc_pd(pd);
+    free(memory);
+    return error | ibv_close_device(device);
+}
+
+void post_receive(std::uint64_t id)
+{
+    struct ibv_sge sge = {reinterpret_cast<std::uintptr_t>(memory), room, mr->lkey};
+    struct ibv_recv_wr wr = {};
+    wr.wr_id = id;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    struct ibv_recv_wr *bad = nullptr;
+    assert_int_equal(ibv_post_recv(qp, &wr, &bad), 0);
+}
+
+void expect_nothing()
+{
+    struct ibv_wc wc;
+    for (int i = 0; i < 50; ++i) {
+        usleep(2000);
+        assert_int_equal(ibv_poll_cq(cq, 1, &wc), 0);
+    }
+}
+
+// A process that has offered a ring; here it is this one, under another port.
+struct stranger {
+    local::unique_fd socket = net::open_local_socket();
+    local::unique_fd file = local::create_ring_file();
+    ring_writer writer{local::map_ring(file.get())};
+    local::ring_memory raw = local::map_ring(file.get());
+    net::descriptors given;
+
+    bool offer(int fd, std::uint32_t port = peer_port, std::uint32_t version = 1)
+    {
+        const auto address = net::fd_server_address::of_datagrams(static_cast<std::uint16_t>(qp->qp_num >> 8));
+        assert_int_equal(connect(socket.get(), address.get(), address.size), 0);
+        assert_true(net::send_message(socket.get(), net::ring_offer{.version = version, .port = port}, fd));
+        return ends_with_answer();
+    }
+    // What the other side says: its answer, or that it has ended the connection.
+    bool ends_with_answer()
+    {
+        net::ring_offer answer;
+        net::reception r = net::reception::nothing;
+        for (int i = 0; i < 5000 && r == net::reception::nothing; ++i) {
+            pollfd end{.fd = socket.get(), .events = POLLIN, .revents = 0};
+            poll(&end, 1, 10);
+            r = net::receive(socket.get(), answer, given);
+        }
+        assert_true(r != net::reception::nothing);
+        return r == net::reception::message;
+    }
+    void put(std::uint32_t key, const datagram_route &to = route, std::size_t length = 100)
+    {
+        static const auto bytes = pattern(1);
+        const iovec piece{const_cast<std::byte *>(bytes.data()), length};
+        const datagram d{.dest_qpn = qp->qp_num, .source_qpn = 3, .qkey = key};
+        const auto outcome = writer.put(d, to, {&piece, 1}, length);
+        assert_true(outcome == ring_writer::outcome::sent || outcome == ring_writer::outcome::sent_to_sleeper);
+        const std::uint64_t one = 1;
+        assert_int_equal(write(given[0].get(), &one, sizeof(one)), sizeof(one));
+    }
+};
+
+void assert_arrives(std::uint64_t id)
+{
+    struct ibv_wc wc = next_completion(cq);
+    assert_int_equal(wc.wr_id, id);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(wc.byte_len, 140);
+    assert_int_equal(wc.src_qp, peer_port << 8 | 3);
+}
+
+void test_only_with_key_and_receive(void **)
+{
+    stranger s;
+    assert_true(s.offer(s.file.get()));
+    memset(memory, 0xee, room);
+    s.put(qkey); // without a receive
+    expect_nothing();
+    post_receive(1);
+    s.put(qkey + 1);
+    datagram_route elsewhere = route;
+    elsewhere.source[12] = std::byte{10};
+    s.put(qkey, elsewhere);
+    expect_nothing();
+    assert_true(std::all_of(memory, memory + room, [](std::byte b) { return b == std::byte{0xee}; }));
+    s.put(qkey);
+    assert_arrives(1);
+}
+
+void test_who_breaks_the_rules_is_sent_away(void **)
+{
+    stranger s;
+    stranger honest;
+    assert_true(s.offer(s.file.get()));
+    assert_true(honest.offer(honest.file.get()));
+    post_receive(1);
+    reinterpret_cast<ring_record *>(s.raw.get() + local::page)->length = 5000;
+    reinterpret_cast<ring_record *>(s.raw.get() + local::page)->sequence = 1;
+    expect_nothing();
+    const std::uint64_t one = 1;
+    assert_int_equal(write(s.given[0].get(), &one, sizeof(one)), sizeof(one));
+    assert_false(s.ends_with_answer());
+    honest.put(qkey);
+    assert_arrives(1);
+}
+
+void test_wrong_offers(void **)
+{
+    stranger s[5];
+    assert_false(s[0].offer(s[0].file.get(), peer_port, 2));
+    assert_false(s[1].offer(s[1].file.get(), 1 << 16));
+    const local::unique_fd open_size(memfd_create("open", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    assert_int_equal(ftruncate(open_size.get(), local::ring_size), 0);
+    assert_false(s[2].offer(open_size.get()));
+    const local::unique_fd short_file(memfd_create("short", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    assert_int_equal(ftruncate(short_file.get(), local::page), 0);
+    assert_int_equal(fcntl(short_file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+    assert_false(s[3].offer(short_file.get()));
+    const local::unique_fd event(eventfd(0, EFD_CLOEXEC));
+    assert_false(s[4].offer(event.get()));
+}
+
+// One writer is stopped, and then killed, in the middle of a datagram: what it had sent before arrives, that one does
+// not, and others are not held up.
+void test_killed_in_the_middle(void **)
+{
+    stranger dying;
+    stranger honest;
+    assert_true(dying.offer(dying.file.get()));
+    assert_true(honest.offer(honest.file.get()));
+    post_receive(1);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        dying.put(qkey);
+        auto *next = reinterpret_cast<ring_record *>(dying.raw.get() + local::page + local::whole_lines(56 + 100));
+        next->qkey = qkey;
+        next->length = 100;
+        next->dest = static_cast<std::uint8_t>(qp->qp_num);
+        raise(SIGSTOP);
+        _exit(1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+    assert_true(WIFSTOPPED(status));
+    assert_arrives(1);
+    post_receive(2);
+    honest.put(qkey);
+    assert_arrives(2);
+    post_receive(3);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    dying.socket = local::unique_fd();
+    expect_nothing();
+    honest.put(qkey);
+    assert_arrives(3);
+}
+
+} // namespace
+
+int main()
+{
+    const struct CMUnitTest rings[] = {
+            cmocka_unit_test(test_every_datagram_once),
+            cmocka_unit_test(test_full_loses_the_newest),
+            cmocka_unit_test(test_payload_is_no_record),
+            cmocka_unit_test(test_half_a_datagram_is_none),
+            cmocka_unit_test(test_wrong_records),
+            cmocka_unit_test(test_lying_reader),
+    };
+    const struct CMUnitTest receivers[] = {
+            cmocka_unit_test(test_only_with_key_and_receive),
+            cmocka_unit_test(test_who_breaks_the_rules_is_sent_away),
+            cmocka_unit_test(test_wrong_offers),
+            cmocka_unit_test(test_killed_in_the_middle),
+    };
+    const int failed = cmocka_run_group_tests(rings, nullptr, nullptr);
+    return failed + cmocka_run_group_tests(receivers, open_receiver, close_receiver);
+}
