@@ -43,6 +43,25 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/librpmem-config-version.c
 install(FILES ${PROJECT_BINARY_DIR}/librpmem-config.cmake ${PROJECT_BINARY_DIR}/librpmem-config-version.cmake
   DESTINATION ${RPMEM_CMAKE_DIR} COMPONENT rpmem-devel)
 
+# librpma_mirror, in the same way: components mirror-runtime and mirror-devel.
+if(TARGET rpma_mirror)
+  set(MIRROR_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/librpma_mirror)
+  install(TARGETS rpma_mirror EXPORT librpma_mirror-targets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT mirror-runtime NAMELINK_COMPONENT mirror-devel)
+  install(FILES include/librpma_mirror.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT mirror-devel)
+  configure_file(cmake/librpma_mirror.pc.in librpma_mirror.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/librpma_mirror.pc
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT mirror-devel)
+  install(EXPORT librpma_mirror-targets NAMESPACE rpma:: DESTINATION ${MIRROR_CMAKE_DIR} COMPONENT mirror-devel)
+  configure_package_config_file(cmake/librpma_mirror-config.cmake.in librpma_mirror-config.cmake
+    INSTALL_DESTINATION ${MIRROR_CMAKE_DIR})
+  write_basic_package_version_file(${PROJECT_BINARY_DIR}/librpma_mirror-config-version.cmake
+    COMPATIBILITY AnyNewerVersion)
+  install(FILES ${PROJECT_BINARY_DIR}/librpma_mirror-config.cmake
+    ${PROJECT_BINARY_DIR}/librpma_mirror-config-version.cmake
+    DESTINATION ${MIRROR_CMAKE_DIR} COMPONENT mirror-devel)
+endif()
+
 # A program finds a shared library in a directory of the system only once the loader's cache knows it. A staged tree has
 # no cache, and who is not root cannot write it: both are left to whoever moves the tree, or sets LD_LIBRARY_PATH.
 install(CODE [[

@@ -119,7 +119,7 @@ int rpma_mirror_cfg_set_min_level(struct rpma_mirror_cfg *cfg, enum rpma_mirror_
  * and of opening, without the time for bringing copies level. */
 int rpma_mirror_cfg_set_timeouts(struct rpma_mirror_cfg *cfg, unsigned operation_ms, unsigned open_ms);
 
-/* Lanes, 1 to 1024, each a connection to each target; how many ranges one has under way, 2 to 65536 (default 128). */
+/* Lanes, 1 to 1023, each a connection to each target; how many ranges one has under way, 2 to 65536 (default 128). */
 int rpma_mirror_cfg_set_lanes(struct rpma_mirror_cfg *cfg, unsigned lanes, unsigned depth);
 
 int rpma_mirror_cfg_set_device(struct rpma_mirror_cfg *cfg, enum rpma_mirror_device device);

@@ -13,7 +13,7 @@ namespace
 {
 
 constexpr std::uint64_t page = 4096;
-constexpr unsigned most_lanes = 1024;
+constexpr unsigned most_lanes = 1023;
 constexpr unsigned most_depth = 65536;
 constexpr unsigned longest_ms = 3'600'000;
 
@@ -34,6 +34,19 @@ const target_settings *settings::target_of(unsigned copy) const
 {
     const auto found = std::ranges::find(targets, copy, &target_settings::copy);
     return found == targets.end() ? nullptr : &*found;
+}
+
+std::string settings::names_of(std::uint32_t copies) const
+{
+    std::string all;
+    for (unsigned copy = 0; copy < replica::most_copies; ++copy) {
+        if ((copies >> copy & 1) == 0)
+            continue;
+        const target_settings *const t = target_of(copy);
+        all += (all.empty() ? "copy " : ", copy ") + std::to_string(copy) +
+               (t == nullptr ? " (not in the set file)" : " (" + t->name() + ")");
+    }
+    return all;
 }
 
 void settings::set_home(unsigned copy, const char *path, std::uint64_t bytes, const char *state)
@@ -79,7 +92,7 @@ void settings::add_target(unsigned copy, const std::string &place, const std::st
 void settings::set_lanes(unsigned count, unsigned operations)
 {
     if (count < 1 || count > most_lanes)
-        refuse("there are 1 to 1024 lanes");
+        refuse("there are 1 to 1023 lanes");
     if (operations < 2 || operations > most_depth)
         refuse("a lane has 2 to 65536 operations under way");
     lanes = count;

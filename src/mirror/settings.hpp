@@ -48,6 +48,8 @@ struct settings {
     void check() const;
 
     const target_settings *target_of(unsigned copy) const;
+    // For people, of copies as bits.
+    std::string names_of(std::uint32_t copies) const;
 };
 
 // Throws failure, which names the line.

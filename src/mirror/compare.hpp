@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "set.hpp"
+
+// A walk through the segments of a target's copy, which are compared with those at home.
+struct rpma_mirror::comparison {
+    comparison(mirror::remote_copy &with, direction way_, const mirror::limits &within_)
+        : copy(with), way(way_), within(within_)
+    {
+    }
+
+    mirror::remote_copy &copy;
+    const direction way;
+    const mirror::limits within;
+    std::uint64_t total = 0;
+    std::uint64_t done = 0;
+    std::uint64_t sent = 0;
+    std::uint64_t different = 0; // segments
+    std::uint64_t first = UINT64_MAX;
+    std::uint64_t begun_ms = static_cast<std::uint64_t>(replica::now_ms());
+
+    // Tells the program, and waits where the rate asks for it. Throws E_PAUSED.
+    void step(rpma_mirror_phase phase);
+};

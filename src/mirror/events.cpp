@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "events.hpp"
+
+#include <algorithm>
+#include <sys/eventfd.h>
+
+namespace mirror
+{
+
+namespace
+{
+
+constexpr std::size_t most_events = 256;
+constexpr std::size_t most_errors = 64;
+
+} // namespace
+
+rpma_mirror_error make_error(unsigned copy, int code, int system)
+{
+    rpma_mirror_error e{};
+    e.size = sizeof(e);
+    e.copy = copy;
+    e.code = code;
+    e.system = system;
+    e.contained = 1;
+    e.live = 1;
+    switch (code) {
+    case 0:
+        e.kind = RPMA_MIRROR_ERROR_NONE;
+        break;
+    case RPMA_MIRROR_E_TIMEOUT:
+        e.kind = RPMA_MIRROR_ERROR_TIMEOUT;
+        break;
+    case RPMA_MIRROR_E_MEDIA:
+        e.kind = RPMA_MIRROR_ERROR_MEDIA;
+        break;
+    case RPMA_MIRROR_E_VERIFY:
+        e.kind = RPMA_MIRROR_ERROR_VERIFY;
+        break;
+    case RPMA_MIRROR_E_FENCED:
+        e.kind = RPMA_MIRROR_ERROR_FENCED;
+        e.live = 0;
+        break;
+    case RPMA_MIRROR_E_LINK:
+        e.kind = RPMA_MIRROR_ERROR_LINK;
+        break;
+    default:
+        e.kind = RPMA_MIRROR_ERROR_TARGET;
+    }
+    return e;
+}
+
+events::events(const settings &of) : settings_(of), readable_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))
+{
+    if (!readable_.valid())
+        throw system_failure("cannot make an event");
+}
+
+void events::tell(rpma_mirror_event_type type, unsigned copy, const replica::mirror_record &record,
+        const rpma_mirror_error &error)
+{
+    rpma_mirror_event made{};
+    made.size = sizeof(made);
+    made.type = type;
+    made.copy = copy;
+    made.epoch = record.epoch;
+    made.version = record.version;
+    made.error = error;
+    made.error.size = sizeof(made.error);
+    {
+        const std::lock_guard hold(lock_);
+        if (waiting_.size() == most_events)
+            waiting_.pop_front();
+        waiting_.push_back(made);
+        eventfd_write(readable_.get(), 1);
+        if (error.kind != RPMA_MIRROR_ERROR_NONE) {
+            if (errors_.size() == most_errors)
+                errors_.pop_front();
+            errors_.push_back(made.error);
+        }
+    }
+    if (settings_.event != nullptr)
+        settings_.event(settings_.event_context, &made);
+}
+
+bool events::next(rpma_mirror_event &to)
+{
+    const std::lock_guard hold(lock_);
+    if (waiting_.empty())
+        return false;
+    to = waiting_.front();
+    waiting_.pop_front();
+    if (eventfd_t count = 0; waiting_.empty())
+        eventfd_read(readable_.get(), &count);
+    return true;
+}
+
+std::size_t events::errors(rpma_mirror_error *to, std::size_t most)
+{
+    const std::lock_guard hold(lock_);
+    const std::size_t count = std::min(most, errors_.size());
+    std::copy_n(errors_.begin(), count, to);
+    return count;
+}
+
+void events::forget_errors(unsigned copy)
+{
+    const std::lock_guard hold(lock_);
+    std::erase_if(errors_, [copy](const rpma_mirror_error &e) { return e.copy == copy; });
+}
+
+} // namespace mirror

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <deque>
+#include <mutex>
+
+#include "failure.hpp"
+#include "fd_owner.hpp"
+#include "settings.hpp"
+
+namespace mirror
+{
+
+rpma_mirror_error make_error(unsigned copy, int code, int system = 0);
+
+// What a program is told: by its function, through a descriptor, and as the errors that there were. Any thread.
+class events
+{
+public:
+    explicit events(const settings &of);
+
+    void tell(rpma_mirror_event_type type, unsigned copy, const replica::mirror_record &record,
+            const rpma_mirror_error &error = {});
+    int fd() const { return readable_.get(); }
+    // False: none waits.
+    bool next(rpma_mirror_event &to);
+    // Returns how many were copied.
+    std::size_t errors(rpma_mirror_error *to, std::size_t most);
+    void forget_errors(unsigned copy);
+
+private:
+    const settings &settings_;
+    replica::fd_owner readable_;
+    std::mutex lock_;
+    std::deque<rpma_mirror_event> waiting_;
+    std::deque<rpma_mirror_error> errors_;
+};
+
+} // namespace mirror

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "home.hpp"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "failure.hpp"
+
+namespace mirror
+{
+
+namespace
+{
+
+constexpr std::uint64_t page = 4096;
+
+struct source_deleter {
+    void operator()(pmem2_source *source) const { pmem2_source_delete(&source); }
+};
+struct config_deleter {
+    void operator()(pmem2_config *config) const { pmem2_config_delete(&config); }
+};
+
+// libpmem2 returns negative errno values, or numbers of its own, which mean that it cannot.
+void check(int error, const std::string &what)
+{
+    if (error != 0)
+        throw failure(RPMA_MIRROR_E_SYSTEM, what + ": " + pmem2_errormsg(), error > PMEM2_E_UNKNOWN ? -error : ENOTSUP);
+}
+
+bool is_lost_with_power(int fd)
+{
+    struct statfs facts {
+    };
+    return fstatfs(fd, &facts) == 0 &&
+           (facts.f_type == TMPFS_MAGIC || facts.f_type == HUGETLBFS_MAGIC || facts.f_type == RAMFS_MAGIC);
+}
+
+void sync_directory_of(const std::string &path)
+{
+    const std::size_t slash = path.rfind('/');
+    const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    const replica::fd_owner opened(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!opened.valid() || fsync(opened.get()) != 0)
+        throw system_failure("cannot make " + path + " durable");
+}
+
+} // namespace
+
+home::~home()
+{
+    if (map_ != nullptr)
+        pmem2_map_delete(&map_);
+    if (reservation_ != nullptr)
+        pmem2_vm_reservation_delete(&reservation_);
+    if (anonymous_map_)
+        munmap(address_, length_);
+}
+
+bool home::open_state()
+{
+    if (settings_.home_path.empty())
+        return false;
+    replica::mirror_file found;
+    switch (const int error = found.open(settings_.state_path.c_str())) {
+    case 0:
+        file_.emplace(std::move(found));
+        return true;
+    case ENOENT:
+        return false;
+    case EBUSY:
+        throw failure(RPMA_MIRROR_E_BUSY, "another process has the set open: " + settings_.state_path + " is locked");
+    case EBADMSG:
+        throw failure(RPMA_MIRROR_E_SYSTEM,
+                settings_.state_path + " is damaged: remove it, and the home copy is made again from a target", error);
+    default:
+        throw system_failure("cannot open " + settings_.state_path, error);
+    }
+}
+
+void home::open_file()
+{
+    data_.reset(::open(settings_.home_path.c_str(), O_RDWR | O_CLOEXEC));
+    if (!data_.valid())
+        throw errno == ENOENT ? failure(RPMA_MIRROR_E_MISSING, "there is no home copy " + settings_.home_path, ENOENT)
+                              : system_failure("cannot open " + settings_.home_path);
+}
+
+std::uint64_t home::configured_length() const
+{
+    struct stat found {
+    };
+    if (settings_.length != 0 || settings_.home_path.empty() || stat(settings_.home_path.c_str(), &found) != 0)
+        return settings_.length;
+    return static_cast<std::uint64_t>(found.st_size) / page * page;
+}
+
+void home::make(const replica::mirror_state &first)
+{
+    if (settings_.home_path.empty()) {
+        volatile_state_ = first;
+        return;
+    }
+    const replica::fd_owner made(
+            ::open(settings_.home_path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (made.valid()) {
+        if (const int error = posix_fallocate(made.get(), 0, static_cast<off_t>(first.length)); error != 0) {
+            unlink(settings_.home_path.c_str());
+            throw system_failure("cannot make " + settings_.home_path, error);
+        }
+        if (fsync(made.get()) != 0)
+            throw system_failure("cannot make " + settings_.home_path);
+        sync_directory_of(settings_.home_path);
+    } else if (errno != EEXIST) {
+        throw system_failure("cannot make " + settings_.home_path);
+    }
+    replica::mirror_file file;
+    if (const int error = file.create(settings_.state_path.c_str(), first); error != 0)
+        throw error == EEXIST ? failure(RPMA_MIRROR_E_EXISTS, "there is a home copy: " + settings_.state_path, error)
+                              : system_failure("cannot make " + settings_.state_path, error);
+    file_.emplace(std::move(file));
+}
+
+void home::store(const replica::mirror_state &next)
+{
+    if (!file_) {
+        volatile_state_ = next;
+        return;
+    }
+    if (const int error = file_->store(next); error != 0)
+        throw system_failure("cannot write " + settings_.state_path, error);
+}
+
+void home::map(void *hint)
+{
+    length_ = state().length;
+    if (settings_.home_path.empty()) {
+        void *const memory =
+                mmap(hint, length_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED)
+            throw system_failure("cannot map anonymous memory");
+        address_ = static_cast<std::byte *>(memory);
+        anonymous_map_ = true;
+        return;
+    }
+    open_file();
+    const std::string what = "cannot map " + settings_.home_path;
+    pmem2_source *source = nullptr;
+    check(pmem2_source_from_fd(&source, data_.get()), what);
+    const std::unique_ptr<pmem2_source, source_deleter> owned_source(source);
+    std::size_t size = 0;
+    check(pmem2_source_size(source, &size), what);
+    if (size < length_)
+        throw failure(RPMA_MIRROR_E_SYSTEM, settings_.home_path + " is shorter than the set", ENOSPC);
+    pmem2_config *config = nullptr;
+    check(pmem2_config_new(&config), what);
+    const std::unique_ptr<pmem2_config, config_deleter> owned_config(config);
+    check(pmem2_config_set_required_store_granularity(config, PMEM2_GRANULARITY_PAGE), what);
+    check(pmem2_config_set_length(config, length_), what);
+    if (hint != nullptr && pmem2_vm_reservation_new(&reservation_, hint, length_) == 0)
+        check(pmem2_config_set_vm_reservation(config, reservation_, 0), what);
+    check(pmem2_map_new(&map_, config, source), what);
+    choose_flush(map_);
+}
+
+void home::choose_flush(pmem2_map *map)
+{
+    address_ = static_cast<std::byte *>(pmem2_map_get_address(map));
+    flush_ = pmem2_get_flush_fn(map);
+    drain_ = pmem2_get_drain_fn(map);
+    pmem_ = pmem2_map_get_store_granularity(map) != PMEM2_GRANULARITY_PAGE;
+    level_ = pmem_                             ? RPMA_MIRROR_LEVEL_CPU_FLUSHED
+             : is_lost_with_power(data_.get()) ? RPMA_MIRROR_LEVEL_VOLATILE
+                                               : RPMA_MIRROR_LEVEL_PAGE_CACHE;
+}
+
+void home::adopt(void *address, std::uint64_t length)
+{
+    length_ = state().length;
+    if (length != length_)
+        throw failure(RPMA_MIRROR_E_INVAL, "the memory is not as long as the set, " + std::to_string(length_));
+    address_ = static_cast<std::byte *>(address);
+    if (settings_.home_path.empty())
+        return;
+    open_file();
+    struct stat found {
+    };
+    if (fstat(data_.get(), &found) != 0)
+        throw system_failure("cannot use " + settings_.home_path);
+    if (!S_ISCHR(found.st_mode)) {
+        // Whether the program's mapping is one of MAP_SYNC is not known: msync() is right for each.
+        level_ = is_lost_with_power(data_.get()) ? RPMA_MIRROR_LEVEL_VOLATILE : RPMA_MIRROR_LEVEL_PAGE_CACHE;
+        return;
+    }
+    const std::string what = "cannot use the mapping of " + settings_.home_path;
+    pmem2_source *source = nullptr;
+    check(pmem2_source_from_fd(&source, data_.get()), what);
+    const std::unique_ptr<pmem2_source, source_deleter> owned_source(source);
+    check(pmem2_map_from_existing(&map_, source, address, length, PMEM2_GRANULARITY_CACHE_LINE), what);
+    choose_flush(map_);
+}
+
+int home::flush(replica::range r) const noexcept
+{
+    std::byte *const at = address_ + r.offset;
+    if (pmem_) {
+        flush_(at, r.length);
+        return 0;
+    }
+    if (level_ == RPMA_MIRROR_LEVEL_VOLATILE)
+        return 0;
+    // The function of libpmem2 for pages does not tell whether it failed.
+    const std::uint64_t ahead = r.offset % page;
+    return msync(at - ahead, r.length + ahead, MS_SYNC) == 0 ? 0 : errno;
+}
+
+void home::drain() const noexcept
+{
+    if (pmem_)
+        drain_();
+}
+
+int home::deep_flush(replica::range r) const noexcept
+{
+    const int error = flush(r);
+    drain();
+    if (error != 0 || !pmem_ || map_ == nullptr)
+        return error;
+    const int deep = pmem2_deep_flush(map_, address_ + r.offset, r.length);
+    return deep == 0 || deep == PMEM2_E_NOSUPP ? 0 : EIO;
+}
+
+void home::punch(replica::range r)
+{
+    const bool file = data_.valid();
+    if (file && fallocate(data_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(r.offset),
+                        static_cast<off_t>(r.length)) != 0)
+        throw system_failure("cannot take the pages of " + settings_.home_path + " away");
+    if (!file && madvise(address_ + r.offset, r.length, MADV_DONTNEED) != 0)
+        throw system_failure("cannot take the pages away");
+}
+
+} // namespace mirror

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The C functions of a set: they check arguments, and call what does the work.
+#include "set.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "failure.hpp"
+
+using namespace mirror;
+
+namespace
+{
+
+int null(const char *what) noexcept
+{
+    return fail(RPMA_MIRROR_E_INVAL, "%s cannot be NULL", what);
+}
+
+bool has_unknown(unsigned flags, unsigned known) noexcept
+{
+    if ((flags & ~known) == 0)
+        return false;
+    fail(RPMA_MIRROR_E_INVAL, "unknown flags 0x%x", flags & ~known);
+    return true;
+}
+
+// A structure of the caller, which may be of an older or a newer version, becomes what f fills in.
+template<class T, class F>
+int fill(T *to, F &&f) noexcept
+{
+    if (to == nullptr || to->size < sizeof(to->size))
+        return fail(RPMA_MIRROR_E_INVAL, "the structure is NULL, or does not tell its size");
+    return guarded([&] {
+        const std::uint32_t size = to->size;
+        auto made = std::make_unique<T>();
+        made->size = sizeof(T);
+        f(*made);
+        std::memset(static_cast<void *>(to), 0, size);
+        std::memcpy(static_cast<void *>(to), made.get(), std::min<std::size_t>(size, sizeof(T)));
+        to->size = size;
+    });
+}
+
+limits limits_of(const rpma_mirror_resync_options *options)
+{
+    limits l;
+    if (options != nullptr) {
+        if (options->size < sizeof(*options) || options->flags != 0)
+            throw failure(RPMA_MIRROR_E_INVAL, "the options do not tell their size, or have unknown flags");
+        l.bytes_per_second = options->bytes_per_second;
+        l.progress = options->progress;
+        l.context = options->context;
+    }
+    return l;
+}
+
+int check_range(const struct rpma_mirror *mirror, std::uint64_t offset, std::uint64_t length) noexcept
+{
+    const rpma_mirror_range r{offset, length};
+    return mirror == nullptr ? null("mirror") : mirror->check_ranges(0, &r, 1);
+}
+
+} // namespace
+
+int rpma_mirror_create(const struct rpma_mirror_cfg *cfg)
+{
+    return cfg == nullptr ? null("cfg") : guarded([&] { rpma_mirror::create(cfg->value); });
+}
+
+int rpma_mirror_map(
+        const struct rpma_mirror_cfg *cfg, void *hint, unsigned flags, void **address, struct rpma_mirror **mirror_ptr)
+{
+    if (cfg == nullptr || address == nullptr || mirror_ptr == nullptr)
+        return null("cfg, address and mirror_ptr");
+    if (has_unknown(flags, RPMA_MIRROR_F_FORCE))
+        return RPMA_MIRROR_E_INVAL;
+    return guarded([&] {
+        auto made = std::make_unique<rpma_mirror>(cfg->value);
+        made->open_set(hint, nullptr, 0, (flags & RPMA_MIRROR_F_FORCE) != 0);
+        *address = made->own().address();
+        *mirror_ptr = made.release();
+    });
+}
+
+int rpma_mirror_attach(const struct rpma_mirror_cfg *cfg, void *address, size_t length, unsigned flags,
+        struct rpma_mirror **mirror_ptr)
+{
+    if (cfg == nullptr || address == nullptr || mirror_ptr == nullptr)
+        return null("cfg, address and mirror_ptr");
+    if (has_unknown(flags, RPMA_MIRROR_F_FORCE))
+        return RPMA_MIRROR_E_INVAL;
+    if (reinterpret_cast<std::uintptr_t>(address) % replica::page_size != 0)
+        return fail(RPMA_MIRROR_E_INVAL, "the address is not aligned to a page");
+    return guarded([&] {
+        auto made = std::make_unique<rpma_mirror>(cfg->value);
+        made->open_set(nullptr, address, length, (flags & RPMA_MIRROR_F_FORCE) != 0);
+        *mirror_ptr = made.release();
+    });
+}
+
+int rpma_mirror_unmap(struct rpma_mirror **mirror_ptr)
+{
+    if (mirror_ptr == nullptr)
+        return null("mirror_ptr");
+    const std::unique_ptr<rpma_mirror> ended(std::exchange(*mirror_ptr, nullptr));
+    return ended == nullptr ? 0 : guarded([&] { ended->close(); });
+}
+
+int rpma_mirror_get_length(const struct rpma_mirror *mirror, size_t *length)
+{
+    if (mirror == nullptr || length == nullptr)
+        return null("mirror and length");
+    *length = mirror->own().length();
+    return 0;
+}
+
+int rpma_mirror_optimized_flush(
+        struct rpma_mirror *mirror, unsigned lane, const struct rpma_mirror_range *ranges, size_t n, unsigned flags)
+{
+    if (mirror == nullptr)
+        return null("mirror");
+    if (const int code = mirror->check_ranges(lane, ranges, n); code != 0)
+        return code;
+    if (has_unknown(flags, RPMA_MIRROR_F_LAST_RANGE_AFTER | RPMA_MIRROR_F_DEEP))
+        return RPMA_MIRROR_E_INVAL;
+    return mirror->flush(lane, ranges, n, flags);
+}
+
+int rpma_mirror_flush_start(struct rpma_mirror *mirror, unsigned lane, const struct rpma_mirror_range *ranges, size_t n,
+        unsigned flags, uint64_t *ticket)
+{
+    if (mirror == nullptr || ticket == nullptr)
+        return null("mirror and ticket");
+    if (const int code = mirror->check_ranges(lane, ranges, n); code != 0)
+        return code;
+    if (has_unknown(flags, RPMA_MIRROR_F_DEEP))
+        return RPMA_MIRROR_E_INVAL;
+    return mirror->flush_start(lane, ranges, n, flags, ticket);
+}
+
+int rpma_mirror_flush_wait(struct rpma_mirror *mirror, unsigned lane, uint64_t ticket, int timeout_ms)
+{
+    if (mirror == nullptr)
+        return null("mirror");
+    if (const int code = mirror->check_ranges(lane, nullptr, 0); code != 0)
+        return code;
+    return mirror->flush_wait(lane, ticket, timeout_ms);
+}
+
+int rpma_mirror_optimized_flush_and_verify(struct rpma_mirror *mirror, unsigned lane,
+        const struct rpma_mirror_range *ranges, size_t n, unsigned flags, enum rpma_mirror_verify_level *level,
+        struct rpma_mirror_error *first_bad)
+{
+    if (mirror == nullptr)
+        return null("mirror");
+    if (const int code = mirror->check_ranges(lane, ranges, n); code != 0)
+        return code;
+    if (has_unknown(flags, RPMA_MIRROR_F_LAST_RANGE_AFTER | RPMA_MIRROR_F_DEEP))
+        return RPMA_MIRROR_E_INVAL;
+    return guarded([&] {
+        mirror->flush_and_verify(lane, ranges, n, flags, first_bad);
+        if (level != nullptr)
+            *level = RPMA_MIRROR_VERIFY_CACHE;
+    });
+}
+
+int rpma_mirror_sync(struct rpma_mirror *mirror, unsigned lane, uint64_t offset, uint64_t length, unsigned flags)
+{
+    const struct rpma_mirror_range r = {offset, length};
+    if (has_unknown(flags, RPMA_MIRROR_F_DEEP))
+        return RPMA_MIRROR_E_INVAL;
+    return rpma_mirror_optimized_flush(mirror, lane, &r, 1, flags);
+}
+
+int rpma_mirror_publish8(struct rpma_mirror *mirror, unsigned lane, uint64_t offset, uint64_t value)
+{
+    const struct rpma_mirror_range r = {offset, sizeof(value)};
+    if (mirror == nullptr)
+        return null("mirror");
+    if (const int code = mirror->check_ranges(lane, &r, 1); code != 0)
+        return code;
+    if (offset % sizeof(value) != 0)
+        return fail(RPMA_MIRROR_E_INVAL, "the offset is no multiple of 8");
+    return mirror->publish8(lane, offset, value);
+}
+
+int rpma_mirror_read(
+        struct rpma_mirror *mirror, unsigned lane, unsigned copy, void *to, uint64_t offset, uint64_t length)
+{
+    const struct rpma_mirror_range r = {offset, length};
+    if (mirror == nullptr || to == nullptr)
+        return null("mirror and to");
+    if (const int code = mirror->check_ranges(lane, &r, 1); code != 0)
+        return code;
+    return length == 0 ? 0 : mirror->read(lane, copy, to, {offset, length});
+}
+
+int rpma_mirror_get_state(struct rpma_mirror *mirror, struct rpma_mirror_state *state)
+{
+    return mirror == nullptr ? null("mirror") : fill(state, [&](rpma_mirror_state &to) { mirror->state(to); });
+}
+
+int rpma_mirror_inspect(const struct rpma_mirror_cfg *cfg, struct rpma_mirror_state *state)
+{
+    return cfg == nullptr ? null("cfg")
+                          : fill(state, [&](rpma_mirror_state &to) { rpma_mirror::inspect(cfg->value, to); });
+}
+
+int rpma_mirror_get_attributes(struct rpma_mirror *mirror, unsigned copy, struct rpma_mirror_attributes *attributes)
+{
+    return mirror == nullptr ? null("mirror")
+                             : fill(attributes, [&](rpma_mirror_attributes &to) { mirror->attributes(copy, to); });
+}
+
+int rpma_mirror_get_event_fd(const struct rpma_mirror *mirror, int *fd)
+{
+    if (mirror == nullptr || fd == nullptr)
+        return null("mirror and fd");
+    *fd = const_cast<rpma_mirror *>(mirror)->told().fd();
+    return 0;
+}
+
+int rpma_mirror_next_event(struct rpma_mirror *mirror, struct rpma_mirror_event *event)
+{
+    if (mirror == nullptr)
+        return null("mirror");
+    return fill(event, [&](rpma_mirror_event &to) {
+        if (!mirror->told().next(to))
+            throw failure(RPMA_MIRROR_E_MISSING, "no event waits");
+    });
+}
+
+int rpma_mirror_get_error_info(struct rpma_mirror *mirror, struct rpma_mirror_error *errors, size_t *n)
+{
+    if (mirror == nullptr || n == nullptr || (errors == nullptr && *n != 0))
+        return null("mirror, errors and n");
+    *n = mirror->told().errors(errors, *n);
+    return 0;
+}
+
+int rpma_mirror_get_statistics(struct rpma_mirror *mirror, struct rpma_mirror_statistics *statistics)
+{
+    return mirror == nullptr ? null("mirror")
+                             : fill(statistics, [&](rpma_mirror_statistics &to) { mirror->statistics(to); });
+}
+
+int rpma_mirror_check(struct rpma_mirror *mirror, unsigned copy, uint64_t offset, uint64_t length,
+        struct rpma_mirror_error *errors, size_t *n)
+{
+    if (n == nullptr || (errors == nullptr && *n != 0))
+        return null("errors and n");
+    if (const int code = check_range(mirror, offset, length); code != 0)
+        return code;
+    return guarded([&] { mirror->check(copy, {offset, length}, errors, n); });
+}
+
+int rpma_mirror_repair_range(struct rpma_mirror *mirror, uint64_t offset, uint64_t length, unsigned source)
+{
+    if (const int code = check_range(mirror, offset, length); code != 0)
+        return code;
+    if (source != RPMA_MIRROR_SET && source >= RPMA_MIRROR_MOST_COPIES)
+        return fail(RPMA_MIRROR_E_INVAL, "there is no copy %u", source);
+    return length == 0 ? 0 : guarded([&] { mirror->repair_range({offset, length}, source); });
+}
+
+int rpma_mirror_resync(struct rpma_mirror *mirror, unsigned copy, const struct rpma_mirror_resync_options *options)
+{
+    return mirror == nullptr ? null("mirror") : guarded([&] { mirror->resync(copy, limits_of(options)); });
+}
+
+int rpma_mirror_verify(struct rpma_mirror *mirror, unsigned copy, const struct rpma_mirror_resync_options *options,
+        struct rpma_mirror_verify_report *report)
+{
+    if (mirror == nullptr)
+        return null("mirror");
+    bool different = false;
+    const int code = fill(report, [&](rpma_mirror_verify_report &to) {
+        mirror->verify(copy, limits_of(options), to);
+        different = to.different != 0;
+    });
+    if (code != 0 || !different)
+        return code;
+    return fail(RPMA_MIRROR_E_VERIFY, "%u segments of copy %u differ", report->different, copy);
+}
+
+int rpma_mirror_add_target(struct rpma_mirror *mirror, unsigned copy, const char *target, const char *set_name,
+        const struct rpma_mirror_resync_options *options)
+{
+    if (mirror == nullptr || target == nullptr || set_name == nullptr)
+        return null("mirror, target and set_name");
+    return guarded([&] { mirror->add_target(copy, target, set_name, limits_of(options)); });
+}
+
+int rpma_mirror_drop_target(struct rpma_mirror *mirror, unsigned copy)
+{
+    return mirror == nullptr ? null("mirror") : guarded([&] { mirror->drop_target(copy); });
+}
+
+int rpma_mirror_recover(const struct rpma_mirror_cfg *cfg, unsigned flags, struct rpma_mirror_recovery_report *report)
+{
+    if (cfg == nullptr)
+        return null("cfg");
+    if (has_unknown(flags, RPMA_MIRROR_F_FORCE))
+        return RPMA_MIRROR_E_INVAL;
+    rpma_mirror_recovery_report unwanted{};
+    unwanted.size = sizeof(unwanted);
+    return fill(report == nullptr ? &unwanted : report, [&](rpma_mirror_recovery_report &to) {
+        rpma_mirror opened(cfg->value);
+        opened.open_set(nullptr, nullptr, 0, (flags & RPMA_MIRROR_F_FORCE) != 0);
+        to = opened.report();
+        opened.close();
+    });
+}
+
+int rpma_mirror_get_recovery_report(const struct rpma_mirror *mirror, struct rpma_mirror_recovery_report *report)
+{
+    return mirror == nullptr ? null("mirror")
+                             : fill(report, [&](rpma_mirror_recovery_report &to) { to = mirror->report(); });
+}
+
+int rpma_mirror_fence(const struct rpma_mirror_cfg *cfg, unsigned flags, uint64_t *epoch)
+{
+    if (cfg == nullptr)
+        return null("cfg");
+    if (has_unknown(flags, RPMA_MIRROR_F_FORCE))
+        return RPMA_MIRROR_E_INVAL;
+    return guarded([&] {
+        const std::uint64_t taken = rpma_mirror::fence(cfg->value, (flags & RPMA_MIRROR_F_FORCE) != 0);
+        if (epoch != nullptr)
+            *epoch = taken;
+    });
+}

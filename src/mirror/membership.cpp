@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Who belongs to the set: each change is durable on all copies that stay before it counts.
+#include "set.hpp"
+
+#include "failure.hpp"
+
+using namespace mirror;
+
+namespace mirror
+{
+
+int code_of_link(int error)
+{
+    switch (error) {
+    case ETIMEDOUT:
+        return RPMA_MIRROR_E_TIMEOUT;
+    case EIO:
+    case ENOSPC:
+        return RPMA_MIRROR_E_MEDIA;
+    default:
+        return RPMA_MIRROR_E_LINK;
+    }
+}
+
+} // namespace mirror
+
+// Nothing is acknowledged from here on.
+void rpma_mirror::end(int code, rpma_mirror_event_type type, unsigned copy)
+{
+    int running = 0;
+    if (!over_.compare_exchange_strong(running, code))
+        return;
+    set_roles(0, 0);
+    for (const auto &c : copies_)
+        if (c && c->region)
+            c->region->lost().declare(ECANCELED);
+    events_.tell(type, copy, record_, make_error(copy, code));
+}
+
+void rpma_mirror::set_roles(std::uint32_t awaited, std::uint32_t syncing)
+{
+    roles next;
+    next.awaited = static_cast<std::uint16_t>(awaited);
+    next.syncing = static_cast<std::uint16_t>(syncing);
+    for (const auto &c : copies_)
+        if (c)
+            next.away = static_cast<std::uint16_t>(next.away | (c->bit() & ~(awaited | syncing)));
+    roles_ = next;
+}
+
+// Flushes go on without them.
+void rpma_mirror::leave(std::uint32_t copies)
+{
+    const roles now = roles_;
+    set_roles(now.awaited & ~copies, now.syncing & ~copies);
+    each_copy(copies, [&](unsigned copy) {
+        ++counted_.evictions;
+        events_.tell(RPMA_MIRROR_EVENT_EVICTED, copy, record_, make_error(copy, copies_[copy]->last_error));
+    });
+}
+
+// The targets that did not take the record. Throws E_FENCED.
+std::uint32_t rpma_mirror::commit_on_targets(const record &next, const deadline &until)
+{
+    std::uint32_t asked = 0, failed = 0;
+    bool fenced = false;
+    const auto note = [&](unsigned copy, const failure &problem) {
+        failed |= 1U << copy;
+        copies_[copy]->last_error = problem.code();
+        fenced = fenced || problem.code() == RPMA_MIRROR_E_FENCED;
+    };
+    each_copy(next.in_sync & ~home_bit(), [&](unsigned copy) {
+        try {
+            replica::request r = about_promise(*copies_[copy], replica::request_type::mirror_commit);
+            r.mirror.record = next;
+            copies_[copy]->control->begin(r, until);
+            asked |= 1U << copy;
+        } catch (const failure &problem) {
+            note(copy, problem);
+        }
+    });
+    each_copy(asked, [&](unsigned copy) {
+        try {
+            copies_[copy]->known = copies_[copy]->control->finish(until).mirror;
+        } catch (const failure &problem) {
+            note(copy, problem);
+        }
+    });
+    if (fenced)
+        throw failure(RPMA_MIRROR_E_FENCED, "another writer has the set");
+    return failed;
+}
+
+// Makes the record durable at the arbiter, at home and on each target in sync in it. A target that does not answer
+// leaves the record, and all is done again with the next version. Of the targets before, those of the record that
+// counted last, one stays; without any no other record shares a target with this one.
+void rpma_mirror::commit_everywhere(record next, std::uint16_t before, std::uint16_t needed)
+{
+    for (std::uint32_t gone = 0;;) {
+        const std::uint32_t targets = next.in_sync & ~home_bit();
+        if (targets == 0 && next.policy == replica::mirror_policy::safety)
+            throw failure(RPMA_MIRROR_E_ALONE, "no target is in sync any more, and the policy is safety");
+        if (targets != 0 && before != 0 && (targets & before) == 0)
+            throw failure(RPMA_MIRROR_E_ALONE, "the targets that were in sync before are all gone");
+        if ((needed & ~targets) != 0)
+            throw failure(RPMA_MIRROR_E_INCOMPLETE, "a target that is needed was lost again: open the set once more");
+        next.version = ++last_version_;
+        // When it is over there may be another round.
+        const deadline until(settings_.operation_ms / 2 + 1);
+        arbiter_->commit(next, until);
+        replica::mirror_state own = home_.state();
+        own.committed = next;
+        home_.store(own);
+        const std::uint32_t failed = commit_on_targets(next, until);
+        if (failed == 0) {
+            record_ = next;
+            if (gone != 0)
+                leave(gone);
+            return;
+        }
+        gone |= failed;
+        next.in_sync = static_cast<std::uint16_t>(next.in_sync & ~failed);
+        each_copy(failed, [&](unsigned copy) {
+            if (copies_[copy]->region)
+                copies_[copy]->region->lost().declare(ECONNRESET);
+        });
+    }
+}
+
+void rpma_mirror::evict(std::uint32_t copies, const std::array<int, replica::most_copies> &errors)
+{
+    const roles now = roles_;
+    copies &= now.awaited | now.syncing;
+    if (copies == 0 || over_ != 0)
+        return;
+    each_copy(copies, [&](unsigned copy) {
+        copies_[copy]->last_error = code_of_link(errors[copy]);
+        copies_[copy]->region->lost().declare(errors[copy]);
+    });
+    record next = record_;
+    next.in_sync = static_cast<std::uint16_t>(next.in_sync & ~copies);
+    const std::uint32_t before = record_.in_sync & ~home_bit();
+    if (next != record_)
+        commit_everywhere(next, static_cast<std::uint16_t>((next.in_sync & ~home_bit()) == 0 ? 0 : before));
+    // Only now flushes go on without them.
+    leave(copies & (roles_.load().awaited | roles_.load().syncing));
+    if (before != 0 && (record_.in_sync & ~home_bit()) == 0)
+        events_.tell(RPMA_MIRROR_EVENT_ALONE, settings_.home_copy, record_);
+}
+
+int rpma_mirror::evict(const failed_copies &failed) noexcept
+{
+    const std::lock_guard hold(membership_);
+    const int code = guarded([&] { evict(failed.bits, failed.errors); });
+    if (code != 0 && over_ == 0) {
+        const auto copy = static_cast<unsigned>(std::countr_zero(failed.bits));
+        // A home copy whose state cannot be written is over as well: nobody could tell what it has.
+        guarded([&] {
+            end(code,
+                    code == RPMA_MIRROR_E_FENCED       ? RPMA_MIRROR_EVENT_FENCED
+                    : code == RPMA_MIRROR_E_NO_ARBITER ? RPMA_MIRROR_EVENT_NO_ARBITER
+                                                       : RPMA_MIRROR_EVENT_ALONE,
+                    copy);
+        });
+    }
+    return over_;
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Opening a set for writing, which is the promotion of this machine where another one had it: docs/mirror.md.
+#include "compare.hpp"
+
+#include <algorithm>
+#include <csignal>
+
+#include "failure.hpp"
+
+using namespace mirror;
+using replica::request_type;
+
+namespace
+{
+
+// Signals are the program's, and none of them is for these threads.
+template<class F>
+std::thread quiet_thread(F f)
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::thread made(std::move(f));
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return made;
+}
+
+std::uint32_t devices_of(rpma_mirror_device device)
+{
+    return device == RPMA_MIRROR_DEVICE_HARDWARE   ? replica::device_hardware
+           : device == RPMA_MIRROR_DEVICE_SOFTWARE ? replica::device_software
+                                                   : replica::device_hardware | replica::device_software;
+}
+
+} // namespace
+
+rpma_mirror::rpma_mirror(const settings &of)
+    : settings_(of), events_(settings_), arbiter_(make_arbiter(of.arbiter)), home_(settings_), lanes_(of.lanes)
+{
+    settings_.check();
+}
+
+rpma_mirror::~rpma_mirror()
+{
+    stop_watching();
+    arbiter_->release(deadline(settings_.operation_ms));
+}
+
+replica::request rpma_mirror::about_promise(const remote_copy &c, request_type type) const
+{
+    replica::request r = c.about(type, set_);
+    r.mirror.promise = promise_;
+    return r;
+}
+
+std::uint32_t rpma_mirror::answered() const
+{
+    std::uint32_t bits = 0;
+    for (const auto &c : copies_)
+        if (c && c->answered)
+            bits |= c->bit();
+    return bits;
+}
+
+// What f throws is the problem of its copy, which then has not answered.
+template<class F>
+void rpma_mirror::each_in_parallel(std::uint32_t copies, F f)
+{
+    std::vector<std::thread> threads;
+    each_copy(copies, [&](unsigned copy) {
+        remote_copy &c = *copies_[copy];
+        threads.push_back(quiet_thread([&c, &f] {
+            try {
+                f(c);
+                c.answered = true;
+                return;
+            } catch (const failure &problem) {
+                c.last_error = problem.code();
+                c.problem = problem.what();
+            } catch (const std::exception &problem) {
+                c.last_error = RPMA_MIRROR_E_SYSTEM;
+                c.problem = problem.what();
+            }
+            c.answered = false;
+        }));
+    });
+    for (std::thread &t : threads)
+        t.join();
+    // These are not of one copy alone.
+    for (const auto &c : copies_)
+        if (c && (c->last_error == RPMA_MIRROR_E_FENCED || c->last_error == RPMA_MIRROR_E_LEVEL))
+            throw failure(c->last_error, c->problem);
+}
+
+void rpma_mirror::connect_all(const deadline &until)
+{
+    const replica::mirror_key key = read_key(settings_.key_file);
+    std::uint32_t all = 0;
+    for (const target_settings &t : settings_.targets) {
+        copies_[t.copy] = std::make_unique<remote_copy>(t);
+        all |= 1U << t.copy;
+    }
+    each_in_parallel(all, [&](remote_copy &c) {
+        c.control = std::make_unique<channel>(c.where, key, until);
+        c.known = c.control->ask(c.about(request_type::mirror_status, {}), until).mirror;
+    });
+}
+
+// Which set it is: that of the home copy, or, where there is none yet, that of the targets.
+void rpma_mirror::learn_set(bool needs_home)
+{
+    const bool found = needs_home && home_.open_state();
+    std::uint64_t length = 0;
+    if (found) {
+        set_ = home_.state().set;
+        length = home_.state().length;
+        if (home_.state().copy != settings_.home_copy)
+            throw failure(RPMA_MIRROR_E_INVAL, settings_.home_path + " is copy " + std::to_string(home_.state().copy) +
+                                                       ", not " + std::to_string(settings_.home_copy));
+    }
+    for (const auto &c : copies_) {
+        if (!c || !c->answered)
+            continue;
+        if (set_ == replica::set_uuid{}) {
+            set_ = c->known.set;
+            length = c->known.length;
+        }
+        if (c->known.set != set_ || c->known.length != length || c->known.copy != c->where.copy)
+            throw failure(RPMA_MIRROR_E_INVAL,
+                    "target " + c->where.name() + " has another set, or another copy of it, than the set file says");
+    }
+    if (set_ == replica::set_uuid{}) {
+        for (const auto &c : copies_)
+            if (c && c->last_error != RPMA_MIRROR_E_MISSING)
+                throw failure(c->last_error, c->problem);
+        throw failure(RPMA_MIRROR_E_MISSING, "the set does not exist: create it first");
+    }
+    if (found || !needs_home)
+        return;
+    replica::mirror_state first;
+    first.set = set_;
+    first.copy = settings_.home_copy;
+    first.length = length;
+    if (settings_.length != 0 && settings_.length != length)
+        throw failure(RPMA_MIRROR_E_INVAL, "the set has " + std::to_string(length) + " bytes, not what is asked for");
+    home_.make(first);
+}
+
+void rpma_mirror::take_epoch(const deadline &until)
+{
+    newest_ = home_.state().committed;
+    std::uint64_t highest = std::max(home_.state().promised.epoch, newest_.epoch);
+    for (const auto &c : copies_)
+        if (c && c->answered)
+            highest = std::max({highest, c->known.promised.epoch, c->known.committed.epoch});
+    record known;
+    promise_ = arbiter_->take(set_, {highest + 1, random_writer()}, known, until);
+    if (is_newer(known, newest_))
+        newest_ = known;
+}
+
+void rpma_mirror::prepare_all(const deadline &until)
+{
+    each_in_parallel(answered(), [&](remote_copy &c) {
+        c.known = c.control->ask(about_promise(c, request_type::mirror_prepare), until).mirror;
+    });
+    for (const auto &c : copies_)
+        if (c && c->answered && is_newer(c->known.committed, newest_))
+            newest_ = c->known.committed;
+    needed_ = newest_.in_sync & ~(1U << newest_.home);
+}
+
+void rpma_mirror::choose_source(bool force)
+{
+    const auto sentence = [&](rpma_mirror_source_reason reason, const std::string &why) {
+        report_.reason = reason;
+        report_.why[why.copy(report_.why, sizeof(report_.why) - 1)] = '\0';
+    };
+    if (newest_.epoch == 0)
+        throw failure(RPMA_MIRROR_E_MISSING, "the set was never created to its end: create it again");
+    const std::uint32_t missing = needed_ & ~answered();
+    if (missing != 0 && !force)
+        throw failure(RPMA_MIRROR_E_INCOMPLETE, settings_.names_of(missing) +
+                                                        " was in sync and does not answer: something may be lost "
+                                                        "without it (force overrides that)");
+    needed_ &= answered();
+    const bool own = newest_.home == settings_.home_copy && home_.state().committed == newest_ &&
+                     (newest_.in_sync & home_bit()) != 0;
+    if (own) {
+        source_ = settings_.home_copy;
+        sentence(RPMA_MIRROR_SOURCE_HOME_NEWEST, "the home copy was in sync in the newest record");
+        return;
+    }
+    const bool alone = newest_.policy == replica::mirror_policy::availability && !newest_.closed;
+    if ((alone || needed_ == 0) && !force)
+        throw failure(RPMA_MIRROR_E_INCOMPLETE,
+                "copy " + std::to_string(newest_.home) +
+                        ", which wrote last, may have gone on alone: what only it has would be lost (force overrides "
+                        "that)");
+    std::uint32_t candidates = needed_ != 0 ? needed_ : answered();
+    if (candidates == 0)
+        throw failure(RPMA_MIRROR_E_INCOMPLETE, "no target answers");
+    source_ = static_cast<unsigned>(std::countr_zero(candidates));
+    each_copy(candidates, [&](unsigned copy) {
+        if (is_newer(copies_[copy]->known.committed, copies_[source_]->known.committed))
+            source_ = copy;
+    });
+    if (missing != 0 || alone || needed_ == 0)
+        sentence(RPMA_MIRROR_SOURCE_FORCED, "not all copies that were in sync answered, and it was forced");
+    else
+        sentence(RPMA_MIRROR_SOURCE_TARGET_NEWEST, "the home copy lacks the newest record, which this target has");
+}
+
+mirror::connected rpma_mirror::attach(remote_copy &c, channel &control, const deadline &until)
+{
+    replica::request r = about_promise(c, request_type::mirror_attach);
+    r.mirror.lanes = settings_.lanes + 1;
+    r.mirror.devices = devices_of(settings_.device);
+    const replica::session_answer session = control.ask(r, until).session;
+    if (session.lanes < settings_.lanes + 1)
+        throw failure(RPMA_MIRROR_E_TARGET, "target " + c.where.name() + " gives " + std::to_string(session.lanes) +
+                                                    " lanes, and " + std::to_string(settings_.lanes + 1) +
+                                                    " are needed: see max-lanes in rpmemd.conf");
+    connected made{std::make_unique<replica::region>(), static_cast<rpma_mirror_level>(session.level)};
+    if (made.level < settings_.min_level)
+        throw failure(RPMA_MIRROR_E_LEVEL, "target " + c.where.name() + " has a lower level than is asked for");
+    if (const int error = made.region->lost().open(); error != 0)
+        throw system_failure("cannot make an event", error);
+    replica::region::terms terms;
+    terms.address = home_.address();
+    terms.size = home_.length();
+    terms.fetches = true;
+    terms.depth = settings_.depth;
+    terms.timeout_ms = settings_.operation_ms;
+    terms.epoch = promise_.epoch;
+    replica::error_text why;
+    if (const int error = made.region->open(session, terms, &why); error != 0)
+        throw failure(RPMA_MIRROR_E_LINK, "target " + c.where.name() + ": " + why.c_str(), error);
+    return made;
+}
+
+void rpma_mirror::attach_all(const deadline &until)
+{
+    if (home_.level() < settings_.min_level)
+        throw failure(RPMA_MIRROR_E_LEVEL, "the home copy has a lower level than is asked for");
+    each_in_parallel(answered(), [&](remote_copy &c) {
+        connected made = attach(c, *c.control, until);
+        c.region = std::move(made.region);
+        c.level = made.level;
+    });
+}
+
+// Those that closed the set are equal; the others are compared, for caches write back what was never flushed.
+void rpma_mirror::make_level()
+{
+    const auto is_equal = [&](const record &held) { return newest_.closed && held == newest_; };
+    if (source_ != settings_.home_copy) {
+        remote_copy &from = *copies_[source_];
+        comparison job(from, direction::from_target, {});
+        job.total = is_equal(home_.state().committed) && is_equal(from.known.committed) ? 0 : home_.length();
+        try {
+            compare(job, 0, job.total);
+        } catch (const failure &problem) {
+            throw failure(RPMA_MIRROR_E_INCOMPLETE, std::string("the source was lost: ") + problem.what());
+        }
+        report_.sent += job.sent;
+        report_.compared += job.done;
+    }
+    std::atomic<std::uint64_t> sent = 0, compared = 0;
+    each_in_parallel(answered() & ~(1U << source_), [&](remote_copy &c) {
+        comparison job(c, direction::to_target, {});
+        job.total = is_equal(c.known.committed) ? 0 : home_.length();
+        compare(job, 0, job.total);
+        sent += job.sent;
+        compared += job.done;
+    });
+    report_.sent += sent;
+    report_.compared += compared;
+}
+
+void rpma_mirror::commit_first()
+{
+    record first;
+    first.epoch = promise_.epoch;
+    first.writer = promise_.writer;
+    first.home = settings_.home_copy;
+    first.in_sync = static_cast<std::uint16_t>(answered() | home_bit());
+    first.members = static_cast<std::uint16_t>(newest_.members | first.in_sync);
+    for (const target_settings &t : settings_.targets)
+        first.members = static_cast<std::uint16_t>(first.members | 1U << t.copy);
+    first.policy = settings_.policy;
+    const auto needed = static_cast<std::uint16_t>(needed_);
+    const std::lock_guard hold(membership_);
+    commit_everywhere(first, needed, needed);
+    set_roles(record_.in_sync & ~home_bit(), 0);
+}
+
+void rpma_mirror::open_set(void *hint, void *mapped, std::uint64_t length, bool force)
+{
+    const deadline until(settings_.open_ms);
+    connect_all(until);
+    learn_set(true);
+    take_epoch(until);
+    if (mapped == nullptr)
+        home_.map(hint);
+    else
+        home_.adopt(mapped, length);
+    replica::mirror_state own = home_.state();
+    own.promised = promise_;
+    home_.store(own);
+    prepare_all(until);
+    choose_source(force);
+    report_.was_closed = newest_.closed;
+    attach_all(until);
+    choose_source(force);
+    for (const auto &c : copies_)
+        if (c)
+            c->set_length(home_.length());
+    make_level();
+    choose_source(force);
+    commit_first();
+    report_.size = sizeof(report_);
+    report_.source = source_;
+    report_.answered = answered();
+    report_.in_sync = record_.in_sync;
+    report_.epoch = record_.epoch;
+    start_watching();
+}
+
+// What was stored and not flushed goes to the targets as well, so that the copies are equal and say so.
+void rpma_mirror::close()
+{
+    stop_watching();
+    if (const int code = over_; code != 0)
+        throw failure(code, std::string("the mirror was over before: ") + rpma_mirror_err_2str(code));
+    const std::lock_guard hold(membership_);
+    if (home_.flush({0, home_.length()}) != 0)
+        throw failure(RPMA_MIRROR_E_MEDIA, "the home copy cannot be written back");
+    home_.drain();
+    each_copy(roles_.load().awaited, [&](unsigned copy) {
+        comparison job(*copies_[copy], direction::to_target, {});
+        job.total = home_.length();
+        compare(job, 0, job.total);
+    });
+    record last = record_;
+    last.closed = true;
+    commit_everywhere(last, static_cast<std::uint16_t>(record_.in_sync & ~home_bit()));
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Targets that come and go while the program writes.
+#include "compare.hpp"
+
+#include "failure.hpp"
+
+using namespace mirror;
+using replica::request_type;
+
+namespace
+{
+
+constexpr std::uint64_t batch_size = replica::most_hashes * replica::segment_size;
+// How often the cursor becomes durable on the target.
+constexpr std::uint64_t cursor_bytes = 64 << 20;
+constexpr std::int64_t cursor_ms = 5000;
+
+// One resync of a copy at a time.
+class only_one
+{
+public:
+    explicit only_one(std::atomic<bool> &running) : running_(running)
+    {
+        if (running_.exchange(true))
+            throw failure(RPMA_MIRROR_E_BUSY, "a resync of the copy runs already");
+    }
+    ~only_one() { running_ = false; }
+    only_one(const only_one &) = delete;
+    only_one &operator=(const only_one &) = delete;
+
+private:
+    std::atomic<bool> &running_;
+};
+
+} // namespace
+
+remote_copy &rpma_mirror::target(unsigned copy)
+{
+    if (copy >= copies_.size() || !copies_[copy])
+        throw failure(RPMA_MIRROR_E_MISSING, "there is no target with copy " + std::to_string(copy));
+    return *copies_[copy];
+}
+
+template<class F>
+void rpma_mirror::without_lanes(F &&f)
+{
+    std::vector<std::unique_lock<std::mutex>> holds;
+    for (program_lane &lane : lanes_)
+        holds.emplace_back(lane.lock);
+    f();
+}
+
+void rpma_mirror::connect_again(remote_copy &c, const deadline &until)
+{
+    auto control = std::make_unique<channel>(c.where, read_key(settings_.key_file), until);
+    c.known = control->ask(about_promise(c, request_type::mirror_prepare), until).mirror;
+    connected made = attach(c, *control, until);
+    const std::lock_guard hold(membership_);
+    without_lanes([&] {
+        const std::lock_guard own(c.own_lane);
+        std::swap(c.control, control);
+        std::swap(c.region, made.region);
+        c.level = made.level;
+        for (program_lane &lane : lanes_)
+            for (auto &tickets : lane.under_way)
+                tickets[c.where.copy] = 0;
+    });
+}
+
+void rpma_mirror::resync(unsigned copy, const limits &within)
+{
+    remote_copy &c = target(copy);
+    const only_one resync_of(c.resyncs);
+    if (const int code = over(); code != 0)
+        throw failure(code, last_failure());
+    {
+        const std::lock_guard hold(membership_);
+        if (is_synced(copy) && (roles_.load().awaited & c.bit()) != 0)
+            return;
+    }
+    try {
+        connect_again(c, deadline(settings_.open_ms));
+    } catch (const failure &problem) {
+        c.last_error = problem.code();
+        if (problem.code() == RPMA_MIRROR_E_FENCED) {
+            const std::lock_guard hold(membership_);
+            end(problem.code(), RPMA_MIRROR_EVENT_FENCED, copy);
+        }
+        throw;
+    }
+    try {
+        bring_level(c, within);
+        join(c);
+    } catch (const failure &problem) {
+        const std::lock_guard hold(membership_);
+        const roles now = roles_;
+        set_roles(now.awaited, now.syncing & ~c.bit());
+        if (problem.code() != RPMA_MIRROR_E_PAUSED)
+            c.last_error = problem.code();
+        throw;
+    }
+    c.last_error = 0;
+    events_.forget_errors(copy);
+    ++counted_.resyncs;
+}
+
+void rpma_mirror::bring_level(remote_copy &c, const limits &within)
+{
+    const std::uint64_t resumed_at = c.resumable ? c.cursor : 0;
+    if (!c.resumable) {
+        c.cursor = 0;
+        c.clear_dirty();
+        c.resumable = true;
+    }
+    {
+        const std::lock_guard hold(membership_);
+        const roles now = roles_;
+        set_roles(now.awaited, now.syncing | c.bit());
+        events_.tell(RPMA_MIRROR_EVENT_RESYNC, c.where.copy, record_);
+    }
+    comparison job(c, direction::to_target, within);
+    job.total = home_.length() - resumed_at;
+    compare_dirty(job, resumed_at);
+    std::uint64_t told_at = c.cursor;
+    std::int64_t told_ms = replica::now_ms();
+    while (c.cursor < home_.length()) {
+        const std::uint64_t end = std::min(c.cursor + batch_size, home_.length());
+        compare(job, c.cursor, end);
+        c.cursor = end;
+        if (c.cursor - told_at >= cursor_bytes || replica::now_ms() - told_ms >= cursor_ms) {
+            tell_cursor(c);
+            told_at = c.cursor;
+            told_ms = replica::now_ms();
+        }
+    }
+    job.step(RPMA_MIRROR_PHASE_COMMIT);
+}
+
+void rpma_mirror::tell_cursor(remote_copy &c)
+{
+    replica::request r = about_promise(c, request_type::mirror_cursor);
+    r.mirror.offset = c.cursor;
+    c.known = c.control->ask(r, deadline(settings_.open_ms)).mirror;
+}
+
+// What was flushed since an interrupted resync had compared it.
+void rpma_mirror::compare_dirty(comparison &job, std::uint64_t end)
+{
+    remote_copy &c = job.copy;
+    for (std::size_t word = 0; word < c.dirty_words(); ++word) {
+        std::uint64_t bits = c.take_dirty(word);
+        try {
+            for (; bits != 0; bits &= bits - 1) {
+                const std::uint64_t at =
+                        (word * 64 + static_cast<unsigned>(std::countr_zero(bits))) * replica::segment_size;
+                if (at >= end)
+                    continue;
+                const std::uint64_t segment_end = std::min(at + replica::segment_size, home_.length());
+                job.total += segment_end - at;
+                compare(job, at, segment_end);
+            }
+        } catch (const failure &) {
+            c.put_dirty(word, bits);
+            throw;
+        }
+    }
+}
+
+// From here on flushes wait for the copy, each on a lane of its own. Only when what was sent before is durable, and all
+// have the record that says so, the copy is in sync.
+void rpma_mirror::join(remote_copy &c)
+{
+    const std::lock_guard hold(membership_);
+    {
+        const std::lock_guard own(c.own_lane);
+        if (const int error = c.lane().drain(); error != 0)
+            throw failure(code_of_link(error), "target " + c.where.name() + " is lost", error);
+        const roles now = roles_;
+        if ((now.syncing & c.bit()) == 0)
+            throw failure(RPMA_MIRROR_E_LINK, "target " + c.where.name() + " is lost");
+        set_roles(now.awaited | c.bit(), now.syncing & ~c.bit());
+    }
+    record next = record_;
+    next.in_sync = static_cast<std::uint16_t>(next.in_sync | c.bit());
+    next.members = static_cast<std::uint16_t>(next.members | c.bit());
+    try {
+        commit_everywhere(next, static_cast<std::uint16_t>(record_.in_sync & ~home_bit()));
+    } catch (const failure &) {
+        take_back(c);
+        throw;
+    }
+    if (!is_synced(c.where.copy))
+        throw failure(RPMA_MIRROR_E_LINK, "target " + c.where.name() + " was lost again");
+    c.resumable = false;
+    c.cursor = 0;
+    events_.tell(RPMA_MIRROR_EVENT_IN_SYNC, c.where.copy, record_);
+}
+
+// A record with the copy may be durable somewhere: nothing is acknowledged without it before there is a newer one.
+void rpma_mirror::take_back(remote_copy &c)
+{
+    const auto before = static_cast<std::uint16_t>(record_.in_sync & ~home_bit());
+    const int code = over_ != 0 ? 0 : guarded([&] { commit_everywhere(record_, before); });
+    if (code != 0)
+        end(code, code == RPMA_MIRROR_E_FENCED ? RPMA_MIRROR_EVENT_FENCED : RPMA_MIRROR_EVENT_ALONE, c.where.copy);
+    const roles now = roles_;
+    set_roles(now.awaited & ~c.bit(), now.syncing);
+}
+
+void rpma_mirror::add_target(unsigned copy, const char *place, const char *set_name, const limits &within)
+{
+    settings wider = settings_;
+    wider.add_target(copy, place, set_name);
+    auto made = std::make_unique<remote_copy>(wider.targets.back());
+    made->set_length(home_.length());
+    const deadline until(settings_.open_ms);
+    channel control(made->where, read_key(settings_.key_file), until);
+    replica::request r = about_promise(*made, request_type::mirror_create);
+    r.mirror.length = home_.length();
+    try {
+        control.ask(r, until);
+    } catch (const failure &problem) {
+        if (problem.code() != RPMA_MIRROR_E_EXISTS)
+            throw;
+        const replica::mirror_state there = control.ask(made->about(request_type::mirror_status, set_), until).mirror;
+        if (there.set != set_ || there.copy != copy || there.length != home_.length())
+            throw;
+    }
+    {
+        const std::lock_guard hold(membership_);
+        if (copies_[copy])
+            throw failure(RPMA_MIRROR_E_EXISTS, "there is a copy " + std::to_string(copy));
+        without_lanes([&] { copies_[copy] = std::move(made); });
+        settings_.targets.push_back(wider.targets.back());
+        const roles now = roles_;
+        set_roles(now.awaited, now.syncing);
+        events_.tell(RPMA_MIRROR_EVENT_ADDED, copy, record_);
+    }
+    resync(copy, within);
+}
+
+void rpma_mirror::drop_target(unsigned copy)
+{
+    const std::lock_guard hold(membership_);
+    remote_copy &c = target(copy);
+    if (c.resyncs)
+        throw failure(RPMA_MIRROR_E_BUSY, "a resync of the copy runs");
+    if (const int code = over(); code != 0)
+        throw failure(code, last_failure());
+    record next = record_;
+    next.in_sync = static_cast<std::uint16_t>(next.in_sync & ~c.bit());
+    next.members = static_cast<std::uint16_t>(next.members & ~c.bit());
+    const std::uint32_t rest = next.in_sync & ~home_bit();
+    commit_everywhere(next, static_cast<std::uint16_t>(rest == 0 ? 0 : record_.in_sync & ~home_bit()));
+    std::unique_ptr<remote_copy> gone;
+    without_lanes([&] {
+        gone = std::move(copies_[copy]);
+        const roles now = roles_;
+        set_roles(now.awaited & ~gone->bit(), now.syncing & ~gone->bit());
+    });
+    std::erase_if(settings_.targets, [copy](const target_settings &t) { return t.copy == copy; });
+    events_.tell(RPMA_MIRROR_EVENT_DROPPED, copy, record_);
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <mutex>
+#include <thread>
+
+#include "arbiter.hpp"
+#include "events.hpp"
+#include "home.hpp"
+#include "remote_copy.hpp"
+
+namespace mirror
+{
+
+// Of targets, as bits, what a flush does with them. Changed under the lock of the membership, read by each flush.
+struct roles {
+    std::uint16_t awaited = 0; // gets it, and the flush waits for it
+    std::uint16_t syncing = 0; // gets it
+    std::uint16_t away = 0;    // does not; what it misses is marked
+    std::uint16_t unused = 0;  // as large as what the processor stores at once
+};
+
+// A lane of the program: the same lane of each target.
+struct program_lane {
+    static constexpr std::uint64_t most_tickets = 64;
+    using tickets = std::array<std::uint64_t, replica::most_copies>;
+
+    // Whoever replaces what a flush uses takes this of all lanes. A program uses a lane by one thread at a time, so
+    // that it is free.
+    std::mutex lock;
+    std::uint64_t started = 0;
+    std::array<tickets, most_tickets> under_way{};
+};
+
+// Which copies, and why. Of the data path: needs no heap.
+struct failed_copies {
+    std::uint32_t bits = 0;
+    std::array<int, replica::most_copies> errors{}; // errno
+
+    void add(unsigned copy, int error)
+    {
+        bits |= 1U << copy;
+        errors[copy] = error;
+    }
+};
+
+struct limits {
+    std::uint64_t bytes_per_second = 0;
+    rpma_mirror_progress_function progress = nullptr;
+    void *context = nullptr;
+};
+
+struct connected {
+    std::unique_ptr<replica::region> region;
+    rpma_mirror_level level;
+};
+
+template<class F>
+void each_copy(std::uint32_t bits, F &&f)
+{
+    for (; bits != 0; bits &= bits - 1)
+        f(static_cast<unsigned>(std::countr_zero(bits)));
+}
+
+int code_of_link(int error);
+
+// The number of a new writer.
+std::uint64_t random_writer();
+
+} // namespace mirror
+
+// The handle of the C functions: a set that is open for writing. The names of the steps are those of
+// tests/model/mirror.pml. Functions throw failure unless they are noexcept.
+struct rpma_mirror {
+public:
+    explicit rpma_mirror(const mirror::settings &of);
+    ~rpma_mirror();
+    rpma_mirror(const rpma_mirror &) = delete;
+    rpma_mirror &operator=(const rpma_mirror &) = delete;
+
+    // creation.cpp and state.cpp: without opening the set
+    static void create(const mirror::settings &of);
+    static std::uint64_t fence(const mirror::settings &of, bool force);
+    static void inspect(const mirror::settings &of, rpma_mirror_state &to);
+
+    // opening.cpp
+    void open_set(void *hint, void *mapped, std::uint64_t length, bool force);
+    // Brings all copies in sync level, says so in the record, and ends.
+    void close();
+
+    // flush.cpp; these return 0 or a code
+    int flush(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags) noexcept;
+    int flush_start(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags,
+            std::uint64_t *ticket) noexcept;
+    int flush_wait(unsigned lane, std::uint64_t ticket, int timeout_ms) noexcept;
+    int publish8(unsigned lane, std::uint64_t offset, std::uint64_t value) noexcept;
+    int read(unsigned lane, unsigned copy, void *to, replica::range r) noexcept;
+    int check_ranges(unsigned lane, const rpma_mirror_range *ranges, std::size_t n) const noexcept;
+
+    // verify.cpp
+    void flush_and_verify(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags,
+            rpma_mirror_error *first_bad);
+    void check(unsigned copy, replica::range r, rpma_mirror_error *errors, std::size_t *n);
+    void repair_range(replica::range r, unsigned source);
+    void verify(unsigned copy, const mirror::limits &within, rpma_mirror_verify_report &report);
+
+    // resync.cpp
+    void resync(unsigned copy, const mirror::limits &within);
+    void add_target(unsigned copy, const char *place, const char *set_name, const mirror::limits &within);
+    void drop_target(unsigned copy);
+
+    // state.cpp
+    void state(rpma_mirror_state &to);
+    void attributes(unsigned copy, rpma_mirror_attributes &to);
+    void statistics(rpma_mirror_statistics &to) const;
+
+    mirror::events &told() { return events_; }
+    const mirror::home &own() const { return home_; }
+    const rpma_mirror_recovery_report &report() const { return report_; }
+
+private:
+    using record = replica::mirror_record;
+    using range = replica::range;
+    using deadline = replica::deadline;
+
+    mirror::remote_copy &target(unsigned copy);
+    bool is_synced(unsigned copy) const { return (record_.in_sync >> copy & 1) != 0; }
+    std::uint32_t home_bit() const { return 1U << settings_.home_copy; }
+    replica::request about_promise(const mirror::remote_copy &c, replica::request_type type) const;
+
+    // opening.cpp
+    void connect_all(const deadline &until);
+    void learn_set(bool force);
+    void take_epoch(const deadline &until);
+    void prepare_all(const deadline &until);
+    void choose_source(bool force);
+    void attach_all(const deadline &until);
+    mirror::connected attach(mirror::remote_copy &c, mirror::channel &control, const deadline &until);
+    void make_level();
+    void commit_first();
+    template<class F>
+    void each_in_parallel(std::uint32_t copies, F f);
+    std::uint32_t answered() const;
+
+    // compare.cpp
+    enum class direction {
+        to_target,
+        from_target,
+        none
+    };
+    struct comparison;
+    void compare(comparison &c, std::uint64_t begin, std::uint64_t end);
+    void compare_batch(comparison &c, range r);
+
+    // membership.cpp: the lock of the membership is held
+    void commit_everywhere(record next, std::uint16_t before, std::uint16_t needed = 0);
+    std::uint32_t commit_on_targets(const record &next, const deadline &until);
+    void end(int code, rpma_mirror_event_type type, unsigned copy);
+    void set_roles(std::uint32_t awaited, std::uint32_t syncing);
+    void leave(std::uint32_t copies);
+    void evict(std::uint32_t copies, const std::array<int, replica::most_copies> &errors);
+    // The lock is not held.
+    int evict(const mirror::failed_copies &failed) noexcept;
+
+    // watch.cpp
+    void watch();
+    void start_watching();
+    void stop_watching();
+    void look_at_targets();
+
+    // flush.cpp
+    template<class Send>
+    void post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, const Send &send,
+            mirror::program_lane::tickets &tickets, mirror::failed_copies &failed) noexcept;
+    int flush_home(const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept;
+    void await(unsigned lane, const mirror::program_lane::tickets &tickets, const deadline &until,
+            mirror::failed_copies &failed) noexcept;
+    int flush_once(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept;
+    int outcome(const mirror::failed_copies &failed, const rpma_mirror_range *ranges, std::size_t n) noexcept;
+    int over() const noexcept;
+
+    // resync.cpp
+    void connect_again(mirror::remote_copy &c, const deadline &until);
+    void bring_level(mirror::remote_copy &c, const mirror::limits &within);
+    void compare_dirty(comparison &job, std::uint64_t end);
+    void tell_cursor(mirror::remote_copy &c);
+    void join(mirror::remote_copy &c);
+    void take_back(mirror::remote_copy &c);
+    // Calls f while no lane of the program is used.
+    template<class F>
+    void without_lanes(F &&f);
+
+    mirror::settings settings_;
+    mirror::events events_;
+    std::unique_ptr<mirror::arbiter> arbiter_;
+    mirror::home home_;
+    std::array<std::unique_ptr<mirror::remote_copy>, replica::most_copies> copies_;
+    std::vector<mirror::program_lane> lanes_;
+
+    // The membership: who belongs to the set, and what is known of it. Its lock comes before that of lanes.
+    std::mutex membership_;
+    record record_;
+    std::uint64_t last_version_ = 0; // that was ever tried
+    replica::mirror_promise promise_;
+    replica::set_uuid set_{};
+    // While the set is opened: the newest record, the targets that have to be part of it, and the source.
+    record newest_;
+    std::uint32_t needed_ = 0;
+    unsigned source_ = 0;
+    std::atomic<mirror::roles> roles_{mirror::roles{}};
+    // 0, or the code with which everything ends.
+    std::atomic<int> over_ = 0;
+
+    rpma_mirror_recovery_report report_{};
+    struct {
+        std::atomic<std::uint64_t> flushes = 0, ranges = 0, bytes = 0, evictions = 0, resyncs = 0, compared = 0,
+                                   sent = 0, repaired = 0;
+    } counted_;
+
+    std::thread watcher_;
+    replica::fd_owner stop_;
+};

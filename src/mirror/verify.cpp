@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reading back, and repair from another copy.
+#include "compare.hpp"
+
+#include <cstring>
+#include <sys/mman.h>
+
+#include "failure.hpp"
+
+using namespace mirror;
+
+namespace
+{
+
+constexpr std::uint64_t piece_size = 64 * 1024;
+constexpr std::uint64_t page = 4096;
+
+// Calls f for pieces of a range until it returns false.
+template<class F>
+bool each_piece(replica::range r, std::uint64_t size, F &&f)
+{
+    while (r.length > 0) {
+        const replica::range piece{r.offset, std::min(r.length, size - r.offset % size)};
+        if (!f(piece))
+            return false;
+        r.offset += piece.length;
+        r.length -= piece.length;
+    }
+    return true;
+}
+
+} // namespace
+
+void rpma_mirror::flush_and_verify(
+        unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags, rpma_mirror_error *first_bad)
+{
+    if (const int code = flush(lane, ranges, n, flags); code != 0)
+        throw failure(code, last_failure());
+    std::vector<std::byte> back(piece_size);
+    each_copy(roles_.load().awaited, [&](unsigned copy) {
+        const auto same = [&](range piece) {
+            if (const int code = read(lane, copy, back.data(), piece); code != 0)
+                throw failure(code, last_failure());
+            const std::byte *const ours = home_.address() + piece.offset;
+            if (std::memcmp(back.data(), ours, piece.length) == 0)
+                return true;
+            std::uint64_t begin = 0, end = piece.length;
+            while (back[begin] == ours[begin])
+                ++begin;
+            while (back[end - 1] == ours[end - 1])
+                --end;
+            rpma_mirror_error bad = make_error(copy, RPMA_MIRROR_E_VERIFY);
+            bad.precise = 1;
+            bad.offset = piece.offset + begin;
+            bad.length = end - begin;
+            if (first_bad != nullptr)
+                *first_bad = bad;
+            const std::lock_guard hold(membership_);
+            events_.tell(RPMA_MIRROR_EVENT_MEDIA, copy, record_, bad);
+            return false;
+        };
+        for (std::size_t i = 0; i < n; ++i)
+            if (!each_piece({ranges[i].offset, ranges[i].length}, piece_size, same))
+                throw failure(RPMA_MIRROR_E_VERIFY, "copy " + std::to_string(copy) + " has something else in range " +
+                                                            std::to_string(i) + " than was flushed");
+    });
+}
+
+void rpma_mirror::check(unsigned copy, range r, rpma_mirror_error *errors, std::size_t *n)
+{
+    const std::size_t most = *n;
+    std::size_t found = 0;
+    const auto report = [&](range bad, int code, bool precise) {
+        if (found == most)
+            return false;
+        rpma_mirror_error &e = errors[found++];
+        e = make_error(copy, code);
+        e.precise = precise;
+        e.offset = bad.offset;
+        e.length = bad.length;
+        return true;
+    };
+    if (copy == settings_.home_copy) {
+        // The kernel reads it, and tells what it cannot read, where the program would get SIGBUS.
+        const replica::fd_owner sink(memfd_create("rpma_mirror_check", MFD_CLOEXEC));
+        if (!sink.valid())
+            throw system_failure("cannot check the home copy");
+        each_piece(r, page, [&](range piece) {
+            const ssize_t written = pwrite(sink.get(), home_.address() + piece.offset, piece.length, 0);
+            return written == static_cast<ssize_t>(piece.length) || report(piece, RPMA_MIRROR_E_MEDIA, true);
+        });
+    } else {
+        std::vector<std::byte> back(piece_size);
+        target(copy);
+        each_piece(r, piece_size, [&](range piece) {
+            const int code = read(0, copy, back.data(), piece);
+            if (code == RPMA_MIRROR_E_STALE)
+                throw failure(code, last_failure());
+            if (code != 0)
+                report(r, code, false);
+            return code == 0;
+        });
+    }
+    *n = found;
+}
+
+void rpma_mirror::repair_range(range r, unsigned source)
+{
+    const range whole{r.offset / page * page, (r.offset % page + r.length + page - 1) / page * page};
+    std::vector<std::byte> good(whole.length);
+    int code = RPMA_MIRROR_E_STALE;
+    const std::uint32_t candidates = source == RPMA_MIRROR_SET ? roles_.load().awaited : 1U << source;
+    for (std::uint32_t left = candidates; left != 0 && code != 0; left &= left - 1)
+        code = read(0, static_cast<unsigned>(std::countr_zero(left)), good.data(), whole);
+    if (code != 0)
+        throw failure(code, candidates == 0 ? "no other copy is in sync" : last_failure());
+    home_.punch(whole);
+    std::memcpy(home_.address() + whole.offset, good.data(), whole.length);
+    if (home_.flush(whole) != 0)
+        throw failure(RPMA_MIRROR_E_MEDIA, "the home copy cannot be written back");
+    home_.drain();
+    counted_.repaired += whole.length;
+    const std::lock_guard hold(membership_);
+    events_.tell(RPMA_MIRROR_EVENT_REPAIRED, settings_.home_copy, record_);
+}
+
+void rpma_mirror::verify(unsigned copy, const limits &within, rpma_mirror_verify_report &report)
+{
+    remote_copy &c = target(copy);
+    const bool awaited = (roles_.load().awaited & c.bit()) != 0;
+    if (!awaited)
+        throw failure(RPMA_MIRROR_E_STALE, "copy " + std::to_string(copy) + " is not in sync");
+    comparison job(c, direction::none, within);
+    job.total = home_.length();
+    compare(job, 0, job.total);
+    report = {};
+    report.size = sizeof(report);
+    report.different = static_cast<std::uint32_t>(job.different);
+    report.compared = job.done;
+    report.first = job.first == UINT64_MAX ? 0 : job.first;
+    report.level = RPMA_MIRROR_VERIFY_CACHE;
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A thread that notices losses while the program flushes nothing, and keeps the right to write.
+#include "set.hpp"
+
+#include <csignal>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include "failure.hpp"
+
+using namespace mirror;
+
+namespace
+{
+
+constexpr int look_ms = 500;
+
+bool hung_up(int fd)
+{
+    pollfd asked{fd, POLLRDHUP, 0};
+    return poll(&asked, 1, 0) == 1 && asked.revents != 0;
+}
+
+} // namespace
+
+void rpma_mirror::start_watching()
+{
+    stop_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!stop_.valid())
+        throw system_failure("cannot make an event");
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    watcher_ = std::thread([this] { watch(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void rpma_mirror::stop_watching()
+{
+    if (!watcher_.joinable())
+        return;
+    eventfd_write(stop_.get(), 1);
+    watcher_.join();
+}
+
+void rpma_mirror::look_at_targets()
+{
+    failed_copies failed;
+    {
+        const std::lock_guard hold(membership_);
+        const roles now = roles_;
+        each_copy(now.awaited | now.syncing, [&](unsigned copy) {
+            if (hung_up(copies_[copy]->control->fd()))
+                failed.add(copy, ECONNRESET);
+            else if (const int error = copies_[copy]->region->lost().error(); error != 0)
+                failed.add(copy, error);
+        });
+    }
+    if (failed.bits != 0)
+        evict(failed);
+}
+
+void rpma_mirror::watch()
+{
+    const int renew_ms = arbiter_->renew_ms();
+    std::int64_t renew_at = replica::now_ms() + renew_ms;
+    while (over_ == 0) {
+        const int until_renewal = renew_ms == 0 ? look_ms : static_cast<int>(renew_at - replica::now_ms());
+        pollfd pollers[] = {{stop_.get(), POLLIN, 0}, {arbiter_->lost_fd(), POLLIN, 0}};
+        poll(pollers, 2, std::clamp(until_renewal, 0, look_ms));
+        if (pollers[0].revents != 0)
+            return;
+        look_at_targets();
+        int lost = arbiter_->lost() ? RPMA_MIRROR_E_NO_ARBITER : 0;
+        if (renew_ms != 0 && replica::now_ms() >= renew_at && lost == 0) {
+            renew_at = replica::now_ms() + renew_ms;
+            // Once in vain is no loss: the arbiter says when the right has run out.
+            if (guarded([&] { arbiter_->renew(deadline(renew_ms)); }) == RPMA_MIRROR_E_FENCED)
+                lost = RPMA_MIRROR_E_FENCED;
+        }
+        if (lost != 0) {
+            const std::lock_guard hold(membership_);
+            guarded([&] {
+                end(lost, lost == RPMA_MIRROR_E_FENCED ? RPMA_MIRROR_EVENT_FENCED : RPMA_MIRROR_EVENT_NO_ARBITER,
+                        settings_.home_copy);
+            });
+        }
+    }
+}

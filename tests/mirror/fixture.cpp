@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fixture.hpp"
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <poll.h>
+#include <sstream>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace
+{
+
+constexpr int limit_ms = 30'000;
+constexpr const char *key_text = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n";
+
+} // namespace
+
+scratch::scratch()
+{
+    const char *const place = getenv("MIRROR_TEST_PLACE");
+    path = std::string(place == nullptr ? "/dev/shm" : place) + "/mirror-test-XXXXXX";
+    assert_non_null(mkdtemp(path.data()));
+}
+
+scratch::~scratch()
+{
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+}
+
+void scratch::write(const std::string &name, const std::string &text) const
+{
+    std::ofstream(path + "/" + name) << text;
+    chmod((path + "/" + name).c_str(), 0600);
+}
+
+std::string scratch::read(const std::string &name, std::uint64_t offset, std::uint64_t bytes) const
+{
+    std::ifstream from(path + "/" + name, std::ios::binary);
+    from.seekg(static_cast<std::streamoff>(offset));
+    std::string text(bytes, '\0');
+    from.read(text.data(), static_cast<std::streamsize>(bytes));
+    assert_int_equal(from.gcount(), bytes);
+    return text;
+}
+
+target::target(const std::string &options) : options_(options)
+{
+    where_.write("set", "PMEMPOOLSET\nOPTION NOHDRS\n8M " + where_.path + "/part\n");
+    where_.write("key", key_text);
+    start();
+}
+
+target::~target()
+{
+    kill();
+}
+
+void target::start()
+{
+    int output[2] = {-1, -1};
+    assert_int_equal(pipe(output), 0);
+    std::vector<std::string> words = {getenv("RPMEMD"), "--listen", place(), "--key-file", where_.path + "/key",
+            "--poolset-dir", where_.path, "--log-file", where_.path + "/log"};
+    std::istringstream more(options_);
+    for (std::string word; more >> word;)
+        words.push_back(word);
+    std::vector<char *> arguments;
+    for (std::string &word : words)
+        arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    pid_ = fork();
+    assert_true(pid_ >= 0);
+    if (pid_ == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(output[1], STDOUT_FILENO);
+        execv(arguments[0], arguments.data());
+        _exit(127);
+    }
+    close(output[1]);
+    FILE *const from = fdopen(output[0], "r");
+    if (std::fscanf(from, "rpmemd: listening on 127.0.0.1 port %u", &port_) != 1)
+        fail_msg("rpmemd did not start");
+    std::fclose(from);
+}
+
+void target::kill()
+{
+    if (pid_ <= 0)
+        return;
+    ::kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+}
+
+void target::stop() const
+{
+    ::kill(pid_, SIGSTOP);
+}
+
+void target::go_on() const
+{
+    ::kill(pid_, SIGCONT);
+}
+
+cfg_ptr host::cfg(const std::vector<const target *> &targets, const std::string &more) const
+{
+    where.write("key", key_text);
+    std::string text = "RPMAMIRROR\nhome " + std::to_string(copy) +
+                       (anonymous ? " anonymous" : " " + where.path + "/home") + " 8M\nkey-file " + where.path +
+                       "/key\ndevice software\n";
+    unsigned number = 0;
+    for (const target *const t : targets)
+        if (++number, t != nullptr)
+            text += "target " + std::to_string(number) + " " + t->place() + " set\n";
+    where.write("set", text + more);
+    rpma_mirror_cfg *made = nullptr;
+    assert_ok(rpma_mirror_cfg_from_file((where.path + "/set").c_str(), &made));
+    return cfg_ptr(made);
+}
+
+opened::opened(const rpma_mirror_cfg *cfg, unsigned flags)
+{
+    void *address = nullptr;
+    assert_ok(rpma_mirror_map(cfg, nullptr, flags, &address, &mirror_));
+    address_ = static_cast<char *>(address);
+}
+
+opened::~opened()
+{
+    rpma_mirror_unmap(&mirror_);
+}
+
+void opened::close()
+{
+    assert_ok(rpma_mirror_unmap(&mirror_));
+}
+
+void opened::store(std::uint64_t offset, const std::string &text) const
+{
+    std::memcpy(address_ + offset, text.data(), text.size());
+}
+
+int opened::flush(std::uint64_t offset, std::uint64_t bytes, unsigned flags, unsigned lane) const
+{
+    const rpma_mirror_range r{offset, bytes};
+    return rpma_mirror_optimized_flush(mirror_, lane, &r, 1, flags);
+}
+
+void opened::put(std::uint64_t offset, const std::string &text) const
+{
+    store(offset, text);
+    assert_ok(flush(offset, text.size()));
+}
+
+rpma_mirror_state opened::state() const
+{
+    rpma_mirror_state s{};
+    s.size = sizeof(s);
+    assert_ok(rpma_mirror_get_state(mirror_, &s));
+    return s;
+}
+
+rpma_mirror_recovery_report opened::report() const
+{
+    rpma_mirror_recovery_report r{};
+    r.size = sizeof(r);
+    assert_ok(rpma_mirror_get_recovery_report(mirror_, &r));
+    return r;
+}
+
+rpma_mirror_event opened::expect(rpma_mirror_event_type type) const
+{
+    int fd = -1;
+    assert_ok(rpma_mirror_get_event_fd(mirror_, &fd));
+    for (;;) {
+        pollfd waited{fd, POLLIN, 0};
+        if (poll(&waited, 1, limit_ms) != 1)
+            fail_msg("event %d did not come", type);
+        rpma_mirror_event e{};
+        e.size = sizeof(e);
+        assert_ok(rpma_mirror_next_event(mirror_, &e));
+        if (e.type == type)
+            return e;
+    }
+}
+
+void in_process_that_dies(void (*f)(void *), void *argument)
+{
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        f(argument);
+        ::kill(getpid(), SIGKILL);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <csetjmp>
+#include <cstdarg>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+#include <librpma_mirror.h>
+
+extern "C" {
+#include <cmocka.h>
+}
+
+// What the tests of mirrored sets share: targets, each the real daemon with a directory of its own, and the set file of
+// a writer. Failures end the test.
+
+inline constexpr std::uint64_t length = 8 << 20;
+inline constexpr std::uint64_t megabyte = 1 << 20;
+
+// A directory that goes with its contents; in memory, or where MIRROR_TEST_PLACE says.
+struct scratch {
+    std::string path;
+
+    scratch();
+    ~scratch();
+    scratch(const scratch &) = delete;
+    scratch &operator=(const scratch &) = delete;
+
+    void write(const std::string &name, const std::string &text) const;
+    std::string read(const std::string &name, std::uint64_t offset, std::uint64_t bytes) const;
+};
+
+// rpmemd --listen on a port of its own, which it keeps when it is started again.
+class target
+{
+public:
+    explicit target(const std::string &options = "");
+    ~target();
+    target(const target &) = delete;
+    target &operator=(const target &) = delete;
+
+    void start();
+    void kill();
+    void stop() const;
+    void go_on() const;
+    std::string place() const { return "127.0.0.1:" + std::to_string(port_); }
+    std::string bytes(std::uint64_t offset, std::uint64_t count) const { return where_.read("part", offset, count); }
+    const scratch &where() const { return where_; }
+
+private:
+    scratch where_;
+    const std::string options_;
+    unsigned port_ = 0;
+    pid_t pid_ = -1;
+};
+
+struct cfg_deleter {
+    void operator()(rpma_mirror_cfg *cfg) const { rpma_mirror_cfg_delete(&cfg); }
+};
+using cfg_ptr = std::unique_ptr<rpma_mirror_cfg, cfg_deleter>;
+
+// A machine with a writer: its home copy and its set file.
+struct host {
+    explicit host(unsigned copy_ = 0) : copy(copy_) {}
+
+    // Of these targets, the first being copy 1, and more lines.
+    cfg_ptr cfg(const std::vector<const target *> &targets, const std::string &more = "") const;
+    std::string bytes(std::uint64_t offset, std::uint64_t count) const { return where.read("home", offset, count); }
+
+    unsigned copy;
+    scratch where;
+    bool anonymous = false;
+};
+
+// An open set.
+class opened
+{
+public:
+    explicit opened(const rpma_mirror_cfg *cfg, unsigned flags = 0);
+    // Without the end that marks the copies as equal, as by a crash that leaves the connections to the system: the
+    // process goes on, so that lanes are closed by unmap after the promise of another writer only.
+    ~opened();
+    opened(const opened &) = delete;
+    opened &operator=(const opened &) = delete;
+
+    rpma_mirror *get() const { return mirror_; }
+    char *address() const { return address_; }
+    void close();
+
+    void store(std::uint64_t offset, const std::string &text) const;
+    int flush(std::uint64_t offset, std::uint64_t bytes, unsigned flags = 0, unsigned lane = 0) const;
+    // Stores, and flushes as it has to succeed.
+    void put(std::uint64_t offset, const std::string &text) const;
+    rpma_mirror_state state() const;
+    rpma_mirror_recovery_report report() const;
+    // Waits for an event of the type.
+    rpma_mirror_event expect(rpma_mirror_event_type type) const;
+
+private:
+    rpma_mirror *mirror_ = nullptr;
+    char *address_ = nullptr;
+};
+
+// A writer in a process of its own that makes f and is killed then, wherever it is.
+void in_process_that_dies(void (*f)(void *), void *argument);
+
+#define assert_ok(call)                                                                                                \
+    do {                                                                                                               \
+        const int code_ = (call);                                                                                      \
+        if (code_ != 0)                                                                                                \
+            fail_msg("%s: %s (%s)", #call, rpma_mirror_err_2str(code_), rpma_mirror_error_message());                  \
+    } while (0)

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sets without a failure: creating, mapping, flushing, reading, and what is told about them. The targets are real.
+#include "fixture.hpp"
+
+#include <sys/mman.h>
+
+namespace
+{
+
+void what_is_flushed_is_on_every_copy(void **)
+{
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b}, "lanes 2\n");
+    assert_ok(rpma_mirror_create(cfg.get()));
+    assert_int_equal(rpma_mirror_create(cfg.get()), RPMA_MIRROR_E_EXISTS);
+    opened m(cfg.get());
+    std::size_t bytes = 0;
+    assert_ok(rpma_mirror_get_length(m.get(), &bytes));
+    assert_int_equal(bytes, length);
+    m.put(4096, "mirrored");
+    for (const std::string &copy : {h.bytes(4096, 8), a.bytes(4096, 8), b.bytes(4096, 8)})
+        assert_string_equal(copy.c_str(), "mirrored");
+    // Many ranges, more than one request takes, on the other lane.
+    std::vector<rpma_mirror_range> ranges;
+    for (std::uint64_t i = 0; i < 200; ++i) {
+        m.store(megabyte + i * 8192, std::to_string(1000 + i));
+        ranges.push_back({megabyte + i * 8192, 4});
+    }
+    assert_ok(rpma_mirror_optimized_flush(m.get(), 1, ranges.data(), ranges.size(), 0));
+    for (std::uint64_t i = 0; i < 200; ++i)
+        assert_string_equal(b.bytes(megabyte + i * 8192, 4).c_str(), std::to_string(1000 + i).c_str());
+    // A long one.
+    std::memset(m.address(), 'x', length);
+    assert_ok(rpma_mirror_sync(m.get(), 0, 0, length, RPMA_MIRROR_F_DEEP));
+    assert_true(a.bytes(0, length) == std::string(length, 'x'));
+    assert_ok(rpma_mirror_optimized_flush(m.get(), 0, nullptr, 0, 0));
+    const rpma_mirror_range empty{4096, 0};
+    assert_ok(rpma_mirror_optimized_flush(m.get(), 0, &empty, 1, 0));
+    // What is not flushed is not there.
+    m.store(0, "secret");
+    assert_true(a.bytes(0, 6) == "xxxxxx");
+    m.close();
+    // Except after the end, which makes all copies equal.
+    assert_true(a.bytes(0, 6) == "secret" && b.bytes(0, 6) == "secret");
+}
+
+void arguments_are_checked(void **)
+{
+    target a;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a});
+    void *address = nullptr;
+    rpma_mirror *m = nullptr;
+    assert_int_equal(rpma_mirror_map(nullptr, nullptr, 0, &address, &m), RPMA_MIRROR_E_INVAL);
+    assert_int_equal(rpma_mirror_map(cfg.get(), nullptr, 64, &address, &m), RPMA_MIRROR_E_INVAL);
+    assert_int_equal(rpma_mirror_map(cfg.get(), nullptr, 0, &address, &m), RPMA_MIRROR_E_MISSING);
+    assert_ok(rpma_mirror_create(cfg.get()));
+    const opened o(cfg.get());
+    assert_int_equal(o.flush(length, 1), RPMA_MIRROR_E_INVAL);
+    assert_int_equal(o.flush(UINT64_MAX, 2), RPMA_MIRROR_E_INVAL);
+    assert_int_equal(o.flush(0, 1, 0, 1), RPMA_MIRROR_E_INVAL);
+    assert_int_equal(o.flush(0, 1, 1 << 9), RPMA_MIRROR_E_INVAL);
+    assert_int_equal(rpma_mirror_publish8(o.get(), 0, 4, 1), RPMA_MIRROR_E_INVAL);
+    assert_int_equal(rpma_mirror_flush_wait(o.get(), 0, 1, 0), RPMA_MIRROR_E_INVAL);
+    // The process itself has the set.
+    assert_int_equal(rpma_mirror_map(cfg.get(), nullptr, 0, &address, &m), RPMA_MIRROR_E_BUSY);
+    assert_ok(o.flush(0, 1));
+}
+
+void tickets_and_order(void **)
+{
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    opened m(cfg.get());
+    std::uint64_t ticket = 0;
+    for (std::uint64_t i = 0; i < 300; ++i) {
+        m.store(i * 4096, std::to_string(5000 + i));
+        const rpma_mirror_range r{i * 4096, 4};
+        assert_ok(rpma_mirror_flush_start(m.get(), 0, &r, 1, 0, &ticket));
+        assert_int_equal(ticket, i + 1);
+    }
+    assert_ok(rpma_mirror_flush_wait(m.get(), 0, ticket, -1));
+    assert_ok(rpma_mirror_flush_wait(m.get(), 0, 1, 0));
+    assert_int_equal(rpma_mirror_flush_wait(m.get(), 0, ticket + 1, 0), RPMA_MIRROR_E_INVAL);
+    for (std::uint64_t i = 0; i < 300; ++i)
+        assert_string_equal(a.bytes(i * 4096, 4).c_str(), std::to_string(5000 + i).c_str());
+    const rpma_mirror_range log[] = {{8192, 4}, {64, 4}};
+    m.store(8192, "body");
+    m.store(64, "tail");
+    assert_ok(rpma_mirror_optimized_flush(m.get(), 0, log, 2, RPMA_MIRROR_F_LAST_RANGE_AFTER));
+    assert_true(b.bytes(8192, 4) == "body" && b.bytes(64, 4) == "tail");
+    assert_ok(rpma_mirror_publish8(m.get(), 0, 128, 0x0807060504030201));
+    for (const std::string &copy : {std::string(m.address() + 128, 8), a.bytes(128, 8), b.bytes(128, 8)})
+        assert_true(copy == "\1\2\3\4\5\6\7\10");
+}
+
+void copies_are_read_and_verified(void **)
+{
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    opened m(cfg.get());
+    m.put(100'000, "to read");
+    char back[8] = "";
+    for (const unsigned copy : {0U, 1U, 2U}) {
+        assert_ok(rpma_mirror_read(m.get(), 0, copy, back, 100'000, 7));
+        assert_string_equal(back, "to read");
+    }
+    assert_int_equal(rpma_mirror_read(m.get(), 0, 3, back, 0, 7), RPMA_MIRROR_E_STALE);
+    std::string large(3 * megabyte, '\0');
+    assert_ok(rpma_mirror_read(m.get(), 0, 1, large.data(), 0, large.size()));
+    assert_true(large.substr(100'000, 7) == "to read");
+    const rpma_mirror_range ranges[] = {{100'000, 7}, {megabyte - 5, 10}};
+    rpma_mirror_verify_level level{};
+    rpma_mirror_error bad{};
+    assert_ok(rpma_mirror_optimized_flush_and_verify(m.get(), 0, ranges, 2, 0, &level, &bad));
+    assert_int_equal(level, RPMA_MIRROR_VERIFY_CACHE);
+    rpma_mirror_verify_report report{};
+    report.size = sizeof(report);
+    assert_ok(rpma_mirror_verify(m.get(), 1, nullptr, &report));
+    assert_true(report.compared == length && report.different == 0);
+    // Something else than the writer changes a copy.
+    FILE *const part = std::fopen((b.where().path + "/part").c_str(), "r+");
+    std::fseek(part, 3'000'000, SEEK_SET);
+    std::fputs("rot", part);
+    std::fclose(part);
+    assert_int_equal(rpma_mirror_verify(m.get(), 2, nullptr, &report), RPMA_MIRROR_E_VERIFY);
+    assert_true(report.different == 1 && report.first == 3'000'000 / 65536 * 65536);
+    assert_ok(rpma_mirror_verify(m.get(), 1, nullptr, &report));
+}
+
+void memory_of_the_program_is_attached(void **)
+{
+    target a;
+    host h;
+    h.anonymous = true;
+    const cfg_ptr cfg = h.cfg({&a});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    void *const memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    rpma_mirror *m = nullptr;
+    assert_int_equal(
+            rpma_mirror_attach(cfg.get(), static_cast<char *>(memory) + 8, length, 0, &m), RPMA_MIRROR_E_INVAL);
+    assert_int_equal(rpma_mirror_attach(cfg.get(), memory, 4096, 0, &m), RPMA_MIRROR_E_INVAL);
+    assert_ok(rpma_mirror_attach(cfg.get(), memory, length, 0, &m));
+    std::memcpy(memory, "attached", 8);
+    assert_ok(rpma_mirror_sync(m, 0, 0, 8, 0));
+    assert_true(a.bytes(0, 8) == "attached");
+    rpma_mirror_state s{};
+    s.size = sizeof(s);
+    assert_ok(rpma_mirror_get_state(m, &s));
+    assert_int_equal(s.level, RPMA_MIRROR_LEVEL_VOLATILE);
+    assert_ok(rpma_mirror_unmap(&m));
+    munmap(memory, length);
+    // Memory that is gone is made again from the target.
+    const opened again(cfg.get());
+    assert_true(std::string(again.address(), 8) == "attached");
+    assert_int_equal(again.report().reason, RPMA_MIRROR_SOURCE_TARGET_NEWEST);
+}
+
+void a_set_tells_its_state(void **)
+{
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    rpma_mirror_state s{};
+    s.size = sizeof(s);
+    assert_ok(rpma_mirror_inspect(cfg.get(), &s));
+    assert_true(s.open == 0 && s.epoch == 1 && s.members == 7 && s.in_sync == 7 && s.length == length);
+    {
+        opened m(cfg.get());
+        s = m.state();
+        assert_true(s.open == 1 && s.epoch == 2 && s.closed == 0 && s.in_sync == 7);
+        for (const unsigned copy : {0U, 1U, 2U})
+            assert_int_equal(s.copies[copy].state, RPMA_MIRROR_COPY_IN_SYNC);
+        assert_int_equal(s.copies[3].state, RPMA_MIRROR_COPY_NONE);
+        assert_string_equal(s.copies[1].target, a.place().c_str());
+        assert_string_equal(s.copies[1].set_name, "set");
+        assert_int_equal(s.copies[0].home, 1);
+        rpma_mirror_attributes attributes{};
+        attributes.size = sizeof(attributes);
+        assert_int_equal(rpma_mirror_get_attributes(m.get(), 9, &attributes), RPMA_MIRROR_E_MISSING);
+        assert_ok(rpma_mirror_get_attributes(m.get(), RPMA_MIRROR_SET, &attributes));
+        assert_true(attributes.interrupted_store_atomicity == 8 && attributes.level == s.level);
+        rpma_mirror_statistics counted{};
+        counted.size = sizeof(counted);
+        m.put(0, "1");
+        assert_ok(rpma_mirror_get_statistics(m.get(), &counted));
+        assert_true(counted.flushes == 1 && counted.bytes == 1 && counted.ranges == 1);
+        // While it is open another process sees it, too.
+        assert_ok(rpma_mirror_inspect(cfg.get(), &s));
+        assert_true(s.epoch == 2 && s.copies[1].state == RPMA_MIRROR_COPY_IN_SYNC);
+        m.close();
+    }
+    assert_ok(rpma_mirror_inspect(cfg.get(), &s));
+    assert_int_equal(s.closed, 1);
+    a.kill();
+    assert_ok(rpma_mirror_inspect(cfg.get(), &s));
+    assert_int_equal(s.copies[1].state, RPMA_MIRROR_COPY_OFFLINE);
+    assert_int_equal(s.copies[2].state, RPMA_MIRROR_COPY_IN_SYNC);
+}
+
+void pages_that_cannot_be_read_are_repaired(void **)
+{
+    target a;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    opened m(cfg.get());
+    m.put(3 * 4096 + 10, "precious");
+    rpma_mirror_error errors[4];
+    std::size_t n = 4;
+    assert_ok(rpma_mirror_check(m.get(), 0, 0, length, errors, &n));
+    assert_int_equal(n, 0);
+    n = 4;
+    assert_ok(rpma_mirror_check(m.get(), 1, 0, length, errors, &n));
+    assert_int_equal(n, 0);
+    // As a poisoned page: whoever reads it gets a signal.
+    assert_int_equal(mprotect(m.address() + 3 * 4096, 4096, PROT_NONE), 0);
+    n = 4;
+    assert_ok(rpma_mirror_check(m.get(), 0, 0, length, errors, &n));
+    assert_int_equal(n, 1);
+    assert_true(errors[0].kind == RPMA_MIRROR_ERROR_MEDIA && errors[0].precise && errors[0].offset == 3 * 4096 &&
+                errors[0].length == 4096);
+    assert_int_equal(mprotect(m.address() + 3 * 4096, 4096, PROT_READ | PROT_WRITE), 0);
+    std::memset(m.address() + 3 * 4096, 0, 4096);
+    assert_ok(rpma_mirror_repair_range(m.get(), 3 * 4096 + 10, 8, RPMA_MIRROR_SET));
+    assert_true(std::string(m.address() + 3 * 4096 + 10, 8) == "precious");
+    assert_true(h.bytes(3 * 4096 + 10, 8) == "precious");
+    m.expect(RPMA_MIRROR_EVENT_REPAIRED);
+    assert_int_equal(rpma_mirror_repair_range(m.get(), 0, 8, 7), RPMA_MIRROR_E_STALE);
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(what_is_flushed_is_on_every_copy),
+            cmocka_unit_test(arguments_are_checked),
+            cmocka_unit_test(tickets_and_order),
+            cmocka_unit_test(copies_are_read_and_verified),
+            cmocka_unit_test(memory_of_the_program_is_attached),
+            cmocka_unit_test(a_set_tells_its_state),
+            cmocka_unit_test(pages_that_cannot_be_read_are_repaired),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
