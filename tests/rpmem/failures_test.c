@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whatever librpmem calls can fail: each call of librpma, each allocation, each descriptor and thread. One function is
+ * made to fail at its first, second, third ... call while pools are made, written, read and closed. Each call of
+ * librpmem then succeeds, or fails with an errno; nothing hangs, what was acknowledged is in the part, nothing is left
+ * behind, and the next session works. The library is linked into this program, so that only its own calls fail.
+ * RPMEM_FAILURES says up to which call of each function (default 2).
+ */
+#include <pthread.h>
+#include <spawn.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <librpma.h>
+
+#include "holdings.h"
+
+enum {
+    HANG_LIMIT_S = 120,
+    MANY = 70
+};
+
+static const char *failing = "";
+static atomic_int until_failure;
+static atomic_bool has_failed;
+
+static bool fails(const char *function)
+{
+    if (strcmp(function, failing) != 0 || atomic_fetch_sub(&until_failure, 1) != 1)
+        return false;
+    has_failed = true;
+    return true;
+}
+
+/* What librpmem calls goes here, and from here to the function. */
+#define STAND_IN(type, function, parameters, arguments, failed)                                                        \
+    type __real_##function parameters;                                                                                 \
+    type __wrap_##function parameters;                                                                                 \
+    type __wrap_##function parameters                                                                                  \
+    {                                                                                                                  \
+        if (fails(#function))                                                                                          \
+            return failed;                                                                                             \
+        return __real_##function arguments;                                                                            \
+    }
+
+static int fail_with(int error, int result)
+{
+    errno = error;
+    return result;
+}
+
+static void *no_memory(void)
+{
+    errno = ENOMEM;
+    return NULL;
+}
+
+static void *no_mapping(void)
+{
+    errno = ENOMEM;
+    return MAP_FAILED;
+}
+
+#define PROVIDER fail_with(EIO, RPMA_E_PROVIDER)
+
+STAND_IN(int, rpma_utils_get_ibv_context_of_kind,
+        (const char *address, enum rpma_util_ibv_context_type type, enum rpma_device_kind kind,
+                struct ibv_context **device),
+        (address, type, kind, device), PROVIDER)
+STAND_IN(int, rpma_peer_new, (struct ibv_context * device, struct rpma_peer **peer), (device, peer), PROVIDER)
+STAND_IN(int, rpma_mr_reg, (struct rpma_peer * peer, void *memory, size_t size, int usage, struct rpma_mr_local **mr),
+        (peer, memory, size, usage, mr), PROVIDER)
+STAND_IN(int, rpma_mr_remote_from_descriptor, (const void *descriptor, size_t size, struct rpma_mr_remote **mr),
+        (descriptor, size, mr), RPMA_E_NOMEM)
+STAND_IN(int, rpma_mr_remote_get_size, (const struct rpma_mr_remote *mr, size_t *size), (mr, size), RPMA_E_INVAL)
+STAND_IN(int, rpma_peer_cfg_from_descriptor,
+        (const void *descriptor, size_t size, struct rpma_peer_cfg **configuration), (descriptor, size, configuration),
+        RPMA_E_NOMEM)
+STAND_IN(int, rpma_conn_apply_remote_peer_cfg, (struct rpma_conn * conn, const struct rpma_peer_cfg *configuration),
+        (conn, configuration), RPMA_E_INVAL)
+STAND_IN(int, rpma_conn_cfg_new, (struct rpma_conn_cfg * *configuration), (configuration), RPMA_E_NOMEM)
+STAND_IN(int, rpma_conn_req_new,
+        (struct rpma_peer * peer, const char *address, const char *port, const struct rpma_conn_cfg *configuration,
+                struct rpma_conn_req **request),
+        (peer, address, port, configuration, request), PROVIDER)
+STAND_IN(int, rpma_conn_req_recv,
+        (struct rpma_conn_req * request, struct rpma_mr_local *mr, size_t offset, size_t size, const void *context),
+        (request, mr, offset, size, context), PROVIDER)
+STAND_IN(int, rpma_conn_next_event, (struct rpma_conn * conn, enum rpma_conn_event *event), (conn, event), PROVIDER)
+STAND_IN(int, rpma_conn_get_cq, (const struct rpma_conn *conn, struct rpma_cq **cq), (conn, cq), RPMA_E_INVAL)
+STAND_IN(int, rpma_cq_get_fd, (const struct rpma_cq *cq, int *fd), (cq, fd), RPMA_E_INVAL)
+STAND_IN(int, rpma_cq_wait, (struct rpma_cq * cq), (cq), PROVIDER)
+STAND_IN(int, rpma_cq_get_wc, (struct rpma_cq * cq, int most, struct ibv_wc *wc, int *got), (cq, most, wc, got),
+        PROVIDER)
+STAND_IN(int, rpma_write,
+        (struct rpma_conn * conn, struct rpma_mr_remote *to, size_t to_offset, const struct rpma_mr_local *from,
+                size_t from_offset, size_t size, int flags, const void *context),
+        (conn, to, to_offset, from, from_offset, size, flags, context), PROVIDER)
+STAND_IN(int, rpma_read,
+        (struct rpma_conn * conn, struct rpma_mr_local *to, size_t to_offset, const struct rpma_mr_remote *from,
+                size_t from_offset, size_t size, int flags, const void *context),
+        (conn, to, to_offset, from, from_offset, size, flags, context), PROVIDER)
+STAND_IN(int, rpma_send,
+        (struct rpma_conn * conn, const struct rpma_mr_local *from, size_t offset, size_t size, int flags,
+                const void *context),
+        (conn, from, offset, size, flags, context), PROVIDER)
+STAND_IN(int, rpma_recv,
+        (struct rpma_conn * conn, struct rpma_mr_local *to, size_t offset, size_t size, const void *context),
+        (conn, to, offset, size, context), PROVIDER)
+STAND_IN(int, rpma_flush,
+        (struct rpma_conn * conn, struct rpma_mr_remote *of, size_t offset, size_t size, enum rpma_flush_type type,
+                int flags, const void *context),
+        (conn, of, offset, size, type, flags, context), PROVIDER)
+STAND_IN(void *, malloc, (size_t size), (size), no_memory())
+STAND_IN(void *, calloc, (size_t count, size_t size), (count, size), no_memory())
+STAND_IN(char *, strndup, (const char *text, size_t size), (text, size), no_memory())
+STAND_IN(int, posix_memalign, (void **memory, size_t alignment, size_t size), (memory, alignment, size), ENOMEM)
+STAND_IN(int, eventfd, (unsigned initial, int flags), (initial, flags), fail_with(EMFILE, -1))
+STAND_IN(int, socketpair, (int domain, int type, int protocol, int pair[2]), (domain, type, protocol, pair),
+        fail_with(EMFILE, -1))
+STAND_IN(int, pipe2, (int pair[2], int flags), (pair, flags), fail_with(EMFILE, -1))
+STAND_IN(void *, mmap, (void *address, size_t size, int protection, int flags, int fd, off_t offset),
+        (address, size, protection, flags, fd, offset), no_mapping())
+STAND_IN(int, pthread_create,
+        (pthread_t * thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument),
+        (thread, attributes, start, argument), EAGAIN)
+STAND_IN(int, posix_spawnp,
+        (pid_t * pid, const char *file, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+                char *const arguments[], char *const environment[]),
+        (pid, file, actions, attributes, arguments, environment), EAGAIN)
+
+/* These have consequences even if they fail. */
+int __real_rpma_conn_req_connect(
+        struct rpma_conn_req **request, const struct rpma_conn_private_data *data, struct rpma_conn **conn);
+int __wrap_rpma_conn_req_connect(
+        struct rpma_conn_req **request, const struct rpma_conn_private_data *data, struct rpma_conn **conn);
+int __wrap_rpma_conn_req_connect(
+        struct rpma_conn_req **request, const struct rpma_conn_private_data *data, struct rpma_conn **conn)
+{
+    if (!fails("rpma_conn_req_connect"))
+        return __real_rpma_conn_req_connect(request, data, conn);
+    rpma_conn_req_delete(request);
+    return PROVIDER;
+}
+
+#define STAND_IN_AT_THE_END(function, of)                                                                              \
+    int __real_##function(of what);                                                                                    \
+    int __wrap_##function(of what);                                                                                    \
+    int __wrap_##function(of what)                                                                                     \
+    {                                                                                                                  \
+        const int result = __real_##function(what);                                                                    \
+        return fails(#function) ? PROVIDER : result;                                                                   \
+    }
+
+STAND_IN_AT_THE_END(rpma_conn_disconnect, struct rpma_conn *)
+STAND_IN_AT_THE_END(rpma_conn_delete, struct rpma_conn **)
+STAND_IN_AT_THE_END(rpma_mr_dereg, struct rpma_mr_local **)
+STAND_IN_AT_THE_END(rpma_peer_delete, struct rpma_peer **)
+
+/* Those that the linker sends here. */
+static const char *const functions[] = {FAILING_FUNCTIONS};
+
+static unsigned succeeded, refused;
+
+/* A call of librpmem: it is through, or says why it is not. */
+static bool good(int result)
+{
+    if (result == 0) {
+        ++succeeded;
+        return true;
+    }
+    assert_int_equal(result, -1);
+    assert_int_not_equal(errno, 0);
+    assert_true(rpmem_errormsg()[0] != '\0');
+    ++refused;
+    return false;
+}
+
+static void expect_in_part(size_t offset, size_t length)
+{
+    char *const copy = __real_malloc(length);
+    read_part("pool.part", offset, copy, length);
+    assert_memory_equal(copy, pool_memory + offset, length);
+    free(copy);
+}
+
+static void write_and_read(RPMEMpool *pool, int mark)
+{
+    memset(pool_memory + HEADER_SIZE, mark, POOL_SIZE - HEADER_SIZE);
+    if (good(rpmem_persist(pool, HEADER_SIZE, 64, 0, 0)))
+        expect_in_part(HEADER_SIZE, 64);
+    bool all = true;
+    for (size_t i = 0; i < MANY; ++i)
+        all = good(rpmem_flush(pool, 8192 + i * 128, 64, 1, 0)) && all;
+    if (good(rpmem_drain(pool, 1, 0)) && all)
+        for (size_t i = 0; i < MANY; ++i)
+            expect_in_part(8192 + i * 128, 64);
+    if (good(rpmem_deep_persist(pool, 65536, 2 << 20, 0)))
+        expect_in_part(65536, 2 << 20);
+    static char copy[1 << 20];
+    memset(copy, 0, sizeof(copy));
+    if (good(rpmem_read(pool, copy, 65536, 100, 0)))
+        assert_memory_equal(copy, pool_memory + 65536, 100);
+    if (good(rpmem_read(pool, copy, 65536, sizeof(copy), 1)))
+        assert_memory_equal(copy, pool_memory + 65536, sizeof(copy));
+    good(rpmem_set_attr(pool, &some_attributes));
+}
+
+static void session(bool create, int mark)
+{
+    unsigned lanes = 2;
+    errno = 0;
+    RPMEMpool *const pool = create ? rpmem_create("host", "pool.set", pool_memory, POOL_SIZE, &lanes, &some_attributes)
+                                   : rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL);
+    if (!good(pool == NULL ? -1 : 0))
+        return;
+    assert_int_equal(lanes, 2);
+    write_and_read(pool, mark);
+    good(rpmem_close(pool));
+}
+
+static void fail_at(const char *function, int call, const struct holdings *before)
+{
+    static int mark = 1;
+    alarm(HANG_LIMIT_S);
+    has_failed = false;
+    until_failure = call;
+    failing = function;
+    refused = 0;
+    good(rpmem_remove("host", "pool.set", RPMEM_REMOVE_FORCE));
+    session(true, ++mark);
+    session(false, ++mark);
+    failing = "";
+    if (!has_failed)
+        assert_int_equal(refused, 0);
+    expect_holdings(before);
+    alarm(0);
+}
+
+static void each_call_fails_once(void **state)
+{
+    (void)state;
+    const char *const most_text = getenv("RPMEM_FAILURES");
+    const int most = most_text == NULL ? 2 : atoi(most_text);
+    fail_at("", 0, &(struct holdings){UINT_MAX, UINT_MAX, UINT_MAX});
+    const struct holdings before = own_holdings();
+    unsigned failures = 0, harmless = 0;
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); ++i) {
+        int call = 1;
+        for (; call <= most; ++call) {
+            fail_at(functions[i], call, &before);
+            if (!has_failed)
+                break;
+            ++failures;
+            harmless += refused == 0;
+        }
+        /* Only what the library does not call at all never fails; on this path nothing sleeps for sure. */
+        if (call == 1 && strcmp(functions[i], "rpma_cq_wait") != 0)
+            fail_msg("%s was not called", functions[i]);
+    }
+    /* All is well again. */
+    fail_at("", 0, &before);
+    print_message("%u failures of %zu functions, %u of which no caller saw\n", failures,
+            sizeof(functions) / sizeof(functions[0]), harmless);
+}
+
+int main(void)
+{
+    setenv("RPMEM_OP_TIMEOUT_MS", "5000", 1);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_call_fails_once)};
+    return cmocka_run_group_tests(tests, make_memory, NULL);
+}
