@@ -61,7 +61,7 @@ struct parameters {
 // What a point measures. Two points with the same setup are measurements of one thing.
 struct setup {
     std::string workload; // read, write_flush, gpspm, aof, send_recv, write_with_imm, atomic_write, log_append, mix,
-                          // connect
+                          // connect, rpmem_persist, rpmem_flush_drain
     bench::api api = bench::api::librpma;
     std::string library; // the label of an entry of results::libraries; empty when the api is not librpma
     bench::parameters parameters;

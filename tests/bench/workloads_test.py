@@ -7,7 +7,8 @@ import unittest
 
 from support import BenchTest
 
-WORKLOADS = ["read", "write_flush", "gpspm", "aof", "send_recv", "write_with_imm", "atomic_write", "log_append", "mix", "connect"]
+WORKLOADS = ["read", "write_flush", "gpspm", "aof", "send_recv", "write_with_imm", "atomic_write", "log_append", "mix", "connect",
+             "rpmem_persist", "rpmem_flush_drain"]
 WITH_A_SERVER = {"gpspm", "aof", "send_recv", "write_with_imm", "connect"}
 
 
@@ -22,6 +23,10 @@ class Workloads(BenchTest):
     def check_points(self, points):
         for point in points:
             name = f"{point['workload']} {point['api']}"
+            if point["workload"].startswith("rpmem_") and point["api"] != "librpma":
+                self.assertEqual(point["status"], "skipped", name)
+                self.assertIn("over librpma only", point["reason"])
+                continue
             if point["api"] == "memcpy" and point["workload"] in WITH_A_SERVER:
                 self.assertEqual(point["status"], "skipped", name)
                 self.assertIn("no other side", point["reason"])
@@ -65,6 +70,12 @@ class Workloads(BenchTest):
         self.check_points(result["points"])
         for point in result["points"]:
             self.assertEqual(point["repeats"][0]["operations"] % 5, 0)
+
+    def test_replicas_are_flushed_together(self):
+        result = self.measured("-w", "rpmem_flush_drain", "--flush-interval", "32", "-c", "3", "-t", "2", "--target", self.place)
+        self.check_points(result["points"])
+        self.assertEqual(result["points"][0]["repeats"][0]["operations"] % 32, 0)
+        self.assertEqual(os.listdir(self.place), ["r.json"])
 
     def test_halves_of_a_mix_make_the_whole(self):
         for percent in ("0", "30", "100"):

@@ -123,6 +123,8 @@ std::string why_skip(const setup &what, const target_facts &target)
 {
     if (std::string reason = why_not(what); !reason.empty())
         return reason;
+    if (!target.here && is_replica(workload_from(what.workload)))
+        return "the replica is kept on this machine: measure it with rpma-bench local";
     const parameters &p = what.parameters;
     if (p.target != "dram" && p.target != target.word)
         return "the server has no file or PMem to write to: give it --target";

@@ -30,8 +30,12 @@ void normalize(setup &what)
         p.flush = flush_kind::none;
     else if (kind != workload::atomic_write && p.flush == flush_kind::none)
         p.flush = flush_kind::visibility;
-    if (kind != workload::write_flush)
+    if (kind != workload::write_flush && kind != workload::rpmem_flush_drain)
         p.flush_interval = 1;
+    if (is_replica(kind)) {
+        p.depth = 1;
+        p.polling = polling::busy;
+    }
     if (kind != workload::mix)
         p.read_percent.reset();
     if (kind == workload::atomic_write)
@@ -110,6 +114,19 @@ axes of(std::vector<std::string> workloads)
 const std::vector<api> every_api = {api::librpma, api::verbs, api::tcp, api::memcpy};
 const std::vector<api> network_apis = {api::librpma, api::verbs, api::tcp};
 
+// What a program asks of its replica: one range at a time, or 32 together.
+std::vector<setup> replica_setups(std::vector<std::uint64_t> block_sizes)
+{
+    axes one = of({"rpmem_persist"});
+    one.block_sizes = block_sizes;
+    axes together = of({"rpmem_flush_drain"});
+    together.block_sizes = std::move(block_sizes);
+    together.flush_intervals = {32};
+    std::vector<setup> all = expand(one);
+    append(all, expand(together));
+    return all;
+}
+
 std::vector<setup> quick_setups()
 {
     std::vector<setup> all;
@@ -124,6 +141,8 @@ std::vector<setup> quick_setups()
 
     axes others = of({"mix", "connect"});
     append(all, expand(others));
+
+    append(all, replica_setups({64, 4 * kibibyte}));
 
     axes durable = of({"write_flush", "gpspm", "aof", "log_append"});
     durable.flushes = {flush_kind::persistent};
@@ -150,6 +169,8 @@ std::vector<setup> standard_setups()
     axes others = of({"write_with_imm", "gpspm", "aof", "log_append", "atomic_write", "mix", "connect"});
     others.apis = every_api;
     append(all, expand(others));
+
+    append(all, replica_setups({64, 4 * kibibyte, 64 * kibibyte, 1024 * kibibyte}));
 
     axes durable = of({"read", "write_flush", "gpspm", "aof", "log_append"});
     durable.flushes = {flush_kind::persistent};

@@ -25,7 +25,7 @@ void serve(const server_settings &settings);
 struct client_settings {
     int control_fd;
     std::string server_host; // of the RDMA device
-    std::string target_path; // for memcpy
+    std::string target_path; // for memcpy and librpmem
 };
 
 void serve_client(const client_settings &settings);

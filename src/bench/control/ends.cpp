@@ -9,6 +9,7 @@
 
 #include "api/descriptor.hpp"
 #include "api/socket.hpp"
+#include "engine/layout.hpp"
 #include "failure.hpp"
 
 namespace bench
@@ -118,7 +119,8 @@ void ends::greet()
     facts_.environment.same_host = server_process_ != nullptr;
 
     const json &target = server.at("target");
-    target_ = {target.at("word"), target.at("description"), target.at("persistence"), server.at("direct_write")};
+    target_ = {target.at("word"), target.at("description"), target.at("persistence"), server.at("direct_write"),
+            server_process_ != nullptr};
     if (library_directory_.empty())
         return;
     std::error_code error;
@@ -150,7 +152,7 @@ void ends::open(const setup &what)
 {
     const json packed = pack_setup(what);
     json request{{"do", "open"}, {"setup", packed}};
-    has_server_ = what.api != api::memcpy;
+    has_server_ = what.api != api::memcpy && !is_replica(workload_from(what.workload));
     server_memory_.reset();
     if (has_server_)
         request["port"] = ask_server(request, answer_s).at("port");

@@ -22,6 +22,7 @@ struct ends_options {
 struct target_facts {
     std::string word, description, persistence;
     bool direct_write = false;
+    bool here = false; // on this machine
 };
 
 // A client process of our own and a server, which is another one or elsewhere: where points are measured.

@@ -6,6 +6,7 @@
 #include "api/apis.hpp"
 #include "api/memcpy.hpp"
 #include "process.hpp"
+#include "replica_client.hpp"
 #include "timed_client.hpp"
 #include "workload.hpp"
 
@@ -173,6 +174,8 @@ private:
 
 std::unique_ptr<client> open_client(const setup &what, const address &to, const std::string &target_path)
 {
+    if (is_replica(workload_from(what.workload)))
+        return open_replica_client(what, target_path);
     switch (what.api) {
     case api::librpma:
         return std::make_unique<connected_client<rpma_api>>(what, to);

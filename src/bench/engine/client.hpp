@@ -31,7 +31,8 @@ public:
     virtual run_result measure(double duration_s) = 0;
 };
 
-// to: the server's RDMA address. target_path: for memcpy, where the target's memory is; empty for anonymous memory.
+// to: the server's RDMA address. target_path: for memcpy and librpmem, where the target's memory is; empty for
+// anonymous memory.
 std::unique_ptr<client> open_client(const setup &what, const address &to, const std::string &target_path);
 
 } // namespace bench

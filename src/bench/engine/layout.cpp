@@ -36,6 +36,8 @@ std::uint32_t posts_of(workload kind, std::uint32_t flush_interval)
     case workload::write_flush:
         return flush_interval + 1;
     case workload::connect:
+    case workload::rpmem_persist:
+    case workload::rpmem_flush_drain:
         break;
     }
     return 1;
@@ -56,7 +58,7 @@ void check_range(const char *name, std::uint64_t value, std::uint64_t low, std::
 const std::vector<std::string> &workload_names()
 {
     static const std::vector<std::string> names = {"read", "write_flush", "gpspm", "aof", "send_recv", "write_with_imm",
-            "atomic_write", "log_append", "mix", "connect"};
+            "atomic_write", "log_append", "mix", "connect", "rpmem_persist", "rpmem_flush_drain"};
     return names;
 }
 
@@ -98,11 +100,18 @@ bool needs_responder(workload kind)
            kind == workload::write_with_imm;
 }
 
+bool is_replica(workload kind)
+{
+    return kind == workload::rpmem_persist || kind == workload::rpmem_flush_drain;
+}
+
 std::string why_not(const setup &what)
 {
     const workload kind = workload_from(what.workload);
     if (what.api == api::memcpy && (needs_responder(kind) || kind == workload::connect))
         return "memcpy has no other side";
+    if (what.api != api::librpma && is_replica(kind))
+        return "librpmem goes over librpma only";
     return {};
 }
 

@@ -21,7 +21,9 @@ enum class workload {
     atomic_write,
     log_append,
     mix,
-    connect
+    connect,
+    rpmem_persist,
+    rpmem_flush_drain
 };
 
 const std::vector<std::string> &workload_names();
@@ -33,6 +35,8 @@ void check_setup(const setup &what);
 
 // Whether the server's program takes part in each operation.
 bool needs_responder(workload kind);
+// Whether librpmem does the work, whose daemon is the other end.
+bool is_replica(workload kind);
 // Why the api cannot do the workload; empty when it can.
 std::string why_not(const setup &what);
 

@@ -17,7 +17,8 @@ std::string operation(const entry &e)
     static const std::map<std::string, std::string> names = {{"read", "read"}, {"write_flush", "write + flush"},
             {"gpspm", "GPSPM"}, {"aof", "AoF"}, {"send_recv", "send/receive"},
             {"write_with_imm", "write with immediate"}, {"atomic_write", "atomic write"}, {"log_append", "log append"},
-            {"mix", "mix"}, {"connect", "connect"}};
+            {"mix", "mix"}, {"connect", "connect"}, {"rpmem_persist", "rpmem_persist"},
+            {"rpmem_flush_drain", "rpmem_flush + rpmem_drain"}};
     const auto found = names.find(e.setup().workload);
     std::string words = found == names.end() ? e.setup().workload : found->second;
     const parameters &p = e.parameters();

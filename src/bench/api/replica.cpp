@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "replica.hpp"
+
+#include <cstdlib>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <librpmem.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "control/child.hpp"
+#include "failure.hpp"
+
+namespace bench::replica
+{
+
+namespace fs = std::filesystem;
+
+// The set, its part, and what the daemon writes into its log, in a directory of their own.
+class pool::files
+{
+public:
+    files(std::size_t size, const std::string &place) : size_(std::max(size, RPMEM_MIN_PART))
+    {
+        directory_ = (place.empty() ? "/dev/shm" : place) + "/rpma-bench-XXXXXX";
+        if (mkdtemp(directory_.data()) == nullptr)
+            throw system_failure("cannot make " + directory_ + " for the replica (--target)");
+        try {
+            std::ofstream(set()) << "PMEMPOOLSET\nOPTION NOHDRS\n" << size_ << "B " << part() << '\n';
+            chmod(set().c_str(), 0600);
+        } catch (...) {
+            fs::remove_all(directory_);
+            throw;
+        }
+    }
+    ~files()
+    {
+        if (mapped_ != nullptr)
+            munmap(mapped_, size_);
+        std::error_code ignored;
+        fs::remove_all(directory_, ignored);
+    }
+    files(const files &) = delete;
+    files &operator=(const files &) = delete;
+
+    const std::string &directory() const { return directory_; }
+    void map()
+    {
+        const int fd = open(part().c_str(), O_RDWR | O_CLOEXEC);
+        void *const memory = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (fd >= 0)
+            close(fd);
+        if (memory == MAP_FAILED)
+            throw system_failure("cannot look at the replica in " + part());
+        mapped_ = memory;
+    }
+    std::byte *memory() const { return static_cast<std::byte *>(mapped_); }
+
+private:
+    std::string set() const { return directory_ + "/bench.set"; }
+    std::string part() const { return directory_ + "/bench.part"; }
+
+    std::string directory_;
+    std::size_t size_;
+    void *mapped_ = nullptr;
+};
+
+// What librpmem is to run in place of `rpmemd`, the program beside this one, if there is one. librpmem reads it only
+// when it is loaded, and leaves it to a shell: each pool has a directory of its own.
+void choose_daemon(const std::string &directory)
+{
+    const fs::path beside = fs::path(own_path()).parent_path() / "rpmemd";
+    const std::string program = fs::exists(beside) ? beside.string() : "rpmemd";
+    setenv("RPMA_BENCH_REPLICA", directory.c_str(), 1);
+    setenv("RPMEM_CMD",
+            ("exec '" + program + R"(' --poolset-dir "$RPMA_BENCH_REPLICA" --log-file "$RPMA_BENCH_REPLICA/log")")
+                    .c_str(),
+            1);
+}
+
+class pool::library
+{
+public:
+    library() : handle_(dlopen("librpmem.so.1", RTLD_NOW | RTLD_LOCAL))
+    {
+        if (handle_ == nullptr)
+            throw failure(std::string("librpmem.so.1 cannot be loaded: install the packages librpmem1 and rpmemd (") +
+                          dlerror() + ")");
+        find(create, "rpmem_create");
+        find(close, "rpmem_close");
+        find(persist, "rpmem_persist");
+        find(flush, "rpmem_flush");
+        find(drain, "rpmem_drain");
+        find(errormsg, "rpmem_errormsg");
+    }
+    ~library() { dlclose(handle_); }
+    library(const library &) = delete;
+    library &operator=(const library &) = delete;
+
+    void check(int result, const char *what) const
+    {
+        if (result != 0) [[unlikely]]
+            throw failure(std::string(what) + ": " + errormsg());
+    }
+
+    decltype(&rpmem_create) create;
+    decltype(&rpmem_close) close;
+    decltype(&rpmem_persist) persist;
+    decltype(&rpmem_flush) flush;
+    decltype(&rpmem_drain) drain;
+    decltype(&rpmem_errormsg) errormsg;
+
+private:
+    template<class Function>
+    void find(Function &to, const char *name) const
+    {
+        to = reinterpret_cast<Function>(dlsym(handle_, name));
+        if (to == nullptr)
+            throw failure(std::string("librpmem.so.1 has no ") + name);
+    }
+
+    void *handle_;
+};
+
+pool::pool(std::span<std::byte> memory, unsigned lanes, const std::string &place)
+    : files_(std::make_unique<files>(memory.size(), place))
+{
+    choose_daemon(files_->directory());
+    library_ = std::make_unique<library>();
+    unsigned got = lanes;
+    RPMEMpool *const made = library_->create("local:", "bench.set", memory.data(), memory.size(), &got, nullptr);
+    if (made == nullptr)
+        throw failure(std::string("no replica: ") + library_->errormsg());
+    handle_ = made;
+    try {
+        if (got < lanes)
+            throw failure("librpmem gives " + std::to_string(got) + " lanes, and " + std::to_string(lanes) +
+                          " connections were wanted: raise RPMEM_MAX_NLANES and ulimit -n");
+        files_->map();
+    } catch (...) {
+        library_->close(made);
+        throw;
+    }
+}
+
+pool::~pool()
+{
+    library_->close(static_cast<RPMEMpool *>(handle_));
+}
+
+void pool::persist(std::size_t offset, std::size_t len, unsigned lane)
+{
+    library_->check(library_->persist(static_cast<RPMEMpool *>(handle_), offset, len, lane, 0), "rpmem_persist()");
+}
+
+void pool::flush(std::size_t offset, std::size_t len, unsigned lane)
+{
+    library_->check(library_->flush(static_cast<RPMEMpool *>(handle_), offset, len, lane, 0), "rpmem_flush()");
+}
+
+void pool::drain(unsigned lane)
+{
+    library_->check(library_->drain(static_cast<RPMEMpool *>(handle_), lane, 0), "rpmem_drain()");
+}
+
+std::byte *pool::part() const
+{
+    return files_->memory();
+}
+
+} // namespace bench::replica

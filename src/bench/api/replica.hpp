@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+/*
+ * A replica of the client's memory on this machine: librpmem, which is loaded when it is used, and the daemon that it
+ * starts. Everything throws failure.
+ */
+namespace bench::replica
+{
+
+class pool
+{
+public:
+    // memory begins with a page and its size is a multiple of pages; lane i is for one thread at a time. The part is a
+    // file in the directory place, in memory if that is empty, and goes with this object.
+    pool(std::span<std::byte> memory, unsigned lanes, const std::string &place);
+    ~pool();
+    pool(const pool &) = delete;
+    pool &operator=(const pool &) = delete;
+
+    void persist(std::size_t offset, std::size_t len, unsigned lane);
+    void flush(std::size_t offset, std::size_t len, unsigned lane);
+    void drain(unsigned lane);
+
+    // What the daemon keeps, as this process sees the file.
+    std::byte *part() const;
+
+private:
+    class library;
+    class files;
+    std::unique_ptr<files> files_;
+    std::unique_ptr<library> library_;
+    void *handle_ = nullptr; // the pool of librpmem
+};
+
+} // namespace bench::replica
