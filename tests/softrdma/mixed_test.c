@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two processes with eight connections of mixed traffic: messages and their echoes, WRITEs that are read back, and an
- * atomic counter. Either is stopped and continued again and again: every byte is where it belongs, and nothing fails.
- * Then either is killed in the middle: what the other one has got is what was sent to it, and every connection ends.
- * SOFTRDMA_MIXED_ROUNDS says how often each (default 8), SOFTRDMA_SEED what the moments are.
+ * Two processes with eight connections of mixed traffic: messages and their echoes, WRITEs that are flushed and
+ * read back, and an atomic counter, into files by every other connection. Either is stopped and continued again and
+ * again: every byte is where it belongs, and nothing fails. Then either is killed in the middle: what the other one has
+ * got is what was sent to it, and every connection ends. SOFTRDMA_MIXED_ROUNDS says how often each (default 8),
+ * SOFTRDMA_SEED what the moments are.
  */
+#include "native.h"
 #include "remote.h"
 
 #include <poll.h>
@@ -26,6 +28,7 @@ enum {
     receive_at = 65536, /* of both, in steps of step_size */
     echo_at = 250000,   /* at the server */
     step_size = 20480,
+    steps = 5,
     hang_s = 120, /* after which a side that should have ended is ended */
 };
 
@@ -33,6 +36,7 @@ enum {
 enum {
     own_send = 100,
     own_write,
+    own_flush,
     own_read,
     own_add,
 };
@@ -121,7 +125,7 @@ static void serve_completion(struct served *s, unsigned connection, const struct
                 failed(post(&s->p.server, IBV_WR_SEND, own_send, echo_at, 8, NULL, 0, IBV_SEND_INLINE) != 0);
 }
 
-static void accept_connection(struct served *s, int out)
+static void accept_connection(struct served *s, int out, bool file)
 {
     struct greeting greeting = {0};
     open_listener(&s->p, "127.0.0.1");
@@ -129,7 +133,10 @@ static void accept_connection(struct served *s, int out)
     assert_int_equal(write(out, &greeting, sizeof(greeting)), sizeof(greeting));
     struct rdma_cm_event *request = take_request(&s->p);
     create_queues(&s->p.server, NULL,
-            &(struct options){.size = side_size, .server_access = (int)everything | IBV_ACCESS_REMOTE_ATOMIC}, true);
+            &(struct options){.size = side_size,
+                    .server_memory = file ? map_file(side_size, MAP_SHARED, NULL) : NULL,
+                    .server_access = (int)everything | IBV_ACCESS_REMOTE_ATOMIC | access_flush_persistent},
+            true);
     for (unsigned i = 0; i < receives; ++i)
         assert_int_equal(post_receive(&s->p.server, i, receive_at + i * step_size, step_size), 0);
     assert_int_equal(rdma_ack_cm_event(request), 0);
@@ -146,7 +153,7 @@ static void serve(int out)
 {
     static struct served sides[connections];
     for (unsigned c = 0; c < connections; ++c)
-        accept_connection(&sides[c], out);
+        accept_connection(&sides[c], out, c % 2 == 0);
     for (unsigned left = connections; left > 0; sched_yield()) {
         for (unsigned c = 0; c < connections; ++c) {
             struct served *s = &sides[c];
@@ -191,6 +198,16 @@ static int post_add(struct caller *k)
     return ibv_post_send(own->qp, &wr, &bad);
 }
 
+static int post_flush(struct caller *k, unsigned length)
+{
+    struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(k->r.pair.client.qp);
+    ibv_wr_start(qp);
+    qp->wr_id = own_flush;
+    qp->wr_flags = IBV_SEND_SIGNALED;
+    wr_flush_of(qp)(qp, k->r.mr.rkey, (uintptr_t)k->r.target.memory, length, flush_persistent, flush_range);
+    return ibv_wr_complete(qp);
+}
+
 static void begin_step(struct caller *k, unsigned connection)
 {
     struct side *own = &k->r.pair.client;
@@ -207,6 +224,9 @@ static void begin_step(struct caller *k, unsigned connection)
         error = post(own, IBV_WR_RDMA_WRITE, own_write, 0, length, &k->r.target, 0, 0);
         break;
     case 2:
+        error = post_flush(k, length);
+        break;
+    case 3:
         memset(own->memory + read_at, 0, length);
         error = post(own, IBV_WR_RDMA_READ, own_read, read_at, length, &k->r.target, 0, 0);
         break;
@@ -244,7 +264,7 @@ static void take_completion(struct caller *k, unsigned connection, const struct 
     }
     if (--k->awaited > 0)
         return;
-    k->step = (k->step + 1) % 4;
+    k->step = (k->step + 1) % steps;
     k->n += k->step == 0;
 }
 
@@ -252,6 +272,7 @@ static void call(struct caller *k, int in)
 {
     struct greeting greeting;
     k->r.size = side_size;
+    k->r.send_ops = send_op_flush;
     k->r.ack_timeout = no_ack_timeout;
     assert_int_equal(read(in, &greeting, sizeof(greeting)), sizeof(greeting));
     call_server(&k->r, greeting.port);
