@@ -140,6 +140,51 @@ static void a_write_into_a_full_file_system(void **state)
     try(IBV_WR_SEND, 64, true);
 }
 
+/* The program's own memory is missing: its request fails, and the program goes on. */
+static void meet_own_missing_memory(void)
+{
+    struct remote r;
+    int fd = -1;
+    start_server(&r, &sleeps, NULL);
+    meet_server(&r);
+    struct side *c = &r.pair.client;
+    uint8_t *memory = map_file(size, MAP_SHARED, &fd);
+    struct ibv_mr *mr = ibv_reg_mr(c->pd, memory, size, everything);
+    assert_non_null(mr);
+    struct side own = *c;
+    own.memory = memory;
+    own.mr = mr;
+    assert_int_equal(ftruncate(fd, 0), 0);
+    struct remote with_own = r;
+    with_own.pair.client = own;
+    post_attempt(&with_own);
+    const struct ibv_wc wc = next_completion(c->cq);
+    assert_int_equal(wc.wr_id, 2);
+    assert_int_not_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    munmap(memory, size);
+    close(fd);
+    stop_server(&r);
+}
+
+static void own_memory_in_a_truncated_file(void **state)
+{
+    (void)state;
+    static const enum ibv_wr_opcode opcodes[] = {
+            IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_SEND, IBV_WR_ATOMIC_FETCH_AND_ADD};
+    for (size_t i = 0; i < sizeof(opcodes) / sizeof(opcodes[0]); ++i) {
+        attempt.opcode = opcodes[i];
+        attempt.length = 8;
+        in_own_process(meet_own_missing_memory);
+        attempt.length = 64;
+        if (opcodes[i] != IBV_WR_ATOMIC_FETCH_AND_ADD)
+            in_own_process(meet_own_missing_memory);
+        attempt.length = size;
+        if (opcodes[i] == IBV_WR_RDMA_WRITE || opcodes[i] == IBV_WR_RDMA_READ)
+            in_own_process(meet_own_missing_memory);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +193,7 @@ int main(void)
             cmocka_unit_test(a_message_into_a_truncated_file),
             cmocka_unit_test(an_addition_in_a_truncated_file),
             cmocka_unit_test(a_write_into_a_full_file_system),
+            cmocka_unit_test(own_memory_in_a_truncated_file),
     };
     return cmocka_run_group_tests_name("missing_pages", tests, NULL, NULL);
 }
