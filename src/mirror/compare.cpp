@@ -57,8 +57,6 @@ void rpma_mirror::compare(comparison &c, std::uint64_t begin, std::uint64_t end)
     while (begin < end) {
         const range r{begin, std::min(batch_size, end - begin)};
         compare_batch(c, r);
-        c.done += r.length;
-        counted_.compared += r.length;
         begin += r.length;
         c.step(RPMA_MIRROR_PHASE_COMPARE);
     }
@@ -111,5 +109,7 @@ void rpma_mirror::compare_batch(comparison &c, range r)
         c.first = std::min(c.first, first);
         break;
     }
+    c.done += r.length;
+    counted_.compared += r.length;
     counted_.sent += c.sent - sent_before;
 }

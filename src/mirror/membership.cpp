@@ -140,6 +140,17 @@ void rpma_mirror::evict(std::uint32_t copies, const std::array<int, replica::mos
     record next = record_;
     next.in_sync = static_cast<std::uint16_t>(next.in_sync & ~copies);
     const std::uint32_t before = record_.in_sync & ~home_bit();
+    // Lanes that all broke may have been taken back: then it is not that the targets are lost.
+    if (before != 0 && (next.in_sync & ~home_bit()) == 0)
+        each_copy(copies, [&](unsigned copy) {
+            remote_copy &c = *copies_[copy];
+            const deadline until(settings_.operation_ms / 2 + 1);
+            if (guarded([&] {
+                    c.known = c.control->ask(c.about(replica::request_type::mirror_status, set_), until).mirror;
+                }) == 0 &&
+                    c.known.promised != promise_)
+                throw failure(RPMA_MIRROR_E_FENCED, "another writer has the set");
+        });
     if (next != record_)
         commit_everywhere(next, static_cast<std::uint16_t>((next.in_sync & ~home_bit()) == 0 ? 0 : before));
     // Only now flushes go on without them.

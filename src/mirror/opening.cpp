@@ -179,6 +179,7 @@ void rpma_mirror::choose_source(bool force)
     };
     if (newest_.epoch == 0)
         throw failure(RPMA_MIRROR_E_MISSING, "the set was never created to its end: create it again");
+    needed_ = newest_.in_sync & ~(1U << newest_.home);
     const std::uint32_t missing = needed_ & ~answered();
     if (missing != 0 && !force)
         throw failure(RPMA_MIRROR_E_INCOMPLETE, settings_.names_of(missing) +
@@ -198,7 +199,7 @@ void rpma_mirror::choose_source(bool force)
                 "copy " + std::to_string(newest_.home) +
                         ", which wrote last, may have gone on alone: what only it has would be lost (force overrides "
                         "that)");
-    std::uint32_t candidates = needed_ != 0 ? needed_ : answered();
+    const std::uint32_t candidates = needed_ != 0 ? needed_ : answered();
     if (candidates == 0)
         throw failure(RPMA_MIRROR_E_INCOMPLETE, "no target answers");
     source_ = static_cast<unsigned>(std::countr_zero(candidates));

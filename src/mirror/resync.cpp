@@ -125,8 +125,9 @@ void rpma_mirror::bring_level(remote_copy &c, const limits &within)
     std::int64_t told_ms = replica::now_ms();
     while (c.cursor < home_.length()) {
         const std::uint64_t end = std::min(c.cursor + batch_size, home_.length());
-        compare(job, c.cursor, end);
+        compare_batch(job, {c.cursor, end - c.cursor});
         c.cursor = end;
+        job.step(RPMA_MIRROR_PHASE_COMPARE);
         if (c.cursor - told_at >= cursor_bytes || replica::now_ms() - told_ms >= cursor_ms) {
             tell_cursor(c);
             told_at = c.cursor;

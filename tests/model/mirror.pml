@@ -10,6 +10,13 @@
  *   attach                     rpmemd::mirror_set::attach()
  *   lanes_epoch                replica::check_epoch_proof(), in rpmemd::lane_server::prove()
  *   NEWER                      replica::is_newer()
+ *   open_set                   rpma_mirror::open_set(): take_epoch(), prepare_all(), choose_source(), make_level(),
+ *                              commit_first()
+ *   commit_everywhere          rpma_mirror::commit_everywhere()
+ *   flush_one, write_one       rpma_mirror::flush(), post(), await(); lost: evict()
+ *   closed                     rpma_mirror::end()
+ *   resync_begin, resync_step  rpma_mirror::connect_again(), bring_level()
+ *   resync_end                 rpma_mirror::join(), take_back()
  *
  * Properties: no acknowledged flush is lost, no stale copy is chosen, at most one writer is accepted. Each is an
  * assertion below. A mutant is the model with one macro defined; model_test.py expects each of them to fail.

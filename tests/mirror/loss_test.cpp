@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Targets that are lost and come back, writers that crash, and others that take their place. The targets are real.
+#include "fixture.hpp"
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+#include <unistd.h>
+
+namespace
+{
+
+constexpr const char *quick = "timeouts 600 5000\n";
+
+std::unique_ptr<rpma_mirror_state> inspected(const rpma_mirror_cfg *cfg)
+{
+    auto s = std::make_unique<rpma_mirror_state>();
+    s->size = sizeof(*s);
+    assert_ok(rpma_mirror_inspect(cfg, s.get()));
+    return s;
+}
+
+// A target that is killed, or stopped: the next flush goes on without it, and the record without it is on the others.
+void a_lost_target_leaves_the_set(bool stopped)
+{
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b}, quick);
+    assert_ok(rpma_mirror_create(cfg.get()));
+    const opened m(cfg.get());
+    m.put(0, "before");
+    // On one host the writer works in the memory of a target that sleeps.
+    if (stopped && getenv("SOFTRDMA_PATH") == nullptr)
+        skip();
+    if (stopped)
+        b.stop();
+    else
+        b.kill();
+    m.put(0, "after!");
+    // Before the flush returned, that b is out was durable on a.
+    const auto seen = inspected(h.cfg({&a}, quick).get());
+    assert_true(seen->in_sync == 3 && seen->version >= 2);
+    assert_true(a.bytes(0, 6) == "after!");
+    const rpma_mirror_event e = m.expect(RPMA_MIRROR_EVENT_EVICTED);
+    assert_true(e.copy == 2 && e.error.kind != RPMA_MIRROR_ERROR_NONE && e.error.contained == 1);
+    const rpma_mirror_state s = m.state();
+    assert_true(s.in_sync == 3 && s.copies[2].state == RPMA_MIRROR_COPY_STALE && s.copies[2].last_error != 0);
+    rpma_mirror_error errors[4];
+    std::size_t n = 4;
+    assert_ok(rpma_mirror_get_error_info(m.get(), errors, &n));
+    assert_true(n == 1 && errors[0].copy == 2);
+    m.put(4096, "more");
+    if (stopped)
+        b.go_on();
+}
+
+void a_killed_target_leaves_the_set(void **)
+{
+    a_lost_target_leaves_the_set(false);
+}
+
+void a_stopped_target_leaves_the_set(void **)
+{
+    a_lost_target_leaves_the_set(true);
+}
+
+void the_last_target_stops_a_safe_writer(void **)
+{
+    target a;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a}, quick);
+    assert_ok(rpma_mirror_create(cfg.get()));
+    {
+        opened m(cfg.get());
+        m.put(0, "before");
+        a.kill();
+        m.store(0, "never!");
+        assert_int_equal(m.flush(0, 6), RPMA_MIRROR_E_ALONE);
+        assert_int_equal(m.flush(0, 6), RPMA_MIRROR_E_ALONE);
+        m.expect(RPMA_MIRROR_EVENT_ALONE);
+    }
+    // Nor does it open alone.
+    rpma_mirror *m = nullptr;
+    void *address = nullptr;
+    assert_int_equal(rpma_mirror_map(cfg.get(), nullptr, 0, &address, &m), RPMA_MIRROR_E_INCOMPLETE);
+    a.start();
+    const opened again(cfg.get());
+    again.put(0, "again!");
+}
+
+void an_available_writer_goes_on_alone(void **)
+{
+    target a;
+    const host h, other(5);
+    const std::string more = std::string(quick) + "policy availability\n";
+    const cfg_ptr cfg = h.cfg({&a}, more);
+    assert_ok(rpma_mirror_create(cfg.get()));
+    {
+        const opened m(cfg.get());
+        m.put(0, "both..");
+        a.kill();
+        m.put(0, "alone!");
+        m.expect(RPMA_MIRROR_EVENT_ALONE);
+        assert_int_equal(m.state().in_sync, 1);
+        a.start();
+        // What was acknowledged alone is missing there: nobody takes it for the newest by himself.
+        void *address = nullptr;
+        rpma_mirror *taken = nullptr;
+        const cfg_ptr elsewhere = other.cfg({&a}, more);
+        assert_int_equal(rpma_mirror_map(elsewhere.get(), nullptr, 0, &address, &taken), RPMA_MIRROR_E_INCOMPLETE);
+    }
+    const opened back(cfg.get());
+    assert_true(a.bytes(0, 6) == "alone!");
+    assert_int_equal(back.report().reason, RPMA_MIRROR_SOURCE_HOME_NEWEST);
+}
+
+void a_target_that_returns_is_brought_level(void **)
+{
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b}, quick);
+    assert_ok(rpma_mirror_create(cfg.get()));
+    opened m(cfg.get());
+    m.put(0, "first");
+    b.kill();
+    m.put(5 * megabyte, "missed");
+    assert_int_equal(rpma_mirror_resync(m.get(), 2, nullptr), RPMA_MIRROR_E_LINK);
+    assert_int_equal(rpma_mirror_resync(m.get(), 9, nullptr), RPMA_MIRROR_E_MISSING);
+    b.start();
+    assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
+    assert_true(b.bytes(5 * megabyte, 6) == "missed");
+    m.expect(RPMA_MIRROR_EVENT_IN_SYNC);
+    assert_true(m.state().in_sync == 7 && m.state().copies[2].state == RPMA_MIRROR_COPY_IN_SYNC);
+    m.put(6 * megabyte, "waited");
+    assert_true(b.bytes(6 * megabyte, 6) == "waited");
+    assert_ok(rpma_mirror_resync(m.get(), 2, nullptr)); // it is in sync
+    // Now the other one may go.
+    a.kill();
+    m.put(0, "second");
+    assert_true(b.bytes(0, 6) == "second");
+}
+
+struct pausing {
+    int left = 0;
+    std::uint64_t done = 0;
+    std::uint64_t total = 0;
+};
+
+int pause_after(void *context, const rpma_mirror_progress *progress)
+{
+    auto *const p = static_cast<pausing *>(context);
+    p->done = progress->done;
+    p->total = progress->total;
+    return --p->left == 0;
+}
+
+void a_resync_is_paused_and_goes_on(void **)
+{
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b}, quick);
+    assert_ok(rpma_mirror_create(cfg.get()));
+    opened m(cfg.get());
+    b.kill();
+    m.put(0, "one");
+    m.put(7 * megabyte, "two");
+    b.start();
+    pausing p{1};
+    rpma_mirror_resync_options options{};
+    options.size = sizeof(options);
+    options.progress = pause_after;
+    options.context = &p;
+    assert_int_equal(rpma_mirror_resync(m.get(), 2, &options), RPMA_MIRROR_E_PAUSED);
+    assert_true(p.done == 3 * megabyte && p.total == length);
+    assert_int_equal(m.state().in_sync, 3);
+    // Below the cursor, while the target does not get it.
+    m.put(100'000, "between");
+    p.left = 0;
+    assert_ok(rpma_mirror_resync(m.get(), 2, &options));
+    assert_true(p.total < length);
+    assert_true(b.bytes(0, 3) == "one" && b.bytes(7 * megabyte, 3) == "two");
+    assert_true(b.bytes(100'000, 7) == "between");
+    assert_int_equal(m.state().in_sync, 7);
+}
+
+// The program goes on writing meanwhile, on two lanes; at the end the copies are equal.
+void a_resync_beside_flushes_loses_nothing(void **)
+{
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b}, std::string(quick) + "lanes 2\n");
+    assert_ok(rpma_mirror_create(cfg.get()));
+    opened m(cfg.get());
+    std::atomic<bool> stop = false;
+    std::atomic<int> failed = 0;
+    std::vector<std::thread> writers;
+    for (unsigned lane = 0; lane < 2; ++lane)
+        writers.emplace_back([&, lane] {
+            for (std::uint64_t i = 0; !stop && failed == 0; ++i) {
+                const std::uint64_t at = (lane * 4 * megabyte) + i * 7919 * 64 % (4 * megabyte);
+                std::memcpy(m.address() + at, &i, sizeof(i));
+                failed = m.flush(at, sizeof(i), 0, lane);
+            }
+        });
+    for (int round = 0; round < 3; ++round) {
+        b.kill();
+        m.expect(RPMA_MIRROR_EVENT_EVICTED);
+        b.start();
+        assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
+    }
+    stop = true;
+    for (std::thread &w : writers)
+        w.join();
+    assert_int_equal(failed.load(), 0);
+    const std::string ours(m.address(), length);
+    assert_true(b.bytes(0, length) == ours);
+    assert_true(a.bytes(0, length) == ours);
+}
+
+void targets_are_added_and_dropped(void **)
+{
+    target a, b, c;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a}, quick);
+    assert_ok(rpma_mirror_create(cfg.get()));
+    opened m(cfg.get());
+    m.put(4096, "early");
+    assert_int_equal(rpma_mirror_drop_target(m.get(), 1), RPMA_MIRROR_E_ALONE);
+    assert_ok(rpma_mirror_add_target(m.get(), 2, b.place().c_str(), "set", nullptr));
+    assert_true(b.bytes(4096, 5) == "early");
+    assert_int_equal(rpma_mirror_add_target(m.get(), 2, c.place().c_str(), "set", nullptr), RPMA_MIRROR_E_INVAL);
+    assert_int_equal(m.state().in_sync, 7);
+    assert_ok(rpma_mirror_drop_target(m.get(), 1));
+    m.put(4096, "later");
+    assert_true(a.bytes(4096, 5) == "early" && b.bytes(4096, 5) == "later");
+    assert_true(m.state().members == 5 && m.state().copies[1].state == RPMA_MIRROR_COPY_NONE);
+    m.close();
+    // The one that was dropped is no source, and nothing that is needed.
+    a.kill();
+    opened again(h.cfg({nullptr, &b}, quick).get());
+    assert_true(std::string(again.address() + 4096, 5) == "later");
+}
+
+struct crashing {
+    const rpma_mirror_cfg *cfg;
+};
+
+void write_and_leak(void *argument)
+{
+    const opened m(static_cast<crashing *>(argument)->cfg);
+    m.put(0, "acknowledged");
+    m.store(2 * megabyte, "leaked"); // the home file has it, without any flush
+    kill(getpid(), SIGKILL);
+}
+
+void a_writer_that_crashed_starts_again(void **)
+{
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b}, quick);
+    assert_ok(rpma_mirror_create(cfg.get()));
+    crashing c{cfg.get()};
+    in_process_that_dies(write_and_leak, &c);
+    assert_true(a.bytes(2 * megabyte, 6) != "leaked");
+    const opened m(cfg.get());
+    assert_true(std::string(m.address(), 12) == "acknowledged");
+    // Otherwise a later failover would go back behind what the program has seen.
+    assert_true(a.bytes(2 * megabyte, 6) == "leaked" && b.bytes(2 * megabyte, 6) == "leaked");
+    const rpma_mirror_recovery_report r = m.report();
+    assert_true(r.source == 0 && r.reason == RPMA_MIRROR_SOURCE_HOME_NEWEST && r.was_closed == 0);
+    assert_true(r.sent == 2 * 65536 && r.compared == 2 * length && r.in_sync == 7 && r.epoch == 3);
+}
+
+void after_a_clean_end_nothing_is_compared(void **)
+{
+    target a;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a}, quick);
+    assert_ok(rpma_mirror_create(cfg.get()));
+    opened(cfg.get()).close();
+    opened m(cfg.get());
+    assert_true(m.report().was_closed == 1 && m.report().compared == 0);
+    m.close();
+    rpma_mirror_recovery_report r{};
+    r.size = sizeof(r);
+    assert_ok(rpma_mirror_recover(cfg.get(), 0, &r));
+    assert_true(r.was_closed == 1 && r.in_sync == 3);
+}
+
+// Another machine takes the set while the writer still believes to have it.
+void the_old_writer_is_fenced(void **)
+{
+    target a, b;
+    const host first, second(5);
+    const cfg_ptr here = first.cfg({&a, &b}, quick), there = second.cfg({&a, &b}, quick);
+    assert_ok(rpma_mirror_create(here.get()));
+    const opened old(here.get());
+    old.put(0, "acknowledged");
+    old.store(4096, "not flushed");
+    const opened now(there.get());
+    assert_true(std::string(now.address(), 12) == "acknowledged");
+    assert_true(now.report().reason == RPMA_MIRROR_SOURCE_TARGET_NEWEST && now.state().epoch == 3);
+    old.store(0, "too late....");
+    const int code = old.flush(0, 12);
+    assert_int_equal(code, RPMA_MIRROR_E_FENCED);
+    old.expect(RPMA_MIRROR_EVENT_FENCED);
+    assert_int_equal(old.flush(0, 12), RPMA_MIRROR_E_FENCED);
+    assert_int_equal(rpma_mirror_resync(old.get(), 1, nullptr), RPMA_MIRROR_E_FENCED);
+    assert_true(a.bytes(0, 12) == "acknowledged" && b.bytes(0, 12) == "acknowledged");
+    now.put(0, "the new one.");
+    assert_true(a.bytes(0, 12) == "the new one.");
+}
+
+void an_old_primary_comes_back_as_a_stale_copy(void **)
+{
+    target a;
+    const host first, second(5);
+    const cfg_ptr here = first.cfg({&a}, quick), there = second.cfg({&a}, quick);
+    assert_ok(rpma_mirror_create(here.get()));
+    crashing c{here.get()};
+    in_process_that_dies(write_and_leak, &c);
+    {
+        opened now(there.get());
+        now.put(0, "by the other");
+        assert_true(std::string(now.address() + 2 * megabyte, 6) != "leaked");
+        now.close();
+    }
+    const opened back(here.get());
+    assert_true(std::string(back.address(), 12) == "by the other");
+    assert_true(std::string(back.address() + 2 * megabyte, 6) != "leaked");
+    assert_int_equal(back.report().source, 1);
+}
+
+void opening_needs_all_that_were_in_sync(void **)
+{
+    target a, b;
+    const host first, second(5);
+    const cfg_ptr here = first.cfg({&a, &b}, quick), there = second.cfg({&a, &b}, quick);
+    assert_ok(rpma_mirror_create(here.get()));
+    {
+        opened m(here.get());
+        m.put(0, "acknowledged");
+        b.kill();
+        m.put(4096, "without b");
+        m.close();
+    }
+    a.kill();
+    b.start();
+    // b is stale, and does not know it.
+    void *address = nullptr;
+    rpma_mirror *m = nullptr;
+    assert_int_equal(rpma_mirror_map(there.get(), nullptr, 0, &address, &m), RPMA_MIRROR_E_INCOMPLETE);
+    assert_int_equal(rpma_mirror_map(here.get(), nullptr, 0, &address, &m), RPMA_MIRROR_E_INCOMPLETE);
+    {
+        opened forced(there.get(), RPMA_MIRROR_F_FORCE);
+        assert_int_equal(forced.report().reason, RPMA_MIRROR_SOURCE_FORCED);
+        assert_true(std::string(forced.address(), 12) == "acknowledged");
+        assert_true(std::string(forced.address() + 4096, 9) != "without b");
+    }
+    // What was forced is newer for good.
+    a.start();
+    const opened back(here.get());
+    assert_true(std::string(back.address() + 4096, 9) != "without b" && a.bytes(4096, 9) != "without b");
+}
+
+void a_fence_stops_a_writer_and_opens_nothing(void **)
+{
+    target a, b;
+    const host first, second(5);
+    const cfg_ptr here = first.cfg({&a, &b}, quick), there = second.cfg({&a, &b}, quick);
+    assert_ok(rpma_mirror_create(here.get()));
+    const opened m(here.get());
+    m.put(0, "before");
+    std::uint64_t epoch = 0;
+    assert_ok(rpma_mirror_fence(there.get(), 0, &epoch));
+    assert_int_equal(epoch, 3);
+    assert_int_equal(m.flush(0, 6), RPMA_MIRROR_E_FENCED);
+    b.kill();
+    assert_int_equal(rpma_mirror_fence(there.get(), 0, &epoch), RPMA_MIRROR_E_INCOMPLETE);
+    assert_ok(rpma_mirror_fence(there.get(), RPMA_MIRROR_F_FORCE, &epoch));
+    assert_true(inspected(there.get())->epoch == 2);
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(a_killed_target_leaves_the_set),
+            cmocka_unit_test(a_stopped_target_leaves_the_set),
+            cmocka_unit_test(the_last_target_stops_a_safe_writer),
+            cmocka_unit_test(an_available_writer_goes_on_alone),
+            cmocka_unit_test(a_target_that_returns_is_brought_level),
+            cmocka_unit_test(a_resync_is_paused_and_goes_on),
+            cmocka_unit_test(a_resync_beside_flushes_loses_nothing),
+            cmocka_unit_test(targets_are_added_and_dropped),
+            cmocka_unit_test(a_writer_that_crashed_starts_again),
+            cmocka_unit_test(after_a_clean_end_nothing_is_compared),
+            cmocka_unit_test(the_old_writer_is_fenced),
+            cmocka_unit_test(an_old_primary_comes_back_as_a_stale_copy),
+            cmocka_unit_test(opening_needs_all_that_were_in_sync),
+            cmocka_unit_test(a_fence_stops_a_writer_and_opens_nothing),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
