@@ -64,6 +64,21 @@ static void write_flush_and_read(struct pair *p)
     write_range(p, 0, line_size);
 }
 
+static void write_and_sync_half(struct pair *p)
+{
+    write_range(p, 0, file_size);
+    if (msync(file, file_size / 2, MS_SYNC) == 0)
+        write_range(p, file_size - 8, 8);
+}
+
+/* The system may write pages back later, or refuses: not at the beginning of a page. */
+static void write_and_sync_in_vain(struct pair *p)
+{
+    write_range(p, 0, file_size);
+    if (msync(file, file_size, MS_ASYNC) == 0 && msync(file + 1, file_size - 1, MS_SYNC) != 0)
+        write_range(p, file_size - 8, 8);
+}
+
 static void write_one_word(struct pair *p)
 {
     memset(file, 0x55, line_size); /* by the program itself: none of the device's business */
@@ -162,6 +177,35 @@ static void a_read_flushes_too(void **state)
     }
 }
 
+static void what_the_program_syncs_itself_stays(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 20; ++seed) {
+        char power_cut[64];
+        snprintf(power_cut, sizeof(power_cut), "after:2,seed:%u", seed);
+        assert_int_equal(run_until_cut(write_and_sync_half, power_cut), cut_status);
+        struct fates synced = {0};
+        struct fates others = {0};
+        count_fates(&synced, 0, file_size / 2);
+        count_fates(&others, file_size / 2, file_size);
+        assert_int_equal(synced.kept, lines / 2);
+        assert_true(others.kept < lines / 2);
+    }
+}
+
+static void a_sync_that_promises_nothing_keeps_nothing(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 20; ++seed) {
+        char power_cut[64];
+        snprintf(power_cut, sizeof(power_cut), "after:2,seed:%u", seed);
+        assert_int_equal(run_until_cut(write_and_sync_in_vain, power_cut), cut_status);
+        struct fates fates = {0};
+        count_fates(&fates, 0, file_size);
+        assert_true(fates.kept < lines / 2);
+    }
+}
+
 static void what_the_program_stores_itself_stays(void **state)
 {
     (void)state;
@@ -220,6 +264,8 @@ int main(void)
             cmocka_unit_test(the_seed_decides),
             cmocka_unit_test(flushed_lines_are_never_touched),
             cmocka_unit_test(a_read_flushes_too),
+            cmocka_unit_test(what_the_program_syncs_itself_stays),
+            cmocka_unit_test(a_sync_that_promises_nothing_keeps_nothing),
             cmocka_unit_test(what_the_program_stores_itself_stays),
             cmocka_unit_test(without_a_number_nothing_is_cut),
             cmocka_unit_test(a_setting_without_sense_ends_the_program),

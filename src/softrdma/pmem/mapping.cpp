@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pmem/mapping.hpp"
 #include "base/proc_maps.hpp"
+#include "pmem/page_sync.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <string>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -138,12 +138,12 @@ bool mapping::stored(std::uintptr_t begin, std::size_t length) const noexcept
 int mapping::sync(std::uintptr_t begin, std::size_t length) const noexcept
 {
     for (const extent &e : extents_) {
-        const std::uintptr_t from = std::max(begin, e.begin) & ~(page_size() - 1);
+        const std::uintptr_t from = std::max(begin, e.begin);
         const std::uintptr_t to = std::min(begin + length, e.end);
-        if (e.kind != durability::file || from >= to || begin >= e.end)
+        if (e.kind != durability::file || from >= to)
             continue;
-        if (msync(reinterpret_cast<void *>(from), to - from, MS_SYNC) != 0)
-            return errno;
+        if (const int failed = sync_pages(from, to - from); failed != 0)
+            return failed;
     }
     if (power_cut::armed()) [[unlikely]]
         power_cut::made_durable(begin, length);

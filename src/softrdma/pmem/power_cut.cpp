@@ -19,7 +19,7 @@
 namespace softrdma::pmem::power_cut
 {
 
-bool is_armed = false;
+std::atomic<bool> is_armed = false;
 
 namespace
 {

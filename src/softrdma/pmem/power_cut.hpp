@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -13,10 +14,10 @@ namespace softrdma::pmem::power_cut
 // Reads SOFTRDMA_POWERCUT, once. Ends the process if it makes no sense.
 void configure();
 
-extern bool is_armed; // set by configure(), before anything is stored
+extern std::atomic<bool> is_armed; // set by configure(), before anything is stored
 inline bool armed() noexcept
 {
-    return is_armed;
+    return is_armed.load(std::memory_order_relaxed);
 }
 
 // Before a store into durable memory.

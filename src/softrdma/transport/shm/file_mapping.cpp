@@ -5,6 +5,7 @@
 #include "base/own_descriptors.hpp"
 #include "base/proc_maps.hpp"
 #include "pmem/mapping.hpp"
+#include "pmem/page_sync.hpp"
 
 #include <cerrno>
 #include <cinttypes>
@@ -164,8 +165,7 @@ int file_mapping::write_back(std::uint64_t offset, std::size_t bytes) const noex
         pmem::write_back(begin, bytes);
         return 0;
     }
-    const std::uintptr_t from = begin - begin % page_size();
-    return msync(reinterpret_cast<void *>(from), begin + bytes - from, MS_SYNC) == 0 ? 0 : errno;
+    return pmem::sync_pages(begin, bytes);
 }
 
 } // namespace softrdma::local

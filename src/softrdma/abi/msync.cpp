@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Programs make what their peers have written durable by themselves, too, and with power cuts that has to be known.
+#include "pmem/page_sync.hpp"
+
+// A program that has an msync() of its own keeps it, also one that the device is linked into.
+extern "C" [[gnu::weak]] int msync_of_program(void *begin, std::size_t length, int flags) __asm__("msync");
+
+extern "C" int msync_of_program(void *begin, std::size_t length, int flags)
+{
+    return softrdma::pmem::sync_for_program(begin, length, flags);
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "pmem/page_sync.hpp"
+#include "base/proc_maps.hpp"
+#include "pmem/power_cut.hpp"
+
+#include <cerrno>
+#include <dlfcn.h>
+#include <sys/mman.h>
+
+namespace softrdma::pmem
+{
+
+namespace
+{
+
+using msync_function = int (*)(void *, std::size_t, int);
+
+// This thread is inside sync_pages(), which knows by itself what has become durable: lines, and not whole pages.
+[[gnu::tls_model("initial-exec")]] constinit thread_local bool is_for_device = false;
+
+msync_function find_msync(void *where) noexcept
+{
+    return reinterpret_cast<msync_function>(dlsym(where, "msync"));
+}
+
+} // namespace
+
+int sync_pages(std::uintptr_t begin, std::size_t length) noexcept
+{
+    // From the program on: linked symbolically, the device would find its own first, and a program that has one would
+    // not be asked.
+    static const msync_function first = find_msync(dlopen(nullptr, RTLD_LAZY));
+    const std::uintptr_t from = begin - begin % page_size();
+    is_for_device = true;
+    const int ret = first(reinterpret_cast<void *>(from), begin + length - from, MS_SYNC) == 0 ? 0 : errno;
+    is_for_device = false;
+    return ret;
+}
+
+int sync_for_program(void *begin, std::size_t length, int flags) noexcept
+{
+    static const msync_function next = find_msync(RTLD_NEXT);
+    const int ret = next(begin, length, flags);
+    if (power_cut::armed() && ret == 0 && (flags & MS_SYNC) != 0 && !is_for_device) [[unlikely]]
+        power_cut::made_durable(reinterpret_cast<std::uintptr_t>(begin), length);
+    return ret;
+}
+
+} // namespace softrdma::pmem
