@@ -3,7 +3,9 @@
 
 import array
 import mmap
+import os
 import select
+import subprocess
 import tempfile
 import unittest
 
@@ -85,6 +87,29 @@ class Transfers(Test):
             raise ZeroDivisionError
         self.completed(pair.client)
         self.assertEqual(b"a", pair.server_memory[:1])
+
+    def test_softrdma_ps_shows_what_a_connection_counts(self):
+        pair = self.pair()
+        pair.server.recv(None)
+        pair.server.recv(pair.server_region)
+        pair.client.recv(pair.client_region)
+        pair.client.write(pair.remote, 0, pair.client_region, 0, 5)
+        pair.client.write(pair.remote, 0, pair.client_region, 0, 6, imm=1)
+        pair.client.read(pair.client_region, 0, pair.remote, 0, 7)
+        pair.client.atomic_write(pair.remote, 8, b"12345678")
+        pair.client.flush(pair.remote)
+        pair.client.send(pair.client_region, 0, 3)
+        for _ in range(6):
+            self.completed(pair.client)
+        counted = pair.client.counters
+        shown = subprocess.run([os.environ["SOFTRDMA"], "ps", str(os.getpid())], capture_output=True, text=True, timeout=60,
+                               check=True).stdout
+        line = next(line for line in shown.splitlines() if line.startswith(f"qp number={pair.client.qp_num} "))
+        values = dict(word.split("=") for word in line.split()[1:])
+        self.assertEqual((1, 7, 2, 11, 1, 1, 1, 3, 1), tuple(int(values[name]) for name in (
+            "reads", "read_bytes", "writes", "write_bytes", "atomics", "flushes", "sends", "send_bytes", "receives")))
+        self.assertEqual(counted, rpma.Counters(1, 7, 2, 11, 1, 1, 1, 3, 1))
+        self.assertEqual("6", values["posted"])
 
     def test_exchanges_private_data(self):
         pair = self.pair()

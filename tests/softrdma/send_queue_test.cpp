@@ -125,6 +125,25 @@ void what_an_opcode_does_not_use_is_not_taken(void **)
     assert_int_equal(w.imm_data, 0);
 }
 
+void what_is_posted_is_counted_by_kind(void **)
+{
+    queue q;
+    const char text[] = "sixteen letters!";
+    std::vector<ibv_sge> list{sge_of(text, 16)};
+    for (const auto opcode : {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND}) {
+        q.sq.place()->set(request(opcode, list));
+        q.sq.pass();
+    }
+    list[0].length = 5;
+    q.sq.place()->set(request(IBV_WR_RDMA_WRITE, list));
+    q.sq.push();
+    const posted_total writes = q.sq.posted({IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM});
+    assert_int_equal(writes.requests, 3);
+    assert_int_equal(writes.bytes, 37);
+    assert_int_equal(q.sq.posted({IBV_WR_SEND}).bytes, 16);
+    assert_int_equal(q.sq.posted({IBV_WR_RDMA_READ}).requests, 0);
+}
+
 void bad_requests_are_refused_or_end_in_an_error(void **)
 {
     std::vector<ibv_sge> list{sge_of(nullptr, 33)};
@@ -202,7 +221,7 @@ void the_ring_keeps_the_order_and_its_places(void **)
     q.sq.clear();
     assert_true(q.sq.empty());
     assert_int_equal(q.sq.room(), 4);
-    assert_int_equal(q.sq.posted_count(), next);
+    assert_int_equal(q.sq.posted({IBV_WR_RDMA_WRITE}).requests, next);
 }
 
 void a_batch_survives_a_queue_that_is_emptied_meanwhile(void **)
@@ -235,6 +254,7 @@ int main()
             cmocka_unit_test(both_ways_of_posting_make_the_same_request),
             cmocka_unit_test(inline_data_is_copied_in_one_piece),
             cmocka_unit_test(what_an_opcode_does_not_use_is_not_taken),
+            cmocka_unit_test(what_is_posted_is_counted_by_kind),
             cmocka_unit_test(bad_requests_are_refused_or_end_in_an_error),
             cmocka_unit_test(a_batch_refuses_what_does_not_fit),
             cmocka_unit_test(the_ring_keeps_the_order_and_its_places),

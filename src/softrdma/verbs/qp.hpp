@@ -105,6 +105,7 @@ private:
     bool destroyed_ = false;
     bool shut_out_ = false; // the peer, before a reset or the end
     bool tell_drained_ = false;
+    std::uint64_t receives_posted_ = 0;
     receive_ring ring_;
     endpoint ep_;
     send_queue queue_;

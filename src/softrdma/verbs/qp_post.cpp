@@ -102,6 +102,7 @@ int queue_pair::post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad)
             *bad = wr;
             break;
         }
+        ++receives_posted_;
     }
     if (ep_.attr.qp_state == IBV_QPS_ERR) {
         if (delays_flush_ == nullptr)

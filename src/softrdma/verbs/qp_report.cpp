@@ -25,11 +25,21 @@ std::string queue_pair::report()
     const char *path = ep_.path != nullptr ? "tcp" : "none";
     if (ep_.local != nullptr)
         path = ep_.local->leaves_private_memory() ? "descriptors" : "local";
-    char line[160];
+    const posted_total reads = queue_.posted({IBV_WR_RDMA_READ});
+    const posted_total writes = queue_.posted({IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM});
+    const posted_total atomics =
+            queue_.posted({IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, native::wr_atomic_write});
+    const posted_total flushes = queue_.posted({native::wr_flush});
+    const posted_total sends = queue_.posted({IBV_WR_SEND, IBV_WR_SEND_WITH_IMM});
+    char line[512];
     snprintf(line, sizeof(line),
-            "qp number=%" PRIu32 " state=%s peer=%" PRIu32 " path=%s posted=%" PRIu64 " executed=%" PRIu64 "\n",
-            qp_base.qp_num, name_of(ep_.attr.qp_state), ep_.attr.dest_qp_num, path, queue_.posted_count(),
-            transport_->executed_count());
+            "qp number=%" PRIu32 " state=%s peer=%" PRIu32 " path=%s posted=%" PRIu64 " executed=%" PRIu64
+            " reads=%" PRIu64 " read_bytes=%" PRIu64 " writes=%" PRIu64 " write_bytes=%" PRIu64 " atomics=%" PRIu64
+            " flushes=%" PRIu64 " sends=%" PRIu64 " send_bytes=%" PRIu64 " receives=%" PRIu64 "\n",
+            qp_base.qp_num, name_of(ep_.attr.qp_state), ep_.attr.dest_qp_num, path,
+            reads.requests + writes.requests + atomics.requests + flushes.requests + sends.requests,
+            transport_->executed_count(), reads.requests, reads.bytes, writes.requests, writes.bytes, atomics.requests,
+            flushes.requests, sends.requests, sends.bytes, receives_posted_);
     return line;
 }
 

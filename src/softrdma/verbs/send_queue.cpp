@@ -18,4 +18,14 @@ void send_queue::clear() noexcept
     completed_ -= std::exchange(unreported_, 0);
 }
 
+posted_total send_queue::posted(std::initializer_list<ibv_wr_opcode> opcodes) const noexcept
+{
+    posted_total sum;
+    for (const ibv_wr_opcode opcode : opcodes) {
+        sum.requests += posted_[opcode].requests;
+        sum.bytes += posted_[opcode].bytes;
+    }
+    return sum;
+}
+
 } // namespace softrdma

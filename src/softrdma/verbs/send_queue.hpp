@@ -6,12 +6,19 @@
 #include "verbs/wqe.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <initializer_list>
 #include <memory>
 #include <utility>
 
 namespace softrdma
 {
+
+struct posted_total {
+    std::uint64_t requests = 0;
+    std::uint64_t bytes = 0;
+};
 
 // The send queue of a queue pair: a ring of as many entries as it has been created for, in the order of posting. A
 // request is made where it stays until it has completed. Guarded by the queue pair's lock; but whoever has kept others
@@ -46,7 +53,7 @@ public:
         tail_ = wrapped(tail_ + 1);
         w.queued();
         size_.store(size() + 1, std::memory_order_relaxed);
-        ++posted_;
+        count(w);
         return w;
     }
     // It has been executed before it was queued, which the queue is empty for.
@@ -55,7 +62,7 @@ public:
         SOFTRDMA_ASSERT(empty());
         const wqe &w = entries_[tail_];
         head_ = tail_ = wrapped(tail_ + 1);
-        ++posted_;
+        count(w);
         complete(w, IBV_WC_SUCCESS);
     }
     // Nothing that has been made waits to be posted: an empty queue begins with its first entry again, which is in the
@@ -80,11 +87,18 @@ public:
     void forget_completions() { cq_of(qp_.send_cq).forget(&freed_); }
 
     bool is_signaled(const wqe &w) const noexcept { return signal_all_ || (w.flags & IBV_SEND_SIGNALED) != 0; }
-    std::uint64_t posted_count() const noexcept { return posted_; }
+    // How many requests of these kinds have been posted, and the bytes of their data.
+    posted_total posted(std::initializer_list<ibv_wr_opcode> opcodes) const noexcept;
 
 private:
     std::uint32_t wrapped(std::uint32_t i) const noexcept { return i < capacity_ ? i : i - capacity_; }
     void complete(const wqe &w, ibv_wc_status status) noexcept;
+    void count(const wqe &w) noexcept
+    {
+        posted_total &total = posted_[w.op];
+        ++total.requests;
+        total.bytes += w.length;
+    }
 
     const std::unique_ptr<wqe[]> entries_;
     const std::uint32_t capacity_;
@@ -99,7 +113,7 @@ private:
     std::atomic<std::uint32_t> freed_{0}; // of those; guarded by the completion queue's lock
     const ibv_qp &qp_;
     const bool signal_all_;
-    std::uint64_t posted_ = 0;
+    std::array<posted_total, detail::opcode_count> posted_{}; // of each opcode
 };
 
 inline void send_queue::complete(const wqe &w, ibv_wc_status status) noexcept
