@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """An append-only file after a power cut of its server: the durable pointer never passes the durable data.
 
-Only of mode=hw: the device does not know what a server makes durable by itself.
+With mode=sw the device loses what the server has not made durable with msync(); a pointer that the server has stored
+counts as durable at once.
 
 The server runs on the software device, which cuts the power after a number of operations that the seed decides, while 8
 appends are in flight. FIO_POWER_CUTS is how many seeds are tried for each way of appending, FIO_POWER_SEED the first one."""
@@ -23,7 +24,8 @@ CUT = 137  # the server's status then
 END_S = 60
 BLOCK = 192  # three lines of the cache
 COUNT = 40
-OPERATIONS = 4 * COUNT  # a write, a flush, the pointer and its flush
+# Of an append: a write, a flush, the pointer and its flush; or a write and a request.
+OPERATIONS = {"hw": 4 * COUNT, "sw": 2 * COUNT}
 SIZE = 64 * 1024
 DEEP = SHORT | {"sync": None, "iodepth": 8, "iodepth_batch_submit": 1, "blocksize": BLOCK, "number_ios": COUNT,
                 "size": COUNT * BLOCK, "verify": "pattern", "verify_pattern": "0x0123456789abcdef%o", "do_verify": 0,
@@ -56,7 +58,7 @@ class Cut(Exception):
 
 def cut(method: Method, seed: int) -> str | None:
     """What is wrong with the file after the power cut of that seed, or None."""
-    after = random.Random(seed).randint(1, OPERATIONS)
+    after = random.Random(seed).randint(1, OPERATIONS[method.mode])
     server_fio = method.side(method.server, SOFTRDMA_POWERCUT=f"after:{after},seed:{seed}")
     client_fio = method.side(method.client, **({"SOFTRDMA_FAULT": method.fault} if method.fault else {}))
     shared = {"serverip": ADDRESS, "port": free_port(ADDRESS), "mode": method.mode}
@@ -114,8 +116,15 @@ class PowerCuts(FioTest):
     def test_nor_when_flushes_are_slow(self) -> None:
         self.assertEqual([], faults(Method("hw", fault=SLOW), CUTS))
 
+    def test_nor_when_the_server_persists(self) -> None:
+        self.assertEqual([], faults(Method("sw"), CUTS))
+
+    def test_nor_when_its_requests_are_slow(self) -> None:
+        self.assertEqual([], faults(Method("sw", fault=SLOW_REQUESTS), CUTS))
+
 
 SLOW = "delay=2000:op=flush"
+SLOW_REQUESTS = "delay=2000:op=send"
 
 
 class Mutants(FioTest):
@@ -130,6 +139,13 @@ class Mutants(FioTest):
     def test_a_client_with_one_pointer_for_all_appends(self) -> None:
         client = dataclasses.replace(EXTERNAL, engines=MUTANTS / "client_shared_pointer")
         self.assert_caught(Method("hw", client=client, fault=SLOW))
+
+    def test_a_server_that_persists_the_pointer_first(self) -> None:
+        self.assert_caught(Method("sw", server=dataclasses.replace(EXTERNAL, engines=MUTANTS / "server_pointer_first")))
+
+    def test_a_client_with_one_request_for_all_appends(self) -> None:
+        client = dataclasses.replace(EXTERNAL, engines=MUTANTS / "client_shared_request")
+        self.assert_caught(Method("sw", client=client, fault=SLOW_REQUESTS))
 
 
 if __name__ == "__main__":
