@@ -6,11 +6,13 @@
 #ifndef LIBRPMA_HPP
 #define LIBRPMA_HPP 1
 
+#include <array>
 #include <cerrno>
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <span>
 #include <string>
 #include <system_error>
@@ -66,6 +68,7 @@ public:
         error_.value();
         return std::move(value_);
     }
+    T value_or(T other) &&noexcept { return ok() ? std::move(value_) : std::move(other); }
 
 private:
     status error_;
@@ -147,6 +150,18 @@ class local_region : public owner<rpma_mr_local, rpma_mr_dereg>
 public:
     using owner::owner;
     local_slice part(std::size_t offset, std::size_t length) const noexcept { return {get(), offset, length}; }
+    std::span<std::byte> memory() const noexcept
+    {
+        void *begin = nullptr;
+        std::size_t size = 0;
+        if (rpma_mr_get_ptr(get(), &begin) != 0 || rpma_mr_get_size(get(), &size) != 0)
+            return {};
+        return {static_cast<std::byte *>(begin), size};
+    }
+    status advise(std::size_t offset, std::size_t length, int advice, std::uint32_t flags) const noexcept
+    {
+        return rpma_mr_advise(get(), offset, length, advice, flags);
+    }
     // The bytes to send to the other side; desc has at least descriptor_size().
     status describe(std::span<std::byte> desc) const noexcept { return rpma_mr_get_descriptor(get(), desc.data()); }
     std::size_t descriptor_size() const noexcept
@@ -170,12 +185,44 @@ public:
         std::size_t size = 0;
         return rpma_mr_remote_get_size(get(), &size) == 0 ? size : 0;
     }
+    // Those of usage::flush_visibility and usage::flush_persistent that the other side allows.
+    usage flush_types() const noexcept
+    {
+        int types = 0;
+        return static_cast<usage>(rpma_mr_remote_get_flush_type(get(), &types) == 0 ? types : 0);
+    }
 };
 
-using conn_cfg = owner<rpma_conn_cfg, rpma_conn_cfg_delete>;
-using peer_cfg = owner<rpma_peer_cfg, rpma_peer_cfg_delete>;
-using srq_cfg = owner<rpma_srq_cfg, rpma_srq_cfg_delete>;
-using shared_receive_queue = owner<rpma_srq, rpma_srq_delete>;
+// What a peer tells the other side of itself.
+class peer_cfg : public owner<rpma_peer_cfg, rpma_peer_cfg_delete>
+{
+public:
+    using owner::owner;
+    static result<peer_cfg> create() noexcept { return make<peer_cfg>(rpma_peer_cfg_new); }
+    static result<peer_cfg> from(std::span<const std::byte> desc) noexcept
+    {
+        return make<peer_cfg>(rpma_peer_cfg_from_descriptor, static_cast<const void *>(desc.data()), desc.size());
+    }
+    status set_direct_write_to_pmem(bool supported) const noexcept
+    {
+        return rpma_peer_cfg_set_direct_write_to_pmem(get(), supported);
+    }
+    bool direct_write_to_pmem() const noexcept
+    {
+        bool supported = false;
+        return rpma_peer_cfg_get_direct_write_to_pmem(get(), &supported) == 0 && supported;
+    }
+    // The bytes to send to the other side; desc has at least descriptor_size().
+    status describe(std::span<std::byte> desc) const noexcept
+    {
+        return rpma_peer_cfg_get_descriptor(get(), desc.data());
+    }
+    std::size_t descriptor_size() const noexcept
+    {
+        std::size_t size = 0;
+        return rpma_peer_cfg_get_descriptor_size(get(), &size) == 0 ? size : 0;
+    }
+};
 
 // What a coroutine waits for: the address of one of these is the context of an operation, and resume_completed() of the
 // connection's CQ goes on with whoever waits. Every posted operation of such a CQ that completes has one as its
@@ -263,6 +310,48 @@ private:
     rpma_cq *cq_ = nullptr;
 };
 
+class srq_cfg : public owner<rpma_srq_cfg, rpma_srq_cfg_delete>
+{
+public:
+    using owner::owner;
+    // With the library's defaults.
+    static result<srq_cfg> create() noexcept { return make<srq_cfg>(rpma_srq_cfg_new); }
+    status set_rq_size(std::uint32_t size) const noexcept { return rpma_srq_cfg_set_rq_size(get(), size); }
+    status set_rcq_size(std::uint32_t size) const noexcept { return rpma_srq_cfg_set_rcq_size(get(), size); }
+};
+
+class shared_receive_queue : public owner<rpma_srq, rpma_srq_delete>
+{
+public:
+    using owner::owner;
+    status recv(local_slice dst, const void *context = nullptr) const noexcept
+    {
+        return rpma_srq_recv(get(), dst.region, dst.offset, dst.length, context);
+    }
+    // Its own queue for receives, which it owns; get() is NULL if it has none.
+    completion_queue rcq() const noexcept
+    {
+        rpma_cq *cq = nullptr;
+        return rpma_srq_get_rcq(get(), &cq) == 0 ? completion_queue(cq) : completion_queue();
+    }
+};
+
+class conn_cfg : public owner<rpma_conn_cfg, rpma_conn_cfg_delete>
+{
+public:
+    using owner::owner;
+    // With the library's defaults.
+    static result<conn_cfg> create() noexcept { return make<conn_cfg>(rpma_conn_cfg_new); }
+    status set_timeout_ms(int timeout_ms) const noexcept { return rpma_conn_cfg_set_timeout(get(), timeout_ms); }
+    status set_cq_size(std::uint32_t size) const noexcept { return rpma_conn_cfg_set_cq_size(get(), size); }
+    status set_rcq_size(std::uint32_t size) const noexcept { return rpma_conn_cfg_set_rcq_size(get(), size); }
+    status set_sq_size(std::uint32_t size) const noexcept { return rpma_conn_cfg_set_sq_size(get(), size); }
+    status set_rq_size(std::uint32_t size) const noexcept { return rpma_conn_cfg_set_rq_size(get(), size); }
+    status set_compl_channel(bool shared) const noexcept { return rpma_conn_cfg_set_compl_channel(get(), shared); }
+    // The queue outlives the connections that are made with this.
+    status set_srq(const shared_receive_queue &srq) const noexcept { return rpma_conn_cfg_set_srq(get(), srq.get()); }
+};
+
 class connection : public owner<rpma_conn, rpma_conn_delete>
 {
 public:
@@ -281,6 +370,17 @@ public:
         return rpma_conn_get_event_fd(get(), &fd) == 0 ? fd : -1;
     }
     status disconnect() const noexcept { return rpma_conn_disconnect(get()); }
+    // Lets flush() know what the other side's peer supports.
+    status apply(const peer_cfg &of_peer) const noexcept
+    {
+        return rpma_conn_apply_remote_peer_cfg(get(), of_peer.get());
+    }
+    // As in ibv_wc::qp_num; 0 without a connection.
+    std::uint32_t qp_num() const noexcept
+    {
+        std::uint32_t number = 0;
+        return rpma_conn_get_qp_num(get(), &number) == 0 ? number : 0;
+    }
     status ring() const noexcept { return rpma_conn_ring(get()); }
     // What this connection was given to do.
     rpma_conn_counters counters() const noexcept
@@ -293,6 +393,25 @@ public:
     {
         rpma_cq *cq = nullptr;
         return rpma_conn_get_cq(get(), &cq) == 0 ? completion_queue(cq) : completion_queue();
+    }
+    // That of receives; get() is NULL if they complete on cq().
+    completion_queue rcq() const noexcept
+    {
+        rpma_cq *cq = nullptr;
+        return rpma_conn_get_rcq(get(), &cq) == 0 ? completion_queue(cq) : completion_queue();
+    }
+    // With conn_cfg::set_compl_channel(): the descriptor of both queues, and the one of them that has completions.
+    int completion_fd() const noexcept
+    {
+        int fd = -1;
+        return rpma_conn_get_compl_fd(get(), &fd) == 0 ? fd : -1;
+    }
+    result<completion_queue> wait() const noexcept
+    {
+        rpma_cq *cq = nullptr;
+        if (const status waited = rpma_conn_wait(get(), 0, &cq, nullptr); !waited.ok())
+            return waited;
+        return completion_queue(cq);
     }
     std::span<const std::byte> private_data() const noexcept
     {
@@ -313,6 +432,12 @@ public:
         return rpma_write(
                 get(), dst.region, dst.offset, src.region, src.offset, src.length, static_cast<int>(flags), context);
     }
+    status write_with_imm(remote_slice dst, local_slice src, std::uint32_t imm, completion flags,
+            const void *context = nullptr) const noexcept
+    {
+        return rpma_write_with_imm(get(), dst.region, dst.offset, src.region, src.offset, src.length,
+                static_cast<int>(flags), imm, context);
+    }
     status atomic_write(rpma_mr_remote *dst, std::size_t offset, std::span<const char, 8> word, completion flags,
             const void *context = nullptr) const noexcept
     {
@@ -326,12 +451,18 @@ public:
     {
         return rpma_send(get(), src.region, src.offset, src.length, static_cast<int>(flags), context);
     }
+    status send_with_imm(
+            local_slice src, std::uint32_t imm, completion flags, const void *context = nullptr) const noexcept
+    {
+        return rpma_send_with_imm(get(), src.region, src.offset, src.length, static_cast<int>(flags), imm, context);
+    }
     status recv(local_slice dst, const void *context = nullptr) const noexcept
     {
         return rpma_recv(get(), dst.region, dst.offset, dst.length, context);
     }
 
-    // The same for co_await; what is kept by RPMA_F_MORE goes with them.
+    // The same for co_await; what is kept by RPMA_F_MORE goes with them. A coroutine is not destroyed while it waits:
+    // the device writes into it. The word of atomic_write() is copied at once.
     auto read(local_slice dst, remote_slice src) const noexcept
     {
         return await([=, this](const void *context) { return read(dst, src, completion::always, context); });
@@ -347,6 +478,28 @@ public:
     auto send(local_slice src) const noexcept
     {
         return await([=, this](const void *context) { return send(src, completion::always, context); });
+    }
+    auto write_with_imm(remote_slice dst, local_slice src, std::uint32_t imm) const noexcept
+    {
+        return await(
+                [=, this](const void *context) { return write_with_imm(dst, src, imm, completion::always, context); });
+    }
+    auto send_with_imm(local_slice src, std::uint32_t imm) const noexcept
+    {
+        return await([=, this](const void *context) { return send_with_imm(src, imm, completion::always, context); });
+    }
+    auto atomic_write(rpma_mr_remote *dst, std::size_t offset, std::span<const char, 8> word) const noexcept
+    {
+        std::array<char, 8> copy;
+        std::memcpy(copy.data(), word.data(), copy.size());
+        return await([=, this](const void *context) {
+            return atomic_write(dst, offset, copy, completion::always, context);
+        });
+    }
+    // Waits for the message that the receive gets: recv() that is awaited.
+    auto receive(local_slice dst) const noexcept
+    {
+        return await([=, this](const void *context) { return recv(dst, context); });
     }
 
 private:
@@ -364,6 +517,13 @@ public:
     status recv(local_slice dst, const void *context = nullptr) const noexcept
     {
         return rpma_conn_req_recv(get(), dst.region, dst.offset, dst.length, context);
+    }
+    std::span<const std::byte> private_data() const noexcept
+    {
+        rpma_conn_private_data data{};
+        if (rpma_conn_req_get_private_data(get(), &data) != 0)
+            return {};
+        return {static_cast<const std::byte *>(data.ptr), data.len};
     }
     // The request is gone afterwards, whatever the outcome, unless the data is too long.
     result<connection> connect(std::span<const std::byte> private_data = {}) &&noexcept
@@ -396,20 +556,32 @@ class peer : public owner<rpma_peer, rpma_peer_delete>
 {
 public:
     using owner::owner;
+    // The device stays the caller's, and open as long as the peer.
+    static result<peer> on(ibv_context *device) noexcept { return make<peer>(rpma_peer_new, device); }
     // Of the device that has the local address, or reaches the remote one.
-    static result<peer> at(
-            const char *address, rpma_util_ibv_context_type type, rpma_device_kind kind = RPMA_DEVICE_ANY) noexcept
+    static result<peer> at(const char *address, rpma_util_ibv_context_type type) noexcept
+    {
+        ibv_context *device = nullptr;
+        if (const status found = rpma_utils_get_ibv_context(address, type, &device); !found.ok())
+            return found;
+        return on(device);
+    }
+    static result<peer> at(const char *address, rpma_util_ibv_context_type type, rpma_device_kind kind) noexcept
     {
         ibv_context *device = nullptr;
         if (const status found = rpma_utils_get_ibv_context_of_kind(address, type, kind, &device); !found.ok())
             return found;
-        return make<peer>(rpma_peer_new, device);
+        return on(device);
     }
     template<class Byte, std::size_t Extent>
     result<local_region> reg(std::span<Byte, Extent> memory, usage uses) const noexcept
     {
         return local_region::make<local_region>(
                 rpma_mr_reg, get(), static_cast<void *>(memory.data()), memory.size_bytes(), static_cast<int>(uses));
+    }
+    result<shared_receive_queue> share_receives(const srq_cfg &cfg = {}) const noexcept
+    {
+        return shared_receive_queue::make<shared_receive_queue>(rpma_srq_new, get(), cfg.get());
     }
     result<endpoint> listen(const char *address, const char *port) const noexcept
     {
@@ -440,6 +612,11 @@ public:
     status flush(remote_slice dst, rpma_flush_type type, const void *context = nullptr) const noexcept
     {
         return on_.flush(dst, type, kept(context), context);
+    }
+    status atomic_write(rpma_mr_remote *dst, std::size_t offset, std::span<const char, 8> word,
+            const void *context = nullptr) const noexcept
+    {
+        return on_.atomic_write(dst, offset, word, kept(context), context);
     }
     status send(local_slice src, const void *context = nullptr) const noexcept
     {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs built with Debian's header and library run unchanged on ours, and the same programs on Debian's. Built with
-our header and library, they run on Debian's as long as they use nothing that is newer."""
+our header and library, they run on Debian's as long as they use nothing that is newer, in C++ with rpma.hpp, too."""
 
 import argparse
 import os
@@ -19,16 +19,16 @@ def main():
     parser.add_argument("--provider", required=True, type=pathlib.Path, help="preloaded for want of a device")
     parser.add_argument("sources", nargs="+", type=pathlib.Path)
     options = parser.parse_args()
-    for tool in ("cc", "readelf"):
+    for tool in ("cc", "c++", "readelf"):
         suite.need_tool(tool)
     debian = suite.Debian(options.debian)
     with tempfile.TemporaryDirectory() as scratch:
         for source in options.sources:
-            for whose, include, built_with in (("Debian's", debian.include, debian.library),
-                                               ("our", options.header.parent, options.library)):
+            compiler = ["c++", "-std=c++20"] if source.suffix == ".cpp" else ["cc", "-std=c11"]
+            theirs = [] if source.suffix == ".cpp" else [("Debian's", debian.include, debian.library)]
+            for whose, include, built_with in [*theirs, ("our", options.header.parent, options.library)]:
                 program = pathlib.Path(scratch, source.stem)
-                suite.command("cc", "-std=c11", "-O2", *suite.WARNINGS, f"-I{include}", source, "-o", program,
-                              built_with)
+                suite.command(*compiler, "-O2", *suite.WARNINGS, f"-I{include}", source, "-o", program, built_with)
                 suite.expect_equal(f"librpma needed by {program.name}",
                                    [name for name in suite.dynamic_entries(program, "NEEDED") if "rpma" in name],
                                    [suite.LIBRARY])

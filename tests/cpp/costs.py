@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A call of rpma.hpp is compiled to no more instructions than the call of librpma.h that it stands for.
+"""Each call of rpma.hpp is compiled to no more instructions than the call of librpma.h that it stands for.
 
-usage: costs.py OBJECT   (costs.cpp, optimised)
+usage: costs.py OBJECT HEADER SOURCE   (costs.cpp, optimised, rpma.hpp, costs.cpp)
 """
 
+import pathlib
 import re
 import shutil
 import subprocess
@@ -25,15 +26,28 @@ def instructions(path):
     return counts
 
 
+def uncompared(header, source):
+    """The functions that the header calls and the source does not compare. Of those that make or delete an object, a
+    destructor is the difference, and a peer is made where its device is found."""
+    text = re.sub(r"//[^\n]*", "", header.read_text())
+    wrapped = set(re.findall(r"\b(rpma_\w+)\(", text))
+    return sorted(name for name in wrapped if not re.search(rf"\b{name}\(", source.read_text())
+                  and not name.startswith("rpma_utils_get_ibv_context"))
+
+
 def main():
     if shutil.which("objdump") is None:
         print("skipped: objdump is not installed")
         return 77
     counts = instructions(sys.argv[1])
+    missing = uncompared(*map(pathlib.Path, sys.argv[2:]))
+    if missing:
+        print(f"failed: not compared: {', '.join(missing)}")
+        return 1
     calls = sorted(name.removeprefix("cpp_") for name in counts if name.startswith("cpp_"))
     dearer = [call for call in calls if counts[f"cpp_{call}"] > counts[f"c_{call}"]]
     for call in calls:
-        print(f"{call:<14}{counts[f'c_{call}']:>4} in C{counts[f'cpp_{call}']:>4} in C++")
+        print(f"{call:<22}{counts[f'c_{call}']:>4} in C{counts[f'cpp_{call}']:>4} in C++")
     if not calls or dearer:
         print(f"failed: {', '.join(dearer) or 'no call found'}")
         return 1

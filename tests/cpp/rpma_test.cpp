@@ -2,6 +2,7 @@
 // rpma.hpp over the software device: both ends of a connection in one process, and a coroutine that writes and flushes.
 #include <rpma.hpp>
 
+#include <arpa/inet.h>
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -40,18 +41,21 @@ struct ends {
     rpma::connection client, server;
 };
 
-ends connect(const rpma::peer &peer, const rpma::endpoint &ep, const char *port)
+ends connect(const rpma::peer &peer, const rpma::endpoint &ep, const char *port, const rpma::conn_cfg &of_server = {})
 {
+    constexpr std::array hello{std::byte{'h'}, std::byte{'i'}};
     auto outgoing = peer.request_to("127.0.0.1", port);
     CHECK(outgoing);
-    auto client = std::move(*outgoing).connect();
+    auto client = std::move(*outgoing).connect(hello);
     CHECK(client);
-    auto incoming = ep.next_request();
-    CHECK(incoming);
-    auto server = std::move(*incoming).connect();
+    auto incoming = ep.next_request(of_server.get());
+    CHECK(incoming && incoming->private_data().size() >= 2 && incoming->private_data()[1] == hello[1]);
+    auto server = std::move(*incoming).connect(hello);
     CHECK(server);
-    auto event = client->next_event();
-    CHECK(event && *event == RPMA_CONN_ESTABLISHED);
+    for (const rpma::connection *conn : {&*client, &*server})
+        CHECK(conn->next_event().value_or(RPMA_CONN_UNDEFINED) == RPMA_CONN_ESTABLISHED);
+    CHECK(client->private_data().size() >= 2 && client->private_data()[0] == hello[0]);
+    CHECK(client->qp_num() != 0 && client->qp_num() != server->qp_num());
     return {std::move(*client), std::move(*server)};
 }
 
@@ -62,6 +66,66 @@ task store(const rpma::connection &conn, rpma::remote_slice dst, rpma::local_sli
     auto flushed = co_await conn.flush(dst, RPMA_FLUSH_TYPE_VISIBILITY);
     CHECK(flushed && flushed->status == IBV_WC_SUCCESS);
     done = true;
+}
+
+// The second message may be there before it is waited for.
+task receive_two(const rpma::connection &conn, rpma::local_slice first, rpma::local_slice second, std::uint32_t &imms)
+{
+    auto plain = co_await conn.receive(first);
+    CHECK(plain && plain->status == IBV_WC_SUCCESS && plain->opcode == IBV_WC_RECV && plain->byte_len == 3);
+    auto with_imm = co_await conn.receive(second);
+    CHECK(with_imm && with_imm->status == IBV_WC_SUCCESS);
+    imms = ntohl(with_imm->imm_data);
+}
+
+task send_two(const rpma::connection &conn, rpma::local_slice src, rpma_mr_remote *word, bool &done)
+{
+    auto sent = co_await conn.send(src);
+    CHECK(sent && sent->status == IBV_WC_SUCCESS);
+    auto numbered = co_await conn.send_with_imm(src, 0x01020304);
+    CHECK(numbered && numbered->status == IBV_WC_SUCCESS);
+    auto stored = co_await conn.atomic_write(word, 16, std::span<const char, 8>("atomic!", 8));
+    CHECK(stored && stored->status == IBV_WC_SUCCESS);
+    done = true;
+}
+
+// Messages to a queue of receives of its own, and a number with a write, to a shared queue of receives.
+void meet_on_other_queues(const rpma::peer &peer, const rpma::endpoint &ep, const char *port, rpma::local_slice src,
+        rpma::remote_slice dst)
+{
+    auto of_srq = rpma::srq_cfg::create();
+    CHECK(of_srq && of_srq->set_rq_size(4) && of_srq->set_rcq_size(4));
+    auto srq = peer.share_receives(*of_srq);
+    CHECK(srq && srq->rcq().get() != nullptr && srq->recv({nullptr, 0, 0}, &of_srq));
+    auto cfg = rpma::conn_cfg::create();
+    CHECK(cfg && cfg->set_timeout_ms(2000) && cfg->set_cq_size(8) && cfg->set_sq_size(8) && cfg->set_rq_size(8));
+    CHECK(cfg->set_srq(*srq));
+    ends shared = connect(peer, ep, port, *cfg);
+    CHECK(shared.server.completion_fd() == -1 && shared.server.wait().error().code() == RPMA_E_NOT_SHARED_CHNL);
+    CHECK(shared.client.write_with_imm(dst, src, 77, rpma::completion::on_error));
+    CHECK(srq->rcq().wait());
+    ibv_wc wc{};
+    CHECK(srq->rcq().poll(wc) && wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM && ntohl(wc.imm_data) == 77);
+    CHECK(wc.qp_num == shared.server.qp_num() && wc.wr_id == reinterpret_cast<std::uintptr_t>(&of_srq));
+
+    auto both = rpma::conn_cfg::create();
+    CHECK(both && both->set_rcq_size(4) && both->set_compl_channel(true));
+    ends pair = connect(peer, ep, port, *both);
+    CHECK(pair.server.completion_fd() >= 0 && pair.server.rcq().get() != nullptr);
+    CHECK(pair.client.rcq().get() == nullptr);
+    CHECK(pair.server.recv({nullptr, 0, 0}) && pair.client.send({nullptr, 0, 0}, rpma::completion::on_error));
+    auto fired = pair.server.wait();
+    CHECK(fired && fired->get() == pair.server.rcq().get() && fired->poll(wc) && wc.opcode == IBV_WC_RECV);
+}
+
+void tell_of_a_peer(const rpma::connection &conn)
+{
+    auto mine = rpma::peer_cfg::create();
+    CHECK(mine && !mine->direct_write_to_pmem() && mine->set_direct_write_to_pmem(true));
+    std::array<std::byte, 8> desc{};
+    CHECK(mine->descriptor_size() <= desc.size() && mine->describe(desc));
+    auto theirs = rpma::peer_cfg::from(desc);
+    CHECK(theirs && theirs->direct_write_to_pmem() && conn.apply(*theirs));
 }
 
 task refused(const rpma::connection &conn, rpma::remote_slice dst, rpma::local_slice src, int &code)
@@ -110,6 +174,18 @@ int main()
     refused(pair.client, remote->part(4096, 1), local->part(0, 1), code);
     CHECK(code == RPMA_E_INVAL);
 
+    bool sent = false;
+    std::uint32_t imm = 0;
+    receive_two(pair.server, target->part(2000, 3), target->part(2010, 3), imm);
+    send_two(pair.client, local->part(0, 3), remote->get(), sent);
+    while (imm == 0 || !sent)
+        CHECK(pair.server.cq().resume_completed() && pair.client.cq().resume_completed());
+    CHECK(imm == 0x01020304 && far[2002] == 'n' && far[2003] == 0 && far[2012] == 'n' && far[2013] == 0);
+    CHECK(std::memcmp(&far[16], "atomic!", 8) == 0);
+    tell_of_a_peer(pair.client);
+    CHECK(remote->flush_types() == rpma::usage::flush_visibility);
+    CHECK(local->memory().data() == static_cast<void *>(near.data()) && local->memory().size() == near.size());
+
     ibv_wc wc{};
     {
         rpma::batch batch(pair.client);
@@ -126,6 +202,8 @@ int main()
 
     const rpma_conn_counters counted = pair.client.counters();
     CHECK(counted.writes == 5 && counted.write_bytes == 140 && counted.flushes == 2 && counted.reads == 0);
+    CHECK(counted.sends == 2 && counted.send_bytes == 6 && counted.atomic_writes == 1);
+    meet_on_other_queues(*peer, *ep, port, local->part(0, 8), remote->part(3000, 8));
 
     rpma::connection moved = std::move(pair.client);
     CHECK(!pair.client && moved);

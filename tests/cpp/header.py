@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""rpma.hpp compiles alone, twice and without warnings, with each compiler and standard that is here, with exceptions and
+without.
+
+usage: header.py INCLUDE   (the directory of rpma.hpp)
+"""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SOURCE = "#include <rpma.hpp>\n#include <rpma.hpp>\ntemplate class rpma::result<rpma::connection>;\n"
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow", "-Wold-style-cast", "-Werror"]
+STANDARDS = ["c++20", "c++2b"]  # what c++23 was called before it was one
+FLAVOURS = [[], ["-fno-exceptions", "-fno-rtti"]]
+
+
+def main():
+    compilers = [compiler for compiler in ("g++", "clang++") if shutil.which(compiler)]
+    if not compilers:
+        print("skipped: there is neither g++ nor clang++")
+        return 77
+    failed = False
+    with tempfile.TemporaryDirectory() as scratch:
+        source = pathlib.Path(scratch, "header.cpp")
+        source.write_text(SOURCE)
+        for command in ([compiler, f"-std={standard}", *flavour] for compiler in compilers for standard in STANDARDS
+                        for flavour in FLAVOURS):
+            result = subprocess.run([*command, *WARNINGS, f"-I{sys.argv[1]}", "-fsyntax-only", source],
+                                    stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
+            print(" ".join(command), "" if result.returncode == 0 else f"\n{result.stderr}")
+            failed |= result.returncode != 0
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
