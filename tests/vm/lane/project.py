@@ -11,7 +11,7 @@ from lane.debian import inside, run_quietly
 # and rpmemd, which is tested elsewhere.
 CONFIGURE = (
     "cmake -S /source -B /build -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DRPMA_WERROR=ON -DRPMA_BUILD_SOFTRDMA=OFF "
-    "-DRPMA_BUILD_BENCH=OFF -DRPMA_BUILD_RPMEM=OFF -DRPMA_BUILD_PYTHON=OFF -DRPMA_BUILD_MAN=OFF -DRPMA_VM_GUEST=ON "
+    "-DRPMA_BUILD_BENCH=OFF -DRPMA_BUILD_RPMEM=OFF -DRPMA_BUILD_PYTHON=ON -DRPMA_BUILD_MAN=OFF -DRPMA_VM_GUEST=ON "
     "'-DRPMA_TEST_SUITES=integration;conformance;vm'"
 )
 # Debian's librpma is the peer in some tests; the guest has no network to fetch it.
