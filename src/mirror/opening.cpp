@@ -166,7 +166,7 @@ void rpma_mirror::prepare_all(const deadline &until)
         c.known = c.control->ask(about_promise(c, request_type::mirror_prepare), until).mirror;
     });
     for (const auto &c : copies_)
-        if (c && c->answered && is_newer(c->known.committed, newest_))
+        if (c && is_newer(c->known.committed, newest_))
             newest_ = c->known.committed;
     needed_ = newest_.in_sync & ~(1U << newest_.home);
 }
