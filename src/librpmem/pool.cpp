@@ -19,6 +19,8 @@ namespace
 // What a lane takes of the descriptors of a process, and what the process keeps for itself.
 constexpr rlim_t descriptors_per_lane = 6;
 constexpr rlim_t other_descriptors = 64;
+// Every device gives queues of this length. A lane has fewer operations under way in any case.
+constexpr int longest_queue = 1024;
 
 unsigned bearable_lanes()
 {
@@ -107,7 +109,7 @@ int rpmem_pool::open_data_path(const wanted &w, const replica::session_answer &s
     replica::region::terms terms;
     terms.address = static_cast<std::byte *>(w.address);
     terms.size = w.size;
-    terms.depth = static_cast<std::uint32_t>(std::max(settings().queue_depth, 2));
+    terms.depth = static_cast<std::uint32_t>(std::clamp(settings().queue_depth, 2, longest_queue));
     terms.timeout_ms = settings_.timeout_ms;
     replica::error_text why;
     const int error = region_.open(s, terms, &why);

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Pools as programs find them at a target: sets of every kind, what is wrong with them, lanes, and removal. */
+#include <pthread.h>
+#include <sys/stat.h>
+
+#include "support.h"
+
+enum {
+    LANES = 8, /* RPMEM_MAX_NLANES */
+    LANE_SIZE = 65536
+};
+
+static const char *in_directory(const char *name)
+{
+    static char path[2][4096];
+    static int next;
+    char *const at = path[next++ % 2];
+    snprintf(at, sizeof(path[0]), "%s/%s", getenv("RPMEM_TEST_DIR"), name);
+    return at;
+}
+
+/* Each part is 8 MiB, less what the last one lacks. */
+static void write_set(const char *name, const char *options, int parts, const char *part, size_t lacks)
+{
+    FILE *const file = fopen(in_directory(name), "w");
+    assert_non_null(file);
+    fprintf(file, "PMEMPOOLSET\n%s", options);
+    for (int i = 0; i < parts; ++i)
+        fprintf(file, "%zuB %s%d # a part\n", (8U << 20) - (i + 1 == parts ? lacks : 0), in_directory(part), i);
+    assert_int_equal(fclose(file), 0);
+}
+
+static RPMEMpool *open_with(const char *set, size_t size, struct rpmem_pool_attr *attributes)
+{
+    unsigned lanes = 1000;
+    errno = 0;
+    RPMEMpool *const pool = rpmem_open("host", set, pool_memory, size, &lanes, attributes);
+    if (pool != NULL)
+        assert_int_equal(lanes, LANES);
+    return pool;
+}
+
+static RPMEMpool *create_with(const char *set, const struct rpmem_pool_attr *attributes)
+{
+    unsigned lanes = 1000;
+    errno = 0;
+    RPMEMpool *const pool = rpmem_create("host", set, pool_memory, POOL_SIZE, &lanes, attributes);
+    if (pool != NULL)
+        assert_int_equal(lanes, LANES);
+    return pool;
+}
+
+static void refused(RPMEMpool *pool, int error)
+{
+    assert_null(pool);
+    assert_int_equal(errno, error);
+}
+
+static void sets_of_every_kind_hold_a_pool(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(in_directory("below"), 0700), 0);
+    const struct rpmem_pool_attr single = {.signature = "SINGLE", .major = 1, .incompat_features = 1};
+    const struct {
+        const char *name, *options;
+        int parts;
+        const struct rpmem_pool_attr *attributes;
+    } sets[] = {{"below/one.set", "# options: none\n\n", 1, &some_attributes}, {"two.set", "", 2, &some_attributes},
+            {"single.set", "OPTION SINGLEHDR\n", 2, &single}, {"none.set", "OPTION NOHDRS\n", 2, NULL}};
+    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); ++i) {
+        char part[32];
+        snprintf(part, sizeof(part), "kind%zu.part", i);
+        write_set(sets[i].name, sets[i].options, sets[i].parts, part, 0);
+        RPMEMpool *pool = must(create_with(sets[i].name, sets[i].attributes));
+        const size_t from = sets[i].attributes == NULL ? 0 : HEADER_SIZE;
+        memset(pool_memory, (int)i + 1, POOL_SIZE);
+        assert_int_equal(rpmem_persist(pool, from, POOL_SIZE - from, 3, 0), 0);
+        refused(open_with(sets[i].name, POOL_SIZE, NULL), EBUSY);
+        assert_int_equal(rpmem_close(pool), 0);
+        /* Another size than the set's is no matter as long as it is not larger. */
+        struct rpmem_pool_attr got;
+        pool = must(open_with(sets[i].name, POOL_SIZE / 2, &got));
+        assert_string_equal(got.signature, sets[i].attributes == NULL ? "" : sets[i].attributes->signature);
+        static char copy[POOL_SIZE / 2];
+        assert_int_equal(rpmem_read(pool, copy, from, sizeof(copy) - from, LANES - 1), 0);
+        assert_memory_equal(copy, pool_memory + from, sizeof(copy) - from);
+        assert_fails(rpmem_read(pool, copy, POOL_SIZE / 2, 1, 0), EINVAL);
+        assert_int_equal(rpmem_close(pool), 0);
+        if (sets[i].attributes == NULL)
+            assert_int_equal(rpmem_close(must(create_with(sets[i].name, NULL))), 0);
+        else
+            refused(create_with(sets[i].name, sets[i].attributes), EEXIST);
+        assert_int_equal(rpmem_remove("host", sets[i].name, RPMEM_REMOVE_POOL_SET), 0);
+        assert_int_equal(access(in_directory(sets[i].name), F_OK), -1);
+    }
+    assert_int_equal(rmdir(in_directory("below")), 0);
+}
+
+static void attributes_fit_the_set(void **state)
+{
+    (void)state;
+    const struct rpmem_pool_attr single = {.signature = "SINGLE", .major = 1, .incompat_features = 1};
+    write_set("with.set", "", 1, "fit.part", 0);
+    write_set("single.set", "OPTION SINGLEHDR\n", 1, "fit.part", 0);
+    refused(create_with("with.set", &single), EINVAL);
+    refused(create_with("single.set", &some_attributes), EINVAL);
+    refused(create_with("single.set", NULL), EINVAL);
+    write_set("both.set", "OPTION SINGLEHDR\nOPTION NOHDRS\n", 1, "fit.part", 0);
+    refused(create_with("both.set", NULL), EINVAL);
+    write_set("unknown.set", "OPTION NOTHING\n", 1, "fit.part", 0);
+    refused(create_with("unknown.set", &some_attributes), EINVAL);
+    write_set("replica.set", "REPLICA\n", 1, "fit.part", 0);
+    refused(create_with("replica.set", &some_attributes), EINVAL);
+    write_set("small.set", "", 1, "fit.part", (8U << 20) - RPMEM_MIN_PART + 4096);
+    refused(create_with("small.set", &some_attributes), EINVAL);
+    write_set("short.set", "", 1, "fit.part", 4096);
+    refused(create_with("short.set", &some_attributes), EFBIG);
+    /* None of them left a part. */
+    assert_int_equal(access(in_directory("fit.part0"), F_OK), -1);
+}
+
+static void a_part_of_two_sets_is_used_by_one(void **state)
+{
+    (void)state;
+    write_set("first.set", "", 1, "shared.part", 0);
+    write_set("second.set", "", 1, "shared.part", 0);
+    write_set("third.set", "", 1, "third.part", 0);
+    RPMEMpool *const first = must(create_with("first.set", &some_attributes));
+    refused(open_with("second.set", POOL_SIZE, NULL), EBUSY);
+    /* Another pool of the same process is no hindrance. */
+    RPMEMpool *const third = must(create_with("third.set", &some_attributes));
+    memset(pool_memory + HEADER_SIZE, '3', 64);
+    assert_int_equal(rpmem_persist(first, HEADER_SIZE, 64, 0, 0), 0);
+    assert_int_equal(rpmem_persist(third, HEADER_SIZE, 64, 0, 0), 0);
+    assert_fails(rpmem_remove("host", "second.set", 0), EBUSY);
+    assert_int_equal(rpmem_close(first), 0);
+    assert_int_equal(rpmem_close(must(open_with("second.set", POOL_SIZE, NULL))), 0);
+    assert_int_equal(rpmem_remove("host", "first.set", 0), 0);
+    assert_int_equal(rpmem_persist(third, HEADER_SIZE, 64, 1, 0), 0);
+    assert_int_equal(rpmem_close(third), 0);
+    assert_int_equal(rpmem_remove("host", "third.set", 0), 0);
+}
+
+static void a_damaged_header_is_refused(void **state)
+{
+    (void)state;
+    for (long at = 0; at <= 4088; at += at == 0 ? 24 : 4064) {
+        RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
+        assert_int_equal(rpmem_close(pool), 0);
+        FILE *const part = fopen(in_directory("pool.part"), "r+b");
+        assert_non_null(part);
+        assert_int_equal(fseek(part, at, SEEK_SET), 0);
+        assert_int_equal(fputc(0x5a, part), 0x5a);
+        assert_int_equal(fclose(part), 0);
+        assert_null(open_with("pool.set", POOL_SIZE, NULL));
+        assert_true(errno == EINVAL || errno == EREMOTEIO);
+        refused(create_with("pool.set", &some_attributes), EEXIST);
+    }
+    assert_int_equal(rpmem_remove("host", "pool.set", 0), 0);
+}
+
+static void what_is_not_there_cannot_be_removed(void **state)
+{
+    (void)state;
+    assert_fails(rpmem_remove("host", "no.set", 0), ENOENT);
+    assert_int_equal(rpmem_remove("host", "no.set", RPMEM_REMOVE_FORCE), 0);
+    assert_int_equal(rpmem_remove("host", "no.set", RPMEM_REMOVE_FORCE | RPMEM_REMOVE_POOL_SET), 0);
+    write_set("gone.set", "", 2, "gone.part", 0);
+    assert_int_equal(rpmem_close(must(create_with("gone.set", &some_attributes))), 0);
+    assert_int_equal(unlink(in_directory("gone.part1")), 0);
+    assert_fails(rpmem_remove("host", "gone.set", 0), ENOENT);
+    assert_int_equal(access(in_directory("gone.part0"), F_OK), 0);
+    refused(open_with("gone.set", POOL_SIZE, NULL), ENOENT);
+    assert_int_equal(rpmem_remove("host", "gone.set", RPMEM_REMOVE_FORCE | RPMEM_REMOVE_POOL_SET), 0);
+    assert_int_equal(access(in_directory("gone.part0"), F_OK), -1);
+    assert_int_equal(access(in_directory("gone.set"), F_OK), -1);
+}
+
+struct user {
+    RPMEMpool *pool;
+    unsigned lane;
+    int failures;
+};
+
+static void *use_a_lane(void *argument)
+{
+    struct user *const u = argument;
+    char copy[64];
+    for (size_t i = 0; i < 200; ++i) {
+        const size_t offset = HEADER_SIZE + u->lane * LANE_SIZE + i * 64;
+        const unsigned flags = i % 2 == 0 ? 0 : RPMEM_PERSIST_RELAXED;
+        memset(pool_memory + offset, (int)(i + u->lane), 64);
+        u->failures += rpmem_persist(u->pool, offset, 64, u->lane, flags) != 0;
+        u->failures +=
+                rpmem_read(u->pool, copy, offset, 64, u->lane) != 0 || memcmp(copy, pool_memory + offset, 64) != 0;
+    }
+    return NULL;
+}
+
+static void each_lane_has_a_thread(void **state)
+{
+    (void)state;
+    assert_int_equal(rpmem_remove("host", "pool.set", RPMEM_REMOVE_FORCE), 0);
+    RPMEMpool *const pool = must(create_with("pool.set", &some_attributes));
+    struct user users[LANES];
+    pthread_t threads[LANES];
+    for (unsigned i = 0; i < LANES; ++i) {
+        users[i] = (struct user){.pool = pool, .lane = i};
+        assert_int_equal(pthread_create(&threads[i], NULL, use_a_lane, &users[i]), 0);
+    }
+    for (unsigned i = 0; i < LANES; ++i) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_int_equal(users[i].failures, 0);
+    }
+    assert_fails(rpmem_persist(pool, HEADER_SIZE, 64, LANES, 0), EINVAL);
+    assert_int_equal(rpmem_close(pool), 0);
+    static char part[LANES * LANE_SIZE];
+    read_part("pool.part", HEADER_SIZE, part, sizeof(part));
+    for (size_t lane = 0; lane < LANES; ++lane)
+        assert_memory_equal(part + lane * LANE_SIZE, pool_memory + HEADER_SIZE + lane * LANE_SIZE, 200 * 64);
+}
+
+/* As by an operator: the daemon ends in order, and the client is told. */
+static void a_terminated_target_is_an_error(void **state)
+{
+    (void)state;
+    RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
+    const pid_t daemon = daemon_pid();
+    assert_int_equal(kill(daemon, SIGTERM), 0);
+    int error = 0;
+    for (int i = 0; i < 10000 && error == 0; ++i, usleep(1000))
+        if (rpmem_persist(pool, HEADER_SIZE, 64, 0, 0) != 0)
+            error = errno;
+    assert_int_equal(error, ECONNRESET);
+    assert_fails(rpmem_close(pool), ECONNRESET);
+    assert_int_equal(rpmem_close(must(open_with("pool.set", POOL_SIZE, NULL))), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(sets_of_every_kind_hold_a_pool),
+            cmocka_unit_test(attributes_fit_the_set),
+            cmocka_unit_test(a_part_of_two_sets_is_used_by_one),
+            cmocka_unit_test(a_damaged_header_is_refused),
+            cmocka_unit_test(what_is_not_there_cannot_be_removed),
+            cmocka_unit_test(each_lane_has_a_thread),
+            cmocka_unit_test(a_terminated_target_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, make_memory, NULL);
+}
