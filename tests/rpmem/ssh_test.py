@@ -3,9 +3,11 @@
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import sshd
@@ -49,10 +51,12 @@ class Ssh(unittest.TestCase):
         path.chmod(0o600)
         return path.name
 
+    def variables(self, key="client", **more):
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("RPMEM_")}
+        return inherited | {"RPMEM_SSH": self.sshd.client(key), "HOME": str(self.place), **more}
+
     def run_program(self, *words, key="client", **variables):
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("RPMEM_")}
-        environment |= {"RPMEM_SSH": self.sshd.client(key), "HOME": str(self.place), **variables}
-        return subprocess.run(list(map(str, words)), env=environment, cwd="/", stdin=subprocess.DEVNULL,
+        return subprocess.run(list(map(str, words)), env=self.variables(key, **variables), cwd="/", stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
     def succeeds(self, *words, **options):
@@ -109,6 +113,31 @@ class Ssh(unittest.TestCase):
         (self.home / ".rpmemd.conf").write_text("no such line\n")
         errors = self.fails(EXAMPLES / "basic", self.sshd.target(ADDRESSES[0]), self.write_set("plain"))
         self.assertIn(".rpmemd.conf", errors)
+
+    def test_a_stopped_daemon_does_not_hold_up_the_end(self):
+        # At once, and after the library has noticed the silence.
+        for pause_s, error in ((0, "ETIMEDOUT"), (4, "ECONNRESET")):
+            pid_file = self.place / f"pid-{pause_s}"
+            command = [CALL, "hold", self.sshd.target(ADDRESSES[0]), self.write_set(f"held-{pause_s}")]
+            with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/",
+                                  env=self.variables(RPMEM_OP_TIMEOUT_MS="2000",
+                                                     RPMEM_CMD=f"echo $$ >{pid_file}; exec rpmemd")) as program:
+                self.assertEqual(program.stdout.readline(), "open\n")
+                daemon = int(pid_file.read_text())
+                os.kill(daemon, signal.SIGSTOP)
+                time.sleep(pause_s)
+                try:
+                    said = program.communicate("\n", timeout=LIMIT_S)[0]
+                finally:
+                    program.kill()
+                    os.kill(daemon, signal.SIGCONT)
+                self.assertEqual(said, f"closed: -1, {error}\n")
+            # It ends by itself as soon as it can.
+            end = time.monotonic() + LIMIT_S
+            while pathlib.Path(f"/proc/{daemon}").exists():
+                self.assertLess(time.monotonic(), end, "the daemon did not end")
+                time.sleep(0.01)
+            (self.home / "part").unlink(missing_ok=True)
 
     def test_the_first_steps_succeed(self):
         for address in ADDRESSES:
