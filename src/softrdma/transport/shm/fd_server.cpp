@@ -22,6 +22,8 @@ namespace softrdma::net
 namespace
 {
 
+constexpr unsigned most_requests = 8; // before other sockets have their turn
+
 // Somebody who has come in. Whoever breaks the rules is sent away.
 class fd_peer : public event_handler, public std::enable_shared_from_this<fd_peer>
 {
@@ -67,12 +69,18 @@ void fd_peer::enter()
 finding fd_peer::ready(std::uint32_t)
 {
     const std::lock_guard lock(mutex_);
-    fd_request w;
-    reception r = reception::message;
-    while ((r = receive(socket_, w)) == reception::message && grant(w))
-        has_asked_ = true;
-    if (r != reception::nothing)
-        event_loop::get()->unwatch(watch_);
+    // What is left keeps the socket ready: a peer that asks again and again must not keep this thread.
+    for (unsigned requests = 0; requests < most_requests; ++requests) {
+        fd_request w;
+        const reception r = receive(socket_, w);
+        if (r == reception::message && grant(w)) {
+            has_asked_ = true;
+            continue;
+        }
+        if (r != reception::nothing)
+            event_loop::get()->unwatch(watch_);
+        break;
+    }
     return finding::something;
 }
 
