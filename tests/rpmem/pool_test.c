@@ -234,9 +234,57 @@ static void versions_are_compared(void **state)
     assert_null(rpmem_check_version(1, 3));
     assert_non_null(rpmem_check_version(1, 4));
     assert_non_null(rpmem_check_version(2, 0));
+}
+
+/* Programs that were compiled for the original rely on these. */
+static void layout_and_constants_are_the_originals(void **state)
+{
+    (void)state;
+#define IS_AT(field, offset, size)                                                                                     \
+    assert_int_equal(offsetof(struct rpmem_pool_attr, field), (offset));                                               \
+    assert_int_equal(sizeof(((struct rpmem_pool_attr *)NULL)->field), (size))
+    IS_AT(signature, 0, 8);
+    IS_AT(major, 8, 4);
+    IS_AT(compat_features, 12, 4);
+    IS_AT(incompat_features, 16, 4);
+    IS_AT(ro_compat_features, 20, 4);
+    IS_AT(poolset_uuid, 24, 16);
+    IS_AT(uuid, 40, 16);
+    IS_AT(next_uuid, 56, 16);
+    IS_AT(prev_uuid, 72, 16);
+    IS_AT(user_flags, 88, 16);
+#undef IS_AT
     assert_int_equal(sizeof(struct rpmem_pool_attr), 104);
-    assert_int_equal(offsetof(struct rpmem_pool_attr, poolset_uuid), 24);
-    assert_int_equal(offsetof(struct rpmem_pool_attr, user_flags), 88);
+    assert_int_equal(_Alignof(struct rpmem_pool_attr), 4);
+    const unsigned long constants[][2] = {{RPMEM_POOL_HDR_SIG_LEN, 8}, {RPMEM_POOL_HDR_UUID_LEN, 16},
+            {RPMEM_POOL_USER_FLAGS_LEN, 16}, {RPMEM_PERSIST_RELAXED, 1}, {RPMEM_FLUSH_RELAXED, 1},
+            {RPMEM_REMOVE_FORCE, 1}, {RPMEM_REMOVE_POOL_SET, 2}, {RPMEM_MAJOR_VERSION, 1}, {RPMEM_MINOR_VERSION, 3},
+            {RPMEM_MIN_POOL, 8192}, {RPMEM_MIN_PART, 2097152}};
+    for (size_t i = 0; i < sizeof(constants) / sizeof(constants[0]); ++i)
+        assert_int_equal(constants[i][0], constants[i][1]);
+    assert_string_equal(RPMEM_DEPR_STR, "");
+}
+
+/* The compiler compares the functions with the types that programs call them by. */
+static void functions_have_the_originals_types(void **state)
+{
+    (void)state;
+    RPMEMpool *(*const creates)(
+            const char *, const char *, void *, size_t, unsigned *, const struct rpmem_pool_attr *) = rpmem_create;
+    RPMEMpool *(*const opens)(const char *, const char *, void *, size_t, unsigned *, struct rpmem_pool_attr *) =
+            rpmem_open;
+    int (*const sets_attr)(RPMEMpool *, const struct rpmem_pool_attr *) = rpmem_set_attr;
+    int (*const closes)(RPMEMpool *) = rpmem_close;
+    int (*const removes)(const char *, const char *, int) = rpmem_remove;
+    int (*const persists)(RPMEMpool *, size_t, size_t, unsigned, unsigned) = rpmem_persist;
+    int (*const flushes)(RPMEMpool *, size_t, size_t, unsigned, unsigned) = rpmem_flush;
+    int (*const drains)(RPMEMpool *, unsigned, unsigned) = rpmem_drain;
+    int (*const deep_persists)(RPMEMpool *, size_t, size_t, unsigned) = rpmem_deep_persist;
+    int (*const reads)(RPMEMpool *, void *, size_t, size_t, unsigned) = rpmem_read;
+    const char *(*const checks_version)(unsigned, unsigned) = rpmem_check_version;
+    const char *(*const tells)(void) = rpmem_errormsg;
+    assert_true(creates && opens && sets_attr && closes && removes && persists && flushes && drains && deep_persists &&
+                reads && checks_version && tells);
 }
 
 int main(void)
@@ -252,6 +300,8 @@ int main(void)
             cmocka_unit_test(without_any_device_nothing_is_started),
             cmocka_unit_test(threads_set_attributes_at_the_same_time),
             cmocka_unit_test(versions_are_compared),
+            cmocka_unit_test(layout_and_constants_are_the_originals),
+            cmocka_unit_test(functions_have_the_originals_types),
     };
     return cmocka_run_group_tests(tests, make_memory, NULL);
 }
