@@ -8,6 +8,7 @@ import pathlib
 import shutil
 import socket
 import struct
+import subprocess
 
 from runner import CannotRun, UsageError
 
@@ -61,6 +62,16 @@ def find_softrdma(build: pathlib.Path) -> str:
     if not found:
         raise CannotRun(f"no active RDMA device and no softrdma in {build / 'bin'} or PATH: build the target softrdma")
     return found
+
+
+def why_no_local_path(launcher: str) -> str:
+    """Why two programs on the software device do not reach each other's memory here; empty if they do."""
+    said = subprocess.run([launcher, "info"], capture_output=True, text=True, errors="replace", check=False).stdout
+    for line in said.splitlines():
+        if line.startswith("path local:"):
+            use = line.removeprefix("path local:").strip()
+            return use if use.startswith("not ") else ""
+    return ""
 
 
 def check_addr(addr: str | None) -> None:

@@ -50,8 +50,11 @@ ends_options ends_for(const measure_command &what)
     options.use_softrdma = what.transport != transport_choice::hardware && hardware.empty();
     options.host = !what.host.empty() ? what.host : hardware.empty() ? "127.0.0.1" : hardware;
     options.target_path = what.target == "auto" ? usual_target() : what.target == "none" ? "" : what.target;
-    if (options.use_softrdma)
+    if (options.use_softrdma) {
         fmt::print("No RDMA device with an active port: both ends run on softrdma, a software device.\n");
+        if (const std::string why = why_no_local_path(); !why.empty())
+            fmt::print("The path for programs of one host is {}.\n", why);
+    }
     return options;
 }
 

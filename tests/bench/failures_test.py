@@ -58,6 +58,14 @@ class WrongInput(BenchTest):
             with self.subTest(words=words):
                 self.refused(self.bench(*words), 2, pattern)
 
+    def test_path_of_one_host_that_is_not_there_is_told_with_the_reason(self):
+        points = ("--workload", "read", "--block-size", "64")
+        for setting, said in (("tcp", "not used: SOFTRDMA_PATH=tcp"), ("auto", None)):
+            done = self.local(*points, env={**os.environ, "SOFTRDMA_PATH": setting})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            lines = [line for line in done.stdout.splitlines() if "path for programs of one host" in line]
+            self.assertEqual([f"The path for programs of one host is {said}."] if said else [], lines)
+
     def test_target_that_is_a_file(self):
         (self.place / "precious").write_text("precious")
         self.refused(self.local("-w", "read", "--target", self.place / "precious"), 2, "neither a directory nor")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """examples/run with another version as a peer, on two machines, several times and in other formats."""
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -34,6 +35,13 @@ class ModesTest(support.ExamplesTest):
         self.assertRegex(result.stdout, "ok +05-flush-to-persistent +softrdma, durable file: ")
         result = support.run_examples("05", "--pmem", "none")
         self.assertRegex(result.stdout, "ok +05-flush-to-persistent +softrdma, volatile: ")
+
+    def test_path_of_one_host_that_is_not_there_is_told_with_the_reason(self) -> None:
+        for setting, said in (("tcp", "the one for programs of one host is not used: SOFTRDMA_PATH=tcp"), ("auto", None)):
+            result = support.run_examples("01", env={**os.environ, "SOFTRDMA_PATH": setting})
+            self.assert_status(result, 0)
+            lines = [line.split(maxsplit=1)[1] for line in result.stdout.splitlines() if line.startswith("Path:")]
+            self.assertEqual([said] if said else [], lines)
 
     def test_repetitions_are_told_apart(self) -> None:
         result = support.run_examples("01", "--repeat", "3", "--format", "tap")

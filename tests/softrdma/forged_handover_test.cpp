@@ -90,9 +90,8 @@ public:
     handover visit_it()
     {
         std::promise<handover> promise;
-        std::string why;
-        assert_true(net::request_fds(
-                i.h, [&](handover given) { promise.set_value(std::move(given)); }, why));
+        const obstacle why = net::request_fds(i.h, [&](handover given) { promise.set_value(std::move(given)); });
+        assert_true(why == obstacle::none);
         return promise.get_future().get();
     }
     std::shared_ptr<shm_ep> open(handover given)

@@ -1,19 +1,39 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What SOFTRDMA_LOG makes the device say, of two programs that meet. usage: log_test.py SOFTRDMA"""
 
+import ctypes
+import errno
 import os
 import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+from collections.abc import Callable
 
 SOFTRDMA = sys.argv[1]
 LIMIT_S = 300  # on a hang
+TCP_ONLY = r"(?m)^softrdma\[\d+\] info: TCP carries everything between here and the peer at 127\.0\.0\.1 port \d+"
+SYSTEM_CALLS = {"x86_64": {"memfd_create": 319, "process_vm_readv": 310},
+                "aarch64": {"memfd_create": 279, "process_vm_readv": 270}}[os.uname().machine]
+
+
+def forbid(call: str) -> None:
+    """From now on the call fails with EPERM in this process and those that it starts: a seccomp filter."""
+    load_number, equal, answer = 0x20, 0x15, 0x06
+    allowed, refused = 0x7fff0000, 0x00050000 | errno.EPERM
+    steps = [(load_number, 0, 0, 0), (equal, 0, 1, SYSTEM_CALLS[call]), (answer, 0, 0, refused), (answer, 0, 0, allowed)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+    filter_ = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code))
+    libc = ctypes.CDLL(None, use_errno=True)
+    set_seccomp, filter_mode, no_new_privileges = 22, 2, 38
+    if libc.prctl(no_new_privileges, 1, 0, 0, 0) != 0 or libc.prctl(set_seccomp, filter_mode, filter_) != 0:
+        raise OSError(ctypes.get_errno(), "seccomp")
 
 
 def free_port() -> int:
@@ -25,10 +45,11 @@ def free_port() -> int:
 class Program:
     """rping on the device; what it writes to standard error is kept."""
 
-    def __init__(self, *arguments: str, **environment: str) -> None:
+    def __init__(self, *arguments: str, prefix: tuple[str, ...] = (), confine: Callable[[], None] | None = None,
+                 **environment: str) -> None:
         self.error = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen([SOFTRDMA, "run", "rping", *arguments], stdout=subprocess.DEVNULL, stderr=self.error,
-                                        env={**os.environ, **environment})
+        self.process = subprocess.Popen([*prefix, SOFTRDMA, "run", "rping", *arguments], stdout=subprocess.DEVNULL,
+                                        stderr=self.error, env={**os.environ, **environment}, preexec_fn=confine)
 
     def wait(self) -> int:
         return self.process.wait(LIMIT_S)
@@ -76,7 +97,45 @@ class LogTest(unittest.TestCase):
     def test_both_sides_say_that_tcp_carries_everything(self) -> None:
         for server, client in (({"SOFTRDMA_TRUST": "none"}, {}), ({}, {"SOFTRDMA_TRUST": "none"})):
             for log in self.meet("info", server, client):
-                self.assertRegex(log, r"(?m)^softrdma\[\d+\] info: TCP carries everything between here and the peer at 127\.0\.0\.1 port \d+$")
+                self.assertRegex(log, f"{TCP_ONLY}: one of them shares no memory")
+
+    def meet_for_long(self, **options: object) -> tuple[Program, Program]:
+        """Two programs that stay, the client with the options."""
+        server, port = self.listen("-P", SOFTRDMA_LOG="info")
+        client = self.start("-c", "-a", "127.0.0.1", "-p", str(port), SOFTRDMA_LOG="info", **options)
+        return server, client
+
+    def path_of(self, program: Program, pattern: str) -> str:
+        """What `softrdma ps` says of the first queue pair whose line has the pattern."""
+        deadline = time.monotonic() + LIMIT_S
+        while True:
+            report = subprocess.run([SOFTRDMA, "ps", str(program.process.pid)], capture_output=True, text=True, check=False)
+            for line in report.stdout.splitlines():
+                if re.search(pattern, line):
+                    return line
+            if time.monotonic() > deadline:
+                raise AssertionError(f"no line '{pattern}' in:\n{report.stdout}{report.stderr}")
+            time.sleep(0.05)
+
+    def test_both_sides_say_that_they_belong_to_different_users(self) -> None:
+        other_user = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+        if os.geteuid() != 0 or subprocess.run([*other_user, "test", "-x", SOFTRDMA], check=False).returncode != 0:
+            self.skipTest("running a program as another user needs root, and a build that this user can read")
+        for program in self.meet_for_long(prefix=other_user):
+            program.wait_for(f"{TCP_ONLY}: they belong to different users")
+            self.path_of(program, r"path=tcp why=user ")
+
+    def test_both_sides_say_that_the_system_refuses_it(self) -> None:
+        for program in self.meet_for_long(confine=lambda: forbid("memfd_create")):
+            program.wait_for(f"{TCP_ONLY}: the system does not let one reach the other")
+            self.path_of(program, r"path=tcp why=refused ")
+
+    def test_private_memory_that_the_system_refuses_is_named(self) -> None:
+        server, client = self.meet_for_long(confine=lambda: forbid("process_vm_readv"))
+        client.wait_for(rf"info: the private memory of process {server.process.pid} is out of reach "
+                        r"\(process_vm_readv: Operation not permitted\)")
+        for program in (server, client):
+            self.path_of(program, r"path=(local|descriptors) posted")
 
     def test_nothing_is_said_unless_it_is_asked_for(self) -> None:
         for level in ("", "off", "warn"):

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "child.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <string_view>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <thread>
@@ -135,6 +139,24 @@ std::string softrdma_launcher()
     }
     throw failure(
             "no active RDMA device, and no softrdma beside this program or in PATH: install softrdma", exit_cannot_run);
+}
+
+std::string why_no_local_path()
+{
+    std::string command = "'";
+    for (const char c : softrdma_launcher())
+        command += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    const std::unique_ptr<FILE, int (*)(FILE *)> said(popen((command + "' info").c_str(), "re"), pclose);
+    constexpr std::string_view label = "path local:";
+    std::array<char, 512> line{};
+    while (said != nullptr && fgets(line.data(), line.size(), said.get()) != nullptr) {
+        std::string_view text(line.data());
+        if (!text.starts_with(label))
+            continue;
+        text.remove_prefix(std::min(text.find_first_not_of(' ', label.size()), text.size()));
+        return text.starts_with("not ") ? std::string(text.substr(0, text.find('\n'))) : "";
+    }
+    return "";
 }
 
 std::string find_library_directory(const std::string &path)

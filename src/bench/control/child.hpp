@@ -39,6 +39,9 @@ private:
 std::string own_path();
 // The launcher of the software device beside this program or in PATH; throws failure if there is none.
 std::string softrdma_launcher();
+// Why two programs on the software device do not reach each other's memory here, as `softrdma info` says it; empty if
+// they do.
+std::string why_no_local_path();
 // The directory that has librpma.so.0 under path, which is one, its parent or the root of an unpacked package.
 std::string find_library_directory(const std::string &path);
 // The IPv4 address of a device of the kernel with an active port; empty if there is none.

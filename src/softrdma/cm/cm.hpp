@@ -97,6 +97,7 @@ public:
     ibv_sa_path_rec path_record{};
     discovery::shm_ep_ptr ep;                    // to the peer's queue pair, until both sides have agreed on it
     bool discovering = false;                    // and has not answered yet
+    local::obstacle obstacle{};                  // why there is no `ep`
     std::optional<ibv_qp_init_attr> endpoint_qp; // of rdma_create_ep on a listener
 };
 

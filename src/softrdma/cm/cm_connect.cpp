@@ -139,6 +139,7 @@ void reply_later(std::uint64_t serial, discovery::shm_ep_ptr found)
     if (id == nullptr || !id->discovering || id->state != cm_state::accepted)
         return;
     id->ep = std::move(found);
+    id->obstacle = local::obstacle::refused;
     if (id->ep != nullptr || !discovery::required())
         return detail::reply(*id);
     id->discovering = false;
@@ -199,7 +200,9 @@ void detail::send(cm_id &id, opcode op, const cm_payload *payload)
 
 void detail::send_ready(cm_id &id)
 {
-    const cm_payload payload{.bytes = {std::byte{id.ep != nullptr}}, .size = 1};
+    cm_payload payload{.bytes = {std::byte{id.ep != nullptr}}, .size = 1};
+    if (id.ep == nullptr && id.obstacle != local::obstacle::none)
+        payload.bytes[payload.size++] = std::byte{static_cast<std::uint8_t>(id.obstacle)};
     send(id, opcode::cm_ready, &payload);
     id.ep.reset();
 }
@@ -208,6 +211,7 @@ void detail::reply(cm_id &id)
 {
     if (id.ep == nullptr) {
         id.local.shm_address = {};
+        id.local.shm_address.why_absent = id.obstacle;
         log_fall_back(id);
     }
     const bool looked = std::exchange(id.discovering, false);
@@ -216,6 +220,8 @@ void detail::reply(cm_id &id)
             qp->expect(id.ep);
         else if (looked)
             qp->select_transport(nullptr);
+        if (id.ep == nullptr)
+            qp->note_obstacle(id.obstacle);
     }
     const cm_payload payload = encode(id.local);
     send(id, opcode::cm_reply, &payload);
@@ -284,7 +290,7 @@ int accept(cm_id &id, const rdma_conn_param *param)
     id.local.key = id.remote.key;
     join(id, qp);
     id.local.shm_address = discovery::own_shm_address(*qp, *id.path);
-    id.discovering = discovery::reach(id.remote.shm_address, *id.path, id.ep,
+    id.discovering = discovery::reach(id.remote.shm_address, *id.path, id.ep, id.obstacle,
             [serial = id.serial](discovery::shm_ep_ptr found) { reply_later(serial, std::move(found)); });
     if (!id.discovering && id.ep == nullptr && discovery::required())
         return detail::fail(EHOSTUNREACH);

@@ -62,6 +62,7 @@ void decide_later(std::uint64_t serial, discovery::shm_ep_ptr found)
     if (id == nullptr || !std::exchange(id->discovering, false) || id->state != cm_state::connecting)
         return;
     id->ep = std::move(found);
+    id->obstacle = local::obstacle::refused;
     detail::select_transport(*id);
 }
 
@@ -69,8 +70,9 @@ void take_reply(cm_id &id, const cm_handshake &reply)
 {
     id.remote = reply;
     id.path->hold();
+    id.obstacle = reply.shm_address.why_absent;
     if (reply.shm_address.present || discovery::required())
-        id.discovering = discovery::reach(reply.shm_address, *id.path, id.ep,
+        id.discovering = discovery::reach(reply.shm_address, *id.path, id.ep, id.obstacle,
                 [serial = id.serial](discovery::shm_ep_ptr found) { decide_later(serial, std::move(found)); });
     if (!id.discovering)
         detail::select_transport(id);
@@ -148,10 +150,15 @@ bool conn_upcalls::received(const std::shared_ptr<tcp_conn> &path, const packet 
     if (p.op == opcode::cm_ready) {
         const bool agreed = p.payload.size() == 1 && p.payload[0] != std::byte{0};
         const auto ep = std::exchange(id->ep, nullptr);
-        if (const auto qp = queue_pair::find(id->local.qpn); ep != nullptr && qp != nullptr)
+        const auto qp = queue_pair::find(id->local.qpn);
+        if (ep != nullptr && qp != nullptr)
             qp->select_transport(agreed ? ep : nullptr);
-        if (ep != nullptr && !agreed)
+        if (ep != nullptr && !agreed) {
+            id->obstacle = local::obstacle_in(p.payload);
             detail::log_fall_back(*id);
+            if (qp != nullptr)
+                qp->note_obstacle(id->obstacle);
+        }
         if (id->state == cm_state::accepted) {
             id->state = cm_state::connected;
             detail::queue_event(*id, RDMA_CM_EVENT_ESTABLISHED, 0);
@@ -211,8 +218,8 @@ void conn_upcalls::lost(const std::shared_ptr<tcp_conn> &path, const std::shared
 
 void detail::log_fall_back(const cm_id &id)
 {
-    log::write(log::level::info, "TCP carries everything between here and the peer at %s",
-            text_of(id.route.addr.dst_storage).data());
+    log::write(log::level::info, "TCP carries everything between here and the peer at %s: %s",
+            text_of(id.route.addr.dst_storage).data(), text_of(id.obstacle));
 }
 
 void detail::select_transport(cm_id &id)
@@ -225,6 +232,8 @@ void detail::select_transport(cm_id &id)
     if (const auto qp = queue_pair::find(id.local.qpn); qp != nullptr && id.ep != nullptr) {
         qp->expect(id.ep);
         qp->select_transport(id.ep);
+    } else if (qp != nullptr) {
+        qp->note_obstacle(id.obstacle);
     }
     if (id.ep == nullptr)
         log_fall_back(id);

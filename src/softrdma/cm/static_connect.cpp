@@ -49,7 +49,8 @@ struct connection {
     sockaddr_storage destination{};
     bool active = false;
     bool joined = false;
-    discovery::shm_ep_ptr ep; // to the peer's queue pair, until both sides have agreed on it
+    discovery::shm_ep_ptr ep;   // to the peer's queue pair, until both sides have agreed on it
+    local::obstacle obstacle{}; // why there is none
     bool discovering = false;
     bool was_sending = false;
     milliseconds pause = first_pause;
@@ -170,18 +171,22 @@ local::shm_address own_shm_address(const connection &c, const tcp_conn &path)
 bool go_on(connection &c, bool peer_has_ep)
 {
     const bool has_ep = c.ep != nullptr;
-    const local::shm_address own = has_ep && !c.active ? own_shm_address(c, *c.path) : local::shm_address{};
-    if (const auto qp = c.qp.lock(); has_ep && qp != nullptr)
-        qp->expect(c.ep);
+    local::shm_address own;
+    if (has_ep && !c.active)
+        own = own_shm_address(c, *c.path);
+    else
+        own.why_absent = c.obstacle;
+    if (const auto qp = c.qp.lock(); qp != nullptr)
+        has_ep ? qp->expect(c.ep) : qp->note_obstacle(c.obstacle);
     if (!c.active) {
         greet(*c.path, opcode::direct_reply, {c.local, c.remote, own});
     } else if (peer_has_ep) {
-        const std::byte agreed{has_ep};
-        c.path->tell(opcode::direct_ready, {&agreed, 1});
+        const std::array<std::byte, 2> decision{std::byte{has_ep}, std::byte{static_cast<std::uint8_t>(c.obstacle)}};
+        c.path->tell(opcode::direct_ready, {decision.data(), has_ep ? 1u : 2u});
     }
     if (!has_ep)
-        log::write(log::level::info, "TCP carries everything between here and queue pair %u at %s", c.remote,
-                text_of(c.destination).data());
+        log::write(log::level::info, "TCP carries everything between here and queue pair %u at %s: %s", c.remote,
+                text_of(c.destination).data(), text_of(c.obstacle));
     if (c.active && !has_ep && discovery::required())
         return false;
     join(c);
@@ -195,6 +200,7 @@ void go_on_later(std::uint32_t number, std::uint64_t serial, discovery::shm_ep_p
     if (c == nullptr || !std::exchange(c->discovering, false))
         return;
     c->ep = std::move(found);
+    c->obstacle = local::obstacle::refused;
     if (go_on(*c, true))
         c->path->unhold();
     else
@@ -203,11 +209,11 @@ void go_on_later(std::uint32_t number, std::uint64_t serial, discovery::shm_ep_p
 
 bool discover(connection &c, const local::shm_address &shm_address)
 {
+    c.obstacle = shm_address.why_absent;
     if (shm_address.present || discovery::required())
-        c.discovering = discovery::reach(
-                shm_address, *c.path, c.ep, [number = c.local, serial = c.serial](discovery::shm_ep_ptr found) {
-                    go_on_later(number, serial, std::move(found));
-                });
+        c.discovering = discovery::reach(shm_address, *c.path, c.ep, c.obstacle,
+                [number = c.local, serial = c.serial](
+                        discovery::shm_ep_ptr found) { go_on_later(number, serial, std::move(found)); });
     if (!c.discovering)
         return go_on(c, shm_address.present);
     c.path->hold();
@@ -217,12 +223,16 @@ bool discover(connection &c, const local::shm_address &shm_address)
 bool take_decision(const std::shared_ptr<tcp_conn> &path, const packet &p)
 {
     const auto found = state().connections.find(static_cast<std::uint32_t>(path->tag));
-    if (found == state().connections.end() || found->second.path != path || found->second.active ||
-            p.payload.size() != 1)
+    if (found == state().connections.end() || found->second.path != path || found->second.active || p.payload.empty() ||
+            p.payload.size() > 2)
         return false;
     const auto ep = std::exchange(found->second.ep, nullptr);
-    if (const auto qp = found->second.qp.lock(); ep != nullptr && qp != nullptr)
-        qp->select_transport(p.payload[0] != std::byte{0} ? ep : nullptr);
+    const bool agreed = p.payload.size() == 1 && p.payload[0] != std::byte{0};
+    if (const auto qp = found->second.qp.lock(); ep != nullptr && qp != nullptr) {
+        qp->select_transport(agreed ? ep : nullptr);
+        if (!agreed)
+            qp->note_obstacle(local::obstacle_in(p.payload));
+    }
     return true;
 }
 

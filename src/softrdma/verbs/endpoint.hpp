@@ -6,6 +6,7 @@
 #include "verbs/cq.hpp"
 #include "verbs/mr.hpp"
 #include "verbs/tap.hpp"
+#include "wire/shm_address.hpp"
 
 #include <array>
 #include <memory>
@@ -25,6 +26,7 @@ struct alignas(local::line) endpoint {
     bool unsent = false;            // something that was transmitted waits for more
     bool limits_answers = false;    // the program has set a time after which a silent peer is given up
     bool managed = true;            // by the connection manager, which tells the program when its peer is gone
+    local::obstacle obstacle{};     // why there is no `local`, if that is known
     ibv_qp_attr attr{};
     std::shared_ptr<packet_path> path;
     std::weak_ptr<stalled_sender> self; // the queue pair

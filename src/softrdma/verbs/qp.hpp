@@ -56,6 +56,8 @@ public:
     // Whether requests are executed in the peer's memory from now on (the peer that was expected) or sent over the path
     // (NULL).
     void select_transport(const std::shared_ptr<acting_peer> &peer);
+    // Why requests are sent over the path although the peer might be on this host, for report().
+    void note_obstacle(local::obstacle why);
     bool has_path();
     // A peer that is silent for longer than time-out and retry count say is given up, though its host still answers.
     void limit_answers();

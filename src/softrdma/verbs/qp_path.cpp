@@ -72,6 +72,12 @@ void queue_pair::select_transport(const std::shared_ptr<acting_peer> &peer)
         settle(transport_->execute());
 }
 
+void queue_pair::note_obstacle(local::obstacle why)
+{
+    const std::lock_guard lock(lock_);
+    ep_.obstacle = why;
+}
+
 bool queue_pair::has_path()
 {
     const std::lock_guard lock(lock_);

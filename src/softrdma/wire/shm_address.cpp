@@ -5,8 +5,37 @@
 namespace softrdma::local
 {
 
+namespace
+{
+
+constexpr auto obstacles = static_cast<std::size_t>(obstacle::count);
+
+} // namespace
+
+const char *text_of(obstacle why) noexcept
+{
+    constexpr std::array<const char *, obstacles> texts{"it is not known why", "one of them shares no memory",
+            "they are on different hosts", "they belong to different users", "they are in different network namespaces",
+            "the system does not let one reach the other"};
+    return texts[static_cast<std::size_t>(why)];
+}
+
+const char *name_of(obstacle why) noexcept
+{
+    constexpr std::array<const char *, obstacles> names{"unknown", "unshared", "host", "user", "network", "refused"};
+    return names[static_cast<std::size_t>(why)];
+}
+
+obstacle obstacle_in(std::span<const std::byte> decision) noexcept
+{
+    const auto why = decision.size() == 2 ? static_cast<std::uint8_t>(decision[1]) : std::uint8_t{0};
+    return why < obstacles ? static_cast<obstacle>(why) : obstacle::none;
+}
+
 void put(byte_writer &w, const shm_address &h) noexcept
 {
+    if (!h.present && h.why_absent != obstacle::none)
+        w.put(static_cast<std::uint8_t>(h.why_absent));
     if (!h.present)
         return;
     w.put_raw(h.who.boot.data(), h.who.boot.size()).put(h.who.uid).put(h.who.pid);
@@ -19,6 +48,11 @@ bool get(byte_reader &r, shm_address &h) noexcept
     h = {};
     if (r.rest().empty())
         return true;
+    if (r.rest().size() == sizeof(obstacle)) {
+        const auto why = r.get<std::uint8_t>();
+        h.why_absent = static_cast<obstacle>(why);
+        return why > 0 && why < obstacles;
+    }
     h.present = true;
     r.get_raw(h.who.boot.data(), h.who.boot.size());
     h.who.uid = r.get<std::uint32_t>();

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 class byte_reader;
 class byte_writer;
@@ -23,9 +25,21 @@ struct identity {
     bool operator==(const identity &) const = default;
 };
 
+// Why two processes share no memory. A process that found out tells its peer.
+enum class obstacle : std::uint8_t {
+    none,
+    unshared, // one of them shares no memory with anybody
+    host,     // they are on different hosts
+    user,     // they belong to different users
+    network,  // they are in different network namespaces
+    refused,  // the system lets one of them not reach the other
+    count
+};
+
 // What a process tells its peer over their connection, so that the peer can find what it shares.
 struct shm_address {
     bool present = false;
+    obstacle why_absent = obstacle::none; // if it is not present
     identity who;
     token_bytes token{};
     std::uint64_t qp_offset = 0;
@@ -36,7 +50,16 @@ struct shm_address {
     std::uint64_t fd_server = 0;     // number of the socket where descriptors are handed over; 0: nowhere
 };
 
-// At the end of a message: an absent one takes no bytes. get() is false for anything that put() cannot have made.
+// In words, for whoever runs one of the programs.
+const char *text_of(obstacle why) noexcept;
+// In one word.
+const char *name_of(obstacle why) noexcept;
+
+// What the active side decided: one byte, whether the peers share memory, and if not a second one, why not.
+obstacle obstacle_in(std::span<const std::byte> decision) noexcept;
+
+// At the end of a message: an absent one takes one byte if it says why, else none. get() is false for anything that
+// put() cannot have made.
 void put(byte_writer &w, const shm_address &h) noexcept;
 bool get(byte_reader &r, shm_address &h) noexcept;
 

@@ -90,6 +90,7 @@ local::shm_address own_shm_address(queue_pair &qp, const packet_path &path)
 {
     const local::arena &arena = local::arena::instance();
     local::shm_address h;
+    h.why_absent = local::own_obstacle();
     if (!arena.shared() || !qp.describe(ends_of(path), h))
         return h;
     h.present = true;
@@ -99,19 +100,22 @@ local::shm_address own_shm_address(queue_pair &qp, const packet_path &path)
     return h;
 }
 
-bool reach(const local::shm_address &h, const packet_path &path, shm_ep_ptr &found,
+bool reach(const local::shm_address &h, const packet_path &path, shm_ep_ptr &found, local::obstacle &why,
         const std::function<void(shm_ep_ptr)> &later)
 {
-    std::string why;
+    std::string text;
     const local::connection_ends ends = ends_of(path);
     const address_text peer = name_of_peer(path);
-    found = local::policy() == path_policy::descriptors ? nullptr : local::shm_ep::open(h, ends, why);
+    found = local::policy() == path_policy::descriptors ? nullptr : local::shm_ep::open(h, ends, text);
     if (found != nullptr)
         return false;
     const auto take = [=](local::handover given) { later(open_handed(h, ends, std::move(given), peer)); };
-    if (request_fds(h, take, why))
+    why = local::obstacle_to(h);
+    if (why == local::obstacle::none)
+        why = request_fds(h, take);
+    if (why == local::obstacle::none)
         return true;
-    complain(peer, why.c_str());
+    complain(peer, text_of(why));
     return false;
 }
 

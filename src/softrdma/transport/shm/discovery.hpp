@@ -15,9 +15,10 @@ namespace softrdma::net::discovery
 local::shm_address own_shm_address(queue_pair &qp, const packet_path &path);
 using shm_ep_ptr =
         std::shared_ptr<local::shm_ep>; // NULL: the peer's queue pair is to be reached through the connection
-// True if the peer has to hand something over first: then `later` is called once, with no lock held. Else `found` is
-// the endpoint.
-bool reach(const local::shm_address &h, const packet_path &path, shm_ep_ptr &found,
+// True if the peer has to hand something over first: then `later` is called once, with no lock held; without an
+// endpoint the obstacle is that the system refuses it. Else `found` is the endpoint, or `why` says what keeps the two
+// apart.
+bool reach(const local::shm_address &h, const packet_path &path, shm_ep_ptr &found, local::obstacle &why,
         const std::function<void(shm_ep_ptr)> &later);
 // True if a connection without shared memory is of no use; says so on stderr.
 bool required();

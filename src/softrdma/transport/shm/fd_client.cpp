@@ -184,25 +184,21 @@ bool fd_client::broken() const noexcept
 } // namespace
 
 // Nothing that the other process says counts before the kernel has said that it is of our user.
-bool request_fds(const local::shm_address &h, std::function<void(local::handover)> done, std::string &why)
+local::obstacle request_fds(const local::shm_address &h, std::function<void(local::handover)> done)
 {
-    if (!local::may_share(h, why))
-        return false;
+    using local::obstacle;
     const fd_server_address address(h.fd_server);
     local::unique_fd socket = open_local_socket();
-    if (h.fd_server == 0 || connect(socket.get(), address.get(), address.size) != 0) {
-        why = "it has no socket in this network namespace";
-        return false;
-    }
+    if (h.fd_server == 0 || socket.get() < 0)
+        return obstacle::refused;
+    if (connect(socket.get(), address.get(), address.size) != 0)
+        return errno == ECONNREFUSED ? obstacle::network : obstacle::refused;
     const auto owner = process_of_own_user(socket.get());
-    if (!owner) {
-        why = "another user";
-        return false;
-    }
+    if (!owner)
+        return obstacle::user;
     const auto client = std::make_shared<fd_client>(socket.get(), *owner, h.token, std::move(done));
     static_cast<void>(socket.release());
-    why = "its socket takes no request";
-    return client->begin(h.completion_fd);
+    return client->begin(h.completion_fd) ? obstacle::none : obstacle::refused;
 }
 
 } // namespace softrdma::net

@@ -2,6 +2,7 @@
 #include "transport/shm/peer.hpp"
 #include "transport/shm/file_mapping.hpp"
 #include "transport/shm/policy.hpp"
+#include "base/log.hpp"
 #include "base/process.hpp"
 
 #include <algorithm>
@@ -68,16 +69,23 @@ std::size_t total(std::span<const iovec> pieces) noexcept
 
 } // namespace
 
-bool may_share(const shm_address &h, std::string &why)
+obstacle own_obstacle()
+{
+    if (arena::instance().shared())
+        return obstacle::none;
+    return policy() == path_policy::tcp ? obstacle::unshared : obstacle::refused;
+}
+
+obstacle obstacle_to(const shm_address &h)
 {
     const identity &own = own_identity();
-    if (!arena::instance().shared() || !h.present)
-        why = h.present ? "this process shares no memory" : "the peer shares no memory";
-    else if (h.who.boot != own.boot || h.who.uid != own.uid)
-        why = "another host or user";
-    else
-        return true;
-    return false;
+    if (!h.present)
+        return h.why_absent == obstacle::none ? obstacle::unshared : h.why_absent;
+    if (const obstacle here = own_obstacle(); here != obstacle::none)
+        return here;
+    if (h.who.boot != own.boot)
+        return obstacle::host;
+    return h.who.uid == own.uid ? obstacle::none : obstacle::user;
 }
 
 bool is_event_descriptor(int fd) noexcept
@@ -104,8 +112,10 @@ void put_event(int fd) noexcept
 
 std::shared_ptr<peer_process> peer_process::self(const shm_address &h, std::string &why)
 {
-    if (!may_share(h, why))
+    if (const obstacle apart = obstacle_to(h); apart != obstacle::none) {
+        why = text_of(apart);
         return nullptr;
+    }
     if (h.token != arena::instance().token()) {
         why = "another process";
         return nullptr;
@@ -122,8 +132,10 @@ std::shared_ptr<peer_process> peer_process::self(const shm_address &h, std::stri
 
 std::shared_ptr<peer_process> peer_process::adopt(const shm_address &h, handover &given, std::string &why)
 {
-    if (!may_share(h, why))
+    if (const obstacle apart = obstacle_to(h); apart != obstacle::none) {
+        why = text_of(apart);
         return nullptr;
+    }
     const std::lock_guard lock(cache().mutex);
     auto &known = cache().entry(h);
     if (auto peer = known.lock(); peer != nullptr && peer->who_ == h.who)
@@ -138,6 +150,9 @@ std::shared_ptr<peer_process> peer_process::adopt(const shm_address &h, handover
         peer->memory_pid_ = given.pid;
     else if (policy() == path_policy::direct)
         return nullptr;
+    else if (policy() == path_policy::automatic)
+        log::write(log::level::info, "the private memory of process %u is out of reach (%s): it hands its files over",
+                h.who.pid, why.c_str());
     peer->line_->serve(peer);
     known = peer;
     return peer;

@@ -15,8 +15,10 @@
 namespace softrdma::local
 {
 
-// False, with the reason, if the two processes have to stay apart: another host, another user, or no shared memory.
-bool may_share(const shm_address &h, std::string &why);
+// What keeps this process and the one that said so of itself apart, as far as that can be told without asking it.
+obstacle obstacle_to(const shm_address &h);
+// Why this process shares no memory with anybody; none if it does.
+obstacle own_obstacle();
 
 // A registered region of the peer, as one operation sees it.
 struct remote_region {
