@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <librpma.h>
+/*
+ * Offers a text that the server reads into its persistent memory, then translates the text. See example 01 for
+ * connecting.
+ *
+ *     cc client.c -o client $(pkg-config --cflags --libs librpma libpmem2)
+ */
+#include "../common/common_pmem.h"
 
-#include "arguments.h"
-#include "connection.h"
-#include "handshake.h"
-#include "hello.h"
-#include "memory.h"
-#include "region.h"
-#include "status.h"
+#include <librpma.h>
 
 static const struct program program = {
         .purpose = "Offers a text that the server reads into its persistent memory, then translates the text.",
@@ -31,7 +31,8 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = hello_open_record(&args, &memory);
     if (status == STATUS_OK)
-        status = register_memory(peer, &memory, RPMA_MR_USAGE_READ_SRC, &mr);
+        status = explain_registration(
+                memory.size, rpma_mr_reg(peer, memory.base, memory.size, RPMA_MR_USAGE_READ_SRC, &mr));
     if (status == STATUS_OK)
         status = handshake_make(&handshake, mr, memory.data_offset + HELLO_TEXT_OFFSET, NULL);
     if (status == STATUS_OK)

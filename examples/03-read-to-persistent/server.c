@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <librpma.h>
+/*
+ * Reads a text from the client's memory into its own persistent memory. See example 01 for connecting.
+ *
+ *     cc server.c -o server $(pkg-config --cflags --libs librpma libpmem2)
+ */
+#include "../common/common_pmem.h"
 
-#include "arguments.h"
-#include "completion.h"
-#include "connection.h"
-#include "handshake.h"
-#include "hello.h"
-#include "memory.h"
-#include "region.h"
-#include "status.h"
+#include <librpma.h>
 
 static const char read_name[] = "rpma_read";
 
@@ -59,7 +57,8 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = hello_open_area(&args, &memory);
     if (status == STATUS_OK)
-        status = register_memory(peer, &memory, RPMA_MR_USAGE_READ_DST, &dst);
+        status = explain_registration(
+                memory.size, rpma_mr_reg(peer, memory.base, memory.size, RPMA_MR_USAGE_READ_DST, &dst));
     if (status == STATUS_OK)
         status = accept_one_client(&args, peer, NULL, NULL, find_source, &src, &conn);
     if (status == STATUS_OK)

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <librpma.h>
+/*
+ * Writes a text to the server's persistent memory, and reads a few bytes back to know that it is there. See example 01
+ * for connecting.
+ *
+ *     cc client.c -o client $(pkg-config --cflags --libs librpma libpmem2)
+ */
+#include "../common/common_pmem.h"
 
-#include "arguments.h"
-#include "completion.h"
-#include "connection.h"
-#include "handshake.h"
-#include "hello.h"
-#include "memory.h"
-#include "region.h"
-#include "status.h"
+#include <librpma.h>
 
 enum {
     RAW_SIZE = 8
@@ -62,11 +61,13 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = hello_open_record(&args, &memory);
     if (status == STATUS_OK)
-        status = register_memory(peer, &memory, RPMA_MR_USAGE_WRITE_SRC, &src);
+        status = explain_registration(
+                memory.size, rpma_mr_reg(peer, memory.base, memory.size, RPMA_MR_USAGE_WRITE_SRC, &src));
     if (status == STATUS_OK)
         status = memory_allocate(&raw_memory, RAW_SIZE);
     if (status == STATUS_OK)
-        status = register_memory(peer, &raw_memory, RPMA_MR_USAGE_READ_DST, &raw);
+        status = explain_registration(
+                RAW_SIZE, rpma_mr_reg(peer, raw_memory.base, RAW_SIZE, RPMA_MR_USAGE_READ_DST, &raw));
     if (status == STATUS_OK)
         status = connect_to_server(&args, peer, NULL, NULL, &conn);
     if (status == STATUS_OK)

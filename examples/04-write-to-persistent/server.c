@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <librpma.h>
+/*
+ * Lets one client write a text to this server's persistent memory, and persists it. See example 01 for connecting.
+ *
+ *     cc server.c -o server $(pkg-config --cflags --libs librpma libpmem2)
+ */
+#include "../common/common_pmem.h"
 
-#include "arguments.h"
-#include "connection.h"
-#include "handshake.h"
-#include "hello.h"
-#include "memory.h"
-#include "region.h"
-#include "status.h"
+#include <librpma.h>
 
 static const struct program program = {
         .purpose = "Lets one client write a text to this server's persistent memory, and persists it.",
@@ -31,7 +30,8 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = hello_open_area(&args, &memory);
     if (status == STATUS_OK) /* written to, and read from by the client's read after write */
-        status = register_memory(peer, &memory, RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC, &mr);
+        status = explain_registration(memory.size,
+                rpma_mr_reg(peer, memory.base, memory.size, RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC, &mr));
     if (status == STATUS_OK)
         status = handshake_make(&handshake, mr, memory.data_offset, NULL);
     if (status == STATUS_OK)

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <librpma.h>
+/*
+ * Writes a text to the server's persistent memory and flushes it there. See example 01 for connecting.
+ *
+ *     cc client.c -o client $(pkg-config --cflags --libs librpma libpmem2)
+ */
+#include "../common/common_pmem.h"
 
-#include "arguments.h"
-#include "completion.h"
-#include "connection.h"
-#include "direct_write.h"
-#include "handshake.h"
-#include "hello.h"
-#include "memory.h"
-#include "region.h"
-#include "status.h"
+#include <librpma.h>
 
 static const char write_name[] = "rpma_write";
 static const char flush_name[] = "rpma_flush";
@@ -21,6 +18,26 @@ static const struct program program = {
         .max_operands = HELLO_CLIENT_MAX_OPERANDS,
         .timeout_s = 30,
 };
+
+/* The strongest flush that the server supports. Without a peer configuration of the server that is visibility. */
+static int choose_flush(struct rpma_conn *conn, const struct rpma_peer_cfg *pcfg, enum rpma_flush_type *type)
+{
+    bool direct_write = false;
+    int status = STATUS_OK;
+
+    if (pcfg)
+        status = check(
+                "rpma_peer_cfg_get_direct_write_to_pmem", rpma_peer_cfg_get_direct_write_to_pmem(pcfg, &direct_write));
+    if (status == STATUS_OK && pcfg)
+        status = check("rpma_conn_apply_remote_peer_cfg", rpma_conn_apply_remote_peer_cfg(conn, pcfg));
+    if (status != STATUS_OK)
+        return status;
+
+    *type = direct_write ? RPMA_FLUSH_TYPE_PERSISTENT : RPMA_FLUSH_TYPE_VISIBILITY;
+    puts(direct_write ? "RPMA_FLUSH_TYPE_PERSISTENT is supported"
+                      : "RPMA_FLUSH_TYPE_PERSISTENT is not supported, using RPMA_FLUSH_TYPE_VISIBILITY");
+    return STATUS_OK;
+}
 
 static int write_and_flush(
         const struct arguments *args, struct rpma_conn *conn, const struct rpma_mr_local *src, size_t src_offset)
@@ -35,7 +52,7 @@ static int write_and_flush(
     if (status == STATUS_OK)
         status = handshake_parse(&pdata, HELLO_TEXT_SIZE, &dst, &dst_offset, &pcfg);
     if (status == STATUS_OK)
-        status = direct_write_choose_flush(conn, pcfg, &type);
+        status = choose_flush(conn, pcfg, &type);
     if (status == STATUS_OK)
         status = check(write_name, rpma_write(conn, dst, dst_offset, src, src_offset, HELLO_TEXT_SIZE,
                                            RPMA_F_COMPLETION_ON_ERROR, write_name));
@@ -62,7 +79,8 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = hello_open_record(&args, &memory);
     if (status == STATUS_OK)
-        status = register_memory(peer, &memory, RPMA_MR_USAGE_WRITE_SRC, &src);
+        status = explain_registration(
+                memory.size, rpma_mr_reg(peer, memory.base, memory.size, RPMA_MR_USAGE_WRITE_SRC, &src));
     if (status == STATUS_OK)
         status = connect_to_server(&args, peer, NULL, NULL, &conn);
     if (status == STATUS_OK)

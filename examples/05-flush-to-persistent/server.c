@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <stdbool.h>
+/*
+ * Lets one client write a text to this server's persistent memory and flush it. See example 01 for connecting.
+ *
+ *     cc server.c -o server $(pkg-config --cflags --libs librpma libpmem2)
+ */
+#include "../common/common_pmem.h"
 
 #include <librpma.h>
-
-#include "arguments.h"
-#include "connection.h"
-#include "direct_write.h"
-#include "handshake.h"
-#include "hello.h"
-#include "memory.h"
-#include "region.h"
-#include "status.h"
 
 static const struct program program = {
         .purpose = "Lets one client write a text to this server's persistent memory and flush it.",
@@ -35,7 +31,8 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = hello_open_area(&args, &memory);
     if (status == STATUS_OK)
-        status = register_memory(peer, &memory, direct_write_usage(&memory, direct_write), &mr);
+        status = explain_registration(memory.size,
+                rpma_mr_reg(peer, memory.base, memory.size, direct_write_usage(&memory, direct_write), &mr));
     if (status == STATUS_OK)
         status = direct_write_describe(direct_write, mr, memory.data_offset, &handshake);
     if (status == STATUS_OK)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# rpma_example() and rpma_gpspm_example() build client.c and server.c of the calling directory, rpma_example_program(name)
-# builds name.c there, in the project's tree or alone against an installed librpma.
+# rpma_example(), rpma_single_file_example() and rpma_gpspm_example() build client.c and server.c of the calling directory,
+# rpma_example_program(name) builds name.c there, in the project's tree or alone against an installed librpma.
 set(RPMA_EXAMPLE_COMMON_DIR ${CMAKE_CURRENT_LIST_DIR})
 
 function(rpma_example_find_dependencies)
@@ -8,6 +8,9 @@ function(rpma_example_find_dependencies)
   find_package(Threads REQUIRED GLOBAL)
   pkg_check_modules(RPMA_EXAMPLE_VERBS REQUIRED IMPORTED_TARGET GLOBAL libibverbs)
   pkg_check_modules(RPMA_EXAMPLE_PMEM2 IMPORTED_TARGET GLOBAL libpmem2)
+  if(NOT TARGET PkgConfig::RPMA_EXAMPLE_PMEM2)
+    message(WARNING "libpmem2 not found: the examples will refuse <pmem-path>. Debian's package is libpmem2-dev.")
+  endif()
   if(NOT TARGET rpma::rpma)
     find_package(librpma CONFIG QUIET GLOBAL)
   endif()
@@ -17,18 +20,18 @@ function(rpma_example_find_dependencies)
   endif()
 endfunction()
 
-# What the examples share, once per build.
+# What examples 06 and later share, once per build.
 function(rpma_example_common)
-  rpma_example_find_dependencies()
-  if(TARGET PkgConfig::RPMA_EXAMPLE_PMEM2)
-    set(memory_backend memory_file.c)
-  else()
-    message(WARNING "libpmem2 not found: the examples will refuse <pmem-path>. Debian's package is libpmem2-dev.")
+  if(NOT TARGET PkgConfig::RPMA_EXAMPLE_VERBS)
+    rpma_example_find_dependencies()
+  endif()
+  set(memory_backend memory_file.c)
+  if(NOT TARGET PkgConfig::RPMA_EXAMPLE_PMEM2)
     set(memory_backend memory_no_file.c)
   endif()
 
   list(TRANSFORM memory_backend PREPEND ${RPMA_EXAMPLE_COMMON_DIR}/)
-  set(sources arguments.c completion.c connection.c direct_write.c event_loop.c handshake.c hello.c immediate.c mailbox.c memory.c
+  set(sources arguments.c completion.c connection.c direct_write.c event_loop.c events.c explain.c handshake.c hello.c immediate.c mailbox.c memory.c
     names.c ping_pong.c players.c region.c service.c status.c text.c variant.c wait.c)
   list(TRANSFORM sources PREPEND ${RPMA_EXAMPLE_COMMON_DIR}/)
   add_library(rpma_examples_common STATIC ${sources} ${memory_backend})
@@ -55,6 +58,29 @@ function(rpma_example_program name)
   set_target_properties(example-${topic}-${name} PROPERTIES
     OUTPUT_NAME ${name}
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
+endfunction()
+
+# client.c and server.c of the calling directory, each of which is a program by itself: see common.h.
+function(rpma_single_file_example)
+  if(NOT TARGET PkgConfig::RPMA_EXAMPLE_VERBS)
+    rpma_example_find_dependencies()
+  endif()
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME topic)
+  foreach(name client server)
+    set(target example-${topic}-${name})
+    add_executable(${target} ${name}.c)
+    target_compile_features(${target} PRIVATE c_std_11)
+    target_link_libraries(${target} PRIVATE rpma::rpma PkgConfig::RPMA_EXAMPLE_VERBS)
+    if(TARGET PkgConfig::RPMA_EXAMPLE_PMEM2)
+      target_link_libraries(${target} PRIVATE PkgConfig::RPMA_EXAMPLE_PMEM2)
+    else()
+      target_compile_definitions(${target} PRIVATE EXAMPLES_WITHOUT_PMEM2)
+    endif()
+    if(TARGET rpma_warnings)
+      target_link_libraries(${target} PRIVATE rpma_warnings)
+    endif()
+    set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
+  endforeach()
 endfunction()
 
 function(rpma_example)

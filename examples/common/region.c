@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "region.h"
 
-#include <err.h>
-#include <errno.h>
-
+#include "explain.h"
 #include "status.h"
 
 int register_range(struct rpma_peer *peer, void *base, size_t size, int usage, struct rpma_mr_local **mr)
 {
-    const int ret = rpma_mr_reg(peer, base, size, usage, mr);
-    if (ret == RPMA_E_PROVIDER && errno == ENOMEM) {
-        warnx("cannot lock %zu bytes of memory for the device: raise the limit of `ulimit -l`", size);
-        return STATUS_FAILED;
-    }
-    return check("rpma_mr_reg", ret);
+    return explain_registration(size, rpma_mr_reg(peer, base, size, usage, mr));
 }
 
 int register_memory(struct rpma_peer *peer, const struct memory *memory, int usage, struct rpma_mr_local **mr)

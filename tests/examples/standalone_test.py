@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import tempfile
 
@@ -78,6 +79,20 @@ class StandaloneTest(support.ExamplesTest):
         for number in ("01", "09scch"):
             with self.subTest(number=number):
                 self.check_pair(number, self.build_alone(number, f"-DCMAKE_PREFIX_PATH={prefix}"), library)
+
+    def test_the_first_five_are_one_call_of_the_compiler_each(self) -> None:
+        """With the command that stands at the top of each file, which can be read in one go."""
+        prefix, library = self.install()
+        packages = {**os.environ, "PKG_CONFIG_PATH": str(library / "pkgconfig")}
+        for number in ("01", "02", "03", "04", "05"):
+            topic = self.copy("common", TOPICS[number]) / TOPICS[number]
+            for role in ("client", "server"):
+                text = (topic / f"{role}.c").read_text(encoding="utf-8")
+                self.assertLessEqual(len(text.splitlines()), 120, f"{topic.name}/{role}.c")
+                command = re.search(r"^ \*     (cc .*)$", text, flags=re.MULTILINE)[1]
+                self.assertTrue(command.startswith(f"cc {role}.c -o {role} "), command)
+                self.assert_status(support.execute(["sh", "-c", command], cwd=topic, env=packages), 0)
+            self.check_pair(number, topic.parent, library)
 
     def test_with_the_released_header_and_pkg_config(self) -> None:
         library = support.debian_library()

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef EXAMPLES_COMMON_PMEM_H
+#define EXAMPLES_COMMON_PMEM_H 1
+
+/*
+ * What examples 03 to 05 have besides common.h: the text that they move, in a file, in persistent memory or in DRAM.
+ * libpmem2 maps files:
+ *
+ *     cc client.c -o client $(pkg-config --cflags --libs librpma libpmem2)
+ *
+ * Where its header is not installed, or with -DEXAMPLES_WITHOUT_PMEM2, the programs work in DRAM only.
+ */
+#include "common.h"
+
+#include "direct_write.c"
+#include "hello.c"
+#include "memory.c"
+#if __has_include(<libpmem2.h>) && !defined(EXAMPLES_WITHOUT_PMEM2)
+#include "memory_file.c"
+#else
+#include "memory_no_file.c"
+#endif
+
+#endif /* EXAMPLES_COMMON_PMEM_H */
