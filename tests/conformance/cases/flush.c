@@ -2,6 +2,10 @@
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #define BOTH_TYPES (RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT)
 
 static void apply(struct rpma_conn *conn, bool direct_write_to_pmem)
@@ -100,22 +104,41 @@ static void persistence_needs_a_region_registered_for_it(void **state)
     assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT), RPMA_E_NOSUPP);
 }
 
-/* A device with native flush may refuse persistence for ordinary memory, with which the client then has no way. */
-static void needs_emulated_flush(void)
+/* A file that is mapped, shared: what a device can make durable where there is no persistent memory. */
+static struct region new_file_region(struct rpma_peer *peer, FILE *file, size_t size)
 {
-    const uint64_t flush_capabilities = UINT64_C(3) << 38;
-    if ((device_attributes().device_cap_flags_ex & flush_capabilities) == flush_capabilities)
-        skip_because("the device flushes natively and there is no persistent memory to flush");
+    struct region region = {.size = size};
+    assert_int_equal(ftruncate(fileno(file), (off_t)size), 0);
+    region.ptr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+    assert_true(region.ptr != MAP_FAILED);
+    assert_done(rpma_mr_reg(peer, region.ptr, size, RPMA_MR_USAGE_WRITE_DST | BOTH_TYPES, &region.mr));
+    return region;
 }
 
+/* A device with native flush may refuse persistence for a file, and its descriptor says so. */
 static void with_direct_write_to_pmem_persistence_is_flushed_to(void **state)
 {
     (void)state;
-    needs_emulated_flush();
-    struct pair pair = pair_to(4096, BOTH_TYPES);
+    unsigned char stored[4096];
+    int types = 0;
+    FILE *const file = tmpfile();
+    assert_non_null(file);
+    struct pair pair = connect_pair();
+    pair.server.memory = new_file_region(pair.peer, file, sizeof(stored));
+    pair.client.remote = remote_of(pair.server.memory);
+    assert_done(rpma_mr_remote_get_flush_type(pair.client.remote, &types));
+    if ((types & RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT) == 0)
+        skip_because("the device does not flush mapped files to persistence");
+
     apply(pair.client.conn, true);
-    assert_done(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT));
+    fill(pair.client.memory.ptr, sizeof(stored), 5);
+    assert_done(rpma_write(
+            pair.client.conn, pair.client.remote, 0, pair.client.memory.mr, 0, sizeof(stored), ON_ERROR, NULL));
+    assert_done(rpma_flush(
+            pair.client.conn, pair.client.remote, 0, sizeof(stored), RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, &pair));
     expect_flushed(pair.client.cq, &pair);
+    assert_int_equal(pread(fileno(file), stored, sizeof(stored), 0), sizeof(stored));
+    assert_filled(stored, sizeof(stored), 5);
 }
 
 static void the_peer_configuration_can_be_revoked(void **state)
