@@ -2,28 +2,10 @@
 /* Queue pairs that ibv_modify_qp() connects, without the connection manager. */
 #include "fixture.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-static struct ibv_context *device;
-
-static int open_the_device(void **state)
-{
-    (void)state;
-    struct ibv_device **list = ibv_get_device_list(NULL);
-    device = list == NULL ? NULL : ibv_open_device(list[0]);
-    ibv_free_device_list(list);
-    return device == NULL;
-}
-
-static int close_the_device(void **state)
-{
-    (void)state;
-    return ibv_close_device(device);
-}
 
 static struct side open_side(void)
 {
@@ -48,25 +30,6 @@ static void close_direct(struct side *side)
     assert_int_equal(ibv_destroy_cq(side->cq), 0);
     assert_int_equal(ibv_dealloc_pd(side->pd), 0);
     free(side->memory);
-}
-
-enum {
-    no_gid = -1
-};
-
-static int gid_index_of(const char *text)
-{
-    struct in6_addr wanted = {0};
-    struct ibv_port_attr port;
-    union ibv_gid gid;
-    assert_int_equal(inet_pton(AF_INET6, text, &wanted), 1);
-    assert_int_equal(ibv_query_port(device, 1, &port), 0);
-    for (int i = 0; i < port.gid_tbl_len; ++i) {
-        assert_int_equal(ibv_query_gid(device, 1, i, &gid), 0);
-        if (memcmp(gid.raw, &wanted, sizeof(gid.raw)) == 0)
-            return i;
-    }
-    return no_gid;
 }
 
 static int to_rtr(struct ibv_qp *qp, uint32_t peer, int gid_index)

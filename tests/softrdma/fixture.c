@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+struct ibv_context *device;
+
 static long now_ms(void)
 {
     struct timespec now;
@@ -322,4 +324,34 @@ void expect_no_send_ops(struct side *side, uint64_t ops)
     errno = 0;
     assert_null(ibv_create_qp_ex(side->id->verbs, &attr));
     assert_int_equal(errno, EOPNOTSUPP);
+}
+
+int open_the_device(void **state)
+{
+    (void)state;
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    device = list == NULL ? NULL : ibv_open_device(list[0]);
+    ibv_free_device_list(list);
+    return device == NULL;
+}
+
+int close_the_device(void **state)
+{
+    (void)state;
+    return ibv_close_device(device);
+}
+
+int gid_index_of(const char *text)
+{
+    struct in6_addr wanted = {0};
+    struct ibv_port_attr port;
+    union ibv_gid gid;
+    assert_int_equal(inet_pton(AF_INET6, text, &wanted), 1);
+    assert_int_equal(ibv_query_port(device, 1, &port), 0);
+    for (int i = 0; i < port.gid_tbl_len; ++i) {
+        assert_int_equal(ibv_query_gid(device, 1, i, &gid), 0);
+        if (memcmp(gid.raw, &wanted, sizeof(gid.raw)) == 0)
+            return i;
+    }
+    return no_gid;
 }

@@ -18,6 +18,7 @@
 enum {
     everything = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
     time_limit_ms = 60000, /* after which something that must happen has not happened */
+    no_gid = -1,
 };
 
 /* One end of a connection with its queues and one registered buffer. */
@@ -79,6 +80,13 @@ void expect_no_event(struct rdma_event_channel *channel);
 
 struct ibv_wc next_completion(struct ibv_cq *cq);
 void expect_completion(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status);
+
+/* The open device of a group of tests that uses no connection manager, which these two open and close. */
+extern struct ibv_context *device;
+int open_the_device(void **state);
+int close_the_device(void **state);
+/* The index of that GID, or no_gid. */
+int gid_index_of(const char *text);
 
 /* Signalled operations of one element inside the sides' buffers. */
 int post(struct side *from, enum ibv_wr_opcode opcode, uint64_t wr_id, size_t offset, size_t length,

@@ -44,26 +44,22 @@ static const enum ibv_qp_state states[] = {
         IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD, IBV_QPS_ERR};
 
 static struct {
-    struct ibv_context *context;
     struct ibv_pd *pd;
     struct ibv_cq *cq;
 } d;
 
-static int open_the_device(void **state)
+static int open_queue(void **state)
 {
-    (void)state;
-    struct ibv_device **list = ibv_get_device_list(NULL);
-    d.context = ibv_open_device(list[0]);
-    ibv_free_device_list(list);
-    d.pd = ibv_alloc_pd(d.context);
-    d.cq = ibv_create_cq(d.context, 16, NULL, NULL, 0);
+    if (open_the_device(state) != 0)
+        return -1;
+    d.pd = ibv_alloc_pd(device);
+    d.cq = ibv_create_cq(device, 16, NULL, NULL, 0);
     return d.cq == NULL;
 }
 
-static int close_the_device(void **state)
+static int close_queue(void **state)
 {
-    (void)state;
-    return ibv_destroy_cq(d.cq) | ibv_dealloc_pd(d.pd) | ibv_close_device(d.context);
+    return ibv_destroy_cq(d.cq) | ibv_dealloc_pd(d.pd) | close_the_device(state);
 }
 
 /* Valid values for every attribute. */
@@ -191,5 +187,5 @@ int main(void)
             cmocka_unit_test(values_out_of_range_are_refused),
             cmocka_unit_test(a_wrong_current_state_is_refused),
     };
-    return cmocka_run_group_tests_name("states", tests, open_the_device, close_the_device);
+    return cmocka_run_group_tests_name("states", tests, open_queue, close_queue);
 }
