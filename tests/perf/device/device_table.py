@@ -35,9 +35,12 @@ Row = tuple[str, int]
 
 
 def run(command: list[str], **environment: str) -> str:
-    result = subprocess.run(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
-        env={**os.environ, **environment}, timeout=TIMEOUT_S)
+    try:
+        result = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+            env={**os.environ, **environment}, timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        sys.exit(f"device_table: {' '.join(command)} takes more than {TIMEOUT_S} s: is the machine busy with something else?")
     if result.returncode != 0:
         sys.exit(f"device_table: {' '.join(command)} failed with status {result.returncode}:\n{result.stderr.strip()}")
     return result.stdout
