@@ -93,6 +93,26 @@ static void every_written_page_is_covered(void **state)
     munmap(memory, file_size);
 }
 
+/* As on hardware, which has pinned the pages, nobody else's READ fails of it; what is mapped is written all the same. */
+static void a_program_may_unmap_what_is_registered(void **state)
+{
+    (void)state;
+    struct pair p;
+    uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
+    open_with(&p, memory);
+    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 0, 0, 8, &p.server, 0, 0), 0);
+    expect_completion(p.client.cq, 0, IBV_WC_SUCCESS);
+    munmap(memory, 4096);
+    write_and_flush(&p, 8192, 8);
+    expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
+    assert_int_equal(atomic_load(&syncs), 1);
+    assert_true(last.end >= (uintptr_t)memory + 8200);
+    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 3, 0, 8, &p.server, 8192, 0), 0);
+    expect_completion(p.client.cq, 3, IBV_WC_SUCCESS);
+    close_pair(&p);
+    munmap(memory, file_size);
+}
+
 static void a_read_without_new_writes_syncs_nothing(void **state)
 {
     (void)state;
@@ -193,6 +213,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(a_read_completes_after_the_file_was_synced),
             cmocka_unit_test(every_written_page_is_covered),
+            cmocka_unit_test(a_program_may_unmap_what_is_registered),
             cmocka_unit_test(a_read_without_new_writes_syncs_nothing),
             cmocka_unit_test(received_messages_are_made_durable_too),
             cmocka_unit_test(a_failed_sync_fails_the_read),

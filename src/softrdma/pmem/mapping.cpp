@@ -137,14 +137,19 @@ bool mapping::stored(std::uintptr_t begin, std::size_t length) const noexcept
 
 int mapping::sync(std::uintptr_t begin, std::size_t length) const noexcept
 {
+    int error = 0;
     for (const extent &e : extents_) {
         const std::uintptr_t from = std::max(begin, e.begin);
         const std::uintptr_t to = std::min(begin + length, e.end);
         if (e.kind != durability::file || from >= to)
             continue;
-        if (const int failed = sync_pages(from, to - from); failed != 0)
+        const int failed = sync_pages(from, to - from);
+        if (failed != 0 && failed != ENOMEM) // which says that a part of it is not mapped: the rest has been written
             return failed;
+        error = failed != 0 ? failed : error;
     }
+    if (error != 0)
+        return error;
     if (power_cut::armed()) [[unlikely]]
         power_cut::made_durable(begin, length);
     return 0;

@@ -234,7 +234,7 @@ int region_table::remove(ibv_mr *mr)
     pd_of(region->pd).children.fetch_sub(1);
     // A flush that arrives later can no longer reach these pages.
     if (region->unsynced_.load(std::memory_order_relaxed))
-        return region->sync(reinterpret_cast<std::uintptr_t>(region->addr), region->length);
+        return region->sync_mapped(reinterpret_cast<std::uintptr_t>(region->addr), region->length);
     return 0;
 }
 

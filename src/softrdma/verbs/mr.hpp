@@ -37,6 +37,12 @@ public:
     // Accounts a store that was just made. Returns true if durability needs sync().
     bool stored(const std::byte *begin, std::size_t bytes) noexcept;
     int sync(std::uintptr_t begin, std::size_t bytes) const noexcept { return mapping_.sync(begin, bytes); }
+    // The same, but for what the program has unmapped: as on hardware, the region lives on without it.
+    int sync_mapped(std::uintptr_t begin, std::size_t bytes) const noexcept
+    {
+        const int error = sync(begin, bytes);
+        return error == ENOMEM ? 0 : error;
+    }
     local::region_kind kind() const noexcept;
 
 private:

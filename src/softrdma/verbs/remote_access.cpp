@@ -154,7 +154,7 @@ std::uint8_t remote_access::make_durable()
     const bool good = dirty_.make_durable([](const auto &region, std::uint64_t begin, std::uint64_t end) {
         // A region that is gone was made durable when it was deregistered.
         const auto pin = region_table::instance().pin(region);
-        return !pin || pin->sync(begin, end - begin) == 0;
+        return !pin || pin->sync_mapped(begin, end - begin) == 0;
     });
     return good ? syndrome::ack : syndrome::remote_operational;
 }

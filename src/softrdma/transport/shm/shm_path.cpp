@@ -3,6 +3,7 @@
 #include "pmem/policy.hpp"
 
 #include <algorithm>
+#include <cerrno>
 
 namespace softrdma
 {
@@ -67,7 +68,8 @@ bool shm_path::make_durable()
 {
     const local::epoch_pause outside(own_.epoch);
     return dirty_.make_durable([](const auto &file, std::uint64_t begin, std::uint64_t end) {
-        return file->write_back(begin, end - begin) == 0;
+        const int error = file->write_back(begin, end - begin);
+        return error == 0 || error == ENOMEM; // of what the program has unmapped: see memory_region::sync_mapped()
     });
 }
 
