@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The recipes of softrdma(1), run as they stand there. usage: recipes_test.py SOFTRDMA MANUAL-PAGE"""
+
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SOFTRDMA, PAGE = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
+HERE = pathlib.Path(__file__).resolve().parent
+LIMIT_S = 300  # on a hang
+ENVIRONMENT = {
+    **os.environ, "PATH": f"{SOFTRDMA.parent}:/usr/bin:{os.environ['PATH']}",
+    # Debian's python3 is the one that has pyverbs. The rest is what Open MPI wants to be told by root, and where there are
+    # fewer processors than ranks.
+    "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+
+
+def recipes() -> list[str]:
+    section = PAGE.read_text().split("\n# RECIPES\n")[1].split("\n# ")[0]
+    return [line.strip() for line in section.splitlines() if line.startswith("    ")]
+
+
+def listens(port: int) -> bool:
+    return any(f":{port:04X} " in line and " 0A " in line
+               for file in ("tcp", "tcp6") for line in pathlib.Path(f"/proc/net/{file}").read_text().splitlines())
+
+
+class RecipesTest(unittest.TestCase):
+    left = recipes()
+
+    def setUp(self) -> None:
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.work = pathlib.Path(directory.name)
+
+    def take(self, pattern: str, *programs: str) -> str:
+        """The one recipe of that form, which is then one less to be run. Skips if a program is missing."""
+        found = [line for line in recipes() if re.search(pattern, line)]
+        self.assertEqual(1, len(found), pattern)
+        self.left.remove(found[0])
+        for program in programs:
+            if shutil.which(program) is None:
+                self.skipTest(f"{program} is not installed")
+        return found[0]
+
+    def start(self, command: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(["sh", "-c", "exec env " + command], cwd=self.work, env=ENVIRONMENT, text=True, stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
+
+    def run_one(self, command: str) -> str:
+        done = subprocess.run(["sh", "-c", command], cwd=self.work, env=ENVIRONMENT, text=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT_S, check=False)
+        self.assertEqual(0, done.returncode, f"{command}:\n{done.stdout}")
+        return done.stdout
+
+    def wait_until(self, port: int) -> None:
+        end = time.monotonic() + LIMIT_S
+        while not listens(port):
+            self.assertLess(time.monotonic(), end, f"nobody listens on {port}")
+            time.sleep(0.1)
+
+    def test_ucx(self) -> None:
+        server = self.start(self.take(r"^softrdma run ucx_perftest -p \d+$", "ucx_perftest"))
+        client = self.take(r"ucx_perftest .* 127\.0\.0\.1$")
+        self.wait_until(13337)
+        self.assertIn("Final:", self.run_one(client))
+        self.assertEqual(0, server.wait(LIMIT_S))
+
+    def test_message_passing(self) -> None:
+        for starter, compiler, source in (
+                ("mpirun.openmpi", "mpicc.openmpi", "message_passing.c"), ("mpiexec.mpich", "mpicc.mpich", "message_passing.c"),
+                ("oshrun", "oshcc", "openshmem.c")):
+            with self.subTest(starter):
+                command = self.take(f"softrdma run {re.escape(starter)} ", starter, compiler)
+                subprocess.run([compiler, "-O1", "-o", self.work / "program", HERE / source], check=True)
+                self.assertIn("2 ranks have agreed\n", self.run_one(command))
+
+    def test_qemu(self) -> None:
+        target = self.start(self.take("-incoming rdma:", "qemu-system-x86_64"))
+        source_command = self.take("qemu-system-x86_64 .*-monitor stdio$")
+        migrate = self.take("^migrate ")
+        self.wait_until(14444)
+        source = self.start(source_command)
+        source.stdin.write(f"{migrate}\ninfo migrate\nquit\n")
+        source.stdin.flush()
+        said = source.communicate(timeout=LIMIT_S)[0]
+        self.assertRegex(said, "Migration status: completed|status: completed", said)
+        said = target.communicate("info status\nquit\n", timeout=LIMIT_S)[0]
+        self.assertRegex(said, "VM status: running", said)
+
+    def test_pyverbs(self) -> None:
+        command = self.take("python3 -c ", "python3")
+        if subprocess.run(["/usr/bin/python3", "-c", "import pyverbs"], check=False, stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("pyverbs is not installed")
+        self.assertEqual("1\n", self.run_one(command))
+
+    def test_zz_each_recipe_has_been_run(self) -> None:
+        self.assertEqual([], self.left)
+
+
+if __name__ == "__main__":
+    # The ports are those of the page: in a network of its own nobody else has them.
+    own = ["unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+    if "SOFTRDMA_OWN_NETWORK" not in os.environ and subprocess.run([*own, "true"], check=False, capture_output=True).returncode == 0:
+        os.environ["SOFTRDMA_OWN_NETWORK"] = "1"
+        os.execvp(own[0], [*own, sys.executable, *sys.argv])
+    for port in (13337, 14444):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                print(f"skipped: port {port} is taken, and no network namespace can be made here")
+                sys.exit(77)
+    unittest.main(argv=sys.argv[:1], verbosity=2)
