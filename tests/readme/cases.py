@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How each command block is run: what has to be there before it, what is done beside it, and what shows that it did what
+the text says. A block is known by its document and its first line; a block that is not named here fails the test."""
+
+import dataclasses
+import re
+from collections.abc import Sequence
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    document: str
+    first_line: str
+    expected: Sequence[str] = ()  # regular expressions that the output has to match
+    before: str = ""  # a script that makes what the text takes for given
+    beside: str = ""  # a script that runs while the block does, which then is ended if it has not ended
+    after: str = ""
+    root: bool = False  # the text has to say so
+    network: bool = False  # it fetches packages; other blocks have a network of their own
+    status: int = 0  # what the last command exits with
+    on_device: bool = False  # for RDMA hardware, for which softrdma stands here
+    typed: bool = False  # it starts something in the background: the lines come one by one, as a person types them
+    prints_next: bool = False  # the output has each line of the block of text that follows
+    elsewhere: str = ""  # what else runs the block, and why it is not run here
+
+
+def case(document: str, first_line: str, *expected: str, **options) -> Case:
+    return Case(document, first_line, expected, **options)
+
+
+def readme(first_line: str, *expected: str, **options) -> Case:
+    return case("README.md", first_line, *expected, **options)
+
+
+def examples(first_line: str, *expected: str, **options) -> Case:
+    return case("examples/README.md", first_line, *expected, **options)
+
+
+def page(name: str, first_line: str, *expected: str, **options) -> Case:
+    return case(f"man/{name}.md", first_line, *expected, **options)
+
+
+HELLO_SERVER = "build/release/bin/softrdma run -- build/release/examples/01-connection/server 127.0.0.1 7204"
+HELLO_CLIENT = "build/release/bin/softrdma run -- build/release/examples/01-connection/client 127.0.0.1 7204"
+# The block of README.md about packages replaces what the block before it has installed; the packages have to be those that
+# the lane has built in another place, at another time, by another user.
+UNINSTALL = "sudo xargs rm -f <build/release/install_manifest.txt; sudo ldconfig"
+PACKAGES = """for package in ../*.deb; do
+    cmp "$package" "/packages/$(basename "$package")" && echo "as built before: $(basename "$package")"
+done"""
+LOG_PROGRAMS = "cp build/release/examples/19-power-cut/server . && rm -f log.pmem && truncate -s 64K log.pmem"
+LOG_CLIENT = "softrdma run build/release/examples/19-power-cut/client 127.0.0.1 7204 300 || true"
+MPI_PROGRAM = r"""printf '#include <mpi.h>\n#include <stdio.h>\nint main(int c, char **v) { int r, s; MPI_Init(&c, &v);
+MPI_Comm_rank(MPI_COMM_WORLD, &r); s = r; MPI_Allreduce(MPI_IN_PLACE, &s, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+if (r == 0) printf("sum %%d\\n", s); return MPI_Finalize(); }\n' >program.c && mpicc -o program program.c"""
+BENCH_SERVER = "rpma-bench server --address 192.0.2.1 --target /mnt/pmem --direct-write on"
+BENCH_CLIENT = "rpma-bench client 192.0.2.1 --workload write_flush,gpspm --flush persistent --block-size 256,4K,64K"
+# Both ends of a replica; files that the text names come from the text.
+SET = "printf 'PMEMPOOLSET\\n32M /dev/shm/pool.part0\\n' >~/pool.set; chmod 600 ~/pool.set"
+# The account of this test is called user, and `host` is a name of this system.
+LOG_IN = """[ -e ~/.ssh/id_ed25519 ] || ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519
+cp ~/.ssh/id_ed25519.pub ~/.ssh/authorized_keys
+echo 'StrictHostKeyChecking no' >~/.ssh/config
+sudo mkdir -p /run/sshd && sudo /usr/sbin/sshd"""
+
+# In the order in which they are run.
+CASES = (
+    readme("utils/install-dependencies && cmake --preset release && examples/run 05", network=True, prints_next=True),
+    readme("utils/install-dependencies --replica && cmake --preset release && examples/remote-replica/try",
+           r"ok: nothing was lost", network=True),
+    readme("modprobe rdma_rxe", elsewhere="vm.readme: it needs a kernel of its own"),
+    readme("utils/install-dependencies --lanes && utils/test", elsewhere=".ci/run: it is all tests, this one among them"),
+    readme("utils/install-dependencies --man && cmake --preset release && cmake --build --preset release && "
+           "cmake --install build/release", root=True, network=True,
+           after="ls -l /usr/local/share/man/man3/rpma_flush.3 /usr/local/bin/rpma-conformance"),
+    readme("cc program.c $(pkg-config --cflags --libs librpma)", before="cp tests/abi/consumer/consumer.c program.c",
+           after="./a.out"),
+    readme("softrdma run -- ./server 127.0.0.1 7204", r"Received a message: Hello client!",
+           before="cp build/release/examples/01-connection/server .", beside=HELLO_CLIENT),
+    readme("build/release/bin/rpma-bench local", r"\.html", after="ls *.html"),
+    readme('build/release/bin/rpma-bench compare --against "$(utils/fetch-debian-librpma /tmp/debian-librpma)"',
+           r"median", network=True),
+    examples("cmake --preset release", r"(\d\d) of \1 examples succeeded"),
+    examples(HELLO_SERVER, r"Received a message: Hello server!", r"Received a message: Hello client!", beside=HELLO_CLIENT),
+    examples(HELLO_CLIENT, elsewhere="the block before it: client and server go together"),
+    examples("cd examples/01-connection", after="./client --help && ./server --help; rm client server; cd ../01-connection; "
+             "./client --help; rm client server"),
+    examples("cmake -G Ninja -S examples/05-flush-to-persistent -B build/05", after="build/05/client --help && build/05/server --help"),
+    readme("sudo apt-get build-dep ./ && dpkg-buildpackage -us -uc -b", r"as built before: librpma0_",
+           r"as built before: softrdma_", r"as built before: python3-rpma_", before=UNINSTALL, after=PACKAGES, network=True),
+
+    page("librpmem.7", "cc -o mirror mirror.c $(pkg-config --cflags --libs librpmem)", r"\|saved\.", before=SET),
+    page("librpmem.7", "rpmem-doctor user@host pool.set", r"ready", before=f"{SET}\n{LOG_IN}",
+         after="rpmemd --remove pool.set"),
+    page("rpma-bench.1", "rpma-bench local --profile quick", elsewhere="README.md: it is the default"),
+    page("rpma-bench.1", "rpma-bench compare --against verbs", r"median"),
+    page("rpma-bench.1", "SOFTRDMA_PATH=local build/release/bin/rpma-bench compare --repeats 15 --duration 0.25 \\",
+         r"median", network=True),
+    page("rpma-bench.1", BENCH_SERVER, r"write_flush", on_device=True,
+         before="sudo ip address add 192.0.2.1/32 dev lo", beside=BENCH_CLIENT),
+    page("rpma-bench.1", BENCH_CLIENT, elsewhere="the block before it: client and server go together"),
+    page("rpma-bench.1", "rpma-bench sweep connections --workload write_flush", r"512"),
+    page("rpma-conformance.1", "SOFTRDMA_CM_TIMEOUT_MS=2000 RPMA_TEST_QUICK_UNREACHABLE=1 softrdma run -- rpma-conformance",
+         r" 0 deviate, "),
+    page("rpma-conformance.1", "LD_LIBRARY_PATH=/opt/other/lib rpma-conformance --addr 192.168.7.1 --format tap",
+         r"# library: /opt/other/lib/librpma\.so\.0",
+         before="sudo mkdir -p /opt/other/lib; sudo cp $(ldconfig -p | grep -o '/.*librpma.so.0') /opt/other/lib/",
+         on_device=True),
+    page("rpma-conformance.1", "apt-get download librpma0/bookworm", r" 0 deviate, ", network=True),
+    page("rpma-conformance.1", "softrdma run -- rpma-conformance --filter 'flush.*'", r" 0 deviate, "),
+    page("rpma-doctor.1", "rpma-doctor | grep -A 1 ^gap", r"^gap"),
+    page("rpmem-doctor.1", "rpmem-doctor local: pool.set", r"ready", before=SET),
+    page("rpmemd.1", "mkdir -p /etc/rpmemd /var/lib/rpmemd", r"it listens", root=True, on_device=True,
+         beside="for i in $(seq 100); do grep -qi ':1D2E ' /proc/net/tcp && echo 'it listens' && break; sleep 0.1; done"),
+    page("softrdma.1", "softrdma run rping -s -a 127.0.0.1 -C 10 -V &", typed=True),
+    page("softrdma.1", "softrdma run ucx_perftest &", r"Final:", typed=True),
+    page("softrdma.1", "UCX_TLS=ud softrdma run ucx_perftest &", r"Final:", typed=True),
+    page("softrdma.1", "UCX_TLS=rc,ud,self mpirun --mca pml ucx -n 2 softrdma run ./program", r"sum 1", before=MPI_PROGRAM),
+    page("softrdma.1", "softrdma run ibv_devinfo -v", r"hca_id:\s+softrdma0"),
+    page("softrdma.1", "softrdma run rping -s -a 127.0.0.1 -C 3 &", r"RRoCE .*RC Send Only", typed=True),
+    page("softrdma.1", "SOFTRDMA_FAULT='status=rem_access:op=write,nth=2' softrdma run rping -s -a 127.0.0.1 -C 3 &",
+         r"status 10", typed=True),
+    page("softrdma.1", "softrdma run rping -s -a 127.0.0.1 -C 3 &", r"rping", typed=True),
+    page("softrdma.1", "SOFTRDMA_POWERCUT=after:100,seed:7 softrdma run ./server 127.0.0.1 7204 log.pmem",
+         before=LOG_PROGRAMS, beside=LOG_CLIENT, status=137),
+    page("softrdma.1", "SOFTRDMA_POWERCUT=armed softrdma run ./server 127.0.0.1 7204 log.pmem &", before=LOG_PROGRAMS,
+         typed=True),
+)
