@@ -53,9 +53,10 @@ void rpma_mirror::without_lanes(F &&f)
 void rpma_mirror::connect_again(remote_copy &c, const deadline &until)
 {
     auto control = std::make_unique<channel>(c.where, read_key(settings_.key_file), until);
-    c.known = control->ask(about_promise(c, request_type::mirror_prepare), until).mirror;
+    const replica::mirror_state known = control->ask(about_promise(c, request_type::mirror_prepare), until).mirror;
     connected made = attach(c, *control, until);
     const std::lock_guard hold(membership_);
+    c.known = known;
     without_lanes([&] {
         const std::lock_guard own(c.own_lane);
         std::swap(c.control, control);
@@ -126,7 +127,8 @@ void rpma_mirror::bring_level(remote_copy &c, const limits &within)
     while (c.cursor < home_.length()) {
         const std::uint64_t end = std::min(c.cursor + batch_size, home_.length());
         compare_batch(job, {c.cursor, end - c.cursor});
-        c.cursor = end;
+        // Whoever asks for the state sees it.
+        std::atomic_ref(c.cursor) = end;
         job.step(RPMA_MIRROR_PHASE_COMPARE);
         if (c.cursor - told_at >= cursor_bytes || replica::now_ms() - told_ms >= cursor_ms) {
             tell_cursor(c);
@@ -141,7 +143,9 @@ void rpma_mirror::tell_cursor(remote_copy &c)
 {
     replica::request r = about_promise(c, request_type::mirror_cursor);
     r.mirror.offset = c.cursor;
-    c.known = c.control->ask(r, deadline(settings_.open_ms)).mirror;
+    const replica::mirror_state known = c.control->ask(r, deadline(settings_.open_ms)).mirror;
+    const std::lock_guard hold(membership_);
+    c.known = known;
 }
 
 // What was flushed since an interrupted resync had compared it.

@@ -67,7 +67,7 @@ void rpma_mirror::state(rpma_mirror_state &to)
         copy.level = c->level;
         copy.last_error = c->last_error;
         put_known(c->known, copy);
-        copy.cursor = c->cursor;
+        copy.cursor = std::atomic_ref(c->cursor);
         put_text(copy.target, sizeof(copy.target), c->where.name());
         put_text(copy.set_name, sizeof(copy.set_name), c->where.set_name);
         if (copy.state == RPMA_MIRROR_COPY_IN_SYNC)

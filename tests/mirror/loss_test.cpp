@@ -12,6 +12,8 @@ namespace
 {
 
 constexpr const char *quick = "timeouts 600 5000\n";
+// Where nothing has to time out, and each answer counts.
+constexpr const char *patient = "timeouts 5000 20000\n";
 
 std::unique_ptr<rpma_mirror_state> inspected(const rpma_mirror_cfg *cfg)
 {
@@ -293,7 +295,7 @@ void the_old_writer_is_fenced(void **)
 {
     target a, b;
     const host first, second(5);
-    const cfg_ptr here = first.cfg({&a, &b}, quick), there = second.cfg({&a, &b}, quick);
+    const cfg_ptr here = first.cfg({&a, &b}, patient), there = second.cfg({&a, &b}, patient);
     assert_ok(rpma_mirror_create(here.get()));
     const opened old(here.get());
     old.put(0, "acknowledged");
@@ -368,7 +370,7 @@ void a_fence_stops_a_writer_and_opens_nothing(void **)
 {
     target a, b;
     const host first, second(5);
-    const cfg_ptr here = first.cfg({&a, &b}, quick), there = second.cfg({&a, &b}, quick);
+    const cfg_ptr here = first.cfg({&a, &b}, patient), there = second.cfg({&a, &b}, patient);
     assert_ok(rpma_mirror_create(here.get()));
     const opened m(here.get());
     m.put(0, "before");
