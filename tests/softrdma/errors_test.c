@@ -305,7 +305,7 @@ static void a_full_receive_queue_refuses_with_enomem(void **state)
 static void a_refused_chain_names_its_first_bad_request(void **state)
 {
     struct pair *p = *state;
-    struct ibv_send_wr bad_one = {.wr_id = 2, .opcode = IBV_WR_SEND_WITH_INV};
+    struct ibv_send_wr bad_one = {.wr_id = 2, .opcode = IBV_WR_TSO};
     struct ibv_send_wr good = {
             .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED, .next = &bad_one};
     struct ibv_send_wr *bad = NULL;

@@ -49,9 +49,9 @@ packet full_packet(opcode op)
 }
 
 constexpr opcode all_opcodes[] = {opcode::send_first, opcode::send_middle, opcode::send_last, opcode::send_last_imm,
-        opcode::send_only, opcode::send_only_imm, opcode::write_first, opcode::write_middle, opcode::write_last,
-        opcode::write_last_imm, opcode::write_only, opcode::write_only_imm, opcode::read_request,
-        opcode::read_response_first, opcode::read_response_middle, opcode::read_response_last,
+        opcode::send_only, opcode::send_only_imm, opcode::send_last_inv, opcode::send_only_inv, opcode::write_first,
+        opcode::write_middle, opcode::write_last, opcode::write_last_imm, opcode::write_only, opcode::write_only_imm,
+        opcode::read_request, opcode::read_response_first, opcode::read_response_middle, opcode::read_response_last,
         opcode::read_response_only, opcode::acknowledge, opcode::atomic_acknowledge, opcode::compare_swap,
         opcode::fetch_add, opcode::flush, opcode::atomic_write, opcode::receive_posted, opcode::ack_request,
         opcode::cm_request, opcode::cm_reply, opcode::cm_ready, opcode::cm_reject, opcode::cm_disconnect_request,
@@ -76,6 +76,8 @@ void every_packet_survives_the_wire(void **)
         assert_true(got.op == sent.op && got.solicited && got.no_ack_req && got.dest_qpn == sent.dest_qpn &&
                     got.psn == sent.psn);
         assert_int_equal(got.payload.size(), payload.size());
+        if (has_ieth(op))
+            assert_true(got.rkey == sent.rkey);
         if (has_reth(op)) {
             assert_true(got.remote_addr == sent.remote_addr);
             assert_true(got.rkey == sent.rkey && got.dma_length == sent.dma_length);
@@ -167,6 +169,8 @@ constexpr division divisions[] = {
         {opcode::send_last_imm, opcode::send_middle, opcode::send_middle, opcode::send_last_imm},
         {opcode::send_only, opcode::send_first, opcode::send_middle, opcode::send_last},
         {opcode::send_only_imm, opcode::send_first, opcode::send_middle, opcode::send_last_imm},
+        {opcode::send_last_inv, opcode::send_middle, opcode::send_middle, opcode::send_last_inv},
+        {opcode::send_only_inv, opcode::send_first, opcode::send_middle, opcode::send_last_inv},
         {opcode::write_first, opcode::write_first, opcode::write_middle, opcode::write_middle},
         {opcode::write_middle, opcode::write_middle, opcode::write_middle, opcode::write_middle},
         {opcode::write_last, opcode::write_middle, opcode::write_middle, opcode::write_last},

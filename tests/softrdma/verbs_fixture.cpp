@@ -52,7 +52,7 @@ connected_pair::connected_pair(verbs_device &d, const options &o) : device(d)
         s->cq = std::make_unique<completion_queue>(d.context(), o.cqe, o.events, nullptr);
         assert_true(s->cq->valid());
         ibv_qp_init_attr attr{};
-        attr.send_cq = attr.recv_cq = s->cq.get();
+        attr.send_cq = attr.recv_cq = s->cq->verbs();
         attr.srq = s == &b ? o.srq : nullptr;
         attr.qp_type = IBV_QPT_RC;
         attr.cap = {.max_send_wr = o.max_send_wr,

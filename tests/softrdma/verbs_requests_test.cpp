@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What requests do, and how they end: the objects of verbs alone, over the transport inside one process.
+#include "verbs/mw.hpp"
 #include "verbs_fixture.hpp"
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 using namespace softrdma;
 
@@ -192,6 +194,64 @@ void receives_may_be_shared(void **)
     assert_int_equal(srq.users.load(), 0);
 }
 
+int post_bind(connected_pair::side &owner, ibv_mw *mw, std::uint32_t key)
+{
+    ibv_send_wr wr{};
+    wr.wr_id = 20;
+    wr.opcode = IBV_WR_BIND_MW;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.bind_mw.mw = mw;
+    wr.bind_mw.rkey = key;
+    wr.bind_mw.bind_info = {
+            owner.mr, reinterpret_cast<std::uintptr_t>(owner.memory.data()), 64, IBV_ACCESS_REMOTE_WRITE};
+    ibv_send_wr *bad = nullptr;
+    return owner.qp->post_send(&wr, &bad);
+}
+
+void a_window_is_bound_used_and_invalidated(void **)
+{
+    verbs_device device;
+    connected_pair p(device, {.peer_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND});
+    ibv_mw *const mw = window_table::instance().add(&device.pd, IBV_MW_TYPE_2);
+    assert_non_null(mw);
+    const std::uint32_t key = ibv_inc_rkey(mw->rkey);
+    assert_int_equal(post_bind(p.b, mw, key), 0);
+    auto wc = p.b.poll();
+    assert_completion(wc, 20, IBV_WC_SUCCESS);
+    assert_int_equal(wc->opcode, IBV_WC_BIND_MW);
+    assert_int_equal(region_table::instance().totals().windows, 1);
+
+    ibv_mr through_window{};
+    through_window.rkey = key;
+    ibv_mr *const region = std::exchange(p.b.mr, &through_window);
+    set_word(p.a, 99);
+    assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 1, p.a.sge(0, 8), p.b), 0);
+    assert_completion(p.a.poll(), 1, IBV_WC_SUCCESS);
+    assert_int_equal(word(p.b), 99);
+    p.b.mr = region;
+    assert_int_equal(region_table::instance().remove(p.b.mr), EBUSY);
+
+    assert_int_equal(p.b.post_receive(10, 128, 64), 0);
+    ibv_sge list = p.a.sge(0, 8);
+    ibv_send_wr wr{};
+    wr.wr_id = 2;
+    wr.opcode = IBV_WR_SEND_WITH_INV;
+    wr.sg_list = &list;
+    wr.num_sge = 1;
+    wr.invalidate_rkey = key;
+    ibv_send_wr *bad = nullptr;
+    assert_int_equal(p.a.qp->post_send(&wr, &bad), 0);
+    wc = p.b.poll();
+    assert_completion(wc, 10, IBV_WC_SUCCESS);
+    assert_int_equal(wc->wc_flags, IBV_WC_WITH_INV);
+    assert_int_equal(wc->invalidated_rkey, key);
+    p.b.mr = &through_window;
+    assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 3, p.a.sge(0, 8), p.b), 0);
+    assert_completion(p.a.poll(), 3, IBV_WC_REM_ACCESS_ERR);
+    p.b.mr = region;
+    assert_int_equal(window_table::instance().remove(mw), 0);
+}
+
 } // namespace
 
 int main()
@@ -207,6 +267,7 @@ int main()
             cmocka_unit_test(what_is_not_registered_here_is_refused),
             cmocka_unit_test(the_send_queue_fills),
             cmocka_unit_test(receives_may_be_shared),
+            cmocka_unit_test(a_window_is_bound_used_and_invalidated),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -49,8 +49,13 @@ int destroy_datagram_qp(ibv_qp *qp);
 
 // The op tables of a context, from the files that implement them.
 void install_data_path(ibv_context_ops &ops) noexcept;
+void install_windows(ibv_context_ops &ops) noexcept;
 void refuse_data_path(ibv_context_ops &ops) noexcept; // of a device that a parent of this process has opened
 void install_extended(verbs_context &verbs) noexcept;
+ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attr);
+ibv_td *alloc_td(ibv_context *context, ibv_td_init_attr *attr);
+int dealloc_td(ibv_td *td);
+ibv_pd *alloc_parent_domain(ibv_context *context, ibv_parent_domain_init_attr *attr);
 // The new post interface with the operations of send_ops_flags, all of which must be on offer for that type.
 bool offers_send_ops(ibv_qp_type type, std::uint64_t ops) noexcept;
 void install_post_ex(qp_object &qp, std::uint64_t ops);

@@ -151,12 +151,14 @@ void fill_device_attributes(ibv_device_attr &attr) noexcept
     attr.page_size_cap = 0xfffff000;
     attr.max_qp = 1 << 20;
     attr.max_qp_wr = limits::max_qp_wr;
-    attr.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_SYS_IMAGE_GUID;
+    attr.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_SYS_IMAGE_GUID |
+                            IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
     attr.max_sge = limits::max_sge;
     attr.max_sge_rd = limits::max_sge;
     attr.max_cq = 1 << 20;
     attr.max_cqe = limits::max_cqe;
     attr.max_mr = 1 << 24;
+    attr.max_mw = 1 << 20;
     attr.max_pd = 1 << 20;
     attr.max_qp_rd_atom = limits::max_reads;
     attr.max_res_rd_atom = INT32_MAX;

@@ -5,6 +5,7 @@
 #include "verbs/completion_channel.hpp"
 #include "verbs/datagram_qp.hpp"
 #include "verbs/mr_advise.hpp"
+#include "verbs/mw.hpp"
 #include "verbs/qp.hpp"
 
 using namespace softrdma;
@@ -23,27 +24,6 @@ int busy_unless(bool idle) noexcept
 } // namespace
 
 extern "C" {
-
-ibv_pd *ibv_alloc_pd(ibv_context *context)
-{
-    if (!abi::usable(context))
-        return nullptr;
-    auto *pd = or_no_memory<protection_domain *>(nullptr, [] { return new protection_domain; });
-    if (pd == nullptr)
-        return nullptr;
-    pd->context = context;
-    context_of(context).children.fetch_add(1);
-    return pd;
-}
-
-int ibv_dealloc_pd(ibv_pd *pd)
-{
-    if (const int error = busy_unless(pd_of(pd).children.load() == 0); error != 0)
-        return error;
-    context_of(pd->context).children.fetch_sub(1);
-    delete &pd_of(pd);
-    return 0;
-}
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -70,7 +50,25 @@ int ibv_dereg_mr(ibv_mr *mr)
 {
     if (!abi::usable(mr->context))
         return ENODEV;
-    return or_no_memory(ENOMEM, [&] { return region_table::instance().remove(mr); });
+    return or_no_memory(ENOMEM, [&] {
+        window_table::instance().settle(mr);
+        return region_table::instance().remove(mr);
+    });
+}
+
+int ibv_rereg_mr(ibv_mr *mr, int flags, ibv_pd *pd, void *addr, std::size_t length, int access)
+{
+    if (!abi::usable(mr->context))
+        return IBV_REREG_MR_ERR_INPUT;
+    const region_table::change change{.what = flags, .pd = pd, .addr = addr, .length = length, .access = access};
+    const int error = or_no_memory(ENOMEM, [&] {
+        window_table::instance().settle(mr);
+        const int result = region_table::instance().change_region(mr, change);
+        if (result == 0)
+            tell_of_changed_region(mr->lkey);
+        return result;
+    });
+    return error == 0 ? 0 : fail_with(IBV_REREG_MR_ERR_INPUT, error);
 }
 
 ibv_comp_channel *ibv_create_comp_channel(ibv_context *context)
@@ -107,7 +105,7 @@ ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cookie, ibv_comp_chan
         if (!cq->valid())
             return fail_with(nullptr, ENOMEM);
         context_of(context).children.fetch_add(1);
-        return cq.release();
+        return cq.release()->verbs();
     });
 }
 
@@ -135,7 +133,7 @@ int ibv_get_cq_event(ibv_comp_channel *channel, ibv_cq **cq, void **cookie)
     completion_queue *fired = nullptr;
     if (!abi::usable(channel->context) || static_cast<completion_channel *>(channel)->take(&fired) != 0)
         return -1;
-    *cq = fired;
+    *cq = fired->verbs();
     *cookie = fired->cq_context;
     return 0;
 }
@@ -371,6 +369,7 @@ ibv_qp *create_managed_qp(ibv_qp_init_attr_ex &attr)
 
 void install_data_path(ibv_context_ops &ops) noexcept
 {
+    install_windows(ops);
     ops.poll_cq = poll_cq;
     ops.req_notify_cq = req_notify_cq;
     ops.post_send = post_send;
@@ -393,6 +392,10 @@ void install_extended(verbs_context &verbs) noexcept
     verbs.query_port = query_port;
     verbs.create_qp_ex = create_qp_ex;
     verbs.advise_mr = advise_mr;
+    verbs.create_cq_ex = create_cq_ex;
+    verbs.alloc_td = alloc_td;
+    verbs.dealloc_td = dealloc_td;
+    verbs.alloc_parent_domain = alloc_parent_domain;
 }
 
 } // namespace softrdma::abi

@@ -65,6 +65,24 @@ void send_imm(ibv_qp_ex *qp, __be32 imm)
     add(qp, IBV_WR_SEND_WITH_IMM).imm_data = imm;
 }
 
+void send_inv(ibv_qp_ex *qp, std::uint32_t rkey)
+{
+    add(qp, IBV_WR_SEND_WITH_INV).rkey = rkey;
+}
+
+void local_inv(ibv_qp_ex *qp, std::uint32_t rkey)
+{
+    add(qp, IBV_WR_LOCAL_INV).rkey = rkey;
+}
+
+void bind_mw(ibv_qp_ex *qp, ibv_mw *mw, std::uint32_t rkey, const ibv_mw_bind_info *info)
+{
+    wqe &w = add(qp, IBV_WR_BIND_MW);
+    if (info == nullptr || !may_be_bound(mw, rkey))
+        return batch_of(qp).fail(EINVAL);
+    w.set_bind(rkey, *info);
+}
+
 // Until the program has said where to.
 void send_datagram(ibv_qp_ex *qp)
 {
@@ -150,7 +168,8 @@ void flush(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, std::si
 
 constexpr std::uint64_t plain_ops = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
                                     IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
-                                    IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+                                    IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+                                    IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_SEND_WITH_INV;
 constexpr std::uint64_t datagram_ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
 constexpr std::uint64_t native_ops = native::send_op_flush | native::send_op_atomic_write;
 
@@ -192,6 +211,9 @@ void install_post_ex(qp_object &qp, std::uint64_t ops)
     offer(IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, qp.wr_rdma_write_imm, rdma_write_imm);
     offer(IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, qp.wr_atomic_cmp_swp, atomic_cmp_swp);
     offer(IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, qp.wr_atomic_fetch_add, atomic_fetch_add);
+    offer(IBV_QP_EX_WITH_BIND_MW, qp.wr_bind_mw, bind_mw);
+    offer(IBV_QP_EX_WITH_LOCAL_INV, qp.wr_local_inv, local_inv);
+    offer(IBV_QP_EX_WITH_SEND_WITH_INV, qp.wr_send_inv, send_inv);
     offer(native::send_op_atomic_write, qp.wr_atomic_write, atomic_write);
     offer(native::send_op_flush, native::wr_flush_of(qp), flush);
 }

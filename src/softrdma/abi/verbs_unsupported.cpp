@@ -19,12 +19,6 @@ int ibv_detach_mcast(ibv_qp *, const ibv_gid *, std::uint16_t)
     return EOPNOTSUPP;
 }
 
-int ibv_rereg_mr(ibv_mr *, int, ibv_pd *, void *, std::size_t, int)
-{
-    errno = EOPNOTSUPP;
-    return IBV_REREG_MR_ERR_INPUT;
-}
-
 ibv_mr *ibv_reg_dmabuf_mr(ibv_pd *, std::uint64_t, std::size_t, std::uint64_t, int, int)
 {
     return fail_with(nullptr, EOPNOTSUPP);

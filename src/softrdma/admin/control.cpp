@@ -31,11 +31,11 @@ constexpr unsigned most_requests = 8;    // before other sockets have their turn
 
 std::string report()
 {
-    const auto [regions, bytes] = region_table::instance().totals();
-    char line[160];
-    snprintf(line, sizeof(line), "process regions=%zu bytes=%" PRIu64 " faults=%s trace=%s powercut=%s\n", regions,
-            bytes, fault::active() ? "on" : "off", tap::current() != nullptr ? "on" : "off",
-            pmem::power_cut::armed() ? "armed" : "off");
+    const region_table::counts all = region_table::instance().totals();
+    char line[192];
+    snprintf(line, sizeof(line), "process regions=%zu bytes=%" PRIu64 " windows=%zu faults=%s trace=%s powercut=%s\n",
+            all.regions, all.bytes, all.windows, fault::active() ? "on" : "off",
+            tap::current() != nullptr ? "on" : "off", pmem::power_cut::armed() ? "armed" : "off");
     std::string text = line + report_queue_pairs();
     if (text.size() > most_text)
         text.resize(text.rfind('\n', most_text) + 1);

@@ -26,6 +26,17 @@ enum class region_kind : std::uint32_t {
 };
 
 inline constexpr std::uint32_t region_slots = 1u << 16;
+// The lowest bits of a key are its variant, which those who bind windows choose. The others say what it belongs to, and
+// in which slot peers find that.
+inline constexpr unsigned key_variant_bits = 8;
+constexpr std::uint32_t key_index(std::uint32_t key) noexcept
+{
+    return key >> key_variant_bits;
+}
+constexpr std::uint32_t slot_index(std::uint32_t key) noexcept
+{
+    return key_index(key) % region_slots;
+}
 
 enum class interest : std::uint32_t {
     nothing,
@@ -95,7 +106,8 @@ struct qp_block {
     std::uint32_t ring_stride;
     std::uint32_t max_sge;
     std::uint32_t domain;
-    std::uint64_t cq_offset; // of the receive completion queue's block
+    std::uint32_t own_domain; // of what this queue pair alone may use: windows of type 2
+    std::uint64_t cq_offset;  // of the receive completion queue's block
     std::uint32_t cq_bit;
     connection_ends ends;
     alignas(line) std::atomic<std::uint64_t> state; // see state_word()

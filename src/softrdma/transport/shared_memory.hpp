@@ -45,7 +45,7 @@ public:
     // Never the same twice, and never 0.
     virtual std::uint64_t next_serial() noexcept = 0;
 
-    // Of two regions whose keys are the same modulo region_slots only one may be published.
+    // Of two regions whose keys have the same slot_index() only one may be published.
     virtual void publish(const published_region &region) noexcept = 0;
     // No peer finds the region afterwards; one that has found it before may still be inside an operation on it.
     virtual void withdraw(std::uint32_t key) noexcept = 0;

@@ -44,7 +44,7 @@ static_assert(offsetof(ibv_wc, opcode) == offsetof(ibv_wc, status) + 4 && offset
 } // namespace
 
 completion_queue::completion_queue(ibv_context *owner, int entries, completion_channel *events, void *cookie)
-    : ibv_cq{}, mask_(mask_for(entries)), ring_(std::make_unique_for_overwrite<entry[]>(std::size_t{mask_} + 1)),
+    : ibv_cq_ex{}, mask_(mask_for(entries)), ring_(std::make_unique_for_overwrite<entry[]>(std::size_t{mask_} + 1)),
       block_(context_of(owner).memory.allocate(sizeof(local::cq_block)))
 {
     watched_.reserve(watch_limit);
@@ -149,18 +149,18 @@ void completion_queue::push(const ibv_wc &wc, bool solicited)
     wake(solicited || wc.status != IBV_WC_SUCCESS);
 }
 
-bool completion_queue::push_sent(std::uint32_t qpn, std::uint64_t wr_id, ibv_wc_opcode opcode, std::uint32_t length,
-        ibv_wc_status status, std::atomic<std::uint32_t> &freed, std::uint32_t places)
+bool completion_queue::push_sent(std::uint32_t qpn, std::uint64_t id, ibv_wc_opcode opcode, std::uint32_t length,
+        ibv_wc_status result, std::atomic<std::uint32_t> &freed, std::uint32_t places)
 {
     {
         const std::lock_guard lock(lock_);
         entry *place = append(qpn, &freed, places);
         if (place == nullptr)
             return false;
-        place->words = {wr_id, side_by_side(status, opcode), side_by_side(0, length), side_by_side(0, qpn)};
+        place->words = {id, side_by_side(result, opcode), side_by_side(0, length), side_by_side(0, qpn)};
         STATIC_PROBE(softrdma, completion, 3, place->words[0], place->words[1], place->words[3]);
     }
-    wake(status != IBV_WC_SUCCESS);
+    wake(result != IBV_WC_SUCCESS);
     return true;
 }
 
@@ -193,6 +193,30 @@ void completion_queue::wake(bool urgent)
         static_cast<completion_channel *>(channel)->notify(this);
 }
 
+inline void completion_queue::give_back_places(const entry &e) noexcept
+{
+    if (e.freed != nullptr) // which is written with the lock only
+        e.freed->store(e.freed->load(std::memory_order_relaxed) + e.places, std::memory_order_relaxed);
+}
+
+void completion_queue::discard(std::uint32_t qpn)
+{
+    const std::lock_guard lock(lock_);
+    std::uint32_t kept = head_;
+    for (std::uint32_t at = head_; at != tail_; ++at) {
+        const entry &e = ring_[at & mask_];
+        ibv_wc wc;
+        e.get(wc);
+        if (wc.qp_num != qpn)
+            ring_[kept++ & mask_] = e;
+        else
+            give_back_places(e);
+    }
+    if (counted_)
+        shared().used.fetch_sub(static_cast<std::int32_t>(tail_ - kept), std::memory_order_relaxed);
+    tail_ = kept;
+}
+
 int completion_queue::take(int entries, ibv_wc *wc)
 {
     const std::lock_guard lock(lock_);
@@ -200,8 +224,7 @@ int completion_queue::take(int entries, ibv_wc *wc)
     for (; count < entries && head_ != tail_; ++count) {
         const entry &e = ring_[head_++ & mask_];
         e.get(wc[count]);
-        if (e.freed != nullptr) // which is written here only
-            e.freed->store(e.freed->load(std::memory_order_relaxed) + e.places, std::memory_order_relaxed);
+        give_back_places(e);
     }
     if (head_ == tail_)
         head_ = tail_ = 0; // the entries that are in a cache already
@@ -326,14 +349,14 @@ void completion_queue::overflow()
     overflowed_ = true;
     decide_when_to_ask();
     ibv_async_event event{};
-    event.element.cq = this;
+    event.element.cq = verbs();
     event.event_type = IBV_EVENT_CQ_ERR;
     context_of(context).async.push(event);
     // Their locks are held here or come first. One that is gone is not told: the queue may be gone with it.
     context_of(context).mover.defer([this, users = std::vector(users_.begin(), users_.end())] {
         for (const auto &weak : users) {
             if (const auto user = weak.lock())
-                user->completions_lost(this);
+                user->completions_lost(verbs());
         }
     });
 }
@@ -404,7 +427,7 @@ void completion_queue::acknowledge(unsigned events)
 void completion_queue::drain_events()
 {
     const unsigned handed_out = channel == nullptr ? 0 : static_cast<completion_channel *>(channel)->forget(this);
-    const unsigned reported = context_of(context).async.forget(static_cast<ibv_cq *>(this));
+    const unsigned reported = context_of(context).async.forget(verbs());
     pthread_mutex_lock(&mutex);
     while (comp_events_completed != handed_out || async_events_completed != reported)
         pthread_cond_wait(&cond, &mutex);

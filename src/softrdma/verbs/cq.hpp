@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/sleeping_lock.hpp"
 #include "base/spin_lock.hpp"
 #include "transport/shared_memory.hpp"
 #include "verbs/objects.hpp"
@@ -45,12 +46,32 @@ public:
     virtual void completions_lost(ibv_cq *cq) = 0;
 };
 
-class completion_queue : public ibv_cq
+// Of a queue that is polled entry by entry: the entry, and who is at it, unless the program promises to be one thread.
+struct extended_poll {
+    explicit extended_poll(bool by_one_thread) noexcept : single_threaded(by_one_thread) {}
+    void lock() noexcept
+    {
+        if (!single_threaded)
+            mutex.lock();
+    }
+    void unlock() noexcept
+    {
+        if (!single_threaded)
+            mutex.unlock();
+    }
+
+    const bool single_threaded;
+    sleeping_lock mutex;
+    ibv_wc wc{};
+};
+
+class completion_queue : public ibv_cq_ex
 {
 public:
     completion_queue(ibv_context *owner, int entries, completion_channel *events, void *cookie);
     ~completion_queue();
 
+    ibv_cq *verbs() noexcept { return ibv_cq_ex_to_cq(this); }
     bool valid() const noexcept { return block_ != nullptr; }
     const local::block &memory() const noexcept { return *block_; }
 
@@ -66,6 +87,8 @@ public:
     spin_lock &lock() noexcept { return lock_; }
     // Takes over what peers have delivered there.
     void collect(inbound_source &source);
+    // Forgets the completions of a queue pair that is reset.
+    void discard(std::uint32_t qpn);
     // The counter goes away.
     void forget(const std::atomic<std::uint32_t> *freed);
     // EINVAL if more entries are waiting than would fit, or 0.
@@ -87,7 +110,8 @@ public:
     void remove_user(const std::weak_ptr<completion_source> &user);
 
     std::atomic<int> users{0};
-    std::atomic<int> network_users{0}; // queue pairs whose completions come over the network
+    std::atomic<int> network_users{0};       // queue pairs whose completions come over the network
+    std::unique_ptr<extended_poll> extended; // NULL: entries are taken by ibv_poll_cq() only
 
 private:
     struct alignas(local::line) entry {
@@ -100,6 +124,7 @@ private:
         std::uint32_t places;              // to be added to it
     };
 
+    static void give_back_places(const entry &e) noexcept;
     entry *append(std::uint32_t qpn, std::atomic<std::uint32_t> *freed, std::uint32_t places);
     bool make_room(std::uint32_t qpn);
     void decide_when_to_ask() noexcept;
@@ -142,7 +167,7 @@ private:
 
 inline completion_queue &cq_of(ibv_cq *cq) noexcept
 {
-    return static_cast<completion_queue &>(*cq);
+    return static_cast<completion_queue &>(reinterpret_cast<ibv_cq_ex &>(*cq));
 }
 
 } // namespace softrdma

@@ -23,7 +23,7 @@ constexpr std::uint32_t controlled_qkey = 0x80000000;
 // 0 or an errno value.
 int check_datagram(const ibv_send_wr &wr, const ibv_qp_cap &cap) noexcept
 {
-    if (!info_of(wr.opcode).message() || wr.wr.ud.ah == nullptr)
+    if (!info_of(wr.opcode).message() || info_of(wr.opcode).invalidates || wr.wr.ud.ah == nullptr)
         return EINVAL;
     return check_wr(wr, cap);
 }
@@ -116,7 +116,7 @@ void datagram_qp::flush_sends()
 ibv_wc_status datagram_qp::send(const wqe &w)
 {
     const address_handle &to = ah_of(w.args.ud.ah);
-    if (to.pd != qp_base.pd)
+    if (domain_of(to.pd) != domain_of(qp_base.pd))
         return IBV_WC_LOC_QP_OP_ERR;
     if (w.length > max_datagram_payload)
         return IBV_WC_LOC_LEN_ERR;

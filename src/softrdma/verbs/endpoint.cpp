@@ -26,6 +26,29 @@ std::chrono::microseconds endpoint::retry_timeout() const noexcept
     return std::min(most, once * (attr.retry_cnt + 1));
 }
 
+// By each poll, and by a timer, which is later the longer it has taken already.
+void endpoint::try_again_later(bool anew)
+{
+    using std::chrono::microseconds;
+    constexpr microseconds shortest{50};
+    constexpr microseconds longest{10000};
+    cq_of(qp->send_cq).add_stalled(self);
+    const auto now = std::chrono::steady_clock::now();
+    if (anew)
+        waits_since_ = now;
+    if (now < tried_again_at_)
+        return;
+    const auto pause = std::clamp(std::chrono::duration_cast<microseconds>(now - waits_since_), shortest, longest);
+    tried_again_at_ = now + pause;
+    context_of(qp->context)
+            .mover.defer(
+                    [weak = self] {
+                        if (const auto sender = weak.lock())
+                            sender->retry();
+                    },
+                    pause);
+}
+
 std::uint32_t endpoint::cut_segment(std::uint32_t left) const
 {
     const std::size_t fits = std::clamp<std::size_t>(path->room(), short_segment, max_segment) / word_size * word_size;
@@ -44,7 +67,7 @@ bool gathered::collect(
         }
         const std::uint64_t part = std::min<std::uint64_t>(sge.length - offset, bytes);
         const std::uint64_t at = sge.addr + offset;
-        region_pin pin = region_table::instance().pin(sge.lkey, pd, access, at, part);
+        region_pin pin = region_table::instance().pin(sge.lkey, domain_of(pd), access | access_local_read, at, part);
         if (!pin)
             return false;
         pieces[count] = {pin->at(at), part};

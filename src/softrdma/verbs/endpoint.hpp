@@ -45,6 +45,8 @@ struct alignas(local::line) endpoint {
         path->transmit(header, payload, more);
         unsent = more;
     }
+    // For the first request, which waits for what no packet tells. `anew`: it has not waited before.
+    void try_again_later(bool anew);
     // How many of the bytes that are left the next segment takes, in whole words if not all.
     std::uint32_t next_segment(std::uint32_t left) const { return left <= short_segment ? left : cut_segment(left); }
     void push()
@@ -55,6 +57,9 @@ struct alignas(local::line) endpoint {
 
 private:
     std::uint32_t cut_segment(std::uint32_t left) const;
+
+    std::chrono::steady_clock::time_point waits_since_{};
+    std::chrono::steady_clock::time_point tried_again_at_{}; // by a timer, or will be
 };
 
 // The pieces of a scatter list between two offsets, with their regions held. Collected once.

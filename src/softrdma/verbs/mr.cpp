@@ -52,15 +52,15 @@ int check_access(unsigned access) noexcept
 
 bool memory_region::stored(const std::byte *begin, std::size_t bytes) noexcept
 {
-    if (mapping_.extents().empty() || !mapping_.stored(reinterpret_cast<std::uintptr_t>(begin), bytes))
+    if (mapping().extents().empty() || !mapping().stored(reinterpret_cast<std::uintptr_t>(begin), bytes))
         return false;
-    unsynced_.store(true, std::memory_order_relaxed);
+    (parent_ == nullptr ? *this : *parent_).unsynced_.store(true, std::memory_order_relaxed);
     return true;
 }
 
 local::region_kind memory_region::kind() const noexcept
 {
-    const auto &extents = mapping_.extents();
+    const auto &extents = mapping().extents();
     if (extents.empty())
         return local::region_kind::unmappable;
     const auto begin = reinterpret_cast<std::uintptr_t>(addr);
@@ -92,13 +92,19 @@ void region_table::released(std::atomic<int> &users) noexcept
     }
 }
 
-std::pair<std::size_t, std::uint64_t> region_table::totals()
+region_table::counts region_table::totals() const
 {
     const std::shared_lock lock(mutex_);
-    std::uint64_t bytes = 0;
-    for (const auto &[key, region] : regions_)
-        bytes += region->length;
-    return {regions_.size(), bytes};
+    counts all{};
+    for (const auto &[index, region] : regions_) {
+        if (region->parent_ != nullptr) {
+            ++all.windows;
+        } else if (region->pd != nullptr) {
+            ++all.regions;
+            all.bytes += region->length;
+        }
+    }
+    return all;
 }
 
 // Slots are used in turn: those of many regions lie side by side, and one that was left is not used again soon. The
@@ -108,28 +114,37 @@ std::uint32_t region_table::unused_key()
     do
         latest_slot_ = (latest_slot_ + 1) % local::region_slots;
     while (regions_.size() < crowded && slot_of(latest_slot_).region.load(std::memory_order_relaxed) != nullptr);
+    constexpr std::uint32_t slot_bits = (local::region_slots - 1) << local::key_variant_bits;
     std::uint32_t key = 0;
     do {
         if (getrandom(&key, sizeof(key), 0) != sizeof(key))
             return 0;
         if (regions_.size() < crowded)
-            key = key / local::region_slots * local::region_slots + latest_slot_;
-    } while (key == 0 || regions_.contains(key));
+            key = (key & ~slot_bits) | latest_slot_ << local::key_variant_bits;
+    } while (key == 0 || regions_.contains(local::key_index(key)));
     return key;
 }
 
 region_table::region_table() : slots_(std::make_unique<slot[]>(local::region_slots)) {}
 
+// False if another one has it.
+bool region_table::claim(slot &own, memory_region &region) noexcept
+{
+    memory_region *const user = own.region.load(std::memory_order_relaxed);
+    if (user == nullptr)
+        own.region.store(&region, std::memory_order_relaxed);
+    return user == nullptr || user == &region;
+}
+
 void region_table::publish(memory_region &region)
 {
     slot &own = slot_of(region.rkey);
-    if (own.region.load(std::memory_order_relaxed) != nullptr)
+    if (!claim(own, region))
         return; // too many regions: this one is found by way of the map, and served by its owner
-    own.region.store(&region, std::memory_order_relaxed);
     own.key.store(region.rkey, std::memory_order_release);
     context_of(region.context)
             .memory.publish({.key = region.rkey,
-                    .domain = pd_of(region.pd).number,
+                    .domain = region.domain_,
                     .access = static_cast<std::uint32_t>(region.access_),
                     .base = region.iova_,
                     .length = region.length,
@@ -150,51 +165,57 @@ void region_table::withdraw(memory_region &region)
 // Once nobody uses it.
 void region_table::forget(memory_region &region)
 {
-    slot &own = slot_of(region.rkey);
-    if (own.region.load(std::memory_order_relaxed) == &region) {
-        if (context_of(region.context).memory.has_unsynced(region.rkey))
-            region.unsynced_.store(true, std::memory_order_relaxed);
-        own.region.store(nullptr, std::memory_order_release);
-    }
+    if (is_published(region))
+        slot_of(region.rkey).region.store(nullptr, std::memory_order_release);
     const std::unique_lock lock(mutex_);
-    regions_.erase(region.lkey);
+    regions_.erase(local::key_index(region.lkey));
 }
 
-std::byte *region_table::look_up_plain(const ibv_sge &sge, const ibv_pd *pd) const noexcept
+std::byte *region_table::look_up_plain(const ibv_sge &sge, std::uint32_t domain) const noexcept
 {
-    const memory_region *region = find(sge.lkey, pd, IBV_ACCESS_LOCAL_WRITE, sge.addr, sge.length);
+    const memory_region *region = find(sge.lkey, domain, IBV_ACCESS_LOCAL_WRITE, sge.addr, sge.length);
     const bool plain = region != nullptr && region->kind() == local::region_kind::unmappable;
     return plain ? region->at(sge.addr) : nullptr;
 }
 
-ibv_mr *region_table::add(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova, unsigned access)
+const std::shared_ptr<memory_region> *region_table::find_locked(std::uint32_t key) const noexcept
 {
-    if (const int error = check_access(access); error != 0) {
-        errno = error;
-        return nullptr;
-    }
-    auto region = std::make_shared<memory_region>();
-    const auto begin = reinterpret_cast<std::uintptr_t>(addr);
+    const auto found = regions_.find(local::key_index(key));
+    return found == regions_.end() || found->second->rkey != key ? nullptr : &found->second;
+}
+
+// Sets all but the key of a region that nobody knows yet. 0 or an errno value.
+int memory_region::describe(ibv_pd *domain, void *begin, std::size_t bytes, std::uint64_t iova, unsigned access)
+{
+    if (const int error = check_access(access); error != 0)
+        return error;
     const bool writable = (access & IBV_ACCESS_LOCAL_WRITE) != 0;
-    if (const int error = pmem::mapping::inspect(begin, length, writable, region->mapping_); error != 0) {
-        errno = error;
-        return nullptr;
-    }
-    if (region->kind() != local::region_kind::unmappable)
+    if (const int error = pmem::mapping::inspect(reinterpret_cast<std::uintptr_t>(begin), bytes, writable, mapping_);
+            error != 0)
+        return error;
+    context = domain->context;
+    pd = domain;
+    addr = begin;
+    length = bytes;
+    domain_ = domain_of(domain);
+    iova_ = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova;
+    access_ = static_cast<int>(access) | access_local_read;
+    if (kind() != local::region_kind::unmappable)
         guard_mapped_files();
     if ((access & flush_access) != 0)
-        context_of(pd->context).memory.knows_flush().store(1, std::memory_order_relaxed);
-    if ((access & native::access_flush_persistent) != 0 && pmem::refuses_volatile() &&
-            !region->mapping_.is_durable(length)) {
-        errno = EINVAL;
+        context_of(context).memory.knows_flush().store(1, std::memory_order_relaxed);
+    const bool refused =
+            (access & native::access_flush_persistent) != 0 && pmem::refuses_volatile() && !mapping_.is_durable(length);
+    return refused ? EINVAL : 0;
+}
+
+ibv_mr *region_table::add(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova, unsigned access)
+{
+    auto region = std::make_shared<memory_region>();
+    if (const int error = region->describe(pd, addr, length, iova, access); error != 0) {
+        errno = error;
         return nullptr;
     }
-    region->context = pd->context;
-    region->pd = pd;
-    region->addr = addr;
-    region->length = length;
-    region->iova_ = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova;
-    region->access_ = static_cast<int>(access);
     const std::unique_lock lock(mutex_);
     const std::uint32_t key = unused_key();
     if (key == 0) {
@@ -204,49 +225,106 @@ ibv_mr *region_table::add(ibv_pd *pd, void *addr, std::size_t length, std::uint6
     region->lkey = key;
     region->rkey = key;
     region->handle = key;
-    regions_.emplace(key, region);
+    regions_.emplace(local::key_index(key), region);
     publish(*region);
     pd_of(pd).children.fetch_add(1);
     return region.get();
 }
 
-int region_table::remove(ibv_mr *mr)
+// From now on nobody finds it. NULL with errno.
+std::shared_ptr<memory_region> region_table::shut(const ibv_mr *mr)
 {
-    std::shared_ptr<memory_region> region;
-    {
-        const std::unique_lock lock(mutex_);
-        const auto found = regions_.find(mr->lkey);
-        if (found == regions_.end() || found->second.get() != mr)
-            return EINVAL;
-        region = found->second;
-        region->withdrawn_ = true;
-        withdraw(*region);
+    const std::unique_lock lock(mutex_);
+    const auto *found = find_locked(mr->lkey);
+    const int error = found == nullptr || found->get() != mr ? EINVAL : (*found)->windows_ > 0 ? EBUSY : 0;
+    if (error != 0) {
+        errno = error;
+        return nullptr;
     }
-    if (!local::reader_list::instance().in_progress(mr->rkey).ended_within(local::longest_operation))
-        return EBUSY;
-    constexpr int waiting = INT32_MIN;
-    if (region->users_.fetch_add(waiting, std::memory_order_acq_rel) != 0) {
-        std::unique_lock lock(idle_mutex());
-        idle_changed().wait(lock, [&] { return region->users_.load(std::memory_order_acquire) == waiting; });
-    }
-    SOFTRDMA_ASSERT(region->users_.load(std::memory_order_relaxed) == waiting); // nobody is inside any more
-    forget(*region);
-    pd_of(region->pd).children.fetch_sub(1);
-    // A flush that arrives later can no longer reach these pages.
-    if (region->unsynced_.load(std::memory_order_relaxed))
-        return region->sync_mapped(reinterpret_cast<std::uintptr_t>(region->addr), region->length);
-    return 0;
+    (*found)->withdrawn_ = true;
+    withdraw(**found);
+    return *found;
 }
 
-region_pin region_table::pin(std::uint32_t key, const ibv_pd *pd, int access, std::uint64_t va, std::uint64_t bytes)
+// Waits until nobody uses it any more who has found it before. False if a peer does, and does not go on.
+bool region_table::is_left(memory_region &region)
+{
+    if (!local::reader_list::instance().in_progress(region.rkey).ended_within(local::longest_operation))
+        return false;
+    constexpr int waiting = INT32_MIN;
+    if (region.users_.fetch_add(waiting, std::memory_order_acq_rel) != 0) {
+        std::unique_lock lock(idle_mutex());
+        idle_changed().wait(lock, [&] { return region.users_.load(std::memory_order_acquire) == waiting; });
+    }
+    SOFTRDMA_ASSERT(region.users_.load(std::memory_order_relaxed) == waiting); // nobody is inside any more
+    region.users_.store(0, std::memory_order_relaxed);
+    if (is_published(region) && context_of(region.context).memory.has_unsynced(region.rkey))
+        region.unsynced_.store(true, std::memory_order_relaxed);
+    return true;
+}
+
+// A flush that arrives later can no longer reach these pages.
+int memory_region::sync_what_was_stored() noexcept
+{
+    if (!unsynced_.exchange(false, std::memory_order_relaxed))
+        return 0;
+    return sync_mapped(reinterpret_cast<std::uintptr_t>(addr), length);
+}
+
+int region_table::remove(ibv_mr *mr)
+{
+    const std::shared_ptr<memory_region> region = shut(mr);
+    if (region == nullptr)
+        return errno;
+    if (!is_left(*region))
+        return EBUSY;
+    forget(*region);
+    pd_of(region->pd).children.fetch_sub(1);
+    return region->sync_what_was_stored();
+}
+
+int region_table::change_region(ibv_mr *mr, const change &to)
+{
+    const bool moves = (to.what & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+    const bool has_new_pd = (to.what & IBV_REREG_MR_CHANGE_PD) != 0;
+    const bool has_new_access = (to.what & IBV_REREG_MR_CHANGE_ACCESS) != 0;
+    if (to.what == 0 || (to.what & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 ||
+            (moves && (to.addr == nullptr || to.length == 0)) || (has_new_pd && to.pd == nullptr))
+        return EINVAL;
+    auto &now = static_cast<memory_region &>(*mr);
+    memory_region next;
+    const int access = has_new_access ? to.access : now.access_ & ~access_local_read;
+    const int error =
+            next.describe(has_new_pd ? to.pd : now.pd, moves ? to.addr : now.addr, moves ? to.length : now.length,
+                    moves ? reinterpret_cast<std::uintptr_t>(to.addr) : now.iova_, static_cast<unsigned>(access));
+    if (error != 0)
+        return error;
+    const std::shared_ptr<memory_region> region = shut(mr);
+    if (region == nullptr)
+        return errno;
+    const int failed = !is_left(*region) ? EBUSY : region->sync_what_was_stored();
+    const std::unique_lock lock(mutex_);
+    if (failed == 0) {
+        pd_of(next.pd).children.fetch_add(1);
+        pd_of(region->pd).children.fetch_sub(1);
+        region->take(next);
+    }
+    region->withdrawn_ = false;
+    publish(*region);
+    return failed;
+}
+
+region_pin region_table::pin(std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va, std::uint64_t bytes,
+        std::uint32_t other_domain)
 {
     const std::shared_lock lock(mutex_);
-    const auto found = regions_.find(key);
-    if (found == regions_.end())
+    const auto *found = find_locked(key);
+    if (found == nullptr)
         return {};
-    const auto &region = found->second;
-    const bool anywhere = va == any_address && bytes == 0;
-    if (region->withdrawn_ || !region->grants(pd, access, anywhere ? region->iova_ : va, bytes))
+    const auto &region = *found;
+    const std::uint64_t begin = va == any_address && bytes == 0 ? region->iova_ : va;
+    if (region->withdrawn_ ||
+            (!region->grants(domain, access, begin, bytes) && !region->grants(other_domain, access, begin, bytes)))
         return {};
     region->users_.fetch_add(1, std::memory_order_acq_rel);
     return {region, region->users_};
@@ -255,17 +333,17 @@ region_pin region_table::pin(std::uint32_t key, const ibv_pd *pd, int access, st
 region_pin region_table::pin(const std::shared_ptr<memory_region> &region)
 {
     region_pin found = pin(region->lkey);
-    return found.region() == region ? std::move(found) : region_pin();
+    return found && found.registered() == region ? std::move(found) : region_pin();
 }
 
 region_pin region_table::pin(std::uint32_t key)
 {
     const std::shared_lock lock(mutex_);
-    const auto found = regions_.find(key);
-    if (found == regions_.end() || found->second->withdrawn_)
+    const auto *found = find_locked(key);
+    if (found == nullptr || (*found)->withdrawn_)
         return {};
-    found->second->users_.fetch_add(1, std::memory_order_acq_rel);
-    return {found->second, found->second->users_};
+    (*found)->users_.fetch_add(1, std::memory_order_acq_rel);
+    return {*found, (*found)->users_};
 }
 
 } // namespace softrdma

@@ -13,6 +13,9 @@
 namespace softrdma
 {
 
+// What this side may do with every region of its own.
+inline constexpr int access_local_read = 1 << 30;
+
 class alignas(local::line) memory_region : public ibv_mr
 {
 public:
@@ -23,20 +26,20 @@ public:
         return va >= iova_ && bytes <= length && va - iova_ <= length - bytes;
     }
     // Whether requests of that domain that need all of `access` may use the range.
-    bool grants(const ibv_pd *domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
+    bool grants(std::uint32_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
     {
-        return pd == domain && (access_ & access) == access && contains(va, bytes);
+        return domain_ == domain && (access_ & access) == access && contains(va, bytes);
     }
     std::byte *at(std::uint64_t va) const noexcept { return static_cast<std::byte *>(addr) + (va - iova_); }
 
     // Before a store.
     void about_to_store(const std::byte *begin, std::size_t bytes) const
     {
-        mapping_.about_to_store(reinterpret_cast<std::uintptr_t>(begin), bytes);
+        mapping().about_to_store(reinterpret_cast<std::uintptr_t>(begin), bytes);
     }
     // Accounts a store that was just made. Returns true if durability needs sync().
     bool stored(const std::byte *begin, std::size_t bytes) noexcept;
-    int sync(std::uintptr_t begin, std::size_t bytes) const noexcept { return mapping_.sync(begin, bytes); }
+    int sync(std::uintptr_t begin, std::size_t bytes) const noexcept { return mapping().sync(begin, bytes); }
     // The same, but for what the program has unmapped: as on hardware, the region lives on without it.
     int sync_mapped(std::uintptr_t begin, std::size_t bytes) const noexcept
     {
@@ -44,15 +47,38 @@ public:
         return error == ENOMEM ? 0 : error;
     }
     local::region_kind kind() const noexcept;
+    std::uint32_t domain() const noexcept { return domain_; }
+    // Of a window: the region that it is bound to, or NULL.
+    const memory_region *bound_to() const noexcept { return parent_.get(); }
 
 private:
     friend class region_table;
-    std::uint64_t iova_ = 0;
+    friend class region_pin;
+    int describe(ibv_pd *domain, void *begin, std::size_t bytes, std::uint64_t iova, unsigned access);
+    // What describe() has set in another one.
+    void take(memory_region &from) noexcept
+    {
+        pd = from.pd;
+        addr = from.addr;
+        length = from.length;
+        domain_ = from.domain_;
+        access_ = from.access_;
+        iova_ = from.iova_;
+        mapping_ = std::move(from.mapping_);
+    }
+    int sync_what_was_stored() noexcept;
+    const pmem::mapping &mapping() const noexcept { return parent_ == nullptr ? mapping_ : parent_->mapping_; }
+
+    std::uint32_t domain_ = 0;
     int access_ = 0;
+    std::uint64_t iova_ = 0;
     pmem::mapping mapping_;
     std::atomic<int> users_{0};
     std::atomic<bool> unsynced_{false};
-    bool withdrawn_ = false; // guarded by the table's lock
+    // Guarded by the table's lock. The window's changes only while nobody uses that.
+    bool withdrawn_ = false;
+    unsigned windows_ = 0;                  // that are bound to this region
+    std::shared_ptr<memory_region> parent_; // of a window that is bound: the region
 };
 
 // Keeps a region registered while it is being read or written.
@@ -79,7 +105,11 @@ public:
 
     explicit operator bool() const noexcept { return region_ != nullptr; }
     memory_region *operator->() const noexcept { return region_.get(); }
-    const std::shared_ptr<memory_region> &region() const noexcept { return region_; }
+    // What was registered: of a window, the region.
+    const std::shared_ptr<memory_region> &registered() const noexcept
+    {
+        return region_->parent_ == nullptr ? region_ : region_->parent_;
+    }
 
 private:
     void release() noexcept;
@@ -95,30 +125,69 @@ public:
 
     // NULL with errno: EINVAL, EOPNOTSUPP, EFAULT, ENOMEM.
     ibv_mr *add(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova, unsigned access);
+    // What ibv_rereg_mr() may change, as its flags say. Waits for accesses in progress. Returns 0, EINVAL, EOPNOTSUPP,
+    // EFAULT, EBUSY, or the errno value of a failed last sync. The region is what it was unless it is 0; EBUSY says
+    // that a window is bound to it, or that a peer is inside an access and does not go on with it.
+    struct change {
+        int what;
+        ibv_pd *pd;
+        void *addr;
+        std::size_t length;
+        int access;
+    };
+    int change_region(ibv_mr *mr, const change &to);
     // Waits for accesses in progress. Returns 0, EBUSY if a peer is inside one and does not go on with it, or the errno
-    // value of a failed last sync. After EBUSY the region can be used for nothing but another try.
+    // value of a failed last sync. After EBUSY the region can be used for nothing but another try, unless a window is
+    // bound to it.
     int remove(ibv_mr *mr);
 
-    // A pinned region if the key names one of this domain with all of `access` and the range lies inside it.
-    // The range `any_address` of no bytes lies inside every region.
-    region_pin pin(std::uint32_t key, const ibv_pd *pd, int access, std::uint64_t va, std::uint64_t bytes);
+    // A pinned region if the key names one of this domain, or of the other one, with all of `access` and the range lies
+    // inside it. The range `any_address` of no bytes lies inside every region.
+    region_pin pin(std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va, std::uint64_t bytes,
+            std::uint32_t other_domain = no_domain);
+    static constexpr std::uint32_t no_domain = 0;
     static constexpr std::uint64_t any_address = UINT64_MAX;
     // A pin on a region that may have been deregistered meanwhile: then it is empty.
     region_pin pin(const std::shared_ptr<memory_region> &region);
     // Whatever its domain and rights.
     region_pin pin(std::uint32_t key);
 
-    // How many regions there are, and their bytes.
-    std::pair<std::size_t, std::uint64_t> totals();
+    // Windows (verbs/mw.hpp) are found as regions are, by the keys of their own, while they are bound.
+    // One that is not. NULL with errno ENOMEM.
+    std::shared_ptr<memory_region> add_window(ibv_context *context);
+    void remove_window(memory_region &window);
+    struct window_bounds {
+        std::uint32_t key;    // of the window from now on
+        std::uint32_t domain; // in which it is found
+        std::uint32_t region; // its key
+        int access;
+        std::uint64_t addr; // in the region's own addressing
+        std::uint64_t length;
+    };
+    // Whether windows of that domain of protection may be bound so.
+    bool allows(const ibv_pd *pd, const window_bounds &bounds) const;
+    // False if it is not allowed. The window is not bound.
+    bool bind(memory_region &window, const ibv_pd *pd, const window_bounds &bounds);
+    // Nobody finds the window any more.
+    void withdraw_window(memory_region &window);
+    // Once those who have found it before do not use it any more. False if one of this process still does.
+    bool unbind(memory_region &window);
+
+    struct counts {
+        std::size_t regions;
+        std::uint64_t bytes; // of regions
+        std::size_t windows; // that are bound
+    };
+    counts totals() const;
 
     static void released(std::atomic<int> &users) noexcept;
 
     // Without locks: where the range is, or NULL if pin() has to be asked. To be called, and the answer to be used,
     // inside an epoch that is known to local::reader_list.
     std::byte *look_up(
-            std::uint32_t key, const ibv_pd *pd, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;
+            std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;
     // The same of what a receive may be placed in by a peer: writable, and nothing in need of durability.
-    std::byte *look_up_plain(const ibv_sge &sge, const ibv_pd *pd) const noexcept;
+    std::byte *look_up_plain(const ibv_sge &sge, std::uint32_t domain) const noexcept;
     // How many regions have gone: in an epoch, what was looked up is where it was as long as none has.
     std::uint64_t removals() const noexcept { return removals_.load(std::memory_order_acquire); }
 
@@ -130,35 +199,45 @@ private:
 
     region_table();
     std::uint32_t unused_key();
+    std::shared_ptr<memory_region> shut(const ibv_mr *mr);
+    bool is_left(memory_region &region);
+    // NULL if there is none. To be called with the lock.
+    const std::shared_ptr<memory_region> *find_locked(std::uint32_t key) const noexcept;
+    const std::shared_ptr<memory_region> *allowed(const ibv_pd *pd, const window_bounds &bounds) const noexcept;
+    bool is_published(const memory_region &region) const noexcept
+    {
+        return slot_of(region.rkey).region.load(std::memory_order_relaxed) == &region;
+    }
+    static bool claim(slot &own, memory_region &region) noexcept;
     void publish(memory_region &region);
     // Nobody finds the region any more.
     void withdraw(memory_region &region);
     void forget(memory_region &region);
-    slot &slot_of(std::uint32_t key) const noexcept { return slots_[key % local::region_slots]; }
+    slot &slot_of(std::uint32_t key) const noexcept { return slots_[local::slot_index(key)]; }
     const memory_region *find(
-            std::uint32_t key, const ibv_pd *pd, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;
+            std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;
 
-    std::shared_mutex mutex_;
-    std::unordered_map<std::uint32_t, std::shared_ptr<memory_region>> regions_;
+    mutable std::shared_mutex mutex_;
+    std::unordered_map<std::uint32_t, std::shared_ptr<memory_region>> regions_; // by key_index()
     std::unique_ptr<slot[]> slots_;
     std::uint32_t latest_slot_ = 0;
     std::atomic<std::uint64_t> removals_{0};
 };
 
 inline const memory_region *region_table::find(
-        std::uint32_t key, const ibv_pd *pd, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
+        std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
 {
     const slot &own = slot_of(key);
     if (key == 0 || own.key.load(std::memory_order_acquire) != key)
         return nullptr;
     const memory_region *region = own.region.load(std::memory_order_relaxed);
-    return region->grants(pd, access, va, bytes) ? region : nullptr;
+    return region->grants(domain, access, va, bytes) ? region : nullptr;
 }
 
 inline std::byte *region_table::look_up(
-        std::uint32_t key, const ibv_pd *pd, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
+        std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
 {
-    const memory_region *region = find(key, pd, access, va, bytes);
+    const memory_region *region = find(key, domain, access, va, bytes);
     return region == nullptr ? nullptr : region->at(va);
 }
 

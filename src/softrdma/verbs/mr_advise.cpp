@@ -44,7 +44,8 @@ int advise_regions(ibv_pd *pd, ibv_advise_mr_advice advice, std::uint32_t flags,
     const int kernel_advice = !now ? MADV_WILLNEED : writes ? populate_write : populate_read;
     const int access = writes ? IBV_ACCESS_LOCAL_WRITE : 0;
     const auto pin = [&](const ibv_sge &range) {
-        return region_table::instance().pin(range.lkey, pd, access, range.addr, range.length);
+        return region_table::instance().pin(
+                range.lkey, domain_of(pd), access | access_local_read, range.addr, range.length);
     };
     for (const ibv_sge &range : ranges) { // all of them before the first takes effect
         if (!pin(range))

@@ -87,15 +87,32 @@ inline device_context &context_of(ibv_context *context) noexcept
 }
 
 struct protection_domain : ibv_pd {
-    std::atomic<int> children{0};
-    const std::uint32_t number = next_number(); // known to peers of this host
+    protection_domain() noexcept : ibv_pd{}, number(next_number()) {}
+    // A parent domain: keys are valid in both.
+    protection_domain(protection_domain &of, ibv_td *td) noexcept
+        : ibv_pd{}, number(of.number), stands_for(&of), thread(td)
+    {
+    }
 
+    std::atomic<int> children{0};
+    const std::uint32_t number; // known to peers of this host
+    protection_domain *const stands_for = nullptr;
+    ibv_td *const thread = nullptr;
+
+    bool is_parent() const noexcept { return stands_for != nullptr; }
+    // Never 0, and never the same twice.
     static std::uint32_t next_number() noexcept;
 };
 
 inline protection_domain &pd_of(ibv_pd *pd) noexcept
 {
     return *static_cast<protection_domain *>(pd);
+}
+
+// What keys are compared with.
+inline std::uint32_t domain_of(const ibv_pd *pd) noexcept
+{
+    return static_cast<const protection_domain *>(pd)->number;
 }
 
 } // namespace softrdma

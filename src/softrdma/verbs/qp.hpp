@@ -42,8 +42,11 @@ public:
     int post_send(ibv_send_wr *wr, ibv_send_wr **bad);
     int post_together(std::uint32_t count) override;
     void open_batch() override { batch_ = std::make_unique<post_batch>(queue_, ep_.cap); }
+    // Of a window of type 1, which gets that key.
+    int post_bind(const ibv_mw_bind &bind, std::uint32_t key);
     int post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad);
     void receive_available();
+    void region_has_changed(std::uint32_t key);
 
     void attach(std::shared_ptr<packet_path> path);
     // A new connection begins, and a peer of this host may be told where it finds this queue pair: sets what the queue
@@ -119,6 +122,8 @@ private:
 
 // Of all queue pairs of the process.
 std::string report_queue_pairs();
+// Receives that are posted in that region are placed as it is from now on.
+void tell_of_changed_region(std::uint32_t key);
 
 inline queue_pair &qp_of(ibv_qp *qp) noexcept
 {

@@ -17,6 +17,9 @@ public:
     qp_object(ibv_pd *pd, const ibv_qp_init_attr &attr);
     virtual ~qp_object();
 
+    // In which domain, besides that of protection, its peer's keys are looked up.
+    const std::uint32_t own_domain = protection_domain::next_number();
+
     ibv_qp *verbs() noexcept { return &qp_base; }
     // NULL unless the queue pair was created for the new post interface.
     post_batch *batch() noexcept { return batch_.get(); }
@@ -43,6 +46,11 @@ protected:
 inline qp_object &object_of(ibv_qp *qp) noexcept
 {
     return static_cast<qp_object &>(reinterpret_cast<native::qp_block &>(*qp));
+}
+
+inline const qp_object &object_of(const ibv_qp *qp) noexcept
+{
+    return object_of(const_cast<ibv_qp *>(qp));
 }
 
 // 0 or an errno value, for queue pairs of all types.

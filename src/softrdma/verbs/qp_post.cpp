@@ -2,6 +2,7 @@
 // What programs post to a queue pair.
 #include "verbs/qp.hpp"
 #include "fault/rules.hpp"
+#include "verbs/number_table.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -89,6 +90,22 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
     return error;
 }
 
+int queue_pair::post_bind(const ibv_mw_bind &bind, std::uint32_t key)
+{
+    const auto alone = batch_ != nullptr ? std::unique_lock(*batch_) : std::unique_lock<post_batch>();
+    const std::lock_guard lock(lock_);
+    if (!accepts_sends())
+        return EINVAL;
+    if (queue_.room() == 0)
+        return ENOMEM;
+    wqe &w = *queue_.place();
+    w.begin(bind.wr_id, bind.send_flags, IBV_WR_BIND_MW);
+    w.set_bind(key, bind.bind_info);
+    queue_.push();
+    posted();
+    return 0;
+}
+
 int queue_pair::post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad)
 {
     const std::lock_guard lock(lock_);
@@ -111,6 +128,18 @@ int queue_pair::post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad)
         transport_->receive_is_posted();
     }
     return error;
+}
+
+void queue_pair::region_has_changed(std::uint32_t key)
+{
+    const std::lock_guard lock(lock_);
+    ring_.region_has_changed(key);
+}
+
+void tell_of_changed_region(std::uint32_t key)
+{
+    for (const auto &qp : number_table::instance().all())
+        qp->region_has_changed(key);
 }
 
 void queue_pair::receive_available()

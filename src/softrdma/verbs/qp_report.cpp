@@ -30,18 +30,19 @@ std::string queue_pair::report()
     const posted_total atomics =
             queue_.posted({IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, native::wr_atomic_write});
     const posted_total flushes = queue_.posted({native::wr_flush});
-    const posted_total sends = queue_.posted({IBV_WR_SEND, IBV_WR_SEND_WITH_IMM});
+    const posted_total sends = queue_.posted({IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_SEND_WITH_INV});
+    const posted_total windows = queue_.posted({IBV_WR_BIND_MW, IBV_WR_LOCAL_INV});
     const bool is_told = ep_.local == nullptr && ep_.obstacle != local::obstacle::none;
     char line[512];
     snprintf(line, sizeof(line),
             "qp number=%" PRIu32 " state=%s peer=%" PRIu32 " path=%s%s%s posted=%" PRIu64 " executed=%" PRIu64
             " reads=%" PRIu64 " read_bytes=%" PRIu64 " writes=%" PRIu64 " write_bytes=%" PRIu64 " atomics=%" PRIu64
-            " flushes=%" PRIu64 " sends=%" PRIu64 " send_bytes=%" PRIu64 " receives=%" PRIu64 "\n",
+            " flushes=%" PRIu64 " sends=%" PRIu64 " send_bytes=%" PRIu64 " receives=%" PRIu64 " windows=%" PRIu64 "\n",
             qp_base.qp_num, name_of(ep_.attr.qp_state), ep_.attr.dest_qp_num, path, is_told ? " why=" : "",
             is_told ? name_of(ep_.obstacle) : "",
-            reads.requests + writes.requests + atomics.requests + flushes.requests + sends.requests,
+            reads.requests + writes.requests + atomics.requests + flushes.requests + sends.requests + windows.requests,
             transport_->executed_count(), reads.requests, reads.bytes, writes.requests, writes.bytes, atomics.requests,
-            flushes.requests, sends.requests, sends.bytes, receives_posted_);
+            flushes.requests, sends.requests, sends.bytes, receives_posted_, windows.requests);
     return line;
 }
 

@@ -119,6 +119,8 @@ int queue_pair::reset(const ibv_qp_attr &attr, int mask)
     start_connection(0);
     set_state(IBV_QPS_RESET);
     transport_->reset();
+    for (ibv_cq *cq : {qp_base.send_cq, qp_base.recv_cq})
+        cq_of(cq).discard(qp_base.qp_num);
     ep_.local.reset();
     ep_.transport_pending = false;
     return 0;

@@ -38,7 +38,8 @@ int receive_ring::create(const ibv_qp_cap &cap)
     shared.ring_capacity = capacity_;
     shared.ring_stride = stride_;
     shared.max_sge = max_sge_;
-    shared.domain = pd_of(qp_.pd).number;
+    shared.domain = domain_ = domain_of(qp_.pd);
+    shared.own_domain = object_of(&qp_).own_domain;
     shared.cq_offset = cq_of(qp_.recv_cq).memory().offset;
     scattering_watch_ = local::reader_list::instance().add(local::reader::own(scattering_));
     operation_watch_ = local::reader_list::instance().add(
@@ -85,7 +86,7 @@ void receive_ring::describe(const ibv_recv_wr &wr, std::uint32_t position)
         room += sge.length;
         if (sge.length == 0)
             continue;
-        place = regions_.look_up_plain(sge, qp_.pd);
+        place = regions_.look_up_plain(sge, domain_);
         if (place == nullptr)
             owner_only = 1;
     }
@@ -129,6 +130,16 @@ int receive_ring::publish(const ibv_recv_wr &wr, rq_wqe &k, std::uint32_t positi
         return ENOMEM;
     rq_wqe &k = wqe_of(position);
     return is_described(wr, k) ? publish(wr, k, position) : post_anew(wr, cap, position);
+}
+
+void receive_ring::region_has_changed(std::uint32_t key) noexcept
+{
+    const std::lock_guard lock(cq_of(qp_.recv_cq).lock());
+    for (std::uint32_t at = consumed_.load(); at != posted_.load(); ++at) {
+        const std::span sges(sges_of(at), wqe_of(at).sge_count);
+        if (std::ranges::find(sges, key, &ibv_sge::lkey) != sges.end())
+            __atomic_store_n(&slot(at).owner_only, 1, __ATOMIC_RELAXED);
+    }
 }
 
 // What the peer says of a message. It may change its words at any time: each is read once, and checked after that.
@@ -202,7 +213,7 @@ bool receive_ring::scatter(const std::byte *at, std::uint32_t position, std::uin
 
 bool receive_ring::place(const ibv_sge &sge, const std::byte *at, std::uint32_t length) const
 {
-    std::byte *to = regions_.look_up(sge.lkey, qp_.pd, IBV_ACCESS_LOCAL_WRITE, sge.addr, length);
+    std::byte *to = regions_.look_up(sge.lkey, domain_, IBV_ACCESS_LOCAL_WRITE, sge.addr, length);
     if (to != nullptr)
         copy_in(to, at, length);
     return to != nullptr;

@@ -27,6 +27,8 @@ public:
     const local::block &memory() const noexcept { return *block_; }
 
     int post(const ibv_recv_wr &wr, const ibv_qp_cap &cap);
+    // The region has changed, and what is posted in it already can only be placed by whoever looks it up then.
+    void region_has_changed(std::uint32_t key) noexcept;
     // Position of the next receive that will be consumed.
     std::uint32_t position() const noexcept { return consumed_.load(std::memory_order_relaxed); }
     void set_peer(std::uint32_t qpn) noexcept { peer_qpn_ = qpn; }
@@ -80,6 +82,7 @@ private:
     std::uint32_t stride_ = 0;
     std::uint32_t max_sge_ = 0;
     std::uint32_t peer_qpn_ = 0;
+    std::uint32_t domain_ = 0; // of protection
     static constexpr std::uint64_t unknown = UINT64_MAX;
     // The program's, which no peer can change.
     struct alignas(local::line) rq_wqe {

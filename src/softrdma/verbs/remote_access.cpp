@@ -5,6 +5,7 @@
 #include "pmem/policy.hpp"
 #include "verbs/endpoint.hpp"
 #include "verbs/native.hpp"
+#include "verbs/qp_object.hpp"
 
 namespace softrdma
 {
@@ -23,6 +24,11 @@ ibv_wc_status status_of(std::uint8_t code) noexcept
     }
 }
 
+region_pin remote_access::find(std::uint32_t rkey, int access, std::uint64_t addr, std::uint64_t bytes) const
+{
+    return region_table::instance().pin(rkey, domain_of(qp_.pd), access, addr, bytes, object_of(&qp_).own_domain);
+}
+
 std::uint8_t remote_access::write(
         unsigned access, const remote_range &to, std::uint32_t offset, std::span<const std::byte> from)
 {
@@ -30,7 +36,7 @@ std::uint8_t remote_access::write(
         return syndrome::remote_access;
     if (from.empty())
         return syndrome::ack;
-    const auto pin = region_table::instance().pin(to.rkey, qp_.pd, IBV_ACCESS_REMOTE_WRITE, to.addr, to.length);
+    const auto pin = find(to.rkey, IBV_ACCESS_REMOTE_WRITE, to.addr, to.length);
     if (!pin)
         return syndrome::remote_access;
     std::byte *at = pin->at(to.addr + offset);
@@ -47,7 +53,7 @@ std::uint8_t remote_access::write_word(unsigned access, std::uint32_t rkey, std:
         return syndrome::invalid_request;
     if ((access & IBV_ACCESS_REMOTE_WRITE) == 0)
         return syndrome::remote_access;
-    const auto pin = region_table::instance().pin(rkey, qp_.pd, IBV_ACCESS_REMOTE_WRITE, addr, word_size);
+    const auto pin = find(rkey, IBV_ACCESS_REMOTE_WRITE, addr, word_size);
     if (!pin)
         return syndrome::remote_access;
     std::byte *to = pin->at(addr);
@@ -66,8 +72,7 @@ std::uint8_t remote_access::check_read(unsigned access, const remote_range &from
         return syndrome::invalid_request;
     if ((access & IBV_ACCESS_REMOTE_READ) == 0)
         return syndrome::remote_access;
-    if (from.length > 0 &&
-            !region_table::instance().pin(from.rkey, qp_.pd, IBV_ACCESS_REMOTE_READ, from.addr, from.length))
+    if (from.length > 0 && !find(from.rkey, IBV_ACCESS_REMOTE_READ, from.addr, from.length))
         return syndrome::remote_access;
     return pmem::read_flushes() ? make_durable() : syndrome::ack;
 }
@@ -79,7 +84,7 @@ std::uint8_t remote_access::operate(unsigned access, std::uint32_t rkey, std::ui
         return syndrome::invalid_request;
     if ((access & IBV_ACCESS_REMOTE_ATOMIC) == 0)
         return syndrome::remote_access;
-    const auto pin = region_table::instance().pin(rkey, qp_.pd, IBV_ACCESS_REMOTE_ATOMIC, addr, word_size);
+    const auto pin = find(rkey, IBV_ACCESS_REMOTE_ATOMIC, addr, word_size);
     if (!pin)
         return syndrome::remote_access;
     std::byte *at = pin->at(addr);
@@ -110,8 +115,7 @@ std::uint8_t remote_access::flush(unsigned access, std::uint32_t rkey, std::uint
     const int rights = rights_to_flush(args, knows_flush);
     if ((static_cast<int>(access) & rights) != rights)
         return syndrome::remote_access;
-    const auto pin = region_table::instance().pin(
-            rkey, qp_.pd, rights, whole ? region_table::any_address : addr, whole ? 0 : args.length);
+    const auto pin = find(rkey, rights, whole ? region_table::any_address : addr, whole ? 0 : args.length);
     if (!pin)
         return syndrome::remote_access;
     // Requests are executed in order and stores are coherent: what the FLUSH follows is visible already.
@@ -145,7 +149,7 @@ void remote_access::note_store(const region_pin &pin, std::byte *begin, std::siz
     if (!pin->stored(begin, bytes))
         return;
     const auto from = reinterpret_cast<std::uintptr_t>(begin);
-    if (dirty_.note(pin.region(), from, from + bytes))
+    if (dirty_.note(pin.registered(), from, from + bytes))
         dirty_.forget([](const auto &region) { return !region_table::instance().pin(region); });
 }
 

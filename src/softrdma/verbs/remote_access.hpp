@@ -25,6 +25,8 @@ class remote_access
 public:
     explicit remote_access(const ibv_qp &qp) noexcept : qp_(qp) {}
 
+    // What the peer may use with all of that access. The range `region_table::any_address` of no bytes lies inside all.
+    region_pin find(std::uint32_t rkey, int access, std::uint64_t addr, std::uint64_t bytes) const;
     // A part of a WRITE to that range, which begins `offset` bytes after its beginning and lies inside it.
     std::uint8_t write(unsigned access, const remote_range &to, std::uint32_t offset, std::span<const std::byte> from);
     std::uint8_t write_word(unsigned access, std::uint32_t rkey, std::uint64_t addr, const std::byte *from);

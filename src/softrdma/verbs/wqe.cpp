@@ -34,6 +34,8 @@ int check_wr(const ibv_send_wr &wr, const ibv_qp_cap &cap) noexcept
         return EOPNOTSUPP;
     if (wr.num_sge < 0 || !takes_sges(cap, static_cast<std::size_t>(wr.num_sge)))
         return EINVAL;
+    if (info.local())
+        return wr.opcode != IBV_WR_BIND_MW || may_be_bound(wr.bind_mw.mw, wr.bind_mw.rkey) ? 0 : EINVAL;
     const bool copies = (wr.send_flags & IBV_SEND_INLINE) != 0;
     return copies && !takes_inline(cap, wr.opcode, length_of(list_of(wr))) ? EINVAL : 0;
 }
@@ -73,6 +75,12 @@ void wqe::set(const ibv_send_wr &wr) noexcept
     const wr_op_info &i = info();
     if (i.immediate)
         imm_data = wr.imm_data;
+    if (wr.opcode == IBV_WR_BIND_MW)
+        return set_bind(wr.bind_mw.rkey, wr.bind_mw.bind_info);
+    if (i.invalidates || i.local())
+        rkey = wr.invalidate_rkey;
+    if (i.local())
+        return;
     if (i.atomic()) {
         set_remote(wr.wr.atomic.remote_addr, wr.wr.atomic.rkey);
         args.atomic = {wr.wr.atomic.compare_add, wr.wr.atomic.swap};

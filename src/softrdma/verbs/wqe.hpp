@@ -37,6 +37,15 @@ inline int rights_to_flush(const flush_args &args, bool knows_flush) noexcept
                             (args.is_global() ? native::access_flush_global : 0));
 }
 
+// A window and what it is to be bound to: keys, so that what is gone meanwhile is found out.
+struct bind_args {
+    std::uint32_t key;    // of the window from then on
+    std::uint32_t region; // 0: none
+    std::uint64_t addr;
+    std::uint64_t length;
+    unsigned access;
+};
+
 struct ud_args {
     ibv_ah *ah;
     std::uint32_t qpn;
@@ -52,7 +61,7 @@ struct wqe {
     ibv_wr_opcode op;
     unsigned flags; // IBV_SEND_INLINE says which member of `data` there is
     std::uint64_t remote_addr;
-    std::uint32_t rkey;
+    std::uint32_t rkey;     // or that of a window to be invalidated
     std::uint32_t imm_data; // in network byte order, as programs give it
     union {                 // as info().args says
         atomic_args atomic;
@@ -75,6 +84,7 @@ struct wqe {
     union {
         std::array<ibv_sge, limits::max_sge> sges;
         alignas(word_size) std::array<std::byte, limits::max_inline> inlined;
+        bind_args bind; // of BIND_MW
     } data;
 
     const wr_op_info &info() const noexcept { return info_of(op); }
@@ -110,6 +120,10 @@ struct wqe {
         rkey = key;
     }
     void set_ud(ibv_ah *ah, std::uint32_t qpn, std::uint32_t qkey) noexcept { args.ud = {ah, qpn, qkey}; }
+    void set_bind(std::uint32_t key, const ibv_mw_bind_info &info) noexcept
+    {
+        data.bind = {key, info.mr == nullptr ? 0 : info.mr->lkey, info.addr, info.length, info.mw_access_flags};
+    }
     // What may be set is what the functions below say. The latest applies.
     void set_sge(std::uint64_t addr, std::uint32_t len, std::uint32_t lkey) noexcept
     {
@@ -144,6 +158,11 @@ inline bool takes_inline(const ibv_qp_cap &cap, ibv_wr_opcode opcode, std::uint6
 {
     return !info_of(opcode).writes_local &&
            length <= (opcode == native::wr_atomic_write ? word_size : cap.max_inline_data);
+}
+// Of a key only the variant is the program's.
+inline bool may_be_bound(const ibv_mw *mw, std::uint32_t key) noexcept
+{
+    return mw != nullptr && mw->type == IBV_MW_TYPE_2 && mw->handle == local::key_index(key);
 }
 // 0, EINVAL or EOPNOTSUPP.
 int check_wr(const ibv_send_wr &wr, const ibv_qp_cap &cap) noexcept;

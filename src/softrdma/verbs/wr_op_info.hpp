@@ -16,6 +16,7 @@ enum class wr_args : std::uint8_t {
     rdma,
     atomic,
     flush,
+    window, // of this side
 };
 
 // What the opcode of a work request says about it.
@@ -24,6 +25,7 @@ struct wr_op_info {
     bool native = false; // of those that a device may lack
     wr_args args = wr_args::rdma;
     bool immediate = false;
+    bool invalidates = false; // a window of the peer
     bool takes_receive = false;
     bool writes_local = false;
     bool round_trip = false; // completed by an answer of its own, of which few may be awaited
@@ -33,6 +35,8 @@ struct wr_op_info {
 
     constexpr bool message() const noexcept { return args == wr_args::message; }
     constexpr bool atomic() const noexcept { return args == wr_args::atomic; }
+    // Nothing is sent.
+    constexpr bool local() const noexcept { return args == wr_args::window; }
 };
 
 namespace detail
@@ -47,6 +51,9 @@ inline constexpr auto wr_op_infos = [] {
             .known = true, .immediate = true, .takes_receive = true, .completion = IBV_WC_RDMA_WRITE};
     infos[IBV_WR_SEND] = {.known = true, .args = wr_args::message, .takes_receive = true};
     infos[IBV_WR_SEND_WITH_IMM] = {.known = true, .args = wr_args::message, .immediate = true, .takes_receive = true};
+    infos[IBV_WR_SEND_WITH_INV] = {.known = true, .args = wr_args::message, .invalidates = true, .takes_receive = true};
+    infos[IBV_WR_BIND_MW] = {.known = true, .args = wr_args::window, .max_len = 0, .completion = IBV_WC_BIND_MW};
+    infos[IBV_WR_LOCAL_INV] = {.known = true, .args = wr_args::window, .max_len = 0, .completion = IBV_WC_LOCAL_INV};
     infos[IBV_WR_RDMA_READ] = {.known = true, .writes_local = true, .round_trip = true, .completion = IBV_WC_RDMA_READ};
     infos[IBV_WR_ATOMIC_CMP_AND_SWP] = {.known = true,
             .args = wr_args::atomic,

@@ -16,8 +16,8 @@ constexpr std::uint16_t default_pkey = 0xffff;
 
 bool is_known(opcode op) noexcept
 {
-    return op <= opcode::fetch_add || is_round_trip(op) || op == opcode::receive_posted || op == opcode::ack_request ||
-           is_control(op);
+    return op <= opcode::fetch_add || has_ieth(op) || is_round_trip(op) || op == opcode::receive_posted ||
+           op == opcode::ack_request || is_control(op);
 }
 
 bool is_divisible(opcode op) noexcept
@@ -70,6 +70,8 @@ bool decode_start(std::span<const std::byte> frame, packet &p) noexcept
         p.swap_add = r.get<std::uint64_t>();
     if (has_imm(p.op))
         r.get_raw(&p.imm_data, sizeof(p.imm_data));
+    if (has_ieth(p.op))
+        p.rkey = r.get<std::uint32_t>();
     p.payload = r.rest();
     return r.good() && (p.payload.empty() || carries_payload(p.op));
 }
@@ -97,6 +99,8 @@ frame_headers encode(const packet &p, std::size_t payload_size) noexcept
         w.put(p.swap_add);
     if (has_imm(p.op))
         w.put_raw(&p.imm_data, sizeof(p.imm_data));
+    if (has_ieth(p.op))
+        w.put(p.rkey);
     h.size = length_size + w.size();
     byte_writer(h.bytes.data()).put(static_cast<std::uint32_t>(w.size() + payload_size));
     return h;

@@ -9,7 +9,7 @@ namespace softrdma
 {
 
 // One message segment in the terms of the InfiniBand transport headers (BTH, FETH, RETH, AtomicETH, AETH, AtomicAckETH,
-// ImmDt).
+// ImmDt, IETH).
 // Opcodes are the reliable-connection opcodes of the InfiniBand specification; 0xC0 and above is the
 // range it leaves to manufacturers.
 enum class opcode : std::uint8_t {
@@ -34,6 +34,8 @@ enum class opcode : std::uint8_t {
     atomic_acknowledge = 0x12,
     compare_swap = 0x13,
     fetch_add = 0x14,
+    send_last_inv = 0x16,
+    send_only_inv = 0x17,
     flush = 0x1c,
     atomic_write = 0x1d,
     receive_posted = 0xc0, // ends a receiver-not-ready pause early
@@ -81,7 +83,7 @@ struct packet {
     std::uint32_t dest_qpn = 0;
     std::uint32_t psn = 0;
     std::uint64_t remote_addr = 0;
-    std::uint32_t rkey = 0;
+    std::uint32_t rkey = 0; // or that of the window that a SEND invalidates
     std::uint32_t dma_length = 0;
     std::uint32_t imm_data = 0; // network byte order, as in struct ibv_wc
     std::uint8_t syndrome = 0;
@@ -99,9 +101,15 @@ constexpr bool psn_after(std::uint32_t a, std::uint32_t b) noexcept
     return distance != 0 && distance < (psn_mask + 1) / 2;
 }
 
+// Of a SEND that invalidates a window.
+constexpr bool has_ieth(opcode op) noexcept
+{
+    return op == opcode::send_last_inv || op == opcode::send_only_inv;
+}
+
 constexpr bool is_send(opcode op) noexcept
 {
-    return op <= opcode::send_only_imm;
+    return op <= opcode::send_only_imm || has_ieth(op);
 }
 
 constexpr bool is_write(opcode op) noexcept
@@ -112,7 +120,8 @@ constexpr bool is_write(opcode op) noexcept
 constexpr bool is_first(opcode op) noexcept
 {
     return op == opcode::send_first || op == opcode::send_only || op == opcode::send_only_imm ||
-           op == opcode::write_first || op == opcode::write_only || op == opcode::write_only_imm;
+           op == opcode::send_only_inv || op == opcode::write_first || op == opcode::write_only ||
+           op == opcode::write_only_imm;
 }
 
 constexpr bool is_last(opcode op) noexcept
@@ -152,7 +161,7 @@ constexpr bool has_aeth(opcode op) noexcept
 
 constexpr bool is_request(opcode op) noexcept
 {
-    return op <= opcode::read_request || is_round_trip(op);
+    return op <= opcode::read_request || has_ieth(op) || is_round_trip(op);
 }
 
 constexpr bool is_read_response(opcode op) noexcept
@@ -166,10 +175,12 @@ constexpr bool is_cm(opcode op) noexcept
 }
 
 // The opcode of a part of a message, or of a READ response: `whole` is that of one which is the only part, or any part
-// with the same answer to whether it is a SEND or a WRITE and has immediate data.
+// with the same answer to whether it is a SEND or a WRITE and what its last part brings besides data.
 constexpr opcode part_of(opcode whole, bool first, bool last) noexcept
 {
     if (is_send(whole)) {
+        if (last && has_ieth(whole))
+            return first ? opcode::send_only_inv : opcode::send_last_inv;
         if (last)
             return has_imm(whole) ? (first ? opcode::send_only_imm : opcode::send_last_imm)
                                   : (first ? opcode::send_only : opcode::send_last);

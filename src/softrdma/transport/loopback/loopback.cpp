@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/loopback/loopback.hpp"
 #include "base/copy.hpp"
+#include "verbs/mw.hpp"
 #include "wire/rnr_timer.hpp"
 
 #include <cerrno>
@@ -80,6 +81,15 @@ outcome loopback::execute()
     send_queue &queue = qp_.sends();
     while (!queue.empty() && (qp_.end().attr.qp_state == IBV_QPS_RTS || busy())) {
         const wqe &w = queue.front();
+        if (w.info().local()) {
+            const auto result = window_table::instance().carry_out(qp_, w);
+            if (!result)
+                return qp_.end().try_again_later(tries_++ == 0), outcome::proceed;
+            complete_first(*result);
+            if (*result != IBV_WC_SUCCESS)
+                return outcome::broken;
+            continue;
+        }
         const auto status = w.local_status != IBV_WC_SUCCESS ? w.local_status : carry_out(w);
         if (!status) {
             const int allowed = qp_.end().attr.rnr_retry;
@@ -152,8 +162,7 @@ ibv_wc_status loopback::act_on(loopback &peer, const wqe &w, std::span<const std
     case IBV_WR_RDMA_READ: {
         if (const auto answer = peer.memory_.check_read(access, range); answer != syndrome::ack || w.length == 0)
             return result_of(answer);
-        const auto pin = region_table::instance().pin(
-                w.rkey, peer.qp_.qp_base.pd, IBV_ACCESS_REMOTE_READ, w.remote_addr, w.length);
+        const auto pin = peer.memory_.find(w.rkey, IBV_ACCESS_REMOTE_READ, w.remote_addr, w.length);
         const bool good =
                 pin && peer.memory_.scatter(qp_.qp_base.pd, w.sg_list(), 0, {pin->at(w.remote_addr), w.length});
         return good ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
@@ -181,8 +190,8 @@ std::optional<ibv_wc_status> loopback::deliver(loopback &peer, const wqe &w, std
     wc.byte_len = w.length;
     wc.qp_num = to.qp_num;
     wc.src_qp = qp_.qp_base.qp_num;
-    wc.wc_flags = w.info().immediate ? IBV_WC_WITH_IMM : 0;
-    wc.imm_data = w.imm_data;
+    wc.wc_flags = w.info().immediate ? IBV_WC_WITH_IMM : w.info().invalidates ? IBV_WC_WITH_INV : 0;
+    wc.imm_data = w.info().invalidates ? w.rkey : w.imm_data; // or the key that is invalid now
     ibv_wc_status status = IBV_WC_SUCCESS;
     if (w.info().message()) {
         const std::span<const ibv_sge> sges(request->sges.data(), static_cast<std::size_t>(request->sge_count));
@@ -193,6 +202,8 @@ std::optional<ibv_wc_status> loopback::deliver(loopback &peer, const wqe &w, std
             wc.status = IBV_WC_LOC_LEN_ERR, status = IBV_WC_REM_INV_REQ_ERR;
         else if (!peer.memory_.scatter(to.srq != nullptr ? to.srq->pd : to.pd, sges, 0, data))
             wc.status = IBV_WC_LOC_PROT_ERR, status = IBV_WC_REM_OP_ERR;
+        else if (w.info().invalidates && !window_table::instance().invalidate_for_peer(peer.qp_, w.rkey))
+            wc.status = IBV_WC_REM_INV_REQ_ERR, status = IBV_WC_REM_ACCESS_ERR;
     } else {
         status = act_on(peer, w, data);
         wc.status = status == IBV_WC_SUCCESS ? status : IBV_WC_WR_FLUSH_ERR;

@@ -178,7 +178,7 @@ void arena::release(const block &b)
 
 void arena::publish(const published_region &region) noexcept
 {
-    region_slot &to = slot(region.key % region_slots);
+    region_slot &to = slot(slot_index(region.key));
     to.generation.fetch_add(1, std::memory_order_relaxed);
     to.domain.store(region.domain, std::memory_order_relaxed);
     to.access.store(region.access, std::memory_order_relaxed);
@@ -192,12 +192,12 @@ void arena::publish(const published_region &region) noexcept
 
 void arena::withdraw(std::uint32_t key) noexcept
 {
-    slot(key % region_slots).key.store(0, std::memory_order_seq_cst);
+    slot(slot_index(key)).key.store(0, std::memory_order_seq_cst);
 }
 
 bool arena::has_unsynced(std::uint32_t key) const noexcept
 {
-    return slot(key % region_slots).unsynced.load(std::memory_order_relaxed) != 0;
+    return slot(slot_index(key)).unsynced.load(std::memory_order_relaxed) != 0;
 }
 
 } // namespace softrdma::local

@@ -15,7 +15,7 @@ namespace softrdma::local
 // follow, see transport/shared_layout.hpp.
 
 inline constexpr std::uint64_t arena_magic = 0x616e657261534652;
-inline constexpr std::uint32_t arena_version = 6;
+inline constexpr std::uint32_t arena_version = 7;
 struct arena_header {
     std::uint64_t magic;
     std::uint32_t version;
@@ -36,7 +36,7 @@ struct arena_facts {
 
 inline constexpr std::size_t facts_offset = page / 2;
 
-// Region `key` is described in slot key % region_slots. Its owner publishes the key last and takes it away first,
+// Region `key` is described in slot slot_index(key). Its owner publishes the key last and takes it away first,
 // then waits for peers that are inside an operation (qp_block::epoch).
 struct alignas(line) region_slot {
     std::atomic<std::uint32_t> key;        // 0: nobody is here

@@ -276,7 +276,7 @@ std::shared_ptr<file_mapping> peer_process::mapping(const remote_region &r)
 void peer_process::take_file(std::uint32_t key, std::uint32_t generation, const file_part &part)
 {
     const std::lock_guard lock(mutex_);
-    const auto known = mappings_.find(key % region_slots);
+    const auto known = mappings_.find(slot_index(key));
     if (known == mappings_.end() || known->second.region.generation != generation || known->second.file != nullptr)
         return;
     const remote_region &r = known->second.region;

@@ -68,10 +68,10 @@ public:
     // `size` bytes of the peer's arena. NULL if they are not inside it.
     std::shared_ptr<std::byte> share(std::uint64_t offset, std::size_t size) const;
 
-    // False unless the key names a region of that domain with all of `access` that contains the range. To be
-    // called, and the answer to be used, inside an epoch only.
-    bool find(std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va, std::uint64_t bytes,
-            remote_region &out) const noexcept;
+    // False unless the key names a region of one of the two domains, or a window that is bound in it, with all of
+    // `access` that contains the range. To be called, and the answer to be used, inside an epoch only.
+    bool find(std::uint32_t key, std::uint32_t domain, std::uint32_t own_domain, int access, std::uint64_t va,
+            std::uint64_t bytes, remote_region &out) const noexcept;
     // Whether the region is still what find() has found.
     bool has(const remote_region &r) const noexcept
     {
@@ -125,18 +125,19 @@ inline bool peer_process::dead() const noexcept
     return (facts().liveness.load(std::memory_order_relaxed) & FUTEX_OWNER_DIED) != 0;
 }
 
-inline bool peer_process::find(std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va,
-        std::uint64_t bytes, remote_region &out) const noexcept
+inline bool peer_process::find(std::uint32_t key, std::uint32_t domain, std::uint32_t own_domain, int access,
+        std::uint64_t va, std::uint64_t bytes, remote_region &out) const noexcept
 {
-    const std::uint32_t index = key % region_slots;
+    const std::uint32_t index = slot_index(key);
     const region_slot &slot = slots_[index];
     if (key == 0 || slot.key.load(std::memory_order_acquire) != key)
         return false;
     const auto granted = static_cast<int>(slot.access.load(std::memory_order_relaxed));
     const std::uint64_t base = slot.base.load(std::memory_order_relaxed);
     const std::uint64_t length = slot.length.load(std::memory_order_relaxed);
-    if (slot.domain.load(std::memory_order_relaxed) != domain || (granted & access) != access || va < base ||
-            bytes > length || va - base > length - bytes)
+    const std::uint32_t found = slot.domain.load(std::memory_order_relaxed);
+    if ((found != domain && found != own_domain) || (granted & access) != access || va < base || bytes > length ||
+            va - base > length - bytes)
         return false;
     out.slot = index;
     out.generation = slot.generation.load(std::memory_order_relaxed);

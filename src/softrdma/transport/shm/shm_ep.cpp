@@ -160,6 +160,7 @@ bool shm_ep::attach(const shm_address &h, const connection_ends &ends, unique_fd
     stride_ = block_->ring_stride;
     max_sge_ = block_->max_sge;
     domain_ = block_->domain;
+    own_domain_ = block_->own_domain;
     cq_bit_ = block_->cq_bit;
     connection_ = h.connection;
     bcopy_threshold_ = peer_->bcopy_threshold();
@@ -305,7 +306,7 @@ bool shm_ep::deliver(const message &m, std::span<const iovec> from)
     std::uint8_t flags = m.flags;
     std::uint32_t bounced = bounced_;
     if ((flags & slot_write) == 0) {
-        if (s.owner_only != 0 || m.length > s.room)
+        if (__atomic_load_n(&s.owner_only, __ATOMIC_RELAXED) != 0 || m.length > s.room)
             return false;
         if (m.length <= inline_size) {
             flags |= slot_inlined;

@@ -71,7 +71,7 @@ public:
         // Whoever takes the region away looks at this word after a barrier for both.
         region_in_use_->store(key, std::memory_order_relaxed);
         std::atomic_signal_fence(std::memory_order_seq_cst);
-        return peer_->find(key, domain_, access, va, bytes, out);
+        return peer_->find(key, domain_, own_domain_, access, va, bytes, out);
     }
     // Of `length` bytes in all. What is longer than a part is copied in parts, between which it is made sure that the
     // peer still has the queue pair open and the region registered: it waits for one part at most.
@@ -152,6 +152,7 @@ private:
     std::uint32_t recent_generation_ = 0;
     // Checked copies of what the peer could change later.
     std::uint32_t domain_ = 0;
+    std::uint32_t own_domain_ = 0;
     std::uint32_t capacity_ = 1;
     std::uint32_t mask_ = 0; // of positions
     std::uint32_t stride_ = 0;

@@ -38,7 +38,7 @@ bool shm_path::collect(const wqe &w, int access, std::span<const iovec> &pieces)
     for (const ibv_sge &sge : w.sg_list()) {
         if (sge.length == 0)
             continue;
-        std::byte *at = regions_.look_up(sge.lkey, pd_, access, sge.addr, sge.length);
+        std::byte *at = regions_.look_up(sge.lkey, domain_, access | access_local_read, sge.addr, sge.length);
         if (at == nullptr)
             return false;
         pieces_[count++] = {at, sge.length};

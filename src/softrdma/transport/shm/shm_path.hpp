@@ -17,7 +17,7 @@ class alignas(local::line) shm_path final : public request_path
 {
 public:
     shm_path(std::shared_ptr<local::shm_ep> ep, local::qp_block &own, ibv_pd *pd)
-        : ep_(std::move(ep)), own_(own), pd_(pd)
+        : ep_(std::move(ep)), own_(own), domain_(domain_of(pd))
     {
         ep_->show_use_in(own.region_in_use);
     }
@@ -53,7 +53,7 @@ private:
 
     std::shared_ptr<local::shm_ep> ep_;
     local::qp_block &own_;
-    ibv_pd *pd_;
+    const std::uint32_t domain_;
     const region_table &regions_ = region_table::instance();
     bool peer_has_dirty_ = false; // what the peer stored for us, only it can make durable
     std::array<iovec, limits::max_sge> pieces_;

@@ -2,6 +2,8 @@
 #include "transport/tcp/requester.hpp"
 #include "base/copy.hpp"
 #include "pmem/policy.hpp"
+#include "verbs/mw.hpp"
+#include "verbs/qp_object.hpp"
 #include "wire/rnr_timer.hpp"
 #include "base/log.hpp"
 
@@ -20,6 +22,12 @@ outcome requester::start_requests()
         wqe &w = queue_[next_];
         if (ep_.attr.qp_state != IBV_QPS_RTS && !w.numbered && !stalled_)
             return ask_for_answers(), outcome::proceed; // a queue that is drained starts nothing new
+        if (w.info().local()) {
+            outcome o{};
+            if (!carried_out_here(w, o))
+                return o;
+            continue;
+        }
         if (fault::active()) [[unlikely]] {
             outcome o{};
             if (injected(w, o))
@@ -46,6 +54,23 @@ outcome requester::start_requests()
             return o;
     }
     return outcome::proceed;
+}
+
+// Once everything before it has completed.
+bool requester::carried_out_here(const wqe &w, outcome &o)
+{
+    o = outcome::proceed;
+    if (next_ > 0)
+        return ask_for_answers(), false;
+    const auto status = window_table::instance().carry_out(object_of(ep_.qp), w);
+    if (!status) {
+        ep_.try_again_later(!stalled_);
+        waiting_for_receiver_ = stalled_ = true;
+        return false;
+    }
+    complete_first(*status);
+    o = *status == IBV_WC_SUCCESS ? outcome::proceed : outcome::broken;
+    return *status == IBV_WC_SUCCESS;
 }
 
 // Whether the answer to what follows will be that to a WRITE as well, and nobody waits for it.
@@ -171,8 +196,10 @@ outcome requester::transmit_round_trip(wqe &w)
 opcode requester::segment_opcode(const wqe &w, std::uint32_t bytes) const noexcept
 {
     const bool imm = w.info().immediate;
-    const opcode whole = w.info().message() ? (imm ? opcode::send_only_imm : opcode::send_only)
-                                            : (imm ? opcode::write_only_imm : opcode::write_only);
+    const opcode message = w.info().invalidates ? opcode::send_only_inv
+                           : imm                ? opcode::send_only_imm
+                                                : opcode::send_only;
+    const opcode whole = w.info().message() ? message : (imm ? opcode::write_only_imm : opcode::write_only);
     return part_of(whole, w.sent == 0, w.sent + bytes == w.length);
 }
 

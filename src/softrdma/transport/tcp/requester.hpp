@@ -49,6 +49,8 @@ public:
 
 private:
     post_result execute(const wqe &w);
+    // Of a request that nothing is sent for: true if the next one may be started.
+    bool carried_out_here(const wqe &w, outcome &o);
     void show_executed(tap &t, const wqe &w);
     bool executed_locally(wqe &w, outcome &o);
     bool follows_to_peer(wqe &w) noexcept;

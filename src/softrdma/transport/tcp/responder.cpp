@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/tcp/responder.hpp"
 
+#include "verbs/mw.hpp"
+#include "verbs/qp_object.hpp"
+
 #include <algorithm>
 
 namespace softrdma
@@ -105,6 +108,10 @@ std::uint8_t responder::place_message(const packet &p)
         return syndrome::remote_operational;
     }
     placed_ += static_cast<std::uint32_t>(p.payload.size());
+    if (has_ieth(p.op) && !window_table::instance().invalidate_for_peer(object_of(ep_.qp), p.rkey)) {
+        complete_receive(p, IBV_WC_REM_INV_REQ_ERR);
+        return syndrome::remote_access;
+    }
     return syndrome::ack;
 }
 
@@ -153,6 +160,9 @@ void responder::complete_receive(const packet &p, ibv_wc_status status)
     if (has_imm(p.op)) {
         c.wc.wc_flags = IBV_WC_WITH_IMM;
         c.wc.imm_data = p.imm_data;
+    } else if (has_ieth(p.op)) {
+        c.wc.wc_flags = IBV_WC_WITH_INV;
+        c.wc.invalidated_rkey = p.rkey;
     }
     c.solicited = p.solicited;
     completions_.push_back(c);

@@ -109,7 +109,7 @@ bool responder::send_read(reply &r)
         region_pin pin;
         iovec payload{copied.data(), bytes};
         if (bytes > 0) {
-            pin = region_table::instance().pin(r.rkey, ep_.qp->pd, IBV_ACCESS_REMOTE_READ, r.addr, r.length);
+            pin = memory_.find(r.rkey, IBV_ACCESS_REMOTE_READ, r.addr, r.length);
             if (!pin) {
                 r.kind = reply_kind::acknowledgement;
                 r.syndrome = syndrome::remote_access;

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Protection domains, and what stands for them: parent domains. A thread domain promises that one thread uses its
+// objects; no lock of the device depends on it.
+#include "abi/device.hpp"
+
+using namespace softrdma;
+using abi::fail_with;
+using abi::or_no_memory;
+
+namespace
+{
+
+struct thread_domain : ibv_td {
+    std::atomic<int> users{0};
+};
+
+thread_domain &td_of(ibv_td *td) noexcept
+{
+    return *static_cast<thread_domain *>(td);
+}
+
+} // namespace
+
+namespace softrdma::abi
+{
+
+ibv_td *alloc_td(ibv_context *context, ibv_td_init_attr *attr)
+{
+    if (!usable(context))
+        return nullptr;
+    if (attr->comp_mask != 0)
+        return fail_with(nullptr, EINVAL);
+    auto *td = or_no_memory<thread_domain *>(nullptr, [] { return new thread_domain; });
+    if (td == nullptr)
+        return nullptr;
+    td->context = context;
+    context_of(context).children.fetch_add(1);
+    return td;
+}
+
+int dealloc_td(ibv_td *td)
+{
+    if (td_of(td).users.load() != 0)
+        return EBUSY;
+    context_of(td->context).children.fetch_sub(1);
+    delete &td_of(td);
+    return 0;
+}
+
+// What a program's allocators would be asked for, buffers that device and program share, this device does not have.
+ibv_pd *alloc_parent_domain(ibv_context *context, ibv_parent_domain_init_attr *attr)
+{
+    constexpr std::uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+    if (!usable(context))
+        return nullptr;
+    if ((attr->comp_mask & ~known) != 0 || attr->pd == nullptr || pd_of(attr->pd).is_parent())
+        return fail_with(nullptr, EINVAL);
+    auto *pd = or_no_memory<protection_domain *>(
+            nullptr, [&] { return new protection_domain(pd_of(attr->pd), attr->td); });
+    if (pd == nullptr)
+        return nullptr;
+    pd->context = context;
+    pd_of(attr->pd).children.fetch_add(1);
+    if (attr->td != nullptr)
+        td_of(attr->td).users.fetch_add(1);
+    context_of(context).children.fetch_add(1);
+    return pd;
+}
+
+} // namespace softrdma::abi
+
+extern "C" {
+
+ibv_pd *ibv_alloc_pd(ibv_context *context)
+{
+    if (!abi::usable(context))
+        return nullptr;
+    auto *pd = or_no_memory<protection_domain *>(nullptr, [] { return new protection_domain; });
+    if (pd == nullptr)
+        return nullptr;
+    pd->context = context;
+    context_of(context).children.fetch_add(1);
+    return pd;
+}
+
+int ibv_dealloc_pd(ibv_pd *pd)
+{
+    protection_domain &domain = pd_of(pd);
+    if (domain.children.load() != 0)
+        return EBUSY;
+    if (domain.is_parent())
+        domain.stands_for->children.fetch_sub(1);
+    if (domain.thread != nullptr)
+        td_of(domain.thread).users.fetch_sub(1);
+    context_of(pd->context).children.fetch_sub(1);
+    delete &domain;
+    return 0;
+}
+
+} // extern "C"

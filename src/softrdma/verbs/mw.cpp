@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "verbs/mw.hpp"
+#include "pmem/policy.hpp"
+#include "verbs/qp_object.hpp"
+
+#include <cerrno>
+#include <thread>
+
+namespace softrdma
+{
+
+namespace
+{
+
+// Local writing is no right of a window, but programs name it.
+constexpr unsigned window_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                                   IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED;
+
+bool is_known(unsigned access, ibv_mw_type type) noexcept
+{
+    const unsigned known =
+            window_access | (pmem::native_verbs() ? native::access_flush_global | native::access_flush_persistent : 0);
+    const bool zero_based = (access & IBV_ACCESS_ZERO_BASED) != 0;
+    return (access & ~known & ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE)) == 0 &&
+           (!zero_based || type == IBV_MW_TYPE_2);
+}
+
+} // namespace
+
+window_table &window_table::instance()
+{
+    static constinit process::single<window_table> table;
+    return table.get();
+}
+
+memory_window *window_table::find(std::uint32_t key) const noexcept
+{
+    const auto found = windows_.find(local::key_index(key));
+    return found == windows_.end() ? nullptr : found->second.get();
+}
+
+ibv_mw *window_table::add(ibv_pd *pd, ibv_mw_type type)
+{
+    if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
+        errno = EINVAL;
+        return nullptr;
+    }
+    auto w = std::make_unique<memory_window>();
+    w->shown = region_table::instance().add_window(pd->context);
+    if (w->shown == nullptr)
+        return nullptr;
+    w->context = pd->context;
+    w->pd = pd;
+    w->rkey = w->shown->rkey;
+    w->handle = local::key_index(w->rkey);
+    w->type = type;
+    const std::uint32_t index = w->handle;
+    const std::lock_guard lock(mutex_);
+    ibv_mw *const added = windows_.emplace(index, std::move(w)).first->second.get();
+    pd_of(pd).children.fetch_add(1);
+    return added;
+}
+
+// From now on nobody finds it.
+void window_table::withdraw(memory_window &w)
+{
+    if (!w.bound)
+        return;
+    w.bound = false;
+    region_table::instance().withdraw_window(*w.shown);
+    w.leaving.emplace(local::reader_list::instance().in_progress(w.shown->rkey));
+}
+
+// Whether nobody uses it who has found it while it was bound.
+bool window_table::has_left(memory_window &w)
+{
+    if (w.leaving && w.leaving->ended() && region_table::instance().unbind(*w.shown))
+        w.leaving.reset();
+    return !w.leaving;
+}
+
+int window_table::remove(ibv_mw *mw)
+{
+    const auto deadline = std::chrono::steady_clock::now() + local::longest_operation;
+    for (unsigned tries = 0;; ++tries) {
+        {
+            const std::lock_guard lock(mutex_);
+            const auto found = windows_.find(mw->handle);
+            if (found == windows_.end() || found->second.get() != mw)
+                return EINVAL;
+            withdraw(*found->second);
+            if (has_left(*found->second)) {
+                pd_of(mw->pd).children.fetch_sub(1);
+                windows_.erase(found);
+                return 0;
+            }
+        }
+        if (std::chrono::steady_clock::now() > deadline)
+            return EBUSY;
+        std::this_thread::sleep_for(std::chrono::microseconds(tries < 1024 ? 1 : 100));
+    }
+}
+
+void window_table::settle(const ibv_mr *mr)
+{
+    const auto deadline = std::chrono::steady_clock::now() + local::longest_operation;
+    for (unsigned tries = 0; std::chrono::steady_clock::now() <= deadline; ++tries) {
+        bool all_left = true;
+        {
+            const std::lock_guard lock(mutex_);
+            for (const auto &[index, w] : windows_)
+                all_left = (!w->leaving || w->shown->bound_to() != mr || has_left(*w)) && all_left;
+        }
+        if (all_left)
+            return;
+        std::this_thread::sleep_for(std::chrono::microseconds(tries < 1024 ? 1 : 100));
+    }
+}
+
+std::optional<ibv_wc_status> window_table::carry_out(const qp_object &qp, const wqe &w)
+{
+    const std::lock_guard lock(mutex_);
+    return w.op == IBV_WR_BIND_MW ? bind(qp, w.data.bind) : invalidate(qp, w.rkey);
+}
+
+std::optional<ibv_wc_status> window_table::bind(const qp_object &qp, const bind_args &args)
+{
+    memory_window *w = find(args.key);
+    if (w == nullptr || domain_of(w->pd) != domain_of(qp.qp_base.pd) || !is_known(args.access, w->type))
+        return IBV_WC_MW_BIND_ERR;
+    const bool type_1 = w->type == IBV_MW_TYPE_1;
+    const bool unbinds = type_1 && args.length == 0;
+    const region_table::window_bounds bounds{.key = args.key,
+            .domain = type_1 ? domain_of(w->pd) : qp.own_domain,
+            .region = args.region,
+            .access = static_cast<int>(args.access),
+            .addr = args.addr,
+            .length = args.length};
+    if ((!type_1 && (w->bound || args.length == 0)) || (!unbinds && !region_table::instance().allows(w->pd, bounds)))
+        return IBV_WC_MW_BIND_ERR;
+    withdraw(*w);
+    if (!has_left(*w))
+        return std::nullopt;
+    if (unbinds)
+        return IBV_WC_SUCCESS;
+    w->bound = region_table::instance().bind(*w->shown, w->pd, bounds);
+    return w->bound ? IBV_WC_SUCCESS : IBV_WC_MW_BIND_ERR;
+}
+
+// A window of type 2 with that very key, which belongs to the queue pair.
+memory_window *window_table::find_bound(const qp_object &qp, std::uint32_t key) const noexcept
+{
+    memory_window *w = find(key);
+    const bool good =
+            w != nullptr && w->type == IBV_MW_TYPE_2 && w->shown->rkey == key && w->shown->domain() == qp.own_domain;
+    return good ? w : nullptr;
+}
+
+std::optional<ibv_wc_status> window_table::invalidate(const qp_object &qp, std::uint32_t key)
+{
+    memory_window *w = find_bound(qp, key);
+    if (w == nullptr || (!w->bound && !w->leaving))
+        return IBV_WC_MW_BIND_ERR;
+    withdraw(*w);
+    return has_left(*w) ? std::optional(IBV_WC_SUCCESS) : std::nullopt;
+}
+
+bool window_table::invalidate_for_peer(const qp_object &qp, std::uint32_t key)
+{
+    const std::lock_guard lock(mutex_);
+    memory_window *w = find_bound(qp, key);
+    if (w == nullptr || !w->bound)
+        return false;
+    withdraw(*w);
+    has_left(*w);
+    return true;
+}
+
+} // namespace softrdma

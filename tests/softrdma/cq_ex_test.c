@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion queues that are polled entry by entry, thread domains and parent domains. */
+#include "fixture.h"
+
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+enum {
+    fields = IBV_WC_STANDARD_FLAGS,
+    messages = 2000,
+};
+
+/* The queue pairs of a pair whose server's completions are in an extended queue: two of one process, connected by their
+ * numbers. */
+struct ends {
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_cq_ex *cq_ex;
+    struct ibv_cq *cq;
+    struct ibv_qp *from;
+    struct ibv_qp *to;
+    struct ibv_mr *mr;
+    uint8_t memory[4096];
+};
+
+static struct ibv_context *open_device_of_its_own(void)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    assert_non_null(list);
+    struct ibv_context *context = ibv_open_device(list[0]);
+    assert_non_null(context);
+    ibv_free_device_list(list);
+    return context;
+}
+
+static struct ibv_qp *make_qp(struct ends *e, struct ibv_cq *cq)
+{
+    struct ibv_qp_init_attr attr = {.send_cq = cq,
+            .recv_cq = cq,
+            .qp_type = IBV_QPT_RC,
+            .cap = {.max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 1, .max_recv_sge = 1}};
+    struct ibv_qp *qp = ibv_create_qp(e->pd, &attr);
+    assert_non_null(qp);
+    return qp;
+}
+
+static void connect_to(struct ibv_qp *qp, const struct ibv_qp *peer, struct ibv_context *context)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
+            .path_mtu = IBV_MTU_1024,
+            .dest_qp_num = peer->qp_num,
+            .max_dest_rd_atomic = 1,
+            .min_rnr_timer = 12,
+            .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 1}}};
+    assert_int_equal(ibv_query_gid(context, 1, 0, &attr.ah_attr.grh.dgid), 0);
+    to_init(qp);
+    assert_int_equal(ibv_modify_qp(qp, &attr,
+                             IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+            0);
+    attr = (struct ibv_qp_attr){
+            .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1};
+    assert_int_equal(ibv_modify_qp(qp, &attr,
+                             IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                                     IBV_QP_MAX_QP_RD_ATOMIC),
+            0);
+}
+
+static struct ibv_cq_ex *make_cq(struct ibv_context *context, struct ibv_pd *parent, unsigned flags)
+{
+    struct ibv_cq_init_attr_ex attr = {.cqe = 256,
+            .wc_flags = fields,
+            .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS | (parent != NULL ? (unsigned)IBV_CQ_INIT_ATTR_MASK_PD : 0),
+            .flags = flags,
+            .parent_domain = parent};
+    return ibv_create_cq_ex(context, &attr);
+}
+
+static void open_ends(struct ends *e, struct ibv_pd *domain, unsigned flags)
+{
+    if (e->context == NULL)
+        e->context = open_device_of_its_own();
+    e->pd = domain != NULL ? domain : ibv_alloc_pd(e->context);
+    e->cq_ex = make_cq(e->context, NULL, flags);
+    assert_non_null(e->cq_ex);
+    e->cq = ibv_create_cq(e->context, 256, NULL, NULL, 0);
+    e->from = make_qp(e, e->cq);
+    e->to = make_qp(e, ibv_cq_ex_to_cq(e->cq_ex));
+    e->mr = ibv_reg_mr(e->pd, e->memory, sizeof(e->memory), (int)everything);
+    assert_non_null(e->mr);
+    connect_to(e->from, e->to, e->context);
+    connect_to(e->to, e->from, e->context);
+}
+
+static void close_ends(struct ends *e)
+{
+    assert_int_equal(ibv_destroy_qp(e->from), 0);
+    assert_int_equal(ibv_destroy_qp(e->to), 0);
+    assert_int_equal(ibv_dereg_mr(e->mr), 0);
+    assert_int_equal(ibv_destroy_cq(e->cq), 0);
+    assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(e->cq_ex)), 0);
+    assert_int_equal(ibv_dealloc_pd(e->pd), 0);
+}
+
+static void take_message(struct ends *e, uint64_t id)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)e->memory + 2048, .length = 64, .lkey = e->mr->lkey};
+    struct ibv_recv_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
+    assert_int_equal(ibv_post_recv(e->to, &wr, &bad), 0);
+}
+
+static void send_message(struct ends *e, uint32_t length, enum ibv_wr_opcode opcode)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)e->memory, .length = length, .lkey = e->mr->lkey};
+    struct ibv_send_wr wr = {.wr_id = 1,
+                               .opcode = opcode,
+                               .send_flags = IBV_SEND_SIGNALED,
+                               .sg_list = &sge,
+                               .num_sge = 1,
+                               .imm_data = htonl(0x12345678)},
+                       *bad = NULL;
+    assert_int_equal(ibv_post_send(e->from, &wr, &bad), 0);
+}
+
+static int start(struct ibv_cq_ex *cq)
+{
+    struct ibv_poll_cq_attr attr = {0};
+    int found = ENOENT;
+    for (unsigned i = 0; found == ENOENT && i < 60000000; ++i)
+        found = ibv_start_poll(cq, &attr);
+    return found;
+}
+
+static void entries_are_read_field_by_field(void **state)
+{
+    (void)state;
+    struct ends e = {0};
+    open_ends(&e, NULL, 0);
+    struct ibv_poll_cq_attr nothing = {0}, unknown = {.comp_mask = 1};
+    assert_int_equal(ibv_start_poll(e.cq_ex, &nothing), ENOENT);
+    assert_int_equal(ibv_start_poll(e.cq_ex, &unknown), EINVAL);
+    for (uint64_t i = 0; i < 3; ++i)
+        take_message(&e, 10 + i);
+    send_message(&e, 8, IBV_WR_SEND);
+    expect_completion(e.cq, 1, IBV_WC_SUCCESS);
+    send_message(&e, 16, IBV_WR_SEND_WITH_IMM);
+    expect_completion(e.cq, 1, IBV_WC_SUCCESS);
+
+    assert_int_equal(start(e.cq_ex), 0);
+    assert_int_equal(e.cq_ex->wr_id, 10);
+    assert_int_equal(e.cq_ex->status, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_wc_read_opcode(e.cq_ex), IBV_WC_RECV);
+    assert_int_equal(ibv_wc_read_byte_len(e.cq_ex), 8);
+    assert_int_equal(ibv_wc_read_wc_flags(e.cq_ex), 0);
+    assert_int_equal(ibv_wc_read_qp_num(e.cq_ex), e.to->qp_num);
+    assert_int_equal(ibv_wc_read_src_qp(e.cq_ex), e.from->qp_num);
+    assert_int_equal(ibv_next_poll(e.cq_ex), 0);
+    assert_int_equal(e.cq_ex->wr_id, 11);
+    assert_int_equal(ibv_wc_read_byte_len(e.cq_ex), 16);
+    assert_int_equal(ibv_wc_read_wc_flags(e.cq_ex), IBV_WC_WITH_IMM);
+    assert_int_equal(ntohl(ibv_wc_read_imm_data(e.cq_ex)), 0x12345678);
+    assert_int_equal(ibv_wc_read_vendor_err(e.cq_ex), 0);
+    assert_int_equal(ibv_wc_read_slid(e.cq_ex), 0);
+    assert_int_equal(ibv_wc_read_sl(e.cq_ex), 0);
+    assert_int_equal(ibv_wc_read_dlid_path_bits(e.cq_ex), 0);
+    assert_int_equal(ibv_next_poll(e.cq_ex), ENOENT);
+    ibv_end_poll(e.cq_ex);
+
+    /* Both ways of polling take entries of the same queue. */
+    send_message(&e, 8, IBV_WR_SEND);
+    expect_completion(e.cq, 1, IBV_WC_SUCCESS);
+    expect_completion(ibv_cq_ex_to_cq(e.cq_ex), 12, IBV_WC_SUCCESS);
+    take_message(&e, 13);
+    assert_int_equal(ibv_resize_cq(ibv_cq_ex_to_cq(e.cq_ex), 512), 0);
+    send_message(&e, 65, IBV_WR_SEND); /* longer than its receive */
+    assert_int_equal(start(e.cq_ex), 0);
+    assert_int_equal(e.cq_ex->wr_id, 13);
+    assert_int_equal(e.cq_ex->status, IBV_WC_LOC_LEN_ERR);
+    ibv_end_poll(e.cq_ex);
+    close_ends(&e);
+    assert_int_equal(ibv_close_device(e.context), 0);
+}
+
+static void what_is_not_offered_is_refused(void **state)
+{
+    (void)state;
+    struct ibv_context *context = open_device_of_its_own();
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    const uint64_t missing[] = {IBV_WC_EX_WITH_COMPLETION_TIMESTAMP, IBV_WC_EX_WITH_CVLAN, IBV_WC_EX_WITH_FLOW_TAG,
+            IBV_WC_EX_WITH_TM_INFO, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK, 1ULL << 40};
+    for (size_t i = 0; i < sizeof(missing) / sizeof(missing[0]); ++i) {
+        struct ibv_cq_init_attr_ex attr = {.cqe = 1, .wc_flags = missing[i]};
+        assert_null(ibv_create_cq_ex(context, &attr));
+        assert_int_equal(errno, EOPNOTSUPP);
+    }
+    assert_null(make_cq(context, NULL, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN));
+    assert_int_equal(errno, EOPNOTSUPP);
+    assert_null(make_cq(context, pd, 0)); /* which is no parent domain */
+    assert_int_equal(errno, EINVAL);
+    struct ibv_cq_init_attr_ex none = {.cqe = 0}, large = {.cqe = UINT32_MAX};
+    assert_null(ibv_create_cq_ex(context, &none));
+    assert_int_equal(errno, EINVAL);
+    assert_null(ibv_create_cq_ex(context, &large));
+    assert_int_equal(errno, EINVAL);
+
+    struct ibv_cq_init_attr_ex bare = {.cqe = 1};
+    struct ibv_cq_ex *cq = ibv_create_cq_ex(context, &bare);
+    assert_non_null(cq);
+    assert_null(cq->read_byte_len);
+    assert_null(cq->read_completion_ts);
+    assert_non_null(cq->read_opcode);
+    struct ibv_modify_cq_attr moderation = {.attr_mask = IBV_CQ_ATTR_MODERATE, .moderate = {.cq_count = 1}};
+    assert_int_equal(ibv_modify_cq(ibv_cq_ex_to_cq(cq), &moderation), EOPNOTSUPP);
+    assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+
+    struct ibv_device_attr_ex attr;
+    assert_int_equal(ibv_query_device_ex(context, NULL, &attr), 0);
+    assert_int_equal(attr.completion_timestamp_mask, 0);
+    assert_int_equal(attr.hca_core_clock, 0);
+    assert_int_equal(attr.cq_mod_caps.max_cq_count, 0);
+    assert_int_equal(attr.tm_caps.max_num_tags, 0);
+    struct ibv_xrcd_init_attr xrcd = {.fd = -1};
+    assert_null(ibv_open_xrcd(context, &xrcd));
+    assert_int_equal(errno, EOPNOTSUPP);
+    assert_true((attr.orig_attr.device_cap_flags & IBV_DEVICE_XRC) == 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+    assert_int_equal(ibv_close_device(context), 0);
+}
+
+struct takers {
+    struct ends *e;
+    atomic_uint taken;
+    atomic_uint wrong;
+};
+
+/* What one thread reads is not mixed with what another takes: the length of a message is its receive's number. */
+static void *take_entries(void *argument)
+{
+    struct takers *t = argument;
+    struct ibv_poll_cq_attr attr = {0};
+    while (t->taken < messages) {
+        if (ibv_start_poll(t->e->cq_ex, &attr) != 0) {
+            sched_yield();
+            continue;
+        }
+        do {
+            sched_yield();
+            t->wrong +=
+                    t->e->cq_ex->status != IBV_WC_SUCCESS || t->e->cq_ex->wr_id != ibv_wc_read_byte_len(t->e->cq_ex);
+            ++t->taken;
+        } while (ibv_next_poll(t->e->cq_ex) == 0);
+        ibv_end_poll(t->e->cq_ex);
+    }
+    return NULL;
+}
+
+static void threads_take_entries_of_one_queue(void **state)
+{
+    (void)state;
+    struct ends e = {0};
+    pthread_t threads[2];
+    open_ends(&e, NULL, 0);
+    struct takers t = {.e = &e};
+    for (unsigned i = 0; i < 2; ++i)
+        assert_int_equal(pthread_create(&threads[i], NULL, take_entries, &t), 0);
+    for (unsigned i = 0; i < messages; ++i) {
+        const uint32_t length = 1 + i % 64;
+        take_message(&e, length);
+        send_message(&e, length, IBV_WR_SEND);
+        expect_completion(e.cq, 1, IBV_WC_SUCCESS);
+        while (i >= 32 + t.taken)
+            sched_yield();
+    }
+    for (unsigned i = 0; i < 2; ++i)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(t.taken, messages);
+    assert_int_equal(t.wrong, 0);
+    close_ends(&e);
+    assert_int_equal(ibv_close_device(e.context), 0);
+}
+
+static void a_queue_of_one_thread_is_polled_without_a_lock(void **state)
+{
+    (void)state;
+    struct ends e = {0};
+    open_ends(&e, NULL, IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
+    for (uint64_t i = 0; i < 100; ++i) {
+        take_message(&e, i);
+        send_message(&e, 8, IBV_WR_SEND);
+        expect_completion(e.cq, 1, IBV_WC_SUCCESS);
+        assert_int_equal(start(e.cq_ex), 0);
+        assert_int_equal(e.cq_ex->wr_id, i);
+        ibv_end_poll(e.cq_ex);
+    }
+    close_ends(&e);
+    assert_int_equal(ibv_close_device(e.context), 0);
+}
+
+static void a_parent_domain_stands_for_its_domain(void **state)
+{
+    (void)state;
+    struct ibv_td_init_attr no_hint = {0}, unknown = {.comp_mask = 1};
+    struct ends e = {.context = open_device_of_its_own()};
+    struct ibv_pd *pd = ibv_alloc_pd(e.context);
+    assert_null(ibv_alloc_td(e.context, &unknown));
+    struct ibv_td *td = ibv_alloc_td(e.context, &no_hint);
+    assert_non_null(td);
+    struct ibv_parent_domain_init_attr attr = {.pd = pd, .td = td};
+    struct ibv_pd *parent = ibv_alloc_parent_domain(e.context, &attr);
+    assert_non_null(parent);
+    assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
+    assert_int_equal(ibv_dealloc_td(td), EBUSY);
+    attr.pd = parent;
+    assert_null(ibv_alloc_parent_domain(e.context, &attr));
+    assert_int_equal(errno, EINVAL);
+    attr.pd = NULL;
+    assert_null(ibv_alloc_parent_domain(e.context, &attr));
+    assert_int_equal(errno, EINVAL);
+
+    open_ends(&e, parent, 0);
+    assert_ptr_equal(e.to->pd, parent);
+    struct ibv_mr *of_domain = ibv_reg_mr(pd, e.memory, sizeof(e.memory), (int)everything);
+    assert_non_null(of_domain);
+    struct ibv_mr *const of_parent = e.mr;
+    for (unsigned i = 0; i < 2; ++i) { /* the same keys, whichever of the two a region is registered with */
+        e.mr = i == 0 ? of_domain : of_parent;
+        take_message(&e, i);
+        send_message(&e, 8, IBV_WR_SEND);
+        expect_completion(e.cq, 1, IBV_WC_SUCCESS);
+        expect_completion(ibv_cq_ex_to_cq(e.cq_ex), i, IBV_WC_SUCCESS);
+    }
+    e.mr = of_parent;
+    struct ibv_cq_ex *cq = make_cq(e.context, parent, 0);
+    assert_non_null(cq);
+    assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+    assert_int_equal(ibv_dereg_mr(of_domain), 0);
+    assert_int_equal(ibv_dealloc_pd(parent), EBUSY);
+    close_ends(&e);
+    assert_int_equal(ibv_dealloc_td(td), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+    assert_int_equal(ibv_close_device(e.context), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(entries_are_read_field_by_field),
+            cmocka_unit_test(what_is_not_offered_is_refused),
+            cmocka_unit_test(threads_take_entries_of_one_queue),
+            cmocka_unit_test(a_queue_of_one_thread_is_polled_without_a_lock),
+            cmocka_unit_test(a_parent_domain_stands_for_its_domain),
+    };
+    return cmocka_run_group_tests_name("cq_ex", tests, NULL, NULL);
+}

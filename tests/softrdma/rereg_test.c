@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Regions that change: ibv_rereg_mr(). */
+#include "fixture.h"
+
+static int open_plain(void **state)
+{
+    static struct pair p;
+    open_pair(&p, NULL);
+    *state = &p;
+    return 0;
+}
+
+static int close_it(void **state)
+{
+    close_pair(*state);
+    return 0;
+}
+
+static void use(struct pair *p, enum ibv_wr_opcode opcode, const uint8_t *at, enum ibv_wc_status status)
+{
+    struct side target = p->server;
+    target.memory = (uint8_t *)(uintptr_t)at;
+    assert_int_equal(post(&p->client, opcode, 1, 0, 8, &target, 0, 0), 0);
+    expect_completion(p->client.cq, 1, status);
+}
+
+static int change(struct pair *p, int what, struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+    return ibv_rereg_mr(p->server.mr, what, pd, addr, length, access);
+}
+
+static void a_right_that_is_taken_away_is_gone(void **state)
+{
+    struct pair *p = *state;
+    use(p, IBV_WR_RDMA_WRITE, p->server.memory, IBV_WC_SUCCESS);
+    assert_int_equal(change(p, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_READ), 0);
+    use(p, IBV_WR_RDMA_READ, p->server.memory, IBV_WC_SUCCESS);
+    memset(p->client.memory, 1, 8);
+    use(p, IBV_WR_RDMA_WRITE, p->server.memory, IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(p->server.memory[0], 0);
+}
+
+static void a_right_that_is_given_is_there(void **state)
+{
+    struct pair *p = *state;
+    assert_int_equal(change(p, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0), 0);
+    assert_int_equal(change(p, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, (int)everything), 0);
+    fill(p->client.memory, 8, 3);
+    use(p, IBV_WR_RDMA_WRITE, p->server.memory, IBV_WC_SUCCESS);
+    assert_memory_equal(p->server.memory, p->client.memory, 8);
+}
+
+static void a_region_can_be_elsewhere(void **state)
+{
+    struct pair *p = *state;
+    uint8_t *elsewhere = calloc(1, 8192);
+    use(p, IBV_WR_RDMA_WRITE, p->server.memory, IBV_WC_SUCCESS);
+    assert_int_equal(change(p, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, elsewhere, 8192, 0), 0);
+    assert_ptr_equal(p->server.mr->addr, elsewhere);
+    assert_int_equal(p->server.mr->length, 8192);
+    fill(p->client.memory, 8, 4);
+    use(p, IBV_WR_RDMA_WRITE, elsewhere + 8184, IBV_WC_SUCCESS);
+    assert_memory_equal(elsewhere + 8184, p->client.memory, 8);
+    use(p, IBV_WR_RDMA_WRITE, p->server.memory, IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(ibv_dereg_mr(p->server.mr), 0);
+    p->server.mr = ibv_reg_mr(p->server.pd, p->server.memory, 64, IBV_ACCESS_LOCAL_WRITE);
+    free(elsewhere);
+}
+
+static void a_region_can_go_to_another_domain(void **state)
+{
+    struct pair *p = *state;
+    struct ibv_pd *pd = ibv_alloc_pd(p->server.id->verbs);
+    assert_int_equal(change(p, IBV_REREG_MR_CHANGE_PD, pd, NULL, 0, 0), 0);
+    assert_ptr_equal(p->server.mr->pd, pd);
+    assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
+    use(p, IBV_WR_RDMA_WRITE, p->server.memory, IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(change(p, IBV_REREG_MR_CHANGE_PD, p->server.pd, NULL, 0, 0), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+static void a_domain_that_is_not_the_queue_pairs_serves_again_when_it_is(void **state)
+{
+    struct pair *p = *state;
+    struct ibv_pd *pd = ibv_alloc_pd(p->server.id->verbs);
+    assert_int_equal(change(p, IBV_REREG_MR_CHANGE_PD, pd, NULL, 0, 0), 0);
+    assert_int_equal(change(p, IBV_REREG_MR_CHANGE_PD, p->server.pd, NULL, 0, 0), 0);
+    use(p, IBV_WR_RDMA_WRITE, p->server.memory, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+static void a_receive_that_is_posted_already_is_looked_up_anew(void **state)
+{
+    struct pair *p = *state;
+    uint8_t *elsewhere = calloc(1, 4096);
+    assert_int_equal(post_receive(&p->server, 7, 0, 64), 0);
+    assert_int_equal(change(p, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, elsewhere, 4096, 0), 0);
+    memset(p->client.memory, 1, 8);
+    assert_int_equal(post(&p->client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
+    expect_completion(p->client.cq, 1, IBV_WC_REM_OP_ERR);
+    expect_completion(p->server.cq, 7, IBV_WC_LOC_PROT_ERR);
+    assert_int_equal(p->server.memory[0], 0);
+    assert_int_equal(change(p, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p->server.memory, 4096, 0), 0);
+    free(elsewhere);
+}
+
+static void what_makes_no_sense_changes_nothing(void **state)
+{
+    struct pair *p = *state;
+    const struct {
+        int what;
+        void *addr;
+        size_t length;
+        int access;
+        int error;
+    } wrong[] = {{0, NULL, 0, 0, EINVAL}, {8, NULL, 0, 0, EINVAL}, {IBV_REREG_MR_CHANGE_PD, NULL, 0, 0, EINVAL},
+            {IBV_REREG_MR_CHANGE_TRANSLATION, NULL, 64, 0, EINVAL},
+            {IBV_REREG_MR_CHANGE_TRANSLATION, p->server.memory, 0, 0, EINVAL},
+            {IBV_REREG_MR_CHANGE_TRANSLATION, (void *)(uintptr_t)4096, 64, 0, EFAULT},
+            {IBV_REREG_MR_CHANGE_ACCESS, NULL, 0, IBV_ACCESS_REMOTE_WRITE, EINVAL},
+            {IBV_REREG_MR_CHANGE_ACCESS, NULL, 0, IBV_ACCESS_ON_DEMAND, EOPNOTSUPP}};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
+        errno = 0;
+        assert_int_equal(change(p, wrong[i].what, NULL, wrong[i].addr, wrong[i].length, wrong[i].access),
+                IBV_REREG_MR_ERR_INPUT);
+        assert_int_equal(errno, wrong[i].error);
+    }
+    fill(p->client.memory, 8, 5);
+    use(p, IBV_WR_RDMA_WRITE, p->server.memory, IBV_WC_SUCCESS);
+    assert_memory_equal(p->server.memory, p->client.memory, 8);
+}
+
+#define with_pair(test) cmocka_unit_test_setup_teardown(test, open_plain, close_it)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            with_pair(a_right_that_is_taken_away_is_gone),
+            with_pair(a_right_that_is_given_is_there),
+            with_pair(a_region_can_be_elsewhere),
+            with_pair(a_region_can_go_to_another_domain),
+            with_pair(a_domain_that_is_not_the_queue_pairs_serves_again_when_it_is),
+            with_pair(a_receive_that_is_posted_already_is_looked_up_anew),
+            with_pair(what_makes_no_sense_changes_nothing),
+    };
+    return cmocka_run_group_tests_name("rereg", tests, NULL, NULL);
+}
