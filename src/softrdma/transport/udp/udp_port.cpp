@@ -215,10 +215,31 @@ bool udp_port::send_packet(const datagram &d, const datagram_route &route, std::
     return error != EFAULT;
 }
 
+class udp_port::reading
+{
+public:
+    explicit reading(udp_port &port) : port_(port), lock_(port.reading_, std::try_to_lock) {}
+    ~reading()
+    {
+        if (!lock_)
+            return;
+        const auto served = std::move(port_.served_);
+        port_.served_.clear();
+        lock_.unlock(); // before they are let go
+    }
+    reading(const reading &) = delete;
+    reading &operator=(const reading &) = delete;
+    explicit operator bool() const noexcept { return lock_.owns_lock(); }
+
+private:
+    udp_port &port_;
+    std::unique_lock<std::mutex> lock_;
+};
+
 finding udp_port::ready(std::uint32_t)
 {
-    const std::unique_lock lock(reading_, std::try_to_lock);
-    if (!lock)
+    const reading alone(*this);
+    if (!alone)
         return finding::taken;
     std::uint64_t events = 0;
     [[maybe_unused]] const ssize_t got = read(wake_.get(), &events, sizeof(events));
@@ -228,16 +249,16 @@ finding udp_port::ready(std::uint32_t)
 
 finding udp_port::look()
 {
-    const std::unique_lock lock(reading_, std::try_to_lock);
-    if (!lock)
+    const reading alone(*this);
+    if (!alone)
         return finding::taken;
     return empty_rings() || receive_packets() ? finding::something : finding::nothing;
 }
 
 finding udp_port::look_in_memory()
 {
-    const std::unique_lock lock(reading_, std::try_to_lock);
-    if (!lock)
+    const reading alone(*this);
+    if (!alone)
         return finding::taken;
     return empty_rings() ? finding::something : finding::nothing;
 }
@@ -338,13 +359,15 @@ void udp_port::hand_on(std::span<const std::byte> bytes, msghdr &message)
 
 void udp_port::deliver(const datagram &d, const network_header &header)
 {
-    std::shared_ptr<datagram_receiver> receiver;
     {
         const std::lock_guard lock(mutex_);
-        receiver = slots_[d.dest_qpn % numbers].receiver.lock();
+        std::shared_ptr<datagram_receiver> receiver = slots_[d.dest_qpn % numbers].receiver.lock();
+        if (receiver == nullptr)
+            return;
+        if (served_.empty() || served_.back() != receiver)
+            served_.push_back(std::move(receiver));
     }
-    if (receiver != nullptr)
-        receiver->arrived(d, header);
+    served_.back()->arrived(d, header);
 }
 
 namespace

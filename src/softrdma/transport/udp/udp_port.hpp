@@ -61,6 +61,7 @@ private:
     bool empty_rings();
     bool empty(datagram_peer &peer, std::size_t most, bool &any);
     void deliver(const datagram &d, const network_header &header);
+    class reading;
 
     const int family_;
     int socket_ = -1;
@@ -73,6 +74,9 @@ private:
     std::shared_ptr<listener> rings_listener_; // NULL: nobody is given a ring
     std::unique_ptr<datagram_tx> tx_;
     std::mutex reading_; // before mutex_
+    // Whoever got something, as long as this is read: the last reference to a queue pair may be that to the last number
+    // of the port, which is closed with it, and that takes `reading_`.
+    std::vector<std::shared_ptr<datagram_receiver>> served_;
     std::vector<std::shared_ptr<datagram_peer>> peers_;
     std::unique_ptr<arrivals> arrivals_;
     std::mutex mutex_;
