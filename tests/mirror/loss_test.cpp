@@ -32,9 +32,6 @@ void a_lost_target_leaves_the_set(bool stopped)
     assert_ok(rpma_mirror_create(cfg.get()));
     const opened m(cfg.get());
     m.put(0, "before");
-    // On one host the writer works in the memory of a target that sleeps.
-    if (stopped && getenv("SOFTRDMA_PATH") == nullptr)
-        skip();
     if (stopped)
         b.stop();
     else
@@ -64,6 +61,9 @@ void a_killed_target_leaves_the_set(void **)
 
 void a_stopped_target_leaves_the_set(void **)
 {
+    // On one host the writer works in the memory of a target that sleeps.
+    if (getenv("SOFTRDMA_PATH") == nullptr)
+        skip();
     a_lost_target_leaves_the_set(true);
 }
 
