@@ -180,9 +180,9 @@ void what_nobody_asked_for_is_dropped(void **)
 // A region of the impostor's that is said to be a file. Whatever it gives for that, nothing is written.
 void give_for_a_file(int wrong)
 {
-    constexpr std::uint32_t key = 7;
+    constexpr std::uint32_t key = 7 << key_variant_bits;
     forged f;
-    region_slot &slot = *reinterpret_cast<region_slot *>(f.i.memory + page + key * sizeof(region_slot));
+    region_slot &slot = *reinterpret_cast<region_slot *>(f.i.memory + page + slot_index(key) * sizeof(region_slot));
     slot.key = key;
     slot.domain = 1;
     slot.access = ~0u;

@@ -138,12 +138,12 @@ bool region_table::claim(slot &own, memory_region &region) noexcept
 
 void region_table::publish(memory_region &region)
 {
-    slot &own = slot_of(region.rkey);
+    slot &own = slot_of(region.key_);
     if (!claim(own, region))
         return; // too many regions: this one is found by way of the map, and served by its owner
-    own.key.store(region.rkey, std::memory_order_release);
+    own.key.store(region.key_, std::memory_order_release);
     context_of(region.context)
-            .memory.publish({.key = region.rkey,
+            .memory.publish({.key = region.key_,
                     .domain = region.domain_,
                     .access = static_cast<std::uint32_t>(region.access_),
                     .base = region.iova_,
@@ -154,10 +154,10 @@ void region_table::publish(memory_region &region)
 
 void region_table::withdraw(memory_region &region)
 {
-    slot &own = slot_of(region.rkey);
+    slot &own = slot_of(region.key_);
     if (own.region.load(std::memory_order_relaxed) != &region)
         return;
-    context_of(region.context).memory.withdraw(region.rkey);
+    context_of(region.context).memory.withdraw(region.key_);
     own.key.store(0, std::memory_order_seq_cst);
     removals_.fetch_add(1, std::memory_order_seq_cst); // not before: who knows this number cannot find the region
 }
@@ -166,9 +166,9 @@ void region_table::withdraw(memory_region &region)
 void region_table::forget(memory_region &region)
 {
     if (is_published(region))
-        slot_of(region.rkey).region.store(nullptr, std::memory_order_release);
+        slot_of(region.key_).region.store(nullptr, std::memory_order_release);
     const std::unique_lock lock(mutex_);
-    regions_.erase(local::key_index(region.lkey));
+    regions_.erase(local::key_index(region.key_));
 }
 
 std::byte *region_table::look_up_plain(const ibv_sge &sge, std::uint32_t domain) const noexcept
@@ -181,7 +181,7 @@ std::byte *region_table::look_up_plain(const ibv_sge &sge, std::uint32_t domain)
 const std::shared_ptr<memory_region> *region_table::find_locked(std::uint32_t key) const noexcept
 {
     const auto found = regions_.find(local::key_index(key));
-    return found == regions_.end() || found->second->rkey != key ? nullptr : &found->second;
+    return found == regions_.end() || found->second->key_ != key ? nullptr : &found->second;
 }
 
 // Sets all but the key of a region that nobody knows yet. 0 or an errno value.
@@ -222,8 +222,7 @@ ibv_mr *region_table::add(ibv_pd *pd, void *addr, std::size_t length, std::uint6
         errno = ENOMEM;
         return nullptr;
     }
-    region->lkey = key;
-    region->rkey = key;
+    region->name(key);
     region->handle = key;
     regions_.emplace(local::key_index(key), region);
     publish(*region);
@@ -249,7 +248,7 @@ std::shared_ptr<memory_region> region_table::shut(const ibv_mr *mr)
 // Waits until nobody uses it any more who has found it before. False if a peer does, and does not go on.
 bool region_table::is_left(memory_region &region)
 {
-    if (!local::reader_list::instance().in_progress(region.rkey).ended_within(local::longest_operation))
+    if (!local::reader_list::instance().in_progress(region.key_).ended_within(local::longest_operation))
         return false;
     constexpr int waiting = INT32_MIN;
     if (region.users_.fetch_add(waiting, std::memory_order_acq_rel) != 0) {
@@ -258,7 +257,7 @@ bool region_table::is_left(memory_region &region)
     }
     SOFTRDMA_ASSERT(region.users_.load(std::memory_order_relaxed) == waiting); // nobody is inside any more
     region.users_.store(0, std::memory_order_relaxed);
-    if (is_published(region) && context_of(region.context).memory.has_unsynced(region.rkey))
+    if (is_published(region) && context_of(region.context).memory.has_unsynced(region.key_))
         region.unsynced_.store(true, std::memory_order_relaxed);
     return true;
 }
@@ -332,7 +331,7 @@ region_pin region_table::pin(std::uint32_t key, std::uint32_t domain, int access
 
 region_pin region_table::pin(const std::shared_ptr<memory_region> &region)
 {
-    region_pin found = pin(region->lkey);
+    region_pin found = pin(region->key_);
     return found && found.registered() == region ? std::move(found) : region_pin();
 }
 

@@ -48,6 +48,7 @@ public:
     }
     local::region_kind kind() const noexcept;
     std::uint32_t domain() const noexcept { return domain_; }
+    std::uint32_t key() const noexcept { return key_; }
     // Of a window: the region that it is bound to, or NULL.
     const memory_region *bound_to() const noexcept { return parent_.get(); }
 
@@ -69,6 +70,9 @@ private:
     int sync_what_was_stored() noexcept;
     const pmem::mapping &mapping() const noexcept { return parent_ == nullptr ? mapping_ : parent_->mapping_; }
 
+    void name(std::uint32_t key) noexcept { lkey = rkey = key_ = key; }
+
+    std::uint32_t key_ = 0; // lkey and rkey are what the program sees, and can change
     std::uint32_t domain_ = 0;
     int access_ = 0;
     std::uint64_t iova_ = 0;
@@ -206,7 +210,7 @@ private:
     const std::shared_ptr<memory_region> *allowed(const ibv_pd *pd, const window_bounds &bounds) const noexcept;
     bool is_published(const memory_region &region) const noexcept
     {
-        return slot_of(region.rkey).region.load(std::memory_order_relaxed) == &region;
+        return slot_of(region.key_).region.load(std::memory_order_relaxed) == &region;
     }
     static bool claim(slot &own, memory_region &region) noexcept;
     void publish(memory_region &region);

@@ -20,7 +20,7 @@ std::shared_ptr<memory_region> region_table::add_window(ibv_context *context)
         errno = ENOMEM;
         return nullptr;
     }
-    window->lkey = window->rkey = key;
+    window->name(key);
     regions_.emplace(local::key_index(key), window);
     claim(slot_of(key), *window);
     return window;
@@ -56,11 +56,11 @@ bool region_table::bind(memory_region &window, const ibv_pd *pd, const window_bo
 {
     const std::unique_lock lock(mutex_);
     SOFTRDMA_ASSERT(window.withdrawn_ && window.parent_ == nullptr);
-    SOFTRDMA_ASSERT(local::key_index(window.rkey) == local::key_index(bounds.key));
+    SOFTRDMA_ASSERT(local::key_index(window.key_) == local::key_index(bounds.key));
     const auto *region = allowed(pd, bounds);
     if (region == nullptr)
         return false;
-    window.lkey = window.rkey = bounds.key;
+    window.name(bounds.key);
     window.domain_ = bounds.domain;
     window.access_ = bounds.access & ~(IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE);
     window.iova_ = (bounds.access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : bounds.addr;
@@ -86,7 +86,7 @@ bool region_table::unbind(memory_region &window)
     SOFTRDMA_ASSERT(window.withdrawn_ && window.parent_ != nullptr && window.parent_->windows_ > 0);
     if (window.users_.load(std::memory_order_acquire) != 0)
         return false;
-    if (is_published(window) && context_of(window.context).memory.has_unsynced(window.rkey))
+    if (is_published(window) && context_of(window.context).memory.has_unsynced(window.key_))
         window.parent_->unsynced_.store(true, std::memory_order_relaxed);
     --window.parent_->windows_;
     window.parent_.reset();

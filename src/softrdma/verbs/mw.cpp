@@ -51,7 +51,7 @@ ibv_mw *window_table::add(ibv_pd *pd, ibv_mw_type type)
         return nullptr;
     w->context = pd->context;
     w->pd = pd;
-    w->rkey = w->shown->rkey;
+    w->rkey = w->shown->key();
     w->handle = local::key_index(w->rkey);
     w->type = type;
     const std::uint32_t index = w->handle;
@@ -68,7 +68,7 @@ void window_table::withdraw(memory_window &w)
         return;
     w.bound = false;
     region_table::instance().withdraw_window(*w.shown);
-    w.leaving.emplace(local::reader_list::instance().in_progress(w.shown->rkey));
+    w.leaving.emplace(local::reader_list::instance().in_progress(w.shown->key()));
 }
 
 // Whether nobody uses it who has found it while it was bound.
@@ -152,7 +152,7 @@ memory_window *window_table::find_bound(const qp_object &qp, std::uint32_t key) 
 {
     memory_window *w = find(key);
     const bool good =
-            w != nullptr && w->type == IBV_MW_TYPE_2 && w->shown->rkey == key && w->shown->domain() == qp.own_domain;
+            w != nullptr && w->type == IBV_MW_TYPE_2 && w->shown->key() == key && w->shown->domain() == qp.own_domain;
     return good ? w : nullptr;
 }
 
