@@ -20,7 +20,7 @@ class Faults(unittest.TestCase):
         self.copy = pathlib.Path(temporary.name)
         for place in ("man", "include", "tests/unit", "tests/conformance/cases"):
             shutil.copytree(ROOT / place, self.copy / place)
-        for library in ("librpma", "librpmem"):
+        for library in ("librpma", "librpmem", "mirror"):
             shutil.copytree(ROOT / "src" / library, self.copy / "src" / library)
         shutil.copy(ROOT / "README.md", self.copy)
 
