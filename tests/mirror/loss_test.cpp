@@ -11,7 +11,7 @@
 namespace
 {
 
-constexpr const char *quick = "timeouts 600 5000\n";
+constexpr const char *quick = "timeouts 2000 10000\n";
 // Where nothing has to time out, and each answer counts.
 constexpr const char *patient = "timeouts 5000 20000\n";
 
