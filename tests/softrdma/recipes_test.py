@@ -40,15 +40,17 @@ class RecipesTest(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         self.work = pathlib.Path(directory.name)
 
-    def take(self, pattern: str, *programs: str) -> str:
-        """The one recipe of that form, which is then one less to be run. Skips if a program is missing."""
+    def take(self, pattern: str) -> str:
+        """The one recipe of that form, which is then one less to be run: each of a test before it can be skipped."""
         found = [line for line in recipes() if re.search(pattern, line)]
         self.assertEqual(1, len(found), pattern)
         self.left.remove(found[0])
+        return found[0]
+
+    def need(self, *programs: str) -> None:
         for program in programs:
             if shutil.which(program) is None:
                 self.skipTest(f"{program} is not installed")
-        return found[0]
 
     def start(self, command: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(["sh", "-c", "exec env " + command], cwd=self.work, env=ENVIRONMENT, text=True, stdin=subprocess.PIPE,
@@ -70,8 +72,10 @@ class RecipesTest(unittest.TestCase):
             time.sleep(0.1)
 
     def test_ucx(self) -> None:
-        server = self.start(self.take(r"^softrdma run ucx_perftest -p \d+$", "ucx_perftest"))
+        server_command = self.take(r"^softrdma run ucx_perftest -p \d+$")
         client = self.take(r"ucx_perftest .* 127\.0\.0\.1$")
+        self.need("ucx_perftest")
+        server = self.start(server_command)
         self.wait_until(13337)
         self.assertIn("Final:", self.run_one(client))
         self.assertEqual(0, server.wait(LIMIT_S))
@@ -81,14 +85,17 @@ class RecipesTest(unittest.TestCase):
                 ("mpirun.openmpi", "mpicc.openmpi", "message_passing.c"), ("mpiexec.mpich", "mpicc.mpich", "message_passing.c"),
                 ("oshrun", "oshcc", "openshmem.c")):
             with self.subTest(starter):
-                command = self.take(f"softrdma run {re.escape(starter)} ", starter, compiler)
+                command = self.take(f"softrdma run {re.escape(starter)} ")
+                self.need(starter, compiler)
                 subprocess.run([compiler, "-O1", "-o", self.work / "program", HERE / source], check=True)
                 self.assertIn("2 ranks have agreed\n", self.run_one(command))
 
     def test_qemu(self) -> None:
-        target = self.start(self.take("-incoming rdma:", "qemu-system-x86_64"))
+        target_command = self.take("-incoming rdma:")
         source_command = self.take("qemu-system-x86_64 .*-monitor stdio$")
         migrate = self.take("^migrate ")
+        self.need("qemu-system-x86_64")
+        target = self.start(target_command)
         self.wait_until(14444)
         source = self.start(source_command)
         source.stdin.write(f"{migrate}\ninfo migrate\nquit\n")
@@ -99,7 +106,7 @@ class RecipesTest(unittest.TestCase):
         self.assertRegex(said, "VM status: running", said)
 
     def test_pyverbs(self) -> None:
-        command = self.take("python3 -c ", "python3")
+        command = self.take("python3 -c ")
         if subprocess.run(["/usr/bin/python3", "-c", "import pyverbs"], check=False, stderr=subprocess.DEVNULL).returncode != 0:
             self.skipTest("pyverbs is not installed")
         self.assertEqual("1\n", self.run_one(command))
