@@ -1,65 +1,39 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Components: runtime (the shared library), devel (header, link, pkg-config and CMake package), softrdma, rpmemd (with
-# rpmem-doctor), tools (the programs rpma-*), and python (src/python).
+# Components: for librpma runtime (the shared library) and devel (header, link, pkg-config and CMake package), for librpmem
+# and librpma_mirror the same after rpmem- and mirror-; softrdma, rpmemd (with rpmem-doctor), tools (the programs rpma-*),
+# and python (src/python).
 include(CMakePackageConfigHelpers)
-
-set(RPMA_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/librpma)
-
-install(TARGETS rpma EXPORT librpma-targets
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT devel)
-if(TARGET rpma_static)
-  install(TARGETS rpma_static EXPORT librpma-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT devel)
-endif()
-install(FILES include/librpma.h include/rpma.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT devel)
 
 # Paths relative to the .pc file keep the installed tree relocatable.
 file(RELATIVE_PATH RPMA_PC_PREFIX
   ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
-configure_file(cmake/librpma.pc.in librpma.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/librpma.pc
-  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT devel)
 
-install(EXPORT librpma-targets NAMESPACE rpma:: DESTINATION ${RPMA_CMAKE_DIR} COMPONENT devel)
-configure_package_config_file(cmake/librpma-config.cmake.in librpma-config.cmake
-  INSTALL_DESTINATION ${RPMA_CMAKE_DIR})
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/librpma-config-version.cmake
-  COMPATIBILITY AnyNewerVersion)
-install(FILES ${PROJECT_BINARY_DIR}/librpma-config.cmake ${PROJECT_BINARY_DIR}/librpma-config-version.cmake
-  DESTINATION ${RPMA_CMAKE_DIR} COMPONENT devel)
+# rpma_install_library(NAME TARGET [PREFIX PREFIX-OF-ITS-COMPONENTS] HEADERS FILE...)
+function(rpma_install_library name target)
+  cmake_parse_arguments(PARSE_ARGV 2 given "" PREFIX HEADERS)
+  set(devel ${given_PREFIX}devel)
+  set(package ${CMAKE_INSTALL_LIBDIR}/cmake/${name})
+  install(TARGETS ${target} EXPORT ${name}-targets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${given_PREFIX}runtime NAMELINK_COMPONENT ${devel})
+  if(TARGET ${target}_static)
+    install(TARGETS ${target}_static EXPORT ${name}-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${devel})
+  endif()
+  list(TRANSFORM given_HEADERS PREPEND include/)
+  install(FILES ${given_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT ${devel})
+  configure_file(cmake/${name}.pc.in ${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT ${devel})
 
-# librpmem, in the same way: components rpmem-runtime and rpmem-devel.
-set(RPMEM_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/librpmem)
-install(TARGETS rpmem EXPORT librpmem-targets
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT rpmem-runtime NAMELINK_COMPONENT rpmem-devel)
-install(FILES include/librpmem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT rpmem-devel)
-configure_file(cmake/librpmem.pc.in librpmem.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/librpmem.pc
-  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT rpmem-devel)
-install(EXPORT librpmem-targets NAMESPACE rpma:: DESTINATION ${RPMEM_CMAKE_DIR} COMPONENT rpmem-devel)
-configure_package_config_file(cmake/librpmem-config.cmake.in librpmem-config.cmake
-  INSTALL_DESTINATION ${RPMEM_CMAKE_DIR})
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/librpmem-config-version.cmake
-  COMPATIBILITY AnyNewerVersion)
-install(FILES ${PROJECT_BINARY_DIR}/librpmem-config.cmake ${PROJECT_BINARY_DIR}/librpmem-config-version.cmake
-  DESTINATION ${RPMEM_CMAKE_DIR} COMPONENT rpmem-devel)
+  install(EXPORT ${name}-targets NAMESPACE rpma:: DESTINATION ${package} COMPONENT ${devel})
+  configure_package_config_file(cmake/${name}-config.cmake.in ${name}-config.cmake INSTALL_DESTINATION ${package})
+  write_basic_package_version_file(${PROJECT_BINARY_DIR}/${name}-config-version.cmake COMPATIBILITY AnyNewerVersion)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}-config.cmake ${PROJECT_BINARY_DIR}/${name}-config-version.cmake
+    DESTINATION ${package} COMPONENT ${devel})
+endfunction()
 
-# librpma_mirror, in the same way: components mirror-runtime and mirror-devel.
+rpma_install_library(librpma rpma HEADERS librpma.h rpma.hpp)
+rpma_install_library(librpmem rpmem PREFIX rpmem- HEADERS librpmem.h)
 if(TARGET rpma_mirror)
-  set(MIRROR_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/librpma_mirror)
-  install(TARGETS rpma_mirror EXPORT librpma_mirror-targets
-    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT mirror-runtime NAMELINK_COMPONENT mirror-devel)
-  install(FILES include/librpma_mirror.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT mirror-devel)
-  configure_file(cmake/librpma_mirror.pc.in librpma_mirror.pc @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/librpma_mirror.pc
-    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT mirror-devel)
-  install(EXPORT librpma_mirror-targets NAMESPACE rpma:: DESTINATION ${MIRROR_CMAKE_DIR} COMPONENT mirror-devel)
-  configure_package_config_file(cmake/librpma_mirror-config.cmake.in librpma_mirror-config.cmake
-    INSTALL_DESTINATION ${MIRROR_CMAKE_DIR})
-  write_basic_package_version_file(${PROJECT_BINARY_DIR}/librpma_mirror-config-version.cmake
-    COMPATIBILITY AnyNewerVersion)
-  install(FILES ${PROJECT_BINARY_DIR}/librpma_mirror-config.cmake
-    ${PROJECT_BINARY_DIR}/librpma_mirror-config-version.cmake
-    DESTINATION ${MIRROR_CMAKE_DIR} COMPONENT mirror-devel)
+  rpma_install_library(librpma_mirror rpma_mirror PREFIX mirror- HEADERS librpma_mirror.h)
 endif()
 
 # A program finds a shared library in a directory of the system only once the loader's cache knows it. A staged tree has
