@@ -35,7 +35,7 @@ public:
     virtual outcome resume() = 0;
     // Whether something that has been started is not complete.
     virtual bool busy() const noexcept = 0;
-    // Completes the first request with an error; false if there is none.
+    // Completes the first request with an error of the path; false if there is none, or nothing is sent for it.
     virtual bool fail_first(ibv_wc_status status) = 0;
     virtual void flush_sends() = 0;
 

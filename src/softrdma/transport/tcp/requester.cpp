@@ -43,6 +43,8 @@ outcome requester::start_requests()
                 continue;
             }
         }
+        if (ep_.path_lost) [[unlikely]] // what was to be done here first has been done
+            return fail_first(IBV_WC_RETRY_EXC_ERR) ? outcome::broken : outcome::proceed;
         if (ep_.path->congested())
             return outcome::proceed;
         const bool fenced = (w.flags & IBV_SEND_FENCE) != 0 && round_trips_ > 0;
@@ -264,7 +266,7 @@ outcome requester::timed_out()
 
 bool requester::fail_first(ibv_wc_status status)
 {
-    if (queue_.empty())
+    if (queue_.empty() || queue_.front().info().local())
         return false;
     complete_first(status);
     return true;

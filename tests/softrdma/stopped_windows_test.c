@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What becomes of memory windows while a peer is stopped in the middle of an operation. */
+#include "stopped_peer.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* It writes through a window, to a file; returns that. */
+static struct ibv_mw *admit_to_window(const struct peer *peer, struct pair *p, enum ibv_mw_type type)
+{
+    let_in(peer, p,
+            &(struct options){.size = size,
+                    .server_memory = map_file(size, MAP_SHARED, NULL),
+                    .server_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND});
+    struct ibv_mw *mw = ibv_alloc_mw(p->server.pd, type);
+    assert_non_null(mw);
+    const struct ibv_mw_bind_info info = {.mr = p->server.mr,
+            .addr = (uintptr_t)p->server.memory,
+            .length = size,
+            .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+    if (type == IBV_MW_TYPE_1) {
+        struct ibv_mw_bind bind = {.wr_id = 1, .send_flags = IBV_SEND_SIGNALED, .bind_info = info};
+        assert_int_equal(ibv_bind_mw(p->server.qp, mw, &bind), 0);
+    } else {
+        struct ibv_send_wr wr = {.wr_id = 1, .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED}, *bad = NULL;
+        wr.bind_mw.mw = mw;
+        wr.bind_mw.rkey = mw->rkey = ibv_inc_rkey(mw->rkey);
+        wr.bind_mw.bind_info = info;
+        assert_int_equal(ibv_post_send(p->server.qp, &wr, &bad), 0);
+    }
+    expect_completion(p->server.cq, 1, IBV_WC_SUCCESS);
+    order(peer, &(struct order){.addr = (uintptr_t)p->server.memory, .rkey = mw->rkey});
+    return mw;
+}
+
+static void invalidate(struct pair *p, struct ibv_mw *mw)
+{
+    struct ibv_send_wr wr = {.wr_id = 2,
+                               .opcode = IBV_WR_LOCAL_INV,
+                               .send_flags = IBV_SEND_SIGNALED,
+                               .invalidate_rkey = mw->rkey},
+                       *bad = NULL;
+    assert_int_equal(ibv_post_send(p->server.qp, &wr, &bad), 0);
+}
+
+/* Nothing says so before. Then the region can go, and nothing is written any more. */
+static void a_window_is_not_invalid_while_a_peer_may_store(void)
+{
+    const struct peer peer = start_peer(write_stopped);
+    struct pair p;
+    struct ibv_mw *mw = admit_to_window(&peer, &p, IBV_MW_TYPE_2);
+    expect_stopped(&peer);
+    memset(p.server.memory, before, size);
+    invalidate(&p, mw);
+    expect_nothing(&p);
+    assert_int_equal(ibv_dereg_mr(p.server.mr), EBUSY);
+    expect_nothing(&p);
+    const int end = let_it_go_on(&peer);
+    expect_completion(p.server.cq, 2, IBV_WC_SUCCESS);
+    assert_int_equal(p.server.memory[message - 1], end == ends_well ? sent : before);
+    memset(p.server.memory, before, size);
+    assert_int_equal(ibv_dereg_mr(p.server.mr), 0);
+    usleep(50000);
+    expect_no_byte(&p);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+}
+
+/* Nothing of it is sent. What comes after it is. */
+static void a_window_becomes_invalid_without_a_connection(void)
+{
+    const struct peer peer = start_peer(write_stopped_and_hung_up);
+    struct pair p;
+    struct ibv_mw *mw = admit_to_window(&peer, &p, IBV_MW_TYPE_2);
+    expect_stopped(&peer);
+    memset(p.server.memory, before, size);
+    invalidate(&p, mw);
+    assert_int_equal(post(&p.server, IBV_WR_SEND, 3, 0, 64, NULL, 0, 0), 0);
+    expect_nothing(&p);
+    kill(peer.pid, SIGKILL);
+    expect_completion(p.server.cq, 2, IBV_WC_SUCCESS);
+    expect_completion(p.server.cq, 3, IBV_WC_RETRY_EXC_ERR);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+}
+
+static void a_window_of_type_1_is_not_unbound_while_a_peer_may_store(void)
+{
+    const struct peer peer = start_peer(write_stopped);
+    struct pair p;
+    struct ibv_mw *mw = admit_to_window(&peer, &p, IBV_MW_TYPE_1);
+    expect_stopped(&peer);
+    memset(p.server.memory, before, size);
+    struct ibv_mw_bind nothing = {.wr_id = 2, .send_flags = IBV_SEND_SIGNALED};
+    assert_int_equal(ibv_bind_mw(p.server.qp, mw, &nothing), 0);
+    expect_nothing(&p);
+    kill(peer.pid, SIGKILL);
+    expect_completion(p.server.cq, 2, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_dereg_mr(p.server.mr), 0);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+}
+
+/* The request that invalidates it is flushed, which says nothing of the window. */
+static void a_window_is_not_given_back_while_a_peer_may_store(void)
+{
+    const struct peer peer = start_peer(write_stopped);
+    struct pair p;
+    struct ibv_mw *mw = admit_to_window(&peer, &p, IBV_MW_TYPE_2);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+    expect_stopped(&peer);
+    invalidate(&p, mw);
+    assert_int_equal(ibv_modify_qp(p.server.qp, &attr, IBV_QP_STATE), 0);
+    expect_completion(p.server.cq, 2, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(ibv_dealloc_mw(mw), EBUSY);
+    assert_int_equal(ibv_dereg_mr(p.server.mr), EBUSY);
+    let_it_go_on(&peer);
+    memset(p.server.memory, before, size);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+    assert_int_equal(ibv_dereg_mr(p.server.mr), 0);
+    usleep(50000);
+    expect_no_byte(&p);
+}
+TEST_IN_OWN_PROCESS(a_window_is_not_invalid_while_a_peer_may_store)
+TEST_IN_OWN_PROCESS(a_window_becomes_invalid_without_a_connection)
+TEST_IN_OWN_PROCESS(a_window_of_type_1_is_not_unbound_while_a_peer_may_store)
+TEST_IN_OWN_PROCESS(a_window_is_not_given_back_while_a_peer_may_store)
+
+/* An argument names the only test to run. */
+int main(int count, char **arguments)
+{
+    if (count > 1)
+        cmocka_set_test_filter(arguments[1]);
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(test_a_window_is_not_invalid_while_a_peer_may_store),
+            cmocka_unit_test(test_a_window_becomes_invalid_without_a_connection),
+            cmocka_unit_test(test_a_window_of_type_1_is_not_unbound_while_a_peer_may_store),
+            cmocka_unit_test(test_a_window_is_not_given_back_while_a_peer_may_store),
+    };
+    return cmocka_run_group_tests_name("stopped_windows", tests, NULL, NULL);
+}
