@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fixture.hpp"
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <poll.h>
@@ -16,15 +18,59 @@
 namespace
 {
 
-constexpr int limit_ms = 30'000;
+constexpr int limit_ms = 120'000;
 constexpr const char *key_text = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n";
+
+// Removes a directory once this process is gone. What does that is no child of it, so that whoever kills a test with
+// all its children does not kill that.
+void remove_when_over(const std::string &path)
+{
+    int alive[2] = {-1, -1};
+    if (pipe2(alive, O_CLOEXEC) != 0)
+        abort();
+    const pid_t between = fork();
+    if (between < 0)
+        abort();
+    if (between > 0) {
+        close(alive[0]); // and alive[1] is open for as long as the process lives
+        waitpid(between, nullptr, 0);
+        return;
+    }
+    if (setsid() < 0 || fork() != 0)
+        _exit(0);
+    // Whoever reads the output of the test does not wait for this.
+    const int nowhere = open("/dev/null", O_RDWR);
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+        dup2(nowhere, fd);
+    close(alive[1]);
+    for (char nothing = 0; read(alive[0], &nothing, 1) < 0;)
+        if (errno != EINTR)
+            break;
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+    _exit(0);
+}
+
+// A directory for all directories of this process. A test that fails or is skipped runs no destructors, and one that
+// hangs is killed.
+const std::string &place_of_all()
+{
+    static const std::string made = [] {
+        const char *const place = getenv("MIRROR_TEST_PLACE");
+        std::string path = std::string(place == nullptr ? "/dev/shm" : place) + "/mirror-test-XXXXXX";
+        if (mkdtemp(path.data()) == nullptr)
+            fail_msg("cannot make a directory in %s", path.c_str());
+        remove_when_over(path);
+        return path;
+    }();
+    return made;
+}
 
 } // namespace
 
 scratch::scratch()
 {
-    const char *const place = getenv("MIRROR_TEST_PLACE");
-    path = std::string(place == nullptr ? "/dev/shm" : place) + "/mirror-test-XXXXXX";
+    path = place_of_all() + "/XXXXXX";
     assert_non_null(mkdtemp(path.data()));
 }
 
@@ -114,7 +160,7 @@ cfg_ptr host::cfg(const std::vector<const target *> &targets, const std::string 
     where.write("key", key_text);
     std::string text = "RPMAMIRROR\nhome " + std::to_string(copy) +
                        (anonymous ? " anonymous" : " " + where.path + "/home") + " 8M\nkey-file " + where.path +
-                       "/key\ndevice software\n";
+                       "/key\ndevice software\ntimeouts 20000 60000\n";
     unsigned number = 0;
     for (const target *const t : targets)
         if (++number, t != nullptr)
@@ -191,10 +237,20 @@ rpma_mirror_event opened::expect(rpma_mirror_event_type type) const
     }
 }
 
-void in_process_that_dies(void (*f)(void *), void *argument)
+pid_t fork_writer()
 {
     const pid_t pid = fork();
     assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        setenv("CMOCKA_TEST_ABORT", "1", 1);
+    }
+    return pid;
+}
+
+void in_process_that_dies(void (*f)(void *), void *argument)
+{
+    const pid_t pid = fork_writer();
     if (pid == 0) {
         f(argument);
         ::kill(getpid(), SIGKILL);

@@ -69,7 +69,8 @@ using cfg_ptr = std::unique_ptr<rpma_mirror_cfg, cfg_deleter>;
 struct host {
     explicit host(unsigned copy_ = 0) : copy(copy_) {}
 
-    // Of these targets, the first being copy 1, and more lines.
+    // Of these targets, the first being copy 1, and more lines. What has to time out says when: all else has the time
+    // that a busy machine needs.
     cfg_ptr cfg(const std::vector<const target *> &targets, const std::string &more = "") const;
     std::string bytes(std::uint64_t offset, std::uint64_t count) const { return where.read("home", offset, count); }
 
@@ -106,6 +107,10 @@ private:
     rpma_mirror *mirror_ = nullptr;
     char *address_ = nullptr;
 };
+
+// A process of its own for a writer, which ends with the test, and which a check that fails ends: it does not go on
+// with the tests of the other.
+pid_t fork_writer();
 
 // A writer in a process of its own that makes f and is killed then, wherever it is.
 void in_process_that_dies(void (*f)(void *), void *argument);

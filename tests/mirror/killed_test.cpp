@@ -10,7 +10,6 @@
 #include <new>
 #include <random>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,11 +66,9 @@ int write_one(const opened &m, std::uint64_t number, shared_facts &facts)
 
 pid_t start_writer(const rpma_mirror_cfg *cfg, shared_facts &facts)
 {
-    const pid_t pid = fork();
-    assert_true(pid >= 0);
+    const pid_t pid = fork_writer();
     if (pid != 0)
         return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     const opened m(cfg);
     int code = 0;
     for (std::uint64_t number = 1; code == 0; ++number)
@@ -117,12 +114,15 @@ void one_round(std::uint64_t seed, shared_facts &facts)
     for (unsigned left = 1 + choose(3); left > 0; --left)
         targets.push_back(all.emplace_back(std::make_unique<target>()).get());
     const host first, second(5);
-    const std::string more = "timeouts 400 4000\n";
-    const cfg_ptr here = first.cfg(targets, more), there = second.cfg(targets, more);
+    const cfg_ptr here = first.cfg(targets), there = second.cfg(targets);
+    const cfg_ptr in_haste = second.cfg(targets, "timeouts 400 4000\n");
     assert_ok(rpma_mirror_create(here.get()));
     const pid_t writer = start_writer(here.get(), facts);
-    while (facts.acknowledged == 0)
+    while (facts.acknowledged == 0) {
         usleep(1000);
+        if (waitpid(writer, nullptr, WNOHANG) == writer)
+            fail_msg("the writer ended with %s", rpma_mirror_err_2str(facts.ended_with));
+    }
     usleep(choose(30'000));
     target &victim = *all[choose(static_cast<unsigned>(all.size()))];
     const unsigned fault = choose(4);
@@ -144,7 +144,7 @@ void one_round(std::uint64_t seed, shared_facts &facts)
             waitpid(writer, nullptr, 0);
         if (!stopped)
             assert_ok(rpma_mirror_fence(there.get(), 0, nullptr));
-        else if (rpma_mirror_fence(there.get(), 0, nullptr) != 0)
+        else if (rpma_mirror_fence(in_haste.get(), 0, nullptr) != 0)
             // On one host it may be stopped inside an operation on the memory of a target, which then promises nothing.
             kill(writer, SIGCONT);
         const opened m(elsewhere ? there.get() : here.get());

@@ -11,10 +11,6 @@
 namespace
 {
 
-constexpr const char *quick = "timeouts 2000 10000\n";
-// Where nothing has to time out, and each answer counts.
-constexpr const char *patient = "timeouts 5000 20000\n";
-
 std::unique_ptr<rpma_mirror_state> inspected(const rpma_mirror_cfg *cfg)
 {
     auto s = std::make_unique<rpma_mirror_state>();
@@ -28,7 +24,8 @@ void a_lost_target_leaves_the_set(bool stopped)
 {
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b}, quick);
+    // The other target has half of that for the record, however busy the machine is.
+    const cfg_ptr cfg = h.cfg({&a, &b}, stopped ? "timeouts 6000 60000\n" : "");
     assert_ok(rpma_mirror_create(cfg.get()));
     const opened m(cfg.get());
     m.put(0, "before");
@@ -38,7 +35,7 @@ void a_lost_target_leaves_the_set(bool stopped)
         b.kill();
     m.put(0, "after!");
     // Before the flush returned, that b is out was durable on a.
-    const auto seen = inspected(h.cfg({&a}, quick).get());
+    const auto seen = inspected(h.cfg({&a}).get());
     assert_true(seen->in_sync == 3 && seen->version >= 2);
     assert_true(a.bytes(0, 6) == "after!");
     const rpma_mirror_event e = m.expect(RPMA_MIRROR_EVENT_EVICTED);
@@ -71,7 +68,7 @@ void the_last_target_stops_a_safe_writer(void **)
 {
     target a;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a}, quick);
+    const cfg_ptr cfg = h.cfg({&a});
     assert_ok(rpma_mirror_create(cfg.get()));
     {
         opened m(cfg.get());
@@ -95,7 +92,7 @@ void an_available_writer_goes_on_alone(void **)
 {
     target a;
     const host h, other(5);
-    const std::string more = std::string(quick) + "policy availability\n";
+    const char *const more = "policy availability\n";
     const cfg_ptr cfg = h.cfg({&a}, more);
     assert_ok(rpma_mirror_create(cfg.get()));
     {
@@ -121,7 +118,7 @@ void a_target_that_returns_is_brought_level(void **)
 {
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b}, quick);
+    const cfg_ptr cfg = h.cfg({&a, &b});
     assert_ok(rpma_mirror_create(cfg.get()));
     opened m(cfg.get());
     m.put(0, "first");
@@ -161,7 +158,7 @@ void a_resync_is_paused_and_goes_on(void **)
 {
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b}, quick);
+    const cfg_ptr cfg = h.cfg({&a, &b});
     assert_ok(rpma_mirror_create(cfg.get()));
     opened m(cfg.get());
     b.kill();
@@ -191,7 +188,7 @@ void a_resync_beside_flushes_loses_nothing(void **)
 {
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b}, std::string(quick) + "lanes 2\n");
+    const cfg_ptr cfg = h.cfg({&a, &b}, "lanes 2\n");
     assert_ok(rpma_mirror_create(cfg.get()));
     opened m(cfg.get());
     std::atomic<bool> stop = false;
@@ -224,7 +221,7 @@ void targets_are_added_and_dropped(void **)
 {
     target a, b, c;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a}, quick);
+    const cfg_ptr cfg = h.cfg({&a});
     assert_ok(rpma_mirror_create(cfg.get()));
     opened m(cfg.get());
     m.put(4096, "early");
@@ -240,7 +237,7 @@ void targets_are_added_and_dropped(void **)
     m.close();
     // The one that was dropped is no source, and nothing that is needed.
     a.kill();
-    opened again(h.cfg({nullptr, &b}, quick).get());
+    opened again(h.cfg({nullptr, &b}).get());
     assert_true(std::string(again.address() + 4096, 5) == "later");
 }
 
@@ -260,7 +257,7 @@ void a_writer_that_crashed_starts_again(void **)
 {
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b}, quick);
+    const cfg_ptr cfg = h.cfg({&a, &b});
     assert_ok(rpma_mirror_create(cfg.get()));
     crashing c{cfg.get()};
     in_process_that_dies(write_and_leak, &c);
@@ -278,7 +275,7 @@ void after_a_clean_end_nothing_is_compared(void **)
 {
     target a;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a}, quick);
+    const cfg_ptr cfg = h.cfg({&a});
     assert_ok(rpma_mirror_create(cfg.get()));
     opened(cfg.get()).close();
     opened m(cfg.get());
@@ -295,7 +292,7 @@ void the_old_writer_is_fenced(void **)
 {
     target a, b;
     const host first, second(5);
-    const cfg_ptr here = first.cfg({&a, &b}, patient), there = second.cfg({&a, &b}, patient);
+    const cfg_ptr here = first.cfg({&a, &b}), there = second.cfg({&a, &b});
     assert_ok(rpma_mirror_create(here.get()));
     const opened old(here.get());
     old.put(0, "acknowledged");
@@ -318,7 +315,7 @@ void an_old_primary_comes_back_as_a_stale_copy(void **)
 {
     target a;
     const host first, second(5);
-    const cfg_ptr here = first.cfg({&a}, quick), there = second.cfg({&a}, quick);
+    const cfg_ptr here = first.cfg({&a}), there = second.cfg({&a});
     assert_ok(rpma_mirror_create(here.get()));
     crashing c{here.get()};
     in_process_that_dies(write_and_leak, &c);
@@ -338,7 +335,7 @@ void opening_needs_all_that_were_in_sync(void **)
 {
     target a, b;
     const host first, second(5);
-    const cfg_ptr here = first.cfg({&a, &b}, quick), there = second.cfg({&a, &b}, quick);
+    const cfg_ptr here = first.cfg({&a, &b}), there = second.cfg({&a, &b});
     assert_ok(rpma_mirror_create(here.get()));
     {
         opened m(here.get());
@@ -370,7 +367,7 @@ void a_fence_stops_a_writer_and_opens_nothing(void **)
 {
     target a, b;
     const host first, second(5);
-    const cfg_ptr here = first.cfg({&a, &b}, patient), there = second.cfg({&a, &b}, patient);
+    const cfg_ptr here = first.cfg({&a, &b}), there = second.cfg({&a, &b});
     assert_ok(rpma_mirror_create(here.get()));
     const opened m(here.get());
     m.put(0, "before");
