@@ -20,8 +20,6 @@ namespace mirror
 namespace
 {
 
-constexpr int longest_wait_ms = 3'600'000;
-
 int digit_of(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
@@ -172,25 +170,46 @@ replica::answer channel::ask(replica::request asked, const replica::deadline &un
     return finish(until);
 }
 
+void channel::take_turn(const replica::deadline &until)
+{
+    std::unique_lock hold(lock_);
+    const auto is_free = [this] { return !taken_; };
+    const int left = until.left_ms();
+    if (left < 0)
+        free_.wait(hold, is_free);
+    else if (!free_.wait_for(hold, std::chrono::milliseconds(left), is_free))
+        throw failure(RPMA_MIRROR_E_TIMEOUT, name_ + " did not answer in time");
+    taken_ = true;
+}
+
+channel::turn::~turn()
+{
+    if (of == nullptr)
+        return;
+    {
+        const std::lock_guard hold(of->lock_);
+        of->taken_ = false;
+    }
+    of->free_.notify_one();
+}
+
 void channel::begin(replica::request asked, const replica::deadline &until)
 {
-    const int left = until.left_ms();
-    if (!lock_.try_lock_for(std::chrono::milliseconds(left < 0 ? longest_wait_ms : left)))
-        throw failure(RPMA_MIRROR_E_TIMEOUT, name_ + " did not answer in time");
-    std::unique_lock hold(lock_, std::adopt_lock);
+    take_turn(until);
+    turn mine{this};
     if (broken_)
         throw failure(RPMA_MIRROR_E_LINK, name_ + " closed the connection");
     asked.number = ++number_;
     asked_ = asked.type;
     if (!send_message(connection_.get(), until, encode(asked)))
         broken(RPMA_MIRROR_E_LINK, "closed the connection");
-    hold.release();
+    mine.of = nullptr; // it goes on with finish()
 }
 
 // What comes later than the deadline would be taken for the next answer: nothing follows it.
 replica::answer channel::finish(const replica::deadline &until)
 {
-    const std::unique_lock hold(lock_, std::adopt_lock);
+    const turn mine{this};
     replica::answer answer;
     const replica::received got = receive(connection_.get(), until, buffer_, answer);
     if (got == replica::received::timed_out)

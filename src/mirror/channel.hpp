@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <condition_variable>
 #include <mutex>
 
 #include "control.hpp"
@@ -34,12 +35,21 @@ public:
 private:
     void connect(const target_settings &to, const replica::deadline &until);
     void introduce(const replica::mirror_key &key, const replica::deadline &until);
+    // Ends the turn of this thread.
+    struct turn {
+        channel *of;
+        ~turn();
+    };
+    void take_turn(const replica::deadline &until);
     [[noreturn]] void broken(int code, const char *what);
 
     const std::string name_;
     replica::fd_owner connection_;
     replica::message_buffer buffer_;
-    std::timed_mutex lock_;
+    // A question and its answer are one turn. The rest belongs to the thread whose turn it is.
+    std::mutex lock_;
+    std::condition_variable free_;
+    bool taken_ = false;
     replica::request_type asked_ = replica::request_type::keep_alive;
     std::uint32_t number_ = 0;
     bool broken_ = false;
