@@ -58,12 +58,14 @@ class Workloads(BenchTest):
         self.every("memcpy")
 
     def test_many_connections_deep_queues_threads_and_random_blocks(self):
-        for api in ("librpma", "verbs", "tcp"):
-            self.every(api, "-c", "5", "-t", "2", "-d", "7", "-b", "264", "--access", "random", "--polling", "event")
+        result = self.measured("-w", ",".join(WORKLOADS), "--api", "librpma,verbs,tcp", "-c", "3", "-t", "2", "-d", "7",
+                               "-b", "264", "--access", "random", "--polling", "event")
+        self.check_points(result["points"])
+        self.assertEqual(len(result["points"]), 3 * len(WORKLOADS))
 
     def test_long_blocks_that_a_socket_cannot_hold(self):
-        for api in ("librpma", "verbs", "tcp"):
-            self.every(api, "-b", "4M", "-d", "3")
+        result = self.measured("-w", "read,write_flush,send_recv,rpmem_persist", "--api", "librpma,verbs,tcp", "-b", "4M", "-d", "3")
+        self.check_points(result["points"])
 
     def test_flush_interval_counts_writes(self):
         result = self.measured("-w", "write_flush", "--flush-interval", "5", "--api", "librpma,verbs,tcp")
