@@ -15,8 +15,6 @@ namespace mirror
 namespace
 {
 
-constexpr std::uint64_t page = 4096;
-
 struct source_deleter {
     void operator()(pmem2_source *source) const { pmem2_source_delete(&source); }
 };
@@ -95,7 +93,7 @@ std::uint64_t home::configured_length() const
     };
     if (settings_.length != 0 || settings_.home_path.empty() || stat(settings_.home_path.c_str(), &found) != 0)
         return settings_.length;
-    return static_cast<std::uint64_t>(found.st_size) / page * page;
+    return static_cast<std::uint64_t>(found.st_size) / replica::page_size * replica::page_size;
 }
 
 void home::make(const replica::mirror_state &first)
@@ -213,7 +211,7 @@ int home::flush(replica::range r) const noexcept
     if (level_ == RPMA_MIRROR_LEVEL_VOLATILE)
         return 0;
     // The function of libpmem2 for pages does not tell whether it failed.
-    const std::uint64_t ahead = r.offset % page;
+    const std::uint64_t ahead = r.offset % replica::page_size;
     return msync(at - ahead, r.length + ahead, MS_SYNC) == 0 ? 0 : errno;
 }
 

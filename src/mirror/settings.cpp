@@ -12,7 +12,6 @@ namespace mirror
 namespace
 {
 
-constexpr std::uint64_t page = 4096;
 constexpr unsigned most_lanes = 1023;
 constexpr unsigned most_depth = 65536;
 constexpr unsigned longest_ms = 3'600'000;
@@ -54,7 +53,7 @@ void settings::set_home(unsigned copy, const char *path, std::uint64_t bytes, co
     check_copy(copy);
     if (target_of(copy) != nullptr)
         refuse("copy " + std::to_string(copy) + " is that of a target");
-    if (bytes % page != 0)
+    if (bytes % replica::page_size != 0)
         refuse("the length of the home copy is no multiple of 4096");
     if (path == nullptr && bytes == 0)
         refuse("anonymous memory needs a length");

@@ -13,7 +13,6 @@ namespace
 {
 
 constexpr std::uint64_t piece_size = 64 * 1024;
-constexpr std::uint64_t page = 4096;
 
 // Calls f for pieces of a range until it returns false.
 template<class F>
@@ -85,7 +84,7 @@ void rpma_mirror::check(unsigned copy, range r, rpma_mirror_error *errors, std::
         const replica::fd_owner sink(memfd_create("rpma_mirror_check", MFD_CLOEXEC));
         if (!sink.valid())
             throw system_failure("cannot check the home copy");
-        each_piece(r, page, [&](range piece) {
+        each_piece(r, replica::page_size, [&](range piece) {
             const ssize_t written = pwrite(sink.get(), home_.address() + piece.offset, piece.length, 0);
             return written == static_cast<ssize_t>(piece.length) || report(piece, RPMA_MIRROR_E_MEDIA, true);
         });
@@ -106,7 +105,9 @@ void rpma_mirror::check(unsigned copy, range r, rpma_mirror_error *errors, std::
 
 void rpma_mirror::repair_range(range r, unsigned source)
 {
-    const range whole{r.offset / page * page, (r.offset % page + r.length + page - 1) / page * page};
+    const std::uint64_t first_page = r.offset / replica::page_size;
+    const std::uint64_t end_page = (r.offset + r.length + replica::page_size - 1) / replica::page_size;
+    const range whole{first_page * replica::page_size, (end_page - first_page) * replica::page_size};
     std::vector<std::byte> good(whole.length);
     int code = RPMA_MIRROR_E_STALE;
     const std::uint32_t candidates = source == RPMA_MIRROR_SET ? roles_.load().awaited : 1U << source;
