@@ -14,7 +14,7 @@
 #include "control/host_facts.hpp"
 #include "failure.hpp"
 #include "options.hpp"
-#include "report/units.hpp"
+#include "units.hpp"
 #include "verdict.hpp"
 
 namespace bench
@@ -72,7 +72,7 @@ void tell_about(const ends &where, const bench::plan &p)
     const environment &e = where.facts().environment;
     fmt::print("Device {} ({}), target {}; {} points, {} {}\n", e.device, e.transport, where.target().description,
             p.setups.size(), was_busy(e.client) ? "on this busy machine more than" : "about",
-            report::format_duration(estimate_s(p.setups.size(), p.timing)));
+            format_duration(estimate_s(p.setups.size(), p.timing)));
 }
 
 void check_same_place(const results &earlier, const results &now, const std::string &path)

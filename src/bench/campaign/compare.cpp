@@ -9,8 +9,8 @@
 #include "campaign.hpp"
 #include "engine/clock.hpp"
 #include "failure.hpp"
-#include "report/figure.hpp"
 #include "text.hpp"
+#include "units.hpp"
 #include "verdict.hpp"
 
 namespace bench
@@ -120,7 +120,7 @@ std::string comparison_line(const results &r, const point &mine)
     const auto column = [](const bench::pair *p) {
         return p == nullptr ? fmt::format("{:>41}", "-")
                             : fmt::format("{:>10.2f} {:>10.2f}  {:<19}", p->ours_value / 1000, p->other_value / 1000,
-                                      report::interval(p->ratio, p->ratio_low, p->ratio_high));
+                                      interval(p->ratio, p->ratio_low, p->ratio_high));
     };
     return fmt::format("{:<46} {} {}", describe(mine.setup), column(latency), column(rate));
 }

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "engine/clock.hpp"
-#include "report/units.hpp"
+#include "units.hpp"
 
 namespace bench
 {
@@ -16,11 +16,11 @@ namespace
 
 std::string size_text(std::uint64_t bytes)
 {
-    return report::format(static_cast<double>(bytes), report::unit::bytes);
+    return format(static_cast<double>(bytes), unit::bytes);
 }
 
 template<class Get>
-std::string median_text(const point &p, report::unit unit, Get get)
+std::string median_text(const point &p, unit measured_in, Get get)
 {
     std::vector<double> values;
     for (const repeat &r : p.repeats) {
@@ -28,7 +28,7 @@ std::string median_text(const point &p, report::unit unit, Get get)
             values.push_back(*value);
     }
     const std::optional<double> middle = median(values);
-    return middle ? report::format(*middle, unit) : "-";
+    return middle ? format(*middle, measured_in) : "-";
 }
 
 std::optional<double> percentile_of(const repeat &r, double rank)
@@ -101,10 +101,9 @@ std::string table_line(const point &p)
     const auto p99 = [](const repeat &r) { return percentile_of(r, 99); };
     const auto rate = [](const repeat &r) { return r.all.ops_per_s; };
     const auto bytes = [](const repeat &r) { return r.all.bytes_per_s; };
-    return fmt::format("{:<{}} {} {} {} {}", name, name_width, pad_left(median_text(p, report::unit::time_ns, p50), 10),
-            pad_left(median_text(p, report::unit::time_ns, p99), 10),
-            pad_left(median_text(p, report::unit::per_s, rate), 10),
-            pad_left(median_text(p, report::unit::bytes_per_s, bytes), 12));
+    return fmt::format("{:<{}} {} {} {} {}", name, name_width, pad_left(median_text(p, unit::time_ns, p50), 10),
+            pad_left(median_text(p, unit::time_ns, p99), 10), pad_left(median_text(p, unit::per_s, rate), 10),
+            pad_left(median_text(p, unit::bytes_per_s, bytes), 12));
 }
 
 std::optional<double> median(std::vector<double> values)

@@ -5,8 +5,10 @@
 namespace bench::report::assets
 {
 
-extern const char *const page;
-extern const char *const table;
+extern const char *const html;
+extern const char *const html_table;
+extern const char *const markdown;
+extern const char *const markdown_table;
 extern const char *const style;
 extern const char *const script;
 

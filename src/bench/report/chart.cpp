@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "chart.hpp"
 #include "projection.hpp"
-#include "svg.hpp"
-#include "verdict.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -17,110 +15,141 @@ namespace
 constexpr double width = 460, line_height = 290;
 constexpr double left = 66, right = width - 16, top = 26, bottom = line_height - 44;
 
+std::string escaped(const std::string &text)
+{
+    std::string out;
+    for (const char c : text) {
+        const std::string_view safe = c == '&'   ? "&amp;"
+                                      : c == '<' ? "&lt;"
+                                      : c == '>' ? "&gt;"
+                                      : c == '"' ? "&quot;"
+                                                 : "";
+        out += safe.empty() ? std::string_view(&c, 1) : safe;
+    }
+    return out;
+}
+
+// An SVG element under construction.
+class svg
+{
+public:
+    explicit svg(std::string opening) : out_(std::move(opening)) {}
+    // A picture with words for those who cannot see it.
+    svg(double height, const std::string &id, const figure &f)
+        : svg(fmt::format(R"(<svg viewBox="0 0 {0:g} {1:g}" role="img" aria-labelledby="{2}-t {2}-d">)"
+                          R"(<title id="{2}-t">{3}</title><desc id="{2}-d">{4}</desc>)",
+                  width, height, id, escaped(f.title), escaped(f.caption)))
+    {
+    }
+
+    template<class... Values>
+    void add(fmt::format_string<Values...> pattern, Values &&...values)
+    {
+        out_ += fmt::format(pattern, std::forward<Values>(values)...) + "\n";
+    }
+    void line(const std::string &classes, double x1, double y1, double x2, double y2)
+    {
+        add(R"(<line class="{}" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>)", classes, x1, y1, x2, y2);
+    }
+    void path(const std::string &classes, const std::string &d) { add(R"(<path class="{}" d="{}"/>)", classes, d); }
+    void rect(const std::string &classes, double x, double y, double wide, double high)
+    {
+        add(R"(<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>)", classes, x, y, wide, high);
+    }
+    void text(double x, double y, const std::string &words, const std::string &classes)
+    {
+        add(R"(<text x="{:.1f}" y="{:.1f}" class="{}">{}</text>)", x, y, classes, escaped(words));
+    }
+    // What is added until end() shows the words when the pointer rests on it.
+    void begin(const std::string &classes, const std::string &words)
+    {
+        add(R"(<g class="{}"><title>{}</title>)", classes, escaped(words));
+    }
+    void end() { out_ += "</g>\n"; }
+    // Shapes tell lines apart without colours.
+    void mark(const std::string &classes, std::size_t shape, double x, double y)
+    {
+        const char *const shapes[] = {"m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0", "m-3.2-3.2h6.4v6.4h-6.4z",
+                "m0-4.2l4 7h-8z", "m0-4.4l4.4 4.4l-4.4 4.4l-4.4-4.4z"};
+        path(classes, fmt::format("M{:.1f} {:.1f}{}", x, y, shapes[shape % std::size(shapes)]));
+    }
+    std::string finish() const { return out_ + "</svg>\n"; }
+
+private:
+    std::string out_;
+};
+
 std::string class_of(std::size_t colour, const char *more)
 {
+    constexpr std::size_t palette_size = 8;
     return fmt::format("c{} {}", colour % palette_size, more);
-}
-
-// Shapes tell lines apart without colours.
-void mark(svg &out, std::size_t colour, double x, double y)
-{
-    const std::string classes = class_of(colour, "mark");
-    switch (colour % 4) {
-    case 0:
-        out.leaf("circle", {{"class", classes}, {"cx", x}, {"cy", y}, {"r", 3.5}});
-        break;
-    case 1:
-        out.leaf("rect", {{"class", classes}, {"x", x - 3.2}, {"y", y - 3.2}, {"width", 6.4}, {"height", 6.4}});
-        break;
-    case 2:
-        out.leaf("path", {{"class", classes}, {"d", fmt::format("M{:.1f} {:.1f}l4 7h-8z", x, y - 4.2)}});
-        break;
-    default:
-        out.leaf("path",
-                {{"class", classes}, {"d", fmt::format("M{:.1f} {:.1f}l4.4 4.4l-4.4 4.4l-4.4-4.4z", x, y - 4.4)}});
-    }
-}
-
-std::vector<double> x_values(const line_chart &chart)
-{
-    std::vector<double> values;
-    for (const series &line : chart.lines) {
-        values.insert(values.end(), line.failed.begin(), line.failed.end());
-        for (const datum &d : line.data)
-            values.push_back(d.x);
-    }
-    return values;
-}
-
-std::vector<double> y_values(const line_chart &chart)
-{
-    std::vector<double> values;
-    for (const series &line : chart.lines) {
-        for (const datum &d : line.data)
-            values.insert(values.end(), {d.y, d.low, d.high});
-    }
-    return values;
 }
 
 void frame(svg &out, const projection &x, const projection &y)
 {
     for (const tick &t : y.ticks_along()) {
-        out.leaf("line", {{"class", "grid"}, {"x1", left}, {"x2", right}, {"y1", t.at}, {"y2", t.at}});
+        out.line("grid", left, t.at, right, t.at);
         out.text(left - 7, t.at + 4, t.label, "tick end");
     }
     for (const tick &t : x.ticks_across()) {
-        out.leaf("line", {{"class", "grid"}, {"x1", t.at}, {"x2", t.at}, {"y1", top}, {"y2", bottom}});
-        if (!t.label.empty())
-            out.text(t.at, bottom + 17, t.label, "tick middle");
+        out.line("grid", t.at, top, t.at, bottom);
+        out.text(t.at, bottom + 17, t.label, "tick middle");
     }
-    out.leaf("line", {{"class", "axis"}, {"x1", left}, {"x2", right}, {"y1", bottom}, {"y2", bottom}});
+    out.line("axis", left, bottom, right, bottom);
     out.text(6, 13, y.name(), "name");
     out.text((left + right) / 2, line_height - 8, x.name(), "name middle");
 }
 
-std::string told(const series &line, const line_chart &chart, const datum &d)
-{
-    std::string words =
-            fmt::format("{}\n{}: {}", line.label, format(d.x, chart.x.measured_in), format(d.y, chart.y.measured_in));
-    if (d.low < d.high)
-        words += fmt::format(" ({} to {})", format(d.low, chart.y.measured_in), format(d.high, chart.y.measured_in));
-    return words;
-}
-
 void draw_line(svg &out, const line_chart &chart, const series &line, const projection &x, const projection &y)
 {
-    std::string path;
+    const unit x_unit = chart.x.measured_in, y_unit = chart.y.measured_in;
+    std::string path, marks;
+    for (const datum &d : line.data)
+        path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x(d.x), y(d.y));
+    out.path(class_of(line.colour, line.tail ? "line tail" : "line"), path);
     for (const datum &d : line.data) {
-        if (x.shows(d.x) && y.shows(d.y))
-            path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x(d.x), y(d.y));
-    }
-    out.leaf("path", {{"class", class_of(line.colour, line.tail ? "line tail" : "line")}, {"d", path}});
-    for (const datum &d : line.data) {
-        if (!x.shows(d.x) || !y.shows(d.y))
-            continue;
-        out.open("g", {{"class", line.tail ? "point tail" : "point"}});
-        out.tooltip(told(line, chart, d));
-        if (d.low < d.high && y.shows(d.low) && !line.tail)
-            out.leaf("line", {{"class", class_of(line.colour, "spread")}, {"x1", x(d.x)}, {"x2", x(d.x)},
-                                     {"y1", y(d.low)}, {"y2", y(d.high)}});
-        mark(out, line.colour, x(d.x), y(d.y));
-        out.close();
+        const bool spread = d.low < d.high;
+        out.begin(line.tail ? "point tail" : "point",
+                fmt::format("{}\n{}: {}", line.label, format(d.x, x_unit), format(d.y, y_unit)) +
+                        (spread ? fmt::format(" ({} to {})", format(d.low, y_unit), format(d.high, y_unit)) : ""));
+        if (spread && !line.tail)
+            out.line(class_of(line.colour, "spread"), x(d.x), y(d.low), x(d.x), y(d.high));
+        out.mark(class_of(line.colour, "mark"), line.colour, x(d.x), y(d.y));
+        out.end();
     }
     for (const double failed : line.failed) {
-        if (!x.shows(failed))
-            continue;
-        out.open("g", {{"class", "point"}});
-        out.tooltip(line.label + "\n" + format(failed, chart.x.measured_in) + ": not measured");
-        out.text(x(failed), bottom + 5, "✕", class_of(line.colour, "failed middle").c_str());
-        out.close();
+        out.begin("point", line.label + "\n" + format(failed, x_unit) + ": not measured");
+        out.text(x(failed), bottom + 5, "✕", class_of(line.colour, "failed middle"));
+        out.end();
     }
 }
 
-std::string draw_lines(const line_chart &chart, const figure &f, const std::string &id)
+// What the scales cannot show is left out.
+line_chart shown(line_chart chart)
 {
-    svg out(width, line_height, id, f.title, f.caption);
-    const projection x(chart.x, x_values(chart), left + 10, right - 10), y(chart.y, y_values(chart), bottom, top + 4);
+    const auto hidden = [](const axis &a, double value) { return !can_show(a.how, value); };
+    for (series &line : chart.lines) {
+        std::erase_if(line.failed, [&](double at) { return hidden(chart.x, at); });
+        std::erase_if(line.data, [&](const datum &d) { return hidden(chart.x, d.x) || hidden(chart.y, d.y); });
+        for (datum &d : line.data)
+            d.low = hidden(chart.y, d.low) ? d.y : d.low;
+    }
+    return chart;
+}
+
+std::string draw_lines(const line_chart &whole, const figure &f, const std::string &id)
+{
+    const line_chart chart = shown(whole);
+    std::vector<double> xs, ys;
+    for (const series &line : chart.lines) {
+        xs.insert(xs.end(), line.failed.begin(), line.failed.end());
+        for (const datum &d : line.data) {
+            xs.push_back(d.x);
+            ys.insert(ys.end(), {d.y, d.low, d.high});
+        }
+    }
+    svg out(line_height, id, f);
+    const projection x(chart.x, xs, left + 10, right - 10), y(chart.y, ys, bottom, top + 4);
     frame(out, x, y);
     // The first line is what the figure is about: it lies on top.
     for (const bool tails : {true, false}) {
@@ -141,7 +170,7 @@ std::string draw_bars(const bar_chart &chart, const figure &f, const std::string
         for (const bar &b : group.bars)
             highest = std::max(highest, b.value);
     }
-    svg out(width, height, id, f.title, f.caption);
+    svg out(height, id, f);
     double y = 0;
     for (const bar_group &group : chart.groups) {
         out.text(6, y + 15, group.label, "name");
@@ -149,8 +178,7 @@ std::string draw_bars(const bar_chart &chart, const figure &f, const std::string
         for (const bar &b : group.bars) {
             const double length = highest > 0 ? (bar_right - bar_left) * b.value / highest : 0;
             out.text(bar_left - 7, y + 13, b.label, "tick end");
-            out.leaf("rect", {{"class", class_of(b.colour, "bar")}, {"x", bar_left}, {"y", y + 2},
-                                     {"width", std::max(length, 1.0)}, {"height", row - 5}, {"rx", 2.0}});
+            out.rect(class_of(b.colour, "bar"), bar_left, y + 2, std::max(length, 1.0), row - 5);
             out.text(bar_left + length + 6, y + 13, format(b.value, chart.values.measured_in), "value");
             y += row;
         }
@@ -170,17 +198,6 @@ double reach(const ratio_chart &chart)
     return std::min(reach, std::log(8.0));
 }
 
-std::vector<double> round_ratios(double span)
-{
-    std::vector<double> ratios = {0.125, 0.25, 0.5, 1, 2, 4, 8};
-    if (span < std::log(1.3))
-        ratios = {0.8, 0.9, 1, 1.1, 1.2};
-    else if (span < std::log(3))
-        ratios = {0.5, 0.7, 1, 1.5, 2};
-    std::erase_if(ratios, [span](double ratio) { return std::abs(std::log(ratio)) > span; });
-    return ratios;
-}
-
 std::string draw_ratios(const ratio_chart &chart, const figure &f, const std::string &id)
 {
     constexpr double row = 38, head = 24, from = 24, to = width - 24;
@@ -189,52 +206,30 @@ std::string draw_ratios(const ratio_chart &chart, const figure &f, const std::st
         const double place = ratio > 0 ? std::clamp(std::log(ratio), -span, span) : -span;
         return (from + to) / 2 + (to - from) / 2 * place / span;
     };
-    svg out(width, height, id, f.title, f.caption);
-    out.leaf("rect", {{"class", "noise"}, {"x", x(1 - noise)}, {"y", head}, {"width", x(1 + noise) - x(1 - noise)},
-                             {"height", height - head}});
-    for (const double ratio : round_ratios(span)) {
-        out.leaf("line", {{"class", ratio == 1 ? "axis" : "grid"}, {"x1", x(ratio)}, {"x2", x(ratio)}, {"y1", head},
-                                 {"y2", height}});
-        out.text(x(ratio), head - 8, fmt::format("{:g}", ratio), "tick middle");
+    svg out(height, id, f);
+    out.rect("noise", x(1 - noise), head, x(1 + noise) - x(1 - noise), height - head);
+    for (const double mark : {0.125, 0.25, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5, 2.0, 4.0, 8.0}) {
+        const bool fine = mark == 0.8 || mark == 0.9 || mark == 1.1 || mark == 1.2, middle = mark == 0.7 || mark == 1.5;
+        if (std::abs(std::log(mark)) > span || (fine && span > std::log(1.3)) || (middle && span > std::log(3)))
+            continue;
+        out.line(mark == 1 ? "axis" : "grid", x(mark), head, x(mark), height);
+        out.text(x(mark), head - 8, fmt::format("{:g}", mark), "tick middle");
     }
     double y = head;
     for (const ratio_row &r : chart.rows) {
+        const std::string range = interval(r.ratio, r.low, r.high);
         out.text(6, y + 14, r.label, "halo");
-        out.text(width - 6, y + 14, interval(r.ratio, r.low, r.high) + " " + verdict_of(r), "value end halo");
-        out.open("g", {{"class", std::string("point ") + style_of(r)}});
-        out.tooltip(fmt::format("{}\n{} and {}\n{}", r.label, r.ours, r.other, interval(r.ratio, r.low, r.high)));
-        out.leaf("line", {{"class", "spread"}, {"x1", x(r.low)}, {"x2", x(r.high)}, {"y1", y + 25}, {"y2", y + 25}});
-        out.leaf("circle", {{"class", "mark"}, {"cx", x(r.ratio)}, {"cy", y + 25}, {"r", 4.5}});
-        out.close();
+        out.text(width - 6, y + 14, range + " " + r.words, "value end halo");
+        out.begin("point " + r.style, fmt::format("{}\n{} and {}\n{}", r.label, r.ours, r.other, range));
+        out.line("spread", x(r.low), y + 25, x(r.high), y + 25);
+        out.mark("mark", 0, x(r.ratio), y + 25);
+        out.end();
         y += row;
     }
     return out.finish();
 }
 
 } // namespace
-
-std::string interval(double ratio, double low, double high)
-{
-    return fmt::format(
-            "{} ({} to {})", format(ratio, unit::ratio), format(low, unit::ratio), format(high, unit::ratio));
-}
-
-const char *style_of(verdict v)
-{
-    if (v == verdict::no_difference)
-        return "even";
-    return v == verdict::better ? "better" : "worse";
-}
-
-const char *style_of(const ratio_row &row)
-{
-    return row.judged ? style_of(judge(row.ratio, row.low, row.high, row.lower_is_better)) : "even";
-}
-
-std::string verdict_of(const ratio_row &row)
-{
-    return row.judged ? to_words(judge(row.ratio, row.low, row.high, row.lower_is_better)) : "no conclusion";
-}
 
 std::string draw(const figure &f, const std::string &id)
 {
@@ -247,9 +242,9 @@ std::string draw(const figure &f, const std::string &id)
 
 std::string draw_key(const series &line)
 {
-    svg out(30, 12, "key");
-    out.leaf("path", {{"class", class_of(line.colour, line.tail ? "line tail" : "line")}, {"d", "M1 6H29"}});
-    mark(out, line.colour, 15, 6);
+    svg out(R"(<svg viewBox="0 0 30 12" class="key" aria-hidden="true">)");
+    out.path(class_of(line.colour, "line"), "M1 6H29");
+    out.mark(class_of(line.colour, "mark"), line.colour, 15, 6);
     return out.finish();
 }
 

@@ -3,8 +3,6 @@
 
 #include "figure.hpp"
 
-#include <string>
-
 namespace bench::report
 {
 
@@ -13,8 +11,5 @@ std::string draw(const figure &f, const std::string &id);
 
 // A line's mark by itself, for a legend.
 std::string draw_key(const series &line);
-
-// Classes and shapes repeat after this many.
-inline constexpr std::size_t palette_size = 8;
 
 } // namespace bench::report

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "command.hpp"
 #include "file.hpp"
-#include "import.hpp"
+#include "old_framework/import.hpp"
 #include "report.hpp"
 
 #include <CLI/CLI.hpp>
@@ -84,7 +84,7 @@ int run_command(const options &o)
         std::vector<run> runs;
         for (const std::string &file : o.files) {
             std::string name = name_of(file, runs);
-            runs.push_back({std::move(name), load_any(file, o.rows_are)});
+            runs.push_back({std::move(name), old_framework::load_any(file, o.rows_are)});
         }
         const std::string text = rendered(o, runs);
         if (o.out == "-") {

@@ -20,18 +20,9 @@ std::string field(const std::string &text)
     return quoted + "\"";
 }
 
-const char *suffix(unit u)
+std::string suffix(unit u)
 {
-    switch (u) {
-    case unit::time_ns:
-        return "_ns";
-    case unit::bytes:
-        return "_bytes";
-    case unit::percent:
-        return "_percent";
-    default:
-        return "";
-    }
+    return u == unit::time_ns ? "_ns" : u == unit::bytes ? "_bytes" : u == unit::percent ? "_percent" : "";
 }
 
 std::string row(const entry &e)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "entry.hpp"
-#include "units.hpp"
 
+#include <cmath>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -14,10 +14,9 @@ namespace
 
 std::string operation(const entry &e)
 {
-    static const std::map<std::string, std::string> names = {{"read", "read"}, {"write_flush", "write + flush"},
-            {"gpspm", "GPSPM"}, {"aof", "AoF"}, {"send_recv", "send/receive"},
-            {"write_with_imm", "write with immediate"}, {"atomic_write", "atomic write"}, {"log_append", "log append"},
-            {"mix", "mix"}, {"connect", "connect"}, {"rpmem_persist", "rpmem_persist"},
+    static const std::map<std::string, std::string> names = {{"write_flush", "write + flush"}, {"gpspm", "GPSPM"},
+            {"aof", "AoF"}, {"send_recv", "send/receive"}, {"write_with_imm", "write with immediate"},
+            {"atomic_write", "atomic write"}, {"log_append", "log append"},
             {"rpmem_flush_drain", "rpmem_flush + rpmem_drain"}};
     const auto found = names.find(e.setup().workload);
     std::string words = found == names.end() ? e.setup().workload : found->second;
@@ -29,24 +28,13 @@ std::string operation(const entry &e)
 
 std::string api_name(api value)
 {
-    switch (value) {
-    case api::librpma:
-        return "librpma";
-    case api::verbs:
-        return "raw verbs";
-    case api::tcp:
-        return "plain TCP";
-    case api::memcpy:
-        break;
-    }
-    return "memcpy";
+    const char *const names[] = {"librpma", "raw verbs", "plain TCP", "memcpy"};
+    return names[static_cast<std::size_t>(value)];
 }
 
 std::string target_name(const std::string &target)
 {
-    if (target == "dram")
-        return "DRAM";
-    return target == "pmem" ? "PMem" : target;
+    return target == "dram" ? "DRAM" : target == "pmem" ? "PMem" : target;
 }
 
 entry half_of(const entry &whole, const char *half, std::optional<measure> repeat::*member)
@@ -60,27 +48,21 @@ entry half_of(const entry &whole, const char *half, std::optional<measure> repea
     return e;
 }
 
-std::size_t libraries_in(std::span<const run> runs)
-{
-    std::set<std::string> labels;
-    for (const run &r : runs) {
-        for (const point &p : r.data.points) {
-            if (p.setup.api == api::librpma)
-                labels.insert(p.setup.library);
-        }
-    }
-    return labels.size();
-}
-
 } // namespace
 
 std::vector<entry> entries_of(std::span<const run> runs)
 {
-    const bool several = libraries_in(runs) > 1;
+    std::set<std::string> libraries;
+    for (const run &r : runs) {
+        for (const point &p : r.data.points) {
+            if (p.setup.api == api::librpma)
+                libraries.insert(p.setup.library);
+        }
+    }
     std::vector<entry> entries;
     for (const run &r : runs) {
         for (const point &p : r.data.points) {
-            const entry whole = {r.name, "", several ? p.setup.library : "", p};
+            const entry whole = {r.name, "", libraries.size() > 1 ? p.setup.library : "", p};
             entries.push_back(whole);
             if (!p.repeats.empty() && p.repeats.front().reads)
                 entries.push_back(half_of(whole, "reads", &repeat::reads));
@@ -127,6 +109,16 @@ std::string text(attribute a, const entry &e)
     throw std::logic_error("no such attribute");
 }
 
+std::string texts(std::span<const attribute> attributes, const entry &e)
+{
+    std::string joined;
+    for (const attribute a : attributes) {
+        const std::string one = text(a, e);
+        joined += (joined.empty() || one.empty() ? "" : ", ") + one;
+    }
+    return joined;
+}
+
 double number(attribute a, const entry &e)
 {
     const parameters &p = e.parameters();
@@ -150,42 +142,12 @@ double number(attribute a, const entry &e)
     }
 }
 
-std::string name(attribute a)
+const char *name(attribute a)
 {
-    switch (a) {
-    case attribute::mixture:
-        return "share of reads";
-    case attribute::flush_interval:
-        return "writes for each flush";
-    case attribute::block_size:
-        return "block size";
-    case attribute::depth:
-        return "depth: operations in flight";
-    case attribute::connections:
-        return "connections";
-    case attribute::threads:
-        return "client's threads";
-    case attribute::cpu_load:
-        return "load of the target's processors";
-    default:
-        throw std::logic_error("not an axis");
-    }
-}
-
-std::string noun(attribute a)
-{
-    switch (a) {
-    case attribute::flush_interval:
-        return "write";
-    case attribute::connections:
-        return "connection";
-    case attribute::threads:
-        return "thread";
-    case attribute::depth:
-        return "operation";
-    default:
-        return "";
-    }
+    const char *const names[] = {"operation", "share of reads", "interface", "library", "run", "target", "access",
+            "polling", "writes for each flush", "load of the target's processors", "block size",
+            "depth: operations in flight", "connections", "client's threads"};
+    return names[static_cast<std::size_t>(a)];
 }
 
 std::string side(const setup &s)
@@ -196,6 +158,20 @@ std::string side(const setup &s)
 bool at_rest(const parameters &p)
 {
     return p.depth == 1 && p.connections == 1 && p.threads == 1 && p.cpu_load == 0;
+}
+
+std::uint64_t usual_block_size(std::span<const entry> entries)
+{
+    std::uint64_t best = 0;
+    const auto distance = [](std::uint64_t size) {
+        return std::abs(std::log2(static_cast<double>(std::max<std::uint64_t>(size, 1))) - 12);
+    };
+    for (const entry &e : entries) {
+        const std::uint64_t size = e.parameters().block_size;
+        if (at_rest(e.parameters()) && (best == 0 || distance(size) < distance(best)))
+            best = size;
+    }
+    return best;
 }
 
 } // namespace bench::report

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "results.hpp"
+#include "units.hpp"
 
 #include <span>
 #include <string>
@@ -56,16 +57,19 @@ inline constexpr attribute all_attributes[] = {attribute::operation, attribute::
 // For people: "write + flush (persistent)", "raw verbs", "depth 16". Empty when there is nothing to say. Two entries
 // agree in an attribute exactly when its text is the same.
 std::string text(attribute a, const entry &e);
+// Those texts, one after the other: "64 KiB, depth 16".
+std::string texts(std::span<const attribute> attributes, const entry &e);
 // Of an attribute that is a number.
 double number(attribute a, const entry &e);
-// "connections", "block size": the name of an axis; one on it, where they are counted: "connection".
-std::string name(attribute a);
-std::string noun(attribute a);
+// "connections", "block size": an axis, or the heading of a column.
+const char *name(attribute a);
 
 // One side of a comparison: its library, or its interface.
 std::string side(const setup &s);
 
 // One connection, one operation in flight, an idle target: where an operation shows its own latency.
 bool at_rest(const parameters &p);
+// 4 KiB if it was measured at rest, otherwise the size nearest to it; 0 without entries.
+std::uint64_t usual_block_size(std::span<const entry> entries);
 
 } // namespace bench::report

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "entry.hpp"
 #include "units.hpp"
 #include "verdict.hpp"
 
@@ -23,7 +24,6 @@ struct axis {
     std::string label;
     unit measured_in = unit::none;
     scale how = scale::linear;
-    std::string noun; // of what is counted, in the singular
 };
 
 struct datum {
@@ -63,18 +63,10 @@ struct bar_chart {
 struct ratio_row {
     std::string label;
     double ratio = 1, low = 1, high = 1;
-    bool lower_is_better = true;
     std::string ours, other; // medians of either side; their quotient need not be the median of the ratios
-    bool judged = true;      // false: the run allows no conclusion
+    std::string words;       // "better", "no difference" ...
+    std::string style;       // the class of its mark in the style sheet: "better", "worse" or "even"
 };
-
-// "1.02 (0.98 to 1.05)"
-std::string interval(double ratio, double low, double high);
-// The class of a mark, and of a card, in the style sheet: "better", "worse", "even".
-const char *style_of(verdict v);
-// What a table says of the row.
-std::string verdict_of(const ratio_row &row);
-const char *style_of(const ratio_row &row);
 
 struct ratio_chart {
     std::string ours, other; // the sides
@@ -85,8 +77,21 @@ struct figure {
     std::string group; // the key of its section
     std::string title;
     std::string subtitle; // what all of it has in common
-    std::string caption;  // how to read it
+    std::string caption;  // how to read it, in a line
     std::variant<line_chart, bar_chart, ratio_chart> chart;
 };
+
+// Curves over block size, depth, connections, threads, load or percentile, wherever there is a curve to draw.
+std::vector<figure> line_figures(std::span<const entry> entries);
+
+// The paired runs of a comparison, and librpma beside raw verbs.
+std::vector<figure> ratio_figures(std::span<const run> runs, std::span<const entry> entries);
+
+// The same work over each interface.
+std::vector<figure> bar_figures(std::span<const entry> entries);
+
+// All that is measured between ours and raw verbs, or the other library, as one ratio with its interval; empty label
+// when there is nothing.
+ratio_row overall_ratio(std::span<const run> runs, std::span<const entry> entries);
 
 } // namespace bench::report

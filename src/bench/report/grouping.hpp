@@ -3,10 +3,6 @@
 
 #include "entry.hpp"
 
-#include <span>
-#include <string>
-#include <vector>
-
 // Entries taken apart into figures and their lines.
 namespace bench::report
 {
@@ -36,7 +32,13 @@ std::vector<panel> group(const entry_list &entries, std::span<const attribute> x
 // Fills in distinction and common of the panels that will be drawn.
 void describe(std::vector<panel> &panels);
 
-// Whether two of the entries differ in the attribute.
-bool varies(attribute a, const entry_list &entries);
+// Entries that agree in the attributes, in order of appearance.
+std::vector<entry_list> split(const entry_list &entries, std::span<const attribute> by);
+
+// Those of the attributes in which two of the entries differ.
+std::vector<attribute> varying(const entry_list &entries, std::span<const attribute> among);
+
+// The attributes without some.
+std::vector<attribute> without(std::span<const attribute> attributes, std::span<const attribute> some);
 
 } // namespace bench::report

@@ -3,17 +3,13 @@
 
 #include "entry.hpp"
 
-#include <span>
-#include <string>
-#include <vector>
-
 namespace bench::report
 {
 
 // A figure large enough to be read across a room.
 struct card {
     std::string value, label, detail;
-    std::string verdict; // "better", "worse" or "even" of a comparison, else empty
+    std::string style; // "better", "worse" or "even" of a comparison, else empty
 };
 
 // What a reader in a hurry takes away.

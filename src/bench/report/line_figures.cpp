@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "line_figures.hpp"
+#include "figure.hpp"
 #include "grouping.hpp"
 #include "metric.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 namespace bench::report
@@ -12,87 +13,48 @@ namespace bench::report
 namespace
 {
 
+// Which entries a figure takes in: all of these that are set have to hold.
+enum filter : unsigned {
+    ours = 1, // librpma
+    idle = 2,
+    one_thread = 4,
+    one_connection = 8,
+    shallow = 16,     // one operation in flight
+    per_thread = 32,  // as many connections as threads: a curve over threads is not one over connections
+    mixed = 64,       // a mix, or a half of one
+    parts = 128,      // a half of a mix, or what a mix is made of
+    plain = 256,      // read, or write with a flush each
+    persistent = 512, // flushed to persistence, by whichever side
+    usual_size = 1024,
+    alone = idle | one_thread | one_connection,
+    at_rest_all = alone | shallow
+};
+
+bool admits(unsigned f, const entry &e, std::uint64_t size)
+{
+    const parameters &p = e.parameters();
+    const std::string &w = e.setup().workload;
+    const bool read_or_flush = w == "read" || w == "write_flush", half = !e.half.empty();
+    const std::pair<unsigned, bool> conditions[] = {{ours, e.setup().api == api::librpma}, {idle, p.cpu_load == 0},
+            {one_thread, p.threads == 1}, {one_connection, p.connections == 1}, {shallow, p.depth == 1},
+            {per_thread, p.threads == p.connections}, {mixed, p.read_percent.has_value()},
+            {parts, half || read_or_flush}, {plain, p.flush_interval == 1 && read_or_flush},
+            {persistent, w == "gpspm" || p.flush == flush_kind::persistent}, {usual_size, p.block_size == size}};
+    return (!half || (f & (mixed | parts)) != 0) &&
+           std::ranges::all_of(conditions, [f](const auto &c) { return (f & c.first) == 0 || c.second; });
+}
+
 // A kind of figure. There is one for each way the other attributes are combined.
 struct selection {
     const char *group;
     const char *title;
     const char *metric;
     const char *tail;         // a metric for a companion line, or NULL
-    std::vector<attribute> x; // the axis, and what changes along with it
-    bool (*admits)(const entry &);
+    std::vector<attribute> x; // the axis, and what changes along with it; none: the percentiles of latency
+    unsigned filter;
     std::vector<attribute> lines;
     std::vector<attribute> contrasts; // a figure in which none of these varies is left out; empty: all are drawn
 };
-
-bool ours(const entry &e)
-{
-    return e.setup().api == api::librpma && e.half.empty();
-}
-
-bool whole_at_rest(const entry &e)
-{
-    return e.half.empty() && at_rest(e.parameters());
-}
-
-bool ours_at_rest(const entry &e)
-{
-    return ours(e) && at_rest(e.parameters());
-}
-
-bool ours_on_one_connection(const entry &e)
-{
-    const parameters &p = e.parameters();
-    return ours(e) && p.connections == 1 && p.threads == 1 && p.cpu_load == 0;
-}
-
-bool one_connection(const entry &e)
-{
-    const parameters &p = e.parameters();
-    return e.half.empty() && p.connections == 1 && p.threads == 1 && p.cpu_load == 0;
-}
-
-bool ours_of_one_thread(const entry &e)
-{
-    return ours(e) && e.parameters().cpu_load == 0 && e.parameters().threads == 1;
-}
-
-// Each thread has its connection: a curve over threads is not one over connections.
-bool ours_of_threads(const entry &e)
-{
-    return ours(e) && e.parameters().cpu_load == 0 && e.parameters().threads == e.parameters().connections;
-}
-
-bool mix_or_its_parts(const entry &e)
-{
-    const std::string &w = e.setup().workload;
-    return e.setup().api == api::librpma && (!e.half.empty() || w == "read" || w == "write_flush");
-}
-
-bool ours_on_an_idle_target(const entry &e)
-{
-    return ours(e) && e.parameters().cpu_load == 0;
-}
-
-bool mixed(const entry &e)
-{
-    return e.setup().api == api::librpma && e.parameters().read_percent.has_value();
-}
-
-bool read_or_flushed(const entry &e)
-{
-    const std::string &w = e.setup().workload;
-    return ours_on_one_connection(e) && e.parameters().flush_interval == 1 && (w == "read" || w == "write_flush");
-}
-
-bool read_or_flushed_at_rest(const entry &e)
-{
-    return read_or_flushed(e) && at_rest(e.parameters());
-}
-
-bool flushed_to_persistence(const entry &e)
-{
-    return e.half.empty() && (e.setup().workload == "gpspm" || e.parameters().flush == flush_kind::persistent);
-}
 
 const std::vector<selection> &selections()
 {
@@ -102,86 +64,93 @@ const std::vector<selection> &selections()
     static const std::vector<attribute> sides = {api, library, run};
     static const std::vector<attribute> servers = {operation, mixture, polling, library, run};
     static const std::vector<attribute> memories = {target, operation, library, run};
-    static const std::vector<selection> list = {
-            {"latency", "Median latency of each operation", "latency_p50", nullptr, {block_size}, ours_at_rest,
-                    operations, {}},
-            {"latency", "Latency side by side", "latency_p50", "latency_p99", {block_size}, whole_at_rest, interfaces,
-                    sides},
-            {"bandwidth", "Bandwidth of each operation", "bytes_per_s", nullptr, {block_size}, ours_on_one_connection,
-                    operations, {}},
-            {"bandwidth", "Bandwidth side by side", "bytes_per_s", nullptr, {block_size}, one_connection, interfaces,
-                    sides},
-            {"bandwidth", "Operations per second over depth", "ops_per_s", nullptr, {depth}, ours_on_one_connection,
-                    operations, {}},
-            {"bandwidth", "Latency over depth", "latency_p50", "latency_p99", {depth}, ours_on_one_connection,
-                    operations, {}},
-            {"bandwidth", "Operations per second over the flush interval", "ops_per_s", nullptr, {flush_interval},
-                    ours_on_one_connection, operations, {}},
-            {"scaling", "Operations per second over connections", "ops_per_s", nullptr, {connections},
-                    ours_of_one_thread, operations, {}},
-            {"scaling", "Latency over connections", "latency_p50", "latency_p99", {connections}, ours_of_one_thread,
-                    operations, {}},
+    static const std::vector<attribute> mixes = {operation, library, run};
+    constexpr const char *p50 = "latency_p50", *p99 = "latency_p99", *mean = "latency_mean", *rate = "ops_per_s",
+                         *bytes = "bytes_per_s";
+    static const std::vector<selection> all = {
+            {"latency", "Median latency of each operation", p50, nullptr, {block_size}, ours | at_rest_all, operations,
+                    {}},
+            {"latency", "Latency side by side", p50, p99, {block_size}, at_rest_all, interfaces, sides},
+            {"percentiles", "Latency by percentile", p50, nullptr, {}, ours | at_rest_all | usual_size, servers, {}},
+            {"percentiles", "Latency by percentile side by side", p50, nullptr, {}, at_rest_all | usual_size,
+                    interfaces, sides},
+            {"bandwidth", "Bandwidth of each operation", bytes, nullptr, {block_size}, ours | alone, operations, {}},
+            {"bandwidth", "Bandwidth side by side", bytes, nullptr, {block_size}, alone, interfaces, sides},
+            {"bandwidth", "Operations per second over depth", rate, nullptr, {depth}, ours | alone, operations, {}},
+            {"bandwidth", "Latency over depth", p50, p99, {depth}, ours | alone, operations, {}},
+            {"bandwidth", "Operations per second over the flush interval", rate, nullptr, {flush_interval},
+                    ours | alone, operations, {}},
+            {"scaling", "Operations per second over connections", rate, nullptr, {connections},
+                    ours | idle | one_thread, operations, {}},
+            {"scaling", "Latency over connections", p50, p99, {connections}, ours | idle | one_thread, operations, {}},
             {"scaling", "Processor time per operation over connections", "cpu_per_op", nullptr, {connections},
-                    ours_of_one_thread, operations, {}},
-            {"scaling", "Server's memory per connection", "memory_server", nullptr, {connections}, ours_of_one_thread,
-                    operations, {}},
-            {"scaling", "Operations per second over threads", "ops_per_s", nullptr, {threads}, ours_on_an_idle_target,
-                    operations, {}},
-            {"scaling", "Operations per second over threads of one connection each", "ops_per_s", nullptr,
-                    {threads, connections}, ours_of_threads, operations, {}},
-            {"scaling", "Bandwidth over threads of one connection each", "bytes_per_s", nullptr, {threads, connections},
-                    ours_of_threads, operations, {}},
-            {"cpuload", "Latency over the target's load", "latency_p50", "latency_p99", {cpu_load}, ours, servers, {}},
-            {"cpuload", "Bandwidth over the target's load", "bytes_per_s", nullptr, {cpu_load}, ours, servers, {}},
-            {"mix", "Latency of a mix and of its parts alone", "latency_mean", nullptr, {block_size}, mix_or_its_parts,
-                    operations, {operation}},
-            {"mix", "Bandwidth of a mix and of its parts alone", "bytes_per_s", nullptr, {block_size}, mix_or_its_parts,
-                    operations, {operation}},
-            {"mix", "Latency over the share of reads", "latency_mean", nullptr, {mixture}, mixed,
-                    {operation, library, run}, {}},
-            {"mix", "Operations per second over the share of reads", "ops_per_s", nullptr, {mixture}, mixed,
-                    {operation, library, run}, {}},
-            {"dram-pmem", "Latency by the target's memory", "latency_p50", "latency_p99", {block_size},
-                    read_or_flushed_at_rest, memories, {target}},
-            {"dram-pmem", "Bandwidth by the target's memory", "bytes_per_s", nullptr, {block_size}, read_or_flushed,
+                    ours | idle | one_thread, operations, {}},
+            {"scaling", "Server's memory per connection", "memory_server", nullptr, {connections},
+                    ours | idle | one_thread, operations, {}},
+            {"scaling", "Operations per second over threads", rate, nullptr, {threads}, ours | idle, operations, {}},
+            {"scaling", "Operations per second over threads of one connection each", rate, nullptr,
+                    {threads, connections}, ours | idle | per_thread, operations, {}},
+            {"dram-pmem", "Latency by the target's memory", p50, p99, {block_size}, ours | at_rest_all | plain,
                     memories, {target}},
-            {"apm-gpspm", "Latency of flushing by the initiator (APM) and by the target (GPSPM)", "latency_p50",
-                    "latency_p99", {block_size}, flushed_to_persistence, servers, {operation}},
-            {"apm-gpspm", "Bandwidth of APM and of GPSPM", "bytes_per_s", nullptr, {block_size}, flushed_to_persistence,
-                    servers, {operation}},
+            {"dram-pmem", "Bandwidth by the target's memory", bytes, nullptr, {block_size}, ours | alone | plain,
+                    memories, {target}},
+            {"apm-gpspm", "Latency of flushing by the initiator (APM) and by the target (GPSPM)", p50, p99,
+                    {block_size}, persistent, servers, {operation}},
+            {"apm-gpspm", "Bandwidth of APM and of GPSPM", bytes, nullptr, {block_size}, persistent, servers,
+                    {operation}},
+            {"mix", "Latency of a mix and of its parts alone", mean, nullptr, {block_size}, ours | parts, operations,
+                    {operation}},
+            {"mix", "Bandwidth of a mix and of its parts alone", bytes, nullptr, {block_size}, ours | parts, operations,
+                    {operation}},
+            {"mix", "Latency over the share of reads", mean, nullptr, {mixture}, ours | mixed, mixes, {}},
+            {"mix", "Operations per second over the share of reads", rate, nullptr, {mixture}, ours | mixed, mixes, {}},
+            {"cpuload", "Latency over the target's load", p50, p99, {cpu_load}, ours, servers, {}},
+            {"cpuload", "Bandwidth over the target's load", bytes, nullptr, {cpu_load}, ours, servers, {}},
     };
-    return list;
+    return all;
 }
 
-bool contrasting(const panel &p, const std::vector<attribute> &contrasts)
+// Whether what was measured has what the figure is about; a mix without its halves is no figure of the mix.
+bool has_contrast(const panel &p, const selection &s)
 {
-    if (contrasts.empty())
-        return true;
     entry_list measured;
-    for (const line &l : p.lines) {
-        const auto found = std::ranges::find_if(l.entries, [](const entry *e) { return !e->point.repeats.empty(); });
-        if (found != l.entries.end())
-            measured.push_back(*found);
+    for (const line &l : p.lines)
+        std::ranges::copy_if(
+                l.entries, std::back_inserter(measured), [](const entry *e) { return !e->point.repeats.empty(); });
+    const bool halves = std::ranges::any_of(measured, [](const entry *e) { return !e->half.empty(); });
+    return (s.contrasts.empty() || !varying(measured, s.contrasts).empty()) && ((s.filter & parts) == 0 || halves);
+}
+
+std::vector<datum> percentiles_of(const point &p)
+{
+    std::map<double, std::vector<double>> values;
+    for (const repeat &r : p.repeats) {
+        for (const percentile &one : r.all.latency.percentiles) {
+            if (one.rank < 100)
+                values[one.rank].push_back(one.ns);
+        }
     }
-    return !measured.empty() && std::ranges::any_of(contrasts, [&](attribute a) { return varies(a, measured); });
+    std::vector<datum> curve;
+    for (const auto &[rank, ns] : values) {
+        const summary s = summarize(ns);
+        curve.push_back({rank, s.median, s.low, s.high});
+    }
+    return curve;
 }
 
-// A mix without its halves is no figure of the mix.
-bool has_what_its_group_is_about(const panel &p, const std::string &group)
+series series_of(const line &l, const std::vector<attribute> &x, const metric &m, bool tail)
 {
-    return group != "mix" ||
-           std::ranges::any_of(p.lines, [](const line &l) { return !l.entries.front()->half.empty(); });
-}
-
-series series_of(const line &l, attribute x, const metric &m)
-{
-    series made = {l.label, l.colour, false, {}, {}};
+    series made = {l.label, l.colour, tail, {}, {}};
+    if (x.empty()) {
+        made.data = percentiles_of(l.entries.back()->point);
+        return made;
+    }
     std::map<double, datum> values;
     for (const entry *e : l.entries) {
-        const double at = number(x, *e);
+        const double at = number(x.front(), *e);
         if (const auto s = summarize(e->point, m))
             values[at] = {at, s->median, s->low, s->high};
-        else if (e->point.status != status::done)
+        else if (e->point.status != status::done && !tail)
             made.failed.push_back(at);
     }
     for (const auto &[at, d] : values)
@@ -190,19 +159,14 @@ series series_of(const line &l, attribute x, const metric &m)
     return made;
 }
 
-// Old results have means only.
-const metric &metric_in(const entry_list &entries, const std::string &wanted)
+axis x_axis(const std::vector<attribute> &x)
 {
-    const metric &m = metric_of(wanted);
-    const bool there = std::ranges::any_of(entries, [&](const entry *e) { return summarize(e->point, m).has_value(); });
-    return there || wanted != "latency_p50" ? m : metric_of("latency_mean");
-}
-
-axis x_axis(attribute x)
-{
-    if (x == attribute::cpu_load || x == attribute::mixture)
-        return {name(x), unit::percent, scale::linear, ""};
-    return {name(x), x == attribute::block_size ? unit::bytes : unit::none, scale::log2, noun(x)};
+    if (x.empty())
+        return {"percentile of the operations", unit::percent, scale::nines};
+    const attribute a = x.front();
+    if (a == attribute::cpu_load || a == attribute::mixture)
+        return {name(a), unit::percent, scale::linear};
+    return {name(a), a == attribute::block_size ? unit::bytes : unit::none, scale::log2};
 }
 
 bool is_a_curve(const line_chart &chart, std::size_t least)
@@ -212,18 +176,16 @@ bool is_a_curve(const line_chart &chart, std::size_t least)
 
 line_chart chart_of(const selection &s, const panel &p, const metric &m)
 {
-    line_chart chart = {x_axis(s.x.front()), {m.name, m.measured_in, scale::log10, ""}, {}};
-    chart.y.label += m.lower_is_better ? " (lower is better)" : " (higher is better)";
+    const std::string better = m.lower_is_better ? " (lower is better)" : " (higher is better)";
+    line_chart chart = {x_axis(s.x), {(s.x.empty() ? "latency" : m.name) + better, m.measured_in, scale::log10}, {}};
     for (const line &l : p.lines) {
-        series main = series_of(l, s.x.front(), m);
+        series main = series_of(l, s.x, m, false);
         if (main.data.empty())
             continue;
         chart.lines.push_back(std::move(main));
         if (!s.tail)
             continue;
-        series tail = series_of(l, s.x.front(), metric_of(s.tail));
-        tail.tail = true;
-        tail.failed.clear();
+        series tail = series_of(l, s.x, metric_of(s.tail), true);
         if (!tail.data.empty())
             chart.lines.push_back(std::move(tail));
     }
@@ -233,33 +195,29 @@ line_chart chart_of(const selection &s, const panel &p, const metric &m)
     return chart;
 }
 
-// Where there are real curves, two points of something else are no figure of their own.
-void drop_stubs(std::vector<panel> &panels, const selection &s, const metric &m)
-{
-    constexpr std::size_t real = 3;
-    const auto stub = [&](const panel &p) { return !is_a_curve(chart_of(s, p, m), real); };
-    if (!std::ranges::all_of(panels, stub))
-        std::erase_if(panels, stub);
-}
-
 void append(std::vector<figure> &figures, const selection &s, const entry_list &entries)
 {
-    const metric &m = metric_in(entries, s.metric);
+    // Old results have means only.
+    const auto has_it = [&](const entry *e) { return summarize(e->point, metric_of(s.metric)).has_value(); };
+    const bool means = std::string(s.metric) == "latency_p50" && std::ranges::none_of(entries, has_it);
+    const metric &m = metric_of(means ? "latency_mean" : s.metric);
     std::vector<panel> drawn;
     for (panel &p : group(entries, s.x, s.lines)) {
-        const bool wanted = contrasting(p, s.contrasts) && has_what_its_group_is_about(p, s.group);
-        if (wanted && is_a_curve(chart_of(s, p, m), s.x.size() + 1))
+        if (has_contrast(p, s) && is_a_curve(chart_of(s, p, m), std::max<std::size_t>(s.x.size() + 1, 2)))
             drawn.push_back(std::move(p));
     }
-    drop_stubs(drawn, s, m);
+    // Where there are real curves, two points of something else are no figure of their own.
+    const auto stub = [&](const panel &p) { return !is_a_curve(chart_of(s, p, m), 3); };
+    if (!std::ranges::all_of(drawn, stub))
+        std::erase_if(drawn, stub);
     describe(drawn);
     for (const panel &p : drawn) {
         line_chart chart = chart_of(s, p, m);
-        const std::string title = p.distinction.empty() ? s.title : s.title + (": " + p.distinction);
         const bool tails = std::ranges::any_of(chart.lines, &series::tail);
-        std::string caption = std::string("Median of the repeats; bars: lowest and highest repeat.") +
-                              (tails ? " Dashed: 99th percentile." : "");
-        figures.push_back({s.group, title, p.common, std::move(caption), std::move(chart)});
+        figures.push_back({s.group, p.distinction.empty() ? s.title : s.title + (": " + p.distinction), p.common,
+                std::string("Median of the repeats; bars: lowest and highest") +
+                        (tails ? "; dashed: 99th percentile" : ""),
+                std::move(chart)});
     }
 }
 
@@ -267,11 +225,12 @@ void append(std::vector<figure> &figures, const selection &s, const entry_list &
 
 std::vector<figure> line_figures(std::span<const entry> entries)
 {
+    const std::uint64_t size = usual_block_size(entries);
     std::vector<figure> figures;
     for (const selection &s : selections()) {
         entry_list admitted;
         for (const entry &e : entries) {
-            if (s.admits(e))
+            if (admits(s.filter, e, size))
                 admitted.push_back(&e);
         }
         if (!admitted.empty())

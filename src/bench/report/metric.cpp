@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "metric.hpp"
+#include "verdict.hpp"
 
 #include <algorithm>
-#include <array>
 #include <stdexcept>
 
 namespace bench::report
@@ -14,48 +14,45 @@ namespace
 template<int Thousandths>
 std::optional<double> percentile_of(const repeat &r)
 {
-    return latency_at(r.all.latency, Thousandths / 1000.0);
+    const auto &all = r.all.latency.percentiles;
+    const auto found = std::ranges::find(all, Thousandths / 1000.0, &percentile::rank);
+    return found == all.end() ? std::nullopt : std::optional(found->ns);
 }
 
-// Processor time of both ends for one operation.
-std::optional<double> cpu_per_operation(const repeat &r)
+template<std::optional<double> latency::*Member>
+std::optional<double> latency_of(const repeat &r)
 {
-    if (r.all.operations == 0 || !r.cpu_s.client)
-        return std::nullopt;
-    return (*r.cpu_s.client + r.cpu_s.server.value_or(0)) * 1e9 / static_cast<double>(r.all.operations);
+    return r.all.latency.*Member;
 }
 
-// Processors kept busy by both ends together, in percent of one.
-std::optional<double> cpu_busy(const repeat &r)
+// Processor time of both ends for each of so many, in nanoseconds.
+std::optional<double> cpu_for(const repeat &r, double count)
 {
-    if (!r.duration_s || *r.duration_s == 0 || !r.cpu_s.client)
+    if (count == 0 || !r.cpu_s.client)
         return std::nullopt;
-    return (*r.cpu_s.client + r.cpu_s.server.value_or(0)) * 100 / *r.duration_s;
+    return (*r.cpu_s.client + r.cpu_s.server.value_or(0)) * 1e9 / count;
 }
 
-constexpr std::array metrics = {
-        metric{"latency_p50", "median latency", unit::time_ns, true, percentile_of<50000>},
-        metric{"latency_p90", "90th percentile of latency", unit::time_ns, true, percentile_of<90000>},
-        metric{"latency_p99", "99th percentile of latency", unit::time_ns, true, percentile_of<99000>},
-        metric{"latency_p99_9", "99.9th percentile of latency", unit::time_ns, true, percentile_of<99900>},
-        metric{"latency_p99_99", "99.99th percentile of latency", unit::time_ns, true, percentile_of<99990>},
-        metric{"latency_p99_999", "99.999th percentile of latency", unit::time_ns, true, percentile_of<99999>},
-        metric{"latency_min", "lowest latency", unit::time_ns, true,
-                [](const repeat &r) { return r.all.latency.min_ns; }},
-        metric{"latency_mean", "mean latency", unit::time_ns, true,
-                [](const repeat &r) { return r.all.latency.mean_ns; }},
-        metric{"latency_max", "highest latency", unit::time_ns, true,
-                [](const repeat &r) { return r.all.latency.max_ns; }},
-        metric{"latency_stddev", "standard deviation of latency", unit::time_ns, true,
-                [](const repeat &r) { return r.all.latency.stddev_ns; }},
-        metric{"ops_per_s", "operations per second", unit::per_s, false,
-                [](const repeat &r) { return r.all.ops_per_s; }},
-        metric{"bytes_per_s", "bandwidth", unit::bytes_per_s, false, [](const repeat &r) { return r.all.bytes_per_s; }},
-        metric{"cpu_per_op", "processor time per operation", unit::time_ns, true, cpu_per_operation},
-        metric{"cpu_busy", "processors busy, both ends", unit::percent, true, cpu_busy},
-        metric{"memory_client", "client's memory per connection", unit::bytes, true,
+constexpr metric metrics[] = {
+        {"latency_p50", "median latency", unit::time_ns, true, percentile_of<50000>},
+        {"latency_p90", "90th percentile of latency", unit::time_ns, true, percentile_of<90000>},
+        {"latency_p99", "99th percentile of latency", unit::time_ns, true, percentile_of<99000>},
+        {"latency_p99_9", "99.9th percentile of latency", unit::time_ns, true, percentile_of<99900>},
+        {"latency_p99_99", "99.99th percentile of latency", unit::time_ns, true, percentile_of<99990>},
+        {"latency_p99_999", "99.999th percentile of latency", unit::time_ns, true, percentile_of<99999>},
+        {"latency_min", "lowest latency", unit::time_ns, true, latency_of<&latency::min_ns>},
+        {"latency_mean", "mean latency", unit::time_ns, true, latency_of<&latency::mean_ns>},
+        {"latency_max", "highest latency", unit::time_ns, true, latency_of<&latency::max_ns>},
+        {"latency_stddev", "standard deviation of latency", unit::time_ns, true, latency_of<&latency::stddev_ns>},
+        {"ops_per_s", "operations per second", unit::per_s, false, [](const repeat &r) { return r.all.ops_per_s; }},
+        {"bytes_per_s", "bandwidth", unit::bytes_per_s, false, [](const repeat &r) { return r.all.bytes_per_s; }},
+        {"cpu_per_op", "processor time per operation", unit::time_ns, true,
+                [](const repeat &r) { return cpu_for(r, static_cast<double>(r.all.operations)); }},
+        {"cpu_busy", "processors busy, both ends", unit::percent, true,
+                [](const repeat &r) { return cpu_for(r, r.duration_s.value_or(0) * 1e7); }},
+        {"memory_client", "client's memory per connection", unit::bytes, true,
                 [](const repeat &r) { return r.memory_per_connection_bytes.client; }},
-        metric{"memory_server", "server's memory per connection", unit::bytes, true,
+        {"memory_server", "server's memory per connection", unit::bytes, true,
                 [](const repeat &r) { return r.memory_per_connection_bytes.server; }},
 };
 
@@ -66,18 +63,18 @@ std::span<const metric> all_metrics()
     return metrics;
 }
 
-const metric *find_metric(const std::string &key)
+const metric &metric_of(std::string_view key)
 {
     const auto found = std::ranges::find(metrics, key, &metric::key);
-    return found == metrics.end() ? nullptr : &*found;
+    if (found == std::end(metrics))
+        throw std::logic_error("no metric " + std::string(key));
+    return *found;
 }
 
-const metric &metric_of(const std::string &key)
+summary summarize(const std::vector<double> &values)
 {
-    const metric *found = find_metric(key);
-    if (!found)
-        throw std::logic_error("no metric " + key);
-    return *found;
+    const auto [low, high] = std::ranges::minmax(values);
+    return {quantile(values, 0.5), low, high};
 }
 
 std::optional<summary> summarize(const point &p, const metric &m)
@@ -89,23 +86,7 @@ std::optional<summary> summarize(const point &p, const metric &m)
     }
     if (values.empty() || values.size() < p.repeats.size())
         return std::nullopt;
-    const auto [low, high] = std::ranges::minmax(values);
-    return summary{median_of(values), low, high};
-}
-
-std::optional<double> latency_at(const latency &l, double rank)
-{
-    const auto found = std::ranges::find(l.percentiles, rank, &percentile::rank);
-    if (found == l.percentiles.end())
-        return std::nullopt;
-    return found->ns;
-}
-
-double median_of(std::vector<double> values)
-{
-    const std::size_t half = values.size() / 2;
-    std::ranges::sort(values);
-    return values.size() % 2 ? values.at(half) : (values.at(half - 1) + values.at(half)) / 2;
+    return summarize(values);
 }
 
 } // namespace bench::report

@@ -51,10 +51,14 @@ constexpr double narrow = 4;
 
 } // namespace
 
+bool can_show(scale how, double value)
+{
+    return how == scale::nines ? value < 100 : how == scale::linear || value > 0;
+}
+
 projection::projection(const axis &a, std::vector<double> values, double from, double to)
     : axis_(a), values_(std::move(values)), from_(from), to_(to), first_(0), last_(1)
 {
-    std::erase_if(values_, [&](double value) { return !shows(value); });
     std::ranges::sort(values_);
     values_.erase(std::unique(values_.begin(), values_.end()), values_.end());
     if (values_.empty())
@@ -79,13 +83,6 @@ projection::projection(const axis &a, std::vector<double> values, double from, d
         first_ -= 0.5;
         last_ += 0.5;
     }
-}
-
-bool projection::shows(double value) const
-{
-    if (axis_.how == scale::log2 || axis_.how == scale::log10)
-        return value > 0;
-    return axis_.how != scale::nines || value < 100;
 }
 
 double projection::place(double value) const

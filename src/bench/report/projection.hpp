@@ -3,9 +3,6 @@
 
 #include "figure.hpp"
 
-#include <string>
-#include <vector>
-
 // Values onto a line of pixels, and the ticks that tell them.
 namespace bench::report
 {
@@ -15,17 +12,18 @@ struct tick {
     std::string label;
 };
 
+// Logarithms are of positive values only, and the last percentile is infinitely far.
+bool can_show(scale how, double value);
+
 class projection
 {
 public:
-    // From pixel `from` to pixel `to`, of the values that will be drawn. Logarithmic scales take positive values only.
+    // From pixel `from` to pixel `to`, of the values that will be drawn, all of which the scale can show.
     projection(const axis &a, std::vector<double> values, double from, double to);
 
     // Of the axis, and that it is logarithmic where it is.
     std::string name() const;
     double operator()(double value) const;
-    // Whether the scale can show it.
-    bool shows(double value) const;
     // Ticks whose labels do not touch when they are set side by side.
     std::vector<tick> ticks_across() const;
     // Ticks for labels set above each other.

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "entry.hpp"
 #include "figure.hpp"
-
-#include <span>
-#include <string>
-#include <vector>
 
 // A report of one or more runs, in three forms.
 namespace bench::report

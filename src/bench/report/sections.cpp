@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "line_figures.hpp"
-#include "percentile_figures.hpp"
-#include "ratio_figures.hpp"
 #include "report.hpp"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 
 namespace bench::report
@@ -14,7 +10,7 @@ namespace bench::report
 namespace
 {
 
-const std::array<section, 10> sections = {{
+const section sections[] = {
         {"compare", "Against another library", "Libraries"},
         {"latency", "Latency", "Latency"},
         {"percentiles", "The slow ones: latency by percentile", "Percentiles"},
@@ -25,7 +21,7 @@ const std::array<section, 10> sections = {{
         {"apm-gpspm", "Flushed by the initiator or by the target", "APM, GPSPM"},
         {"mix", "Reads and writes mixed", "Mix"},
         {"cpuload", "A busy target", "CPU load"},
-}};
+};
 
 } // namespace
 
@@ -38,8 +34,8 @@ std::vector<figure> figures_of(std::span<const run> runs, const std::vector<std:
 {
     const std::vector<entry> entries = entries_of(runs);
     std::vector<figure> figures = line_figures(entries);
-    std::ranges::move(percentile_figures(entries), std::back_inserter(figures));
     std::ranges::move(ratio_figures(runs, entries), std::back_inserter(figures));
+    std::ranges::move(bar_figures(entries), std::back_inserter(figures));
     if (!wanted.empty())
         std::erase_if(figures, [&](const figure &f) { return std::ranges::find(wanted, f.group) == wanted.end(); });
     return figures;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "table.hpp"
+#include "grouping.hpp"
 #include "metric.hpp"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace bench::report
 namespace
 {
 
-cell text_cell(std::string text)
+cell words(std::string text)
 {
     return {std::move(text), 0, false};
 }
@@ -39,7 +40,8 @@ table lines_table(const line_chart &chart)
     }
     for (const double x : xs) {
         const bool rank = chart.x.how == scale::nines;
-        std::vector<cell> row = {rank ? cell{fmt::format("{:.6g} %", x), x, true} : value(x, chart.x.measured_in)};
+        auto &row = t.rows.emplace_back();
+        row.push_back(rank ? cell{fmt::format("{:.6g} %", x), x, true} : value(x, chart.x.measured_in));
         for (const series &line : chart.lines) {
             const auto found = std::ranges::find(line.data, x, &datum::x);
             const bool failed = std::ranges::find(line.failed, x) != line.failed.end();
@@ -47,7 +49,6 @@ table lines_table(const line_chart &chart)
                           : failed                 ? cell{"failed", -1, true}
                                                    : nothing());
         }
-        t.rows.push_back(std::move(row));
     }
     return t;
 }
@@ -57,7 +58,7 @@ table bars_table(const bar_chart &chart)
     table t = {{"operation", "interface", chart.values.label}, {}, ""};
     for (const bar_group &group : chart.groups) {
         for (const bar &b : group.bars)
-            t.rows.push_back({text_cell(group.label), text_cell(b.label), value(b.value, chart.values.measured_in)});
+            t.rows.push_back({words(group.label), words(b.label), value(b.value, chart.values.measured_in)});
     }
     return t;
 }
@@ -68,38 +69,22 @@ table ratios_table(const ratio_chart &chart)
                        "verdict"},
             {}, ""};
     for (const ratio_row &r : chart.rows)
-        t.rows.push_back({text_cell(r.label), text_cell(r.ours), text_cell(r.other), value(r.ratio, unit::ratio),
-                value(r.low, unit::ratio), value(r.high, unit::ratio), text_cell(verdict_of(r))});
+        t.rows.push_back({words(r.label), words(r.ours), words(r.other), value(r.ratio, unit::ratio),
+                value(r.low, unit::ratio), value(r.high, unit::ratio), words(r.words)});
     return t;
 }
 
-bool same_in_all_rows(const table &t, std::size_t column)
+cell attribute_cell(attribute a, const entry &e)
 {
-    return std::ranges::all_of(
-            t.rows, [&](const std::vector<cell> &row) { return row[column].text == t.rows.front()[column].text; });
-}
-
-void drop_column(table &t, std::size_t column)
-{
-    const auto at = static_cast<std::ptrdiff_t>(column);
-    t.head.erase(t.head.begin() + at);
-    for (auto &row : t.rows)
-        row.erase(row.begin() + at);
-}
-
-// What all points have in common is said once, and what none has not at all.
-void drop_columns_that_say_nothing(table &t, const std::vector<std::string> &sayable)
-{
-    for (std::size_t column = t.head.size(); column-- > 0 && t.rows.size() > 1;) {
-        if (!same_in_all_rows(t, column))
-            continue;
-        const std::string text = t.rows.front()[column].text;
-        const bool empty = text.empty() || text == nothing().text;
-        const bool said = std::ranges::find(sayable, t.head[column]) != sayable.end();
-        if (said && !empty)
-            t.common = text + (t.common.empty() ? "" : ", ") + t.common;
-        if (said || empty)
-            drop_column(t, column);
+    switch (a) {
+    case attribute::block_size:
+        return e.parameters().block_size == 0 ? nothing() : value(number(a, e), unit::bytes);
+    case attribute::depth:
+    case attribute::connections:
+    case attribute::threads:
+        return value(number(a, e), unit::none);
+    default:
+        return words(text(a, e));
     }
 }
 
@@ -107,36 +92,10 @@ cell verified(const entry &e)
 {
     const auto &repeats = e.point.repeats;
     if (e.point.status != status::done)
-        return text_cell(to_word(e.point.status));
-    const bool known =
-            !repeats.empty() && std::ranges::all_of(repeats, [](const repeat &r) { return r.verified.has_value(); });
-    if (!known)
-        return text_cell("");
-    return text_cell(std::ranges::all_of(repeats, [](const repeat &r) { return *r.verified; }) ? "yes" : "NO");
-}
-
-std::string memory(const std::optional<std::uint64_t> &bytes)
-{
-    return bytes ? format(static_cast<double>(*bytes), unit::bytes) : "";
-}
-
-void host_rows(table &t, const environment &e)
-{
-    const auto row = [&](const char *name, const std::string &client, const std::string &server) {
-        if (!client.empty() || !server.empty())
-            t.rows.push_back(
-                    {text_cell(name), text_cell(client), text_cell(e.same_host && server.empty() ? client : server)});
-    };
-    const auto count = [](const auto &number) {
-        return number ? fmt::format("{:.3g}", static_cast<double>(*number)) : "";
-    };
-    row("processor", e.client.cpu, e.server.cpu);
-    row("processors", count(e.client.cores), count(e.server.cores));
-    row("memory", memory(e.client.memory_bytes), memory(e.server.memory_bytes));
-    row("system", e.client.os, e.server.os);
-    row("kernel", e.client.kernel, e.server.kernel);
-    row("frequency governor", e.client.governor, e.server.governor);
-    row("load at the start", count(e.client.load), count(e.server.load));
+        return words(to_word(e.point.status));
+    if (repeats.empty() || !std::ranges::all_of(repeats, [](const repeat &r) { return r.verified.has_value(); }))
+        return words("");
+    return words(std::ranges::all_of(repeats, [](const repeat &r) { return *r.verified; }) ? "yes" : "NO");
 }
 
 } // namespace
@@ -152,35 +111,40 @@ table table_of(const figure &f)
 
 table table_of(std::span<const entry> entries)
 {
-    table t = {{"operation", "mix", "interface", "library", "run", "block", "depth", "connections", "threads", "access",
-                       "polling", "target", "flush", "CPU load"},
-            {}, ""};
-    const char *const columns[] = {"latency_p50", "latency_mean", "latency_p99", "latency_p99_9", "ops_per_s",
-            "bytes_per_s", "cpu_per_op", "memory_server"};
-    for (const char *heading : {"median", "mean", "99 %", "99.9 %", "operations", "bandwidth", "CPU per operation",
-                 "memory per connection", "verified"})
-        t.head.push_back(heading);
+    entry_list all;
+    for (const entry &e : entries)
+        all.push_back(&e);
+    const attribute always[] = {attribute::operation, attribute::api, attribute::block_size};
+    const std::vector<attribute> others = without(all_attributes, always), distinct = varying(all, others);
+    std::vector<attribute> columns(std::begin(always), std::end(always));
+    columns.insert(columns.end(), distinct.begin(), distinct.end());
+    std::vector<std::pair<const char *, const char *>> metrics = {{"latency_p50", "median"}, {"latency_mean", "mean"},
+            {"latency_p99", "99 %"}, {"latency_p99_9", "99.9 %"}, {"ops_per_s", "operations"},
+            {"bytes_per_s", "bandwidth"}, {"cpu_per_op", "CPU per operation"},
+            {"memory_server", "memory per connection"}};
+    std::erase_if(metrics, [&](const auto &m) {
+        return std::ranges::none_of(
+                entries, [&](const entry &e) { return summarize(e.point, metric_of(m.first)).has_value(); });
+    });
+
+    table t;
+    t.common = entries.empty() ? "" : texts(without(others, distinct), entries.front());
+    for (const attribute a : columns)
+        t.head.emplace_back(name(a));
+    for (const auto &[key, heading] : metrics)
+        t.head.emplace_back(heading);
+    t.head.emplace_back("verified");
     for (const entry &e : entries) {
-        const parameters &p = e.parameters();
-        std::vector<cell> row;
-        for (const attribute a :
-                {attribute::operation, attribute::mixture, attribute::api, attribute::library, attribute::run})
-            row.push_back(text_cell(text(a, e)));
-        row.push_back(p.block_size == 0 ? nothing() : value(static_cast<double>(p.block_size), unit::bytes));
-        for (const std::uint32_t number : {p.depth, p.connections, p.threads})
-            row.push_back(value(number, unit::none));
-        for (const attribute a : {attribute::access, attribute::polling, attribute::target, attribute::flush_interval,
-                     attribute::cpu_load})
-            row.push_back(text_cell(text(a, e)));
-        for (const char *key : columns) {
+        auto &row = t.rows.emplace_back();
+        for (const attribute a : columns)
+            row.push_back(attribute_cell(a, e));
+        for (const auto &[key, heading] : metrics) {
             const metric &m = metric_of(key);
             const auto s = summarize(e.point, m);
             row.push_back(s ? value(s->median, m.measured_in) : nothing());
         }
         row.push_back(verified(e));
-        t.rows.push_back(std::move(row));
     }
-    drop_columns_that_say_nothing(t, {"library", "run", "access", "polling", "target", "flush", "CPU load"});
     return t;
 }
 
@@ -188,39 +152,43 @@ table environment_of(const results &r)
 {
     const environment &e = r.environment;
     table t = {{"", "client", "server"}, {}, ""};
-    host_rows(t, e);
-    const auto shared = [&](const char *name, const std::string &text) {
-        if (!text.empty())
-            t.rows.push_back({text_cell(name), text_cell(text), text_cell("")});
+    const auto row = [&](const std::string &name, const std::string &client, const std::string &server) {
+        if (!client.empty() || !server.empty())
+            t.rows.push_back({words(name), words(client), words(server)});
     };
-    shared("device", e.device);
-    shared("transport", e.transport);
-    shared("target memory", e.target_memory);
-    shared("a persistent flush guarantees", e.persistence_level);
-    shared("rdma-core", e.rdma_core);
+    const auto count = [](const auto &n) { return n ? fmt::format("{:.3g}", static_cast<double>(*n)) : ""; };
+    const auto memory = [](const auto &n) { return n ? format(static_cast<double>(*n), unit::bytes) : ""; };
+    const host &client = e.client, &server = e.same_host && e.server.cpu.empty() ? e.client : e.server;
+    row("processor", client.cpu, server.cpu);
+    row("processors", count(client.cores), count(server.cores));
+    row("memory", memory(client.memory_bytes), memory(server.memory_bytes));
+    row("system", client.os, server.os);
+    row("kernel", client.kernel, server.kernel);
+    row("frequency governor", client.governor, server.governor);
+    row("load at the start", count(client.load), count(server.load));
+    row("device", e.device, "");
+    row("transport", e.transport, "");
+    row("target memory", "", e.target_memory);
+    row("a persistent flush guarantees", "", e.persistence_level);
+    row("rdma-core", e.rdma_core, "");
     for (const library &l : r.libraries)
-        shared(("library " + l.label).c_str(), l.version + (l.file.empty() ? "" : " (" + l.file + ")"));
-    shared("measured with", e.tool);
-    shared("profile", r.profile);
-    shared("started", r.started);
-    shared("took", r.duration_s > 0 ? format_duration(r.duration_s) : "");
+        row("library " + l.label, l.version + (l.file.empty() ? "" : " (" + l.file + ")"), "");
+    row("measured with", e.tool, "");
+    row("profile", r.profile, "");
+    row("started", r.started, "");
+    row("took", r.duration_s > 0 ? format_duration(r.duration_s) : "", "");
     return t;
 }
 
 table missing(std::span<const entry> entries)
 {
     table t = {{"operation", "interface", "conditions", "state", "reason"}, {}, ""};
+    using enum attribute;
+    const attribute conditions[] = {block_size, depth, connections, threads, target, access, polling, cpu_load};
     for (const entry &e : entries) {
-        if (!e.half.empty() || e.point.status == status::done)
-            continue;
-        std::string conditions;
-        for (const attribute a : {attribute::block_size, attribute::depth, attribute::connections, attribute::threads,
-                     attribute::target, attribute::access, attribute::polling, attribute::cpu_load}) {
-            const std::string word = text(a, e);
-            conditions += (conditions.empty() || word.empty() ? "" : ", ") + word;
-        }
-        t.rows.push_back({text_cell(text(attribute::operation, e)), text_cell(text(attribute::api, e)),
-                text_cell(conditions), text_cell(to_word(e.point.status)), text_cell(e.point.reason)});
+        if (e.half.empty() && e.point.status != status::done)
+            t.rows.push_back({words(text(operation, e)), words(text(api, e)), words(texts(conditions, e)),
+                    words(to_word(e.point.status)), words(e.point.reason)});
     }
     return t;
 }

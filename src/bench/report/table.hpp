@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "entry.hpp"
 #include "figure.hpp"
-
-#include <span>
-#include <string>
-#include <vector>
 
 // The tables that HTML and Markdown have in common.
 namespace bench::report
@@ -26,7 +21,7 @@ struct table {
 
 // The values a chart draws; a line chart has a row for each x and a column for each line.
 table table_of(const figure &f);
-// A row for each point. Columns that say nothing are left out.
+// A row for each point. What all points have in common is said once.
 table table_of(std::span<const entry> entries);
 // Both ends side by side.
 table environment_of(const results &r);

@@ -90,15 +90,14 @@ class BrowserTest(unittest.TestCase):
         return result.stdout
 
     def test_everything_is_drawn_in_its_place(self) -> None:
-        for width in (1280, 500):
-            for scheme in ([], DARK):
-                with self.subTest(width=width, dark=bool(scheme)):
-                    page = self.browse("probed.html", "--dump-dom", f"--window-size={width},900", *scheme)
-                    found = re.search(r'<pre id="probe">(.*?)</pre>', page, re.DOTALL)
-                    self.assertIsNotNone(found, "the probe did not run")
-                    seen = json.loads(html.unescape(found[1]))
-                    self.assertEqual(seen["faults"], [])
-                    self.assertGreaterEqual(seen["figures"], 20)
+        for width, scheme in ((1280, []), (500, DARK)):
+            with self.subTest(width=width, dark=bool(scheme)):
+                page = self.browse("probed.html", "--dump-dom", f"--window-size={width},900", *scheme)
+                found = re.search(r'<pre id="probe">(.*?)</pre>', page, re.DOTALL)
+                self.assertIsNotNone(found, "the probe did not run")
+                seen = json.loads(html.unescape(found[1]))
+                self.assertEqual(seen["faults"], [])
+                self.assertGreaterEqual(seen["figures"], 20)
 
     def test_the_picture_has_the_colours_of_the_scheme(self) -> None:
         for scheme, page, lines in (([], (251, 251, 249), [(0, 104, 176), (209, 73, 12), (0, 138, 98)]),

@@ -71,7 +71,7 @@ class CommandTest(unittest.TestCase):
             self.assertIn(f"\n## {heading}\n", text)
 
     def test_several_files_and_old_ones_make_one_report(self) -> None:
-        result = self.report(self.sample, HERE / "old_framework" / "bench.json", "--out", self.directory / "both.html")
+        result = self.report(self.sample, HERE.parent / "old_framework" / "bench.json", "--out", self.directory / "both.html")
         self.assertEqual(result.returncode, 0, result)
         page = (self.directory / "both.html").read_text(encoding="utf-8")
         self.assertIn("<h3>sample</h3>", page)

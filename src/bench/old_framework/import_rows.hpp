@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace bench::report
+namespace bench::old_framework
 {
 
 // What the rows of one old benchmark measured.
@@ -33,4 +33,4 @@ nlohmann::json rows_of_csv(const std::string &text, const std::string &path);
 // the row of the file.
 std::vector<point> points_of_rows(const nlohmann::json &rows, const row_meaning &meaning, const std::string &path);
 
-} // namespace bench::report
+} // namespace bench::old_framework

@@ -4,7 +4,7 @@
 #include <string>
 
 // Numbers for people: three significant digits and a unit that keeps them short.
-namespace bench::report
+namespace bench
 {
 
 enum class unit {
@@ -19,6 +19,8 @@ enum class unit {
 
 // "4 KiB", "12.3 µs", "1.25 GB/s", "812 k/s", "1.02".
 std::string format(double value, unit u);
+// "1.02 (0.98 to 1.05)".
+std::string interval(double ratio, double low, double high);
 // Without three digits where the value is whole: for the ticks of an axis.
 std::string format_tick(double value, unit u);
 // "1 min 32 s".
@@ -26,4 +28,4 @@ std::string format_duration(double seconds);
 // "1,234 points"; one is singular.
 std::string format_count(std::size_t count, const std::string &noun);
 
-} // namespace bench::report
+} // namespace bench

@@ -7,7 +7,7 @@
 
 // Results of the benchmarking framework that came with librpma 0.9 to 1.1: its bench.json with the benchmark_<id>.json
 // files beside it, a single file of rows, or a standardized CSV file.
-namespace bench::report
+namespace bench::old_framework
 {
 
 // Reads a result file of rpma-bench or, if it is none, one of the old framework's. Rows by themselves do not say what
@@ -15,4 +15,4 @@ namespace bench::report
 // Throws results_error.
 results load_any(const std::string &path, const std::string &rows_are);
 
-} // namespace bench::report
+} // namespace bench::old_framework

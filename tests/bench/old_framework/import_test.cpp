@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "report/entry.hpp"
-#include "report/import.hpp"
+#include "old_framework/import.hpp"
 #include "report/report.hpp"
 
 #include <algorithm>
@@ -17,6 +16,7 @@ extern "C" {
 
 using namespace bench;
 using namespace bench::report;
+using bench::old_framework::load_any;
 
 namespace
 {

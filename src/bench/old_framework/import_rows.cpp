@@ -6,7 +6,7 @@
 #include <csv.h>
 #include <nlohmann/json.hpp>
 
-namespace bench::report
+namespace bench::old_framework
 {
 
 namespace
@@ -212,4 +212,4 @@ std::vector<point> points_of_rows(const json &rows, const row_meaning &meaning, 
     return points;
 }
 
-} // namespace bench::report
+} // namespace bench::old_framework

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace bench::report
+namespace bench::old_framework
 {
 
 namespace
@@ -149,4 +149,4 @@ results load_any(const std::string &path, const std::string &rows_are)
     return r;
 }
 
-} // namespace bench::report
+} // namespace bench::old_framework

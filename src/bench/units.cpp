@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <span>
 
-namespace bench::report
+namespace bench
 {
 
 namespace
@@ -82,6 +82,11 @@ std::string format(double value, unit u)
     return (whole && scaled == std::floor(scaled) ? fmt::format("{:.0f}", scaled) : three_digits(scaled)) + s.name;
 }
 
+std::string interval(double ratio, double low, double high)
+{
+    return fmt::format("{:.2f} ({:.2f} to {:.2f})", ratio, low, high);
+}
+
 std::string format_tick(double value, unit u)
 {
     if (value == 0)
@@ -112,4 +117,4 @@ std::string format_count(std::size_t count, const std::string &noun)
     return grouped + " " + noun + (count == 1 ? "" : "s");
 }
 
-} // namespace bench::report
+} // namespace bench
