@@ -2,8 +2,9 @@
 #pragma once
 
 // Static probes for bpftrace, perf and gdb. A probe is one nop, and a note in the file that says where its arguments
-// are at that place. Every argument is a variable in memory ("o"): on the hot path one that is there anyway, so that a
-// probe that nobody uses costs no instruction besides its nop. docs/tracing.md says what each probe means.
+// are at that place. Every argument is a variable in memory ("o"), unless a source says otherwise: on the hot path one
+// that is there anyway, so that a probe that nobody uses costs no instruction besides its nop. docs/tracing.md says
+// what each probe means.
 #ifdef RPMA_HAVE_SDT
 
 #define STAP_SDT_ARG_CONSTRAINT o

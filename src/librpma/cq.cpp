@@ -11,6 +11,12 @@
 
 using namespace rpma;
 
+// What the probes of a completion queue tell is in registers, or a number.
+#ifdef RPMA_HAVE_SDT
+#undef STAP_SDT_ARG_CONSTRAINT
+#define STAP_SDT_ARG_CONSTRAINT nr
+#endif
+
 result<rpma_cq> rpma_cq::create(ibv_context *context, std::uint32_t entries, ibv_comp_channel *shared_channel)
 {
     rpma_cq cq;
@@ -56,21 +62,24 @@ namespace
     return RPMA_E_UNKNOWN;
 }
 
+// The place of the completions is in a register before the call to the device, and would have to be kept for a probe
+// that tells it afterwards.
+[[gnu::always_inline]] inline int poll(const rpma_cq *cq, int num_entries, ibv_wc *wc)
+{
+    STATIC_PROBE(librpma, poll, 1, wc);
+    return rdma::poll(cq->handle(), num_entries, wc);
+}
+
 [[gnu::noinline]] int get_several(rpma_cq *cq, int num_entries, ibv_wc *wc, int *num_entries_got)
 {
     if (cq == nullptr || num_entries < 1 || wc == nullptr || (num_entries > 1 && num_entries_got == nullptr))
         return RPMA_E_INVAL;
-    ibv_wc *collected = wc;
-    keep_in_memory(collected);
-    const int polled = rdma::poll(cq->handle(), num_entries, wc);
+    const int polled = poll(cq, num_entries, wc);
     if (polled <= 0 || polled > num_entries) [[unlikely]]
         return poll_failed(polled, num_entries);
-    if (num_entries_got == nullptr) {
-        STATIC_PROBE(librpma, completion, 1, collected);
-        return 0;
-    }
-    *num_entries_got = polled;
-    STATIC_PROBE(librpma, completions, 2, collected, *num_entries_got);
+    STATIC_PROBE(librpma, completions, 1, polled);
+    if (num_entries_got != nullptr)
+        *num_entries_got = polled;
     return 0;
 }
 
@@ -97,14 +106,12 @@ int rpma_cq_get_wc(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc, int *
 {
     if (!both_set(cq, wc) || num_entries != 1) [[unlikely]]
         return get_several(cq, num_entries, wc, num_entries_got);
-    ibv_wc *collected = wc;
-    keep_in_memory(collected);
-    keep_in_memory(num_entries_got);
-    if (const int polled = rdma::poll(cq->handle(), 1, wc); polled != 1) [[unlikely]]
+    if (const int polled = poll(cq, 1, wc); polled != 1) [[unlikely]]
         return poll_failed(polled, 1);
-    STATIC_PROBE(librpma, completion, 1, collected);
+    constexpr int polled = 1;
+    STATIC_PROBE(librpma, completions, 1, polled);
     if (num_entries_got != nullptr)
-        *num_entries_got = 1;
+        *num_entries_got = polled;
     return 0;
 }
 

@@ -63,9 +63,12 @@ def program():
     for name, formats in support.FORMATS.items():
         casts = {"%u": "(uint32)", "%d": "(int32)"}
         values = [f"{casts.get(form, '')}arg{number}" for number, form in enumerate(formats)]
-        if name == "completion":
-            formats = ["0x%lx", "%d", "%u"]
-            values = ["*(uint64 *)arg0", "*(uint32 *)(arg0 + 8)", "*(uint32 *)(arg0 + 28)"]
+        if name == "poll":
+            yield f"usdt:{support.LIBRPMA}:librpma:poll {{ @polled_to[tid] = (uint64)arg0; }}"
+            continue
+        if name == "completions":
+            formats = [*formats, *support.COMPLETION]
+            values += ["*(uint64 *)@polled_to[tid]", "*(uint32 *)(@polled_to[tid] + 8)", "*(uint32 *)(@polled_to[tid] + 28)"]
         elif name == "provider_error":
             values[0] = "str(arg0)"
         yield (f'usdt:{support.LIBRPMA}:librpma:{name} {{ printf("%d PROBE {name} {" ".join(formats)}\\n", '
@@ -85,7 +88,8 @@ class Probes(unittest.TestCase):
 
         # What a receive gets, the program takes from the memory of the sender itself.
         completed = {line.partition(" ")[2] for line in lines if line.startswith("DEVICE ")}
-        collected = {line.partition(" ")[2] for line in seen if line.startswith("completion ") and "0x105" not in line}
+        collected = {line.removeprefix("completions 1 ") for line in seen
+                     if line.startswith("completions ") and "0x105" not in line}
         self.assertLessEqual(collected, completed)
         pairs = {line.split()[1] for line in seen if line.startswith(("connect ", "accept "))}
         self.assertEqual(2, len(pairs))

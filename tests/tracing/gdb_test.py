@@ -28,6 +28,9 @@ class Watched(gdb.Breakpoint):
         self.name, self.form, self.values = name, form, values
 
     def stop(self):
+        if self.name == "poll":
+            gdb.set_convenience_variable("polled_to", gdb.parse_and_eval("$_probe_arg0"))
+            return False
         found = [gdb.parse_and_eval(value) for value in self.values]
         found = [value.string() if value.type.code == gdb.TYPE_CODE_PTR else int(value) for value in found]
         seen.write("%s %s\\n" % (self.name, self.form % tuple(found)))
@@ -41,16 +44,16 @@ with open(seen_by_gdb, "w", encoding="utf-8") as seen:
     gdb.execute("continue")
 """
 
-# How gdb reads an argument of that form, and fields of struct ibv_wc.
+# How gdb reads an argument of that form, and fields of the struct ibv_wc that was polled to.
 TYPES = {"%u": "(unsigned)", "%d": "(int)", "%lu": "(unsigned long)", "0x%lx": "(unsigned long)", "%s": "(char *)"}
-COMPLETION = ["*(unsigned long *)$_probe_arg0", "*(int *)($_probe_arg0 + 8)", "*(unsigned *)($_probe_arg0 + 28)"]
+COMPLETION = ["*(unsigned long *)$polled_to", "*(int *)($polled_to + 8)", "*(unsigned *)($polled_to + 28)"]
 
 
 def probes():
     for name, formats in support.FORMATS.items():
         values = [f"{TYPES[form]}$_probe_arg{number}" for number, form in enumerate(formats)]
-        if name == "completion":
-            formats, values = ["0x%lx", "%d", "%u"], COMPLETION
+        if name == "completions":
+            formats, values = [*formats, *support.COMPLETION], values + COMPLETION
         yield name, " ".join(formats), values
 
 

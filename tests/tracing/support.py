@@ -20,8 +20,8 @@ FORMATS = {
     "post_recv": ["%u", "0x%lx", "%u"],
     "post_srq_recv": ["%u", "0x%lx", "%u"],
     "post_batch": ["%u", "%lu"],
-    "completion": ["0x%lx"],
-    "completions": ["0x%lx", "%d"],
+    "poll": ["0x%lx"],
+    "completions": ["%d"],
     "connect": ["%u"],
     "accept": ["%u"],
     "conn_event": ["%u", "%d"],
@@ -29,6 +29,8 @@ FORMATS = {
     "conn_delete": ["%u"],
     "provider_error": ["%s", "%d"],
 }
+# What the program says of a completion besides: wr_id, status and qp_num.
+COMPLETION = ["0x%lx", "%d", "%u"]
 SOFTRDMA = {"completion": 3, "qp_state": 3}
 
 
@@ -38,5 +40,5 @@ def skip(reason):
 
 
 def of_program(output):
-    """The lines that the program has said of probes."""
+    """The lines that the program has said of probes. It polls as often as it takes, and says what it got."""
     return sorted(line for line in output.splitlines() if line.split(" ")[0] in FORMATS)

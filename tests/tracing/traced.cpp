@@ -54,7 +54,7 @@ ibv_wc collect(const rpma::completion_queue &cq, std::uint64_t expected)
     must(polled);
     if (wc.wr_id != expected)
         must(rpma::status(RPMA_E_UNKNOWN));
-    std::printf("completion 0x%" PRIx64 " %d %u\n", wc.wr_id, wc.status, wc.qp_num);
+    std::printf("completions 1 0x%" PRIx64 " %d %u\n", wc.wr_id, wc.status, wc.qp_num);
     return wc;
 }
 
