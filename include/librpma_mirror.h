@@ -44,7 +44,7 @@ extern "C" {
 #define RPMA_MIRROR_E_LEVEL (-110011)      /* a copy does not have the level that is asked for */
 #define RPMA_MIRROR_E_VERIFY (-110012)     /* what was read back is not what was written */
 #define RPMA_MIRROR_E_MEDIA (-110013)      /* memory cannot be read or written back */
-#define RPMA_MIRROR_E_BUSY (-110014)       /* another process has the set open, or a resync of the copy runs */
+#define RPMA_MIRROR_E_BUSY (-110014)       /* another process has the set open, or another call works on the copy */
 #define RPMA_MIRROR_E_EXISTS (-110015)     /* there is a copy already */
 #define RPMA_MIRROR_E_MISSING (-110016)    /* there is no such copy, file or set */
 #define RPMA_MIRROR_E_PAUSED (-110017)     /* the function for the progress stopped it; it goes on when called again */

@@ -3,6 +3,22 @@
 
 #include "set.hpp"
 
+// A target's copy that a thread works on for long: one does at a time, and meanwhile the copy stays in the set. Throws
+// E_MISSING and E_BUSY.
+class rpma_mirror::work_on_copy
+{
+public:
+    work_on_copy(rpma_mirror &of, unsigned number);
+    ~work_on_copy();
+    work_on_copy(const work_on_copy &) = delete;
+    work_on_copy &operator=(const work_on_copy &) = delete;
+
+    mirror::remote_copy &copy;
+
+private:
+    static mirror::remote_copy &take(rpma_mirror &of, unsigned number);
+};
+
 // A walk through the segments of a target's copy, which are compared with those at home.
 struct rpma_mirror::comparison {
     comparison(mirror::remote_copy &with, direction way_, const mirror::limits &within_)

@@ -124,10 +124,14 @@ int rpma_mirror::outcome(const failed_copies &failed, const rpma_mirror_range *r
     if (failed.bits == 0)
         return over();
     const int code = evict(failed);
-    each_copy(failed.bits, [&](unsigned copy) {
-        for (std::size_t i = 0; i < n; ++i)
-            copies_[copy]->mark({ranges[i].offset, ranges[i].length});
-    });
+    {
+        const std::lock_guard hold(membership_);
+        each_copy(failed.bits, [&](unsigned copy) {
+            // Another thread may have dropped it.
+            for (std::size_t i = 0; copies_[copy] && i < n; ++i)
+                copies_[copy]->mark({ranges[i].offset, ranges[i].length});
+        });
+    }
     return code == 0 ? over() : code;
 }
 

@@ -32,7 +32,7 @@ public:
     std::mutex own_lane;
     std::uint64_t cursor = 0;
     bool resumable = false;
-    std::atomic<bool> resyncs = false;
+    std::atomic<bool> busy = false; // rpma_mirror::work_on_copy
 
     std::uint32_t bit() const { return 1U << where.copy; }
     replica::region_lane &lane() { return region->lane(region->lanes() - 1); }

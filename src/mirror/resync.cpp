@@ -15,23 +15,6 @@ constexpr std::uint64_t batch_size = replica::most_hashes * replica::segment_siz
 constexpr std::uint64_t cursor_bytes = 64 << 20;
 constexpr std::int64_t cursor_ms = 5000;
 
-// One resync of a copy at a time.
-class only_one
-{
-public:
-    explicit only_one(std::atomic<bool> &running) : running_(running)
-    {
-        if (running_.exchange(true))
-            throw failure(RPMA_MIRROR_E_BUSY, "a resync of the copy runs already");
-    }
-    ~only_one() { running_ = false; }
-    only_one(const only_one &) = delete;
-    only_one &operator=(const only_one &) = delete;
-
-private:
-    std::atomic<bool> &running_;
-};
-
 } // namespace
 
 remote_copy &rpma_mirror::target(unsigned copy)
@@ -39,6 +22,22 @@ remote_copy &rpma_mirror::target(unsigned copy)
     if (copy >= copies_.size() || !copies_[copy])
         throw failure(RPMA_MIRROR_E_MISSING, "there is no target with copy " + std::to_string(copy));
     return *copies_[copy];
+}
+
+rpma_mirror::work_on_copy::work_on_copy(rpma_mirror &of, unsigned number) : copy(take(of, number)) {}
+
+rpma_mirror::work_on_copy::~work_on_copy()
+{
+    copy.busy = false;
+}
+
+remote_copy &rpma_mirror::work_on_copy::take(rpma_mirror &of, unsigned number)
+{
+    const std::lock_guard hold(of.membership_);
+    remote_copy &found = of.target(number);
+    if (found.busy.exchange(true))
+        throw failure(RPMA_MIRROR_E_BUSY, "a resync or a verification of the copy runs already");
+    return found;
 }
 
 template<class F>
@@ -70,8 +69,8 @@ void rpma_mirror::connect_again(remote_copy &c, const deadline &until)
 
 void rpma_mirror::resync(unsigned copy, const limits &within)
 {
-    remote_copy &c = target(copy);
-    const only_one resync_of(c.resyncs);
+    const work_on_copy work(*this, copy);
+    remote_copy &c = work.copy;
     if (const int code = over(); code != 0)
         throw failure(code, last_failure());
     {
@@ -248,8 +247,8 @@ void rpma_mirror::drop_target(unsigned copy)
 {
     const std::lock_guard hold(membership_);
     remote_copy &c = target(copy);
-    if (c.resyncs)
-        throw failure(RPMA_MIRROR_E_BUSY, "a resync of the copy runs");
+    if (c.busy)
+        throw failure(RPMA_MIRROR_E_BUSY, "a resync or a verification of the copy runs");
     if (const int code = over(); code != 0)
         throw failure(code, last_failure());
     record next = record_;

@@ -126,7 +126,9 @@ private:
     using range = replica::range;
     using deadline = replica::deadline;
 
+    // The lock of the membership is held, or it is a copy that this thread works on.
     mirror::remote_copy &target(unsigned copy);
+    class work_on_copy;
     bool is_synced(unsigned copy) const { return (record_.in_sync >> copy & 1) != 0; }
     std::uint32_t home_bit() const { return 1U << settings_.home_copy; }
     replica::request about_promise(const mirror::remote_copy &c, replica::request_type type) const;

@@ -90,7 +90,10 @@ void rpma_mirror::check(unsigned copy, range r, rpma_mirror_error *errors, std::
         });
     } else {
         std::vector<std::byte> back(piece_size);
-        target(copy);
+        {
+            const std::lock_guard hold(membership_);
+            target(copy);
+        }
         each_piece(r, piece_size, [&](range piece) {
             const int code = read(0, copy, back.data(), piece);
             if (code == RPMA_MIRROR_E_STALE)
@@ -127,7 +130,8 @@ void rpma_mirror::repair_range(range r, unsigned source)
 
 void rpma_mirror::verify(unsigned copy, const limits &within, rpma_mirror_verify_report &report)
 {
-    remote_copy &c = target(copy);
+    const work_on_copy work(*this, copy);
+    remote_copy &c = work.copy;
     const bool awaited = (roles_.load().awaited & c.bit()) != 0;
     if (!awaited)
         throw failure(RPMA_MIRROR_E_STALE, "copy " + std::to_string(copy) + " is not in sync");

@@ -133,6 +133,46 @@ void copies_are_read_and_verified(void **)
     assert_ok(rpma_mirror_verify(m.get(), 1, nullptr, &report));
 }
 
+struct other_calls {
+    rpma_mirror *mirror;
+    int drop;
+    int resync;
+    int verify;
+};
+
+int call_others(void *context, const rpma_mirror_progress *)
+{
+    auto *const tried = static_cast<other_calls *>(context);
+    rpma_mirror_verify_report report{};
+    report.size = sizeof(report);
+    tried->drop = rpma_mirror_drop_target(tried->mirror, 1);
+    tried->resync = rpma_mirror_resync(tried->mirror, 1, nullptr);
+    tried->verify = rpma_mirror_verify(tried->mirror, 1, nullptr, &report);
+    return 0;
+}
+
+// A copy does not go while it is compared.
+void one_call_works_on_a_copy(void **)
+{
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    const opened m(cfg.get());
+    other_calls tried{m.get(), 0, 0, 0};
+    rpma_mirror_resync_options options{};
+    options.size = sizeof(options);
+    options.progress = call_others;
+    options.context = &tried;
+    rpma_mirror_verify_report report{};
+    report.size = sizeof(report);
+    assert_ok(rpma_mirror_verify(m.get(), 1, &options, &report));
+    assert_int_equal(tried.drop, RPMA_MIRROR_E_BUSY);
+    assert_int_equal(tried.resync, RPMA_MIRROR_E_BUSY);
+    assert_int_equal(tried.verify, RPMA_MIRROR_E_BUSY);
+    assert_ok(rpma_mirror_drop_target(m.get(), 1));
+}
+
 void memory_of_the_program_is_attached(void **)
 {
     target a;
@@ -245,6 +285,7 @@ int main()
             cmocka_unit_test(arguments_are_checked),
             cmocka_unit_test(tickets_and_order),
             cmocka_unit_test(copies_are_read_and_verified),
+            cmocka_unit_test(one_call_works_on_a_copy),
             cmocka_unit_test(memory_of_the_program_is_attached),
             cmocka_unit_test(a_set_tells_its_state),
             cmocka_unit_test(pages_that_cannot_be_read_are_repaired),
