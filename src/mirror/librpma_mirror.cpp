@@ -61,6 +61,17 @@ int check_range(const struct rpma_mirror *mirror, std::uint64_t offset, std::uin
     return mirror == nullptr ? null("mirror") : mirror->check_ranges(0, &r, 1);
 }
 
+// What the calls that flush ranges check first.
+int check_flush(const struct rpma_mirror *mirror, unsigned lane, const rpma_mirror_range *ranges, std::size_t n,
+        unsigned flags, unsigned known) noexcept
+{
+    if (mirror == nullptr)
+        return null("mirror");
+    if (has_unknown(flags, known))
+        return RPMA_MIRROR_E_INVAL;
+    return mirror->check_ranges(lane, ranges, n);
+}
+
 } // namespace
 
 int rpma_mirror_create(const struct rpma_mirror_cfg *cfg)
@@ -118,24 +129,19 @@ int rpma_mirror_get_length(const struct rpma_mirror *mirror, size_t *length)
 int rpma_mirror_optimized_flush(
         struct rpma_mirror *mirror, unsigned lane, const struct rpma_mirror_range *ranges, size_t n, unsigned flags)
 {
-    if (mirror == nullptr)
-        return null("mirror");
-    if (const int code = mirror->check_ranges(lane, ranges, n); code != 0)
+    constexpr unsigned known = RPMA_MIRROR_F_LAST_RANGE_AFTER | RPMA_MIRROR_F_DEEP;
+    if (const int code = check_flush(mirror, lane, ranges, n, flags, known); code != 0)
         return code;
-    if (has_unknown(flags, RPMA_MIRROR_F_LAST_RANGE_AFTER | RPMA_MIRROR_F_DEEP))
-        return RPMA_MIRROR_E_INVAL;
     return mirror->flush(lane, ranges, n, flags);
 }
 
 int rpma_mirror_flush_start(struct rpma_mirror *mirror, unsigned lane, const struct rpma_mirror_range *ranges, size_t n,
         unsigned flags, uint64_t *ticket)
 {
-    if (mirror == nullptr || ticket == nullptr)
-        return null("mirror and ticket");
-    if (const int code = mirror->check_ranges(lane, ranges, n); code != 0)
+    if (ticket == nullptr)
+        return null("ticket");
+    if (const int code = check_flush(mirror, lane, ranges, n, flags, RPMA_MIRROR_F_DEEP); code != 0)
         return code;
-    if (has_unknown(flags, RPMA_MIRROR_F_DEEP))
-        return RPMA_MIRROR_E_INVAL;
     return mirror->flush_start(lane, ranges, n, flags, ticket);
 }
 
@@ -152,12 +158,9 @@ int rpma_mirror_optimized_flush_and_verify(struct rpma_mirror *mirror, unsigned 
         const struct rpma_mirror_range *ranges, size_t n, unsigned flags, enum rpma_mirror_verify_level *level,
         struct rpma_mirror_error *first_bad)
 {
-    if (mirror == nullptr)
-        return null("mirror");
-    if (const int code = mirror->check_ranges(lane, ranges, n); code != 0)
+    constexpr unsigned known = RPMA_MIRROR_F_LAST_RANGE_AFTER | RPMA_MIRROR_F_DEEP;
+    if (const int code = check_flush(mirror, lane, ranges, n, flags, known); code != 0)
         return code;
-    if (has_unknown(flags, RPMA_MIRROR_F_LAST_RANGE_AFTER | RPMA_MIRROR_F_DEEP))
-        return RPMA_MIRROR_E_INVAL;
     return guarded([&] {
         mirror->flush_and_verify(lane, ranges, n, flags, first_bad);
         if (level != nullptr)
