@@ -194,6 +194,18 @@ struct rpma_mirror_progress {
 };
 typedef int (*rpma_mirror_progress_function)(void *context, const struct rpma_mirror_progress *progress);
 
+struct rpma_mirror_resync_options {
+    uint32_t size;
+    uint32_t flags;                         /* 0 */
+    uint64_t bytes_per_second;              /* 0: as fast as it goes */
+    rpma_mirror_progress_function progress; /* may be NULL */
+    void *context;
+};
+
+/* How copies are brought level while the set is opened; options may be NULL. The function may be called by several
+ * threads at a time, each for another copy. Where it pauses, the opening fails with RPMA_MIRROR_E_PAUSED. */
+int rpma_mirror_cfg_set_resync_options(struct rpma_mirror_cfg *cfg, const struct rpma_mirror_resync_options *options);
+
 /* Life of a set */
 
 struct rpma_mirror;
@@ -333,7 +345,8 @@ struct rpma_mirror_state {
 int rpma_mirror_get_state(struct rpma_mirror *mirror, struct rpma_mirror_state *state);
 
 /* The same for a set that this process does not have open; asks the targets, and changes nothing. A copy that does not
- * answer is OFFLINE; that is no failure. */
+ * answer is OFFLINE; that is no failure. The last error of a home copy that another process has open is
+ * RPMA_MIRROR_E_BUSY. */
 int rpma_mirror_inspect(const struct rpma_mirror_cfg *cfg, struct rpma_mirror_state *state);
 
 /* NVM.PM.FILE attributes of a copy. */
@@ -394,14 +407,6 @@ int rpma_mirror_check(struct rpma_mirror *mirror, unsigned copy, uint64_t offset
 int rpma_mirror_repair_range(struct rpma_mirror *mirror, uint64_t offset, uint64_t length, unsigned source);
 
 /* Bringing copies level, and roles */
-
-struct rpma_mirror_resync_options {
-    uint32_t size;
-    uint32_t flags;                         /* 0 */
-    uint64_t bytes_per_second;              /* 0: as fast as it goes */
-    rpma_mirror_progress_function progress; /* may be NULL */
-    void *context;
-};
 
 /*
  * Connects a target of the set that is not in sync, and brings it level while the program goes on: it gets each flush,

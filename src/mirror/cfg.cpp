@@ -121,6 +121,11 @@ int rpma_mirror_cfg_set_device(struct rpma_mirror_cfg *cfg, enum rpma_mirror_dev
     });
 }
 
+int rpma_mirror_cfg_set_resync_options(struct rpma_mirror_cfg *cfg, const struct rpma_mirror_resync_options *options)
+{
+    return change(cfg, [&](settings &s) { s.levelling = limits_of(options); });
+}
+
 int rpma_mirror_cfg_set_event_function(struct rpma_mirror_cfg *cfg, rpma_mirror_event_function function, void *context)
 {
     return change(cfg, [&](settings &s) {

@@ -50,7 +50,7 @@ void rpma_mirror::create(const settings &of)
         if (!c)
             continue;
         if (!c->answered && c->last_error != RPMA_MIRROR_E_MISSING)
-            throw failure(c->last_error, c->problem);
+            throw *c->problem;
         if (c->answered)
             throw failure(RPMA_MIRROR_E_EXISTS, "target " + c->where.name() + " has a copy of " + c->where.set_name +
                                                         ": remove its state there if it is not needed");

@@ -42,19 +42,6 @@ int fill(T *to, F &&f) noexcept
     });
 }
 
-limits limits_of(const rpma_mirror_resync_options *options)
-{
-    limits l;
-    if (options != nullptr) {
-        if (options->size < sizeof(*options) || options->flags != 0)
-            throw failure(RPMA_MIRROR_E_INVAL, "the options do not tell their size, or have unknown flags");
-        l.bytes_per_second = options->bytes_per_second;
-        l.progress = options->progress;
-        l.context = options->context;
-    }
-    return l;
-}
-
 int check_range(const struct rpma_mirror *mirror, std::uint64_t offset, std::uint64_t length) noexcept
 {
     const rpma_mirror_range r{offset, length};
@@ -312,7 +299,7 @@ int rpma_mirror_recover(const struct rpma_mirror_cfg *cfg, unsigned flags, struc
         rpma_mirror opened(cfg->value);
         opened.open_set(nullptr, nullptr, 0, (flags & RPMA_MIRROR_F_FORCE) != 0);
         to = opened.report();
-        opened.close();
+        opened.close(false);
     });
 }
 

@@ -76,12 +76,11 @@ void rpma_mirror::each_in_parallel(std::uint32_t copies, F f)
                 c.answered = true;
                 return;
             } catch (const failure &problem) {
-                c.last_error = problem.code();
-                c.problem = problem.what();
+                c.problem = problem;
             } catch (const std::exception &problem) {
-                c.last_error = RPMA_MIRROR_E_SYSTEM;
-                c.problem = problem.what();
+                c.problem = failure(RPMA_MIRROR_E_SYSTEM, problem.what());
             }
+            c.last_error = c.problem->code();
             c.answered = false;
         }));
     });
@@ -89,8 +88,9 @@ void rpma_mirror::each_in_parallel(std::uint32_t copies, F f)
         t.join();
     // These are not of one copy alone.
     for (const auto &c : copies_)
-        if (c && (c->last_error == RPMA_MIRROR_E_FENCED || c->last_error == RPMA_MIRROR_E_LEVEL))
-            throw failure(c->last_error, c->problem);
+        if (c && (c->last_error == RPMA_MIRROR_E_FENCED || c->last_error == RPMA_MIRROR_E_LEVEL ||
+                         c->last_error == RPMA_MIRROR_E_PAUSED))
+            throw *c->problem;
 }
 
 void rpma_mirror::connect_all(const deadline &until)
@@ -133,7 +133,7 @@ void rpma_mirror::learn_set(bool needs_home)
     if (set_ == replica::set_uuid{}) {
         for (const auto &c : copies_)
             if (c && c->last_error != RPMA_MIRROR_E_MISSING)
-                throw failure(c->last_error, c->problem);
+                throw *c->problem;
         throw failure(RPMA_MIRROR_E_MISSING, "the set does not exist: create it first");
     }
     if (found || !needs_home)
@@ -171,6 +171,17 @@ void rpma_mirror::prepare_all(const deadline &until)
     needed_ = newest_.in_sync & ~(1U << newest_.home);
 }
 
+void rpma_mirror::refuse_without(std::uint32_t missing) const
+{
+    const auto &first = copies_[static_cast<unsigned>(std::countr_zero(missing))];
+    const std::optional<failure> &why = first ? first->problem : std::nullopt;
+    throw failure(RPMA_MIRROR_E_INCOMPLETE,
+            settings_.names_of(missing) + " was in sync and does not answer" +
+                    (why ? std::string(" (") + why->what() + ")" : "") +
+                    ": something may be lost without it (force overrides that)",
+            why ? why->system() : 0);
+}
+
 void rpma_mirror::choose_source(bool force)
 {
     const auto sentence = [&](rpma_mirror_source_reason reason, const std::string &why) {
@@ -182,9 +193,7 @@ void rpma_mirror::choose_source(bool force)
     needed_ = newest_.in_sync & ~(1U << newest_.home);
     const std::uint32_t missing = needed_ & ~answered();
     if (missing != 0 && !force)
-        throw failure(RPMA_MIRROR_E_INCOMPLETE, settings_.names_of(missing) +
-                                                        " was in sync and does not answer: something may be lost "
-                                                        "without it (force overrides that)");
+        refuse_without(missing);
     needed_ &= answered();
     const bool own = newest_.home == settings_.home_copy && home_.state().committed == newest_ &&
                      (newest_.in_sync & home_bit()) != 0;
@@ -258,11 +267,13 @@ void rpma_mirror::make_level()
     const auto is_equal = [&](const record &held) { return newest_.closed && held == newest_; };
     if (source_ != settings_.home_copy) {
         remote_copy &from = *copies_[source_];
-        comparison job(from, direction::from_target, {});
+        comparison job(from, direction::from_target, settings_.levelling);
         job.total = is_equal(home_.state().committed) && is_equal(from.known.committed) ? 0 : home_.length();
         try {
             compare(job, 0, job.total);
         } catch (const failure &problem) {
+            if (problem.code() == RPMA_MIRROR_E_PAUSED)
+                throw;
             throw failure(RPMA_MIRROR_E_INCOMPLETE, std::string("the source was lost: ") + problem.what());
         }
         report_.sent += job.sent;
@@ -270,7 +281,7 @@ void rpma_mirror::make_level()
     }
     std::atomic<std::uint64_t> sent = 0, compared = 0;
     each_in_parallel(answered() & ~(1U << source_), [&](remote_copy &c) {
-        comparison job(c, direction::to_target, {});
+        comparison job(c, direction::to_target, settings_.levelling);
         job.total = is_equal(c.known.committed) ? 0 : home_.length();
         compare(job, 0, job.total);
         sent += job.sent;
@@ -330,20 +341,22 @@ void rpma_mirror::open_set(void *hint, void *mapped, std::uint64_t length, bool 
 }
 
 // What was stored and not flushed goes to the targets as well, so that the copies are equal and say so.
-void rpma_mirror::close()
+void rpma_mirror::close(bool stored)
 {
     stop_watching();
     if (const int code = over_; code != 0)
         throw failure(code, std::string("the mirror was over before: ") + rpma_mirror_err_2str(code));
     const std::lock_guard hold(membership_);
-    if (home_.flush({0, home_.length()}) != 0)
-        throw failure(RPMA_MIRROR_E_MEDIA, "the home copy cannot be written back");
-    home_.drain();
-    each_copy(roles_.load().awaited, [&](unsigned copy) {
-        comparison job(*copies_[copy], direction::to_target, {});
-        job.total = home_.length();
-        compare(job, 0, job.total);
-    });
+    if (stored) {
+        if (home_.flush({0, home_.length()}) != 0)
+            throw failure(RPMA_MIRROR_E_MEDIA, "the home copy cannot be written back");
+        home_.drain();
+        each_copy(roles_.load().awaited, [&](unsigned copy) {
+            comparison job(*copies_[copy], direction::to_target, {});
+            job.total = home_.length();
+            compare(job, 0, job.total);
+        });
+    }
     record last = record_;
     last.closed = true;
     commit_everywhere(last, static_cast<std::uint16_t>(record_.in_sync & ~home_bit()));

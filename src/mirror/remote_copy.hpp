@@ -4,9 +4,11 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "channel.hpp"
+#include "failure.hpp"
 #include "region.hpp"
 #include "segments.hpp"
 
@@ -23,9 +25,9 @@ public:
     std::unique_ptr<channel> control;
     std::unique_ptr<replica::region> region;
     rpma_mirror_level level = RPMA_MIRROR_LEVEL_VOLATILE;
-    replica::mirror_state known; // what it answered last
-    bool answered = false;       // to the opening
-    std::string problem;         // why it did not
+    replica::mirror_state known;    // what it answered last
+    bool answered = false;          // to the opening
+    std::optional<failure> problem; // why it did not
     std::atomic<int> last_error = 0;
 
     // The last lane, for all but the flushes of the program; also for these while the copy is brought level.

@@ -47,12 +47,6 @@ struct failed_copies {
     }
 };
 
-struct limits {
-    std::uint64_t bytes_per_second = 0;
-    rpma_mirror_progress_function progress = nullptr;
-    void *context = nullptr;
-};
-
 struct connected {
     std::unique_ptr<replica::region> region;
     rpma_mirror_level level;
@@ -88,8 +82,8 @@ public:
 
     // opening.cpp
     void open_set(void *hint, void *mapped, std::uint64_t length, bool force);
-    // Brings all copies in sync level, says so in the record, and ends.
-    void close();
+    // Brings all copies in sync level, unless nothing was stored since the opening, says so in the record, and ends.
+    void close(bool stored = true);
 
     // flush.cpp; these return 0 or a code
     int flush(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags) noexcept;
@@ -138,6 +132,7 @@ private:
     void learn_set(bool force);
     void take_epoch(const deadline &until);
     void prepare_all(const deadline &until);
+    [[noreturn]] void refuse_without(std::uint32_t missing) const;
     void choose_source(bool force);
     void attach_all(const deadline &until);
     mirror::connected attach(mirror::remote_copy &c, mirror::channel &control, const deadline &until);

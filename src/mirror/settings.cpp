@@ -116,4 +116,13 @@ void settings::check() const
         refuse("the file with the key of the targets is missing: see rpma_mirror_cfg_set_key_file");
 }
 
+limits limits_of(const rpma_mirror_resync_options *options)
+{
+    if (options == nullptr)
+        return {};
+    if (options->size < sizeof(*options) || options->flags != 0)
+        refuse("the options do not tell their size, or have unknown flags");
+    return {options->bytes_per_second, options->progress, options->context};
+}
+
 } // namespace mirror

@@ -19,6 +19,16 @@ struct target_settings {
     std::string name() const { return address + ":" + port; }
 };
 
+// Of what takes long.
+struct limits {
+    std::uint64_t bytes_per_second = 0; // 0: none
+    rpma_mirror_progress_function progress = nullptr;
+    void *context = nullptr;
+};
+
+// Throws failure with E_INVAL. options may be NULL.
+limits limits_of(const rpma_mirror_resync_options *options);
+
 // What is known of a set before anything of it is opened.
 struct settings {
     unsigned home_copy = 0;
@@ -37,6 +47,7 @@ struct settings {
     rpma_mirror_device device = RPMA_MIRROR_DEVICE_ANY;
     rpma_mirror_event_function event = nullptr;
     void *event_context = nullptr;
+    limits levelling; // of opening
     bool has_home = false;
 
     // These throw failure with E_INVAL.

@@ -81,12 +81,13 @@ void rpma_mirror::inspect(const settings &of, rpma_mirror_state &to)
     m.connect_all(deadline(of.open_ms));
     to = {};
     to.size = sizeof(to);
-    bool home_known = false;
+    bool home_known = false, home_used = false;
     try {
         home_known = m.home_.open_state();
     } catch (const failure &problem) {
         // Its writer is at work.
-        if (problem.code() != RPMA_MIRROR_E_BUSY)
+        home_used = problem.code() == RPMA_MIRROR_E_BUSY;
+        if (!home_used)
             throw;
     }
     record newest = home_known ? m.home_.state().committed : record();
@@ -105,7 +106,10 @@ void rpma_mirror::inspect(const settings &of, rpma_mirror_state &to)
     };
     rpma_mirror_copy &own = to.copies[of.home_copy];
     own.home = 1;
-    own.state = home_known ? state_of(of.home_copy, m.home_.state().committed) : RPMA_MIRROR_COPY_OFFLINE;
+    own.state = home_known  ? state_of(of.home_copy, m.home_.state().committed)
+                : home_used ? state_of(of.home_copy, newest)
+                            : RPMA_MIRROR_COPY_OFFLINE;
+    own.last_error = home_used ? RPMA_MIRROR_E_BUSY : 0;
     put_text(own.target, sizeof(own.target), of.home_path);
     if (home_known)
         put_known(m.home_.state(), own);
