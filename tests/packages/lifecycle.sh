@@ -100,6 +100,8 @@ use_tools() {
     grep -q '^ready: .*softrdma' /test/doctor.log || fail "rpma-doctor is not ready: $(cat /test/doctor.log)"
     rpmemd --version 2>&1 | grep -q '^rpmemd ' || fail "rpmemd does not start"
     rpma-bench --help >/test/bench.log || fail "rpma-bench does not start"
+    rpma-mirror --version | grep -q '^rpma-mirror ' || fail "rpma-mirror does not start"
+    [ ! -e /etc/systemd/system/multi-user.target.wants/rpmemd.service ] || fail "rpmemd is started before anybody said where"
     rpma-conformance --list --deviations librpma-1.2.0 >/test/cases.log || fail "rpma-conformance lists no cases"
     softrdma run -- rpma-conformance --filter 'flush.*' --format tap >/test/flush.log 2>&1 ||
         fail "rpma-conformance: $(cat /test/flush.log)"
@@ -110,8 +112,8 @@ use_tools() {
 
 apt install --no-install-recommends /packages/*.deb
 expect_installed
-for page in librpma.7 rpma_flush.3 librpmem.7 rpmem_persist.3 rpma-bench.1 rpma-conformance.1 rpma-doctor.1 rpmemd.1 \
-    rpmem-doctor.1 softrdma.1; do
+for page in librpma.7 rpma_flush.3 librpmem.7 rpmem_persist.3 rpma-bench.1 rpma-conformance.1 rpma-doctor.1 rpma-mirror.1 \
+    rpmemd.1 rpmem-doctor.1 softrdma.1; do
     gzip -t "/usr/share/man/man${page##*.}/$page.gz" || fail "there is no manual page $page"
 done
 use_tools

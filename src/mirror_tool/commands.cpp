@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "commands.hpp"
+
+#include <fmt/format.h>
+#include <functional>
+#include <map>
+
+#include "progress.hpp"
+#include "report.hpp"
+#include "set.hpp"
+#include "set_text.hpp"
+
+namespace mirror_tool
+{
+
+namespace
+{
+
+using json = nlohmann::ordered_json;
+
+void print(const options &what, const std::string &text, const json &value)
+{
+    fmt::print("{}", what.json ? value.dump(2) + "\n" : text);
+}
+
+// A set that is not whole is for monitoring what a failure is.
+exit_status status_of(const std::vector<unsigned> &missing)
+{
+    return missing.empty() ? exit_done : exit_failed;
+}
+
+exit_status show_status(const options &what)
+{
+    const cfg_ptr cfg = read_cfg(what.set_file);
+    const auto state = inspect(cfg.get());
+    if (state->epoch == 0)
+        throw failure("no copy answers, or there is no set yet: is rpmemd --listen running, and was rpma-mirror create "
+                      "called?",
+                exit_failed);
+    print(what, state_text(*state), state_json(*state));
+    return status_of(missing_copies(*state));
+}
+
+exit_status create(const options &what)
+{
+    const cfg_ptr cfg = read_cfg(what.set_file);
+    call([&] { return rpma_mirror_create(cfg.get()); });
+    const auto state = inspect(cfg.get());
+    print(what, state_text(*state), state_json(*state));
+    return exit_done;
+}
+
+// Opening brings the copies level: only a set that was closed is compared as it is.
+exit_status verify(const options &what)
+{
+    const cfg_ptr cfg = read_cfg(what.set_file);
+    check_nobody_writes(cfg.get());
+    progress shown(what);
+    rpma_mirror_cfg_set_resync_options(cfg.get(), shown.resync_options());
+    open_set set(cfg.get(), false);
+    auto opening = sized<rpma_mirror_recovery_report>();
+    call([&] { return rpma_mirror_get_recovery_report(set.get(), opening.get()); });
+    const auto state = set.state();
+    std::vector<std::vector<std::string>> rows = {{"COPY", "COMPARED", "DIFFERENT", "FIRST", "WHERE"}};
+    json copies = json::array();
+    bool equal = true, found = false;
+    for (unsigned copy = 0; copy < RPMA_MIRROR_MOST_COPIES; ++copy) {
+        const rpma_mirror_copy &c = state->copies[copy];
+        if (c.state == RPMA_MIRROR_COPY_NONE || c.home != 0 || (what.copy && *what.copy != copy))
+            continue;
+        found = true;
+        auto report = sized<rpma_mirror_verify_report>();
+        const int code = call([&] { return rpma_mirror_verify(set.get(), copy, shown.resync_options(), report.get()); },
+                {RPMA_MIRROR_E_VERIFY, RPMA_MIRROR_E_STALE});
+        equal = equal && code == 0;
+        if (code == RPMA_MIRROR_E_STALE) {
+            rows.push_back({std::to_string(copy), "-", "-", "-", std::string(c.target) + ": not in sync"});
+            copies.push_back({{"copy", copy}, {"in_sync", false}});
+            continue;
+        }
+        const bool differs = report->different != 0;
+        rows.push_back(
+                {std::to_string(copy), size_text(report->compared), fmt::format("{} segments", report->different),
+                        differs ? fmt::format("{:#x}", report->first) : "-", c.target});
+        copies.push_back({{"copy", copy}, {"in_sync", true}, {"compared", report->compared},
+                {"different", report->different}, {"first", differs ? json(report->first) : json()}});
+    }
+    if (!found)
+        throw failure(fmt::format("there is no target with copy {}", what.copy.value_or(0)), exit_usage);
+    shown.end_line();
+    const std::string before = opening->was_closed != 0 ? ""
+                                                        : fmt::format("the set was not closed: opening it sent {}\n\n",
+                                                                  size_text(opening->sent));
+    print(what,
+            before + table(rows) +
+                    (equal ? "\nthe copies are equal\n"
+                           : "\nthe copies are NOT equal, and were left so: rpma-mirror resync takes that of this "
+                             "machine\n"),
+            {{"equal", equal}, {"was_closed", opening->was_closed != 0}, {"sent_by_opening", opening->sent},
+                    {"copies", copies}});
+    // The end of a set makes all copies like that of this machine, which may be the one that is wrong.
+    if (equal)
+        set.close();
+    else
+        set.leave();
+    return equal ? exit_done : exit_failed;
+}
+
+exit_status recover(const options &what)
+{
+    const cfg_ptr cfg = read_cfg(what.set_file);
+    progress shown(what);
+    call([&] { return rpma_mirror_cfg_set_resync_options(cfg.get(), shown.resync_options()); });
+    auto report = sized<rpma_mirror_recovery_report>();
+    call([&] { return rpma_mirror_recover(cfg.get(), what.force ? RPMA_MIRROR_F_FORCE : 0, report.get()); });
+    shown.end_line();
+    const auto state = inspect(cfg.get());
+    const std::vector<unsigned> missing = missing_copies(*state);
+    json value = recovery_json(*report);
+    value["not_in_sync"] = missing;
+    print(what, recovery_text(*report) + (missing.empty() ? "" : "not in sync: " + list_text(missing) + '\n'), value);
+    return what.command == "promote" ? exit_done : status_of(missing);
+}
+
+exit_status resync(const options &what)
+{
+    check_nobody_writes(read_cfg(what.set_file).get());
+    return recover(what);
+}
+
+exit_status fence(const options &what)
+{
+    const cfg_ptr cfg = read_cfg(what.set_file);
+    std::uint64_t epoch = 0;
+    call([&] { return rpma_mirror_fence(cfg.get(), what.force ? RPMA_MIRROR_F_FORCE : 0, &epoch); });
+    print(what, fmt::format("epoch {}: no writer below it reaches a target that answered\n", epoch),
+            {{"epoch", epoch}});
+    return exit_done;
+}
+
+// Opens the set, changes it by f, and tells what it is then.
+exit_status change(const options &what, const std::function<void(open_set &, const progress &)> &f)
+{
+    const cfg_ptr cfg = read_cfg(what.set_file);
+    check_nobody_writes(cfg.get());
+    progress shown(what);
+    call([&] { return rpma_mirror_cfg_set_resync_options(cfg.get(), shown.resync_options()); });
+    open_set set(cfg.get(), what.force);
+    f(set, shown);
+    shown.end_line();
+    const auto state = set.state();
+    set.close();
+    print(what,
+            fmt::format("members: {}\nin sync: {}\n{} is changed: the set files of other machines need the same line\n",
+                    list_text(copies_of(state->members)), list_text(copies_of(state->in_sync)), what.set_file),
+            {{"members", copies_of(state->members)}, {"in_sync", copies_of(state->in_sync)}});
+    return exit_done;
+}
+
+exit_status add(const options &what)
+{
+    return change(what, [&](open_set &set, const progress &shown) {
+        call([&] {
+            return rpma_mirror_add_target(
+                    set.get(), *what.copy, what.place.c_str(), what.pool_set.c_str(), shown.resync_options());
+        });
+        add_target_line(what.set_file, *what.copy, what.place, what.pool_set);
+    });
+}
+
+exit_status drop(const options &what)
+{
+    return change(what, [&](open_set &set, const progress &) {
+        call([&] { return rpma_mirror_drop_target(set.get(), *what.copy); });
+        remove_target_line(what.set_file, *what.copy);
+    });
+}
+
+} // namespace
+
+exit_status run(const options &what)
+{
+    const std::map<std::string, exit_status (*)(const options &)> commands = {{"status", show_status},
+            {"create", create}, {"verify", verify}, {"resync", resync}, {"promote", recover}, {"fence", fence},
+            {"add", add}, {"drop", drop}};
+    return commands.at(what.command)(what);
+}
+
+} // namespace mirror_tool

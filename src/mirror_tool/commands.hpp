@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "failure.hpp"
+#include "options.hpp"
+
+namespace mirror_tool
+{
+
+// Throws failure.
+exit_status run(const options &what);
+
+} // namespace mirror_tool

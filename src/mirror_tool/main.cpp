@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstdio>
+
+#include "commands.hpp"
+
+int main(int argc, char **argv)
+try {
+    const std::optional<mirror_tool::options> what = mirror_tool::parse(argc, argv);
+    return what ? mirror_tool::run(*what) : mirror_tool::exit_done;
+} catch (const mirror_tool::failure &problem) {
+    std::fprintf(stderr, "rpma-mirror: %s\n", problem.what());
+    return problem.status();
+} catch (const std::exception &problem) {
+    std::fprintf(stderr, "rpma-mirror: %s\n", problem.what());
+    return mirror_tool::exit_failed;
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace mirror_tool
+{
+
+struct options {
+    std::string command;
+    std::string set_file;
+    bool json = false;
+    bool force = false;
+    std::string progress = "auto"; // or "on" or "off"
+    std::uint64_t rate = 0;        // bytes per second; 0: no limit
+    std::optional<unsigned> copy;
+    std::string place;    // of a target, ADDRESS:PORT
+    std::string pool_set; // there
+};
+
+// Nothing: help or the version was printed. Throws failure with exit_usage.
+std::optional<options> parse(int argc, const char *const *argv);
+
+} // namespace mirror_tool

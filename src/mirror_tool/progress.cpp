@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "progress.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "report.hpp"
+
+namespace mirror_tool
+{
+
+namespace
+{
+
+constexpr std::int64_t interval_ms = 500;
+
+volatile std::sig_atomic_t asked_to_stop = 0;
+
+void note_signal(int)
+{
+    asked_to_stop = 1;
+}
+
+std::int64_t now_ms()
+{
+    using namespace std::chrono;
+    return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+std::string line_of(const rpma_mirror_progress &p)
+{
+    const std::string left =
+            p.seconds_left == UINT32_MAX ? "" : fmt::format(", {} left", duration_text(p.seconds_left));
+    return fmt::format("copy {}: {:3}% of {}, {}/s{}, {} sent", p.copy, p.total == 0 ? 100 : p.done * 100 / p.total,
+            size_text(p.total), size_text(p.bytes_per_second), left, size_text(p.sent));
+}
+
+} // namespace
+
+progress::progress(const options &of)
+    : terminal_(isatty(STDERR_FILENO) == 1), shown_(of.progress == "on" || (of.progress == "auto" && terminal_))
+{
+    resync_options_.size = sizeof(resync_options_);
+    resync_options_.bytes_per_second = of.rate;
+    resync_options_.progress = called;
+    resync_options_.context = this;
+    struct sigaction wanted {
+    };
+    wanted.sa_handler = note_signal;
+    wanted.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND); // the second one ends the program
+    sigaction(SIGINT, &wanted, nullptr);
+    sigaction(SIGTERM, &wanted, nullptr);
+}
+
+progress::~progress()
+{
+    end_line();
+}
+
+void progress::end_line()
+{
+    const std::lock_guard hold(lock_);
+    if (in_line_)
+        std::fputc('\n', stderr);
+    in_line_ = false;
+}
+
+int progress::called(void *self, const rpma_mirror_progress *p)
+{
+    auto &shower = *static_cast<progress *>(self);
+    if (shower.shown_)
+        shower.show(*p);
+    return asked_to_stop;
+}
+
+// On a terminal the line of the copy that is furthest behind, else a line now and then and at the end of each copy.
+void progress::show(const rpma_mirror_progress &p)
+{
+    const std::lock_guard hold(lock_);
+    copies_[p.copy] = p;
+    const bool done = p.done == p.total && p.phase == RPMA_MIRROR_PHASE_COMPARE;
+    if (!done && now_ms() - shown_at_ms_ < interval_ms)
+        return;
+    shown_at_ms_ = now_ms();
+    if (!terminal_) {
+        fmt::print(stderr, "{}\n", line_of(p));
+        return;
+    }
+    const auto last = std::ranges::max_element(
+            copies_, {}, [](const auto &entry) { return entry.second.total - entry.second.done; });
+    fmt::print(stderr, "\r{:<78}", line_of(last->second));
+    std::fflush(stderr);
+    in_line_ = true;
+}
+
+} // namespace mirror_tool

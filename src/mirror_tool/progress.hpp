@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <librpma_mirror.h>
+#include <map>
+#include <mutex>
+
+#include "options.hpp"
+
+namespace mirror_tool
+{
+
+// Shows on standard error how far the copies are, and stops the work when the user asks for that by SIGINT or SIGTERM.
+class progress
+{
+public:
+    explicit progress(const options &of);
+    ~progress();
+    progress(const progress &) = delete;
+    progress &operator=(const progress &) = delete;
+
+    // For the library, which may call the function in several threads.
+    const rpma_mirror_resync_options *resync_options() const { return &resync_options_; }
+    // The line of a terminal is at its end: something else is printed.
+    void end_line();
+
+private:
+    static int called(void *self, const rpma_mirror_progress *p);
+    void show(const rpma_mirror_progress &p);
+
+    rpma_mirror_resync_options resync_options_{};
+    const bool terminal_;
+    const bool shown_;
+    std::mutex lock_;
+    std::map<unsigned, rpma_mirror_progress> copies_;
+    std::int64_t shown_at_ms_ = 0;
+    bool in_line_ = false;
+};
+
+} // namespace mirror_tool

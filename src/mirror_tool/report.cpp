@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "set.hpp"
+
+namespace mirror_tool
+{
+
+namespace
+{
+
+using json = nlohmann::ordered_json;
+
+const char *text_of(rpma_mirror_copy_state state)
+{
+    switch (state) {
+    case RPMA_MIRROR_COPY_OFFLINE:
+        return "offline";
+    case RPMA_MIRROR_COPY_STALE:
+        return "stale";
+    case RPMA_MIRROR_COPY_RESYNC:
+        return "resync";
+    case RPMA_MIRROR_COPY_IN_SYNC:
+        return "in sync";
+    default:
+        return "none";
+    }
+}
+
+const char *text_of(rpma_mirror_policy policy)
+{
+    return policy == RPMA_MIRROR_POLICY_SAFETY ? "safety" : "availability";
+}
+
+const char *text_of(rpma_mirror_source_reason reason)
+{
+    switch (reason) {
+    case RPMA_MIRROR_SOURCE_HOME_NEWEST:
+        return "home-newest";
+    case RPMA_MIRROR_SOURCE_TARGET_NEWEST:
+        return "target-newest";
+    default:
+        return "forced";
+    }
+}
+
+std::string set_name(const unsigned char (&set)[16])
+{
+    std::string text;
+    for (const unsigned char byte : set)
+        text += fmt::format("{:02x}", byte);
+    return text;
+}
+
+std::string place_of(const rpma_mirror_copy &c)
+{
+    if (c.home != 0)
+        return std::string(c.target[0] == '\0' ? "anonymous memory" : c.target) + " (this machine)";
+    return std::string(c.target) + " " + c.set_name;
+}
+
+} // namespace
+
+std::string size_text(std::uint64_t bytes)
+{
+    constexpr const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    std::size_t unit = 0;
+    auto value = static_cast<double>(bytes);
+    for (; value >= 1024 && unit + 1 < std::size(units); ++unit)
+        value /= 1024;
+    return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+std::string duration_text(std::uint64_t seconds)
+{
+    if (seconds < 60)
+        return fmt::format("{} s", seconds);
+    const std::uint64_t minutes = seconds / 60;
+    return minutes < 60 ? fmt::format("{} min {:02} s", minutes, seconds % 60)
+                        : fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
+}
+
+std::string list_text(const std::vector<unsigned> &copies)
+{
+    std::string text;
+    for (std::size_t i = 0; i < copies.size(); ++i)
+        text += (i == 0 ? "" : i + 1 == copies.size() ? " and " : ", ") + std::to_string(copies[i]);
+    return text;
+}
+
+std::string table(const std::vector<std::vector<std::string>> &rows)
+{
+    std::vector<std::size_t> widths;
+    for (const auto &row : rows) {
+        widths.resize(std::max(widths.size(), row.size()));
+        for (std::size_t i = 0; i < row.size(); ++i)
+            widths[i] = std::max(widths[i], row[i].size());
+    }
+    std::string text;
+    for (const auto &row : rows) {
+        std::string line;
+        for (std::size_t i = 0; i < row.size(); ++i)
+            line += fmt::format("{:<{}}", row[i], widths[i] + 2);
+        text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
+    }
+    return text;
+}
+
+std::vector<unsigned> missing_copies(const rpma_mirror_state &state)
+{
+    std::vector<unsigned> missing;
+    for (unsigned copy = 0; copy < RPMA_MIRROR_MOST_COPIES; ++copy) {
+        const rpma_mirror_copy &c = state.copies[copy];
+        const bool expected = c.home != 0 || c.state != RPMA_MIRROR_COPY_NONE;
+        if (expected && c.state != RPMA_MIRROR_COPY_IN_SYNC)
+            missing.push_back(copy);
+    }
+    return missing;
+}
+
+std::string state_text(const rpma_mirror_state &state)
+{
+    std::string text = fmt::format("set {}: {}, policy {}, epoch {}, version {}, {}\n\n", set_name(state.set),
+            size_text(state.length), text_of(state.policy), state.epoch, state.version,
+            state.closed != 0 ? "closed" : "open, or its writer crashed");
+    std::vector<std::vector<std::string>> rows = {{"COPY", "STATE", "RECORD", "WHERE", ""}};
+    for (unsigned copy = 0; copy < RPMA_MIRROR_MOST_COPIES; ++copy) {
+        const rpma_mirror_copy &c = state.copies[copy];
+        if (c.state == RPMA_MIRROR_COPY_NONE && c.home == 0)
+            continue;
+        rows.push_back({std::to_string(copy), text_of(c.state),
+                c.record_epoch == 0 ? "-" : fmt::format("{}.{}", c.record_epoch, c.record_version), place_of(c),
+                c.last_error == 0 ? "" : rpma_mirror_err_2str(c.last_error)});
+    }
+    text += table(rows);
+    const std::vector<unsigned> missing = missing_copies(state);
+    if (missing.empty())
+        return text + "\nall copies are in sync\n";
+    return text + fmt::format("\nnot in sync: {} {}\n", missing.size() == 1 ? "copy" : "copies", list_text(missing));
+}
+
+json state_json(const rpma_mirror_state &state)
+{
+    json copies = json::array();
+    for (unsigned copy = 0; copy < RPMA_MIRROR_MOST_COPIES; ++copy) {
+        const rpma_mirror_copy &c = state.copies[copy];
+        if (c.state == RPMA_MIRROR_COPY_NONE && c.home == 0)
+            continue;
+        copies.push_back({{"copy", copy}, {"state", text_of(c.state)}, {"home", c.home != 0}, {"place", c.target},
+                {"poolset", c.set_name}, {"promised_epoch", c.promised_epoch}, {"record_epoch", c.record_epoch},
+                {"record_version", c.record_version}, {"resync_cursor", c.cursor},
+                {"error", c.last_error == 0 ? json() : json(rpma_mirror_err_2str(c.last_error))}});
+    }
+    return {{"set", set_name(state.set)}, {"length", state.length}, {"policy", text_of(state.policy)},
+            {"epoch", state.epoch}, {"version", state.version}, {"closed", state.closed != 0},
+            {"members", copies_of(state.members)}, {"in_sync", copies_of(state.in_sync)},
+            {"not_in_sync", missing_copies(state)}, {"copies", copies}};
+}
+
+std::string recovery_text(const rpma_mirror_recovery_report &r)
+{
+    return fmt::format("epoch {}: {}\nsource: copy {}; compared {}, sent {}{}\nin sync: {}\n", r.epoch, r.why, r.source,
+            size_text(r.compared), size_text(r.sent), r.was_closed != 0 ? " (the set was closed)" : "",
+            list_text(copies_of(r.in_sync)));
+}
+
+json recovery_json(const rpma_mirror_recovery_report &r)
+{
+    return {{"epoch", r.epoch}, {"source", r.source}, {"reason", text_of(r.reason)}, {"why", r.why},
+            {"was_closed", r.was_closed != 0}, {"compared", r.compared}, {"sent", r.sent},
+            {"answered", copies_of(r.answered)}, {"in_sync", copies_of(r.in_sync)}};
+}
+
+} // namespace mirror_tool

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <librpma_mirror.h>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace mirror_tool
+{
+
+// 12.5 MiB, and 1 h 02 min.
+std::string size_text(std::uint64_t bytes);
+std::string duration_text(std::uint64_t seconds);
+// "1 and 2".
+std::string list_text(const std::vector<unsigned> &copies);
+
+// Rows with columns as wide as they have to be; the first one is the heading.
+std::string table(const std::vector<std::vector<std::string>> &rows);
+
+// The copies that belong to the set and are not in sync, and what is with them.
+std::vector<unsigned> missing_copies(const rpma_mirror_state &state);
+std::string state_text(const rpma_mirror_state &state);
+nlohmann::ordered_json state_json(const rpma_mirror_state &state);
+
+std::string recovery_text(const rpma_mirror_recovery_report &report);
+nlohmann::ordered_json recovery_json(const rpma_mirror_recovery_report &report);
+
+} // namespace mirror_tool

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "set.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace mirror_tool
+{
+
+int call(const std::function<int()> &f, std::initializer_list<int> expected)
+{
+    errno = 0;
+    const int code = f();
+    if (code == 0 || std::ranges::find(expected, code) != expected.end())
+        return code;
+    // Where no RDMA device reaches the targets nothing can be done on this machine.
+    const bool no_device = errno == ENOMEDIUM;
+    throw failure(rpma_mirror_error_message(), no_device ? exit_cannot_run : exit_failed);
+}
+
+cfg_ptr read_cfg(const std::string &set_file)
+{
+    rpma_mirror_cfg *made = nullptr;
+    if (rpma_mirror_cfg_from_file(set_file.c_str(), &made) != 0)
+        throw failure(rpma_mirror_error_message(), exit_usage);
+    return cfg_ptr(made);
+}
+
+std::unique_ptr<rpma_mirror_state> inspect(const rpma_mirror_cfg *cfg)
+{
+    auto state = sized<rpma_mirror_state>();
+    call([&] { return rpma_mirror_inspect(cfg, state.get()); });
+    return state;
+}
+
+void check_nobody_writes(const rpma_mirror_cfg *cfg)
+{
+    const auto state = inspect(cfg);
+    const bool ours = std::ranges::any_of(state->copies,
+            [](const rpma_mirror_copy &c) { return c.home != 0 && c.state == RPMA_MIRROR_COPY_IN_SYNC; });
+    if (state->epoch != 0 && !state->closed && !ours)
+        throw failure("another machine wrote last and may still be writing: work on the set there, or take it to this "
+                      "machine with rpma-mirror promote",
+                exit_failed);
+}
+
+open_set::open_set(const rpma_mirror_cfg *cfg, bool force)
+{
+    void *address = nullptr;
+    call([&] { return rpma_mirror_map(cfg, nullptr, force ? RPMA_MIRROR_F_FORCE : 0, &address, &mirror_); });
+}
+
+std::unique_ptr<rpma_mirror_state> open_set::state() const
+{
+    auto state = sized<rpma_mirror_state>();
+    call([&] { return rpma_mirror_get_state(mirror_, state.get()); });
+    return state;
+}
+
+void open_set::close()
+{
+    call([&] { return rpma_mirror_unmap(&mirror_); });
+}
+
+std::vector<unsigned> copies_of(unsigned bits)
+{
+    std::vector<unsigned> copies;
+    for (unsigned copy = 0; copy < RPMA_MIRROR_MOST_COPIES; ++copy)
+        if ((bits >> copy & 1) != 0)
+            copies.push_back(copy);
+    return copies;
+}
+
+} // namespace mirror_tool

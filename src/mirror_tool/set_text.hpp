@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <string>
+
+namespace mirror_tool
+{
+
+// Change the lines of targets in a set file, which is replaced as a whole. Throw failure.
+void add_target_line(const std::string &set_file, unsigned copy, const std::string &place, const std::string &pool_set);
+void remove_target_line(const std::string &set_file, unsigned copy);
+
+} // namespace mirror_tool

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the tests of rpma-mirror share: targets, set files, running the tool, and a writer."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+TOOL = os.environ["RPMA_MIRROR"]
+DAEMON = os.environ["RPMEMD"]
+LIBRARY = os.environ["RPMA_MIRROR_LIBRARY"]
+WRITER = os.environ["MIRROR_WRITER"]
+LIMIT_S = 200
+LENGTH = 8 << 20
+KEY = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n"
+PLACE = os.environ.get("MIRROR_TEST_PLACE", "/dev/shm")
+
+
+class Target:
+    """rpmemd --listen with a poolset, on a port that it keeps."""
+
+    def __init__(self, place):
+        self.place = place
+        self.port = 0
+        self.process = None
+        place.mkdir()
+        (place / "set").write_text(f"PMEMPOOLSET\nOPTION NOHDRS\n8M {place}/part\n")
+        (place / "set").chmod(0o600)
+        (place / "key").write_text(KEY)
+        (place / "key").chmod(0o600)
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [DAEMON, "--listen", f"127.0.0.1:{self.port}", "--key-file", self.place / "key", "--poolset-dir", self.place,
+             "--log-file", self.place / "log"], stdout=subprocess.PIPE, text=True)
+        self.port = int(re.fullmatch(r"rpmemd: listening on 127.0.0.1 port (\d+)\n", self.process.stdout.readline())[1])
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    @property
+    def address(self):
+        return f"127.0.0.1:{self.port}"
+
+    def bytes(self, offset, count):
+        with open(self.place / "part", "rb") as part:
+            part.seek(offset)
+            return part.read(count)
+
+    def damage(self, offset, text):
+        with open(self.place / "part", "r+b") as part:
+            part.seek(offset)
+            part.write(text)
+
+
+class MirrorTest(unittest.TestCase):
+    def setUp(self):
+        self.place = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="mirror-tool-", dir=PLACE)))
+        self.targets = []
+
+    def enterContext(self, manager):
+        value = manager.__enter__()
+        self.addCleanup(manager.__exit__, None, None, None)
+        return value
+
+    def target(self):
+        made = Target(self.place / f"target{len(self.targets)}")
+        self.targets.append(made)
+        self.addCleanup(lambda: made.process.poll() is None and made.kill())
+        return made
+
+    def host(self, copy, *targets, more=""):
+        """The set file of a machine with that home copy; the first target is copy 1."""
+        place = self.place / f"host{copy}"
+        place.mkdir()
+        (place / "key").write_text(KEY)
+        (place / "key").chmod(0o600)
+        lines = [f"target {number} {t.address} set" for number, t in enumerate(targets, 1)]
+        (place / "set").write_text("\n".join(
+            ["RPMAMIRROR", f"home {copy} {place}/home 8M", f"key-file {place}/key", "device software",
+             "timeouts 20000 60000", more, *lines]) + "\n")
+        return place / "set"
+
+    def tool(self, *words, **options):
+        return subprocess.run([TOOL, *map(str, words)], capture_output=True, text=True, timeout=LIMIT_S, check=False,
+                              stdin=subprocess.DEVNULL, **options)
+
+    def done(self, *words, status=0, **options):
+        result = self.tool(*words, **options)
+        self.assertEqual(result.returncode, status, result.stdout + result.stderr)
+        return result.stdout
+
+    def json(self, command, *words, status=0):
+        return json.loads(self.done(command, "--json", *words, status=status))
+
+    def refused(self, status, pattern, *words, **options):
+        """One line on standard error that matches, and nothing else."""
+        result = self.tool(*words, **options)
+        self.assertEqual(result.returncode, status, result.stdout + result.stderr)
+        self.assertEqual(result.stdout, "")
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        self.assertRegex(result.stderr, "^rpma-mirror: .*" + pattern)
+
+    def writer(self, set_file):
+        """A program that has the set open: for each line of its input it flushes that text, and prints the code."""
+        process = subprocess.Popen([WRITER, set_file], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        self.addCleanup(self.end, process)
+        self.assertEqual(process.stdout.readline(), "open\n")
+        return process
+
+    @staticmethod
+    def end(process):
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
+
+    @staticmethod
+    def flush(writer, text):
+        writer.stdin.write(text + "\n")
+        return int(writer.stdout.readline())

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""rpma-mirror against real targets: what it shows, what it does to the copies, and how it ends."""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import unittest
+
+from support import LIBRARY, TOOL, MirrorTest
+
+FENCED = -110004
+
+
+class Tool(MirrorTest):
+    def test_status_of_a_whole_set_and_of_one_that_is_not(self):
+        a, b = self.target(), self.target()
+        host = self.host(0, a, b)
+        self.refused(1, "create", "status", host)
+        self.done("create", host)
+        text = self.done("status", host)
+        self.assertRegex(text, r"^set [0-9a-f]{32}: 8\.0 MiB, policy safety, epoch 1, version 1, open")
+        self.assertRegex(text, rf"(?m)^2 +in sync +1\.1 +{b.address} set$")
+        self.assertRegex(text, r"(?m)^0 +in sync +1\.1 +\S+/home \(this machine\)$")
+        self.assertTrue(text.endswith("\nall copies are in sync\n"))
+        state = self.json("status", host)
+        self.assertEqual((state["members"], state["in_sync"], state["not_in_sync"]), ([0, 1, 2], [0, 1, 2], []))
+        self.assertEqual([copy["state"] for copy in state["copies"]], ["in sync"] * 3)
+        self.refused(1, "there is a home copy", "create", host)
+        b.kill()
+        text = self.done("status", host, status=1)
+        self.assertRegex(text, r"(?m)^2 +offline +- .*the target cannot be reached$")
+        self.assertTrue(text.endswith("\nnot in sync: copy 2\n"))
+        self.assertEqual(self.json("status", host, status=1)["not_in_sync"], [2])
+
+    def test_a_target_that_was_away_is_brought_level(self):
+        a, b = self.target(), self.target()
+        host = self.host(0, a, b)
+        self.done("create", host)
+        b.kill()
+        self.refused(1, r"copy 2 .*does not answer \(target .*is rpmemd --listen running there", "resync", host)
+        report = self.json("resync", host, "--force", status=1)
+        self.assertEqual((report["in_sync"], report["not_in_sync"]), ([0, 1], [2]))
+        b.start()
+        b.damage(5_000_000, b"old")
+        result = self.tool("resync", host, "--progress", "on")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("in sync: 0, 1 and 2\n", result.stdout)
+        self.assertRegex(result.stderr, r"(?m)^copy 2: 100% of 8\.0 MiB, \S+ .?i?B/s, 0 s left, 64\.0 KiB sent$")
+        self.assertEqual(b.bytes(5_000_000, 3), b"\0\0\0")
+        # Once more there is nothing to do.
+        self.assertEqual(self.json("resync", host)["compared"], 0)
+
+    def test_verify_finds_what_differs_and_leaves_it(self):
+        a, b = self.target(), self.target()
+        host = self.host(0, a, b)
+        self.done("create", host)
+        self.assertTrue(self.json("verify", host)["equal"])
+        b.damage(3_000_000, b"rot")
+        found = self.json("verify", host, status=1)
+        self.assertFalse(found["equal"])
+        self.assertEqual([copy["different"] for copy in found["copies"]], [0, 1])
+        self.assertEqual(found["copies"][1]["first"], 3_000_000 // 65536 * 65536)
+        self.assertEqual(b.bytes(3_000_000, 3), b"rot")
+        self.done("resync", host)
+        self.assertEqual(b.bytes(3_000_000, 3), b"\0\0\0")
+        self.assertIn("the copies are equal", self.done("verify", host, "2"))
+        self.refused(2, "no target with copy 7", "verify", host, "7")
+
+    def test_promotion_takes_the_set_from_a_writer(self):
+        a, b = self.target(), self.target()
+        here, there = self.host(0, a, b), self.host(5, a, b)
+        self.done("create", here)
+        writer = self.writer(here)
+        self.assertEqual(self.flush(writer, "acknowledged"), 0)
+        self.assertEqual(self.json("status", here)["copies"][0]["error"], "the set is in use")
+        self.refused(1, "another process has the set open", "resync", here)
+        # From elsewhere only a promotion takes it, and nothing else fences by accident.
+        for words in (("verify", there), ("resync", there), ("add", there, 3, a.address, "set"), ("drop", there, 1)):
+            self.refused(1, "rpma-mirror promote", *words)
+        self.assertEqual(self.flush(writer, "still"), 0)
+        report = self.json("promote", there)
+        self.assertEqual((report["reason"], report["in_sync"]), ("target-newest", [1, 2, 5]))
+        self.assertEqual(self.flush(writer, "too late"), FENCED)
+        self.assertEqual((there.parent / "home").read_bytes()[:12], b"stillwledged")
+
+    def test_a_fence_stops_a_writer(self):
+        a, b = self.target(), self.target()
+        here, there = self.host(0, a, b), self.host(5, a, b)
+        self.done("create", here)
+        writer = self.writer(here)
+        self.assertEqual(self.flush(writer, "before"), 0)
+        b.kill()
+        self.assertEqual(self.flush(writer, "without"), 0)
+        self.assertEqual(self.json("fence", there)["epoch"], 3)
+        self.assertEqual(self.flush(writer, "too late"), FENCED)
+        a.kill()
+        self.refused(1, "is rpmemd --listen running there", "fence", there)
+
+    def test_targets_are_added_and_dropped(self):
+        a, b = self.target(), self.target()
+        host = self.host(0, a)
+        host.chmod(0o640)
+        self.done("create", host)
+        a.damage(0, b"x")  # the home copy wins when the set is opened
+        self.assertEqual(self.json("add", host, 2, b.address, "set")["in_sync"], [0, 1, 2])
+        self.assertEqual(host.stat().st_mode & 0o777, 0o640)
+        self.assertTrue(host.read_text().endswith(f"\ntarget 2 {b.address} set\n"))
+        self.refused(1, "", "add", host, 2, b.address, "set")
+        self.assertIn("in sync: 0 and 2\n", self.done("drop", host, 1))
+        self.assertNotIn("target 1", host.read_text())
+        self.refused(1, "policy is safety", "drop", host, 2)
+        a.kill()
+        self.done("status", host)
+        self.assertEqual(list(host.parent.glob("set.*")), [])
+
+    def test_a_signal_stops_it_and_it_goes_on_later(self):
+        a = self.target()
+        host = self.host(0, a)
+        self.done("create", host)
+        slow = subprocess.Popen([TOOL, "resync", host, "--progress", "on", "--rate", "1M"], stderr=subprocess.PIPE,
+                                stdout=subprocess.DEVNULL, text=True)
+        self.assertRegex(slow.stderr.readline(), r"^copy 1: +\d+% of 8\.0 MiB, .* left")
+        slow.send_signal(signal.SIGINT)
+        rest = slow.stderr.read()
+        slow.stderr.close()
+        self.assertEqual(slow.wait(), 1)
+        self.assertRegex(rest, "rpma-mirror: paused")
+        self.done("resync", host)
+
+    def test_wrong_usage(self):
+        self.refused(2, "--help", "status")
+        self.refused(2, "--help", "destroy", "x")
+        self.refused(2, "no set file", "status", self.place / "none")
+        (self.place / "bad").write_text("RPMAMIRROR\nhome zero /x 8M\n")
+        self.refused(2, "bad:2: 'zero' is no number", "status", self.place / "bad")
+        self.refused(2, "--help", "add", self.place / "bad", 16, "x:1", "set")
+        self.assertIn("promote", self.done("--help"))
+        self.assertRegex(self.done("--version"), r"^rpma-mirror \d")
+
+    def test_without_a_device_it_cannot_run(self):
+        a = self.target()
+        host = self.host(0, a)
+        self.done("create", host)
+        # The libraries without the software device beside them.
+        alone = self.place / "alone"
+        alone.mkdir()
+        for name in ("librpma.so.0", "librpma_mirror.so.0"):
+            shutil.copy(pathlib.Path(LIBRARY).parent / name, alone)
+        self.refused(77, "softrdma is not installed beside librpma", "resync", host,
+                     env={**os.environ, "LD_LIBRARY_PATH": str(alone)})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* writer SET-FILE: opens a mirrored set, stores each line of standard input at its begin, flushes it, and prints the
+ * code of that. */
+#include <librpma_mirror.h>
+#include <stdio.h>
+#include <string.h>
+
+int main(int argc, char **argv)
+{
+    struct rpma_mirror_cfg *cfg = NULL;
+    struct rpma_mirror *mirror = NULL;
+    void *address = NULL;
+    char line[256];
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (argc != 2 || rpma_mirror_cfg_from_file(argv[1], &cfg) != 0 ||
+            rpma_mirror_map(cfg, NULL, 0, &address, &mirror) != 0) {
+        puts(rpma_mirror_error_message());
+        return 1;
+    }
+    puts("open");
+    while (fgets(line, sizeof(line), stdin) != NULL) {
+        const struct rpma_mirror_range range = {0, strcspn(line, "\n")};
+        memcpy(address, line, range.length);
+        printf("%d\n", rpma_mirror_optimized_flush(mirror, 0, &range, 1, 0));
+    }
+    /* The end of the program is that of a crash: the set is not closed. */
+    return 0;
+}
