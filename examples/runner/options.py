@@ -16,6 +16,7 @@ VERBS = {
     "run": "run examples; what is done without a verb",
     "list": "print number, name and purpose of each example",
     "replica": "run the programs of remote-replica, which mirror memory with librpmem",
+    "mirror-failover": "show how a mirrored set survives the loss of a target and of its writer",
     "doctor": "call rpma-doctor: what RDMA and persistent memory this machine has, and how to get what it has not",
 }
 EXIT_STATUS = """\
@@ -35,7 +36,7 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 
 def new_parser(verb: str, description: str, epilog: str | None = None) -> Parser:
-    verbs = "\n".join(f"  {name:<8} {purpose}" for name, purpose in VERBS.items())
+    verbs = "\n".join(f"  {name:<15} {purpose}" for name, purpose in VERBS.items())
     return Parser(
         prog="run" if verb == "run" else f"run {verb}", description=description,
         epilog=f"{epilog}\n\nVerbs:\n{verbs}" if verb == "run" else epilog,
@@ -102,6 +103,19 @@ def replica_parser() -> Parser:
     return parser
 
 
+def failover_parser() -> Parser:
+    parser = new_parser(
+        "mirror-failover", "A writer with two targets loses one of them, then is killed itself, and another machine takes "
+        "over: tells it step by step, and counts what was acknowledged. All of it is on this machine.",
+        "Exit status: 0 nothing acknowledged is missing, 1 something is, 2 wrong command line, 77 the programs are not built.")
+    add_build(parser)
+    parser.add_argument("--pmem", default="auto", metavar="PATH",
+                        help="directory for the copies; `auto` (default): a mounted DAX file system, else /var/tmp")
+    parser.add_argument("--without-flush", action="store_true",
+                        help="let the writer acknowledge what it has not made durable, to see what is lost then")
+    return parser
+
+
 def doctor_parser() -> Parser:
     parser = new_parser(
         "doctor", "Calls rpma-doctor, which says what RDMA and persistent memory this machine has, and how to get what it "
@@ -111,7 +125,8 @@ def doctor_parser() -> Parser:
     return parser
 
 
-PARSERS = {"run": run_parser, "list": list_parser, "replica": replica_parser, "doctor": doctor_parser}
+PARSERS = {"run": run_parser, "list": list_parser, "replica": replica_parser,
+           "mirror-failover": failover_parser, "doctor": doctor_parser}
 
 
 def add_build(parser: Parser) -> None:

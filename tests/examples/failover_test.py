@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What mirror-failover promises: a whole story in which nothing acknowledged is lost, and a loss without flushes."""
+
+import pathlib
+import tempfile
+
+import support
+
+
+class FailoverTest(support.ExamplesTest):
+    def tell(self, *arguments: str) -> object:
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
+            result = support.execute([str(support.RUNNER), "mirror-failover", "--build", str(support.BUILD), "--pmem", place,
+                                      *arguments])
+            self.assertEqual([], list(pathlib.Path(place).iterdir()))
+        return result
+
+    def test_nothing_acknowledged_is_missing(self) -> None:
+        result = self.tell()
+        self.assert_status(result, 0)
+        self.assertRegex(result.stdout, r"(?s)target B +is KILLED.*B has left the set.*the writer is KILLED.*promote takes.*"
+                                        r"in sync: 1, 2 and 3.*\n *\d+\.\d\d s  machine 2 counts: (\d+) puts were "
+                                        r"acknowledged, \d+ are there, 0 missing\n.*\nok: nothing")
+
+    def test_without_flushes_something_is_missing(self) -> None:
+        result = self.tell("--without-flush")
+        self.assert_status(result, 1)
+        self.assertRegex(result.stdout, r"acknowledged, 0 are there, (\d+) missing\n.*\n.*\nFAILED: acknowledged puts are missing")
+
+    def test_a_directory_that_is_none(self) -> None:
+        result = support.execute([str(support.RUNNER), "mirror-failover", "--build", str(support.BUILD), "--pmem", "/dev/null"])
+        self.assert_status(result, 2)
+        self.assert_one_line(result.stderr, "no directory")
+
+
+if __name__ == "__main__":
+    support.main()
