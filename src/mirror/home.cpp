@@ -8,6 +8,7 @@
 #include <sys/vfs.h>
 
 #include "failure.hpp"
+#include "range.hpp"
 
 namespace mirror
 {

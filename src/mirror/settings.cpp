@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "failure.hpp"
+#include "range.hpp"
 #include "set_name.hpp"
 
 namespace mirror

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "failure.hpp"
+#include "range.hpp"
 
 using namespace mirror;
 
