@@ -7,6 +7,7 @@ target_compile_options(rpma_warnings INTERFACE
   $<$<COMPILE_LANG_AND_ID:C,GNU>:-Wcast-align=strict> # as clang counts it, which is another lane's compiler
   $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes>
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>
   # GCC 12 warns of std::string's own code (GCC bug 105651).
   $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
   $<$<BOOL:${RPMA_WERROR}>:-Werror>

@@ -183,6 +183,34 @@ static void entries_are_read_field_by_field(void **state)
     assert_int_equal(ibv_close_device(e.context), 0);
 }
 
+/* By one thread, which ends neither before it has begun the other, in one order and in the other one. */
+static void two_queues_are_polled_at_once(void **state)
+{
+    (void)state;
+    struct ends e[2] = {0};
+    open_ends(&e[0], NULL, 0);
+    e[1].context = e[0].context;
+    open_ends(&e[1], NULL, 0);
+    for (unsigned turn = 0; turn < 2; ++turn) {
+        for (unsigned i = 0; i < 2; ++i) {
+            take_message(&e[i], 10 + i);
+            send_message(&e[i], 8, IBV_WR_SEND);
+            expect_completion(e[i].cq, 1, IBV_WC_SUCCESS);
+        }
+        const unsigned first = turn, second = 1 - turn;
+        assert_int_equal(start(e[first].cq_ex), 0);
+        assert_int_equal(start(e[second].cq_ex), 0);
+        assert_int_equal(e[first].cq_ex->wr_id, 10 + first);
+        assert_int_equal(e[second].cq_ex->wr_id, 10 + second);
+        ibv_end_poll(e[first].cq_ex);
+        assert_int_equal(ibv_next_poll(e[second].cq_ex), ENOENT);
+        ibv_end_poll(e[second].cq_ex);
+    }
+    close_ends(&e[0]);
+    close_ends(&e[1]);
+    assert_int_equal(ibv_close_device(e[0].context), 0);
+}
+
 static void what_is_not_offered_is_refused(void **state)
 {
     (void)state;
@@ -347,6 +375,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(entries_are_read_field_by_field),
+            cmocka_unit_test(two_queues_are_polled_at_once),
             cmocka_unit_test(what_is_not_offered_is_refused),
             cmocka_unit_test(threads_take_entries_of_one_queue),
             cmocka_unit_test(a_queue_of_one_thread_is_polled_without_a_lock),

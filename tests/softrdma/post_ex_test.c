@@ -116,6 +116,31 @@ static void messages_carry_inline_and_immediate_data(void **state)
     close_pair(&p);
 }
 
+/* By one thread, which polls meanwhile. */
+static void two_queue_pairs_make_batches_at_once(void **state)
+{
+    (void)state;
+    struct pair p[2];
+    struct ibv_wc wc;
+    for (unsigned i = 0; i < 2; ++i) {
+        open_for(&p[i], plain_ops);
+        fill(p[i].client.memory, 8, i);
+    }
+    for (unsigned i = 0; i < 2; ++i) {
+        struct ibv_qp_ex *qp = start(&p[i], i, 0);
+        ibv_wr_rdma_write(qp, p[i].server.mr->rkey, remote(&p[i], 0));
+        ibv_wr_set_sge(qp, p[i].client.mr->lkey, (uintptr_t)p[i].client.memory, 8);
+        assert_int_equal(ibv_poll_cq(p[i].client.cq, 1, &wc), 0);
+    }
+    for (unsigned i = 0; i < 2; ++i) {
+        assert_int_equal(ibv_wr_complete(ibv_qp_to_qp_ex(p[i].client.qp)), 0);
+        expect_completion(p[i].client.cq, i, IBV_WC_SUCCESS);
+        assert_memory_equal(p[i].server.memory, p[i].client.memory, 8);
+    }
+    close_pair(&p[0]);
+    close_pair(&p[1]);
+}
+
 static void an_aborted_batch_leaves_nothing(void **state)
 {
     (void)state;
@@ -284,6 +309,7 @@ int main(void)
             cmocka_unit_test(operations_that_do_not_exist_are_refused),
             cmocka_unit_test(one_sided_operations_move_data),
             cmocka_unit_test(messages_carry_inline_and_immediate_data),
+            cmocka_unit_test(two_queue_pairs_make_batches_at_once),
             cmocka_unit_test(an_aborted_batch_leaves_nothing),
             cmocka_unit_test(a_batch_that_does_not_fit_is_not_posted_at_all),
             cmocka_unit_test(a_setter_that_cannot_apply_refuses_the_batch),

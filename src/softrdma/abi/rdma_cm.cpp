@@ -38,7 +38,7 @@ int complete(cm_id &id)
     if (!id.sync)
         return 0;
     {
-        const std::lock_guard guard(cm::lock());
+        const lock_guard guard(cm::lock());
         cm::detail::acknowledge_stored(id);
     }
     if (cm::get_event(*id.events(), &id.event) != 0)
@@ -189,7 +189,7 @@ int rdma_set_option(rdma_cm_id *id, int level, int name, void *value, std::size_
     const bool is_int = name == RDMA_OPTION_ID_REUSEADDR || name == RDMA_OPTION_ID_AFONLY;
     if (value == nullptr || size != (is_int ? sizeof(int) : sizeof(std::uint8_t)))
         return fail_with(-1, EINVAL);
-    const std::lock_guard guard(cm::lock());
+    const lock_guard guard(cm::lock());
     if (name == RDMA_OPTION_ID_AFONLY)
         id_of(id).v6_only = *static_cast<const int *>(value) != 0;
     if (name == RDMA_OPTION_ID_ACK_TIMEOUT) {

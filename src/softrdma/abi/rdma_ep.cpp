@@ -107,11 +107,18 @@ ibv_qp_init_attr_ex extended(const ibv_qp_init_attr &plain, ibv_pd *pd)
     return attr;
 }
 
+std::optional<ibv_qp_init_attr> endpoint_qp_of(cm_id &listener)
+{
+    const lock_guard guard(cm::lock());
+    return listener.endpoint_qp;
+}
+
 int finish_ep(rdma_cm_id *id, const rdma_addrinfo *res, ibv_pd *pd, ibv_qp_init_attr *qp_attr)
 {
     if ((res->ai_flags & RAI_PASSIVE) != 0) {
         if (rdma_bind_addr(id, res->ai_src_addr) != 0)
             return -1;
+        const lock_guard guard(cm::lock());
         if (qp_attr != nullptr) {
             id_of(id).endpoint_qp = *qp_attr;
             id_of(id).endpoint_qp->qp_type = static_cast<ibv_qp_type>(res->ai_qp_type);
@@ -152,7 +159,7 @@ int rdma_create_qp_ex(rdma_cm_id *id, ibv_qp_init_attr_ex *attr)
     ibv_qp *qp = abi::create_managed_qp(*attr);
     if (qp == nullptr || make_ready(id, qp) != 0)
         return undo_qp(id, qp);
-    const std::lock_guard guard(cm::lock());
+    const lock_guard guard(cm::lock());
     id->pd = attr->pd;
     id->qp = qp;
     return 0;
@@ -171,7 +178,7 @@ void rdma_destroy_qp(rdma_cm_id *id)
 {
     ibv_qp *qp = nullptr;
     {
-        const std::lock_guard guard(cm::lock());
+        const lock_guard guard(cm::lock());
         qp = std::exchange(id->qp, nullptr);
     }
     if (qp != nullptr)
@@ -245,15 +252,12 @@ int rdma_get_request(rdma_cm_id *listen, rdma_cm_id **out)
         return fail_with(-1, status != 0 ? std::abs(status) : EINVAL);
     }
     rdma_cm_id *id = event->id;
-    if (listener.endpoint_qp) {
-        ibv_qp_init_attr attr = *listener.endpoint_qp;
-        if (rdma_create_qp(id, listen->pd, &attr) != 0) {
-            const int error = errno;
-            rdma_ack_cm_event(event);
-            rdma_reject(id, nullptr, 0);
-            rdma_destroy_id(id);
-            return fail_with(-1, error);
-        }
+    if (auto attr = endpoint_qp_of(listener); attr && rdma_create_qp(id, listen->pd, &*attr) != 0) {
+        const int error = errno;
+        rdma_ack_cm_event(event);
+        rdma_reject(id, nullptr, 0);
+        rdma_destroy_id(id);
+        return fail_with(-1, error);
     }
     if (rdma_migrate_id(id, nullptr) != 0) {
         rdma_ack_cm_event(event);

@@ -9,6 +9,7 @@
 #include "transport/shm/arena.hpp"
 #include "transport/shm/fd_server.hpp"
 #include "transport/tcp/rc_transport.hpp"
+#include "verbs/mw.hpp"
 
 #include <algorithm>
 #include <array>
@@ -50,8 +51,8 @@ ibv_device *the_device() noexcept
 }
 
 // The devices that this process has open, and those which it has closed with objects left: leak checkers find them
-// here. Guarded by the creation lock.
-std::vector<device_context *> &open_devices()
+// here.
+std::vector<device_context *> &open_devices() REQUIRES(process::making)
 {
     static constinit process::single<std::vector<device_context *>> devices;
     return devices.get();
@@ -75,18 +76,21 @@ void fill_gid_entry(std::uint32_t index, ibv_gid_entry &out)
 
 } // namespace
 
-static void add_open_device(device_context *d)
+// In a child of fork().
+static void refuse_devices_of_parent() noexcept REQUIRES(process::making)
+{
+    for (device_context *of_parent : open_devices())
+        refuse_data_path(of_parent->verbs.context.ops);
+}
+
+static void add_open_device(device_context *d) REQUIRES(process::making)
 {
     static constinit process::single<const bool> watched;
-    watched.get([] {
+    if (watched.if_made() == nullptr) {
         const auto nothing = []() noexcept {};
-        const auto refuse = []() noexcept {
-            for (device_context *of_parent : open_devices())
-                refuse_data_path(of_parent->verbs.context.ops);
-        };
-        process::add_fork_hooks({nothing, nothing, refuse});
-        return &process::yes;
-    });
+        process::add_fork_hooks({nothing, nothing, refuse_devices_of_parent});
+        watched.get([] { return &process::yes; });
+    }
     open_devices().push_back(d);
 }
 
@@ -102,6 +106,9 @@ static device_context *open_device()
     if (mover == nullptr)
         return nullptr;
     net::control::start();
+    // Queue pairs use them with their locks held, which come after that of making them.
+    region_table::instance();
+    window_table::instance();
     auto owned = std::make_unique<device_context>(*mover, local::arena::instance(), rc_transport::maker());
     device_context *d = owned.get();
     verbs_context &v = d->verbs;

@@ -8,52 +8,39 @@
 namespace softrdma::process
 {
 
+constinit creation_lock making;
+
 namespace
 {
 
 std::atomic<unsigned> forks{0};
-// Not a recursive mutex: the thread that forks has another number in the child, which may not give such a one back.
-pthread_mutex_t creation_lock = PTHREAD_MUTEX_INITIALIZER;
 thread_local unsigned held = 0; // how often this thread has the creation lock
-// These three are guarded by the creation lock.
-slot *slots = nullptr;
-std::array<fork_hooks, 4> all_hooks{};
-std::size_t hook_count = 0;
+slot *slots GUARDED_BY(making) = nullptr;
+std::array<fork_hooks, 4> all_hooks GUARDED_BY(making){};
+std::size_t hook_count GUARDED_BY(making) = 0;
 
-void enter() noexcept
+void before_fork() noexcept ACQUIRE(making)
 {
-    if (held++ == 0)
-        pthread_mutex_lock(&creation_lock);
-}
-
-void leave() noexcept
-{
-    if (--held == 0)
-        pthread_mutex_unlock(&creation_lock);
-}
-
-void before_fork() noexcept
-{
-    enter();
+    making.lock();
     for (std::size_t i = 0; i < hook_count; ++i)
         all_hooks[i].before();
 }
 
-void after_fork_in_parent() noexcept
+void after_fork_in_parent() noexcept RELEASE(making)
 {
     for (std::size_t i = hook_count; i > 0; --i)
         all_hooks[i - 1].in_parent();
-    leave();
+    making.unlock();
 }
 
-void after_fork_in_child() noexcept
+void after_fork_in_child() noexcept RELEASE(making)
 {
     forks.fetch_add(1, std::memory_order_relaxed);
     for (std::size_t i = hook_count; i > 0; --i)
         all_hooks[i - 1].in_child();
     hook_count = 0; // what the child makes itself adds them anew
     forget_objects_of_parent();
-    leave();
+    making.unlock();
 }
 
 // When the library is loaded: a thread may fork while another one makes the first object.
@@ -69,14 +56,20 @@ unsigned generation() noexcept
     return forks.load(std::memory_order_relaxed);
 }
 
-creation::creation() noexcept
+void creation_lock::lock() noexcept NO_THREAD_SAFETY_ANALYSIS
 {
-    enter();
+    if (held++ > 0)
+        return;
+    order_.enter();
+    pthread_mutex_lock(&mutex_);
 }
 
-creation::~creation()
+void creation_lock::unlock() noexcept NO_THREAD_SAFETY_ANALYSIS
 {
-    leave();
+    if (--held > 0)
+        return;
+    pthread_mutex_unlock(&mutex_);
+    order_.leave();
 }
 
 void add_fork_hooks(const fork_hooks &hooks) noexcept

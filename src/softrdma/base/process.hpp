@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/lock_order.hpp"
 #include "base/reserve.hpp"
+#include "base/thread_safety.hpp"
 
 #include <atomic>
 #include <memory>
+#include <pthread.h>
 #include <utility>
 
 // What belongs to one process. A child of fork() has a copy of everything that its parent has made, but neither its
@@ -26,12 +29,26 @@ private:
 };
 
 // Held while something is made that a process has once. fork() waits for it, so that no child finds half of such a
-// thing. Recursive: one such thing needs others. Taken after the locks of connection management, before all others.
-class creation
+// thing. Recursive, as one such thing needs others. It is not a recursive mutex of the C library: the thread that forks
+// has another number in the child, which may not give such a one back.
+class CAPABILITY("mutex") creation_lock
 {
 public:
-    creation() noexcept;
-    ~creation();
+    void lock() noexcept ACQUIRE();
+    void unlock() noexcept RELEASE();
+
+private:
+    pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+    lock_order order_{lock_level::creation};
+};
+
+extern creation_lock making;
+
+class SCOPED_CAPABILITY creation
+{
+public:
+    creation() noexcept ACQUIRE(making) { making.lock(); }
+    ~creation() RELEASE() { making.unlock(); }
     creation(const creation &) = delete;
     creation &operator=(const creation &) = delete;
 };
@@ -42,10 +59,10 @@ struct fork_hooks {
     void (*in_parent)() noexcept;
     void (*in_child)() noexcept;
 };
-// At most four; to be called with the creation lock.
-void add_fork_hooks(const fork_hooks &hooks) noexcept;
+// At most four.
+void add_fork_hooks(const fork_hooks &hooks) noexcept REQUIRES(making);
 
-void forget_objects_of_parent() noexcept;
+void forget_objects_of_parent() noexcept REQUIRES(making);
 
 // Where the one object of its kind is found; a child forgets that of its parent.
 class slot
@@ -57,11 +74,11 @@ public:
 
 protected:
     friend void forget_objects_of_parent() noexcept;
-    void publish(void *object) noexcept;
+    void publish(void *object) noexcept REQUIRES(making);
 
     std::atomic<void *> object_{nullptr};
-    slot *next_ = nullptr;
-    bool is_listed_ = false;
+    slot *next_ GUARDED_BY(making) = nullptr;
+    bool is_listed_ GUARDED_BY(making) = false;
 };
 
 // The one object of its kind, made with its first use and never destroyed: threads of the program may use it until the

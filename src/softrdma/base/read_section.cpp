@@ -53,13 +53,13 @@ reader_list &reader_list::instance()
 
 reader_list::entry reader_list::add(const reader &watched)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     return words_.insert(words_.end(), watched);
 }
 
 void reader_list::remove(entry e)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     words_.erase(e);
 }
 
@@ -67,13 +67,13 @@ operations_in_progress reader_list::in_progress(std::uint32_t key)
 {
     bool enrolled = false;
     {
-        const std::lock_guard lock(mutex_);
+        const lock_guard lock(mutex_);
         enrolled = std::ranges::all_of(words_, &reader::enrolled);
     }
     barriers::execute_between_processes(enrolled);
     // Who was added meanwhile finds nothing any more of what was taken away.
     operations_in_progress found;
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     for (const reader &watched : words_)
         found.add(watched, key);
     return found;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/barriers.hpp"
+#include "base/lock.hpp"
 #include "base/reserve.hpp"
 
 #include <atomic>
@@ -9,7 +10,6 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 namespace softrdma::local
@@ -111,8 +111,8 @@ public:
     operations_in_progress in_progress(std::uint32_t key);
 
 private:
-    std::mutex mutex_;
-    std::list<reader> words_;
+    ordered_mutex mutex_{lock_level::regions};
+    std::list<reader> words_ GUARDED_BY(mutex_);
 };
 
 } // namespace softrdma::local

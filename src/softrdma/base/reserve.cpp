@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "base/reserve.hpp"
+#include "base/lock.hpp"
 
 #include <array>
 #include <functional>
-#include <mutex>
 #include <new>
 
 namespace softrdma::reserve
@@ -20,12 +20,12 @@ struct alignas(std::max_align_t) place {
 
 // Not touched before it is used.
 constinit std::array<place, count> places{};
-constinit std::array<bool, count> used{};
-constinit std::mutex mutex;
+constinit ordered_mutex mutex{lock_level::leaf};
+constinit std::array<bool, count> used GUARDED_BY(mutex){};
 
 void *take_place(std::size_t size)
 {
-    const std::lock_guard lock(mutex);
+    const lock_guard lock(mutex);
     for (std::size_t i = 0; i < count && size <= largest; ++i) {
         if (!std::exchange(used[i], true))
             return &places[i];
@@ -47,7 +47,7 @@ void release(void *memory) noexcept
     const std::less<> before;
     if (before(at, places.data()) || !before(at, places.data() + count))
         return ::operator delete(memory);
-    const std::lock_guard lock(mutex);
+    const lock_guard lock(mutex);
     used[static_cast<std::size_t>(at - places.data())] = false;
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/lock_order.hpp"
+#include "base/thread_safety.hpp"
+
 #include <atomic>
 #include <cstdint>
 #include <ctime>
@@ -11,20 +14,24 @@
 namespace softrdma
 {
 
-// As std::mutex, for what every operation takes: free, it costs no call and one instruction that waits for what was
+// As ordered_mutex, for what every operation takes: free, it costs no call and one instruction that waits for what was
 // stored before.
-class sleeping_lock
+class CAPABILITY("mutex") sleeping_lock
 {
 public:
-    void lock() noexcept
+    explicit constexpr sleeping_lock(lock_level level) noexcept : order_(level) {}
+
+    void lock() noexcept ACQUIRE() NO_THREAD_SAFETY_ANALYSIS
     {
+        order_.enter();
         std::uint32_t expected = open;
         if (!state_.compare_exchange_strong(expected, taken, std::memory_order_acquire, std::memory_order_relaxed))
                 [[unlikely]]
             wait();
     }
-    void unlock() noexcept
+    void unlock() noexcept RELEASE() NO_THREAD_SAFETY_ANALYSIS
     {
+        order_.leave();
         if (state_.load(std::memory_order_relaxed) == taken) [[likely]]
             state_.store(open, std::memory_order_release);
         else
@@ -50,6 +57,7 @@ private:
     }
 
     std::atomic<std::uint32_t> state_{open};
+    [[no_unique_address]] lock_order order_;
 };
 
 } // namespace softrdma

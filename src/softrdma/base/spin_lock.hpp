@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/lock_order.hpp"
+#include "base/thread_safety.hpp"
+
 #include <atomic>
 #include <sched.h>
 
@@ -8,15 +11,22 @@ namespace softrdma
 {
 
 // For sections of a few hundred instructions.
-class spin_lock
+class CAPABILITY("mutex") spin_lock
 {
 public:
-    void lock() noexcept
+    explicit constexpr spin_lock(lock_level level) noexcept : order_(level) {}
+
+    void lock() noexcept ACQUIRE() NO_THREAD_SAFETY_ANALYSIS
     {
+        order_.enter();
         if (taken_.exchange(true, std::memory_order_acquire)) [[unlikely]]
             wait();
     }
-    void unlock() noexcept { taken_.store(false, std::memory_order_release); }
+    void unlock() noexcept RELEASE() NO_THREAD_SAFETY_ANALYSIS
+    {
+        order_.leave();
+        taken_.store(false, std::memory_order_release);
+    }
 
 private:
     [[gnu::noinline, gnu::cold]] void wait() noexcept
@@ -31,6 +41,7 @@ private:
     }
 
     std::atomic<bool> taken_{false};
+    [[no_unique_address]] lock_order order_;
 };
 
 } // namespace softrdma

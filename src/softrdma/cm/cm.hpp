@@ -5,9 +5,9 @@
 #include "transport/tcp/tcp_conn.hpp"
 #include "verbs/objects.hpp"
 #include "wire/cm_message.hpp"
+#include "base/lock.hpp"
 #include "base/process.hpp"
 
-#include <condition_variable>
 #include <list>
 #include <optional>
 #include <rdma/rdma_cma.h>
@@ -16,6 +16,16 @@ namespace softrdma::net
 {
 
 class cm_id;
+
+namespace cm
+{
+
+// Guards all ids, their events and channels.
+ordered_mutex &lock();
+// Signalled with each acknowledged event.
+condition &acknowledged();
+
+} // namespace cm
 
 struct cm_event : rdma_cm_event, reserve::object {
     process::birth birth;
@@ -34,9 +44,9 @@ public:
 
     event_channel() : ready_(std::in_place) { fd = ready_->fd(); }
 
-    std::optional<event_fd> ready_;                 // empty once destroyed
-    cm_events queue_;                               // guarded by the connection manager's lock
-    std::unique_ptr<event_channel> destroyed_next_; // after this one
+    std::optional<event_fd> ready_; // empty once destroyed; programs wait for it without the lock
+    cm_events queue_ GUARDED_BY(cm::lock());
+    std::unique_ptr<event_channel> destroyed_next_ GUARDED_BY(cm::lock()); // after this one
 };
 
 // What the manager needs from the verbs side, which owns the devices.
@@ -63,7 +73,7 @@ enum class cm_state {
     closed,
 };
 
-// An rdma_cm_id. All members are guarded by cm::lock().
+// An rdma_cm_id.
 class cm_id : public rdma_cm_id
 {
 public:
@@ -74,31 +84,31 @@ public:
     event_channel *events() const noexcept { return static_cast<event_channel *>(channel); }
 
     const cm_device device;
-    cm_state state = cm_state::idle;
-    std::uint64_t serial = 0;
-    bool sync = false;
-    bool v6_only = false;
-    std::optional<std::uint8_t> ack_timeout; // as the program has set it
-    int refusals = 0;
-    bool any_port = false; // the program left the choice of its port to the system
-    int socket = -1;       // bound, not yet listening or connecting
-    std::shared_ptr<tcp_conn> path;
-    std::shared_ptr<listener> listening;
-    unsigned events_reported = 0;
-    unsigned events_completed = 0;
-    cm_handshake local;
-    bool psn_chosen = false;
-    cm_handshake remote;
-    unsigned backlog = 0; // of a listener: how many requests the program may leave unseen
-    unsigned unseen = 0;
-    std::deque<std::pair<std::shared_ptr<tcp_conn>, cm_handshake>>
-            waiting;           // beyond the backlog, for the program to catch up
-    rdma_conn_param request{}; // as the connect request proposed it
-    ibv_sa_path_rec path_record{};
-    discovery::shm_ep_ptr ep;                    // to the peer's queue pair, until both sides have agreed on it
-    bool discovering = false;                    // and has not answered yet
-    local::obstacle obstacle{};                  // why there is no `ep`
-    std::optional<ibv_qp_init_attr> endpoint_qp; // of rdma_create_ep on a listener
+    cm_state state GUARDED_BY(cm::lock()) = cm_state::idle;
+    std::uint64_t serial GUARDED_BY(cm::lock()) = 0;
+    bool sync = false; // set before the program has the id, or by it alone
+    bool v6_only GUARDED_BY(cm::lock()) = false;
+    std::optional<std::uint8_t> ack_timeout GUARDED_BY(cm::lock()); // as the program has set it
+    int refusals GUARDED_BY(cm::lock()) = 0;
+    bool any_port GUARDED_BY(cm::lock()) = false; // the program left the choice of its port to the system
+    int socket GUARDED_BY(cm::lock()) = -1;       // bound, not yet listening or connecting
+    std::shared_ptr<tcp_conn> path GUARDED_BY(cm::lock());
+    std::shared_ptr<listener> listening GUARDED_BY(cm::lock());
+    unsigned events_reported GUARDED_BY(cm::lock()) = 0;
+    unsigned events_completed GUARDED_BY(cm::lock()) = 0;
+    cm_handshake local GUARDED_BY(cm::lock());
+    bool psn_chosen GUARDED_BY(cm::lock()) = false;
+    cm_handshake remote GUARDED_BY(cm::lock());
+    // Of a listener: how many requests the program may leave unseen, and those beyond that, for it to catch up.
+    unsigned backlog GUARDED_BY(cm::lock()) = 0;
+    unsigned unseen GUARDED_BY(cm::lock()) = 0;
+    std::deque<std::pair<std::shared_ptr<tcp_conn>, cm_handshake>> waiting GUARDED_BY(cm::lock());
+    rdma_conn_param request GUARDED_BY(cm::lock()){}; // as the connect request proposed it
+    ibv_sa_path_rec path_record GUARDED_BY(cm::lock()){};
+    discovery::shm_ep_ptr ep GUARDED_BY(cm::lock());   // to the peer's queue pair, until both sides have agreed on it
+    bool discovering GUARDED_BY(cm::lock()) = false;   // and has not answered yet
+    local::obstacle obstacle GUARDED_BY(cm::lock()){}; // why there is no `ep`
+    std::optional<ibv_qp_init_attr> endpoint_qp GUARDED_BY(cm::lock()); // of rdma_create_ep on a listener
 };
 
 inline cm_id &id_of(rdma_cm_id *id) noexcept
@@ -117,10 +127,6 @@ inline constexpr std::uint32_t vendor_option_not_supported = 35;
 // The connection manager. Every operation returns 0, or -1 with errno.
 namespace cm
 {
-
-std::mutex &lock();
-// Signalled with each acknowledged event.
-std::condition_variable &acknowledged();
 
 cm_id *create_id(event_channel *channel, void *context, rdma_port_space space, const cm_device &device);
 int destroy_id(cm_id &id);
@@ -151,28 +157,27 @@ tcp_conn_user &upcalls();
 // Pieces shared by the manager's files; the lock is held.
 namespace detail
 {
-cm_id *find_id(std::uint64_t serial);
-bool any_id(const std::function<bool(const cm_id &)> &is);
-cm_id *new_id(event_channel *channel, void *context, rdma_port_space space, const cm_device &device);
-void discard(cm_id *id);
-void queue_event(cm_id &id, rdma_cm_event_type type, int status, const private_data *data = nullptr);
+cm_id *find_id(std::uint64_t serial) REQUIRES(lock());
+cm_id *new_id(event_channel *channel, void *context, rdma_port_space space, const cm_device &device) REQUIRES(lock());
+void discard(cm_id *id) REQUIRES(lock());
+void queue_event(cm_id &id, rdma_cm_event_type type, int status, const private_data *data = nullptr) REQUIRES(lock());
 // False if there is no memory.
-bool queue_request(cm_id &listener, cm_id &child) noexcept;
+bool queue_request(cm_id &listener, cm_id &child) noexcept REQUIRES(lock());
 // A request of the listener has been seen or is gone: the next one may come.
-void request_seen(cm_id &listener);
-void drop_events(cm_id &id);
-void acknowledge_stored(cm_id &id); // the last event of a synchronous call
-void disconnected(cm_id &id, int status);
-bool received_disconnect(cm_id &id, opcode op);
-void send_ready(cm_id &id);
+void request_seen(cm_id &listener) REQUIRES(lock());
+void drop_events(cm_id &id) REQUIRES(lock());
+void acknowledge_stored(cm_id &id) REQUIRES(lock()); // the last event of a synchronous call
+void disconnected(cm_id &id, int status) REQUIRES(lock());
+bool received_disconnect(cm_id &id, opcode op) REQUIRES(lock());
+void send_ready(cm_id &id) REQUIRES(lock());
 // Both once discovery has ended: the passive side answers, the active side decides for both.
-void reply(cm_id &id);
-void select_transport(cm_id &id);
+void reply(cm_id &id) REQUIRES(lock());
+void select_transport(cm_id &id) REQUIRES(lock());
 // Logs that TCP carries everything.
-void log_fall_back(const cm_id &id);
+void log_fall_back(const cm_id &id) REQUIRES(lock());
 // Not any longer: the connection goes on without one.
-void stop_looking(cm_id &id);
-void send(cm_id &id, opcode op, const cm_payload *payload = nullptr);
+void stop_looking(cm_id &id) REQUIRES(lock());
+void send(cm_id &id, opcode op, const cm_payload *payload = nullptr) REQUIRES(lock());
 int fail(int error) noexcept;
 // Of ids that look for a datagram queue pair. A request is prepared, answered with a number, or not; its answer is
 // taken.
@@ -180,30 +185,30 @@ inline bool is_datagram(const cm_id &id) noexcept
 {
     return id.ps == RDMA_PS_UDP;
 }
-int ask(cm_id &id, const rdma_conn_param *param);
-int tell_number(cm_id &id, const rdma_conn_param *param);
-void learn_number(cm_id &id, const cm_handshake &reply);
-void not_resolved(cm_id &id, std::uint32_t reason);
-ibv_ah_attr address_of_peer(const cm_id &id);
-void queue_established(cm_id &id, const ibv_ah_attr &peer);
+int ask(cm_id &id, const rdma_conn_param *param) REQUIRES(lock());
+int tell_number(cm_id &id, const rdma_conn_param *param) REQUIRES(lock());
+void learn_number(cm_id &id, const cm_handshake &reply) REQUIRES(lock());
+void not_resolved(cm_id &id, std::uint32_t reason) REQUIRES(lock());
+ibv_ah_attr address_of_peer(const cm_id &id) REQUIRES(lock());
+void queue_established(cm_id &id, const ibv_ah_attr &peer) REQUIRES(lock());
 int datagram_attributes(ibv_qp_attr &attr, int &mask); // 0 or EINVAL
 // Takes the lock itself; see listener::receiver.
 std::chrono::milliseconds incoming(std::uint64_t listener_serial, int socket);
 // Once: a program may move its queue pair by itself, with that number, before it accepts.
-bool choose_psn(cm_id &id);
+bool choose_psn(cm_id &id) REQUIRES(lock());
 // How an attempt to connect ends; the last one tries again first.
-void rejected(cm_id &id, std::uint32_t reason, const private_data &data);
-void unreachable(cm_id &id, int error);
-void refused(cm_id &id);
-int modify_to_connected(cm_id &id);
-void modify_to_error(cm_id &id);
-int adopt_device(cm_id &id);
+void rejected(cm_id &id, std::uint32_t reason, const private_data &data) REQUIRES(lock());
+void unreachable(cm_id &id, int error) REQUIRES(lock());
+void refused(cm_id &id) REQUIRES(lock());
+int modify_to_connected(cm_id &id) REQUIRES(lock());
+void modify_to_error(cm_id &id) REQUIRES(lock());
+int adopt_device(cm_id &id) REQUIRES(lock());
 socklen_t address_size(const sockaddr *address) noexcept;
 bool is_wildcard(const sockaddr *address) noexcept;
 // Gives the id a TCP socket at the address.
-int open_bound(cm_id &id, const sockaddr *address);
-void learn_addresses(cm_id &id, int socket);
-void fill_gids(cm_id &id);
+int open_bound(cm_id &id, const sockaddr *address) REQUIRES(lock());
+void learn_addresses(cm_id &id, int socket) REQUIRES(lock());
+void fill_gids(cm_id &id) REQUIRES(lock());
 // Shifts the port between what the program sees and the TCP port (SOFTRDMA_PORT_OFFSET).
 void to_tcp(sockaddr_storage &address);
 void from_tcp(sockaddr_storage &address);

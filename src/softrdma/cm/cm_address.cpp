@@ -42,15 +42,6 @@ int source_for(const sockaddr *destination, sockaddr_storage &source)
 
 } // namespace
 
-bool expects(std::uint32_t peer_number, const ibv_gid &peer)
-{
-    const std::lock_guard guard(lock());
-    return detail::any_id([&](const cm_id &id) {
-        return id.state == cm_state::requested && id.remote.qpn == peer_number &&
-               same(id.route.addr.addr.ibaddr.dgid, peer);
-    });
-}
-
 int detail::fail(int error) noexcept
 {
     errno = error;
@@ -145,7 +136,7 @@ int bind(cm_id &id, const sockaddr *address)
 {
     if (detail::address_size(address) == 0)
         return detail::fail(EINVAL);
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     if (id.state != cm_state::idle)
         return detail::fail(EINVAL);
     if (detail::open_bound(id, address) != 0)
@@ -158,7 +149,7 @@ int resolve_address(cm_id &id, const sockaddr *source, const sockaddr *destinati
 {
     if (detail::address_size(destination) == 0 || (source != nullptr && source->sa_family != destination->sa_family))
         return detail::fail(EINVAL);
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     if (id.state != cm_state::idle && id.state != cm_state::bound)
         return detail::fail(EINVAL);
     memcpy(&id.route.addr.dst_storage, destination, detail::address_size(destination));
@@ -190,7 +181,7 @@ int resolve_address(cm_id &id, const sockaddr *source, const sockaddr *destinati
 
 int resolve_route(cm_id &id)
 {
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     if (id.state != cm_state::address_resolved)
         return detail::fail(EINVAL);
     ibv_sa_path_rec &record = id.path_record;

@@ -37,7 +37,7 @@ std::uint8_t granted(std::uint8_t asked, std::uint8_t peer = device_maximum)
 }
 
 // Fills id.local from the program's parameters. 0 or an errno value.
-int prepare_handshake(cm_id &id, const rdma_conn_param &param, std::size_t field)
+int prepare_handshake(cm_id &id, const rdma_conn_param &param, std::size_t field) REQUIRES(lock())
 {
     const std::size_t visible = settings().exact_private_data ? param.private_data_len : field;
     if (param.private_data_len > field || too_deep(param.responder_resources) || too_deep(param.initiator_depth) ||
@@ -53,7 +53,7 @@ int prepare_handshake(cm_id &id, const rdma_conn_param &param, std::size_t field
     return detail::choose_psn(id) ? 0 : EAGAIN;
 }
 
-void join(cm_id &id, const std::shared_ptr<queue_pair> &qp)
+void join(cm_id &id, const std::shared_ptr<queue_pair> &qp) REQUIRES(lock())
 {
     id.path->bind(qp, id.local.qpn);
     qp->attach(id.path);
@@ -61,11 +61,11 @@ void join(cm_id &id, const std::shared_ptr<queue_pair> &qp)
         qp->limit_answers();
 }
 
-void start_connecting(cm_id &id);
+void start_connecting(cm_id &id) REQUIRES(lock());
 
 void try_again(std::uint64_t serial)
 {
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     cm_id *id = detail::find_id(serial);
     if (id == nullptr || id->state != cm_state::connecting)
         return;
@@ -110,7 +110,7 @@ void start_connecting(cm_id &id)
 
 void give_up_unanswered(std::uint64_t serial)
 {
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     cm_id *id = detail::find_id(serial);
     if (id == nullptr || id->state != cm_state::connecting)
         return;
@@ -123,7 +123,7 @@ void give_up_unanswered(std::uint64_t serial)
 
 void give_up_unconfirmed(std::uint64_t serial)
 {
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     cm_id *id = detail::find_id(serial);
     if (id == nullptr || id->state != cm_state::accepted)
         return;
@@ -134,7 +134,7 @@ void give_up_unconfirmed(std::uint64_t serial)
 
 void reply_later(std::uint64_t serial, discovery::shm_ep_ptr found)
 {
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     cm_id *id = detail::find_id(serial);
     if (id == nullptr || !id->discovering || id->state != cm_state::accepted)
         return;
@@ -237,7 +237,7 @@ void detail::stop_looking(cm_id &id)
 int listen(cm_id &id, int backlog)
 {
     constexpr unsigned max_backlog = 1024; // the kernel's default
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     const sockaddr_in any{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {INADDR_ANY}, .sin_zero = {}};
     if (id.state == cm_state::idle && detail::open_bound(id, reinterpret_cast<const sockaddr *>(&any)) != 0)
         return -1;
@@ -254,7 +254,7 @@ int listen(cm_id &id, int backlog)
 
 int connect(cm_id &id, const rdma_conn_param *param)
 {
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     rdma_conn_param standard{};
     standard.retry_count = standard.rnr_retry_count = max_retry;
     const bool datagrams = detail::is_datagram(id);
@@ -276,7 +276,7 @@ int connect(cm_id &id, const rdma_conn_param *param)
 
 int accept(cm_id &id, const rdma_conn_param *param)
 {
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     if (id.state != cm_state::requested || (param == nullptr && id.qp == nullptr))
         return detail::fail(EINVAL);
     if (detail::is_datagram(id))
@@ -307,7 +307,7 @@ int accept(cm_id &id, const rdma_conn_param *param)
 
 int reject(cm_id &id, std::uint32_t reason, const void *data, std::uint8_t length)
 {
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     cm_rejection rejection{.reason = reason, .data = {}};
     if (id.state != cm_state::requested ||
             !rejection.data.assign(data, length, settings().exact_private_data ? length : reject_private_size))
@@ -322,7 +322,7 @@ int reject(cm_id &id, std::uint32_t reason, const void *data, std::uint8_t lengt
 
 int establish(cm_id &id)
 {
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     if (id.qp != nullptr || id.state != cm_state::replied)
         return detail::fail(EINVAL);
     id.state = cm_state::connected;
@@ -333,7 +333,7 @@ int establish(cm_id &id)
 
 int notify(cm_id &id, ibv_event_type event)
 {
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     if (event != IBV_EVENT_COMM_EST)
         return detail::fail(EINVAL);
     if (id.state == cm_state::accepted) {

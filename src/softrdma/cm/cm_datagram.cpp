@@ -21,14 +21,14 @@ constexpr std::size_t reply_size = 136;
 constexpr int service_unknown = 1;
 constexpr int service_rejected = 2;
 
-int assign(cm_id &id, const rdma_conn_param *param, std::size_t field)
+int assign(cm_id &id, const rdma_conn_param *param, std::size_t field) REQUIRES(lock())
 {
     const void *data = param != nullptr ? param->private_data : nullptr;
     const std::size_t length = param != nullptr ? param->private_data_len : 0;
     return id.local.data.assign(data, length, settings().exact_private_data ? length : field) ? 0 : EINVAL;
 }
 
-void end_exchange(cm_id &id)
+void end_exchange(cm_id &id) REQUIRES(lock())
 {
     id.state = cm_state::closed;
     if (const auto path = std::exchange(id.path, nullptr); path != nullptr) {

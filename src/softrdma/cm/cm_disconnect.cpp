@@ -12,12 +12,12 @@ namespace
 
 void leave_timewait(std::uint64_t serial)
 {
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     if (cm_id *id = detail::find_id(serial); id != nullptr)
         detail::queue_event(*id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
 }
 
-void close_path(cm_id &id)
+void close_path(cm_id &id) REQUIRES(lock())
 {
     id.state = cm_state::closed;
     id.path->owner = nullptr;
@@ -27,7 +27,7 @@ void close_path(cm_id &id)
 
 void give_up_disconnect(std::uint64_t serial)
 {
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     cm_id *id = detail::find_id(serial);
     if (id != nullptr && id->state == cm_state::disconnect_sent)
         detail::disconnected(*id, -ETIMEDOUT);
@@ -62,7 +62,7 @@ bool detail::received_disconnect(cm_id &id, opcode op)
 
 int disconnect(cm_id &id)
 {
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     if (detail::is_datagram(id)) // never connected
         return detail::fail(EINVAL);
     switch (id.state) {

@@ -23,7 +23,7 @@ std::unique_ptr<cm_event> make_event(cm_id &id, rdma_cm_event_type type, int sta
     return event;
 }
 
-void put(event_channel &channel, std::unique_ptr<cm_event> event)
+void put(event_channel &channel, std::unique_ptr<cm_event> event) REQUIRES(lock())
 {
     channel.queue_.push_back(std::move(event));
     channel.ready_->put();
@@ -31,7 +31,7 @@ void put(event_channel &channel, std::unique_ptr<cm_event> event)
 
 bool is_destroyed(const event_channel &channel)
 {
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     return !channel.ready_.has_value();
 }
 
@@ -43,7 +43,7 @@ void attach_data(cm_event &event, const private_data &data)
 }
 
 // What the program's side of librdmacm does when it takes the answer to a connect.
-void take_reply(cm_event &event)
+void take_reply(cm_event &event) REQUIRES(lock())
 {
     cm_id &id = id_of(event.id);
     if (id.qp == nullptr) {
@@ -142,7 +142,7 @@ void destroy_channel(event_channel *channel)
     constexpr std::size_t kept = 64;
     static constinit process::single<destroyed_channels> all_destroyed;
     auto &destroyed = all_destroyed.get();
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     channel->ready_.reset();
     channel->queue_.clear();
     (destroyed.count == 0 ? destroyed.oldest : destroyed.latest->destroyed_next_).reset(channel);
@@ -156,7 +156,7 @@ void destroy_channel(event_channel *channel)
 // The first of the channel; false if another thread has taken it.
 static bool take_first(event_channel &channel, rdma_cm_event **out)
 {
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     if (channel.queue_.empty())
         return false;
     std::unique_ptr<cm_event> event = std::move(channel.queue_.front());
@@ -202,7 +202,7 @@ int acknowledge(cm_event *event)
     if (event == nullptr)
         return detail::fail(EINVAL);
     const std::unique_ptr<cm_event> owned(event);
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     ++event->counted_on->events_completed;
     acknowledged().notify_all();
     return 0;

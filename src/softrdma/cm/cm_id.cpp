@@ -2,9 +2,9 @@
 #include "cm/cm.hpp"
 #include "transport/shm/fd_server.hpp"
 #include "progress/listener.hpp"
+#include "base/gid_table.hpp"
 #include "base/process.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <unistd.h>
 
@@ -16,10 +16,10 @@ namespace
 
 // Never destroyed: the progress thread may run until the very end of the process.
 struct registry {
-    std::mutex lock;
-    std::condition_variable acknowledged;
-    std::uint64_t next_serial = 1;
-    std::unordered_map<std::uint64_t, std::unique_ptr<cm_id>> ids;
+    ordered_mutex lock{lock_level::connecting};
+    condition acknowledged;
+    std::uint64_t next_serial GUARDED_BY(cm::lock()) = 1;
+    std::unordered_map<std::uint64_t, std::unique_ptr<cm_id>> ids GUARDED_BY(cm::lock());
 };
 
 registry &ids()
@@ -28,7 +28,7 @@ registry &ids()
     return r.get();
 }
 
-void abandon_connection(cm_id &id)
+void abandon_connection(cm_id &id) REQUIRES(lock())
 {
     switch (id.state) {
     case cm_state::requested: {
@@ -57,12 +57,12 @@ void abandon_connection(cm_id &id)
 
 } // namespace
 
-std::mutex &lock()
+ordered_mutex &lock()
 {
     return ids().lock;
 }
 
-std::condition_variable &acknowledged()
+condition &acknowledged()
 {
     return ids().acknowledged;
 }
@@ -73,9 +73,15 @@ cm_id *detail::find_id(std::uint64_t serial)
     return found == ids().ids.end() ? nullptr : found->second.get();
 }
 
-bool detail::any_id(const std::function<bool(const cm_id &)> &is)
+bool expects(std::uint32_t peer_number, const ibv_gid &peer)
 {
-    return std::any_of(ids().ids.begin(), ids().ids.end(), [&](const auto &entry) { return is(*entry.second); });
+    const lock_guard guard(lock());
+    for (const auto &[serial, id] : ids().ids) {
+        if (id->state == cm_state::requested && id->remote.qpn == peer_number &&
+                same(id->route.addr.addr.ibaddr.dgid, peer))
+            return true;
+    }
+    return false;
 }
 
 cm_id *detail::new_id(event_channel *channel, void *context, rdma_port_space space, const cm_device &device)
@@ -117,7 +123,7 @@ cm_id *create_id(event_channel *channel, void *context, rdma_port_space space, c
         if (own->fd < 0)
             return nullptr;
     }
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     cm_id *id = detail::new_id(channel != nullptr ? channel : own.get(), context, space, device);
     id->sync = channel == nullptr;
     static_cast<void>(own.release());
@@ -126,10 +132,11 @@ cm_id *create_id(event_channel *channel, void *context, rdma_port_space space, c
 
 int destroy_id(cm_id &id)
 {
-    std::unique_lock guard(lock());
+    const lock_guard guard(lock());
     detail::acknowledge_stored(id);
     detail::drop_events(id);
-    acknowledged().wait(guard, [&] { return id.events_completed == id.events_reported; });
+    while (id.events_completed != id.events_reported)
+        acknowledged().wait(lock());
     detail::drop_events(id);
     const std::unique_ptr<event_channel> own(id.sync ? id.events() : nullptr);
     detail::discard(&id);
@@ -146,7 +153,7 @@ int migrate_id(cm_id &id, event_channel *channel)
         if (own->fd < 0)
             return -1;
     }
-    std::unique_lock guard(lock());
+    const lock_guard guard(lock());
     detail::acknowledge_stored(id);
     event_channel *from = id.events();
     event_channel *to = channel != nullptr ? channel : own.get();
@@ -160,7 +167,8 @@ int migrate_id(cm_id &id, event_channel *channel)
     }
     id.channel = to;
     static_cast<void>(own.release());
-    acknowledged().wait(guard, [&] { return id.events_completed == id.events_reported; });
+    while (id.events_completed != id.events_reported)
+        acknowledged().wait(lock());
     if (id.sync)
         delete from;
     id.sync = channel == nullptr;

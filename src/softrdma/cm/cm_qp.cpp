@@ -13,7 +13,7 @@ namespace
 
 constexpr std::uint8_t usual_ack_timeout = 18; // 4.096 us * 2^18: about a second
 
-bool has_peer(const cm_id &id) noexcept
+bool has_peer(const cm_id &id) noexcept REQUIRES(lock())
 {
     switch (id.state) {
     case cm_state::replied:
@@ -32,7 +32,7 @@ bool is_passive(const cm_id &id) noexcept
     return id.route.num_paths == 0;
 }
 
-int attributes(const cm_id &id, ibv_qp_attr &attr, int &mask)
+int attributes(const cm_id &id, ibv_qp_attr &attr, int &mask) REQUIRES(lock())
 {
     const bool peer = has_peer(id);
     // Before accept() the program's own parameters are unknown: what the request proposed stands in.
@@ -90,7 +90,7 @@ int attributes(const cm_id &id, ibv_qp_attr &attr, int &mask)
 
 int queue_pair_attributes(cm_id &id, ibv_qp_attr &attr, int &mask)
 {
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     const int error = detail::is_datagram(id) ? detail::datagram_attributes(attr, mask) : attributes(id, attr, mask);
     return error == 0 ? 0 : detail::fail(error);
 }

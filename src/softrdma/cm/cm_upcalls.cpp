@@ -26,7 +26,7 @@ unknown_callers &callers()
     return all.get();
 }
 
-void take_request(cm_id &parent, const std::shared_ptr<tcp_conn> &path, const cm_handshake &request)
+void take_request(cm_id &parent, const std::shared_ptr<tcp_conn> &path, const cm_handshake &request) REQUIRES(lock())
 {
     cm_id *child = detail::new_id(parent.events(), parent.context, parent.ps, parent.device);
     child->state = cm_state::requested;
@@ -48,7 +48,7 @@ void take_request(cm_id &parent, const std::shared_ptr<tcp_conn> &path, const cm
 
 // A device drops what exceeds the backlog, and its peer asks again: here the request waits instead. Each that waits
 // holds a descriptor: beyond a fixed number the next ones are left to the kernel's queue.
-void wait_in_turn(cm_id &parent, const std::shared_ptr<tcp_conn> &path, const cm_handshake &request)
+void wait_in_turn(cm_id &parent, const std::shared_ptr<tcp_conn> &path, const cm_handshake &request) REQUIRES(lock())
 {
     parent.waiting.emplace_back(path, request);
     if (parent.waiting.size() >= max_waiting)
@@ -57,7 +57,7 @@ void wait_in_turn(cm_id &parent, const std::shared_ptr<tcp_conn> &path, const cm
 
 void decide_later(std::uint64_t serial, discovery::shm_ep_ptr found)
 {
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     cm_id *id = detail::find_id(serial);
     if (id == nullptr || !std::exchange(id->discovering, false) || id->state != cm_state::connecting)
         return;
@@ -66,7 +66,7 @@ void decide_later(std::uint64_t serial, discovery::shm_ep_ptr found)
     detail::select_transport(*id);
 }
 
-void take_reply(cm_id &id, const cm_handshake &reply)
+void take_reply(cm_id &id, const cm_handshake &reply) REQUIRES(lock())
 {
     id.remote = reply;
     id.path->hold();
@@ -79,7 +79,7 @@ void take_reply(cm_id &id, const cm_handshake &reply)
 }
 
 // True if the message was made to fail.
-bool injected(cm_id *id, const std::shared_ptr<tcp_conn> &path)
+bool injected(cm_id *id, const std::shared_ptr<tcp_conn> &path) REQUIRES(lock())
 {
     const auto fault = fault::on_handshake();
     if (!fault)
@@ -106,7 +106,7 @@ public:
 
 void conn_upcalls::connected(const std::shared_ptr<tcp_conn> &path)
 {
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     if (path->owner == nullptr)
         return;
     const bool datagrams = detail::is_datagram(*path->owner);
@@ -118,7 +118,7 @@ void conn_upcalls::connected(const std::shared_ptr<tcp_conn> &path)
 
 bool conn_upcalls::received(const std::shared_ptr<tcp_conn> &path, const packet &p)
 {
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     cm_id *id = path->owner;
     cm_handshake handshake;
     const bool is_request = p.op == opcode::cm_request || p.op == opcode::resolve_request;
@@ -181,7 +181,7 @@ void conn_upcalls::lost(const std::shared_ptr<tcp_conn> &path, const std::shared
 {
     if (qp != nullptr)
         qp->path_lost();
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     cm_id *id = std::exchange(path->owner, nullptr);
     if (id == nullptr)
         return;
@@ -267,13 +267,13 @@ tcp_conn_user &upcalls()
 
 std::chrono::milliseconds detail::incoming(std::uint64_t listener_serial, int socket)
 {
-    const std::lock_guard guard(lock());
+    const lock_guard guard(lock());
     const auto path = tcp_conn::open(socket, tcp_conn::role::accepted, upcalls());
     if (path == nullptr)
         return std::chrono::milliseconds(0);
     path->tag = listener_serial; // until its request has come
     event_loop::get()->after(unknown_callers::first_message_time, [weak = std::weak_ptr(path)] {
-        const std::lock_guard relock(lock());
+        const lock_guard relock(lock());
         if (const auto silent = weak.lock(); silent != nullptr && callers().remove(silent))
             silent->finish();
     });

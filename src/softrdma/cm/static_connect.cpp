@@ -60,13 +60,13 @@ struct connection {
 
 // Never destroyed: the progress thread may run until the very end of the process.
 struct registry {
-    std::mutex lock;
-    std::uint64_t next_serial = 1;
-    port_numbers numbers;
-    unknown_callers callers;
-    std::unordered_map<std::uint32_t, connection> connections;
+    ordered_mutex lock{lock_level::connecting};
+    std::uint64_t next_serial GUARDED_BY(lock) = 1;
+    port_numbers numbers GUARDED_BY(lock);
+    unknown_callers callers GUARDED_BY(lock);
+    std::unordered_map<std::uint32_t, connection> connections GUARDED_BY(lock);
 
-    connection *find(std::uint64_t number, std::uint64_t serial)
+    connection *find(std::uint64_t number, std::uint64_t serial) REQUIRES(lock)
     {
         const auto found = connections.find(static_cast<std::uint32_t>(number));
         return found == connections.end() || found->second.serial != serial ? nullptr : &found->second;
@@ -119,7 +119,7 @@ void try_later(connection &c)
 {
     c.path.reset();
     event_loop::get()->after(c.pause, [number = c.local, serial = c.serial] {
-        const std::lock_guard guard(state().lock);
+        const lock_guard guard(state().lock);
         if (connection *again = state().find(number, serial))
             try_connecting(*again);
     });
@@ -195,7 +195,7 @@ bool go_on(connection &c, bool peer_has_ep)
 
 void go_on_later(std::uint32_t number, std::uint64_t serial, discovery::shm_ep_ptr found)
 {
-    const std::lock_guard guard(state().lock);
+    const lock_guard guard(state().lock);
     connection *c = state().find(number, serial);
     if (c == nullptr || !std::exchange(c->discovering, false))
         return;
@@ -220,7 +220,7 @@ bool discover(connection &c, const local::shm_address &shm_address)
     return true;
 }
 
-bool take_decision(const std::shared_ptr<tcp_conn> &path, const packet &p)
+bool take_decision(const std::shared_ptr<tcp_conn> &path, const packet &p) REQUIRES(state().lock)
 {
     const auto found = state().connections.find(static_cast<std::uint32_t>(path->tag));
     if (found == state().connections.end() || found->second.path != path || found->second.active || p.payload.empty() ||
@@ -238,7 +238,7 @@ bool take_decision(const std::shared_ptr<tcp_conn> &path, const packet &p)
 
 void conn_upcalls::connected(const std::shared_ptr<tcp_conn> &path)
 {
-    const std::lock_guard guard(state().lock);
+    const lock_guard guard(state().lock);
     const auto found = state().connections.find(static_cast<std::uint32_t>(path->tag));
     if (found != state().connections.end() && found->second.path == path)
         greet(*path, opcode::direct_request,
@@ -248,7 +248,7 @@ void conn_upcalls::connected(const std::shared_ptr<tcp_conn> &path)
 void conn_upcalls::lost(const std::shared_ptr<tcp_conn> &path, const std::shared_ptr<queue_pair> &qp, int)
 {
     const auto retry_timeout = qp == nullptr ? microseconds(0) : qp->retry_timeout();
-    const std::lock_guard guard(state().lock);
+    const lock_guard guard(state().lock);
     const auto found = state().connections.find(static_cast<std::uint32_t>(path->tag));
     if (found == state().connections.end() || found->second.path != path)
         return;
@@ -261,7 +261,7 @@ void conn_upcalls::lost(const std::shared_ptr<tcp_conn> &path, const std::shared
     log::write(log::level::info, "the connection to queue pair %u at %s has ended", c.remote,
             text_of(c.destination).data());
     event_loop::get()->after(retry_timeout, [number = c.local, serial = c.serial] {
-        const std::lock_guard relock(state().lock);
+        const lock_guard relock(state().lock);
         const connection *lost = state().find(number, serial);
         if (const auto owner = lost == nullptr ? nullptr : lost->qp.lock())
             owner->path_lost();
@@ -270,7 +270,7 @@ void conn_upcalls::lost(const std::shared_ptr<tcp_conn> &path, const std::shared
 
 bool conn_upcalls::received(const std::shared_ptr<tcp_conn> &path, const packet &p)
 {
-    const std::lock_guard guard(state().lock);
+    const lock_guard guard(state().lock);
     if (p.op == opcode::direct_ready)
         return take_decision(path, p);
     greeting g;
@@ -293,12 +293,12 @@ bool conn_upcalls::received(const std::shared_ptr<tcp_conn> &path, const packet 
 
 milliseconds incoming(int socket)
 {
-    const std::lock_guard guard(state().lock);
+    const lock_guard guard(state().lock);
     const auto path = tcp_conn::open(socket, tcp_conn::role::accepted, upcalls());
     if (path == nullptr)
         return milliseconds(0);
     event_loop::get()->after(unknown_callers::first_message_time, [weak = std::weak_ptr(path)] {
-        const std::lock_guard relock(state().lock);
+        const lock_guard relock(state().lock);
         if (const auto silent = weak.lock(); silent != nullptr && state().callers.remove(silent))
             silent->finish();
     });
@@ -316,7 +316,7 @@ microseconds retry_timeout_of(const ibv_qp_attr &attr)
 // What is still to be sent when two looks in a row have found it, and no path, has waited long enough.
 void look_for_progress(std::uint32_t number, std::uint64_t serial, microseconds retry_timeout)
 {
-    const std::lock_guard guard(state().lock);
+    const lock_guard guard(state().lock);
     connection *c = state().find(number, serial);
     const auto qp = c == nullptr || c->joined ? nullptr : c->qp.lock();
     if (qp == nullptr)
@@ -328,7 +328,7 @@ void look_for_progress(std::uint32_t number, std::uint64_t serial, microseconds 
     event_loop::get()->after(retry_timeout, [=] { look_for_progress(number, serial, retry_timeout); });
 }
 
-bool forget(std::uint32_t number)
+bool forget(std::uint32_t number) REQUIRES(state().lock)
 {
     const auto found = state().connections.find(number);
     if (found == state().connections.end())
@@ -372,7 +372,7 @@ connection describe(queue_pair &qp)
 
 std::uint32_t reserve_number()
 {
-    const std::lock_guard guard(state().lock);
+    const lock_guard guard(state().lock);
     return state().numbers.reserve(incoming);
 }
 
@@ -380,7 +380,7 @@ void release_number(std::uint32_t number)
 {
     if (the_registry.if_made() == nullptr) // nothing is reserved
         return;
-    const std::lock_guard guard(state().lock);
+    const lock_guard guard(state().lock);
     forget(number);
     state().numbers.release(number);
 }
@@ -397,7 +397,7 @@ void connect(queue_pair &qp)
     // comes when the program accepts the request.
     if (qp.has_path() || cm::expects(c.remote, c.peer))
         return;
-    const std::lock_guard guard(state().lock);
+    const lock_guard guard(state().lock);
     if (!state().numbers.has(c.local) || state().connections.contains(c.local))
         return;
     c.serial = state().next_serial++;
@@ -413,7 +413,7 @@ void limit_retry_timeout(queue_pair &qp)
     qp.query(attr, init);
     if (attr.timeout == 0) // waits for ever
         return;
-    const std::lock_guard guard(state().lock);
+    const lock_guard guard(state().lock);
     const auto found = state().connections.find(qp.verbs()->qp_num);
     if (found == state().connections.end() || found->second.joined)
         return;
@@ -425,7 +425,7 @@ void limit_retry_timeout(queue_pair &qp)
 
 void disconnect(queue_pair &qp)
 {
-    const std::lock_guard guard(state().lock);
+    const lock_guard guard(state().lock);
     if (forget(qp.verbs()->qp_num))
         qp.attach(nullptr);
 }

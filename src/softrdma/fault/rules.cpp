@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fault/rules.hpp"
 #include "fault/parse.hpp"
+#include "base/lock.hpp"
 #include "base/process.hpp"
 #include "base/config.hpp"
 
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <random>
 #include <sys/random.h>
 #include <unistd.h>
@@ -21,10 +21,10 @@ namespace
 {
 
 struct state {
-    std::mutex mutex;
-    std::vector<rule> rules;
-    std::mt19937_64 random;
-    bool is_seeded = false;
+    ordered_mutex lock{lock_level::leaf};
+    std::vector<rule> rules GUARDED_BY(lock);
+    std::mt19937_64 random GUARDED_BY(lock);
+    bool is_seeded GUARDED_BY(lock) = false;
 };
 
 state &current()
@@ -56,7 +56,7 @@ template<typename Matches>
 std::optional<verdict> decide(Matches matches)
 {
     state &s = current();
-    const std::lock_guard lock(s.mutex);
+    const lock_guard guard(s.lock);
     for (rule &r : s.rules) {
         if (matches(r) && fires(r, s.random))
             return r.result;
@@ -99,7 +99,7 @@ bool add(std::string_view text, std::string &why)
 {
     state &s = current();
     if (text == "off") {
-        const std::lock_guard lock(s.mutex);
+        const lock_guard guard(s.lock);
         s.rules.clear();
         any_rules.store(false, std::memory_order_relaxed);
         return true;
@@ -107,7 +107,7 @@ bool add(std::string_view text, std::string &why)
     const auto found = parse(text, why);
     if (!found)
         return false;
-    const std::lock_guard lock(s.mutex);
+    const lock_guard guard(s.lock);
     if (!s.is_seeded || found->seed) {
         std::uint32_t seed = 0;
         if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))

@@ -2,6 +2,7 @@
 #include "pmem/power_cut.hpp"
 #include "base/process.hpp"
 #include "base/config.hpp"
+#include "base/lock.hpp"
 
 #include <array>
 #include <cerrno>
@@ -10,7 +11,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <random>
 #include <string_view>
 #include <sys/random.h>
@@ -45,9 +45,11 @@ unsigned words_of_range(std::uintptr_t line_begin, std::uintptr_t begin, std::ui
 }
 
 struct undo_log {
-    std::mutex mutex;
-    std::map<std::uintptr_t, line> lines; // in address order, so that a seed means the same in every run
-    std::uint64_t operations = 0;
+    ordered_mutex lock{lock_level::leaf};
+    std::map<std::uintptr_t, line> lines GUARDED_BY(
+            lock); // in address order, so that a seed means the same in every run
+    std::uint64_t operations GUARDED_BY(lock) = 0;
+    // As configured, before anything else uses it.
     std::uint64_t cut_after = 0; // 0: on request only
     std::uint64_t seed = 0;
 };
@@ -103,7 +105,7 @@ struct losses {
     unsigned kept = 0;
 };
 
-losses lose_lines(const undo_log &l)
+losses lose_lines(const undo_log &l) REQUIRES(l.lock)
 {
     std::mt19937_64 random(l.seed);
     losses result;
@@ -119,7 +121,7 @@ losses lose_lines(const undo_log &l)
     return result;
 }
 
-[[noreturn]] void cut_locked(const undo_log &l)
+[[noreturn]] void cut_locked(const undo_log &l) REQUIRES(l.lock)
 {
     const losses result = lose_lines(l);
     fprintf(stderr,
@@ -151,7 +153,7 @@ void configure()
 void about_to_store(std::uintptr_t begin, std::size_t bytes)
 {
     undo_log &l = log();
-    const std::lock_guard lock(l.mutex);
+    const lock_guard guard(l.lock);
     for (std::uintptr_t at = begin & ~(line_size - 1); at < begin + bytes; at += line_size) {
         const auto [entry, is_new] = l.lines.try_emplace(at);
         for (std::size_t i = 0; is_new && i < words_of_line; ++i)
@@ -163,14 +165,14 @@ void about_to_store(std::uintptr_t begin, std::size_t bytes)
 void made_durable(std::uintptr_t begin, std::size_t bytes)
 {
     undo_log &l = log();
-    const std::lock_guard lock(l.mutex);
+    const lock_guard guard(l.lock);
     l.lines.erase(l.lines.lower_bound(begin & ~(line_size - 1)), l.lines.lower_bound(begin + bytes));
 }
 
 void operation_done()
 {
     undo_log &l = log();
-    const std::lock_guard lock(l.mutex);
+    const lock_guard guard(l.lock);
     if (++l.operations == l.cut_after)
         cut_locked(l);
 }
@@ -178,7 +180,7 @@ void operation_done()
 void cut()
 {
     undo_log &l = log();
-    const std::lock_guard lock(l.mutex);
+    const lock_guard guard(l.lock);
     cut_locked(l);
 }
 

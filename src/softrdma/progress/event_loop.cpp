@@ -126,12 +126,13 @@ void event_loop::back_off(finding last)
     using namespace std::chrono_literals;
     constexpr std::chrono::microseconds longest_pause = 2ms;
     std::chrono::microseconds pause = 30us;
-    std::unique_lock lock(rest_mutex_);
+    const lock_guard lock(rest_mutex_);
     resting_ = true;
     bool polls = last == finding::taken || now_ns() < polled_until_ns_;
     for (; polls; pause = std::min(2 * pause, longest_pause)) {
         const unsigned before = calls_;
-        const bool called = woken_.wait_for(lock, pause, [this] { return !resting_; });
+        woken_.wait_for(rest_mutex_, pause);
+        const bool called = !resting_;
         // One call may last: what it finds is received. A thread that was stopped in there is not waited for.
         polls = !called && (calls_ != before || (inside_ && pause < longest_pause));
     }
@@ -146,7 +147,7 @@ void event_loop::about_to_wait()
     if (!resting_)
         return;
     {
-        const std::lock_guard lock(rest_mutex_);
+        const lock_guard lock(rest_mutex_);
         resting_ = false;
     }
     woken_.notify_one();
@@ -218,7 +219,7 @@ finding event_loop::look_where_expected()
 {
     std::shared_ptr<event_handler> handler;
     {
-        const std::lock_guard lock(mutex_);
+        const lock_guard lock(mutex_);
         handler = expected_;
     }
     if (handler == nullptr)
@@ -243,7 +244,7 @@ finding event_loop::dispatch()
 // NULL after the last one.
 std::shared_ptr<event_handler> event_loop::in_memory(std::size_t index)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     return index < in_memory_.size() ? in_memory_[index] : nullptr;
 }
 
@@ -290,7 +291,7 @@ finding event_loop::handle(const epoll_event &event)
     }
     std::shared_ptr<event_handler> handler;
     {
-        const std::lock_guard lock(mutex_);
+        const lock_guard lock(mutex_);
         const auto found = watched_.find(event.data.u64);
         if (found == watched_.end())
             return finding::nothing;
@@ -320,7 +321,7 @@ finding event_loop::serve(event_handler &handler, Call call) noexcept
 
 event_loop::watch_id event_loop::watch(int fd, std::uint32_t events, std::shared_ptr<event_handler> handler)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     const watch_id id = next_id_++;
     epoll_event event{.events = events, .data = {.u64 = id}};
     watched_.emplace(id, watched{fd, std::move(handler)});
@@ -332,7 +333,7 @@ event_loop::watch_id event_loop::watch(int fd, std::uint32_t events, std::shared
 
 void event_loop::change(watch_id id, std::uint32_t events)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     const auto found = watched_.find(id);
     epoll_event event{.events = events, .data = {.u64 = id}};
     if (found != watched_.end())
@@ -342,7 +343,7 @@ void event_loop::change(watch_id id, std::uint32_t events)
 void event_loop::unwatch(watch_id id)
 {
     std::shared_ptr<event_handler> last; // destroyed after the lock is released
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     const auto found = watched_.find(id);
     if (found == watched_.end())
         return;
@@ -357,7 +358,7 @@ void event_loop::unwatch(watch_id id)
 
 void event_loop::expect(std::shared_ptr<event_handler> handler)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     expected_now_ = handler.get();
     comes_in_memory_.store(false, std::memory_order_relaxed);
     expected_.swap(handler); // the former is destroyed after the lock is released
@@ -365,14 +366,14 @@ void event_loop::expect(std::shared_ptr<event_handler> handler)
 
 void event_loop::watch_memory(const std::shared_ptr<event_handler> &handler)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     in_memory_.push_back(handler);
 }
 
 void event_loop::unwatch_memory(const event_handler &handler)
 {
     std::shared_ptr<event_handler> last; // destroyed after the lock is released
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     const auto found = std::ranges::find(in_memory_, &handler, &std::shared_ptr<event_handler>::get);
     if (found == in_memory_.end())
         return;
@@ -382,12 +383,12 @@ void event_loop::unwatch_memory(const event_handler &handler)
 
 void event_loop::after(std::chrono::microseconds delay, reserve::call call)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     timers_.emplace(clock::now() + delay, std::move(call));
-    set_timer_locked();
+    set_timer();
 }
 
-void event_loop::set_timer_locked()
+void event_loop::set_timer()
 {
     itimerspec spec{};
     if (!timers_.empty()) {
@@ -402,13 +403,13 @@ void event_loop::run_timers()
 {
     decltype(timers_) due;
     {
-        const std::lock_guard lock(mutex_);
+        const lock_guard lock(mutex_);
         std::uint64_t expirations = 0;
         [[maybe_unused]] const ssize_t got = read(timer_, &expirations, sizeof(expirations));
         const auto now = clock::now();
         while (!timers_.empty() && timers_.begin()->first <= now)
             due.insert(due.end(), timers_.extract(timers_.begin()));
-        set_timer_locked();
+        set_timer();
     }
     for (const auto &[at, call] : due)
         run(call);
@@ -438,7 +439,8 @@ void event_loop::after_fork_in_parent() noexcept
 // is, for the thread that it served is not here.
 void event_loop::after_fork_in_child() noexcept
 {
-    const event_loop *a = running.exchange(nullptr);
+    event_loop *a = running.exchange(nullptr);
+    a->mutex_.unlock();
     for (const auto &[id, w] : a->watched_)
         close(w.fd);
     close(a->epoll_);

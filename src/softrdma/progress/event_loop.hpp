@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/lock.hpp"
 #include "transport/progress.hpp"
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
@@ -96,23 +95,24 @@ private:
     static void run(const reserve::call &call) noexcept;
     template<typename Call>
     static finding serve(event_handler &handler, Call call) noexcept;
-    void set_timer_locked();
-    static void before_fork() noexcept;
-    static void after_fork_in_parent() noexcept;
-    static void after_fork_in_child() noexcept;
+    std::shared_ptr<event_handler> in_memory(std::size_t index) EXCLUDES(mutex_);
+    void set_timer() REQUIRES(mutex_);
+    // Between the first and one of the others the forking thread has the lock of the loop that runs.
+    static void before_fork() noexcept NO_THREAD_SAFETY_ANALYSIS;
+    static void after_fork_in_parent() noexcept NO_THREAD_SAFETY_ANALYSIS;
+    static void after_fork_in_child() noexcept NO_THREAD_SAFETY_ANALYSIS;
 
     static std::int64_t now_ns() noexcept;
 
     void (*const first_)();
     int epoll_ = -1;
     int timer_ = -1;
-    std::mutex mutex_;
-    watch_id next_id_ = 1;
-    std::unordered_map<watch_id, watched> watched_;
-    std::shared_ptr<event_handler> in_memory(std::size_t index);
-    std::vector<std::shared_ptr<event_handler>> in_memory_;
-    std::shared_ptr<event_handler> expected_;                  // to have input next
-    std::atomic<const event_handler *> expected_now_{nullptr}; // the same
+    ordered_mutex mutex_{lock_level::tables};
+    watch_id next_id_ GUARDED_BY(mutex_) = 1;
+    std::unordered_map<watch_id, watched> watched_ GUARDED_BY(mutex_);
+    std::vector<std::shared_ptr<event_handler>> in_memory_ GUARDED_BY(mutex_);
+    std::shared_ptr<event_handler> expected_ GUARDED_BY(mutex_); // to have input next
+    std::atomic<const event_handler *> expected_now_{nullptr};   // the same
     // Kept by the threads that poll; an approximation is enough.
     std::atomic<bool> comes_in_memory_{false}; // the last input that was found
     std::atomic<unsigned> turn_{0};
@@ -124,13 +124,13 @@ private:
     static constexpr std::int64_t shortest_ns = 1'500;
     std::atomic<std::int64_t> between_dispatches_ns_{shortest_ns};
     std::atomic<std::int64_t> polled_until_ns_{0};
-    std::mutex rest_mutex_;
-    std::condition_variable woken_;
+    ordered_mutex rest_mutex_{lock_level::leaf};
+    condition woken_;
     std::atomic<bool> resting_{false};
     // By when they run out.
     std::multimap<clock::time_point, reserve::call, std::less<>,
             reserve::allocator<std::pair<const clock::time_point, reserve::call>>>
-            timers_;
+            timers_ GUARDED_BY(mutex_);
 };
 
 } // namespace softrdma::net

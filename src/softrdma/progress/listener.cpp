@@ -37,21 +37,21 @@ void listener::close()
 
 void listener::suspend()
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     suspended_ = true;
     event_loop::get()->change(watch_, 0);
 }
 
 void listener::resume()
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     if (std::exchange(suspended_, false))
         event_loop::get()->change(watch_, EPOLLIN);
 }
 
 void listener::pause(std::chrono::milliseconds duration)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     event_loop::get()->change(watch_, 0);
     event_loop::get()->after(duration, [weak = weak_from_this()] {
         if (const auto self = weak.lock())
@@ -61,7 +61,7 @@ void listener::pause(std::chrono::milliseconds duration)
 
 void listener::watch_again()
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     if (!suspended_)
         event_loop::get()->change(watch_, EPOLLIN);
 }

@@ -33,8 +33,8 @@ private:
     const process::birth birth_;
     const receiver accepted_;
     event_loop::watch_id watch_ = 0;
-    std::mutex mutex_;
-    bool suspended_ = false;
+    ordered_mutex mutex_{lock_level::sending};
+    bool suspended_ GUARDED_BY(mutex_) = false;
 };
 
 } // namespace softrdma::net

@@ -4,6 +4,7 @@
 #include "transport/packet_path.hpp"
 #include "verbs/tap.hpp"
 #include "base/config.hpp"
+#include "base/lock.hpp"
 #include "base/process.hpp"
 
 #include <algorithm>
@@ -16,7 +17,6 @@
 #include <deque>
 #include <fcntl.h>
 #include <map>
-#include <mutex>
 #include <unistd.h>
 #include <utility>
 
@@ -102,7 +102,7 @@ public:
     void executed(packet_path &path, const packet &request, std::span<const iovec> payload, const packet &answer,
             std::span<const iovec> answer_payload) override
     {
-        const std::lock_guard lock(mutex_);
+        const lock_guard lock(mutex_);
         flow &f = flows_[{&path, direction::outbound}];
         const auto out = joined(payload);
         const auto back = joined(answer_payload);
@@ -119,7 +119,7 @@ private:
     {
         if (p.op > opcode::atomic_write || (p.op == opcode::acknowledge && p.syndrome == syndrome::unresponsive))
             return; // nothing that goes over a wire
-        const std::lock_guard lock(mutex_);
+        const lock_guard lock(mutex_);
         const bool request = is_request(p.op);
         const direction requests = request == (d == direction::outbound) ? direction::outbound : direction::inbound;
         flow &f = flows_[{&path, requests}];
@@ -130,6 +130,7 @@ private:
     }
 
     void record_request(packet_path &path, flow &f, const packet &p, std::span<const std::byte> payload, direction d)
+            REQUIRES(mutex_)
     {
         const bool first = is_first(p.op) || is_round_trip(p.op);
         flow::message *m = f.find(p.psn);
@@ -150,6 +151,7 @@ private:
     }
 
     void record_answer(packet_path &path, flow &f, const packet &p, std::span<const std::byte> payload, direction d)
+            REQUIRES(mutex_)
     {
         flow::message *m = f.find(p.psn);
         if (m == nullptr)
@@ -168,7 +170,7 @@ private:
 
     // Returns the number of packets.
     std::uint32_t put_parts(packet_path &path, const packet &p, std::span<const std::byte> payload, std::uint32_t psn,
-            bool first, bool last, direction d)
+            bool first, bool last, direction d) REQUIRES(mutex_)
     {
         addresses ends;
         path.ends(d == direction::outbound ? ends.from : ends.to, d == direction::outbound ? ends.to : ends.from);
@@ -187,7 +189,7 @@ private:
     }
 
     // pcapng's enhanced packet block, written at once: other processes append to the same file.
-    void put_block(const std::vector<std::byte> &frame, direction d)
+    void put_block(const std::vector<std::byte> &frame, direction d) REQUIRES(mutex_)
     {
         if (fd_ < 0)
             return;
@@ -213,10 +215,10 @@ private:
         close(std::exchange(fd_, -1));
     }
 
-    std::mutex mutex_;
-    int fd_;
-    std::map<std::pair<const packet_path *, direction>, flow> flows_;
-    std::vector<std::byte> block_;
+    ordered_mutex mutex_{lock_level::leaf};
+    int fd_ GUARDED_BY(mutex_);
+    std::map<std::pair<const packet_path *, direction>, flow> flows_ GUARDED_BY(mutex_);
+    std::vector<std::byte> block_ GUARDED_BY(mutex_);
 };
 
 } // namespace

@@ -27,12 +27,16 @@ public:
     std::atomic<int> users{0};
 
 private:
-    completion_queue *next_locked();
+    struct listed {
+        completion_queue *cq;
+        unsigned handed_out; // of its events
+    };
+    completion_queue *next() REQUIRES(mutex_);
 
     event_fd ready_;
-    std::mutex mutex_;
-    std::vector<completion_queue *> queues_; // whoever completes something there says so in shared memory
-    std::size_t latest_ = 0;                 // of them, that had an event
+    ordered_mutex mutex_{lock_level::events};
+    std::vector<listed> queues_ GUARDED_BY(mutex_); // whoever completes something there says so in shared memory
+    std::size_t latest_ GUARDED_BY(mutex_) = 0;     // of them, that had an event
 };
 
 } // namespace softrdma

@@ -79,7 +79,7 @@ completion_queue::~completion_queue()
 
 void completion_queue::expect(std::int64_t entries)
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     expected_ += entries;
     count_if_needed();
 }
@@ -98,7 +98,7 @@ void completion_queue::count_if_needed()
 
 void completion_queue::forget(const std::atomic<std::uint32_t> *freed)
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     for (std::uint32_t at = head_; at != tail_; ++at) {
         if (ring_[at & mask_].freed == freed)
             ring_[at & mask_].freed = nullptr;
@@ -139,7 +139,7 @@ completion_queue::entry *completion_queue::append(
 void completion_queue::push(const ibv_wc &wc, bool solicited)
 {
     {
-        const std::lock_guard lock(lock_);
+        const lock_guard lock(lock_);
         entry *place = append(wc.qp_num, nullptr, 0);
         if (place == nullptr)
             return;
@@ -153,7 +153,7 @@ bool completion_queue::push_sent(std::uint32_t qpn, std::uint64_t id, ibv_wc_opc
         ibv_wc_status result, std::atomic<std::uint32_t> &freed, std::uint32_t places)
 {
     {
-        const std::lock_guard lock(lock_);
+        const lock_guard lock(lock_);
         entry *place = append(qpn, &freed, places);
         if (place == nullptr)
             return false;
@@ -169,7 +169,7 @@ void completion_queue::collect(inbound_source &source)
     bool any = false;
     bool urgent = false;
     {
-        const std::lock_guard lock(lock_);
+        const lock_guard lock(lock_);
         for (ibv_wc wc; source.drain(&wc, 1) == 1; urgent = urgent || wc.status != IBV_WC_SUCCESS) {
             if (counted_) // by the peer
                 shared().used.fetch_sub(1, std::memory_order_relaxed);
@@ -201,7 +201,7 @@ inline void completion_queue::give_back_places(const entry &e) noexcept
 
 void completion_queue::discard(std::uint32_t qpn)
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     std::uint32_t kept = head_;
     for (std::uint32_t at = head_; at != tail_; ++at) {
         const entry &e = ring_[at & mask_];
@@ -219,7 +219,7 @@ void completion_queue::discard(std::uint32_t qpn)
 
 int completion_queue::take(int entries, ibv_wc *wc)
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     int count = 0;
     for (; count < entries && head_ != tail_; ++count) {
         const entry &e = ring_[head_++ & mask_];
@@ -287,7 +287,7 @@ void completion_queue::watch(inbound_source &source)
 
 std::uint32_t completion_queue::attach(inbound_source &source)
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     const auto free = std::find(sources_.begin(), sources_.end(), nullptr);
     const auto number = static_cast<std::uint32_t>(free - sources_.begin());
     if (free == sources_.end())
@@ -299,26 +299,26 @@ std::uint32_t completion_queue::attach(inbound_source &source)
 
 void completion_queue::detach(inbound_source &source)
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     std::replace(sources_.begin(), sources_.end(), &source, static_cast<inbound_source *>(nullptr));
     std::erase(watched_, &source);
 }
 
 void completion_queue::add_user(std::weak_ptr<completion_source> user)
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     users_.insert(std::move(user));
 }
 
 void completion_queue::remove_user(const std::weak_ptr<completion_source> &user)
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     users_.erase(user);
 }
 
 void completion_queue::add_stalled(std::weak_ptr<stalled_sender> sender) noexcept
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     try {
         stalled_.push_back(std::move(sender));
     } catch (const std::bad_alloc &) {
@@ -333,7 +333,7 @@ bool completion_queue::retry_stalled()
         return false;
     std::vector<std::weak_ptr<stalled_sender>> senders;
     {
-        const std::lock_guard lock(lock_);
+        const lock_guard lock(lock_);
         senders.swap(stalled_);
         any_stalled_.store(false, std::memory_order_relaxed);
     }
@@ -363,13 +363,13 @@ void completion_queue::overflow()
 
 bool completion_queue::overflowed()
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     return overflowed_;
 }
 
 int completion_queue::resize(int entries)
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     if (static_cast<std::uint32_t>(entries) < tail_ - head_)
         return EINVAL;
     if (const std::uint32_t mask = mask_for(entries); mask > mask_) {

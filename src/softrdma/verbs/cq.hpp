@@ -49,19 +49,20 @@ public:
 // Of a queue that is polled entry by entry: the entry, and who is at it, unless the program promises to be one thread.
 struct extended_poll {
     explicit extended_poll(bool by_one_thread) noexcept : single_threaded(by_one_thread) {}
-    void lock() noexcept
+    // Held from one call of the program to another one, which no compiler sees.
+    void lock() noexcept NO_THREAD_SAFETY_ANALYSIS
     {
         if (!single_threaded)
             mutex.lock();
     }
-    void unlock() noexcept
+    void unlock() noexcept NO_THREAD_SAFETY_ANALYSIS
     {
         if (!single_threaded)
             mutex.unlock();
     }
 
     const bool single_threaded;
-    sleeping_lock mutex;
+    sleeping_lock mutex{lock_level::program};
     ibv_wc wc{};
 };
 
@@ -84,7 +85,7 @@ public:
     bool push_sent(std::uint32_t qpn, std::uint64_t wr_id, ibv_wc_opcode opcode, std::uint32_t length,
             ibv_wc_status status, std::atomic<std::uint32_t> &freed, std::uint32_t places);
     // Sources are drained with it.
-    spin_lock &lock() noexcept { return lock_; }
+    spin_lock &lock() noexcept RETURN_CAPABILITY(lock_) { return lock_; }
     // Takes over what peers have delivered there.
     void collect(inbound_source &source);
     // Forgets the completions of a queue pair that is reset.
@@ -125,44 +126,44 @@ private:
     };
 
     static void give_back_places(const entry &e) noexcept;
-    entry *append(std::uint32_t qpn, std::atomic<std::uint32_t> *freed, std::uint32_t places);
-    bool make_room(std::uint32_t qpn);
-    void decide_when_to_ask() noexcept;
-    void wake(bool urgent);
-    void overflow();
-    void count_if_needed();
+    entry *append(std::uint32_t qpn, std::atomic<std::uint32_t> *freed, std::uint32_t places) REQUIRES(lock_);
+    bool make_room(std::uint32_t qpn) REQUIRES(lock_);
+    void decide_when_to_ask() noexcept REQUIRES(lock_);
+    void wake(bool urgent) EXCLUDES(lock_);
+    void overflow() REQUIRES(lock_);
+    void count_if_needed() REQUIRES(lock_);
 
     friend class completion_channel;
 
     local::cq_block &shared() const noexcept { return *shared_; }
     int take(int entries, ibv_wc *wc);
     int look_further(int entries, ibv_wc *wc);
-    int take_inbound(int entries, ibv_wc *wc);
-    int take_announced(int entries, ibv_wc *wc);
-    void watch(inbound_source &source);
+    int take_inbound(int entries, ibv_wc *wc) REQUIRES(lock_);
+    int take_announced(int entries, ibv_wc *wc) REQUIRES(lock_);
+    void watch(inbound_source &source) REQUIRES(lock_);
     bool retry_stalled();
 
     // What every completion touches.
-    alignas(local::line) spin_lock lock_;
-    bool overflowed_ = false;
-    bool counted_ = false;                // as shared with peers
-    std::atomic<bool> ever_armed_{false}; // else nobody waits for an event
+    alignas(local::line) spin_lock lock_{lock_level::completion_queue};
+    bool overflowed_ GUARDED_BY(lock_) = false;
+    bool counted_ GUARDED_BY(lock_) = false; // as shared with peers
+    std::atomic<bool> ever_armed_{false};    // else nobody waits for an event
     std::atomic<bool> any_stalled_{false};
-    std::uint32_t mask_;        // of positions; the ring has a power of two of entries
-    std::uint32_t unasked_ = 0; // entries for which there is room, whoever asks; for more make_room() does
-    std::uint32_t head_ = 0;
-    std::uint32_t tail_ = 0;
-    std::unique_ptr<entry[]> ring_;
+    std::uint32_t mask_ GUARDED_BY(lock_); // of positions; the ring has a power of two of entries
+    // Entries for which there is room, whoever asks; for more make_room() does.
+    std::uint32_t unasked_ GUARDED_BY(lock_) = 0;
+    std::uint32_t head_ GUARDED_BY(lock_) = 0;
+    std::uint32_t tail_ GUARDED_BY(lock_) = 0;
+    std::unique_ptr<entry[]> ring_ GUARDED_BY(lock_);
     local::cq_block *shared_ = nullptr;
-    std::vector<inbound_source *> watched_; // asked at each poll
+    std::vector<inbound_source *> watched_ GUARDED_BY(lock_); // asked at each poll
 
     std::shared_ptr<local::block> block_;
-    std::vector<inbound_source *> sources_; // by number; NULL: the number is free
-    std::size_t next_to_unwatch_ = 0;
-    std::int64_t expected_ = 0;
-    std::vector<std::weak_ptr<stalled_sender>> stalled_;
-    std::set<std::weak_ptr<completion_source>, std::owner_less<>> users_;
-    unsigned handed_out_ = 0; // guarded by the channel's lock
+    std::vector<inbound_source *> sources_ GUARDED_BY(lock_); // by number; NULL: the number is free
+    std::size_t next_to_unwatch_ GUARDED_BY(lock_) = 0;
+    std::int64_t expected_ GUARDED_BY(lock_) = 0;
+    std::vector<std::weak_ptr<stalled_sender>> stalled_ GUARDED_BY(lock_);
+    std::set<std::weak_ptr<completion_source>, std::owner_less<>> users_ GUARDED_BY(lock_);
 };
 
 inline completion_queue &cq_of(ibv_cq *cq) noexcept

@@ -25,6 +25,7 @@ std::shared_ptr<datagram_qp> datagram_qp::create(
         cq_of(attr.recv_cq).remove_user(qp);
         throw;
     }
+    const lock_guard lock(qp->mutex_);
     qp->self_ = qp;
     cq_of(attr.recv_cq).network_users.fetch_add(1);
     return qp;
@@ -41,7 +42,7 @@ datagram_qp::datagram_qp(ibv_pd *pd, const ibv_qp_init_attr &attr, std::unique_p
 void datagram_qp::destroy()
 {
     path_->listen({});
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     destroyed_ = true;
     reset();
     cq_of(qp_base.recv_cq).network_users.fetch_sub(1);
@@ -90,7 +91,7 @@ void datagram_qp::fail()
 
 void datagram_qp::completions_lost(ibv_cq *cq)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     if (destroyed_ || state() == IBV_QPS_RESET || state() == IBV_QPS_ERR)
         return;
     if ((qp_base.send_cq != cq && qp_base.recv_cq != cq) || !cq_of(cq).overflowed())
@@ -101,7 +102,7 @@ void datagram_qp::completions_lost(ibv_cq *cq)
 
 int datagram_qp::modify(const ibv_qp_attr &attr, int mask)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     const ibv_qp_state from = state();
     const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr.qp_state : from;
     if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != from)
@@ -138,7 +139,7 @@ void datagram_qp::enter(const ibv_qp_attr &attr, int mask) noexcept
 
 void datagram_qp::query(ibv_qp_attr &attr, ibv_qp_init_attr &init)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     attr = attr_;
     attr.cap = init_.cap;
     attr.path_mtu = IBV_MTU_4096;

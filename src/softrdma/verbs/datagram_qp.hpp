@@ -8,8 +8,6 @@
 #include "verbs/receive_queue.hpp"
 #include "verbs/send_queue.hpp"
 
-#include <mutex>
-
 namespace softrdma
 {
 
@@ -33,36 +31,39 @@ public:
     void query(ibv_qp_attr &attr, ibv_qp_init_attr &init) override;
     int post_send(ibv_send_wr *wr, ibv_send_wr **bad);
     int post_together(std::uint32_t count) override;
-    void open_batch() override { batch_ = std::make_unique<post_batch>(queue_, init_.cap); }
+    void open_batch() override;
     int post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad);
 
     void arrived(const datagram &d, const network_header &header) override;
 
 private:
-    bool accepts_sends() const noexcept { return state() >= IBV_QPS_RTS; }
-    bool receives() const noexcept { return state() >= IBV_QPS_RTR && state() != IBV_QPS_ERR && !destroyed_; }
-    ibv_qp_state state() const noexcept { return attr_.qp_state; }
-    void set_state(ibv_qp_state to) noexcept;
-    void enter(const ibv_qp_attr &attr, int mask) noexcept;
-    void reset() noexcept;
-    void fail();
-    void pump();
-    void flush_sends();
-    void flush_receives();
-    ibv_wc_status send(const wqe &w);
+    bool accepts_sends() const noexcept REQUIRES(mutex_) { return state() >= IBV_QPS_RTS; }
+    bool receives() const noexcept REQUIRES(mutex_)
+    {
+        return state() >= IBV_QPS_RTR && state() != IBV_QPS_ERR && !destroyed_;
+    }
+    ibv_qp_state state() const noexcept REQUIRES(mutex_) { return attr_.qp_state; }
+    void set_state(ibv_qp_state to) noexcept REQUIRES(mutex_);
+    void enter(const ibv_qp_attr &attr, int mask) noexcept REQUIRES(mutex_);
+    void reset() noexcept REQUIRES(mutex_);
+    void fail() REQUIRES(mutex_);
+    void pump() REQUIRES(mutex_);
+    void flush_sends() REQUIRES(mutex_);
+    void flush_receives() REQUIRES(mutex_);
+    ibv_wc_status send(const wqe &w) REQUIRES(mutex_);
     ibv_wc_status send_with_fault(const fault::verdict &verdict, const datagram &d, const datagram_route &route,
             std::span<const iovec> payload);
-    std::optional<receive_request> take_receive();
+    std::optional<receive_request> take_receive() REQUIRES(mutex_);
     ibv_wc_status place(const receive_request &to, const network_header &header, std::span<const std::byte> payload);
 
-    std::mutex mutex_;
-    bool destroyed_ = false;
-    ibv_qp_attr attr_{};
-    send_queue queue_;
-    receive_fifo receives_;
-    std::uint32_t next_psn_ = 0;
-    const std::shared_ptr<datagram_path> path_; // delayed datagrams keep it
-    std::shared_ptr<datagram_qp> self_;         // until it is destroyed
+    ordered_mutex mutex_{lock_level::queue_pair};
+    bool destroyed_ GUARDED_BY(mutex_) = false;
+    ibv_qp_attr attr_ GUARDED_BY(mutex_){};
+    send_queue queue_ GUARDED_BY(mutex_);
+    receive_fifo receives_ GUARDED_BY(mutex_);
+    std::uint32_t next_psn_ GUARDED_BY(mutex_) = 0;
+    const std::shared_ptr<datagram_path> path_;            // delayed datagrams keep it
+    std::shared_ptr<datagram_qp> self_ GUARDED_BY(mutex_); // until it is destroyed
 };
 
 inline bool sends_datagrams(const ibv_qp *qp) noexcept

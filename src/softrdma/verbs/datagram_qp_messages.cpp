@@ -56,7 +56,7 @@ int datagram_qp::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
 {
     // Who has started a batch is making requests where these are to be made.
     const auto alone = batch_ != nullptr ? std::unique_lock(*batch_) : std::unique_lock<post_batch>();
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     int error = accepts_sends() ? 0 : EINVAL;
     for (; wr != nullptr; wr = wr->next) {
         if (error == 0)
@@ -76,9 +76,15 @@ int datagram_qp::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
     return error;
 }
 
+void datagram_qp::open_batch()
+{
+    const lock_guard lock(mutex_);
+    batch_ = std::make_unique<post_batch>(queue_, init_.cap);
+}
+
 int datagram_qp::post_together(std::uint32_t count)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     if (!accepts_sends())
         return EINVAL;
     if (count > queue_.room())
@@ -170,7 +176,7 @@ ibv_wc_status datagram_qp::send_with_fault(
 
 int datagram_qp::post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     int error = qp_base.srq != nullptr || state() == IBV_QPS_RESET ? EINVAL : 0;
     for (; wr != nullptr; wr = wr->next) {
         if (error == 0 && receives_.full())
@@ -200,7 +206,7 @@ std::optional<receive_request> datagram_qp::take_receive()
 // Without a receive, or with another Q_Key, it is as if it had been lost on its way.
 void datagram_qp::arrived(const datagram &d, const network_header &header)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     if (!receives() || d.qkey != attr_.qkey)
         return;
     const auto request = take_receive();

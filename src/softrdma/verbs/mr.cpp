@@ -27,16 +27,15 @@ constexpr unsigned known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRI
                                   IBV_ACCESS_HUGETLB;
 
 // Deregistration waits here for the last pin of its region.
-std::mutex &idle_mutex()
-{
-    static constinit process::single<std::mutex> m;
-    return m.get();
-}
+struct idle_regions {
+    ordered_mutex lock{lock_level::leaf};
+    condition changed;
+};
 
-std::condition_variable &idle_changed()
+idle_regions &idle()
 {
-    static constinit process::single<std::condition_variable> c;
-    return c.get();
+    static constinit process::single<idle_regions> i;
+    return i.get();
 }
 
 int check_access(unsigned access) noexcept
@@ -87,14 +86,14 @@ void region_table::released(std::atomic<int> &users) noexcept
 {
     // The top bit says that somebody waits for the count to drop.
     if (users.fetch_sub(1, std::memory_order_acq_rel) < 0) {
-        const std::lock_guard lock(idle_mutex());
-        idle_changed().notify_all();
+        const lock_guard guard(idle().lock);
+        idle().changed.notify_all();
     }
 }
 
 region_table::counts region_table::totals() const
 {
-    const std::shared_lock lock(mutex_);
+    const shared_guard lock(mutex_);
     counts all{};
     for (const auto &[index, region] : regions_) {
         if (region->parent_ != nullptr) {
@@ -167,7 +166,7 @@ void region_table::forget(memory_region &region)
 {
     if (is_published(region))
         slot_of(region.key_).region.store(nullptr, std::memory_order_release);
-    const std::unique_lock lock(mutex_);
+    const lock_guard lock(mutex_);
     regions_.erase(local::key_index(region.key_));
 }
 
@@ -216,7 +215,7 @@ ibv_mr *region_table::add(ibv_pd *pd, void *addr, std::size_t length, std::uint6
         errno = error;
         return nullptr;
     }
-    const std::unique_lock lock(mutex_);
+    const lock_guard lock(mutex_);
     const std::uint32_t key = unused_key();
     if (key == 0) {
         errno = ENOMEM;
@@ -233,7 +232,7 @@ ibv_mr *region_table::add(ibv_pd *pd, void *addr, std::size_t length, std::uint6
 // From now on nobody finds it. NULL with errno.
 std::shared_ptr<memory_region> region_table::shut(const ibv_mr *mr)
 {
-    const std::unique_lock lock(mutex_);
+    const lock_guard lock(mutex_);
     const auto *found = find_locked(mr->lkey);
     const int error = found == nullptr || found->get() != mr ? EINVAL : (*found)->windows_ > 0 ? EBUSY : 0;
     if (error != 0) {
@@ -252,8 +251,10 @@ bool region_table::is_left(memory_region &region)
         return false;
     constexpr int waiting = INT32_MIN;
     if (region.users_.fetch_add(waiting, std::memory_order_acq_rel) != 0) {
-        std::unique_lock lock(idle_mutex());
-        idle_changed().wait(lock, [&] { return region.users_.load(std::memory_order_acquire) == waiting; });
+        idle_regions &i = idle();
+        const lock_guard guard(i.lock);
+        while (region.users_.load(std::memory_order_acquire) != waiting)
+            i.changed.wait(i.lock);
     }
     SOFTRDMA_ASSERT(region.users_.load(std::memory_order_relaxed) == waiting); // nobody is inside any more
     region.users_.store(0, std::memory_order_relaxed);
@@ -302,7 +303,7 @@ int region_table::change_region(ibv_mr *mr, const change &to)
     if (region == nullptr)
         return errno;
     const int failed = !is_left(*region) ? EBUSY : region->sync_what_was_stored();
-    const std::unique_lock lock(mutex_);
+    const lock_guard lock(mutex_);
     if (failed == 0) {
         pd_of(next.pd).children.fetch_add(1);
         pd_of(region->pd).children.fetch_sub(1);
@@ -316,7 +317,7 @@ int region_table::change_region(ibv_mr *mr, const change &to)
 region_pin region_table::pin(std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va, std::uint64_t bytes,
         std::uint32_t other_domain)
 {
-    const std::shared_lock lock(mutex_);
+    const shared_guard lock(mutex_);
     const auto *found = find_locked(key);
     if (found == nullptr)
         return {};
@@ -337,7 +338,7 @@ region_pin region_table::pin(const std::shared_ptr<memory_region> &region)
 
 region_pin region_table::pin(std::uint32_t key)
 {
-    const std::shared_lock lock(mutex_);
+    const shared_guard lock(mutex_);
     const auto *found = find_locked(key);
     if (found == nullptr || (*found)->withdrawn_)
         return {};

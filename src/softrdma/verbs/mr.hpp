@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/lock.hpp"
 #include "pmem/mapping.hpp"
 #include "verbs/objects.hpp"
 
-#include <condition_variable>
 #include <memory>
-#include <shared_mutex>
 #include <unordered_map>
 #include <utility>
 
@@ -202,29 +201,30 @@ private:
     };
 
     region_table();
-    std::uint32_t unused_key();
+    std::uint32_t unused_key() REQUIRES(mutex_);
     std::shared_ptr<memory_region> shut(const ibv_mr *mr);
     bool is_left(memory_region &region);
-    // NULL if there is none. To be called with the lock.
-    const std::shared_ptr<memory_region> *find_locked(std::uint32_t key) const noexcept;
-    const std::shared_ptr<memory_region> *allowed(const ibv_pd *pd, const window_bounds &bounds) const noexcept;
+    // NULL if there is none.
+    const std::shared_ptr<memory_region> *find_locked(std::uint32_t key) const noexcept REQUIRES_SHARED(mutex_);
+    const std::shared_ptr<memory_region> *allowed(const ibv_pd *pd, const window_bounds &bounds) const noexcept
+            REQUIRES_SHARED(mutex_);
     bool is_published(const memory_region &region) const noexcept
     {
         return slot_of(region.key_).region.load(std::memory_order_relaxed) == &region;
     }
     static bool claim(slot &own, memory_region &region) noexcept;
-    void publish(memory_region &region);
+    void publish(memory_region &region) REQUIRES(mutex_);
     // Nobody finds the region any more.
-    void withdraw(memory_region &region);
+    void withdraw(memory_region &region) REQUIRES(mutex_);
     void forget(memory_region &region);
     slot &slot_of(std::uint32_t key) const noexcept { return slots_[local::slot_index(key)]; }
     const memory_region *find(
             std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;
 
-    mutable std::shared_mutex mutex_;
-    std::unordered_map<std::uint32_t, std::shared_ptr<memory_region>> regions_; // by key_index()
+    mutable ordered_shared_mutex mutex_{lock_level::regions};
+    std::unordered_map<std::uint32_t, std::shared_ptr<memory_region>> regions_ GUARDED_BY(mutex_); // by key_index()
     std::unique_ptr<slot[]> slots_;
-    std::uint32_t latest_slot_ = 0;
+    std::uint32_t latest_slot_ GUARDED_BY(mutex_) = 0;
     std::atomic<std::uint64_t> removals_{0};
 };
 

@@ -14,7 +14,7 @@ std::shared_ptr<memory_region> region_table::add_window(ibv_context *context)
     auto window = std::make_shared<memory_region>();
     window->context = context;
     window->withdrawn_ = true;
-    const std::unique_lock lock(mutex_);
+    const lock_guard lock(mutex_);
     const std::uint32_t key = unused_key();
     if (key == 0) {
         errno = ENOMEM;
@@ -34,7 +34,7 @@ void region_table::remove_window(memory_region &window)
 
 bool region_table::allows(const ibv_pd *pd, const window_bounds &bounds) const
 {
-    const std::shared_lock lock(mutex_);
+    const shared_guard lock(mutex_);
     return allowed(pd, bounds) != nullptr;
 }
 
@@ -54,7 +54,7 @@ const std::shared_ptr<memory_region> *region_table::allowed(
 
 bool region_table::bind(memory_region &window, const ibv_pd *pd, const window_bounds &bounds)
 {
-    const std::unique_lock lock(mutex_);
+    const lock_guard lock(mutex_);
     SOFTRDMA_ASSERT(window.withdrawn_ && window.parent_ == nullptr);
     SOFTRDMA_ASSERT(local::key_index(window.key_) == local::key_index(bounds.key));
     const auto *region = allowed(pd, bounds);
@@ -75,14 +75,14 @@ bool region_table::bind(memory_region &window, const ibv_pd *pd, const window_bo
 
 void region_table::withdraw_window(memory_region &window)
 {
-    const std::unique_lock lock(mutex_);
+    const lock_guard lock(mutex_);
     window.withdrawn_ = true;
     withdraw(window);
 }
 
 bool region_table::unbind(memory_region &window)
 {
-    const std::unique_lock lock(mutex_);
+    const lock_guard lock(mutex_);
     SOFTRDMA_ASSERT(window.withdrawn_ && window.parent_ != nullptr && window.parent_->windows_ > 0);
     if (window.users_.load(std::memory_order_acquire) != 0)
         return false;

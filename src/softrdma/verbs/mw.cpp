@@ -55,7 +55,7 @@ ibv_mw *window_table::add(ibv_pd *pd, ibv_mw_type type)
     w->handle = local::key_index(w->rkey);
     w->type = type;
     const std::uint32_t index = w->handle;
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     ibv_mw *const added = windows_.emplace(index, std::move(w)).first->second.get();
     pd_of(pd).children.fetch_add(1);
     return added;
@@ -84,7 +84,7 @@ int window_table::remove(ibv_mw *mw)
     const auto deadline = std::chrono::steady_clock::now() + local::longest_operation;
     for (unsigned tries = 0;; ++tries) {
         {
-            const std::lock_guard lock(mutex_);
+            const lock_guard lock(mutex_);
             const auto found = windows_.find(mw->handle);
             if (found == windows_.end() || found->second.get() != mw)
                 return EINVAL;
@@ -107,7 +107,7 @@ void window_table::settle(const ibv_mr *mr)
     for (unsigned tries = 0; std::chrono::steady_clock::now() <= deadline; ++tries) {
         bool all_left = true;
         {
-            const std::lock_guard lock(mutex_);
+            const lock_guard lock(mutex_);
             for (const auto &[index, w] : windows_)
                 all_left = (!w->leaving || w->shown->bound_to() != mr || has_left(*w)) && all_left;
         }
@@ -119,7 +119,7 @@ void window_table::settle(const ibv_mr *mr)
 
 std::optional<ibv_wc_status> window_table::carry_out(const qp_object &qp, const wqe &w)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     return w.op == IBV_WR_BIND_MW ? bind(qp, w.data.bind) : invalidate(qp, w.rkey);
 }
 
@@ -167,7 +167,7 @@ std::optional<ibv_wc_status> window_table::invalidate(const qp_object &qp, std::
 
 bool window_table::invalidate_for_peer(const qp_object &qp, std::uint32_t key)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     memory_window *w = find_bound(qp, key);
     if (w == nullptr || !w->bound)
         return false;

@@ -50,15 +50,16 @@ public:
     bool invalidate_for_peer(const qp_object &qp, std::uint32_t key);
 
 private:
-    memory_window *find(std::uint32_t key) const noexcept;
-    memory_window *find_bound(const qp_object &qp, std::uint32_t key) const noexcept;
-    std::optional<ibv_wc_status> bind(const qp_object &qp, const bind_args &args);
-    std::optional<ibv_wc_status> invalidate(const qp_object &qp, std::uint32_t key);
-    static void withdraw(memory_window &w);
-    static bool has_left(memory_window &w);
+    memory_window *find(std::uint32_t key) const noexcept REQUIRES(mutex_);
+    memory_window *find_bound(const qp_object &qp, std::uint32_t key) const noexcept REQUIRES(mutex_);
+    std::optional<ibv_wc_status> bind(const qp_object &qp, const bind_args &args) REQUIRES(mutex_);
+    std::optional<ibv_wc_status> invalidate(const qp_object &qp, std::uint32_t key) REQUIRES(mutex_);
+    void withdraw(memory_window &w) REQUIRES(mutex_);
+    bool has_left(memory_window &w) REQUIRES(mutex_);
 
-    std::mutex mutex_;
-    std::unordered_map<std::uint32_t, std::unique_ptr<memory_window>> windows_; // by local::key_index()
+    ordered_mutex mutex_{lock_level::windows};
+    std::unordered_map<std::uint32_t, std::unique_ptr<memory_window>> windows_ GUARDED_BY(
+            mutex_); // by local::key_index()
 };
 
 } // namespace softrdma

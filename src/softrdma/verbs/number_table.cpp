@@ -23,7 +23,7 @@ number_table &number_table::instance()
 
 std::uint32_t number_table::add(const std::shared_ptr<queue_pair> &qp, std::uint32_t number)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     if (number == 0 && pairs_.size() < range - 2)
         number = fresh_number();
     return number != 0 && pairs_.emplace(number, qp).second ? number : 0;
@@ -41,14 +41,14 @@ std::uint32_t number_table::fresh_number()
 
 std::shared_ptr<queue_pair> number_table::find(std::uint32_t number)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     const auto found = pairs_.find(number);
     return found == pairs_.end() ? nullptr : found->second;
 }
 
 std::vector<std::shared_ptr<queue_pair>> number_table::all()
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     std::vector<std::shared_ptr<queue_pair>> list;
     for (const auto &[number, qp] : pairs_)
         list.push_back(qp);
@@ -57,7 +57,7 @@ std::vector<std::shared_ptr<queue_pair>> number_table::all()
 
 void number_table::remove(std::uint32_t number)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     pairs_.erase(number);
 }
 

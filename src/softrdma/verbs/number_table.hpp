@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/lock.hpp"
+
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
@@ -26,11 +27,11 @@ public:
     void remove(std::uint32_t number);
 
 private:
-    std::uint32_t fresh_number();
+    std::uint32_t fresh_number() REQUIRES(mutex_);
 
-    std::mutex mutex_;
-    std::uint32_t next_ = 0;
-    std::unordered_map<std::uint32_t, std::shared_ptr<queue_pair>> pairs_;
+    ordered_mutex mutex_{lock_level::receives};
+    std::uint32_t next_ GUARDED_BY(mutex_) = 0;
+    std::unordered_map<std::uint32_t, std::shared_ptr<queue_pair>> pairs_ GUARDED_BY(mutex_);
 };
 
 } // namespace softrdma

@@ -46,7 +46,7 @@ void event_fd::withdraw(std::size_t tokens) const noexcept
 void async_queue::push(const ibv_async_event &event) noexcept
 {
     try {
-        const std::lock_guard lock(mutex_);
+        const lock_guard lock(mutex_);
         handed_out_.try_emplace(event.element.qp); // now: nothing is to fail when it is taken
         queue_.push_back(event);
     } catch (const std::bad_alloc &) {
@@ -60,7 +60,7 @@ int async_queue::take(ibv_async_event *event, progress &mover)
     for (;;) {
         if (ready_.take(&mover) != 0)
             return -1;
-        const std::lock_guard lock(mutex_);
+        const lock_guard lock(mutex_);
         if (queue_.empty())
             continue;
         *event = queue_.front();
@@ -73,7 +73,7 @@ int async_queue::take(ibv_async_event *event, progress &mover)
 
 unsigned async_queue::forget(const void *element)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     ready_.withdraw(std::erase_if(queue_, [element](const ibv_async_event &e) { return e.element.qp == element; }));
     const auto found = handed_out_.find(element);
     if (found == handed_out_.end())

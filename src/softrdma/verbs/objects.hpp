@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/lock.hpp"
 #include "base/process.hpp"
 #include "base/unique_fd.hpp"
 #include "transport/progress.hpp"
@@ -12,7 +13,6 @@
 #include <cstring>
 #include <deque>
 #include <infiniband/verbs.h>
-#include <mutex>
 #include <unordered_map>
 
 namespace softrdma
@@ -61,9 +61,9 @@ public:
 
 private:
     event_fd ready_;
-    std::mutex mutex_;
-    std::deque<ibv_async_event> queue_;
-    std::unordered_map<const void *, unsigned> handed_out_;
+    ordered_mutex mutex_{lock_level::events};
+    std::deque<ibv_async_event> queue_ GUARDED_BY(mutex_);
+    std::unordered_map<const void *, unsigned> handed_out_ GUARDED_BY(mutex_);
 };
 
 // One open device: what programs see, of which they use the last member, and what is ours.

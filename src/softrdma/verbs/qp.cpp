@@ -40,14 +40,17 @@ std::shared_ptr<queue_pair> queue_pair::create(ibv_pd *pd, ibv_qp_init_attr &att
 // What is to be found by others. After a failure destroy() undoes it.
 int queue_pair::open(std::uint32_t number)
 {
-    if (const int error = ring_.create(ep_.cap); error != 0)
+    if (const int error = ring_.create(init_.cap); error != 0)
         return error;
     ring_.shared().cq_bit = cq_of(qp_base.recv_cq).attach(ring_);
-    ep_.self = weak_from_this();
+    {
+        const lock_guard lock(lock_);
+        ep_.self = weak_from_this();
+        ep_.managed = number == 0;
+    }
     cq_of(qp_base.send_cq).add_user(weak_from_this());
     cq_of(qp_base.recv_cq).add_user(weak_from_this());
     qp_base.qp_num = number_table::instance().add(shared_from_this(), number);
-    ep_.managed = number == 0;
     qp_base.handle = qp_base.qp_num;
     return qp_base.qp_num == 0 ? ENOMEM : 0;
 }
@@ -71,7 +74,7 @@ int queue_pair::destroy()
     if (const int error = shut_out_peer(); error != 0)
         return error;
     number_table::instance().remove(qp_base.qp_num);
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     transport_->abandon_answers();
     destroyed_ = true;
     start_connection(0);
@@ -89,14 +92,14 @@ int queue_pair::destroy()
 
 void queue_pair::retry()
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     if (sends_requests())
         settle(transport_->resume());
 }
 
 bool queue_pair::sending()
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     return !queue_.empty();
 }
 
@@ -135,7 +138,7 @@ void queue_pair::flush_receives_later(std::chrono::microseconds pause)
         const auto qp = weak.lock();
         if (qp == nullptr)
             return;
-        const std::lock_guard lock(qp->lock_);
+        const lock_guard lock(qp->lock_);
         if (qp->delays_flush_ != operations) // it was reset meanwhile
             return;
         if (!operations->ended())
@@ -156,7 +159,7 @@ void queue_pair::notice_drained()
 
 void queue_pair::completions_lost(ibv_cq *cq)
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     if (destroyed_ || ep_.attr.qp_state == IBV_QPS_RESET || ep_.attr.qp_state == IBV_QPS_ERR)
         return;
     if ((qp_base.send_cq != cq && qp_base.recv_cq != cq) || !cq_of(cq).overflowed())
@@ -167,7 +170,7 @@ void queue_pair::completions_lost(ibv_cq *cq)
 
 void queue_pair::peer_broke_protocol()
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     if (!answers())
         return;
     tell(IBV_EVENT_QP_REQ_ERR);
@@ -184,7 +187,7 @@ bool queue_pair::settle(outcome o)
 
 void queue_pair::path_lost()
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     ep_.path_lost = true;
     if (answers() && transport_->fail_first(IBV_WC_RETRY_EXC_ERR))
         fail();
@@ -192,13 +195,13 @@ void queue_pair::path_lost()
 
 void queue_pair::limit_answers()
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     ep_.limits_answers = true;
 }
 
 std::chrono::microseconds queue_pair::retry_timeout()
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     return ep_.retry_timeout();
 }
 

@@ -41,7 +41,7 @@ public:
     void query(ibv_qp_attr &attr, ibv_qp_init_attr &init) override;
     int post_send(ibv_send_wr *wr, ibv_send_wr **bad);
     int post_together(std::uint32_t count) override;
-    void open_batch() override { batch_ = std::make_unique<post_batch>(queue_, ep_.cap); }
+    void open_batch() override;
     // Of a window of type 1, which gets that key.
     int post_bind(const ibv_mw_bind &bind, std::uint32_t key);
     int post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad);
@@ -74,50 +74,50 @@ public:
     void retry() override;
 
     // For the transport. Its own upcalls take the lock, which guards everything else here.
-    sleeping_lock &lock() noexcept { return lock_; }
-    transport &network() noexcept { return *transport_; }
+    sleeping_lock &lock() noexcept RETURN_CAPABILITY(lock_) { return lock_; }
+    transport &network() noexcept NO_THREAD_SAFETY_ANALYSIS { return *transport_; } // whose upcalls take the lock
     endpoint &end() noexcept { return ep_; }
     send_queue &sends() noexcept { return queue_; }
     receive_ring &receives() noexcept { return ring_; }
     // Whether the peer's requests are answered, and whether requests of this side may be under way.
-    bool answers() const noexcept;
-    bool sends_requests() const noexcept { return answers() && ep_.attr.qp_state != IBV_QPS_RTR; }
+    bool answers() const noexcept REQUIRES(lock_);
+    bool sends_requests() const noexcept REQUIRES(lock_) { return answers() && ep_.attr.qp_state != IBV_QPS_RTR; }
     // Draws the conclusions; false if the peer broke the protocol.
-    bool settle(outcome o);
+    bool settle(outcome o) REQUIRES(lock_);
 
 private:
     int open(std::uint32_t number);
-    bool accepts_sends() const noexcept;
-    bool post_made(request_path *at_once);
-    request_path *path_at_once() const noexcept;
-    void posted(); // what was not executed at once
-    void enter(const ibv_qp_attr &attr, int mask);
-    void set_state(ibv_qp_state to) noexcept;
-    void publish_attributes() noexcept;
-    int check(const ibv_qp_attr &attr, int mask) const noexcept;
-    int reset(const ibv_qp_attr &attr, int mask);
-    int shut_out_peer();
-    void start_connection(std::uint64_t number) noexcept;
-    void flush_receives();
-    void flush_receives_later(std::chrono::microseconds pause);
-    void leave_network() noexcept;
-    void fail();
-    void notice_drained();
+    bool accepts_sends() const noexcept REQUIRES(lock_);
+    bool post_made(request_path *at_once) REQUIRES(lock_);
+    request_path *path_at_once() const noexcept REQUIRES(lock_);
+    void posted() REQUIRES(lock_); // what was not executed at once
+    void enter(const ibv_qp_attr &attr, int mask) REQUIRES(lock_);
+    void set_state(ibv_qp_state to) noexcept REQUIRES(lock_);
+    void publish_attributes() noexcept REQUIRES(lock_);
+    int check(const ibv_qp_attr &attr, int mask) const noexcept REQUIRES(lock_);
+    int reset(const ibv_qp_attr &attr, int mask) EXCLUDES(lock_);
+    int shut_out_peer() EXCLUDES(lock_);
+    void start_connection(std::uint64_t number) noexcept REQUIRES(lock_);
+    void flush_receives() REQUIRES(lock_);
+    void flush_receives_later(std::chrono::microseconds pause) REQUIRES(lock_);
+    void leave_network() noexcept REQUIRES(lock_);
+    void fail() REQUIRES(lock_);
+    void notice_drained() REQUIRES(lock_);
 
     // What every request touches comes first, in as few lines as can be: of many connections none is in a cache.
-    alignas(local::line) sleeping_lock lock_;
-    bool on_network_ = false; // counted by the completion queues
-    bool destroyed_ = false;
-    bool shut_out_ = false; // the peer, before a reset or the end
-    bool tell_drained_ = false;
-    std::uint64_t receives_posted_ = 0;
-    receive_ring ring_;
-    endpoint ep_;
-    send_queue queue_;
-    const std::unique_ptr<transport> transport_;
-    std::uint64_t connection_ = 0;                                // see local::state_word()
-    std::shared_ptr<acting_peer> peer_;                           // whoever may act on this queue pair
-    std::shared_ptr<local::operations_in_progress> delays_flush_; // of the receives
+    alignas(local::line) sleeping_lock lock_{lock_level::queue_pair};
+    bool on_network_ GUARDED_BY(lock_) = false; // counted by the completion queues
+    bool destroyed_ GUARDED_BY(lock_) = false;
+    bool shut_out_ GUARDED_BY(lock_) = false; // the peer, before a reset or the end
+    bool tell_drained_ GUARDED_BY(lock_) = false;
+    std::uint64_t receives_posted_ GUARDED_BY(lock_) = 0;
+    receive_ring ring_; // has rules of its own
+    endpoint ep_ GUARDED_BY(lock_);
+    send_queue queue_ GUARDED_BY(lock_);
+    const std::unique_ptr<transport> transport_ PT_GUARDED_BY(lock_);
+    std::uint64_t connection_ GUARDED_BY(lock_) = 0;      // see local::state_word()
+    std::shared_ptr<acting_peer> peer_ GUARDED_BY(lock_); // whoever may act on this queue pair
+    std::shared_ptr<local::operations_in_progress> delays_flush_ GUARDED_BY(lock_); // of the receives
 };
 
 // Of all queue pairs of the process.

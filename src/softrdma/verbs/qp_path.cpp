@@ -9,7 +9,7 @@ namespace softrdma
 
 void queue_pair::attach(std::shared_ptr<packet_path> path)
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     if (!destroyed_)
         ep_.path = std::move(path);
     ep_.path_lost = false;
@@ -29,7 +29,7 @@ void queue_pair::leave_network() noexcept
 
 bool queue_pair::describe(const local::connection_ends &ends, local::shm_address &h)
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     if (destroyed_)
         return false;
     start_connection(context_of(qp_base.context).memory.next_serial());
@@ -46,20 +46,20 @@ bool queue_pair::describe(const local::connection_ends &ends, local::shm_address
 
 void queue_pair::expect(std::shared_ptr<acting_peer> peer)
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     if (!destroyed_ && connection_ != 0)
         peer_ = std::move(peer);
 }
 
 void queue_pair::suspend()
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     ep_.transport_pending = true;
 }
 
 void queue_pair::select_transport(const std::shared_ptr<acting_peer> &peer)
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     ep_.transport_pending = false;
     if (peer == nullptr)
         peer_.reset();
@@ -74,13 +74,13 @@ void queue_pair::select_transport(const std::shared_ptr<acting_peer> &peer)
 
 void queue_pair::note_obstacle(local::obstacle why)
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     ep_.obstacle = why;
 }
 
 bool queue_pair::has_path()
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     return ep_.path != nullptr;
 }
 

@@ -48,9 +48,15 @@ bool queue_pair::post_made(request_path *at_once)
     return true;
 }
 
+void queue_pair::open_batch()
+{
+    const lock_guard lock(lock_);
+    batch_ = std::make_unique<post_batch>(queue_, init_.cap);
+}
+
 int queue_pair::post_together(std::uint32_t count)
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     if (!accepts_sends())
         return EINVAL;
     if (count > queue_.room())
@@ -70,7 +76,7 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
 {
     // Who has started a batch is making requests where these are to be made.
     const auto alone = batch_ != nullptr ? std::unique_lock(*batch_) : std::unique_lock<post_batch>();
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     int error = accepts_sends() ? 0 : EINVAL;
     request_path *at_once = path_at_once();
     for (; wr != nullptr; wr = wr->next) {
@@ -93,7 +99,7 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
 int queue_pair::post_bind(const ibv_mw_bind &bind, std::uint32_t key)
 {
     const auto alone = batch_ != nullptr ? std::unique_lock(*batch_) : std::unique_lock<post_batch>();
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     if (!accepts_sends())
         return EINVAL;
     if (queue_.room() == 0)
@@ -108,7 +114,7 @@ int queue_pair::post_bind(const ibv_mw_bind &bind, std::uint32_t key)
 
 int queue_pair::post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad)
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     if (ep_.local != nullptr)
         ep_.local->receive_is_posted();
     int error = qp_base.srq != nullptr || ep_.attr.qp_state == IBV_QPS_RESET ? EINVAL : 0;
@@ -132,7 +138,7 @@ int queue_pair::post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad)
 
 void queue_pair::region_has_changed(std::uint32_t key)
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     ring_.region_has_changed(key);
 }
 
@@ -144,7 +150,7 @@ void tell_of_changed_region(std::uint32_t key)
 
 void queue_pair::receive_available()
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     if (answers())
         transport_->receive_is_posted();
 }

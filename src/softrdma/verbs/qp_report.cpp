@@ -21,7 +21,7 @@ const char *name_of(ibv_qp_state state) noexcept
 
 std::string queue_pair::report()
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     const char *path = ep_.path != nullptr ? "tcp" : "none";
     if (ep_.local != nullptr)
         path = ep_.local->leaves_private_memory() ? "descriptors" : "local";

@@ -16,7 +16,7 @@ int queue_pair::shut_out_peer()
 {
     std::optional<local::operations_in_progress> operations;
     {
-        const std::lock_guard lock(lock_);
+        const lock_guard lock(lock_);
         if (peer_ == nullptr)
             return 0;
         transport_->abandon_answers();
@@ -25,7 +25,7 @@ int queue_pair::shut_out_peer()
         operations.emplace(peer_->reader_of_peer());
     }
     const bool ended = operations->ended_within(local::longest_operation);
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     shut_out_ = ended;
     if (!ended)
         fail();
@@ -80,7 +80,7 @@ int queue_pair::modify(const ibv_qp_attr &attr, int mask)
 {
     if ((mask & IBV_QP_STATE) != 0 && attr.qp_state == IBV_QPS_RESET)
         return reset(attr, mask);
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     if (const int error = check(attr, mask); error != 0)
         return error;
     const ibv_qp_state from = ep_.attr.qp_state;
@@ -109,13 +109,13 @@ int queue_pair::modify(const ibv_qp_attr &attr, int mask)
 int queue_pair::reset(const ibv_qp_attr &attr, int mask)
 {
     {
-        const std::lock_guard lock(lock_);
+        const lock_guard lock(lock_);
         if (const int error = check(attr, mask); error != 0)
             return error;
     }
     if (const int error = shut_out_peer(); error != 0)
         return error;
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     start_connection(0);
     set_state(IBV_QPS_RESET);
     transport_->reset();
@@ -150,7 +150,7 @@ void queue_pair::enter(const ibv_qp_attr &attr, int mask)
 
 void queue_pair::query(ibv_qp_attr &attr, ibv_qp_init_attr &init)
 {
-    const std::lock_guard lock(lock_);
+    const lock_guard lock(lock_);
     attr = ep_.attr;
     attr.cap = ep_.cap;
     attr.sq_draining = ep_.attr.qp_state == IBV_QPS_SQD && transport_->busy();

@@ -49,7 +49,7 @@ int shared_receive_queue::post(ibv_recv_wr *wr, ibv_recv_wr **bad)
     std::vector<std::weak_ptr<queue_pair>> waiting;
     int error = 0;
     {
-        const std::lock_guard lock(mutex_);
+        const lock_guard lock(mutex_);
         for (; wr != nullptr; wr = wr->next) {
             receive_request request;
             error = queue_.size() >= attr_.max_wr ? ENOMEM : receive_request::from(*wr, attr_.max_sge, request);
@@ -71,7 +71,7 @@ int shared_receive_queue::post(ibv_recv_wr *wr, ibv_recv_wr **bad)
 
 int shared_receive_queue::modify(const ibv_srq_attr &attr, int mask)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     if ((mask & IBV_SRQ_MAX_WR) != 0) {
         if (attr.max_wr > limits::max_qp_wr || attr.max_wr < queue_.size())
             return EINVAL;
@@ -87,13 +87,13 @@ int shared_receive_queue::modify(const ibv_srq_attr &attr, int mask)
 
 void shared_receive_queue::query(ibv_srq_attr &attr)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     attr = attr_;
 }
 
 std::optional<receive_request> shared_receive_queue::take()
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     if (queue_.empty())
         return std::nullopt;
     std::optional<receive_request> request = queue_.front();
@@ -110,7 +110,7 @@ std::optional<receive_request> shared_receive_queue::take()
 
 bool shared_receive_queue::call_when_posted(std::weak_ptr<queue_pair> qp)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     if (!queue_.empty())
         return false;
     waiting_.push_back(std::move(qp));

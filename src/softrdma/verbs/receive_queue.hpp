@@ -66,10 +66,10 @@ public:
     std::atomic<int> users{0};
 
 private:
-    std::mutex mutex_;
-    ibv_srq_attr attr_{};
-    std::deque<receive_request> queue_;
-    std::vector<std::weak_ptr<queue_pair>> waiting_;
+    ordered_mutex mutex_{lock_level::receives};
+    ibv_srq_attr attr_ GUARDED_BY(mutex_){};
+    std::deque<receive_request> queue_ GUARDED_BY(mutex_);
+    std::vector<std::weak_ptr<queue_pair>> waiting_ GUARDED_BY(mutex_);
 };
 
 inline shared_receive_queue &srq_of(ibv_srq *srq) noexcept

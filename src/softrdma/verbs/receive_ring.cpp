@@ -134,7 +134,7 @@ int receive_ring::publish(const ibv_recv_wr &wr, rq_wqe &k, std::uint32_t positi
 
 void receive_ring::region_has_changed(std::uint32_t key) noexcept
 {
-    const std::lock_guard lock(cq_of(qp_.recv_cq).lock());
+    const lock_guard lock(cq_of(qp_.recv_cq).lock());
     for (std::uint32_t at = consumed_.load(); at != posted_.load(); ++at) {
         const std::span sges(sges_of(at), wqe_of(at).sge_count);
         if (std::ranges::find(sges, key, &ibv_sge::lkey) != sges.end())
@@ -278,7 +278,7 @@ bool receive_ring::waiting() noexcept
 
 std::optional<receive_request> receive_ring::take()
 {
-    std::unique_lock lock(cq_of(qp_.recv_cq).lock());
+    unique_lock lock(cq_of(qp_.recv_cq).lock());
     while (is_delivered(slot(position()), position())) {
         lock.unlock();
         cq_of(qp_.recv_cq).collect(*this);
@@ -313,7 +313,7 @@ void receive_ring::flush()
 
 void receive_ring::reset()
 {
-    const std::lock_guard lock(cq_of(qp_.recv_cq).lock());
+    const lock_guard lock(cq_of(qp_.recv_cq).lock());
     consumed_.store(posted_.load(std::memory_order_relaxed), std::memory_order_release);
     for (rq_wqe &k : wqes_)
         k.removals = unknown; // the next peer does not have to rely on what the last one left of the slots

@@ -133,7 +133,7 @@ private:
 std::shared_ptr<block> arena::allocate(std::size_t size)
 {
     size = whole_pages(size);
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     blocks &fitting = blocks_[size];
     const bool is_new = fitting.free.empty();
     if (is_new && fitting.free.capacity() <= fitting.all)
@@ -160,7 +160,7 @@ std::shared_ptr<block> arena::allocate(std::size_t size)
 
 std::shared_ptr<block> arena::find(std::uint64_t offset)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     const auto found = used_.find(offset);
     return found == used_.end() ? nullptr : found->second.lock();
 }
@@ -171,7 +171,7 @@ void arena::release(const block &b)
     if (shared())
         fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(b.offset),
                 static_cast<off_t>(b.size));
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     used_.erase(b.offset);
     blocks_.find(b.size)->second.free.push_back(b.offset);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/lock.hpp"
 #include "transport/shared_memory.hpp"
 #include "transport/shm/layout.hpp"
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 namespace softrdma::local
@@ -59,14 +59,14 @@ private:
     std::atomic<std::uint64_t> serial_{0};
 
     std::uint64_t size_ = 0;
-    std::mutex mutex_;
-    std::uint64_t end_ = 0; // of what has been handed out
+    ordered_mutex mutex_{lock_level::tables};
+    std::uint64_t end_ GUARDED_BY(mutex_) = 0; // of what has been handed out
     struct blocks {
         std::vector<std::uint64_t> free; // has room for all
         std::size_t all = 0;
     };
-    std::map<std::size_t, blocks> blocks_; // by size
-    std::map<std::uint64_t, std::weak_ptr<block>> used_;
+    std::map<std::size_t, blocks> blocks_ GUARDED_BY(mutex_); // by size
+    std::map<std::uint64_t, std::weak_ptr<block>> used_ GUARDED_BY(mutex_);
 };
 
 } // namespace softrdma::local

@@ -19,7 +19,7 @@ datagram_peer::~datagram_peer()
 
 void datagram_peer::enter()
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     if (!process_of_own_user(socket_))
         return;
     watch_ = event_loop::get()->watch(socket_, EPOLLIN, shared_from_this());
@@ -28,7 +28,7 @@ void datagram_peer::enter()
         const auto self = weak.lock();
         if (self == nullptr)
             return;
-        const std::lock_guard relock(self->mutex_);
+        const lock_guard relock(self->mutex_);
         if (!self->added_)
             event_loop::get()->unwatch(self->watch_);
     });
@@ -52,7 +52,7 @@ bool datagram_peer::is_of_this_host(const network_address &source, const network
 
 finding datagram_peer::ready(std::uint32_t)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     const auto owner = owner_.lock();
     if (owner != nullptr && !added_ && take_offer(owner))
         return finding::something;

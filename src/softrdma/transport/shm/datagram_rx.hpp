@@ -46,15 +46,15 @@ public:
     bool is_of_this_host(const network_address &source, const network_address &destination) noexcept;
 
 private:
-    bool take_offer(const std::shared_ptr<datagram_peer_owner> &owner);
+    bool take_offer(const std::shared_ptr<datagram_peer_owner> &owner) REQUIRES(mutex_);
 
     const int socket_;
     const std::uint16_t own_port_;
     const std::weak_ptr<datagram_peer_owner> owner_;
     const process::birth birth_;
-    std::mutex mutex_;
-    event_loop::watch_id watch_ = 0;
-    bool added_ = false;
+    ordered_mutex mutex_{lock_level::requests};
+    std::atomic<event_loop::watch_id> watch_{0};
+    bool added_ GUARDED_BY(mutex_) = false;
     network_address known_source_{}; // that have been found to be of this host
     network_address known_destination_{};
 };

@@ -72,14 +72,14 @@ private:
     network_address known_{}; // to be one of this host
     const process::birth birth_;
     const std::chrono::steady_clock::time_point made_ = std::chrono::steady_clock::now();
-    std::mutex mutex_;
-    event_loop::watch_id watch_ = 0;
+    ordered_mutex mutex_{lock_level::sending};
+    event_loop::watch_id watch_ GUARDED_BY(mutex_) = 0;
     std::atomic<state> state_{state::closed};
 };
 
 void datagram_tx::channel::offer(std::uint16_t port, int file)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     if (!ring_.is_mapped() || !send_message(socket_.get(), {.port = port}, file))
         return;
     watch_ = event_loop::get()->watch(socket_.get(), EPOLLIN, shared_from_this());
@@ -89,7 +89,7 @@ void datagram_tx::channel::offer(std::uint16_t port, int file)
 
 finding datagram_tx::channel::ready(std::uint32_t)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     ring_offer answer;
     descriptors given;
     const reception r = receive(socket_.get(), answer, given);
@@ -109,7 +109,7 @@ finding datagram_tx::channel::ready(std::uint32_t)
 
 void datagram_tx::channel::close() noexcept
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     state_.store(state::closed, std::memory_order_release);
     event_loop::get()->unwatch(watch_); // of 0 does nothing
 }
@@ -156,7 +156,7 @@ datagram_tx::~datagram_tx()
 datagram_tx::outcome datagram_tx::send(
         const datagram &d, const datagram_route &route, std::span<const iovec> payload) noexcept
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     channel *c = recent_;
     const std::uint16_t to = port_of_number(d.dest_qpn);
     if (c == nullptr || c->to() != to || !c->is_open() || !c->leads_to(route.destination)) {

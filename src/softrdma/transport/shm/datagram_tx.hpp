@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/lock.hpp"
 #include "transport/datagram_path.hpp"
 
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 
 namespace softrdma::net
@@ -29,13 +29,13 @@ public:
 
 private:
     class channel;
-    channel *find(std::uint16_t to, const datagram_route &route);
-    channel *open(std::uint16_t to);
+    channel *find(std::uint16_t to, const datagram_route &route) REQUIRES(mutex_);
+    channel *open(std::uint16_t to) REQUIRES(mutex_);
 
     const std::uint16_t port_;
-    std::mutex mutex_;
-    std::unordered_map<std::uint16_t, std::shared_ptr<channel>> channels_;
-    channel *recent_ = nullptr;
+    ordered_mutex mutex_{lock_level::regions};
+    std::unordered_map<std::uint16_t, std::shared_ptr<channel>> channels_ GUARDED_BY(mutex_);
+    channel *recent_ GUARDED_BY(mutex_) = nullptr;
 };
 
 } // namespace softrdma::net

@@ -50,18 +50,17 @@ public:
 
 private:
     void take_replies();
-    void take_arena(std::unique_lock<std::mutex> &lock, descriptors given);
-
-    void take_file();
+    void take_arena(const std::function<void(local::handover)> &done, descriptors given) EXCLUDES(mutex_);
+    void take_file() REQUIRES(mutex_);
 
     const int socket_;
     const process::birth birth_;
     const std::uint32_t owner_; // the process at the other end
     const local::token_bytes token_;
     std::atomic<event_loop::watch_id> watch_{0};
-    std::mutex mutex_;
-    std::function<void(local::handover)> done_; // until it is called
-    std::weak_ptr<local::peer_process> asker_;
+    ordered_mutex mutex_{lock_level::events};
+    std::function<void(local::handover)> done_ GUARDED_BY(mutex_); // until it is called
+    std::weak_ptr<local::peer_process> asker_ GUARDED_BY(mutex_);
 };
 
 // Closes the connection with its last user.
@@ -86,7 +85,7 @@ bool fd_client::begin(std::int32_t completion_fd)
 {
     if (!ask({.token = {}, .kind = fd_request_kind::arena, .completion_fd = completion_fd}))
         return false;
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     watch_ = event_loop::get()->watch(socket_, EPOLLIN, shared_from_this());
     if (watch_ == 0)
         return false;
@@ -99,7 +98,7 @@ bool fd_client::begin(std::int32_t completion_fd)
 
 void fd_client::take_replies()
 {
-    std::unique_lock lock(mutex_);
+    unique_lock lock(mutex_);
     for (;;) {
         fd_request_kind kind{};
         const reception r = upcoming(socket_, kind);
@@ -115,7 +114,9 @@ void fd_client::take_replies()
         descriptors given;
         if (receive(socket_, g, given) != reception::message)
             break;
-        return take_arena(lock, std::move(given));
+        const auto done = std::exchange(done_, nullptr);
+        lock.unlock();
+        return take_arena(done, std::move(given));
     }
     lock.unlock();
     leave();
@@ -136,10 +137,8 @@ void fd_client::take_file()
         recv(socket_, nullptr, 0, MSG_DONTWAIT); // drops the descriptors without giving them a number
 }
 
-void fd_client::take_arena(std::unique_lock<std::mutex> &lock, descriptors given)
+void fd_client::take_arena(const std::function<void(local::handover)> &done, descriptors given)
 {
-    const auto done = std::exchange(done_, nullptr);
-    lock.unlock();
     if (!local::is_event_descriptor(given[1].get()))
         given[1] = local::unique_fd();
     std::unique_ptr<fd_client_line> line;
@@ -154,7 +153,7 @@ void fd_client::take_arena(std::unique_lock<std::mutex> &lock, descriptors given
 
 void fd_client::give_up()
 {
-    std::unique_lock lock(mutex_);
+    unique_lock lock(mutex_);
     const auto done = std::exchange(done_, nullptr);
     lock.unlock();
     if (done == nullptr)
@@ -165,7 +164,7 @@ void fd_client::give_up()
 
 void fd_client::serve(std::weak_ptr<local::peer_process> asker)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     asker_ = std::move(asker);
 }
 

@@ -45,21 +45,21 @@ private:
 
     const int socket_;
     const process::birth birth_;
-    std::mutex mutex_;
-    event_loop::watch_id watch_ = 0;
-    bool has_asked_ = false;
+    ordered_mutex mutex_{lock_level::requests};
+    event_loop::watch_id watch_ GUARDED_BY(mutex_) = 0;
+    bool has_asked_ GUARDED_BY(mutex_) = false;
 };
 
 void fd_peer::enter()
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     if (!process_of_own_user(socket_))
         return;
     watch_ = event_loop::get()->watch(socket_, EPOLLIN, shared_from_this());
     // An unknown peer that never asks for anything must not keep a descriptor.
     event_loop::get()->after(settings().response_timeout, [weak = weak_from_this()] {
         if (const auto self = weak.lock()) {
-            const std::lock_guard relock(self->mutex_);
+            const lock_guard relock(self->mutex_);
             if (!self->has_asked_)
                 event_loop::get()->unwatch(self->watch_);
         }
@@ -68,7 +68,7 @@ void fd_peer::enter()
 
 finding fd_peer::ready(std::uint32_t)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     // What is left keeps the socket ready: a peer that asks again and again must not keep this thread.
     for (unsigned requests = 0; requests < most_requests; ++requests) {
         fd_request w;

@@ -30,10 +30,10 @@ bool refuse(std::string &why, const char *what, int error)
 
 // Peers are found once per process, not once per connection.
 struct peer_cache {
-    std::mutex mutex;
-    std::unordered_map<std::uint64_t, std::weak_ptr<peer_process>> by_token;
+    ordered_mutex lock{lock_level::receives};
+    std::unordered_map<std::uint64_t, std::weak_ptr<peer_process>> by_token GUARDED_BY(lock);
 
-    std::weak_ptr<peer_process> &entry(const shm_address &h)
+    std::weak_ptr<peer_process> &entry(const shm_address &h) REQUIRES(lock)
     {
         std::erase_if(by_token, [](const auto &known) { return known.second.expired(); });
         return by_token[h.token[0]];
@@ -136,8 +136,9 @@ std::shared_ptr<peer_process> peer_process::adopt(const shm_address &h, handover
         why = text_of(apart);
         return nullptr;
     }
-    const std::lock_guard lock(cache().mutex);
-    auto &known = cache().entry(h);
+    peer_cache &all = cache();
+    const lock_guard guard(all.lock);
+    auto &known = all.entry(h);
     if (auto peer = known.lock(); peer != nullptr && peer->who_ == h.who)
         return peer;
     std::shared_ptr<peer_process> peer(new peer_process);
@@ -255,7 +256,7 @@ std::uint32_t peer_process::bcopy_threshold() const noexcept
 
 std::shared_ptr<file_mapping> peer_process::mapping(const remote_region &r)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     const auto known = mappings_.find(r.slot);
     if (known != mappings_.end() && known->second.region.generation == r.generation)
         return known->second.file;
@@ -275,7 +276,7 @@ std::shared_ptr<file_mapping> peer_process::mapping(const remote_region &r)
 
 void peer_process::take_file(std::uint32_t key, std::uint32_t generation, const file_part &part)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     const auto known = mappings_.find(slot_index(key));
     if (known == mappings_.end() || known->second.region.generation != generation || known->second.file != nullptr)
         return;

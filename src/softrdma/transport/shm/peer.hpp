@@ -110,8 +110,8 @@ private:
         remote_region region;
         std::shared_ptr<file_mapping> file; // NULL: cannot be mapped, or is still to come
     };
-    std::mutex mutex_;
-    std::unordered_map<std::uint32_t, mapped> mappings_;
+    ordered_mutex mutex_{lock_level::regions};
+    std::unordered_map<std::uint32_t, mapped> mappings_ GUARDED_BY(mutex_);
 };
 
 inline const arena_facts &peer_process::facts() const noexcept

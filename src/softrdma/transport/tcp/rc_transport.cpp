@@ -26,7 +26,7 @@ bool rc_transport::receive(const packet &p)
 {
     if (is_request(p.op))
         return receive_request(p);
-    const std::lock_guard lock(qp_.lock());
+    const lock_guard lock(qp_.lock());
     if (p.op == opcode::ack_request) {
         qp_.answers() ? responder_.acknowledge_executed() : refuse(p);
         return true;
@@ -39,7 +39,7 @@ bool rc_transport::receive(const packet &p)
 void rc_transport::fill_place(
         const packet &begun, std::size_t bytes, const std::function<void(std::span<std::byte>)> &fill)
 {
-    const std::lock_guard lock(qp_.lock());
+    const lock_guard lock(qp_.lock());
     gathered place;
     if (!qp_.answers() || pmem::power_cut::armed())
         return;
@@ -56,7 +56,7 @@ void rc_transport::refuse(const packet &p)
 bool rc_transport::receive_request(const packet &p)
 {
     {
-        const std::lock_guard lock(qp_.lock());
+        const lock_guard lock(qp_.lock());
         if (!qp_.answers()) {
             if (is_last(p.op) || is_round_trip(p.op))
                 refuse(p);
@@ -66,21 +66,21 @@ bool rc_transport::receive_request(const packet &p)
         if (admitted != responder::admission::execute)
             return admitted == responder::admission::ignore;
     }
-    const std::uint8_t answer = responder_.execute(p);
-    const std::lock_guard lock(qp_.lock());
+    const std::uint8_t answer = execute(p);
+    const lock_guard lock(qp_.lock());
     return !qp_.answers() || qp_.settle(responder_.finish(p, answer));
 }
 
 void rc_transport::received_all()
 {
-    const std::lock_guard lock(qp_.lock());
+    const lock_guard lock(qp_.lock());
     if (qp_.answers())
         responder_.release();
 }
 
 void rc_transport::path_writable()
 {
-    const std::lock_guard lock(qp_.lock());
+    const lock_guard lock(qp_.lock());
     if (!qp_.answers())
         return;
     responder_.release();
@@ -89,14 +89,14 @@ void rc_transport::path_writable()
 
 void rc_transport::timer_expired()
 {
-    const std::lock_guard lock(qp_.lock());
+    const lock_guard lock(qp_.lock());
     if (qp_.sends_requests())
         qp_.settle(requester_.timed_out());
 }
 
 void rc_transport::answer_timer_expired()
 {
-    const std::lock_guard lock(qp_.lock());
+    const lock_guard lock(qp_.lock());
     if (qp_.sends_requests())
         qp_.settle(requester_.answer_timer_expired());
 }

@@ -22,18 +22,18 @@ public:
     static transport_maker &maker() noexcept;
     static rc_transport &of(queue_pair &qp) noexcept { return static_cast<rc_transport &>(qp.network()); }
 
-    void start_answering(std::uint32_t psn) noexcept override { responder_.start(psn); }
-    void start_sending(std::uint32_t psn) noexcept override { requester_.start(psn); }
-    outcome execute() override { return requester_.pump(); }
-    outcome resume() override { return requester_.resume(); }
-    bool busy() const noexcept override { return requester_.busy(); }
-    bool fail_first(ibv_wc_status status) override { return requester_.fail_first(status); }
-    void flush_sends() override { requester_.flush(); }
-    void receive_is_posted() override { responder_.announce_receive(); }
-    void abandon_answers() override { responder_.abandon(); }
-    void flush_receives() override { responder_.flush(); }
-    std::uint64_t executed_count() const noexcept override { return responder_.executed_count(); }
-    void reset() override
+    void start_answering(std::uint32_t psn) noexcept override REQUIRES(qp_.lock()) { responder_.start(psn); }
+    void start_sending(std::uint32_t psn) noexcept override REQUIRES(qp_.lock()) { requester_.start(psn); }
+    outcome execute() override REQUIRES(qp_.lock()) { return requester_.pump(); }
+    outcome resume() override REQUIRES(qp_.lock()) { return requester_.resume(); }
+    bool busy() const noexcept override REQUIRES(qp_.lock()) { return requester_.busy(); }
+    bool fail_first(ibv_wc_status status) override REQUIRES(qp_.lock()) { return requester_.fail_first(status); }
+    void flush_sends() override REQUIRES(qp_.lock()) { requester_.flush(); }
+    void receive_is_posted() override REQUIRES(qp_.lock()) { responder_.announce_receive(); }
+    void abandon_answers() override REQUIRES(qp_.lock()) { responder_.abandon(); }
+    void flush_receives() override REQUIRES(qp_.lock()) { responder_.flush(); }
+    std::uint64_t executed_count() const noexcept override REQUIRES(qp_.lock()) { return responder_.executed_count(); }
+    void reset() override REQUIRES(qp_.lock())
     {
         requester_.reset();
         responder_.reset();
@@ -52,12 +52,14 @@ public:
 
 private:
     bool receive_request(const packet &p);
-    void refuse(const packet &p);
+    // Only the thread that reads the connection executes requests: it holds no lock of the queue pair meanwhile.
+    std::uint8_t execute(const packet &p) NO_THREAD_SAFETY_ANALYSIS { return responder_.execute(p); }
+    void refuse(const packet &p) REQUIRES(qp_.lock());
 
     queue_pair &qp_;
-    endpoint &ep_;
-    requester requester_;
-    responder responder_;
+    endpoint &ep_ GUARDED_BY(qp_.lock());
+    requester requester_ GUARDED_BY(qp_.lock());
+    responder responder_ GUARDED_BY(qp_.lock());
 };
 
 } // namespace softrdma

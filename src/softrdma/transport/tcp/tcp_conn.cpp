@@ -48,7 +48,7 @@ std::shared_ptr<tcp_conn> tcp_conn::open(int fd, role r, tcp_conn_user &user)
         tcp_socket::use_all_of_host(fd);
     event_loop *a = event_loop::get();
     const std::uint32_t events = r == role::connecting ? EPOLLOUT : EPOLLIN | EPOLLRDHUP;
-    const std::lock_guard lock(l->mutex_);
+    const lock_guard lock(l->mutex_);
     if (a == nullptr || (l->watch_ = a->watch(fd, events, l)) == 0)
         return nullptr;
     return l;
@@ -62,20 +62,20 @@ tcp_conn::~tcp_conn()
 
 void tcp_conn::bind(std::shared_ptr<queue_pair> qp, std::uint32_t local_qpn)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     if (closed_)
         return;
-    qp_ = std::move(qp);
+    qp_.swap(qp); // the former one may end with its last reference, after the lock is released
     local_qpn_ = local_qpn;
 }
 
 std::shared_ptr<queue_pair> tcp_conn::bound()
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     return qp_;
 }
 
-void tcp_conn::update_watch_locked()
+void tcp_conn::update_watch()
 {
     reads_.store(!closed_ && !connecting_ && !held_ && !finishing_, std::memory_order_release);
     if (closed_ || lost())
@@ -88,20 +88,20 @@ void tcp_conn::update_watch_locked()
 
 void tcp_conn::hold()
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     held_ = true;
-    update_watch_locked();
+    update_watch();
 }
 
 void tcp_conn::unhold()
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     held_ = false;
-    update_watch_locked();
+    update_watch();
     // What was read before the hold waits in our buffer, of which the socket knows nothing.
     event_loop::get()->after(std::chrono::microseconds(0), [weak = weak_from_this()] {
         if (const auto self = weak.lock()) {
-            const std::lock_guard reading(self->read_mutex_);
+            const lock_guard reading(self->read_mutex_);
             self->serve(0);
         }
     });
@@ -111,7 +111,7 @@ void tcp_conn::start_timer(std::chrono::microseconds delay)
 {
     std::uint64_t generation = 0;
     {
-        const std::lock_guard lock(mutex_);
+        const lock_guard lock(mutex_);
         generation = ++timer_generation_;
     }
     event_loop::get()->after(delay, [weak = weak_from_this(), generation] {
@@ -120,7 +120,7 @@ void tcp_conn::start_timer(std::chrono::microseconds delay)
             return;
         std::shared_ptr<queue_pair> qp;
         {
-            const std::lock_guard lock(self->mutex_);
+            const lock_guard lock(self->mutex_);
             if (self->timer_generation_ == generation)
                 qp = self->qp_;
         }
@@ -140,9 +140,9 @@ void tcp_conn::start_answer_timer(std::chrono::microseconds delay)
 
 finding tcp_conn::ready(std::uint32_t events)
 {
-    const std::unique_lock reading(read_mutex_, std::try_to_lock);
-    if (!reading)
+    if (!read_mutex_.try_lock())
         return finding::taken;
+    const lock_guard reading(read_mutex_, std::adopt_lock);
     return serve(events) ? finding::something : finding::nothing;
 }
 
@@ -155,7 +155,7 @@ bool tcp_conn::serve(std::uint32_t events)
     bool held = false;
     bool connecting = false;
     {
-        const std::lock_guard lock(mutex_);
+        const lock_guard lock(mutex_);
         if (closed_)
             return false;
         held = held_ || finishing_;
@@ -186,9 +186,9 @@ void tcp_conn::finish_connecting()
         return drop(error);
     tcp_socket::use_all_of_host(fd_);
     {
-        const std::lock_guard lock(mutex_);
+        const lock_guard lock(mutex_);
         connecting_ = false;
-        update_watch_locked();
+        update_watch();
     }
     user_.connected(shared_from_this());
 }
@@ -253,6 +253,7 @@ std::size_t tcp_conn::read_in_place(bool &more, bool &good)
     std::size_t available = 0;
     std::size_t received = 0;
     std::span<std::byte> place;
+    const iovec head{input_.data() + filled_, missing};
     const auto receive = [&](std::span<std::byte> memory) {
         int waiting = 0;
         ioctl(fd_, SIOCINQ, &waiting);
@@ -261,7 +262,7 @@ std::size_t tcp_conn::read_in_place(bool &more, bool &good)
             return;
         place = memory.subspan(first);
         place = place.first(std::min(place.size(), available - missing) / unit * unit);
-        std::array<iovec, 2> pieces{iovec{input_.data() + filled_, missing}, iovec{place.data(), place.size()}};
+        std::array<iovec, 2> pieces{head, iovec{place.data(), place.size()}};
         msghdr message{};
         message.msg_iov = pieces.data();
         message.msg_iovlen = pieces.size();
@@ -299,7 +300,7 @@ bool tcp_conn::parse(std::span<const std::byte> data)
         data = data.subspan(taken);
         if (!is_control(p.op)) // which alone hold the connection
             continue;
-        const std::lock_guard lock(mutex_);
+        const lock_guard lock(mutex_);
         if (held_ || closed_)
             break;
     }
@@ -317,7 +318,7 @@ bool tcp_conn::handle(const packet &p)
     std::shared_ptr<queue_pair> qp;
     std::uint32_t qpn = 0;
     {
-        const std::lock_guard lock(mutex_);
+        const lock_guard lock(mutex_);
         qp = qp_;
         qpn = local_qpn_;
     }
@@ -349,40 +350,44 @@ void tcp_conn::drop(int error)
                 text_of(tcp_socket::addresses_of(fd_).there).data());
     std::shared_ptr<queue_pair> qp;
     {
-        const std::lock_guard lock(mutex_);
-        qp = qp_;
-        disconnect_locked();
+        const lock_guard lock(mutex_);
+        qp = disconnect();
     }
     user_.lost(shared_from_this(), qp, error);
 }
 
-void tcp_conn::disconnect_locked()
+// The queue pair may end with this reference, which takes locks that come before ours.
+std::shared_ptr<queue_pair> tcp_conn::disconnect()
 {
     if (closed_)
-        return;
+        return nullptr;
     closed_ = true;
     reads_.store(false, std::memory_order_release);
     lost_.store(true, std::memory_order_release);
     shutdown(fd_, SHUT_RDWR);
-    qp_.reset();
     event_loop::get()->unwatch(watch_);
+    return std::move(qp_);
 }
 
 void tcp_conn::finish()
 {
-    const std::lock_guard lock(mutex_);
+    std::shared_ptr<queue_pair> released; // after the lock
+    const lock_guard lock(mutex_);
     if (closed_ || finishing_)
         return;
     if (qp_ != nullptr) // it may be reading right now: told later, without our lock
         event_loop::get()->after(std::chrono::microseconds(0), [qp = qp_] { qp->path_lost(); });
-    if (connecting_ || (!blocked_ && push_locked()))
-        return disconnect_locked();
+    if (connecting_ || (!blocked_ && push_output())) {
+        released = disconnect();
+        return;
+    }
     finishing_ = true;
-    wait_for_room_locked();
+    wait_for_room();
     event_loop::get()->after(finish_time, [weak = weak_from_this()] {
         if (const auto self = weak.lock()) {
-            const std::lock_guard relock(self->mutex_);
-            self->disconnect_locked();
+            std::shared_ptr<queue_pair> last;
+            const lock_guard relock(self->mutex_);
+            last = self->disconnect();
         }
     });
 }

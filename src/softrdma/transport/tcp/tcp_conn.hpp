@@ -75,43 +75,44 @@ public:
 private:
     std::shared_ptr<queue_pair> bound();
     // Whether there was input.
-    bool serve(std::uint32_t events);
-    void update_watch_locked();
+    bool serve(std::uint32_t events) REQUIRES(read_mutex_);
+    void update_watch() REQUIRES(mutex_);
     // These two tell whether everything has left.
-    bool push_locked();
-    bool send_locked(std::span<iovec> pieces);
-    void wait_for_room_locked();
-    void keep_locked(std::span<const iovec> pieces, std::size_t already_sent) noexcept;
+    bool push_output() REQUIRES(mutex_);
+    bool send(std::span<iovec> pieces) REQUIRES(mutex_);
+    void wait_for_room() REQUIRES(mutex_);
+    void keep(std::span<const iovec> pieces, std::size_t already_sent) noexcept REQUIRES(mutex_);
     void flush_output();
     void finish_connecting();
-    bool read_input();
-    std::size_t read_in_place(bool &more, bool &good);
-    bool parse(std::span<const std::byte> data);
+    bool read_input() REQUIRES(read_mutex_);
+    std::size_t read_in_place(bool &more, bool &good) REQUIRES(read_mutex_);
+    bool parse(std::span<const std::byte> data) REQUIRES(read_mutex_);
     bool handle(const packet &p);
     void drop(int error);
-    void disconnect_locked();
+    [[nodiscard]] std::shared_ptr<queue_pair> disconnect() REQUIRES(mutex_);
 
     const int fd_;
     const process::birth birth_;
     tcp_conn_user &user_;
-    event_loop::watch_id watch_ = 0;
 
-    std::mutex read_mutex_; // taken before every other lock
-    std::vector<std::byte> input_;
-    std::size_t filled_ = 0;
-    frame_reader frames_;
+    ordered_mutex read_mutex_{lock_level::reading};
+    std::vector<std::byte> input_ GUARDED_BY(read_mutex_);
+    std::size_t filled_ GUARDED_BY(read_mutex_) = 0;
+    frame_reader frames_ GUARDED_BY(read_mutex_);
 
-    std::mutex mutex_; // taken after every other lock
-    bool connecting_;
-    bool held_ = false;
-    bool finishing_ = false;
-    bool closed_ = false;
-    std::vector<std::byte> output_; // what has not left yet
-    std::size_t sent_ = 0;          // of it, bytes at its beginning that have
-    bool blocked_;                  // nothing more leaves before the socket says so, as at first while connecting
-    std::shared_ptr<queue_pair> qp_;
-    std::uint32_t local_qpn_ = 0;
-    std::uint64_t timer_generation_ = 0;
+    ordered_mutex mutex_{lock_level::sending};
+    event_loop::watch_id watch_ GUARDED_BY(mutex_) = 0;
+    bool connecting_ GUARDED_BY(mutex_);
+    bool held_ GUARDED_BY(mutex_) = false;
+    bool finishing_ GUARDED_BY(mutex_) = false;
+    bool closed_ GUARDED_BY(mutex_) = false;
+    std::vector<std::byte> output_ GUARDED_BY(mutex_); // what has not left yet
+    std::size_t sent_ GUARDED_BY(mutex_) = 0;          // of it, bytes at its beginning that have
+    // Nothing more leaves before the socket says so, as at first while connecting.
+    bool blocked_ GUARDED_BY(mutex_);
+    std::shared_ptr<queue_pair> qp_ GUARDED_BY(mutex_);
+    std::uint32_t local_qpn_ GUARDED_BY(mutex_) = 0;
+    std::uint64_t timer_generation_ GUARDED_BY(mutex_) = 0;
     std::atomic<bool> lost_{false};
     std::atomic<bool> reads_; // what arrives
 };

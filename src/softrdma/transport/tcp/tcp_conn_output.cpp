@@ -32,7 +32,7 @@ std::size_t total(std::span<const iovec> pieces) noexcept
 
 bool tcp_conn::congested()
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     return blocked_;
 }
 
@@ -49,18 +49,18 @@ void tcp_conn::transmit(const packet &header, std::span<const iovec> payload, bo
     pieces[1] = {headers.bytes.data(), headers.size};
     const auto end = std::copy(payload.begin(), payload.end(), pieces.begin() + 2);
 
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     if (closed_ || lost())
         return;
     const bool waits = blocked_ || (more && output_.size() + payload_size <= gathered_limit);
     if (!waits && payload_size > joined_limit) {
-        if (!send_locked({pieces.begin(), end}))
-            wait_for_room_locked();
+        if (!send({pieces.begin(), end}))
+            wait_for_room();
         return;
     }
-    keep_locked({pieces.begin() + 1, end}, 0);
-    if (!waits && !push_locked())
-        wait_for_room_locked();
+    keep({pieces.begin() + 1, end}, 0);
+    if (!waits && !push_output())
+        wait_for_room();
 }
 
 void tcp_conn::tell(opcode op, std::span<const std::byte> payload)
@@ -71,19 +71,19 @@ void tcp_conn::tell(opcode op, std::span<const std::byte> payload)
 
 void tcp_conn::push()
 {
-    const std::lock_guard lock(mutex_);
-    if (!closed_ && !lost() && !blocked_ && !push_locked())
-        wait_for_room_locked();
+    const lock_guard lock(mutex_);
+    if (!closed_ && !lost() && !blocked_ && !push_output())
+        wait_for_room();
 }
 
-bool tcp_conn::push_locked()
+bool tcp_conn::push_output()
 {
     iovec waiting{};
-    return output_.empty() || send_locked({&waiting, 1});
+    return output_.empty() || send({&waiting, 1});
 }
 
 // Sends what waits, which becomes the first of the pieces, and the others; what does not leave waits.
-bool tcp_conn::send_locked(std::span<iovec> pieces)
+bool tcp_conn::send(std::span<iovec> pieces)
 {
     const std::size_t waiting = output_.size() - sent_;
     pieces[0] = {output_.data() + sent_, waiting};
@@ -94,19 +94,19 @@ bool tcp_conn::send_locked(std::span<iovec> pieces)
         a->expect(shared_from_this());
     constexpr int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
     const ssize_t n =
-            pieces.size() == 1 ? send(fd_, pieces[0].iov_base, waiting, flags) : sendmsg(fd_, &message, flags);
+            pieces.size() == 1 ? ::send(fd_, pieces[0].iov_base, waiting, flags) : sendmsg(fd_, &message, flags);
     if (n < 0 && errno != EAGAIN && errno != EINTR) {
         shutdown(fd_, SHUT_RDWR); // the reader notices and reports the loss
         return true;
     }
     const auto sent = n < 0 ? 0 : static_cast<std::size_t>(n);
     sent_ += std::min(sent, waiting);
-    keep_locked(pieces.subspan(1), sent - std::min(sent, waiting));
+    keep(pieces.subspan(1), sent - std::min(sent, waiting));
     return output_.empty();
 }
 
 // Where that fails the connection is shut down: the reader notices and reports the loss.
-void tcp_conn::keep_locked(std::span<const iovec> pieces, std::size_t already_sent) noexcept
+void tcp_conn::keep(std::span<const iovec> pieces, std::size_t already_sent) noexcept
 {
     if (sent_ == output_.size()) {
         output_.clear();
@@ -122,7 +122,8 @@ void tcp_conn::keep_locked(std::span<const iovec> pieces, std::size_t already_se
     for (const iovec &piece : pieces) {
         const std::size_t skip = std::min(already_sent, piece.iov_len);
         const auto *from = static_cast<const std::byte *>(piece.iov_base);
-        if (!guarded([&] { std::copy(from + skip, from + piece.iov_len, output_.data() + end); }))
+        std::byte *to = output_.data() + end;
+        if (!guarded([&] { std::copy(from + skip, from + piece.iov_len, to); }))
             shutdown(fd_, SHUT_RDWR); // the program's file has lost what was to be sent
         end += piece.iov_len - skip;
         already_sent -= skip;
@@ -131,22 +132,25 @@ void tcp_conn::keep_locked(std::span<const iovec> pieces, std::size_t already_se
         shutdown(fd_, SHUT_RDWR);
 }
 
-void tcp_conn::wait_for_room_locked()
+void tcp_conn::wait_for_room()
 {
     blocked_ = true;
-    update_watch_locked();
+    update_watch();
 }
 
 void tcp_conn::flush_output()
 {
+    std::shared_ptr<queue_pair> released; // after the lock
     {
-        const std::lock_guard lock(mutex_);
-        if (closed_ || !blocked_ || !push_locked())
+        const lock_guard lock(mutex_);
+        if (closed_ || !blocked_ || !push_output())
             return;
         blocked_ = false;
-        if (finishing_)
-            return disconnect_locked();
-        update_watch_locked();
+        if (finishing_) {
+            released = disconnect();
+            return;
+        }
+        update_watch();
     }
     if (const auto qp = bound())
         rc_transport::of(*qp).path_writable();

@@ -148,7 +148,7 @@ void udp_port::close()
         loop.unwatch_memory(*this);
     }
     tx_.reset();
-    const std::lock_guard lock(reading_);
+    const lock_guard lock(reading_);
     for (const auto &peer : peers_)
         peer->leave();
     peers_.clear();
@@ -156,7 +156,7 @@ void udp_port::close()
 
 std::uint32_t udp_port::reserve()
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     for (std::uint32_t i = 0; i < numbers; ++i) {
         const std::uint32_t index = (next_ + i) % numbers;
         if (slots_[index].used)
@@ -170,14 +170,14 @@ std::uint32_t udp_port::reserve()
 
 bool udp_port::release(std::uint32_t number)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     slots_[number % numbers] = {};
     return std::none_of(slots_.begin(), slots_.end(), [](const slot &s) { return s.used; });
 }
 
 void udp_port::listen(std::uint32_t number, std::weak_ptr<datagram_receiver> receiver)
 {
-    const std::lock_guard lock(mutex_);
+    const lock_guard lock(mutex_);
     slots_[number % numbers].receiver = std::move(receiver);
 }
 
@@ -215,32 +215,29 @@ bool udp_port::send_packet(const datagram &d, const datagram_route &route, std::
     return error != EFAULT;
 }
 
-class udp_port::reading
+// Takes over the lock from whoever has just got it.
+class SCOPED_CAPABILITY udp_port::reading
 {
 public:
-    explicit reading(udp_port &port) : port_(port), lock_(port.reading_, std::try_to_lock) {}
-    ~reading()
+    explicit reading(udp_port &port) REQUIRES(port.reading_) : port_(port) {}
+    ~reading() RELEASE() NO_THREAD_SAFETY_ANALYSIS // which does not know here whose lock it is
     {
-        if (!lock_)
-            return;
         const auto served = std::move(port_.served_);
         port_.served_.clear();
-        lock_.unlock(); // before they are let go
+        port_.reading_.unlock(); // before they are let go
     }
     reading(const reading &) = delete;
     reading &operator=(const reading &) = delete;
-    explicit operator bool() const noexcept { return lock_.owns_lock(); }
 
 private:
     udp_port &port_;
-    std::unique_lock<std::mutex> lock_;
 };
 
 finding udp_port::ready(std::uint32_t)
 {
-    const reading alone(*this);
-    if (!alone)
+    if (!reading_.try_lock())
         return finding::taken;
+    const reading alone(*this);
     std::uint64_t events = 0;
     [[maybe_unused]] const ssize_t got = read(wake_.get(), &events, sizeof(events));
     const bool any = empty_rings();
@@ -249,25 +246,25 @@ finding udp_port::ready(std::uint32_t)
 
 finding udp_port::look()
 {
-    const reading alone(*this);
-    if (!alone)
+    if (!reading_.try_lock())
         return finding::taken;
+    const reading alone(*this);
     return empty_rings() || receive_packets() ? finding::something : finding::nothing;
 }
 
 finding udp_port::look_in_memory()
 {
-    const reading alone(*this);
-    if (!alone)
+    if (!reading_.try_lock())
         return finding::taken;
+    const reading alone(*this);
     return empty_rings() ? finding::something : finding::nothing;
 }
 
 bool udp_port::about_to_sleep()
 {
-    const std::unique_lock lock(reading_, std::try_to_lock);
-    if (!lock)
+    if (!reading_.try_lock())
         return true;
+    const lock_guard lock(reading_, std::adopt_lock);
     bool any = false;
     for (const auto &peer : peers_) {
         peer->ring->fall_asleep();
@@ -278,7 +275,7 @@ bool udp_port::about_to_sleep()
 
 bool udp_port::add(const std::shared_ptr<datagram_peer> &peer)
 {
-    const std::lock_guard lock(reading_);
+    const lock_guard lock(reading_);
     if (peers_.size() == most_peers)
         return false;
     while (receive_packets()) // what was sent before comes first
@@ -290,7 +287,7 @@ bool udp_port::add(const std::shared_ptr<datagram_peer> &peer)
 
 void udp_port::remove(datagram_peer &peer)
 {
-    const std::lock_guard lock(reading_);
+    const lock_guard lock(reading_);
     bool any = false;
     empty(peer, SIZE_MAX, any);
     std::erase_if(peers_, [&](const auto &other) { return other.get() == &peer; });
@@ -360,7 +357,7 @@ void udp_port::hand_on(std::span<const std::byte> bytes, msghdr &message)
 void udp_port::deliver(const datagram &d, const network_header &header)
 {
     {
-        const std::lock_guard lock(mutex_);
+        const lock_guard lock(mutex_);
         std::shared_ptr<datagram_receiver> receiver = slots_[d.dest_qpn % numbers].receiver.lock();
         if (receiver == nullptr)
             return;
@@ -375,8 +372,8 @@ namespace
 
 // The ports of this process: one is opened when the numbers of the others are used up, and closed with its last number.
 struct open_ports {
-    std::mutex mutex;
-    std::vector<std::shared_ptr<udp_port>> list;
+    ordered_mutex lock{lock_level::sending};
+    std::vector<std::shared_ptr<udp_port>> list GUARDED_BY(lock);
 };
 
 open_ports &ports()
@@ -392,11 +389,13 @@ public:
     ~numbered_path() override
     {
         open_ports &all = ports();
-        const std::lock_guard lock(all.mutex);
-        if (!port_->release(number_))
-            return;
-        port_->close();
-        std::erase(all.list, port_);
+        {
+            const lock_guard guard(all.lock);
+            if (!port_->release(number_))
+                return;
+            std::erase(all.list, port_);
+        }
+        port_->close(); // takes locks that come before that one
     }
 
     std::uint32_t number() const noexcept override { return number_; }
@@ -416,7 +415,7 @@ private:
 std::unique_ptr<datagram_path> open_datagram_path()
 {
     open_ports &all = ports();
-    const std::lock_guard lock(all.mutex);
+    const lock_guard guard(all.lock);
     for (const auto &port : all.list) {
         if (const std::uint32_t number = port->reserve(); number != 0)
             return std::make_unique<numbered_path>(port, number);

@@ -8,7 +8,6 @@
 #include "transport/shm/datagram_tx.hpp"
 
 #include <array>
-#include <mutex>
 #include <vector>
 
 struct msghdr;
@@ -56,11 +55,11 @@ private:
     int open_at_any_port();
     bool watch();
     bool send_packet(const datagram &d, const datagram_route &route, std::span<const iovec> payload) const;
-    bool receive_packets();
-    void hand_on(std::span<const std::byte> bytes, msghdr &message);
-    bool empty_rings();
-    bool empty(datagram_peer &peer, std::size_t most, bool &any);
-    void deliver(const datagram &d, const network_header &header);
+    bool receive_packets() REQUIRES(reading_);
+    void hand_on(std::span<const std::byte> bytes, msghdr &message) REQUIRES(reading_);
+    bool empty_rings() REQUIRES(reading_);
+    bool empty(datagram_peer &peer, std::size_t most, bool &any) REQUIRES(reading_);
+    void deliver(const datagram &d, const network_header &header) REQUIRES(reading_);
     class reading;
 
     const int family_;
@@ -73,15 +72,15 @@ private:
     local::unique_fd wake_;                    // who writes into a ring wakes this process with it
     std::shared_ptr<listener> rings_listener_; // NULL: nobody is given a ring
     std::unique_ptr<datagram_tx> tx_;
-    std::mutex reading_; // before mutex_
+    ordered_mutex reading_{lock_level::reading};
     // Whoever got something, as long as this is read: the last reference to a queue pair may be that to the last number
     // of the port, which is closed with it, and that takes `reading_`.
-    std::vector<std::shared_ptr<datagram_receiver>> served_;
-    std::vector<std::shared_ptr<datagram_peer>> peers_;
-    std::unique_ptr<arrivals> arrivals_;
-    std::mutex mutex_;
-    std::uint32_t next_ = 0; // a number that was just released is used again last
-    std::array<slot, numbers> slots_;
+    std::vector<std::shared_ptr<datagram_receiver>> served_ GUARDED_BY(reading_);
+    std::vector<std::shared_ptr<datagram_peer>> peers_ GUARDED_BY(reading_);
+    std::unique_ptr<arrivals> arrivals_ PT_GUARDED_BY(reading_);
+    ordered_mutex mutex_{lock_level::tables};
+    std::uint32_t next_ GUARDED_BY(mutex_) = 0; // a number that was just released is used again last
+    std::array<slot, numbers> slots_ GUARDED_BY(mutex_);
 };
 
 // A path of its own. NULL with errno.

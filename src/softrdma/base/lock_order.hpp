@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "base/assert.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace softrdma
+{
+
+// The order of locks: a thread that holds one takes only locks of later levels. docs/softrdma.md says what each guards.
+// Locks of `program` are held from one call of a program to another one, and it may have several.
+enum class lock_level : std::uint8_t {
+    program,
+    requests,
+    reading,
+    connecting,
+    creation,
+    queue_pair,
+    receives,
+    completion_queue,
+    events,
+    windows,
+    regions,
+    sending,
+    tables,
+    leaf,
+};
+
+// A build with SOFTRDMA_LOCK_ORDER (-DRPMA_LOCK_ORDER=ON) aborts when a thread takes a lock out of order; for another
+// one it is empty.
+class lock_order
+{
+public:
+#ifdef SOFTRDMA_LOCK_ORDER
+    explicit constexpr lock_order(lock_level level) noexcept : bit_(1u << static_cast<unsigned>(level)) {}
+    void enter() const noexcept
+    {
+        constexpr std::uint32_t of_program = 1u << static_cast<unsigned>(lock_level::program);
+        SOFTRDMA_ASSERT(held < std::max(bit_, of_program + 1)); // what this thread holds has earlier levels
+        held |= bit_;
+    }
+    void leave() const noexcept
+    {
+        held &= ~bit_;
+    }
+
+private:
+    static inline thread_local std::uint32_t held = 0;
+    std::uint32_t bit_;
+#else
+    explicit constexpr lock_order(lock_level) noexcept {}
+    void enter() const noexcept {}
+    void leave() const noexcept {}
+#endif
+};
+
+} // namespace softrdma
