@@ -308,9 +308,8 @@ milliseconds incoming(int socket)
 microseconds retry_timeout_of(const ibv_qp_attr &attr)
 {
     constexpr microseconds least = std::chrono::seconds(1); // a busy machine is no dead peer
-    const auto once = std::chrono::duration_cast<microseconds>(std::chrono::nanoseconds(4096ll << attr.timeout));
     const microseconds most = settings().response_timeout;
-    return std::clamp(once * (attr.retry_cnt + 1), std::min(least, most), most);
+    return std::clamp(retry_time(attr), std::min(least, most), most);
 }
 
 // What is still to be sent when two looks in a row have found it, and no path, has waited long enough.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/control.hpp"
+#include "base/unique_fd.hpp"
 
 #include <algorithm>
 #include <array>
@@ -27,19 +28,6 @@ namespace
 
 constexpr auto answer_timeout = std::chrono::milliseconds(500);
 constexpr std::size_t most_text = 65536;
-
-class descriptor
-{
-public:
-    explicit descriptor(int fd) : fd_(fd) {}
-    ~descriptor() { close(fd_); }
-    descriptor(const descriptor &) = delete;
-    descriptor &operator=(const descriptor &) = delete;
-    int get() const noexcept { return fd_; }
-
-private:
-    int fd_;
-};
 
 bool is_ours(int pid)
 {
@@ -134,7 +122,7 @@ bool receive_from(int fd, int pid, std::string &reply)
 
 contact ask(int pid, const std::string &request, std::string &reply)
 {
-    const descriptor fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const local::unique_fd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const sockaddr_un any{.sun_family = AF_UNIX, .sun_path = {}};
     const int on = 1;
     if (fd.get() < 0 || setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0 ||

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "base/config.hpp"
+#include "base/unique_fd.hpp"
 #include "launcher/commands.hpp"
 
 #include <cerrno>
@@ -83,20 +84,15 @@ std::string try_handing_over()
 {
     sockaddr_un any{};
     any.sun_family = AF_UNIX;
-    const int arena = memfd_create("softrdma-info", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    const int fd_server = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    std::string why;
-    if (arena < 0)
-        why = std::string("memfd_create: ") + strerror(errno);
+    const local::unique_fd arena(memfd_create("softrdma-info", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (arena.get() < 0)
+        return std::string("memfd_create: ") + strerror(errno);
+    const local::unique_fd fd_server(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     // Without a name the system chooses an abstract one.
-    else if (bind(fd_server, reinterpret_cast<const sockaddr *>(&any), sizeof(any.sun_family)) != 0 ||
-             listen(fd_server, 1) != 0)
-        why = std::string("local socket: ") + strerror(errno);
-    for (const int fd : {arena, fd_server}) {
-        if (fd >= 0)
-            close(fd);
-    }
-    return why;
+    if (bind(fd_server.get(), reinterpret_cast<const sockaddr *>(&any), sizeof(any.sun_family)) != 0 ||
+            listen(fd_server.get(), 1) != 0)
+        return std::string("local socket: ") + strerror(errno);
+    return {};
 }
 
 void print_path(const char *label, const char *setting, const std::string &why, const char *use)

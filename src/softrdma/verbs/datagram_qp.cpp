@@ -17,12 +17,10 @@ std::shared_ptr<datagram_qp> datagram_qp::create(
     grant_inline_room(attr.cap);
     auto qp = std::make_shared<datagram_qp>(pd, attr, std::move(path));
     try {
-        cq_of(attr.send_cq).add_user(qp);
-        cq_of(attr.recv_cq).add_user(qp);
+        qp->join_queues(qp);
         qp->path_->listen(qp);
     } catch (...) {
-        cq_of(attr.send_cq).remove_user(qp);
-        cq_of(attr.recv_cq).remove_user(qp);
+        qp->leave_queues(qp);
         throw;
     }
     const lock_guard lock(qp->mutex_);
@@ -46,8 +44,7 @@ void datagram_qp::destroy()
     destroyed_ = true;
     reset();
     cq_of(qp_base.recv_cq).network_users.fetch_sub(1);
-    cq_of(qp_base.send_cq).remove_user(weak_from_this());
-    cq_of(qp_base.recv_cq).remove_user(weak_from_this());
+    leave_queues(weak_from_this());
     queue_.forget_completions();
     let_go();
     self_.reset();
@@ -94,8 +91,8 @@ void datagram_qp::completions_lost(ibv_cq *cq)
     const lock_guard lock(mutex_);
     if (destroyed_ || state() == IBV_QPS_RESET || state() == IBV_QPS_ERR)
         return;
-    if ((qp_base.send_cq != cq && qp_base.recv_cq != cq) || !cq_of(cq).overflowed())
-        return; // a new queue may have the address of the old one
+    if (!has_lost_completions(cq))
+        return;
     tell(IBV_EVENT_QP_FATAL);
     fail();
 }
@@ -103,13 +100,13 @@ void datagram_qp::completions_lost(ibv_cq *cq)
 int datagram_qp::modify(const ibv_qp_attr &attr, int mask)
 {
     const lock_guard lock(mutex_);
+    if (const int error = check_change(IBV_QPT_UD, attr_, attr, mask); error != 0)
+        return error;
     const ibv_qp_state from = state();
     const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr.qp_state : from;
-    if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != from)
-        return EINVAL;
-    if (!may_change(IBV_QPT_UD, from, to, mask) || !in_range(attr, mask))
-        return EINVAL;
-    enter(attr, mask);
+    take_attributes(attr_, attr, mask);
+    if ((mask & IBV_QP_SQ_PSN) != 0)
+        next_psn_ = attr.sq_psn;
     if (to == IBV_QPS_RESET) {
         reset();
     } else if (to == IBV_QPS_ERR) {
@@ -123,18 +120,6 @@ int datagram_qp::modify(const ibv_qp_attr &attr, int mask)
             attr.en_sqd_async_notify != 0)
         tell(IBV_EVENT_SQ_DRAINED);
     return 0;
-}
-
-void datagram_qp::enter(const ibv_qp_attr &attr, int mask) noexcept
-{
-    if ((mask & IBV_QP_PKEY_INDEX) != 0)
-        attr_.pkey_index = attr.pkey_index;
-    if ((mask & IBV_QP_PORT) != 0)
-        attr_.port_num = attr.port_num;
-    if ((mask & IBV_QP_QKEY) != 0)
-        attr_.qkey = attr.qkey;
-    if ((mask & IBV_QP_SQ_PSN) != 0)
-        attr_.sq_psn = next_psn_ = attr.sq_psn;
 }
 
 void datagram_qp::query(ibv_qp_attr &attr, ibv_qp_init_attr &init)

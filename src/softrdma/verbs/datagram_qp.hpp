@@ -44,7 +44,6 @@ private:
     }
     ibv_qp_state state() const noexcept REQUIRES(mutex_) { return attr_.qp_state; }
     void set_state(ibv_qp_state to) noexcept REQUIRES(mutex_);
-    void enter(const ibv_qp_attr &attr, int mask) noexcept REQUIRES(mutex_);
     void reset() noexcept REQUIRES(mutex_);
     void fail() REQUIRES(mutex_);
     void pump() REQUIRES(mutex_);

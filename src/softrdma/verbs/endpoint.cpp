@@ -10,8 +10,7 @@ std::chrono::microseconds endpoint::answer_limit() const noexcept
 {
     if (!limits_answers || attr.timeout == 0)
         return std::chrono::microseconds(0);
-    const std::chrono::nanoseconds once(4096ll << attr.timeout);
-    return std::chrono::ceil<std::chrono::microseconds>(once * (attr.retry_cnt + 1));
+    return retry_time(attr);
 }
 
 std::chrono::microseconds endpoint::retry_timeout() const noexcept
@@ -21,9 +20,7 @@ std::chrono::microseconds endpoint::retry_timeout() const noexcept
         return std::chrono::microseconds(0);
     if (attr.timeout == 0) // hardware would wait for ever
         return most;
-    const auto once =
-            std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::nanoseconds(4096ll << attr.timeout));
-    return std::min(most, once * (attr.retry_cnt + 1));
+    return std::min(most, retry_time(attr));
 }
 
 // By each poll, and by a timer, which is later the longer it has taken already.

@@ -15,6 +15,13 @@
 namespace softrdma
 {
 
+// How long hardware with these attributes tries before it takes a silent peer for gone, unless their time-out is zero.
+inline std::chrono::microseconds retry_time(const ibv_qp_attr &attr) noexcept
+{
+    const std::chrono::nanoseconds once(4096ll << attr.timeout);
+    return std::chrono::ceil<std::chrono::microseconds>(once * (attr.retry_cnt + 1));
+}
+
 // What the sending and the answering half of a queue pair share. Guarded by the queue pair's lock.
 struct alignas(local::line) endpoint {
     // What every request looks at is in the first line.

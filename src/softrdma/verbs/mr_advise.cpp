@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/mr_advise.hpp"
+#include "base/proc_maps.hpp"
 #include "verbs/mr.hpp"
 
 #include <cerrno>
 #include <sys/mman.h>
-#include <unistd.h>
 
 namespace softrdma
 {
@@ -19,8 +19,7 @@ constexpr int populate_write = 23;
 // 0 or an errno value.
 int prefetch(const std::byte *begin, std::size_t length, int kernel_advice) noexcept
 {
-    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-    const auto first = reinterpret_cast<std::uintptr_t>(begin) / page * page;
+    const auto first = reinterpret_cast<std::uintptr_t>(begin) / page_size() * page_size();
     const auto end = reinterpret_cast<std::uintptr_t>(begin) + length;
     int result = 0;
     do

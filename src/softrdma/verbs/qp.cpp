@@ -48,8 +48,7 @@ int queue_pair::open(std::uint32_t number)
         ep_.self = weak_from_this();
         ep_.managed = number == 0;
     }
-    cq_of(qp_base.send_cq).add_user(weak_from_this());
-    cq_of(qp_base.recv_cq).add_user(weak_from_this());
+    join_queues(weak_from_this());
     qp_base.qp_num = number_table::instance().add(shared_from_this(), number);
     qp_base.handle = qp_base.qp_num;
     return qp_base.qp_num == 0 ? ENOMEM : 0;
@@ -83,8 +82,7 @@ int queue_pair::destroy()
     ep_.local.reset();
     leave_network();
     cq_of(qp_base.recv_cq).detach(ring_);
-    cq_of(qp_base.send_cq).remove_user(weak_from_this());
-    cq_of(qp_base.recv_cq).remove_user(weak_from_this());
+    leave_queues(weak_from_this());
     queue_.forget_completions();
     let_go();
     return 0;
@@ -162,8 +160,8 @@ void queue_pair::completions_lost(ibv_cq *cq)
     const lock_guard lock(lock_);
     if (destroyed_ || ep_.attr.qp_state == IBV_QPS_RESET || ep_.attr.qp_state == IBV_QPS_ERR)
         return;
-    if ((qp_base.send_cq != cq && qp_base.recv_cq != cq) || !cq_of(cq).overflowed())
-        return; // a new queue may have the address of the old one
+    if (!has_lost_completions(cq))
+        return;
     tell(IBV_EVENT_QP_FATAL);
     fail();
 }

@@ -91,10 +91,8 @@ private:
     bool post_made(request_path *at_once) REQUIRES(lock_);
     request_path *path_at_once() const noexcept REQUIRES(lock_);
     void posted() REQUIRES(lock_); // what was not executed at once
-    void enter(const ibv_qp_attr &attr, int mask) REQUIRES(lock_);
     void set_state(ibv_qp_state to) noexcept REQUIRES(lock_);
     void publish_attributes() noexcept REQUIRES(lock_);
-    int check(const ibv_qp_attr &attr, int mask) const noexcept REQUIRES(lock_);
     int reset(const ibv_qp_attr &attr, int mask) EXCLUDES(lock_);
     int shut_out_peer() EXCLUDES(lock_);
     void start_connection(std::uint64_t number) noexcept REQUIRES(lock_);

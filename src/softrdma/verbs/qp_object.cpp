@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/qp_object.hpp"
-#include "verbs/cq.hpp"
 #include "verbs/receive_queue.hpp"
 
 #include <algorithm>
@@ -53,6 +52,23 @@ void qp_object::let_go() noexcept
     cq_of(qp_base.recv_cq).users.fetch_sub(1);
     if (qp_base.srq != nullptr)
         srq_of(qp_base.srq).users.fetch_sub(1);
+}
+
+void qp_object::join_queues(const std::weak_ptr<completion_source> &self)
+{
+    cq_of(qp_base.send_cq).add_user(self);
+    cq_of(qp_base.recv_cq).add_user(self);
+}
+
+void qp_object::leave_queues(const std::weak_ptr<completion_source> &self)
+{
+    cq_of(qp_base.send_cq).remove_user(self);
+    cq_of(qp_base.recv_cq).remove_user(self);
+}
+
+bool qp_object::has_lost_completions(ibv_cq *cq) const
+{
+    return (qp_base.send_cq == cq || qp_base.recv_cq == cq) && cq_of(cq).overflowed();
 }
 
 void qp_object::tell(ibv_event_type type)

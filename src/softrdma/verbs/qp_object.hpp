@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "verbs/cq.hpp"
 #include "verbs/native.hpp"
 #include "verbs/objects.hpp"
 #include "verbs/post_batch.hpp"
@@ -35,6 +36,11 @@ public:
 protected:
     // Its domain and queues are in use by one queue pair less.
     void let_go() noexcept;
+    // Its completion queues tell it when they overflow. No longer: nothing happens to those that it has not joined.
+    void join_queues(const std::weak_ptr<completion_source> &self);
+    void leave_queues(const std::weak_ptr<completion_source> &self);
+    // Whether that is one of its queues, and has overflowed: a new one may have the address of another one.
+    bool has_lost_completions(ibv_cq *cq) const;
     void tell(ibv_event_type type);
     void show_state(ibv_qp_state to) noexcept { __atomic_store_n(&qp_base.state, to, __ATOMIC_RELAXED); }
 

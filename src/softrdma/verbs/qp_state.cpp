@@ -67,25 +67,16 @@ bool queue_pair::answers() const noexcept
     return !destroyed_ && !shut_out_ && (s == IBV_QPS_RTR || s == IBV_QPS_RTS || s == IBV_QPS_SQD);
 }
 
-int queue_pair::check(const ibv_qp_attr &attr, int mask) const noexcept
-{
-    const ibv_qp_state from = ep_.attr.qp_state;
-    const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr.qp_state : from;
-    if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != from)
-        return EINVAL;
-    return may_change(IBV_QPT_RC, from, to, mask) && in_range(attr, mask) ? 0 : EINVAL;
-}
-
 int queue_pair::modify(const ibv_qp_attr &attr, int mask)
 {
     if ((mask & IBV_QP_STATE) != 0 && attr.qp_state == IBV_QPS_RESET)
         return reset(attr, mask);
     const lock_guard lock(lock_);
-    if (const int error = check(attr, mask); error != 0)
+    if (const int error = check_change(IBV_QPT_RC, ep_.attr, attr, mask); error != 0)
         return error;
     const ibv_qp_state from = ep_.attr.qp_state;
     const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr.qp_state : from;
-    enter(attr, mask);
+    take_attributes(ep_.attr, attr, mask);
     if (to == IBV_QPS_ERR) {
         fail();
         return 0;
@@ -110,7 +101,7 @@ int queue_pair::reset(const ibv_qp_attr &attr, int mask)
 {
     {
         const lock_guard lock(lock_);
-        if (const int error = check(attr, mask); error != 0)
+        if (const int error = check_change(IBV_QPT_RC, ep_.attr, attr, mask); error != 0)
             return error;
     }
     if (const int error = shut_out_peer(); error != 0)
@@ -124,28 +115,6 @@ int queue_pair::reset(const ibv_qp_attr &attr, int mask)
     ep_.local.reset();
     ep_.transport_pending = false;
     return 0;
-}
-
-void queue_pair::enter(const ibv_qp_attr &attr, int mask)
-{
-    const auto take = [&](int bit, auto member) {
-        if ((mask & bit) != 0)
-            ep_.attr.*member = attr.*member;
-    };
-    take(IBV_QP_ACCESS_FLAGS, &ibv_qp_attr::qp_access_flags);
-    take(IBV_QP_PKEY_INDEX, &ibv_qp_attr::pkey_index);
-    take(IBV_QP_PORT, &ibv_qp_attr::port_num);
-    take(IBV_QP_AV, &ibv_qp_attr::ah_attr);
-    take(IBV_QP_PATH_MTU, &ibv_qp_attr::path_mtu);
-    take(IBV_QP_TIMEOUT, &ibv_qp_attr::timeout);
-    take(IBV_QP_RETRY_CNT, &ibv_qp_attr::retry_cnt);
-    take(IBV_QP_RNR_RETRY, &ibv_qp_attr::rnr_retry);
-    take(IBV_QP_RQ_PSN, &ibv_qp_attr::rq_psn);
-    take(IBV_QP_SQ_PSN, &ibv_qp_attr::sq_psn);
-    take(IBV_QP_MAX_QP_RD_ATOMIC, &ibv_qp_attr::max_rd_atomic);
-    take(IBV_QP_MAX_DEST_RD_ATOMIC, &ibv_qp_attr::max_dest_rd_atomic);
-    take(IBV_QP_MIN_RNR_TIMER, &ibv_qp_attr::min_rnr_timer);
-    take(IBV_QP_DEST_QPN, &ibv_qp_attr::dest_qp_num);
 }
 
 void queue_pair::query(ibv_qp_attr &attr, ibv_qp_init_attr &init)

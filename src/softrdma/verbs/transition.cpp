@@ -3,6 +3,7 @@
 #include "verbs/objects.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <span>
 
 namespace softrdma
@@ -60,8 +61,6 @@ std::span<const transition> transitions_of(ibv_qp_type type) noexcept
     return type == IBV_QPT_UD ? std::span<const transition>(of_datagrams) : of_connection;
 }
 
-} // namespace
-
 bool may_change(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask) noexcept
 {
     const auto fits = [mask](int required, int optional) {
@@ -90,6 +89,40 @@ bool in_range(const ibv_qp_attr &attr, int mask) noexcept
            fits(IBV_QP_MIN_RNR_TIMER, attr.min_rnr_timer, 0, five_bits) &&
            fits(IBV_QP_TIMEOUT, attr.timeout, 0, five_bits) && fits(IBV_QP_RETRY_CNT, attr.retry_cnt, 0, three_bits) &&
            fits(IBV_QP_RNR_RETRY, attr.rnr_retry, 0, three_bits);
+}
+
+} // namespace
+
+int check_change(ibv_qp_type type, const ibv_qp_attr &own, const ibv_qp_attr &asked, int mask) noexcept
+{
+    const ibv_qp_state from = own.qp_state;
+    const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? asked.qp_state : from;
+    if ((mask & IBV_QP_CUR_STATE) != 0 && asked.cur_qp_state != from)
+        return EINVAL;
+    return may_change(type, from, to, mask) && in_range(asked, mask) ? 0 : EINVAL;
+}
+
+void take_attributes(ibv_qp_attr &own, const ibv_qp_attr &asked, int mask) noexcept
+{
+    const auto take = [&](int bit, auto member) {
+        if ((mask & bit) != 0)
+            own.*member = asked.*member;
+    };
+    take(IBV_QP_ACCESS_FLAGS, &ibv_qp_attr::qp_access_flags);
+    take(IBV_QP_PKEY_INDEX, &ibv_qp_attr::pkey_index);
+    take(IBV_QP_PORT, &ibv_qp_attr::port_num);
+    take(IBV_QP_QKEY, &ibv_qp_attr::qkey);
+    take(IBV_QP_AV, &ibv_qp_attr::ah_attr);
+    take(IBV_QP_PATH_MTU, &ibv_qp_attr::path_mtu);
+    take(IBV_QP_TIMEOUT, &ibv_qp_attr::timeout);
+    take(IBV_QP_RETRY_CNT, &ibv_qp_attr::retry_cnt);
+    take(IBV_QP_RNR_RETRY, &ibv_qp_attr::rnr_retry);
+    take(IBV_QP_RQ_PSN, &ibv_qp_attr::rq_psn);
+    take(IBV_QP_SQ_PSN, &ibv_qp_attr::sq_psn);
+    take(IBV_QP_MAX_QP_RD_ATOMIC, &ibv_qp_attr::max_rd_atomic);
+    take(IBV_QP_MAX_DEST_RD_ATOMIC, &ibv_qp_attr::max_dest_rd_atomic);
+    take(IBV_QP_MIN_RNR_TIMER, &ibv_qp_attr::min_rnr_timer);
+    take(IBV_QP_DEST_QPN, &ibv_qp_attr::dest_qp_num);
 }
 
 } // namespace softrdma

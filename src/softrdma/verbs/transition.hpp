@@ -6,12 +6,12 @@
 namespace softrdma
 {
 
-// Whether a queue pair of that type (reliable connection or unreliable datagram) may go from one state to the other
-// with these attributes, by the InfiniBand specification's table (11.2.5.2) as the kernel applies it: what is required
-// has to be there, and nothing that is neither required nor optional.
-bool may_change(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask) noexcept;
+// Whether a queue pair of that type (reliable connection or unreliable datagram) may take these attributes: 0 or
+// EINVAL. The table is that of the InfiniBand specification (11.2.5.2) as the kernel applies it: what is required has
+// to be there, and nothing that is neither required nor optional.
+int check_change(ibv_qp_type type, const ibv_qp_attr &own, const ibv_qp_attr &asked, int mask) noexcept;
 
-// Whether the values of these attributes are in their ranges.
-bool in_range(const ibv_qp_attr &attr, int mask) noexcept;
+// Takes what the mask names, but for the state.
+void take_attributes(ibv_qp_attr &own, const ibv_qp_attr &asked, int mask) noexcept;
 
 } // namespace softrdma
