@@ -2,6 +2,7 @@
 #include "progress.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -18,7 +19,9 @@ namespace
 
 constexpr std::int64_t interval_ms = 500;
 
-volatile std::sig_atomic_t asked_to_stop = 0;
+// Set by the handler of a signal, and read by the threads of the library.
+std::atomic<int> asked_to_stop = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
 
 void note_signal(int)
 {

@@ -127,7 +127,7 @@ class Tool(MirrorTest):
         slow.send_signal(signal.SIGINT)
         rest = slow.stderr.read()
         slow.stderr.close()
-        self.assertEqual(slow.wait(), 1)
+        self.assertEqual(slow.wait(), 1, rest)
         self.assertRegex(rest, "rpma-mirror: paused")
         self.done("resync", host)
 
