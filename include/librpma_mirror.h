@@ -108,8 +108,8 @@ int rpma_mirror_cfg_set_key_file(struct rpma_mirror_cfg *cfg, const char *path);
 
 int rpma_mirror_cfg_set_policy(struct rpma_mirror_cfg *cfg, enum rpma_mirror_policy policy);
 
-/* "operator", or what another arbiter is called with, as in the line `arbiter` of a set file. RPMA_MIRROR_E_INVAL:
- * there is no such arbiter. */
+/* "operator", or "etcd URL ...", as in the line `arbiter` of a set file. RPMA_MIRROR_E_INVAL: there is no such arbiter,
+ * or it is not installed. */
 int rpma_mirror_cfg_set_arbiter(struct rpma_mirror_cfg *cfg, const char *arbiter);
 
 /* A copy below this level is refused when the set is opened. Default: VOLATILE, which refuses nothing. */

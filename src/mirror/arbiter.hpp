@@ -14,7 +14,8 @@ namespace mirror
 // whatever it says. What it knows is the record that was committed with it last.
 //
 // Functions throw failure: E_FENCED if another writer has the right to write, E_NO_ARBITER if nobody answers before the
-// deadline. They are called by one thread at a time, except lost() and lost_fd().
+// deadline. They are called by one thread at a time, except renew(), which may run beside commit(), and lost() and
+// lost_fd().
 class arbiter
 {
 public:
@@ -26,10 +27,11 @@ public:
     arbiter(const arbiter &) = delete;
     arbiter &operator=(const arbiter &) = delete;
 
-    // Takes the right to write for the writer wanted, from whoever has it. The epoch that results is at least that of
-    // wanted, and above that of every record the arbiter has. known becomes its newest record; epoch 0: it has none.
-    virtual promise take(
-            const replica::set_uuid &set, const promise &wanted, record &known, const replica::deadline &until) = 0;
+    // Takes the right to write for the writer wanted. E_BUSY: another one has it, and it is not to be seized. The epoch
+    // that results is at least that of wanted, and above every epoch that the arbiter has given. known becomes its
+    // newest record; epoch 0: it has none.
+    virtual promise take(const replica::set_uuid &set, const promise &wanted, bool seize, record &known,
+            const replica::deadline &until) = 0;
 
     // Replaces the record, if it is still the one of this writer. Called before the record is committed on the copies.
     // The first call of a writer follows take().

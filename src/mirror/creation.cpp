@@ -75,7 +75,7 @@ std::uint64_t rpma_mirror::fence(const settings &of, bool force)
     const deadline until(of.open_ms);
     m.connect_all(until);
     m.learn_set(false);
-    m.take_epoch(until);
+    m.take_epoch(true, until);
     m.prepare_all(until);
     const std::uint32_t missing = m.needed_ & ~m.answered();
     if (m.answered() == 0 || (missing != 0 && !force))

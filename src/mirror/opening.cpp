@@ -147,7 +147,7 @@ void rpma_mirror::learn_set(bool needs_home)
     home_.make(first);
 }
 
-void rpma_mirror::take_epoch(const deadline &until)
+void rpma_mirror::take_epoch(bool seize, const deadline &until)
 {
     newest_ = home_.state().committed;
     std::uint64_t highest = std::max(home_.state().promised.epoch, newest_.epoch);
@@ -155,7 +155,7 @@ void rpma_mirror::take_epoch(const deadline &until)
         if (c && c->answered)
             highest = std::max({highest, c->known.promised.epoch, c->known.committed.epoch});
     record known;
-    promise_ = arbiter_->take(set_, {highest + 1, random_writer()}, known, until);
+    promise_ = arbiter_->take(set_, {highest + 1, random_writer()}, seize, known, until);
     if (is_newer(known, newest_))
         newest_ = known;
 }
@@ -313,7 +313,7 @@ void rpma_mirror::open_set(void *hint, void *mapped, std::uint64_t length, bool 
     const deadline until(settings_.open_ms);
     connect_all(until);
     learn_set(true);
-    take_epoch(until);
+    take_epoch(false, until);
     if (mapped == nullptr)
         home_.map(hint);
     else

@@ -11,7 +11,8 @@ namespace mirror
 class operator_arbiter : public arbiter
 {
 public:
-    promise take(const replica::set_uuid &, const promise &wanted, record &known, const replica::deadline &) override
+    promise take(
+            const replica::set_uuid &, const promise &wanted, bool, record &known, const replica::deadline &) override
     {
         known = {};
         return wanted;

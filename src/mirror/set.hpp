@@ -130,7 +130,7 @@ private:
     // opening.cpp
     void connect_all(const deadline &until);
     void learn_set(bool force);
-    void take_epoch(const deadline &until);
+    void take_epoch(bool seize, const deadline &until);
     void prepare_all(const deadline &until);
     [[noreturn]] void refuse_without(std::uint32_t missing) const;
     void choose_source(bool force);

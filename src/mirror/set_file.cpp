@@ -94,7 +94,7 @@ void apply(settings &to, const line &l)
         return to.set_timeouts(small(l.words[0]), small(l.words[1]));
     }
     if (l.key == "arbiter") {
-        need(l, 1, SIZE_MAX, "arbiter operator");
+        need(l, 1, SIZE_MAX, "arbiter operator, or arbiter etcd URL");
         check_arbiter(l.rest);
         to.arbiter = l.rest;
         return;

@@ -6,7 +6,7 @@
 # Runs as root inside a Debian that may be spoilt; the packages are in /packages, the programs to build in /test.
 set -eu
 version=$1
-ours="librpma0 librpma-dev librpma-tools librpmem1 librpmem-dev librpma-mirror0 librpma-mirror-dev python3-rpma rpmemd softrdma"
+ours="librpma0 librpma-dev librpma-tools librpmem1 librpmem-dev librpma-mirror0 librpma-mirror-dev librpma-mirror-etcd python3-rpma rpmemd softrdma"
 examples=/usr/share/doc/librpma-dev/examples
 
 fail() {

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "etcd_arbiter.hpp"
+
+#include <algorithm>
+#include <sstream>
+#include <sys/timerfd.h>
+
+#include "failure.hpp"
+
+namespace mirror
+{
+
+namespace
+{
+
+using nlohmann::json;
+
+// What a writer gives up of its lease, because clocks do not run equally fast.
+constexpr int margin_percent = 10;
+
+[[noreturn]] void refuse(const std::string &why)
+{
+    throw failure(RPMA_MIRROR_E_INVAL, why + ": write arbiter etcd URL[,URL...] [ttl SECONDS] [prefix PREFIX] [ca "
+                                             "FILE] [certificate FILE key FILE]");
+}
+
+json write_record(const replica::mirror_record &r)
+{
+    return {{"epoch", r.epoch}, {"version", r.version}, {"writer", r.writer}, {"members", r.members},
+            {"in_sync", r.in_sync}, {"policy", static_cast<std::uint32_t>(r.policy)}, {"closed", r.closed},
+            {"home", r.home}};
+}
+
+replica::mirror_record read_record(const std::string &text)
+{
+    replica::mirror_record r;
+    if (text.empty())
+        return r;
+    const json from = json::parse(text);
+    r.epoch = from.at("epoch");
+    r.version = from.at("version");
+    r.writer = from.at("writer");
+    r.members = from.at("members");
+    r.in_sync = from.at("in_sync");
+    r.policy = static_cast<replica::mirror_policy>(from.at("policy").get<std::uint32_t>());
+    r.closed = from.at("closed");
+    r.home = from.at("home");
+    return r;
+}
+
+json is_at(const std::string &key, const std::string &revision)
+{
+    return {{"key", key}, {"target", "MOD"}, {"result", "EQUAL"}, {"mod_revision", revision}};
+}
+
+json put(const std::string &key, const std::string &value, const std::string &lease = "0")
+{
+    return {{"request_put", {{"key", key}, {"value", to_base64(value)}, {"lease", lease}}}};
+}
+
+bool succeeded(const json &answer)
+{
+    return answer.value("succeeded", false);
+}
+
+// What is not as etcd answers is no answer.
+template<class F>
+auto understood(F &&f)
+{
+    try {
+        return f();
+    } catch (const json::exception &problem) {
+        throw failure(RPMA_MIRROR_E_NO_ARBITER, std::string("etcd answered what is not understood: ") + problem.what());
+    }
+}
+
+} // namespace
+
+etcd_arbiter::etcd_arbiter(const std::string &words)
+{
+    std::istringstream from(words);
+    std::string urls;
+    from >> urls;
+    std::istringstream list(urls);
+    for (std::string url; std::getline(list, url, ',');) {
+        if (!url.starts_with("http://") && !url.starts_with("https://"))
+            refuse("'" + url + "' is no URL of etcd");
+        settings_.endpoints.push_back(url.ends_with('/') ? url.substr(0, url.size() - 1) : url);
+    }
+    if (settings_.endpoints.empty())
+        refuse("no URL of etcd is named");
+    for (std::string name, value; from >> name;) {
+        if (!(from >> value))
+            refuse("nothing follows '" + name + "'");
+        if (name == "ttl") {
+            if (value.size() > 4 || value.find_first_not_of("0123456789") != std::string::npos || std::stoi(value) < 2)
+                refuse("the ttl is from 2 to 9999 seconds");
+            ttl_s_ = std::stoi(value);
+        } else if (name == "prefix")
+            prefix_ = value;
+        else if (name == "ca")
+            settings_.ca = value;
+        else if (name == "certificate")
+            settings_.certificate = value;
+        else if (name == "key")
+            settings_.key = value;
+        else
+            refuse("'" + name + "' is not known");
+    }
+    if (settings_.certificate.empty() != settings_.key.empty())
+        refuse("a certificate needs its key");
+    expiry_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+    if (!expiry_.valid())
+        throw system_failure("cannot make a timer");
+}
+
+etcd_arbiter::seen_key etcd_arbiter::look(etcd_client &with, const char *name, const replica::deadline &until) const
+{
+    const json answer = with.call("/v3/kv/range", {{"key", key(name)}}, until);
+    if (!answer.contains("kvs"))
+        return {};
+    const json &found = answer.at("kvs").at(0);
+    return {found.at("mod_revision"), from_base64(found.value("value", ""))};
+}
+
+// The right holds for the lease from the moment on at which it was asked for.
+void etcd_arbiter::holds_from(std::int64_t asked_at_ms)
+{
+    const std::int64_t end = asked_at_ms + std::int64_t{ttl_s_} * 10 * (100 - margin_percent);
+    valid_until_ms_ = end;
+    itimerspec at{};
+    at.it_value.tv_sec = end / 1000;
+    at.it_value.tv_nsec = end % 1000 * 1'000'000;
+    timerfd_settime(expiry_.get(), TFD_TIMER_ABSTIME, &at, nullptr);
+}
+
+void etcd_arbiter::grant(const replica::deadline &until)
+{
+    const json answer = client_->call("/v3/lease/grant", {{"TTL", ttl_s_}}, until);
+    lease_ = answer.at("ID");
+}
+
+// False: somebody changed a key meanwhile.
+bool etcd_arbiter::try_take(
+        const promise &wanted, bool seize, record &known, promise &given, const replica::deadline &until)
+{
+    const seen_key writer = look(*client_, "writer", until), newest = look(*client_, "record", until),
+                   highest = look(*client_, "epoch", until);
+    if (writer.revision != "0" && !seize)
+        throw failure(RPMA_MIRROR_E_BUSY,
+                "writer " + writer.value + " has the set by its lease at etcd: it runs out " + std::to_string(ttl_s_) +
+                        " s or so after that writer has stopped, or fence it (rpma-mirror fence)");
+    known = read_record(newest.value);
+    given = wanted;
+    const std::uint64_t last = highest.value.empty() ? 0 : json::parse(highest.value).get<std::uint64_t>();
+    given.epoch = std::max({wanted.epoch, known.epoch + 1, last + 1});
+    const std::int64_t asked_at = replica::now_ms();
+    const json answer = client_->call("/v3/kv/txn",
+            {{"compare", {is_at(key("writer"), writer.revision), is_at(key("record"), newest.revision),
+                                 is_at(key("epoch"), highest.revision)}},
+                    {"success", {put(key("writer"), std::to_string(given.writer), lease_),
+                                        put(key("epoch"), std::to_string(given.epoch))}}},
+            until);
+    if (!succeeded(answer))
+        return false;
+    writer_revision_ = answer.at("header").at("revision");
+    holds_from(asked_at);
+    return true;
+}
+
+etcd_arbiter::promise etcd_arbiter::take(
+        const replica::set_uuid &set, const promise &wanted, bool seize, record &known, const replica::deadline &until)
+{
+    constexpr const char *digits = "0123456789abcdef";
+    place_ = prefix_;
+    for (const std::byte b : set)
+        place_ += {digits[std::to_integer<unsigned>(b) >> 4], digits[std::to_integer<unsigned>(b) & 15]};
+    place_ += '/';
+    client_ = std::make_unique<etcd_client>(settings_);
+    renewing_ = std::make_unique<etcd_client>(settings_);
+    return understood([&] {
+        promise given;
+        grant(until);
+        while (!try_take(wanted, seize, known, given, until))
+            if (until.passed())
+                throw failure(RPMA_MIRROR_E_NO_ARBITER, "others change the keys of the set at etcd all the time");
+        return given;
+    });
+}
+
+// Whether an answer that was lost said yes does not matter: only who may write changes the record.
+void etcd_arbiter::commit(const record &next, const replica::deadline &until)
+{
+    const bool done = understood([&] {
+        return succeeded(client_->call("/v3/kv/txn",
+                {{"compare", {is_at(key("writer"), writer_revision_)}},
+                        {"success", {put(key("record"), write_record(next).dump())}}},
+                until));
+    });
+    if (done)
+        return;
+    if (understood([&] { return look(*client_, "writer", until); }).revision == "0")
+        throw failure(RPMA_MIRROR_E_NO_ARBITER, "the lease at etcd has run out");
+    throw failure(RPMA_MIRROR_E_FENCED, "another writer has the set, says etcd");
+}
+
+void etcd_arbiter::renew(const replica::deadline &until)
+{
+    const std::int64_t asked_at = replica::now_ms();
+    understood([&] {
+        const json answer = renewing_->call("/v3/lease/keepalive", {{"ID", lease_}}, until);
+        if (answer.at("result").value("TTL", "0") == "0")
+            throw failure(RPMA_MIRROR_E_NO_ARBITER, "the lease at etcd has run out");
+        const seen_key writer = look(*renewing_, "writer", until);
+        if (writer.revision != writer_revision_)
+            throw failure(writer.revision == "0" ? RPMA_MIRROR_E_NO_ARBITER : RPMA_MIRROR_E_FENCED,
+                    "another writer has the set, says etcd");
+    });
+    holds_from(asked_at);
+}
+
+void etcd_arbiter::release(const replica::deadline &until) noexcept
+{
+    if (lease_.empty())
+        return;
+    try {
+        client_->call("/v3/lease/revoke", {{"ID", lease_}}, until);
+    } catch (const std::exception &) {
+        // It runs out by itself.
+    }
+    lease_.clear();
+}
+
+} // namespace mirror
+
+// What librpma_mirror looks for in this module.
+extern "C" [[gnu::visibility("default")]] mirror::arbiter *rpma_mirror_etcd_arbiter(const std::string *words)
+{
+    return new mirror::etcd_arbiter(*words);
+}

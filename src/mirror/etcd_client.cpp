@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "etcd_client.hpp"
+
+#include <algorithm>
+#include <curl/curl.h>
+#include <mutex>
+#include <netinet/in.h>
+#include <resolv.h>
+
+#include "failure.hpp"
+
+namespace mirror
+{
+
+namespace
+{
+
+constexpr long longest_ms = 3'600'000;
+
+std::size_t append(const char *data, std::size_t size, std::size_t count, void *to) noexcept
+{
+    try {
+        static_cast<std::string *>(to)->append(data, size * count);
+        return size * count;
+    } catch (const std::exception &) {
+        return 0;
+    }
+}
+
+struct list_deleter {
+    void operator()(curl_slist *list) const { curl_slist_free_all(list); }
+};
+
+const unsigned char *bytes_of(const std::string &text)
+{
+    return reinterpret_cast<const unsigned char *>(text.data());
+}
+
+} // namespace
+
+std::string to_base64(const std::string &bytes)
+{
+    std::string text(bytes.size() * 4 / 3 + 8, '\0');
+    text.resize(static_cast<std::size_t>(b64_ntop(bytes_of(bytes), bytes.size(), text.data(), text.size())));
+    return text;
+}
+
+std::string from_base64(const std::string &text)
+{
+    std::string bytes(text.size() + 1, '\0');
+    const int size = b64_pton(text.c_str(), reinterpret_cast<unsigned char *>(bytes.data()), bytes.size());
+    if (size < 0)
+        throw failure(RPMA_MIRROR_E_NO_ARBITER, "etcd answered what is not understood");
+    bytes.resize(static_cast<std::size_t>(size));
+    return bytes;
+}
+
+void etcd_client::closer::operator()(CURL *handle) const
+{
+    curl_easy_cleanup(handle);
+}
+
+etcd_client::etcd_client(const etcd_settings &of) : settings_(of)
+{
+    static std::once_flag once;
+    std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
+    handle_.reset(curl_easy_init());
+    if (!handle_)
+        throw std::bad_alloc();
+}
+
+// False, and then why in problem_: another endpoint may answer.
+bool etcd_client::post(const std::string &url, const std::string &asked, long limit_ms, nlohmann::json &answer)
+{
+    CURL *const c = handle_.get();
+    std::string text;
+    char why[CURL_ERROR_SIZE] = "";
+    curl_easy_reset(c);
+    const std::unique_ptr<curl_slist, list_deleter> headers(
+            curl_slist_append(nullptr, "Content-Type: application/json"));
+    curl_easy_setopt(c, CURLOPT_URL, url.c_str());
+    curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(c, CURLOPT_PROXY, ""); // the environment of a program has no say in who may write
+    curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers.get());
+    curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE, static_cast<long>(asked.size()));
+    curl_easy_setopt(c, CURLOPT_POSTFIELDS, asked.data());
+    curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, append);
+    curl_easy_setopt(c, CURLOPT_WRITEDATA, &text);
+    curl_easy_setopt(c, CURLOPT_ERRORBUFFER, why);
+    curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, std::max(limit_ms, 1L));
+    if (!settings_.ca.empty())
+        curl_easy_setopt(c, CURLOPT_CAINFO, settings_.ca.c_str());
+    if (!settings_.certificate.empty()) {
+        curl_easy_setopt(c, CURLOPT_SSLCERT, settings_.certificate.c_str());
+        curl_easy_setopt(c, CURLOPT_SSLKEY, settings_.key.c_str());
+    }
+    const CURLcode code = curl_easy_perform(c);
+    if (code != CURLE_OK) {
+        problem_ = url + ": " + (why[0] != '\0' ? why : curl_easy_strerror(code));
+        return false;
+    }
+    answer = nlohmann::json::parse(text, nullptr, false);
+    long status = 0;
+    curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
+    if (status == 200 && answer.is_object())
+        return true;
+    problem_ = url + ": " +
+               (answer.is_object() && answer.contains("error") ? answer["error"].dump()
+                                                               : "HTTP " + std::to_string(status));
+    return false;
+}
+
+nlohmann::json etcd_client::call(const std::string &path, const nlohmann::json &asked, const replica::deadline &until)
+{
+    const std::string body = asked.dump();
+    const std::size_t count = settings_.endpoints.size();
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t at = (good_ + i) % count;
+        const int left = until.left_ms();
+        // One that does not answer leaves time for the others.
+        const long limit = left < 0 ? longest_ms : left / static_cast<long>(count - i);
+        nlohmann::json answer;
+        if (post(settings_.endpoints[at] + path, body, limit, answer)) {
+            good_ = at;
+            return answer;
+        }
+    }
+    throw failure(RPMA_MIRROR_E_NO_ARBITER, "etcd does not answer: " + problem_);
+}
+
+} // namespace mirror

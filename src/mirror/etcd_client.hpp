@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "clock.hpp"
+
+using CURL = void;
+
+namespace mirror
+{
+
+struct etcd_settings {
+    std::vector<std::string> endpoints; // http://ADDRESS:PORT or https://...
+    std::string ca, certificate, key;   // files, for https; ca empty: those that the system trusts
+};
+
+std::string to_base64(const std::string &bytes);
+std::string from_base64(const std::string &text);
+
+// The JSON gateway of etcd v3. Used by one thread at a time.
+class etcd_client
+{
+public:
+    explicit etcd_client(const etcd_settings &of);
+
+    // One call, at the first endpoint that answers. Throws failure with E_NO_ARBITER.
+    nlohmann::json call(const std::string &path, const nlohmann::json &asked, const replica::deadline &until);
+
+private:
+    struct closer {
+        void operator()(CURL *handle) const;
+    };
+
+    bool post(const std::string &url, const std::string &asked, long limit_ms, nlohmann::json &answer);
+
+    const etcd_settings settings_;
+    std::unique_ptr<CURL, closer> handle_;
+    std::size_t good_ = 0; // the endpoint that answered last
+    std::string problem_;
+};
+
+} // namespace mirror
