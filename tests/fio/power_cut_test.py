@@ -145,6 +145,10 @@ class Mutants(FioTest):
     def test_a_server_that_persists_the_pointer_first(self) -> None:
         self.assert_caught(Method("sw", server=dataclasses.replace(EXTERNAL, engines=MUTANTS / "server_pointer_first")))
 
+    def test_a_client_with_one_range_for_all_requests(self) -> None:
+        client = dataclasses.replace(EXTERNAL, engines=MUTANTS / "client_shared_range")
+        self.assert_caught(Method("sw", client=client, fault=SLOW_REQUESTS))
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
