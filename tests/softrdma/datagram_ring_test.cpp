@@ -2,6 +2,7 @@
 // White-box: the rings through which processes of one host send datagrams, and what a process that breaks their rules
 // gets of another one.
 #include "transport/shm/datagram_ring.hpp"
+#include "transport/shm/datagram_rx.hpp"
 #include "transport/shm/fd_message.hpp"
 
 #include <algorithm>
@@ -371,6 +372,37 @@ void test_wrong_offers(void **)
     assert_false(s[4].offer(event.get()));
 }
 
+class counting_owner : public net::datagram_peer_owner
+{
+public:
+    bool add(const std::shared_ptr<net::datagram_peer> &) override { return ++added > 0; }
+    void remove(net::datagram_peer &) override { ++removed; }
+    int wake_descriptor() const noexcept override { return wake.get(); }
+
+    const local::unique_fd wake{eventfd(0, EFD_CLOEXEC)};
+    int added = 0;
+    int removed = 0;
+};
+
+// A program that polls and the progress thread are both told that the offer is there.
+void test_two_threads_are_told_of_an_offer(void **)
+{
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    local::unique_fd other(ends[0]);
+    const auto owner = std::make_shared<counting_owner>();
+    const auto peer = std::make_shared<net::datagram_peer>(ends[1], own_port, owner);
+    const local::unique_fd file = local::create_ring_file();
+    assert_true(net::send_message(other.get(), net::ring_offer{.port = peer_port}, file.get()));
+    peer->ready(POLLIN);
+    peer->ready(POLLIN);
+    assert_int_equal(owner->added, 1);
+    assert_int_equal(owner->removed, 0);
+    other = local::unique_fd();
+    peer->ready(POLLIN);
+    assert_int_equal(owner->removed, 1);
+}
+
 // One writer is stopped, and then killed, in the middle of a datagram: what it had sent before arrives, that one does
 // not, and others are not held up.
 void test_killed_in_the_middle(void **)
@@ -422,6 +454,7 @@ int main()
             cmocka_unit_test(test_only_with_key_and_receive),
             cmocka_unit_test(test_who_breaks_the_rules_is_sent_away),
             cmocka_unit_test(test_wrong_offers),
+            cmocka_unit_test(test_two_threads_are_told_of_an_offer),
             cmocka_unit_test(test_killed_in_the_middle),
     };
     const int failed = cmocka_run_group_tests(rings, nullptr, nullptr);

@@ -53,8 +53,14 @@ bool datagram_peer::is_of_this_host(const network_address &source, const network
 finding datagram_peer::ready(std::uint32_t)
 {
     const lock_guard lock(mutex_);
+    ring_offer offer;
+    descriptors given;
+    const reception r = receive(socket_, offer, given);
+    if (r == reception::nothing) // another thread was told of the same message, and has taken it
+        return finding::nothing;
+    // The offer is the one message of a peer. After it the end of the connection is awaited.
     const auto owner = owner_.lock();
-    if (owner != nullptr && !added_ && take_offer(owner))
+    if (r == reception::message && owner != nullptr && !added_ && take(offer, given[0].get(), *owner))
         return finding::something;
     if (owner != nullptr && added_)
         owner->remove(*this);
@@ -62,23 +68,16 @@ finding datagram_peer::ready(std::uint32_t)
     return finding::something;
 }
 
-// The one message of a peer. After it the end of the connection is awaited.
-bool datagram_peer::take_offer(const std::shared_ptr<datagram_peer_owner> &owner)
+bool datagram_peer::take(const ring_offer &offer, int file, datagram_peer_owner &owner)
 {
-    ring_offer offer;
-    descriptors given;
-    const reception r = receive(socket_, offer, given);
-    if (r == reception::nothing)
-        return true;
-    if (r != reception::message || offer.version != ring_offer{}.version || offer.port > UINT16_MAX ||
-            !local::is_ring_file(given[0].get()))
+    if (offer.version != ring_offer{}.version || offer.port > UINT16_MAX || !local::is_ring_file(file))
         return false;
-    local::ring_memory memory = local::map_ring(given[0].get());
+    local::ring_memory memory = local::map_ring(file);
     if (memory == nullptr)
         return false;
     ring.emplace(std::move(memory), own_port_, static_cast<std::uint16_t>(offer.port));
-    added_ = owner->add(shared_from_this());
-    return added_ && send_message(socket_, ring_offer{.port = own_port_}, owner->wake_descriptor());
+    added_ = owner.add(shared_from_this());
+    return added_ && send_message(socket_, ring_offer{.port = own_port_}, owner.wake_descriptor());
 }
 
 std::shared_ptr<listener> listen_for_rings(std::uint16_t port, std::weak_ptr<datagram_peer_owner> owner)

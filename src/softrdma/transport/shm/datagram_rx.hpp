@@ -11,6 +11,7 @@ namespace softrdma::net
 {
 
 class datagram_peer;
+struct ring_offer;
 
 // Whose queue pairs are sent to.
 class datagram_peer_owner
@@ -46,7 +47,7 @@ public:
     bool is_of_this_host(const network_address &source, const network_address &destination) noexcept;
 
 private:
-    bool take_offer(const std::shared_ptr<datagram_peer_owner> &owner) REQUIRES(mutex_);
+    bool take(const ring_offer &offer, int file, datagram_peer_owner &owner) REQUIRES(mutex_);
 
     const int socket_;
     const std::uint16_t own_port_;
