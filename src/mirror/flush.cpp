@@ -31,33 +31,39 @@ int rpma_mirror::check_ranges(unsigned lane, const rpma_mirror_range *ranges, st
     return 0;
 }
 
-// Each target gets what send() posts to a lane of it. tickets becomes what to wait for, 0: nothing.
+// Each target gets what send() posts to a lane of it, first those that are waited for. tickets becomes what to wait
+// for, 0: nothing.
 template<class Send>
 void rpma_mirror::post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, const Send &send,
-        program_lane::tickets &tickets, failed_copies &failed) noexcept
+        const deadline &until, program_lane::tickets &tickets, failed_copies &failed) noexcept
 {
-    const auto mark = [&](unsigned copy) {
-        for (std::size_t i = 0; i < n; ++i)
-            copies_[copy]->mark({ranges[i].offset, ranges[i].length});
-    };
-    roles now = roles_;
-    each_copy(now.syncing, [&](unsigned copy) {
-        remote_copy &c = *copies_[copy];
-        // One connection carries flushes and what brings the copy level: nothing older overtakes them.
-        const std::lock_guard hold(c.own_lane);
-        mark(copy);
-        // It may have become one that is waited for, or one that is away.
-        now = roles_;
-        if ((now.syncing & c.bit()) != 0)
-            send(c.lane());
-    });
-    each_copy(now.away, mark);
-    each_copy(now.awaited, [&](unsigned copy) {
+    const auto send_awaited = [&](unsigned copy) {
         replica::region_lane &to = copies_[copy]->region->lane(lane);
         if (const int error = send(to); error != 0)
             failed.add(copy, error);
         else
             tickets[copy] = to.ticket();
+    };
+    const roles now = roles_;
+    each_copy(now.awaited, send_awaited);
+    each_copy(now.syncing | now.away, [&](unsigned copy) {
+        remote_copy &c = *copies_[copy];
+        for (std::size_t i = 0; i < n; ++i)
+            c.mark({ranges[i].offset, ranges[i].length});
+        // Either whoever begins to bring it level finds these marks, or this finds that the copy gets flushes.
+        if ((roles_.load().away & c.bit()) != 0)
+            return;
+        // One connection carries flushes and what brings the copy level: nothing older overtakes them.
+        if (!c.take_own_lane(until)) {
+            failed.add(copy, ETIMEDOUT);
+            return;
+        }
+        const std::lock_guard held(c.own_lane, std::adopt_lock);
+        const roles then = roles_;
+        if ((then.syncing & c.bit()) != 0)
+            send(c.lane());
+        else if ((then.awaited & c.bit()) != 0)
+            send_awaited(copy);
     });
 }
 
@@ -143,7 +149,7 @@ int rpma_mirror::flush_once(unsigned lane, const rpma_mirror_range *ranges, std:
     {
         const std::lock_guard hold(lanes_[lane].lock);
         const deadline until(settings_.operation_ms);
-        post(lane, ranges, n, ranges_to_send(ranges, n, deep), tickets, failed);
+        post(lane, ranges, n, ranges_to_send(ranges, n, deep), until, tickets, failed);
         own = flush_home(ranges, n, deep);
         await(lane, tickets, until, failed);
     }
@@ -186,7 +192,8 @@ int rpma_mirror::flush_start(
         const std::lock_guard hold(used.lock);
         program_lane::tickets &tickets = used.under_way[used.started % program_lane::most_tickets];
         tickets = {};
-        post(lane, ranges, n, ranges_to_send(ranges, n, deep), tickets, failed);
+        const deadline until(settings_.operation_ms);
+        post(lane, ranges, n, ranges_to_send(ranges, n, deep), until, tickets, failed);
         own = flush_home(ranges, n, deep);
     }
     const int result = outcome(failed, ranges, n);
@@ -246,7 +253,7 @@ int rpma_mirror::publish8(unsigned lane, std::uint64_t offset, std::uint64_t val
             const int error = to.flush8(offset, bytes);
             return error != 0 ? error : to.submit(lane_request_kind::flush);
         };
-        post(lane, &all, 1, send, tickets, failed);
+        post(lane, &all, 1, send, until, tickets, failed);
         own = flush_home(&all, 1, false);
         await(lane, tickets, until, failed);
     }

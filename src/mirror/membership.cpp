@@ -2,6 +2,8 @@
 // Who belongs to the set: each change is durable on all copies that stay before it counts.
 #include "set.hpp"
 
+#include <algorithm>
+
 #include "failure.hpp"
 
 using namespace mirror;
@@ -59,34 +61,35 @@ void rpma_mirror::leave(std::uint32_t copies)
     });
 }
 
+// Asks all at once, so that together they take the time of one. Those that did not answer, and why.
+template<class F>
+std::uint32_t rpma_mirror::ask_targets(
+        std::uint32_t copies, const deadline &until, F request_for, std::array<int, replica::most_copies> &codes)
+{
+    std::uint32_t asked = 0, failed = 0;
+    each_copy(copies, [&](unsigned copy) {
+        codes[copy] = guarded([&] { copies_[copy]->control->begin(request_for(*copies_[copy]), until); });
+        (codes[copy] == 0 ? asked : failed) |= 1U << copy;
+    });
+    each_copy(asked, [&](unsigned copy) {
+        codes[copy] = guarded([&] { copies_[copy]->known = copies_[copy]->control->finish(until).mirror; });
+        failed |= codes[copy] == 0 ? 0U : 1U << copy;
+    });
+    return failed;
+}
+
 // The targets that did not take the record. Throws E_FENCED.
 std::uint32_t rpma_mirror::commit_on_targets(const record &next, const deadline &until)
 {
-    std::uint32_t asked = 0, failed = 0;
-    bool fenced = false;
-    const auto note = [&](unsigned copy, const failure &problem) {
-        failed |= 1U << copy;
-        copies_[copy]->last_error = problem.code();
-        fenced = fenced || problem.code() == RPMA_MIRROR_E_FENCED;
+    std::array<int, replica::most_copies> codes{};
+    const auto commit = [&](const remote_copy &c) {
+        replica::request r = about_promise(c, replica::request_type::mirror_commit);
+        r.mirror.record = next;
+        return r;
     };
-    each_copy(next.in_sync & ~home_bit(), [&](unsigned copy) {
-        try {
-            replica::request r = about_promise(*copies_[copy], replica::request_type::mirror_commit);
-            r.mirror.record = next;
-            copies_[copy]->control->begin(r, until);
-            asked |= 1U << copy;
-        } catch (const failure &problem) {
-            note(copy, problem);
-        }
-    });
-    each_copy(asked, [&](unsigned copy) {
-        try {
-            copies_[copy]->known = copies_[copy]->control->finish(until).mirror;
-        } catch (const failure &problem) {
-            note(copy, problem);
-        }
-    });
-    if (fenced)
+    const std::uint32_t failed = ask_targets(next.in_sync & ~home_bit(), until, commit, codes);
+    each_copy(failed, [&](unsigned copy) { copies_[copy]->last_error = codes[copy]; });
+    if (std::ranges::find(codes, RPMA_MIRROR_E_FENCED) != codes.end())
         throw failure(RPMA_MIRROR_E_FENCED, "another writer has the set");
     return failed;
 }
@@ -141,16 +144,15 @@ void rpma_mirror::evict(std::uint32_t copies, const std::array<int, replica::mos
     next.in_sync = static_cast<std::uint16_t>(next.in_sync & ~copies);
     const std::uint32_t before = record_.in_sync & ~home_bit();
     // Lanes that all broke may have been taken back: then it is not that the targets are lost.
-    if (before != 0 && (next.in_sync & ~home_bit()) == 0)
-        each_copy(copies, [&](unsigned copy) {
-            remote_copy &c = *copies_[copy];
-            const deadline until(settings_.operation_ms / 2 + 1);
-            if (guarded([&] {
-                    c.known = c.control->ask(c.about(replica::request_type::mirror_status, set_), until).mirror;
-                }) == 0 &&
-                    c.known.promised != promise_)
+    if (before != 0 && (next.in_sync & ~home_bit()) == 0) {
+        std::array<int, replica::most_copies> codes{};
+        const auto status = [&](const remote_copy &c) { return c.about(replica::request_type::mirror_status, set_); };
+        const std::uint32_t silent = ask_targets(copies, deadline(settings_.operation_ms / 2 + 1), status, codes);
+        each_copy(copies & ~silent, [&](unsigned copy) {
+            if (copies_[copy]->known.promised != promise_)
                 throw failure(RPMA_MIRROR_E_FENCED, "another writer has the set");
         });
+    }
     if (next != record_)
         commit_everywhere(next, static_cast<std::uint16_t>((next.in_sync & ~home_bit()) == 0 ? 0 : before));
     // Only now flushes go on without them.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <ctime>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -35,6 +36,18 @@ public:
     std::uint64_t cursor = 0;
     bool resumable = false;
     std::atomic<bool> busy = false; // rpma_mirror::work_on_copy
+
+    // False: whoever brings the copy level keeps its lane beyond the deadline.
+    bool take_own_lane(const replica::deadline &until) noexcept
+    {
+        constexpr timespec pause{0, 50'000};
+        while (!own_lane.try_lock()) {
+            if (until.passed())
+                return false;
+            nanosleep(&pause, nullptr);
+        }
+        return true;
+    }
 
     std::uint32_t bit() const { return 1U << where.copy; }
     replica::region_lane &lane() { return region->lane(region->lanes() - 1); }

@@ -154,6 +154,9 @@ private:
 
     // membership.cpp: the lock of the membership is held
     void commit_everywhere(record next, std::uint16_t before, std::uint16_t needed = 0);
+    template<class F>
+    std::uint32_t ask_targets(
+            std::uint32_t copies, const deadline &until, F request_for, std::array<int, replica::most_copies> &codes);
     std::uint32_t commit_on_targets(const record &next, const deadline &until);
     void end(int code, rpma_mirror_event_type type, unsigned copy);
     void set_roles(std::uint32_t awaited, std::uint32_t syncing);
@@ -170,7 +173,7 @@ private:
 
     // flush.cpp
     template<class Send>
-    void post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, const Send &send,
+    void post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, const Send &send, const deadline &until,
             mirror::program_lane::tickets &tickets, mirror::failed_copies &failed) noexcept;
     int flush_home(const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept;
     void await(unsigned lane, const mirror::program_lane::tickets &tickets, const deadline &until,
