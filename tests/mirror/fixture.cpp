@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <poll.h>
+#include <sched.h>
 #include <sstream>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -96,11 +97,12 @@ std::string scratch::read(const std::string &name, std::uint64_t offset, std::ui
     return text;
 }
 
-target::target(const std::string &options) : options_(options)
+target::target(const std::string &options, const machine &on, const std::vector<std::string> &environment)
+    : options_(options), machine_(on)
 {
     where_.write("set", "PMEMPOOLSET\nOPTION NOHDRS\n8M " + where_.path + "/part\n");
     where_.write("key", key_text);
-    start();
+    start(environment);
 }
 
 target::~target()
@@ -108,7 +110,7 @@ target::~target()
     kill();
 }
 
-void target::start()
+void target::start(const std::vector<std::string> &environment)
 {
     int output[2] = {-1, -1};
     assert_int_equal(pipe(output), 0);
@@ -126,12 +128,16 @@ void target::start()
     if (pid_ == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(output[1], STDOUT_FILENO);
+        for (const std::string &variable : environment)
+            putenv(const_cast<char *>(variable.c_str()));
+        if (machine_.name_space >= 0 && setns(machine_.name_space, CLONE_NEWNET) != 0)
+            _exit(127);
         execv(arguments[0], arguments.data());
         _exit(127);
     }
     close(output[1]);
     FILE *const from = fdopen(output[0], "r");
-    if (std::fscanf(from, "rpmemd: listening on 127.0.0.1 port %u", &port_) != 1)
+    if (std::fscanf(from, "rpmemd: listening on %*s port %u", &port_) != 1)
         fail_msg("rpmemd did not start");
     std::fclose(from);
 }
@@ -143,6 +149,13 @@ void target::kill()
     ::kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
     pid_ = -1;
+}
+
+bool target::has_ended()
+{
+    if (pid_ > 0 && waitpid(pid_, nullptr, WNOHANG) == pid_)
+        pid_ = -1;
+    return pid_ < 0;
 }
 
 void target::stop() const

@@ -36,26 +36,37 @@ struct scratch {
     std::string read(const std::string &name, std::uint64_t offset, std::uint64_t bytes) const;
 };
 
+// Where a daemon runs: in a network namespace that is open, or in that of the test.
+struct machine {
+    std::string address = "127.0.0.1";
+    int name_space = -1;
+};
+
 // rpmemd --listen on a port of its own, which it keeps when it is started again.
 class target
 {
 public:
-    explicit target(const std::string &options = "");
+    // The environment, as NAME=VALUE, is that of the first start only.
+    explicit target(
+            const std::string &options = "", const machine &on = {}, const std::vector<std::string> &environment = {});
     ~target();
     target(const target &) = delete;
     target &operator=(const target &) = delete;
 
-    void start();
+    void start(const std::vector<std::string> &environment = {});
     void kill();
+    // Whether it has ended by itself.
+    bool has_ended();
     void stop() const;
     void go_on() const;
-    std::string place() const { return "127.0.0.1:" + std::to_string(port_); }
+    std::string place() const { return machine_.address + ":" + std::to_string(port_); }
     std::string bytes(std::uint64_t offset, std::uint64_t count) const { return where_.read("part", offset, count); }
     const scratch &where() const { return where_; }
 
 private:
     scratch where_;
     const std::string options_;
+    const machine machine_;
     unsigned port_ = 0;
     pid_t pid_ = -1;
 };
@@ -84,6 +95,7 @@ class opened
 {
 public:
     explicit opened(const rpma_mirror_cfg *cfg, unsigned flags = 0);
+    opened(rpma_mirror *mirror, char *address) : mirror_(mirror), address_(address) {}
     // Without the end that marks the copies as equal, as by a crash that leaves the connections to the system: the
     // process goes on, so that lanes are closed by unmap after the promise of another writer only.
     ~opened();

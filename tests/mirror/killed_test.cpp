@@ -2,9 +2,8 @@
 // Seeded faults: the writer, or targets, are killed, or stopped and continued, at any moment; then this machine or
 // another one takes the set. Every flush that was acknowledged has to be there, and no word may be torn.
 // MIRROR_KILL_ROUNDS says how many rounds, MIRROR_KILL_SEED with which seed the first one is.
-#include "fixture.hpp"
+#include "workload.hpp"
 
-#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <new>
@@ -15,54 +14,6 @@
 
 namespace
 {
-
-constexpr std::uint64_t slots = 512;
-constexpr std::uint64_t first_slot = 64 * 1024;
-constexpr std::uint64_t slot_size = 4096 + 64;
-constexpr std::uint64_t published_at = 1024;
-
-// A word tells the number of its flush, and whether it is whole.
-std::uint64_t word_of(std::uint64_t number)
-{
-    return number << 16 | (number * 0x9e3779b97f4a7c15 >> 48);
-}
-
-std::uint64_t slot_at(std::uint64_t number)
-{
-    return first_slot + number % slots * slot_size;
-}
-
-struct shared_facts {
-    std::atomic<std::uint64_t> acknowledged;
-    std::atomic<std::uint64_t> published;
-    std::atomic<int> ended_with;
-};
-
-// Each flush has three ranges of its slot; each fourth is followed by a published word.
-int write_one(const opened &m, std::uint64_t number, shared_facts &facts)
-{
-    const std::uint64_t at = slot_at(number), word = word_of(number);
-    const rpma_mirror_range ranges[] = {{at, 8}, {at + 1000, 8}, {at + 4096, 16}};
-    for (const std::uint64_t part : {at, at + 1000, at + 4096, at + 4104})
-        std::memcpy(m.address() + part, &word, sizeof(word));
-    int code = 0;
-    if (number % 3 == 0) {
-        std::uint64_t ticket = 0;
-        code = rpma_mirror_flush_start(m.get(), 0, ranges, 3, 0, &ticket);
-        code = code == 0 ? rpma_mirror_flush_wait(m.get(), 0, ticket, -1) : code;
-    } else {
-        code = rpma_mirror_optimized_flush(m.get(), 0, ranges, 3, number % 3 == 1 ? RPMA_MIRROR_F_LAST_RANGE_AFTER : 0);
-    }
-    if (code != 0)
-        return code;
-    facts.acknowledged = number;
-    if (number % 4 != 0)
-        return 0;
-    code = rpma_mirror_publish8(m.get(), 0, published_at, word);
-    if (code == 0)
-        facts.published = number;
-    return code;
-}
 
 pid_t start_writer(const rpma_mirror_cfg *cfg, shared_facts &facts)
 {
@@ -75,31 +26,6 @@ pid_t start_writer(const rpma_mirror_cfg *cfg, shared_facts &facts)
         code = write_one(m, number, facts);
     facts.ended_with = code;
     _exit(0);
-}
-
-void check_all(const opened &m, const shared_facts &facts)
-{
-    const std::uint64_t last = facts.acknowledged;
-    for (std::uint64_t number = last > slots ? last - slots + 1 : 1; number <= last; ++number) {
-        const std::uint64_t at = slot_at(number);
-        for (const std::uint64_t part : {at, at + 1000, at + 4096, at + 4104}) {
-            std::uint64_t word = 0;
-            std::memcpy(&word, m.address() + part, sizeof(word));
-            if (word != word_of(word >> 16) || word >> 16 < number)
-                fail_msg("flush %lu of %lu is lost: there is %lx", number, last, word);
-        }
-    }
-    std::uint64_t word = 0;
-    std::memcpy(&word, m.address() + published_at, sizeof(word));
-    if (word >> 16 < facts.published || (word != 0 && word != word_of(word >> 16)))
-        fail_msg("published %lu, and there is %lx", facts.published.load(), word);
-}
-
-void check_copies(const opened &m, const std::vector<const target *> &targets)
-{
-    const std::string ours(m.address(), length);
-    for (const target *const t : targets)
-        assert_true(t->bytes(0, length) == ours);
 }
 
 void one_round(std::uint64_t seed, shared_facts &facts)

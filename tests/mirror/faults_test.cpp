@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Seeded faults between machines: the writer, target A, target B, or both are killed, stopped and continued, or lose
+// their power, or their link is cut or slow, with 1 to 3 targets. Then this machine or another one takes the set.
+// Nothing acknowledged may be lost, no stale copy may be chosen, nothing of a writer that was fenced may be accepted,
+// and no call of the writer may last beyond its deadline. MIRROR_FAULTS says how many seeds, MIRROR_FAULT_SEED which is
+// the first: its combination is seed % 60. MIRROR_FAULT_LATE_MS is what a call may be late; the default leaves a busy
+// machine time.
+#include "network.hpp"
+#include "workload.hpp"
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <new>
+#include <random>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <thread>
+#include <time.h>
+#include <unistd.h>
+
+namespace
+{
+
+enum class fault {
+    kill,
+    stop,
+    power,
+    cut,
+    delay
+};
+enum class victim {
+    writer,
+    a,
+    b,
+    both
+};
+constexpr unsigned faults = 5, victims = 4, most_targets = 3;
+constexpr const char *fault_names[] = {"kill", "stop", "power cut", "link cut", "link delay"};
+constexpr const char *victim_names[] = {"the writer", "target A", "target B", "both"};
+
+constexpr unsigned operation_ms = 1500, open_ms = 12'000;
+constexpr int limit_s = 300; // of what has to come
+constexpr unsigned writers_machine = 0, other_machine = 1, first_target = 2;
+
+struct round_facts : shared_facts {
+    std::atomic<std::int64_t> longest_ms; // of a call, in shares of its deadline
+    std::atomic<int> taken;               // the new writer has the set
+    std::atomic<int> go_on;               // and may look again, and write
+};
+
+std::int64_t now_ms()
+{
+    timespec t{};
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000 + t.tv_nsec / 1'000'000;
+}
+
+void await(const char *what, const std::function<bool()> &come)
+{
+    for (int tries = 0; !come(); ++tries) {
+        if (tries == limit_s * 500)
+            fail_msg("%s did not come", what);
+        usleep(2000);
+    }
+}
+
+// Stale copies are brought level again and again, as an operator's program would do.
+void bring_back(rpma_mirror *m)
+{
+    rpma_mirror_state s{};
+    s.size = sizeof(s);
+    while (rpma_mirror_get_state(m, &s) == 0 && s.open != 0) {
+        for (unsigned copy = 0; copy < RPMA_MIRROR_MOST_COPIES; ++copy)
+            if (s.copies[copy].state == RPMA_MIRROR_COPY_STALE)
+                rpma_mirror_resync(m, copy, nullptr);
+        usleep(50'000);
+    }
+}
+
+[[noreturn]] void write_on(const rpma_mirror_cfg *cfg, round_facts &facts)
+{
+    const opened m(cfg);
+    std::thread returner(bring_back, m.get());
+    int code = 0;
+    for (std::uint64_t number = 1; code == 0; ++number) {
+        const std::int64_t begin = now_ms();
+        code = write_one(m, number, facts);
+        // Two calls one after the other where it is followed by a published word, or has a last range.
+        const std::int64_t calls = number % 4 == 0 || number % 3 == 1 ? 2 : 1;
+        facts.longest_ms = std::max<std::int64_t>(facts.longest_ms, now_ms() - begin - (calls - 1) * 2 * operation_ms);
+    }
+    facts.ended_with = code;
+    _exit(0); // as the threads are
+}
+
+// Opens the set, as soon as that is possible, looks, and later looks again and writes.
+void take(const rpma_mirror_cfg *cfg, const std::vector<const target *> &targets, round_facts &facts)
+{
+    void *address = nullptr;
+    rpma_mirror *probe = nullptr;
+    int code = -1;
+    for (const std::int64_t end = now_ms() + limit_s * 1000; code != 0 && now_ms() < end;) {
+        code = rpma_mirror_map(cfg, nullptr, 0, &address, &probe);
+        if (code == RPMA_MIRROR_E_INVAL || code == RPMA_MIRROR_E_NOMEM || code == RPMA_MIRROR_E_SYSTEM)
+            break;
+    }
+    if (code != 0)
+        fail_msg("the set cannot be opened: %s (%s)", rpma_mirror_err_2str(code), rpma_mirror_error_message());
+    const opened m(probe, static_cast<char *>(address));
+    check_all(m, facts);
+    facts.taken = 1;
+    await("the end of the old writer", [&] { return facts.go_on != 0; });
+    // What it has acknowledged until its end is there, and nothing that it sent since then.
+    check_all(m, facts);
+    std::vector<const target *> whole;
+    for (unsigned i = 0; i < targets.size(); ++i)
+        if ((m.state().in_sync >> (i + 1) & 1) != 0)
+            whole.push_back(targets[i]);
+    check_copies(m, whole);
+    m.put(2048, "the next writer");
+    check_copies(m, whole);
+}
+
+class faulty_round
+{
+public:
+    faulty_round(const network &net, std::uint64_t seed, round_facts &facts)
+        : net_(net), random_(seed), facts_(facts), fault_(static_cast<fault>(seed % faults)),
+          victim_(static_cast<victim>(seed / faults % victims)),
+          count_(static_cast<unsigned>(1 + seed / faults / victims % most_targets))
+    {
+        print_message("seed %lu: %s of %s, %u targets\n", seed, fault_names[seed % faults],
+                victim_names[seed / faults % victims], count_);
+        new (&facts_) round_facts{};
+        for (unsigned i = 0; i < first_target + most_targets; ++i)
+            heal_link(i);
+        for (unsigned i = 0; i < count_; ++i) {
+            std::vector<std::string> environment;
+            // A target whose device does not flush is asked to do so by messages.
+            if (choose(2) == 0)
+                environment = {"SOFTRDMA_NATIVE=off", "SOFTRDMA_READ_FLUSH=off"};
+            if (fault_ == fault::power && is_hit(i)) {
+                // So that the device knows what the daemon itself makes durable.
+                environment.push_back(std::string("LD_PRELOAD=") + getenv("SOFTRDMA_DEVICE"));
+                environment.push_back("SOFTRDMA_POWERCUT=after:" + std::to_string(60 + choose(1500)) +
+                                      ",seed:" + std::to_string(seed));
+            }
+            all_.push_back(std::make_unique<target>("", net.at(first_target + i), environment));
+            targets_.push_back(all_.back().get());
+        }
+        const std::string times = "timeouts " + std::to_string(operation_ms) + " " + std::to_string(open_ms) + "\n";
+        here_ = first_.cfg(targets_, times);
+        there_ = second_.cfg(targets_, times);
+    }
+
+    void run()
+    {
+        const pid_t creating = start(writers_machine, [&] { assert_ok(rpma_mirror_create(here_.get())); });
+        finish(creating);
+        writer_ = start(writers_machine, [&] { write_on(here_.get(), facts_); });
+        await("the first flush", [&] { return facts_.acknowledged > 0 || writer_is_over(); });
+        usleep(choose(100'000));
+        strike();
+        usleep(choose(2) == 0 ? choose(100'000) : choose(2 * operation_ms * 1000));
+        if (choose(2) == 0) {
+            heal();
+            usleep(choose(1'000'000));
+        }
+        // A writer that cannot be killed is replaced by another machine. A lost machine does not come back before.
+        const bool out_of_reach = hits_writer() && fault_ != fault::kill && fault_ != fault::power;
+        if (!out_of_reach && choose(2) == 0)
+            end_writer();
+        const bool elsewhere = !writer_is_over() || choose(2) == 0;
+        const auto take_it = [&] { take(elsewhere ? there_.get() : here_.get(), targets_, facts_); };
+        pid_t taking = start(elsewhere ? other_machine : writers_machine, take_it);
+        usleep(choose(500'000));
+        heal();
+        await("the next writer", [&] { return facts_.taken != 0 || is_over(taking); });
+        if (!writer_is_over())
+            kill(writer_, SIGCONT);
+        await("the end of the writer", [&] { return writer_is_over(); });
+        facts_.go_on = 1;
+        finish(taking);
+        // Whoever comes next finds the same.
+        const bool back = choose(2) == 0;
+        facts_.taken = 0;
+        finish(start(back ? writers_machine : other_machine,
+                [&] { take(back ? here_.get() : there_.get(), targets_, facts_); }));
+        judge_writer();
+    }
+
+private:
+    unsigned choose(unsigned below) { return static_cast<unsigned>(random_() % below); }
+
+    // A set with one target has no B, and both are that and the writer.
+    bool hits_writer() const { return victim_ == victim::writer || (victim_ == victim::both && count_ == 1); }
+    bool is_hit(unsigned target) const
+    {
+        if (victim_ == victim::writer)
+            return false;
+        if (victim_ == victim::both)
+            return target < 2;
+        return target == (victim_ == victim::b && count_ > 1 ? 1U : 0U);
+    }
+
+    void heal_link(unsigned number) const
+    {
+        net_.cut(number, false);
+        net_.delay(number, 0);
+    }
+
+    template<class F>
+    pid_t start(unsigned number, F f) const
+    {
+        const pid_t pid = fork_writer();
+        if (pid == 0) {
+            net_.enter(number);
+            f();
+            std::fflush(nullptr);
+            _exit(0);
+        }
+        return pid;
+    }
+
+    void judge(int status) const
+    {
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+            fail_msg("a writer failed: status 0x%x", static_cast<unsigned>(status));
+    }
+
+    bool is_over(pid_t &pid)
+    {
+        int status = 0;
+        if (pid > 0 && waitpid(pid, &status, WNOHANG) == pid) {
+            pid = -1;
+            judge(status);
+        }
+        return pid < 0;
+    }
+    bool writer_is_over() { return is_over(writer_); }
+
+    void finish(pid_t pid)
+    {
+        int status = 0;
+        if (pid > 0 && waitpid(pid, &status, 0) == pid)
+            judge(status);
+    }
+
+    void end_writer()
+    {
+        if (writer_is_over())
+            return;
+        kill(writer_, SIGKILL);
+        waitpid(writer_, nullptr, 0);
+        writer_ = -1;
+        killed_ = true;
+    }
+
+    // What no flush has made durable at home may be there or not; a home copy in memory is lost.
+    void lose_power_at_home()
+    {
+        const std::filesystem::path home = first_.where.path + "/home";
+        if (choose(2) == 0) {
+            std::filesystem::remove(home);
+            std::filesystem::remove(home.string() + ".mirror");
+            return;
+        }
+        const std::uint64_t under_way = facts_.acknowledged + 1;
+        FILE *const file = std::fopen(home.c_str(), "r+");
+        for (const std::uint64_t part : words_of_slot) {
+            const std::uint64_t before = under_way > slots ? word_of(under_way - slots) : 0;
+            if (choose(2) == 0)
+                continue;
+            std::fseek(file, static_cast<long>(slot_at(under_way) + part), SEEK_SET);
+            std::fwrite(&before, sizeof(before), 1, file);
+        }
+        std::fclose(file);
+    }
+
+    void strike()
+    {
+        if (hits_writer())
+            strike_writer();
+        for (unsigned i = 0; i < count_; ++i) {
+            if (!is_hit(i))
+                continue;
+            usleep(choose(4) == 0 ? choose(300'000) : 0);
+            strike_target(i);
+        }
+    }
+
+    void strike_writer()
+    {
+        switch (fault_) {
+        case fault::kill:
+            return end_writer();
+        case fault::stop:
+            if (!writer_is_over())
+                kill(writer_, SIGSTOP);
+            return;
+        case fault::power:
+            net_.cut(writers_machine, true);
+            end_writer();
+            if (killed_)
+                lose_power_at_home();
+            return;
+        case fault::cut:
+            return net_.cut(writers_machine, true);
+        case fault::delay:
+            return net_.delay(writers_machine, 1 + choose(1000));
+        }
+    }
+
+    void strike_target(unsigned i)
+    {
+        target &hit = *all_[i];
+        switch (fault_) {
+        case fault::kill:
+            return hit.kill();
+        case fault::stop:
+            return hit.stop();
+        case fault::power:
+            for (int tries = 0; !hit.has_ended() && tries < 1000; ++tries)
+                usleep(2000);
+            power_cut_ = power_cut_ || hit.has_ended();
+            return hit.kill();
+        case fault::cut:
+            return net_.cut(first_target + i, true);
+        case fault::delay:
+            return net_.delay(first_target + i, 1 + choose(1000));
+        }
+    }
+
+    void heal()
+    {
+        if (healed_)
+            return;
+        healed_ = true;
+        if (hits_writer() && fault_ != fault::stop)
+            heal_link(writers_machine);
+        for (unsigned i = 0; i < count_; ++i) {
+            if (!is_hit(i))
+                continue;
+            heal_link(first_target + i);
+            if (fault_ == fault::stop)
+                all_[i]->go_on();
+            if (fault_ == fault::kill || fault_ == fault::power)
+                all_[i]->start();
+        }
+    }
+
+    void judge_writer() const
+    {
+        const int code = facts_.ended_with;
+        if (!killed_ && code != RPMA_MIRROR_E_FENCED && code != RPMA_MIRROR_E_ALONE)
+            fail_msg("the writer ended with %s", rpma_mirror_err_2str(code));
+        const char *const late = getenv("MIRROR_FAULT_LATE_MS");
+        const std::int64_t limit = 2 * operation_ms + (late == nullptr ? 60'000 : std::strtol(late, nullptr, 10));
+        // The time of one that sleeps goes on.
+        const bool slept = hits_writer() && fault_ == fault::stop;
+        print_message("  %lu acknowledged, the longest call %ld ms%s\n", facts_.acknowledged.load(),
+                facts_.longest_ms.load(), power_cut_ ? ", power cut" : "");
+        if (!slept && facts_.longest_ms > limit)
+            fail_msg("a call lasted %ld ms, and its deadline was after %u", facts_.longest_ms.load(), 2 * operation_ms);
+    }
+
+    const network &net_;
+    std::mt19937_64 random_;
+    round_facts &facts_;
+    const fault fault_;
+    const victim victim_;
+    const unsigned count_;
+    std::vector<std::unique_ptr<target>> all_;
+    std::vector<const target *> targets_;
+    const host first_, second_{5};
+    cfg_ptr here_, there_;
+    pid_t writer_ = -1;
+    bool killed_ = false, healed_ = false, power_cut_ = false;
+};
+
+std::uint64_t from_environment(const char *name, std::uint64_t otherwise)
+{
+    const char *const text = getenv(name);
+    return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+void no_fault_loses_anything(void **)
+{
+    const network net(first_target + most_targets);
+    void *const memory = mmap(nullptr, sizeof(round_facts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    // Without a number, one round of each fault, and each victim and number of targets at least once.
+    const std::uint64_t count = from_environment("MIRROR_FAULTS", 0), begin = from_environment("MIRROR_FAULT_SEED", 0);
+    for (std::uint64_t i = 0; i < (count == 0 ? faults : count); ++i) {
+        const std::uint64_t seed = begin + (count == 0 ? i * (faults + 1) + i / 2 * faults * victims : i);
+        faulty_round(net, seed, *new (memory) round_facts{}).run();
+    }
+    munmap(memory, sizeof(round_facts));
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {cmocka_unit_test(no_fault_loses_anything)};
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Targets that come back and are brought level while the program goes on writing. The targets are real.
+#include "fixture.hpp"
+
+#include <atomic>
+#include <thread>
+
+namespace
+{
+
+void a_target_that_returns_is_brought_level(void **)
+{
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    opened m(cfg.get());
+    m.put(0, "first");
+    b.kill();
+    m.put(5 * megabyte, "missed");
+    assert_int_equal(rpma_mirror_resync(m.get(), 2, nullptr), RPMA_MIRROR_E_LINK);
+    assert_int_equal(rpma_mirror_resync(m.get(), 9, nullptr), RPMA_MIRROR_E_MISSING);
+    b.start();
+    assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
+    assert_true(b.bytes(5 * megabyte, 6) == "missed");
+    m.expect(RPMA_MIRROR_EVENT_IN_SYNC);
+    assert_true(m.state().in_sync == 7 && m.state().copies[2].state == RPMA_MIRROR_COPY_IN_SYNC);
+    m.put(6 * megabyte, "waited");
+    assert_true(b.bytes(6 * megabyte, 6) == "waited");
+    assert_ok(rpma_mirror_resync(m.get(), 2, nullptr)); // it is in sync
+    // Now the other one may go.
+    a.kill();
+    m.put(0, "second");
+    assert_true(b.bytes(0, 6) == "second");
+}
+
+struct pausing {
+    int left = 0;
+    std::uint64_t done = 0;
+    std::uint64_t total = 0;
+};
+
+int pause_after(void *context, const rpma_mirror_progress *progress)
+{
+    auto *const p = static_cast<pausing *>(context);
+    p->done = progress->done;
+    p->total = progress->total;
+    return --p->left == 0;
+}
+
+void a_resync_is_paused_and_goes_on(void **)
+{
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    opened m(cfg.get());
+    b.kill();
+    m.put(0, "one");
+    m.put(7 * megabyte, "two");
+    b.start();
+    pausing p{1};
+    rpma_mirror_resync_options options{};
+    options.size = sizeof(options);
+    options.progress = pause_after;
+    options.context = &p;
+    assert_int_equal(rpma_mirror_resync(m.get(), 2, &options), RPMA_MIRROR_E_PAUSED);
+    assert_true(p.done == 3 * megabyte && p.total == length);
+    assert_int_equal(m.state().in_sync, 3);
+    // Below the cursor, while the target does not get it.
+    m.put(100'000, "between");
+    p.left = 0;
+    assert_ok(rpma_mirror_resync(m.get(), 2, &options));
+    assert_true(p.total < length);
+    assert_true(b.bytes(0, 3) == "one" && b.bytes(7 * megabyte, 3) == "two");
+    assert_true(b.bytes(100'000, 7) == "between");
+    assert_int_equal(m.state().in_sync, 7);
+}
+
+// The program goes on writing meanwhile, on two lanes; at the end the copies are equal.
+void a_resync_beside_flushes_loses_nothing(void **)
+{
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b}, "lanes 2\n");
+    assert_ok(rpma_mirror_create(cfg.get()));
+    opened m(cfg.get());
+    std::atomic<bool> stop = false;
+    std::atomic<int> failed = 0;
+    std::vector<std::thread> writers;
+    for (unsigned lane = 0; lane < 2; ++lane)
+        writers.emplace_back([&, lane] {
+            for (std::uint64_t i = 0; !stop && failed == 0; ++i) {
+                const std::uint64_t at = (lane * 4 * megabyte) + i * 7919 * 64 % (4 * megabyte);
+                std::memcpy(m.address() + at, &i, sizeof(i));
+                failed = m.flush(at, sizeof(i), 0, lane);
+            }
+        });
+    for (int round = 0; round < 3; ++round) {
+        b.kill();
+        m.expect(RPMA_MIRROR_EVENT_EVICTED);
+        b.start();
+        assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
+    }
+    stop = true;
+    for (std::thread &w : writers)
+        w.join();
+    assert_int_equal(failed.load(), 0);
+    const std::string ours(m.address(), length);
+    assert_true(b.bytes(0, length) == ours);
+    assert_true(a.bytes(0, length) == ours);
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(a_target_that_returns_is_brought_level),
+            cmocka_unit_test(a_resync_is_paused_and_goes_on),
+            cmocka_unit_test(a_resync_beside_flushes_loses_nothing),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
