@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tables: each attribute of a copy, each level, each event with the action that makes it, each setting and its limits.
+// docs/snia.md names what of the SNIA's requirements they prove.
+#include "fixture.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <mutex>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace
+{
+
+std::size_t registrations = 0;
+
+} // namespace
+
+// The library's calls come here first.
+extern "C" [[gnu::visibility("default")]] int rpma_mr_reg(
+        struct rpma_peer *peer, void *address, std::size_t size, int usage, struct rpma_mr_local **made)
+{
+    using function = int(struct rpma_peer *, void *, std::size_t, int, struct rpma_mr_local **);
+    static const auto real = reinterpret_cast<function *>(dlsym(RTLD_NEXT, "rpma_mr_reg"));
+    ++registrations;
+    return real(peer, address, size, usage, made);
+}
+
+namespace
+{
+
+template<class T>
+T sized()
+{
+    T made{};
+    made.size = sizeof(made);
+    return made;
+}
+
+rpma_mirror_attributes attributes_of(const opened &m, unsigned copy)
+{
+    auto a = sized<rpma_mirror_attributes>();
+    assert_ok(rpma_mirror_get_attributes(m.get(), copy, &a));
+    return a;
+}
+
+void map_as_wished(void *cfg)
+{
+    void *const hint = reinterpret_cast<void *>(std::uintptr_t{0x510000000000});
+    void *address = nullptr;
+    rpma_mirror *m = nullptr;
+    assert_ok(rpma_mirror_map(static_cast<rpma_mirror_cfg *>(cfg), hint, 0, &address, &m));
+    assert_ptr_equal(address, hint);
+}
+
+// MAP: at the address that is wished for, by each process that opens the set.
+void a_wished_address_is_honoured(void **)
+{
+    target a;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    for (int i = 0; i < 2; ++i)
+        in_process_that_dies(map_as_wished, cfg.get());
+    // Another machine, another address.
+    const host other(5);
+    const opened m(other.cfg({&a}).get());
+    assert_int_not_equal(reinterpret_cast<std::uintptr_t>(m.address()), 0x510000000000);
+}
+
+void flushes_register_nothing(void **)
+{
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    const std::size_t before = registrations;
+    const opened m(cfg.get());
+    const std::size_t opened_with = registrations;
+    assert_true(opened_with > before);
+    for (std::uint64_t i = 0; i < 200; ++i)
+        m.put(i * 4096, "flushed");
+    assert_ok(rpma_mirror_publish8(m.get(), 0, 8, 1));
+    assert_ok(rpma_mirror_sync(m.get(), 0, 0, length, RPMA_MIRROR_F_DEEP));
+    assert_int_equal(registrations, opened_with);
+}
+
+struct expected_attributes {
+    unsigned copy;
+    std::uint32_t level, error_range, allowed, deep, precise;
+    rpma_mirror_verify_level verify;
+};
+
+void check_attributes(const opened &m, const expected_attributes &e)
+{
+    const rpma_mirror_attributes a = attributes_of(m, e.copy);
+    assert_int_equal(a.level, e.level);
+    assert_int_equal(a.fundamental_error_range, e.error_range);
+    assert_int_equal(a.optimized_flush_allowed, e.allowed);
+    assert_int_equal(a.deep_flush_capable, e.deep);
+    assert_int_equal(a.error_event_precise, e.precise);
+    assert_int_equal(a.verify_level, e.verify);
+    // These are the same for every copy.
+    assert_int_equal(a.size, sizeof(a));
+    assert_int_equal(a.interrupted_store_atomicity, 8);
+    assert_int_equal(a.atomicity_proven, 0);
+    assert_int_equal(a.map_copy_on_write, 0);
+    assert_int_equal(a.fundamental_error_offset, 0);
+    assert_int_equal(a.optimized_flush_capable, 1);
+    assert_int_equal(a.optimized_flush_and_verify_capable, 1);
+    assert_int_equal(a.error_event_capable, 1);
+    assert_int_equal(a.error_event_live, 1);
+}
+
+// Where the directory of the tests is in memory, and where it is on a disk (the suite runs with both).
+std::uint32_t level_here(const host &h)
+{
+    struct statfs facts {
+    };
+    assert_int_equal(statfs(h.where.path.c_str(), &facts), 0);
+    return facts.f_type == 0x01021994 ? RPMA_MIRROR_LEVEL_VOLATILE : RPMA_MIRROR_LEVEL_PAGE_CACHE;
+}
+
+void each_attribute_of_each_copy(void **)
+{
+    target a;
+    host h;
+    const cfg_ptr cfg = h.cfg({&a});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    const std::uint32_t level = level_here(h);
+    {
+        const opened m(cfg.get());
+        const expected_attributes table[] = {
+                {0, level, 4096, 0, 0, 1, RPMA_MIRROR_VERIFY_NONE},
+                {1, level, 4096, 0, 0, 0, RPMA_MIRROR_VERIFY_CACHE},
+                {RPMA_MIRROR_SET, level, 4096, 0, 0, 0, RPMA_MIRROR_VERIFY_CACHE},
+        };
+        for (const expected_attributes &e : table)
+            check_attributes(m, e);
+        auto none = sized<rpma_mirror_attributes>();
+        for (const unsigned copy : {2U, 15U, 16U})
+            assert_int_equal(rpma_mirror_get_attributes(m.get(), copy, &none), RPMA_MIRROR_E_MISSING);
+        assert_int_equal(m.state().level, level);
+        assert_int_equal(m.state().copies[1].level, level);
+    }
+    // The set is as good as the weakest of its copies.
+    host memory(4);
+    memory.anonymous = true;
+    const opened m(memory.cfg({&a}).get());
+    check_attributes(m, {4, RPMA_MIRROR_LEVEL_VOLATILE, 4096, 0, 0, 1, RPMA_MIRROR_VERIFY_NONE});
+    check_attributes(m, {1, level, 4096, 0, 0, 0, RPMA_MIRROR_VERIFY_CACHE});
+    check_attributes(m, {RPMA_MIRROR_SET, RPMA_MIRROR_LEVEL_VOLATILE, 4096, 0, 0, 0, RPMA_MIRROR_VERIFY_CACHE});
+}
+
+void a_level_is_demanded(void **)
+{
+    target a;
+    host h;
+    assert_ok(rpma_mirror_create(h.cfg({&a}).get()));
+    const std::uint32_t here = level_here(h);
+    constexpr const char *names[] = {"volatile", "page-cache", "cpu-flushed", "direct-write", "native-flush"};
+    for (std::uint32_t level = 0; level < 5; ++level) {
+        const cfg_ptr cfg = h.cfg({&a}, std::string("min-level ") + names[level] + "\n");
+        void *address = nullptr;
+        rpma_mirror *m = nullptr;
+        const int code = rpma_mirror_map(cfg.get(), nullptr, 0, &address, &m);
+        assert_int_equal(code, level <= here ? 0 : RPMA_MIRROR_E_LEVEL);
+        assert_ok(rpma_mirror_unmap(&m));
+    }
+}
+
+struct heard {
+    std::mutex lock;
+    std::vector<rpma_mirror_event> events;
+
+    bool has(rpma_mirror_event_type type)
+    {
+        const std::lock_guard hold(lock);
+        for (const rpma_mirror_event &e : events)
+            if (e.type == type)
+                return true;
+        return false;
+    }
+};
+
+void hear(void *context, const rpma_mirror_event *event)
+{
+    auto *const all = static_cast<heard *>(context);
+    const std::lock_guard hold(all->lock);
+    all->events.push_back(*event);
+}
+
+// Each action tells its event, to the function and to who reads them.
+void each_action_tells_its_event(void **)
+{
+    target a, b, c;
+    const host h, other(5);
+    heard all;
+    const cfg_ptr cfg = h.cfg({&a, &b});
+    assert_ok(rpma_mirror_cfg_set_event_function(cfg.get(), hear, &all));
+    assert_ok(rpma_mirror_create(cfg.get()));
+    const opened m(cfg.get());
+    const auto told = [&](rpma_mirror_event_type type, unsigned copy, rpma_mirror_error_kind kind) {
+        const rpma_mirror_event e = m.expect(type);
+        assert_int_equal(e.copy, copy);
+        assert_int_equal(e.error.kind, kind);
+        assert_int_equal(e.epoch, 2);
+        assert_int_equal(e.error.live, kind != RPMA_MIRROR_ERROR_NONE && kind != RPMA_MIRROR_ERROR_FENCED);
+        assert_int_equal(e.error.contained, kind != RPMA_MIRROR_ERROR_NONE);
+        assert_int_equal(e.error.precise, 0);
+        assert_true(all.has(type));
+    };
+    m.put(0, "all");
+    b.kill();
+    m.put(0, "one");
+    told(RPMA_MIRROR_EVENT_EVICTED, 2, RPMA_MIRROR_ERROR_LINK);
+    b.start();
+    assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
+    told(RPMA_MIRROR_EVENT_RESYNC, 2, RPMA_MIRROR_ERROR_NONE);
+    told(RPMA_MIRROR_EVENT_IN_SYNC, 2, RPMA_MIRROR_ERROR_NONE);
+    assert_ok(rpma_mirror_add_target(m.get(), 3, c.place().c_str(), "set", nullptr));
+    told(RPMA_MIRROR_EVENT_ADDED, 3, RPMA_MIRROR_ERROR_NONE);
+    assert_ok(rpma_mirror_drop_target(m.get(), 3));
+    told(RPMA_MIRROR_EVENT_DROPPED, 3, RPMA_MIRROR_ERROR_NONE);
+    assert_ok(rpma_mirror_repair_range(m.get(), 0, 1, 1));
+    told(RPMA_MIRROR_EVENT_REPAIRED, 0, RPMA_MIRROR_ERROR_NONE);
+    auto counted = sized<rpma_mirror_statistics>();
+    assert_ok(rpma_mirror_get_statistics(m.get(), &counted));
+    assert_int_equal(counted.flushes, 2);
+    assert_int_equal(counted.ranges, 2);
+    assert_int_equal(counted.bytes, 6);
+    assert_int_equal(counted.evictions, 1);
+    assert_int_equal(counted.resyncs, 2);
+    assert_int_equal(counted.compared_bytes, 4 * length);
+    assert_int_equal(counted.sent_bytes, 2 * 65536);
+    assert_int_equal(counted.repaired_bytes, 4096);
+    assert_ok(rpma_mirror_fence(other.cfg({&a, &b}).get(), 0, nullptr));
+    assert_int_equal(m.flush(0, 1), RPMA_MIRROR_E_FENCED);
+    told(RPMA_MIRROR_EVENT_FENCED, m.state().copies[1].state == RPMA_MIRROR_COPY_NONE ? 0 : 1,
+            RPMA_MIRROR_ERROR_FENCED);
+    auto none = sized<rpma_mirror_event>();
+    assert_int_equal(rpma_mirror_next_event(m.get(), &none), RPMA_MIRROR_E_MISSING);
+}
+
+// OPTIMIZED_FLUSH_AND_VERIFY: something else than the program changes a copy between the write and the reading back.
+void what_is_read_back_is_compared(void **)
+{
+    target a;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    const opened m(cfg.get());
+    m.store(5000, "good");
+    const pid_t spoiler = fork_writer();
+    if (spoiler == 0)
+        for (FILE *const part = std::fopen((a.where().path + "/part").c_str(), "r+");;) {
+            std::fseek(part, 5001, SEEK_SET);
+            std::fputs("rot", part);
+            std::fflush(part);
+        }
+    const rpma_mirror_range ranges[] = {{0, 100}, {4096, 4096}};
+    rpma_mirror_error bad{};
+    rpma_mirror_verify_level level{};
+    int code = 0;
+    for (int i = 0; i < 100'000 && code == 0; ++i)
+        code = rpma_mirror_optimized_flush_and_verify(m.get(), 0, ranges, 2, 0, &level, &bad);
+    ::kill(spoiler, SIGKILL);
+    assert_int_equal(code, RPMA_MIRROR_E_VERIFY);
+    assert_true(bad.copy == 1 && bad.kind == RPMA_MIRROR_ERROR_VERIFY && bad.code == RPMA_MIRROR_E_VERIFY);
+    assert_true(bad.precise == 1 && bad.contained == 1 && bad.live == 1);
+    assert_true(bad.offset >= 5001 && bad.offset + bad.length <= 5004 && bad.length > 0);
+    m.expect(RPMA_MIRROR_EVENT_MEDIA);
+    // The copy stays, and the next flush mends it.
+    waitpid(spoiler, nullptr, 0);
+    assert_ok(rpma_mirror_optimized_flush_and_verify(m.get(), 0, ranges, 2, 0, &level, nullptr));
+    assert_int_equal(level, RPMA_MIRROR_VERIFY_CACHE);
+    assert_true(a.bytes(5000, 4) == "good");
+}
+
+// Each setting with its limits, and a set that is described by calls.
+void each_setting_and_its_limits(void **)
+{
+    target a;
+    const host h;
+    h.cfg({&a}); // makes the key
+    const std::string home = h.where.path + "/home", key = h.where.path + "/key", state = h.where.path + "/else";
+    rpma_mirror_cfg *cfg = nullptr;
+    assert_ok(rpma_mirror_cfg_new(&cfg));
+    void *address = nullptr;
+    rpma_mirror *m = nullptr;
+    const struct {
+        int code, expected;
+    } table[] = {
+            {rpma_mirror_create(cfg), RPMA_MIRROR_E_INVAL}, // nothing is set
+            {rpma_mirror_cfg_set_home(nullptr, 0, home.c_str(), length, nullptr), RPMA_MIRROR_E_INVAL},
+            {rpma_mirror_cfg_set_home(cfg, 16, home.c_str(), length, nullptr), RPMA_MIRROR_E_INVAL},
+            {rpma_mirror_cfg_set_home(cfg, 0, home.c_str(), 4097, nullptr), RPMA_MIRROR_E_INVAL},
+            {rpma_mirror_cfg_set_home(cfg, 0, "", length, nullptr), RPMA_MIRROR_E_INVAL},
+            {rpma_mirror_cfg_set_home(cfg, 0, nullptr, 0, nullptr), RPMA_MIRROR_E_INVAL},
+            {rpma_mirror_cfg_set_home(cfg, 0, home.c_str(), length, state.c_str()), 0},
+            {rpma_mirror_cfg_add_target(cfg, 0, a.place().c_str(), "set"), RPMA_MIRROR_E_INVAL},
+            {rpma_mirror_cfg_add_target(cfg, 1, "nowhere", "set"), RPMA_MIRROR_E_INVAL},
+            {rpma_mirror_cfg_add_target(cfg, 1, a.place().c_str(), "../set"), RPMA_MIRROR_E_INVAL},
+            {rpma_mirror_cfg_add_target(cfg, 1, a.place().c_str(), "set"), 0},
+            {rpma_mirror_cfg_set_key_file(cfg, nullptr), RPMA_MIRROR_E_INVAL},
+            {rpma_mirror_cfg_set_key_file(cfg, key.c_str()), 0},
+            {rpma_mirror_cfg_set_policy(cfg, RPMA_MIRROR_POLICY_AVAILABILITY), 0},
+            {rpma_mirror_cfg_set_arbiter(cfg, "nobody"), RPMA_MIRROR_E_INVAL},
+            {rpma_mirror_cfg_set_arbiter(cfg, "operator"), 0},
+            {rpma_mirror_cfg_set_min_level(cfg, RPMA_MIRROR_LEVEL_VOLATILE), 0},
+            {rpma_mirror_cfg_set_timeouts(cfg, 0, 1), RPMA_MIRROR_E_INVAL},
+            {rpma_mirror_cfg_set_timeouts(cfg, 1, 3'600'001), RPMA_MIRROR_E_INVAL},
+            {rpma_mirror_cfg_set_timeouts(cfg, 20'000, 60'000), 0},
+            {rpma_mirror_cfg_set_lanes(cfg, 0, 128), RPMA_MIRROR_E_INVAL},
+            {rpma_mirror_cfg_set_lanes(cfg, 1024, 128), RPMA_MIRROR_E_INVAL},
+            {rpma_mirror_cfg_set_lanes(cfg, 1, 1), RPMA_MIRROR_E_INVAL},
+            {rpma_mirror_cfg_set_lanes(cfg, 3, 2), 0},
+            {rpma_mirror_cfg_set_device(cfg, RPMA_MIRROR_DEVICE_SOFTWARE), 0},
+            {rpma_mirror_create(cfg), 0},
+            {rpma_mirror_map(cfg, nullptr, 0, &address, &m), 0},
+    };
+    for (std::size_t i = 0; i < sizeof(table) / sizeof(table[0]); ++i)
+        if (table[i].code != table[i].expected)
+            fail_msg("row %zu: %s", i, rpma_mirror_err_2str(table[i].code));
+    assert_int_equal(access(state.c_str(), F_OK), 0);
+    std::vector<rpma_mirror_range> most(RPMA_MIRROR_MOST_RANGES + 1, {0, 8});
+    assert_ok(rpma_mirror_optimized_flush(m, 2, most.data(), RPMA_MIRROR_MOST_RANGES, 0));
+    assert_int_equal(rpma_mirror_optimized_flush(m, 2, most.data(), most.size(), 0), RPMA_MIRROR_E_INVAL);
+    auto s = sized<rpma_mirror_state>();
+    assert_ok(rpma_mirror_get_state(m, &s));
+    assert_int_equal(s.policy, RPMA_MIRROR_POLICY_AVAILABILITY);
+    assert_true(s.writer != 0 && s.version == 1 && s.copies[1].promised_epoch == 2 && s.copies[1].record_epoch == 2);
+    assert_ok(rpma_mirror_unmap(&m));
+    // What the system or the target refuses.
+    chmod(key.c_str(), 0644);
+    assert_int_equal(rpma_mirror_map(cfg, nullptr, 0, &address, &m), RPMA_MIRROR_E_SYSTEM);
+    assert_int_equal(errno, EACCES);
+    h.where.write("key", std::string(64, 'a'));
+    assert_int_equal(rpma_mirror_map(cfg, nullptr, 0, &address, &m), RPMA_MIRROR_E_INCOMPLETE);
+    assert_int_equal(rpma_mirror_add_target(nullptr, 2, "x:1", "set", nullptr), RPMA_MIRROR_E_INVAL);
+    assert_ok(rpma_mirror_inspect(cfg, &s));
+    assert_int_equal(s.copies[1].last_error, RPMA_MIRROR_E_TARGET);
+    assert_ok(rpma_mirror_cfg_delete(&cfg));
+    assert_null(cfg);
+}
+
+void each_code_has_a_text(void **)
+{
+    for (int code = RPMA_MIRROR_E_INVAL; code >= RPMA_MIRROR_E_PAUSED; --code)
+        assert_string_not_equal(rpma_mirror_err_2str(code), "unknown error");
+    assert_string_equal(rpma_mirror_err_2str(RPMA_MIRROR_E_PAUSED - 1), "unknown error");
+    assert_string_equal(rpma_mirror_err_2str(0), "success");
+    assert_int_equal(rpma_mirror_create(nullptr), RPMA_MIRROR_E_INVAL);
+    assert_string_equal(rpma_mirror_error_message(), "cfg cannot be NULL");
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(a_wished_address_is_honoured),
+            cmocka_unit_test(flushes_register_nothing),
+            cmocka_unit_test(each_attribute_of_each_copy),
+            cmocka_unit_test(a_level_is_demanded),
+            cmocka_unit_test(each_action_tells_its_event),
+            cmocka_unit_test(what_is_read_back_is_compared),
+            cmocka_unit_test(each_setting_and_its_limits),
+            cmocka_unit_test(each_code_has_a_text),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
