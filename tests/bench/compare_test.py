@@ -4,6 +4,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import unittest
 
@@ -57,6 +58,16 @@ class Compare(BenchTest):
         self.assertEqual(ours["file"], str(own_library().resolve()))
         self.assertEqual(other["file"], str((self.place / "other/usr/lib/any-arch/librpma.so.0").resolve()))
         self.assertEqual({(p["ours"]["library"], p["other"]["library"]) for p in result["pairs"]}, {("ours", "other")})
+
+    def test_version_is_that_of_the_library_that_ran(self):
+        # One that cannot be asked, as those before 1.4: the function has another name.
+        other = self.other_library()
+        library = other / "usr/lib/any-arch/librpma.so.0"
+        library.write_bytes(library.read_bytes().replace(b"\0rpma_version\0", b"\0rpma_versio_\0"))
+        ours, theirs = self.compare(other, "-w", "read")["libraries"]
+        version = self.bench("--version").stdout.split()[-1]
+        self.assertRegex(ours["version"], rf"^{re.escape(version)} \(build [0-9a-f]{{12}}\)$")
+        self.assertRegex(theirs["version"], r"^before 1\.4( \(build [0-9a-f]{12}\))?$")
 
     def test_against_raw_verbs(self):
         result = self.compare("verbs", "-w", "read")

@@ -99,6 +99,16 @@ object mapped_object(const std::string &part)
     return wanted.found;
 }
 
+// Asked of the library that runs, which need not be that of the header: a library before 1.4 has no such function.
+std::string version_of_librpma()
+{
+    const auto ask = reinterpret_cast<decltype(&rpma_version)>(dlsym(RTLD_DEFAULT, "rpma_version"));
+    if (ask == nullptr)
+        return "before 1.4";
+    const unsigned version = ask();
+    return fmt::format("{}.{}.{}", version >> 16, version >> 8 & 0xff, version & 0xff);
+}
+
 } // namespace
 
 host describe_host()
@@ -128,8 +138,7 @@ library describe_library()
     Dl_info info{};
     if (dladdr(reinterpret_cast<const void *>(&rpma_peer_new), &info) != 0 && info.dli_fname != nullptr)
         l.file = real_path(info.dli_fname);
-    const std::string file = fs::path(l.file).filename();
-    l.version = file.starts_with("librpma.so.") ? file.substr(11) : file;
+    l.version = version_of_librpma();
     if (const object mapped = mapped_object("librpma.so"); !mapped.build_id.empty())
         l.version += " (build " + mapped.build_id + ")";
     return l;
