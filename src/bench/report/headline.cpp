@@ -21,18 +21,18 @@ void add(std::string &facts, const std::string &fact)
 // Every point counts once, whatever became of it; the halves of a mix are no points.
 void add_counts(std::string &facts, std::span<const entry> entries)
 {
-    std::size_t done = 0, failed = 0, skipped = 0, verified = 0;
+    std::size_t all = 0, failed = 0, skipped = 0, verified = 0;
     for (const entry &e : entries) {
         if (!e.half.empty())
             continue;
+        ++all;
         failed += e.point.status == status::failed;
         skipped += e.point.status == status::skipped;
-        done += e.point.status == status::done;
         const auto &repeats = e.point.repeats;
         verified += e.point.status == status::done && !repeats.empty() &&
                     std::ranges::all_of(repeats, [](const repeat &r) { return r.verified == true; });
     }
-    add(facts, format_count(done, "point"));
+    add(facts, format_count(all, "point"));
     for (const auto &[count, word] : {std::pair(verified, "verified"), {failed, "failed"}, {skipped, "skipped"}})
         add(facts, count > 0 ? fmt::format("{} {}", count, word) : "");
 }

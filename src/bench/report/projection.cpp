@@ -102,8 +102,7 @@ double projection::place(double value) const
 
 std::string projection::name() const
 {
-    const bool logarithmic = axis_.how == scale::log2 || axis_.how == scale::log10;
-    return axis_.label + (logarithmic ? ", log scale" : "");
+    return axis_.label + (axis_.how == scale::linear ? "" : ", log scale");
 }
 
 double projection::operator()(double value) const

@@ -81,7 +81,7 @@ ratios comparison(const run &r, const metric &m)
         if (p.metric != m.key || p.ratio == 0)
             continue;
         made.frame.chart = ratio_chart{side(p.ours), side(p.other), {}};
-        made.frame.subtitle = side(p.ours) + " divided by " + side(p.other) + ", runs in turns";
+        made.frame.subtitle = side(p.ours) + " divided by " + side(p.other) + ", runs in turns, log scale";
         made.entries.push_back({r.name, "", "", {p.ours, status::done, "", {}}});
         made.rows.push_back({"", p.ratio, p.ratio_low, p.ratio_high, format(p.ours_value, m.measured_in),
                 format(p.other_value, m.measured_in), "", ""});
@@ -110,10 +110,10 @@ std::optional<ratio_row> divided(const entry &ours, const entry &other, const me
 ratios beside_verbs(std::span<const run> runs, std::span<const entry> entries)
 {
     const bool conclusive = std::ranges::all_of(runs, [](const run &r) { return why_no_conclusion(r.data).empty(); });
-    ratios made = {
-            {"interfaces", "What the library costs beside raw verbs", "librpma divided by raw verbs, median latency",
-                    "Dot: median of the repeats' ratios; line: lowest to highest",
-                    ratio_chart{"librpma", "raw verbs", {}}},
+    ratios made = {{"interfaces", "What the library costs beside raw verbs",
+                           "librpma divided by raw verbs, median latency, log scale",
+                           "Dot: median of the repeats' ratios; line: lowest to highest",
+                           ratio_chart{"librpma", "raw verbs", {}}},
             conclusive, true, {}, {}};
     for (const entry &e : entries) {
         setup wanted = e.setup();

@@ -13,7 +13,7 @@ namespace
 const section sections[] = {
         {"compare", "Against another library", "Libraries"},
         {"latency", "Latency", "Latency"},
-        {"percentiles", "The slow ones: latency by percentile", "Percentiles"},
+        {"percentiles", "Latency by percentile", "Percentiles"},
         {"bandwidth", "Bandwidth and rate", "Bandwidth"},
         {"scaling", "Connections and threads", "Scaling"},
         {"interfaces", "librpma, raw verbs, TCP, memcpy", "Interfaces"},
