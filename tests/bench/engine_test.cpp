@@ -195,6 +195,15 @@ void quick_profile_takes_less_than_two_minutes(void **)
     assert_true(plan_profile("full").setups.size() > plan_profile("standard").setups.size());
 }
 
+void slow_points_make_the_estimate_longer(void **)
+{
+    // Of 10 points that were to take 2 s each.
+    assert_true(left_s(0, 10, 20, 0) == 20);
+    assert_true(left_s(2, 10, 20, 30) == 8 * 15); // 15 s each so far
+    assert_true(left_s(2, 10, 20, 1) == 8 * 2);   // a lucky start promises nothing
+    assert_true(left_s(10, 10, 20, 300) == 0);
+}
+
 } // namespace
 
 int main()
@@ -211,6 +220,7 @@ int main()
             cmocka_unit_test(plans_have_no_repetitions),
             cmocka_unit_test(plan_refuses_what_cannot_be),
             cmocka_unit_test(quick_profile_takes_less_than_two_minutes),
+            cmocka_unit_test(slow_points_make_the_estimate_longer),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -104,6 +104,12 @@ class Workloads(BenchTest):
     def test_load_of_the_target(self):
         self.check_points(self.measured("-w", "write_flush,gpspm", "--cpu-load", "50")["points"])
 
+    def test_estimate_of_a_busy_machine_is_a_lower_limit(self):
+        done = self.local("-w", "read")
+        client = self.result()["environment"]["client"]
+        said = "on this busy machine more than" if client["load"] > client["cores"] / 2 else "about"
+        self.assertRegex(done.stdout, rf"; 1 points?, {said} \d+ s\n")
+
     def test_environment_and_memory_are_told(self):
         result = self.measured("-w", "read", "-c", "4")
         environment = result["environment"]

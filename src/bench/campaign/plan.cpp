@@ -291,4 +291,11 @@ double estimate_s(std::size_t points, const timing &t)
                                                  t.repeats * (t.duration_s + overhead_of_repeat_s));
 }
 
+double left_s(std::size_t done, std::size_t points, double planned_s, double elapsed_s)
+{
+    const double plan = planned_s / static_cast<double>(std::max<std::size_t>(points, 1));
+    const double pace = done == 0 ? plan : std::max(plan, elapsed_s / static_cast<double>(done));
+    return pace * static_cast<double>(points - done);
+}
+
 } // namespace bench

@@ -54,5 +54,8 @@ plan plan_sweep(const std::string &axis, const axes &fixed);
 const std::vector<std::string> &sweep_names();
 
 double estimate_s(std::size_t points, const timing &t);
+// What is left of points that were planned to take so long. The pace of those that are done counts beside the plan: a
+// busy machine is slower than planned.
+double left_s(std::size_t done, std::size_t points, double planned_s, double elapsed_s);
 
 } // namespace bench

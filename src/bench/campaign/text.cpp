@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "engine/clock.hpp"
+#include "plan.hpp"
 #include "units.hpp"
 
 namespace bench
@@ -132,12 +133,9 @@ void progress::show(std::size_t done, const std::string &now)
     constexpr std::size_t width = 24;
     const std::size_t full = points_ == 0 ? width : width * done / points_;
     const double elapsed_s = static_cast<double>(now_ns() - begun_ns_) / 1e9;
-    // The pace of what was measured counts beside the estimate: a busy machine is slower than planned.
-    const double planned_s = estimate_s_ / static_cast<double>(std::max<std::size_t>(points_, 1));
-    const double pace_s = done == 0 ? planned_s : std::max(planned_s, elapsed_s / static_cast<double>(done));
-    const auto left_s = static_cast<unsigned>(pace_s * static_cast<double>(points_ - done));
+    const auto seconds = static_cast<unsigned>(left_s(done, points_, estimate_s_, elapsed_s));
     fmt::print(stderr, "\r\033[K[{}{}] {}/{}  {}:{:02} left  {}", std::string(full, '#'),
-            std::string(width - full, '.'), done, points_, left_s / 60, left_s % 60, now);
+            std::string(width - full, '.'), done, points_, seconds / 60, seconds % 60, now);
     std::fflush(stderr);
 }
 
