@@ -146,6 +146,10 @@ class CommandLineTest(support.ExamplesTest):
                 result = support.on_softrdma(number, "client", "--retry=0", ADDR, port, *operands)
                 self.assert_status(result, 1)
                 self.assert_one_line(complaints(result.stderr), *words)
+                self.says_nothing_of_success(result.stdout)
+
+    def says_nothing_of_success(self, said: str) -> None:
+        self.assertNotRegex(said, "Received|Read a message|translating|Translation|is supported")
 
     def test_unknown_host(self) -> None:
         self.check_everywhere(2, ("cannot find the host 'host.invalid'", "--help"), "host.invalid", "7204")
