@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""docs/snia.md has each of the 29 requirements once, and each test and function that it names exists."""
+
+import pathlib
+import re
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HEADER = (ROOT / "include/librpma_mirror.h").read_text()
+
+
+def source_of(suite):
+    """The file of tests/ that ctest runs as that suite."""
+    room, name = suite.split(".")
+    for candidate in (f"{name}.cpp", f"{name}_test.cpp", f"{name}_test.py"):
+        path = ROOT / "tests" / room / candidate
+        if path.is_file():
+            return path.read_text()
+    return None
+
+
+def faults(text):
+    rows = re.findall(r"(?m)^\| (\d+) \|(.*)\|(.*)\|(.*)\|$", text)
+    if [int(row[0]) for row in rows] != list(range(1, 30)):
+        yield "the rows are not 1 to 29"
+    for number, _, answer, proof in rows:
+        named = re.findall(r"`([a-z]+\.[a-z_]+)` `([a-z_0-9]+)`", proof)
+        if not named:
+            yield f"{number}: no test is named"
+        for suite, function in named:
+            source = source_of(suite)
+            if source is None:
+                yield f"{number}: there is no suite {suite}"
+            elif not re.search(rf"cmocka_unit_test\({function}\)|def {function}\(", source):
+                yield f"{number}: {suite} has no {function}"
+        for name in re.findall(r"\b(?:rpma_mirror|RPMA_MIRROR)_\w+", answer):
+            if not re.search(rf"\b{name}\b", HEADER):
+                yield f"{number}: the header has no {name}"
+
+
+class Snia(unittest.TestCase):
+    def setUp(self):
+        self.text = (ROOT / "docs/snia.md").read_text()
+
+    def test_each_requirement_has_its_proof(self):
+        self.assertEqual(list(faults(self.text)), [])
+
+    def test_what_is_missing_is_reported(self):
+        for before, after, expected in (
+                ("| 7 |", "| 8 |", "the rows are not 1 to 29"),
+                ("`tickets_and_order`", "`tickets_and_chaos`", "11: mirror.set_test has no tickets_and_chaos"),
+                ("`mirror.table` `a_wished", "`mirror.chair` `a_wished", "1: there is no suite mirror.chair"),
+                ("`rpma_mirror_sync`", "`rpma_mirror_sink`", "4: the header has no rpma_mirror_sink")):
+            self.assertIn(before, self.text)
+            self.assertIn(expected, list(faults(self.text.replace(before, after, 1))))
+
+
+if __name__ == "__main__":
+    unittest.main()
