@@ -12,6 +12,8 @@ import time
 
 SSHD = "/usr/sbin/sshd"
 LIMIT_S = 60
+# Another program may take the port before sshd does.
+STARTS = 5
 # What a session at the target gets besides what sshd gives it.
 PASSED_ON = ("ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS", "SOFTRDMA_PATH")
 
@@ -29,15 +31,19 @@ class Sshd:
     def __init__(self, place, addresses, home, path, prefix=()):
         self.place, self.addresses, self.prefix = place, addresses, list(prefix)
         self.home, self.path = home, path
-        self.port = self.free_port()
         for name in ("host", "client", "forced"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place / name], check=True)
         self.allow()
-        self.write_configurations()
         if os.geteuid() == 0:
             pathlib.Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # as the service of Debian does
         self.messages = open(place / "sshd.log", "wb")
-        self.process = subprocess.Popen([*self.prefix, SSHD, "-D", "-e", "-f", place / "sshd_config"],
+        self.start()
+        self.starts = 1
+
+    def start(self):
+        self.port = self.free_port()
+        self.write_configurations()
+        self.process = subprocess.Popen([*self.prefix, SSHD, "-D", "-e", "-f", self.place / "sshd_config"],
                                         stdin=subprocess.DEVNULL, stdout=self.messages, stderr=self.messages)
 
     def allow(self, forced=None):
@@ -49,9 +55,8 @@ class Sshd:
         (self.place / "authorized_keys").chmod(0o600)
 
     def free_port(self):
-        """Free on this host; the test's own networks have no other servers."""
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
+        """Free on this host, for both kinds of addresses; the test's own networks have no other servers."""
+        with socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as free:
             return free.getsockname()[1]
 
     def write_configurations(self):
@@ -84,14 +89,19 @@ class Sshd:
     def wait(self):
         """Until somebody can log in."""
         address, deadline = self.addresses[0], time.monotonic() + LIMIT_S
-        command = [self.client(), "-p", str(self.port), "-oBatchMode=yes", f"{getpass.getuser()}@{address}", "true"]
         while True:
+            command = [self.client(), "-p", str(self.port), "-oBatchMode=yes", "-oConnectTimeout=10",
+                       f"{getpass.getuser()}@{address}", "true"]
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S,
                                   check=False)
             if done.returncode == 0:
                 return
-            if time.monotonic() > deadline or self.process.poll() is not None:
+            ended = self.process.poll() is not None
+            if time.monotonic() > deadline or (ended and self.starts == STARTS):
                 raise AssertionError(f"nobody can log in: {done.stderr}\n{self.log()}")
+            if ended:
+                self.start()
+                self.starts += 1
             time.sleep(0.1)
 
     def log(self):

@@ -11,7 +11,7 @@ unshare -n sleep 1000 &
 peer=$!
 address=10.77.0.2 address6=fd77::2 at_server="nsenter -t $peer -n --"
 tries=0
-while [ "$(readlink /proc/$peer/ns/net)" = "$(readlink /proc/self/ns/net)" ] && [ $tries -lt 50 ]; do
+while [ "$(readlink /proc/$peer/ns/net)" = "$(readlink /proc/self/ns/net)" ] && [ $tries -lt 300 ]; do
     tries=$((tries + 1))
     sleep 0.1
 done
