@@ -25,6 +25,7 @@ namespace
 {
 
 constexpr event_loop::watch_id timer_watch = 0;
+constexpr std::int64_t spin_ns = 50'000; // so long the progress thread looks for the next packet before it sleeps
 
 std::atomic<event_loop *> running{nullptr};
 
@@ -93,8 +94,9 @@ void event_loop::run()
     prctl(PR_SET_TIMERSLACK, 1'000);
     first_();
     for (;;) {
+        const std::int64_t from = now_ns();
         sleep();
-        back_off(spin());
+        back_off(spins_after_sleep(now_ns() - from) ? spin() : finding::nothing);
     }
 }
 
@@ -103,18 +105,34 @@ std::int64_t event_loop::now_ns() noexcept
     return clock::now().time_since_epoch().count();
 }
 
+// What comes soon after this thread went to sleep, and not while it spun, may have been held up by it: who sends it has
+// waited for this processor, as peers on a busy machine do. From time to time it tries again.
+bool event_loop::spins_after_sleep(std::int64_t slept_ns)
+{
+    constexpr std::int64_t soon_ns = 4 * spin_ns;
+    constexpr unsigned left_out_at_once = 100;
+    if (spun_in_vain_ && slept_ns < soon_ns)
+        left_out_ = left_out_at_once;
+    spun_in_vain_ = false;
+    if (left_out_ == 0)
+        return true;
+    --left_out_;
+    return false;
+}
+
 // Waking costs a sleeping thread several times what the next packet takes to come. But whoever is reading that already
 // may be waiting for this processor.
 finding event_loop::spin()
 {
-    constexpr std::int64_t spin_ns = 50'000;
     finding found = finding::nothing;
-    for (std::int64_t last = now_ns(), now = last;
-            found != finding::taken && now - last < spin_ns && now > polled_until_ns_; now = now_ns()) {
+    std::int64_t last = now_ns();
+    std::int64_t now = last;
+    for (; found != finding::taken && now - last < spin_ns && now > polled_until_ns_; now = now_ns()) {
         found = look(now);
         if (found == finding::something)
             last = now_ns();
     }
+    spun_in_vain_ = now - last >= spin_ns;
     return found;
 }
 
@@ -274,6 +292,7 @@ bool event_loop::memory_may_sleep()
 void event_loop::sleep()
 {
     if (!memory_may_sleep()) {
+        spun_in_vain_ = false;
         if (now_ns() >= polled_until_ns_)
             look_at_memory();
         return;

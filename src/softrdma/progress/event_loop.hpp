@@ -88,6 +88,7 @@ private:
     bool memory_may_sleep();
     finding handle(const epoll_event &event);
     void sleep();
+    bool spins_after_sleep(std::int64_t slept_ns);
     finding spin();
     void back_off(finding last);
     void note_poll(std::int64_t now);
@@ -124,6 +125,9 @@ private:
     static constexpr std::int64_t shortest_ns = 1'500;
     std::atomic<std::int64_t> between_dispatches_ns_{shortest_ns};
     std::atomic<std::int64_t> polled_until_ns_{0};
+    // Of the progress thread: its last spin ended without a packet; so many times it is not to spin.
+    bool spun_in_vain_ = false;
+    unsigned left_out_ = 0;
     ordered_mutex rest_mutex_{lock_level::leaf};
     condition woken_;
     std::atomic<bool> resting_{false};
