@@ -8,6 +8,7 @@
 #include "base/process.hpp"
 
 #include <cerrno>
+#include <cstdlib>
 #include <new>
 #include <sys/random.h>
 
@@ -124,7 +125,12 @@ std::uint32_t region_table::unused_key()
     return key;
 }
 
-region_table::region_table() : slots_(std::make_unique<slot[]>(local::region_slots)) {}
+region_table::region_table() : slots_(static_cast<slot *>(std::calloc(local::region_slots, sizeof(slot))))
+{
+    static_assert(std::is_trivially_destructible_v<slot>);
+    if (slots_ == nullptr)
+        throw std::bad_alloc();
+}
 
 // False if another one has it.
 bool region_table::claim(slot &own, memory_region &region) noexcept

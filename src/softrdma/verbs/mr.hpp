@@ -5,6 +5,7 @@
 #include "pmem/mapping.hpp"
 #include "verbs/objects.hpp"
 
+#include <cstdlib>
 #include <memory>
 #include <unordered_map>
 #include <utility>
@@ -223,7 +224,11 @@ private:
 
     mutable ordered_shared_mutex mutex_{lock_level::regions};
     std::unordered_map<std::uint32_t, std::shared_ptr<memory_region>> regions_ GUARDED_BY(mutex_); // by key_index()
-    std::unique_ptr<slot[]> slots_;
+    struct memory_deleter {
+        void operator()(slot *slots) const noexcept { std::free(slots); }
+    };
+    // Zero bytes are free slots: those that nobody uses take no memory, and no time to prepare.
+    std::unique_ptr<slot[], memory_deleter> slots_;
     std::uint32_t latest_slot_ GUARDED_BY(mutex_) = 0;
     std::atomic<std::uint64_t> removals_{0};
 };
