@@ -174,6 +174,38 @@ static void a_pool_without_header_is_data_from_its_start(void **state)
     assert_int_equal(rpmem_close(pool), 0);
 }
 
+/* Bytes of a part's pages that are mapped into this process. */
+static size_t mapped_here(const char *part)
+{
+    char line[4096 + 256];
+    size_t kilobytes = 0;
+    FILE *const maps = fopen("/proc/self/smaps", "r");
+    assert_non_null(maps);
+    for (bool found = false; kilobytes == 0 && fgets(line, sizeof(line), maps) != NULL;) {
+        line[strcspn(line, "\n")] = '\0';
+        const size_t length = strlen(line);
+        found = found || (length > strlen(part) && strcmp(line + length - strlen(part), part) == 0);
+        if (found)
+            (void)sscanf(line, "Rss: %zu kB", &kilobytes);
+    }
+    fclose(maps);
+    return kilobytes << 10;
+}
+
+/* On one host the part is mapped here, and a first write makes more than its own page ready. */
+static void pages_are_there_before_they_are_written(void **state)
+{
+    (void)state;
+    RPMEMpool *const pool = create_pool("plain.set", NULL);
+    size_t mapped = 0;
+    for (int i = 0; i < 30000 && mapped == 0; ++i, usleep(1000)) {
+        assert_int_equal(rpmem_persist(pool, 0, 64, 0, 0), 0);
+        mapped = mapped_here("/plain.part");
+    }
+    assert_in_range(mapped, 128 << 10, POOL_SIZE / 2);
+    assert_int_equal(rpmem_close(pool), 0);
+}
+
 static void levels_are_enforced(void **state)
 {
     (void)state;
@@ -296,6 +328,7 @@ int main(void)
             cmocka_unit_test(what_is_persisted_is_in_the_part),
             cmocka_unit_test(attributes_are_kept),
             cmocka_unit_test(a_pool_without_header_is_data_from_its_start),
+            cmocka_unit_test(pages_are_there_before_they_are_written),
             cmocka_unit_test(levels_are_enforced),
             cmocka_unit_test(without_any_device_nothing_is_started),
             cmocka_unit_test(threads_set_attributes_at_the_same_time),

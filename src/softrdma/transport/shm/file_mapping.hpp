@@ -4,6 +4,7 @@
 #include "base/unique_fd.hpp"
 #include "transport/shm/layout.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -39,7 +40,12 @@ public:
     // how long a region is, its owner may have changed since.
     bool write(std::uint64_t offset, std::span<const iovec> from) noexcept
     {
-        return covers(offset, from) && copy_into(at_ + offset, from);
+        const std::uint64_t bytes = total(from);
+        if (!covers(offset, bytes))
+            return false;
+        if (populated_ != nullptr && bytes > 0)
+            populate(offset, bytes);
+        return copy_into(at_ + offset, from);
     }
     bool read(std::uint64_t offset, std::span<const iovec> to) noexcept;
     // Makes a range durable. 0 or an errno value.
@@ -52,19 +58,35 @@ private:
         return offset <= size_ && bytes <= size_ - offset;
     }
     static bool copy_into(std::byte *file, std::span<const iovec> from) noexcept;
-    bool covers(std::uint64_t offset, std::span<const iovec> pieces) const noexcept
+    static std::uint64_t total(std::span<const iovec> pieces) noexcept
     {
         std::uint64_t bytes = 0;
         for (const iovec &piece : pieces)
             bytes += piece.iov_len;
-        return covers(offset, bytes);
+        return bytes;
     }
+
+    // A fault for each page that is written for the first time takes many times what the write takes: the pages around
+    // it are populated in one call.
+    static constexpr std::size_t populated_at_once = std::size_t{256} << 10;
+    void populate(std::uint64_t offset, std::uint64_t bytes) noexcept
+    {
+        const std::uint64_t from = lead() + offset;
+        for (std::uint64_t i = from / populated_at_once; i <= (from + bytes - 1) / populated_at_once; ++i) {
+            if (!populated_[i].load(std::memory_order_relaxed)) [[unlikely]]
+                populate_piece(i);
+        }
+    }
+    void populate_piece(std::uint64_t index) noexcept;
+    std::uint64_t lead() const noexcept { return static_cast<std::uint64_t>(at_ - static_cast<std::byte *>(whole_)); }
 
     void *whole_ = nullptr;
     std::size_t whole_size_ = 0;
     std::byte *at_ = nullptr;
     const std::uint64_t size_; // of what is the region's
     const bool direct_access_;
+    // By piece: has been populated. NULL where writing would make pages dirty that have to be written out.
+    std::unique_ptr<std::atomic<bool>[]> populated_;
 };
 
 } // namespace softrdma::local
