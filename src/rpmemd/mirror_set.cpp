@@ -165,13 +165,13 @@ void mirror_set::attach(const replica::mirror_request &asked, std::uint64_t clie
     revoke();
     if (!pool_)
         pool_.emplace(pool::open(settings_, name_, held.length));
-    pool_->memory().populate();
     replica::session_request wanted;
     wanted.pool_size = held.length;
     wanted.lanes = asked.lanes;
     wanted.devices = asked.devices;
     lanes_.emplace(settings_, *pool_, wanted, lane_terms{address_, asked.promise.epoch});
     lanes_->describe(answer);
+    pool_->memory().populate();
     answer.pool_size = held.length;
     client_ = client;
 }

@@ -5,6 +5,7 @@
 #include <stop_token>
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
+#include <system_error>
 
 #include "failure.hpp"
 #include "pool_header.hpp"
@@ -15,7 +16,6 @@ namespace rpmemd
 namespace
 {
 
-constexpr std::size_t populate_at_once = std::size_t{16} << 20;
 constexpr std::size_t populate_step = std::size_t{2} << 20;
 
 std::size_t usable_size(const part &p, std::size_t left_out)
@@ -101,13 +101,13 @@ int pool_memory::deep_persist(std::size_t offset, std::size_t length) const
 
 void pool_memory::populate()
 {
-    const std::size_t all = std::min(size_, half_of_memory());
-    const std::size_t first = std::min(all, populate_at_once);
-    const rpmemd::medium kind = medium();
-    populate_range(address(), first, kind);
-    if (all > first)
-        populating_ = std::jthread([rest = std::span(address() + first, all - first), kind](
-                                           const std::stop_token &stop) { populate_steps(stop, rest, kind); });
+    const std::span<std::byte> memory(address(), std::min(size_, half_of_memory()));
+    try {
+        populating_ = std::jthread(
+                [memory, kind = medium()](const std::stop_token &stop) { populate_steps(stop, memory, kind); });
+    } catch (const std::system_error &) {
+        // Without a thread the first write to each page takes longer.
+    }
 }
 
 } // namespace rpmemd

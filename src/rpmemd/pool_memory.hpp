@@ -27,7 +27,7 @@ public:
     int persist(std::size_t offset, std::size_t length) const;
     int deep_persist(std::size_t offset, std::size_t length) const;
 
-    // Has pages there before they are written: some at once and the others in a thread.
+    // Has pages there before they are written, from the beginning on, in a thread.
     void populate();
 
 private:

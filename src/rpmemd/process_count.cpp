@@ -27,6 +27,8 @@ unsigned processes_like_this()
     if (stat("/proc/self/exe", &ours) != 0)
         return 0;
     unsigned count = 0;
+    const std::string own_name = std::to_string(getpid());
+    const uid_t user = getuid();
     std::error_code error;
     for (std::filesystem::directory_iterator entry("/proc", error), end; !error && entry != end;
             entry.increment(error)) {
@@ -34,8 +36,8 @@ unsigned processes_like_this()
         struct stat process {
         }, program{};
         // The program of a process can be seen by its owner and root only.
-        if (is_number(name) && name != std::to_string(getpid()) && stat(entry->path().c_str(), &process) == 0 &&
-                process.st_uid == getuid() && stat((entry->path() / "exe").c_str(), &program) == 0 &&
+        if (is_number(name) && name != own_name && stat(entry->path().c_str(), &process) == 0 &&
+                process.st_uid == user && stat((entry->path() / "exe").c_str(), &program) == 0 &&
                 program.st_dev == ours.st_dev && program.st_ino == ours.st_ino)
             ++count;
     }

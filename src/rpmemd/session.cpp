@@ -166,9 +166,10 @@ private:
                              : pool::open(settings_, name, request.pool_size));
         created_ = create;
         try {
-            pool_->memory().populate();
             lanes_.emplace(settings_, *pool_, request, lane_terms{data_address()});
             lanes_->describe(answer);
+            // To register pages takes longer once they are there.
+            pool_->memory().populate();
         } catch (...) {
             forget();
             throw;

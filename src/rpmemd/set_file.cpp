@@ -57,7 +57,7 @@ std::string read_set_file(const std::string &directory, const std::string &name)
         throw failure(EACCES, "the set '" + name + "' can be written by everybody: chmod o-w");
     if (facts.st_size > static_cast<off_t>(largest_file))
         throw failure(EINVAL, "the set '" + name + "' is larger than 1 MiB: it is no set file");
-    std::string text(largest_file, '\0');
+    std::string text(static_cast<std::size_t>(facts.st_size), '\0');
     std::size_t size = 0;
     while (size < text.size()) {
         const ssize_t got = read(file.get(), text.data() + size, text.size() - size);
