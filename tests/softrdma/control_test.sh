@@ -49,9 +49,11 @@ SOFTRDMA_PATH=tcp timeout 10 "$softrdma" info | grep -q "not used: SOFTRDMA_PATH
 
 start SOFTRDMA_POWERCUT=
 timeout 20 "$softrdma" ps >"$work/ps" || fail "ps"
-grep -Eq "^ *$pid  softrdma_idle_p  +2  " "$work/ps" || fail "ps does not show process $pid with 2 queue pairs"
+grep -Eq "^ *$pid  softrdma_idle_p  +3  " "$work/ps" || fail "ps does not show process $pid with 3 queue pairs"
 timeout 20 "$softrdma" ps $pid >"$work/ps" || fail "ps $pid"
-[ "$(grep -c "^qp number=[0-9]* state=RTS peer=[0-9]* path=" "$work/ps")" -eq 2 ] || fail "ps $pid shows no 2 queue pairs"
+[ "$(grep -c "^qp number=[0-9]* type=rc state=RTS peer=[0-9]* path=" "$work/ps")" -eq 2 ] || fail "ps $pid shows no 2 connected queue pairs"
+grep -Eq "^qp number=[0-9]+ type=ud state=RTS posted=1 sends=1 send_bytes=0 received=0 received_bytes=0 refused=1$" "$work/ps" ||
+    fail "ps $pid does not show the datagram that was refused"
 kill -STOP $pid
 timeout 20 "$softrdma" ps >"$work/ps" || fail "ps of a stopped process"
 grep -Eq "^ *$pid .* does not answer" "$work/ps" || fail "a stopped process is not told"
@@ -114,7 +116,7 @@ until grep -q ready "$work/out"; do
     sleep 0.05
 done
 timeout 20 "$softrdma" ps >"$work/ps" || fail "ps"
-grep -Eq "^ *$pid  x.x1b\[31m  *2  " "$work/ps" || fail "ps does not show process $pid by an escaped name"
+grep -Eq "^ *$pid  x.x1b\[31m  *3  " "$work/ps" || fail "ps does not show process $pid by an escaped name"
 grep -q "$(printf '\033')" "$work/ps" && fail "ps writes control characters"
 kill $pid
 wait $pid 2>/dev/null

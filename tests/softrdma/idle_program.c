@@ -1,15 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connects a pair, writes now and then until a request fails, and says so: something for the softrdma command to act
- * on. */
+/* Connects a pair, sends itself a datagram that it has no receive for, and writes now and then until a request fails,
+ * and says so: something for the softrdma command to act on. */
 #include "fixture.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
+static int lose_datagram(const struct side *side)
+{
+    struct ibv_qp_init_attr init = {
+            .send_cq = side->cq, .recv_cq = side->cq, .cap = {.max_send_wr = 1}, .qp_type = IBV_QPT_UD};
+    struct ibv_qp *qp = ibv_create_qp(side->pd, &init);
+    struct ibv_ah_attr where = {.port_num = 1, .is_global = 1};
+    if (qp == NULL || ibv_query_gid(side->pd->context, 1, 0, &where.grh.dgid) != 0)
+        return -1;
+    struct ibv_ah *ah = ibv_create_ah(side->pd, &where);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+    int error = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+    attr.qp_state = IBV_QPS_RTR;
+    error |= ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+    attr.qp_state = IBV_QPS_RTS;
+    error |= ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .wr.ud = {.ah = ah, .remote_qpn = qp->qp_num}};
+    struct ibv_send_wr *bad = NULL;
+    return ah == NULL || error != 0 ? -1 : ibv_post_send(qp, &wr, &bad);
+}
+
 int main(void)
 {
     struct pair p;
     open_pair(&p, NULL);
+    if (lose_datagram(&p.client) != 0)
+        return 1;
     puts("ready");
     fflush(stdout);
     enum ibv_wc_status status = IBV_WC_SUCCESS;

@@ -18,6 +18,7 @@ INBOUND, OUTBOUND = 1, 2
 WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, WRITE_ONLY = 6, 7, 8, 10
 READ_REQUEST, READ_FIRST, READ_MIDDLE, READ_LAST, READ_ONLY, ACK = 12, 13, 14, 15, 16, 17
 ATOMIC_ACK, COMPARE_SWAP, FETCH_ADD, FLUSH, ATOMIC_WRITE = 18, 19, 20, 28, 29
+DATAGRAM, DATAGRAM_WITH_IMMEDIATE = 100, 101
 
 Packet = collections.namedtuple("Packet", "opcode psn qp asks direction port")
 
@@ -113,9 +114,28 @@ class TraceTest(unittest.TestCase):
         for opcode in (WRITE_ONLY, WRITE_FIRST, WRITE_MIDDLE, READ_REQUEST, READ_MIDDLE, ACK):
             self.assertGreater(count[opcode], 0, opcode)
 
+    def test_datagrams_have_their_header(self) -> None:
+        for path in ("tcp", "auto"):
+            self.trace("softrdma_datagram_test", SOFTRDMA_PATH=path)
+            count = collections.Counter((packet.opcode, packet.direction) for packet in self.packets())
+            for opcode in (DATAGRAM, DATAGRAM_WITH_IMMEDIATE):
+                self.assertGreater(count[opcode, OUTBOUND], 0, path)
+                self.assertGreater(count[opcode, INBOUND], 0, path)
+            headers = run(["tshark", "-r", self.file, "-Y", "infiniband.bth.opcode == 100", "-T", "fields",
+                           "-e", "infiniband.deth.q_key", "-e", "infiniband.deth.srcqp"]).split()
+            self.assertIn(0x1234, map(number, headers[::2]))
+            self.assertNotIn(0, map(number, headers[1::2]))
+            self.check_checksums()
+
     def test_checksums_are_those_of_the_standard(self) -> None:
         self.trace("softrdma_native_test", SOFTRDMA_PATH="tcp")
-        for frame in self.frames():
+        self.check_checksums()
+
+    def check_checksums(self) -> None:
+        """Of the packets of IP version 4."""
+        frames = [frame for frame in self.frames() if frame[14] >> 4 == 4]
+        self.assertTrue(frames)
+        for frame in frames:
             ip = bytearray(frame[14:])
             self.assertEqual(0x45, ip[0])
             total = sum(struct.unpack(">10H", ip[:20]))

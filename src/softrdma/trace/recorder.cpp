@@ -48,6 +48,14 @@ std::vector<std::byte> joined(std::span<const iovec> pieces)
     return bytes;
 }
 
+sockaddr_storage end_of(const network_address &address)
+{
+    sockaddr_storage end{};
+    end.ss_family = AF_INET6;
+    memcpy(&reinterpret_cast<sockaddr_in6 &>(end).sin6_addr, address.data(), address.size());
+    return end;
+}
+
 // The device numbers messages and sends large segments; on the wire packets of at most an MTU are numbered.
 struct flow {
     struct message {
@@ -113,8 +121,26 @@ public:
         put_parts(path, answer, back, closes ? (first + count - 1) & psn_mask : first, true, true, direction::inbound);
         f.messages.pop_back();
     }
+    void sent(const datagram &d, const datagram_route &route, std::span<const iovec> payload) override
+    {
+        record(d, route.source, route.destination, joined(payload), direction::outbound);
+    }
+    void received(const datagram &d, const network_header &header) override
+    {
+        network_address source;
+        network_address destination;
+        if (parse(header, source, destination))
+            record(d, source, destination, d.payload, direction::inbound);
+    }
 
 private:
+    void record(const datagram &d, const network_address &from, const network_address &to,
+            std::span<const std::byte> payload, direction which)
+    {
+        const lock_guard lock(mutex_);
+        put_block(frame_of({end_of(from), end_of(to)}, d, payload), which);
+    }
+
     void record(packet_path &path, const packet &p, std::span<const std::byte> payload, direction d)
     {
         if (p.op > opcode::atomic_write || (p.op == opcode::acknowledge && p.syndrome == syndrome::unresponsive))

@@ -118,15 +118,16 @@ std::uint32_t invariant_crc(std::span<const std::byte> packet, std::size_t ip_si
     return ~crc(crc(~0u, no_local_route), masked);
 }
 
-} // namespace
+constexpr std::byte answer_wanted{0x80};
 
-std::vector<std::byte> frame_of(const addresses &ends, const packet &header, std::span<const std::byte> payload)
+// With the InfiniBand headers as they are on the wire but for what is not known before: how the payload is padded.
+std::vector<std::byte> frame_of(
+        const addresses &ends, std::uint32_t dest_qpn, std::span<std::byte> headers, std::span<const std::byte> payload)
 {
-    const net::frame_headers headers = net::encode(header, payload.size());
-    const std::size_t transport_size = headers.size - net::length_size;
+    constexpr std::byte migrated{0x40};
     const std::size_t padding = (4 - payload.size() % 4) % 4;
     const std::size_t ip_size = ip_of(ends.from).size() == 4 ? ipv4_size : ipv6_size;
-    const std::size_t udp_length = udp_size + transport_size + payload.size() + padding + icrc_size;
+    const std::size_t udp_length = udp_size + headers.size() + payload.size() + padding + icrc_size;
     std::vector<std::byte> frame(ethernet_size + ip_size + udp_length);
 
     byte_writer w(frame.data());
@@ -134,14 +135,10 @@ std::vector<std::byte> frame_of(const addresses &ends, const packet &header, std
     put_mac(w, ends.from);
     w.put(static_cast<std::uint16_t>(ip_size == ipv4_size ? 0x0800 : 0x86dd));
     put_network(w, ends, udp_length);
-    w.put(static_cast<std::uint16_t>(ephemeral_port | (header.dest_qpn & 0x3fff))).put(roce_port);
+    w.put(static_cast<std::uint16_t>(ephemeral_port | (dest_qpn & 0x3fff))).put(roce_port);
     w.put(static_cast<std::uint16_t>(udp_length)).put(std::uint16_t{0});
-    std::byte *const base = frame.data() + w.size();
-    w.put_raw(headers.bytes.data() + net::length_size, transport_size).put_raw(payload.data(), payload.size());
-    constexpr std::byte migrated{0x40};
-    base[1] |= migrated | std::byte(padding << 4);
-    if (is_request(header.op) && (is_last(header.op) || is_round_trip(header.op)) && !header.no_ack_req)
-        base[8] = std::byte{0x80}; // an answer is asked for
+    headers[1] |= migrated | std::byte(padding << 4);
+    w.put_raw(headers.data(), headers.size()).put_raw(payload.data(), payload.size());
 
     const auto from_ip = std::span(frame).subspan(ethernet_size);
     const std::uint32_t icrc = invariant_crc(from_ip.first(from_ip.size() - icrc_size), ip_size);
@@ -150,6 +147,23 @@ std::vector<std::byte> frame_of(const addresses &ends, const packet &header, std
     if (ip_size == ipv6_size)
         put_udp_checksum(std::span(frame).subspan(ethernet_size + ip_size), ends);
     return frame;
+}
+
+} // namespace
+
+std::vector<std::byte> frame_of(const addresses &ends, const packet &header, std::span<const std::byte> payload)
+{
+    net::frame_headers headers = net::encode(header, payload.size());
+    const auto of_wire = std::span(headers.bytes).first(headers.size).subspan(net::length_size);
+    if (is_request(header.op) && (is_last(header.op) || is_round_trip(header.op)) && !header.no_ack_req)
+        of_wire[8] = answer_wanted;
+    return frame_of(ends, header.dest_qpn, of_wire, payload);
+}
+
+std::vector<std::byte> frame_of(const addresses &ends, const datagram &header, std::span<const std::byte> payload)
+{
+    datagram_headers headers = encode(header);
+    return frame_of(ends, header.dest_qpn, std::span(headers.bytes).first(headers.size), payload);
 }
 
 } // namespace softrdma::trace

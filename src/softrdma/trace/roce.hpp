@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "wire/datagram.hpp"
 #include "wire/packet.hpp"
 
 #include <netinet/in.h>
@@ -18,5 +19,6 @@ struct addresses {
 // The Ethernet frame of RoCE version 2 that carries the packet: IP, UDP to port 4791, the InfiniBand headers, the
 // payload, the invariant checksum.
 std::vector<std::byte> frame_of(const addresses &ends, const packet &header, std::span<const std::byte> payload);
+std::vector<std::byte> frame_of(const addresses &ends, const datagram &header, std::span<const std::byte> payload);
 
 } // namespace softrdma::trace

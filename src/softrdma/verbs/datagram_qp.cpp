@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/datagram_qp.hpp"
+#include "verbs/number_table.hpp"
 #include "verbs/transition.hpp"
 
 #include <cerrno>
@@ -17,6 +18,7 @@ std::shared_ptr<datagram_qp> datagram_qp::create(
     grant_inline_room(attr.cap);
     auto qp = std::make_shared<datagram_qp>(pd, attr, std::move(path));
     try {
+        number_table::instance().add_datagrams(qp);
         qp->join_queues(qp);
         qp->path_->listen(qp);
     } catch (...) {

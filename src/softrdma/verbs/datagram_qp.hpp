@@ -36,6 +36,9 @@ public:
 
     void arrived(const datagram &d, const network_header &header) override;
 
+    // One line of `key=value`, for people; empty of one that is destroyed.
+    std::string report();
+
 private:
     bool accepts_sends() const noexcept REQUIRES(mutex_) { return state() >= IBV_QPS_RTS; }
     bool receives() const noexcept REQUIRES(mutex_)
@@ -61,6 +64,8 @@ private:
     send_queue queue_ GUARDED_BY(mutex_);
     receive_fifo receives_ GUARDED_BY(mutex_);
     std::uint32_t next_psn_ GUARDED_BY(mutex_) = 0;
+    posted_total received_ GUARDED_BY(mutex_);
+    std::uint64_t refused_ GUARDED_BY(mutex_) = 0;         // for want of a receive, or with another Q_Key
     const std::shared_ptr<datagram_path> path_;            // delayed datagrams keep it
     std::shared_ptr<datagram_qp> self_ GUARDED_BY(mutex_); // until it is destroyed
 };

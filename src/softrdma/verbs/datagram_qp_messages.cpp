@@ -6,6 +6,7 @@
 #include "verbs/address_handle.hpp"
 #include "verbs/datagram_qp.hpp"
 #include "verbs/endpoint.hpp"
+#include "verbs/tap.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -26,6 +27,14 @@ int check_datagram(const ibv_send_wr &wr, const ibv_qp_cap &cap) noexcept
     if (!info_of(wr.opcode).message() || info_of(wr.opcode).invalidates || wr.wr.ud.ah == nullptr)
         return EINVAL;
     return check_wr(wr, cap);
+}
+
+// False if the payload cannot be read.
+bool send_on(datagram_path &path, const datagram &d, const datagram_route &route, std::span<const iovec> payload)
+{
+    if (tap *const t = tap::current(); t != nullptr) [[unlikely]]
+        t->sent(d, route, payload);
+    return path.send(d, route, payload);
 }
 
 // Both, one after the other, to where the receive wants them.
@@ -144,7 +153,7 @@ ibv_wc_status datagram_qp::send(const wqe &w)
         if (const auto verdict = fault::on_request(w.op, qp_base.qp_num))
             return send_with_fault(*verdict, d, to.route, payload);
     }
-    return path_->send(d, to.route, payload) ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
+    return send_on(*path_, d, to.route, payload) ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
 }
 
 // The sender of a datagram never learns what became of it.
@@ -158,8 +167,8 @@ ibv_wc_status datagram_qp::send_with_fault(
         return IBV_WC_SUCCESS;
     if (verdict.what != action::delay) {
         if (verdict.what == action::duplicate)
-            path_->send(d, route, payload);
-        return path_->send(d, route, payload) ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
+            send_on(*path_, d, route, payload);
+        return send_on(*path_, d, route, payload) ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
     }
     std::vector<std::byte> kept;
     for (const iovec &piece : payload) {
@@ -168,7 +177,7 @@ ibv_wc_status datagram_qp::send_with_fault(
     }
     const auto later = [path = path_, d, route, kept = std::move(kept)] {
         const iovec whole{const_cast<std::byte *>(kept.data()), kept.size()};
-        path->send(d, route, {&whole, 1});
+        send_on(*path, d, route, {&whole, 1});
     };
     context_of(qp_base.context).mover.defer(later, verdict.delay);
     return IBV_WC_SUCCESS;
@@ -206,12 +215,16 @@ std::optional<receive_request> datagram_qp::take_receive()
 // Without a receive, or with another Q_Key, it is as if it had been lost on its way.
 void datagram_qp::arrived(const datagram &d, const network_header &header)
 {
+    if (tap *const t = tap::current(); t != nullptr) [[unlikely]]
+        t->received(d, header);
     const lock_guard lock(mutex_);
-    if (!receives() || d.qkey != attr_.qkey)
+    const auto request = receives() && d.qkey == attr_.qkey ? take_receive() : std::nullopt;
+    if (!request) {
+        ++refused_;
         return;
-    const auto request = take_receive();
-    if (!request)
-        return;
+    }
+    ++received_.requests;
+    received_.bytes += d.payload.size();
     ibv_wc wc{};
     wc.wr_id = request->wr_id;
     wc.status = place(*request, header, d.payload);

@@ -61,4 +61,22 @@ void number_table::remove(std::uint32_t number)
     pairs_.erase(number);
 }
 
+void number_table::add_datagrams(const std::shared_ptr<datagram_qp> &qp)
+{
+    const lock_guard lock(mutex_);
+    std::erase_if(datagrams_, [](const auto &other) { return other.expired(); });
+    datagrams_.push_back(qp);
+}
+
+std::vector<std::shared_ptr<datagram_qp>> number_table::all_datagrams()
+{
+    const lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<datagram_qp>> list;
+    for (const auto &other : datagrams_) {
+        if (auto qp = other.lock(); qp != nullptr)
+            list.push_back(std::move(qp));
+    }
+    return list;
+}
+
 } // namespace softrdma

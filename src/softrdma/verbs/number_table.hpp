@@ -11,6 +11,7 @@
 namespace softrdma
 {
 
+class datagram_qp;
 class queue_pair;
 
 // The queue pairs of this process by their numbers.
@@ -26,12 +27,17 @@ public:
     std::vector<std::shared_ptr<queue_pair>> all();
     void remove(std::uint32_t number);
 
+    // Those of datagrams have their numbers from the port that they receive at, and are kept for reports only.
+    void add_datagrams(const std::shared_ptr<datagram_qp> &qp);
+    std::vector<std::shared_ptr<datagram_qp>> all_datagrams();
+
 private:
     std::uint32_t fresh_number() REQUIRES(mutex_);
 
     ordered_mutex mutex_{lock_level::receives};
     std::uint32_t next_ GUARDED_BY(mutex_) = 0;
     std::unordered_map<std::uint32_t, std::shared_ptr<queue_pair>> pairs_ GUARDED_BY(mutex_);
+    std::vector<std::weak_ptr<datagram_qp>> datagrams_ GUARDED_BY(mutex_);
 };
 
 } // namespace softrdma

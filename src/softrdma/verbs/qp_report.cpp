@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "verbs/datagram_qp.hpp"
 #include "verbs/number_table.hpp"
 #include "verbs/qp.hpp"
 
@@ -35,7 +36,7 @@ std::string queue_pair::report()
     const bool is_told = ep_.local == nullptr && ep_.obstacle != local::obstacle::none;
     char line[512];
     snprintf(line, sizeof(line),
-            "qp number=%" PRIu32 " state=%s peer=%" PRIu32 " path=%s%s%s posted=%" PRIu64 " executed=%" PRIu64
+            "qp number=%" PRIu32 " type=rc state=%s peer=%" PRIu32 " path=%s%s%s posted=%" PRIu64 " executed=%" PRIu64
             " reads=%" PRIu64 " read_bytes=%" PRIu64 " writes=%" PRIu64 " write_bytes=%" PRIu64 " atomics=%" PRIu64
             " flushes=%" PRIu64 " sends=%" PRIu64 " send_bytes=%" PRIu64 " receives=%" PRIu64 " windows=%" PRIu64 "\n",
             qp_base.qp_num, name_of(ep_.attr.qp_state), ep_.attr.dest_qp_num, path, is_told ? " why=" : "",
@@ -46,10 +47,27 @@ std::string queue_pair::report()
     return line;
 }
 
+std::string datagram_qp::report()
+{
+    const lock_guard lock(mutex_);
+    if (destroyed_)
+        return {};
+    const posted_total sends = queue_.posted({IBV_WR_SEND, IBV_WR_SEND_WITH_IMM});
+    char line[256];
+    snprintf(line, sizeof(line),
+            "qp number=%" PRIu32 " type=ud state=%s posted=%" PRIu64 " sends=%" PRIu64 " send_bytes=%" PRIu64
+            " received=%" PRIu64 " received_bytes=%" PRIu64 " refused=%" PRIu64 "\n",
+            qp_base.qp_num, name_of(state()), sends.requests, sends.requests, sends.bytes, received_.requests,
+            received_.bytes, refused_);
+    return line;
+}
+
 std::string report_queue_pairs()
 {
     std::string lines;
     for (const auto &qp : number_table::instance().all())
+        lines += qp->report();
+    for (const auto &qp : number_table::instance().all_datagrams())
         lines += qp->report();
     return lines;
 }
