@@ -51,9 +51,10 @@ listens() {
 }
 
 # Starts what is before the // of $text on the side of the server and runs what is after it. In the commands %p stands
-# for a free port, %a and %6 for the address of the server.
+# for a free port, %a and %6 for the address of the server. Where $fixed_port is set, the programs use that one.
 run_pair() {
-    free_port
+    port=$fixed_port
+    [ -n "$port" ] || free_port
     text=$(echo "$*" | sed "s/%p/$port/g; s/%a/$address/g; s/%6/$address6/g")
     ran=$((ran + 1))
     $at_server timeout -k 2 "$limit" "$softrdma" run ${text%% // *} >"$work/server.out" 2>&1 &

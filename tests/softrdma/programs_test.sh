@@ -10,6 +10,7 @@ failures=0
 ran=0
 server=
 peer=
+fixed_port=
 
 case $lane in
 loopback | local | netns) ;;
@@ -41,11 +42,38 @@ manager_programs() {
     for round in 1 2 3 4 5; do
         both rdma_server -s %a -p %p // rdma_client -s %a -p %p
     done
+    refuses_multicast mckey -b "$address" -m 239.1.1.1
     # Its port cannot be chosen, and other tests may run here.
-    [ "$lane" = netns ] && both udaddy -b %a -c 3 -C 20 -S 2000 // udaddy -s %a -c 3 -C 20 -S 2000
+    if [ "$lane" = netns ]; then
+        fixed_port=7174
+        both udaddy -b %a -c 3 -C 20 -S 2000 // udaddy -s %a -c 3 -C 20 -S 2000
+        fixed_port=
+    fi
     both rdma_xserver -p %p // rdma_xclient -s %a -p %p
     both rstream -b %a -p %p -S 4096 -C 100 // rstream -s %a -p %p -S 4096 -C 100
     serving cmtime -b %a -p %p // cmtime -s %a -p %p -c 20
+}
+
+refuses_multicast() {
+    have "$1" || return
+    ran=$((ran + 1))
+    $at_server timeout -k 2 "$limit" "$softrdma" run "$@" >"$work/alone.out" 2>&1
+    code=$?
+    # Where nothing leads to the group it does not come to that.
+    grep -Eq 'failure joining: Operation not supported|RDMA_CM_EVENT_ADDR_ERROR' "$work/alone.out" && [ $code -ne 0 ] || report "$@: $code"
+    end_if_hung $code
+}
+
+# DAPL's own test, over the connection manager.
+dapl_programs() {
+    have dtest || return
+    for own in "$address" 10.77.0.1; do
+        echo "softrdma u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 \"$own 0\" \"\"" >"$work/$own"
+    done
+    fixed_port=45248
+    both env DAT_OVERRIDE="$work/$address" dtest -P softrdma -D -b 4096 // \
+        env DAT_OVERRIDE="$work/10.77.0.1" dtest -P softrdma -D -b 4096 -h %a
+    fixed_port=
 }
 
 pingpong_programs() {
@@ -104,6 +132,7 @@ others_programs() {
             rc_rdma_write_bw rc_rdma_read_lat rc_rdma_read_bw
     done
     if [ "$lane" = netns ]; then
+        dapl_programs
         echo "skipped: fi_pingpong names its first address, which only its own host reaches"
         return
     fi
