@@ -63,6 +63,17 @@ cp ~/.ssh/id_ed25519.pub ~/.ssh/authorized_keys
 echo 'StrictHostKeyChecking no' >~/.ssh/config
 sudo mkdir -p /run/sshd && sudo /usr/sbin/sshd"""
 
+# A target on this machine, and the set of rpma-mirror(1), which is made once.
+MIRROR = r"""sudo install -d -o user /etc/rpma && mkdir -p ~/targets
+[ -e /etc/rpma/key ] || (umask 077; openssl rand -hex 32 >/etc/rpma/key)
+printf 'PMEMPOOLSET\nOPTION NOHDRS\n16M %s/targets/log.part\n' ~ >~/targets/log.set && chmod 600 ~/targets/log.set
+rpmemd --listen 127.0.0.1:7470 --key-file /etc/rpma/key --poolset-dir ~/targets &
+for i in $(seq 600); do grep -qi ':1D2E ' /proc/net/tcp && break; sleep 0.1; done
+[ -e /etc/rpma/log.set ] || {
+    printf 'RPMAMIRROR\nhome 0 %s/log 16M\ntarget 1 127.0.0.1:7470 log.set\nkey-file /etc/rpma/key\n' ~ >/etc/rpma/log.set
+    rpma-mirror create /etc/rpma/log.set
+}"""
+
 # In the order in which they are run.
 CASES = (
     readme("utils/install-dependencies && cmake --preset release && examples/run 05", network=True, prints_next=True),
@@ -112,6 +123,10 @@ CASES = (
     page("rpmem-doctor.1", "rpmem-doctor local: pool.set", r"ready", before=SET),
     page("rpmemd.1", "mkdir -p /etc/rpmemd /var/lib/rpmemd", r"it listens", root=True, on_device=True,
          beside="for i in $(seq 100); do grep -qi ':1D2E ' /proc/net/tcp && echo 'it listens' && break; sleep 0.1; done"),
+    page("rpmemd.1", "echo RPMEMD_LISTEN=192.168.77.1:7470 >/etc/default/rpmemd", elsewhere="nobody: no systemd runs in a root"),
+    page("rpma-mirror.1", "rpma-mirror resync /etc/rpma/log.set", r"in sync: 0 and 1", before=MIRROR),
+    page("rpma-mirror.1", "rpma-mirror promote /etc/rpma/log.set", r"in sync: 0 and 1", before=MIRROR),
+    page("rpma-mirror.1", "rpma-mirror status --json /etc/rpma/log.set", r'"in_sync": \[\s*0,\s*1\s*\]', before=MIRROR),
     page("softrdma.1", "softrdma run rping -s -a 127.0.0.1 -C 10 -V &", typed=True),
     page("softrdma.1", "softrdma run ucx_perftest &", r"Final:", typed=True),
     page("softrdma.1", "UCX_TLS=ud softrdma run ucx_perftest &", r"Final:", typed=True),
