@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -114,6 +115,16 @@ void apply(settings &to, const line &l)
         throw failure(RPMA_MIRROR_E_INVAL, "unknown key '" + l.key + "'");
 }
 
+// HOME.mirror is a likely name of a set file, and the default of the state.
+void check_state_is_not(const std::string &path, const std::string &state_path)
+{
+    std::error_code ignored;
+    if (std::filesystem::equivalent(path, state_path, ignored))
+        throw failure(RPMA_MIRROR_E_INVAL, "the state of the home copy would be kept in this set file: give it another "
+                                           "name, or write a STATE-PATH "
+                                           "after the length");
+}
+
 line split(const std::string &text)
 {
     line l;
@@ -141,6 +152,8 @@ settings read_set_file(const std::string &path)
                 throw failure(RPMA_MIRROR_E_INVAL, std::string("the first line of a set file is ") + first_line);
             if (number_of_line > 1 && !l.key.empty())
                 apply(to, l);
+            if (l.key == "home")
+                check_state_is_not(path, to.state_path);
         } catch (const failure &problem) {
             throw failure(problem.code(), path + ":" + std::to_string(number_of_line) + ": " + problem.what());
         }

@@ -133,6 +133,21 @@ void copies_are_read_and_verified(void **)
     assert_ok(rpma_mirror_verify(m.get(), 1, nullptr, &report));
 }
 
+// The default of the state is HOME.mirror, which is a likely name of a set file, too.
+void the_set_file_is_not_the_state(void **)
+{
+    const host h;
+    const std::string text = "RPMAMIRROR\nkey-file /k\ntarget 1 127.0.0.1:1 set\nhome 0 " + h.where.path + "/log 8M";
+    const std::string path = h.where.path + "/log.mirror";
+    rpma_mirror_cfg *cfg = nullptr;
+    h.where.write("log.mirror", text + "\n");
+    assert_int_equal(rpma_mirror_cfg_from_file(path.c_str(), &cfg), RPMA_MIRROR_E_INVAL);
+    assert_non_null(std::strstr(rpma_mirror_error_message(), "log.mirror:4: the state of the home copy would be"));
+    h.where.write("log.mirror", text + " " + h.where.path + "/log.state\n");
+    assert_ok(rpma_mirror_cfg_from_file(path.c_str(), &cfg));
+    assert_ok(rpma_mirror_cfg_delete(&cfg));
+}
+
 struct other_calls {
     rpma_mirror *mirror;
     int drop;
@@ -285,6 +300,7 @@ int main()
             cmocka_unit_test(arguments_are_checked),
             cmocka_unit_test(tickets_and_order),
             cmocka_unit_test(copies_are_read_and_verified),
+            cmocka_unit_test(the_set_file_is_not_the_state),
             cmocka_unit_test(one_call_works_on_a_copy),
             cmocka_unit_test(memory_of_the_program_is_attached),
             cmocka_unit_test(a_set_tells_its_state),
