@@ -21,7 +21,7 @@ constexpr int margin_percent = 10;
 [[noreturn]] void refuse(const std::string &why)
 {
     throw failure(RPMA_MIRROR_E_INVAL, why + ": write arbiter etcd URL[,URL...] [ttl SECONDS] [prefix PREFIX] [ca "
-                                             "FILE] [certificate FILE key FILE]");
+                                             "FILE] [certificate FILE key FILE] [user NAME password-file FILE]");
 }
 
 json write_record(const replica::mirror_record &r)
@@ -104,11 +104,17 @@ etcd_arbiter::etcd_arbiter(const std::string &words)
             settings_.certificate = value;
         else if (name == "key")
             settings_.key = value;
+        else if (name == "user")
+            settings_.user = value;
+        else if (name == "password-file")
+            settings_.password_file = value;
         else
             refuse("'" + name + "' is not known");
     }
     if (settings_.certificate.empty() != settings_.key.empty())
         refuse("a certificate needs its key");
+    if (settings_.user.empty() != settings_.password_file.empty())
+        refuse("a user needs a file with the password");
     expiry_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
     if (!expiry_.valid())
         throw system_failure("cannot make a timer");

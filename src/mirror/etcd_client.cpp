@@ -2,12 +2,17 @@
 #include "etcd_client.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <curl/curl.h>
+#include <fcntl.h>
 #include <mutex>
 #include <netinet/in.h>
 #include <resolv.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "failure.hpp"
+#include "fd_owner.hpp"
 
 namespace mirror
 {
@@ -30,6 +35,25 @@ std::size_t append(const char *data, std::size_t size, std::size_t count, void *
 struct list_deleter {
     void operator()(curl_slist *list) const { curl_slist_free_all(list); }
 };
+
+// Not longer than a line, which nobody else may read.
+std::string read_password(const std::string &path)
+{
+    const replica::fd_owner file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    struct stat found {
+    };
+    char text[1024]{};
+    if (!file.valid() || fstat(file.get(), &found) != 0)
+        throw system_failure("cannot read the password in " + path);
+    if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+        throw failure(RPMA_MIRROR_E_SYSTEM, "others may read the password in " + path + ": chmod 600 it", EACCES);
+    const ssize_t size = read(file.get(), text, sizeof(text) - 1);
+    std::string password(text, strcspn(text, "\n"));
+    explicit_bzero(text, sizeof(text));
+    if (size <= 0 || password.empty())
+        throw failure(RPMA_MIRROR_E_SYSTEM, "there is no password in " + path, EBADMSG);
+    return password;
+}
 
 const unsigned char *bytes_of(const std::string &text)
 {
@@ -76,8 +100,9 @@ bool etcd_client::post(const std::string &url, const std::string &asked, long li
     std::string text;
     char why[CURL_ERROR_SIZE] = "";
     curl_easy_reset(c);
-    const std::unique_ptr<curl_slist, list_deleter> headers(
-            curl_slist_append(nullptr, "Content-Type: application/json"));
+    std::unique_ptr<curl_slist, list_deleter> headers(curl_slist_append(nullptr, "Content-Type: application/json"));
+    if (!token_.empty())
+        headers.reset(curl_slist_append(headers.release(), ("Authorization: " + token_).c_str()));
     curl_easy_setopt(c, CURLOPT_URL, url.c_str());
     curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(c, CURLOPT_PROXY, ""); // the environment of a program has no say in who may write
@@ -105,14 +130,42 @@ bool etcd_client::post(const std::string &url, const std::string &asked, long li
     curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
     if (status == 200 && answer.is_object())
         return true;
+    logged_out_ = status == 401;
     problem_ = url + ": " +
                (answer.is_object() && answer.contains("error") ? answer["error"].dump()
                                                                : "HTTP " + std::to_string(status));
     return false;
 }
 
+void etcd_client::log_in(const replica::deadline &until)
+{
+    token_.clear();
+    token_ = call_once("/v3/auth/authenticate",
+            {{"name", settings_.user}, {"password", read_password(settings_.password_file)}}, until)
+                     .value("token", "");
+}
+
+// A token runs out, and an etcd that was started again knows none.
 nlohmann::json etcd_client::call(const std::string &path, const nlohmann::json &asked, const replica::deadline &until)
 {
+    if (settings_.user.empty())
+        return call_once(path, asked, until);
+    if (token_.empty())
+        log_in(until);
+    try {
+        return call_once(path, asked, until);
+    } catch (const failure &) {
+        if (!logged_out_)
+            throw;
+    }
+    log_in(until);
+    return call_once(path, asked, until);
+}
+
+nlohmann::json etcd_client::call_once(
+        const std::string &path, const nlohmann::json &asked, const replica::deadline &until)
+{
+    logged_out_ = false;
     const std::string body = asked.dump();
     const std::size_t count = settings_.endpoints.size();
     for (std::size_t i = 0; i < count; ++i) {

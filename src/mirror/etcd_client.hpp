@@ -16,6 +16,7 @@ namespace mirror
 struct etcd_settings {
     std::vector<std::string> endpoints; // http://ADDRESS:PORT or https://...
     std::string ca, certificate, key;   // files, for https; ca empty: those that the system trusts
+    std::string user, password_file;    // empty: etcd asks for none
 };
 
 std::string to_base64(const std::string &bytes);
@@ -36,11 +37,15 @@ private:
     };
 
     bool post(const std::string &url, const std::string &asked, long limit_ms, nlohmann::json &answer);
+    nlohmann::json call_once(const std::string &path, const nlohmann::json &asked, const replica::deadline &until);
+    void log_in(const replica::deadline &until);
 
     const etcd_settings settings_;
     std::unique_ptr<CURL, closer> handle_;
     std::size_t good_ = 0; // the endpoint that answered last
     std::string problem_;
+    bool logged_out_ = false; // the last call failed for that
+    std::string token_;       // of the user, for as long as etcd knows it
 };
 
 } // namespace mirror

@@ -1,129 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The arbiter etcd, against Debian's etcd: killed, paused, out of reach, leases that run out, and TLS.
-#include "fixture.hpp"
+#include "etcd.hpp"
 
-#include <arpa/inet.h>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
-#include <fcntl.h>
 #include <new>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 namespace
 {
-
-constexpr int limit_s = 120;
-
-sockaddr_in on_loopback(unsigned port)
-{
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_port = htons(static_cast<std::uint16_t>(port));
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return at;
-}
-
-unsigned free_port()
-{
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in at = on_loopback(0);
-    socklen_t size = sizeof(at);
-    assert_int_equal(bind(fd, reinterpret_cast<sockaddr *>(&at), size), 0);
-    assert_int_equal(getsockname(fd, reinterpret_cast<sockaddr *>(&at), &size), 0);
-    close(fd);
-    return ntohs(at.sin_port);
-}
-
-// A program whose output goes to a file.
-pid_t run(const std::vector<std::string> &words, const std::string &log)
-{
-    std::vector<char *> arguments;
-    for (const std::string &word : words)
-        arguments.push_back(const_cast<char *>(word.c_str()));
-    arguments.push_back(nullptr);
-    const pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        const int fd = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-        dup2(fd, STDOUT_FILENO);
-        dup2(fd, STDERR_FILENO);
-        execvp(arguments[0], arguments.data());
-        _exit(127);
-    }
-    return pid;
-}
-
-// A cluster of one member, on a port that it keeps.
-class etcd
-{
-public:
-    explicit etcd(bool tls = false) : tls_(tls), port_(free_port()), peer_port_(free_port())
-    {
-        if (tls) {
-            const pid_t made =
-                    run({"openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=rpma",
-                                "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", file("key"), "-out", file("cert")},
-                            file("log"));
-            int status = -1;
-            waitpid(made, &status, 0);
-            assert_int_equal(status, 0);
-        }
-        start();
-    }
-    ~etcd() { kill(); }
-    etcd(const etcd &) = delete;
-    etcd &operator=(const etcd &) = delete;
-
-    void start()
-    {
-        const std::string peers = "http://127.0.0.1:" + std::to_string(peer_port_);
-        std::vector<std::string> words = {"etcd", "--data-dir", file("data"), "--listen-client-urls", url(),
-                "--advertise-client-urls", url(), "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
-                "--initial-cluster", "default=" + peers};
-        if (tls_)
-            words.insert(words.end(), {"--cert-file", file("cert"), "--key-file", file("key"), "--client-cert-auth",
-                                              "--trusted-ca-file", file("cert")});
-        pid_ = run(words, file("log"));
-        const sockaddr_in at = on_loopback(port_);
-        for (int tries = 0;; ++tries) {
-            const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-            const bool there = connect(fd, reinterpret_cast<const sockaddr *>(&at), sizeof(at)) == 0;
-            close(fd);
-            if (there)
-                return;
-            if (tries == limit_s * 50 || waitpid(pid_, nullptr, WNOHANG) != 0)
-                fail_msg("etcd did not start");
-            usleep(20'000);
-        }
-    }
-    void kill()
-    {
-        if (pid_ <= 0)
-            return;
-        ::kill(pid_, SIGKILL);
-        waitpid(pid_, nullptr, 0);
-        pid_ = -1;
-    }
-    void stop() const { ::kill(pid_, SIGSTOP); }
-    void go_on() const { ::kill(pid_, SIGCONT); }
-
-    std::string url() const { return (tls_ ? "https://127.0.0.1:" : "http://127.0.0.1:") + std::to_string(port_); }
-    std::string file(const char *name) const { return where_.path + "/" + name; }
-    // The line of a set file.
-    std::string line(const std::string &more) const { return "arbiter etcd " + url() + " " + more + "\n"; }
-
-private:
-    const scratch where_;
-    const bool tls_;
-    const unsigned port_, peer_port_;
-    pid_t pid_ = -1;
-};
 
 int map_code(const rpma_mirror_cfg *cfg)
 {
@@ -140,7 +29,7 @@ void take_over(const rpma_mirror_cfg *cfg)
 {
     int code = 0;
     for (int tries = 0; (code = map_code(cfg)) == RPMA_MIRROR_E_BUSY; ++tries) {
-        assert_true(tries < limit_s * 10);
+        assert_true(tries < etcd_limit_s * 10);
         usleep(100'000);
     }
     if (code != 0)
@@ -329,12 +218,47 @@ void tls_is_checked_on_both_sides(void **)
     assert_int_equal(map_code(h.cfg({&a}, e.line(whole)).get()), 0);
 }
 
+// With users of its own etcd takes who has the password, again after it has forgotten everybody.
+void a_user_has_a_password(void **)
+{
+    etcd e;
+    for (const char *const user : {"root", "writer"}) {
+        e.post("auth/user/add", std::string(R"({"name":")") + user + R"(","password":"secret"})");
+        e.post("auth/role/add", std::string(R"({"name":")") + user + R"("})");
+        e.post("auth/user/grant", std::string(R"({"user":")") + user + R"(","role":")" + user + R"("})");
+    }
+    // From /rpma/mirror/ to /rpma/mirror0.
+    e.post("auth/role/grant", R"({"name":"writer","perm":{"permType":"READWRITE","key":"L3JwbWEvbWlycm9yLw==",)"
+                              R"("range_end":"L3JwbWEvbWlycm9yMA=="}})");
+    e.post("auth/enable", "{}");
+    target a;
+    const host h;
+    h.where.write("password", "secret\n");
+    h.where.write("wrong", "word\n");
+    const std::string user = "user writer password-file " + h.where.path;
+    assert_ok(rpma_mirror_create(h.cfg({&a}, e.line("")).get()));
+    assert_int_equal(map_code(h.cfg({&a}, e.line("")).get()), RPMA_MIRROR_E_NO_ARBITER);
+    assert_int_equal(map_code(h.cfg({&a}, e.line(user + "/wrong")).get()), RPMA_MIRROR_E_NO_ARBITER);
+    assert_null(std::strstr(rpma_mirror_error_message(), "word\n"));
+    assert_int_equal(map_code(h.cfg({&a}, e.line(user + "/none")).get()), RPMA_MIRROR_E_SYSTEM);
+    const cfg_ptr cfg = h.cfg({&a}, e.line(user + "/password ttl 60"));
+    opened m(cfg.get());
+    e.kill();
+    e.start();
+    target b;
+    assert_ok(rpma_mirror_add_target(m.get(), 2, b.place().c_str(), "set", nullptr));
+    m.close();
+    chmod((h.where.path + "/password").c_str(), 0644);
+    assert_int_equal(map_code(cfg.get()), RPMA_MIRROR_E_SYSTEM);
+}
+
 void lines_that_are_wrong(void **)
 {
     rpma_mirror_cfg *cfg = nullptr;
     assert_ok(rpma_mirror_cfg_new(&cfg));
-    for (const char *const wrong : {"etcd", "etcd ", "etcd 127.0.0.1:2379", "etcd http://a ttl", "etcd http://a ttl 1",
-                 "etcd http://a ttl x", "etcd http://a certificate f", "etcd http://a wrong x", "etcd http://a,b"})
+    for (const char *const wrong :
+            {"etcd", "etcd ", "etcd 127.0.0.1:2379", "etcd http://a ttl", "etcd http://a ttl 1", "etcd http://a ttl x",
+                    "etcd http://a certificate f", "etcd http://a wrong x", "etcd http://a user x", "etcd http://a,b"})
         assert_int_equal(rpma_mirror_cfg_set_arbiter(cfg, wrong), RPMA_MIRROR_E_INVAL);
     assert_ok(rpma_mirror_cfg_set_arbiter(cfg, "etcd http://a:2379,https://b/ ttl 30 prefix /x/ ca /f"));
     rpma_mirror_cfg_delete(&cfg);
@@ -358,6 +282,7 @@ int main()
             cmocka_unit_test(no_eviction_without_etcd),
             cmocka_unit_test(a_writer_that_slept_is_fenced),
             cmocka_unit_test(tls_is_checked_on_both_sides),
+            cmocka_unit_test(a_user_has_a_password),
             cmocka_unit_test(lines_that_are_wrong),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
