@@ -1,0 +1,30 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# usage: gloo_test.sh SOFTRDMA PATH: 2 and 4 processes add up vectors over Gloo's transport for verbs.
+softrdma=$1
+export SOFTRDMA_PATH="$2"
+if [ ! -e /usr/include/gloo/transport/ibverbs/device.h ]; then
+    echo "skipped: libgloo-dev is not installed"
+    exit 77
+fi
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+# Its headers leave arguments unused.
+c++ -std=c++17 -Wall -Werror -O1 -o "$work/gloo" "$(dirname "$0")/gloo.cpp" -lgloo || exit 1
+for ranks in 2 4; do
+    mkdir "$work/$ranks"
+    started=
+    for rank in $(seq 0 $((ranks - 1))); do
+        timeout -k 5 300 "$softrdma" run "$work/gloo" "$work/$ranks" "$rank" $ranks >"$work/out.$rank" 2>&1 &
+        started="$started $!"
+    done
+    good=0
+    for process in $started; do
+        wait "$process" && good=$((good + 1))
+    done
+    if [ $good -ne $ranks ] || [ "$(grep -c 'has the sums' "$work"/out.* | grep -c ':1$')" -ne $ranks ]; then
+        echo "FAILED: $good of $ranks ranks; they said:"
+        cat "$work"/out.*
+        exit 1
+    fi
+done
