@@ -22,7 +22,7 @@ from lane.debian import QUIET_APT, inside, mirror, run_quietly  # noqa: E402
 # Of the source tree nothing but this is known to belong to it where there is no git.
 NO_SOURCES = shutil.ignore_patterns("build", ".git", "__pycache__")
 ENVIRONMENT = "export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive HOME=/root; "
-STEP_LIMIT_S = 1500
+STEP_LIMIT_S = 2400
 # Whatever the command starts ends with it.
 ALONE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 CACHE = default_cache().with_name("librpma-packages")
