@@ -85,9 +85,10 @@ int spawn(const order &o, pid_t *pid)
     sigfillset(&all);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &all);
-    // A group of its own: what a terminal sends to the application is not for the program.
-    posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+    // A session of its own, and with it a group: what a terminal sends to the application is not for the program. In
+    // the session of the application the kernel would hang up a program that is stopped when the starter, its parent,
+    // ends.
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
     const int error = posix_spawnp(pid, o.arguments[0], &actions, &attributes, o.arguments, environ);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);

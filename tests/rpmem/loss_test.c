@@ -64,6 +64,16 @@ static void a_stopped_target_is_given_up(void **state)
     expect_end_of(stopped);
 }
 
+/* In the session of this program the kernel would hang up a target that is stopped when what started it ends. */
+static void the_target_has_a_session_of_its_own(void **state)
+{
+    (void)state;
+    const pid_t daemon = daemon_pid();
+    assert_int_equal(getsid(daemon), daemon);
+    assert_int_equal(getpgid(daemon), daemon);
+    assert_int_equal(rpmem_close(pool), 0);
+}
+
 static void silence_is_noticed(void **state)
 {
     (void)state;
@@ -176,6 +186,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
             cmocka_unit_test_setup_teardown(a_killed_target_is_an_error, open_pool, no_child_was_seen),
             cmocka_unit_test_setup_teardown(a_stopped_target_is_given_up, open_pool, no_child_was_seen),
+            cmocka_unit_test_setup_teardown(the_target_has_a_session_of_its_own, open_pool, no_child_was_seen),
             cmocka_unit_test_setup_teardown(silence_is_noticed, open_pool, no_child_was_seen),
             cmocka_unit_test_setup_teardown(a_degraded_program_goes_on, open_pool, no_child_was_seen),
             cmocka_unit_test_setup_teardown(
