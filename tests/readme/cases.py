@@ -106,7 +106,7 @@ CASES = (
     page("librpmem.7", "rpmem-doctor user@host pool.set", r"ready", before=f"{SET}\n{LOG_IN}",
          after="rpmemd --remove pool.set"),
     page("rpma-bench.1", "rpma-bench local --profile quick", elsewhere="README.md: it is the default"),
-    page("rpma-bench.1", "rpma-bench compare --against verbs", VERDICT),
+    page("rpma-bench.1", "rpma-bench compare --against verbs --workload read,write_flush", VERDICT),
     page("rpma-bench.1", "SOFTRDMA_PATH=local build/release/bin/rpma-bench compare --repeats 15 --duration 0.25 \\",
          VERDICT, network=True),
     page("rpma-bench.1", BENCH_SERVER, r"write_flush", on_device=True,
