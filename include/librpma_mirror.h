@@ -116,7 +116,8 @@ int rpma_mirror_cfg_set_arbiter(struct rpma_mirror_cfg *cfg, const char *arbiter
 int rpma_mirror_cfg_set_min_level(struct rpma_mirror_cfg *cfg, enum rpma_mirror_level level);
 
 /* Milliseconds, 1 to 3600000: of an operation before the target is dropped, and as long again for making that durable;
- * and of opening, without the time for bringing copies level. */
+ * and of opening, without the time for bringing copies level. The time of an operation begins again with each piece of
+ * 1 MiB that the target has taken, and RPMA_MIRROR_F_LAST_RANGE_AFTER makes two operations. */
 int rpma_mirror_cfg_set_timeouts(struct rpma_mirror_cfg *cfg, unsigned operation_ms, unsigned open_ms);
 
 /* Lanes, 1 to 1023, each a connection to each target; how many ranges one has under way, 2 to 65536 (default 128). */
@@ -238,7 +239,8 @@ int rpma_mirror_attach(const struct rpma_mirror_cfg *cfg, void *address, size_t 
 /*
  * UNMAP: waits for flushes under way, marks the copies in sync as equal if nothing failed, and ends. *mirror_ptr
  * becomes NULL in any case; NULL there is accepted. What was stored and not flushed is not in the other copies: flush
- * it first.
+ * it first. RPMA_MIRROR_E_TIMEOUT: a target did not answer within the timeout of opening, and the end is that of a
+ * crash.
  */
 int rpma_mirror_unmap(struct rpma_mirror **mirror_ptr);
 

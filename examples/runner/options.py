@@ -17,6 +17,7 @@ VERBS = {
     "list": "print number, name and purpose of each example",
     "replica": "run the programs of remote-replica, which mirror memory with librpmem",
     "mirror-failover": "show how a mirrored set survives the loss of a target and of its writer",
+    "mirror-steps": "show the SNIA's actions on a mirrored set one by one, with their packets, and an in-line repair",
     "doctor": "call rpma-doctor: what RDMA and persistent memory this machine has, and how to get what it has not",
 }
 EXIT_STATUS = """\
@@ -116,6 +117,18 @@ def failover_parser() -> Parser:
     return parser
 
 
+def steps_parser() -> Parser:
+    parser = new_parser(
+        "mirror-steps", "Maps a set with two targets, flushes, verifies, repairs a page that cannot be read, and unmaps it: one "
+        "step after the other, each with the requests that it sent, as tshark reads them. All of it is on this machine.",
+        "Exit status: 0 each step did what it should, 1 one did not, 2 wrong command line, 77 the programs are not built.")
+    add_build(parser)
+    parser.add_argument("--pmem", default="auto", metavar="PATH",
+                        help="directory for the copies; `auto` (default): a mounted DAX file system, else /var/tmp")
+    parser.add_argument("--trace", type=pathlib.Path, metavar="FILE", help="keep the packets in this file (pcapng)")
+    return parser
+
+
 def doctor_parser() -> Parser:
     parser = new_parser(
         "doctor", "Calls rpma-doctor, which says what RDMA and persistent memory this machine has, and how to get what it "
@@ -126,7 +139,7 @@ def doctor_parser() -> Parser:
 
 
 PARSERS = {"run": run_parser, "list": list_parser, "replica": replica_parser,
-           "mirror-failover": failover_parser, "doctor": doctor_parser}
+           "mirror-failover": failover_parser, "mirror-steps": steps_parser, "doctor": doctor_parser}
 
 
 def add_build(parser: Parser) -> None:

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* The SNIA's actions one by one on a mirrored set, and the in-line repair of a page that cannot be read. */
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include <librpma_mirror.h>
+
+enum {
+    PAGE = 4096,
+    PAGES = 3,
+    BROKEN_PAGE = 8,
+};
+
+struct steps {
+    struct rpma_mirror *mirror;
+    char *memory;
+    double begun;
+};
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* One line for each step: when it began and ended, so that packets of a trace can be counted for it. */
+static int end_step(struct steps *s, const char *name, int code)
+{
+    if (code != 0) {
+        fprintf(stderr, "steps: %s: %s\n", name, rpma_mirror_error_message());
+        return 1;
+    }
+    printf("%.6f %.6f %s\n", s->begun, now(), name);
+    s->begun = now();
+    return 0;
+}
+
+static int map(struct steps *s, const struct rpma_mirror_cfg *cfg)
+{
+    void *address = NULL;
+    const int code = rpma_mirror_map(cfg, NULL, 0, &address, &s->mirror);
+    s->memory = address;
+    return end_step(s, "MAP", code);
+}
+
+/* Three ranges that are far apart become durable on all copies by one call. */
+static int flush(struct steps *s)
+{
+    struct rpma_mirror_range ranges[PAGES];
+    for (unsigned i = 0; i < PAGES; ++i) {
+        ranges[i].offset = (uint64_t)(i + 1) * 2 * PAGE;
+        ranges[i].length = 64;
+        memset(s->memory + ranges[i].offset, 'a' + (int)i, ranges[i].length);
+    }
+    return end_step(s, "OPTIMIZED_FLUSH", rpma_mirror_optimized_flush(s->mirror, 0, ranges, PAGES, 0));
+}
+
+static int publish(struct steps *s)
+{
+    return end_step(s, "publish8", rpma_mirror_publish8(s->mirror, 0, 0, PAGES));
+}
+
+static int flush_and_verify(struct steps *s)
+{
+    const struct rpma_mirror_range all = {(uint64_t)BROKEN_PAGE * PAGE, PAGE};
+    enum rpma_mirror_verify_level level = RPMA_MIRROR_VERIFY_NONE;
+    memset(s->memory + all.offset, 'p', all.length);
+    return end_step(s, "OPTIMIZED_FLUSH_AND_VERIFY",
+            rpma_mirror_optimized_flush_and_verify(s->mirror, 0, &all, 1, 0, &level, NULL));
+}
+
+/* A real page is poisoned by the hardware; this one loses the right to be read, which its readers cannot tell apart. */
+static int find_error(struct steps *s)
+{
+    struct rpma_mirror_error error;
+    size_t found = 1;
+    char *const page = s->memory + BROKEN_PAGE * PAGE;
+    if (mprotect(page, PAGE, PROT_NONE) != 0)
+        return 1;
+    const int code = rpma_mirror_check(s->mirror, 0, 0, (uint64_t)2 * BROKEN_PAGE * PAGE, &error, &found);
+    if (code == 0 && (found != 1 || error.offset != BROKEN_PAGE * PAGE || !error.precise || !error.live)) {
+        fprintf(stderr, "steps: the page that cannot be read was not found\n");
+        return 1;
+    }
+    return end_step(s, "GET_ERROR_INFO", code);
+}
+
+/* Precise, contained and live: the program writes the page again from another copy, and goes on. */
+static int repair(struct steps *s)
+{
+    char *const page = s->memory + BROKEN_PAGE * PAGE;
+    if (mprotect(page, PAGE, PROT_READ | PROT_WRITE) != 0)
+        return 1;
+    memset(page, 0, PAGE);
+    const int code = rpma_mirror_repair_range(s->mirror, BROKEN_PAGE * PAGE, PAGE, RPMA_MIRROR_SET);
+    for (unsigned i = 0; code == 0 && i < PAGE; ++i) {
+        if (page[i] != 'p') {
+            fprintf(stderr, "steps: byte %u of the page is not what was flushed\n", i);
+            return 1;
+        }
+    }
+    return end_step(s, "repair", code);
+}
+
+int main(int argc, char **argv)
+{
+    struct rpma_mirror_cfg *cfg = NULL;
+    if (argc != 2) {
+        fprintf(stderr, "Usage: steps SET\n");
+        return 2;
+    }
+    if (rpma_mirror_cfg_from_file(argv[1], &cfg) != 0) {
+        fprintf(stderr, "steps: %s\n", rpma_mirror_error_message());
+        return 1;
+    }
+    struct steps s = {NULL, NULL, now()};
+    int failed = map(&s, cfg) || flush(&s) || publish(&s) || flush_and_verify(&s) || find_error(&s) || repair(&s);
+    if (s.mirror != NULL && rpma_mirror_unmap(&s.mirror) != 0)
+        failed = 1;
+    if (!failed)
+        failed = end_step(&s, "UNMAP", 0);
+    rpma_mirror_cfg_delete(&cfg);
+    return failed;
+}
