@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <librpma.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "campaign/campaign.hpp"
@@ -180,6 +181,16 @@ int run(const report::options &what)
     return report::run_command(what);
 }
 
+// Some hundred connections need more descriptors than systems give at first, and both ends inherit what is set here.
+void allow_many_descriptors()
+{
+    rlimit limit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 } // namespace
 
 } // namespace bench
@@ -194,6 +205,7 @@ try {
     rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
     // A file that grows too large is an error to tell of, not a reason to die.
     signal(SIGXFSZ, SIG_IGN);
+    bench::allow_many_descriptors();
     return std::visit([](const auto &what) { return bench::run(what); }, *command);
 } catch (const bench::already_told &problem) {
     return problem.status();

@@ -3,6 +3,7 @@
 """Every workload over every api: it does what it should to the data."""
 
 import os
+import resource
 import unittest
 
 from support import BenchTest
@@ -66,6 +67,16 @@ class Workloads(BenchTest):
     def test_long_blocks_that_a_socket_cannot_hold(self):
         result = self.measured("-w", "read,write_flush,send_recv,rpmem_persist", "--api", "librpma,verbs,tcp", "-b", "4M", "-d", "3")
         self.check_points(result["points"])
+
+    def test_many_connections_need_no_higher_limit_of_open_files(self):
+        def usual_limit():
+            _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+
+        if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 2048:
+            self.skipTest("the hard limit of open files is below 2048")
+        done = self.local("-w", "read", "-c", "64", preexec_fn=usual_limit)
+        self.assertEqual(done.returncode, 0, done.stdout)
 
     def test_flush_interval_counts_writes(self):
         result = self.measured("-w", "write_flush", "--flush-interval", "5", "--api", "librpma,verbs,tcp")
