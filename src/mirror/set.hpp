@@ -16,11 +16,11 @@ namespace mirror
 {
 
 // Of targets, as bits, what a flush does with them. Changed under the lock of the membership, read by each flush.
-struct roles {
+struct alignas(std::uint64_t) roles {
     std::uint16_t awaited = 0; // gets it, and the flush waits for it
     std::uint16_t syncing = 0; // gets it
     std::uint16_t away = 0;    // does not; what it misses is marked
-    std::uint16_t unused = 0;  // as large as what the processor stores at once
+    std::uint16_t unused = 0;  // as large, and placed, as what the processor stores at once
 };
 
 // A lane of the program: the same lane of each target.
