@@ -47,6 +47,7 @@ void order(const struct peer *peer, const struct order *what);
 void expect_stopped(const struct peer *peer);
 /* How it ends: ends_well or ends_badly. */
 int let_it_go_on(const struct peer *peer);
+void clear_memory(const struct pair *p);
 void expect_no_byte(const struct pair *p);
 /* For a while, no completion either. */
 void expect_nothing(struct pair *p);

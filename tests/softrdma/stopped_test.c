@@ -118,7 +118,7 @@ static void a_region_is_not_given_back_while_a_peer_may_store(void)
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(d.result, EBUSY);
     let_it_go_on(&peer);
-    memset(p.server.memory, before, size);
+    clear_memory(&p);
     assert_int_equal(ibv_dereg_mr(p.server.mr), 0);
     usleep(50000);
     expect_no_byte(&p);

@@ -51,7 +51,7 @@ static void a_window_is_not_invalid_while_a_peer_may_store(void)
     struct pair p;
     struct ibv_mw *mw = admit_to_window(&peer, &p, IBV_MW_TYPE_2);
     expect_stopped(&peer);
-    memset(p.server.memory, before, size);
+    clear_memory(&p);
     invalidate(&p, mw);
     expect_nothing(&p);
     assert_int_equal(ibv_dereg_mr(p.server.mr), EBUSY);
@@ -59,7 +59,7 @@ static void a_window_is_not_invalid_while_a_peer_may_store(void)
     const int end = let_it_go_on(&peer);
     expect_completion(p.server.cq, 2, IBV_WC_SUCCESS);
     assert_int_equal(p.server.memory[message - 1], end == ends_well ? sent : before);
-    memset(p.server.memory, before, size);
+    clear_memory(&p);
     assert_int_equal(ibv_dereg_mr(p.server.mr), 0);
     usleep(50000);
     expect_no_byte(&p);
@@ -73,7 +73,7 @@ static void a_window_becomes_invalid_without_a_connection(void)
     struct pair p;
     struct ibv_mw *mw = admit_to_window(&peer, &p, IBV_MW_TYPE_2);
     expect_stopped(&peer);
-    memset(p.server.memory, before, size);
+    clear_memory(&p);
     invalidate(&p, mw);
     assert_int_equal(post(&p.server, IBV_WR_SEND, 3, 0, 64, NULL, 0, 0), 0);
     expect_nothing(&p);
@@ -89,7 +89,7 @@ static void a_window_of_type_1_is_not_unbound_while_a_peer_may_store(void)
     struct pair p;
     struct ibv_mw *mw = admit_to_window(&peer, &p, IBV_MW_TYPE_1);
     expect_stopped(&peer);
-    memset(p.server.memory, before, size);
+    clear_memory(&p);
     struct ibv_mw_bind nothing = {.wr_id = 2, .send_flags = IBV_SEND_SIGNALED};
     assert_int_equal(ibv_bind_mw(p.server.qp, mw, &nothing), 0);
     expect_nothing(&p);
@@ -113,7 +113,7 @@ static void a_window_is_not_given_back_while_a_peer_may_store(void)
     assert_int_equal(ibv_dealloc_mw(mw), EBUSY);
     assert_int_equal(ibv_dereg_mr(p.server.mr), EBUSY);
     let_it_go_on(&peer);
-    memset(p.server.memory, before, size);
+    clear_memory(&p);
     assert_int_equal(ibv_dealloc_mw(mw), 0);
     assert_int_equal(ibv_dereg_mr(p.server.mr), 0);
     usleep(50000);
