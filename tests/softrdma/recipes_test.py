@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The recipes of softrdma(1), run as they stand there. usage: recipes_test.py SOFTRDMA MANUAL-PAGE"""
+"""The recipes of softrdma(1), run as they stand there. usage: recipes_test.py SOFTRDMA MANUAL-PAGE SUPPRESSIONS PROGRAM
+
+The program is a verbs program that gives everything back, and the suppressions for valgrind are those that are installed."""
 
 import os
 import pathlib
@@ -12,7 +14,8 @@ import tempfile
 import time
 import unittest
 
-SOFTRDMA, PAGE = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
+SOFTRDMA, PAGE, SUPPRESSIONS, PROGRAM = (pathlib.Path(argument).resolve() for argument in sys.argv[1:5])
+INSTALLED_SUPPRESSIONS = "/usr/share/softrdma/valgrind.supp"
 HERE = pathlib.Path(__file__).resolve().parent
 LIMIT_S = 300  # on a hang
 ENVIRONMENT = {
@@ -110,6 +113,14 @@ class RecipesTest(unittest.TestCase):
         if subprocess.run(["/usr/bin/python3", "-c", "import pyverbs"], check=False, stderr=subprocess.DEVNULL).returncode != 0:
             self.skipTest("pyverbs is not installed")
         self.assertEqual("1\n", self.run_one(command))
+
+    def test_valgrind(self) -> None:
+        command = self.take("softrdma run valgrind ")
+        self.need("valgrind")
+        self.assertIn(INSTALLED_SUPPRESSIONS, command)
+        (self.work / "program").symlink_to(PROGRAM)
+        # A leak that nothing suppresses is an error for valgrind.
+        self.assertIn("ERROR SUMMARY: 0 errors", self.run_one(command.replace(INSTALLED_SUPPRESSIONS, str(SUPPRESSIONS))))
 
     def test_zz_each_recipe_has_been_run(self) -> None:
         self.assertEqual([], self.left)
