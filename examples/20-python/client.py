@@ -9,15 +9,13 @@ import sys
 
 import rpma
 
-TIMEOUT_S = 60  # for each answer of the server
-
 
 def store(addr: str, port: str, text: bytes) -> None:
     memory = bytearray(text.ljust(1024, b"\0"))
     device = rpma.Device(addr, rpma.Side.REMOTE, rpma.DeviceKind.ANY)
     with rpma.Peer(device) as peer, peer.register(memory, rpma.Usage.WRITE_SRC) as src, \
             peer.request(addr, port).connect() as conn:
-        conn.expect(rpma.ConnectionEvent.ESTABLISHED, timeout=TIMEOUT_S)
+        conn.expect(rpma.ConnectionEvent.ESTABLISHED, timeout=60)
         # What the server has sent: offset of the text, sizes of two descriptors, then these.
         handshake = conn.private_data or b""
         offset, size = int.from_bytes(handshake[:2], "little"), handshake[2]
@@ -25,10 +23,10 @@ def store(addr: str, port: str, text: bytes) -> None:
         with rpma.RemoteMemory(handshake[4:4 + size]) as dst, conn.batch() as batch:
             batch.write(dst, offset, src, 0, len(memory), rpma.Completions.ON_ERROR)
             batch.flush(dst, offset, len(memory), rpma.FlushType.PERSISTENT)
-        conn.cq.next(timeout=TIMEOUT_S).check()
+        conn.cq.next(timeout=60).check()
         print("durable:", text.decode())
         conn.disconnect()
-        conn.expect(rpma.ConnectionEvent.CLOSED, timeout=TIMEOUT_S)
+        conn.expect(rpma.ConnectionEvent.CLOSED, timeout=60)
 
 
 def main() -> int:
