@@ -106,7 +106,11 @@ public:
         waitpid(pid_, nullptr, 0);
         pid_ = -1;
     }
-    void stop() const { ::kill(pid_, SIGSTOP); }
+    void stop() const
+    {
+        ::kill(pid_, SIGSTOP);
+        assert_int_equal(waitpid(pid_, nullptr, WUNTRACED), pid_);
+    }
     void go_on() const { ::kill(pid_, SIGCONT); }
 
     std::string url() const { return (tls_ ? "https://127.0.0.1:" : "http://127.0.0.1:") + std::to_string(port_); }

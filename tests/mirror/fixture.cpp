@@ -161,6 +161,8 @@ bool target::has_ended()
 void target::stop() const
 {
     ::kill(pid_, SIGSTOP);
+    // A thread on another processor can still answer until all have stopped.
+    assert_int_equal(waitpid(pid_, nullptr, WUNTRACED), pid_);
 }
 
 void target::go_on() const

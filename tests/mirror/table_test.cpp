@@ -3,6 +3,7 @@
 // docs/snia.md names what of the SNIA's requirements they prove.
 #include "fixture.hpp"
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -16,7 +17,7 @@
 namespace
 {
 
-std::size_t registrations = 0;
+std::atomic<std::size_t> registrations = 0;
 
 } // namespace
 
@@ -48,9 +49,12 @@ rpma_mirror_attributes attributes_of(const opened &m, unsigned copy)
     return a;
 }
 
+// Below where programs are loaded; AddressSanitizer and ThreadSanitizer leave it to the program.
+constexpr std::uintptr_t wished_address = 0x551000000000;
+
 void map_as_wished(void *cfg)
 {
-    void *const hint = reinterpret_cast<void *>(std::uintptr_t{0x510000000000});
+    void *const hint = reinterpret_cast<void *>(wished_address);
     void *address = nullptr;
     rpma_mirror *m = nullptr;
     assert_ok(rpma_mirror_map(static_cast<rpma_mirror_cfg *>(cfg), hint, 0, &address, &m));
@@ -69,7 +73,7 @@ void a_wished_address_is_honoured(void **)
     // Another machine, another address.
     const host other(5);
     const opened m(other.cfg({&a}).get());
-    assert_int_not_equal(reinterpret_cast<std::uintptr_t>(m.address()), 0x510000000000);
+    assert_int_not_equal(reinterpret_cast<std::uintptr_t>(m.address()), wished_address);
 }
 
 void flushes_register_nothing(void **)
@@ -78,15 +82,15 @@ void flushes_register_nothing(void **)
     const host h;
     const cfg_ptr cfg = h.cfg({&a, &b});
     assert_ok(rpma_mirror_create(cfg.get()));
-    const std::size_t before = registrations;
+    const std::size_t before = registrations.load();
     const opened m(cfg.get());
-    const std::size_t opened_with = registrations;
+    const std::size_t opened_with = registrations.load();
     assert_true(opened_with > before);
     for (std::uint64_t i = 0; i < 200; ++i)
         m.put(i * 4096, "flushed");
     assert_ok(rpma_mirror_publish8(m.get(), 0, 8, 1));
     assert_ok(rpma_mirror_sync(m.get(), 0, 0, length, RPMA_MIRROR_F_DEEP));
-    assert_int_equal(registrations, opened_with);
+    assert_int_equal(registrations.load(), opened_with);
 }
 
 struct expected_attributes {
