@@ -116,12 +116,12 @@ def make_root(recipe: Recipe, directory: pathlib.Path) -> None:
 def fill_root(recipe: Recipe, root: Root) -> None:
     own = run_quietly(["dpkg", "--print-architecture"], "asking dpkg for the architecture").strip()
     with step(f"making a root of Debian {recipe.suite}"):
+        # Nothing of it has to survive a crash of the machine, and waiting for the disk takes most of an installation.
         run_quietly(
-            [*ALONE, "mmdebstrap", "--quiet", "--variant=apt", f"--architectures={','.join([own, *recipe.foreign])}",
-             f"--include={','.join(recipe.packages)}", "--skip=cleanup/apt/lists", recipe.suite, str(root.path), mirror()],
+            [*ALONE, "mmdebstrap", "--quiet", "--variant=apt", "--dpkgopt=force-unsafe-io",
+             f"--architectures={','.join([own, *recipe.foreign])}", f"--include={','.join(recipe.packages)}",
+             "--skip=cleanup/apt/lists", recipe.suite, str(root.path), mirror()],
             f"making a root of Debian {recipe.suite}", STEP_LIMIT_S)
-    # Nothing of it has to survive a crash of the machine, and waiting for the disk takes most of an installation.
-    (root.path / "etc/dpkg/dpkg.cfg.d/unsafe-io").write_text("force-unsafe-io\n")
     if recipe.build_dependencies is not None:
         root.copy_in([SOURCE / "debian/control"], "dependencies/debian")
         root.run("installing what the packages are built with",

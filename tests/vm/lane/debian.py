@@ -110,7 +110,8 @@ def root(cache: pathlib.Path) -> pathlib.Path:
     def make(path: pathlib.Path) -> None:
         need_suite(SUITE)
         run_quietly(
-            ["mmdebstrap", "--quiet", "--variant=apt", f"--include={','.join(PACKAGES)}", SUITE, str(path), mirror()],
+            ["mmdebstrap", "--quiet", "--variant=apt", "--dpkgopt=force-unsafe-io",
+             f"--include={','.join(PACKAGES)}", SUITE, str(path), mirror()],
             f"making a root of Debian {SUITE}")
         script = f"{QUIET_APT} update; mkdir -p {' '.join('/' + point for point in MOUNT_POINTS)}"
         run_quietly(inside(path, {}, script), "reading the lists of packages")
