@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// usage: ..._replay DIRECTORY: gives each file, and each beginning of it, to a fuzz target.
+// usage: ..._replay DIRECTORY: gives each file, and beginnings of it, to a fuzz target.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -9,13 +9,17 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size);
 
+// Of a longer file, every second one or fewer.
+constexpr std::size_t most_beginnings = 512;
+
 int main(int argc, char **argv)
 {
     int files = 0;
     for (const auto &entry : std::filesystem::directory_iterator(argc > 1 ? argv[1] : ".")) {
         std::ifstream file(entry.path(), std::ios::binary);
         const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-        for (std::size_t size = 0; size <= bytes.size(); ++size) {
+        const std::size_t step = 1 + bytes.size() / most_beginnings;
+        for (std::size_t size = bytes.size() % step; size <= bytes.size(); size += step) {
             const std::vector<std::uint8_t> exact(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
             LLVMFuzzerTestOneInput(exact.data(), exact.size());
         }
