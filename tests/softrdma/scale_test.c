@@ -174,6 +174,55 @@ static void registration_goes_on_beside_traffic(void **state)
     close_pair(&p);
 }
 
+static int by_number(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a;
+    const uint32_t y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* From the first one of the process on, each has a key of its own, which a peer may use, and those that are gone make
+ * room for others. */
+static void there_may_be_many_regions(void **state)
+{
+    (void)state;
+    enum {
+        many = 70000, /* more than the table that peers share has room for */
+        step = 997,
+    };
+    struct pair p;
+    open_pair(&p, NULL);
+    struct ibv_mr **regions = calloc(many, sizeof(struct ibv_mr *));
+    uint32_t *keys = calloc(many, sizeof(uint32_t));
+    for (size_t round = 0; round < 2; ++round) {
+        for (size_t i = 0; i < many; ++i) {
+            if (regions[i] == NULL)
+                regions[i] = ibv_reg_mr(p.server.pd, p.server.memory, 8 + i % 64, everything);
+            assert_non_null(regions[i]);
+            keys[i] = regions[i]->rkey;
+        }
+        qsort(keys, many, sizeof(*keys), by_number);
+        for (size_t i = 1; i < many; ++i)
+            assert_int_not_equal(keys[i - 1], keys[i]);
+        for (size_t i = 0; i < many; i += step) {
+            const struct side target = {.memory = p.server.memory, .mr = regions[i]};
+            memcpy(p.client.memory, &i, sizeof(i));
+            assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, i, 0, 8, &target, i % 64, 0), 0);
+            expect_completion(p.client.cq, i, IBV_WC_SUCCESS);
+            assert_memory_equal(p.server.memory + i % 64, &i, sizeof(i));
+        }
+        for (size_t i = 0; i < many; ++i) {
+            if (round == 0 && i % 3 != 0)
+                continue;
+            assert_int_equal(ibv_dereg_mr(regions[i]), 0);
+            regions[i] = NULL;
+        }
+    }
+    free(keys);
+    free(regions);
+    close_pair(&p);
+}
+
 static void take_memory_away(struct side *s)
 {
     assert_int_equal(ibv_dereg_mr(s->mr), 0);
@@ -235,6 +284,7 @@ static void memory_may_go_while_answers_arrive(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+            cmocka_unit_test(there_may_be_many_regions), /* the first ones of the process */
             cmocka_unit_test(sixty_four_connections_work_side_by_side),
             cmocka_unit_test(connections_within_a_host_are_not_paced),
             cmocka_unit_test(threads_may_share_a_connection),

@@ -113,7 +113,7 @@ std::uint32_t region_table::unused_key()
 {
     do
         latest_slot_ = (latest_slot_ + 1) % local::region_slots;
-    while (regions_.size() < crowded && slot_of(latest_slot_).region.load(std::memory_order_relaxed) != nullptr);
+    while (regions_.size() < crowded && slots_[latest_slot_].region.load(std::memory_order_relaxed) != nullptr);
     constexpr std::uint32_t slot_bits = (local::region_slots - 1) << local::key_variant_bits;
     std::uint32_t key = 0;
     do {
