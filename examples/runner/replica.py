@@ -76,8 +76,10 @@ def run_all(build: pathlib.Path, choice: str) -> int:
             set_file.chmod(0o600)
             faults = [run_one(programs / name, [TARGET, set_file.name, *operands], environment, wanted)
                       for wanted in outputs]
-            fault = next(filter(None, faults), "")
             levels = {level for of, level in OPENED.findall(log.read_text() if log.exists() else "") if of == set_file.name}
+            if not levels:
+                faults.append("the log of librpmem does not name the replica and its level")
+            fault = next(filter(None, faults), "")
             failed += bool(fault)
             proved = f"{outputs[-1]}; level {', '.join(LEVELS[level] for level in sorted(levels))}"
             print(f"{'FAIL' if fault else 'ok':<5} {name:<20} {fault or proved}")
