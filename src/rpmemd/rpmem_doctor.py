@@ -15,8 +15,10 @@ import time
 
 LIMIT_S = 30
 ROUNDS = 100
-# What a lane of librpmem takes, how many lanes libpmemobj gets, and what else a program holds.
-DESCRIPTORS = 64 * 6 + 64
+# How many lanes of librpmem a program gets that wants many, what each takes, and what else a program holds.
+LANES, MOST_LANES = 64, 1024
+LANE_DESCRIPTORS, OTHER_DESCRIPTORS = 6, 64
+LANE_KIB = 32
 VERSION = re.compile(r"rpmemd (\d+)\.(\d+)")
 
 
@@ -141,14 +143,32 @@ def check_state(report, target, name):
                        f"make it again from the other copies: {remove}pmempool sync POOLSET, with that of the program")
 
 
+def lanes():
+    """As librpmem reads it: what is no number from 1 on does not count."""
+    text = os.environ.get("RPMEM_MAX_NLANES", "")
+    return min(int(text), MOST_LANES) if re.fullmatch(r"0*[1-9]\d*", text) else LANES
+
+
+def raising(kind, option, wanted, hard):
+    """What raises a limit of this machine: everybody may raise the soft one as far as the hard one goes."""
+    if hard >= wanted or hard == resource.RLIM_INFINITY:
+        return f"ulimit -{option} {wanted}, in the shell that starts the program"
+    return f"raise {kind} in /etc/security/limits.conf here to {wanted}, or Limit{kind.upper()}= of the program's service"
+
+
 def check_own_limits(report, size, pinned):
-    memory, files = (resource.getrlimit(limit)[0] for limit in (resource.RLIMIT_MEMLOCK, resource.RLIMIT_NOFILE))
+    (memory, most_memory), (files, most_files) = map(resource.getrlimit, (resource.RLIMIT_MEMLOCK, resource.RLIMIT_NOFILE))
     unlimited = memory == resource.RLIM_INFINITY
-    report.tell("memlock here", unlimited or not pinned or memory >= size,
+    wanted = -(-size // 1024) + lanes() * LANE_KIB
+    report.tell("memlock here", unlimited or not pinned or memory >= wanted * 1024,
                 "unlimited" if unlimited else f"{memory // 1024} KiB",
-                f"raise memlock in /etc/security/limits.conf here to {-(-size // 1024)} KiB: the device pins the whole pool")
-    report.tell("nofile here", files >= DESCRIPTORS, f"{files} open files",
-                f"raise nofile in /etc/security/limits.conf here to {DESCRIPTORS}, or use fewer lanes: RPMEM_MAX_NLANES")
+                raising("memlock", "l", wanted, most_memory if most_memory == resource.RLIM_INFINITY else most_memory // 1024)
+                + ": the device pins the whole pool and the memory of the lanes")
+    wanted = lanes() * LANE_DESCRIPTORS + OTHER_DESCRIPTORS
+    enough = max(1, (files - OTHER_DESCRIPTORS) // LANE_DESCRIPTORS)
+    report.tell("nofile here", files >= wanted,
+                f"{files} open files" + (f", enough for {enough} of {lanes()} lanes" if files < wanted else ""),
+                raising("nofile", "n", wanted, most_files) + f"; or RPMEM_MAX_NLANES={enough}, for as many threads")
 
 
 def check_set(report, target, name):

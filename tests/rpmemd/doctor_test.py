@@ -25,8 +25,8 @@ class Doctor(DaemonTest):
                               timeout=LIMIT_S, check=False, cwd="/", preexec_fn=self.set_limits)
 
     def set_limits(self):
-        for limit, value in self.limits.items():
-            resource.setrlimit(limit, (value, value))
+        for limit, values in self.limits.items():
+            resource.setrlimit(limit, values)
 
     def found(self, status, *lines, target="local:", name="a.set"):
         done = self.examine(target, name)
@@ -57,17 +57,27 @@ class Doctor(DaemonTest):
         self.write_set("big.set", (1 << 40, "b0"))
         self.found(1, "gap  part: .*b0 needs", name="big.set")
 
-    def test_limits_of_this_machine(self):
-        self.limits = {resource.RLIMIT_NOFILE: 300}
-        self.found(1, "gap  nofile: 300 open files", "gap  nofile here: 300 open files",
-                   "     fix: raise nofile .* here to 448, or use fewer lanes", "not ready: 2 to mend")
+    def test_open_files_of_this_machine(self):
+        self.limits = {resource.RLIMIT_NOFILE: (300, 300)}
+        self.found(1, "gap  nofile: 300 open files", "gap  nofile here: 300 open files, enough for 39 of 64 lanes",
+                   "     fix: raise nofile .* here to 448, or .*; or RPMEM_MAX_NLANES=39", "not ready: 2 to mend")
+        # Whoever follows the second remedy is through; what is no number changes nothing.
+        self.environment["RPMEM_MAX_NLANES"] = "39"
+        self.found(1, "ok   nofile here: 300 open files$", "not ready: 1 to mend")
+        self.environment["RPMEM_MAX_NLANES"] = "many"
+        self.limits = {resource.RLIMIT_NOFILE: (300, 448)}
+        self.found(1, "gap  nofile here: ", "     fix: ulimit -n 448, in the shell", "not ready: 2 to mend")
+
+    def test_locked_memory_of_this_machine(self):
         # A device of hardware pins the pool; the daemon is a stand-in that has one.
         self.stand_in_for_ssh('case "$*" in *--version*) echo "rpmemd 1.0" >&2 ;; *) printf '
                               "'size\\tok\\t4194304 bytes\\t\\ndevice\\tok\\tRDMA hardware\\t\\n' ;; esac\n")
-        self.limits = {resource.RLIMIT_MEMLOCK: 2 << 20}
-        self.found(1, "gap  memlock here: 2048 KiB", "     fix: raise memlock .* here to 4096 KiB", target="127.0.0.1")
-        self.limits = {resource.RLIMIT_MEMLOCK: 4 << 20}
-        self.found(0, "ok   memlock here: 4096 KiB", target="127.0.0.1")
+        wanted = 4096 + 64 * 32
+        for hard, remedy in ((2 << 20, f"raise memlock .* here to {wanted}, or LimitMEMLOCK="), (wanted << 10, f"ulimit -l {wanted},")):
+            self.limits = {resource.RLIMIT_MEMLOCK: (2 << 20, hard)}
+            self.found(1, "gap  memlock here: 2048 KiB", f"     fix: {remedy}", "not ready: 1 to mend", target="127.0.0.1")
+        self.limits = {resource.RLIMIT_MEMLOCK: (wanted << 10, wanted << 10)}
+        self.found(0, f"ok   memlock here: {wanted} KiB", target="127.0.0.1")
 
     def test_a_replica_that_a_program_went_on_without(self):
         state = self.place / "lost"
