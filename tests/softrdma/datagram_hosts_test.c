@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Datagrams between two hosts, which are network namespaces: what injected faults do to them, and what a third host
+ * does that is no queue pair. datagram_hosts_test.sh makes the networks. The receiver is a process of its own; it asks
+ * no more of the network than that packets to one socket keep their order. usage: datagram_hosts_test LAUNCHER
+ * NETWORK_OF_THE_RECEIVER NETWORK_OF_THE_STRANGER */
+#include "datagrams.h"
+#include "remote.h"
+#include "stranger.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *receivers_network;
+static const char *strangers_network;
+
+enum {
+    untouched = 0xee,
+    datagrams = 300,
+    window = 8, /* so many are on their way at most, and those that are late */
+    delayed_at_most = 12,
+};
+
+/* What the processes of a test tell each other. */
+struct words {
+    atomic_uint qpn[2]; /* of the receiver */
+    atomic_uint arrived;
+    atomic_uint latest; /* the number of the datagram that has arrived last */
+    atomic_uint finished;
+};
+static struct words *words;
+
+static void wait_until(const atomic_uint *word, unsigned least)
+{
+    for (unsigned ms = 0; atomic_load(word) < least; ++ms) {
+        assert_true(ms < time_limit_ms);
+        poll(NULL, 0, 1);
+    }
+}
+
+/* A process in another network, which ends with 0 if all was well, at the first assertion that fails, and with the
+ * test. */
+static pid_t start_in(const char *network, void (*work)(const char *), const char *argument)
+{
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid != 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setenv("CMOCKA_TEST_ABORT", "1", 1);
+    const int fd = open(network, O_RDONLY);
+    assert_int_equal(setns(fd, CLONE_NEWNET), 0);
+    close(fd);
+    work(argument);
+    exit(0);
+}
+
+static void expect_success_of(pid_t pid)
+{
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void begin(void)
+{
+    words = mmap(NULL, sizeof(*words), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(words, MAP_FAILED);
+}
+
+static struct ibv_ah *handle_between(const struct side *from, const char *own, const char *other)
+{
+    struct ibv_ah_attr attr = address_of(own);
+    assert_int_equal(inet_pton(AF_INET6, other, &attr.grh.dgid), 1);
+    struct ibv_ah *ah = ibv_create_ah(from->pd, &attr);
+    assert_non_null(ah);
+    return ah;
+}
+
+static void expect_ready(struct ibv_qp *qp)
+{
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+    assert_int_equal(attr.qp_state, IBV_QPS_RTS);
+    struct pollfd events = {.fd = device->async_fd, .events = POLLIN};
+    assert_int_equal(poll(&events, 1, 0), 0);
+}
+
+static size_t length_of(unsigned number)
+{
+    return number * 577 % (mtu + 1);
+}
+
+/* How often each datagram arrives under the rules of `lossy`, of which the first that comes to its turn decides. */
+static const char lossy[] = "drop:op=send_imm,every=5; duplicate:op=send_imm,every=3; delay=400000:op=send_imm,every=6,"
+                            "count=12";
+struct fate {
+    unsigned copies;
+    bool late;
+};
+static unsigned foresee(struct fate fates[datagrams])
+{
+    unsigned drops = 0, duplicates = 0, delays = 0, all = 0;
+    for (unsigned i = 0; i < datagrams; ++i) {
+        fates[i] = (struct fate){.copies = 1};
+        if (++drops % 5 == 0)
+            fates[i].copies = 0;
+        else if (++duplicates % 3 == 0)
+            fates[i].copies = 2;
+        else
+            fates[i].late = ++delays % 6 == 0 && delays / 6 <= delayed_at_most;
+        all += fates[i].copies;
+    }
+    return all;
+}
+
+/* The place of a datagram: what it brought, the rest of its slot as it was. */
+static void expect_whole(uint8_t *at, const struct ibv_wc *wc, unsigned number)
+{
+    static uint8_t expected[mtu];
+    const size_t length = length_of(number);
+    assert_int_equal(wc->byte_len, header + length);
+    fill(expected, length, number);
+    assert_memory_equal(at + header, expected, length);
+    for (size_t i = header + length; i < slot; ++i)
+        assert_int_equal(at[i], untouched);
+    memset(at, untouched, slot);
+}
+
+static struct side open_receiver(struct ibv_srq **srq)
+{
+    assert_int_equal(open_the_device(NULL), 0);
+    struct ibv_srq_init_attr attr = {.attr = {.max_wr = slots, .max_sge = 1}};
+    *srq = ibv_create_srq(ibv_alloc_pd(device), &attr);
+    assert_non_null(*srq);
+    struct side b = open_side(*srq, 0);
+    to_rts(b.qp);
+    memset(b.memory, untouched, b.size);
+    for (size_t i = 0; i < slots; ++i)
+        assert_int_equal(receive(&b, i, i * slot, slot), 0);
+    atomic_store(&words->qpn[0], b.qp->qp_num);
+    return b;
+}
+
+static struct ibv_wc next_whole(struct side *b, unsigned *number)
+{
+    const struct ibv_wc wc = next_completion(b->cq);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    *number = ntohl(wc.imm_data);
+    expect_whole(b->memory + wc.wr_id * slot, &wc, *number);
+    return wc;
+}
+
+static void receive_what_is_left(const char *unused)
+{
+    (void)unused;
+    struct ibv_srq *srq;
+    struct fate fates[datagrams];
+    struct side b = open_receiver(&srq);
+    unsigned all = foresee(fates), overtaken = 0, newest = 0, number = 0;
+    for (unsigned i = 0; i < all; ++i) {
+        const struct ibv_wc wc = next_whole(&b, &number);
+        assert_int_equal(receive(&b, wc.wr_id, wc.wr_id * slot, slot), 0);
+        assert_true(number < datagrams && fates[number].copies-- > 0);
+        overtaken += fates[number].late && number < newest;
+        newest = number > newest ? number : newest;
+        atomic_fetch_add(&words->arrived, 1);
+    }
+    assert_true(overtaken > 0);
+    expect_ready(b.qp);
+    /* The sender goes on without faults. */
+    for (unsigned i = 0; i < slots / 2; ++i) {
+        next_whole(&b, &number);
+        assert_int_equal(number, i);
+        atomic_fetch_add(&words->arrived, 1);
+    }
+    wait_until(&words->finished, 1);
+    struct ibv_wc wc;
+    assert_int_equal(ibv_poll_cq(b.cq, 1, &wc), 0);
+    for (size_t i = 0; i < b.size; ++i)
+        assert_int_equal(b.memory[i], untouched);
+}
+
+static void send_number(struct side *a, struct ibv_ah *ah, unsigned number)
+{
+    struct ibv_sge sge = {(uintptr_t)a->memory, (uint32_t)length_of(number), a->mr->lkey};
+    fill(a->memory, sge.length, number);
+    const struct ibv_send_wr wr = {.wr_id = number,
+            .sg_list = &sge,
+            .num_sge = 1,
+            .opcode = IBV_WR_SEND_WITH_IMM,
+            .send_flags = IBV_SEND_SIGNALED,
+            .imm_data = htonl(number),
+            .wr.ud = {.ah = ah, .remote_qpn = atomic_load(&words->qpn[0]), .remote_qkey = qkey}};
+    assert_int_equal(post_wr(a, wr), 0);
+    expect_completion(a->cq, number, IBV_WC_SUCCESS);
+}
+
+/* "softrdma fault" would do the same from outside. */
+static const char *launcher;
+static void end_faults(void)
+{
+    char command[512];
+    snprintf(command, sizeof(command), "%s fault %d off", launcher, (int)getpid());
+    assert_int_equal(system(command), 0);
+}
+
+static void lose_repeat_and_delay(const char *own, const char *other)
+{
+    begin();
+    const pid_t receiver = start_in(receivers_network, receive_what_is_left, NULL);
+    setenv("SOFTRDMA_FAULT", lossy, 1);
+    assert_int_equal(open_the_device(NULL), 0);
+    struct side a = open_ready();
+    struct ibv_ah *ah = handle_between(&a, own, other);
+    struct fate fates[datagrams];
+    const unsigned all = foresee(fates);
+    unsigned sent = 0;
+    wait_until(&words->qpn[0], 1);
+    for (unsigned i = 0; i < datagrams; ++i) {
+        wait_until(&words->arrived, sent > window ? sent - window : 0);
+        send_number(&a, ah, i);
+        sent += fates[i].late ? 0 : fates[i].copies;
+    }
+    wait_until(&words->arrived, all);
+    end_faults();
+    for (unsigned i = 0; i < slots / 2; ++i) {
+        wait_until(&words->arrived, all + i);
+        send_number(&a, ah, i);
+    }
+    wait_until(&words->arrived, all + slots / 2);
+    expect_ready(a.qp);
+    atomic_store(&words->finished, 1);
+    expect_success_of(receiver);
+}
+
+static void over_ipv4(void)
+{
+    lose_repeat_and_delay("::ffff:10.77.0.1", "::ffff:10.77.0.2");
+}
+
+static void over_ipv6(void)
+{
+    lose_repeat_and_delay("fd77::1", "fd77::2");
+}
+
+static void test_faults_over_ipv4(void **state)
+{
+    (void)state;
+    in_own_process(over_ipv4);
+}
+
+static void test_faults_over_ipv6(void **state)
+{
+    (void)state;
+    in_own_process(over_ipv6);
+}
+
+static void expect_untouched(const struct side *b, size_t from)
+{
+    for (size_t i = from; i < b->size; ++i)
+        assert_int_equal(b->memory[i], untouched);
+}
+
+/* Two queue pairs with one socket: what the second one gets was sent after all that the first one was to get. */
+static void refuse_strangers(const char *unused)
+{
+    (void)unused;
+    assert_int_equal(open_the_device(NULL), 0);
+    struct side b = open_ready();
+    struct side c = open_ready();
+    struct ibv_qp_attr other = {.qkey = marker_qkey};
+    assert_int_equal(ibv_modify_qp(c.qp, &other, IBV_QP_QKEY), 0);
+    assert_int_equal(b.qp->qp_num >> 8, c.qp->qp_num >> 8);
+    memset(b.memory, untouched, b.size);
+    memset(c.memory, untouched, c.size);
+    for (uint64_t i = 0; i < 3; ++i) {
+        assert_int_equal(receive(&c, i, i * slot, slot), 0);
+        if (i < 2)
+            assert_int_equal(receive(&b, i, i * slot, slot), 0);
+    }
+    atomic_store(&words->qpn[1], c.qp->qp_num);
+    atomic_store(&words->qpn[0], b.qp->qp_num);
+    struct ibv_wc wc = next_completion(c.cq); /* all that is wrong has been sent */
+    assert_int_equal(wc.wr_id, 0);
+    assert_int_equal(ibv_poll_cq(b.cq, 1, &wc), 0);
+    expect_untouched(&b, 0);
+    expect_untouched(&c, slot);
+    atomic_store(&words->finished, 1);
+    /* The two right ones, the second with an address that is not the sender's: a Q_Key is all that is asked for. */
+    for (uint64_t i = 0; i < 2; ++i) {
+        wc = next_completion(b.cq);
+        assert_int_equal(wc.status, IBV_WC_SUCCESS);
+        assert_int_equal(wc.wr_id, i);
+        assert_int_equal(wc.byte_len, header + stranger_payload);
+        assert_int_equal(b.memory[i * slot + 23], i == 0 ? 1 : 77); /* the last byte of the source */
+        memset(b.memory + i * slot, untouched, header + stranger_payload);
+    }
+    /* More of them find no receive, and wait for none. */
+    assert_int_equal(next_completion(c.cq).wr_id, 1);
+    expect_untouched(&b, 0);
+    assert_int_equal(receive(&b, 5, 0, slot), 0);
+    atomic_store(&words->finished, 2);
+    assert_int_equal(next_completion(c.cq).wr_id, 2);
+    assert_int_equal(ibv_poll_cq(b.cq, 1, &wc), 0);
+    expect_untouched(&b, 0);
+    expect_ready(b.qp);
+    expect_ready(c.qp);
+}
+
+static void be_a_stranger(const char *unused)
+{
+    (void)unused;
+    wait_until(&words->qpn[0], 1);
+    struct stranger s = open_stranger("10.78.0.1", "10.78.0.2", atomic_load(&words->qpn[0]));
+    const struct packet right = packet_of(&s, qkey);
+    struct packet marker = packet_of(&s, marker_qkey);
+    set_word(&marker, packet_destination, atomic_load(&words->qpn[1]));
+    send_wrong_ones(&s, &right);
+    send_forged_ones(&s, &right, "10.77.0.1");
+    send_forged_ones(&s, &right, "10.78.0.77");
+    send_packet(&s, &marker);
+    wait_until(&words->finished, 1);
+    send_packet(&s, &right);
+    send_forged(&s, "10.78.0.77", &right, 0);
+    for (unsigned i = 0; i < 10; ++i)
+        send_packet(&s, &right);
+    send_packet(&s, &marker);
+    wait_until(&words->finished, 2);
+    send_wrong_ones(&s, &right);
+    send_packet(&s, &marker);
+    close_stranger(&s);
+}
+
+static void test_strangers(void **state)
+{
+    (void)state;
+    begin();
+    const pid_t receiver = start_in(receivers_network, refuse_strangers, NULL);
+    const pid_t stranger = start_in(strangers_network, be_a_stranger, NULL);
+    expect_success_of(stranger);
+    expect_success_of(receiver);
+}
+
+/* As many as it can, until the test is over. */
+static void flood(const char *unused)
+{
+    (void)unused;
+    wait_until(&words->qpn[0], 1);
+    struct stranger s = open_stranger("10.78.0.1", "10.78.0.2", atomic_load(&words->qpn[0]));
+    const struct packet right = packet_of(&s, qkey);
+    while (atomic_load(&words->finished) == 0)
+        send_wrong_ones(&s, &right);
+    close_stranger(&s);
+}
+
+static void receive_beside_a_flood(const char *unused)
+{
+    (void)unused;
+    struct ibv_srq *srq;
+    struct side b = open_receiver(&srq);
+    unsigned number = 0;
+    do {
+        const struct ibv_wc wc = next_whole(&b, &number);
+        assert_int_equal(receive(&b, wc.wr_id, wc.wr_id * slot, slot), 0);
+        assert_true(number == atomic_load(&words->latest) || number == atomic_load(&words->latest) + 1);
+        atomic_store(&words->latest, number);
+    } while (number < datagrams / 3);
+    expect_ready(b.qp);
+}
+
+/* The right ones arrive whole; who is not answered sends again, as the flood may drown any. */
+static void go_on_beside_a_flood(void)
+{
+    begin();
+    const pid_t receiver = start_in(receivers_network, receive_beside_a_flood, NULL);
+    const pid_t stranger = start_in(strangers_network, flood, NULL);
+    assert_int_equal(open_the_device(NULL), 0);
+    struct side a = open_ready();
+    struct ibv_ah *ah = handle_between(&a, "::ffff:10.77.0.1", "::ffff:10.77.0.2");
+    wait_until(&words->qpn[0], 1);
+    for (unsigned i = 1; i <= datagrams / 3; ++i) {
+        for (unsigned ms = 0; atomic_load(&words->latest) < i; ++ms) {
+            assert_true(ms < time_limit_ms);
+            if (ms % 50 == 0)
+                send_number(&a, ah, i);
+            poll(NULL, 0, 1);
+        }
+    }
+    atomic_store(&words->finished, 1);
+    expect_success_of(receiver);
+    expect_success_of(stranger);
+}
+
+static void test_flood(void **state)
+{
+    (void)state;
+    in_own_process(go_on_beside_a_flood);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 4) {
+        fprintf(stderr, "usage: datagram_hosts_test LAUNCHER NETWORK_OF_THE_RECEIVER NETWORK_OF_THE_STRANGER\n");
+        return 2;
+    }
+    launcher = argv[1];
+    receivers_network = argv[2];
+    strangers_network = argv[3];
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(test_faults_over_ipv4),
+            cmocka_unit_test(test_faults_over_ipv6),
+            cmocka_unit_test(test_strangers),
+            cmocka_unit_test(test_flood),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "datagrams.h"
+
+struct ibv_ah_attr address_of(const char *text)
+{
+    const int index = gid_index_of(text);
+    assert_int_not_equal(index, no_gid);
+    struct ibv_ah_attr attr = {.port_num = 1, .is_global = 1, .grh = {.sgid_index = (uint8_t)index, .hop_limit = 64}};
+    assert_int_equal(ibv_query_gid(device, 1, index, &attr.grh.dgid), 0);
+    return attr;
+}
+
+int to_state(struct ibv_qp *qp, enum ibv_qp_state state, int mask)
+{
+    struct ibv_qp_attr attr = {.qp_state = state, .port_num = 1, .qkey = qkey, .sq_psn = 5};
+    return ibv_modify_qp(qp, &attr, mask | IBV_QP_STATE);
+}
+
+void to_rts(struct ibv_qp *qp)
+{
+    assert_int_equal(to_state(qp, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
+    assert_int_equal(to_state(qp, IBV_QPS_RTR, 0), 0);
+    assert_int_equal(to_state(qp, IBV_QPS_RTS, IBV_QP_SQ_PSN), 0);
+}
+
+struct side open_side(struct ibv_srq *srq, uint64_t send_ops)
+{
+    struct side side = {.completions = ibv_create_comp_channel(device), .size = slots * slot};
+    assert_non_null(side.completions);
+    side.pd = srq != NULL ? srq->pd : ibv_alloc_pd(device);
+    side.cq = ibv_create_cq(device, 64, NULL, side.completions, 0);
+    struct ibv_qp_init_attr_ex attr = {.send_cq = side.cq,
+            .recv_cq = side.cq,
+            .srq = srq,
+            .qp_type = IBV_QPT_UD,
+            .cap = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 2, .max_recv_sge = 2, .max_inline_data = 64},
+            .comp_mask = IBV_QP_INIT_ATTR_PD | (send_ops != 0 ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
+            .pd = side.pd,
+            .send_ops_flags = send_ops};
+    side.qp = ibv_create_qp_ex(device, &attr);
+    assert_non_null(side.qp);
+    side.memory = calloc(1, side.size);
+    side.mr = (ibv_reg_mr)(side.pd, side.memory, side.size, IBV_ACCESS_LOCAL_WRITE);
+    assert_non_null(side.mr);
+    return side;
+}
+
+struct side open_ready(void)
+{
+    struct side side = open_side(NULL, 0);
+    to_rts(side.qp);
+    return side;
+}
+
+void close_datagram_side(struct side *side, const struct ibv_srq *srq)
+{
+    assert_int_equal(ibv_destroy_qp(side->qp), 0);
+    assert_int_equal(ibv_dereg_mr(side->mr), 0);
+    assert_int_equal(ibv_destroy_cq(side->cq), 0);
+    assert_int_equal(ibv_destroy_comp_channel(side->completions), 0);
+    if (srq == NULL)
+        assert_int_equal(ibv_dealloc_pd(side->pd), 0);
+    free(side->memory);
+}
+
+int receive(struct side *side, uint64_t wr_id, size_t offset, size_t length)
+{
+    struct ibv_sge sge = {(uintptr_t)side->memory + offset, (uint32_t)length, side->mr->lkey};
+    struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1};
+    struct ibv_recv_wr *bad = NULL;
+    return side->qp->srq != NULL ? ibv_post_srq_recv(side->qp->srq, &wr, &bad) : ibv_post_recv(side->qp, &wr, &bad);
+}
+
+struct ibv_send_wr send_wr(const struct side *from, struct ibv_sge *sge, struct ibv_ah *ah, const struct side *to)
+{
+    *sge = (struct ibv_sge){(uintptr_t)from->memory, 64, from->mr->lkey};
+    return (struct ibv_send_wr){.wr_id = 1,
+            .sg_list = sge,
+            .num_sge = 1,
+            .opcode = IBV_WR_SEND,
+            .send_flags = IBV_SEND_SIGNALED,
+            .wr.ud = {.ah = ah, .remote_qpn = to->qp->qp_num, .remote_qkey = qkey}};
+}
+
+int post_wr(struct side *from, struct ibv_send_wr wr)
+{
+    struct ibv_send_wr *bad = NULL;
+    return ibv_post_send(from->qp, &wr, &bad);
+}
+
+struct ibv_ah *handle_to(const struct side *from, const char *address)
+{
+    struct ibv_ah_attr attr = address_of(address);
+    struct ibv_ah *ah = ibv_create_ah(from->pd, &attr);
+    assert_non_null(ah);
+    return ah;
+}
