@@ -47,6 +47,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     cm_handshake handshake;
     if (decode(input, handshake) && handshake.data.size > handshake.data.bytes.size())
         abort();
+    direct_handshake direct;
+    if (decode(input, direct) && size > encode(direct).size)
+        abort();
+    shm_decision decision;
+    if (decode(input, decision) && (size > 2 || (decision.shares && decision.why != local::obstacle::none)))
+        abort();
     cm_rejection rejection;
     if (decode(input, rejection) && rejection.data.size > rejection.data.bytes.size())
         abort();

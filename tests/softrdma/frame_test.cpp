@@ -284,6 +284,8 @@ void garbage_is_read_within_its_bounds(void **)
         }
         packet got;
         cm_handshake handshake;
+        direct_handshake direct;
+        shm_decision decision;
         cm_rejection rejection;
         if (decode(std::span<const std::byte>(frame), got)) {
             ++accepted;
@@ -292,6 +294,8 @@ void garbage_is_read_within_its_bounds(void **)
                                 got.payload.data() + got.payload.size() <= frame.data() + frame.size()));
         }
         decode(std::span<const std::byte>(frame), handshake);
+        decode(std::span<const std::byte>(frame), direct);
+        decode(std::span<const std::byte>(frame), decision);
         decode(std::span<const std::byte>(frame), rejection);
     }
     assert_true(accepted > 0);
@@ -320,6 +324,39 @@ void handshakes_survive_the_wire(void **)
     assert_false(sent.data.assign("x", request_private_size + 1, request_private_size));
 }
 
+void handshakes_without_the_connection_manager_survive_the_wire(void **)
+{
+    direct_handshake sent{.from = 0x123456, .to = 0xfedcba, .shm_address = {}};
+    sent.shm_address.why_absent = local::obstacle::user;
+    const cm_payload payload = encode(sent);
+    direct_handshake got;
+    assert_true(decode(payload, got));
+    assert_true(got.from == sent.from && got.to == sent.to);
+    assert_true(got.shm_address.why_absent == local::obstacle::user);
+    const std::size_t without_reason = payload.size - 1; // is whole as well
+    for (std::size_t size = 0; size < payload.size; ++size)
+        assert_int_equal(decode(std::span(payload.bytes).first(size), got), size == without_reason);
+    cm_payload newer = payload;
+    newer.bytes[8] = std::byte{2};
+    assert_false(decode(newer, got));
+}
+
+void decisions_survive_the_wire(void **)
+{
+    shm_decision got;
+    assert_true(decode(encode(shm_decision{.shares = true}), got));
+    assert_true(got.shares);
+    for (const auto why : {local::obstacle::none, local::obstacle::refused}) {
+        assert_true(decode(encode(shm_decision{.shares = false, .why = why}), got));
+        assert_true(!got.shares && got.why == why);
+    }
+    const std::byte payload[] = {std::byte{0}, std::byte{0xff}, std::byte{0}};
+    assert_true(decode(std::span(payload).first(2), got)); // a reason that is not known here
+    assert_true(!got.shares && got.why == local::obstacle::none);
+    assert_false(decode(std::span(payload).first(0), got));
+    assert_false(decode(payload, got));
+}
+
 } // namespace
 
 int main()
@@ -334,6 +371,8 @@ int main()
             cmocka_unit_test(long_frames_that_cannot_be_divided_are_refused),
             cmocka_unit_test(garbage_is_read_within_its_bounds),
             cmocka_unit_test(handshakes_survive_the_wire),
+            cmocka_unit_test(handshakes_without_the_connection_manager_survive_the_wire),
+            cmocka_unit_test(decisions_survive_the_wire),
     };
     return cmocka_run_group_tests_name("frame", tests, nullptr, nullptr);
 }

@@ -124,6 +124,8 @@ inline constexpr std::uint32_t consumer_defined = 28;
 inline constexpr std::uint32_t vendor_option_not_supported = 35;
 } // namespace reject_reason
 
+inline constexpr cm_rejection no_reason{reject_reason::consumer_defined, {.size = reject_private_size}};
+
 // The connection manager. Every operation returns 0, or -1 with errno.
 namespace cm
 {
@@ -177,7 +179,7 @@ void select_transport(cm_id &id) REQUIRES(lock());
 void log_fall_back(const cm_id &id) REQUIRES(lock());
 // Not any longer: the connection goes on without one.
 void stop_looking(cm_id &id) REQUIRES(lock());
-void send(cm_id &id, opcode op, const cm_payload *payload = nullptr) REQUIRES(lock());
+void send(cm_id &id, opcode op, std::span<const std::byte> payload = {}) REQUIRES(lock());
 int fail(int error) noexcept;
 // Of ids that look for a datagram queue pair. A request is prepared, answered with a number, or not; its answer is
 // taken.

@@ -188,22 +188,15 @@ void detail::refused(cm_id &id)
     event_loop::get()->after(pause, [serial = id.serial] { try_again(serial); });
 }
 
-void detail::send(cm_id &id, opcode op, const cm_payload *payload)
+void detail::send(cm_id &id, opcode op, std::span<const std::byte> payload)
 {
-    if (id.path == nullptr)
-        return;
-    std::span<const std::byte> bytes;
-    if (payload != nullptr)
-        bytes = {payload->bytes.data(), payload->size};
-    id.path->tell(op, bytes);
+    if (id.path != nullptr)
+        id.path->tell(op, payload);
 }
 
 void detail::send_ready(cm_id &id)
 {
-    cm_payload payload{.bytes = {std::byte{id.ep != nullptr}}, .size = 1};
-    if (id.ep == nullptr && id.obstacle != local::obstacle::none)
-        payload.bytes[payload.size++] = std::byte{static_cast<std::uint8_t>(id.obstacle)};
-    send(id, opcode::cm_ready, &payload);
+    send(id, opcode::cm_ready, encode(shm_decision{id.ep != nullptr, id.obstacle}));
     id.ep.reset();
 }
 
@@ -223,8 +216,7 @@ void detail::reply(cm_id &id)
         if (id.ep == nullptr)
             qp->note_obstacle(id.obstacle);
     }
-    const cm_payload payload = encode(id.local);
-    send(id, opcode::cm_reply, &payload);
+    send(id, opcode::cm_reply, encode(id.local));
 }
 
 void detail::stop_looking(cm_id &id)
@@ -312,8 +304,7 @@ int reject(cm_id &id, std::uint32_t reason, const void *data, std::uint8_t lengt
     if (id.state != cm_state::requested ||
             !rejection.data.assign(data, length, settings().exact_private_data ? length : reject_private_size))
         return detail::fail(EINVAL);
-    const cm_payload payload = encode(rejection);
-    detail::send(id, opcode::cm_reject, &payload);
+    detail::send(id, opcode::cm_reject, encode(rejection));
     id.state = cm_state::closed;
     id.path->owner = nullptr;
     id.path->finish();

@@ -55,8 +55,7 @@ int detail::tell_number(cm_id &id, const rdma_conn_param *param)
         return fail(EINVAL);
     id.local.qpn = id.qp != nullptr ? id.qp->qp_num : param->qp_num;
     id.local.key = id.remote.key;
-    const cm_payload payload = encode(id.local);
-    send(id, opcode::resolve_reply, &payload);
+    send(id, opcode::resolve_reply, encode(id.local));
     end_exchange(id);
     return 0;
 }

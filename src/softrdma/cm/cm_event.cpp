@@ -62,9 +62,7 @@ void take_reply(cm_event &event) REQUIRES(lock())
     event.event = RDMA_CM_EVENT_CONNECT_ERROR;
     event.status = -error;
     detail::modify_to_error(id);
-    const cm_payload payload =
-            encode(cm_rejection{.reason = reject_reason::consumer_defined, .data = {.size = reject_private_size}});
-    detail::send(id, opcode::cm_reject, &payload);
+    detail::send(id, opcode::cm_reject, encode(no_reason));
     id.state = cm_state::closed;
 }
 

@@ -31,12 +31,9 @@ registry &ids()
 void abandon_connection(cm_id &id) REQUIRES(lock())
 {
     switch (id.state) {
-    case cm_state::requested: {
-        const cm_payload payload =
-                encode(cm_rejection{.reason = reject_reason::consumer_defined, .data = {.size = reject_private_size}});
-        detail::send(id, opcode::cm_reject, &payload);
+    case cm_state::requested:
+        detail::send(id, opcode::cm_reject, encode(no_reason));
         break;
-    }
     case cm_state::replied:
     case cm_state::accepted:
     case cm_state::connected:

@@ -86,13 +86,11 @@ bool injected(cm_id *id, const std::shared_ptr<tcp_conn> &path) REQUIRES(lock())
         return false;
     if (*fault == fault::action::unreachable) // it was never heard
         return true;
-    const cm_rejection rejection{.reason = reject_reason::consumer_defined, .data = {.size = reject_private_size}};
-    const cm_payload payload = encode(rejection);
-    path->tell(opcode::cm_reject, {payload.bytes.data(), payload.size});
+    path->tell(opcode::cm_reject, encode(no_reason));
     path->owner = nullptr;
     path->finish();
     if (id != nullptr)
-        detail::rejected(*id, rejection.reason, rejection.data);
+        detail::rejected(*id, no_reason.reason, no_reason.data);
     return true;
 }
 
@@ -112,8 +110,7 @@ void conn_upcalls::connected(const std::shared_ptr<tcp_conn> &path)
     const bool datagrams = detail::is_datagram(*path->owner);
     if (const auto qp = queue_pair::find(path->owner->local.qpn); qp != nullptr && !datagrams)
         path->owner->local.shm_address = discovery::own_shm_address(*qp, *path);
-    const cm_payload payload = encode(path->owner->local);
-    detail::send(*path->owner, datagrams ? opcode::resolve_request : opcode::cm_request, &payload);
+    path->tell(datagrams ? opcode::resolve_request : opcode::cm_request, encode(path->owner->local));
 }
 
 bool conn_upcalls::received(const std::shared_ptr<tcp_conn> &path, const packet &p)
@@ -148,13 +145,15 @@ bool conn_upcalls::received(const std::shared_ptr<tcp_conn> &path, const packet 
         return true;
     }
     if (p.op == opcode::cm_ready) {
-        const bool agreed = p.payload.size() == 1 && p.payload[0] != std::byte{0};
+        shm_decision decision;
+        if (!decode(p.payload, decision))
+            return false;
         const auto ep = std::exchange(id->ep, nullptr);
         const auto qp = queue_pair::find(id->local.qpn);
         if (ep != nullptr && qp != nullptr)
-            qp->select_transport(agreed ? ep : nullptr);
-        if (ep != nullptr && !agreed) {
-            id->obstacle = local::obstacle_in(p.payload);
+            qp->select_transport(decision.shares ? ep : nullptr);
+        if (ep != nullptr && !decision.shares) {
+            id->obstacle = decision.why;
             detail::log_fall_back(*id);
             if (qp != nullptr)
                 qp->note_obstacle(id->obstacle);

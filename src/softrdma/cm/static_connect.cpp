@@ -8,7 +8,7 @@
 #include "transport/shm/discovery.hpp"
 #include "transport/tcp/rc_transport.hpp"
 #include "transport/tcp/tcp_socket.hpp"
-#include "bytes.hpp"
+#include "wire/cm_message.hpp"
 #include "base/process.hpp"
 #include "base/log.hpp"
 #include "base/socket_address.hpp"
@@ -28,17 +28,8 @@ namespace
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr std::uint64_t magic = 0x736f667472646d61; // "softrdma"
-constexpr std::uint8_t version = 1;
 constexpr auto first_pause = milliseconds(1);
 constexpr auto longest_pause = milliseconds(64);
-
-// Payload of direct_request and direct_reply.
-struct greeting {
-    std::uint32_t from = 0;
-    std::uint32_t to = 0;
-    local::shm_address shm_address;
-};
 
 struct connection {
     std::weak_ptr<queue_pair> qp;
@@ -92,25 +83,6 @@ tcp_conn_user &upcalls()
 {
     static auto *const user = new conn_upcalls;
     return *user;
-}
-
-void greet(tcp_conn &path, opcode op, const greeting &g)
-{
-    std::array<std::byte, 192> bytes;
-    byte_writer w(bytes.data());
-    w.put(magic).put(version).put(g.from).put(g.to);
-    local::put(w, g.shm_address);
-    path.tell(op, {bytes.data(), w.size()});
-}
-
-bool read_greeting(std::span<const std::byte> payload, greeting &g) noexcept
-{
-    byte_reader r(payload);
-    if (r.get<std::uint64_t>() != magic || r.get<std::uint8_t>() != version)
-        return false;
-    g.from = r.get<std::uint32_t>();
-    g.to = r.get<std::uint32_t>();
-    return r.good() && local::get(r, g.shm_address);
 }
 
 void try_connecting(connection &c);
@@ -179,10 +151,9 @@ bool go_on(connection &c, bool peer_has_ep)
     if (const auto qp = c.qp.lock(); qp != nullptr)
         has_ep ? qp->expect(c.ep) : qp->note_obstacle(c.obstacle);
     if (!c.active) {
-        greet(*c.path, opcode::direct_reply, {c.local, c.remote, own});
+        c.path->tell(opcode::direct_reply, encode(direct_handshake{c.local, c.remote, own}));
     } else if (peer_has_ep) {
-        const std::array<std::byte, 2> decision{std::byte{has_ep}, std::byte{static_cast<std::uint8_t>(c.obstacle)}};
-        c.path->tell(opcode::direct_ready, {decision.data(), has_ep ? 1u : 2u});
+        c.path->tell(opcode::direct_ready, encode(shm_decision{has_ep, c.obstacle}));
     }
     if (!has_ep)
         log::write(log::level::info, "TCP carries everything between here and queue pair %u at %s: %s", c.remote,
@@ -222,16 +193,16 @@ bool discover(connection &c, const local::shm_address &shm_address)
 
 bool take_decision(const std::shared_ptr<tcp_conn> &path, const packet &p) REQUIRES(state().lock)
 {
+    shm_decision decision;
     const auto found = state().connections.find(static_cast<std::uint32_t>(path->tag));
-    if (found == state().connections.end() || found->second.path != path || found->second.active || p.payload.empty() ||
-            p.payload.size() > 2)
+    if (found == state().connections.end() || found->second.path != path || found->second.active ||
+            !decode(p.payload, decision))
         return false;
     const auto ep = std::exchange(found->second.ep, nullptr);
-    const bool agreed = p.payload.size() == 1 && p.payload[0] != std::byte{0};
     if (const auto qp = found->second.qp.lock(); ep != nullptr && qp != nullptr) {
-        qp->select_transport(agreed ? ep : nullptr);
-        if (!agreed)
-            qp->note_obstacle(local::obstacle_in(p.payload));
+        qp->select_transport(decision.shares ? ep : nullptr);
+        if (!decision.shares)
+            qp->note_obstacle(decision.why);
     }
     return true;
 }
@@ -241,8 +212,8 @@ void conn_upcalls::connected(const std::shared_ptr<tcp_conn> &path)
     const lock_guard guard(state().lock);
     const auto found = state().connections.find(static_cast<std::uint32_t>(path->tag));
     if (found != state().connections.end() && found->second.path == path)
-        greet(*path, opcode::direct_request,
-                {found->second.local, found->second.remote, own_shm_address(found->second, *path)});
+        path->tell(opcode::direct_request, encode(direct_handshake{found->second.local, found->second.remote,
+                                                   own_shm_address(found->second, *path)}));
 }
 
 void conn_upcalls::lost(const std::shared_ptr<tcp_conn> &path, const std::shared_ptr<queue_pair> &qp, int)
@@ -273,8 +244,8 @@ bool conn_upcalls::received(const std::shared_ptr<tcp_conn> &path, const packet 
     const lock_guard guard(state().lock);
     if (p.op == opcode::direct_ready)
         return take_decision(path, p);
-    greeting g;
-    if (!read_greeting(p.payload, g))
+    direct_handshake g;
+    if (!decode(p.payload, g))
         return false;
     const auto found = state().connections.find(g.to);
     if (found == state().connections.end())

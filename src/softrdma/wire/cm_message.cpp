@@ -11,6 +11,11 @@ namespace
 constexpr std::uint64_t magic = 0x736f667472646d61; // "softrdma"
 constexpr std::uint8_t version = 1;
 
+bool begins(byte_reader &r) noexcept
+{
+    return r.get<std::uint64_t>() == magic && r.get<std::uint8_t>() == version;
+}
+
 void put(byte_writer &w, const private_data &d) noexcept
 {
     w.put(static_cast<std::uint8_t>(d.size)).put_raw(d.bytes.data(), d.size);
@@ -38,6 +43,27 @@ cm_payload encode(const cm_handshake &h) noexcept
     return p;
 }
 
+cm_payload encode(const direct_handshake &h) noexcept
+{
+    cm_payload p;
+    byte_writer w(p.bytes.data());
+    w.put(magic).put(version).put(h.from).put(h.to);
+    local::put(w, h.shm_address);
+    p.size = w.size();
+    return p;
+}
+
+cm_payload encode(const shm_decision &d) noexcept
+{
+    cm_payload p;
+    byte_writer w(p.bytes.data());
+    w.put(static_cast<std::uint8_t>(d.shares));
+    if (!d.shares && d.why != local::obstacle::none)
+        w.put(static_cast<std::uint8_t>(d.why));
+    p.size = w.size();
+    return p;
+}
+
 cm_payload encode(const cm_rejection &rejection) noexcept
 {
     cm_payload p;
@@ -51,7 +77,7 @@ cm_payload encode(const cm_rejection &rejection) noexcept
 bool decode(std::span<const std::byte> payload, cm_handshake &h) noexcept
 {
     byte_reader r(payload);
-    if (r.get<std::uint64_t>() != magic || r.get<std::uint8_t>() != version)
+    if (!begins(r))
         return false;
     r.get_raw(h.key.data(), h.key.size());
     h.qpn = r.get<std::uint32_t>();
@@ -63,6 +89,25 @@ bool decode(std::span<const std::byte> payload, cm_handshake &h) noexcept
     h.rnr_retry_count = r.get<std::uint8_t>();
     h.srq = r.get<std::uint8_t>();
     return get(r, h.data) && local::get(r, h.shm_address) && h.qpn <= psn_mask && h.psn <= psn_mask;
+}
+
+bool decode(std::span<const std::byte> payload, direct_handshake &h) noexcept
+{
+    byte_reader r(payload);
+    if (!begins(r))
+        return false;
+    h.from = r.get<std::uint32_t>();
+    h.to = r.get<std::uint32_t>();
+    return r.good() && local::get(r, h.shm_address);
+}
+
+bool decode(std::span<const std::byte> payload, shm_decision &d) noexcept
+{
+    byte_reader r(payload);
+    d.shares = r.get<std::uint8_t>() != 0;
+    const std::uint8_t why = d.shares || r.rest().empty() ? 0 : r.get<std::uint8_t>();
+    d.why = why < static_cast<std::uint8_t>(local::obstacle::count) ? local::obstacle{why} : local::obstacle::none;
+    return r.good() && r.rest().empty();
 }
 
 bool decode(std::span<const std::byte> payload, cm_rejection &rejection) noexcept

@@ -49,6 +49,19 @@ struct cm_handshake {
     local::shm_address shm_address; // absent from peers that know no shorter way
 };
 
+// Payload of direct_request and direct_reply: the numbers of both queue pairs.
+struct direct_handshake {
+    std::uint32_t from = 0;
+    std::uint32_t to = 0;
+    local::shm_address shm_address;
+};
+
+// Payload of cm_ready and direct_ready: whether the peers share memory, and if not, why not.
+struct shm_decision {
+    bool shares = false;
+    local::obstacle why{};
+};
+
 struct cm_rejection {
     std::uint32_t reason = 0;
     private_data data;
@@ -57,12 +70,18 @@ struct cm_rejection {
 struct cm_payload {
     std::array<std::byte, 448> bytes;
     std::size_t size = 0;
+
+    operator std::span<const std::byte>() const noexcept { return {bytes.data(), size}; }
 };
 
 cm_payload encode(const cm_handshake &h) noexcept;
+cm_payload encode(const direct_handshake &h) noexcept;
+cm_payload encode(const shm_decision &d) noexcept;
 cm_payload encode(const cm_rejection &r) noexcept;
 // False for anything encode() cannot have made, and for another version of the protocol.
 bool decode(std::span<const std::byte> payload, cm_handshake &h) noexcept;
+bool decode(std::span<const std::byte> payload, direct_handshake &h) noexcept;
+bool decode(std::span<const std::byte> payload, shm_decision &d) noexcept;
 bool decode(std::span<const std::byte> payload, cm_rejection &r) noexcept;
 
 } // namespace softrdma::net

@@ -26,12 +26,6 @@ const char *name_of(obstacle why) noexcept
     return names[static_cast<std::size_t>(why)];
 }
 
-obstacle obstacle_in(std::span<const std::byte> decision) noexcept
-{
-    const auto why = decision.size() == 2 ? static_cast<std::uint8_t>(decision[1]) : std::uint8_t{0};
-    return why < obstacles ? static_cast<obstacle>(why) : obstacle::none;
-}
-
 void put(byte_writer &w, const shm_address &h) noexcept
 {
     if (!h.present && h.why_absent != obstacle::none)

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 class byte_reader;
 class byte_writer;
@@ -54,9 +53,6 @@ struct shm_address {
 const char *text_of(obstacle why) noexcept;
 // In one word.
 const char *name_of(obstacle why) noexcept;
-
-// What the active side decided: one byte, whether the peers share memory, and if not a second one, why not.
-obstacle obstacle_in(std::span<const std::byte> decision) noexcept;
 
 // At the end of a message: an absent one takes one byte if it says why, else none. get() is false for anything that
 // put() cannot have made.
