@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "transport/shm/discovery.hpp"
-#include "transport/tcp/tcp_conn.hpp"
+#include "cm/handshake.hpp"
 #include "verbs/objects.hpp"
 #include "wire/cm_message.hpp"
 #include "base/lock.hpp"
@@ -20,8 +19,6 @@ class cm_id;
 namespace cm
 {
 
-// Guards all ids, their events and channels.
-ordered_mutex &lock();
 // Signalled with each acknowledged event.
 condition &acknowledged();
 
@@ -74,10 +71,15 @@ enum class cm_state {
 };
 
 // An rdma_cm_id.
-class cm_id : public rdma_cm_id
+class cm_id : public rdma_cm_id, public handshake
 {
 public:
     explicit cm_id(const cm_device &d) : rdma_cm_id{}, device(d) {}
+
+    bool received(const packet &p) override REQUIRES(cm::lock());
+    void lost(const std::shared_ptr<queue_pair> &carried, int error) override REQUIRES(cm::lock());
+    void tell_address(const local::shm_address &own) override REQUIRES(cm::lock());
+    void searched() override REQUIRES(cm::lock());
 
     const process::birth birth;
 
@@ -92,7 +94,6 @@ public:
     int refusals GUARDED_BY(cm::lock()) = 0;
     bool any_port GUARDED_BY(cm::lock()) = false; // the program left the choice of its port to the system
     int socket GUARDED_BY(cm::lock()) = -1;       // bound, not yet listening or connecting
-    std::shared_ptr<tcp_conn> path GUARDED_BY(cm::lock());
     std::shared_ptr<listener> listening GUARDED_BY(cm::lock());
     unsigned events_reported GUARDED_BY(cm::lock()) = 0;
     unsigned events_completed GUARDED_BY(cm::lock()) = 0;
@@ -105,9 +106,6 @@ public:
     std::deque<std::pair<std::shared_ptr<tcp_conn>, cm_handshake>> waiting GUARDED_BY(cm::lock());
     rdma_conn_param request GUARDED_BY(cm::lock()){}; // as the connect request proposed it
     ibv_sa_path_rec path_record GUARDED_BY(cm::lock()){};
-    discovery::shm_ep_ptr ep GUARDED_BY(cm::lock());   // to the peer's queue pair, until both sides have agreed on it
-    bool discovering GUARDED_BY(cm::lock()) = false;   // and has not answered yet
-    local::obstacle obstacle GUARDED_BY(cm::lock()){}; // why there is no `ep`
     std::optional<ibv_qp_init_attr> endpoint_qp GUARDED_BY(cm::lock()); // of rdma_create_ep on a listener
 };
 
@@ -151,10 +149,7 @@ int disconnect(cm_id &id);
 int queue_pair_attributes(cm_id &id, ibv_qp_attr &attr, int &mask);
 
 // True if that queue pair of that host has asked to be connected and has no answer yet.
-bool expects(std::uint32_t peer_number, const ibv_gid &peer);
-
-// For the links of the connection manager.
-tcp_conn_user &upcalls();
+bool expects(std::uint32_t peer_number, const ibv_gid &peer) REQUIRES(lock());
 
 // Pieces shared by the manager's files; the lock is held.
 namespace detail
@@ -171,15 +166,8 @@ void drop_events(cm_id &id) REQUIRES(lock());
 void acknowledge_stored(cm_id &id) REQUIRES(lock()); // the last event of a synchronous call
 void disconnected(cm_id &id, int status) REQUIRES(lock());
 bool received_disconnect(cm_id &id, opcode op) REQUIRES(lock());
-void send_ready(cm_id &id) REQUIRES(lock());
-// Both once discovery has ended: the passive side answers, the active side decides for both.
-void reply(cm_id &id) REQUIRES(lock());
-void select_transport(cm_id &id) REQUIRES(lock());
-// Logs that TCP carries everything.
-void log_fall_back(const cm_id &id) REQUIRES(lock());
-// Not any longer: the connection goes on without one.
-void stop_looking(cm_id &id) REQUIRES(lock());
-void send(cm_id &id, opcode op, std::span<const std::byte> payload = {}) REQUIRES(lock());
+// The first message of a connection has come. False if no listener here waits for it.
+bool received_request(const std::shared_ptr<tcp_conn> &path, const packet &p) REQUIRES(lock());
 int fail(int error) noexcept;
 // Of ids that look for a datagram queue pair. A request is prepared, answered with a number, or not; its answer is
 // taken.
@@ -189,13 +177,11 @@ inline bool is_datagram(const cm_id &id) noexcept
 }
 int ask(cm_id &id, const rdma_conn_param *param) REQUIRES(lock());
 int tell_number(cm_id &id, const rdma_conn_param *param) REQUIRES(lock());
-void learn_number(cm_id &id, const cm_handshake &reply) REQUIRES(lock());
+void learn_number(cm_id &id) REQUIRES(lock());
 void not_resolved(cm_id &id, std::uint32_t reason) REQUIRES(lock());
 ibv_ah_attr address_of_peer(const cm_id &id) REQUIRES(lock());
 void queue_established(cm_id &id, const ibv_ah_attr &peer) REQUIRES(lock());
 int datagram_attributes(ibv_qp_attr &attr, int &mask); // 0 or EINVAL
-// Takes the lock itself; see listener::receiver.
-std::chrono::milliseconds incoming(std::uint64_t listener_serial, int socket);
 // Once: a program may move its queue pair by itself, with that number, before it accepts.
 bool choose_psn(cm_id &id) REQUIRES(lock());
 // How an attempt to connect ends; the last one tries again first.

@@ -53,12 +53,14 @@ int prepare_handshake(cm_id &id, const rdma_conn_param &param, std::size_t field
     return detail::choose_psn(id) ? 0 : EAGAIN;
 }
 
-void join(cm_id &id, const std::shared_ptr<queue_pair> &qp) REQUIRES(lock())
+// The queue pair that the program has named, or NULL.
+std::shared_ptr<queue_pair> find_local_qp(cm_id &id) REQUIRES(lock())
 {
-    id.path->bind(qp, id.local.qpn);
-    qp->attach(id.path);
-    if (id.ack_timeout)
+    auto qp = queue_pair::find(id.local.qpn);
+    id.local_qp = qp;
+    if (qp != nullptr && id.ack_timeout)
         qp->limit_answers();
+    return qp;
 }
 
 void start_connecting(cm_id &id) REQUIRES(lock());
@@ -84,68 +86,27 @@ void start_connecting(cm_id &id)
 {
     sockaddr_storage destination = id.route.addr.dst_storage;
     detail::to_tcp(destination);
-    const int fd = std::exchange(id.socket, -1);
-    const auto *to = reinterpret_cast<const sockaddr *>(&destination);
     id.state = cm_state::connecting;
-    if (::connect(fd, to, detail::address_size(to)) != 0 && errno != EINPROGRESS) {
-        const int error = errno;
-        ::close(fd);
-        return error == ECONNREFUSED ? detail::refused(id) : detail::unreachable(id, error);
-    }
-    try {
-        id.path = tcp_conn::open(fd, tcp_conn::role::connecting, upcalls());
-    } catch (const std::bad_alloc &) {
-        return detail::unreachable(id, ENOMEM);
-    }
-    if (id.path == nullptr)
-        return detail::unreachable(id, errno);
-    id.path->owner = &id;
-    if (detail::is_datagram(id))
-        return;
-    const auto qp = queue_pair::find(id.local.qpn);
-    if (qp == nullptr)
-        return detail::unreachable(id, EINVAL);
-    join(id, qp);
+    const int error = id.open_path(local::unique_fd(std::exchange(id.socket, -1)), destination);
+    if (error == ECONNREFUSED)
+        return detail::refused(id);
+    if (error != 0)
+        return detail::unreachable(id, error);
+    if (!detail::is_datagram(id) && !id.join())
+        detail::unreachable(id, EINVAL);
 }
 
-void give_up_unanswered(std::uint64_t serial)
+// Unless the peer answers in time, for which the id waits in that state.
+void give_up_later(const cm_id &id, cm_state waiting) REQUIRES(lock())
 {
-    const lock_guard guard(lock());
-    cm_id *id = detail::find_id(serial);
-    if (id == nullptr || id->state != cm_state::connecting)
-        return;
-    if (id->path != nullptr) {
-        id->path->owner = nullptr;
-        id->path->finish();
-    }
-    detail::unreachable(*id, ETIMEDOUT);
-}
-
-void give_up_unconfirmed(std::uint64_t serial)
-{
-    const lock_guard guard(lock());
-    cm_id *id = detail::find_id(serial);
-    if (id == nullptr || id->state != cm_state::accepted)
-        return;
-    id->path->owner = nullptr;
-    id->path->finish();
-    detail::unreachable(*id, ETIMEDOUT);
-}
-
-void reply_later(std::uint64_t serial, discovery::shm_ep_ptr found)
-{
-    const lock_guard guard(lock());
-    cm_id *id = detail::find_id(serial);
-    if (id == nullptr || !id->discovering || id->state != cm_state::accepted)
-        return;
-    id->ep = std::move(found);
-    id->obstacle = local::obstacle::refused;
-    if (id->ep != nullptr || !discovery::required())
-        return detail::reply(*id);
-    id->discovering = false;
-    id->path->owner = nullptr;
-    id->path->finish();
-    detail::unreachable(*id, EHOSTUNREACH);
+    event_loop::get()->after(settings().response_timeout, [serial = id.serial, waiting] {
+        const lock_guard guard(lock());
+        cm_id *silent = detail::find_id(serial);
+        if (silent == nullptr || silent->state != waiting)
+            return;
+        silent->end_path();
+        detail::unreachable(*silent, ETIMEDOUT);
+    });
 }
 
 } // namespace
@@ -188,44 +149,6 @@ void detail::refused(cm_id &id)
     event_loop::get()->after(pause, [serial = id.serial] { try_again(serial); });
 }
 
-void detail::send(cm_id &id, opcode op, std::span<const std::byte> payload)
-{
-    if (id.path != nullptr)
-        id.path->tell(op, payload);
-}
-
-void detail::send_ready(cm_id &id)
-{
-    send(id, opcode::cm_ready, encode(shm_decision{id.ep != nullptr, id.obstacle}));
-    id.ep.reset();
-}
-
-void detail::reply(cm_id &id)
-{
-    if (id.ep == nullptr) {
-        id.local.shm_address = {};
-        id.local.shm_address.why_absent = id.obstacle;
-        log_fall_back(id);
-    }
-    const bool looked = std::exchange(id.discovering, false);
-    if (const auto qp = queue_pair::find(id.local.qpn); qp != nullptr) {
-        if (id.ep != nullptr)
-            qp->expect(id.ep);
-        else if (looked)
-            qp->select_transport(nullptr);
-        if (id.ep == nullptr)
-            qp->note_obstacle(id.obstacle);
-    }
-    send(id, opcode::cm_reply, encode(id.local));
-}
-
-void detail::stop_looking(cm_id &id)
-{
-    if (id.discovering && id.state == cm_state::accepted)
-        reply(id);
-    id.discovering = false;
-}
-
 int listen(cm_id &id, int backlog)
 {
     constexpr unsigned max_backlog = 1024; // the kernel's default
@@ -237,7 +160,7 @@ int listen(cm_id &id, int backlog)
         return detail::fail(EINVAL);
     id.backlog = backlog > 0 ? std::min(static_cast<unsigned>(backlog), max_backlog) : max_backlog;
     id.listening = listener::open(std::exchange(id.socket, -1), SOMAXCONN,
-            [serial = id.serial](int socket) { return detail::incoming(serial, socket); });
+            [serial = id.serial](int socket) { return handshake::accepted(socket, serial); });
     if (id.listening == nullptr)
         return -1;
     id.state = cm_state::listening;
@@ -258,10 +181,10 @@ int connect(cm_id &id, const rdma_conn_param *param)
     const int error = datagrams ? 0 : prepare_handshake(id, chosen, request_private_size);
     if (error != 0)
         return detail::fail(error);
-    if ((!datagrams && queue_pair::find(id.local.qpn) == nullptr) ||
-            !random_bytes(id.local.key.data(), id.local.key.size()))
+    if ((!datagrams && find_local_qp(id) == nullptr) || !random_bytes(id.local.key.data(), id.local.key.size()))
         return detail::fail(EINVAL);
-    event_loop::get()->after(settings().response_timeout, [serial = id.serial] { give_up_unanswered(serial); });
+    id.active = true;
+    give_up_later(id, cm_state::connecting);
     start_connecting(id);
     return 0;
 }
@@ -274,26 +197,21 @@ int accept(cm_id &id, const rdma_conn_param *param)
     if (detail::is_datagram(id))
         return detail::tell_number(id, param);
     const int error = prepare_handshake(id, param != nullptr ? *param : id.request, reply_private_size);
-    const auto qp = queue_pair::find(id.local.qpn);
-    if (error != 0 || qp == nullptr)
+    if (error != 0 || find_local_qp(id) == nullptr)
         return detail::fail(error != 0 ? error : EINVAL);
     id.local.responder_resources = granted(id.local.responder_resources, id.remote.initiator_depth);
     id.local.initiator_depth = granted(id.local.initiator_depth, id.remote.responder_resources);
     id.local.key = id.remote.key;
-    join(id, qp);
-    id.local.shm_address = discovery::own_shm_address(*qp, *id.path);
-    id.discovering = discovery::reach(id.remote.shm_address, *id.path, id.ep, id.obstacle,
-            [serial = id.serial](discovery::shm_ep_ptr found) { reply_later(serial, std::move(found)); });
-    if (!id.discovering && id.ep == nullptr && discovery::required())
+    id.join();
+    const bool searched = id.search(id.remote.shm_address);
+    if (searched && id.fails())
         return detail::fail(EHOSTUNREACH);
-    if (id.discovering || id.ep != nullptr)
-        qp->suspend();
     if (id.qp != nullptr && detail::modify_to_connected(id) != 0)
         return -1;
     id.state = cm_state::accepted;
-    if (!id.discovering)
-        detail::reply(id);
-    event_loop::get()->after(settings().response_timeout, [serial = id.serial] { give_up_unconfirmed(serial); });
+    if (searched)
+        id.answer();
+    give_up_later(id, cm_state::accepted);
     return 0;
 }
 
@@ -304,10 +222,9 @@ int reject(cm_id &id, std::uint32_t reason, const void *data, std::uint8_t lengt
     if (id.state != cm_state::requested ||
             !rejection.data.assign(data, length, settings().exact_private_data ? length : reject_private_size))
         return detail::fail(EINVAL);
-    detail::send(id, opcode::cm_reject, encode(rejection));
+    id.path->tell(opcode::cm_reject, encode(rejection));
     id.state = cm_state::closed;
-    id.path->owner = nullptr;
-    id.path->finish();
+    id.end_path();
     return 0;
 }
 
@@ -317,8 +234,7 @@ int establish(cm_id &id)
     if (id.qp != nullptr || id.state != cm_state::replied)
         return detail::fail(EINVAL);
     id.state = cm_state::connected;
-    detail::send_ready(id);
-    id.path->unhold();
+    id.tell_decision(opcode::cm_ready);
     return 0;
 }
 
@@ -328,7 +244,7 @@ int notify(cm_id &id, ibv_event_type event)
     if (event != IBV_EVENT_COMM_EST)
         return detail::fail(EINVAL);
     if (id.state == cm_state::accepted) {
-        detail::stop_looking(id);
+        id.stop_searching();
         id.state = cm_state::connected;
         detail::queue_event(id, RDMA_CM_EVENT_ESTABLISHED, 0);
     }

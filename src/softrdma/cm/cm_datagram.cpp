@@ -31,10 +31,8 @@ int assign(cm_id &id, const rdma_conn_param *param, std::size_t field) REQUIRES(
 void end_exchange(cm_id &id) REQUIRES(lock())
 {
     id.state = cm_state::closed;
-    if (const auto path = std::exchange(id.path, nullptr); path != nullptr) {
-        path->owner = nullptr;
-        path->finish();
-    }
+    id.end_path();
+    id.path.reset();
 }
 
 } // namespace
@@ -55,14 +53,13 @@ int detail::tell_number(cm_id &id, const rdma_conn_param *param)
         return fail(EINVAL);
     id.local.qpn = id.qp != nullptr ? id.qp->qp_num : param->qp_num;
     id.local.key = id.remote.key;
-    send(id, opcode::resolve_reply, encode(id.local));
+    id.path->tell(opcode::resolve_reply, encode(id.local));
     end_exchange(id);
     return 0;
 }
 
-void detail::learn_number(cm_id &id, const cm_handshake &reply)
+void detail::learn_number(cm_id &id)
 {
-    id.remote = reply;
     end_exchange(id);
     queue_established(id, address_of_peer(id));
 }

@@ -20,8 +20,7 @@ void leave_timewait(std::uint64_t serial)
 void close_path(cm_id &id) REQUIRES(lock())
 {
     id.state = cm_state::closed;
-    id.path->owner = nullptr;
-    id.path->finish();
+    id.end_path();
     event_loop::get()->after(settings().timewait, [serial = id.serial] { leave_timewait(serial); });
 }
 
@@ -69,16 +68,16 @@ int disconnect(cm_id &id)
     case cm_state::replied:
     case cm_state::accepted:
     case cm_state::connected:
-        detail::stop_looking(id);
+        id.stop_searching();
         detail::modify_to_error(id);
         id.state = cm_state::disconnect_sent;
-        detail::send(id, opcode::cm_disconnect_request);
+        id.path->tell(opcode::cm_disconnect_request, {});
         id.path->unhold();
         event_loop::get()->after(settings().response_timeout, [serial = id.serial] { give_up_disconnect(serial); });
         return 0;
     case cm_state::disconnect_received:
         detail::modify_to_error(id);
-        detail::send(id, opcode::cm_disconnect_reply);
+        id.path->tell(opcode::cm_disconnect_reply, {});
         close_path(id);
         return 0;
     case cm_state::disconnect_sent:

@@ -32,24 +32,21 @@ void abandon_connection(cm_id &id) REQUIRES(lock())
 {
     switch (id.state) {
     case cm_state::requested:
-        detail::send(id, opcode::cm_reject, encode(no_reason));
+        id.path->tell(opcode::cm_reject, encode(no_reason));
         break;
     case cm_state::replied:
     case cm_state::accepted:
     case cm_state::connected:
-        detail::stop_looking(id);
-        detail::send(id, opcode::cm_disconnect_request);
+        id.stop_searching();
+        id.path->tell(opcode::cm_disconnect_request, {});
         break;
     case cm_state::disconnect_received:
-        detail::send(id, opcode::cm_disconnect_reply);
+        id.path->tell(opcode::cm_disconnect_reply, {});
         break;
     default:
         break;
     }
-    if (id.path != nullptr) {
-        id.path->owner = nullptr;
-        id.path->finish();
-    }
+    id.end_path();
 }
 
 } // namespace
@@ -72,7 +69,6 @@ cm_id *detail::find_id(std::uint64_t serial)
 
 bool expects(std::uint32_t peer_number, const ibv_gid &peer)
 {
-    const lock_guard guard(lock());
     for (const auto &[serial, id] : ids().ids) {
         if (id->state == cm_state::requested && id->remote.qpn == peer_number &&
                 same(id->route.addr.addr.ibaddr.dgid, peer))

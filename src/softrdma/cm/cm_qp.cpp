@@ -27,20 +27,15 @@ bool has_peer(const cm_id &id) noexcept REQUIRES(lock())
     }
 }
 
-bool is_passive(const cm_id &id) noexcept
-{
-    return id.route.num_paths == 0;
-}
-
 int attributes(const cm_id &id, ibv_qp_attr &attr, int &mask) REQUIRES(lock())
 {
     const bool peer = has_peer(id);
     // Before accept() the program's own parameters are unknown: what the request proposed stands in.
     const bool unaccepted = id.state == cm_state::requested && id.local.qpn == 0;
     const auto responder = unaccepted ? id.request.responder_resources : id.local.responder_resources;
-    const auto initiator = unaccepted       ? id.request.initiator_depth
-                           : is_passive(id) ? id.local.initiator_depth
-                                            : std::min(id.local.initiator_depth, id.remote.responder_resources);
+    const auto initiator = unaccepted   ? id.request.initiator_depth
+                           : !id.active ? id.local.initiator_depth
+                                        : std::min(id.local.initiator_depth, id.remote.responder_resources);
     const ibv_qp_state state = attr.qp_state;
     attr.qp_state = state;
     mask = IBV_QP_STATE;

@@ -43,7 +43,7 @@ int open_any_port(std::uint16_t &port)
 
 } // namespace
 
-port_numbers::open_port *port_numbers::port_with_room(const listener::receiver &accepted)
+port_numbers::open_port *port_numbers::port_with_room()
 {
     for (open_port &p : ports_) {
         if (!p.used.all())
@@ -55,15 +55,15 @@ port_numbers::open_port *port_numbers::port_with_room(const listener::receiver &
     const int fd = open_any_port(fresh.port);
     if (fd < 0)
         return nullptr;
-    fresh.listening = listener::open(fd, SOMAXCONN, accepted);
+    fresh.listening = listener::open(fd, SOMAXCONN, [](int socket) { return handshake::accepted(socket, 0); });
     if (fresh.listening == nullptr)
         return nullptr;
     return &ports_.emplace_back(std::move(fresh));
 }
 
-std::uint32_t port_numbers::reserve(const listener::receiver &accepted)
+std::uint32_t port_numbers::reserve()
 {
-    open_port *p = port_with_room(accepted);
+    open_port *p = port_with_room();
     if (p == nullptr)
         return 0;
     while (p->used.test(p->next))

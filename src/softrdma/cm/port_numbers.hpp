@@ -15,7 +15,7 @@ class port_numbers
 {
 public:
     // 0 with errno.
-    std::uint32_t reserve(const listener::receiver &accepted);
+    std::uint32_t reserve();
     void release(std::uint32_t number);
     bool has(std::uint32_t number) const noexcept;
 
@@ -28,7 +28,7 @@ private:
         std::shared_ptr<listener> listening;
     };
 
-    open_port *port_with_room(const listener::receiver &accepted);
+    open_port *port_with_room();
 
     std::vector<open_port> ports_;
 };

@@ -4,8 +4,6 @@
 #include "base/settings.hpp"
 #include "cm/cm.hpp"
 #include "cm/port_numbers.hpp"
-#include "cm/unknown_callers.hpp"
-#include "transport/shm/discovery.hpp"
 #include "transport/tcp/rc_transport.hpp"
 #include "transport/tcp/tcp_socket.hpp"
 #include "wire/cm_message.hpp"
@@ -31,36 +29,32 @@ using std::chrono::milliseconds;
 constexpr auto first_pause = milliseconds(1);
 constexpr auto longest_pause = milliseconds(64);
 
-struct connection {
-    std::weak_ptr<queue_pair> qp;
-    std::uint32_t local = 0;
+struct connection final : handshake, std::enable_shared_from_this<connection> {
+    bool received(const packet &p) override REQUIRES(cm::lock());
+    void lost(const std::shared_ptr<queue_pair> &carried, int error) override REQUIRES(cm::lock());
+    void tell_address(const local::shm_address &own) override REQUIRES(cm::lock());
+    void searched() override REQUIRES(cm::lock());
+    bool takes(const direct_handshake &from_peer) const REQUIRES(cm::lock());
+
+    std::uint32_t number = 0; // of the local queue pair
     std::uint32_t remote = 0;
     ibv_gid peer{};
     sockaddr_storage source{};
     sockaddr_storage destination{};
-    bool active = false;
     bool joined = false;
-    discovery::shm_ep_ptr ep;   // to the peer's queue pair, until both sides have agreed on it
-    local::obstacle obstacle{}; // why there is none
-    bool discovering = false;
     bool was_sending = false;
     milliseconds pause = first_pause;
-    std::uint64_t serial = 0; // tells timers of an earlier connection of the same queue pair
-    std::shared_ptr<tcp_conn> path;
 };
 
 // Never destroyed: the progress thread may run until the very end of the process.
 struct registry {
-    ordered_mutex lock{lock_level::connecting};
-    std::uint64_t next_serial GUARDED_BY(lock) = 1;
-    port_numbers numbers GUARDED_BY(lock);
-    unknown_callers callers GUARDED_BY(lock);
-    std::unordered_map<std::uint32_t, connection> connections GUARDED_BY(lock);
+    port_numbers numbers GUARDED_BY(cm::lock());
+    std::unordered_map<std::uint32_t, std::shared_ptr<connection>> connections GUARDED_BY(cm::lock());
 
-    connection *find(std::uint64_t number, std::uint64_t serial) REQUIRES(lock)
+    connection *find(std::uint32_t number) REQUIRES(cm::lock())
     {
-        const auto found = connections.find(static_cast<std::uint32_t>(number));
-        return found == connections.end() || found->second.serial != serial ? nullptr : &found->second;
+        const auto found = connections.find(number);
+        return found == connections.end() ? nullptr : found->second.get();
     }
 };
 
@@ -71,28 +65,14 @@ registry &state()
     return the_registry.get();
 }
 
-class conn_upcalls : public tcp_conn_user
-{
-public:
-    void connected(const std::shared_ptr<tcp_conn> &path) override;
-    void lost(const std::shared_ptr<tcp_conn> &path, const std::shared_ptr<queue_pair> &qp, int error) override;
-    bool received(const std::shared_ptr<tcp_conn> &path, const packet &p) override;
-};
+void try_connecting(connection &c) REQUIRES(cm::lock());
 
-tcp_conn_user &upcalls()
-{
-    static auto *const user = new conn_upcalls;
-    return *user;
-}
-
-void try_connecting(connection &c);
-
-void try_later(connection &c)
+void try_later(connection &c) REQUIRES(cm::lock())
 {
     c.path.reset();
-    event_loop::get()->after(c.pause, [number = c.local, serial = c.serial] {
-        const lock_guard guard(state().lock);
-        if (connection *again = state().find(number, serial))
+    event_loop::get()->after(c.pause, [weak = c.weak_from_this()] {
+        const lock_guard guard(cm::lock());
+        if (const auto again = weak.lock(); again != nullptr)
             try_connecting(*again);
     });
     c.pause = std::min(2 * c.pause, longest_pause);
@@ -101,179 +81,63 @@ void try_later(connection &c)
 void try_connecting(connection &c)
 {
     const auto *from = reinterpret_cast<const sockaddr *>(&c.source);
-    const auto *to = reinterpret_cast<const sockaddr *>(&c.destination);
-    local::unique_fd fd(socket(to->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (bind(fd.get(), from, cm::detail::address_size(from)) != 0 ||
-            (::connect(fd.get(), to, cm::detail::address_size(to)) != 0 && errno != EINPROGRESS))
-        return try_later(c);
-    try {
-        c.path = tcp_conn::open(fd.release(), tcp_conn::role::connecting, upcalls());
-    } catch (const std::bad_alloc &) {
-        return try_later(c);
-    }
-    if (c.path == nullptr)
-        return try_later(c);
-    c.path->tag = c.local;
+    local::unique_fd fd(socket(from->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (bind(fd.get(), from, cm::detail::address_size(from)) != 0 || c.open_path(std::move(fd), c.destination) != 0)
+        try_later(c);
 }
 
-void join(connection &c)
+void connection::tell_address(const local::shm_address &own)
 {
-    const auto qp = c.qp.lock();
-    if (qp == nullptr)
-        return;
-    c.joined = true;
-    c.path->bind(qp, c.local);
-    qp->attach(c.path);
-    if (c.ep != nullptr && !c.active)
-        qp->suspend();
-    else if (c.ep != nullptr)
-        qp->select_transport(std::move(c.ep));
-    rc_transport::of(*qp).path_writable();
+    path->tell(active ? opcode::direct_request : opcode::direct_reply, encode(direct_handshake{number, remote, own}));
 }
 
-// What the peer is told of our queue pair.
-local::shm_address own_shm_address(const connection &c, const tcp_conn &path)
+bool connection::takes(const direct_handshake &from_peer) const
 {
-    const auto qp = c.qp.lock();
-    return qp == nullptr ? local::shm_address{} : discovery::own_shm_address(*qp, path);
+    return !joined && !is_searching() && from_peer.from == remote && from_peer.to == number;
 }
 
-// Once discovery has ended: the passive side answers whether there is one, the active side then
-// decides for both. False if there is none and has to be one.
-bool go_on(connection &c, bool peer_has_ep)
+bool connection::received(const packet &p)
 {
-    const bool has_ep = c.ep != nullptr;
-    local::shm_address own;
-    if (has_ep && !c.active)
-        own = own_shm_address(c, *c.path);
-    else
-        own.why_absent = c.obstacle;
-    if (const auto qp = c.qp.lock(); qp != nullptr)
-        has_ep ? qp->expect(c.ep) : qp->note_obstacle(c.obstacle);
-    if (!c.active) {
-        c.path->tell(opcode::direct_reply, encode(direct_handshake{c.local, c.remote, own}));
-    } else if (peer_has_ep) {
-        c.path->tell(opcode::direct_ready, encode(shm_decision{has_ep, c.obstacle}));
-    }
-    if (!has_ep)
-        log::write(log::level::info, "TCP carries everything between here and queue pair %u at %s: %s", c.remote,
-                text_of(c.destination).data(), text_of(c.obstacle));
-    if (c.active && !has_ep && discovery::required())
-        return false;
-    join(c);
-    return true;
-}
-
-void go_on_later(std::uint32_t number, std::uint64_t serial, discovery::shm_ep_ptr found)
-{
-    const lock_guard guard(state().lock);
-    connection *c = state().find(number, serial);
-    if (c == nullptr || !std::exchange(c->discovering, false))
-        return;
-    c->ep = std::move(found);
-    c->obstacle = local::obstacle::refused;
-    if (go_on(*c, true))
-        c->path->unhold();
-    else
-        c->path->cut();
-}
-
-bool discover(connection &c, const local::shm_address &shm_address)
-{
-    c.obstacle = shm_address.why_absent;
-    if (shm_address.present || discovery::required())
-        c.discovering = discovery::reach(shm_address, *c.path, c.ep, c.obstacle,
-                [number = c.local, serial = c.serial](
-                        discovery::shm_ep_ptr found) { go_on_later(number, serial, std::move(found)); });
-    if (!c.discovering)
-        return go_on(c, shm_address.present);
-    c.path->hold();
-    return true;
-}
-
-bool take_decision(const std::shared_ptr<tcp_conn> &path, const packet &p) REQUIRES(state().lock)
-{
-    shm_decision decision;
-    const auto found = state().connections.find(static_cast<std::uint32_t>(path->tag));
-    if (found == state().connections.end() || found->second.path != path || found->second.active ||
-            !decode(p.payload, decision))
-        return false;
-    const auto ep = std::exchange(found->second.ep, nullptr);
-    if (const auto qp = found->second.qp.lock(); ep != nullptr && qp != nullptr) {
-        qp->select_transport(decision.shares ? ep : nullptr);
-        if (!decision.shares)
-            qp->note_obstacle(decision.why);
-    }
-    return true;
-}
-
-void conn_upcalls::connected(const std::shared_ptr<tcp_conn> &path)
-{
-    const lock_guard guard(state().lock);
-    const auto found = state().connections.find(static_cast<std::uint32_t>(path->tag));
-    if (found != state().connections.end() && found->second.path == path)
-        path->tell(opcode::direct_request, encode(direct_handshake{found->second.local, found->second.remote,
-                                                   own_shm_address(found->second, *path)}));
-}
-
-void conn_upcalls::lost(const std::shared_ptr<tcp_conn> &path, const std::shared_ptr<queue_pair> &qp, int)
-{
-    const auto retry_timeout = qp == nullptr ? microseconds(0) : qp->retry_timeout();
-    const lock_guard guard(state().lock);
-    const auto found = state().connections.find(static_cast<std::uint32_t>(path->tag));
-    if (found == state().connections.end() || found->second.path != path)
-        return;
-    connection &c = found->second;
-    c.discovering = false;
-    if (!c.joined && c.active)
-        return try_later(c);
-    if (!c.joined) // the peer will
-        return c.path.reset();
-    log::write(log::level::info, "the connection to queue pair %u at %s has ended", c.remote,
-            text_of(c.destination).data());
-    event_loop::get()->after(retry_timeout, [number = c.local, serial = c.serial] {
-        const lock_guard relock(state().lock);
-        const connection *lost = state().find(number, serial);
-        if (const auto owner = lost == nullptr ? nullptr : lost->qp.lock())
-            owner->path_lost();
-    });
-}
-
-bool conn_upcalls::received(const std::shared_ptr<tcp_conn> &path, const packet &p)
-{
-    const lock_guard guard(state().lock);
+    direct_handshake reply;
     if (p.op == opcode::direct_ready)
-        return take_decision(path, p);
-    direct_handshake g;
-    if (!decode(p.payload, g))
+        return take_decision(p);
+    if (!active || p.op != opcode::direct_reply || !decode(p.payload, reply) || !takes(reply))
         return false;
-    const auto found = state().connections.find(g.to);
-    if (found == state().connections.end())
-        return false;
-    connection &c = found->second;
-    if (c.joined || c.discovering || c.remote != g.from || c.active != (p.op == opcode::direct_reply))
-        return false;
-    if (c.active)
-        return c.path == path && discover(c, g.shm_address);
-    if (!state().callers.remove(path) || !same(gid_of(tcp_socket::addresses_of(path->fd()).there), c.peer))
-        return false;
-    c.path = path;
-    path->tag = c.local;
-    return discover(c, g.shm_address);
+    if (search(reply.shm_address))
+        searched();
+    return true;
 }
 
-milliseconds incoming(int socket)
+void connection::searched()
 {
-    const lock_guard guard(state().lock);
-    const auto path = tcp_conn::open(socket, tcp_conn::role::accepted, upcalls());
-    if (path == nullptr)
-        return milliseconds(0);
-    event_loop::get()->after(unknown_callers::first_message_time, [weak = std::weak_ptr(path)] {
-        const lock_guard relock(state().lock);
-        if (const auto silent = weak.lock(); silent != nullptr && state().callers.remove(silent))
-            silent->finish();
+    if (active && fails())
+        return path->cut(); // and tries again
+    if (!active)
+        answer();
+    joined = join();
+    if (active) {
+        decide();
+        tell_decision(opcode::direct_ready);
+    }
+    if (const auto qp = local_qp.lock(); qp != nullptr)
+        rc_transport::of(*qp).path_writable();
+}
+
+void connection::lost(const std::shared_ptr<queue_pair> &carried, int)
+{
+    if (!joined && active)
+        return try_later(*this);
+    if (!joined) // the peer will
+        return path.reset();
+    log::write(
+            log::level::info, "the connection to queue pair %u at %s has ended", remote, text_of(destination).data());
+    const auto wait = carried == nullptr ? microseconds(0) : carried->retry_timeout();
+    event_loop::get()->after(wait, [weak = weak_from_this()] {
+        const lock_guard guard(cm::lock());
+        const auto ended = weak.lock();
+        if (const auto qp = ended == nullptr ? nullptr : ended->local_qp.lock(); qp != nullptr)
+            qp->path_lost();
     });
-    return state().callers.add(path);
 }
 
 microseconds retry_timeout_of(const ibv_qp_attr &attr)
@@ -284,57 +148,56 @@ microseconds retry_timeout_of(const ibv_qp_attr &attr)
 }
 
 // What is still to be sent when two looks in a row have found it, and no path, has waited long enough.
-void look_for_progress(std::uint32_t number, std::uint64_t serial, microseconds retry_timeout)
+void look_for_progress(const std::weak_ptr<connection> &weak, microseconds retry_timeout)
 {
-    const lock_guard guard(state().lock);
-    connection *c = state().find(number, serial);
-    const auto qp = c == nullptr || c->joined ? nullptr : c->qp.lock();
+    const lock_guard guard(cm::lock());
+    const auto c = weak.lock();
+    const auto qp = c == nullptr || c->joined ? nullptr : c->local_qp.lock();
     if (qp == nullptr)
         return;
     const bool sending = qp->sending();
     if (sending && c->was_sending)
         qp->path_lost();
     c->was_sending = sending;
-    event_loop::get()->after(retry_timeout, [=] { look_for_progress(number, serial, retry_timeout); });
+    event_loop::get()->after(retry_timeout, [=] { look_for_progress(weak, retry_timeout); });
 }
 
-bool forget(std::uint32_t number) REQUIRES(state().lock)
+bool forget(std::uint32_t number) REQUIRES(cm::lock())
 {
-    const auto found = state().connections.find(number);
-    if (found == state().connections.end())
+    connection *c = state().find(number);
+    if (c == nullptr)
         return false;
-    if (const auto path = found->second.path; path != nullptr) {
-        path->bind(nullptr, 0); // the queue pair may be connected anew before it could be told of the end
-        path->finish();
-    }
-    state().connections.erase(found);
+    if (c->path != nullptr)
+        c->path->bind(nullptr, 0); // the queue pair may be connected anew before it could be told of the end
+    c->end_path();
+    state().connections.erase(number);
     return true;
 }
 
-connection describe(queue_pair &qp)
+std::shared_ptr<connection> describe(queue_pair &qp) REQUIRES(cm::lock())
 {
     ibv_qp_attr attr{};
     ibv_qp_init_attr init{};
     qp.query(attr, init);
     const ibv_ah_attr &av = attr.ah_attr;
     const auto &table = gid_table();
-    connection c;
-    c.qp = qp.weak_from_this();
-    c.local = qp.verbs()->qp_num;
-    c.remote = attr.dest_qp_num;
+    auto c = std::make_shared<connection>();
+    c->local_qp = qp.weak_from_this();
+    c->number = qp.verbs()->qp_num;
+    c->remote = attr.dest_qp_num;
     // Without a global address only this host can be meant.
-    reinterpret_cast<sockaddr_in &>(c.source) = {
+    reinterpret_cast<sockaddr_in &>(c->source) = {
             .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-    c.destination = c.source;
+    c->destination = c->source;
     if (av.is_global != 0) {
         const gid_entry &here = table[av.grh.sgid_index];
-        c.source = address_of(here.gid, here.interface);
-        c.destination = address_of(av.grh.dgid, here.interface);
+        c->source = address_of(here.gid, here.interface);
+        c->destination = address_of(av.grh.dgid, here.interface);
     }
-    c.peer = gid_of(c.destination);
-    const ibv_gid own = gid_of(c.source);
-    c.active = c.local != c.remote ? c.local > c.remote : memcmp(own.raw, c.peer.raw, sizeof(own.raw)) > 0;
-    port_of(c.destination) = htons(static_cast<std::uint16_t>(c.remote >> 8));
+    c->peer = gid_of(c->destination);
+    const ibv_gid own = gid_of(c->source);
+    c->active = c->number != c->remote ? c->number > c->remote : memcmp(own.raw, c->peer.raw, sizeof(own.raw)) > 0;
+    port_of(c->destination) = htons(static_cast<std::uint16_t>(c->remote >> 8));
     return c;
 }
 
@@ -342,17 +205,30 @@ connection describe(queue_pair &qp)
 
 std::uint32_t reserve_number()
 {
-    const lock_guard guard(state().lock);
-    return state().numbers.reserve(incoming);
+    const lock_guard guard(cm::lock());
+    return state().numbers.reserve();
 }
 
 void release_number(std::uint32_t number)
 {
     if (the_registry.if_made() == nullptr) // nothing is reserved
         return;
-    const lock_guard guard(state().lock);
+    const lock_guard guard(cm::lock());
     forget(number);
     state().numbers.release(number);
+}
+
+bool received_request(const std::shared_ptr<tcp_conn> &path, const packet &p)
+{
+    direct_handshake request;
+    connection *c = decode(p.payload, request) ? state().find(request.to) : nullptr;
+    if (path->tag != 0 || c == nullptr || c->active || !c->takes(request) ||
+            !same(gid_of(tcp_socket::addresses_of(path->fd()).there), c->peer))
+        return false;
+    c->take_path(path);
+    if (c->search(request.shm_address))
+        c->searched();
+    return true;
 }
 
 int check(const ibv_ah_attr &address) noexcept
@@ -362,18 +238,16 @@ int check(const ibv_ah_attr &address) noexcept
 
 void connect(queue_pair &qp)
 {
-    connection c = describe(qp);
+    const lock_guard guard(cm::lock());
+    const auto c = describe(qp);
     // The path of a queue pair that a program moves by itself may be the connection manager's: it is there already, or
     // comes when the program accepts the request.
-    if (qp.has_path() || cm::expects(c.remote, c.peer))
+    if (qp.has_path() || cm::expects(c->remote, c->peer) || !state().numbers.has(c->number) ||
+            state().find(c->number) != nullptr)
         return;
-    const lock_guard guard(state().lock);
-    if (!state().numbers.has(c.local) || state().connections.contains(c.local))
-        return;
-    c.serial = state().next_serial++;
-    connection &kept = state().connections.emplace(c.local, std::move(c)).first->second;
-    if (kept.active && kept.remote >> 8 != 0)
-        try_connecting(kept);
+    state().connections.emplace(c->number, c);
+    if (c->active && c->remote >> 8 != 0)
+        try_connecting(*c);
 }
 
 void limit_retry_timeout(queue_pair &qp)
@@ -383,19 +257,18 @@ void limit_retry_timeout(queue_pair &qp)
     qp.query(attr, init);
     if (attr.timeout == 0) // waits for ever
         return;
-    const lock_guard guard(state().lock);
-    const auto found = state().connections.find(qp.verbs()->qp_num);
-    if (found == state().connections.end() || found->second.joined)
+    const lock_guard guard(cm::lock());
+    connection *c = state().find(qp.verbs()->qp_num);
+    if (c == nullptr || c->joined)
         return;
     const auto retry_timeout = retry_timeout_of(attr);
-    event_loop::get()->after(retry_timeout, [number = found->first, serial = found->second.serial, retry_timeout] {
-        look_for_progress(number, serial, retry_timeout);
-    });
+    event_loop::get()->after(
+            retry_timeout, [weak = c->weak_from_this(), retry_timeout] { look_for_progress(weak, retry_timeout); });
 }
 
 void disconnect(queue_pair &qp)
 {
-    const lock_guard guard(state().lock);
+    const lock_guard guard(cm::lock());
     if (forget(qp.verbs()->qp_num))
         qp.attach(nullptr);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "verbs/qp.hpp"
+#include "cm/handshake.hpp"
 
 // Queue pairs that are connected by ibv_modify_qp() alone, without the connection manager. The number of such a queue
 // pair is the TCP port under which its peer reaches this process, and an index: port << 8 | index. The port allocator
@@ -22,5 +22,8 @@ void connect(queue_pair &qp);
 // The queue pair has become ready to send: from now on an unreachable peer is an error.
 void limit_retry_timeout(queue_pair &qp);
 void disconnect(queue_pair &qp);
+
+// The first message has come over that path. False if no queue pair here is to be connected by it.
+bool received_request(const std::shared_ptr<tcp_conn> &path, const packet &p) REQUIRES(cm::lock());
 
 } // namespace softrdma::net::static_connect

@@ -11,7 +11,7 @@ namespace softrdma::net
 {
 
 // The accepted connections whose peers have not said yet what they want: each holds a descriptor, and anybody can open
-// them. Beyond a fixed number the oldest one is closed for the next. Guarded by the lock of who accepts them.
+// them. Beyond a fixed number the oldest one is closed for the next. Guarded by cm::lock().
 class unknown_callers
 {
 public:

@@ -57,10 +57,8 @@ public:
     // Nothing is sent until select_transport().
     void suspend();
     // Whether requests are executed in the peer's memory from now on (the peer that was expected) or sent over the path
-    // (NULL).
-    void select_transport(const std::shared_ptr<acting_peer> &peer);
-    // Why requests are sent over the path although the peer might be on this host, for report().
-    void note_obstacle(local::obstacle why);
+    // (NULL, and what is known of why, for report()).
+    void select_transport(const std::shared_ptr<acting_peer> &peer, local::obstacle why);
     bool has_path();
     // A peer that is silent for longer than time-out and retry count say is given up, though its host still answers.
     void limit_answers();

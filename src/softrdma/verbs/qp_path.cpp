@@ -57,9 +57,10 @@ void queue_pair::suspend()
     ep_.transport_pending = true;
 }
 
-void queue_pair::select_transport(const std::shared_ptr<acting_peer> &peer)
+void queue_pair::select_transport(const std::shared_ptr<acting_peer> &peer, local::obstacle why)
 {
     const lock_guard lock(lock_);
+    ep_.obstacle = why;
     ep_.transport_pending = false;
     if (peer == nullptr)
         peer_.reset();
@@ -70,12 +71,6 @@ void queue_pair::select_transport(const std::shared_ptr<acting_peer> &peer)
     }
     if (ep_.attr.qp_state == IBV_QPS_RTS && !destroyed_)
         settle(transport_->execute());
-}
-
-void queue_pair::note_obstacle(local::obstacle why)
-{
-    const lock_guard lock(lock_);
-    ep_.obstacle = why;
 }
 
 bool queue_pair::has_path()

@@ -12,7 +12,6 @@
 namespace softrdma::net
 {
 
-class cm_id;
 class tcp_conn;
 
 // Whoever made a connection and is told about it. Called with no lock but the reading of the connection held.
@@ -67,9 +66,8 @@ public:
     // Ends the connection once what was transmitted has left.
     void finish();
 
-    // The id that is told about connection management; guarded by the connection manager's lock.
-    cm_id *owner = nullptr;
     // For the user, guarded by its lock.
+    void *owner = nullptr;
     std::uint64_t tag = 0;
 
 private:

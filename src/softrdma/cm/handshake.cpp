@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cm/handshake.hpp"
+#include "base/log.hpp"
+#include "base/process.hpp"
+#include "base/socket_address.hpp"
+#include "cm/cm.hpp"
+#include "cm/static_connect.hpp"
+#include "cm/unknown_callers.hpp"
+#include "transport/tcp/tcp_socket.hpp"
+
+#include <cerrno>
+#include <sys/socket.h>
+
+namespace softrdma::net
+{
+
+namespace
+{
+
+// Of all ports.
+unknown_callers &callers() REQUIRES(cm::lock())
+{
+    static constinit process::single<unknown_callers> all;
+    return all.get();
+}
+
+handshake *owner_of(const tcp_conn &path) REQUIRES(cm::lock())
+{
+    return static_cast<handshake *>(path.owner);
+}
+
+class conn_upcalls : public tcp_conn_user
+{
+public:
+    void connected(const std::shared_ptr<tcp_conn> &path) override
+    {
+        const lock_guard guard(cm::lock());
+        if (handshake *h = owner_of(*path); h != nullptr)
+            h->tell_address(h->own_address());
+    }
+
+    void lost(const std::shared_ptr<tcp_conn> &path, const std::shared_ptr<queue_pair> &qp, int error) override
+    {
+        const lock_guard guard(cm::lock());
+        if (handshake *h = owner_of(*path); h != nullptr) {
+            h->leave_path();
+            h->lost(qp, error);
+        } else if (qp != nullptr) {
+            qp->path_lost();
+        }
+    }
+
+    bool received(const std::shared_ptr<tcp_conn> &path, const packet &p) override
+    {
+        const lock_guard guard(cm::lock());
+        switch (p.op) {
+        case opcode::cm_request:
+        case opcode::resolve_request:
+            return callers().remove(path) && cm::detail::received_request(path, p);
+        case opcode::direct_request:
+            return callers().remove(path) && static_connect::received_request(path, p);
+        default:
+            handshake *h = owner_of(*path);
+            return h != nullptr && h->received(p);
+        }
+    }
+};
+
+tcp_conn_user &upcalls()
+{
+    static auto *const user = new conn_upcalls; // connections may outlive everything else
+    return *user;
+}
+
+} // namespace
+
+std::chrono::milliseconds handshake::accepted(int socket, std::uint64_t tag)
+{
+    const lock_guard guard(cm::lock());
+    const auto path = tcp_conn::open(socket, tcp_conn::role::accepted, upcalls());
+    if (path == nullptr)
+        return std::chrono::milliseconds(0);
+    path->tag = tag;
+    event_loop::get()->after(unknown_callers::first_message_time, [weak = std::weak_ptr(path)] {
+        const lock_guard relock(cm::lock());
+        if (const auto silent = weak.lock(); silent != nullptr && callers().remove(silent))
+            silent->finish();
+    });
+    return callers().add(path);
+}
+
+int handshake::open_path(local::unique_fd bound, const sockaddr_storage &peer)
+{
+    const auto *to = reinterpret_cast<const sockaddr *>(&peer);
+    if (::connect(bound.get(), to, cm::detail::address_size(to)) != 0 && errno != EINPROGRESS)
+        return errno;
+    try {
+        path = tcp_conn::open(bound.release(), tcp_conn::role::connecting, upcalls());
+    } catch (const std::bad_alloc &) {
+        return ENOMEM;
+    }
+    if (path == nullptr)
+        return errno;
+    path->owner = this;
+    return 0;
+}
+
+void handshake::take_path(std::shared_ptr<tcp_conn> from_peer)
+{
+    path = std::move(from_peer);
+    path->owner = this;
+}
+
+bool handshake::join()
+{
+    const auto qp = local_qp.lock();
+    if (qp == nullptr)
+        return false;
+    path->bind(qp, qp->verbs()->qp_num);
+    qp->attach(path);
+    return true;
+}
+
+void handshake::leave_path()
+{
+    searching_ = false;
+    ep_.reset();
+    if (path != nullptr)
+        path->owner = nullptr;
+}
+
+void handshake::end_path()
+{
+    leave_path();
+    if (path != nullptr)
+        path->finish();
+}
+
+local::shm_address handshake::own_address() const
+{
+    const auto qp = local_qp.lock();
+    return qp == nullptr ? local::shm_address{} : discovery::own_shm_address(*qp, *path);
+}
+
+bool handshake::search(const local::shm_address &peer)
+{
+    const auto qp = local_qp.lock();
+    if (active)
+        path->hold(); // until the queue pair is ready for what it brings
+    else if (qp != nullptr)
+        qp->suspend();
+    obstacle_ = peer.why_absent;
+    if (peer.present || discovery::required())
+        searching_ = discovery::reach(
+                peer, *path, ep_, obstacle_, [weak = std::weak_ptr(path)](discovery::shm_ep_ptr found) {
+                    const auto from = weak.lock();
+                    const lock_guard guard(cm::lock());
+                    handshake *h = from == nullptr ? nullptr : owner_of(*from);
+                    if (h == nullptr || !std::exchange(h->searching_, false))
+                        return;
+                    h->ep_ = std::move(found);
+                    h->obstacle_ = h->ep_ == nullptr ? local::obstacle::refused : local::obstacle::none;
+                    h->searched();
+                });
+    return !searching_;
+}
+
+void handshake::stop_searching()
+{
+    if (std::exchange(searching_, false) && !active)
+        answer();
+}
+
+void handshake::log_fall_back() const
+{
+    log::write(log::level::info, "TCP carries everything between here and the peer at %s: %s",
+            text_of(tcp_socket::addresses_of(path->fd()).there).data(), text_of(obstacle_));
+}
+
+void handshake::answer()
+{
+    const auto qp = local_qp.lock();
+    local::shm_address own;
+    if (ep_ != nullptr && qp != nullptr) {
+        own = own_address();
+        qp->expect(ep_);
+        return tell_address(own);
+    }
+    own.why_absent = obstacle_;
+    tell_address(own);
+    log_fall_back();
+    if (qp != nullptr)
+        qp->select_transport(nullptr, obstacle_);
+}
+
+void handshake::decide()
+{
+    const auto qp = local_qp.lock();
+    if (ep_ == nullptr)
+        log_fall_back();
+    else if (qp != nullptr)
+        qp->expect(ep_);
+    if (qp != nullptr)
+        qp->select_transport(ep_, obstacle_);
+}
+
+void handshake::tell_decision(opcode op)
+{
+    path->tell(op, encode(shm_decision{ep_ != nullptr, obstacle_}));
+    path->unhold();
+    ep_.reset();
+}
+
+bool handshake::take_decision(const packet &p)
+{
+    shm_decision decision;
+    if (active || !decode(p.payload, decision))
+        return false;
+    const auto ep = std::exchange(ep_, nullptr);
+    if (ep == nullptr) // this side has answered that there is none
+        return true;
+    if (!decision.shares) {
+        obstacle_ = decision.why;
+        log_fall_back();
+    }
+    if (const auto qp = local_qp.lock(); qp != nullptr)
+        qp->select_transport(decision.shares ? ep : nullptr, obstacle_);
+    return true;
+}
+
+} // namespace softrdma::net
