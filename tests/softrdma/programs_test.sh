@@ -126,7 +126,21 @@ fio_programs() {
     done
 }
 
+# Its address handles name no GID.
+qperf_datagrams_are_refused() {
+    have qperf || return
+    export SOFTRDMA_LOG=info
+    run_pair qperf -lp %p // qperf -lp %p %a -t 1 ud_lat
+    unset SOFTRDMA_LOG
+    kill $server 2>/dev/null
+    wait $server 2>/dev/null
+    server=
+    grep -q 'an address handle needs a GID' "$work"/*.out && [ $client_code -ne 0 ] || report "$text: client $client_code"
+    end_if_hung $client_code
+}
+
 others_programs() {
+    qperf_datagrams_are_refused
     for mode in '' '-cm 1'; do
         serving qperf -lp %p // qperf -lp %p %a -t 1 $mode rc_lat rc_bw rc_rdma_write_lat rc_rdma_write_poll_lat \
             rc_rdma_write_bw rc_rdma_read_lat rc_rdma_read_bw

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/address_handle.hpp"
 #include "base/gid_table.hpp"
+#include "base/log.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -35,7 +36,8 @@ bool is_multicast(const ibv_gid &gid) noexcept
 address_handle *address_handle::create(ibv_pd *owner, const ibv_ah_attr &attr)
 {
     const auto &gids = net::gid_table();
-    // As on every Ethernet port, an address is a GID.
+    if (attr.is_global == 0)
+        log::write(log::level::info, "an address handle needs a GID, as on every Ethernet port: is_global is 0");
     if (attr.port_num != 1 || attr.is_global == 0 || attr.grh.sgid_index >= gids.size() ||
             attr.sl > max_service_level) {
         errno = EINVAL;
