@@ -80,6 +80,12 @@ bool home::open_state()
     }
 }
 
+void home::release_state()
+{
+    volatile_state_ = state();
+    file_.reset();
+}
+
 void home::open_file()
 {
     data_.reset(::open(settings_.home_path.c_str(), O_RDWR | O_CLOEXEC));

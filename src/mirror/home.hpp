@@ -24,6 +24,8 @@ public:
 
     // Opens the file with its state; false: there is none.
     bool open_state();
+    // The state stays known; another process may open it.
+    void release_state();
     // Makes the file, unless it is there, and its state.
     void make(const replica::mirror_state &first);
     void map(void *hint);

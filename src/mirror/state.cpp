@@ -84,6 +84,7 @@ void rpma_mirror::inspect(const settings &of, rpma_mirror_state &to)
     bool home_known = false, home_used = false;
     try {
         home_known = m.home_.open_state();
+        m.home_.release_state();
     } catch (const failure &problem) {
         // Its writer is at work.
         home_used = problem.code() == RPMA_MIRROR_E_BUSY;

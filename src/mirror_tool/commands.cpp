@@ -33,10 +33,13 @@ exit_status show_status(const options &what)
 {
     const cfg_ptr cfg = read_cfg(what.set_file);
     const auto state = inspect(cfg.get());
-    if (state->epoch == 0)
+    if (state->epoch == 0) {
+        if (what.json)
+            print(what, {}, state_json(*state));
         throw failure("no copy answers, or there is no set yet: is rpmemd --listen running, and was rpma-mirror create "
                       "called?",
                 exit_failed);
+    }
     print(what, state_text(*state), state_json(*state));
     return status_of(missing_copies(*state));
 }

@@ -145,17 +145,19 @@ std::string state_text(const rpma_mirror_state &state)
 json state_json(const rpma_mirror_state &state)
 {
     json copies = json::array();
+    bool in_use = false;
     for (unsigned copy = 0; copy < RPMA_MIRROR_MOST_COPIES; ++copy) {
         const rpma_mirror_copy &c = state.copies[copy];
         if (c.state == RPMA_MIRROR_COPY_NONE && c.home == 0)
             continue;
+        in_use = in_use || (c.home != 0 && c.last_error == RPMA_MIRROR_E_BUSY);
         copies.push_back({{"copy", copy}, {"state", text_of(c.state)}, {"home", c.home != 0}, {"place", c.target},
                 {"poolset", c.set_name}, {"promised_epoch", c.promised_epoch}, {"record_epoch", c.record_epoch},
                 {"record_version", c.record_version}, {"resync_cursor", c.cursor},
                 {"error", c.last_error == 0 ? json() : json(rpma_mirror_err_2str(c.last_error))}});
     }
     return {{"set", set_name(state.set)}, {"length", state.length}, {"policy", text_of(state.policy)},
-            {"epoch", state.epoch}, {"version", state.version}, {"closed", state.closed != 0},
+            {"epoch", state.epoch}, {"version", state.version}, {"closed", state.closed != 0}, {"in_use", in_use},
             {"members", copies_of(state.members)}, {"in_sync", copies_of(state.in_sync)},
             {"not_in_sync", missing_copies(state)}, {"copies", copies}};
 }

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "short_text.hpp"
 #include "siphash.hpp"
@@ -62,9 +63,15 @@ int sync_directory_of(const char *path)
 
 int mirror_file::lock()
 {
-    if (flock(file_.get(), LOCK_EX | LOCK_NB) == 0)
-        return 0;
-    return errno == EWOULDBLOCK ? EBUSY : errno;
+    // Who only looks at the state has the file for a moment.
+    for (int attempt = 0; flock(file_.get(), LOCK_EX | LOCK_NB) != 0; ++attempt) {
+        if (errno != EWOULDBLOCK)
+            return errno;
+        if (attempt == 20)
+            return EBUSY;
+        usleep(5000);
+    }
+    return 0;
 }
 
 int mirror_file::write_slot(const mirror_state &s, std::uint64_t sequence)

@@ -22,8 +22,9 @@ PLACE = os.environ.get("MIRROR_TEST_PLACE", "/dev/shm")
 class Target:
     """rpmemd --listen with a poolset, on a port that it keeps."""
 
-    def __init__(self, place):
+    def __init__(self, place, host):
         self.place = place
+        self.host = host
         self.port = 0
         self.process = None
         place.mkdir()
@@ -35,9 +36,9 @@ class Target:
 
     def start(self):
         self.process = subprocess.Popen(
-            [DAEMON, "--listen", f"127.0.0.1:{self.port}", "--key-file", self.place / "key", "--poolset-dir", self.place,
+            [DAEMON, "--listen", f"{self.host}:{self.port}", "--key-file", self.place / "key", "--poolset-dir", self.place,
              "--log-file", self.place / "log"], stdout=subprocess.PIPE, text=True)
-        self.port = int(re.fullmatch(r"rpmemd: listening on 127.0.0.1 port (\d+)\n", self.process.stdout.readline())[1])
+        self.port = int(re.fullmatch(r"rpmemd: listening on \S+ port (\d+)\n", self.process.stdout.readline())[1])
 
     def kill(self):
         self.process.kill()
@@ -46,7 +47,7 @@ class Target:
 
     @property
     def address(self):
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def bytes(self, offset, count):
         with open(self.place / "part", "rb") as part:
@@ -69,8 +70,8 @@ class MirrorTest(unittest.TestCase):
         self.addCleanup(manager.__exit__, None, None, None)
         return value
 
-    def target(self):
-        made = Target(self.place / f"target{len(self.targets)}")
+    def target(self, host="127.0.0.1"):
+        made = Target(self.place / f"target{len(self.targets)}", host)
         self.targets.append(made)
         self.addCleanup(lambda: made.process.poll() is None and made.kill())
         return made

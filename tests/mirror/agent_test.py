@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The resource agent, called as Pacemaker calls it on two nodes, over real targets."""
+
+import os
+import shutil
+import subprocess
+import unittest
+
+from support import LIMIT_S, TOOL, MirrorTest
+
+AGENT = os.environ["MIRROR_AGENT"]
+FENCED = -110004
+SUCCESS, GENERIC, ARGS, UNIMPLEMENTED, _, INSTALLED, CONFIGURED, NOT_RUNNING, PROMOTED, FAILED_PROMOTED = range(10)
+NEVER = "-INFINITY"
+
+
+class Node:
+    """What Pacemaker of one node knows: it calls the agent, and keeps the score that the agent sets."""
+
+    def __init__(self, test, set_file):
+        self.test = test
+        self.place = set_file.parent
+        self.score = None
+        programs = self.place / "bin"
+        programs.mkdir()
+        # It takes the place of Pacemaker's command, which needs a cluster.
+        (programs / "crm_attribute").write_text(f'#!/bin/sh\necho "$@" >>{self.place}/scores\n')
+        (programs / "crm_attribute").chmod(0o755)
+        self.environment = {**os.environ, "PATH": f"{programs}:/usr/bin:/bin", "OCF_ROOT": "/usr/lib/ocf",
+                            "OCF_RA_VERSION_MAJOR": "1", "OCF_RA_VERSION_MINOR": "1", "OCF_RESOURCE_INSTANCE": "log:0",
+                            "HA_RSCTMP": f"{self.place}/run", "OCF_RESKEY_set": str(set_file), "OCF_RESKEY_tool": TOOL}
+
+    def act(self, action, status=SUCCESS, pattern="", **changes):
+        result = subprocess.run([AGENT, action], env={**self.environment, **changes}, capture_output=True, text=True,
+                                timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
+        self.test.assertEqual(result.returncode, status, f"{action}: {result.stdout}{result.stderr}")
+        if pattern:
+            self.test.assertRegex(result.stderr, "(?m)^ocf-exit-reason:.*" + pattern)
+        scores = self.place / "scores"
+        for line in scores.read_text().splitlines() if scores.exists() else ():
+            words = line.split()
+            self.test.assertEqual(words[:3], ["--promotion", "--lifetime=reboot", "--quiet"])
+            self.score = None if words[3] == "--delete" else words[3].removeprefix("--update=")
+        scores.unlink(missing_ok=True)
+
+
+class Agent(MirrorTest):
+    def nodes(self, *targets, more=""):
+        files = [self.host(copy, *targets, more=more) for copy in (0, 5)]
+        self.done("create", files[0])
+        return files, [Node(self, file) for file in files]
+
+    def test_another_node_takes_the_set_from_a_writer_that_goes_on(self):
+        (here, there), (a, b) = self.nodes(self.target(), self.target())
+        a.act("monitor", NOT_RUNNING)
+        a.act("start")
+        b.act("start")
+        self.assertEqual((a.score, b.score), ("100", "10"))
+        b.act("monitor")
+        a.act("promote")
+        a.act("monitor", PROMOTED)
+        writer = self.writer(here)
+        a.act("monitor", PROMOTED)
+        self.assertEqual(self.flush(writer, "acknowledged"), 0)
+        # Node a is lost for the cluster, and its writer does not know.
+        b.act("promote")
+        b.act("monitor", PROMOTED)
+        self.assertEqual((there.parent / "home").read_bytes()[:12], b"acknowledged")
+        self.assertEqual(self.flush(writer, "too late"), FENCED)
+        self.assertEqual((there.parent / "home").read_bytes()[:12], b"acknowledged")
+        a.act("monitor", FAILED_PROMOTED, "another machine")
+        self.assertEqual((a.score, b.score), ("10", "100"))
+        a.act("demote")
+        b.act("monitor", PROMOTED)
+        self.end(writer)
+        a.act("monitor")
+        a.act("stop")
+        self.assertIsNone(a.score)
+        a.act("monitor", NOT_RUNNING)
+
+    def test_a_writer_that_was_killed(self):
+        (here, there), (a, b) = self.nodes(self.target(), self.target())
+        a.act("start")
+        b.act("start")
+        a.act("promote")
+        writer = self.writer(here)
+        self.assertEqual(self.flush(writer, "acknowledged"), 0)
+        self.end(writer)
+        a.act("monitor", PROMOTED)
+        # Pacemaker demotes the instance that it can reach, and tells the other one.
+        a.act("demote")
+        b.act("notify", OCF_RESKEY_CRM_meta_notify_type="post", OCF_RESKEY_CRM_meta_notify_operation="demote")
+        self.assertEqual((a.score, b.score), ("100", "10"))
+        b.act("promote")
+        self.assertEqual((there.parent / "home").read_bytes()[:12], b"acknowledged")
+        # It comes back as one that stands by.
+        a.act("monitor")
+        self.assertEqual(a.score, "10")
+
+    def test_demotion_stops_a_program(self):
+        self.stops_a_program("demote")
+
+    def test_a_stop_stops_a_program(self):
+        self.stops_a_program("stop")
+
+    def stops_a_program(self, action):
+        (here, _), (a, _) = self.nodes(self.target())
+        a.act("start")
+        a.act("promote")
+        writer = self.writer(here)
+        epoch = self.json("status", here)["epoch"]
+        a.act(action)
+        self.assertEqual(self.flush(writer, "too late"), FENCED)
+        self.end(writer)
+        promised = {copy["promised_epoch"] for copy in self.json("status", here)["copies"] if not copy["home"]}
+        self.assertEqual(promised, {epoch + 1})
+
+    def test_no_stale_copy_is_promoted(self):
+        first, second = self.target(), self.target()
+        (here, there), (a, b) = self.nodes(first, second)
+        a.act("start")
+        b.act("start")
+        a.act("promote")
+        writer = self.writer(here)
+        second.kill()
+        self.assertEqual(self.flush(writer, "acknowledged"), 0)
+        b.act("monitor")
+        self.assertEqual(b.score, "10")  # the other target has it all
+        first.kill()
+        # It may be that only the network is slow: then the writer keeps the set. Nobody else can know what it has.
+        a.act("monitor", PROMOTED)
+        self.end(writer)
+        a.act("monitor", PROMOTED)
+        b.act("monitor")
+        self.assertEqual(b.score, NEVER)
+        second.start()
+        # What answers has lost a flush.
+        b.act("monitor")
+        self.assertEqual(b.score, NEVER)
+        b.act("promote", GENERIC, "does not answer")
+        first.start()
+        b.act("monitor")
+        self.assertEqual(b.score, "10")
+        b.act("promote")
+        self.assertEqual((there.parent / "home").read_bytes()[:12], b"acknowledged")
+
+    def test_a_writer_that_may_have_gone_on_alone(self):
+        target = self.target()
+        (here, _), (a, b) = self.nodes(target, more="policy availability")
+        a.act("start")
+        b.act("start")
+        a.act("promote")
+        self.end(self.writer(here))
+        b.act("monitor")
+        self.assertEqual(b.score, NEVER)
+        b.act("promote", GENERIC, "force")
+        self.assertEqual(a.score, "100")
+        a.act("promote")
+        a.act("monitor", PROMOTED)
+
+    def test_an_operator_fences(self):
+        (here, _), (a, _) = self.nodes(self.target())
+        a.act("start")
+        a.act("promote")
+        self.done("fence", here)
+        a.act("monitor", FAILED_PROMOTED, "fenced")
+        a.act("promote")
+        a.act("monitor", PROMOTED)
+
+    def test_a_program_that_nobody_can_fence(self):
+        target = self.target()
+        (here, _), (a, _) = self.nodes(target)
+        a.act("start")
+        a.act("promote")
+        writer = self.writer(here)
+        target.kill()
+        a.act("demote", GENERIC, "has the set open")
+        a.act("stop", GENERIC, "has the set open")
+        self.end(writer)
+        a.act("stop")
+
+    def test_wrong_parameters(self):
+        (here, _), (a, _) = self.nodes(self.target())
+        missing = str(self.place / "none")
+        wrong = self.place / "wrong"
+        wrong.write_text("RPMAMIRROR\nhome zero /x 8M\n")
+        a.act("start", CONFIGURED, "absolute path", OCF_RESKEY_set="")
+        a.act("validate-all", CONFIGURED, "absolute path", OCF_RESKEY_set="log.set")
+        a.act("validate-all", CONFIGURED, "no number", OCF_RESKEY_status_timeout="soon")
+        a.act("validate-all", ARGS, "no set file", OCF_RESKEY_set=missing)
+        a.act("start", ARGS, "'zero' is no number", OCF_RESKEY_set=str(wrong))
+        a.act("validate-all", INSTALLED, "install librpma-tools", OCF_RESKEY_tool=missing)
+        a.act("validate-all", OCF_RESKEY_set=missing, OCF_CHECK_LEVEL="0")
+        a.act("validate-all")
+        for action in ("promote", "demote"):
+            a.act(action, NOT_RUNNING, "not started")
+        a.act("stop", OCF_RESKEY_set="")
+        a.act("monitor", NOT_RUNNING, OCF_RESKEY_set="")
+        a.act("migrate_to", UNIMPLEMENTED)
+        a.act("start")
+        a.act("monitor", INSTALLED, "install librpma-tools", OCF_RESKEY_tool=missing)
+        slow = self.place / "slow"
+        slow.write_text("#!/bin/sh\nexec sleep 60\n")
+        slow.chmod(0o755)
+        a.act("monitor", OCF_RESKEY_tool=str(slow), OCF_RESKEY_status_timeout="1")
+        self.assertEqual(a.score, NEVER)
+        a.act("promote")
+        a.act("monitor", GENERIC, "no answer within 1 seconds", OCF_RESKEY_tool=str(slow), OCF_RESKEY_status_timeout="1")
+
+    @unittest.skipUnless(shutil.which("ocf-tester", path="/usr/sbin:/usr/bin"), "ocf-tester is missing: install resource-agents")
+    def test_ocf_tester(self):
+        (here, _), (a, _) = self.nodes(self.target())
+        result = subprocess.run(["/usr/sbin/ocf-tester", "-n", "log", "-o", f"set={here}", "-o", f"tool={TOOL}", AGENT],
+                                env={**a.environment, "PATH": a.environment["PATH"] + ":/usr/sbin"}, capture_output=True,
+                                text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertIn(f"{AGENT} passed all tests", result.stdout)
+        self.assertNotIn("does not support the promote", result.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
