@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queue pairs that ibv_modify_qp() connects, without the connection manager. */
-#include "fixture.h"
+#include "remote.h"
 
 #include <netinet/in.h>
 #include <stdio.h>
@@ -172,6 +172,32 @@ static void a_peer_that_never_appears_exceeds_the_retries(void **state)
     close_direct(&b);
 }
 
+/* As on a busy machine, which takes seconds to come to it. */
+static void wait_for_a_late_peer(void)
+{
+    unsetenv("SOFTRDMA_CM_TIMEOUT_MS");
+    assert_int_equal(open_the_device(NULL), 0);
+    struct side a = open_side(), b = open_side();
+    to_init(a.qp);
+    to_init(b.qp);
+    assert_int_equal(to_rtr(a.qp, b.qp->qp_num, no_gid), 0);
+    to_rts(a.qp);
+    fill(a.memory, 64, 1);
+    assert_int_equal(post(&a, IBV_WR_RDMA_WRITE, 1, 0, 64, &b, 0, 0), 0);
+    sleep(3);
+    assert_int_equal(to_rtr(b.qp, a.qp->qp_num, no_gid), 0);
+    expect_completion(a.cq, 1, IBV_WC_SUCCESS);
+    assert_memory_equal(b.memory, a.memory, 64);
+    close_direct(&a);
+    close_direct(&b);
+}
+
+static void a_late_peer_is_waited_for(void **state)
+{
+    (void)state;
+    in_own_process(wait_for_a_late_peer);
+}
+
 static void a_peer_that_is_gone_exceeds_the_retries(void **state)
 {
     (void)state;
@@ -274,6 +300,7 @@ static void numbers_are_unique_and_give_their_ports_back(void **state)
 
 int main(void)
 {
+    const struct CMUnitTest before_any_verbs_call[] = {cmocka_unit_test(a_late_peer_is_waited_for)};
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(queue_pairs_find_each_other_by_gid),
             cmocka_unit_test(queue_pairs_find_each_other_over_ipv6),
@@ -287,5 +314,6 @@ int main(void)
             cmocka_unit_test(an_index_outside_the_gid_table_is_refused),
             cmocka_unit_test(numbers_are_unique_and_give_their_ports_back),
     };
-    return cmocka_run_group_tests_name("direct", tests, open_the_device, close_the_device);
+    return cmocka_run_group_tests_name("direct", before_any_verbs_call, NULL, NULL) +
+           cmocka_run_group_tests_name("direct", tests, open_the_device, close_the_device);
 }

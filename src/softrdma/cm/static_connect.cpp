@@ -142,7 +142,7 @@ void connection::lost(const std::shared_ptr<queue_pair> &carried, int)
 
 microseconds retry_timeout_of(const ibv_qp_attr &attr)
 {
-    constexpr microseconds least = std::chrono::seconds(1); // a busy machine is no dead peer
+    constexpr microseconds least = std::chrono::seconds(5); // a busy machine is no dead peer
     const microseconds most = settings().response_timeout;
     return std::clamp(retry_time(attr), std::min(least, most), most);
 }
