@@ -47,7 +47,9 @@ part::part(const part_line &line, const part_options &options) : path_(line.path
         lock();
         if (created_)
             allocate(line.size);
-        check(line.size);
+        check_kind();
+        if (!options.any_size)
+            check_size(line.size);
     } catch (...) {
         if (created_)
             unlink(path_.c_str());
@@ -96,7 +98,7 @@ void part::allocate(std::uint64_t size)
     sync_directory_of(path_);
 }
 
-void part::check(std::uint64_t listed_size)
+void part::check_kind()
 {
     const struct stat facts = facts_of(file_, path_);
     is_device_ = S_ISCHR(facts.st_mode);
@@ -106,6 +108,10 @@ void part::check(std::uint64_t listed_size)
     if (!is_device_ && (facts.st_mode & S_IWOTH) != 0)
         log(log_level::warn, "the part " + path_ + " can be written by everybody: chmod 600");
     size_ = is_device_ ? source_size(file_.get(), path_) : static_cast<std::uint64_t>(facts.st_size);
+}
+
+void part::check_size(std::uint64_t listed_size) const
+{
     if (!is_device_ && listed_size == 0)
         throw failure(EINVAL, "AUTO is the size of a device, and " + path_ + " is a file");
     if (listed_size != 0 && size_ != listed_size)

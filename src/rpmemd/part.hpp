@@ -17,6 +17,7 @@ struct part_options {
     bool create = false; // what is missing
     bool follow_symlinks = false;
     std::optional<mode_t> umask;
+    bool any_size = false; // not only that of the set: what is to be removed may be damaged
 };
 
 // A file or a device of a pool, open and locked against other daemons.
@@ -40,7 +41,8 @@ public:
 private:
     void open_file(const part_options &options);
     void lock();
-    void check(std::uint64_t listed_size);
+    void check_kind();
+    void check_size(std::uint64_t listed_size) const;
     void allocate(std::uint64_t size);
 
     std::string path_;

@@ -47,6 +47,13 @@ class Remove(DaemonTest):
             self.assertEqual(self.rpmemd("--remove", name, "--force").returncode, 0, name)
         self.assertTrue(self.set.exists())
 
+    def test_a_damaged_part_goes(self):
+        # pmempool sync makes a replica again from nothing, and removes with --force what is left of it.
+        for words in ([], ["--force"]):
+            parts = [self.write_part("p0", 7), self.write_part("p1", 0)]
+            self.assertEqual(self.rpmemd("--remove", "sets/a.set", *words).returncode, 0)
+            self.assertEqual([part.exists() for part in parts], [False, False])
+
     def test_a_wrong_set_is_refused(self):
         self.refused(self.rpmemd("--remove", "none.set"), errno.ENOENT, "none.set")
         self.refused(self.rpmemd("--remove", f"{self.place}/sets/a.set"), errno.EINVAL, "absolute")
