@@ -26,6 +26,7 @@ LIBRARIES = os.environ["LIBRARIES"]
 ROUNDS = int(os.environ.get("RPMEM_KILL_ROUNDS", "6"))
 SEED = int(os.environ.get("RPMEM_SEED", time.time_ns() % 2**32))
 TRANSACTIONS = 2000
+HEADER_SIZE, DESCRIPTOR_END = 4096, 8192
 # libpmempool starts ssh itself: this stands for it, and runs the command on this machine.
 SSH = """#!/bin/sh
 for last; do :; done
@@ -113,6 +114,82 @@ class Pmempool(TwoReplicas):
             self.assertEqual(self.append(), 2 * TRANSACTIONS, lost)
         self.expect_no_daemon()
 
+    def test_what_is_damaged_is_made_again(self):
+        """The header page of a part, or the part's size; pmempool removes what is left of a replica before it makes it again."""
+        self.append(10)
+        for count, damaged in enumerate((["local"], ["a"], ["local", "b"]), 10):
+            for name in damaged:
+                with self.parts[name].open("r+b") as part:
+                    part.write(os.urandom(HEADER_SIZE))
+            self.assertEqual(self.run_program(LOG_IN_POOL, self.pool, 0).returncode, 1, damaged)
+            self.succeeds("pmempool", "sync", "--dry-run", self.pool)
+            self.sync_after_loss_of()
+            self.assertEqual(self.append(1), count + 1, damaged)
+        for name, size in (("a", 16 << 20), ("b", 0)):
+            os.truncate(self.parts[name], size)
+            self.assertEqual(self.run_program(LOG_IN_POOL, self.pool, 0).returncode, 1, name)
+            self.sync_after_loss_of()
+            self.assertEqual(self.append(), 13, name)
+        self.sync_after_loss_of("local")
+        self.assertEqual(self.append(), 13)
+        self.expect_no_daemon()
+
+    def test_replicas_of_several_parts_are_equal(self):
+        sets = {"local": ("pool.set", (20, 12)), "a": ("target/a.set", (8, 26)), "b": ("target/b.set", (32,))}
+        files = {}
+        for name, (path, sizes) in sets.items():
+            files[name] = [self.parts[name].with_name(f"{name}.{number}") for number in range(len(sizes))]
+            lines = "".join(f"{size}M {file}\n" for size, file in zip(sizes, files[name]))
+            remotes = "REPLICA 127.0.0.1 a.set\nREPLICA 127.0.0.1 b.set\n" if name == "local" else ""
+            self.write(path, "PMEMPOOLSET\n" + lines + remotes)
+
+        def lines_of(name):
+            """The cache lines of the pool, without the header of each further part."""
+            parts = [file.read_bytes() for file in files[name]]
+            data = b"".join([parts[0], *(part[HEADER_SIZE:] for part in parts[1:])])
+            return [data[at:at + 64] for at in range(0, len(data), 64)]
+
+        self.append(TRANSACTIONS)
+        local = lines_of("local")
+        for name in "ab":
+            replica = lines_of(name)
+            different = [number for number, (one, other) in enumerate(zip(local, replica)) if one != other]
+            # Descriptors name the copy that they are of. What the program keeps in free memory it never persists.
+            unwritten = [number for number in different if number * 64 >= DESCRIPTOR_END]
+            self.assertLessEqual(len(unwritten), 8, name)
+            self.assertEqual([number for number in unwritten if any(replica[number])], [], name)
+        count = TRANSACTIONS
+        for lost in (*files["local"], *files["a"], files["b"][0]):
+            lost.unlink()
+            self.succeeds("pmempool", "sync", self.pool)
+            self.assertTrue(lost.exists())
+            count += 10
+            self.assertEqual(self.append(10), count, lost)
+
+    def test_a_replica_has_no_replicas(self):
+        for line in (f"32M {self.target}/more.part", "127.0.0.1 b.set"):
+            keyword = "REPLICA\n" if line.startswith("32M") else "REPLICA "
+            self.write("target/a.set", f"PMEMPOOLSET\n32M {self.parts['a']}\n{keyword}{line}\n")
+            done = self.run_program(LOG_IN_POOL, self.pool, 1)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+            self.assertIn("remote replica #1", done.stderr)
+            self.assertEqual(sorted(path.name for path in self.target.iterdir()), ["a.set", "b.set"])
+            self.assertFalse(self.parts["local"].exists())
+
+    def test_all_replicas_are_dropped_and_added(self):
+        alone = self.write_pool("alone.set", "")
+        self.append(10)
+        self.succeeds("pmempool", "transform", "--dry-run", self.pool, alone)
+        self.assertTrue(self.parts["a"].exists())
+        self.succeeds("pmempool", "transform", self.pool, alone)
+        self.assertFalse(self.parts["a"].exists() or self.parts["b"].exists())
+        self.assertEqual(self.succeeds("pmempool", "check", alone), "")
+        self.assertEqual(self.append(10, alone), 20)
+        self.succeeds("pmempool", "transform", alone, self.pool)
+        self.sync_after_loss_of("local")
+        self.assertEqual(self.append(10), 30)
+        self.expect_no_daemon()
+
     def test_replicas_are_dropped_and_added(self):
         fewer = self.write_pool("fewer.set", "a")
         self.append(10)
@@ -134,9 +211,11 @@ class Pmempool(TwoReplicas):
         self.assertEqual(self.append(1), 11)
 
     def test_removal_takes_the_parts_at_the_target(self):
-        self.append(10)
-        self.succeeds("pmempool", "rm", "-r", "-f", self.pool)
-        self.assertEqual([name for name, part in self.parts.items() if part.exists()], [])
+        for words, sets in ((["-f"], ["a.set", "b.set"]), (["-r", "-f"], [])):
+            self.append(10)
+            self.succeeds("pmempool", "rm", *words, self.pool)
+            self.assertEqual([name for name, part in self.parts.items() if part.exists()], [], words)
+            self.assertEqual(sorted(path.name for path in self.target.iterdir()), sets, words)
         self.expect_no_daemon()
 
     def test_a_replica_that_was_lost_is_no_source_until_it_is_made_again(self):
