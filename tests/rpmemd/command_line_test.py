@@ -1,9 +1,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Exit codes, the two texts on standard error, and the log of rpmemd."""
 
+import shutil
+import socket
+import subprocess
 import unittest
 
-from support import DaemonTest
+from support import LIMIT_S, PROGRAM, DaemonTest
+
+# A /dev with a log of the test's own.
+OWN_DEV = """set -e
+mount -t tmpfs none "$1"
+touch "$1/null"
+mount --bind /dev/null "$1/null"
+ln -s "$2" "$1/log"
+mount --bind "$1" /dev
+shift 2
+exec "$@"
+"""
+NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount"]
+
+
+def may_have_a_namespace():
+    return bool(shutil.which("unshare")) and subprocess.run([*NAMESPACE, "mount", "-t", "tmpfs", "none", "/mnt"], check=False,
+                                                            capture_output=True).returncode == 0
 
 
 class CommandLine(DaemonTest):
@@ -38,6 +58,23 @@ class CommandLine(DaemonTest):
         self.rpmemd("--remove", "missing.set")
         self.assertRegex(log.read_text(), "\n.* err: cannot open the set 'missing.set'")
         self.assertEqual(log.stat().st_mode & 0o777, 0o600)
+
+    @unittest.skipUnless(may_have_a_namespace(), "no namespace of mounts can be made here")
+    def test_without_a_file_the_log_is_syslog(self):
+        (self.place / ".rpmemd.conf").write_text("log-level = warn\n")
+        (self.place / "dev").mkdir()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as syslog:
+            syslog.bind(str(self.place / "syslog"))
+            syslog.settimeout(LIMIT_S)
+            for options, status, priority in (([], 2, "err"), (["--force"], 0, "warn")):
+                command = [*NAMESPACE, "sh", "-c", OWN_DEV, "sh", self.place / "dev", self.place / "syslog", PROGRAM,
+                           "--remove", "none.set", *options]
+                done = subprocess.run(list(map(str, command)), env=self.environment, capture_output=True, text=True,
+                                      timeout=LIMIT_S, check=False)
+                self.assertEqual(done.returncode, status, done.stderr)
+                # The facility is user, which is 1.
+                number = 8 + {"err": 3, "warn": 4}[priority]
+                self.assertRegex(syslog.recv(4096).decode(), rf"^<{number}>.* rpmemd\[\d+\]: cannot open the set 'none.set'")
 
     def test_a_target_of_mirrors_needs_an_address_and_a_key(self):
         key = self.place / "key"

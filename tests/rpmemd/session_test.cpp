@@ -248,6 +248,21 @@ void what_is_no_message_ends_the_session(void **)
     assert_int_equal(daemon.exit_status(), 255);
 }
 
+void a_client_may_go_at_any_point(void **)
+{
+    const place at;
+    const replica::encoded_message create = encode(pool_request(true, "a.set", 8 * mib));
+    const std::size_t size = create.bytes().size();
+    for (const std::size_t sent : {std::size_t{0}, std::size_t{1}, replica::request_header_size, size - 1, size}) {
+        daemon_process daemon(at);
+        daemon.greet();
+        daemon.send(create.bytes().first(sent));
+        daemon.hang_up();
+        assert_int_equal(daemon.exit_status(), 1);
+        assert_true(at.is_empty());
+    }
+}
+
 void a_silent_client_is_gone_after_a_while(void **)
 {
     const place at;
@@ -369,6 +384,7 @@ int main()
             cmocka_unit_test(strangers_get_no_lane),
             cmocka_unit_test(a_bad_request_closes_its_lane_only),
             cmocka_unit_test(what_is_no_message_ends_the_session),
+            cmocka_unit_test(a_client_may_go_at_any_point),
             cmocka_unit_test(a_silent_client_is_gone_after_a_while),
             cmocka_unit_test(limits_hold),
             cmocka_unit_test(methods_and_levels_are_told),
