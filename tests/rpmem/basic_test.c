@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pools as programs find them at a target: sets of every kind, what is wrong with them, lanes, and removal. */
 #include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+
+#include <linux/capability.h>
 
 #include "support.h"
 
@@ -176,6 +180,51 @@ static void what_is_not_there_cannot_be_removed(void **state)
     assert_int_equal(access(in_directory("gone.set"), F_OK), -1);
 }
 
+static void what_may_not_be_used_is_refused(void **state)
+{
+    (void)state;
+    /* Programs that are started from now on have to obey the modes of files, even for root. */
+    (void)prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE);
+    (void)prctl(PR_CAPBSET_DROP, CAP_DAC_READ_SEARCH);
+    write_set("mine.set", "", 1, "mine.part", 0);
+    assert_int_equal(rpmem_close(must(create_with("mine.set", &some_attributes))), 0);
+    const struct {
+        const char *file;
+        mode_t mode;
+    } cases[] = {{"mine.set", 0}, {"mine.set", 0606}, {"mine.part0", 0}, {"mine.part0", 0400}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        assert_int_equal(chmod(in_directory(cases[i].file), cases[i].mode), 0);
+        refused(create_with("mine.set", &some_attributes), EACCES);
+        refused(open_with("mine.set", POOL_SIZE, NULL), EACCES);
+        assert_int_equal(chmod(in_directory(cases[i].file), 0600), 0);
+    }
+    assert_int_equal(rpmem_close(must(open_with("mine.set", POOL_SIZE, NULL))), 0);
+    assert_int_equal(rpmem_remove("host", "mine.set", RPMEM_REMOVE_POOL_SET), 0);
+    /* Where no part can be made. */
+    assert_int_equal(mkdir(in_directory("closed"), 0500), 0);
+    write_set("closed.set", "", 1, "closed/part", 0);
+    refused(create_with("closed.set", &some_attributes), EACCES);
+    assert_int_equal(rmdir(in_directory("closed")), 0);
+}
+
+/* They give fewer lanes instead of an error in the middle of opening. */
+static void few_descriptors_are_few_lanes(void **state)
+{
+    (void)state;
+    write_set("few.set", "", 1, "few.part", 0);
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit low = {64 + 3 * 6, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    unsigned lanes = 1000;
+    RPMEMpool *const pool = must(rpmem_create("host", "few.set", pool_memory, POOL_SIZE, &lanes, &some_attributes));
+    assert_int_equal(lanes, 3);
+    assert_int_equal(rpmem_persist(pool, HEADER_SIZE, 64, 2, 0), 0);
+    assert_int_equal(rpmem_close(pool), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(rpmem_remove("host", "few.set", RPMEM_REMOVE_POOL_SET), 0);
+}
+
 struct user {
     RPMEMpool *pool;
     unsigned lane;
@@ -244,6 +293,8 @@ int main(void)
             cmocka_unit_test(a_part_of_two_sets_is_used_by_one),
             cmocka_unit_test(a_damaged_header_is_refused),
             cmocka_unit_test(what_is_not_there_cannot_be_removed),
+            cmocka_unit_test(what_may_not_be_used_is_refused),
+            cmocka_unit_test(few_descriptors_are_few_lanes),
             cmocka_unit_test(each_lane_has_a_thread),
             cmocka_unit_test(a_terminated_target_is_an_error),
     };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * usage: methods_test LEVEL METHOD FAILING: what a target on such a medium does is durable in that way, and its level
- * is what RPMEM_MIN_LEVEL compares with. FAILING is the file that makes msync() fail, at the target and here; `-` if
- * nothing does.
+ * is what RPMEM_MIN_LEVEL compares with. FAILING is the file that makes msync() fail, at the target and here, `deep` if
+ * that is what a deep persist is for only; `-` if nothing does.
  */
 #include "support.h"
 
@@ -75,10 +75,10 @@ static void each_way_of_persisting_arrives(void **state)
 static void a_failure_to_flush_reaches_the_caller(void **state)
 {
     (void)state;
-    if (*failing == '-')
+    if (strcmp(failing, "fail") != 0)
         skip();
     char path[4096];
-    snprintf(path, sizeof(path), "%s/%s", getenv("RPMEM_TEST_DIR"), failing);
+    snprintf(path, sizeof(path), "%s/fail", getenv("RPMEM_TEST_DIR"));
     for (int way = 0; way < 3; ++way) {
         RPMEMpool *pool = create_pool("pool.set", &some_attributes);
         assert_int_equal(rpmem_persist(pool, 4096, 64, 0, 0), 0);
@@ -108,6 +108,24 @@ static void a_failure_to_flush_reaches_the_caller(void **state)
     }
 }
 
+/* Even where writes are persistent as soon as they are there: it is the target that tells what became of it. */
+static void a_deep_persist_is_done_by_the_target(void **state)
+{
+    (void)state;
+    if (strcmp(failing, "deep") != 0)
+        skip();
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/fail", getenv("RPMEM_TEST_DIR"));
+    RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
+    assert_int_equal(rpmem_deep_persist(pool, 4096, 64, 0), 0);
+    FILE *const file = fopen(path, "w");
+    assert_non_null(file);
+    fclose(file);
+    assert_fails(rpmem_deep_persist(pool, 4096, 64, 0), EIO);
+    assert_fails(rpmem_close(pool), ECONNRESET);
+    assert_int_equal(unlink(path), 0);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 4)
@@ -119,6 +137,7 @@ int main(int argc, char **argv)
             cmocka_unit_test(the_level_is_enforced),
             cmocka_unit_test(each_way_of_persisting_arrives),
             cmocka_unit_test(a_failure_to_flush_reaches_the_caller),
+            cmocka_unit_test(a_deep_persist_is_done_by_the_target),
     };
     return cmocka_run_group_tests(tests, make_memory, NULL);
 }

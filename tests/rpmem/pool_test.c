@@ -18,16 +18,28 @@ static void bad_arguments_are_refused(void **state)
 {
     (void)state;
     const struct rpmem_pool_attr *const a = &some_attributes;
-    check_refused("host", "pool.set", pool_memory + 1, POOL_SIZE, 1, EINVAL, a);
-    check_refused("host", "pool.set", NULL, POOL_SIZE, 1, EINVAL, a);
-    check_refused("host", "pool.set", pool_memory, POOL_SIZE - 1, 1, EINVAL, a);
-    check_refused("host", "pool.set", pool_memory, 0, 1, EINVAL, a);
-    check_refused("host", "pool.set", pool_memory, POOL_SIZE, 0, EINVAL, a);
-    check_refused("host", "/pool.set", pool_memory, POOL_SIZE, 1, EINVAL, a);
-    check_refused("host", "../pool.set", pool_memory, POOL_SIZE, 1, EINVAL, a);
-    check_refused(NULL, "pool.set", pool_memory, POOL_SIZE, 1, EINVAL, a);
-    check_refused("host", NULL, pool_memory, POOL_SIZE, 1, EINVAL, a);
+    const struct {
+        const char *target, *set;
+        char *address;
+        size_t size;
+        unsigned lanes;
+    } bad[] = {{"host", "pool.set", pool_memory + 1, POOL_SIZE, 1}, {"host", "pool.set", NULL, POOL_SIZE, 1},
+            {"host", "pool.set", pool_memory, POOL_SIZE - 1, 1}, {"host", "pool.set", pool_memory, 0, 1},
+            {"host", "pool.set", pool_memory, POOL_SIZE, 0}, {"host", "/pool.set", pool_memory, POOL_SIZE, 1},
+            {"host", "../pool.set", pool_memory, POOL_SIZE, 1}, {NULL, "pool.set", pool_memory, POOL_SIZE, 1},
+            {"host", NULL, pool_memory, POOL_SIZE, 1}};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); ++i) {
+        unsigned lanes = bad[i].lanes;
+        check_refused(bad[i].target, bad[i].set, bad[i].address, bad[i].size, lanes, EINVAL, a);
+        errno = 0;
+        assert_null(rpmem_open(bad[i].target, bad[i].set, bad[i].address, bad[i].size, &lanes, NULL));
+        assert_int_equal(errno, EINVAL);
+    }
+    errno = 0;
     assert_null(rpmem_create("host", "pool.set", pool_memory, POOL_SIZE, NULL, a));
+    assert_int_equal(errno, EINVAL);
+    errno = 0;
+    assert_null(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, NULL, NULL));
     assert_int_equal(errno, EINVAL);
     const char *const malformed[] = {
             "", "host:x", "host:70000", "us er@host", "ho st", "a::b:x", "a:1:2", "a|b", "u|@h", "u@@h:22", "u@h@i"};
@@ -51,6 +63,7 @@ static void what_the_target_refuses_comes_back(void **state)
     check_refused("host", "nothing.set", pool_memory, POOL_SIZE, 1, ENOENT, a);
     check_refused("host", "broken.set", pool_memory, POOL_SIZE, 1, EINVAL, a);
     check_refused("host", "pool.set", pool_memory, POOL_SIZE, 1, EINVAL, NULL);
+    check_refused("host", "pool.set", pool_memory, POOL_SIZE, 1, EINVAL, &(struct rpmem_pool_attr){.major = 0});
     check_refused("host", "plain.set", pool_memory, POOL_SIZE, 1, EINVAL, a);
     assert_null(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
     assert_int_equal(errno, ENOENT);
@@ -58,12 +71,15 @@ static void what_the_target_refuses_comes_back(void **state)
     const size_t large = 3 * POOL_SIZE;
     char *const memory = mmap(NULL, large, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     check_refused("host", "pool.set", memory, large, 1, EFBIG, a);
-    munmap(memory, large);
 
     RPMEMpool *const pool = create_pool("pool.set", a);
     check_refused("host", "pool.set", pool_memory, POOL_SIZE, 1, EBUSY, a);
     assert_int_equal(rpmem_close(pool), 0);
     check_refused("host", "pool.set", pool_memory, POOL_SIZE, 1, EEXIST, a);
+    errno = 0;
+    assert_null(rpmem_open("host", "pool.set", memory, large, &lanes, NULL));
+    assert_int_equal(errno, EFBIG);
+    munmap(memory, large);
     assert_int_equal(rpmem_remove("host", "pool.set", 0), 0);
 }
 
@@ -80,13 +96,20 @@ static void mistakes_leave_the_pool_usable(void **state)
     assert_fails(rpmem_persist(pool, 8192, SIZE_MAX - 4096, 0, 0), EINVAL);
     assert_fails(rpmem_flush(pool, 0, 64, 0, 0), EINVAL);
     assert_fails(rpmem_flush(pool, 4096, 64, 0, 4), EINVAL);
+    assert_fails(rpmem_flush(pool, 4096, 64, 2, 0), EINVAL);
+    assert_fails(rpmem_flush(pool, POOL_SIZE - 63, 64, 0, 0), EINVAL);
+    assert_fails(rpmem_flush(pool, 8192, SIZE_MAX - 4096, 0, RPMEM_FLUSH_RELAXED), EINVAL);
     assert_fails(rpmem_drain(pool, 0, 1), EINVAL);
     assert_fails(rpmem_drain(pool, 7, 0), EINVAL);
     assert_fails(rpmem_deep_persist(pool, 0, 64, 0), EINVAL);
     assert_fails(rpmem_deep_persist(pool, POOL_SIZE, 1, 0), EINVAL);
+    assert_fails(rpmem_deep_persist(pool, 4096, 64, 2), EINVAL);
+    assert_fails(rpmem_deep_persist(pool, 8192, SIZE_MAX - 4096, 0), EINVAL);
+    assert_fails(rpmem_read(pool, &byte, 4096, 1, 2), EINVAL);
     assert_fails(rpmem_read(pool, &byte, POOL_SIZE, 1, 0), EINVAL);
     assert_fails(rpmem_read(pool, &byte, SIZE_MAX, 2, 0), EINVAL);
     assert_fails(rpmem_set_attr(pool, NULL), EINVAL);
+    assert_fails(rpmem_set_attr(pool, &(struct rpmem_pool_attr){.major = 0}), EINVAL);
     assert_int_equal(rpmem_persist(pool, 4096, 0, 0, 0), 0);
     memset(pool_memory + 4096, 'u', 64);
     assert_int_equal(rpmem_persist(pool, 4096, 64, 1, RPMEM_PERSIST_RELAXED), 0);
@@ -113,7 +136,7 @@ static void what_is_persisted_is_in_the_part(void **state)
     /* More ranges than a queue and a request hold. */
     fill(2);
     for (size_t at = HEADER_SIZE; at < POOL_SIZE; at += 8192)
-        assert_int_equal(rpmem_flush(pool, at, 4000, 1, 0), 0);
+        assert_int_equal(rpmem_flush(pool, at, 4000, 1, at % 16384 == 4096 ? RPMEM_FLUSH_RELAXED : 0), 0);
     assert_int_equal(rpmem_drain(pool, 1, 0), 0);
     read_part("pool.part", HEADER_SIZE, copy, POOL_SIZE - HEADER_SIZE);
     for (size_t at = 0; at < POOL_SIZE - HEADER_SIZE; at += 8192)
@@ -128,6 +151,9 @@ static void what_is_persisted_is_in_the_part(void **state)
     char *const part = malloc(POOL_SIZE);
     read_part("pool.part", 100, part, POOL_SIZE - 100);
     assert_memory_equal(copy, part, POOL_SIZE - 100);
+    /* To where nothing is aligned. */
+    assert_int_equal(rpmem_read(pool, copy + 3, 4097, 70001, 1), 0);
+    assert_memory_equal(copy + 3, part + 4097 - 100, 70001);
     assert_int_equal(rpmem_close(pool), 0);
     free(copy);
     free(part);
@@ -165,9 +191,11 @@ static void a_pool_without_header_is_data_from_its_start(void **state)
     read_part("plain.part", 63, &byte, 1);
     assert_int_equal(byte, 'p');
     assert_fails(rpmem_set_attr(pool, &some_attributes), EINVAL);
+    assert_int_equal(rpmem_set_attr(pool, NULL), 0);
     assert_int_equal(rpmem_close(pool), 0);
     unsigned lanes = 2;
-    pool = must(rpmem_create("host", "plain.set", pool_memory, POOL_SIZE, &lanes, NULL));
+    const struct rpmem_pool_attr none = {.major = 0};
+    pool = must(rpmem_create("host", "plain.set", pool_memory, POOL_SIZE, &lanes, &none));
     byte = 0;
     assert_int_equal(rpmem_read(pool, &byte, 0, 1, 0), 0);
     assert_int_equal(byte, 'p');
@@ -259,6 +287,31 @@ static void threads_set_attributes_at_the_same_time(void **state)
     assert_int_equal(rpmem_close(pool), 0);
 }
 
+static void *fail_in_a_thread(void *unused)
+{
+    (void)unused;
+    if (rpmem_errormsg()[0] != '\0')
+        return "it begins with the error of another thread";
+    (void)rpmem_remove("host", "/absolute.set", 0);
+    return strstr(rpmem_errormsg(), "relative") == NULL ? "the error is not there" : NULL;
+}
+
+static void each_thread_has_its_own_error(void **state)
+{
+    (void)state;
+    assert_fails(rpmem_remove("host", "pool.set", 8), EINVAL);
+    const char *const text = rpmem_errormsg();
+    assert_non_null(strstr(text, "0x8"));
+    pthread_t thread;
+    void *fault = NULL;
+    assert_int_equal(pthread_create(&thread, NULL, fail_in_a_thread, NULL), 0);
+    assert_int_equal(pthread_join(thread, &fault), 0);
+    assert_string_equal(fault == NULL ? "" : fault, "");
+    /* Success leaves it. */
+    assert_int_equal(rpmem_remove("host", "pool.set", RPMEM_REMOVE_FORCE), 0);
+    assert_non_null(strstr(rpmem_errormsg(), "0x8"));
+}
+
 static void versions_are_compared(void **state)
 {
     (void)state;
@@ -332,6 +385,7 @@ int main(void)
             cmocka_unit_test(levels_are_enforced),
             cmocka_unit_test(without_any_device_nothing_is_started),
             cmocka_unit_test(threads_set_attributes_at_the_same_time),
+            cmocka_unit_test(each_thread_has_its_own_error),
             cmocka_unit_test(versions_are_compared),
             cmocka_unit_test(layout_and_constants_are_the_originals),
             cmocka_unit_test(functions_have_the_originals_types),

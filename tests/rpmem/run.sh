@@ -3,8 +3,8 @@
 # usage: run.sh RPMEMD TEST [LAUNCHER...]: runs the test, behind the launcher if there is one, with a directory of poolsets
 # of its own, which is removed afterwards. The daemon leaves its process id in the file `pid` there. The environment says
 # where the directory is (RPMEM_TEST_PLACE; default: in memory), what the shell does before it starts the daemon
-# (RPMEM_TEST_BEFORE), the daemon's options (RPMEM_TEST_OPTIONS), the operands of the test (RPMEM_TEST_OPERANDS), and what is
-# preloaded into both (RPMEM_TEST_PRELOAD).
+# (RPMEM_TEST_BEFORE), the daemon's options (RPMEM_TEST_OPTIONS), the operands of the test (RPMEM_TEST_OPERANDS), the name of
+# the library's log (RPMEM_TEST_LOG), and what is preloaded into both (RPMEM_TEST_PRELOAD).
 set -u
 rpmemd=$1 test=$2
 shift 2
@@ -17,7 +17,7 @@ printf 'PMEMPOOLSET\nOPTION NOHDRS\n16M %s/plain.part\n' "$RPMEM_TEST_DIR" >"$RP
 echo nothing >"$RPMEM_TEST_DIR/broken.set"
 daemon="exec $rpmemd --poolset-dir $RPMEM_TEST_DIR --log-file $RPMEM_TEST_DIR/log ${RPMEM_TEST_OPTIONS:-}"
 [ -n "${RPMEM_CMD-}" ] || export RPMEM_CMD="echo \$\$ >$RPMEM_TEST_DIR/pid; ${RPMEM_TEST_BEFORE:+$RPMEM_TEST_BEFORE;} $daemon"
-export RPMEM_TRANSPORT=exec RPMEM_LOG_LEVEL=3 RPMEM_LOG_FILE="$RPMEM_TEST_DIR/library.log"
+export RPMEM_TRANSPORT=exec RPMEM_LOG_LEVEL=3 RPMEM_LOG_FILE="$RPMEM_TEST_DIR/${RPMEM_TEST_LOG:-library.log}"
 export FAILING_MSYNC_FILE="$RPMEM_TEST_DIR/fail"
 export RPMEM_STATE_FILE="$RPMEM_TEST_DIR/lost"
 [ -z "${RPMEM_TEST_PRELOAD-}" ] || set -- env "LD_PRELOAD=$RPMEM_TEST_PRELOAD" "$@"

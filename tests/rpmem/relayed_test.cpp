@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A daemon that serves a pool well, and whose answers to the later requests are spoiled: each call says what is wrong,
+// nothing waits, the handle is gone whatever closing it said, and nothing is left behind.
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "control.hpp"
+
+extern "C" {
+#include "holdings.h"
+}
+
+using namespace replica;
+
+namespace
+{
+
+constexpr std::uint32_t first_number = 2; // the request for the pool has the one before
+
+std::string file_of(request_type type)
+{
+    return std::string(getenv("RPMEM_TEST_DIR")) + "/answer-" + std::to_string(static_cast<unsigned>(type));
+}
+
+void say_instead(request_type type, const std::string &bytes)
+{
+    // The relay never sees a file that is written in part.
+    std::ofstream(file_of(type) + "-new", std::ios::binary) << bytes;
+    std::filesystem::rename(file_of(type) + "-new", file_of(type));
+}
+
+void say_the_truth()
+{
+    for (const auto type : {request_type::close, request_type::set_attributes})
+        std::filesystem::remove(file_of(type));
+}
+
+answer answer_of(request_type type, std::uint32_t number)
+{
+    answer a;
+    a.type = type;
+    a.number = number;
+    return a;
+}
+
+std::string text_of(const answer &a)
+{
+    const encoded_message m = encode(a);
+    return {reinterpret_cast<const char *>(m.bytes().data()), m.bytes().size()};
+}
+
+std::string resized(std::string answer, unsigned char size)
+{
+    answer[15] = static_cast<char>(size);
+    return answer;
+}
+
+struct spoiled {
+    const char *what;
+    int error;
+    std::function<std::string(answer)> bytes;
+};
+
+const spoiled ways[] = {
+        {"an answer to something else", EPROTO,
+                [](answer a) {
+                    a.type = request_type::open;
+                    return text_of(a);
+                }},
+        {"another number", EPROTO,
+                [](answer a) {
+                    a.number += 7;
+                    return text_of(a);
+                }},
+        {"a status that does not exist", EPROTO,
+                [](answer a) {
+                    a.status = static_cast<status>(77);
+                    return text_of(a);
+                }},
+        {"a size below that of a header", EPROTO, [](const answer &a) { return resized(text_of(a), 23); }},
+        {"a size that nothing has", EPROTO,
+                [](const answer &a) {
+                    std::string text = text_of(a);
+                    text[8] = '\x7f';
+                    return text;
+                }},
+        {"nonsense", EPROTO, [](const answer &) { return std::string(100, '\xff'); }},
+        {"the end", ECONNRESET, [](const answer &) { return "end"; }},
+        {"nothing", ETIMEDOUT, [](const answer &) { return "nothing"; }},
+};
+
+const std::pair<status, int> statuses[] = {{status::bad_version, EPROTONOSUPPORT}, {status::bad_name, EINVAL},
+        {status::bad_size, EFBIG}, {status::bad_lanes, EINVAL}, {status::bad_device, EINVAL},
+        {status::fatal, EREMOTEIO}, {status::fatal_connection, ECONNABORTED}, {status::busy, EBUSY},
+        {status::exists, EEXIST}, {status::device_unsupported, EMEDIUMTYPE}, {status::missing, ENOENT},
+        {status::no_access, EACCES}, {status::bad_config, EINVAL}, {status::unsupported, ENOTSUP}};
+
+std::string refusal(request_type type, std::uint32_t number, status s)
+{
+    answer a = answer_of(type, number);
+    a.status = s;
+    a.text.assign("because");
+    return text_of(a);
+}
+
+// The deadline of a pool whose target will say nothing is short.
+RPMEMpool *open_pool(int error = 0)
+{
+    unsigned lanes = 1;
+    setenv("RPMEM_OP_TIMEOUT_MS", error == ETIMEDOUT ? "1000" : "30000", 1);
+    return must(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, nullptr));
+}
+
+void expect_error(int result, int error, const char *what)
+{
+    const int got = errno;
+    if (result != -1 || got != error)
+        fail_msg("%s: %d, %s (%s), not %s", what, result, strerrorname_np(got), rpmem_errormsg(),
+                strerrorname_np(error));
+}
+
+// What the target refuses is no loss.
+void a_refusal_leaves_the_pool_usable(void **)
+{
+    RPMEMpool *const pool = open_pool();
+    std::uint32_t number = first_number;
+    for (const auto &[status, error] : statuses) {
+        say_instead(request_type::set_attributes, refusal(request_type::set_attributes, number++, status));
+        expect_error(rpmem_set_attr(pool, &some_attributes), error, "set_attr");
+        assert_non_null(strstr(rpmem_errormsg(), "because"));
+        assert_int_equal(rpmem_persist(pool, HEADER_SIZE, 64, 0, 0), 0);
+    }
+    say_the_truth();
+    assert_int_equal(rpmem_set_attr(pool, &some_attributes), 0);
+    assert_int_equal(rpmem_close(pool), 0);
+}
+
+void a_spoiled_answer_to_new_attributes_is_a_loss(void **)
+{
+    for (const spoiled &way : ways) {
+        RPMEMpool *const pool = open_pool(way.error);
+        say_instead(request_type::set_attributes, way.bytes(answer_of(request_type::set_attributes, first_number)));
+        expect_error(rpmem_set_attr(pool, &some_attributes), way.error, way.what);
+        say_the_truth();
+        expect_error(rpmem_persist(pool, HEADER_SIZE, 64, 0, 0), way.error, way.what);
+        expect_error(rpmem_close(pool), ECONNRESET, way.what);
+    }
+}
+
+void closing_tells_what_the_target_answers(void **)
+{
+    for (const spoiled &way : ways) {
+        RPMEMpool *const pool = open_pool(way.error);
+        say_instead(request_type::close, way.bytes(answer_of(request_type::close, first_number)));
+        expect_error(rpmem_close(pool), way.error, way.what);
+        say_the_truth();
+    }
+    for (std::size_t i = 0; i < std::size(statuses); i += 3) {
+        RPMEMpool *const pool = open_pool();
+        say_instead(request_type::close, refusal(request_type::close, first_number, statuses[i].first));
+        expect_error(rpmem_close(pool), statuses[i].second, "close");
+        say_the_truth();
+    }
+}
+
+int note_holdings(void **state)
+{
+    assert_int_equal(rpmem_close(create_pool("pool.set", &some_attributes)), 0);
+    static holdings before;
+    before = own_holdings();
+    *state = &before;
+    return 0;
+}
+
+int expect_the_same(void **state)
+{
+    say_the_truth();
+    expect_holdings(static_cast<holdings *>(*state));
+    return 0;
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test_setup_teardown(a_refusal_leaves_the_pool_usable, note_holdings, expect_the_same),
+            cmocka_unit_test_setup_teardown(
+                    a_spoiled_answer_to_new_attributes_is_a_loss, note_holdings, expect_the_same),
+            cmocka_unit_test_setup_teardown(closing_tells_what_the_target_answers, note_holdings, expect_the_same),
+    };
+    return cmocka_run_group_tests(tests, make_memory, nullptr);
+}
