@@ -7,11 +7,10 @@ from lane import SOURCE, disk
 from lane.cache import key_of, locked
 from lane.debian import inside, run_quietly
 
-# softrdma stays out: here the kernel's device is what programs run on. So do rpma-bench, as times mean nothing here,
-# and rpmemd, which is tested elsewhere.
+# softrdma stays out: here the kernel's device is what programs run on. So does rpma-bench, as times mean nothing here.
 CONFIGURE = (
     "cmake -S /source -B /build -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DRPMA_WERROR=ON -DRPMA_BUILD_SOFTRDMA=OFF "
-    "-DRPMA_BUILD_BENCH=OFF -DRPMA_BUILD_RPMEM=OFF -DRPMA_BUILD_PYTHON=ON -DRPMA_BUILD_MAN=OFF -DRPMA_VM_GUEST=ON "
+    "-DRPMA_BUILD_BENCH=OFF -DRPMA_BUILD_PYTHON=ON -DRPMA_BUILD_MAN=OFF -DRPMA_VM_GUEST=ON "
     "'-DRPMA_TEST_SUITES=integration;conformance;vm'"
 )
 # Debian's librpma is the peer in some tests; the guest has no network to fetch it.
