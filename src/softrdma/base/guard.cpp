@@ -69,4 +69,14 @@ bool detail::call_guarded(void (*call)(void *), void *argument) noexcept
     return true;
 }
 
+bool is_readable(const std::byte *from, std::size_t bytes) noexcept
+{
+    constexpr std::size_t page = 4096; // at least
+    return guarded([=] {
+        for (std::size_t at = 0; at < bytes; at += page)
+            static_cast<void>(*const_cast<const volatile std::byte *>(from + at));
+        static_cast<void>(*const_cast<const volatile std::byte *>(from + bytes - 1));
+    });
+}
+
 } // namespace softrdma

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <type_traits>
 
 namespace softrdma
@@ -29,5 +30,8 @@ bool guarded(const F &copy) noexcept
     copy();
     return true;
 }
+
+// Of memory that is to be sent: if some of it is missing, the kernel could only break off in the middle of a packet.
+bool is_readable(const std::byte *from, std::size_t bytes) noexcept;
 
 } // namespace softrdma

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/endpoint.hpp"
+#include "base/guard.hpp"
 
 #include <algorithm>
 
@@ -73,6 +74,16 @@ bool gathered::collect(
         offset = 0;
     }
     return bytes == 0;
+}
+
+bool gathered::is_there() const noexcept
+{
+    for (std::size_t i = 0; i < count; ++i) {
+        if (pins[i]->kind() != local::region_kind::unmappable &&
+                !is_readable(static_cast<const std::byte *>(pieces[i].iov_base), pieces[i].iov_len))
+            return false;
+    }
+    return true;
 }
 
 } // namespace softrdma

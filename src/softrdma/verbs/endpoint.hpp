@@ -84,6 +84,8 @@ struct gathered {
     // False if some element is not covered by a region of `pd` with that access.
     bool collect(
             const ibv_pd *pd, std::span<const ibv_sge> sges, int access, std::uint64_t offset, std::uint64_t bytes);
+    // False if some of it has left the file that it is of.
+    bool is_there() const noexcept;
 };
 
 } // namespace softrdma

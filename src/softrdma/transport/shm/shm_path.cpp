@@ -16,12 +16,10 @@ post_result result_of(local::copy_result result) noexcept
     switch (result) {
     case local::copy_result::done:
         return post_result::done;
-    case local::copy_result::unsupported:
-        return post_result::unsupported;
     case local::copy_result::no_peer:
         return post_result::lost;
-    default:
-        return post_result::failed;
+    default: // over the network it shows whether memory of this side or of the peer is missing
+        return post_result::unsupported;
     }
 }
 

@@ -184,7 +184,8 @@ outcome requester::transmit_round_trip(wqe &w)
     gathered local;
     const bool sends = w.op == native::wr_atomic_write;
     const int access = sends ? 0 : IBV_ACCESS_LOCAL_WRITE;
-    if (!local.collect(ep_.qp->pd, w.sg_list(), access, 0, w.sge_count > 0 ? w.length : 0))
+    if (!local.collect(ep_.qp->pd, w.sg_list(), access, 0, w.sge_count > 0 ? w.length : 0) ||
+            (sends && !local.is_there()))
         return local_error(w, IBV_WC_LOC_PROT_ERR);
     std::span<const iovec> payload;
     if (sends)
@@ -222,7 +223,7 @@ outcome requester::transmit_segment(wqe &w, std::uint32_t bytes)
         ep_.transmit(header, {&payload, 1}, more_follow());
     } else {
         gathered source;
-        if (!source.collect(ep_.qp->pd, w.sg_list(), 0, w.sent, bytes))
+        if (!source.collect(ep_.qp->pd, w.sg_list(), 0, w.sent, bytes) || !source.is_there())
             return local_error(w, IBV_WC_LOC_PROT_ERR);
         ep_.transmit(header, source.span(), more_follow());
     }

@@ -6,22 +6,6 @@
 namespace softrdma
 {
 
-namespace
-{
-
-// The kernel, which is to read it, could only break off in the middle of a packet.
-bool is_readable(const std::byte *from, std::size_t bytes)
-{
-    constexpr std::size_t page = 4096; // at least
-    return guarded([=] {
-        for (std::size_t at = 0; at < bytes; at += page)
-            static_cast<void>(*const_cast<const volatile std::byte *>(from + at));
-        static_cast<void>(*const_cast<const volatile std::byte *>(from + bytes - 1));
-    });
-}
-
-} // namespace
-
 void responder::acknowledge(std::uint32_t psn)
 {
     if (!replies_.empty() && replies_.back().is_success())
