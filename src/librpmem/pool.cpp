@@ -45,10 +45,9 @@ int rpmem_pool::open(const wanted &w)
 {
     name_ = replica_name(w.target, w.set_name);
     created_ = w.create;
-    replica::error_text when;
-    if (!w.create && is_recorded_lost(name_.c_str(), &when))
-        return fail(ESTALE, "%s was lost at %s and is out of date: remove it and make it again, as pmempool sync does",
-                name_.c_str(), when.c_str());
+    replica::error_text fault;
+    if (const int error = w.create ? 0 : recorded_fault(name_.c_str(), &fault); error != 0)
+        return fail(error, "%s: %s", name_.c_str(), fault.c_str());
     if (const int error = region_.lost().open(); error != 0)
         return fail(error, "cannot make an event: %s", std::strerror(error));
     replica::answer a;

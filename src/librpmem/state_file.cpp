@@ -91,10 +91,23 @@ std::string_view said_about(std::string_view line, std::string_view replica_name
     return line;
 }
 
+// 0, or an errno: the file is there and cannot be read. Who may not even look for it has never written one.
+int open_state_file(std::FILE **to)
+{
+    const path file = state_file();
+    *to = std::fopen(file.c_str(), "re");
+    const int error = errno;
+    struct stat facts {
+    };
+    if (*to != nullptr || error == ENOENT || error == ENOTDIR || (error == EACCES && stat(file.c_str(), &facts) != 0))
+        return 0;
+    return error;
+}
+
 void record_end(const char *replica_name, std::string_view what)
 {
-    replica::error_text when;
-    if (is_recorded_lost(replica_name, &when))
+    replica::error_text why;
+    if (recorded_fault(replica_name, &why) != 0)
         append(replica_name, what);
 }
 
@@ -115,23 +128,28 @@ void record_removed(const char *replica_name)
     record_end(replica_name, removed);
 }
 
-bool is_recorded_lost(const char *replica_name, replica::error_text *when)
+int recorded_fault(const char *replica_name, replica::error_text *why)
 {
-    std::FILE *const file = std::fopen(state_file().c_str(), "re");
-    if (file == nullptr)
-        return false;
-    bool lost = false;
+    std::FILE *file = nullptr;
+    int error = open_state_file(&file);
     char line[1024];
-    while (std::fgets(line, sizeof(line), file) != nullptr) {
+    while (file != nullptr && std::fgets(line, sizeof(line), file) != nullptr) {
         line[std::strcspn(line, "\n")] = '\0';
         const std::string_view what = said_about(line, replica_name);
         if (what.empty())
             continue;
-        lost = what != made_again && what != removed;
-        when->format("%.20s (%s)", line, what.data());
+        error = what == made_again || what == removed ? 0 : ESTALE;
+        why->format("it was lost at %.20s (%s) and is out of date: remove it and make it again, as pmempool sync does",
+                line, what.data());
     }
-    std::fclose(file);
-    return lost;
+    if (file != nullptr && std::ferror(file) != 0)
+        error = errno;
+    if (file != nullptr)
+        std::fclose(file);
+    if (error != 0 && error != ESTALE)
+        why->format("nobody knows whether it is out of date: the state file '%s' cannot be read: %s",
+                state_file().c_str(), std::strerror(error));
+    return error;
 }
 
 } // namespace rpmem

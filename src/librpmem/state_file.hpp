@@ -17,7 +17,8 @@ void record_loss(const char *replica_name, int error);
 void record_made_again(const char *replica_name);
 void record_removed(const char *replica_name);
 
-// Whether the replica is recorded as lost. If so, the text says when, and why.
-bool is_recorded_lost(const char *replica_name, replica::error_text *when);
+// 0 if the replica may be used as far as the file tells; otherwise an errno, and the text says why. ESTALE: it is
+// recorded as lost.
+int recorded_fault(const char *replica_name, replica::error_text *why);
 
 } // namespace rpmem

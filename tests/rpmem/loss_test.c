@@ -157,6 +157,22 @@ static void a_lost_replica_is_refused_until_it_is_made_again(void **state)
     }
 }
 
+/* Nobody could tell whether the replica is out of date. */
+static void a_state_file_that_cannot_be_read_is_an_error(void **state)
+{
+    (void)state;
+    assert_int_equal(rpmem_close(pool), 0);
+    setenv("RPMEM_STATE_FILE", getenv("RPMEM_TEST_DIR"), 1);
+    unsigned lanes = 1;
+    assert_null(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
+    assert_int_equal(errno, EISDIR);
+    assert_non_null(strstr(rpmem_errormsg(), "state file"));
+    /* What is made is up to date. */
+    assert_int_equal(rpmem_close(create_pool("pool.set", &some_attributes)), 0);
+    setenv("RPMEM_STATE_FILE", "/dev/null/lost", 1);
+    assert_int_equal(rpmem_close(must(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL))), 0);
+}
+
 /* Nothing calls the library between the loss and the end. */
 static void a_loss_is_told_at_the_end(void **state)
 {
@@ -191,6 +207,7 @@ int main(void)
             cmocka_unit_test_setup_teardown(a_degraded_program_goes_on, open_pool, no_child_was_seen),
             cmocka_unit_test_setup_teardown(
                     a_lost_replica_is_refused_until_it_is_made_again, open_pool, no_child_was_seen),
+            cmocka_unit_test_setup_teardown(a_state_file_that_cannot_be_read_is_an_error, open_pool, no_child_was_seen),
             cmocka_unit_test_setup_teardown(a_loss_is_told_at_the_end, open_pool, no_child_was_seen),
     };
     return cmocka_run_group_tests(tests, make_memory, NULL);
