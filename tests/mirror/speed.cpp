@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Prints what flushes of mirrored sets take on this machine, as medians, and as multiples of what they stand on, in the
+// same run. No test: docs/mirror.md says how it is run.
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <functional>
+#include <netinet/in.h>
+#include <random>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <librpma.h>
+#include <librpmem.h>
+
+#include "fixture.hpp"
+
+namespace
+{
+
+constexpr std::size_t small_size = 512, page = 4096, rounds = 1000, batches = 5;
+constexpr std::size_t big_set = 64 << 20;
+
+using clock_type = std::chrono::steady_clock;
+
+double seconds_since(clock_type::time_point start)
+{
+    return std::chrono::duration<double>(clock_type::now() - start).count();
+}
+
+double median(std::vector<double> of)
+{
+    std::ranges::sort(of);
+    return of[of.size() / 2];
+}
+
+#define must(call)                                                                                                     \
+    do {                                                                                                               \
+        if ((call) != 0) {                                                                                             \
+            std::fprintf(stderr, "%s failed: %s%s\n", #call, rpma_mirror_error_message(), rpmem_errormsg());           \
+            std::exit(1);                                                                                              \
+        }                                                                                                              \
+    } while (0)
+
+// The calls below are measured in turn, so that what else the machine does meets all of them.
+struct measured {
+    const char *what;
+    void (*call)(std::size_t round);
+    std::vector<double> us;
+};
+
+// A target of plain librpma, in a process of its own.
+struct plain_target {
+    rpma_conn *conn;
+    rpma_mr_remote *there;
+    rpma_mr_local *here;
+    rpma_cq *cq;
+} plain;
+
+rpma_peer *peer_at(rpma_util_ibv_context_type type)
+{
+    ibv_context *context = nullptr;
+    rpma_peer *peer = nullptr;
+    must(rpma_utils_get_ibv_context_of_kind("127.0.0.1", type, RPMA_DEVICE_SOFTWARE, &context));
+    must(rpma_peer_new(context, &peer));
+    return peer;
+}
+
+[[noreturn]] void serve(const char *port, const std::string &file, int ready)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const int fd = open(file.c_str(), O_RDWR | O_CREAT, 0600);
+    must(ftruncate(fd, length));
+    void *const memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    rpma_peer *const peer = peer_at(RPMA_UTIL_IBV_CONTEXT_LOCAL);
+    rpma_mr_local *mr = nullptr;
+    must(rpma_mr_reg(peer, memory, length,
+            RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, &mr));
+    std::byte descriptor[64];
+    std::size_t size = 0;
+    must(rpma_mr_get_descriptor_size(mr, &size));
+    must(rpma_mr_get_descriptor(mr, descriptor));
+    rpma_ep *ep = nullptr;
+    must(rpma_ep_listen(peer, "127.0.0.1", port, &ep));
+    must(write(ready, "x", 1) != 1);
+    rpma_conn_req *request = nullptr;
+    must(rpma_ep_next_conn_req(ep, nullptr, &request));
+    rpma_conn *conn = nullptr;
+    const rpma_conn_private_data data{descriptor, static_cast<std::uint8_t>(size)};
+    must(rpma_conn_req_connect(&request, &data, &conn));
+    rpma_conn_event event{};
+    while (rpma_conn_next_event(conn, &event) == 0 && event == RPMA_CONN_ESTABLISHED) {
+    }
+    _exit(0);
+}
+
+std::string free_port()
+{
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(at);
+    must(bind(fd, reinterpret_cast<sockaddr *>(&at), size));
+    must(getsockname(fd, reinterpret_cast<sockaddr *>(&at), &size));
+    close(fd);
+    return std::to_string(ntohs(at.sin_port));
+}
+
+void connect_plain(const std::string &directory, char *memory)
+{
+    const std::string port = free_port();
+    int ready[2];
+    must(pipe(ready));
+    if (fork() == 0)
+        serve(port.c_str(), directory + "/plain.file", ready[1]);
+    char byte = 0;
+    must(read(ready[0], &byte, 1) != 1);
+    rpma_peer *const peer = peer_at(RPMA_UTIL_IBV_CONTEXT_REMOTE);
+    must(rpma_mr_reg(peer, memory, length, RPMA_MR_USAGE_WRITE_SRC, &plain.here));
+    rpma_conn_req *request = nullptr;
+    must(rpma_conn_req_new(peer, "127.0.0.1", port.c_str(), nullptr, &request));
+    must(rpma_conn_req_connect(&request, nullptr, &plain.conn));
+    rpma_conn_event event{};
+    must(rpma_conn_next_event(plain.conn, &event));
+    must(event != RPMA_CONN_ESTABLISHED);
+    rpma_conn_private_data data{};
+    must(rpma_conn_get_private_data(plain.conn, &data));
+    must(rpma_mr_remote_from_descriptor(data.ptr, data.len, &plain.there));
+    must(rpma_conn_get_cq(plain.conn, &plain.cq));
+    // As targets of mirrors flush where the processor flushes.
+    rpma_peer_cfg *target = nullptr;
+    must(rpma_peer_cfg_new(&target));
+    must(rpma_peer_cfg_set_direct_write_to_pmem(target, true));
+    must(rpma_conn_apply_remote_peer_cfg(plain.conn, target));
+    must(rpma_peer_cfg_delete(&target));
+}
+
+void write_and_flush(std::size_t offset, std::size_t bytes)
+{
+    must(rpma_write(plain.conn, plain.there, offset, plain.here, offset, bytes, RPMA_F_COMPLETION_ON_ERROR, nullptr));
+    must(rpma_flush(
+            plain.conn, plain.there, offset, bytes, RPMA_FLUSH_TYPE_PERSISTENT, RPMA_F_COMPLETION_ALWAYS, nullptr));
+    ibv_wc done{};
+    int code = 0;
+    while ((code = rpma_cq_get_wc(plain.cq, 1, &done, nullptr)) == RPMA_E_NO_COMPLETION) {
+    }
+    must(code != 0 || done.status != IBV_WC_SUCCESS);
+}
+
+// Sets with one and two targets, and a pool of librpmem.
+rpma_mirror *one_target, *two_targets;
+RPMEMpool *pool;
+
+void flush_eight(rpma_mirror *set, std::size_t round)
+{
+    rpma_mirror_range ranges[8];
+    for (std::size_t i = 0; i < std::size(ranges); ++i)
+        ranges[i] = {(round * 8 + i) * page % length, 64};
+    must(rpma_mirror_optimized_flush(set, 0, ranges, std::size(ranges), 0));
+}
+
+void flush_page(rpma_mirror *set, std::size_t round)
+{
+    const rpma_mirror_range range{round * page % length, page};
+    must(rpma_mirror_optimized_flush(set, 0, &range, 1, 0));
+}
+
+void persist_eight(std::size_t round)
+{
+    for (std::size_t i = 0; i < 8; ++i)
+        must(rpmem_persist(pool, (round * 8 + i) * page % length, 64, 0, 0));
+}
+
+measured calls[] = {
+        {"rpma_write + rpma_flush, 512 B", [](std::size_t n) { write_and_flush(n * small_size % length, small_size); },
+                {}},
+        {"rpma_write + rpma_flush, 4 KiB", [](std::size_t n) { write_and_flush(n * page % length, page); }, {}},
+        {"8 x 64 B to one target", [](std::size_t n) { flush_eight(one_target, n); }, {}},
+        {"8 x 64 B to two targets", [](std::size_t n) { flush_eight(two_targets, n); }, {}},
+        {"8 x rpmem_persist, 64 B", persist_eight, {}},
+        {"4 KiB to one target", [](std::size_t n) { flush_page(one_target, n); }, {}},
+};
+
+// Each call many times in a row, because a look at another connection costs a sleeper's awakening; several such rows.
+void measure_calls()
+{
+    for (std::size_t batch = 0; batch < batches; ++batch)
+        for (measured &m : calls)
+            for (std::size_t i = 0; i < rounds; ++i) {
+                const auto start = clock_type::now();
+                m.call(i);
+                if (i >= rounds / 10)
+                    m.us.push_back(seconds_since(start) * 1e6);
+            }
+    const auto of = [](std::size_t row) { return median(calls[row].us); };
+    for (std::size_t row = 0; row < std::size(calls); ++row)
+        std::printf("%-34s %9.2f us\n", calls[row].what, of(row));
+    std::printf("\n%-60s %6.2f\n", "8 x 64 B to one target / rpma_write + rpma_flush of 512 B", of(2) / of(0));
+    std::printf("%-60s %6.2f\n", "8 x 64 B to two targets / to one", of(3) / of(2));
+    std::printf("%-60s %6.2f\n", "8 x rpmem_persist / 8 x 64 B to one target", of(4) / of(2));
+    std::printf("%-60s %6.2f\n", "4 KiB to one target / rpma_write + rpma_flush of 4 KiB", of(5) / of(1));
+}
+
+struct made_set {
+    explicit made_set(unsigned count, std::size_t bytes) : targets(count)
+    {
+        const std::string size = " " + std::to_string(bytes >> 20) + "M";
+        std::string text = "RPMAMIRROR\nhome 0 " + home.where.path + "/home" + size + "\nkey-file " +
+                           targets[0].where().path + "/key\ndevice software\ntimeouts 20000 60000\n";
+        for (unsigned i = 0; i < count; ++i) {
+            const scratch &there = targets[i].where();
+            there.write("set", "PMEMPOOLSET\nOPTION NOHDRS\n" + size.substr(1) + " " + there.path + "/part\n");
+            text += "target " + std::to_string(i + 1) + " " + targets[i].place() + " set\n";
+        }
+        home.where.write("set", text);
+        rpma_mirror_cfg *read = nullptr;
+        must(rpma_mirror_cfg_from_file((home.where.path + "/set").c_str(), &read));
+        cfg.reset(read);
+        must(rpma_mirror_create(read));
+    }
+
+    std::vector<target> targets;
+    host home;
+    cfg_ptr cfg;
+};
+
+double to_open(const made_set &set, std::uint64_t &compared, std::uint64_t &sent)
+{
+    const auto start = clock_type::now();
+    opened o(set.cfg.get());
+    const double seconds = seconds_since(start);
+    compared = o.report().compared;
+    sent = o.report().sent;
+    o.close();
+    return seconds;
+}
+
+// So that the copies have to be compared.
+void crash(const made_set &set)
+{
+    in_process_that_dies(
+            [](void *cfg) {
+                const opened left(static_cast<rpma_mirror_cfg *>(cfg));
+                kill(getpid(), SIGKILL);
+            },
+            set.cfg.get());
+}
+
+struct rates {
+    double verify, comparison, resync; // GB/s of each copy
+};
+
+// By what opening takes more than that of a set that was closed.
+rates measure_opening()
+{
+    const made_set set(1, big_set);
+    std::uint64_t compared = 0, sent = 0;
+    std::vector<double> closed, compares, sends;
+    std::mt19937_64 random(1);
+    std::vector<std::uint64_t> content(big_set / sizeof(std::uint64_t));
+    to_open(set, compared, sent);
+    for (int i = 0; i < 3; ++i) {
+        closed.push_back(to_open(set, compared, sent));
+        must(compared != 0);
+        crash(set);
+        compares.push_back(to_open(set, compared, sent));
+        must(compared != big_set || sent != 0);
+        crash(set);
+        std::ranges::generate(content, std::ref(random));
+        const int fd = open((set.home.where.path + "/home").c_str(), O_WRONLY);
+        must(pwrite(fd, content.data(), big_set, 0) != static_cast<ssize_t>(big_set));
+        close(fd);
+        sends.push_back(to_open(set, compared, sent));
+        must(sent != big_set);
+    }
+    // The pages of both copies were touched by the first.
+    const opened o(set.cfg.get());
+    std::vector<double> verifies;
+    for (int i = 0; i < 5; ++i) {
+        rpma_mirror_verify_report report{};
+        report.size = sizeof(report);
+        const auto start = clock_type::now();
+        must(rpma_mirror_verify(o.get(), 1, nullptr, &report));
+        if (i > 0)
+            verifies.push_back(seconds_since(start));
+    }
+    const double gigabytes = big_set / 1e9;
+    return {gigabytes / median(verifies), gigabytes / (median(compares) - median(closed)),
+            gigabytes / (median(sends) - median(closed))};
+}
+
+// What the network and the memory of the target take, one after the other.
+double measure_network()
+{
+    const auto start = clock_type::now();
+    for (std::size_t done = 0; done < big_set; done += megabyte)
+        write_and_flush(done % length, megabyte);
+    return big_set / 1e9 / seconds_since(start);
+}
+
+} // namespace
+
+int main()
+{
+    auto *const memory = static_cast<char *>(
+            mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
+    std::setvbuf(stdout, nullptr, _IOLBF, 0);
+    const char *const path = std::getenv("SOFTRDMA_PATH");
+    std::printf("SOFTRDMA_PATH %s\n\n", path == nullptr ? "not set: through memory of the same host" : path);
+    const rates opening = measure_opening();
+    connect_plain(std::getenv("RPMEM_TEST_DIR"), memory);
+    unsigned lanes = 1;
+    pool = rpmem_create("local:", "plain.set", memory, length, &lanes, nullptr);
+    must(pool == nullptr);
+    {
+        const made_set one(1, length), two(2, length);
+        opened first(one.cfg.get()), second(two.cfg.get());
+        one_target = first.get();
+        two_targets = second.get();
+        measure_calls();
+    }
+    must(rpmem_close(pool));
+    const double network = measure_network();
+    std::printf("\n%-60s %6.2f\n", "comparison by hash, GB/s of each copy", opening.verify);
+    std::printf("%-60s %6.2f\n", "the same by opening, which touches each page first, GB/s", opening.comparison);
+    std::printf("%-60s %6.2f\n", "resync of all of it by opening, GB/s", opening.resync);
+    std::printf("%-60s %6.2f\n", "rpma_write + rpma_flush of 1 MiB each, GB/s", network);
+    std::printf("%-60s %6.2f\n", "resync / rpma_write + rpma_flush of 1 MiB each", opening.resync / network);
+    return 0;
+}
