@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What programs take for a message over the software device, one way, beside what they take for it in another way.
+
+Both take turns in one run, on the same two processors; the table shows medians, of the ratios as well."""
+
+import argparse
+import dataclasses
+import pathlib
+import shutil
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable
+
+from device_table import of_two, run
+
+SIZES = (8, 4096)
+ROUNDS = "2000"
+PING_PONG = pathlib.Path(__file__).with_name("ping_pong.c")
+EPILOG = """\
+To be believed on an idle machine only: where other processes want the same processors, both ends of a message wait for
+their turn at them, and that is all that is measured.
+Needs perftest, ucx-utils, openmpi-bin and libopenmpi-dev; what is missing is said.
+Exit status: 0 done, 1 a program failed, 2 wrong command line."""
+
+Times = dict[int, float]  # ns by size
+
+
+class Programs:
+    def __init__(self, build: pathlib.Path, directory: str) -> None:
+        self.launch = [str(build / "bin" / "softrdma"), "run", "--"]
+        self.ping_pong = str(pathlib.Path(directory) / "ping_pong")
+
+    def perftest(self, *options: str) -> Times:
+        found = {}
+        for size in SIZES:
+            command = [*self.launch, "ib_send_lat", *options, "-s", str(size), "-n", ROUNDS, "-F", "-p"]
+            output = of_two(lambda port, command=command: [*command, port],
+                            lambda port, command=command: [*command, port, "127.0.0.1"])
+            values = next(line for line in output.splitlines() if line.split()[:2] == [str(size), ROUNDS])
+            found[size] = float(values.split()[4]) * 1000  # the typical one
+        return found
+
+    def ucx(self, launch: list[str], transports: str) -> Times:
+        found = {}
+        for size in SIZES:
+            test = ["-t", "tag_lat", "-s", str(size), "-n", ROUNDS, "-w", "200"]
+            output = of_two(lambda port: [*launch, "ucx_perftest", "-p", port],
+                            lambda port, test=test: [*launch, "ucx_perftest", "127.0.0.1", "-p", port, *test],
+                            UCX_TLS=transports)
+            final = next(line for line in output.splitlines() if line.startswith("Final:"))
+            found[size] = float(final.split()[2]) * 1000
+        return found
+
+    def open_mpi(self, launch: list[str], *choice: str, **environment: str) -> Times:
+        if not pathlib.Path(self.ping_pong).exists():
+            run(["mpicc.openmpi", "-O2", "-o", self.ping_pong, str(PING_PONG)])
+        lines = run([*launch, "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", *choice,
+                     "-n", "2", self.ping_pong, *map(str, SIZES)], **environment).splitlines()
+        return {int(size): float(ns) for size, ns in (line.split() for line in lines)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    ours: str
+    other: str
+    tool: str
+    measure: Callable[[], Times]
+    measure_other: Callable[[], Times]
+
+
+def pairs(p: Programs) -> list[Pair]:
+    device = "rc,ud,self"
+    return [
+        Pair("UD SEND, perftest", "RC SEND", "ib_send_lat",
+             lambda: p.perftest("-c", "UD"), lambda: p.perftest()),
+        Pair("UCX, its choice on the device", "UCX tcp", "ucx_perftest",
+             lambda: p.ucx(p.launch, device), lambda: p.ucx([], "tcp,self")),
+        Pair("Open MPI over UCX on the device", "Open MPI vader", "mpicc.openmpi",
+             lambda: p.open_mpi(p.launch, "--mca", "pml", "ucx", "--mca", "btl", "^openib,vader,tcp", UCX_TLS=device),
+             lambda: p.open_mpi([], "--mca", "pml", "ob1", "--mca", "btl", "vader,self")),
+    ]
+
+
+def show(pair: Pair, ours: list[Times], others: list[Times]) -> None:
+    for size in ours[0]:
+        ratio = statistics.median(mine[size] / other[size] for mine, other in zip(ours, others))
+        print(f"{pair.ours:32} {size:8} {statistics.median(t[size] for t in ours):10.0f}  {pair.other:18} "
+              f"{statistics.median(t[size] for t in others):10.0f} {ratio:7.2f}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path, help="an optimised build of the project, such as build/dev")
+    parser.add_argument("--runs", type=int, default=5, metavar="N", help="turns of each (default: %(default)s)")
+    options = parser.parse_args()
+    if options.runs < 1:
+        parser.error("--runs: at least one")
+    if not (options.build / "bin" / "softrdma").exists():
+        parser.error(f"{options.build} has no bin/softrdma")
+    with tempfile.TemporaryDirectory() as directory:
+        print(f"{'operation':32} {'bytes':>8} {'ns':>10}  {'beside':18} {'ns':>10} {'ratio':>7}")
+        for pair in pairs(Programs(options.build.resolve(), directory)):
+            if shutil.which(pair.tool) is None:
+                print(f"without {pair.ours}: there is no {pair.tool}")
+                continue
+            turns = [(pair.measure(), pair.measure_other()) for _ in range(options.runs)]
+            show(pair, [ours for ours, _ in turns], [others for _, others in turns])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
