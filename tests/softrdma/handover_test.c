@@ -295,6 +295,38 @@ static void receive_the_stranger(void)
     close_pair(&p);
 }
 
+enum {
+    crowd = 300,
+    most_silent = 128, /* callers whom the server keeps */
+};
+
+/* Each of the crowd would have longer to ask for something than anybody waits here. */
+static void receive_a_silent_crowd(void)
+{
+    struct pair p;
+    struct pollfd callers[crowd];
+    char byte;
+    setenv("SOFTRDMA_CM_TIMEOUT_MS", "600000", 1);
+    open_pair(&p, &(struct options){0});
+    const unsigned before = count_descriptors();
+    const struct fd_server server = own_fd_server();
+    for (unsigned i = 0; i < crowd; ++i) {
+        callers[i] = (struct pollfd){.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), .events = POLLIN};
+        assert_int_equal(connect(callers[i].fd, (const struct sockaddr *)&server.address, server.size), 0);
+    }
+    for (unsigned i = 0; i < crowd - most_silent; ++i) {
+        assert_int_equal(poll(&callers[i], 1, time_limit_ms), 1);
+        assert_int_equal(recv(callers[i].fd, &byte, 1, 0), 0);
+    }
+    assert_true(count_descriptors() <= before + crowd + most_silent + 2);
+    for (unsigned i = 0; i < crowd; ++i)
+        close(callers[i].fd);
+    expect_descriptors(before);
+    close_pair(&p);
+    open_pair(&p, &(struct options){0});
+    close_pair(&p);
+}
+
 static void receive(void (*who)(const struct fd_server *server))
 {
     unknown_peer = who;
@@ -411,6 +443,12 @@ static void silence_is_ended(void **state)
     receive(say_nothing);
 }
 
+static void a_silent_crowd_is_sent_away(void **state)
+{
+    (void)state;
+    in_own_process(receive_a_silent_crowd);
+}
+
 static void another_user_gets_nothing(void **state)
 {
     (void)state;
@@ -429,6 +467,7 @@ int main(void)
             cmocka_unit_test(a_wrong_token_gets_nothing),
             cmocka_unit_test(another_message_gets_nothing),
             cmocka_unit_test(silence_is_ended),
+            cmocka_unit_test(a_silent_crowd_is_sent_away),
             cmocka_unit_test(another_user_gets_nothing),
     };
     return cmocka_run_group_tests_name("handover", tests, NULL, NULL);

@@ -12,6 +12,8 @@
 #include "progress/listener.hpp"
 #include "verbs/mr.hpp"
 
+#include <atomic>
+#include <deque>
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -22,7 +24,8 @@ namespace softrdma::net
 namespace
 {
 
-constexpr unsigned most_requests = 8; // before other sockets have their turn
+constexpr unsigned most_requests = 8;    // before other sockets have their turn
+constexpr std::size_t most_silent = 128; // peers that have asked for nothing yet: each holds a descriptor
 
 // Somebody who has come in. Whoever breaks the rules is sent away.
 class fd_peer : public event_handler, public std::enable_shared_from_this<fd_peer>
@@ -36,6 +39,8 @@ public:
     }
 
     void enter();
+    void leave();
+    bool has_asked() const noexcept { return has_asked_; }
     finding ready(std::uint32_t events) override;
 
 private:
@@ -47,8 +52,32 @@ private:
     const process::birth birth_;
     ordered_mutex mutex_{lock_level::requests};
     event_loop::watch_id watch_ GUARDED_BY(mutex_) = 0;
-    bool has_asked_ GUARDED_BY(mutex_) = false;
+    std::atomic<bool> has_asked_ = false;
 };
+
+// The peers that have asked for nothing yet, the oldest first.
+struct silent_peers {
+    ordered_mutex mutex{lock_level::requests};
+    std::deque<std::weak_ptr<fd_peer>> all GUARDED_BY(mutex);
+
+    // Who has to leave for that one, or NULL.
+    std::shared_ptr<fd_peer> add(const std::shared_ptr<fd_peer> &peer)
+    {
+        const lock_guard guard(mutex);
+        std::erase_if(all, [](const std::weak_ptr<fd_peer> &weak) {
+            const auto other = weak.lock();
+            return other == nullptr || other->has_asked();
+        });
+        all.push_back(peer);
+        if (all.size() <= most_silent)
+            return nullptr;
+        auto oldest = all.front().lock();
+        all.pop_front();
+        return oldest;
+    }
+};
+
+constinit process::single<silent_peers> the_silent_peers;
 
 void fd_peer::enter()
 {
@@ -64,6 +93,12 @@ void fd_peer::enter()
                 event_loop::get()->unwatch(self->watch_);
         }
     });
+}
+
+void fd_peer::leave()
+{
+    const lock_guard lock(mutex_);
+    event_loop::get()->unwatch(watch_);
 }
 
 finding fd_peer::ready(std::uint32_t)
@@ -136,8 +171,12 @@ open_fd_server *open()
         local::unique_fd taken(accepted);
         const auto client = std::make_shared<fd_peer>(accepted);
         static_cast<void>(taken.release());
-        client->enter();
-        return std::chrono::milliseconds(0); // of other users it keeps none
+        client->enter(); // of other users it keeps none
+        const auto oldest = the_silent_peers.get().add(client);
+        if (oldest != nullptr)
+            oldest->leave();
+        // Whoever comes in a crowd has the time to ask before it would have to leave.
+        return std::chrono::milliseconds(oldest != nullptr ? 5 : 0);
     });
     made->number = made->listening == nullptr ? 0 : number;
     return made.release();
