@@ -99,9 +99,7 @@ int open_state_file(std::FILE **to)
     const int error = errno;
     struct stat facts {
     };
-    if (*to != nullptr || error == ENOENT || error == ENOTDIR || (error == EACCES && stat(file.c_str(), &facts) != 0))
-        return 0;
-    return error;
+    return *to != nullptr || stat(file.c_str(), &facts) != 0 ? 0 : error;
 }
 
 void record_end(const char *replica_name, std::string_view what)
