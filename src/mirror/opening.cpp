@@ -279,6 +279,12 @@ void rpma_mirror::make_level()
         report_.sent += job.sent;
         report_.compared += job.done;
     }
+    // What was stored and not flushed may have been seen: it must not be gone after the next power failure.
+    if (!is_equal(home_.state().committed)) {
+        if (home_.flush({0, home_.length()}) != 0)
+            throw failure(RPMA_MIRROR_E_MEDIA, "the home copy cannot be written back");
+        home_.drain();
+    }
     std::atomic<std::uint64_t> sent = 0, compared = 0;
     each_in_parallel(answered() & ~(1U << source_), [&](remote_copy &c) {
         comparison job(c, direction::to_target, settings_.levelling);

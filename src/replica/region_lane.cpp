@@ -174,6 +174,12 @@ int region_lane::post_write(range piece)
     return result == 0 ? 0 : lose_rpma(result);
 }
 
+// For one more range in the request that comes next.
+int region_lane::make_room()
+{
+    return pending_.count == most_ranges ? submit(lane_request_kind::flush) : 0;
+}
+
 // Adds the range to the request that comes next.
 void region_lane::note(range r)
 {
@@ -191,10 +197,8 @@ int region_lane::flush(range r)
 {
     while (r.length > 0) {
         const range piece = piece_of(r);
-        if (pending_.count == most_ranges) {
-            if (const int error = submit(lane_request_kind::flush); error != 0)
-                return error;
-        }
+        if (const int error = make_room(); error != 0)
+            return error;
         if (const int error = post_write(piece); error != 0)
             return error;
         note(piece);
@@ -203,12 +207,18 @@ int region_lane::flush(range r)
     return 0;
 }
 
+int region_lane::include(range r)
+{
+    if (const int error = make_room(); error != 0)
+        return error;
+    note(r);
+    return 0;
+}
+
 int region_lane::flush8(std::uint64_t offset, const char bytes[8])
 {
-    if (pending_.count == most_ranges) {
-        if (const int error = submit(lane_request_kind::flush); error != 0)
-            return error;
-    }
+    if (const int error = make_room(); error != 0)
+        return error;
     if (const int error = reserve(); error != 0)
         return error;
     ++operations_;

@@ -46,6 +46,8 @@ public:
     // Starts to copy a range. drain() waits until all of them are durable, as deeply as kind says.
     int flush(range r);
     int drain(lane_request_kind kind = lane_request_kind::flush);
+    // As flush(), for what is at the target already.
+    int include(range r);
     // As flush(), for 8 bytes at a multiple of 8, which nobody sees in part.
     int flush8(std::uint64_t offset, const char bytes[8]);
     int read(void *to, range r);
@@ -70,6 +72,7 @@ private:
 
     int make_memory();
     int post_write(range piece);
+    int make_room();
     void note(range r);
     int submit_message(lane_request_kind kind);
     int submit_flush();
