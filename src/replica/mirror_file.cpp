@@ -136,9 +136,11 @@ int mirror_file::open(const char *path)
             state_ = found;
         }
     }
-    if (sequence_ == 0)
+    // Who wrote it may have been killed before it was durable.
+    const int error = sequence_ == 0 ? EBADMSG : fdatasync(file_.get()) != 0 ? errno : 0;
+    if (error != 0)
         file_.reset();
-    return sequence_ == 0 ? EBADMSG : 0;
+    return error;
 }
 
 int mirror_file::store(const mirror_state &next)
