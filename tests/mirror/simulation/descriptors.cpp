@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sockets, events and what waits for them, as the C library offers them.
+#include <arpa/inet.h>
+#include <cerrno>
+#include <cstring>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utility>
+
+#include "network.hpp"
+#include "real.hpp"
+#include "system.hpp"
+
+using namespace simulation;
+
+namespace
+{
+
+struct event : descriptor {
+    short ready() const override { return count != 0 ? POLLIN | POLLOUT : POLLOUT; }
+    std::uint64_t count = 0;
+};
+
+struct epoll : descriptor {
+    short ready() const override { return 0; }
+    std::map<int, epoll_event> watched;
+};
+
+template<class T>
+T &the(int fd)
+{
+    return *dynamic_cast<T *>(world::present->find(fd));
+}
+
+int fail(int error)
+{
+    errno = error;
+    return -1;
+}
+
+// A server's end of the connection, and a descriptor for its process.
+void connect_to(network::socket &client, unsigned machine)
+{
+    process *const server = net->servers[machine];
+    const std::shared_ptr<network::socket> here = client.shared_from_this();
+    const unsigned from = client.owner->machine;
+    here->out->given_up = [weak = std::weak_ptr(here)] {
+        if (const auto s = weak.lock()) {
+            s->error = ETIMEDOUT;
+            s->touch();
+        }
+    };
+    here->out->send([weak = std::weak_ptr(here), server, from, machine] {
+        const auto s = weak.lock();
+        if (!s || s->gone)
+            return;
+        if (server == nullptr || !server->alive || net->servers[machine] != server) {
+            s->error = ECONNREFUSED;
+            return s->touch();
+        }
+        const auto made = std::make_shared<network::socket>();
+        made->over = net;
+        made->owner = server;
+        made->other = s;
+        made->connected = true;
+        made->out = std::make_shared<direction>(*net, machine, from, net->patience);
+        made->out->given_up = [back = std::weak_ptr(made)] {
+            if (const auto b = back.lock()) {
+                b->error = ETIMEDOUT;
+                b->touch();
+            }
+        };
+        net->sockets.push_back(made);
+        s->other = made;
+        const int fd = net->in.add(*server, made);
+        server->at_end.push_back([back = std::weak_ptr(made)](bool power) {
+            if (const auto b = back.lock())
+                b->shut(!power);
+        });
+        made->out->send([s] {
+            s->connected = true;
+            s->touch();
+        });
+        server->accept(fd);
+    });
+}
+
+} // namespace
+
+extern "C" {
+
+int eventfd(unsigned initial, int flags) noexcept
+{
+    if (!inside())
+        return REAL(eventfd)(initial, flags);
+    const auto made = std::make_shared<event>();
+    made->count = initial;
+    return world::present->add(world::present->here(), made);
+}
+
+int eventfd_write(int fd, eventfd_t value)
+{
+    if (!world::is_ours(fd))
+        return REAL(eventfd_write)(fd, value);
+    the<event>(fd).count += value;
+    world::present->touch(world::present->here());
+    return 0;
+}
+
+int eventfd_read(int fd, eventfd_t *value)
+{
+    if (!world::is_ours(fd))
+        return REAL(eventfd_read)(fd, value);
+    *value = std::exchange(the<event>(fd).count, 0);
+    return *value != 0 ? 0 : fail(EAGAIN);
+}
+
+int poll(pollfd *asked, nfds_t n, int timeout)
+{
+    if (!inside())
+        return REAL(poll)(asked, n, timeout);
+    world &in = *world::present;
+    int found = 0;
+    const auto look = [&] {
+        found = 0;
+        for (nfds_t i = 0; i < n; ++i) {
+            const descriptor *const d = in.find(asked[i].fd);
+            asked[i].revents = d == nullptr ? short{0} : static_cast<short>(d->ready() & asked[i].events);
+            found += asked[i].revents != 0;
+        }
+        return found != 0;
+    };
+    in.perhaps_switch();
+    in.wait(look, timeout < 0 ? -1 : timeout * ms);
+    return found;
+}
+
+int epoll_create1(int flags) noexcept
+{
+    return inside() ? world::present->add(world::present->here(), std::make_shared<epoll>())
+                    : REAL(epoll_create1)(flags);
+}
+
+int epoll_ctl(int fd, int operation, int about, epoll_event *wanted) noexcept
+{
+    if (!inside())
+        return REAL(epoll_ctl)(fd, operation, about, wanted);
+    if (operation == EPOLL_CTL_DEL)
+        the<epoll>(fd).watched.erase(about);
+    else
+        the<epoll>(fd).watched[about] = *wanted;
+    world::present->touch(world::present->here());
+    return 0;
+}
+
+int epoll_wait(int fd, epoll_event *to, int most, int timeout)
+{
+    if (!inside())
+        return REAL(epoll_wait)(fd, to, most, timeout);
+    world &in = *world::present;
+    epoll &of = the<epoll>(fd);
+    int found = 0;
+    const auto look = [&] {
+        found = 0;
+        for (auto at = of.watched.begin(); at != of.watched.end() && found < most;) {
+            const descriptor *const d = in.find(at->first);
+            if (d == nullptr) {
+                at = of.watched.erase(at); // it was closed
+                continue;
+            }
+            if ((d->ready() & POLLIN) != 0)
+                to[found++] = at->second;
+            ++at;
+        }
+        return found != 0;
+    };
+    in.perhaps_switch();
+    in.wait(look, timeout < 0 ? -1 : timeout * ms);
+    return found;
+}
+
+int socket(int domain, int type, int protocol) noexcept
+{
+    if (!inside())
+        return REAL(socket)(domain, type, protocol);
+    world &in = *world::present;
+    const auto made = std::make_shared<network::socket>();
+    made->over = net;
+    made->owner = &in.here();
+    net->sockets.push_back(made);
+    made->owner->at_end.push_back([back = std::weak_ptr(made)](bool power) {
+        if (const auto b = back.lock())
+            b->shut(!power);
+    });
+    return in.add(in.here(), made);
+}
+
+int connect(int fd, const sockaddr *to, socklen_t size)
+{
+    if (!inside())
+        return REAL(connect)(fd, to, size);
+    char text[INET_ADDRSTRLEN]{};
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in *>(to)->sin_addr, text, sizeof(text));
+    const int machine = machine_of(text);
+    if (machine < 0)
+        return fail(ENETUNREACH);
+    auto &s = the<network::socket>(fd);
+    s.out = std::make_shared<direction>(*net, s.owner->machine, static_cast<unsigned>(machine), net->patience);
+    connect_to(s, static_cast<unsigned>(machine));
+    return fail(EINPROGRESS);
+}
+
+int bind(int fd, const sockaddr *address, socklen_t size) noexcept
+{
+    return inside() ? 0 : REAL(bind)(fd, address, size);
+}
+
+// Each asks for a port that is free.
+int getsockname(int fd, sockaddr *to, socklen_t *size) noexcept
+{
+    if (!inside())
+        return REAL(getsockname)(fd, to, size);
+    auto &address = *reinterpret_cast<sockaddr_in *>(to);
+    address.sin_family = AF_INET;
+    address.sin_port = htons(++net->next_port);
+    return 0;
+}
+
+int getsockopt(int fd, int level, int option, void *to, socklen_t *size) noexcept
+{
+    if (!inside())
+        return REAL(getsockopt)(fd, level, option, to, size);
+    *static_cast<int *>(to) = the<network::socket>(fd).error;
+    return 0;
+}
+
+int setsockopt(int fd, int level, int option, const void *from, socklen_t size) noexcept
+{
+    return inside() ? 0 : REAL(setsockopt)(fd, level, option, from, size);
+}
+
+ssize_t read(int fd, void *to, size_t size)
+{
+    if (!inside() || !world::is_ours(fd))
+        return REAL(read)(fd, to, size);
+    auto &s = the<network::socket>(fd);
+    if (s.error != 0)
+        return fail(s.error);
+    if (s.bytes.empty())
+        return s.ended || s.gone ? 0 : fail(EAGAIN);
+    const size_t got = s.bytes.copy(static_cast<char *>(to), size);
+    s.bytes.erase(0, got);
+    return static_cast<ssize_t>(got);
+}
+
+ssize_t send(int fd, const void *from, size_t size, int flags)
+{
+    if (!inside())
+        return REAL(send)(fd, from, size, flags);
+    auto &s = the<network::socket>(fd);
+    if (s.error != 0 || s.ended || s.gone)
+        return fail(s.error != 0 ? s.error : EPIPE);
+    const std::string text(static_cast<const char *>(from), size);
+    message_sent(s, text);
+    s.out->send([peer = s.other, self = s.weak_from_this(), text] {
+        const auto p = peer.lock();
+        if (p && !p->gone) {
+            p->bytes += text;
+            p->touch();
+        } else if (const auto own = self.lock()) {
+            own->error = ECONNRESET;
+            own->touch();
+        }
+    });
+    world::present->perhaps_switch();
+    return static_cast<ssize_t>(size);
+}
+
+int shutdown(int fd, int how) noexcept
+{
+    if (!inside())
+        return REAL(shutdown)(fd, how);
+    auto &s = the<network::socket>(fd);
+    s.shut(true);
+    s.ended = true;
+    s.touch();
+    return 0;
+}
+
+int close(int fd)
+{
+    if (!world::is_ours(fd)) {
+        if (inside())
+            world::present->here().files.erase(fd);
+        return REAL(close)(fd);
+    }
+    if (world::present != nullptr)
+        world::present->close(fd);
+    return 0;
+}
+
+} // extern "C"
+
+void simulation::close_file(int fd)
+{
+    REAL(close)(fd);
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <librpma.h>
+
+#include <deque>
+#include <map>
+#include <string>
+
+#include "network.hpp"
+
+// An RDMA device whose network, machines and memory are those of the world: the functions of librpma on it.
+namespace simulation
+{
+
+struct queue_pair;
+
+// Completions, and the descriptor that tells of them once after it was asked to.
+struct completion_queue : descriptor {
+    short ready() const override;
+    void push(const ibv_wc &wc);
+
+    process *owner = nullptr;
+    std::deque<ibv_wc> completions;
+    bool armed = true;
+    unsigned events = 0;
+};
+
+struct connection_events : descriptor {
+    short ready() const override;
+
+    process *owner = nullptr;
+    std::deque<rpma_conn_event> events;
+};
+
+struct receive {
+    std::byte *to;
+    std::size_t size;
+    std::uint64_t context;
+};
+
+struct queue_pair : std::enable_shared_from_this<queue_pair> {
+    enum class state {
+        connecting,
+        established,
+        failed
+    };
+    struct operation {
+        std::uint64_t context;
+        bool reported;
+        bool done = false;
+    };
+
+    process *owner = nullptr;
+    std::weak_ptr<queue_pair> other;
+    std::shared_ptr<direction> out;
+    std::shared_ptr<completion_queue> cq = std::make_shared<completion_queue>();
+    std::shared_ptr<connection_events> cm = std::make_shared<connection_events>();
+    int cq_fd = -1, cm_fd = -1;
+    state now = state::connecting;
+    bool gone = false;
+    std::uint64_t epoch = 0; // that its writer told
+    std::deque<std::shared_ptr<operation>> posted;
+    std::deque<receive> receives;
+
+    void open(process &in, unsigned peer);
+    void tell(rpma_conn_event event);
+    void fail(ibv_wc_status why);
+    // Of what was posted, in order, is complete what the other side has confirmed.
+    void confirm(const std::shared_ptr<operation> &o);
+    void disconnect();
+    void vanish(bool power);
+    // f is executed at the other side; false: it is refused there.
+    int post(std::uint64_t context, int flags, std::function<bool(queue_pair &at)> f, std::function<void()> back = {});
+};
+
+// Memory of a machine that others reach.
+struct memory_region {
+    process *owner;
+    std::byte *address;
+    std::size_t size;
+};
+
+class device
+{
+public:
+    explicit device(network &over_);
+    ~device();
+
+    network &over;
+    // What targets have: software, or hardware that confirms durability or leaves it to messages.
+    bool software = true;
+    // Sees each write before memory does.
+    std::function<void(unsigned machine, std::uint64_t epoch)> before_write;
+
+    std::byte *reach(const process &at, std::uint32_t key, std::uint64_t offset, std::uint64_t length);
+    void break_one();
+
+    std::map<std::uint32_t, memory_region> regions;
+    std::uint32_t last_key = 0;
+    std::map<std::string, rpma_ep *> listeners; // by address and port
+    std::vector<std::weak_ptr<queue_pair>> pairs;
+};
+
+extern device *adapter;
+
+} // namespace simulation

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What goes wrong, and what an operator does about it.
+#include "scenario.hpp"
+
+namespace simulation
+{
+
+// One that is gone comes back after that time.
+void scenario::die(process &p, bool power, time_us back_after)
+{
+    const unsigned machine = p.machine;
+    world_.say("%s %s", p.name.c_str(), power ? "loses its power" : "is killed");
+    world_.kill(p, power);
+    if (power) {
+        network_.power(machine, false);
+        storage_.lose_power(directory(machine));
+    }
+    world_.at(back_after, [this, machine, gone = &p] {
+        network_.power(machine, true);
+        if (faults_ && machine >= writers && processes_[machine] == gone)
+            start_target(machine);
+    });
+}
+
+void scenario::hit_process(unsigned machine)
+{
+    process *const p = processes_[machine];
+    if (p == nullptr || !p->alive)
+        return;
+    const time_us time = world_.one_in(2) ? world_.between(1 * ms, 100 * ms) : world_.between(100 * ms, 3 * second);
+    switch (world_.below(3)) {
+    case 0:
+        return die(*p, false, time);
+    case 1:
+        return die(*p, true, time);
+    default:
+        world_.say("%s is stopped for %ld ms", p->name.c_str(), time / ms);
+        world_.stop(*p);
+        world_.at(time, [this, p] {
+            if (p->alive && p->stopped)
+                world_.go_on(*p);
+        });
+    }
+}
+
+void scenario::hit_link()
+{
+    const auto machines = static_cast<unsigned>(writers + targets_);
+    const auto a = static_cast<unsigned>(world_.below(machines));
+    const bool all = world_.one_in(3), both = !world_.one_in(4), slow = world_.one_in(4);
+    const auto only = static_cast<unsigned>(world_.below(machines));
+    const time_us time = world_.between(1 * ms, 6 * second);
+    world_.say("link of %u to %s is %s for %ld ms", a, all ? "all" : std::to_string(only).c_str(),
+            slow   ? "slow"
+            : both ? "cut"
+                   : "cut in one direction",
+            time / ms);
+    for (unsigned b = 0; b < machines; ++b) {
+        if (b == a || (!all && b != only))
+            continue;
+        if (slow) {
+            network_.slow(a, b, world_.between(1 * ms, 500 * ms));
+        } else {
+            network_.cut(a, b, true);
+            if (both)
+                network_.cut(b, a, true);
+        }
+        world_.at(time, [this, a, b] {
+            network_.cut(a, b, false);
+            network_.cut(b, a, false);
+            network_.slow(a, b, 0);
+        });
+    }
+}
+
+void scenario::strike()
+{
+    if (!faults_)
+        return;
+    ++struck_;
+    const auto machine_hit = static_cast<unsigned>(world_.below(writers + targets_));
+    switch (world_.below(8)) {
+    case 0:
+    case 1:
+    case 2:
+        hit_process(machine_hit);
+        break;
+    case 3:
+    case 4:
+        hit_link();
+        break;
+    case 5:
+        world_.say("an RDMA connection breaks");
+        device_.break_one();
+        break;
+    case 6:
+        world_.say("a control connection breaks");
+        network_.reset_one();
+        break;
+    default:
+        // All of a rack.
+        if (world_.one_in(3))
+            for (unsigned m = writers; m < writers + targets_; ++m)
+                if (processes_[m]->alive)
+                    die(*processes_[m], true, world_.between(1 * ms, second));
+        break;
+    }
+    world_.at(world_.one_in(3) ? world_.between(0, 20 * ms) : world_.between(20 * ms, 800 * ms), [this] { strike(); });
+}
+
+// Somebody takes care that there is a writer, and believes now and then that there is none.
+void scenario::operate()
+{
+    if (!faults_)
+        return;
+    const auto machine = static_cast<unsigned>(world_.below(writers));
+    process *const p = processes_[machine];
+    const bool free = (p == nullptr || !p->alive) && network_.has_power(machine);
+    if (free && (!writer_lives() || world_.one_in(3))) {
+        world_.say("machine %u takes the set", machine);
+        start_writer(machine, purpose::write);
+    }
+    world_.at(world_.between(20 * ms, 500 * ms), [this] { operate(); });
+}
+
+} // namespace simulation

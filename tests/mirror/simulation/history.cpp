@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "history.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "siphash.hpp"
+
+namespace simulation
+{
+
+std::uint64_t word_of(std::uint64_t number)
+{
+    return number << 16 | (number * 0x9e3779b97f4a7c15 >> 48);
+}
+
+std::uint64_t history::next(std::size_t slot)
+{
+    slot_of_.push_back(slot);
+    return slot_of_.size() - 1;
+}
+
+std::uint64_t history::word(const place &of, std::uint64_t offset, bool durable) const
+{
+    const file *const f = disks->named(of.data);
+    std::uint64_t found = 0;
+    if (f != nullptr && offset + sizeof(found) <= f->size())
+        std::memcpy(&found, durable ? &f->durable[offset] : f->live + offset, sizeof(found));
+    return found;
+}
+
+void history::check_word(std::size_t slot, std::size_t part, std::uint64_t word, const char *where) const
+{
+    const std::uint64_t number = word >> 16;
+    if (word != 0 && (word != word_of(number) || number >= slot_of_.size() || slot_of_[number] != slot))
+        in_.violated("%s has %lx in slot %zu, which nobody stored", where, word, slot);
+    if (number < acknowledged_[slot][part])
+        in_.violated("%s has flush %lu in slot %zu, and %lu was acknowledged", where, number, slot,
+                acknowledged_[slot][part]);
+    if (number < seen_[slot][part])
+        in_.violated("%s has flush %lu in slot %zu, and the writer before found %lu when it had the set", where, number,
+                slot, seen_[slot][part]);
+}
+
+// The newest whole slot of the file, as it is after a power failure.
+replica::mirror_state history::durable_state(const place &of) const
+{
+    constexpr std::size_t slot_size = 4096, head = 20, checked = head + replica::encoded_state_size;
+    const file *const f = disks->named(of.state);
+    replica::mirror_state newest;
+    std::uint64_t newest_sequence = 0;
+    for (std::size_t at = 0; f != nullptr && at + slot_size <= f->size(); at += slot_size) {
+        const std::byte *const slot = &f->durable[at];
+        const replica::siphash_result sum = replica::siphash_128(replica::siphash_key{}, {slot, checked});
+        byte_reader from({slot + 12, checked});
+        const auto sequence = from.get<std::uint64_t>();
+        replica::mirror_state found;
+        if (std::memcmp(sum.data(), slot + checked, sum.size()) == 0 && get(from, found) &&
+                sequence > newest_sequence) {
+            newest_sequence = sequence;
+            newest = found;
+        }
+    }
+    return newest;
+}
+
+void history::acknowledged(const call &c)
+{
+    ++flushes;
+    if (newest_epoch_ > c.epoch && c.began >= opened_at_)
+        in_.violated("epoch %lu acknowledged flush %lu, which began after epoch %lu had the set", c.epoch, c.number,
+                newest_epoch_);
+    replica::mirror_record newest;
+    for (const place &p : copies)
+        if (const replica::mirror_record r = durable_state(p).committed; !p.data.empty() && is_newer(r, newest))
+            newest = r;
+    for (const std::size_t part : c.parts) {
+        std::uint64_t &kept = acknowledged_[c.slot][part];
+        kept = std::max(kept, c.number);
+        for (std::size_t copy = 0; copy < copies.size(); ++copy)
+            if ((newest.in_sync >> copy & 1) != 0)
+                check_word(c.slot, part, word(copies[copy], at(c.slot) + words[part], true), copies[copy].data.c_str());
+    }
+}
+
+void history::equal(unsigned copy, std::uint32_t in_sync) const
+{
+    const file *const ours = disks->named(copies[copy].data);
+    for (std::size_t i = 0; i < copies.size(); ++i) {
+        const file *const theirs = disks->named(copies[i].data);
+        if ((in_sync >> i & 1) == 0 || i == copy || theirs == nullptr)
+            continue;
+        const auto different = std::mismatch(ours->live, ours->live + length, theirs->live).first - ours->live;
+        if (static_cast<std::uint64_t>(different) != length)
+            in_.violated("copies %u and %zu are in sync and differ at %ld", copy, i, different);
+    }
+}
+
+void history::opened(unsigned copy, std::uint64_t epoch, std::uint32_t in_sync)
+{
+    ++openings;
+    in_.say("has the set with epoch %lu, in sync %x", epoch, in_sync);
+    if (epoch == newest_epoch_)
+        in_.violated("epoch %lu was opened twice", epoch);
+    // It was overtaken before it came to say so.
+    if (epoch < *std::ranges::max_element(answered_epoch_))
+        return;
+    for (std::size_t slot = 0; slot < slots; ++slot)
+        for (std::size_t part = 0; part < words.size(); ++part) {
+            const std::uint64_t found = word(copies[copy], at(slot) + words[part], false);
+            check_word(slot, part, found, "the opened set");
+            seen_[slot][part] = found >> 16;
+        }
+    equal(copy, in_sync);
+    newest_epoch_ = epoch;
+    opened_at_ = in_.now();
+}
+
+void history::written(unsigned machine, std::uint64_t epoch) const
+{
+    if (answered_epoch_[machine] > epoch)
+        in_.violated("machine %u took a write of epoch %lu, and has promised itself to %lu", machine, epoch,
+                answered_epoch_[machine]);
+}
+
+void history::answered(unsigned machine, const replica::answer &a)
+{
+    using replica::request_type;
+    if (a.status != replica::status::success ||
+            (a.type != request_type::mirror_status && a.type != request_type::mirror_prepare &&
+                    a.type != request_type::mirror_commit))
+        return;
+    const auto of = std::ranges::find(copies, machine, &place::machine);
+    const replica::mirror_state durable = durable_state(*of);
+    std::uint64_t &answered = answered_epoch_[machine];
+    const std::uint64_t least = std::max(answered, a.mirror.promised.epoch);
+    if (durable.promised.epoch < least ||
+            (durable.promised.epoch == a.mirror.promised.epoch && durable.promised != a.mirror.promised))
+        in_.violated(
+                "machine %u answers that it promised itself to epoch %lu, and that is not durable", machine, least);
+    if (is_newer(a.mirror.committed, durable.committed))
+        in_.violated("machine %u answers with a record that is not durable", machine);
+    if (a.type == request_type::mirror_prepare)
+        answered = least;
+}
+
+} // namespace simulation

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "control.hpp"
+#include "device.hpp"
+#include "storage.hpp"
+
+namespace simulation
+{
+
+// What somebody knows who sees everything, and what must never be seen:
+//   an acknowledged flush that a copy in sync does not have, durably, in the newest record;
+//   an opened set that lacks what was acknowledged, or what was in a set that was opened before;
+//   copies that are not equal when the set has been opened;
+//   a write that a target takes from a writer after it promised itself to another one;
+//   a writer that acknowledges what it began after the next one had the set;
+//   an answer about what is not durable, or which forgets what was answered before.
+class history
+{
+public:
+    static constexpr std::size_t slots = 24;
+    static constexpr std::array<std::uint64_t, 4> words{0, 1000, 4096, 4104}; // of a slot
+    static std::uint64_t at(std::size_t slot) { return 4096 + slot * 10240; }
+    static constexpr std::uint64_t length = 256 * 1024;
+
+    struct place {
+        unsigned machine;
+        std::string data, state;
+    };
+
+    history(world &in, device &of, std::vector<place> copies_) : copies(std::move(copies_)), in_(in)
+    {
+        of.before_write = [this](unsigned machine, std::uint64_t epoch) { written(machine, epoch); };
+    }
+
+    // The next flush; the word says of which slot it is, and is stored by the writer.
+    std::uint64_t next(std::size_t slot);
+
+    struct call {
+        std::uint64_t epoch;
+        std::size_t slot;
+        std::vector<std::size_t> parts; // of words
+        std::uint64_t number;
+        time_us began;
+    };
+    void acknowledged(const call &c);
+    void opened(unsigned copy, std::uint64_t epoch, std::uint32_t in_sync);
+    void equal(unsigned copy, std::uint32_t in_sync) const;
+    void written(unsigned machine, std::uint64_t epoch) const;
+    void answered(unsigned machine, const replica::answer &a);
+
+    const std::vector<place> copies; // by number; without data: there is none
+    std::uint64_t flushes = 0, openings = 0;
+
+private:
+    replica::mirror_state durable_state(const place &of) const;
+    std::uint64_t word(const place &of, std::uint64_t offset, bool durable) const;
+    void check_word(std::size_t slot, std::size_t part, std::uint64_t word, const char *where) const;
+
+    world &in_;
+    std::vector<std::size_t> slot_of_{0}; // of a number
+    std::array<std::array<std::uint64_t, words.size()>, slots> acknowledged_{}, seen_{};
+    std::uint64_t newest_epoch_ = 1; // that was opened
+    time_us opened_at_ = 0;
+    std::array<std::uint64_t, most_machines> answered_epoch_{};
+};
+
+std::uint64_t word_of(std::uint64_t number);
+
+} // namespace simulation

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdlib>
+#include <cstring>
+
+// Whether the code is broken in this place: mutants.py.
+inline bool is_mutant(const char *name)
+{
+    static const char *const chosen = std::getenv("RPMA_MIRROR_MUTANT");
+    return chosen != nullptr && std::strcmp(chosen, name) == 0;
+}

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Breaks the protocol of mirrors in many places, one at a time, to see that the simulation finds each.
+
+mutants.py make SOURCE-DIRECTORY TO FILE: writes a copy of a source in which RPMA_MIRROR_MUTANT chooses what is broken.
+mutants.py test PROGRAM: runs the simulation that was built from them.
+"""
+import concurrent.futures
+import os
+import subprocess
+import sys
+
+# name, file, what is there, what is there instead. @ is whether the mutant is chosen.
+MUTANTS = [
+    ("evict_without_record", "mirror/membership.cpp",
+     "    if (next != record_)\n        commit_everywhere(", "    if (@)\n        record_ = next;\n    else if (next != record_)\n        commit_everywhere("),
+    ("record_not_at_home", "mirror/membership.cpp", "        home_.store(own);\n", "        if (!@)\n            home_.store(own);\n"),
+    ("record_not_on_targets", "mirror/membership.cpp",
+     "const std::uint32_t failed = commit_on_targets(next, until);",
+     "const std::uint32_t failed = @ ? 0 : commit_on_targets(next, until);"),
+    ("go_on_alone", "mirror/membership.cpp", "if (targets == 0 && next.policy", "if (!@ && targets == 0 && next.policy"),
+    ("do_not_wait", "mirror/flush.cpp", "if (tickets[copy] == 0 ||", "if (@ || tickets[copy] == 0 ||"),
+    ("home_not_flushed", "mirror/flush.cpp", "        if (r.length != 0)\n            error = deep",
+     "        if (r.length != 0 && !@)\n            error = deep"),
+    ("open_without_all", "mirror/opening.cpp", "if (missing != 0 && !force)", "if (!@ && missing != 0 && !force)"),
+    ("choose_stale_copy", "mirror/opening.cpp", "const bool own = newest_.home ==", "const bool own = @ || newest_.home =="),
+    ("make_nothing_level", "mirror/opening.cpp", "is_equal(c.known.committed) ? 0", "(@ || is_equal(c.known.committed)) ? 0"),
+    ("seen_is_not_durable", "mirror/opening.cpp", "if (!is_equal(home_.state().committed)) {",
+     "if (!@ && !is_equal(home_.state().committed)) {"),
+    ("equal_is_not_durable", "mirror/compare.cpp", "if (error == 0 && c.way != direction::none)",
+     "if (!@ && error == 0 && c.way != direction::none)"),
+    ("resync_ends_early", "mirror/resync.cpp", "while (c.cursor < home_.length()) {", "while (!@ && c.cursor < home_.length()) {"),
+    ("join_without_record", "mirror/resync.cpp", "        commit_everywhere(next, static_cast<std::uint16_t>(record_.in_sync & ~home_bit()));\n    } catch",
+     "        if (@)\n            record_ = next;\n        else\n            commit_everywhere(next, static_cast<std::uint16_t>(record_.in_sync & ~home_bit()));\n    } catch"),
+    ("promise_any_epoch", "rpmemd/mirror_set.cpp", "if (!may_promise(next, asked.promise))", "if (!@ && !may_promise(next, asked.promise))"),
+    ("commit_any_epoch", "rpmemd/mirror_set.cpp", "if (!may_commit(next, asked.record))", "if (!@ && !may_commit(next, asked.record))"),
+    ("answer_before_revoke", "rpmemd/mirror_set.cpp", "if (higher || stuck_)", "if (!@ && (higher || stuck_))"),
+    ("state_not_durable", "replica/mirror_file.cpp", "|| fdatasync(file_.get()) != 0", "|| (!@ && fdatasync(file_.get()) != 0)"),
+]
+# These need several hundred seeds: RPMA_MIRROR_MUTANTS=all.
+RARE = {"equal_is_not_durable", "answer_before_revoke"}
+SEEDS = 3000
+
+
+def make(directory, to, name):
+    with open(os.path.join(directory, name), encoding="utf-8") as file:
+        text = file.read()
+    for mutant, where, before, after in MUTANTS:
+        if where != name:
+            continue
+        if text.count(before) != 1:
+            sys.exit(f"mutants.py: {name} does not have the code of the mutant {mutant} once: mend the mutant")
+        text = text.replace(before, after.replace("@", f'is_mutant("{mutant}")'))
+    with open(to, "w", encoding="utf-8") as file:
+        file.write('#include "mutant.hpp"\n' + text)
+
+
+def run(program, mutant):
+    environment = os.environ | {"RPMA_MIRROR_MUTANT": mutant, "RPMA_MIRROR_SEEDS": str(SEEDS), "RPMA_MIRROR_WORKERS": "1"}
+    done = subprocess.run([program], env=environment, text=True, capture_output=True, timeout=3600)
+    found = [line for line in done.stdout.splitlines() if line.startswith("seed ")]
+    return done.returncode == 1 and found[0] if found else None
+
+
+def test(program):
+    every = os.environ.get("RPMA_MIRROR_MUTANTS") == "all"
+    names = [mutant for mutant, *_ in MUTANTS if every or mutant not in RARE]
+    missed = 0
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for name, found in zip(names, pool.map(lambda n: run(program, n), names)):
+            print(f"{name}: {'caught by ' + found if found else 'NOT CAUGHT'}", flush=True)
+            missed += not found
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "make":
+        make(*sys.argv[2:])
+    else:
+        sys.exit(test(sys.argv[2]))

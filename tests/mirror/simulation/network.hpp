@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <array>
+#include <deque>
+#include <string>
+
+#include "world.hpp"
+
+namespace simulation
+{
+
+inline constexpr unsigned most_machines = 8;
+
+// Between machines: what is cut in one direction or both, slow, or without power.
+class network
+{
+public:
+    explicit network(world &in);
+
+    // From when on a connection whose other side is silent is given up.
+    time_us patience = 3 * second;
+
+    bool passes(unsigned from, unsigned to) const { return !cut_[from][to] && !off_[from] && !off_[to]; }
+    void cut(unsigned from, unsigned to, bool how);
+    void slow(unsigned from, unsigned to, time_us by) { slower_[from][to] = by; }
+    void power(unsigned machine, bool on) { off_[machine] = !on; }
+    bool has_power(unsigned machine) const { return !off_[machine]; }
+    // Nothing is cut or slow any more.
+    void heal();
+    time_us delay(unsigned from, unsigned to, bool next);
+
+    // Control connections, which a cut link ends after a while.
+    struct socket;
+    std::vector<std::weak_ptr<socket>> sockets;
+    // The process of each machine that is reached from outside.
+    std::array<process *, most_machines> servers{};
+    // Breaks one of them.
+    void reset_one();
+    std::uint16_t next_port = 20000;
+
+    world &in;
+
+private:
+    std::array<std::array<bool, most_machines>, most_machines> cut_{};
+    std::array<std::array<std::uint64_t, most_machines>, most_machines> cuts_{};
+    std::array<std::array<time_us, most_machines>, most_machines> slower_{};
+    std::array<bool, most_machines> off_{};
+    bool calm_ = false;
+};
+
+// One direction of a connection: in order, late, and held while the link is cut, for as long as the sender has
+// patience.
+class direction : public std::enable_shared_from_this<direction>
+{
+public:
+    direction(network &over_, unsigned from, unsigned to, time_us patience)
+        : over(over_), from_(from), to_(to), patience_(patience)
+    {
+    }
+
+    void send(std::function<void()> arrive);
+    // What was sent is lost.
+    void drop();
+    // When the other side takes nothing.
+    std::function<void()> given_up;
+    // Whether the other side can look at what comes.
+    std::function<bool()> gate;
+    network &over;
+
+private:
+    struct packet {
+        std::function<void()> arrive;
+        time_us sent;
+    };
+    void schedule(time_us delay);
+    void step();
+
+    const unsigned from_, to_;
+    const time_us patience_;
+    std::deque<packet> queue_;
+    bool scheduled_ = false;
+};
+
+struct network::socket : descriptor, std::enable_shared_from_this<network::socket> {
+    short ready() const override;
+    void closed() override { shut(true); }
+    void shut(bool tell);
+    void touch() const { over->in.touch(*owner); }
+
+    network *over = nullptr;
+    process *owner = nullptr;
+    std::weak_ptr<socket> other;
+    std::shared_ptr<direction> out;
+    std::string bytes; // that have arrived
+    bool connected = false;
+    bool ended = false; // by the other side
+    int error = 0;
+    bool gone = false; // closed here
+};
+
+std::string address_of(unsigned machine);
+// -1: none has it.
+int machine_of(const std::string &address);
+
+// Of the present world.
+extern network *net;
+
+} // namespace simulation

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The functions of librpma for operations and their completions.
+#include <cstring>
+
+#include "storage.hpp"
+#include "verbs.hpp"
+
+using namespace simulation;
+
+extern "C" {
+
+int rpma_cq_wait(rpma_cq *of)
+{
+    completion_queue &cq = *of->of;
+    world::present->wait([&] { return cq.events != 0; }, -1);
+    --cq.events;
+    cq.armed = true;
+    return 0;
+}
+
+int rpma_cq_get_wc(rpma_cq *of, int most, ibv_wc *to, int *got)
+{
+    auto &completions = of->of->completions;
+    if (completions.empty())
+        return RPMA_E_NO_COMPLETION;
+    int count = 0;
+    for (; count < most && !completions.empty(); ++count) {
+        to[count] = completions.front();
+        completions.pop_front();
+    }
+    if (got != nullptr)
+        *got = count;
+    return 0;
+}
+
+int rpma_conn_disconnect(rpma_conn *of)
+{
+    of->pair->disconnect();
+    world::present->perhaps_switch();
+    return 0;
+}
+
+int rpma_conn_delete(rpma_conn **of)
+{
+    if (*of != nullptr) {
+        queue_pair &pair = *(*of)->pair;
+        pair.vanish(false);
+        world::present->close(pair.cq_fd);
+        world::present->close(pair.cm_fd);
+        world::present->perhaps_switch();
+    }
+    return deleted(of);
+}
+
+// A piece of the range goes in a packet of its own. The device reads it when it sends, which may be much later than it
+// was posted.
+static int write_piece(queue_pair &by, std::uint32_t key, size_t to, const std::byte *source, size_t size, int flags,
+        const void *context)
+{
+    process *const writer = &world::present->here();
+    const bool late = world::present->one_in(2);
+    return by.post(number_of(context), flags,
+            [=, bytes = std::string(reinterpret_cast<const char *>(source), size), epoch = by.epoch](queue_pair &at) {
+                std::byte *const memory = adapter->reach(*at.owner, key, to, size);
+                if (memory == nullptr)
+                    return false;
+                adapter->before_write(at.owner->machine, epoch);
+                const bool reads_now = late && writer->alive && !writer->stopped;
+                std::memcpy(memory, reads_now ? static_cast<const void *>(source) : bytes.data(), size);
+                return true;
+            });
+}
+
+int rpma_write(rpma_conn *conn, rpma_mr_remote *to, size_t to_offset, const rpma_mr_local *from, size_t offset,
+        size_t size, int flags, const void *context)
+{
+    constexpr size_t packet = 16 * 1024;
+    for (; size > packet; size -= packet, to_offset += packet, offset += packet)
+        write_piece(*conn->pair, to->key, to_offset, from->address + offset, packet, 0, context);
+    return write_piece(*conn->pair, to->key, to_offset, from->address + offset, size, flags, context);
+}
+
+int rpma_atomic_write(
+        rpma_conn *conn, rpma_mr_remote *to, size_t to_offset, const char from[8], int flags, const void *context)
+{
+    return conn->pair->post(number_of(context), flags,
+            [=, key = to->key, bytes = std::string(from, 8), epoch = conn->pair->epoch](queue_pair &at) {
+                std::byte *const memory = adapter->reach(*at.owner, key, to_offset, 8);
+                if (memory == nullptr)
+                    return false;
+                adapter->before_write(at.owner->machine, epoch);
+                std::memcpy(memory, bytes.data(), 8);
+                return true;
+            });
+}
+
+int rpma_flush(rpma_conn *conn, rpma_mr_remote *to, size_t offset, size_t size, rpma_flush_type type, int flags,
+        const void *context)
+{
+    return conn->pair->post(number_of(context), flags, [=, key = to->key](queue_pair &at) {
+        std::byte *const memory = adapter->reach(*at.owner, key, offset, size);
+        if (memory != nullptr && type == RPMA_FLUSH_TYPE_PERSISTENT)
+            disks->persist(memory, size);
+        return memory != nullptr;
+    });
+}
+
+int rpma_read(rpma_conn *conn, rpma_mr_local *to, size_t to_offset, const rpma_mr_remote *from, size_t offset,
+        size_t size, int flags, const void *context)
+{
+    const auto bytes = std::make_shared<std::string>();
+    std::byte *const goal = to->address + to_offset;
+    return conn->pair->post(
+            number_of(context), flags,
+            [=, key = from->key](queue_pair &at) {
+                const std::byte *const memory = adapter->reach(*at.owner, key, offset, size);
+                if (memory != nullptr)
+                    bytes->assign(reinterpret_cast<const char *>(memory), size);
+                return memory != nullptr;
+            },
+            [=] { std::memcpy(goal, bytes->data(), size); });
+}
+
+int rpma_send(rpma_conn *conn, const rpma_mr_local *from, size_t offset, size_t size, int flags, const void *context)
+{
+    return conn->pair->post(number_of(context), flags,
+            [bytes = std::string(reinterpret_cast<const char *>(from->address + offset), size)](queue_pair &at) {
+                if (at.receives.empty() || at.receives.front().size < bytes.size())
+                    return false;
+                std::memcpy(at.receives.front().to, bytes.data(), bytes.size());
+                ibv_wc wc{};
+                wc.wr_id = at.receives.front().context;
+                wc.opcode = IBV_WC_RECV;
+                wc.byte_len = static_cast<std::uint32_t>(bytes.size());
+                at.receives.pop_front();
+                at.cq->push(wc);
+                return true;
+            });
+}
+
+int rpma_recv(rpma_conn *conn, rpma_mr_local *to, size_t offset, size_t size, const void *context)
+{
+    conn->pair->receives.push_back({to->address + offset, size, number_of(context)});
+    return 0;
+}
+
+} // extern "C"

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <dlfcn.h>
+
+#include "world.hpp"
+
+namespace simulation
+{
+
+// Whether the caller is a thread of the simulation.
+inline bool inside()
+{
+    return world::present != nullptr && world::present->current() != nullptr;
+}
+
+// The function of the C library that one of the same name here hides.
+template<class F>
+F *real(const char *name)
+{
+    return reinterpret_cast<F *>(dlsym(RTLD_NEXT, name));
+}
+
+} // namespace simulation
+
+#define REAL(name)                                                                                                     \
+    ([] {                                                                                                              \
+        static auto *const found = simulation::real<decltype(name)>(#name);                                            \
+        return found;                                                                                                  \
+    }())

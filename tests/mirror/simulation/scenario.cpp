@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "scenario.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <sys/stat.h>
+
+#include "mirror_session.hpp"
+#include "system.hpp"
+
+namespace simulation
+{
+
+namespace
+{
+
+history *observer = nullptr;
+
+constexpr const char *key_text = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n";
+
+replica::mirror_key the_key()
+{
+    replica::mirror_key key{};
+    for (std::size_t i = 0; i < key.size(); ++i)
+        key[i] = static_cast<std::byte>(i);
+    return key;
+}
+
+// What a daemon has.
+struct daemon {
+    explicit daemon(const std::string &directory, unsigned machine) : sets(settings, address_of(machine))
+    {
+        settings.poolset_dir = directory;
+        settings.threads = 1;
+    }
+
+    rpmemd::config settings;
+    const replica::mirror_key key = the_key();
+    rpmemd::mirror_sets sets;
+    std::uint64_t last = 0;
+};
+
+} // namespace
+
+void message_sent(const network::socket &by, const std::string &bytes)
+{
+    replica::answer a;
+    if (by.owner->accept && replica::decode(std::as_bytes(std::span(bytes)), a) == replica::decoded::good)
+        observer->answered(by.owner->machine, a);
+}
+
+scenario::scenario(std::uint64_t seed, const std::string &place, bool loud)
+    : place_(place + "/" + std::to_string(seed)), world_(seed), network_(world_), storage_(world_), device_(network_),
+      targets_(static_cast<unsigned>(1 + world_.below(3))), history_(world_, device_, places()),
+      availability_(world_.one_in(4)), operation_ms_(static_cast<unsigned>(world_.between(40, 400))),
+      open_ms_(static_cast<unsigned>(world_.between(500, 3000)))
+{
+    world_.loud = loud;
+    observer = &history_;
+    storage_.persistent_memory = world_.one_in(2);
+    device_.software = world_.one_in(2);
+    make_directories();
+}
+
+unsigned scenario::copy_of(unsigned machine) const
+{
+    return machine == 0 ? 0 : machine == 1 ? other_copy : machine - 1;
+}
+
+std::vector<history::place> scenario::places() const
+{
+    std::vector<history::place> all(other_copy + 1, history::place{most_machines, "", ""});
+    for (unsigned m = 0; m < writers + targets_; ++m)
+        all[copy_of(m)] = {m, directory(m) + (m < writers ? "/home" : "/part"),
+                directory(m) + (m < writers ? "/home.mirror" : "/set.mirror")};
+    return all;
+}
+
+void scenario::make_directories() const
+{
+    for (unsigned m = 0; m < writers + targets_; ++m) {
+        std::filesystem::create_directories(directory(m));
+        std::ofstream(directory(m) + "/key") << key_text;
+        chmod((directory(m) + "/key").c_str(), 0600);
+        std::ofstream(directory(m) + "/set") << "PMEMPOOLSET\nOPTION NOHDRS\n2M " << directory(m) << "/part\n";
+    }
+}
+
+void scenario::start_target(unsigned machine)
+{
+    network_.power(machine, true);
+    process *const p = world_.start("target " + std::to_string(machine - 1), machine);
+    processes_[machine] = network_.servers[machine] = p;
+    auto *const d = new daemon(directory(machine), machine);
+    p->accept = [this, p, d](int fd) {
+        world_.spawn(*p, [d, fd] {
+            rpmemd::mirror_session served(d->sets, d->key, replica::fd_owner(fd), ++d->last);
+            served.run();
+        });
+    };
+}
+
+void scenario::start_writer(unsigned machine, purpose why)
+{
+    network_.power(machine, true);
+    process *const p = world_.start("writer " + std::to_string(machine), machine);
+    processes_[machine] = p;
+    world_.spawn(*p, [this, machine, p, why] {
+        switch (why) {
+        case purpose::create:
+            create(machine);
+            break;
+        case purpose::write:
+            write(machine);
+            break;
+        case purpose::finish:
+            finish(machine);
+        }
+        world_.at(0, [this, p] {
+            if (p->alive)
+                world_.kill(*p, false);
+        });
+        world_.sleep(second);
+    });
+}
+
+bool scenario::writer_lives() const
+{
+    for (unsigned m = 0; m < writers; ++m)
+        if (processes_[m] != nullptr && processes_[m]->alive)
+            return true;
+    return false;
+}
+
+void scenario::run()
+{
+    for (unsigned m = writers; m < writers + targets_; ++m)
+        start_target(m);
+    start_writer(0, purpose::create);
+    if (!world_.run([&] { return created_ && !writer_lives(); }, 60 * second))
+        world_.violated("the set was not created");
+    start_writer(0, purpose::write);
+    world_.at(world_.between(0, 300 * ms), [this] { strike(); });
+    operate();
+    world_.run([] { return false; }, world_.between(1, 8) * second);
+    // From now on nothing goes wrong any more.
+    faults_ = false;
+    network_.heal();
+    for (unsigned m = 0; m < writers; ++m)
+        if (processes_[m] != nullptr && processes_[m]->alive)
+            world_.kill(*processes_[m], false);
+    for (unsigned m = writers; m < writers + targets_; ++m)
+        if (!processes_[m]->alive)
+            start_target(m);
+        else if (processes_[m]->stopped)
+            world_.go_on(*processes_[m]);
+    const auto first = static_cast<unsigned>(world_.below(writers));
+    for (unsigned turn = 0; finished_ < 2; ++turn) {
+        if (turn == 40)
+            world_.violated("the set cannot be opened any more");
+        start_writer((first + turn) % writers, purpose::finish);
+        if (!world_.run([&] { return !writer_lives(); }, 100 * second))
+            world_.violated("the writer does not come to an end");
+    }
+    std::filesystem::remove_all(place_);
+}
+
+std::string scenario::summary() const
+{
+    return std::to_string(targets_) + " targets, " + (availability_ ? "availability" : "safety") + ", " +
+           std::to_string(struck_) + " faults, " + std::to_string(history_.openings) + " openings, " +
+           std::to_string(history_.flushes) + " flushes, " + std::to_string(world_.now() / ms) + " ms";
+}
+
+} // namespace simulation

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <librpma_mirror.h>
+
+#include <optional>
+
+#include "history.hpp"
+
+namespace simulation
+{
+
+// Two machines that may write to a set, one to three targets, and what goes wrong, all from one seed.
+class scenario
+{
+public:
+    scenario(std::uint64_t seed, const std::string &place, bool loud);
+    ~scenario() { world_.end(); }
+    scenario(const scenario &) = delete;
+    scenario &operator=(const scenario &) = delete;
+
+    // Ends this process when something is wrong.
+    void run();
+    std::string summary() const;
+    std::uint64_t fingerprint() const { return world_.history(); }
+
+private:
+    enum class purpose {
+        create,
+        write,
+        finish
+    };
+    static constexpr unsigned writers = 2;
+    static constexpr unsigned other_copy = 5;
+    unsigned copy_of(unsigned machine) const;
+    std::string directory(unsigned machine) const { return place_ + "/" + std::to_string(machine); }
+    std::vector<history::place> places() const;
+
+    void make_directories() const;
+    void start_target(unsigned machine);
+    void start_writer(unsigned machine, purpose p);
+    void die(process &p, bool power, time_us back_after);
+
+    // Threads of a writer.
+    rpma_mirror_cfg *configure(unsigned machine) const;
+    void create(unsigned machine);
+    void write(unsigned machine);
+    void finish(unsigned machine);
+    struct session;
+    bool open(session &s, unsigned tries);
+    void write_lane(session &s, unsigned lane);
+    int flush(session &s, unsigned lane, history::call &c);
+    void bring_back(session &s);
+
+    // Outside of threads.
+    void strike();
+    void hit_process(unsigned machine);
+    void hit_link();
+    void operate();
+    bool writer_lives() const;
+
+    const std::string place_;
+    world world_;
+    network network_;
+    storage storage_;
+    device device_;
+    const unsigned targets_;
+    history history_;
+    const bool availability_;
+    unsigned operation_ms_, open_ms_;
+    std::array<process *, most_machines> processes_{};
+    std::array<std::uint64_t, most_machines> starts_{};
+    bool faults_ = true;
+    bool created_ = false;
+    unsigned finished_ = 0;
+    std::uint64_t struck_ = 0;
+};
+
+} // namespace simulation

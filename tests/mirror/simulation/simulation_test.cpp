@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The whole protocol of mirrors with many seeds. RPMA_MIRROR_SEEDS says how many, RPMA_MIRROR_SEED which one alone, and
+// then tells what happened.
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "log.hpp"
+#include "scenario.hpp"
+
+namespace
+{
+
+// So many seeds in one process: what dead processes of the simulation had is not given back.
+constexpr std::uint64_t seeds_at_once = 50;
+
+std::uint64_t from_environment(const char *name, std::uint64_t otherwise)
+{
+    const char *const text = std::getenv(name);
+    return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+std::uint64_t run_one(std::uint64_t seed, const std::string &place, bool loud)
+{
+    simulation::scenario s(seed, place, loud);
+    s.run();
+    if (loud)
+        std::printf("seed %lu: %s\n", seed, s.summary().c_str());
+    return s.fingerprint();
+}
+
+void run_some(std::uint64_t first, std::uint64_t end, const std::string &place)
+{
+    for (std::uint64_t seed = first; seed < end; ++seed)
+        run_one(seed, place, std::getenv("RPMA_MIRROR_SUMMARY") != nullptr);
+    // The same seed is the same history.
+    if (run_one(first, place, false) != run_one(first, place, false)) {
+        std::printf("seed %lu is not the same twice\n", first);
+        std::fflush(nullptr);
+        _exit(1);
+    }
+}
+
+bool run_all(std::uint64_t count, const std::string &place)
+{
+    std::uint64_t next = 0;
+    std::uint64_t running = 0;
+    const std::uint64_t workers = from_environment("RPMA_MIRROR_WORKERS", 2);
+    bool good = true;
+    while ((good && next < count) || running > 0) {
+        if (good && next < count && running < workers) {
+            const std::uint64_t end = std::min(next + seeds_at_once, count);
+            if (fork() == 0) {
+                run_some(next, end, place);
+                std::fflush(nullptr);
+                _exit(0);
+            }
+            next = end;
+            ++running;
+            continue;
+        }
+        int status = 0;
+        wait(&status);
+        --running;
+        good = good && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        if (WIFSIGNALED(status))
+            std::printf("a seed before %lu ended with signal %d\n", next, WTERMSIG(status));
+    }
+    return good;
+}
+
+} // namespace
+
+int main()
+{
+    std::string place = "/dev/shm/mirror-simulation-XXXXXX";
+    if (mkdtemp(place.data()) == nullptr) {
+        std::perror(place.c_str());
+        return 1;
+    }
+    rpmemd::log_threshold(rpmemd::log_level::err);
+    const std::uint64_t seeds = from_environment("RPMA_MIRROR_SEEDS", 200);
+    bool good = true;
+    if (std::getenv("RPMA_MIRROR_SEED") != nullptr)
+        run_one(from_environment("RPMA_MIRROR_SEED", 0), place, true);
+    else if (good = run_all(seeds, place); good)
+        std::printf("%lu seeds\n", seeds);
+    std::filesystem::remove_all(place);
+    return good ? 0 : 1;
+}

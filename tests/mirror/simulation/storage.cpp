@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Files and persistent memory, as the C library and libpmem2 offer them.
+#include "storage.hpp"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstring>
+#include <fcntl.h>
+#include <libpmem2.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+#include <utility>
+
+#include "real.hpp"
+
+namespace simulation
+{
+
+storage *disks = nullptr;
+
+namespace
+{
+
+// What of a file is used at most: a part of a target is longer than the set.
+constexpr std::size_t largest = 256 * 1024;
+constexpr std::size_t line = 64;
+
+// Addresses for the contents of files, which the next world uses again.
+std::vector<std::byte *> free_memory;
+
+std::byte *new_memory()
+{
+    if (free_memory.empty())
+        return static_cast<std::byte *>(
+                mmap(nullptr, largest, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    std::byte *const taken = free_memory.back();
+    free_memory.pop_back();
+    return taken;
+}
+
+// What a processor has written back, and no fence has waited for.
+struct pending {
+    const std::byte *from;
+    std::size_t length;
+};
+std::map<const fiber *, std::vector<pending>> written_back;
+
+void flush(const void *from, std::size_t length)
+{
+    written_back[world::present->current()].push_back({static_cast<const std::byte *>(from), length});
+}
+
+void drain()
+{
+    std::vector<pending> &mine = written_back[world::present->current()];
+    for (const pending &p : mine)
+        disks->persist(p.from, p.length);
+    mine.clear();
+}
+
+void flush_and_drain(const void *from, std::size_t length)
+{
+    disks->persist(static_cast<const std::byte *>(from), length);
+}
+
+} // namespace
+
+void file::resize(std::size_t size)
+{
+    if (live == nullptr)
+        live = new_memory();
+    std::memset(live, 0, size);
+    durable.assign(size, std::byte{0});
+}
+
+void file::persist(std::size_t offset, std::size_t length)
+{
+    const std::size_t begin = offset / line * line, end = std::min((offset + length + line - 1) / line * line, size());
+    std::copy(live + begin, live + end, durable.begin() + static_cast<std::ptrdiff_t>(begin));
+}
+
+storage::storage(world &in) : in_(in)
+{
+    disks = this;
+    written_back.clear();
+}
+
+storage::~storage()
+{
+    for (auto &[key, f] : files_)
+        if (f.live != nullptr)
+            free_memory.push_back(f.live);
+    disks = nullptr;
+}
+
+file &storage::of(int fd)
+{
+    struct stat facts {
+    };
+    fstat(fd, &facts);
+    return files_[{facts.st_dev, facts.st_ino}];
+}
+
+file *storage::at(const std::byte *address)
+{
+    for (auto &[key, f] : files_)
+        if (f.live != nullptr && address >= f.live && address < f.live + f.size())
+            return &f;
+    return nullptr;
+}
+
+file *storage::named(const std::string &path)
+{
+    file *&known = by_name_[path];
+    struct stat facts {
+    };
+    if (known == nullptr && stat(path.c_str(), &facts) == 0)
+        known = &files_[{facts.st_dev, facts.st_ino}];
+    return known;
+}
+
+void storage::persist(const std::byte *from, std::size_t length)
+{
+    if (file *const f = at(from); f != nullptr)
+        f->persist(static_cast<std::size_t>(from - f->live), length);
+}
+
+void storage::lose_power(const std::string &directory)
+{
+    for (auto &[key, f] : files_) {
+        if (!f.path.starts_with(directory) || f.live == nullptr)
+            continue;
+        const std::uint64_t lost_of_four = in_.below(5);
+        for (std::size_t at = 0; at + 8 <= f.size(); at += 8) {
+            if (std::memcmp(f.live + at, &f.durable[at], 8) == 0)
+                continue;
+            if (in_.below(4) < lost_of_four)
+                std::memcpy(f.live + at, &f.durable[at], 8);
+            else
+                std::memcpy(&f.durable[at], f.live + at, 8);
+        }
+    }
+}
+
+} // namespace simulation
+
+using namespace simulation;
+
+struct pmem2_source {
+    int fd;
+};
+struct pmem2_config {
+    pmem2_vm_reservation *range = nullptr;
+};
+struct pmem2_vm_reservation {
+    std::byte *address = nullptr;
+};
+struct pmem2_map {
+    file *of;
+};
+
+extern "C" {
+
+int open(const char *path, int flags, ...)
+{
+    std::va_list arguments;
+    va_start(arguments, flags);
+    const auto mode = (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : mode_t{0};
+    va_end(arguments);
+    const int fd = REAL(open)(path, flags, mode);
+    if (inside() && fd >= 0) {
+        world::present->here().files.insert(fd);
+        if ((flags & (O_PATH | O_DIRECTORY)) == 0)
+            disks->of(fd).path = path;
+    }
+    return fd;
+}
+
+ssize_t pread(int fd, void *to, size_t size, off_t offset)
+{
+    if (!inside())
+        return REAL(pread)(fd, to, size, offset);
+    const file &f = disks->of(fd);
+    const auto at = static_cast<size_t>(offset);
+    if (at >= f.size())
+        return 0;
+    const size_t got = std::min(size, f.size() - at);
+    std::memcpy(to, f.live + at, got);
+    return static_cast<ssize_t>(got);
+}
+
+ssize_t pwrite(int fd, const void *from, size_t size, off_t offset)
+{
+    if (!inside())
+        return REAL(pwrite)(fd, from, size, offset);
+    world::present->perhaps_switch();
+    file &f = disks->of(fd);
+    if (f.size() == 0)
+        f.resize(2 * size); // a file of two slots
+    std::memcpy(f.live + offset, from, size);
+    world::present->perhaps_switch();
+    return static_cast<ssize_t>(size);
+}
+
+int fdatasync(int fd)
+{
+    if (!inside())
+        return REAL(fdatasync)(fd);
+    world::present->sleep(world::present->between(10, 500));
+    file &f = disks->of(fd);
+    f.persist(0, f.size());
+    return 0;
+}
+
+int fsync(int fd)
+{
+    return inside() ? 0 : REAL(fsync)(fd);
+}
+
+int posix_fallocate(int fd, off_t offset, off_t length)
+{
+    if (!inside())
+        return REAL(posix_fallocate)(fd, offset, length);
+    disks->of(fd).resize(std::min(static_cast<size_t>(length), largest));
+    return ftruncate(fd, length) == 0 ? 0 : errno;
+}
+
+int fstatfs(int fd, struct statfs *to) noexcept
+{
+    if (!inside())
+        return REAL(fstatfs)(fd, to);
+    *to = {};
+    to->f_type = EXT4_SUPER_MAGIC;
+    return 0;
+}
+
+int msync(void *from, size_t length, int flags)
+{
+    if (!inside())
+        return REAL(msync)(from, length, flags);
+    world::present->perhaps_switch();
+    disks->persist(static_cast<const std::byte *>(from), length);
+    return 0;
+}
+
+int madvise(void *from, size_t length, int advice) noexcept
+{
+    return inside() ? 0 : REAL(madvise)(from, length, advice);
+}
+
+int pmem2_source_from_fd(pmem2_source **to, int fd)
+{
+    *to = new pmem2_source{fd};
+    return 0;
+}
+
+int pmem2_source_size(const pmem2_source *of, size_t *size)
+{
+    struct stat facts {
+    };
+    fstat(of->fd, &facts);
+    *size = static_cast<size_t>(facts.st_size);
+    return 0;
+}
+
+int pmem2_source_alignment(const pmem2_source *, size_t *alignment)
+{
+    *alignment = 4096;
+    return 0;
+}
+
+int pmem2_source_delete(pmem2_source **of)
+{
+    delete std::exchange(*of, nullptr);
+    return 0;
+}
+
+int pmem2_config_new(pmem2_config **to)
+{
+    *to = new pmem2_config;
+    return 0;
+}
+
+int pmem2_config_delete(pmem2_config **of)
+{
+    delete std::exchange(*of, nullptr);
+    return 0;
+}
+
+int pmem2_config_set_required_store_granularity(pmem2_config *, pmem2_granularity)
+{
+    return 0;
+}
+
+int pmem2_config_set_length(pmem2_config *, size_t)
+{
+    return 0;
+}
+
+int pmem2_config_set_offset(pmem2_config *, size_t)
+{
+    return 0;
+}
+
+int pmem2_config_set_vm_reservation(pmem2_config *to, pmem2_vm_reservation *range, size_t)
+{
+    to->range = range;
+    return 0;
+}
+
+int pmem2_vm_reservation_new(pmem2_vm_reservation **to, void *, size_t)
+{
+    *to = new pmem2_vm_reservation;
+    return 0;
+}
+
+void *pmem2_vm_reservation_get_address(pmem2_vm_reservation *of)
+{
+    return of->address;
+}
+
+int pmem2_vm_reservation_delete(pmem2_vm_reservation **of)
+{
+    delete std::exchange(*of, nullptr);
+    return 0;
+}
+
+int pmem2_map_new(pmem2_map **to, const pmem2_config *how, const pmem2_source *of)
+{
+    file &f = disks->of(of->fd);
+    if (how->range != nullptr)
+        how->range->address = f.live;
+    *to = new pmem2_map{&f};
+    return 0;
+}
+
+int pmem2_map_delete(pmem2_map **of)
+{
+    delete std::exchange(*of, nullptr);
+    return 0;
+}
+
+void *pmem2_map_get_address(pmem2_map *of)
+{
+    return of->of->live;
+}
+
+pmem2_granularity pmem2_map_get_store_granularity(pmem2_map *)
+{
+    return disks->persistent_memory ? PMEM2_GRANULARITY_CACHE_LINE : PMEM2_GRANULARITY_PAGE;
+}
+
+pmem2_flush_fn pmem2_get_flush_fn(pmem2_map *)
+{
+    return flush;
+}
+
+pmem2_drain_fn pmem2_get_drain_fn(pmem2_map *)
+{
+    return drain;
+}
+
+pmem2_persist_fn pmem2_get_persist_fn(pmem2_map *)
+{
+    return flush_and_drain;
+}
+
+int pmem2_deep_flush(pmem2_map *, void *from, size_t length)
+{
+    disks->persist(static_cast<const std::byte *>(from), length);
+    return 0;
+}
+
+} // extern "C"

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "world.hpp"
+
+namespace simulation
+{
+
+// The content of a file: what processes see, and what is there after a power failure. In the real system it is only a
+// name with a size and a lock.
+struct file {
+    std::string path;
+    std::byte *live = nullptr;
+    std::vector<std::byte> durable;
+
+    std::size_t size() const { return durable.size(); }
+    void resize(std::size_t size);
+    void persist(std::size_t offset, std::size_t length);
+};
+
+class storage
+{
+public:
+    explicit storage(world &in_);
+    ~storage();
+
+    // The processor's cache is what a power failure takes; otherwise it is the kernel's.
+    bool persistent_memory = true;
+
+    file &of(int fd);
+    // NULL: it is not of a file.
+    file *at(const std::byte *address);
+    file *named(const std::string &path);
+    void persist(const std::byte *from, std::size_t length);
+    // Of what was not durable in the files of a directory any word may be, or not.
+    void lose_power(const std::string &directory);
+
+private:
+    world &in_;
+    std::map<std::pair<unsigned long, unsigned long>, file> files_; // by device and inode
+    std::map<std::string, file *> by_name_;                         // no file takes the place of another one
+};
+
+extern storage *disks;
+
+} // namespace simulation

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The functions of librpma for devices, memory and connections.
+#include "verbs.hpp"
+
+#include <cstring>
+
+using namespace simulation;
+
+namespace
+{
+
+world &here()
+{
+    return *world::present;
+}
+
+void reject(const std::shared_ptr<queue_pair> &client, queue_pair &server)
+{
+    server.out->send([weak = std::weak_ptr(client)] {
+        const auto c = weak.lock();
+        if (!c || c->gone)
+            return;
+        c->tell(RPMA_CONN_REJECTED);
+        c->fail(IBV_WC_WR_FLUSH_ERR);
+    });
+}
+
+// The request arrives at a machine.
+void arrive(const std::shared_ptr<queue_pair> &client, const std::string &place, const std::string &data)
+{
+    const auto found = adapter->listeners.find(place);
+    if (client->gone)
+        return;
+    if (found == adapter->listeners.end() || !found->second->owner->alive) {
+        client->tell(RPMA_CONN_REJECTED);
+        client->fail(IBV_WC_WR_FLUSH_ERR);
+        return;
+    }
+    rpma_ep &ep = *found->second;
+    ep.requests.emplace_back(client, data);
+    here().touch(*ep.owner);
+}
+
+} // namespace
+
+extern "C" {
+
+const char *rpma_err_2str(int)
+{
+    return "the simulated device";
+}
+
+int rpma_utils_get_ibv_context_of_kind(
+        const char *address, rpma_util_ibv_context_type, rpma_device_kind, ibv_context **to)
+{
+    static ibv_context the_only{};
+    *to = &the_only;
+    return machine_of(address) < 0 ? RPMA_E_PROVIDER : 0;
+}
+
+int rpma_utils_ibv_context_get_kind(ibv_context *, rpma_device_kind *kind)
+{
+    *kind = adapter->software ? RPMA_DEVICE_SOFTWARE : RPMA_DEVICE_HARDWARE;
+    return 0;
+}
+
+int rpma_peer_new(ibv_context *, rpma_peer **to)
+{
+    return made(to, new rpma_peer);
+}
+
+int rpma_peer_delete(rpma_peer **of)
+{
+    return deleted(of);
+}
+
+int rpma_peer_cfg_new(rpma_peer_cfg **to)
+{
+    return made(to, new rpma_peer_cfg);
+}
+
+int rpma_peer_cfg_delete(rpma_peer_cfg **of)
+{
+    return deleted(of);
+}
+
+int rpma_peer_cfg_set_direct_write_to_pmem(rpma_peer_cfg *, bool)
+{
+    return 0;
+}
+
+int rpma_peer_cfg_get_descriptor(const rpma_peer_cfg *, void *to)
+{
+    std::memset(to, 1, 1);
+    return 0;
+}
+
+int rpma_peer_cfg_get_descriptor_size(const rpma_peer_cfg *, size_t *size)
+{
+    *size = 1;
+    return 0;
+}
+
+int rpma_peer_cfg_from_descriptor(const void *, size_t, rpma_peer_cfg **to)
+{
+    return made(to, new rpma_peer_cfg);
+}
+
+int rpma_conn_cfg_new(rpma_conn_cfg **to)
+{
+    return made(to, new rpma_conn_cfg);
+}
+
+int rpma_conn_cfg_delete(rpma_conn_cfg **of)
+{
+    return deleted(of);
+}
+
+int rpma_conn_cfg_set_timeout(rpma_conn_cfg *, int)
+{
+    return 0;
+}
+
+int rpma_conn_cfg_set_cq_size(rpma_conn_cfg *, uint32_t)
+{
+    return 0;
+}
+
+int rpma_conn_cfg_set_sq_size(rpma_conn_cfg *, uint32_t)
+{
+    return 0;
+}
+
+int rpma_conn_cfg_set_rq_size(rpma_conn_cfg *, uint32_t)
+{
+    return 0;
+}
+
+int rpma_mr_reg(rpma_peer *, void *from, size_t size, int, rpma_mr_local **to)
+{
+    auto *const address = static_cast<std::byte *>(from);
+    const std::uint32_t key = ++adapter->last_key;
+    adapter->regions[key] = {&here().here(), address, size};
+    return made(to, new rpma_mr_local{address, size, key});
+}
+
+int rpma_mr_dereg(rpma_mr_local **of)
+{
+    if (*of != nullptr)
+        adapter->regions.erase((*of)->key);
+    here().perhaps_switch();
+    return deleted(of);
+}
+
+int rpma_mr_get_descriptor_size(const rpma_mr_local *, size_t *size)
+{
+    *size = sizeof(rpma_mr_remote);
+    return 0;
+}
+
+int rpma_mr_get_descriptor(const rpma_mr_local *of, void *to)
+{
+    const rpma_mr_remote described{of->key, of->size};
+    std::memcpy(to, &described, sizeof(described));
+    return 0;
+}
+
+int rpma_mr_remote_from_descriptor(const void *from, size_t, rpma_mr_remote **to)
+{
+    *to = new rpma_mr_remote;
+    std::memcpy(*to, from, sizeof(**to));
+    return 0;
+}
+
+int rpma_mr_remote_get_size(const rpma_mr_remote *of, size_t *size)
+{
+    *size = of->size;
+    return 0;
+}
+
+int rpma_mr_remote_delete(rpma_mr_remote **of)
+{
+    return deleted(of);
+}
+
+int rpma_ep_listen(rpma_peer *, const char *address, const char *port, rpma_ep **to)
+{
+    const auto ep = std::make_shared<rpma_ep>();
+    process &in = here().here();
+    ep->owner = &in;
+    ep->place = std::string(address) + ":" + port;
+    ep->fd = here().add(in, ep);
+    adapter->listeners[ep->place] = ep.get();
+    in.at_end.push_back([place = ep->place, ep](bool) { adapter->listeners.erase(place); });
+    return made(to, ep.get());
+}
+
+int rpma_ep_shutdown(rpma_ep **of)
+{
+    if (rpma_ep *const ep = std::exchange(*of, nullptr); ep != nullptr) {
+        adapter->listeners.erase(ep->place);
+        for (const auto &[client, data] : ep->requests)
+            if (!client->gone)
+                client->tell(RPMA_CONN_REJECTED);
+        ep->requests.clear();
+        here().close(ep->fd);
+    }
+    return 0;
+}
+
+int rpma_ep_get_fd(const rpma_ep *of, int *fd)
+{
+    *fd = of->fd;
+    return 0;
+}
+
+int rpma_ep_next_conn_req(rpma_ep *ep, const rpma_conn_cfg *, rpma_conn_req **to)
+{
+    if (ep->requests.empty())
+        return RPMA_E_NO_EVENT;
+    const auto [client, data] = ep->requests.front();
+    ep->requests.pop_front();
+    const auto pair = std::make_shared<queue_pair>();
+    pair->open(here().here(), client->owner->machine);
+    pair->other = client;
+    return made(to, new rpma_conn_req{pair, "", data});
+}
+
+int rpma_conn_req_new(rpma_peer *, const char *address, const char *port, const rpma_conn_cfg *, rpma_conn_req **to)
+{
+    const auto pair = std::make_shared<queue_pair>();
+    pair->open(here().here(), static_cast<unsigned>(machine_of(address)));
+    here().perhaps_switch();
+    return made(to, new rpma_conn_req{pair, std::string(address) + ":" + port, ""});
+}
+
+int rpma_conn_req_recv(rpma_conn_req *req, rpma_mr_local *to, size_t offset, size_t size, const void *context)
+{
+    req->pair->receives.push_back({to->address + offset, size, number_of(context)});
+    return 0;
+}
+
+int rpma_conn_req_get_private_data(const rpma_conn_req *req, rpma_conn_private_data *to)
+{
+    to->ptr = const_cast<char *>(req->private_data.data());
+    to->len = static_cast<std::uint8_t>(req->private_data.size());
+    return 0;
+}
+
+int rpma_conn_req_delete(rpma_conn_req **of)
+{
+    if (*of != nullptr && !(*of)->taken) {
+        if (const auto client = (*of)->pair->other.lock(); client && (*of)->place.empty())
+            reject(client, *(*of)->pair);
+        (*of)->pair->gone = true;
+        here().close((*of)->pair->cq_fd);
+        here().close((*of)->pair->cm_fd);
+    }
+    return deleted(of);
+}
+
+int rpma_conn_req_connect(rpma_conn_req **of, const rpma_conn_private_data *data, rpma_conn **to)
+{
+    rpma_conn_req &req = **of;
+    const std::shared_ptr<queue_pair> pair = req.pair;
+    req.taken = true;
+    if (!req.place.empty()) {
+        const std::string sent(static_cast<const char *>(data->ptr), data->len);
+        std::memcpy(&pair->epoch, sent.data() + 12, sizeof(pair->epoch)); // as replica::make_epoch_proof() has it
+        pair->out->send([pair, place = req.place, sent] { arrive(pair, place, sent); });
+    } else if (const auto client = pair->other.lock()) {
+        client->other = pair;
+        pair->now = queue_pair::state::established;
+        pair->out->send([client, pair] {
+            if (client->gone || client->now != queue_pair::state::connecting)
+                return pair->fail(IBV_WC_WR_FLUSH_ERR);
+            client->now = queue_pair::state::established;
+            client->tell(RPMA_CONN_ESTABLISHED);
+            client->out->send([pair] {
+                if (!pair->gone)
+                    pair->tell(RPMA_CONN_ESTABLISHED);
+            });
+        });
+    }
+    *to = new rpma_conn{pair, {pair->cq, pair->cq_fd}};
+    return rpma_conn_req_delete(of);
+}
+
+int rpma_conn_get_event_fd(const rpma_conn *of, int *fd)
+{
+    *fd = of->pair->cm_fd;
+    return 0;
+}
+
+int rpma_conn_next_event(rpma_conn *of, rpma_conn_event *event)
+{
+    auto &events = of->pair->cm->events;
+    if (events.empty())
+        return RPMA_E_NO_EVENT;
+    *event = events.front();
+    events.pop_front();
+    return 0;
+}
+
+int rpma_conn_apply_remote_peer_cfg(rpma_conn *, const rpma_peer_cfg *)
+{
+    return 0;
+}
+
+int rpma_conn_get_cq(const rpma_conn *of, rpma_cq **to)
+{
+    return made(to, const_cast<rpma_cq *>(&of->cq));
+}
+
+int rpma_cq_get_fd(const rpma_cq *of, int *fd)
+{
+    *fd = of->fd;
+    return 0;
+}
+
+} // extern "C"

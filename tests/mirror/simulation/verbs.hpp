@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <utility>
+
+#include "device.hpp"
+
+// What the handles of librpma are on the simulated device.
+using simulation::completion_queue;
+using simulation::process;
+using simulation::queue_pair;
+
+struct rpma_peer {
+};
+struct rpma_peer_cfg {
+};
+struct rpma_conn_cfg {
+};
+struct rpma_mr_local {
+    std::byte *address;
+    std::size_t size;
+    std::uint32_t key;
+};
+struct rpma_mr_remote {
+    std::uint32_t key;
+    std::uint64_t size;
+};
+struct rpma_cq {
+    std::shared_ptr<completion_queue> of;
+    int fd;
+};
+struct rpma_conn {
+    std::shared_ptr<queue_pair> pair;
+    rpma_cq cq;
+};
+struct rpma_conn_req {
+    std::shared_ptr<queue_pair> pair;
+    std::string place;        // to go to; empty: it came from there
+    std::string private_data; // that came
+    bool taken = false;
+};
+struct rpma_ep : simulation::descriptor {
+    short ready() const override { return requests.empty() ? short{0} : short{1}; } // POLLIN
+
+    process *owner = nullptr;
+    int fd = -1;
+    std::string place;
+    std::deque<std::pair<std::shared_ptr<queue_pair>, std::string>> requests;
+};
+
+inline std::uint64_t number_of(const void *context)
+{
+    return reinterpret_cast<std::uint64_t>(context);
+}
+
+// A handle that was made is handed out, one that goes is taken back.
+template<class T>
+int made(T **to, T *object)
+{
+    *to = object;
+    return 0;
+}
+
+template<class T>
+int deleted(T **of)
+{
+    delete std::exchange(*of, nullptr);
+    return 0;
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a program does with a set. Everything here runs in threads of the simulation.
+#include <cstring>
+#include <thread>
+
+#include "scenario.hpp"
+
+namespace simulation
+{
+
+namespace
+{
+
+constexpr unsigned lanes = 2;
+
+void tell(void *, const rpma_mirror_event *event)
+{
+    world::present->say("copy %u: event %d, version %lu.%lu", event->copy, event->type, event->epoch, event->version);
+}
+
+} // namespace
+
+struct scenario::session {
+    rpma_mirror_cfg *cfg = nullptr;
+    rpma_mirror *mirror = nullptr;
+    char *address = nullptr;
+    unsigned machine = 0;
+    std::uint64_t epoch = 0;
+    int code = 0;      // with which it ended
+    bool over = false; // its threads end
+};
+
+rpma_mirror_cfg *scenario::configure(unsigned machine) const
+{
+    rpma_mirror_cfg *cfg = nullptr;
+    rpma_mirror_cfg_new(&cfg);
+    rpma_mirror_cfg_set_home(cfg, copy_of(machine), (directory(machine) + "/home").c_str(), history::length, nullptr);
+    for (unsigned m = writers; m < writers + targets_; ++m)
+        rpma_mirror_cfg_add_target(cfg, copy_of(m), (address_of(m) + ":7").c_str(), "set");
+    rpma_mirror_cfg_set_key_file(cfg, (directory(machine) + "/key").c_str());
+    rpma_mirror_cfg_set_policy(cfg, availability_ ? RPMA_MIRROR_POLICY_AVAILABILITY : RPMA_MIRROR_POLICY_SAFETY);
+    rpma_mirror_cfg_set_timeouts(cfg, operation_ms_, open_ms_);
+    rpma_mirror_cfg_set_lanes(cfg, lanes, 16);
+    rpma_mirror_cfg_set_event_function(cfg, tell, nullptr);
+    return cfg;
+}
+
+void scenario::create(unsigned machine)
+{
+    rpma_mirror_cfg *cfg = configure(machine);
+    for (int tries = 0; rpma_mirror_create(cfg) != 0; ++tries) {
+        if (tries == 20)
+            world_.violated("cannot create: %s", rpma_mirror_error_message());
+        world_.sleep(100 * ms);
+    }
+    created_ = true;
+}
+
+bool scenario::open(session &s, unsigned tries)
+{
+    s.cfg = configure(s.machine);
+    for (; tries > 0; --tries) {
+        void *address = nullptr;
+        const int code = rpma_mirror_map(s.cfg, nullptr, 0, &address, &s.mirror);
+        if (code == 0) {
+            rpma_mirror_recovery_report report{};
+            report.size = sizeof(report);
+            rpma_mirror_get_recovery_report(s.mirror, &report);
+            s.address = static_cast<char *>(address);
+            s.epoch = report.epoch;
+            history_.opened(copy_of(s.machine), report.epoch, report.in_sync);
+            return true;
+        }
+        world_.say("cannot open: %s", rpma_mirror_error_message());
+        if (code == RPMA_MIRROR_E_INVAL || code == RPMA_MIRROR_E_NOMEM)
+            world_.violated("cannot open: %s", rpma_mirror_error_message());
+        world_.sleep(world_.between(10 * ms, 300 * ms));
+    }
+    return false;
+}
+
+int scenario::flush(session &s, unsigned lane, history::call &c)
+{
+    const std::uint64_t at = history::at(c.slot);
+    const rpma_mirror_range ranges[] = {{at, 8}, {at + 1000, 8}, {at + 4096, 16}};
+    std::uint64_t ticket = 0;
+    int code = 0;
+    switch (world_.below(5)) {
+    case 0:
+        code = rpma_mirror_flush_start(s.mirror, lane, ranges, 3, 0, &ticket);
+        if (code == 0 && world_.one_in(2))
+            world_.sleep(world_.between(0, 20 * ms));
+        return code != 0 ? code : rpma_mirror_flush_wait(s.mirror, lane, ticket, -1);
+    case 1:
+        return rpma_mirror_optimized_flush(s.mirror, lane, ranges, 3, RPMA_MIRROR_F_LAST_RANGE_AFTER);
+    case 2:
+        return rpma_mirror_optimized_flush(s.mirror, lane, ranges, 3, RPMA_MIRROR_F_DEEP);
+    case 3:
+        c.parts = {0};
+        return rpma_mirror_publish8(s.mirror, lane, at, word_of(c.number));
+    default:
+        return rpma_mirror_optimized_flush(s.mirror, lane, ranges, 3, 0);
+    }
+}
+
+void scenario::write_lane(session &s, unsigned lane)
+{
+    while (s.code == 0 && !s.over) {
+        const std::size_t slot = world_.below(history::slots / lanes) * lanes + lane;
+        history::call c{s.epoch, slot, {0, 1, 2, 3}, history_.next(slot), world_.now()};
+        const std::uint64_t word = word_of(c.number);
+        for (const std::uint64_t part : history::words)
+            std::memcpy(s.address + history::at(slot) + part, &word, sizeof(word));
+        // Now and then something is stored and not flushed.
+        if (!world_.one_in(10)) {
+            const int code = flush(s, lane, c);
+            world_.say("flush %lu in slot %zu since %ld us: %d", c.number, slot, c.began, code);
+            if (code == 0)
+                history_.acknowledged(c);
+            else if (s.code == 0)
+                s.code = code;
+        }
+        world_.sleep(world_.one_in(2) ? world_.between(0, 2 * ms) : world_.between(0, 60 * ms));
+    }
+    world_.say("lane %u ends with %d", lane, s.code);
+}
+
+void scenario::bring_back(session &s)
+{
+    rpma_mirror_state now{};
+    now.size = sizeof(now);
+    while (s.code == 0 && !s.over && rpma_mirror_get_state(s.mirror, &now) == 0 && now.open != 0) {
+        for (unsigned copy = 0; copy < RPMA_MIRROR_MOST_COPIES && !s.over; ++copy)
+            if (now.copies[copy].state == RPMA_MIRROR_COPY_STALE ||
+                    now.copies[copy].state == RPMA_MIRROR_COPY_OFFLINE) {
+                const int code = rpma_mirror_resync(s.mirror, copy, nullptr);
+                world_.say("resync of %u: %s", copy, code == 0 ? "in sync" : rpma_mirror_error_message());
+            }
+        world_.sleep(world_.between(5 * ms, 200 * ms));
+    }
+}
+
+void scenario::write(unsigned machine)
+{
+    session s;
+    s.machine = machine;
+    if (!open(s, 12))
+        return;
+    std::thread other([&] { write_lane(s, 1); }), returner([&] { bring_back(s); });
+    if (world_.one_in(3))
+        world_.at(world_.between(50 * ms, 2 * second), [p = &world_.here(), &s] {
+            if (p->alive)
+                s.over = true;
+        });
+    write_lane(s, 0);
+    s.over = true;
+    other.join();
+    returner.join();
+    const int code = rpma_mirror_unmap(&s.mirror);
+    world_.say("the end: %s", code == 0 ? "closed" : rpma_mirror_error_message());
+}
+
+// Everybody comes back, and has the same.
+void scenario::finish(unsigned machine)
+{
+    session s;
+    s.machine = machine;
+    if (!open(s, 5))
+        return;
+    rpma_mirror_state now{};
+    now.size = sizeof(now);
+    const std::uint32_t all = ((1U << targets_) - 1) << 1 | 1U << copy_of(machine);
+    for (int tries = 0; now.in_sync != all; ++tries) {
+        if (tries == 50)
+            world_.violated("the copies do not come back: %x are in sync", now.in_sync);
+        for (unsigned m = writers; m < writers + targets_; ++m)
+            rpma_mirror_resync(s.mirror, copy_of(m), nullptr);
+        rpma_mirror_get_state(s.mirror, &now);
+        world_.sleep(10 * ms);
+    }
+    history::call c{s.epoch, 0, {0, 1, 2, 3}, history_.next(0), world_.now()};
+    const std::uint64_t word = word_of(c.number);
+    for (const std::uint64_t part : history::words)
+        std::memcpy(s.address + history::at(0) + part, &word, sizeof(word));
+    const rpma_mirror_range whole{0, history::length};
+    if (rpma_mirror_optimized_flush(s.mirror, 0, &whole, 1, 0) != 0)
+        world_.violated("nothing goes wrong, and a flush fails: %s", rpma_mirror_error_message());
+    history_.acknowledged(c);
+    history_.equal(copy_of(machine), now.in_sync);
+    if (rpma_mirror_unmap(&s.mirror) != 0)
+        world_.violated("nothing goes wrong, and the set cannot be closed: %s", rpma_mirror_error_message());
+    ++finished_;
+}
+
+} // namespace simulation
