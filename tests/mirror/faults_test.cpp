@@ -82,7 +82,7 @@ void bring_back(rpma_mirror *m)
 [[noreturn]] void write_on(const rpma_mirror_cfg *cfg, round_facts &facts)
 {
     const opened m(cfg);
-    std::thread returner(bring_back, m.get());
+    std::thread(bring_back, m.get()).detach(); // as long as this process lives
     int code = 0;
     for (std::uint64_t number = 1; code == 0; ++number) {
         const std::int64_t begin = now_ms();
@@ -92,7 +92,7 @@ void bring_back(rpma_mirror *m)
         facts.longest_ms = std::max<std::int64_t>(facts.longest_ms, now_ms() - begin - (calls - 1) * 2 * operation_ms);
     }
     facts.ended_with = code;
-    _exit(0); // as the threads are
+    _exit(0); // as the thread is
 }
 
 // Opens the set, as soon as that is possible, looks, and later looks again and writes.
