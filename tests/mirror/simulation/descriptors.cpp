@@ -67,7 +67,7 @@ void connect_to(network::socket &client, unsigned machine)
         made->owner = server;
         made->other = s;
         made->connected = true;
-        made->out = std::make_shared<direction>(*net, machine, from, net->patience);
+        made->out = std::make_shared<direction>(*net, machine, from, net->user_timeout);
         made->out->given_up = [back = std::weak_ptr(made)] {
             if (const auto b = back.lock()) {
                 b->error = ETIMEDOUT;
@@ -209,7 +209,7 @@ int connect(int fd, const sockaddr *to, socklen_t size)
     if (machine < 0)
         return fail(ENETUNREACH);
     auto &s = the<network::socket>(fd);
-    s.out = std::make_shared<direction>(*net, s.owner->machine, static_cast<unsigned>(machine), net->patience);
+    s.out = std::make_shared<direction>(*net, s.owner->machine, static_cast<unsigned>(machine), net->user_timeout);
     connect_to(s, static_cast<unsigned>(machine));
     return fail(EINPROGRESS);
 }

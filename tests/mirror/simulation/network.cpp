@@ -40,7 +40,7 @@ void network::cut(unsigned from, unsigned to, bool how)
     const std::uint64_t number = ++cuts_[from][to];
     if (!how)
         return;
-    in.at(patience, [this, from, to, number] {
+    in.at(user_timeout, [this, from, to, number] {
         if (cuts_[from][to] != number)
             return;
         for (const auto &weak : sockets) {
@@ -106,7 +106,7 @@ void direction::step()
     if (gate && !gate())
         return schedule(over.in.between(1 * ms, 20 * ms));
     if (!over.passes(from_, to_)) {
-        if (over.in.now() - queue_.front().sent < patience_)
+        if (over.in.now() - queue_.front().sent < timeout_)
             return schedule(over.in.between(10 * ms, 100 * ms));
         queue_.clear();
         if (given_up)
@@ -142,7 +142,7 @@ void network::socket::shut(bool tell)
     if (!tell) {
         // The machine is without power: what it had sent is lost, and the other side finds out by itself.
         out->drop();
-        over->in.at(over->patience, [peer = other] {
+        over->in.at(over->user_timeout, [peer = other] {
             if (const auto p = peer.lock(); p && !p->gone) {
                 p->error = ETIMEDOUT;
                 p->touch();

@@ -18,8 +18,8 @@ class network
 public:
     explicit network(world &in);
 
-    // From when on a connection whose other side is silent is given up.
-    time_us patience = 3 * second;
+    // After how long a connection whose other side is silent is given up, as by TCP_USER_TIMEOUT.
+    time_us user_timeout = 3 * second;
 
     bool passes(unsigned from, unsigned to) const { return !cut_[from][to] && !off_[from] && !off_[to]; }
     void cut(unsigned from, unsigned to, bool how);
@@ -49,13 +49,12 @@ private:
     bool calm_ = false;
 };
 
-// One direction of a connection: in order, late, and held while the link is cut, for as long as the sender has
-// patience.
+// One direction of a connection: in order, late, and held while the link is cut, until the sender's time-out.
 class direction : public std::enable_shared_from_this<direction>
 {
 public:
-    direction(network &over_, unsigned from, unsigned to, time_us patience)
-        : over(over_), from_(from), to_(to), patience_(patience)
+    direction(network &over_, unsigned from, unsigned to, time_us timeout)
+        : over(over_), from_(from), to_(to), timeout_(timeout)
     {
     }
 
@@ -77,7 +76,7 @@ private:
     void step();
 
     const unsigned from_, to_;
-    const time_us patience_;
+    const time_us timeout_;
     std::deque<packet> queue_;
     bool scheduled_ = false;
 };
