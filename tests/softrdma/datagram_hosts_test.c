@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static const char *receivers_network;
@@ -61,14 +60,6 @@ static pid_t start_in(const char *network, void (*work)(const char *), const cha
     close(fd);
     work(argument);
     exit(0);
-}
-
-static void expect_success_of(pid_t pid)
-{
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void begin(void)
@@ -241,7 +232,7 @@ static void lose_repeat_and_delay(const char *own, const char *other)
     wait_until(&words->arrived, all + slots / 2);
     expect_ready(a.qp);
     atomic_store(&words->finished, 1);
-    expect_success_of(receiver);
+    assert_int_equal(exit_code_of(receiver), 0);
 }
 
 static void over_ipv4(void)
@@ -348,8 +339,8 @@ static void test_strangers(void **state)
     begin();
     const pid_t receiver = start_in(receivers_network, refuse_strangers, NULL);
     const pid_t stranger = start_in(strangers_network, be_a_stranger, NULL);
-    expect_success_of(stranger);
-    expect_success_of(receiver);
+    assert_int_equal(exit_code_of(stranger), 0);
+    assert_int_equal(exit_code_of(receiver), 0);
 }
 
 /* As many as it can, until the test is over. */
@@ -398,8 +389,8 @@ static void go_on_beside_a_flood(void)
         }
     }
     atomic_store(&words->finished, 1);
-    expect_success_of(receiver);
-    expect_success_of(stranger);
+    assert_int_equal(exit_code_of(receiver), 0);
+    assert_int_equal(exit_code_of(stranger), 0);
 }
 
 static void test_flood(void **state)

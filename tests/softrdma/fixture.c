@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -188,6 +189,15 @@ struct rdma_cm_event *take_request(struct pair *pair)
     assert_ptr_equal(event->listen_id, pair->listener);
     pair->server.id = event->id;
     return event;
+}
+
+int exit_code_of(pid_t child)
+{
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (!WIFEXITED(status))
+        fail_msg("process %d has ended with status %#x", (int)child, (unsigned)status);
+    return WEXITSTATUS(status);
 }
 
 void open_pair(struct pair *pair, const struct options *options)

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 #include <cmocka.h>
 
@@ -70,6 +71,9 @@ void create_queues(struct side *side, struct ibv_srq *srq, const struct options 
 void connect_client(struct pair *pair, const struct rdma_conn_param *param);
 struct rdma_cm_event *take_request(struct pair *pair);
 void close_side(struct side *side);
+
+/* Waits for a child that ends by itself. */
+int exit_code_of(pid_t child);
 
 /* Takes the next event, which has to be of that type; the caller acknowledges it. */
 struct rdma_cm_event *next_event(struct rdma_event_channel *channel, enum rdma_cm_event_type type);

@@ -274,14 +274,6 @@ static pid_t start_side(bool server, const int *to_client, const int *to_parent,
     _exit(1);
 }
 
-static void expect_good_end(pid_t pid)
-{
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
-}
-
 static void one_round(bool kills, bool the_server)
 {
     int to_client[2], to_parent[2];
@@ -305,8 +297,8 @@ static void one_round(bool kills, bool the_server)
     if (kills)
         assert_int_equal(waitpid(chosen, NULL, 0), chosen);
     else
-        expect_good_end(chosen);
-    expect_good_end(other);
+        assert_int_equal(exit_code_of(chosen), 0);
+    assert_int_equal(exit_code_of(other), 0);
 }
 
 static unsigned entries_of(const char *directory, const char *prefix)

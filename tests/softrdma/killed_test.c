@@ -155,13 +155,6 @@ static void expect_no_listener(uint16_t port)
     assert_int_equal(lines_with("/proc/net/tcp", text), 0);
 }
 
-static void expect_good_end(pid_t pid)
-{
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
 static void one_round(unsigned moment_us, bool kill_server)
 {
     int ends[2];
@@ -180,10 +173,10 @@ static void one_round(unsigned moment_us, bool kill_server)
     usleep(moment_us);
     kill(kill_server ? server.pid : pid, SIGKILL);
     if (kill_server) {
-        expect_good_end(pid);
+        assert_int_equal(exit_code_of(pid), 0);
     } else {
         assert_int_equal(waitpid(pid, NULL, 0), pid);
-        expect_good_end(server.pid);
+        assert_int_equal(exit_code_of(server.pid), 0);
     }
     expect_no_listener(server.port);
 }

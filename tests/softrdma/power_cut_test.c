@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum {
@@ -100,10 +99,7 @@ static int run_until_cut(void (*operations)(struct pair *), const char *power_cu
         operations(&p);
         _exit(0);
     }
-    int status = 0;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
+    return exit_code_of(child);
 }
 
 struct fates {
@@ -243,10 +239,7 @@ static void a_setting_without_sense_ends_the_program(void **state)
             (void)ibv_open_device(list[0]);
             _exit(1);
         }
-        int status = 0;
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_true(WIFEXITED(status));
-        assert_int_equal(WEXITSTATUS(status), 2);
+        assert_int_equal(exit_code_of(child), 2);
     }
 }
 

@@ -152,18 +152,10 @@ void expect_stopped(const struct peer *peer)
     assert_true(WIFSTOPPED(status));
 }
 
-static int end_of(const struct peer *peer)
-{
-    int status = 0;
-    assert_int_equal(waitpid(peer->pid, &status, 0), peer->pid);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
 int let_it_go_on(const struct peer *peer)
 {
     assert_int_equal(kill(peer->pid, SIGCONT), 0);
-    return end_of(peer);
+    return exit_code_of(peer->pid);
 }
 
 /* That the peer stands still keeps these and what arrives before and afterwards apart, which ThreadSanitizer does not
