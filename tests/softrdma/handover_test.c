@@ -333,8 +333,8 @@ static void receive(void (*who)(const struct fd_server *server))
     in_own_process(receive_the_stranger);
 }
 
-/* A connection is made all the same, over the network, when the peer cannot answer at its server. */
-static void accept_a_stopped_caller(void)
+/* A connection is made all the same when the peer cannot answer at its server for so long. */
+static void accept_a_caller_stopped_for(unsigned ms)
 {
     struct pair p = {0};
     int ends[2];
@@ -364,7 +364,7 @@ static void accept_a_stopped_caller(void)
     assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
     struct rdma_conn_param param = {.responder_resources = 1, .initiator_depth = 1, .rnr_retry_count = 7};
     assert_int_equal(rdma_accept(p.server.id, &param), 0);
-    usleep(3500 * 1000); /* longer than anybody waits for an answer */
+    usleep(ms * 1000);
     assert_int_equal(kill(pid, SIGCONT), 0);
     assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
     assert_true(completes_within(p.server.cq, time_limit_ms, &wc));
@@ -375,11 +375,20 @@ static void accept_a_stopped_caller(void)
     close_pair(&p);
 }
 
+/* Longer than anybody waits for its answer: over the network. */
 static void drop_rights_and_accept_a_stopped_caller(void)
 {
-    setenv("SOFTRDMA_CM_TIMEOUT_MS", "20000", 1);
+    setenv("SOFTRDMA_CM_TIMEOUT_MS", "16000", 1);
     drop_rights();
-    accept_a_stopped_caller();
+    accept_a_caller_stopped_for(8500);
+}
+
+/* As long as a busy machine may keep it from answering. */
+static void accept_a_slow_caller_by_memory_only(void)
+{
+    setenv("SOFTRDMA_CM_TIMEOUT_MS", "20000", 1);
+    setenv("SOFTRDMA_PATH", "local", 1);
+    accept_a_caller_stopped_for(4000);
 }
 
 static void as_root(void)
@@ -425,6 +434,12 @@ static void a_stopped_peer_is_reached_over_the_network(void **state)
     in_own_process(drop_rights_and_accept_a_stopped_caller);
 }
 
+static void a_slow_peer_shares_its_memory(void **state)
+{
+    (void)state;
+    in_own_process(accept_a_slow_caller_by_memory_only);
+}
+
 static void a_wrong_token_gets_nothing(void **state)
 {
     (void)state;
@@ -464,6 +479,7 @@ int main(void)
             cmocka_unit_test(private_memory_is_left_to_its_owner),
             cmocka_unit_test(what_is_handed_over_belongs_to_a_registration),
             cmocka_unit_test(a_stopped_peer_is_reached_over_the_network),
+            cmocka_unit_test(a_slow_peer_shares_its_memory),
             cmocka_unit_test(a_wrong_token_gets_nothing),
             cmocka_unit_test(another_message_gets_nothing),
             cmocka_unit_test(silence_is_ended),

@@ -147,7 +147,8 @@ microseconds retry_timeout_of(const ibv_qp_attr &attr)
     return std::clamp(retry_time(attr), std::min(least, most), most);
 }
 
-// What is still to be sent when two looks in a row have found it, and no path, has waited long enough.
+// What is still to be sent when two looks in a row have found it, and no path, has waited long enough. A peer that is
+// asked for its memory is there, and its answer has a limit of its own.
 void look_for_progress(const std::weak_ptr<connection> &weak, microseconds retry_timeout)
 {
     const lock_guard guard(cm::lock());
@@ -156,7 +157,7 @@ void look_for_progress(const std::weak_ptr<connection> &weak, microseconds retry
     if (qp == nullptr)
         return;
     const bool sending = qp->sending();
-    if (sending && c->was_sending)
+    if (sending && c->was_sending && !c->is_searching())
         qp->path_lost();
     c->was_sending = sending;
     event_loop::get()->after(retry_timeout, [=] { look_for_progress(weak, retry_timeout); });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/shm/fd_client.hpp"
 #include "base/own_descriptors.hpp"
+#include "base/settings.hpp"
 #include "progress/event_loop.hpp"
 #include "transport/shm/fd_message.hpp"
 #include "transport/shm/file_mapping.hpp"
@@ -16,8 +17,12 @@ namespace softrdma::net
 namespace
 {
 
-// A peer that is stopped must not keep its connections from being made.
-constexpr auto timeout = std::chrono::seconds(3);
+// A peer that never answers must not keep its connections from being made: they go over the network then, for which
+// half of the time is left. A busy machine is no such peer.
+std::chrono::milliseconds answer_timeout()
+{
+    return settings().response_timeout / 2;
+}
 
 class fd_client : public event_handler, public std::enable_shared_from_this<fd_client>
 {
@@ -89,7 +94,7 @@ bool fd_client::begin(std::int32_t completion_fd)
     watch_ = event_loop::get()->watch(socket_, EPOLLIN, shared_from_this());
     if (watch_ == 0)
         return false;
-    event_loop::get()->after(timeout, [weak = weak_from_this()] {
+    event_loop::get()->after(answer_timeout(), [weak = weak_from_this()] {
         if (const auto self = weak.lock())
             self->give_up();
     });
