@@ -391,7 +391,9 @@ void test_two_threads_are_told_of_an_offer(void **)
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
     local::unique_fd other(ends[0]);
     const auto owner = std::make_shared<counting_owner>();
-    const auto peer = std::make_shared<net::datagram_peer>(ends[1], own_port, owner);
+    static net::unknown_callers callers; // whose timer outlasts this test
+    const auto peer = std::make_shared<net::datagram_peer>(ends[1], callers, own_port, owner);
+    callers.add(peer);
     const local::unique_fd file = local::create_ring_file();
     assert_true(net::send_message(other.get(), net::ring_offer{.port = peer_port}, file.get()));
     peer->ready(POLLIN);

@@ -206,7 +206,7 @@ static bool is_own_socket(unsigned long inode)
     return false;
 }
 
-static struct fd_server own_fd_server(void)
+static struct fd_server own_server(const char *kind)
 {
     char line[512];
     char name[128];
@@ -216,7 +216,7 @@ static struct fd_server own_fd_server(void)
     assert_non_null(table);
     while (server.size == 0 && fgets(line, sizeof(line), table) != NULL) {
         if (sscanf(line, "%*s %*s %*s %*s %*s %*s %lu @%127s", &inode, name) != 2 ||
-                strncmp(name, "softrdma-fd/", strlen("softrdma-fd/")) != 0 || !is_own_socket(inode))
+                strncmp(name, kind, strlen(kind)) != 0 || !is_own_socket(inode))
             continue;
         memcpy(server.address.sun_path + 1, name, strlen(name)); /* an abstract name begins with a zero */
         server.size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
@@ -282,7 +282,7 @@ static void receive_the_stranger(void)
     close(ends[0]);
     open_pair(&p, &(struct options){0});
     const unsigned before = count_descriptors();
-    server = own_fd_server();
+    server = own_server("softrdma-fd/");
     assert_int_equal(write(ends[1], &server, sizeof(server)), sizeof(server));
     int status = 0;
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -300,16 +300,18 @@ enum {
     most_silent = 128, /* callers whom the server keeps */
 };
 
-/* Each of the crowd would have longer to ask for something than anybody waits here. */
-static void receive_a_silent_crowd(void)
+/* Each of the crowd has two seconds to ask for something, if there were room for all of them. */
+static void receive_a_silent_crowd_at(const char *kind)
 {
     struct pair p;
     struct pollfd callers[crowd];
     char byte;
-    setenv("SOFTRDMA_CM_TIMEOUT_MS", "600000", 1);
     open_pair(&p, &(struct options){0});
+    struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_UD, .send_cq = p.client.cq, .recv_cq = p.client.cq};
+    struct ibv_qp *datagrams = ibv_create_qp(p.client.pd, &attr);
+    assert_non_null(datagrams);
     const unsigned before = count_descriptors();
-    const struct fd_server server = own_fd_server();
+    const struct fd_server server = own_server(kind);
     for (unsigned i = 0; i < crowd; ++i) {
         callers[i] = (struct pollfd){.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), .events = POLLIN};
         assert_int_equal(connect(callers[i].fd, (const struct sockaddr *)&server.address, server.size), 0);
@@ -317,14 +319,25 @@ static void receive_a_silent_crowd(void)
     for (unsigned i = 0; i < crowd - most_silent; ++i) {
         assert_int_equal(poll(&callers[i], 1, time_limit_ms), 1);
         assert_int_equal(recv(callers[i].fd, &byte, 1, 0), 0);
+        assert_true(count_descriptors() <= before + crowd + most_silent + 2);
     }
-    assert_true(count_descriptors() <= before + crowd + most_silent + 2);
     for (unsigned i = 0; i < crowd; ++i)
         close(callers[i].fd);
     expect_descriptors(before);
+    assert_int_equal(ibv_destroy_qp(datagrams), 0);
     close_pair(&p);
     open_pair(&p, &(struct options){0});
     close_pair(&p);
+}
+
+static void receive_a_silent_crowd(void)
+{
+    receive_a_silent_crowd_at("softrdma-fd/");
+}
+
+static void receive_a_silent_crowd_without_rings(void)
+{
+    receive_a_silent_crowd_at("softrdma-datagrams/");
 }
 
 static void receive(void (*who)(const struct fd_server *server))
@@ -464,6 +477,12 @@ static void a_silent_crowd_is_sent_away(void **state)
     in_own_process(receive_a_silent_crowd);
 }
 
+static void a_crowd_that_offers_no_rings_is_sent_away(void **state)
+{
+    (void)state;
+    in_own_process(receive_a_silent_crowd_without_rings);
+}
+
 static void another_user_gets_nothing(void **state)
 {
     (void)state;
@@ -484,6 +503,7 @@ int main(void)
             cmocka_unit_test(another_message_gets_nothing),
             cmocka_unit_test(silence_is_ended),
             cmocka_unit_test(a_silent_crowd_is_sent_away),
+            cmocka_unit_test(a_crowd_that_offers_no_rings_is_sent_away),
             cmocka_unit_test(another_user_gets_nothing),
     };
     return cmocka_run_group_tests_name("handover", tests, NULL, NULL);

@@ -5,7 +5,7 @@
 #include "base/socket_address.hpp"
 #include "cm/cm.hpp"
 #include "cm/static_connect.hpp"
-#include "cm/unknown_callers.hpp"
+#include "progress/unknown_callers.hpp"
 #include "transport/tcp/tcp_socket.hpp"
 
 #include <cerrno>
@@ -81,11 +81,6 @@ std::chrono::milliseconds handshake::accepted(int socket, std::uint64_t tag)
     if (path == nullptr)
         return std::chrono::milliseconds(0);
     path->tag = tag;
-    event_loop::get()->after(unknown_callers::first_message_time, [weak = std::weak_ptr(path)] {
-        const lock_guard relock(cm::lock());
-        if (const auto silent = weak.lock(); silent != nullptr && callers().remove(silent))
-            silent->finish();
-    });
     return callers().add(path);
 }
 

@@ -1,43 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/shm/datagram_rx.hpp"
 #include "base/gid_table.hpp"
-#include "base/settings.hpp"
 #include "transport/shm/fd_message.hpp"
 #include "transport/shm/policy.hpp"
-
-#include <sys/epoll.h>
-#include <unistd.h>
 
 namespace softrdma::net
 {
 
-datagram_peer::~datagram_peer()
+namespace
 {
-    if (birth_.is_here())
-        close(socket_);
-}
 
-void datagram_peer::enter()
-{
-    const lock_guard lock(mutex_);
-    if (!process_of_own_user(socket_))
-        return;
-    watch_ = event_loop::get()->watch(socket_, EPOLLIN, shared_from_this());
-    // Who offers nothing must not keep a descriptor.
-    event_loop::get()->after(settings().response_timeout, [weak = weak_from_this()] {
-        const auto self = weak.lock();
-        if (self == nullptr)
-            return;
-        const lock_guard relock(self->mutex_);
-        if (!self->added_)
-            event_loop::get()->unwatch(self->watch_);
-    });
-}
+constinit process::single<unknown_callers> without_an_offer;
 
-void datagram_peer::leave() noexcept
-{
-    event_loop::get()->unwatch(watch_);
-}
+} // namespace
 
 bool datagram_peer::is_of_this_host(const network_address &source, const network_address &destination) noexcept
 {
@@ -60,11 +35,11 @@ finding datagram_peer::ready(std::uint32_t)
         return finding::nothing;
     // The offer is the one message of a peer. After it the end of the connection is awaited.
     const auto owner = owner_.lock();
-    if (r == reception::message && owner != nullptr && !added_ && take(offer, given[0].get(), *owner))
+    if (r == reception::message && is_heard() && owner != nullptr && !added_ && take(offer, given[0].get(), *owner))
         return finding::something;
     if (owner != nullptr && added_)
         owner->remove(*this);
-    event_loop::get()->unwatch(watch_);
+    send_away();
     return finding::something;
 }
 
@@ -76,7 +51,7 @@ bool datagram_peer::take(const ring_offer &offer, int file, datagram_peer_owner 
     if (memory == nullptr)
         return false;
     ring.emplace(std::move(memory), own_port_, static_cast<std::uint16_t>(offer.port));
-    added_ = owner.add(shared_from_this());
+    added_ = owner.add(std::static_pointer_cast<datagram_peer>(shared_from_this()));
     return added_ && send_message(socket_, ring_offer{.port = own_port_}, owner.wake_descriptor());
 }
 
@@ -90,10 +65,9 @@ std::shared_ptr<listener> listen_for_rings(std::uint16_t port, std::weak_ptr<dat
         return nullptr;
     return listener::open(socket.release(), SOMAXCONN, [port, owner = std::move(owner)](int accepted) {
         local::unique_fd taken(accepted);
-        const auto peer = std::make_shared<datagram_peer>(accepted, port, owner);
+        const auto peer = std::make_shared<datagram_peer>(accepted, without_an_offer.get(), port, owner);
         static_cast<void>(taken.release());
-        peer->enter();
-        return std::chrono::milliseconds(0); // of other users it keeps none
+        return peer->enter();
     });
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "base/process.hpp"
 #include "progress/listener.hpp"
 #include "transport/shm/datagram_ring.hpp"
+#include "transport/shm/local_caller.hpp"
 
 #include <optional>
 
@@ -26,20 +26,17 @@ public:
     virtual int wake_descriptor() const noexcept = 0;
 };
 
-// A process of this host that sends datagrams to ours through a ring that it has handed over: of our user, as the
-// kernel says. Whoever breaks the rules is sent away.
-class datagram_peer : public event_handler, public std::enable_shared_from_this<datagram_peer>
+// A process of this host that sends datagrams to ours through a ring that it has handed over.
+class datagram_peer : public local_caller
 {
 public:
-    datagram_peer(int socket, std::uint16_t own_port, std::weak_ptr<datagram_peer_owner> owner) noexcept
-        : socket_(socket), own_port_(own_port), owner_(std::move(owner))
+    datagram_peer(int socket, unknown_callers &others, std::uint16_t own_port,
+            std::weak_ptr<datagram_peer_owner> owner) noexcept
+        : local_caller(socket, others), own_port_(own_port), owner_(std::move(owner))
     {
     }
-    ~datagram_peer() override;
 
-    void enter();
     finding ready(std::uint32_t events) override;
-    void leave() noexcept;
 
     // The owner's from add() on, one thread at a time.
     std::optional<local::ring_reader> ring;
@@ -49,12 +46,8 @@ public:
 private:
     bool take(const ring_offer &offer, int file, datagram_peer_owner &owner) REQUIRES(mutex_);
 
-    const int socket_;
     const std::uint16_t own_port_;
     const std::weak_ptr<datagram_peer_owner> owner_;
-    const process::birth birth_;
-    ordered_mutex mutex_{lock_level::requests};
-    std::atomic<event_loop::watch_id> watch_{0};
     bool added_ GUARDED_BY(mutex_) = false;
     network_address known_source_{}; // that have been found to be of this host
     network_address known_destination_{};

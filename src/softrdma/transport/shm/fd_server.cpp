@@ -3,18 +3,15 @@
 #include "base/own_descriptors.hpp"
 #include "base/process.hpp"
 #include "base/config.hpp"
-#include "base/settings.hpp"
 #include "transport/shm/arena.hpp"
 #include "transport/shm/fd_message.hpp"
 #include "transport/shm/file_mapping.hpp"
+#include "transport/shm/local_caller.hpp"
 #include "transport/shm/peer.hpp"
 #include "transport/shm/policy.hpp"
 #include "progress/listener.hpp"
 #include "verbs/mr.hpp"
 
-#include <atomic>
-#include <deque>
-#include <sys/epoll.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -24,82 +21,22 @@ namespace softrdma::net
 namespace
 {
 
-constexpr unsigned most_requests = 8;    // before other sockets have their turn
-constexpr std::size_t most_silent = 128; // peers that have asked for nothing yet: each holds a descriptor
+constexpr unsigned most_requests = 8; // before other sockets have their turn
 
-// Somebody who has come in. Whoever breaks the rules is sent away.
-class fd_peer : public event_handler, public std::enable_shared_from_this<fd_peer>
+constinit process::single<unknown_callers> without_a_request;
+
+// Somebody who asks for descriptors.
+class fd_peer : public local_caller
 {
 public:
-    explicit fd_peer(int socket) noexcept : socket_(socket) {}
-    ~fd_peer() override
-    {
-        if (birth_.is_here())
-            close(socket_);
-    }
-
-    void enter();
-    void leave();
-    bool has_asked() const noexcept { return has_asked_; }
+    using local_caller::local_caller;
     finding ready(std::uint32_t events) override;
 
 private:
     bool grant(const fd_request &w) const;
     bool hand_over_arena(const fd_request &w) const;
     bool hand_over_file(const fd_request &w) const;
-
-    const int socket_;
-    const process::birth birth_;
-    ordered_mutex mutex_{lock_level::requests};
-    event_loop::watch_id watch_ GUARDED_BY(mutex_) = 0;
-    std::atomic<bool> has_asked_ = false;
 };
-
-// The peers that have asked for nothing yet, the oldest first.
-struct silent_peers {
-    ordered_mutex mutex{lock_level::requests};
-    std::deque<std::weak_ptr<fd_peer>> all GUARDED_BY(mutex);
-
-    // Who has to leave for that one, or NULL.
-    std::shared_ptr<fd_peer> add(const std::shared_ptr<fd_peer> &peer)
-    {
-        const lock_guard guard(mutex);
-        std::erase_if(all, [](const std::weak_ptr<fd_peer> &weak) {
-            const auto other = weak.lock();
-            return other == nullptr || other->has_asked();
-        });
-        all.push_back(peer);
-        if (all.size() <= most_silent)
-            return nullptr;
-        auto oldest = all.front().lock();
-        all.pop_front();
-        return oldest;
-    }
-};
-
-constinit process::single<silent_peers> the_silent_peers;
-
-void fd_peer::enter()
-{
-    const lock_guard lock(mutex_);
-    if (!process_of_own_user(socket_))
-        return;
-    watch_ = event_loop::get()->watch(socket_, EPOLLIN, shared_from_this());
-    // An unknown peer that never asks for anything must not keep a descriptor.
-    event_loop::get()->after(settings().response_timeout, [weak = weak_from_this()] {
-        if (const auto self = weak.lock()) {
-            const lock_guard relock(self->mutex_);
-            if (!self->has_asked_)
-                event_loop::get()->unwatch(self->watch_);
-        }
-    });
-}
-
-void fd_peer::leave()
-{
-    const lock_guard lock(mutex_);
-    event_loop::get()->unwatch(watch_);
-}
 
 finding fd_peer::ready(std::uint32_t)
 {
@@ -108,12 +45,10 @@ finding fd_peer::ready(std::uint32_t)
     for (unsigned requests = 0; requests < most_requests; ++requests) {
         fd_request w;
         const reception r = receive(socket_, w);
-        if (r == reception::message && grant(w)) {
-            has_asked_ = true;
+        if (r == reception::message && is_heard() && grant(w))
             continue;
-        }
         if (r != reception::nothing)
-            event_loop::get()->unwatch(watch_);
+            send_away();
         break;
     }
     return finding::something;
@@ -169,14 +104,9 @@ open_fd_server *open()
         return made.release();
     made->listening = listener::open(socket.release(), SOMAXCONN, [](int accepted) {
         local::unique_fd taken(accepted);
-        const auto client = std::make_shared<fd_peer>(accepted);
+        const auto client = std::make_shared<fd_peer>(accepted, without_a_request.get());
         static_cast<void>(taken.release());
-        client->enter(); // of other users it keeps none
-        const auto oldest = the_silent_peers.get().add(client);
-        if (oldest != nullptr)
-            oldest->leave();
-        // Whoever comes in a crowd has the time to ask before it would have to leave.
-        return std::chrono::milliseconds(oldest != nullptr ? 5 : 0);
+        return client->enter();
     });
     made->number = made->listening == nullptr ? 0 : number;
     return made.release();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "progress/event_loop.hpp"
+#include "progress/unknown_callers.hpp"
 #include "verbs/qp.hpp"
 #include "wire/frame.hpp"
 #include "base/process.hpp"
@@ -27,7 +28,7 @@ public:
 };
 
 // One TCP connection: the path of one queue pair and the channel of its connection management.
-class tcp_conn : public packet_path, public event_handler, public std::enable_shared_from_this<tcp_conn>
+class tcp_conn : public packet_path, public event_handler, public caller, public std::enable_shared_from_this<tcp_conn>
 {
 public:
     enum class role {
@@ -65,6 +66,7 @@ public:
     void tell(opcode op, std::span<const std::byte> payload);
     // Ends the connection once what was transmitted has left.
     void finish();
+    void send_away() override { finish(); }
 
     // For the user, guarded by its lock.
     void *owner = nullptr;

@@ -150,7 +150,7 @@ void udp_port::close()
     tx_.reset();
     const lock_guard lock(reading_);
     for (const auto &peer : peers_)
-        peer->leave();
+        peer->send_away();
     peers_.clear();
 }
 
@@ -301,7 +301,7 @@ bool udp_port::empty_rings()
             ++i;
             continue;
         }
-        peers_[i]->leave();
+        peers_[i]->send_away();
         peers_.erase(peers_.begin() + static_cast<std::ptrdiff_t>(i));
     }
     return any;

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "progress/unknown_callers.hpp"
+#include "progress/event_loop.hpp"
+
+#include <algorithm>
+#include <sys/resource.h>
+
+namespace softrdma::net
+{
+
+namespace
+{
+
+constexpr auto first_message_time = std::chrono::seconds(2); // a caller sends it as soon as it is connected
+constexpr auto least_time = std::chrono::milliseconds(100);  // that each caller has
+
+// An eighth of the descriptors that the program may have, when that is few.
+std::size_t most_callers() noexcept
+{
+    constexpr rlim_t most = 128;
+    rlimit limit{};
+    const bool known = getrlimit(RLIMIT_NOFILE, &limit) == 0;
+    return static_cast<std::size_t>(known ? std::clamp<rlim_t>(limit.rlim_cur / 8, 1, most) : most);
+}
+
+} // namespace
+
+std::chrono::milliseconds unknown_callers::add(const std::shared_ptr<caller> &who)
+{
+    const std::size_t most = most_callers();
+    while (const auto oldest = take_oldest(most))
+        oldest->send_away();
+    try {
+        event_loop::get()->after(first_message_time, [this, weak = std::weak_ptr(who)] {
+            if (const auto silent = weak.lock(); silent != nullptr && remove(silent))
+                silent->send_away();
+        });
+        const auto now = clock::now();
+        const lock_guard lock(mutex_);
+        callers_.push_back({who, now});
+        if (callers_.size() < most)
+            return std::chrono::milliseconds(0);
+        const auto pause = std::chrono::ceil<std::chrono::milliseconds>(callers_.front().since + least_time - now);
+        return std::max(pause, std::chrono::milliseconds(0));
+    } catch (const std::bad_alloc &) {
+        who->send_away();
+        return least_time;
+    }
+}
+
+std::shared_ptr<caller> unknown_callers::take_oldest(std::size_t most)
+{
+    const lock_guard lock(mutex_);
+    std::erase_if(callers_, [](const entry &e) { return e.who.expired(); });
+    std::shared_ptr<caller> oldest;
+    for (; oldest == nullptr && callers_.size() >= most; callers_.pop_front())
+        oldest = callers_.front().who.lock();
+    return oldest;
+}
+
+bool unknown_callers::remove(const std::shared_ptr<caller> &who)
+{
+    const lock_guard lock(mutex_);
+    return std::erase_if(
+                   callers_, [&](const entry &e) { return !e.who.owner_before(who) && !who.owner_before(e.who); }) != 0;
+}
+
+} // namespace softrdma::net

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/shm/local_caller.hpp"
+#include "transport/shm/fd_message.hpp"
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+namespace softrdma::net
+{
+
+local_caller::~local_caller()
+{
+    if (birth_.is_here())
+        close(socket_);
+}
+
+std::chrono::milliseconds local_caller::enter()
+{
+    if (!process_of_own_user(socket_))
+        return std::chrono::milliseconds(0);
+    const lock_guard lock(mutex_); // nothing is read before it is one of the others
+    watch_ = event_loop::get()->watch(socket_, EPOLLIN, shared_from_this());
+    return others_.add(shared_from_this());
+}
+
+void local_caller::send_away()
+{
+    event_loop::get()->unwatch(watch_);
+}
+
+bool local_caller::is_heard()
+{
+    is_heard_ = is_heard_ || others_.remove(shared_from_this());
+    return is_heard_;
+}
+
+} // namespace softrdma::net
