@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "device.hpp"
 
+#include <algorithm>
 #include <poll.h>
 
 namespace simulation
@@ -38,6 +39,16 @@ void device::break_one()
     hit->fail(IBV_WC_RETRY_EXC_ERR);
     if (const auto other = hit->other.lock(); other && over.in.one_in(2))
         other->fail(IBV_WC_RETRY_EXC_ERR);
+}
+
+bool device::serves_below(unsigned machine, std::uint64_t epoch) const
+{
+    return std::ranges::any_of(pairs, [&](const auto &weak) {
+        const auto writer = weak.lock();
+        const auto target = writer && writer->epoch != 0 && writer->epoch < epoch ? writer->other.lock() : nullptr;
+        return target && !target->gone && target->now == queue_pair::state::established &&
+               target->owner->machine == machine;
+    });
 }
 
 short completion_queue::ready() const

@@ -95,6 +95,8 @@ public:
 
     std::byte *reach(const process &at, std::uint32_t key, std::uint64_t offset, std::uint64_t length);
     void break_one();
+    // Whether a writer of a lower epoch has a connection to the machine.
+    bool serves_below(unsigned machine, std::uint64_t epoch) const;
 
     std::map<std::uint32_t, memory_region> regions;
     std::uint32_t last_key = 0;

@@ -140,8 +140,12 @@ void history::answered(unsigned machine, const replica::answer &a)
                 "machine %u answers that it promised itself to epoch %lu, and that is not durable", machine, least);
     if (is_newer(a.mirror.committed, durable.committed))
         in_.violated("machine %u answers with a record that is not durable", machine);
-    if (a.type == request_type::mirror_prepare)
-        answered = least;
+    if (a.type != request_type::mirror_prepare)
+        return;
+    answered = least;
+    if (adapter->serves_below(machine, least))
+        in_.violated(
+                "machine %u promises itself to epoch %lu while a writer before can still write to it", machine, least);
 }
 
 } // namespace simulation

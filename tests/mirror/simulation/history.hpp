@@ -18,6 +18,7 @@ namespace simulation
 //   an opened set that lacks what was acknowledged, or what was in a set that was opened before;
 //   copies that are not equal when the set has been opened;
 //   a write that a target takes from a writer after it promised itself to another one;
+//   a promise of a target to which a writer before still has a connection;
 //   a writer that acknowledges what it began after the next one had the set;
 //   an answer about what is not durable, or which forgets what was answered before.
 class history

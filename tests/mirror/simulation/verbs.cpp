@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "bytes.hpp"
+
 using namespace simulation;
 
 namespace
@@ -266,7 +268,8 @@ int rpma_conn_req_connect(rpma_conn_req **of, const rpma_conn_private_data *data
     req.taken = true;
     if (!req.place.empty()) {
         const std::string sent(static_cast<const char *>(data->ptr), data->len);
-        std::memcpy(&pair->epoch, sent.data() + 12, sizeof(pair->epoch)); // as replica::make_epoch_proof() has it
+        // As replica::make_epoch_proof() has it.
+        pair->epoch = byte_reader(std::as_bytes(std::span(sent)).subspan(12)).get<std::uint64_t>();
         pair->out->send([pair, place = req.place, sent] { arrive(pair, place, sent); });
     } else if (const auto client = pair->other.lock()) {
         client->other = pair;
