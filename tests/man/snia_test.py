@@ -13,7 +13,8 @@ HEADER = (ROOT / "include/librpma_mirror.h").read_text()
 def source_of(suite):
     """The file of tests/ that ctest runs as that suite."""
     room, name = suite.split(".")
-    for candidate in (f"{name}.cpp", f"{name}_test.cpp", f"{name}_test.py"):
+    simulation = {"simulation": "simulation/history.cpp", "simulation_mutants": "simulation/mutants.py"}
+    for candidate in (f"{name}.cpp", f"{name}_test.cpp", f"{name}_test.py", simulation.get(name, "")):
         path = ROOT / "tests" / room / candidate
         if path.is_file():
             return path.read_text()
@@ -32,7 +33,7 @@ def faults(text):
             source = source_of(suite)
             if source is None:
                 yield f"{number}: there is no suite {suite}"
-            elif not re.search(rf"cmocka_unit_test\({function}\)|def {function}\(", source):
+            elif not re.search(rf'cmocka_unit_test\({function}\)|(def |void history::){function}\(|\("{function}", ', source):
                 yield f"{number}: {suite} has no {function}"
         for name in re.findall(r"\b(?:rpma_mirror|RPMA_MIRROR)_\w+", answer):
             if not re.search(rf"\b{name}\b", HEADER):
