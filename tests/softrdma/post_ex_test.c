@@ -4,6 +4,7 @@
 #include "native.h"
 
 #include <arpa/inet.h>
+#include <poll.h>
 #include <pthread.h>
 
 enum {
@@ -189,6 +190,37 @@ static void a_batch_that_does_not_fit_is_not_posted_at_all(void **state)
     close_pair(&p);
 }
 
+/* While the program sleeps it is a thread of the device that completes its requests. */
+static void sleep_until_completed(const struct side *side)
+{
+    struct pollfd poller = {.fd = side->completions->fd, .events = POLLIN};
+    struct ibv_cq *cq = NULL;
+    void *context = NULL;
+    assert_int_equal(poll(&poller, 1, 20000), 1);
+    assert_int_equal(ibv_get_cq_event(side->completions, &cq, &context), 0);
+    ibv_ack_cq_events(cq, 1);
+}
+
+static void a_completion_that_was_taken_leaves_its_place_free(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, &(struct options){.send_ops = plain_ops, .depth = 2});
+    for (unsigned i = 0; i < 10 * batches; ++i) {
+        struct ibv_qp_ex *qp = start(&p, i, 0);
+        for (unsigned j = 0; j < 2; ++j) {
+            qp->wr_flags = j == 0 ? 0 : IBV_SEND_SIGNALED;
+            ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, 64 * j));
+            ibv_wr_set_sge(qp, p.client.mr->lkey, (uintptr_t)p.client.memory, 64);
+        }
+        assert_int_equal(ibv_req_notify_cq(p.client.cq, 0), 0);
+        assert_int_equal(ibv_wr_complete(qp), 0);
+        sleep_until_completed(&p.client);
+        expect_completion(p.client.cq, i, IBV_WC_SUCCESS);
+    }
+    close_pair(&p);
+}
+
 static void a_setter_that_cannot_apply_refuses_the_batch(void **state)
 {
     (void)state;
@@ -312,6 +344,7 @@ int main(void)
             cmocka_unit_test(two_queue_pairs_make_batches_at_once),
             cmocka_unit_test(an_aborted_batch_leaves_nothing),
             cmocka_unit_test(a_batch_that_does_not_fit_is_not_posted_at_all),
+            cmocka_unit_test(a_completion_that_was_taken_leaves_its_place_free),
             cmocka_unit_test(a_setter_that_cannot_apply_refuses_the_batch),
             cmocka_unit_test(completions_that_nobody_took_leave_a_batch_no_room),
             cmocka_unit_test(threads_share_the_interface),

@@ -63,7 +63,7 @@ public:
         const wqe &w = entries_[tail_];
         head_ = tail_ = wrapped(tail_ + 1);
         count(w);
-        complete(w, IBV_WC_SUCCESS);
+        complete(finish(w), IBV_WC_SUCCESS);
     }
     // Nothing that has been made waits to be posted: an empty queue begins with its first entry again, which is in the
     // cache.
@@ -76,10 +76,11 @@ public:
     void pop_front(ibv_wc_status status) noexcept
     {
         SOFTRDMA_ASSERT(!empty());
-        complete(front(), status);
+        const finished first = finish(front());
         head_ = wrapped(head_ + 1);
-        // Whoever sees the place free may write into it.
+        // Whoever sees the place free may write into it. It has to be free for whoever is told of the completion.
         size_.store(size() - 1, std::memory_order_release);
+        complete(first, status);
     }
     // Nothing of what is queued completes.
     void clear() noexcept;
@@ -92,7 +93,15 @@ public:
 
 private:
     std::uint32_t wrapped(std::uint32_t i) const noexcept { return i < capacity_ ? i : i - capacity_; }
-    void complete(const wqe &w, ibv_wc_status status) noexcept;
+    // What a completion tells of a request.
+    struct finished {
+        std::uint64_t wr_id;
+        ibv_wc_opcode opcode;
+        std::uint32_t length;
+        bool is_signaled;
+    };
+    finished finish(const wqe &w) const noexcept { return {w.wr_id, w.info().completion, w.length, is_signaled(w)}; }
+    void complete(const finished &request, ibv_wc_status status) noexcept;
     void count(const wqe &w) noexcept
     {
         posted_total &total = posted_[w.op];
@@ -116,14 +125,15 @@ private:
     std::array<posted_total, detail::opcode_count> posted_{}; // of each opcode
 };
 
-inline void send_queue::complete(const wqe &w, ibv_wc_status status) noexcept
+inline void send_queue::complete(const finished &request, ibv_wc_status status) noexcept
 {
     ++completed_;
     ++unreported_;
-    if (status == IBV_WC_SUCCESS && !is_signaled(w))
+    if (status == IBV_WC_SUCCESS && !request.is_signaled)
         return;
     const std::uint32_t places = std::exchange(unreported_, 0);
-    if (!cq_of(qp_.send_cq).push_sent(qp_.qp_num, w.wr_id, w.info().completion, w.length, status, freed_, places))
+    if (!cq_of(qp_.send_cq)
+                    .push_sent(qp_.qp_num, request.wr_id, request.opcode, request.length, status, freed_, places))
         completed_ -= places;
 }
 
