@@ -178,6 +178,13 @@ int rpma_mr_get_ptr(const struct rpma_mr_local *mr, void **ptr);
 int rpma_mr_get_size(const struct rpma_mr_local *mr, size_t *size);
 
 /*
+ * *flush_type becomes the RPMA_MR_USAGE_FLUSH_TYPE_* bits that a native flush of a remote peer reaches in the region:
+ * those that it is registered for, without PERSISTENT where the device refused it, and 0 on a device without native
+ * flush. The descriptor does not tell a peer: whether it flushes natively is for the program to say. Since 1.4.
+ */
+int rpma_mr_get_native_flush_type(const struct rpma_mr_local *mr, int *flush_type);
+
+/*
  * The descriptor, 21 bytes, tells a remote peer where the region is and grants access to it: keep it confidential.
  * get_descriptor writes it to desc at any alignment.
  */
@@ -364,6 +371,13 @@ int rpma_conn_apply_remote_peer_cfg(struct rpma_conn *conn, const struct rpma_pe
 
 /* The local queue pair number, as in the qp_num of a work completion. */
 int rpma_conn_get_qp_num(const struct rpma_conn *conn, uint32_t *qp_num);
+
+/*
+ * Whether rpma_flush is done natively on the connection, by this side's device and as RPMA_FLUSH_METHOD wants it. Says
+ * nothing about the device of the other side, which has to have native flush then: see rpma_mr_get_native_flush_type.
+ * Since 1.4.
+ */
+int rpma_conn_get_native_flush(const struct rpma_conn *conn, bool *native);
 
 /* What the functions below have been told to do on a connection since it was made. */
 struct rpma_conn_counters {

@@ -158,6 +158,12 @@ public:
             return {};
         return {static_cast<std::byte *>(begin), size};
     }
+    // Those of usage::flush_visibility and usage::flush_persistent that a native flush of the other side reaches.
+    usage native_flush_types() const noexcept
+    {
+        int types = 0;
+        return static_cast<usage>(rpma_mr_get_native_flush_type(get(), &types) == 0 ? types : 0);
+    }
     status advise(std::size_t offset, std::size_t length, int advice, std::uint32_t flags) const noexcept
     {
         return rpma_mr_advise(get(), offset, length, advice, flags);
@@ -380,6 +386,12 @@ public:
     {
         std::uint32_t number = 0;
         return rpma_conn_get_qp_num(get(), &number) == 0 ? number : 0;
+    }
+    // Whether flushes are native; the other side's device has to do them, then.
+    bool native_flush() const noexcept
+    {
+        bool native = false;
+        return rpma_conn_get_native_flush(get(), &native) == 0 && native;
     }
     status ring() const noexcept { return rpma_conn_ring(get()); }
     // What this connection was given to do.

@@ -248,6 +248,14 @@ int rpma_conn_get_qp_num(const struct rpma_conn *conn, uint32_t *qp_num)
     return 0;
 }
 
+int rpma_conn_get_native_flush(const struct rpma_conn *conn, bool *native)
+{
+    if (conn == nullptr || native == nullptr)
+        return RPMA_E_INVAL;
+    *native = conn->flush().native() != nullptr;
+    return 0;
+}
+
 int rpma_conn_get_counters(const struct rpma_conn *conn, struct rpma_conn_counters *counters, size_t size)
 {
     if (conn == nullptr || counters == nullptr || size == 0)

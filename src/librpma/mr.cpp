@@ -35,6 +35,8 @@ unsigned tag_visible_at_most(unsigned usage)
     return (usage | visible_at_most_tag) & ~unsigned{RPMA_MR_USAGE_WRITE_DST};
 }
 
+constexpr unsigned flush_types = RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT;
+
 bool is_visible_at_most(unsigned usage)
 {
     return (usage & (visible_at_most_tag | RPMA_MR_USAGE_WRITE_DST)) == visible_at_most_tag;
@@ -46,8 +48,12 @@ result<rpma_mr_local *> rpma_mr_local::create(rpma_peer &peer, void *ptr, std::s
 {
     RPMA_ASSIGN_OR_RETURN(auto registered, peer.register_memory(ptr, size, usage));
     const auto described_usage = static_cast<unsigned>(usage);
+    const unsigned native_flush_types = registered.visible_at_most ? unsigned{RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY}
+                                        : peer.has_native_flush()  ? described_usage & flush_types
+                                                                   : 0U;
     auto *const mr = new rpma_mr_local(std::move(registered.mr),
-            registered.visible_at_most ? tag_visible_at_most(described_usage) : described_usage, peer.max_message());
+            registered.visible_at_most ? tag_visible_at_most(described_usage) : described_usage, native_flush_types,
+            peer.max_message());
     if (mr == nullptr)
         return errc::nomem;
     return mr;
@@ -127,6 +133,14 @@ int rpma_mr_get_size(const struct rpma_mr_local *mr, size_t *size)
     return 0;
 }
 
+int rpma_mr_get_native_flush_type(const struct rpma_mr_local *mr, int *flush_type)
+{
+    if (mr == nullptr || flush_type == nullptr)
+        return RPMA_E_INVAL;
+    *flush_type = static_cast<int>(mr->native_flush_types());
+    return 0;
+}
+
 int rpma_mr_get_descriptor(const struct rpma_mr_local *mr, void *desc)
 {
     if (mr == nullptr || desc == nullptr)
@@ -172,8 +186,7 @@ int rpma_mr_remote_get_flush_type(const struct rpma_mr_remote *mr, int *flush_ty
 {
     if (mr == nullptr || flush_type == nullptr)
         return RPMA_E_INVAL;
-    *flush_type =
-            static_cast<int>(mr->usage() & (RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT));
+    *flush_type = static_cast<int>(mr->usage() & flush_types);
     return 0;
 }
 

@@ -33,14 +33,17 @@ public:
 
     void *ptr() const { return mr_->addr; }
     std::size_t size() const { return size_; }
+    // The RPMA_MR_USAGE_FLUSH_TYPE_* that the device reaches when a remote peer flushes natively.
+    unsigned native_flush_types() const { return native_flush_types_; }
     void write_descriptor(unsigned char *to) const;
     rpma::errc advise(std::size_t offset, std::size_t len, int advice, std::uint32_t flags) const;
 
 private:
-    rpma_mr_local(rpma::rdma::mr_handle &&mr, unsigned described_usage, std::uint32_t max_message)
+    rpma_mr_local(rpma::rdma::mr_handle &&mr, unsigned described_usage, unsigned native_flush_types,
+            std::uint32_t max_message)
         : whole_{reinterpret_cast<std::uintptr_t>(mr->addr), 0, mr->lkey}, size_(mr->length),
           max_transfer_(std::min<std::size_t>(size_, max_message)), described_usage_(described_usage),
-          mr_(std::move(mr))
+          native_flush_types_(native_flush_types), mr_(std::move(mr))
     {
     }
 
@@ -48,6 +51,7 @@ private:
     const std::size_t size_;
     const std::size_t max_transfer_;
     const unsigned described_usage_;
+    const unsigned native_flush_types_;
     rpma::rdma::mr_handle mr_;
 };
 

@@ -29,6 +29,9 @@ public:
     // Registers memory with the access that the RPMA_MR_USAGE_* bits in usage need.
     rpma::result<registration> register_memory(void *ptr, std::size_t size, int usage) const;
 
+    // Whether remote peers can flush natively here, whatever this side does itself.
+    bool has_native_flush() const { return capabilities_.native_flush; }
+
     // send_op_* to ask for when a queue pair is created.
     std::uint64_t native_send_ops() const { return native_send_ops_; }
 

@@ -20,6 +20,8 @@ int rpma_utils_get_ibv_context_of_kind(const char *addr, enum rpma_util_ibv_cont
 int rpma_utils_ibv_context_get_kind(struct ibv_context *ibv_ctx, enum rpma_device_kind *kind);
 
 int rpma_conn_ring(struct rpma_conn *conn);
+int rpma_conn_get_native_flush(const struct rpma_conn *conn, bool *native);
+int rpma_mr_get_native_flush_type(const struct rpma_mr_local *mr, int *flush_type);
 
 /* Members may be appended: the program says how many it knows. */
 int rpma_conn_get_counters(const struct rpma_conn *conn, struct rpma_conn_counters *counters, size_t size);

@@ -109,6 +109,7 @@ VALUE(next_event, (ON_CONNECTION), rpma_conn_event, RPMA_CONN_UNDEFINED, rpma_co
 VALUE(event_fd, (ON_CONNECTION), int, -1, rpma_conn_get_event_fd(conn.get(), &value), conn.event_fd())
 VALUE(endpoint_fd, (const rpma::endpoint &ep), int, -1, rpma_ep_get_fd(ep.get(), &value), ep.fd())
 VALUE(qp_num, (ON_CONNECTION), std::uint32_t, 0, rpma_conn_get_qp_num(conn.get(), &value), conn.qp_num())
+VALUE(native_flush, (ON_CONNECTION), bool, false, rpma_conn_get_native_flush(conn.get(), &value), conn.native_flush())
 PAIR(disconnect, (ON_CONNECTION), rpma_conn_disconnect(conn.get()), conn.disconnect())
 PAIR(apply, (ON_CONNECTION, const rpma::peer_cfg &cfg), rpma_conn_apply_remote_peer_cfg(conn.get(), cfg.get()),
         conn.apply(cfg))
@@ -119,6 +120,8 @@ PAIR(describe, (const rpma::local_region &mr, std::byte *desc), rpma_mr_get_desc
         mr.describe({desc, 21}))
 VALUE(descriptor_size, (const rpma::local_region &mr), std::size_t, 0, rpma_mr_get_descriptor_size(mr.get(), &value),
         mr.descriptor_size())
+VALUE(native_flush_types, (const rpma::local_region &mr), int, 0, rpma_mr_get_native_flush_type(mr.get(), &value),
+        static_cast<int>(mr.native_flush_types()))
 VALUE(remote_size, (const rpma::remote_region &mr), std::size_t, 0, rpma_mr_remote_get_size(mr.get(), &value),
         mr.size())
 VALUE(flush_types, (const rpma::remote_region &mr), int, 0, rpma_mr_remote_get_flush_type(mr.get(), &value),

@@ -184,6 +184,7 @@ int main()
     CHECK(std::memcmp(&far[16], "atomic!", 8) == 0);
     tell_of_a_peer(pair.client);
     CHECK(remote->flush_types() == rpma::usage::flush_visibility);
+    CHECK(target->native_flush_types() == (pair.client.native_flush() ? rpma::usage::flush_visibility : rpma::usage{}));
     CHECK(local->memory().data() == static_cast<void *>(near.data()) && local->memory().size() == near.size());
 
     ibv_wc wc{};

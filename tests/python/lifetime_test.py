@@ -94,6 +94,7 @@ class Lifetimes(Test):
                 cq.wait, cq.poll, cq.next, cq.fileno, rcq.poll, rcq.wait, lambda: queue.rcq, lambda: queue.recv(None),
                 lambda: client.cq, lambda: client.rcq, client.fileno, client.compl_fileno, client.next_event, client.wait,
                 client.disconnect, client.ring, lambda: client.qp_num, lambda: client.counters, lambda: client.private_data,
+                lambda: client.native_flush, lambda: region.native_flush_type,
                 lambda: client.apply_remote_peer_config(rpma.PeerConfig()),
                 lambda: client.recv(None), lambda: client.send(None), lambda: client.read(None, 0, None, 0),
                 lambda: client.write(None, 0, None, 0), lambda: client.batch().send(None),

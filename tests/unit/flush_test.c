@@ -14,9 +14,12 @@ static int flush(const struct path *path, size_t offset, size_t len, enum rpma_f
 
 static const enum rpma_flush_type types[] = {RPMA_FLUSH_TYPE_PERSISTENT, RPMA_FLUSH_TYPE_VISIBILITY};
 
-// Whether the latest flush was emulated; what is common to both ways is checked.
-static bool was_emulated(void)
+// Whether the latest flush was emulated, which the connection tells; what is common to both ways is checked.
+static bool was_emulated(const struct rpma_conn *used)
 {
+    bool native = false;
+    assert_int_equal(rpma_conn_get_native_flush(used, &native), 0);
+    assert_int_equal(native, fake_last_work()->kind == FAKE_WORK_FLUSH);
     const struct fake_work *const work = fake_last_work();
     assert_ptr_equal(work->queue, newest_qp());
     assert_int_equal(work->wr_id, (uintptr_t)CONTEXT);
@@ -38,7 +41,7 @@ static void emulation_reads_8_bytes_into_the_buffer_of_the_connection(void **sta
             assert_int_equal(flush(&path, 64, lengths[i], types[t]), 0);
             assert_int_equal(errno, 77);
             assert_calls("ibv_post_send");
-            assert_true(was_emulated());
+            assert_true(was_emulated(path.conn));
             const struct fake_work *const work = fake_last_work();
             assert_int_equal(work->opcode, IBV_WR_RDMA_READ);
             assert_int_equal(work->flags, IBV_SEND_SIGNALED);
@@ -80,7 +83,7 @@ static void native_flush_covers_the_range(void **state)
         assert_int_equal(flush(&path, 4090, 6, types[t]), 0);
         assert_int_equal(errno, 77);
         assert_calls("ibv_wr_start ibv_wr_complete");
-        assert_false(was_emulated());
+        assert_false(was_emulated(path.conn));
         const struct fake_work *const work = fake_last_work();
         assert_int_equal(work->flags, IBV_SEND_SIGNALED);
         assert_int_equal(work->remote_addr, REMOTE_BASE + 4090);
@@ -104,7 +107,7 @@ static void what_is_visible_at_most_is_flushed_natively_to_visibility(void **sta
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
         const struct path path = make_path(REMOTE_BASE, MR_SIZE, rows[i].usage);
         assert_int_equal(flush(&path, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT), 0);
-        assert_false(was_emulated());
+        assert_false(was_emulated(path.conn));
         assert_int_equal(fake_last_work()->flush_placement, rows[i].placement);
         assert_int_equal(flush(&path, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY), 0);
         assert_int_equal(fake_last_work()->flush_placement, 1);
@@ -137,7 +140,7 @@ static void only_the_always_flag_signals(void **state)
             if ((flags & RPMA_F_MORE) != 0)
                 continue;
             assert_int_equal(rpma_flush(path.conn, path.remote, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, flags, CONTEXT), 0);
-            assert_int_equal(was_emulated(), !native);
+            assert_int_equal(was_emulated(path.conn), !native);
             assert_int_equal(fake_last_work()->flags, flags & IBV_SEND_SIGNALED);
         }
         drop_path(path);
@@ -151,7 +154,7 @@ static void the_environment_can_forbid_native_flush(void **state)
     setenv("RPMA_FLUSH_METHOD", "emulated", 1);
     const struct path path = make_path(REMOTE_BASE, MR_SIZE, BOTH);
     assert_int_equal(flush(&path, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT), 0);
-    assert_true(was_emulated());
+    assert_true(was_emulated(path.conn));
     drop_path(path);
 }
 
@@ -167,7 +170,7 @@ static void native_flush_needs_capability_and_grant(void **state)
         fake_device()->capabilities = capabilities[i];
         const struct path path = make_path(REMOTE_BASE, MR_SIZE, BOTH);
         assert_int_equal(flush(&path, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT), 0);
-        assert_true(was_emulated());
+        assert_true(was_emulated(path.conn));
         drop_path(path);
     }
 
@@ -177,7 +180,7 @@ static void native_flush_needs_capability_and_grant(void **state)
         fake_device()->without_wr_flush = !refused;
         const struct path path = make_path(REMOTE_BASE, MR_SIZE, BOTH);
         assert_int_equal(flush(&path, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT), 0);
-        assert_true(was_emulated());
+        assert_true(was_emulated(path.conn));
         drop_path(path);
     }
 }

@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum {
     ALL_USAGES = 0xff,
@@ -177,6 +178,38 @@ static void a_region_that_is_visible_at_most_says_so_in_its_descriptor(void **st
         assert_int_equal(desc[20], (usages[i] & ~RPMA_MR_USAGE_WRITE_DST) | local);
         drop_mr(mr);
     }
+    drop_peer(peer);
+}
+
+static int native_flush_type(int usage)
+{
+    struct rpma_mr_local *mr = NULL;
+    int flush_type = -1;
+    assert_int_equal(rpma_mr_reg(peer, test_memory, 8, usage, &mr), 0);
+    assert_int_equal(rpma_mr_get_native_flush_type(mr, &flush_type), 0);
+    drop_mr(mr);
+    return flush_type;
+}
+
+static void a_region_tells_what_native_flushes_reach_there(void **state)
+{
+    (void)state;
+    const int visibility = RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, persistent = RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT;
+    peer = make_peer();
+    assert_int_equal(native_flush_type(ALL_USAGES), 0);
+    drop_peer(peer);
+
+    // What this side does itself is another thing.
+    fake_make_native();
+    setenv("RPMA_FLUSH_METHOD", "emulated", 1);
+    peer = make_peer();
+    for (int usage = 1; usage <= ALL_USAGES; ++usage)
+        assert_int_equal(native_flush_type(usage), usage & (visibility | persistent));
+    fake_device()->persistent_error = EINVAL;
+    assert_int_equal(native_flush_type(ALL_USAGES), visibility);
+    assert_int_equal(native_flush_type(persistent), visibility);
+    assert_int_equal(native_flush_type(visibility), visibility);
+    assert_int_equal(native_flush_type(RPMA_MR_USAGE_WRITE_DST), 0);
     drop_peer(peer);
 }
 
@@ -367,6 +400,7 @@ int main(void)
             TEST(memory_refused_for_persistent_flush_is_flushed_to_visibility),
             TEST(the_fallback_keeps_everything_else_the_usage_needs),
             TEST(a_region_that_is_visible_at_most_says_so_in_its_descriptor),
+            TEST(a_region_tells_what_native_flushes_reach_there),
             TEST(another_refusal_of_persistent_flush_is_final),
             TEST(a_region_tells_where_it_is),
             TEST(a_failed_deregistration_still_forgets_the_region),

@@ -205,6 +205,13 @@ class Connection(Waitable, Operations):
         return int(number[0])
 
     @property
+    def native_flush(self) -> bool:
+        """Whether flushes are native; the device of the other side has to do them, then."""
+        native = ffi.new("bool *")
+        check(lib.rpma_conn_get_native_flush(self._handle.pointer, native))
+        return bool(native[0])
+
+    @property
     def counters(self) -> Counters:
         """How many operations this connection was given, and of how many bytes."""
         counted = ffi.new("struct rpma_conn_counters *")

@@ -87,6 +87,13 @@ class MemoryRegion(Closable):
         return memoryview(self._buffer).cast("B")
 
     @property
+    def native_flush_type(self) -> Usage:
+        """The FLUSH_TYPE_* that a native flush of a remote peer reaches here, Usage(0) for none."""
+        usage = ffi.new("int *")
+        check(lib.rpma_mr_get_native_flush_type(self._handle.pointer, usage))
+        return Usage(usage[0])
+
+    @property
     def descriptor(self) -> bytes:
         """What a remote peer makes a RemoteMemory from. It grants access to the region: keep it confidential."""
         size = ffi.new("size_t *")
