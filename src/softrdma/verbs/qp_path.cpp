@@ -66,7 +66,8 @@ void queue_pair::select_transport(const std::shared_ptr<acting_peer> &peer, loca
         peer_.reset();
     else if (peer == peer_ && ep_.path != nullptr) { // else the queue pair was reset meanwhile
         ep_.local = peer->open_path(ring_.shared(), qp_base.pd);
-        if (!ep_.local->leaves_private_memory())
+        // Messages for a shared receive queue come over the network.
+        if (!ep_.local->leaves_private_memory() && qp_base.srq == nullptr)
             leave_network();
     }
     if (ep_.attr.qp_state == IBV_QPS_RTS && !destroyed_)
