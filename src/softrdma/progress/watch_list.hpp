@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "base/lock.hpp"
+#include "base/unique_fd.hpp"
+#include "progress/event_handler.hpp"
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <span>
+#include <sys/epoll.h>
+#include <unordered_map>
+#include <vector>
+
+namespace softrdma::net
+{
+
+// Who is told of input at which descriptor, who looks for it in memory, and who is likely to have it next.
+class watch_list
+{
+public:
+    using watch_id = std::uint64_t;
+    static constexpr watch_id timer_watch = 0;
+
+    // 0 or an errno value. The descriptor of timers is watched as `timer_watch`.
+    int open(int timer);
+
+    // Watches a descriptor level-triggered (EPOLLIN, ...). 0 if that fails, with errno.
+    watch_id add(int fd, std::uint32_t events, std::shared_ptr<event_handler> handler);
+    void change(watch_id id, std::uint32_t events);
+    void remove(watch_id id);
+    void add_in_memory(const std::shared_ptr<event_handler> &handler);
+    void remove_in_memory(const event_handler &handler);
+
+    // What is ready at descriptors: at once, or waits for one.
+    using event_space = std::array<epoll_event, 32>;
+    std::span<const epoll_event> ready(event_space &space) const noexcept { return wait(space, 0); }
+    std::span<const epoll_event> wait_for_one(event_space &space) const noexcept
+    {
+        return wait(std::span(space).first(1), -1);
+    }
+    // Who is told of it; NULL if nobody is any more. One with input is expected to have the next, too, which may be
+    // new.
+    std::shared_ptr<event_handler> find(const epoll_event &event, bool &newly_expected);
+    // NULL after the last one.
+    std::shared_ptr<event_handler> in_memory(std::size_t index);
+
+    void expect(std::shared_ptr<event_handler> handler);
+    std::shared_ptr<event_handler> expected();
+    bool expects(const event_handler &handler) const noexcept { return expected_now_.load() == &handler; }
+
+    // Between the first and one of the others the forking thread has the lock.
+    void before_fork() noexcept NO_THREAD_SAFETY_ANALYSIS { mutex_.lock(); }
+    void after_fork_in_parent() noexcept NO_THREAD_SAFETY_ANALYSIS { mutex_.unlock(); }
+    void after_fork_in_child() noexcept NO_THREAD_SAFETY_ANALYSIS;
+
+private:
+    struct watched {
+        int fd;
+        std::shared_ptr<event_handler> handler;
+    };
+
+    std::span<const epoll_event> wait(std::span<epoll_event> space, int timeout) const noexcept;
+
+    local::unique_fd epoll_;
+    ordered_mutex mutex_{lock_level::tables};
+    watch_id next_id_ GUARDED_BY(mutex_) = timer_watch + 1;
+    std::unordered_map<watch_id, watched> watched_ GUARDED_BY(mutex_);
+    std::vector<std::shared_ptr<event_handler>> in_memory_ GUARDED_BY(mutex_);
+    std::shared_ptr<event_handler> expected_ GUARDED_BY(mutex_); // to have input next
+    std::atomic<const event_handler *> expected_now_{nullptr};   // the same
+};
+
+} // namespace softrdma::net
