@@ -46,20 +46,23 @@ void progress_thread::run()
     for (;;) {
         const std::int64_t from = event_loop::now_ns();
         if (!loop_.sleep())
-            spun_in_vain_ = false;
+            spin_found_nothing_ = false;
         back_off(spins_after_sleep(event_loop::now_ns() - from) ? spin() : finding::nothing);
     }
 }
 
 // What comes soon after this thread went to sleep, and not while it spun, may have been held up by it: who sends it has
-// waited for this processor, as peers on a busy machine do. From time to time it tries again.
+// waited for this processor, as peers on a busy machine do. Each time that this is seen again, twice as many spins are
+// left out as the last time, until one finds something.
 bool progress_thread::spins_after_sleep(std::int64_t slept_ns) noexcept
 {
     constexpr std::int64_t soon_ns = 4 * spin_ns;
-    constexpr unsigned left_out_at_once = 100;
-    if (spun_in_vain_ && slept_ns < soon_ns)
-        left_out_ = left_out_at_once;
-    spun_in_vain_ = false;
+    constexpr unsigned most_left_out = 128;
+    if (spin_found_nothing_ && slept_ns < soon_ns) {
+        to_leave_out_ = std::clamp(2 * to_leave_out_, 1U, most_left_out);
+        left_out_ = to_leave_out_;
+    }
+    spin_found_nothing_ = false;
     if (left_out_ == 0)
         return true;
     --left_out_;
@@ -71,14 +74,17 @@ bool progress_thread::spins_after_sleep(std::int64_t slept_ns) noexcept
 finding progress_thread::spin()
 {
     finding found = finding::nothing;
-    std::int64_t last = event_loop::now_ns();
-    std::int64_t now = last;
+    const std::int64_t from = event_loop::now_ns();
+    std::int64_t last = from;
+    std::int64_t now = from;
     for (; found != finding::taken && now - last < spin_ns && !polls_.goes_on(now); now = event_loop::now_ns()) {
         found = loop_.look(now);
         if (found == finding::something)
             last = event_loop::now_ns();
     }
-    spun_in_vain_ = now - last >= spin_ns;
+    spin_found_nothing_ = last == from && now - last >= spin_ns;
+    if (last != from)
+        to_leave_out_ = 0;
     return found;
 }
 

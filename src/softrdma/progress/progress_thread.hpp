@@ -33,9 +33,10 @@ private:
     event_loop &loop_;
     polling &polls_;
     void (*first_)() = nullptr;
-    // Its last spin ended without a packet; so many times it is not to spin.
-    bool spun_in_vain_ = false;
+    // Its last spin ended without a packet; so many times it is not to spin any more, of so many in a row.
+    bool spin_found_nothing_ = false;
     unsigned left_out_ = 0;
+    unsigned to_leave_out_ = 0;
     ordered_mutex mutex_{lock_level::leaf};
     condition woken_;
     std::atomic<bool> resting_{false};
