@@ -73,7 +73,7 @@ enum rpma_mirror_level {
     RPMA_MIRROR_LEVEL_PAGE_CACHE,   /* written back to the device of an ordinary file */
     RPMA_MIRROR_LEVEL_CPU_FLUSHED,  /* in persistent memory, flushed from the processor's caches */
     RPMA_MIRROR_LEVEL_DIRECT_WRITE, /* in persistent memory, past the caches, as the target's operator declared */
-    RPMA_MIRROR_LEVEL_NATIVE_FLUSH  /* in persistent memory, flushed by the network */
+    RPMA_MIRROR_LEVEL_NATIVE_FLUSH  /* in persistent memory, flushed by the RDMA devices of both sides */
 };
 
 enum rpma_mirror_device {
@@ -112,7 +112,9 @@ int rpma_mirror_cfg_set_policy(struct rpma_mirror_cfg *cfg, enum rpma_mirror_pol
  * or it is not installed. */
 int rpma_mirror_cfg_set_arbiter(struct rpma_mirror_cfg *cfg, const char *arbiter);
 
-/* A copy below this level is refused when the set is opened. Default: VOLATILE, which refuses nothing. */
+/* A copy below this level is refused when the set is opened, or when the target is connected later. The levels above
+ * CPU_FLUSHED are about targets: of the home copy, to which no network leads, CPU_FLUSHED is asked then. Default:
+ * VOLATILE, which refuses nothing. */
 int rpma_mirror_cfg_set_min_level(struct rpma_mirror_cfg *cfg, enum rpma_mirror_level level);
 
 /* Milliseconds, 1 to 3600000: of an operation before the target is dropped, and as long again for making that durable;

@@ -55,7 +55,7 @@ int rpmem_pool::open(const wanted &w)
         return -1;
     size_ = w.size;
     attributes_ = w.create ? w.attributes : a.session.attributes;
-    if (check_level(a.session) != 0 || open_data_path(w, a.session) != 0 || session_.watch() != 0) {
+    if (open_data_path(w, a.session) != 0 || check_level() != 0 || session_.watch() != 0) {
         // The caller is to see why the pool could not be opened, not what became of saying so.
         const int error = errno;
         const replica::error_text why(last_failure());
@@ -65,7 +65,7 @@ int rpmem_pool::open(const wanted &w)
         return fail(error, "%s", why.c_str());
     }
     log_line(log_level::info, "%s: open, %u lanes, method %u, level %u", name_.c_str(), region_.lanes(),
-            static_cast<unsigned>(region_.method()), static_cast<unsigned>(a.session.level));
+            static_cast<unsigned>(region_.method()), static_cast<unsigned>(region_.level()));
     return 0;
 }
 
@@ -92,9 +92,9 @@ int rpmem_pool::start_session(const wanted &w, replica::answer *a)
     return 0;
 }
 
-int rpmem_pool::check_level(const replica::session_answer &s)
+int rpmem_pool::check_level()
 {
-    const auto level = static_cast<int>(s.level);
+    const auto level = static_cast<int>(region_.level());
     if (level >= settings_.min_level)
         return 0;
     return fail(ENOTSUP, "%s has persistence level %d, RPMEM_MIN_LEVEL asks for %d", name_.c_str(), level,

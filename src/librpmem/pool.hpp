@@ -53,7 +53,7 @@ public:
 
 private:
     int start_session(const wanted &w, replica::answer *a);
-    int check_level(const replica::session_answer &s);
+    int check_level();
     int open_data_path(const wanted &w, const replica::session_answer &s);
     void give_up_silent_target(int error);
     int tell_close(bool remove);

@@ -232,9 +232,7 @@ mirror::connected rpma_mirror::attach(remote_copy &c, channel &control, const de
         throw failure(RPMA_MIRROR_E_TARGET, "target " + c.where.name() + " gives " + std::to_string(session.lanes) +
                                                     " lanes, and " + std::to_string(settings_.lanes + 1) +
                                                     " are needed: see max-lanes in rpmemd.conf");
-    connected made{std::make_unique<replica::region>(), static_cast<rpma_mirror_level>(session.level)};
-    if (made.level < settings_.min_level)
-        throw failure(RPMA_MIRROR_E_LEVEL, "target " + c.where.name() + " has a lower level than is asked for");
+    connected made{std::make_unique<replica::region>(), RPMA_MIRROR_LEVEL_VOLATILE};
     if (const int error = made.region->lost().open(); error != 0)
         throw system_failure("cannot make an event", error);
     replica::region::terms terms;
@@ -247,12 +245,16 @@ mirror::connected rpma_mirror::attach(remote_copy &c, channel &control, const de
     replica::error_text why;
     if (const int error = made.region->open(session, terms, &why); error != 0)
         throw failure(RPMA_MIRROR_E_LINK, "target " + c.where.name() + ": " + why.c_str(), error);
+    made.level = static_cast<rpma_mirror_level>(made.region->level());
+    if (made.level < settings_.min_level)
+        throw failure(RPMA_MIRROR_E_LEVEL, "target " + c.where.name() + " has a lower level than is asked for");
     return made;
 }
 
 void rpma_mirror::attach_all(const deadline &until)
 {
-    if (home_.level() < settings_.min_level)
+    // There is no network to the home copy: what levels above say of it is not asked there.
+    if (home_.level() < std::min(settings_.min_level, RPMA_MIRROR_LEVEL_CPU_FLUSHED))
         throw failure(RPMA_MIRROR_E_LEVEL, "the home copy has a lower level than is asked for");
     each_in_parallel(answered(), [&](remote_copy &c) {
         connected made = attach(c, *c.control, until);

@@ -48,6 +48,9 @@ private:
 enum feature : std::uint64_t {
     feature_keep_alive = 1U << 0,
     feature_mirror = 1U << 1, // the daemon takes the requests about mirrored sets, and no others
+    // In the answer that describes a region only: the device of the target flushes it natively, as far as its medium
+    // allows.
+    feature_native_flush = 1U << 2,
 };
 
 // What the daemon writes before anything else.
@@ -147,7 +150,8 @@ enum class method : std::uint32_t {
     visibility_flush = 3, // rpma_flush() to visibility: the level is VOLATILE, and nothing remains to be done for it
 };
 
-// Where data is when an operation has succeeded.
+// Where data is when an operation has succeeded. No target answers the last one: it takes both devices, and the client
+// knows its own.
 enum class level : std::uint32_t {
     volatile_memory = 0,
     page_cache_sync = 1,

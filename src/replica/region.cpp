@@ -41,7 +41,6 @@ int connect_lane(region_lane &made, data_path &path, const session_answer &targe
 int region::open(const session_answer &target, const terms &wanted, error_text *why)
 {
     path_.data_begin = target.has_header ? header_size : 0;
-    path_.method = target.method;
     path_.window = std::min(target.window, 8U);
     path_.depth = std::max(wanted.depth, 2U);
     path_.timeout_ms = wanted.timeout_ms;
@@ -95,6 +94,8 @@ int region::connect_lanes(const session_answer &target, const terms &wanted, err
         error = connect_lane(*made, path_, target, port, lane_count_, wanted.epoch);
         ++lane_count_;
     }
+    if (error == 0)
+        choose_method(target);
     const deadline until(wanted.timeout_ms);
     for (unsigned i = 0; i < lane_count_ && error == 0; ++i)
         error = lanes_[i].connected(until);
@@ -102,6 +103,28 @@ int region::connect_lanes(const session_answer &target, const terms &wanted, err
         return fail(why, error, "cannot connect lane to port %s of %s: %s", port, target.address.c_str(),
                 std::strerror(error));
     return 0;
+}
+
+// The device here flushes natively or not at all, and so do operations that go with it: a target whose device does not
+// know them is asked by messages. Where both know them, what is in persistent memory needs nobody else.
+void region::choose_method(const session_answer &target)
+{
+    path_.method = target.method;
+    level_ = target.level;
+    unsigned native_lanes = 0;
+    for (unsigned i = 0; i < lane_count_; ++i)
+        native_lanes += lanes_[i].flushes_natively() ? 1U : 0U;
+    const bool native_there = (target.features & feature_native_flush) != 0 && path_.peer_cfg != nullptr;
+    if (native_lanes != 0 && !native_there) {
+        path_.native_operations = false;
+        path_.method = method::messages;
+    }
+    if (native_lanes < lane_count_ || !native_there || target.level < level::cpu_flushed)
+        return;
+    path_.method = method::persistent_flush;
+    level_ = level::native_flush;
+    // What librpma wants to be told before it flushes to persistence, by whatever means.
+    rpma_peer_cfg_set_direct_write_to_pmem(path_.peer_cfg, true);
 }
 
 void region::close()

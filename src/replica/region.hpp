@@ -35,14 +35,17 @@ public:
     // Where the data begins, after a header.
     std::uint64_t data_begin() const { return path_.data_begin; }
     replica::method method() const { return path_.method; }
+    replica::level level() const { return level_; }
     replica::loss &lost() { return path_.lost; }
     const replica::loss &lost() const { return path_.lost; }
 
 private:
     int prepare_peer(const session_answer &target, const terms &wanted, error_text *why);
     int connect_lanes(const session_answer &target, const terms &wanted, error_text *why);
+    void choose_method(const session_answer &target);
 
     data_path path_;
+    replica::level level_ = level::volatile_memory;
     region_lane *lanes_ = nullptr;
     unsigned lane_count_ = 0;
 };

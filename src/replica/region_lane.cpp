@@ -91,6 +91,12 @@ int region_lane::connect(data_path &path, const char *address, const char *port,
     return rpma_conn_req_connect(&request, &data, &conn_) == 0 ? 0 : ECONNREFUSED;
 }
 
+bool region_lane::flushes_natively() const
+{
+    bool natively = false;
+    return rpma_conn_get_native_flush(conn_, &natively) == 0 && natively;
+}
+
 int region_lane::connected(const deadline &until)
 {
     rpma_conn_get_event_fd(conn_, &event_fd_);
@@ -217,6 +223,9 @@ int region_lane::include(range r)
 
 int region_lane::flush8(std::uint64_t offset, const char bytes[8])
 {
+    // An aligned word of a plain write is not torn either, as far as devices are known.
+    if (!path_->native_operations)
+        return flush({offset, 8});
     if (const int error = make_room(); error != 0)
         return error;
     if (const int error = reserve(); error != 0)

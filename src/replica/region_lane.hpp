@@ -24,6 +24,8 @@ struct data_path {
     // Where the remote region of the data begins in the pool.
     std::uint64_t data_begin = 0;
     replica::method method = method::messages;
+    // The target's device has the operations that are native to the one of this side.
+    bool native_operations = true;
     std::uint32_t window = 1;
     std::uint32_t depth = 2;
     int timeout_ms = 0;
@@ -38,6 +40,8 @@ public:
     // The lane's memory and its request to connect; connected() waits for the outcome.
     int connect(data_path &path, const char *address, const char *port, std::span<const std::byte> proof);
     int connected(const deadline &until);
+    // Whether this side flushes natively; known from connect() on.
+    bool flushes_natively() const;
     ~region_lane();
     region_lane() = default;
     region_lane(const region_lane &) = delete;
@@ -48,7 +52,7 @@ public:
     int drain(lane_request_kind kind = lane_request_kind::flush);
     // As flush(), for what is at the target already.
     int include(range r);
-    // As flush(), for 8 bytes at a multiple of 8, which nobody sees in part.
+    // As flush(), for 8 bytes at a multiple of 8, which nobody sees in part; they are in the local memory as well.
     int flush8(std::uint64_t offset, const char bytes[8]);
     int read(void *to, range r);
     // To the same place of the local memory, which was registered for it.

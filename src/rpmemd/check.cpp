@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "check.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <filesystem>
 #include <netdb.h>
+#include <optional>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -15,6 +17,8 @@
 #include "fd_owner.hpp"
 #include "lane_server.hpp"
 #include "part.hpp"
+#include "part_map.hpp"
+#include "policy.hpp"
 #include "set_file.hpp"
 
 namespace rpmemd
@@ -59,19 +63,56 @@ void check_missing_part(const part_line &line)
                                       " has " + std::to_string(free));
 }
 
-void check_parts(const config &settings, const poolset &set)
+medium check_part_that_is_there(const config &settings, const poolset &set, const part_line &line)
 {
-    for (const part_line &line : set.parts)
-        if (attempt("part", [&] {
-                if (std::filesystem::exists(line.path)) {
-                    poolset one = set;
-                    one.parts = {line};
-                    open_parts(one, {false, settings.follow_symlinks, settings.umask});
-                } else {
-                    check_missing_part(line);
-                }
-            }))
-            tell("part", true, line.path + (std::filesystem::exists(line.path) ? " is there" : " can be created"));
+    poolset one = set;
+    one.parts = {line};
+    const std::vector<part> opened = open_parts(one, {false, settings.follow_symlinks, settings.umask});
+    return part_map(opened.front(), 0, page_size).medium();
+}
+
+// The weakest medium, if all parts are there.
+std::optional<medium> check_parts(const config &settings, const poolset &set)
+{
+    std::optional<medium> weakest = medium::persistent;
+    for (const part_line &line : set.parts) {
+        const bool is_there = std::filesystem::exists(line.path);
+        const bool good = attempt("part", [&] {
+            if (!is_there)
+                check_missing_part(line);
+            else if (const medium found = check_part_that_is_there(settings, set, line); weakest)
+                weakest = std::min(*weakest, found);
+        });
+        if (good)
+            tell("part", true, line.path + (is_there ? " is there" : " can be created"));
+        if (!good || !is_there)
+            weakest.reset();
+    }
+    return weakest;
+}
+
+bool flushes_natively(const device &on)
+{
+    alignas(page_size) static std::array<std::byte, page_size> page;
+    const region_ptr region =
+            register_memory(on, page.data(), page.size(), RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, "a page");
+    int types = 0;
+    check_rpma(rpma_mr_get_native_flush_type(region.get(), &types), "cannot tell what the device flushes");
+    return types != 0;
+}
+
+// True if it is a device of hardware.
+bool check_device(const config &settings, const std::string &address, const std::optional<medium> &of_parts)
+{
+    const device found = open_device(address, replica::device_hardware | replica::device_software);
+    const bool natively = flushes_natively(found);
+    tell("device", true,
+            std::string(found.is_software ? "softrdma, the software device" : "RDMA hardware") +
+                    (natively ? ", which flushes natively" : ", which does not flush natively"));
+    if (of_parts)
+        tell("level", true,
+                describe(choose_policy(*of_parts, settings.persist_apm, found.is_software).level, natively));
+    return !found.is_software;
 }
 
 void check_limits(std::uint64_t size, bool pins_memory)
@@ -127,10 +168,11 @@ void offer_port(const std::string &address)
 exit_status check_set(const config &settings, const std::string &set_name)
 {
     poolset set;
+    std::optional<medium> of_parts;
     if (attempt("set", [&] { set = parse_poolset(read_set_file(settings.poolset_dir, set_name)); })) {
         tell("set", true,
                 set_name + " in " + settings.poolset_dir + ", " + std::to_string(set.parts.size()) + " parts");
-        check_parts(settings, set);
+        of_parts = check_parts(settings, set);
     }
     std::uint64_t size = 0;
     for (const part_line &line : set.parts)
@@ -138,13 +180,12 @@ exit_status check_set(const config &settings, const std::string &set_name)
     if (size != 0)
         tell("size", true, std::to_string(size) + " bytes");
     std::string address;
-    bool software = false;
+    bool pins_memory = true;
     attempt("device", [&] {
         address = data_address();
-        software = open_device(address, replica::device_hardware | replica::device_software).is_software;
-        tell("device", true, software ? "softrdma, the software device" : "RDMA hardware");
+        pins_memory = check_device(settings, address, of_parts);
     });
-    check_limits(size, !software);
+    check_limits(size, pins_memory);
     if (!address.empty())
         attempt("data port", [&] { offer_port(address); });
     return exit_done;

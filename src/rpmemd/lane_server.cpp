@@ -179,11 +179,14 @@ void lane_server::register_regions(const pool &of, std::uint64_t size)
 {
     const std::size_t begin = of.has_header() ? header_size : 0;
     std::byte *const memory = of.memory().address();
-    const bool persistent = policy_.method == replica::method::persistent_flush;
+    const bool persistent =
+            policy_.method == replica::method::persistent_flush || policy_.level >= replica::level::cpu_flushed;
+    const int flushes = RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | (persistent ? RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT : 0);
     data_ = register_memory(device_, memory + begin, size - begin,
-            RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY |
-                    (persistent ? RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT : 0),
-            "the pool");
+            RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_WRITE_DST | flushes, "the pool");
+    int native_flushes = 0;
+    check_rpma(rpma_mr_get_native_flush_type(data_.get(), &native_flushes), "cannot tell how the pool is flushed");
+    flushes_natively_ = native_flushes == flushes;
     if (begin != 0)
         header_ = register_memory(device_, memory, begin,
                 RPMA_MR_USAGE_READ_SRC | (settings_.read_only_header ? 0 : RPMA_MR_USAGE_WRITE_DST), "the pool header");
@@ -197,6 +200,8 @@ void lane_server::register_regions(const pool &of, std::uint64_t size)
 
 void lane_server::describe(replica::session_answer &answer) const
 {
+    if (flushes_natively_)
+        answer.features |= replica::feature_native_flush;
     answer.method = policy_.method;
     answer.level = policy_.level;
     answer.lanes = lanes_count_;

@@ -40,6 +40,8 @@ public:
     // Fills what the client needs to connect.
     void describe(replica::session_answer &answer) const;
     const policy &chosen() const { return policy_; }
+    // The device flushes the data natively, as far as its medium allows.
+    bool flushes_natively() const { return flushes_natively_; }
     std::uint32_t lanes() const { return lanes_count_; }
     // Whether any lane was there.
     bool was_used() const { return used_; }
@@ -58,6 +60,7 @@ private:
     const std::uint64_t epoch_;
     device device_;
     policy policy_;
+    bool flushes_natively_ = false;
     std::uint32_t lanes_count_ = 0;
     replica::token token_{};
     region_ptr data_, header_, messages_region_;

@@ -21,11 +21,11 @@ replica::level level_of(medium kind)
     }
 }
 
-// Unless its user made it behave like a device without any way to flush.
+// When clients read after writing, which those can that do not flush natively: unless its user made it behave like a
+// device on a platform where that says nothing.
 bool flushes_by_itself(bool software_device)
 {
-    return software_device &&
-           !(environment::is("SOFTRDMA_NATIVE", "off") && environment::is("SOFTRDMA_READ_FLUSH", "off"));
+    return software_device && !environment::is("SOFTRDMA_READ_FLUSH", "off");
 }
 
 } // namespace
@@ -39,6 +39,13 @@ policy choose_policy(medium kind, bool persist_apm, bool software_device)
     if (flushes_by_itself(software_device))
         return {replica::method::persistent_flush, level_of(kind), true};
     return {replica::method::messages, level_of(kind), false};
+}
+
+std::string describe(replica::level level, bool flushes_natively)
+{
+    const bool persistent = level >= replica::level::cpu_flushed;
+    return std::to_string(static_cast<unsigned>(level)) +
+           (persistent && flushes_natively ? ", 4 where the device of the client flushes natively, too" : "");
 }
 
 std::string describe(medium kind, bool persist_apm)

@@ -16,9 +16,13 @@ struct policy {
     bool direct_write = false; // what the client is told of this side's memory
 };
 
-// What the medium of a pool and the device allow. A software device flushes at the target by itself; that of hardware
-// reaches persistent memory only where the operator says that writes go past the caches.
+// What the medium of a pool and the device allow to any client. A software device flushes at the target by itself; that
+// of hardware reaches persistent memory only where the operator says that writes go past the caches, or, for clients
+// that do so, too, by native flushes (replica::feature_native_flush).
 policy choose_policy(medium kind, bool persist_apm, bool software_device);
+
+// "2", and what is had in addition where the device flushes natively.
+std::string describe(replica::level level, bool flushes_natively);
 
 // Three lines for the log.
 std::string describe(medium kind, bool persist_apm);

@@ -175,7 +175,7 @@ private:
             throw;
         }
         keep_alive_ms_ = request.keep_alive_ms;
-        answer.features = request.features & replica::feature_keep_alive;
+        answer.features |= request.features & replica::feature_keep_alive;
         answer.pool_size = pool_->memory().size();
         answer.has_header = pool_->has_header();
         if (!create)
@@ -188,7 +188,7 @@ private:
         const policy &chosen = lanes_->chosen();
         log(log_level::notice, "the pool is open: " + std::to_string(lanes_->lanes()) + " lanes, by " +
                                        word_of(chosen.method) + ", level " +
-                                       std::to_string(static_cast<unsigned>(chosen.level)) + "\n" +
+                                       describe(chosen.level, lanes_->flushes_natively()) + "\n" +
                                        describe(pool_->memory().medium(), settings_.persist_apm));
     }
 

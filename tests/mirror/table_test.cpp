@@ -120,13 +120,29 @@ void check_attributes(const opened &m, const expected_attributes &e)
     assert_int_equal(a.error_event_live, 1);
 }
 
-// Where the directory of the tests is in memory, and where it is on a disk (the suite runs with both).
+// Where everything is taken for persistent memory.
+bool is_persistent()
+{
+    return getenv("PMEM2_FORCE_GRANULARITY") != nullptr;
+}
+
+// Where the directory of the tests is in memory, on a disk, and persistent memory (the suite runs with all).
 std::uint32_t level_here(const host &h)
 {
+    if (is_persistent())
+        return RPMA_MIRROR_LEVEL_CPU_FLUSHED;
     struct statfs facts {
     };
     assert_int_equal(statfs(h.where.path.c_str(), &facts), 0);
     return facts.f_type == 0x01021994 ? RPMA_MIRROR_LEVEL_VOLATILE : RPMA_MIRROR_LEVEL_PAGE_CACHE;
+}
+
+// Of a target whose device flushes natively.
+std::uint32_t level_of_target(const host &h)
+{
+    if (is_persistent() && getenv("RPMA_FLUSH_METHOD") == nullptr)
+        return RPMA_MIRROR_LEVEL_NATIVE_FLUSH;
+    return level_here(h);
 }
 
 void each_attribute_of_each_copy(void **)
@@ -135,13 +151,14 @@ void each_attribute_of_each_copy(void **)
     host h;
     const cfg_ptr cfg = h.cfg({&a});
     assert_ok(rpma_mirror_create(cfg.get()));
-    const std::uint32_t level = level_here(h);
+    const std::uint32_t level = level_here(h), of_target = level_of_target(h);
+    const std::uint32_t range = is_persistent() ? 256 : 4096, pmem = is_persistent() ? 1 : 0;
     {
         const opened m(cfg.get());
         const expected_attributes table[] = {
-                {0, level, 4096, 0, 0, 1, RPMA_MIRROR_VERIFY_NONE},
-                {1, level, 4096, 0, 0, 0, RPMA_MIRROR_VERIFY_CACHE},
-                {RPMA_MIRROR_SET, level, 4096, 0, 0, 0, RPMA_MIRROR_VERIFY_CACHE},
+                {0, level, range, pmem, pmem, 1, RPMA_MIRROR_VERIFY_NONE},
+                {1, of_target, range, pmem, pmem, 0, RPMA_MIRROR_VERIFY_CACHE},
+                {RPMA_MIRROR_SET, level, range, pmem, pmem, 0, RPMA_MIRROR_VERIFY_CACHE},
         };
         for (const expected_attributes &e : table)
             check_attributes(m, e);
@@ -149,14 +166,15 @@ void each_attribute_of_each_copy(void **)
         for (const unsigned copy : {2U, 15U, 16U})
             assert_int_equal(rpma_mirror_get_attributes(m.get(), copy, &none), RPMA_MIRROR_E_MISSING);
         assert_int_equal(m.state().level, level);
-        assert_int_equal(m.state().copies[1].level, level);
+        assert_int_equal(m.state().copies[0].level, level);
+        assert_int_equal(m.state().copies[1].level, of_target);
     }
     // The set is as good as the weakest of its copies.
     host memory(4);
     memory.anonymous = true;
     const opened m(memory.cfg({&a}).get());
     check_attributes(m, {4, RPMA_MIRROR_LEVEL_VOLATILE, 4096, 0, 0, 1, RPMA_MIRROR_VERIFY_NONE});
-    check_attributes(m, {1, level, 4096, 0, 0, 0, RPMA_MIRROR_VERIFY_CACHE});
+    check_attributes(m, {1, of_target, range, pmem, pmem, 0, RPMA_MIRROR_VERIFY_CACHE});
     check_attributes(m, {RPMA_MIRROR_SET, RPMA_MIRROR_LEVEL_VOLATILE, 4096, 0, 0, 0, RPMA_MIRROR_VERIFY_CACHE});
 }
 
@@ -165,7 +183,8 @@ void a_level_is_demanded(void **)
     target a;
     host h;
     assert_ok(rpma_mirror_create(h.cfg({&a}).get()));
-    const std::uint32_t here = level_here(h);
+    // What is beyond the flush of a processor is asked of targets only.
+    const std::uint32_t here = level_of_target(h);
     constexpr const char *names[] = {"volatile", "page-cache", "cpu-flushed", "direct-write", "native-flush"};
     for (std::uint32_t level = 0; level < 5; ++level) {
         const cfg_ptr cfg = h.cfg({&a}, std::string("min-level ") + names[level] + "\n");
@@ -175,6 +194,44 @@ void a_level_is_demanded(void **)
         assert_int_equal(code, level <= here ? 0 : RPMA_MIRROR_E_LEVEL);
         assert_ok(rpma_mirror_unmap(&m));
     }
+}
+
+// Native flush takes the devices of both sides. A target whose device has it not is asked by messages, and its copy is
+// the weaker one; the level is demanded of each target, and of one that is added or comes back.
+void native_flush_takes_both_sides(void **)
+{
+    target a, b("", {}, {"SOFTRDMA_NATIVE=off"});
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    const std::uint32_t level = level_here(h), native = level_of_target(h);
+    {
+        const opened m(cfg.get());
+        assert_int_equal(m.state().copies[1].level, native);
+        assert_int_equal(m.state().copies[2].level, level);
+        assert_int_equal(attributes_of(m, RPMA_MIRROR_SET).level, level);
+        m.put(4096, "both");
+        assert_ok(rpma_mirror_publish8(m.get(), 0, 8, 0x1122334455667788));
+        assert_ok(rpma_mirror_sync(m.get(), 0, 0, length, RPMA_MIRROR_F_DEEP));
+        assert_int_equal(m.state().in_sync, 7);
+        for (const target *t : {&a, &b}) {
+            assert_true(t->bytes(4096, 4) == "both");
+            assert_true(t->bytes(8, 8) == "\x88\x77\x66\x55\x44\x33\x22\x11");
+        }
+        b.kill();
+        b.start({});
+        m.put(0, "one");
+        assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
+        assert_int_equal(m.state().copies[2].level, native);
+    }
+    if (native != RPMA_MIRROR_LEVEL_NATIVE_FLUSH)
+        return;
+    const opened m(h.cfg({&a, &b}, "min-level native-flush\n").get());
+    b.kill();
+    b.start({"SOFTRDMA_NATIVE=off"});
+    m.put(0, "two");
+    assert_int_equal(rpma_mirror_resync(m.get(), 2, nullptr), RPMA_MIRROR_E_LEVEL);
+    assert_int_equal(m.state().in_sync, 3);
 }
 
 struct heard {
@@ -371,6 +428,7 @@ int main()
             cmocka_unit_test(flushes_register_nothing),
             cmocka_unit_test(each_attribute_of_each_copy),
             cmocka_unit_test(a_level_is_demanded),
+            cmocka_unit_test(native_flush_takes_both_sides),
             cmocka_unit_test(each_action_tells_its_event),
             cmocka_unit_test(what_is_read_back_is_compared),
             cmocka_unit_test(each_setting_and_its_limits),

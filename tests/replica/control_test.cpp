@@ -62,11 +62,11 @@ answer answer_to_open()
     a.type = request_type::open;
     a.number = 7;
     session_answer &s = a.session;
-    s.features = feature_keep_alive;
+    s.features = feature_keep_alive | feature_native_flush;
     s.pool_size = 1 << 24;
     s.has_header = true;
     s.method = method::persistent_flush;
-    s.level = level::native_flush;
+    s.level = level::direct_write;
     s.lanes = 3;
     s.window = 8;
     s.port = 65535;
@@ -131,9 +131,9 @@ void answers_come_back(void **)
     assert_true(got.type == request_type::open && got.status == status::success);
     assert_int_equal(got.number, 7);
     const session_answer &s = got.session;
-    assert_int_equal(s.features, feature_keep_alive);
+    assert_int_equal(s.features, feature_keep_alive | feature_native_flush);
     assert_int_equal(s.pool_size, 1 << 24);
-    assert_true(s.has_header && s.method == method::persistent_flush && s.level == level::native_flush);
+    assert_true(s.has_header && s.method == method::persistent_flush && s.level == level::direct_write);
     assert_int_equal(s.lanes, 3);
     assert_int_equal(s.window, 8);
     assert_int_equal(s.port, 65535);
@@ -300,6 +300,8 @@ void damaged_answers_are_malformed(void **)
     fails([](session_answer &s) { s.window = 0; });
     fails([](session_answer &s) { s.method = static_cast<method>(0); });
     fails([](session_answer &s) { s.method = static_cast<method>(4); });
+    // It is for the client to make of it what its own device has, too.
+    fails([](session_answer &s) { s.level = level::native_flush; });
     fails([](session_answer &s) { s.level = static_cast<level>(5); });
     fails([](session_answer &s) { s.has_header = false; });
     fails([](session_answer &s) { s.header_region.assign(""); });

@@ -164,6 +164,7 @@ void answers_are_checked(void **)
             {"port 0", [](answer &a) { a.session.port = 0; }},
             {"a port above 65535", [](answer &a) { a.session.port = 65536; }},
             {"a method that does not exist", [](answer &a) { a.session.method = static_cast<method>(9); }},
+            {"a level that takes both sides", [](answer &a) { a.session.level = level::native_flush; }},
             {"a level that does not exist", [](answer &a) { a.session.level = static_cast<level>(5); }},
             {"no lanes", [](answer &a) { a.session.lanes = 0; }},
             {"more lanes than asked for", [](answer &a) { a.session.lanes = 2; }},

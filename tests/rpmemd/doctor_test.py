@@ -43,11 +43,25 @@ class Doctor(DaemonTest):
 
     def test_a_replica_that_is_ready(self):
         text = self.found(0, r"ok   login: this machine", r"ok   daemon: rpmemd \d", "ok   set: a.set in .*, 2 parts",
-                          "ok   part: .*/p0 can be created", "ok   device: softrdma", "ok   memlock: ", "ok   nofile: ",
+                          "ok   part: .*/p0 can be created", "ok   device: softrdma, .*, which flushes natively",
+                          "ok   memlock: ", "ok   nofile: ",
                           "ok   size: 16777216 bytes", "ok   memlock here: ", "ok   nofile here: ", "ok   state: ",
                           r"ok   data port: 127\.0\.0\.1 port \d+ is reached", r"ok   round trip: \d+ us", "ready$")
         self.assertNotIn("gap", text)
+        self.assertNotIn("level", text)
         self.assertFalse((self.place / "p0").exists())
+
+    def test_what_a_set_is_worth(self):
+        for name in ("p0", "p1"):
+            self.write_part(name, 8)
+        for variables, device, level in (
+                ({}, "which flushes natively", r"\d"),
+                ({"PMEM_IS_PMEM_FORCE": "1"}, "which flushes natively", "2, 4 where .*natively, too"),
+                ({"PMEM_IS_PMEM_FORCE": "1", "SOFTRDMA_NATIVE": "off"}, "which does not flush natively", "2")):
+            self.environment.update(variables)
+            self.found(0, f"ok   device: softrdma, the software device, {device}$", f"ok   level: {level}$")
+        self.write_set("mixed.set", (8, "p0"), (8, "p2"))
+        self.assertNotIn("level", self.found(0, "ok   part: .*/p2 can be created", name="mixed.set"))
 
     def test_what_is_wrong_with_the_set(self):
         self.found(1, "gap  set: cannot open the set 'none.set'", "not ready", name="none.set")

@@ -329,7 +329,9 @@ void methods_and_levels_are_told(void **)
         unsetenv("PMEM_IS_PMEM_FORCE");
         assert_int_equal(session.method, c.method);
         assert_int_equal(session.level, c.level);
+        assert_int_equal(session.features, replica::feature_keep_alive | replica::feature_native_flush);
         assert_non_null(std::strstr(at.read("log").c_str(), c.lines));
+        assert_int_equal(at.read("log").find(", 4 where") != std::string::npos, c.variable != nullptr);
         test_lane lane(session, 0);
         lane.write(4096, "x");
         assert_int_equal(lane.flush(4096, 1), 0);
@@ -348,6 +350,7 @@ void a_device_that_cannot_flush_is_sent_messages(void **)
     const replica::session_answer session = daemon.ask(pool_request(true, "a.set", 8 * mib)).session;
     assert_int_equal(session.method, replica::method::messages);
     assert_int_equal(session.level, replica::level::page_cache_sync);
+    assert_int_equal(session.features, replica::feature_keep_alive);
     test_lane lane(session, 0);
     lane.write(4096, "x");
     assert_int_equal(lane.request(lane_request_kind::flush, {{4096, 1}}), 0);

@@ -72,8 +72,8 @@ int main(int argc, char **argv)
     CHECK(rpma_mirror_create(cfg), 0);
     CHECK(rpma_mirror_map(cfg, NULL, 0, &memory, &mirror), 0);
     for (unsigned copy = 1; copy <= 2; ++copy)
-        CHECK(state_of(mirror).copies[copy].level, RPMA_MIRROR_LEVEL_CPU_FLUSHED);
-    printf("both targets are persistent memory, and flush it from their processors' caches\n");
+        CHECK(state_of(mirror).copies[copy].level, RPMA_MIRROR_LEVEL_NATIVE_FLUSH);
+    printf("both targets are persistent memory, which their devices flush natively\n");
 
     put_many(mirror, memory, &number);
     const struct rpma_mirror_range all = {0, (RANGES + 1) * STRIDE};

@@ -90,8 +90,18 @@ public:
     network &over;
     // What targets have: software, or hardware that confirms durability or leaves it to messages.
     bool software = true;
+    // Which sides have native operations.
+    bool native_writers = false, native_targets = false;
     // Sees each write before memory does.
     std::function<void(unsigned machine, std::uint64_t epoch)> before_write;
+
+    // A target refuses what its device does not know.
+    bool refuses_native() const { return native_writers && !native_targets; }
+    // Whether a flush to persistence is one: a device of hardware reaches persistent memory, and by native flushes.
+    bool flushes(bool persistent_memory) const
+    {
+        return software || (native_writers && native_targets && persistent_memory);
+    }
 
     std::byte *reach(const process &at, std::uint32_t key, std::uint64_t offset, std::uint64_t length);
     void break_one();

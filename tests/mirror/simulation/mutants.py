@@ -35,6 +35,8 @@ MUTANTS = [
     ("promise_any_epoch", "rpmemd/mirror_set.cpp", "if (!may_promise(next, asked.promise))", "if (!@ && !may_promise(next, asked.promise))"),
     ("commit_any_epoch", "rpmemd/mirror_set.cpp", "if (!may_commit(next, asked.record))", "if (!@ && !may_commit(next, asked.record))"),
     ("answer_before_revoke", "rpmemd/mirror_set.cpp", "if (higher || stuck_)", "if (!@ && (higher || stuck_))"),
+    ("native_flush_into_page_cache", "replica/region.cpp", "|| target.level < level::cpu_flushed)", "|| (!@ && target.level < level::cpu_flushed))"),
+    ("native_flush_of_one_side", "replica/region.cpp", "if (native_lanes != 0 && !native_there) {", "if (!@ && native_lanes != 0 && !native_there) {"),
     ("state_not_durable", "replica/mirror_file.cpp", "|| fdatasync(file_.get()) != 0", "|| (!@ && fdatasync(file_.get()) != 0)"),
 ]
 # These need several hundred seeds: RPMA_MIRROR_MUTANTS=all.

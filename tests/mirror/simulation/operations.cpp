@@ -86,7 +86,7 @@ int rpma_atomic_write(
     return conn->pair->post(number_of(context), flags,
             [=, key = to->key, bytes = std::string(from, 8), epoch = conn->pair->epoch](queue_pair &at) {
                 std::byte *const memory = adapter->reach(*at.owner, key, to_offset, 8);
-                if (memory == nullptr)
+                if (memory == nullptr || adapter->refuses_native())
                     return false;
                 adapter->before_write(at.owner->machine, epoch);
                 std::memcpy(memory, bytes.data(), 8);
@@ -99,9 +99,11 @@ int rpma_flush(rpma_conn *conn, rpma_mr_remote *to, size_t offset, size_t size, 
 {
     return conn->pair->post(number_of(context), flags, [=, key = to->key](queue_pair &at) {
         std::byte *const memory = adapter->reach(*at.owner, key, offset, size);
-        if (memory != nullptr && type == RPMA_FLUSH_TYPE_PERSISTENT)
+        if (memory == nullptr || adapter->refuses_native())
+            return false;
+        if (type == RPMA_FLUSH_TYPE_PERSISTENT && adapter->flushes(disks->persistent_memory))
             disks->persist(memory, size);
-        return memory != nullptr;
+        return true;
     });
 }
 

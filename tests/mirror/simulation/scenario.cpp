@@ -59,6 +59,8 @@ scenario::scenario(std::uint64_t seed, const std::string &place, bool loud)
     observer = &history_;
     storage_.persistent_memory = world_.one_in(2);
     device_.software = world_.one_in(2);
+    device_.native_writers = world_.one_in(2);
+    device_.native_targets = world_.one_in(2);
     make_directories();
 }
 

@@ -138,12 +138,19 @@ int rpma_conn_cfg_set_rq_size(rpma_conn_cfg *, uint32_t)
     return 0;
 }
 
-int rpma_mr_reg(rpma_peer *, void *from, size_t size, int, rpma_mr_local **to)
+int rpma_mr_reg(rpma_peer *, void *from, size_t size, int usage, rpma_mr_local **to)
 {
     auto *const address = static_cast<std::byte *>(from);
     const std::uint32_t key = ++adapter->last_key;
     adapter->regions[key] = {&here().here(), address, size};
-    return made(to, new rpma_mr_local{address, size, key});
+    return made(to, new rpma_mr_local{address, size, key, usage});
+}
+
+int rpma_mr_get_native_flush_type(const rpma_mr_local *of, int *types)
+{
+    constexpr int all = RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT;
+    *types = adapter->native_targets ? of->usage & all : 0;
+    return 0;
 }
 
 int rpma_mr_dereg(rpma_mr_local **of)
@@ -302,6 +309,12 @@ int rpma_conn_next_event(rpma_conn *of, rpma_conn_event *event)
         return RPMA_E_NO_EVENT;
     *event = events.front();
     events.pop_front();
+    return 0;
+}
+
+int rpma_conn_get_native_flush(const rpma_conn *, bool *native)
+{
+    *native = adapter->native_writers;
     return 0;
 }
 

@@ -20,6 +20,7 @@ struct rpma_mr_local {
     std::byte *address;
     std::size_t size;
     std::uint32_t key;
+    int usage;
 };
 struct rpma_mr_remote {
     std::uint32_t key;
