@@ -81,6 +81,17 @@ bool ring_writer::has_room(std::uint64_t end) noexcept
     return true;
 }
 
+// The next datagram is probably as long. Cleared only then, the line after it would have to be waited for between two
+// stores to the one that the reader looks at, which takes that away meanwhile: a fifth of the time of 8 bytes.
+void ring_writer::clear_after_next(std::uint64_t size) noexcept
+{
+    const std::uint64_t after_next = position_ + size;
+    if (after_next + line - taken_ > ring_data_size)
+        return;
+    record(after_next).sequence.store(0, std::memory_order_relaxed);
+    cleared_ = after_next;
+}
+
 ring_writer::outcome ring_writer::put(
         const datagram &d, const datagram_route &route, std::span<const iovec> payload, std::size_t length)
 {
@@ -107,13 +118,16 @@ ring_writer::outcome ring_writer::put(
     r.source_address = route.source;
     r.destination_address = route.destination;
     // What lies there of an earlier lap may be anything that a program has sent.
-    record(begin + size).sequence.store(0, std::memory_order_relaxed);
+    const std::uint64_t end = begin + size;
+    if (cleared_ != end)
+        record(end).sequence.store(0, std::memory_order_relaxed);
     if (begin != position_) {
         r.sequence.store(begin + 1, std::memory_order_release);
         record(position_).flags = ring_skip;
     }
     record(position_).sequence.store(position_ + 1, std::memory_order_seq_cst);
-    position_ = begin + size;
+    position_ = end;
+    clear_after_next(size);
     std::atomic<std::uint32_t> &asleep = control().asleep;
     const bool wake = asleep.load(std::memory_order_seq_cst) != 0 && asleep.exchange(0) != 0;
     return wake ? outcome::sent_to_sleeper : outcome::sent;

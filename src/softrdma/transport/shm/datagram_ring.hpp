@@ -78,10 +78,12 @@ private:
         return *reinterpret_cast<ring_record *>(memory_.get() + page + position % ring_data_size);
     }
     bool has_room(std::uint64_t end) noexcept;
+    void clear_after_next(std::uint64_t size) noexcept;
 
     ring_memory memory_;
     std::uint64_t position_ = 0;
-    std::uint64_t taken_ = 0; // by the reader, as far as is known here
+    std::uint64_t taken_ = 0;   // by the reader, as far as is known here
+    std::uint64_t cleared_ = 0; // no record begins there before this side makes one
 };
 
 // Used by one thread at a time.
