@@ -29,6 +29,14 @@ public:
                 [[unlikely]]
             wait();
     }
+    bool try_lock() noexcept TRY_ACQUIRE(true) NO_THREAD_SAFETY_ANALYSIS
+    {
+        std::uint32_t expected = open;
+        if (!state_.compare_exchange_strong(expected, taken, std::memory_order_acquire, std::memory_order_relaxed))
+            return false;
+        order_.enter();
+        return true;
+    }
     void unlock() noexcept RELEASE() NO_THREAD_SAFETY_ANALYSIS
     {
         order_.leave();

@@ -33,8 +33,9 @@ class datagram_path
 public:
     virtual ~datagram_path() = default;
     virtual std::uint32_t number() const noexcept = 0;
-    // What arrives from now on is the receiver's.
-    virtual void listen(std::weak_ptr<datagram_receiver> receiver) = 0;
+    // What arrives from now on is the receiver's, or nobody's. The former one is not called any more. To be called
+    // without a lock, and not by a receiver that is called.
+    virtual void listen(std::shared_ptr<datagram_receiver> receiver) = 0;
     // The payload has been read before the call returns. False if it cannot be read; a datagram that the network does
     // not take is lost.
     virtual bool send(const datagram &d, const datagram_route &route, std::span<const iovec> payload) = 0;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/read_section.hpp"
+#include "base/sleeping_lock.hpp"
 #include "fault/rules.hpp"
 #include "transport/datagram_path.hpp"
 #include "verbs/cq.hpp"
@@ -22,6 +24,8 @@ public:
     // NULL with errno. The limits in `attr` are rounded up to what was granted.
     static std::shared_ptr<datagram_qp> create(ibv_pd *pd, ibv_qp_init_attr &attr, std::unique_ptr<datagram_path> path);
     datagram_qp(ibv_pd *pd, const ibv_qp_init_attr &attr, std::unique_ptr<datagram_path> path);
+
+    ~datagram_qp() override;
 
     // Afterwards nothing arrives, completes or is sent any more. The caller holds a reference.
     void destroy();
@@ -56,17 +60,23 @@ private:
     ibv_wc_status send_with_fault(const fault::verdict &verdict, const datagram &d, const datagram_route &route,
             std::span<const iovec> payload);
     std::optional<receive_request> take_receive() REQUIRES(mutex_);
-    ibv_wc_status place(const receive_request &to, const network_header &header, std::span<const std::byte> payload);
+    ibv_wc_status place(const receive_request &to, const network_header &header, std::span<const std::byte> payload)
+            REQUIRES(mutex_);
+    bool place_plain(const ibv_sge &to, std::uint32_t domain, const network_header &header,
+            std::span<const std::byte> payload) REQUIRES(mutex_);
 
-    ordered_mutex mutex_{lock_level::queue_pair};
+    sleeping_lock mutex_{lock_level::queue_pair};
     bool destroyed_ GUARDED_BY(mutex_) = false;
     ibv_qp_attr attr_ GUARDED_BY(mutex_){};
     send_queue queue_ GUARDED_BY(mutex_);
     receive_fifo receives_ GUARDED_BY(mutex_);
     std::uint32_t next_psn_ GUARDED_BY(mutex_) = 0;
     posted_total received_ GUARDED_BY(mutex_);
-    std::uint64_t refused_ GUARDED_BY(mutex_) = 0;         // for want of a receive, or with another Q_Key
-    const std::shared_ptr<datagram_path> path_;            // delayed datagrams keep it
+    std::uint64_t refused_ GUARDED_BY(mutex_) = 0; // for want of a receive, or with another Q_Key
+    const std::shared_ptr<datagram_path> path_;    // delayed datagrams keep it
+    // The epoch of placing datagrams, which deregistration may look at for longer than this queue pair lives.
+    const std::shared_ptr<std::atomic<std::uint32_t>> placing_ = std::make_shared<std::atomic<std::uint32_t>>(0);
+    const local::reader_list::entry placing_watch_;
     std::shared_ptr<datagram_qp> self_ GUARDED_BY(mutex_); // until it is destroyed
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/lock.hpp"
+#include "base/sleeping_lock.hpp"
 #include "transport/datagram_path.hpp"
 
 #include <memory>
@@ -33,7 +34,7 @@ private:
     channel *open(std::uint16_t to) REQUIRES(mutex_);
 
     const std::uint16_t port_;
-    ordered_mutex mutex_{lock_level::regions};
+    sleeping_lock mutex_{lock_level::regions};
     std::unordered_map<std::uint16_t, std::shared_ptr<channel>> channels_ GUARDED_BY(mutex_);
     channel *recent_ GUARDED_BY(mutex_) = nullptr;
 };

@@ -159,9 +159,9 @@ std::uint32_t udp_port::reserve()
     const lock_guard lock(mutex_);
     for (std::uint32_t i = 0; i < numbers; ++i) {
         const std::uint32_t index = (next_ + i) % numbers;
-        if (slots_[index].used)
+        if (used_[index])
             continue;
-        slots_[index].used = true;
+        used_[index] = true;
         next_ = index + 1;
         return std::uint32_t{port_} * numbers + index;
     }
@@ -171,14 +171,14 @@ std::uint32_t udp_port::reserve()
 bool udp_port::release(std::uint32_t number)
 {
     const lock_guard lock(mutex_);
-    slots_[number % numbers] = {};
-    return std::none_of(slots_.begin(), slots_.end(), [](const slot &s) { return s.used; });
+    used_[number % numbers] = false;
+    return std::ranges::find(used_, true) == used_.end();
 }
 
-void udp_port::listen(std::uint32_t number, std::weak_ptr<datagram_receiver> receiver)
+void udp_port::listen(std::uint32_t number, std::shared_ptr<datagram_receiver> receiver)
 {
-    const lock_guard lock(mutex_);
-    slots_[number % numbers].receiver = std::move(receiver);
+    const lock_guard lock(reading_);
+    receivers_[number % numbers].swap(receiver); // the former one is let go after the lock is released
 }
 
 bool udp_port::send(const datagram &d, const datagram_route &route, std::span<const iovec> payload)
@@ -215,29 +215,11 @@ bool udp_port::send_packet(const datagram &d, const datagram_route &route, std::
     return error != EFAULT;
 }
 
-// Takes over the lock from whoever has just got it.
-class SCOPED_CAPABILITY udp_port::reading
-{
-public:
-    explicit reading(udp_port &port) REQUIRES(port.reading_) : port_(port) {}
-    ~reading() RELEASE() NO_THREAD_SAFETY_ANALYSIS // which does not know here whose lock it is
-    {
-        const auto served = std::move(port_.served_);
-        port_.served_.clear();
-        port_.reading_.unlock(); // before they are let go
-    }
-    reading(const reading &) = delete;
-    reading &operator=(const reading &) = delete;
-
-private:
-    udp_port &port_;
-};
-
 finding udp_port::ready(std::uint32_t)
 {
     if (!reading_.try_lock())
         return finding::taken;
-    const reading alone(*this);
+    const lock_guard lock(reading_, std::adopt_lock);
     std::uint64_t events = 0;
     [[maybe_unused]] const ssize_t got = read(wake_.get(), &events, sizeof(events));
     const bool any = empty_rings();
@@ -248,7 +230,7 @@ finding udp_port::look()
 {
     if (!reading_.try_lock())
         return finding::taken;
-    const reading alone(*this);
+    const lock_guard lock(reading_, std::adopt_lock);
     return empty_rings() || receive_packets() ? finding::something : finding::nothing;
 }
 
@@ -256,7 +238,7 @@ finding udp_port::look_in_memory()
 {
     if (!reading_.try_lock())
         return finding::taken;
-    const reading alone(*this);
+    const lock_guard lock(reading_, std::adopt_lock);
     return empty_rings() ? finding::something : finding::nothing;
 }
 
@@ -356,15 +338,8 @@ void udp_port::hand_on(std::span<const std::byte> bytes, msghdr &message)
 
 void udp_port::deliver(const datagram &d, const network_header &header)
 {
-    {
-        const lock_guard lock(mutex_);
-        std::shared_ptr<datagram_receiver> receiver = slots_[d.dest_qpn % numbers].receiver.lock();
-        if (receiver == nullptr)
-            return;
-        if (served_.empty() || served_.back() != receiver)
-            served_.push_back(std::move(receiver));
-    }
-    served_.back()->arrived(d, header);
+    if (const auto &receiver = receivers_[d.dest_qpn % numbers]; receiver != nullptr)
+        receiver->arrived(d, header);
 }
 
 namespace
@@ -399,7 +374,7 @@ public:
     }
 
     std::uint32_t number() const noexcept override { return number_; }
-    void listen(std::weak_ptr<datagram_receiver> receiver) override { port_->listen(number_, std::move(receiver)); }
+    void listen(std::shared_ptr<datagram_receiver> receiver) override { port_->listen(number_, std::move(receiver)); }
     bool send(const datagram &d, const datagram_route &route, std::span<const iovec> payload) override
     {
         return port_->send(d, route, payload);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "base/process.hpp"
+#include "base/sleeping_lock.hpp"
+#include "base/spin_lock.hpp"
 #include "progress/event_loop.hpp"
 #include "transport/datagram_path.hpp"
 #include "transport/shm/datagram_rx.hpp"
@@ -31,7 +33,7 @@ public:
     std::uint32_t reserve(); // 0 if none is left
     // True if that was the last.
     bool release(std::uint32_t number);
-    void listen(std::uint32_t number, std::weak_ptr<datagram_receiver> receiver);
+    void listen(std::uint32_t number, std::shared_ptr<datagram_receiver> receiver);
     bool send(const datagram &d, const datagram_route &route, std::span<const iovec> payload);
     void close();
 
@@ -45,10 +47,6 @@ public:
     int wake_descriptor() const noexcept override { return wake_.get(); }
 
 private:
-    struct slot {
-        bool used = false;
-        std::weak_ptr<datagram_receiver> receiver;
-    };
     static constexpr std::size_t batch = 16;
     struct arrivals;
 
@@ -60,7 +58,6 @@ private:
     bool empty_rings() REQUIRES(reading_);
     bool empty(datagram_peer &peer, std::size_t most, bool &any) REQUIRES(reading_);
     void deliver(const datagram &d, const network_header &header) REQUIRES(reading_);
-    class reading;
 
     const int family_;
     int socket_ = -1;
@@ -72,15 +69,13 @@ private:
     local::unique_fd wake_;                    // who writes into a ring wakes this process with it
     std::shared_ptr<listener> rings_listener_; // NULL: nobody is given a ring
     std::unique_ptr<datagram_tx> tx_;
-    ordered_mutex reading_{lock_level::reading};
-    // Whoever got something, as long as this is read: the last reference to a queue pair may be that to the last number
-    // of the port, which is closed with it, and that takes `reading_`.
-    std::vector<std::shared_ptr<datagram_receiver>> served_ GUARDED_BY(reading_);
+    sleeping_lock reading_{lock_level::reading};
+    std::array<std::shared_ptr<datagram_receiver>, numbers> receivers_ GUARDED_BY(reading_); // by the last byte
     std::vector<std::shared_ptr<datagram_peer>> peers_ GUARDED_BY(reading_);
     std::unique_ptr<arrivals> arrivals_ PT_GUARDED_BY(reading_);
-    ordered_mutex mutex_{lock_level::tables};
+    spin_lock mutex_{lock_level::tables};
     std::uint32_t next_ GUARDED_BY(mutex_) = 0; // a number that was just released is used again last
-    std::array<slot, numbers> slots_ GUARDED_BY(mutex_);
+    std::array<bool, numbers> used_ GUARDED_BY(mutex_){};
 };
 
 // A path of its own. NULL with errno.
