@@ -3,13 +3,15 @@
 
 using namespace softrdma;
 
-void deferred_calls::run()
+bool deferred_calls::run()
 {
+    const bool any = !calls_.empty();
     while (!calls_.empty()) {
         const auto call = std::move(calls_.front());
         calls_.pop_front();
         call();
     }
+    return any;
 }
 
 verbs_device::verbs_device()

@@ -23,10 +23,11 @@ class deferred_calls final : public softrdma::progress
 {
 public:
     using progress::defer;
-    void poll() override { run(); }
+    bool poll() override { return run(); }
     void about_to_wait() override {}
     void defer(softrdma::reserve::call call, std::chrono::microseconds) override { calls_.push_back(std::move(call)); }
-    void run();
+    // False if there was nothing.
+    bool run();
 
 private:
     std::deque<softrdma::reserve::call> calls_;

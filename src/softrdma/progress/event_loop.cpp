@@ -68,25 +68,27 @@ void event_loop::about_to_wait()
         thread_.come_back();
 }
 
-void event_loop::poll()
+bool event_loop::poll()
 {
     if (running.load(std::memory_order_relaxed) != this)
-        return;
+        return false;
     // To ask the clock and the kernel takes longer than what comes in memory takes to come.
     constexpr unsigned looks_for_one_at_all = 8;
     const unsigned turn = turn_.load(std::memory_order_relaxed);
     turn_.store(turn + 1, std::memory_order_relaxed);
     if (comes_in_memory_.load(std::memory_order_relaxed) && turn % looks_for_one_at_all != 0) {
-        look_where_expected();
-        return;
+        return look_where_expected() == finding::something;
     }
     const std::int64_t now = now_ns();
     polls_.enter();
     const finding found = look(now);
     polls_.leave();
     // What the program waits for may need this processor. Who looks into memory is not likely to wait for long.
-    if (found != finding::something && polls_.found_nothing(now) && !comes_in_memory_.load(std::memory_order_relaxed))
+    if (found == finding::something)
+        return true;
+    if (polls_.found_nothing(now) && !comes_in_memory_.load(std::memory_order_relaxed))
         sched_yield();
+    return false;
 }
 
 // To ask where input is expected takes one system call instead of two. As long as it comes there, the others are asked

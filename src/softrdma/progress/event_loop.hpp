@@ -38,7 +38,7 @@ public:
 
     void after(std::chrono::microseconds delay, reserve::call call) { timers_.add(delay, std::move(call)); }
 
-    void poll() override;
+    bool poll() override;
     void about_to_wait() override;
     using progress::defer;
     void defer(reserve::call call, std::chrono::microseconds delay) override { after(delay, std::move(call)); }

@@ -46,10 +46,8 @@ void watch_list::remove(watch_id id)
         return;
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, found->second.fd, nullptr);
     last = std::move(found->second.handler);
-    if (expected_ == last) {
-        expected_.reset();
-        expected_now_ = nullptr;
-    }
+    if (expects(*last))
+        exchange_expected(nullptr);
     watched_.erase(found);
 }
 
@@ -85,11 +83,9 @@ std::shared_ptr<event_handler> watch_list::find(const epoll_event &event, bool &
     if (found == watched_.end())
         return nullptr;
     const auto &handler = found->second.handler;
-    newly_expected = (event.events & EPOLLIN) != 0 && expected_ != handler;
-    if (newly_expected) {
-        former = std::exchange(expected_, handler);
-        expected_now_ = handler.get();
-    }
+    newly_expected = (event.events & EPOLLIN) != 0 && !expects(*handler);
+    if (newly_expected)
+        former = exchange_expected(handler);
     return handler;
 }
 
@@ -99,16 +95,22 @@ std::shared_ptr<event_handler> watch_list::in_memory(std::size_t index)
     return index < in_memory_.size() ? in_memory_[index] : nullptr;
 }
 
+// The former one.
+std::shared_ptr<event_handler> watch_list::exchange_expected(std::shared_ptr<event_handler> handler) noexcept
+{
+    const lock_guard lock(expecting_);
+    expected_now_ = handler.get();
+    return std::exchange(expected_, std::move(handler));
+}
+
 void watch_list::expect(std::shared_ptr<event_handler> handler)
 {
-    const lock_guard lock(mutex_);
-    expected_now_ = handler.get();
-    expected_.swap(handler); // the former is destroyed after the lock is released
+    exchange_expected(std::move(handler));
 }
 
 std::shared_ptr<event_handler> watch_list::expected()
 {
-    const lock_guard lock(mutex_);
+    const lock_guard lock(expecting_);
     return expected_;
 }
 

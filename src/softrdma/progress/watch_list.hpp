@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/lock.hpp"
+#include "base/spin_lock.hpp"
 #include "base/unique_fd.hpp"
 #include "progress/event_handler.hpp"
 
@@ -61,6 +62,7 @@ private:
         std::shared_ptr<event_handler> handler;
     };
 
+    std::shared_ptr<event_handler> exchange_expected(std::shared_ptr<event_handler> handler) noexcept;
     std::span<const epoll_event> wait(std::span<epoll_event> space, int timeout) const noexcept;
 
     local::unique_fd epoll_;
@@ -68,8 +70,10 @@ private:
     watch_id next_id_ GUARDED_BY(mutex_) = timer_watch + 1;
     std::unordered_map<watch_id, watched> watched_ GUARDED_BY(mutex_);
     std::vector<std::shared_ptr<event_handler>> in_memory_ GUARDED_BY(mutex_);
-    std::shared_ptr<event_handler> expected_ GUARDED_BY(mutex_); // to have input next
-    std::atomic<const event_handler *> expected_now_{nullptr};   // the same
+    // To have input next. Each poll asks for it.
+    spin_lock expecting_{lock_level::leaf};
+    std::shared_ptr<event_handler> expected_ GUARDED_BY(expecting_);
+    std::atomic<const event_handler *> expected_now_{nullptr}; // the same
 };
 
 } // namespace softrdma::net

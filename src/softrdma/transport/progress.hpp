@@ -14,8 +14,8 @@ class progress
 {
 public:
     virtual ~progress() = default;
-    // A completion queue was polled and is empty: looks for input in the calling thread.
-    virtual void poll() = 0;
+    // A completion queue was polled and is empty: looks for input in the calling thread. True if there was some.
+    virtual bool poll() = 0;
     // The program is going to wait for an event instead of polling: another thread looks after the network.
     virtual void about_to_wait() = 0;
     // Calls after the delay, from another thread and without a lock. It needs no memory that might be missing, but for

@@ -400,8 +400,7 @@ int completion_queue::look_further(int entries, ibv_wc *wc)
         before_next_look();
         return 0;
     }
-    context_of(context).mover.poll();
-    return take(entries, wc);
+    return context_of(context).mover.poll() ? take(entries, wc) : 0;
 }
 
 void completion_queue::arm(bool solicited_only)
