@@ -58,6 +58,11 @@ class Recipe:
         return key_of(self.suite, *self.packages, *self.foreign, self.build_dependencies or "", control, mirror())
 
 
+def packagers(suite: str) -> Recipe:
+    """The machine of somebody who builds the packages."""
+    return Recipe(f"{suite}-build", suite, ["build-essential", "lintian"], build_dependencies="")
+
+
 class Root:
     """A Debian system in a directory."""
 
@@ -138,14 +143,17 @@ def temporary_root(path: pathlib.Path, recipe: Recipe) -> Iterator[Root]:
         if not shutil.which(tool):
             raise CannotRun(f"{tool} is missing: install {package}")
     need_mirror(recipe)
-    kept = provide(CACHE / f"{recipe.name}-{recipe.key}", lambda directory: make_root(recipe, directory))
+    cached = CACHE / f"{recipe.name}-{recipe.key}"
+    made_before = cached.is_dir()
+    kept = provide(cached, lambda directory: make_root(recipe, directory))
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
     try:
         with step(f"unpacking a root of Debian {recipe.suite}"):
             run_quietly(["tar", "--zstd", "-C", str(path), "-xpf", str(kept / "root.tar.zst")], "unpacking the root")
         root = Root(path)
-        root.run("bringing it up to date", f"{QUIET_APT} update; {QUIET_APT} upgrade -y")
+        if made_before:
+            root.run("bringing it up to date", f"{QUIET_APT} update; {QUIET_APT} upgrade -y")
         yield root
     finally:
         shutil.rmtree(path, ignore_errors=True)
