@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <poll.h>
 #include <unistd.h>
 #include <utility>
 
@@ -72,6 +73,13 @@ std::span<const epoll_event> watch_list::wait(std::span<epoll_event> space, int 
 {
     const int count = epoll_wait(epoll_.get(), space.data(), static_cast<int>(space.size()), timeout);
     return space.first(static_cast<std::size_t>(std::max(count, 0)));
+}
+
+void watch_list::sleep(std::chrono::microseconds limit) const noexcept
+{
+    pollfd any{.fd = epoll_.get(), .events = POLLIN, .revents = 0};
+    const timespec time{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(limit).count()};
+    ppoll(&any, 1, &time, nullptr);
 }
 
 std::shared_ptr<event_handler> watch_list::find(const epoll_event &event, bool &newly_expected)

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <span>
 #include <sys/epoll.h>
@@ -41,6 +42,8 @@ public:
     {
         return wait(std::span(space).first(1), -1);
     }
+    // Until something is, but no longer.
+    void sleep(std::chrono::microseconds limit) const noexcept;
     // Who is told of it; NULL if nobody is any more. One with input is expected to have the next, too, which may be
     // new.
     std::shared_ptr<event_handler> find(const epoll_event &event, bool &newly_expected);
