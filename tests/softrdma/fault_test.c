@@ -197,7 +197,7 @@ static const struct rules_and_effect {
         {"rnr:op=send,count=3", a_receiver_is_not_ready_for_a_while},
         {"rnr", a_receiver_is_never_ready},
         {"disconnect:nth=2", the_connection_breaks},
-        {"late=100000:op=read", a_late_read_shows_a_missing_fence},
+        {"late=1000000:op=read", a_late_read_shows_a_missing_fence},
         {"reject", a_connection_is_rejected},
         {"unreachable", a_request_is_never_answered},
         {"overflow:nth=1", a_completion_queue_overflows},
