@@ -64,7 +64,7 @@ exit_status verify(const options &what)
     auto opening = sized<rpma_mirror_recovery_report>();
     call([&] { return rpma_mirror_get_recovery_report(set.get(), opening.get()); });
     const auto state = set.state();
-    std::vector<std::vector<std::string>> rows = {{"COPY", "COMPARED", "DIFFERENT", "FIRST", "WHERE"}};
+    std::vector<std::vector<std::string>> rows = {{"COPY", "LEVEL", "COMPARED", "DIFFERENT", "FIRST", "WHERE"}};
     json copies = json::array();
     bool equal = true, found = false;
     for (unsigned copy = 0; copy < RPMA_MIRROR_MOST_COPIES; ++copy) {
@@ -77,16 +77,17 @@ exit_status verify(const options &what)
                 {RPMA_MIRROR_E_VERIFY, RPMA_MIRROR_E_STALE});
         equal = equal && code == 0;
         if (code == RPMA_MIRROR_E_STALE) {
-            rows.push_back({std::to_string(copy), "-", "-", "-", std::string(c.target) + ": not in sync"});
+            rows.push_back({std::to_string(copy), "-", "-", "-", "-", std::string(c.target) + ": not in sync"});
             copies.push_back({{"copy", copy}, {"in_sync", false}});
             continue;
         }
         const bool differs = report->different != 0;
-        rows.push_back(
-                {std::to_string(copy), size_text(report->compared), fmt::format("{} segments", report->different),
-                        differs ? fmt::format("{:#x}", report->first) : "-", c.target});
-        copies.push_back({{"copy", copy}, {"in_sync", true}, {"compared", report->compared},
-                {"different", report->different}, {"first", differs ? json(report->first) : json()}});
+        rows.push_back({std::to_string(copy), level_text(c.level), size_text(report->compared),
+                fmt::format("{} segments", report->different), differs ? fmt::format("{:#x}", report->first) : "-",
+                c.target});
+        copies.push_back(
+                {{"copy", copy}, {"in_sync", true}, {"level", level_text(c.level)}, {"compared", report->compared},
+                        {"different", report->different}, {"first", differs ? json(report->first) : json()}});
     }
     if (!found)
         throw failure(fmt::format("there is no target with copy {}", what.copy.value_or(0)), exit_usage);

@@ -83,6 +83,12 @@ std::string duration_text(std::uint64_t seconds)
                         : fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
 }
 
+const char *level_text(rpma_mirror_level level)
+{
+    constexpr const char *words[] = {"volatile", "page-cache", "cpu-flushed", "direct-write", "native-flush"};
+    return level < std::size(words) ? words[level] : "unknown";
+}
+
 std::string list_text(const std::vector<unsigned> &copies)
 {
     std::string text;

@@ -13,6 +13,8 @@ namespace mirror_tool
 // 12.5 MiB, and 1 h 02 min.
 std::string size_text(std::uint64_t bytes);
 std::string duration_text(std::uint64_t seconds);
+// As in set files.
+const char *level_text(rpma_mirror_level level);
 // "1 and 2".
 std::string list_text(const std::vector<unsigned> &copies);
 

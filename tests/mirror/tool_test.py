@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import unittest
+import unittest.mock
 
 from support import LIBRARY, TOOL, MirrorTest
 
@@ -69,6 +70,19 @@ class Tool(MirrorTest):
         self.assertEqual(b.bytes(3_000_000, 3), b"\0\0\0")
         self.assertIn("the copies are equal", self.done("verify", host, "2"))
         self.refused(2, "no target with copy 7", "verify", host, "7")
+
+    def test_verify_tells_the_level_of_each_target(self):
+        a, b = self.target(), self.target()
+        host = self.host(0, a, b)
+        self.done("create", host)
+        for memory, level in (("PAGE", r"(volatile|page-cache)"), ("CACHE_LINE", "native-flush")):
+            with unittest.mock.patch.dict(os.environ, PMEM2_FORCE_GRANULARITY=memory):
+                for t in (a, b):
+                    t.kill()
+                    t.start()
+                self.assertRegex(self.done("verify", host), rf"(?m)^2 +{level} +8\.0 MiB +0 segments +- +{b.address}$")
+                for copy in self.json("verify", host)["copies"]:
+                    self.assertRegex(copy["level"], f"^{level}$")
 
     def test_promotion_takes_the_set_from_a_writer(self):
         a, b = self.target(), self.target()
