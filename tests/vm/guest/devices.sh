@@ -41,21 +41,35 @@ lose_packets() {
     [ "$RPMA_VM_LOSS_PERCENT" -eq 0 ] || tc qdisc add dev rdma0 root netem loss "$RPMA_VM_LOSS_PERCENT%"
 }
 
+# What an earlier guest left on the memory stays.
+make_device_dax() {
+    [ -e /dev/dax0.0 ] || ndctl create-namespace -f -e namespace0.0 -m devdax -M mem -a 4k >>/tmp/ndctl.log 2>&1
+}
+
+mount_pmem() {
+    mkdir -p /mnt/pmem && mount -o dax=always "/dev/pmem$1" /mnt/pmem >>/tmp/ndctl.log 2>&1
+}
+
+# On the memory with that number.
+make_file_system() {
+    mount_pmem "$1" || {
+        ndctl create-namespace -f -e "namespace$1.0" -m fsdax -M mem >>/tmp/ndctl.log 2>&1 &&
+            mkfs.ext4 -q -b 4096 "/dev/pmem$1" &&
+            mount_pmem "$1"
+    }
+}
+
 set_up_memory() {
     case $RPMA_VM_PMEM in
     none) return 0 ;;
     devdax)
-        # What an earlier guest left on the memory stays.
-        { [ -e /dev/dax0.0 ] || ndctl create-namespace -f -e namespace0.0 -m devdax -M mem -a 4k; } \
-            >/tmp/ndctl.log 2>&1 &&
-            export RPMA_VM_PMEM_PATH=/dev/dax0.0 RPMA_TEST_PMEM=/dev/dax0.0
+        make_device_dax && export RPMA_VM_PMEM_PATH=/dev/dax0.0 RPMA_TEST_PMEM=/dev/dax0.0
         ;;
     fsdax)
-        ndctl create-namespace -f -e namespace0.0 -m fsdax -M mem >/tmp/ndctl.log 2>&1 &&
-            mkfs.ext4 -q -b 4096 /dev/pmem0 &&
-            mkdir -p /mnt/pmem &&
-            mount -o dax=always /dev/pmem0 /mnt/pmem &&
-            export RPMA_VM_PMEM_PATH=/mnt/pmem RPMA_TEST_PMEM=/mnt/pmem
+        make_file_system 0 && export RPMA_VM_PMEM_PATH=/mnt/pmem RPMA_TEST_PMEM=/mnt/pmem
+        ;;
+    both)
+        make_device_dax && make_file_system 1 && export RPMA_VM_PMEM_PATH=/mnt/pmem RPMA_VM_DAX_PATH=/dev/dax0.0
         ;;
     esac || complain "no $RPMA_VM_PMEM: $(cat /tmp/ndctl.log; ndctl list -RNi)"
 }

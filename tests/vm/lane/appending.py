@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A guest that appends to a log in the persistent memory of another."""
+"""A guest that appends to what another has in persistent memory."""
 
 import contextlib
+import dataclasses
 import pathlib
 import select
 import time
@@ -12,10 +13,34 @@ from lane.machine import SERVE_PEER, Guest, Machine, booted
 from lane.prepared import Prepared
 
 PORT, LIMIT_S = 7300, 120
-SERVE = f'bin/vm_log serve "$RPMA_TEST_ADDR" {PORT} "$RPMA_VM_PMEM_PATH" & {SERVE_PEER}'
-APPEND = (
-    f'/source/tests/vm/guest/on-peer "/source/tests/vm/guest/await-listener {PORT}" && '
-    f"exec bin/vm_log append 192.168.77.2 {PORT}")
+GUEST = "/source/tests/vm/guest"
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """What the guests do: one serves memory of a kind, the other appends to it and tells of what is durable."""
+    pmem: str
+    serve: str
+    append: str
+    check: str  # for {count} records, in a guest with the same memory
+    most: int  # records
+    kernel: str = "debian"
+
+
+LOG = Work(
+    "devdax",
+    f'bin/vm_log serve "$RPMA_TEST_ADDR" {PORT} "$RPMA_VM_PMEM_PATH" & {SERVE_PEER}',
+    f'{GUEST}/on-peer "{GUEST}/await-listener {PORT}" && exec bin/vm_log append 192.168.77.2 {PORT}',
+    'bin/vm_log check "$RPMA_VM_PMEM_PATH" {count}',
+    1500)
+# The kernel of Debian's backports can register a mapping on a DAX file system. It writes whole pages where it is told.
+REPLICAS = Work(
+    "both",
+    f"{GUEST}/serve-replica & {SERVE_PEER}",
+    f"until {GUEST}/ssh-to-peer </dev/null >/dev/null 2>&1; do sleep 0.1; done; "
+    f"export RPMEM_SSH={GUEST}/ssh-to-peer RPMEM_MIN_LEVEL=4; exec bin/vm_rpmem append 192.168.77.2 fsdax.set devdax.set",
+    'bin/vm_rpmem check "$RPMA_VM_PMEM_PATH/part" "$RPMA_VM_DAX_PATH" {count}',
+    1500, "backports")
 
 
 class Acknowledgements:
@@ -58,11 +83,11 @@ class Acknowledgements:
 
 
 @contextlib.contextmanager
-def appending(prepared: Prepared, directory: pathlib.Path, environment: dict[str, str],
+def appending(prepared: Prepared, directory: pathlib.Path, environment: dict[str, str], work: Work = LOG,
               ) -> Iterator[tuple[Acknowledgements, Machine]]:
-    """What the appending guest tells, and the guest with the log, whose memory is the file `pmem`."""
+    """What the appending guest tells, and the guest that serves, whose memory is the file `pmem`."""
     guests = [
-        Guest(1, "two-guests", "none", directory / "none", APPEND, LIMIT_S, environment),
-        Guest(2, "two-guests", "devdax", directory / "pmem", SERVE, LIMIT_S, environment)]
+        Guest(1, "two-guests", "none", directory / "none", work.append, LIMIT_S, environment),
+        Guest(2, "two-guests", work.pmem, directory / "pmem", work.serve, LIMIT_S, environment)]
     with booted(prepared, guests, directory) as machines:
         yield Acknowledgements(machines[0]), machines[1]

@@ -44,6 +44,12 @@ class Guest:
     network_fd: int | None = None  # the socket that joins two guests
     loss_percent: int = 0
 
+    @property
+    def pmem_files(self) -> list[pathlib.Path]:
+        """What keeps the content of each NVDIMM: the first one for device DAX, if there are both kinds."""
+        second = self.pmem_file.with_name(f"{self.pmem_file.name}-fsdax")
+        return {"none": [], "both": [self.pmem_file, second]}.get(self.pmem, [self.pmem_file])
+
     def write_control(self, control: pathlib.Path) -> None:
         control.mkdir()
         settings = {
@@ -103,10 +109,10 @@ def qemu_command(prepared: Prepared, guest: Guest, control: pathlib.Path, consol
         command += [
             "-netdev", f"stream,id=net0,server=off,addr.type=fd,addr.str={guest.network_fd}",
             "-device", f"virtio-net-pci,netdev=net0,host_mtu=4500,mac=52:54:00:00:77:0{guest.number}"]
-    if guest.pmem != "none":
+    for number, file in enumerate(guest.pmem_files):
         command += [
-            "-object", f"memory-backend-file,id=memory0,share=on,mem-path={escaped(guest.pmem_file)},size={PMEM_SIZE}",
-            "-device", "nvdimm,id=nvdimm0,memdev=memory0"]
+            "-object", f"memory-backend-file,id=memory{number},share=on,mem-path={escaped(file)},size={PMEM_SIZE}",
+            "-device", f"nvdimm,id=nvdimm{number},memdev=memory{number}"]
     return command
 
 
@@ -172,9 +178,10 @@ class Machine:
 def boot(prepared: Prepared, guest: Guest, directory: pathlib.Path) -> Iterator[Machine]:
     """The guest runs until it turns itself off or the context is left."""
     directory.mkdir(parents=True)
-    if guest.pmem != "none" and not guest.pmem_file.exists():
-        with open(guest.pmem_file, "wb") as file:
-            file.truncate(PMEM_SIZE)
+    for path in guest.pmem_files:
+        if not path.exists():
+            with open(path, "wb") as file:
+                file.truncate(PMEM_SIZE)
     control, console = directory / "control", directory / "console"
     guest.write_control(control)
     read_fd, write_fd = os.pipe()
