@@ -57,9 +57,11 @@ private:
     void flush_sends() REQUIRES(mutex_);
     void flush_receives() REQUIRES(mutex_);
     ibv_wc_status send(const wqe &w) REQUIRES(mutex_);
+    bool find_piece(const wqe &w, iovec &piece) const;
     ibv_wc_status send_with_fault(const fault::verdict &verdict, const datagram &d, const datagram_route &route,
             std::span<const iovec> payload);
-    std::optional<receive_request> take_receive() REQUIRES(mutex_);
+    // NULL if there is none. Valid until the next one is posted or taken; one of a shared queue is in the space.
+    const receive_request *take_receive(receive_request &space) REQUIRES(mutex_);
     ibv_wc_status place(const receive_request &to, const network_header &header, std::span<const std::byte> payload)
             REQUIRES(mutex_);
     bool place_plain(const ibv_sge &to, std::uint32_t domain, const network_header &header,
@@ -74,9 +76,10 @@ private:
     posted_total received_ GUARDED_BY(mutex_);
     std::uint64_t refused_ GUARDED_BY(mutex_) = 0; // for want of a receive, or with another Q_Key
     const std::shared_ptr<datagram_path> path_;    // delayed datagrams keep it
-    // The epoch of placing datagrams, which deregistration may look at for longer than this queue pair lives.
-    const std::shared_ptr<std::atomic<std::uint32_t>> placing_ = std::make_shared<std::atomic<std::uint32_t>>(0);
-    const local::reader_list::entry placing_watch_;
+    // The epoch of reading and placing datagrams, which deregistration may look at for longer than this queue pair
+    // lives.
+    const std::shared_ptr<std::atomic<std::uint32_t>> epoch_ = std::make_shared<std::atomic<std::uint32_t>>(0);
+    const local::reader_list::entry epoch_watch_;
     std::shared_ptr<datagram_qp> self_ GUARDED_BY(mutex_); // until it is destroyed
 };
 

@@ -128,6 +128,18 @@ void datagram_qp::flush_sends()
         queue_.pop_front(IBV_WC_WR_FLUSH_ERR);
 }
 
+// Of what most requests send, which needs no pin inside an epoch. False for others.
+bool datagram_qp::find_piece(const wqe &w, iovec &piece) const
+{
+    if (w.sge_count != 1 || w.length == 0)
+        return false;
+    const ibv_sge &sge = w.sg_list()[0];
+    std::byte *at =
+            region_table::instance().look_up(sge.lkey, domain_of(qp_base.pd), access_local_read, sge.addr, sge.length);
+    piece = {at, sge.length};
+    return at != nullptr;
+}
+
 ibv_wc_status datagram_qp::send(const wqe &w)
 {
     const address_handle &to = ah_of(w.args.ud.ah);
@@ -135,11 +147,13 @@ ibv_wc_status datagram_qp::send(const wqe &w)
         return IBV_WC_LOC_QP_OP_ERR;
     if (w.length > max_datagram_payload)
         return IBV_WC_LOC_LEN_ERR;
+    const local::read_section section(*epoch_);
     gathered source;
-    if (!w.is_inline() && !source.collect(qp_base.pd, w.sg_list(), 0, 0, w.length))
+    iovec piece = w.inline_data();
+    const bool one_piece = w.is_inline() || find_piece(w, piece);
+    if (!one_piece && !source.collect(qp_base.pd, w.sg_list(), 0, 0, w.length))
         return IBV_WC_LOC_PROT_ERR;
-    const iovec inlined = w.inline_data();
-    const auto payload = w.is_inline() ? std::span(&inlined, 1) : source.span();
+    const auto payload = one_piece ? std::span<const iovec>(&piece, 1) : source.span();
     const std::uint32_t qkey = w.args.ud.qkey;
     const datagram d{.solicited = (w.flags & IBV_SEND_SOLICITED) != 0,
             .immediate = w.info().immediate,
@@ -203,13 +217,15 @@ int datagram_qp::post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad)
     return error;
 }
 
-std::optional<receive_request> datagram_qp::take_receive()
+const receive_request *datagram_qp::take_receive(receive_request &space)
 {
-    if (qp_base.srq != nullptr)
-        return srq_of(qp_base.srq).take();
-    if (receives_.empty())
-        return std::nullopt;
-    return receives_.pop();
+    if (qp_base.srq == nullptr)
+        return receives_.empty() ? nullptr : &receives_.pop();
+    const auto taken = srq_of(qp_base.srq).take();
+    if (!taken)
+        return nullptr;
+    space = *taken;
+    return &space;
 }
 
 // Without a receive, or with another Q_Key, it is as if it had been lost on its way.
@@ -218,8 +234,9 @@ void datagram_qp::arrived(const datagram &d, const network_header &header)
     if (tap *const t = tap::current(); t != nullptr) [[unlikely]]
         t->received(d, header);
     const lock_guard lock(mutex_);
-    const auto request = receives() && d.qkey == attr_.qkey ? take_receive() : std::nullopt;
-    if (!request) {
+    receive_request space;
+    const receive_request *request = receives() && d.qkey == attr_.qkey ? take_receive(space) : nullptr;
+    if (request == nullptr) {
         ++refused_;
         return;
     }
@@ -246,7 +263,7 @@ void datagram_qp::arrived(const datagram &d, const network_header &header)
 bool datagram_qp::place_plain(
         const ibv_sge &to, std::uint32_t domain, const network_header &header, std::span<const std::byte> payload)
 {
-    const local::read_section section(*placing_);
+    const local::read_section section(*epoch_);
     std::byte *at = region_table::instance().look_up_plain(to, domain);
     return at != nullptr && guarded([&] {
         copy_in(at, header.data(), header.size());
