@@ -121,10 +121,11 @@ void region::choose_method(const session_answer &target)
     }
     if (native_lanes < lane_count_ || !native_there || target.level < level::cpu_flushed)
         return;
+    // What librpma wants to be told before it flushes to persistence, by whatever means.
+    if (rpma_peer_cfg_set_direct_write_to_pmem(path_.peer_cfg, true) != 0)
+        return;
     path_.method = method::persistent_flush;
     level_ = level::native_flush;
-    // What librpma wants to be told before it flushes to persistence, by whatever means.
-    rpma_peer_cfg_set_direct_write_to_pmem(path_.peer_cfg, true);
 }
 
 void region::close()

@@ -103,6 +103,7 @@ STAND_IN(int, rpma_conn_req_new,
 STAND_IN(int, rpma_conn_req_recv,
         (struct rpma_conn_req * request, struct rpma_mr_local *mr, size_t offset, size_t size, const void *context),
         (request, mr, offset, size, context), PROVIDER)
+STAND_IN(int, rpma_conn_get_native_flush, (const struct rpma_conn *conn, bool *native), (conn, native), RPMA_E_INVAL)
 STAND_IN(int, rpma_conn_next_event, (struct rpma_conn * conn, enum rpma_conn_event *event), (conn, event), PROVIDER)
 STAND_IN(int, rpma_conn_get_cq, (const struct rpma_conn *conn, struct rpma_cq **cq), (conn, cq), RPMA_E_INVAL)
 STAND_IN(int, rpma_cq_get_fd, (const struct rpma_cq *cq, int *fd), (cq, fd), RPMA_E_INVAL)
