@@ -55,7 +55,8 @@ public:
         case 4:
             return send_honestly(in);
         case 5:
-            return device_.later.run();
+            device_.later.run();
+            return;
         default:
             poll(in);
         }
