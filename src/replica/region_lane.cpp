@@ -162,7 +162,7 @@ int region_lane::reserve()
     return 0;
 }
 
-int region_lane::post_write(range piece)
+int region_lane::post_write(range piece, const rpma_mr_local *from, std::size_t from_offset)
 {
     if (const int error = reserve(); error != 0)
         return error;
@@ -176,7 +176,7 @@ int region_lane::post_write(range piece)
     const int kept = piece.length <= longest_kept_piece ? RPMA_F_MORE : 0;
     const int flags = reported ? RPMA_F_COMPLETION_ALWAYS : RPMA_F_COMPLETION_ON_ERROR | kept;
     const int result = rpma_write(
-            conn_, path_->data, offset - path_->data_begin, path_->region, offset, piece.length, flags, operation);
+            conn_, path_->data, offset - path_->data_begin, from, from_offset, piece.length, flags, operation);
     return result == 0 ? 0 : lose_rpma(result);
 }
 
@@ -199,18 +199,24 @@ void region_lane::note(range r)
     pending_.ranges[pending_.count++] = r;
 }
 
-int region_lane::flush(range r)
+int region_lane::post_pieces(range r, const rpma_mr_local *from, std::size_t from_offset)
 {
     while (r.length > 0) {
         const range piece = piece_of(r);
         if (const int error = make_room(); error != 0)
             return error;
-        if (const int error = post_write(piece); error != 0)
+        if (const int error = post_write(piece, from, from_offset); error != 0)
             return error;
         note(piece);
+        from_offset += piece.length;
         advance(r, piece);
     }
     return 0;
+}
+
+int region_lane::flush(range r)
+{
+    return post_pieces(r, path_->region, r.offset);
 }
 
 int region_lane::include(range r)
@@ -276,15 +282,29 @@ int region_lane::submit_flush()
             context(posted::request));
 }
 
-int region_lane::drain(lane_request_kind kind)
+int region_lane::begin_drain(lane_request_kind kind)
 {
     if (path_->lost.error() != 0)
         return path_->lost.error();
-    if (pending_.count > 0) {
-        if (const int error = submit(kind); error != 0)
-            return error;
-    }
-    return wait_below(1, ~0U);
+    return pending_.count > 0 ? submit(kind) : 0;
+}
+
+int region_lane::drain(lane_request_kind kind)
+{
+    const int error = begin_drain(kind);
+    return error == 0 ? wait_below(1, ~0U) : error;
+}
+
+int region_lane::write(const void *from, range r)
+{
+    rpma_mr_local *memory = nullptr;
+    if (rpma_mr_reg(path_->peer, const_cast<void *>(from), r.length, RPMA_MR_USAGE_WRITE_SRC, &memory) != 0)
+        return lose(ENOMEM);
+    const int error = post_pieces(r, memory, 0);
+    // What is under way reads the memory.
+    const int drained = drain();
+    rpma_mr_dereg(&memory);
+    return error == 0 ? drained : error;
 }
 
 int region_lane::read_piece(rpma_mr_local *to, std::size_t to_offset, range piece)

@@ -55,9 +55,13 @@ public:
     // As flush(), for 8 bytes at a multiple of 8, which nobody sees in part; they are in the local memory as well.
     int flush8(std::uint64_t offset, const char bytes[8]);
     int read(void *to, range r);
+    // Copies from memory outside of the region, and waits until it is durable.
+    int write(const void *from, range r);
     // To the same place of the local memory, which was registered for it.
     int fetch(range r);
 
+    // The first half of drain(), which does not wait, unless it has to for room.
+    int begin_drain(lane_request_kind kind);
     // Posts what makes the ranges so far durable, in one go with those that are kept. The ticket is for wait().
     int submit(lane_request_kind kind);
     std::uint64_t ticket() const { return submitted_; }
@@ -75,7 +79,8 @@ private:
     };
 
     int make_memory();
-    int post_write(range piece);
+    int post_write(range piece, const rpma_mr_local *from, std::size_t from_offset);
+    int post_pieces(range r, const rpma_mr_local *from, std::size_t from_offset);
     int make_room();
     void note(range r);
     int submit_message(lane_request_kind kind);
