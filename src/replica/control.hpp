@@ -51,6 +51,7 @@ enum feature : std::uint64_t {
     // In the answer that describes a region only: the device of the target flushes it natively, as far as its medium
     // allows.
     feature_native_flush = 1U << 2,
+    feature_record = 1U << 3, // mirror_status and mirror_commit of pools that several targets have
 };
 
 // What the daemon writes before anything else.
@@ -188,7 +189,7 @@ struct session_answer {
     descriptor data_region;
     // Read-only, [0, 4096); empty for a pool without header.
     descriptor header_region;
-    // Of the pool that was opened; all zero for one without header, and in the answer to create.
+    // Of the pool; all zero for one without header.
     pool_attributes attributes;
 };
 

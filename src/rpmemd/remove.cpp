@@ -4,6 +4,7 @@
 #include "failure.hpp"
 #include "log.hpp"
 #include "pool.hpp"
+#include "pool_record.hpp"
 #include "set_file.hpp"
 
 namespace rpmemd
@@ -51,6 +52,7 @@ void remove_pool(const config &settings, const std::string &set_name)
     attempt(settings.force, [&] {
         const poolset set = parse_poolset(read_set_file(settings.poolset_dir, set_name));
         remove_parts(set, options, settings.force);
+        pool_record(settings, set_name).remove();
     });
     if (settings.pool_set)
         attempt(settings.force, [&] { remove_set_file(settings.poolset_dir, set_name); });

@@ -7,6 +7,7 @@
 
 #include "lane_server.hpp"
 #include "log.hpp"
+#include "pool_record.hpp"
 #include "process_count.hpp"
 #include "stream.hpp"
 
@@ -68,6 +69,7 @@ private:
     bool greet()
     {
         replica::greeting greeting;
+        greeting.features |= replica::feature_record;
         const unsigned others = processes_like_this();
         if (others >= settings_.limits.sessions) {
             greeting.error = EUSERS;
@@ -134,6 +136,10 @@ private:
                 set_attributes(request.attributes);
             else if (request.type == replica::request_type::close)
                 close(request.remove);
+            else if (request.type == replica::request_type::mirror_status)
+                answer.mirror = pool_record(settings_, std::string(request.mirror.set_name.view())).read();
+            else if (request.type == replica::request_type::mirror_commit)
+                answer.mirror = commit(request.mirror);
             else if (request.type != replica::request_type::keep_alive)
                 throw failure(ENOTSUP, "mirrored sets are served by a daemon of their own: see --listen");
         } catch (const failure &problem) {
@@ -161,11 +167,19 @@ private:
                                        " lanes");
         if (request.lanes == 0)
             throw failure(EINVAL, "a session has at least one lane");
+        const pool_record record(settings_, name);
+        if ((request.features & replica::feature_record) == 0 && record.read().committed.epoch != 0)
+            throw failure(
+                    ENOTSUP, "several targets have this pool, of which the client knows nothing: update librpmem");
         pool_.emplace(create ? pool::create(settings_, name, request.pool_size,
                                        std::bit_cast<pool_attributes>(request.attributes))
                              : pool::open(settings_, name, request.pool_size));
         created_ = create;
+        name_ = name;
         try {
+            // That of a pool that is gone.
+            if (create)
+                record.remove();
             lanes_.emplace(settings_, *pool_, request, lane_terms{data_address()});
             lanes_->describe(answer);
             // To register pages takes longer once they are there.
@@ -178,8 +192,7 @@ private:
         answer.features |= request.features & replica::feature_keep_alive;
         answer.pool_size = pool_->memory().size();
         answer.has_header = pool_->has_header();
-        if (!create)
-            answer.attributes = std::bit_cast<replica::pool_attributes>(pool_->attributes());
+        answer.attributes = std::bit_cast<replica::pool_attributes>(pool_->attributes());
         tell();
     }
 
@@ -199,13 +212,30 @@ private:
         pool_->set_attributes(std::bit_cast<pool_attributes>(attributes));
     }
 
+    replica::mirror_state commit(const replica::mirror_request &asked) const
+    {
+        if (!pool_)
+            throw failure(EINVAL, "no pool is open");
+        return pool_record(settings_, name_).commit(asked);
+    }
+
     // Clients reach nothing any more when it is answered.
     void close(bool remove)
     {
         lanes_.reset();
         if (pool_ && remove && created_)
-            pool_->undo_create();
+            undo_create();
         pool_.reset();
+    }
+
+    void undo_create()
+    {
+        pool_->undo_create();
+        try {
+            pool_record(settings_, name_).remove();
+        } catch (const failure &problem) {
+            log(log_level::err, problem.what());
+        }
     }
 
     // After an opening that did not succeed.
@@ -213,7 +243,7 @@ private:
     {
         lanes_.reset();
         if (created_)
-            pool_->undo_create();
+            undo_create();
         pool_.reset();
         created_ = false;
     }
@@ -227,7 +257,7 @@ private:
         lanes_.reset();
         if (status != exit_done && created_ && !used) {
             log(log_level::notice, "the pool that was just created is removed, for its client never used it");
-            pool_->undo_create();
+            undo_create();
         }
         pool_.reset();
     }
@@ -235,6 +265,7 @@ private:
     const config &settings_;
     replica::message_buffer buffer_;
     std::optional<pool> pool_;
+    std::string name_;
     bool created_ = false;
     std::optional<lane_server> lanes_;
     std::uint32_t keep_alive_ms_ = 0;

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "pool_record.hpp"
+
+#include <unistd.h>
+
+#include "failure.hpp"
+#include "mirror_file.hpp"
+#include "set_file.hpp"
+
+namespace rpmemd
+{
+
+pool_record::pool_record(const config &settings, const std::string &set_name)
+    : path_(settings.poolset_dir + "/" + set_name + ".record")
+{
+    // Whether the name leads out of the directory.
+    (void)read_set_file(settings.poolset_dir, set_name);
+}
+
+replica::mirror_state pool_record::read() const
+{
+    replica::mirror_file file;
+    const int error = file.open(path_.c_str());
+    if (error != 0 && error != ENOENT)
+        throw system_failure("cannot read the record " + path_, error);
+    return error == 0 ? file.state() : replica::mirror_state();
+}
+
+replica::mirror_state pool_record::commit(const replica::mirror_request &asked) const
+{
+    replica::mirror_state next;
+    next.set = asked.set;
+    next.copy = asked.copy;
+    next.length = asked.length;
+    next.committed = asked.record;
+    replica::mirror_file file;
+    int error = file.open(path_.c_str());
+    if (error == ENOENT) {
+        error = file.create(path_.c_str(), next);
+    } else if (error == 0) {
+        const replica::mirror_state &held = file.state();
+        if (held.set != next.set)
+            throw failure(EINVAL, "the record " + path_ + " is of another set of targets");
+        if (held.committed != next.committed && !is_newer(next.committed, held.committed))
+            throw failure(ESTALE, "there is a newer record in " + path_);
+        if (held != next)
+            error = file.store(next);
+    }
+    if (error != 0)
+        throw system_failure("cannot write the record " + path_, error);
+    return next;
+}
+
+void pool_record::remove() const
+{
+    if (unlink(path_.c_str()) != 0 && errno != ENOENT)
+        throw system_failure("cannot remove the record " + path_);
+}
+
+} // namespace rpmemd
