@@ -123,6 +123,7 @@ CASES = (
     page("rpma-conformance.1", "softrdma run -- rpma-conformance --filter 'flush.*'", r" 0 deviate, "),
     page("rpma-doctor.1", "rpma-doctor | grep -A 1 ^gap", r"^gap"),
     page("rpmem-doctor.1", "rpmem-doctor local: pool.set", r"ready", before=SET),
+    page("rpmem-ssh.1", "RPMEM_SSH=rpmem-ssh pmempool rm -r pool.set", elsewhere="rpmem.several_targets: it needs targets"),
     page("rpmemd.1", "mkdir -p /etc/rpmemd /var/lib/rpmemd", r"it listens", root=True, on_device=True,
          beside="for i in $(seq 100); do grep -qi ':1D2E ' /proc/net/tcp && echo 'it listens' && break; sleep 0.1; done"),
     page("rpmemd.1", "echo RPMEMD_LISTEN=192.168.77.1:7470 >/etc/default/rpmemd", elsewhere="nobody: no systemd runs in a root"),

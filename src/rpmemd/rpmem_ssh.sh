@@ -1,0 +1,52 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# ssh to each of several targets, for pmempool, which takes them for one host. Exit status: that of the first one that failed,
+# or 2 for wrong usage.
+set -uf
+usage="usage: rpmem-ssh [-p PORT] [OPTION...] TARGET[,TARGET...] COMMAND, in place of ssh; or --help"
+port='' options=''
+while [ $# -gt 1 ]; do
+    case $1 in
+    -p) port=$2 && shift ;;
+    -*) options="$options $1" ;;
+    *) break ;;
+    esac
+    shift
+done
+case ${1-} in -h | --help) echo "$usage" && exit 0 ;; esac
+if [ $# -lt 2 ]; then
+    echo "$usage" >&2
+    exit 2
+fi
+targets=$1
+shift
+# pmempool divides the text at a colon, and takes what follows for the port.
+case $port in *,*) targets=$targets:$port port='' ;; esac
+
+# usage: run_on TARGET COMMAND [exec], as librpmem(7) writes targets
+run_on() {
+    host=$1 own_port=$port
+    case $1 in
+    local:)
+        ${3-} sh -c "$2"
+        return
+        ;;
+    *]:*) host=${1%:*} own_port=${1##*:} ;;
+    *:*:*) ;;
+    *:*) host=${1%:*} own_port=${1##*:} ;;
+    esac
+    # shellcheck disable=SC2086 # options are meant to be split
+    ${3-} "${SSH_PROGRAM:-ssh}" ${own_port:+-p "$own_port"} $options "$(echo "$host" | tr -d '[]')" "$2"
+}
+
+case $targets in *,*) ;; *) run_on "$targets" "$*" exec ;; esac
+status=0
+while
+    run_on "${targets%%,*}" "$*"
+    result=$?
+    [ "$status" -ne 0 ] || status=$result
+    case $targets in *,*) ;; *) false ;; esac
+do
+    targets=${targets#*,}
+done
+exit "$status"
