@@ -27,9 +27,10 @@ class Report:
 
     def __init__(self):
         self.gaps = 0
+        self.about = ""  # the target, where there are several
 
     def tell(self, topic, good, text, fix=""):
-        print(f"{'ok' if good else 'gap':<4} {topic}: {text}")
+        print(f"{'ok' if good else 'gap':<4} {self.about}{topic}: {text}")
         if not good:
             self.gaps += 1
             if fix:
@@ -127,7 +128,7 @@ def check_port(report, target, text):
     return report.tell("round trip", True, f"{sorted(times)[ROUNDS // 2] * 1e6:.0f} us over plain TCP, median of {ROUNDS}")
 
 
-def check_state(report, target, name):
+def check_state(report, target, name, several):
     """A replica that a program went on without looks whole at the target."""
     home = os.environ.get("XDG_STATE_HOME") or os.environ.get("HOME", "") + "/.local/state"
     path = pathlib.Path(os.environ.get("RPMEM_STATE_FILE") or f"{home}/librpmem/lost")
@@ -138,6 +139,8 @@ def check_state(report, target, name):
     what = what.removeprefix(replica)
     if not what or what in ("made again", "removed"):
         return report.tell("state", True, "no program went on without it")
+    if several:
+        return report.tell("state", True, f"a program went on without it since {when.split()[0]} ({what}): the next one brings it level")
     remove = f"{target.removal(name)} && " if target.local else ""
     return report.tell("state", False, f"a program went on without it since {when.split()[0]} ({what}): it is out of date",
                        f"make it again from the other copies: {remove}pmempool sync POOLSET, with that of the program")
@@ -194,16 +197,20 @@ def check_set(report, target, name):
 def main():
     parser = argparse.ArgumentParser(
         prog="rpmem-doctor", description="Says whether a remote replica can be used, and what to do where it cannot.")
-    parser.add_argument("target", metavar="TARGET", help="[user@]host[:port], or local:")
+    parser.add_argument("targets", metavar="TARGET[,TARGET...]", help="[user@]host[:port], or local:")
     parser.add_argument("set", metavar="SET", help="set file, relative to the poolset directory of the target")
     arguments = parser.parse_args()
-    target = Target(arguments.target)
-    if target.fault():
-        parser.error(target.fault())
+    targets = [Target(text) for text in arguments.targets.split(",")]
+    for target in targets:
+        if target.fault():
+            parser.error(target.fault())
     report = Report()
-    check_state(report, target, arguments.set)
-    if check_name(report, target) and check_daemon(report, target):
-        check_set(report, target, arguments.set)
+    for target in targets:
+        several = len(targets) > 1
+        report.about = f"{target.text} " if several else ""
+        check_state(report, target, arguments.set, several)
+        if check_name(report, target) and check_daemon(report, target):
+            check_set(report, target, arguments.set)
     print("ready" if report.gaps == 0 else f"not ready: {report.gaps} to mend")
     return 0 if report.gaps == 0 else 1
 

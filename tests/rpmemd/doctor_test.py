@@ -63,6 +63,16 @@ class Doctor(DaemonTest):
         self.write_set("mixed.set", (8, "p0"), (8, "p2"))
         self.assertNotIn("level", self.found(0, "ok   part: .*/p2 can be created", name="mixed.set"))
 
+    def test_several_targets(self):
+        self.stand_in_for_ssh('for last; do :; done; SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22" exec sh -c "$last"\n')
+        state = self.place / "lost"
+        self.environment["RPMEM_STATE_FILE"] = str(state)
+        state.write_text("2026-01-31T12:00:00Z pid 1: replica a.set on 127.0.0.1: Connection timed out\n")
+        self.found(0, "ok   local: state: no program", r"ok   127\.0\.0\.1 state: .* brings it level", r"ok   127\.0\.0\.1 data port",
+                   "ready$", target="local:,127.0.0.1")
+        self.found(1, "gap  local: set: ", r"gap  127\.0\.0\.1 set: ", target="local:,127.0.0.1", name="none.set")
+        self.found(2, target="local:,")
+
     def test_what_is_wrong_with_the_set(self):
         self.found(1, "gap  set: cannot open the set 'none.set'", "not ready", name="none.set")
         self.found(1, "gap  set: .*absolute", name="/a.set")
