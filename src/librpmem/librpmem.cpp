@@ -208,19 +208,30 @@ int rpmem_remove(const char *target, const char *pool_set, int flags)
         return fail(EINVAL, "the target and the name of the poolset cannot be NULL");
     if (check_flags(static_cast<unsigned>(flags), known) != 0)
         return -1;
-    replica::target to;
-    if (const char *const fault = replica::parse_target(target, to))
-        return fail(EINVAL, "%s: %s", target, fault);
+    target_list targets;
+    if (targets.parse(target) != 0)
+        return -1;
     if (const char *const fault = replica::set_name_fault(pool_set))
         return fail(EINVAL, "%s", fault);
     call_settings settings{};
     if (const char *const fault = read_settings(&settings))
         return fail(EINVAL, "%s", fault);
-    to.local = to.local || settings.exec;
-    const int result = remove_pool(to, settings, pool_set, flags);
-    if (result == 0)
-        record_removed(replica_name(target, pool_set).c_str());
-    return result;
+    // One that does not answer keeps no other from being removed.
+    int error = 0;
+    replica::error_text why;
+    for (std::size_t i = 0; i < targets.count; ++i) {
+        replica::target &to = targets.targets[i];
+        to.local = to.local || settings.exec;
+        if (remove_pool(to, settings, pool_set, flags) == 0) {
+            record_removed(replica_name(targets.texts[i], pool_set).c_str());
+        } else if (error == 0) {
+            error = errno;
+            why.assign(last_failure());
+        }
+    }
+    if (error == 0)
+        return 0;
+    return targets.count == 1 ? (errno = error, -1) : fail(error, "%s", why.c_str());
 }
 
 const char *rpmem_check_version(unsigned major_required, unsigned minor_required)

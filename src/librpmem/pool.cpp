@@ -1,215 +1,224 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// An open pool: its data path, and legs that are lost.
 #include "pool.hpp"
 
-#include <algorithm>
 #include <cstring>
-#include <sys/resource.h>
 
 #include "degrade.hpp"
 #include "failure.hpp"
-#include "log.hpp"
+#include "locked.hpp"
 #include "state_file.hpp"
 
 using namespace rpmem;
 using replica::range;
 
-namespace
+// f works on a leg in sync, and returns 0 or an errno, with which the leg is lost.
+template<class F>
+int rpmem_pool::on_each(F f)
 {
-
-// What a lane takes of the descriptors of a process, and what the process keeps for itself.
-constexpr rlim_t descriptors_per_lane = 6;
-constexpr rlim_t other_descriptors = 64;
-// Every device gives queues of this length. A lane has fewer operations under way in any case.
-constexpr int longest_queue = 1024;
-
-unsigned bearable_lanes()
-{
-    rlimit limit{};
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= other_descriptors + descriptors_per_lane)
-        return 1;
-    return static_cast<unsigned>(
-            std::min<rlim_t>((limit.rlim_cur - other_descriptors) / descriptors_per_lane, replica::most_lanes));
+    if (const int lost = lost_.load(std::memory_order_acquire); lost != 0)
+        return outcome(lost);
+    legs failed = 0;
+    each(in_sync_.load(std::memory_order_acquire), [&](unsigned index) {
+        leg &l = *legs_[index];
+        const int error = l.lost() != 0 ? l.lost() : f(l);
+        if (error == 0)
+            return;
+        failed |= 1U << index;
+        l.region().lost().declare(error);
+    });
+    return failed == 0 ? 0 : evict(failed);
 }
 
-} // namespace
-
-replica_name_text rpmem::replica_name(const char *target, const char *set_name)
+// Those that do not keep the record, whatever happened to them.
+rpmem_pool::legs rpmem_pool::refused_by(legs of, const replica::mirror_record &record)
 {
-    const bool here = std::string_view(target) == "local:";
-    replica_name_text name;
-    name.format("replica %s on %s", set_name, here ? "this machine" : target);
-    return name;
+    legs refused = 0;
+    each(of, [&](unsigned index) {
+        leg &l = *legs_[index];
+        if (l.lost() == 0 && l.commit(set_, pool_size_, record) == 0)
+            return;
+        l.region().lost().declare(l.lost() != 0 ? l.lost() : errno);
+        refused |= 1U << index;
+    });
+    return refused;
 }
 
-int rpmem_pool::open(const wanted &w)
+// Makes durable that these legs are in sync: first on those that were before, of which one at least has to know it, so
+// that no two sets of legs without a common one believe that they have everything. Who does not take it leaves.
+int rpmem_pool::commit(legs staying, legs joining, bool closed)
 {
-    name_ = replica_name(w.target, w.set_name);
-    created_ = w.create;
-    replica::error_text fault;
-    if (const int error = w.create ? 0 : recorded_fault(name_.c_str(), &fault); error != 0)
-        return fail(error, "%s: %s", name_.c_str(), fault.c_str());
-    if (const int error = region_.lost().open(); error != 0)
-        return fail(error, "cannot make an event: %s", std::strerror(error));
-    replica::answer a;
-    if (start_session(w, &a) != 0)
-        return -1;
-    size_ = w.size;
-    attributes_ = w.create ? w.attributes : a.session.attributes;
-    if (open_data_path(w, a.session) != 0 || check_level() != 0 || session_.watch() != 0) {
-        // The caller is to see why the pool could not be opened, not what became of saying so.
-        const int error = errno;
-        const replica::error_text why(last_failure());
-        give_up_silent_target(error);
-        region_.close();
-        tell_close(w.create);
-        return fail(error, "%s", why.c_str());
+    while (keeps_record_) {
+        replica::mirror_record next = record_;
+        ++next.version;
+        next.closed = closed;
+        next.in_sync = 0;
+        each(staying | joining,
+                [&](unsigned index) { next.in_sync |= static_cast<std::uint16_t>(1U << legs_[index]->number); });
+        next.members |= next.in_sync;
+        record_ = next;
+        legs refused = refused_by(staying, next);
+        if (refused == staying)
+            return -1;
+        refused |= refused_by(joining, next);
+        if (refused == 0)
+            break;
+        staying &= ~refused;
+        joining &= ~refused;
     }
-    log_line(log_level::info, "%s: open, %u lanes, method %u, level %u", name_.c_str(), region_.lanes(),
-            static_cast<unsigned>(region_.method()), static_cast<unsigned>(region_.level()));
+    const legs before = in_sync_;
+    in_sync_.store(staying | joining, std::memory_order_release);
+    tell_lost(before & ~staying);
     return 0;
 }
 
-int rpmem_pool::start_session(const wanted &w, replica::answer *a)
+// The legs are lost, and leave before anything is acknowledged without them. The last ones do not: what that means for
+// the program is what RPMEM_ON_LOSS says.
+int rpmem_pool::evict(legs failed)
 {
-    replica::target to;
-    if (const char *const fault = replica::parse_target(w.target, to))
-        return fail(EINVAL, "%s: %s", w.target, fault);
-    to.local = to.local || settings_.exec;
-    if (session_.start(to) != 0)
-        return -1;
-    replica::request r;
-    r.type = w.create ? replica::request_type::create : replica::request_type::open;
-    r.session.pool_size = w.size;
-    r.session.lanes = std::min({w.lanes, static_cast<unsigned>(settings().most_lanes), bearable_lanes()});
-    r.session.devices = settings_.devices;
-    r.session.keep_alive_ms = session_.keeps_alive() ? session::keep_alive_ms : 0;
-    r.session.attributes = w.attributes;
-    r.session.set_name.assign(w.set_name);
-    if (session_.request(r, a) != 0)
-        return -1;
-    if (a->session.lanes > r.session.lanes || a->session.pool_size < w.size)
-        return fail(EPROTO, "the target answered with more lanes, or a smaller pool, than asked for");
-    return 0;
+    {
+        const locked hold(membership_);
+        const legs now = in_sync_;
+        const legs gone = failed & now;
+        if (gone == 0 && lost_ == 0)
+            return 0; // another thread was faster
+        const legs staying = now & ~gone;
+        if (lost_ == 0 && staying != 0 && commit(staying, 0, false) == 0)
+            return 0;
+        if (lost_ == 0)
+            lost_.store(legs_[static_cast<unsigned>(__builtin_ctz(now))]->lost(), std::memory_order_release);
+    }
+    return outcome(lost_);
 }
 
-int rpmem_pool::check_level()
+void rpmem_pool::tell_lost(legs of)
 {
-    const auto level = static_cast<int>(region_.level());
-    if (level >= settings_.min_level)
-        return 0;
-    return fail(ENOTSUP, "%s has persistence level %d, RPMEM_MIN_LEVEL asks for %d", name_.c_str(), level,
-            settings_.min_level);
+    each(of, [&](unsigned index) {
+        leg &l = *legs_[index];
+        if (!l.recorded_lost)
+            tell_degraded(l.name(), l.lost());
+        l.recorded_lost = true;
+    });
 }
 
-int rpmem_pool::open_data_path(const wanted &w, const replica::session_answer &s)
-{
-    if (s.has_header && w.size <= replica::header_size)
-        return fail(EINVAL, "the pool is not larger than its header");
-    replica::region::terms terms;
-    terms.address = static_cast<std::byte *>(w.address);
-    terms.size = w.size;
-    terms.depth = static_cast<std::uint32_t>(std::clamp(settings().queue_depth, 2, longest_queue));
-    terms.timeout_ms = settings_.timeout_ms;
-    replica::error_text why;
-    const int error = region_.open(s, terms, &why);
-    return error == 0 ? 0 : fail(error, "%s", why.c_str());
-}
-
-int rpmem_pool::tell_close(bool remove)
-{
-    replica::request r;
-    r.type = replica::request_type::close;
-    r.remove = remove;
-    replica::answer a;
-    return session_.request(r, &a);
-}
-
-// On one host the device of this process waits for a peer that was stopped in the middle of an operation on memory that
-// both share: nothing may be torn down under it before it is dead.
-void rpmem_pool::give_up_silent_target(int error)
-{
-    if (error == ETIMEDOUT)
-        session_.kill_daemon();
-}
-
-int rpmem_pool::close()
-{
-    give_up_silent_target(region_.lost().error());
-    region_.close();
-    int closed =
-            region_.lost().error() == 0 ? tell_close(false) : fail(ECONNRESET, "%s was lost before", name_.c_str());
-    const int error = errno;
-    session_.finish();
-    // Nothing may have noticed the loss but this.
-    if (closed != 0 && settings_.on_loss == on_loss::degrade)
-        closed = outcome(region_.lost().error() != 0 ? region_.lost().error() : error);
-    else if (closed == 0 && created_)
-        record_made_again(name_.c_str());
-    errno = error;
-    return closed;
-}
-
-int rpmem_pool::set_attributes(const rpmem_pool_attr *attributes)
-{
-    replica::request r;
-    r.type = replica::request_type::set_attributes;
-    static_assert(sizeof(*attributes) == sizeof(r.attributes));
-    if (attributes != nullptr)
-        std::memcpy(static_cast<void *>(&r.attributes), attributes, sizeof(r.attributes));
-    const bool has_header = region_.data_begin() != 0;
-    if (is_zero(r.attributes) == has_header)
-        return fail(EINVAL, has_header ? "a pool with a header cannot have attributes that are all zero"
-                                       : "a pool without header has no attributes");
-    if (!has_header)
-        return 0;
-    replica::answer a;
-    if (region_.lost().error() == 0 && session_.request(r, &a) == 0)
-        return 0;
-    // What the target refuses is no loss.
-    return region_.lost().error() == 0 ? -1 : outcome(region_.lost().error());
-}
-
+// Of a call on a pool of which no leg is left.
 int rpmem_pool::outcome(int error)
 {
-    if (error == 0)
-        return 0;
-    if (settings_.on_loss == on_loss::error)
+    if (settings_.on_loss == on_loss::error || !opened_)
         return fail(error, "%s is lost: %s", name_.c_str(), std::strerror(error));
     if (!loss_told_.exchange(true))
-        tell_degraded(name_.c_str(), error);
+        tell_lost(in_sync_);
     return 0;
 }
 
 int rpmem_pool::flush(range r, unsigned lane)
 {
-    const int lost = region_.lost().error();
-    return outcome(lost != 0 ? lost : region_.lane(lane).flush(r));
+    return on_each([&](leg &l) { return l.region().lane(lane).flush(r); });
 }
 
 int rpmem_pool::drain(unsigned lane, replica::lane_request_kind kind)
 {
-    return outcome(region_.lane(lane).drain(kind));
+    // Targets work at the same time.
+    if (count_ > 1)
+        if (const int result = on_each([&](leg &l) { return l.region().lane(lane).begin_drain(kind); }); result != 0)
+            return result;
+    return on_each([&](leg &l) { return l.region().lane(lane).drain(kind); });
 }
 
 int rpmem_pool::read(void *to, range r, unsigned lane)
 {
-    const int lost = region_.lost().error();
-    const int error = lost != 0 ? lost : region_.lane(lane).read(to, r);
-    return error == 0 ? 0 : fail(error, "%s is lost: %s", name_.c_str(), std::strerror(error));
+    while (lost_ == 0) {
+        const auto first = static_cast<unsigned>(__builtin_ctz(in_sync_));
+        replica::region &from = legs_[first]->region();
+        const int error = from.lost().error() != 0 ? from.lost().error() : from.lane(lane).read(to, r);
+        if (error == 0)
+            return 0;
+        if (evict(1U << first) != 0)
+            return -1;
+    }
+    return fail(lost_, "%s is lost: %s", name_.c_str(), std::strerror(lost_));
+}
+
+int rpmem_pool::set_attributes(const rpmem_pool_attr *attributes)
+{
+    replica::pool_attributes next;
+    static_assert(sizeof(*attributes) == sizeof(next));
+    if (attributes != nullptr)
+        std::memcpy(static_cast<void *>(&next), attributes, sizeof(next));
+    const bool has_header = data_begin_ != 0;
+    if (is_zero(next) == has_header)
+        return fail(EINVAL, has_header ? "a pool with a header cannot have attributes that are all zero"
+                                       : "a pool without header has no attributes");
+    if (!has_header)
+        return 0;
+    // What the first target refuses is no loss; after that the headers would differ.
+    bool refused = false, set = false;
+    const int result = on_each([&](leg &l) {
+        if (refused)
+            return 0;
+        if (l.set_attributes(next) == 0) {
+            set = true;
+            return 0;
+        }
+        refused = l.lost() == 0 && !set;
+        return refused ? 0 : l.lost() != 0 ? l.lost() : errno;
+    });
+    return refused ? -1 : result;
+}
+
+// So that the legs are equal, and say so.
+void rpmem_pool::settle()
+{
+    for (unsigned lane = 0; lane < lanes_ && lost_ == 0; ++lane)
+        drain(lane, replica::lane_request_kind::flush);
+    const locked hold(membership_);
+    if (lost_ == 0)
+        commit(in_sync_, 0, true);
+}
+
+int rpmem_pool::close()
+{
+    if (keeps_record_)
+        settle();
+    const legs held = in_sync_;
+    legs closed = 0;
+    int error = 0;
+    for (unsigned index = 0; index < count_; ++index) {
+        if (!legs_[index]->is_connected())
+            continue;
+        if (legs_[index]->close() == 0)
+            closed |= 1U << index & held;
+        else if ((held >> index & 1) != 0 && error == 0)
+            error = errno;
+    }
+    if (closed != 0 && lost_ == 0) {
+        each(closed, [&](unsigned index) {
+            if (legs_[index]->was_created())
+                record_made_again(legs_[index]->name());
+        });
+        return 0;
+    }
+    if (settings_.on_loss == on_loss::error) {
+        errno = error;
+        return -1;
+    }
+    // Nothing may have noticed the loss but this.
+    each(held, [&](unsigned index) { legs_[index]->region().lost().declare(error); });
+    return outcome(error);
 }
 
 int rpmem_pool::check_lane(unsigned lane) const
 {
-    if (lane >= region_.lanes())
-        return fail(EINVAL, "there is no lane %u: the pool has %u", lane, region_.lanes());
+    if (lane >= lanes_)
+        return fail(EINVAL, "there is no lane %u: the pool has %u", lane, lanes_);
     return 0;
 }
 
 int rpmem_pool::check_writable(range r) const
 {
-    if (r.offset < region_.data_begin())
+    if (r.offset < data_begin_)
         return fail(EINVAL, "offset %zu is in the header of the pool, which ends at %zu",
-                static_cast<std::size_t>(r.offset), static_cast<std::size_t>(region_.data_begin()));
+                static_cast<std::size_t>(r.offset), static_cast<std::size_t>(data_begin_));
     return check_readable(r);
 }
 

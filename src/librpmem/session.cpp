@@ -9,6 +9,7 @@
 
 #include "command.hpp"
 #include "failure.hpp"
+#include "locked.hpp"
 #include "log.hpp"
 
 namespace rpmem
@@ -19,18 +20,6 @@ using replica::received;
 
 namespace
 {
-
-class locked
-{
-public:
-    explicit locked(pthread_mutex_t &mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
-    ~locked() { pthread_mutex_unlock(&mutex_); }
-    locked(const locked &) = delete;
-    locked &operator=(const locked &) = delete;
-
-private:
-    pthread_mutex_t &mutex_;
-};
 
 int errno_of(received got)
 {
@@ -97,6 +86,7 @@ int session::start(const replica::target &to)
     if (g.error != 0)
         return fail(g.error, "rpmemd did not start: %s", g.text.c_str());
     keeps_alive_ = (g.features & replica::feature_keep_alive) != 0;
+    keeps_record_ = (g.features & replica::feature_record) != 0;
     return 0;
 }
 

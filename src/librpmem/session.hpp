@@ -32,6 +32,8 @@ public:
 
     // Whether the daemon is told regularly that this side lives.
     bool keeps_alive() const { return keeps_alive_; }
+    // Whether the daemon keeps a record of pools that several targets have.
+    bool keeps_record() const { return keeps_record_; }
 
     // For one that does not answer any more: the daemon, or ssh, is killed.
     void kill_daemon() { daemon_.kill(); }
@@ -59,6 +61,7 @@ private:
     replica::message_buffer buffer_;
     std::uint32_t next_number_ = 1;
     bool keeps_alive_ = false;
+    bool keeps_record_ = false;
     // The last line that the daemon, or ssh, wrote to its standard error.
     replica::error_text last_message_;
 

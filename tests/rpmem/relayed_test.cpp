@@ -20,7 +20,7 @@ using namespace replica;
 namespace
 {
 
-constexpr std::uint32_t first_number = 2; // the request for the pool has the one before
+constexpr std::uint32_t first_number = 3; // those before are the requests for the pool, and for its record
 
 std::string file_of(request_type type)
 {

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "targets.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "failure.hpp"
+#include "text.hpp"
+
+namespace rpmem
+{
+
+replica_name_text replica_name(std::string_view target, const char *set_name)
+{
+    if (target == "local:")
+        target = "this machine";
+    replica_name_text name;
+    name.format("replica %s on %.*s", set_name, static_cast<int>(target.size()), target.data());
+    return name;
+}
+
+int target_list::parse(const char *text)
+{
+    for (std::string_view rest = text;;) {
+        const std::size_t end = rest.find(',');
+        const std::string_view one = replica::text_before(rest, std::min(end, rest.size()));
+        if (count == most)
+            return fail(EINVAL, "%s: there are more than %zu targets", text, most);
+        if (std::find(texts, texts + count, one) != texts + count)
+            return fail(EINVAL, "%s: a target is named twice", text);
+        if (const char *const fault = replica::parse_target(one, targets[count]))
+            return fail(EINVAL, "%s: %s", text, fault);
+        texts[count++] = one;
+        if (end == rest.npos)
+            return 0;
+        rest = replica::text_after(rest, end + 1);
+    }
+}
+
+} // namespace rpmem

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A pool on two targets, which several threads write to while one of them is lost. */
+#include "support.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+enum {
+    LANES = 4,
+    ROUNDS = 400
+};
+static const char *const names[] = {"a", "b"};
+static const char both[] = "first,second";
+
+static RPMEMpool *pool;
+static atomic_int failures, done;
+
+static char *path_of(const char *target, const char *name)
+{
+    static char path[4096];
+    snprintf(path, sizeof(path), "%s/%s/%s", getenv("RPMEM_TEST_DIR"), target, name);
+    return path;
+}
+
+static int write_sets(void **state)
+{
+    (void)state;
+    setenv("RPMEM_OP_TIMEOUT_MS", "5000", 1);
+    for (size_t i = 0; i < 2; ++i) {
+        mkdir(path_of(names[i], ""), 0700);
+        char part[4096];
+        snprintf(part, sizeof(part), "%s", path_of(names[i], "part"));
+        FILE *const set = fopen(path_of(names[i], "pool.set"), "w");
+        if (set == NULL)
+            return -1;
+        fprintf(set, "PMEMPOOLSET\n16M %s\n", part);
+        fclose(set);
+    }
+    return make_memory(state);
+}
+
+static int forget(void **state)
+{
+    (void)state;
+    return rpmem_remove(both, "pool.set", RPMEM_REMOVE_FORCE);
+}
+
+static RPMEMpool *open_both(void)
+{
+    unsigned lanes = LANES;
+    RPMEMpool *const opened = must(rpmem_open(both, "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
+    assert_int_equal(lanes, LANES);
+    return opened;
+}
+
+static void create_both(void)
+{
+    unsigned lanes = LANES;
+    pool = must(rpmem_create(both, "pool.set", pool_memory, POOL_SIZE, &lanes, &some_attributes));
+    assert_int_equal(lanes, LANES);
+}
+
+static void read_copy(const char *target, char *to)
+{
+    const int fd = open(path_of(target, "part"), O_RDONLY);
+    assert_int_equal(pread(fd, to, POOL_SIZE, 0), POOL_SIZE);
+    close(fd);
+}
+
+/* Without the header, which has the time of its creation. */
+static void expect_copy(const char *target)
+{
+    static char copy[8 * 1024 * 1024];
+    read_copy(target, copy);
+    assert_memory_equal(copy + HEADER_SIZE, pool_memory + HEADER_SIZE, POOL_SIZE - HEADER_SIZE);
+}
+
+/* Each thread has a part of the pool, and a lane. */
+static void *write_much(void *lane_number)
+{
+    const size_t lane = (size_t)lane_number, part = (POOL_SIZE - HEADER_SIZE) / LANES / 4096 * 4096;
+    for (size_t round = 0; round < ROUNDS; ++round) {
+        const size_t at = HEADER_SIZE + lane * part + round * 5000 % (part - 300);
+        memset(pool_memory + at, (int)(round + lane) | 1, 300);
+        const int result = round % 3 == 0   ? rpmem_persist(pool, at, 300, (unsigned)lane, 0)
+                           : round % 3 == 1 ? rpmem_deep_persist(pool, at, 300, (unsigned)lane)
+                                            : rpmem_flush(pool, at, 300, (unsigned)lane, 0);
+        failures += result != 0;
+        ++done;
+    }
+    failures += rpmem_drain(pool, (unsigned)lane, 0) != 0;
+    return NULL;
+}
+
+static pid_t pid_of(const char *name)
+{
+    int pid = 0;
+    char file_name[16];
+    snprintf(file_name, sizeof(file_name), "pid-%s", name);
+    FILE *const file = open_file(file_name);
+    assert_int_equal(fscanf(file, "%d", &pid), 1);
+    fclose(file);
+    return pid;
+}
+
+/* Meanwhile the daemon of a target is killed, or none. */
+static void write_with_threads(const char *killed)
+{
+    pthread_t threads[LANES];
+    failures = 0;
+    done = 0;
+    for (size_t lane = 0; lane < LANES; ++lane)
+        assert_int_equal(pthread_create(&threads[lane], NULL, write_much, (void *)lane), 0);
+    while (done < LANES * ROUNDS / 3)
+        usleep(100);
+    if (killed != NULL)
+        kill(pid_of(killed), SIGKILL);
+    for (size_t lane = 0; lane < LANES; ++lane)
+        pthread_join(threads[lane], NULL);
+    assert_int_equal(failures, 0);
+}
+
+static void both_have_everything(void **state)
+{
+    (void)state;
+    create_both();
+    write_with_threads(NULL);
+    char byte = 0;
+    assert_int_equal(rpmem_read(pool, &byte, HEADER_SIZE, 1, 0), 0);
+    assert_int_equal(byte, pool_memory[HEADER_SIZE]);
+    assert_int_equal(rpmem_close(pool), 0);
+    expect_copy("a");
+    expect_copy("b");
+}
+
+static void either_may_be_lost(void **state)
+{
+    (void)state;
+    create_both();
+    assert_int_equal(rpmem_close(pool), 0);
+    for (size_t i = 0; i < 2; ++i) {
+        pool = open_both();
+        write_with_threads(names[i]);
+        /* From the one that is left. */
+        char bytes[64];
+        assert_int_equal(rpmem_read(pool, bytes, HEADER_SIZE, sizeof(bytes), 0), 0);
+        assert_memory_equal(bytes, pool_memory + HEADER_SIZE, sizeof(bytes));
+        assert_int_equal(rpmem_close(pool), 0);
+        expect_copy(names[1 - i]);
+        /* The next opening brings the other one level. */
+        assert_int_equal(rpmem_close(open_both()), 0);
+        expect_copy(names[i]);
+    }
+}
+
+static void attributes_are_those_of_both(void **state)
+{
+    (void)state;
+    create_both();
+    struct rpmem_pool_attr other = {.signature = "RPMEMTS", .major = 7}, found;
+    kill(pid_of("b"), SIGKILL);
+    assert_int_equal(rpmem_set_attr(pool, &other), 0);
+    assert_fails(rpmem_set_attr(pool, NULL), EINVAL);
+    assert_int_equal(rpmem_close(pool), 0);
+    assert_int_equal(rpmem_close(open_both()), 0);
+    static char header_a[8 * 1024 * 1024], header_b[8 * 1024 * 1024];
+    read_copy("a", header_a);
+    read_copy("b", header_b);
+    /* Signature, versions, features. */
+    assert_memory_equal(header_a, header_b, 40);
+    unsigned lanes = 1;
+    pool = must(rpmem_open(both, "pool.set", pool_memory, POOL_SIZE, &lanes, &found));
+    assert_int_equal(found.major, 7);
+    assert_int_equal(rpmem_close(pool), 0);
+}
+
+static void what_is_no_list_is_refused(void **state)
+{
+    (void)state;
+    unsigned lanes = 1;
+    for (size_t i = 0; i < 5; ++i) {
+        static const char *const bad[] = {"a,", ",a", "a,,b", "a,b,a", "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p"};
+        errno = 0;
+        assert_null(rpmem_open(bad[i], "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
+        assert_int_equal(errno, EINVAL);
+        assert_fails(rpmem_remove(bad[i], "pool.set", 0), EINVAL);
+    }
+    /* Nothing is left of what could be created on one target only. */
+    unlink(path_of("b", "pool.set"));
+    assert_null(rpmem_create(both, "pool.set", pool_memory, POOL_SIZE, &lanes, &some_attributes));
+    assert_int_equal(errno, ENOENT);
+    assert_int_equal(access(path_of("a", "part"), F_OK), -1);
+    assert_int_equal(write_sets(state), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test_teardown(both_have_everything, forget),
+            cmocka_unit_test_teardown(either_may_be_lost, forget),
+            cmocka_unit_test_teardown(attributes_are_those_of_both, forget),
+            cmocka_unit_test_teardown(what_is_no_list_is_refused, forget),
+    };
+    return cmocka_run_group_tests(tests, write_sets, NULL);
+}

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Debian's libpmemobj and pmempool, unchanged, with a pool of which one line REPLICA names several targets.
+
+RPMEM_KILL_ROUNDS says how often something is killed (default 4), RPMEM_SEED at which moments.
+"""
+
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+import unittest
+
+import two_replicas_test
+from two_replicas_test import HEADER_SIZE, LOG_IN_POOL, RPMEMD, SEED, TRANSACTIONS, Worker
+
+ROUNDS = int(os.environ.get("RPMEM_KILL_ROUNDS", "4"))
+RPMEM_SSH = os.environ["RPMEM_SSH_OF_SEVERAL"]
+# Each host has a directory of its own. One that has a file `away` does not answer.
+SSH = """#!/bin/sh
+for last; do host=${{before-}} before=$last; done
+[ ! -e {place}/$host/away ] || exit 255
+export SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22" TARGET=$host
+exec sh -c "$last"
+"""
+
+
+class SeveralTargets(two_replicas_test.TwoReplicas):
+    names = "abc"
+
+    def setUp(self):
+        super().setUp()
+        self.write("ssh", SSH.format(place=self.place)).chmod(0o700)
+        for name in self.names:
+            (self.place / name).mkdir()
+            self.parts[name] = self.place / name / "part"
+            self.write(f"{name}/pool.set", f"PMEMPOOLSET\n32M {self.parts[name]}\n")
+        self.pool = self.write_pool("pool.set", "abc")
+        self.library_log = self.place / "library.log"
+        self.environment |= {
+            "RPMEM_SSH": RPMEM_SSH, "SSH_PROGRAM": str(self.place / "ssh"),
+            "RPMEM_LOG_LEVEL": "2", "RPMEM_LOG_FILE": str(self.library_log),
+            "RPMEM_CMD": f"echo $$ $TARGET >>{self.pids}.$TARGET; echo $$ >>{self.pids};"
+                         f"exec {RPMEMD} --poolset-dir {self.place}/$TARGET --log-file {self.place}/log"}
+
+    def write_pool(self, name, replicas):
+        return self.write(name, f"PMEMPOOLSET\n32M {self.parts['local']}\nREPLICA {','.join(replicas)} pool.set\n")
+
+    def pid_of(self, name):
+        """The daemon that was started last at the target."""
+        return int((self.place / f"pids.{name}").read_text().split()[-2])
+
+    def set_away(self, *names):
+        for name in self.names:
+            (self.place / name / "away").unlink(missing_ok=True)
+        for name in names:
+            (self.place / name / "away").touch()
+
+    def expect_equal(self, *names):
+        """But for the header pages, which have the time of their creation."""
+        first, *others = [self.parts[name].read_bytes()[HEADER_SIZE:] for name in names]
+        for name, other in zip(names[1:], others):
+            self.assertTrue(first == other, f"{names[0]} and {name} differ")
+
+    def lose_during_work(self, *names, with_signal=signal.SIGKILL, **variables):
+        """Returns the count of the program, which ends well."""
+        with Worker(self, **variables) as worker:
+            worker.wait_until(worker.before + 100)
+            for name in names:
+                os.kill(self.pid_of(name), with_signal)
+            self.assertEqual(worker.end(), 0, worker.errors)
+            self.assertEqual(worker.reported(), worker.before + TRANSACTIONS)
+            return worker.reported()
+
+    def lines_about_loss_of(self, name):
+        return [line for line in self.state.read_text().splitlines() if f" on {name}: " in line]
+
+    def refused(self, expected):
+        done = self.run_program(LOG_IN_POOL, self.pool, 0)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn(expected, self.library_log.read_text())
+
+
+class OneLost(SeveralTargets):
+    def test_each_target_has_everything(self):
+        count = 2 * TRANSACTIONS
+        self.append(TRANSACTIONS)
+        self.assertEqual(self.append(TRANSACTIONS), count)
+        self.expect_equal(*self.names)
+        for left in self.names:
+            for name in ("local", *self.names.replace(left, "")):
+                self.parts[name].unlink()
+            self.succeeds("pmempool", "sync", self.pool)
+            self.assertEqual(self.append(), count, left)
+            self.expect_equal(*self.names)
+        self.expect_no_daemon()
+
+    def test_the_program_goes_on_and_what_is_left_is_whole(self):
+        self.append(10)
+        count = self.lose_during_work("a")
+        self.assertEqual(len(self.lines_about_loss_of("a")), 1)
+        self.assertEqual(self.library_log.read_text().count("a is lost"), 1)
+        self.expect_equal("b", "c")
+        # Whoever looks at the pool first brings the lost copy level.
+        self.parts["local"].unlink()
+        self.succeeds("pmempool", "sync", self.pool)
+        self.expect_equal(*self.names)
+        self.assertRegex(self.state.read_text(), "on a: made again\n$")
+        for name in ("local", "b", "c"):
+            self.parts[name].unlink()
+        self.succeeds("pmempool", "sync", self.pool)
+        self.assertEqual(self.append(), count)
+        self.expect_no_daemon()
+
+    def test_a_stopped_target_is_given_up(self):
+        self.append(10)
+        count = self.lose_during_work("b", with_signal=signal.SIGSTOP, RPMEM_OP_TIMEOUT_MS="1000")
+        self.assertIn("timed out", self.lines_about_loss_of("b")[0])
+        self.assertEqual(self.append(), count)
+        self.expect_equal(*self.names)
+        self.expect_no_daemon()
+
+    def test_a_stale_copy_is_never_taken_for_a_whole_one(self):
+        self.append(10)
+        count = self.lose_during_work("a")
+        for away in ("bc", "b"):
+            self.set_away(*away)
+            self.refused("replica pool.set on b: the target closed the connection; it may have what the others lack")
+        # On another machine only the targets know of the loss.
+        self.state.unlink()
+        self.refused("it may have what the others lack")
+        self.set_away()
+        self.parts["local"].unlink()
+        self.succeeds("pmempool", "sync", self.pool)
+        self.assertEqual(self.append(), count)
+        self.expect_equal(*self.names)
+
+    def test_the_loss_is_known_at_the_targets_when_the_program_goes_on(self):
+        self.append(10)
+        with Worker(self) as worker:
+            worker.wait_until(worker.before + 100)
+            os.kill(self.pid_of("a"), signal.SIGKILL)
+            worker.wait_until(worker.before + TRANSACTIONS // 2)
+            worker.process.kill()
+            worker.end()
+            committed = worker.reported()
+        self.state.unlink()
+        self.parts["local"].unlink()
+        self.succeeds("pmempool", "sync", self.pool)
+        self.assertIn(self.append(), (committed, committed + 1))
+        self.expect_equal(*self.names)
+
+    def test_copies_are_compared_unless_they_were_closed(self):
+        def spoil():
+            """As a write that has not arrived everywhere."""
+            with self.parts["b"].open("r+b") as part:
+                part.seek(-HEADER_SIZE, os.SEEK_END)
+                part.write(os.urandom(100))
+
+        self.append(10)
+        with Worker(self) as worker:
+            worker.wait_until(worker.before + 100)
+            worker.process.kill()
+            worker.end()
+        self.expect_no_daemon()
+        spoil()
+        self.append(1)
+        self.expect_equal(*self.names)
+        spoil()
+        self.append(1)
+        self.assertFalse(self.parts["b"].read_bytes()[HEADER_SIZE:] == self.parts["a"].read_bytes()[HEADER_SIZE:])
+
+    def test_a_target_that_was_lost_before_may_stay_away(self):
+        self.append(10)
+        self.lose_during_work("b")
+        self.set_away("b")
+        self.append(10)
+        self.assertEqual(len(self.lines_about_loss_of("b")), 1)
+        self.set_away()
+        self.append(10)
+        self.assertRegex(self.state.read_text(), "on b: made again\n$")
+        self.expect_equal(*self.names)
+
+    def test_the_last_one_is_lost_as_any_replica(self):
+        self.append(10)
+        with Worker(self) as worker:
+            worker.wait_until(worker.before + 100)
+            for name in self.names:
+                os.kill(self.pid_of(name), signal.SIGKILL)
+            self.assertNotEqual(worker.end(), 0)
+            committed = worker.reported()
+        now = self.append()
+        self.assertIn(now, (committed, committed + 1))
+        self.report.write_bytes(now.to_bytes(8, "little"))
+        count = self.lose_during_work(*self.names, RPMEM_ON_LOSS="degrade")
+        self.assertEqual([name for name in self.names if not self.lines_about_loss_of(name)], [])
+        self.refused("no target has everything")
+        self.succeeds("pmempool", "sync", self.pool)
+        self.assertEqual(self.append(), count)
+        self.expect_equal(*self.names)
+        self.parts["local"].unlink()
+        self.succeeds("pmempool", "sync", self.pool)
+        self.assertEqual(self.append(), count)
+
+
+class Changed(SeveralTargets):
+    def test_targets_come_and_go(self):
+        self.write_pool("pool.set", "a")
+        self.append(10)
+        self.assertEqual([path.name for path in self.parts["a"].parent.glob("*.record")], [])
+        self.write_pool("pool.set", "ab")
+        self.assertEqual(self.append(10), 20)
+        self.expect_equal("a", "b")
+        self.write_pool("pool.set", "bc")
+        self.assertEqual(self.append(10), 30)
+        # By itself a is a whole pool, which b and c do not have.
+        self.write_pool("pool.set", "cb")
+        self.parts["local"].unlink()
+        self.succeeds("pmempool", "sync", self.pool)
+        self.write_pool("pool.set", "abc")
+        self.assertEqual(self.append(10), 40)
+        self.expect_equal(*self.names)
+        self.write_pool("pool.set", "c")
+        self.assertEqual(self.append(10), 50)
+        self.write_pool("pool.set", "abc")
+        self.parts["local"].unlink()
+        self.succeeds("pmempool", "sync", self.pool)
+        self.assertEqual(self.append(), 50)
+        self.expect_equal(*self.names)
+
+    def test_another_pool_is_not_written_over(self):
+        self.write_pool("pool.set", "a")
+        self.append(10)
+        self.parts["local"].rename(self.place / "kept")
+        self.write_pool("pool.set", "b")
+        self.append(7)
+        other = self.parts["b"].read_bytes()
+        (self.place / "kept").rename(self.parts["local"])
+        self.write_pool("pool.set", "ab")
+        self.refused("another pool")
+        self.assertTrue(other == self.parts["b"].read_bytes())
+        self.write_pool("pool.set", "aa")
+        self.refused("twice")
+
+    def test_pmempool_removes_the_parts_of_each_target(self):
+        self.append(10)
+        self.succeeds("pmempool", "rm", "-f", self.pool)
+        for name in self.names:
+            self.assertEqual([path.name for path in self.parts[name].parent.iterdir()], ["pool.set"])
+        self.append(10)
+        alone = self.write("alone.set", f"PMEMPOOLSET\n32M {self.parts['local']}\n")
+        self.succeeds("pmempool", "transform", self.pool, alone)
+        self.assertEqual([name for name in self.names if self.parts[name].exists()], [])
+        self.succeeds("pmempool", "transform", alone, self.pool)
+        self.assertEqual(self.append(10), 20)
+        self.expect_equal(*self.names)
+        self.expect_no_daemon()
+
+
+class Killed(SeveralTargets):
+    def test_nothing_committed_is_lost_whoever_is_killed(self):
+        print(f"RPMEM_SEED={SEED}", flush=True)
+        chance = random.Random(SEED)
+        self.append(1)
+        for _ in range(ROUNDS):
+            killed = chance.sample(self.names, chance.choice((0, 1, 1, 2, 3)))
+            also_program = not killed or chance.random() < 0.5
+            at = chance.randrange(TRANSACTIONS)
+            with Worker(self) as worker:
+                worker.wait_until(worker.before + at)
+                for name in killed:
+                    try:
+                        os.kill(self.pid_of(name), signal.SIGKILL)
+                    except ProcessLookupError:
+                        pass  # it was through
+                    time.sleep(chance.random() / 100)
+                if also_program:
+                    worker.process.kill()
+                status = worker.end()
+                committed = worker.reported()
+            what = (killed, also_program, at)
+            if len(killed) < 3 and not also_program:
+                self.assertEqual((status, committed), (0, worker.before + TRANSACTIONS), (what, worker.errors))
+            self.expect_no_daemon()
+            if chance.random() < 0.5:
+                self.assertIn(self.append(), (committed, committed + 1), what)
+            # One copy stays of those that have everything.
+            spare = self.names if len(killed) == 3 else chance.choice((self.names, ["local", *killed]))
+            lost = chance.sample(sorted(spare), chance.randrange(len(spare) + 1))
+            for name in lost:
+                self.parts[name].unlink()
+            if lost:
+                self.succeeds("pmempool", "sync", self.pool)
+            now = self.append()
+            self.assertIn(now, (committed, committed + 1), (what, lost))
+            self.expect_equal(*self.names)
+            self.report.write_bytes(now.to_bytes(8, "little"))
+        print(f"{ROUNDS} rounds; {now} records, none missing", flush=True)
+
+
+if __name__ == "__main__":
+    if not shutil.which("pmempool"):
+        print("skipped: there is no pmempool here: install the package pmdk-tools")
+        sys.exit(77)
+    unittest.main(verbosity=2)
