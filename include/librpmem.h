@@ -60,9 +60,9 @@ struct rpmem_pool_attr {
 
 /*
  * Creates a pool on the target, `[user@]host[:port of ssh]` or `local:`, or on several with commas between them, in the
- * poolset pool_set_name, which is relative to the daemon's poolset directory, and connects pool_size bytes at pool_addr with it, both multiples of the
- * page size. *nlanes becomes the number of lanes there are, at most what it was. create_attr NULL or all zero: without
- * header.
+ * poolset pool_set_name, which is relative to the daemon's poolset directory, and connects pool_size bytes at pool_addr
+ * with it, both multiples of the page size. *nlanes becomes the number of lanes there are, at most what it was.
+ * create_attr NULL or all zero: without header.
  */
 RPMEMpool *rpmem_create(const char *target, const char *pool_set_name, void *pool_addr, size_t pool_size,
         unsigned *nlanes, const struct rpmem_pool_attr *create_attr);
