@@ -62,6 +62,7 @@ public:
     std::string place() const { return machine_.address + ":" + std::to_string(port_); }
     std::string bytes(std::uint64_t offset, std::uint64_t count) const { return where_.read("part", offset, count); }
     const scratch &where() const { return where_; }
+    pid_t pid() const { return pid_; }
 
 private:
     scratch where_;
