@@ -192,7 +192,7 @@ struct rpma_mirror_progress {
     uint32_t seconds_left;     /* at the rate so far; UINT32_MAX: unknown */
     uint64_t done;             /* bytes */
     uint64_t total;            /* bytes */
-    uint64_t sent;             /* bytes that were different */
+    uint64_t sent;             /* bytes that were different, or follow where all were */
     uint64_t bytes_per_second; /* of what is done */
 };
 typedef int (*rpma_mirror_progress_function)(void *context, const struct rpma_mirror_progress *progress);
@@ -393,7 +393,7 @@ struct rpma_mirror_statistics {
     uint64_t evictions;
     uint64_t resyncs;
     uint64_t compared_bytes; /* by resync and verify */
-    uint64_t sent_bytes;     /* of those, different */
+    uint64_t sent_bytes;     /* of those, different, or following where all were */
     uint64_t repaired_bytes;
 };
 int rpma_mirror_get_statistics(struct rpma_mirror *mirror, struct rpma_mirror_statistics *statistics);

@@ -14,6 +14,8 @@ namespace
 constexpr std::uint64_t batch_size = replica::most_hashes * replica::segment_size;
 // A program that changes a segment between the two looks at it is given so many more looks.
 constexpr int looks = 4;
+// So many batches at most are sent in a row without a look.
+constexpr std::uint32_t most_unseen = 32;
 
 void sleep_ms(std::uint64_t ms)
 {
@@ -62,10 +64,49 @@ void rpma_mirror::compare(comparison &c, std::uint64_t begin, std::uint64_t end)
     }
 }
 
+// What differs is copied. 0 or an errno, with which the target is lost.
+int rpma_mirror::copy_piece(comparison &c, range piece)
+{
+    c.sent += piece.length;
+    if (c.way == direction::to_target)
+        return c.copy.lane().flush(piece);
+    if (const int error = c.copy.lane().fetch(piece); error != 0)
+        return error;
+    if (home_.flush(piece) != 0)
+        throw failure(RPMA_MIRROR_E_MEDIA, "the home copy cannot be written back");
+    return 0;
+}
+
+// A target that has nothing yet differs everywhere: as many batches as differed are sent without a look, so that at
+// most as much is sent in vain, and hashes cost no time.
+bool rpma_mirror::send_unseen(comparison &c, range r)
+{
+    if (c.unseen == 0)
+        return false;
+    --c.unseen;
+    const std::lock_guard hold(c.copy.own_lane);
+    int error = copy_piece(c, r);
+    if (error == 0)
+        error = c.copy.lane().drain();
+    home_.drain();
+    if (error != 0)
+        lost(c.copy, error);
+    return true;
+}
+
 // At most batch_size from a whole number of segments on.
 void rpma_mirror::compare_batch(comparison &c, range r)
 {
     const std::uint64_t sent_before = c.sent;
+    if (!send_unseen(c, r))
+        compare_hashes(c, r);
+    c.done += r.length;
+    counted_.compared += r.length;
+    counted_.sent += c.sent - sent_before;
+}
+
+void rpma_mirror::compare_hashes(comparison &c, range r)
+{
     int error = 0;
     for (int look = 0;; ++look) {
         replica::request asked = about_promise(c.copy, replica::request_type::mirror_hash);
@@ -87,16 +128,10 @@ void rpma_mirror::compare_batch(comparison &c, range r)
             const range piece{r.offset + at, std::min(replica::segment_size, r.length - at)};
             ++different;
             first = std::min(first, piece.offset);
-            if (c.way == direction::to_target)
-                error = c.copy.lane().flush(piece);
-            else if (c.way == direction::from_target)
-                error = c.copy.lane().fetch(piece);
-            if (c.way == direction::from_target && error == 0 && home_.flush(piece) != 0)
-                throw failure(RPMA_MIRROR_E_MEDIA, "the home copy cannot be written back");
-            c.sent += piece.length;
+            if (c.way != direction::none)
+                error = copy_piece(c, piece);
         }
         if (c.way == direction::none && different != 0 && look < looks) {
-            c.sent = sent_before;
             sleep_ms(5);
             continue;
         }
@@ -110,9 +145,9 @@ void rpma_mirror::compare_batch(comparison &c, range r)
             lost(c.copy, error);
         c.different += different;
         c.first = std::min(c.first, first);
+        c.all_different = different == ours.count ? c.all_different + 1 : 0;
+        if (c.way != direction::none)
+            c.unseen = std::min(c.all_different, most_unseen);
         break;
     }
-    c.done += r.length;
-    counted_.compared += r.length;
-    counted_.sent += c.sent - sent_before;
 }

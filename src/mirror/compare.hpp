@@ -34,6 +34,9 @@ struct rpma_mirror::comparison {
     std::uint64_t sent = 0;
     std::uint64_t different = 0; // segments
     std::uint64_t first = UINT64_MAX;
+    // Batches in a row of which all differed, and how many of those that follow are therefore sent without a look.
+    std::uint32_t all_different = 0;
+    std::uint32_t unseen = 0;
     std::uint64_t begun_ms = static_cast<std::uint64_t>(replica::now_ms());
 
     // Tells the program, and waits where the rate asks for it. Throws E_PAUSED.

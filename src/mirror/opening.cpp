@@ -15,13 +15,13 @@ namespace
 
 // Signals are the program's, and none of them is for these threads.
 template<class F>
-std::thread quiet_thread(F f)
+std::jthread quiet_thread(F f)
 {
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread made(std::move(f));
+    std::jthread made(std::move(f));
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return made;
 }
@@ -67,7 +67,7 @@ std::uint32_t rpma_mirror::answered() const
 template<class F>
 void rpma_mirror::each_in_parallel(std::uint32_t copies, F f)
 {
-    std::vector<std::thread> threads;
+    std::vector<std::jthread> threads;
     each_copy(copies, [&](unsigned copy) {
         remote_copy &c = *copies_[copy];
         threads.push_back(quiet_thread([&c, &f] {
@@ -84,8 +84,7 @@ void rpma_mirror::each_in_parallel(std::uint32_t copies, F f)
             c.answered = false;
         }));
     });
-    for (std::thread &t : threads)
-        t.join();
+    threads.clear();
     // These are not of one copy alone.
     for (const auto &c : copies_)
         if (c && (c->last_error == RPMA_MIRROR_E_FENCED || c->last_error == RPMA_MIRROR_E_LEVEL ||
@@ -282,10 +281,13 @@ void rpma_mirror::make_level()
         report_.compared += job.done;
     }
     // What was stored and not flushed may have been seen: it must not be gone after the next power failure.
+    int flushed = 0;
+    std::jthread flushing;
     if (!is_equal(home_.state().committed)) {
-        if (home_.flush({0, home_.length()}) != 0)
-            throw failure(RPMA_MIRROR_E_MEDIA, "the home copy cannot be written back");
-        home_.drain();
+        flushing = quiet_thread([&] {
+            flushed = home_.flush({0, home_.length()});
+            home_.drain();
+        });
     }
     std::atomic<std::uint64_t> sent = 0, compared = 0;
     each_in_parallel(answered() & ~(1U << source_), [&](remote_copy &c) {
@@ -295,6 +297,10 @@ void rpma_mirror::make_level()
         sent += job.sent;
         compared += job.done;
     });
+    if (flushing.joinable())
+        flushing.join();
+    if (flushed != 0)
+        throw failure(RPMA_MIRROR_E_MEDIA, "the home copy cannot be written back");
     report_.sent += sent;
     report_.compared += compared;
 }

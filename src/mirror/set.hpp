@@ -151,6 +151,9 @@ private:
     struct comparison;
     void compare(comparison &c, std::uint64_t begin, std::uint64_t end);
     void compare_batch(comparison &c, range r);
+    void compare_hashes(comparison &c, range r);
+    bool send_unseen(comparison &c, range r);
+    int copy_piece(comparison &c, range piece);
 
     // membership.cpp: the lock of the membership is held
     void commit_everywhere(record next, std::uint16_t before, std::uint16_t needed = 0);

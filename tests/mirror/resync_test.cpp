@@ -77,6 +77,39 @@ void a_resync_is_paused_and_goes_on(void **)
     assert_int_equal(m.state().in_sync, 7);
 }
 
+std::uint64_t sent_by(const opened &m)
+{
+    rpma_mirror_statistics s{};
+    s.size = sizeof(s);
+    assert_ok(rpma_mirror_get_statistics(m.get(), &s));
+    return s.sent_bytes;
+}
+
+// Where all of a batch differed, the next one is sent without a look; where that was in vain, no more than what
+// differed was.
+void what_differs_everywhere_is_sent_without_a_look(void **)
+{
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    opened m(cfg.get());
+    std::uint64_t sent = 0;
+    for (const std::uint64_t changed : {std::uint64_t{3 * megabyte}, length, std::uint64_t{2 * megabyte}}) {
+        b.kill();
+        for (std::uint64_t at = 0; at < changed; at += 64)
+            ++m.address()[at];
+        assert_ok(m.flush(0, length));
+        m.expect(RPMA_MIRROR_EVENT_EVICTED);
+        b.start();
+        assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
+        assert_true(b.bytes(0, length) == std::string(m.address(), length));
+        const std::uint64_t so_far = sent_by(m);
+        assert_int_equal(so_far - sent, changed == 3 * megabyte ? 2 * changed : changed);
+        sent = so_far;
+    }
+}
+
 // The program goes on writing meanwhile, on two lanes; at the end the copies are equal.
 void a_resync_beside_flushes_loses_nothing(void **)
 {
@@ -118,6 +151,7 @@ int main()
     const CMUnitTest tests[] = {
             cmocka_unit_test(a_target_that_returns_is_brought_level),
             cmocka_unit_test(a_resync_is_paused_and_goes_on),
+            cmocka_unit_test(what_differs_everywhere_is_sent_without_a_look),
             cmocka_unit_test(a_resync_beside_flushes_loses_nothing),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

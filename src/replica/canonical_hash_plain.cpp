@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "canonical_hash.hpp"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+void replica::canonical_hash_plain(const void *bytes, std::size_t size, void *to)
+{
+    XXH128_canonicalFromHash(static_cast<XXH128_canonical_t *>(to), XXH3_128bits(bytes, size));
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "segments.hpp"
+
+#include <algorithm>
+
+#include "canonical_hash.hpp"
+
+namespace replica
+{
+
+namespace
+{
+
+#ifdef RPMA_HASHES_WITH_AVX2
+const auto canonical_hash = __builtin_cpu_supports("avx2") ? canonical_hash_avx2 : canonical_hash_plain;
+#else
+constexpr auto canonical_hash = canonical_hash_plain;
+#endif
+
+} // namespace
+
+segment_hash hash_segment(std::span<const std::byte> bytes)
+{
+    segment_hash result;
+    canonical_hash(bytes.data(), bytes.size(), result.data());
+    return result;
+}
+
+void hash_segments(std::span<const std::byte> bytes, segment_hashes &to)
+{
+    for (to.count = 0; !bytes.empty() && to.count < most_hashes; ++to.count) {
+        const std::size_t length = std::min<std::size_t>(bytes.size(), segment_size);
+        to.hashes[to.count] = hash_segment(bytes.first(length));
+        bytes = bytes.subspan(length);
+    }
+}
+
+} // namespace replica
