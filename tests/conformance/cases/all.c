@@ -26,6 +26,7 @@
     SUITE(failure)                                                                                                     \
     SUITE(order)                                                                                                       \
     SUITE(flush)                                                                                                       \
+    SUITE(native_flush)                                                                                                \
     SUITE(message)                                                                                                     \
     SUITE(cq)                                                                                                          \
     SUITE(shared_channel)                                                                                              \

@@ -6,18 +6,12 @@
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
-#include <dlfcn.h>
-
 #define MORE (ON_ERROR | RPMA_F_MORE)
 
 static int ring(struct rpma_conn *conn)
 {
     int (*function)(struct rpma_conn * conn);
-    *(void **)&function = dlsym(RTLD_DEFAULT, "rpma_conn_ring");
-    if (function == NULL) {
-        print_message("the library has no rpma_conn_ring: it is older than 1.4\n");
-        skip();
-    }
+    *(void **)&function = since_1_4("rpma_conn_ring");
     return function(conn);
 }
 

@@ -3,16 +3,10 @@
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
-#include <dlfcn.h>
-
 static struct rpma_conn_counters counters_of(const struct rpma_conn *conn)
 {
     int (*function)(const struct rpma_conn *conn, struct rpma_conn_counters *counters, size_t size);
-    *(void **)&function = dlsym(RTLD_DEFAULT, "rpma_conn_get_counters");
-    if (function == NULL) {
-        print_message("the library has no rpma_conn_get_counters: it is older than 1.4\n");
-        skip();
-    }
+    *(void **)&function = since_1_4("rpma_conn_get_counters");
     struct rpma_conn_counters counters;
     memset(&counters, 0xff, sizeof(counters));
     assert_done(function(conn, &counters, sizeof(counters)));

@@ -2,8 +2,6 @@
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
-#include <dlfcn.h>
-
 #define UNTOUCHED ((struct ibv_context *)(uintptr_t)64)
 
 static void refused(const char *addr, enum rpma_util_ibv_context_type type, int expected)
@@ -92,17 +90,6 @@ static void on_demand_paging_is_told_as_the_device_has_it(void **state)
     int told = -1;
     assert_done(rpma_utils_ibv_context_is_odp_capable(device(), &told));
     assert_int_equal(told, capable);
-}
-
-/* A function of LIBRPMA_1.4, which an older library does not have. */
-static void *since_1_4(const char *name)
-{
-    void *function = dlsym(RTLD_DEFAULT, name);
-    if (function == NULL) {
-        print_message("the library has no %s: it is older than 1.4\n", name);
-        skip();
-    }
-    return function;
 }
 
 static int context_of_kind(const char *addr, enum rpma_util_ibv_context_type type, enum rpma_device_kind kind,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "check.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,6 +36,14 @@ void check_errno(int expected, const char *file, int line)
         return;
     print_error("errno is %d (%s), not %d (%s)\n", error, strerror(error), expected, strerror(expected));
     _fail(file, line);
+}
+
+void *since_1_4(const char *name)
+{
+    void *function = dlsym(RTLD_DEFAULT, name);
+    if (function == NULL)
+        skip_because("the library has no %s: it is older than 1.4", name);
+    return function;
 }
 
 void skip_because(const char *format, ...)

@@ -23,6 +23,8 @@ void check_errno(int expected, const char *file, int line);
     } while (0)
 
 /* Ends the case, which counts as skipped: the reason names the capability that is missing. */
+/* A function of LIBRPMA_1.4. A case for a library without it ends here, skipped. */
+void *since_1_4(const char *name);
 _Noreturn void skip_because(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif
