@@ -242,7 +242,8 @@ int rpma_mirror_attach(const struct rpma_mirror_cfg *cfg, void *address, size_t 
  * UNMAP: waits for flushes under way, marks the copies in sync as equal if nothing failed, and ends. *mirror_ptr
  * becomes NULL in any case; NULL there is accepted. What was stored and not flushed is not in the other copies: flush
  * it first. RPMA_MIRROR_E_TIMEOUT: a target did not answer within the timeout of opening, and the end is that of a
- * crash.
+ * crash. RPMA_MIRROR_E_INCOMPLETE, or with the policy safety RPMA_MIRROR_E_ALONE: the last targets in sync did not
+ * confirm the end, and the next opening needs them.
  */
 int rpma_mirror_unmap(struct rpma_mirror **mirror_ptr);
 

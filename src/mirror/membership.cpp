@@ -96,7 +96,8 @@ std::uint32_t rpma_mirror::commit_on_targets(const record &next, const deadline 
 
 // Makes the record durable at the arbiter, at home and on each target in sync in it. A target that does not answer
 // leaves the record, and all is done again with the next version. Of the targets before, those of the record that
-// counted last, one stays; without any no other record shares a target with this one.
+// counted last, one stays; without any no other record shares a target with this one. A record that says closed does
+// not lose its last target either.
 void rpma_mirror::commit_everywhere(record next, std::uint16_t before, std::uint16_t needed)
 {
     for (std::uint32_t gone = 0;;) {
@@ -105,6 +106,9 @@ void rpma_mirror::commit_everywhere(record next, std::uint16_t before, std::uint
             throw failure(RPMA_MIRROR_E_ALONE, "no target is in sync any more, and the policy is safety");
         if (targets != 0 && before != 0 && (targets & before) == 0)
             throw failure(RPMA_MIRROR_E_ALONE, "the targets that were in sync before are all gone");
+        // It may have the record that says closed, by which another machine may take the set: this one must need it.
+        if (targets == 0 && before != 0 && next.closed)
+            throw failure(RPMA_MIRROR_E_INCOMPLETE, "no target confirmed the end: open the set once more");
         if ((needed & ~targets) != 0)
             throw failure(RPMA_MIRROR_E_INCOMPLETE, "a target that is needed was lost again: open the set once more");
         next.version = ++last_version_;

@@ -64,6 +64,23 @@ replica::mirror_state history::durable_state(const place &of) const
     return newest;
 }
 
+// Whoever opens a home copy alone asks no target, so that each of them has to refuse others.
+void history::check_claims() const
+{
+    std::vector<replica::mirror_record> records;
+    for (const place &p : copies)
+        records.push_back(p.data.empty() ? replica::mirror_record() : durable_state(p).committed);
+    replica::mirror_record of_targets;
+    for (std::size_t copy = 0; copy < copies.size(); ++copy)
+        if (records[copy].home != copy && is_newer(records[copy], of_targets))
+            of_targets = records[copy];
+    const bool refuses = of_targets.policy == replica::mirror_policy::availability && !of_targets.closed;
+    for (std::size_t copy = 0; copy < copies.size(); ++copy)
+        if (const auto &own = records[copy]; own.in_sync == 1U << copy && is_newer(own, of_targets) && !refuses)
+            in_.violated("copy %zu can be opened alone with record %lu.%lu, and the targets without it with %lu.%lu",
+                    copy, own.epoch, own.version, of_targets.epoch, of_targets.version);
+}
+
 void history::acknowledged(const call &c)
 {
     ++flushes;
@@ -112,6 +129,7 @@ void history::opened(unsigned copy, std::uint64_t epoch, std::uint32_t in_sync)
             seen_[slot][part] = found >> 16;
         }
     equal(copy, in_sync);
+    check_claims();
     newest_epoch_ = epoch;
     opened_at_ = in_.now();
 }

@@ -20,6 +20,7 @@ namespace simulation
 //   a write that a target takes from a writer after it promised itself to another one;
 //   a promise of a target to which a writer before still has a connection;
 //   a writer that acknowledges what it began after the next one had the set;
+//   a home copy that opens alone while the targets can be opened without it;
 //   an answer about what is not durable, or which forgets what was answered before.
 class history
 {
@@ -51,6 +52,7 @@ public:
     };
     void acknowledged(const call &c);
     void opened(unsigned copy, std::uint64_t epoch, std::uint32_t in_sync);
+    void check_claims() const;
     void equal(unsigned copy, std::uint32_t in_sync) const;
     void written(unsigned machine, std::uint64_t epoch) const;
     void answered(unsigned machine, const replica::answer &a);

@@ -19,6 +19,8 @@ MUTANTS = [
      "const std::uint32_t failed = commit_on_targets(next, until);",
      "const std::uint32_t failed = @ ? 0 : commit_on_targets(next, until);"),
     ("go_on_alone", "mirror/membership.cpp", "if (targets == 0 && next.policy", "if (!@ && targets == 0 && next.policy"),
+    ("close_without_target", "mirror/membership.cpp", "if (targets == 0 && before != 0 && next.closed)",
+     "if (!@ && targets == 0 && before != 0 && next.closed)"),
     ("do_not_wait", "mirror/flush.cpp", "if (tickets[copy] == 0 ||", "if (@ || tickets[copy] == 0 ||"),
     ("home_not_flushed", "mirror/flush.cpp", "        if (r.length != 0)\n            error = deep",
      "        if (r.length != 0 && !@)\n            error = deep"),

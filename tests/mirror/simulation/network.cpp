@@ -72,7 +72,19 @@ void network::reset_one()
     std::erase_if(sockets, [](const auto &weak) { return weak.expired(); });
     if (sockets.empty())
         return;
-    const auto hit = sockets[in.below(sockets.size())].lock();
+    reset(sockets[in.below(sockets.size())].lock());
+}
+
+void network::reset_at_once(socket &s)
+{
+    if (!calm_)
+        in.at(0, [weak = s.weak_from_this()] { reset(weak.lock()); });
+}
+
+void network::reset(const std::shared_ptr<socket> &hit)
+{
+    if (!hit)
+        return;
     for (const auto &s : {hit, hit->other.lock()})
         if (s && s->connected) {
             s->error = ECONNRESET;

@@ -37,6 +37,8 @@ public:
     std::array<process *, most_machines> servers{};
     // Breaks one of them.
     void reset_one();
+    // Breaks one before what it sends now arrives, unless all is healed.
+    void reset_at_once(socket &s);
     std::uint16_t next_port = 20000;
 
     world &in;
@@ -45,6 +47,8 @@ private:
     std::array<std::array<bool, most_machines>, most_machines> cut_{};
     std::array<std::array<std::uint64_t, most_machines>, most_machines> cuts_{};
     std::array<std::array<time_us, most_machines>, most_machines> slower_{};
+    static void reset(const std::shared_ptr<socket> &hit);
+
     std::array<bool, most_machines> off_{};
     bool calm_ = false;
 };

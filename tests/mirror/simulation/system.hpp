@@ -12,6 +12,6 @@ namespace simulation
 void close_file(int fd);
 
 // Somebody looks at what is sent over control connections.
-void message_sent(const network::socket &by, const std::string &bytes);
+void message_sent(network::socket &by, const std::string &bytes);
 
 } // namespace simulation

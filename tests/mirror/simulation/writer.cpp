@@ -158,6 +158,7 @@ void scenario::write(unsigned machine)
     returner.join();
     const int code = rpma_mirror_unmap(&s.mirror);
     world_.say("the end: %s", code == 0 ? "closed" : rpma_mirror_error_message());
+    history_.check_claims();
 }
 
 // Everybody comes back, and has the same.
