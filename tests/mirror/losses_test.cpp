@@ -13,6 +13,7 @@ namespace
 
 struct holdings {
     std::size_t descriptors, threads, mappings;
+    std::string open_files; // what the descriptors stand for
 };
 
 std::size_t entries_of(const std::string &directory)
@@ -21,11 +22,21 @@ std::size_t entries_of(const std::string &directory)
     return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
+std::string open_files_of(const std::string &process)
+{
+    std::string names;
+    for (const auto &entry : std::filesystem::directory_iterator(process + "/fd")) {
+        std::error_code gone; // since it was listed
+        names += entry.path().filename().string() + " " + read_symlink(entry.path(), gone).string() + "\n";
+    }
+    return names;
+}
+
 // Registrations share memory with peers of the same host.
 holdings holdings_of(pid_t pid)
 {
     const std::string process = "/proc/" + std::to_string(pid);
-    holdings now{entries_of(process + "/fd"), entries_of(process + "/task"), 0};
+    holdings now{entries_of(process + "/fd"), entries_of(process + "/task"), 0, open_files_of(process)};
     std::ifstream maps(process + "/maps");
     for (std::string line; std::getline(maps, line);)
         now.mappings += line.find(" /memfd:") != line.npos || line.ends_with("/part") || line.ends_with("/home");
@@ -42,8 +53,9 @@ void expect_no_more(pid_t pid, const holdings &before)
             return;
         usleep(10'000);
     }
-    fail_msg("%zu descriptors, %zu threads, %zu mappings became %zu, %zu, %zu", before.descriptors, before.threads,
-            before.mappings, now.descriptors, now.threads, now.mappings);
+    fail_msg("%zu descriptors, %zu threads, %zu mappings became %zu, %zu, %zu; open were\n%sand are\n%s",
+            before.descriptors, before.threads, before.mappings, now.descriptors, now.threads, now.mappings,
+            before.open_files.c_str(), now.open_files.c_str());
 }
 
 // What f loses again and again, of the process.
