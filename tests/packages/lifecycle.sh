@@ -126,11 +126,14 @@ echo "installed $version: programs built through pkg-config, CMake and with the 
 expect_purged "$version"
 apt autoremove --purge
 
-apt install --no-install-recommends librpma-dev libibverbs-dev librdmacm-dev
+# PMDK uses remote replicas, so it has to be installable beside these packages, before and after them.
+apt install --no-install-recommends librpma-dev libibverbs-dev librdmacm-dev pmdk-tools
 old=$(dpkg-query --show --showformat '${Version}' librpma0)
 build_examples /test/old /test/examples
 apt install --no-install-recommends /packages/*.deb
 expect_installed
 run_examples /test/old
 echo "upgraded from $old: programs built with it run unchanged"
+apt install --no-install-recommends --reinstall pmdk-tools
+expect_installed
 expect_purged "$version after $old"
