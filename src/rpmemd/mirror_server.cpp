@@ -10,6 +10,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -147,8 +148,10 @@ class server
 public:
     server(const config &settings, const place &at)
         : settings_(settings), key_(read_key(settings.key_file)), signals_(take_signals()), listener_(listen_on(at)),
-          sets_(settings, at.address)
+          ended_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), sets_(settings, at.address)
     {
+        if (!ended_.valid())
+            throw system_failure("cannot wait for the end of sessions");
         std::printf("rpmemd: listening on %s port %u\n", at.address.c_str(), port_of(listener_));
         std::fflush(stdout);
     }
@@ -164,11 +167,13 @@ public:
     void run()
     {
         for (;;) {
-            pollfd waited[] = {{listener_.get(), POLLIN, 0}, {signals_.get(), POLLIN, 0}};
-            if (poll(waited, 2, -1) < 0 && errno != EINTR)
+            pollfd waited[] = {{listener_.get(), POLLIN, 0}, {signals_.get(), POLLIN, 0}, {ended_.get(), POLLIN, 0}};
+            if (poll(waited, std::size(waited), -1) < 0 && errno != EINTR)
                 throw system_failure("cannot wait for clients");
             if (waited[1].revents != 0)
                 return;
+            if (waited[2].revents != 0)
+                drop_ended();
             if (waited[0].revents != 0)
                 accept_one();
         }
@@ -185,14 +190,21 @@ private:
         }
     };
 
+    void drop_ended()
+    {
+        eventfd_t count{};
+        eventfd_read(ended_.get(), &count);
+        std::erase_if(clients_, [](client &c) {
+            const bool over = c.session.is_over();
+            if (over)
+                c.thread.join();
+            return over;
+        });
+    }
+
     void accept_one()
     {
         replica::fd_owner connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-        std::erase_if(clients_, [](client &c) {
-            if (c.session.is_over())
-                c.thread.join();
-            return c.session.is_over();
-        });
         if (!connection.valid())
             return;
         if (clients_.size() >= settings_.limits.sessions) {
@@ -202,7 +214,10 @@ private:
         watch_peer(connection.get());
         client &made = clients_.emplace_back(sets_, key_, std::move(connection), ++last_number_);
         try {
-            made.thread = std::thread([&made] { made.session.run(); });
+            made.thread = std::thread([this, &made] {
+                made.session.run();
+                eventfd_write(ended_.get(), 1);
+            });
         } catch (const std::system_error &problem) {
             log(log_level::err, std::string("cannot serve a client: ") + problem.what());
             clients_.pop_back();
@@ -213,6 +228,7 @@ private:
     const replica::mirror_key key_;
     const replica::fd_owner signals_;
     const replica::fd_owner listener_;
+    const replica::fd_owner ended_; // readable when a session is over
     mirror_sets sets_;
     std::list<client> clients_;
     std::uint64_t last_number_ = 0;
