@@ -2,6 +2,7 @@
 // A thread that notices losses while the program flushes nothing, and keeps the right to write.
 #include "set.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <poll.h>
 #include <sys/eventfd.h>
