@@ -167,19 +167,18 @@ private:
                                        " lanes");
         if (request.lanes == 0)
             throw failure(EINVAL, "a session has at least one lane");
-        const pool_record record(settings_, name);
-        if ((request.features & replica::feature_record) == 0 && record.read().committed.epoch != 0)
+        record_.emplace(settings_, name);
+        if ((request.features & replica::feature_record) == 0 && record_->read().committed.epoch != 0)
             throw failure(
                     ENOTSUP, "several targets have this pool, of which the client knows nothing: update librpmem");
         pool_.emplace(create ? pool::create(settings_, name, request.pool_size,
                                        std::bit_cast<pool_attributes>(request.attributes))
                              : pool::open(settings_, name, request.pool_size));
         created_ = create;
-        name_ = name;
         try {
             // That of a pool that is gone.
             if (create)
-                record.remove();
+                record_->remove();
             lanes_.emplace(settings_, *pool_, request, lane_terms{data_address()});
             lanes_->describe(answer);
             // To register pages takes longer once they are there.
@@ -216,7 +215,7 @@ private:
     {
         if (!pool_)
             throw failure(EINVAL, "no pool is open");
-        return pool_record(settings_, name_).commit(asked);
+        return record_->commit(asked);
     }
 
     // Clients reach nothing any more when it is answered.
@@ -232,7 +231,7 @@ private:
     {
         pool_->undo_create();
         try {
-            pool_record(settings_, name_).remove();
+            record_->remove();
         } catch (const failure &problem) {
             log(log_level::err, problem.what());
         }
@@ -265,7 +264,7 @@ private:
     const config &settings_;
     replica::message_buffer buffer_;
     std::optional<pool> pool_;
-    std::string name_;
+    std::optional<pool_record> record_; // of the set that was asked for last
     bool created_ = false;
     std::optional<lane_server> lanes_;
     std::uint32_t keep_alive_ms_ = 0;
