@@ -22,6 +22,7 @@ constexpr auto canonical_hash = canonical_hash_plain;
 segment_hash hash_segment(std::span<const std::byte> bytes)
 {
     segment_hash result;
+    static_assert(sizeof(result) == canonical_hash_size);
     canonical_hash(bytes.data(), bytes.size(), result.data());
     return result;
 }
