@@ -231,7 +231,10 @@ int rpmem_remove(const char *target, const char *pool_set, int flags)
     }
     if (error == 0)
         return 0;
-    return targets.count == 1 ? (errno = error, -1) : fail(error, "%s", why.c_str());
+    if (targets.count > 1)
+        return fail(error, "%s", why.c_str());
+    errno = error; // with the text as it is
+    return -1;
 }
 
 const char *rpmem_check_version(unsigned major_required, unsigned minor_required)
