@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "channel.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <fcntl.h>
@@ -136,14 +137,16 @@ void channel::connect(const target_settings &to, const replica::deadline &until)
 
 void channel::introduce(const replica::mirror_key &key, const replica::deadline &until)
 {
+    hold held(lock_);
     replica::greeting greeting;
     const replica::received got = receive(connection_.get(), until, buffer_, greeting);
     if (got == replica::received::other_version)
-        broken(RPMA_MIRROR_E_TARGET, "speaks another version of the protocol");
+        broken(held, RPMA_MIRROR_E_TARGET, "speaks another version of the protocol");
     if (got == replica::received::timed_out)
-        broken(RPMA_MIRROR_E_TIMEOUT, "did not answer in time");
+        broken(held, RPMA_MIRROR_E_TIMEOUT, "did not answer in time");
     if (got != replica::received::message || greeting.error != 0 || greeting.features != replica::feature_mirror)
-        broken(RPMA_MIRROR_E_TARGET, "is no rpmemd --listen, or has too many clients");
+        broken(held, RPMA_MIRROR_E_TARGET, "is no rpmemd --listen, or has too many clients");
+    held.unlock();
     replica::request r;
     r.type = replica::request_type::mirror_challenge;
     r.proof = replica::prove_key(key, ask(r, until).challenge);
@@ -152,72 +155,111 @@ void channel::introduce(const replica::mirror_key &key, const replica::deadline 
         ask(r, until);
     } catch (const failure &problem) {
         if (problem.code() == RPMA_MIRROR_E_LINK)
-            broken(RPMA_MIRROR_E_TARGET, "has another key");
+            broken(held, RPMA_MIRROR_E_TARGET, "has another key");
         throw;
     }
 }
 
-void channel::broken(int code, const char *what)
+void channel::broken(hold &held, int code, const char *what)
 {
+    if (!held.owns_lock())
+        held.lock();
     broken_ = true;
     shutdown(connection_.get(), SHUT_RDWR);
+    changed_.notify_all();
     throw failure(code, name_ + " " + what);
+}
+
+template<class F>
+void channel::wait(hold &held, const replica::deadline &until, F condition)
+{
+    const int left = until.left_ms();
+    if (left < 0)
+        changed_.wait(held, condition);
+    else if (!changed_.wait_for(held, std::chrono::milliseconds(left), condition))
+        broken(held, RPMA_MIRROR_E_TIMEOUT, "did not answer in time");
+}
+
+channel::question::~question()
+{
+    if (of_ == nullptr)
+        return;
+    const std::lock_guard held(of_->lock_);
+    const auto mine = std::ranges::find(of_->expected_, number_, &expected::number);
+    if (mine == of_->expected_.end())
+        return;
+    mine->dropped = true;
+    if (mine->answer)
+        of_->expected_.erase(mine);
 }
 
 replica::answer channel::ask(replica::request asked, const replica::deadline &until)
 {
-    begin(asked, until);
-    return finish(until);
+    return finish(begin(std::move(asked), until), until);
 }
 
-void channel::take_turn(const replica::deadline &until)
+channel::question channel::begin(replica::request asked, const replica::deadline &until)
 {
-    std::unique_lock hold(lock_);
-    const auto is_free = [this] { return !taken_; };
-    const int left = until.left_ms();
-    if (left < 0)
-        free_.wait(hold, is_free);
-    else if (!free_.wait_for(hold, std::chrono::milliseconds(left), is_free))
-        throw failure(RPMA_MIRROR_E_TIMEOUT, name_ + " did not answer in time");
-    taken_ = true;
-}
-
-channel::turn::~turn()
-{
-    if (of == nullptr)
-        return;
-    {
-        const std::lock_guard hold(of->lock_);
-        of->taken_ = false;
-    }
-    of->free_.notify_one();
-}
-
-void channel::begin(replica::request asked, const replica::deadline &until)
-{
-    take_turn(until);
-    turn mine{this};
+    question made;
+    hold held(lock_);
+    wait(held, until, [this] { return !sending_ || broken_; });
     if (broken_)
         throw failure(RPMA_MIRROR_E_LINK, name_ + " closed the connection");
-    asked.number = ++number_;
-    asked_ = asked.type;
-    if (!send_message(connection_.get(), until, encode(asked)))
-        broken(RPMA_MIRROR_E_LINK, "closed the connection");
-    mine.of = nullptr; // it goes on with finish()
+    made.of_ = this;
+    made.number_ = asked.number = ++number_;
+    expected_.push_back({asked.number, asked.type, false, std::nullopt});
+    sending_ = true;
+    held.unlock();
+    const bool sent = send_message(connection_.get(), until, encode(asked));
+    held.lock();
+    sending_ = false;
+    changed_.notify_all();
+    if (!sent)
+        broken(held, RPMA_MIRROR_E_LINK, "closed the connection");
+    return made;
 }
 
-// What comes later than the deadline would be taken for the next answer: nothing follows it.
-replica::answer channel::finish(const replica::deadline &until)
+// The next answer, of whichever thread it is. What comes later than the deadline is not waited for any more: nothing
+// follows it.
+void channel::read_one(hold &held, const replica::deadline &until)
 {
-    const turn mine{this};
+    reading_ = true;
+    held.unlock();
     replica::answer answer;
     const replica::received got = receive(connection_.get(), until, buffer_, answer);
+    held.lock();
+    reading_ = false;
+    changed_.notify_all();
     if (got == replica::received::timed_out)
-        broken(RPMA_MIRROR_E_TIMEOUT, "did not answer in time");
+        broken(held, RPMA_MIRROR_E_TIMEOUT, "did not answer in time");
     if (got == replica::received::ended || got == replica::received::broken)
-        broken(RPMA_MIRROR_E_LINK, "closed the connection");
-    if (got != replica::received::message || answer.number != number_ || answer.type != asked_)
-        broken(RPMA_MIRROR_E_TARGET, "answered what is not understood");
+        broken(held, RPMA_MIRROR_E_LINK, "closed the connection");
+    const auto next = std::ranges::find_if(expected_, [](const expected &e) { return !e.answer; });
+    if (got != replica::received::message || next == expected_.end() || answer.number != next->number ||
+            answer.type != next->type)
+        broken(held, RPMA_MIRROR_E_TARGET, "answered what is not understood");
+    if (next->dropped)
+        expected_.erase(next);
+    else
+        next->answer = answer;
+}
+
+replica::answer channel::finish(question asked, const replica::deadline &until)
+{
+    hold held(lock_);
+    const auto mine = std::ranges::find(expected_, asked.number_, &expected::number);
+    while (!mine->answer) {
+        if (broken_)
+            throw failure(RPMA_MIRROR_E_LINK, name_ + " closed the connection");
+        if (!reading_)
+            read_one(held, until);
+        else
+            wait(held, until, [&] { return mine->answer || !reading_ || broken_; });
+    }
+    const replica::answer answer = *mine->answer;
+    expected_.erase(mine);
+    asked.of_ = nullptr;
+    held.unlock();
     if (answer.status != replica::status::success)
         throw failure(code_of(answer.status), name_ + ": " + answer.text.c_str(), replica::errno_of(answer.status));
     return answer;

@@ -11,7 +11,6 @@ using namespace mirror;
 namespace
 {
 
-constexpr std::uint64_t batch_size = replica::most_hashes * replica::segment_size;
 // A program that changes a segment between the two looks at it is given so many more looks.
 constexpr int looks = 4;
 // So many batches at most are sent in a row without a look.
@@ -22,6 +21,14 @@ void sleep_ms(std::uint64_t ms)
     timespec left{static_cast<time_t>(ms / 1000), static_cast<long>(ms % 1000 * 1'000'000)};
     while (nanosleep(&left, &left) != 0) {
     }
+}
+
+// Some of the segments of a place in a row.
+replica::range segments_of(replica::range place, int first, int count)
+{
+    const std::uint64_t begin = static_cast<std::uint64_t>(first) * replica::segment_size;
+    const std::uint64_t length = static_cast<std::uint64_t>(count) * replica::segment_size;
+    return {place.offset + begin, std::min(length, place.length - begin)};
 }
 
 [[noreturn]] void lost(const remote_copy &c, int error)
@@ -56,18 +63,70 @@ void rpma_mirror::comparison::step(rpma_mirror_phase phase)
 
 void rpma_mirror::compare(comparison &c, std::uint64_t begin, std::uint64_t end)
 {
-    while (begin < end) {
-        const range r{begin, std::min(batch_size, end - begin)};
-        compare_batch(c, r);
-        begin += r.length;
-        c.step(RPMA_MIRROR_PHASE_COMPARE);
+    std::optional<batch> ahead, behind;
+    for (std::uint64_t at = begin; at < end;) {
+        batch now = ahead ? std::move(*ahead) : begin_batch(c, at, end);
+        ahead.reset();
+        at += now.place.length;
+        // Where everything differs, what comes next may be sent without a look.
+        if (at < end && c.all_different == 0)
+            ahead = begin_batch(c, at, end);
+        if (now.asked)
+            compare_hashes(c, now);
+        else
+            send_unseen(c, now);
+        if (behind)
+            end_batch(c, *behind);
+        behind = std::move(now);
     }
+    if (behind)
+        end_batch(c, *behind);
+}
+
+// A target that has nothing yet differs everywhere: as many batches as differed are sent without a look, so that at
+// most as much is sent in vain, and hashes cost no time.
+rpma_mirror::batch rpma_mirror::begin_batch(comparison &c, std::uint64_t at, std::uint64_t end)
+{
+    batch made;
+    made.place = {at, std::min(batch::most, end - at)};
+    if (c.unseen > 0)
+        --c.unseen;
+    else
+        made.asked = ask_hashes(c, made.place);
+    return made;
+}
+
+channel::question rpma_mirror::ask_hashes(comparison &c, range r)
+{
+    replica::request asked = about_promise(c.copy, replica::request_type::mirror_hash);
+    asked.mirror.offset = r.offset;
+    asked.mirror.length = r.length;
+    return c.copy.control->begin(asked, deadline(settings_.open_ms));
+}
+
+void rpma_mirror::end_batch(comparison &c, const batch &of)
+{
+    if (c.way != direction::none) {
+        const std::lock_guard hold(c.copy.own_lane);
+        int error = c.copy.lane().wait(of.ticket, deadline(settings_.operation_ms));
+        if (error == ETIMEDOUT)
+            c.copy.region->lost().declare(error);
+        if (error != 0)
+            lost(c.copy, error);
+    }
+    c.done += of.place.length;
+    c.sent += of.sent;
+    counted_.compared += of.place.length;
+    counted_.sent += of.sent;
+    if (c.level_up_to)
+        c.level_up_to(of.place.offset + of.place.length);
+    c.step(RPMA_MIRROR_PHASE_COMPARE);
 }
 
 // What differs is copied. 0 or an errno, with which the target is lost.
-int rpma_mirror::copy_piece(comparison &c, range piece)
+int rpma_mirror::copy_piece(comparison &c, batch &b, range piece)
 {
-    c.sent += piece.length;
+    b.sent += piece.length;
     if (c.way == direction::to_target)
         return c.copy.lane().flush(piece);
     if (const int error = c.copy.lane().fetch(piece); error != 0)
@@ -77,77 +136,65 @@ int rpma_mirror::copy_piece(comparison &c, range piece)
     return 0;
 }
 
-// A target that has nothing yet differs everywhere: as many batches as differed are sent without a look, so that at
-// most as much is sent in vain, and hashes cost no time.
-bool rpma_mirror::send_unseen(comparison &c, range r)
+void rpma_mirror::send_unseen(comparison &c, batch &b)
 {
-    if (c.unseen == 0)
-        return false;
-    --c.unseen;
     const std::lock_guard hold(c.copy.own_lane);
-    int error = copy_piece(c, r);
-    if (error == 0)
-        error = c.copy.lane().drain();
+    post_batch(c, b, copy_piece(c, b, b.place));
+}
+
+// What was sent becomes durable after its ticket; the error is that of sending.
+void rpma_mirror::post_batch(comparison &c, batch &b, int error)
+{
     home_.drain();
+    if (error == 0)
+        error = c.copy.lane().begin_drain(replica::lane_request_kind::flush);
     if (error != 0)
         lost(c.copy, error);
-    return true;
+    b.ticket = c.copy.lane().ticket();
 }
 
-// At most batch_size from a whole number of segments on.
-void rpma_mirror::compare_batch(comparison &c, range r)
+// The segments that differ, as bits.
+std::uint64_t rpma_mirror::look(comparison &c, batch &b)
 {
-    const std::uint64_t sent_before = c.sent;
-    if (!send_unseen(c, r))
-        compare_hashes(c, r);
-    c.done += r.length;
-    counted_.compared += r.length;
-    counted_.sent += c.sent - sent_before;
+    static_assert(replica::most_hashes <= 64);
+    replica::segment_hashes ours;
+    replica::hash_segments({home_.address() + b.place.offset, b.place.length}, ours);
+    const replica::segment_hashes theirs =
+            c.copy.control->finish(std::move(*b.asked), deadline(settings_.open_ms)).hashes;
+    if (theirs.count != ours.count)
+        throw failure(RPMA_MIRROR_E_TARGET, "target " + c.copy.where.name() + " compared something else");
+    std::uint64_t bits = 0;
+    for (std::uint32_t i = 0; i < ours.count; ++i)
+        if (ours.hashes[i] != theirs.hashes[i])
+            bits |= std::uint64_t{1} << i;
+    return bits;
 }
 
-void rpma_mirror::compare_hashes(comparison &c, range r)
+void rpma_mirror::compare_hashes(comparison &c, batch &b)
 {
-    int error = 0;
-    for (int look = 0;; ++look) {
-        replica::request asked = about_promise(c.copy, replica::request_type::mirror_hash);
-        asked.mirror.offset = r.offset;
-        asked.mirror.length = r.length;
-        const deadline until(settings_.open_ms);
-        c.copy.control->begin(asked, until);
-        replica::segment_hashes ours;
-        replica::hash_segments({home_.address() + r.offset, r.length}, ours);
-        const replica::segment_hashes theirs = c.copy.control->finish(until).hashes;
-        if (theirs.count != ours.count)
-            throw failure(RPMA_MIRROR_E_TARGET, "target " + c.copy.where.name() + " compared something else");
-        std::uint64_t different = 0, first = UINT64_MAX;
-        const std::lock_guard hold(c.copy.own_lane);
-        for (std::uint32_t i = 0; i < ours.count && error == 0; ++i) {
-            if (ours.hashes[i] == theirs.hashes[i])
-                continue;
-            const std::uint64_t at = i * replica::segment_size;
-            const range piece{r.offset + at, std::min(replica::segment_size, r.length - at)};
-            ++different;
-            first = std::min(first, piece.offset);
-            if (c.way != direction::none)
-                error = copy_piece(c, piece);
-        }
-        if (c.way == direction::none && different != 0 && look < looks) {
-            sleep_ms(5);
-            continue;
-        }
-        // What is equal may not be durable: it was written, and what would have made it durable was lost.
-        if (error == 0 && c.way != direction::none)
-            error = c.copy.lane().include(r);
-        if (error == 0)
-            error = c.copy.lane().drain();
-        home_.drain();
-        if (error != 0)
-            lost(c.copy, error);
-        c.different += different;
-        c.first = std::min(c.first, first);
-        c.all_different = different == ours.count ? c.all_different + 1 : 0;
-        if (c.way != direction::none)
-            c.unseen = std::min(c.all_different, most_unseen);
-        break;
+    std::uint64_t bits = look(c, b);
+    for (int more = 1; c.way == direction::none && bits != 0 && more < looks; ++more) {
+        sleep_ms(5);
+        b.asked = ask_hashes(c, b.place);
+        bits = look(c, b);
     }
+    const auto different = static_cast<std::uint64_t>(std::popcount(bits));
+    c.different += different;
+    if (bits != 0)
+        c.first = std::min(c.first, segments_of(b.place, std::countr_zero(bits), 1).offset);
+    if (c.way == direction::none)
+        return;
+    c.all_different = different * replica::segment_size >= b.place.length ? c.all_different + 1 : 0;
+    c.unseen = std::min(c.all_different, most_unseen);
+    const std::lock_guard hold(c.copy.own_lane);
+    int error = 0;
+    while (bits != 0 && error == 0) {
+        const int at = std::countr_zero(bits), count = std::countr_one(bits >> at);
+        error = copy_piece(c, b, segments_of(b.place, at, count));
+        bits &= bits + (std::uint64_t{1} << at); // without the lowest ones in a row
+    }
+    // What is equal may not be durable: it was written, and what would have made it durable was lost.
+    if (error == 0)
+        error = c.copy.lane().include(b.place);
+    post_batch(c, b, error);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <functional>
+
 #include "set.hpp"
 
 // A target's copy that a thread works on for long: one does at a time, and meanwhile the copy stays in the set. Throws
@@ -19,7 +21,20 @@ private:
     static mirror::remote_copy &take(rpma_mirror &of, unsigned number);
 };
 
-// A walk through the segments of a target's copy, which are compared with those at home.
+// A part of a walk, from a whole number of segments on.
+struct rpma_mirror::batch {
+    static constexpr std::uint64_t most = replica::most_hashes * replica::segment_size;
+
+    range place{};
+    // For its hashes; without it, it is sent without a look.
+    std::optional<mirror::channel::question> asked;
+    // After the wait for this ticket of the lane, what was sent of it is durable.
+    std::uint64_t ticket = 0;
+    std::uint64_t sent = 0;
+};
+
+// A walk through the segments of a target's copy, which are compared with those at home. The target hashes a batch
+// while this side works on the one before, and what was sent of a batch becomes durable while the next one is sent.
 struct rpma_mirror::comparison {
     comparison(mirror::remote_copy &with, direction way_, const mirror::limits &within_)
         : copy(with), way(way_), within(within_)
@@ -38,6 +53,8 @@ struct rpma_mirror::comparison {
     std::uint32_t all_different = 0;
     std::uint32_t unseen = 0;
     std::uint64_t begun_ms = static_cast<std::uint64_t>(replica::now_ms());
+    // Is told up to where the copies are level, durably.
+    std::function<void(std::uint64_t end)> level_up_to;
 
     // Tells the program, and waits where the rate asks for it. Throws E_PAUSED.
     void step(rpma_mirror_phase phase);

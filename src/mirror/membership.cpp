@@ -67,12 +67,15 @@ std::uint32_t rpma_mirror::ask_targets(
         std::uint32_t copies, const deadline &until, F request_for, std::array<int, replica::most_copies> &codes)
 {
     std::uint32_t asked = 0, failed = 0;
+    std::array<channel::question, replica::most_copies> questions;
     each_copy(copies, [&](unsigned copy) {
-        codes[copy] = guarded([&] { copies_[copy]->control->begin(request_for(*copies_[copy]), until); });
+        codes[copy] =
+                guarded([&] { questions[copy] = copies_[copy]->control->begin(request_for(*copies_[copy]), until); });
         (codes[copy] == 0 ? asked : failed) |= 1U << copy;
     });
     each_copy(asked, [&](unsigned copy) {
-        codes[copy] = guarded([&] { copies_[copy]->known = copies_[copy]->control->finish(until).mirror; });
+        remote_copy &c = *copies_[copy];
+        codes[copy] = guarded([&] { c.known = c.control->finish(std::move(questions[copy]), until).mirror; });
         failed |= codes[copy] == 0 ? 0U : 1U << copy;
     });
     return failed;

@@ -10,7 +10,6 @@ using replica::request_type;
 namespace
 {
 
-constexpr std::uint64_t batch_size = replica::most_hashes * replica::segment_size;
 // How often the cursor becomes durable on the target.
 constexpr std::uint64_t cursor_bytes = 64 << 20;
 constexpr std::int64_t cursor_ms = 5000;
@@ -123,18 +122,16 @@ void rpma_mirror::bring_level(remote_copy &c, const limits &within)
     compare_dirty(job, resumed_at);
     std::uint64_t told_at = c.cursor;
     std::int64_t told_ms = replica::now_ms();
-    while (c.cursor < home_.length()) {
-        const std::uint64_t end = std::min(c.cursor + batch_size, home_.length());
-        compare_batch(job, {c.cursor, end - c.cursor});
+    job.level_up_to = [&](std::uint64_t end) {
         // Whoever asks for the state sees it.
         std::atomic_ref(c.cursor) = end;
-        job.step(RPMA_MIRROR_PHASE_COMPARE);
         if (c.cursor - told_at >= cursor_bytes || replica::now_ms() - told_ms >= cursor_ms) {
             tell_cursor(c);
             told_at = c.cursor;
             told_ms = replica::now_ms();
         }
-    }
+    };
+    compare(job, c.cursor, home_.length());
     job.step(RPMA_MIRROR_PHASE_COMMIT);
 }
 

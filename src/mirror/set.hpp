@@ -150,10 +150,15 @@ private:
     };
     struct comparison;
     void compare(comparison &c, std::uint64_t begin, std::uint64_t end);
-    void compare_batch(comparison &c, range r);
-    void compare_hashes(comparison &c, range r);
-    bool send_unseen(comparison &c, range r);
-    int copy_piece(comparison &c, range piece);
+    struct batch;
+    batch begin_batch(comparison &c, std::uint64_t at, std::uint64_t end);
+    mirror::channel::question ask_hashes(comparison &c, range r);
+    void compare_hashes(comparison &c, batch &b);
+    void send_unseen(comparison &c, batch &b);
+    void post_batch(comparison &c, batch &b, int error);
+    void end_batch(comparison &c, const batch &b);
+    std::uint64_t look(comparison &c, batch &b);
+    int copy_piece(comparison &c, batch &b, range piece);
 
     // membership.cpp: the lock of the membership is held
     void commit_everywhere(record next, std::uint16_t before, std::uint16_t needed = 0);

@@ -2,8 +2,12 @@
 // Targets that come back and are brought level while the program goes on writing. The targets are real.
 #include "fixture.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <csignal>
+#include <cstdlib>
 #include <thread>
+#include <utility>
 
 namespace
 {
@@ -85,8 +89,8 @@ std::uint64_t sent_by(const opened &m)
     return s.sent_bytes;
 }
 
-// Where all of a batch differed, the next one is sent without a look; where that was in vain, no more than what
-// differed was.
+// Two batches are looked at together. Where all of both differed, the next ones are sent without a look; where that was
+// in vain, no more than what differed was.
 void what_differs_everywhere_is_sent_without_a_look(void **)
 {
     target a, b;
@@ -95,7 +99,10 @@ void what_differs_everywhere_is_sent_without_a_look(void **)
     assert_ok(rpma_mirror_create(cfg.get()));
     opened m(cfg.get());
     std::uint64_t sent = 0;
-    for (const std::uint64_t changed : {std::uint64_t{3 * megabyte}, length, std::uint64_t{2 * megabyte}}) {
+    const struct {
+        std::uint64_t changed, sent;
+    } cases[] = {{3 * megabyte, 3 * megabyte}, {6 * megabyte, length}, {length, length}, {2 * megabyte, 2 * megabyte}};
+    for (const auto &[changed, expected] : cases) {
         b.kill();
         for (std::uint64_t at = 0; at < changed; at += 64)
             ++m.address()[at];
@@ -105,9 +112,96 @@ void what_differs_everywhere_is_sent_without_a_look(void **)
         assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
         assert_true(b.bytes(0, length) == std::string(m.address(), length));
         const std::uint64_t so_far = sent_by(m);
-        assert_int_equal(so_far - sent, changed == 3 * megabyte ? 2 * changed : changed);
+        assert_int_equal(so_far - sent, expected);
         sent = so_far;
     }
+}
+
+struct interruption {
+    const target &of;
+    bool stopped;
+    std::uint64_t done = 0;
+    bool over = false;
+};
+
+// After the first batch, when the next ones are under way.
+int interrupt(void *context, const rpma_mirror_progress *progress)
+{
+    auto *const i = static_cast<interruption *>(context);
+    i->done = std::max<std::uint64_t>(i->done, progress->done);
+    if (std::exchange(i->over, true))
+        return 0;
+    if (i->stopped)
+        i->of.stop();
+    else
+        kill(i->of.pid(), SIGKILL);
+    return 0;
+}
+
+// A target is lost while it is brought level or verified, among two or three. The others go on, and it comes back. The
+// set is longer than what is asked for in advance.
+void lose_a_target_in_the_middle(bool stopped)
+{
+    for (const unsigned count : {2U, 3U}) {
+        std::vector<target> targets(count);
+        std::vector<const target *> all;
+        const std::uint64_t long_set = 24 * megabyte;
+        for (const target &t : targets) {
+            t.where().write("set", "PMEMPOOLSET\nOPTION NOHDRS\n24M " + t.where().path + "/part\n");
+            all.push_back(&t);
+        }
+        target &lost = targets.back();
+        const host h;
+        const cfg_ptr cfg = h.cfg(all, stopped ? "timeouts 3000 5000\n" : "");
+        assert_ok(rpma_mirror_cfg_set_home(cfg.get(), 0, (h.where.path + "/home").c_str(), long_set, nullptr));
+        assert_ok(rpma_mirror_create(cfg.get()));
+        opened m(cfg.get());
+        const std::uint32_t whole = m.state().in_sync, rest = whole & ~(1U << count);
+        const auto come_back = [&] {
+            m.put(megabyte, "meanwhile");
+            assert_int_equal(m.state().in_sync, rest);
+            if (stopped) {
+                lost.go_on();
+            } else {
+                lost.kill(); // it is waited for
+                lost.start();
+            }
+            assert_ok(rpma_mirror_resync(m.get(), count, nullptr));
+            assert_int_equal(m.state().in_sync, whole);
+            assert_true(lost.bytes(0, long_set) == std::string(m.address(), long_set));
+        };
+        lost.kill();
+        m.put(0, "one");
+        m.put(20 * megabyte, "two");
+        lost.start();
+        interruption i{lost, stopped};
+        rpma_mirror_resync_options options{};
+        options.size = sizeof(options);
+        options.progress = interrupt;
+        options.context = &i;
+        const int expected = stopped ? RPMA_MIRROR_E_TIMEOUT : RPMA_MIRROR_E_LINK;
+        assert_int_equal(rpma_mirror_resync(m.get(), count, &options), expected);
+        assert_true(i.done < long_set);
+        come_back();
+        i.over = false;
+        rpma_mirror_verify_report report{};
+        report.size = sizeof(report);
+        assert_int_equal(rpma_mirror_verify(m.get(), count, &options, &report), expected);
+        come_back();
+    }
+}
+
+void a_target_is_killed_in_the_middle(void **)
+{
+    lose_a_target_in_the_middle(false);
+}
+
+void a_target_is_stopped_in_the_middle(void **)
+{
+    // On one host the writer works in the memory of a target that sleeps.
+    if (getenv("SOFTRDMA_PATH") == nullptr)
+        skip();
+    lose_a_target_in_the_middle(true);
 }
 
 // The program goes on writing meanwhile, on two lanes; at the end the copies are equal.
@@ -152,6 +246,8 @@ int main()
             cmocka_unit_test(a_target_that_returns_is_brought_level),
             cmocka_unit_test(a_resync_is_paused_and_goes_on),
             cmocka_unit_test(what_differs_everywhere_is_sent_without_a_look),
+            cmocka_unit_test(a_target_is_killed_in_the_middle),
+            cmocka_unit_test(a_target_is_stopped_in_the_middle),
             cmocka_unit_test(a_resync_beside_flushes_loses_nothing),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

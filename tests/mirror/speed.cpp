@@ -75,11 +75,11 @@ rpma_peer *peer_at(rpma_util_ibv_context_type type)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     const int fd = open(file.c_str(), O_RDWR | O_CREAT, 0600);
-    must(ftruncate(fd, length));
-    void *const memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    must(ftruncate(fd, big_set));
+    void *const memory = mmap(nullptr, big_set, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
     rpma_peer *const peer = peer_at(RPMA_UTIL_IBV_CONTEXT_LOCAL);
     rpma_mr_local *mr = nullptr;
-    must(rpma_mr_reg(peer, memory, length,
+    must(rpma_mr_reg(peer, memory, big_set,
             RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, &mr));
     std::byte descriptor[64];
     std::size_t size = 0;
@@ -122,7 +122,7 @@ void connect_plain(const std::string &directory, char *memory)
     char byte = 0;
     must(read(ready[0], &byte, 1) != 1);
     rpma_peer *const peer = peer_at(RPMA_UTIL_IBV_CONTEXT_REMOTE);
-    must(rpma_mr_reg(peer, memory, length, RPMA_MR_USAGE_WRITE_SRC, &plain.here));
+    must(rpma_mr_reg(peer, memory, big_set, RPMA_MR_USAGE_WRITE_SRC, &plain.here));
     rpma_conn_req *request = nullptr;
     must(rpma_conn_req_new(peer, "127.0.0.1", port.c_str(), nullptr, &request));
     must(rpma_conn_req_connect(&request, nullptr, &plain.conn));
@@ -295,6 +295,49 @@ rates measure_opening()
             gigabytes / (median(sends) - median(closed))};
 }
 
+struct walk {
+    clock_type::time_point begin;
+    std::uint64_t begun_at = 0;
+    double rate = 0; // GB/s
+};
+
+int note_rate(void *context, const rpma_mirror_progress *progress)
+{
+    auto *const w = static_cast<walk *>(context);
+    if (w->begun_at == 0)
+        *w = {clock_type::now(), progress->done};
+    w->rate = static_cast<double>(progress->done - w->begun_at) / 1e9 / seconds_since(w->begin);
+    return 0;
+}
+
+// Of a target that was started again, while the set is open, from the first batch on; with all or nothing that differs.
+rates measure_return()
+{
+    made_set set(2, big_set);
+    const opened o(set.cfg.get());
+    rates found{};
+    for (double *const to : {&found.comparison, &found.resync}) {
+        std::vector<double> each;
+        for (int i = 0; i < 5; ++i) {
+            set.targets[1].kill();
+            o.expect(RPMA_MIRROR_EVENT_EVICTED);
+            for (std::uint64_t at = 0; at < big_set && to == &found.resync; at += 64)
+                ++o.address()[at];
+            must(o.flush(0, big_set));
+            set.targets[1].start();
+            walk w;
+            rpma_mirror_resync_options options{};
+            options.size = sizeof(options);
+            options.progress = note_rate;
+            options.context = &w;
+            must(rpma_mirror_resync(o.get(), 2, &options));
+            each.push_back(w.rate);
+        }
+        *to = median(each);
+    }
+    return found;
+}
+
 // What the network and the memory of the target take, one after the other.
 double measure_network()
 {
@@ -302,7 +345,7 @@ double measure_network()
     for (int i = 0; i < 5; ++i) {
         const auto start = clock_type::now();
         for (std::size_t done = 0; done < big_set; done += megabyte)
-            write_and_flush(done % length, megabyte);
+            write_and_flush(done, megabyte);
         seconds.push_back(seconds_since(start));
     }
     return big_set / 1e9 / median(seconds);
@@ -313,11 +356,12 @@ double measure_network()
 int main()
 {
     auto *const memory = static_cast<char *>(
-            mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
+            mmap(nullptr, big_set, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
     std::setvbuf(stdout, nullptr, _IOLBF, 0);
     const char *const path = std::getenv("SOFTRDMA_PATH");
     std::printf("SOFTRDMA_PATH %s\n\n", path == nullptr ? "not set: through memory of the same host" : path);
     const rates opening = measure_opening();
+    const rates back = measure_return();
     connect_plain(std::getenv("RPMEM_TEST_DIR"), memory);
     unsigned lanes = 1;
     pool = rpmem_create("local:", "plain.set", memory, length, &lanes, nullptr);
@@ -334,7 +378,9 @@ int main()
     std::printf("\n%-60s %6.2f\n", "comparison by hash, GB/s of each copy", opening.verify);
     std::printf("%-60s %6.2f\n", "the same by opening, which touches each page first, GB/s", opening.comparison);
     std::printf("%-60s %6.2f\n", "resync of all of it by opening, GB/s", opening.resync);
+    std::printf("%-60s %6.2f\n", "comparison with a target that returns, GB/s", back.comparison);
+    std::printf("%-60s %6.2f\n", "resync of all of it, GB/s", back.resync);
     std::printf("%-60s %6.2f\n", "rpma_write + rpma_flush of 1 MiB each, GB/s", network);
-    std::printf("%-60s %6.2f\n", "resync / rpma_write + rpma_flush of 1 MiB each", opening.resync / network);
+    std::printf("%-60s %6.2f\n", "resync of all of it / rpma_write + rpma_flush of 1 MiB each", back.resync / network);
     return 0;
 }
