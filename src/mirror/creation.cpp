@@ -2,6 +2,7 @@
 // What is done to a set without opening it: creating, and fencing its writer.
 #include "set.hpp"
 
+#include <algorithm>
 #include <sys/random.h>
 
 #include "failure.hpp"
@@ -23,50 +24,131 @@ std::uint64_t random_writer()
 
 } // namespace mirror
 
+// At home first there is a state without a record, then the record, and only when all targets have it the promise of
+// its epoch: a creation that was interrupted is recognised, and goes on when it is asked for again.
 void rpma_mirror::create(const settings &of)
 {
     rpma_mirror m(of);
     const deadline until(of.open_ms);
-    if (m.home_.open_state())
-        throw failure(RPMA_MIRROR_E_EXISTS, "there is a home copy: " + of.state_path);
-    const std::uint64_t length = m.home_.configured_length();
-    if (length == 0)
-        throw failure(RPMA_MIRROR_E_INVAL, "the set needs a length: there is no file yet that has one");
-    if (getrandom(m.set_.data(), m.set_.size(), 0) != static_cast<ssize_t>(m.set_.size()))
-        throw system_failure("cannot get random bytes");
-    m.promise_ = {1, random_writer()};
+    replica::mirror_state own;
+    const bool begun = m.find_begun(own);
+    m.set_ = own.set;
     m.connect_all(until);
+    m.refuse_foreign(own, begun);
+    if (own.committed.epoch == 0) {
+        m.create_copies(own, begun, until);
+        own.committed = m.first_record();
+        m.home_.store(own);
+    }
+    m.promise_ = {own.committed.epoch, own.committed.writer};
+    for (const auto &c : m.copies_) {
+        if (!c)
+            continue;
+        replica::request r = m.about_promise(*c, request_type::mirror_commit);
+        r.mirror.record = own.committed;
+        c->control->ask(r, until);
+    }
+    own.promised = m.promise_;
+    m.home_.store(own);
+}
+
+// What a creation before has left at home, or else what a new one begins with. Throws E_EXISTS if there is a set.
+bool rpma_mirror::find_begun(replica::mirror_state &own)
+{
+    if (home_.open_state()) {
+        own = home_.state();
+        if (own.committed.epoch != 0 && own.committed.epoch <= own.promised.epoch)
+            refuse_existing();
+        check_home_copy();
+        if (settings_.length != 0 && settings_.length != own.length)
+            throw failure(RPMA_MIRROR_E_INVAL,
+                    "the set was begun with " + std::to_string(own.length) + " bytes: ask for these again");
+        return true;
+    }
+    own.copy = settings_.home_copy;
+    own.length = home_.configured_length();
+    if (own.length == 0)
+        throw failure(RPMA_MIRROR_E_INVAL, "the set needs a length: there is no file yet that has one");
+    if (getrandom(own.set.data(), own.set.size(), 0) != static_cast<ssize_t>(own.set.size()))
+        throw system_failure("cannot get random bytes");
+    return false;
+}
+
+void rpma_mirror::refuse_existing() const
+{
+    throw failure(RPMA_MIRROR_E_EXISTS, "there is a home copy: " + settings_.state_path);
+}
+
+// The targets have nothing yet, or what this creation has made.
+void rpma_mirror::refuse_foreign(const replica::mirror_state &own, bool begun) const
+{
+    const replica::mirror_promise creators{own.committed.epoch, own.committed.writer};
+    for (const auto &c : copies_) {
+        if (!c)
+            continue;
+        if (!c->answered && (c->last_error != RPMA_MIRROR_E_MISSING || own.committed.epoch != 0))
+            throw *c->problem;
+        if (!c->answered)
+            continue;
+        const std::string where = "target " + c->where.name() + " has a copy of " + c->where.set_name;
+        if (!begun || c->known.set != own.set || c->known.copy != c->where.copy || c->known.length != own.length)
+            throw failure(RPMA_MIRROR_E_EXISTS,
+                    where + (c->known.committed.epoch == 0 ? " that somebody began to create" : "") +
+                            ": remove its state there if it is not needed");
+        if (own.committed.epoch == 0 ? c->known.committed.epoch != 0 : c->known.promised != creators)
+            throw failure(RPMA_MIRROR_E_EXISTS, where + ": the set exists already");
+    }
+}
+
+void rpma_mirror::create_copies(const replica::mirror_state &own, bool begun, const deadline &until)
+{
+    if (begun)
+        home_.make_data(own.length);
+    else
+        home_.make(own);
+    std::uint64_t highest = own.promised.epoch;
+    for (const auto &c : copies_)
+        if (c && c->answered)
+            highest = std::max(highest, c->known.promised.epoch);
+    promise_ = {highest + 1, random_writer()};
+    for (const auto &c : copies_) {
+        if (!c)
+            continue;
+        if (!c->answered)
+            create_copy(*c, *c->control, own.length, until);
+        c->control->ask(about_promise(*c, request_type::mirror_prepare), until);
+    }
+}
+
+// On a target; the answer to a request before may have been lost.
+void rpma_mirror::create_copy(const remote_copy &c, channel &control, std::uint64_t length, const deadline &until) const
+{
+    replica::request r = about_promise(c, request_type::mirror_create);
+    r.mirror.length = length;
+    try {
+        control.ask(r, until);
+    } catch (const failure &problem) {
+        if (problem.code() != RPMA_MIRROR_E_EXISTS)
+            throw;
+        const replica::mirror_state there = control.ask(c.about(request_type::mirror_status, set_), until).mirror;
+        if (there.set != set_ || there.copy != c.where.copy || there.length != length)
+            throw;
+    }
+}
+
+rpma_mirror::record rpma_mirror::first_record() const
+{
     record first;
-    first.epoch = 1;
+    first.epoch = promise_.epoch;
     first.version = 1;
-    first.writer = m.promise_.writer;
-    first.home = of.home_copy;
-    first.policy = of.policy;
-    first.members = static_cast<std::uint16_t>(m.home_bit());
-    for (const target_settings &t : of.targets)
+    first.writer = promise_.writer;
+    first.home = settings_.home_copy;
+    first.policy = settings_.policy;
+    first.members = static_cast<std::uint16_t>(home_bit());
+    for (const target_settings &t : settings_.targets)
         first.members = static_cast<std::uint16_t>(first.members | 1U << t.copy);
     first.in_sync = first.members;
-    for (const auto &c : m.copies_) {
-        if (!c)
-            continue;
-        if (!c->answered && c->last_error != RPMA_MIRROR_E_MISSING)
-            throw *c->problem;
-        if (c->answered)
-            throw failure(RPMA_MIRROR_E_EXISTS, "target " + c->where.name() + " has a copy of " + c->where.set_name +
-                                                        ": remove its state there if it is not needed");
-    }
-    for (const auto &c : m.copies_) {
-        if (!c)
-            continue;
-        replica::request r = m.about_promise(*c, request_type::mirror_create);
-        r.mirror.length = length;
-        c->control->ask(r, until);
-        c->control->ask(m.about_promise(*c, request_type::mirror_prepare), until);
-        r = m.about_promise(*c, request_type::mirror_commit);
-        r.mirror.record = first;
-        c->control->ask(r, until);
-    }
-    m.home_.make({m.set_, of.home_copy, length, m.promise_, first, 0});
+    return first;
 }
 
 std::uint64_t rpma_mirror::fence(const settings &of, bool force)

@@ -103,25 +103,32 @@ std::uint64_t home::configured_length() const
     return static_cast<std::uint64_t>(found.st_size) / replica::page_size * replica::page_size;
 }
 
+void home::make_data(std::uint64_t length)
+{
+    if (settings_.home_path.empty())
+        return;
+    const replica::fd_owner made(
+            ::open(settings_.home_path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!made.valid() && errno == EEXIST)
+        return;
+    if (!made.valid())
+        throw system_failure("cannot make " + settings_.home_path);
+    if (const int error = posix_fallocate(made.get(), 0, static_cast<off_t>(length)); error != 0) {
+        unlink(settings_.home_path.c_str());
+        throw system_failure("cannot make " + settings_.home_path, error);
+    }
+    if (fsync(made.get()) != 0)
+        throw system_failure("cannot make " + settings_.home_path);
+    sync_directory_of(settings_.home_path);
+}
+
 void home::make(const replica::mirror_state &first)
 {
     if (settings_.home_path.empty()) {
         volatile_state_ = first;
         return;
     }
-    const replica::fd_owner made(
-            ::open(settings_.home_path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (made.valid()) {
-        if (const int error = posix_fallocate(made.get(), 0, static_cast<off_t>(first.length)); error != 0) {
-            unlink(settings_.home_path.c_str());
-            throw system_failure("cannot make " + settings_.home_path, error);
-        }
-        if (fsync(made.get()) != 0)
-            throw system_failure("cannot make " + settings_.home_path);
-        sync_directory_of(settings_.home_path);
-    } else if (errno != EEXIST) {
-        throw system_failure("cannot make " + settings_.home_path);
-    }
+    make_data(first.length);
     replica::mirror_file file;
     if (const int error = file.create(settings_.state_path.c_str(), first); error != 0)
         throw error == EEXIST ? failure(RPMA_MIRROR_E_EXISTS, "there is a home copy: " + settings_.state_path, error)

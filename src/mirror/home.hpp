@@ -26,7 +26,9 @@ public:
     bool open_state();
     // The state stays known; another process may open it.
     void release_state();
-    // Makes the file, unless it is there, and its state.
+    // Makes the file, unless it is there.
+    void make_data(std::uint64_t length);
+    // The same, and its state.
     void make(const replica::mirror_state &first);
     void map(void *hint);
     // Memory that the program has mapped.

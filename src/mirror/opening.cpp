@@ -106,6 +106,13 @@ void rpma_mirror::connect_all(const deadline &until)
     });
 }
 
+void rpma_mirror::check_home_copy() const
+{
+    if (home_.state().copy != settings_.home_copy)
+        throw failure(RPMA_MIRROR_E_INVAL, settings_.home_path + " is copy " + std::to_string(home_.state().copy) +
+                                                   ", not " + std::to_string(settings_.home_copy));
+}
+
 // Which set it is: that of the home copy, or, where there is none yet, that of the targets.
 void rpma_mirror::learn_set(bool needs_home)
 {
@@ -114,9 +121,7 @@ void rpma_mirror::learn_set(bool needs_home)
     if (found) {
         set_ = home_.state().set;
         length = home_.state().length;
-        if (home_.state().copy != settings_.home_copy)
-            throw failure(RPMA_MIRROR_E_INVAL, settings_.home_path + " is copy " + std::to_string(home_.state().copy) +
-                                                       ", not " + std::to_string(settings_.home_copy));
+        check_home_copy();
     }
     for (const auto &c : copies_) {
         if (!c || !c->answered)

@@ -216,17 +216,7 @@ void rpma_mirror::add_target(unsigned copy, const char *place, const char *set_n
     made->set_length(home_.length());
     const deadline until(settings_.open_ms);
     channel control(made->where, read_key(settings_.key_file), until);
-    replica::request r = about_promise(*made, request_type::mirror_create);
-    r.mirror.length = home_.length();
-    try {
-        control.ask(r, until);
-    } catch (const failure &problem) {
-        if (problem.code() != RPMA_MIRROR_E_EXISTS)
-            throw;
-        const replica::mirror_state there = control.ask(made->about(request_type::mirror_status, set_), until).mirror;
-        if (there.set != set_ || there.copy != copy || there.length != home_.length())
-            throw;
-    }
+    create_copy(*made, control, home_.length(), until);
     {
         const std::lock_guard hold(membership_);
         if (copies_[copy])

@@ -127,7 +127,17 @@ private:
     std::uint32_t home_bit() const { return 1U << settings_.home_copy; }
     replica::request about_promise(const mirror::remote_copy &c, replica::request_type type) const;
 
+    // creation.cpp
+    bool find_begun(replica::mirror_state &own);
+    [[noreturn]] void refuse_existing() const;
+    void refuse_foreign(const replica::mirror_state &own, bool begun) const;
+    void create_copies(const replica::mirror_state &own, bool begun, const deadline &until);
+    void create_copy(
+            const mirror::remote_copy &c, mirror::channel &control, std::uint64_t length, const deadline &until) const;
+    record first_record() const;
+
     // opening.cpp
+    void check_home_copy() const;
     void connect_all(const deadline &until);
     void learn_set(bool force);
     void take_epoch(bool seize, const deadline &until);

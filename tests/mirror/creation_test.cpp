@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sets whose creation does not come to its end the first time. The targets are real; a relay loses what they answer.
+#include "fixture.hpp"
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+
+namespace
+{
+
+// What a creation asks each target for, in this order, after it was greeted and has proved that it has the key. It asks
+// for no copy where there is one.
+enum class answer_to : unsigned {
+    status = 3,
+    create,
+    prepare,
+    commit
+};
+
+sockaddr_in loopback(unsigned port)
+{
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(static_cast<std::uint16_t>(port));
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return at;
+}
+
+// Between a writer and one target, for one connection. It ends it when the answer has come that it has to lose: what
+// was asked for is done then, and the writer does not know.
+class relay
+{
+public:
+    relay(const target &to, answer_to lost) : lost_(static_cast<unsigned>(lost))
+    {
+        const std::string place = to.place();
+        const sockaddr_in there = loopback(static_cast<unsigned>(std::stoul(place.substr(place.find(':') + 1))));
+        sockaddr_in here = loopback(0);
+        socklen_t size = sizeof(here);
+        listener_ = socket(AF_INET, SOCK_STREAM, 0);
+        assert_int_equal(bind(listener_, reinterpret_cast<sockaddr *>(&here), size), 0);
+        assert_int_equal(listen(listener_, 1), 0);
+        assert_int_equal(getsockname(listener_, reinterpret_cast<sockaddr *>(&here), &size), 0);
+        port_ = ntohs(here.sin_port);
+        thread_ = std::thread([this, there] { run(there); });
+    }
+    ~relay()
+    {
+        thread_.join();
+        close(listener_);
+        assert_true(has_lost_);
+    }
+    relay(const relay &) = delete;
+    relay &operator=(const relay &) = delete;
+
+    std::string line(unsigned copy) const
+    {
+        return "target " + std::to_string(copy) + " 127.0.0.1:" + std::to_string(port_) + " set\n";
+    }
+
+private:
+    void run(const sockaddr_in &there)
+    {
+        const int writer = accept(listener_, nullptr, nullptr), to = socket(AF_INET, SOCK_STREAM, 0);
+        if (connect(to, reinterpret_cast<const sockaddr *>(&there), sizeof(there)) == 0)
+            forward(writer, to);
+        close(to);
+        close(writer);
+    }
+
+    // Each waits for the other, so that what arrives is one message.
+    void forward(int writer, int to)
+    {
+        char bytes[4096];
+        for (unsigned answers = 0;;) {
+            pollfd both[] = {{writer, POLLIN, 0}, {to, POLLIN, 0}};
+            poll(both, 2, -1);
+            const bool answered = both[1].revents != 0;
+            const ssize_t got = recv(answered ? to : writer, bytes, sizeof(bytes), 0);
+            if (got <= 0)
+                return;
+            has_lost_ = answered && answers++ == lost_;
+            if (has_lost_ || send(answered ? writer : to, bytes, static_cast<size_t>(got), MSG_NOSIGNAL) != got)
+                return;
+        }
+    }
+
+    const unsigned lost_;
+    int listener_ = -1;
+    unsigned port_ = 0;
+    bool has_lost_ = false;
+    std::thread thread_;
+};
+
+// The creation fails for the answer of one of two targets, which is the first or the second that is asked.
+void fail_to_create(const host &h, const target &a, const target &b, unsigned lossy, answer_to lost)
+{
+    const relay between(lossy == 1 ? a : b, lost);
+    const cfg_ptr cfg = h.cfg({lossy == 1 ? nullptr : &a, lossy == 2 ? nullptr : &b}, between.line(lossy));
+    assert_int_equal(rpma_mirror_create(cfg.get()), RPMA_MIRROR_E_LINK);
+}
+
+void check_set(const host &h, const cfg_ptr &cfg, const target &a, const target &b, const std::string &content)
+{
+    opened m(cfg.get());
+    assert_true(std::string(m.address(), content.size()) == content);
+    assert_int_equal(m.state().in_sync, 7);
+    m.put(megabyte, "flushed");
+    for (const std::string &copy : {h.bytes(megabyte, 7), a.bytes(megabyte, 7), b.bytes(megabyte, 7)})
+        assert_string_equal(copy.c_str(), "flushed");
+    assert_true(a.bytes(0, content.size()) == content && b.bytes(0, content.size()) == content);
+}
+
+constexpr answer_to each_answer[] = {answer_to::status, answer_to::create, answer_to::prepare, answer_to::commit};
+
+void a_creation_whose_answer_was_lost_is_repeated(void **)
+{
+    for (const answer_to lost : each_answer)
+        for (const unsigned lossy : {1U, 2U}) {
+            target a, b;
+            const host h;
+            // What was there before is the content of the set.
+            h.where.write("home", "mine" + std::string(length - 4, '\0'));
+            fail_to_create(h, a, b, lossy, lost);
+            const cfg_ptr cfg = h.cfg({&a, &b});
+            assert_ok(rpma_mirror_create(cfg.get()));
+            assert_int_equal(rpma_mirror_create(cfg.get()), RPMA_MIRROR_E_EXISTS);
+            check_set(h, cfg, a, b, "mine");
+        }
+}
+
+// It is lost again and again, each time further on, and a target is started again in between.
+void a_creation_is_repeated_many_times(void **)
+{
+    target a, b;
+    const host h;
+    for (const unsigned lossy : {1U, 2U, 1U, 2U}) {
+        fail_to_create(h, a, b, lossy, answer_to::create);
+        a.kill();
+        a.start();
+    }
+    const cfg_ptr cfg = h.cfg({&a, &b});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    check_set(h, cfg, a, b, "");
+}
+
+// Whoever opens what was not created to its end is told so, and may create it to its end after that.
+void what_is_begun_cannot_be_opened(void **)
+{
+    target a, b;
+    const host h;
+    fail_to_create(h, a, b, 2, answer_to::create);
+    const cfg_ptr cfg = h.cfg({&a, &b});
+    void *address = nullptr;
+    rpma_mirror *m = nullptr;
+    assert_int_equal(rpma_mirror_map(cfg.get(), nullptr, 0, &address, &m), RPMA_MIRROR_E_MISSING);
+    assert_non_null(std::strstr(rpma_mirror_error_message(), "create it again"));
+    assert_ok(rpma_mirror_create(cfg.get()));
+    check_set(h, cfg, a, b, "");
+}
+
+// The set of somebody else stays as it is, whether it is complete or not, and he completes it.
+void what_another_machine_creates_is_left_alone(void **)
+{
+    for (const answer_to lost : {answer_to::create, answer_to::prepare, answer_to::commit}) {
+        target a, b;
+        const host mine, other;
+        other.where.write("home", "others" + std::string(length - 6, '\0'));
+        fail_to_create(other, a, b, 2, lost);
+        const std::string state = a.where().read("set.mirror", 0, 8192);
+        const cfg_ptr cfg = mine.cfg({&a, &b});
+        assert_int_equal(rpma_mirror_create(cfg.get()), RPMA_MIRROR_E_EXISTS);
+        assert_non_null(std::strstr(rpma_mirror_error_message(), "remove its state there"));
+        assert_true(a.where().read("set.mirror", 0, 8192) == state);
+        const cfg_ptr others = other.cfg({&a, &b});
+        assert_ok(rpma_mirror_create(others.get()));
+        check_set(other, others, a, b, "others");
+        assert_int_equal(rpma_mirror_create(cfg.get()), RPMA_MIRROR_E_EXISTS);
+        check_set(other, others, a, b, "others");
+    }
+}
+
+void a_creation_goes_on_with_the_same_length(void **)
+{
+    target a, b;
+    const host h;
+    fail_to_create(h, a, b, 1, answer_to::create);
+    const cfg_ptr cfg = h.cfg({&a, &b});
+    assert_ok(rpma_mirror_cfg_set_home(cfg.get(), 0, (h.where.path + "/home").c_str(), 4 * megabyte, nullptr));
+    assert_int_equal(rpma_mirror_create(cfg.get()), RPMA_MIRROR_E_INVAL);
+    assert_ok(rpma_mirror_create(h.cfg({&a, &b}).get()));
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(a_creation_whose_answer_was_lost_is_repeated),
+            cmocka_unit_test(a_creation_is_repeated_many_times),
+            cmocka_unit_test(what_is_begun_cannot_be_opened),
+            cmocka_unit_test(what_another_machine_creates_is_left_alone),
+            cmocka_unit_test(a_creation_goes_on_with_the_same_length),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
