@@ -16,12 +16,6 @@ namespace
 
 constexpr int look_ms = 500;
 
-bool hung_up(int fd)
-{
-    pollfd asked{fd, POLLRDHUP, 0};
-    return poll(&asked, 1, 0) == 1 && asked.revents != 0;
-}
-
 } // namespace
 
 void rpma_mirror::start_watching()
@@ -52,7 +46,7 @@ void rpma_mirror::look_at_targets()
         const std::lock_guard hold(membership_);
         const roles now = roles_;
         each_copy(now.awaited | now.syncing, [&](unsigned copy) {
-            if (hung_up(copies_[copy]->control->fd()))
+            if (replica::hung_up(copies_[copy]->control->fd()))
                 failed.add(copy, ECONNRESET);
             else if (const int error = copies_[copy]->region->lost().error(); error != 0)
                 failed.add(copy, error);

@@ -141,4 +141,10 @@ bool send_message(int fd, const deadline &until, const encoded_message &message)
     return true;
 }
 
+bool hung_up(int fd)
+{
+    pollfd asked{fd, POLLRDHUP, 0};
+    return poll(&asked, 1, 0) == 1 && asked.revents != 0;
+}
+
 } // namespace replica

@@ -47,4 +47,7 @@ received receive(int fd, const deadline &until, message_buffer &buffer, answer &
 // False: the other side is gone, or did not take the message in time. Never raises SIGPIPE on a socket.
 bool send_message(int fd, const deadline &until, const encoded_message &message);
 
+// Whether the other side of a socket is gone. What it had sent before can still be received.
+bool hung_up(int fd);
+
 } // namespace replica

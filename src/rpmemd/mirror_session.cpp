@@ -83,6 +83,9 @@ bool mirror_session::serve_one()
         return false;
     if (!proven_)
         return introduce(request);
+    // What a dead writer has asked for may arrive late: its promise would take the set from a living one.
+    if (replica::hung_up(connection_.get()))
+        return false;
     return send(replica::encode(serve(request)));
 }
 

@@ -74,6 +74,12 @@ public:
     standing_daemon &operator=(const standing_daemon &) = delete;
 
     unsigned port() const { return port_; }
+    void stop() const
+    {
+        kill(pid_, SIGSTOP);
+        assert_int_equal(waitpid(pid_, nullptr, WUNTRACED), pid_);
+    }
+    void go_on() const { kill(pid_, SIGCONT); }
     int end()
     {
         int result = -1;
@@ -105,6 +111,14 @@ public:
         assert_true(greeting.error == 0 && greeting.features == replica::feature_mirror);
         if (proven)
             assert_true(prove(right_key()));
+    }
+
+    // And hangs up.
+    void leave_with(replica::request r)
+    {
+        r.number = ++number_;
+        assert_true(send_message(connection_.get(), replica::deadline(limit_ms), encode(r)));
+        connection_.reset();
     }
 
     // False: the daemon hung up.
@@ -370,6 +384,28 @@ void lanes_go_with_their_writer(void **)
     assert_int_equal(back.attach(first).status, status::success);
 }
 
+// Its promise would take the set from the writer that lives.
+void what_a_dead_writer_asked_for_is_not_done(void **)
+{
+    const place at;
+    const standing_daemon daemon(at);
+    writer living(daemon);
+    living.create();
+    living.prepare(first);
+    const replica::session_answer session = living.attach(first).session;
+    test_lane lane(session, 0, session.token, first.epoch);
+    writer dead(daemon);
+    daemon.stop();
+    dead.leave_with(dead.about(request_type::mirror_prepare, second));
+    daemon.go_on();
+    // Its session has had the time to look at it.
+    usleep(100'000);
+    assert_true(living.state().mirror.promised == first);
+    lane.write(0, "living");
+    assert_int_equal(lane.flush(0, 6), 0);
+    assert_int_equal(writer(daemon).prepare({second.epoch, second.writer + 1}), status::success);
+}
+
 void strangers_change_nothing(void **)
 {
     const place at;
@@ -419,6 +455,7 @@ int main()
             cmocka_unit_test(nothing_is_written_after_the_promise),
             cmocka_unit_test(a_crash_forgets_no_promise),
             cmocka_unit_test(lanes_go_with_their_writer),
+            cmocka_unit_test(what_a_dead_writer_asked_for_is_not_done),
             cmocka_unit_test(strangers_change_nothing),
             cmocka_unit_test(a_damaged_state_is_no_copy),
     };
