@@ -64,6 +64,12 @@ replica::mirror_state history::durable_state(const place &of) const
     return newest;
 }
 
+bool history::overtaken(std::uint64_t epoch) const
+{
+    return std::ranges::any_of(
+            copies, [&](const place &p) { return !p.data.empty() && durable_state(p).promised.epoch > epoch; });
+}
+
 // Whoever opens a home copy alone asks no target, so that each of them has to refuse others.
 void history::check_claims() const
 {

@@ -27,15 +27,15 @@ class history
 public:
     static constexpr std::size_t slots = 24;
     static constexpr std::array<std::uint64_t, 4> words{0, 1000, 4096, 4104}; // of a slot
-    static std::uint64_t at(std::size_t slot) { return 4096 + slot * 10240; }
-    static constexpr std::uint64_t length = 256 * 1024;
+    std::uint64_t at(std::size_t slot) const { return 4096 + slot * ((length - 16 * 1024) / slots / 64 * 64); }
 
     struct place {
         unsigned machine;
         std::string data, state;
     };
 
-    history(world &in, device &of, std::vector<place> copies_) : copies(std::move(copies_)), in_(in)
+    history(world &in, device &of, std::vector<place> copies_, std::uint64_t length_)
+        : copies(std::move(copies_)), length(length_), in_(in)
     {
         of.before_write = [this](unsigned machine, std::uint64_t epoch) { written(machine, epoch); };
     }
@@ -53,11 +53,14 @@ public:
     void acknowledged(const call &c);
     void opened(unsigned copy, std::uint64_t epoch, std::uint32_t in_sync);
     void check_claims() const;
+    // Whether a copy has promised itself to a higher epoch.
+    bool overtaken(std::uint64_t epoch) const;
     void equal(unsigned copy, std::uint32_t in_sync) const;
     void written(unsigned machine, std::uint64_t epoch) const;
     void answered(unsigned machine, const replica::answer &a);
 
     const std::vector<place> copies; // by number; without data: there is none
+    const std::uint64_t length;      // of each
     std::uint64_t flushes = 0, openings = 0;
 
 private:

@@ -48,8 +48,9 @@ void message_sent(network::socket &by, const std::string &bytes)
     if (!by.owner->accept || replica::decode(std::as_bytes(std::span(bytes)), a) != replica::decoded::good)
         return;
     observer->answered(by.owner->machine, a);
-    // What the target has, and the writer does not know of, is where protocols break. Creating is not begun again.
-    if (a.type == replica::request_type::mirror_commit && a.mirror.committed.epoch > 1 && by.over->in.one_in(12)) {
+    // What the target has, and the writer does not know of, is where protocols break.
+    if ((a.type == replica::request_type::mirror_commit || a.type == replica::request_type::mirror_create) &&
+            by.over->in.one_in(12)) {
         by.over->in.say("the answer to a record is lost");
         by.over->reset_at_once(by);
     }
@@ -57,12 +58,14 @@ void message_sent(network::socket &by, const std::string &bytes)
 
 scenario::scenario(std::uint64_t seed, const std::string &place, bool loud)
     : place_(place + "/" + std::to_string(seed)), world_(seed), network_(world_), storage_(world_), device_(network_),
-      targets_(static_cast<unsigned>(1 + world_.below(3))), history_(world_, device_, places()),
+      targets_(static_cast<unsigned>(1 + world_.below(3))),
+      history_(world_, device_, places(), world_.one_in(16) ? batches_length : short_length),
       availability_(world_.one_in(4)), operation_ms_(static_cast<unsigned>(world_.between(40, 400))),
       open_ms_(static_cast<unsigned>(world_.between(500, 3000)))
 {
     world_.loud = loud;
     observer = &history_;
+    storage_.used = history_.length;
     storage_.persistent_memory = world_.one_in(2);
     device_.software = world_.one_in(2);
     device_.native_writers = world_.one_in(2);
@@ -90,7 +93,7 @@ void scenario::make_directories() const
         std::filesystem::create_directories(directory(m));
         std::ofstream(directory(m) + "/key") << key_text;
         chmod((directory(m) + "/key").c_str(), 0600);
-        std::ofstream(directory(m) + "/set") << "PMEMPOOLSET\nOPTION NOHDRS\n2M " << directory(m) << "/part\n";
+        std::ofstream(directory(m) + "/set") << "PMEMPOOLSET\nOPTION NOHDRS\n8M " << directory(m) << "/part\n";
     }
 }
 
@@ -144,9 +147,17 @@ void scenario::run()
 {
     for (unsigned m = writers; m < writers + targets_; ++m)
         start_target(m);
-    start_writer(0, purpose::create);
-    if (!world_.run([&] { return created_ && !writer_lives(); }, 60 * second))
-        world_.violated("the set was not created");
+    for (int tries = 0; !created_; ++tries) {
+        start_writer(0, purpose::create);
+        process *const creator = processes_[0];
+        if (tries < 10 && world_.one_in(3))
+            world_.at(world_.between(0, 20 * ms), [this, creator] {
+                if (creator->alive)
+                    die(*creator, world_.one_in(2), 0);
+            });
+        if (!world_.run([&] { return !writer_lives(); }, 60 * second))
+            world_.violated("the set was not created");
+    }
     start_writer(0, purpose::write);
     world_.at(world_.between(0, 300 * ms), [this] { strike(); });
     operate();
@@ -162,8 +173,6 @@ void scenario::run()
             start_target(m);
         else if (processes_[m]->stopped)
             world_.go_on(*processes_[m]);
-    // What the dead had sent arrives before: it may be a promise that is asked for.
-    world_.run([] { return false; }, 2 * second);
     const auto first = static_cast<unsigned>(world_.below(writers));
     for (unsigned turn = 0; finished_ < 2; ++turn) {
         if (turn == 40)

@@ -32,6 +32,8 @@ private:
     };
     static constexpr unsigned writers = 2;
     static constexpr unsigned other_copy = 5;
+    // Of a set that is compared at once, and of one whose comparison is ahead of itself.
+    static constexpr std::uint64_t short_length = 256 * 1024, batches_length = 7 << 20;
     unsigned copy_of(unsigned machine) const;
     std::string directory(unsigned machine) const { return place_ + "/" + std::to_string(machine); }
     std::vector<history::place> places() const;
@@ -48,6 +50,7 @@ private:
     void finish(unsigned machine);
     struct session;
     bool open(session &s, unsigned tries);
+    void end_unless_overtaken(const session &s, const char *what);
     void write_lane(session &s, unsigned lane);
     int flush(session &s, unsigned lane, history::call &c);
     void bring_back(session &s);
@@ -71,6 +74,7 @@ private:
     std::array<process *, most_machines> processes_{};
     std::array<std::uint64_t, most_machines> starts_{};
     bool faults_ = true;
+    bool creation_begun_ = false;
     bool created_ = false;
     unsigned finished_ = 0;
     std::uint64_t struck_ = 0;

@@ -24,8 +24,6 @@ storage *disks = nullptr;
 namespace
 {
 
-// What of a file is used at most: a part of a target is longer than the set.
-constexpr std::size_t largest = 256 * 1024;
 constexpr std::size_t line = 64;
 
 // Addresses for the contents of files, which the next world uses again.
@@ -34,8 +32,8 @@ std::vector<std::byte *> free_memory;
 std::byte *new_memory()
 {
     if (free_memory.empty())
-        return static_cast<std::byte *>(
-                mmap(nullptr, largest, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+        return static_cast<std::byte *>(mmap(
+                nullptr, storage::largest, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     std::byte *const taken = free_memory.back();
     free_memory.pop_back();
     return taken;
@@ -224,7 +222,7 @@ int posix_fallocate(int fd, off_t offset, off_t length)
 {
     if (!inside())
         return REAL(posix_fallocate)(fd, offset, length);
-    disks->of(fd).resize(std::min(static_cast<size_t>(length), largest));
+    disks->of(fd).resize(std::min(static_cast<size_t>(length), disks->used));
     return ftruncate(fd, length) == 0 ? 0 : errno;
 }
 

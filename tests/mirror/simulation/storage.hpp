@@ -31,6 +31,9 @@ public:
 
     // The processor's cache is what a power failure takes; otherwise it is the kernel's.
     bool persistent_memory = true;
+    // What of a file is used: a part of a target is longer than the set.
+    static constexpr std::size_t largest = 8 << 20;
+    std::size_t used = largest;
 
     file &of(int fd);
     // NULL: it is not of a file.

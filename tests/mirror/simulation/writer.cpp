@@ -2,6 +2,7 @@
 // What a program does with a set. Everything here runs in threads of the simulation.
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "scenario.hpp"
 
@@ -34,7 +35,7 @@ rpma_mirror_cfg *scenario::configure(unsigned machine) const
 {
     rpma_mirror_cfg *cfg = nullptr;
     rpma_mirror_cfg_new(&cfg);
-    rpma_mirror_cfg_set_home(cfg, copy_of(machine), (directory(machine) + "/home").c_str(), history::length, nullptr);
+    rpma_mirror_cfg_set_home(cfg, copy_of(machine), (directory(machine) + "/home").c_str(), history_.length, nullptr);
     for (unsigned m = writers; m < writers + targets_; ++m)
         rpma_mirror_cfg_add_target(cfg, copy_of(m), (address_of(m) + ":7").c_str(), "set");
     rpma_mirror_cfg_set_key_file(cfg, (directory(machine) + "/key").c_str());
@@ -45,11 +46,18 @@ rpma_mirror_cfg *scenario::configure(unsigned machine) const
     return cfg;
 }
 
+// Whatever becomes of an answer or of the process that asks, it is asked again, and then there is a set.
 void scenario::create(unsigned machine)
 {
     rpma_mirror_cfg *cfg = configure(machine);
-    for (int tries = 0; rpma_mirror_create(cfg) != 0; ++tries) {
-        if (tries == 20)
+    const bool again = std::exchange(creation_begun_, true);
+    for (int tries = 0;; ++tries) {
+        const int code = rpma_mirror_create(cfg);
+        // Who was killed had made it, and told nobody.
+        if (code == 0 || (code == RPMA_MIRROR_E_EXISTS && again && tries == 0))
+            break;
+        world_.say("cannot create: %s", rpma_mirror_error_message());
+        if (code == RPMA_MIRROR_E_EXISTS || tries == 20)
             world_.violated("cannot create: %s", rpma_mirror_error_message());
         world_.sleep(100 * ms);
     }
@@ -81,7 +89,7 @@ bool scenario::open(session &s, unsigned tries)
 
 int scenario::flush(session &s, unsigned lane, history::call &c)
 {
-    const std::uint64_t at = history::at(c.slot);
+    const std::uint64_t at = history_.at(c.slot);
     const rpma_mirror_range ranges[] = {{at, 8}, {at + 1000, 8}, {at + 4096, 16}};
     std::uint64_t ticket = 0;
     int code = 0;
@@ -110,7 +118,7 @@ void scenario::write_lane(session &s, unsigned lane)
         history::call c{s.epoch, slot, {0, 1, 2, 3}, history_.next(slot), world_.now()};
         const std::uint64_t word = word_of(c.number);
         for (const std::uint64_t part : history::words)
-            std::memcpy(s.address + history::at(slot) + part, &word, sizeof(word));
+            std::memcpy(s.address + history_.at(slot) + part, &word, sizeof(word));
         // Now and then something is stored and not flushed.
         if (!world_.one_in(10)) {
             const int code = flush(s, lane, c);
@@ -161,6 +169,14 @@ void scenario::write(unsigned machine)
     history_.check_claims();
 }
 
+// What a dead writer has sent may arrive now, and it may be a promise that is asked for. Nothing else fails.
+void scenario::end_unless_overtaken(const session &s, const char *what)
+{
+    if (!history_.overtaken(s.epoch))
+        world_.violated("nothing goes wrong, and %s: %s", what, rpma_mirror_error_message());
+    world_.say("a dead writer has overtaken this one: %s", what);
+}
+
 // Everybody comes back, and has the same.
 void scenario::finish(unsigned machine)
 {
@@ -173,7 +189,7 @@ void scenario::finish(unsigned machine)
     const std::uint32_t all = ((1U << targets_) - 1) << 1 | 1U << copy_of(machine);
     for (int tries = 0; now.in_sync != all; ++tries) {
         if (tries == 50)
-            world_.violated("the copies do not come back: %x are in sync", now.in_sync);
+            return end_unless_overtaken(s, "the copies do not come back");
         for (unsigned m = writers; m < writers + targets_; ++m)
             rpma_mirror_resync(s.mirror, copy_of(m), nullptr);
         rpma_mirror_get_state(s.mirror, &now);
@@ -182,14 +198,17 @@ void scenario::finish(unsigned machine)
     history::call c{s.epoch, 0, {0, 1, 2, 3}, history_.next(0), world_.now()};
     const std::uint64_t word = word_of(c.number);
     for (const std::uint64_t part : history::words)
-        std::memcpy(s.address + history::at(0) + part, &word, sizeof(word));
-    const rpma_mirror_range whole{0, history::length};
+        std::memcpy(s.address + history_.at(0) + part, &word, sizeof(word));
+    const rpma_mirror_range whole{0, history_.length};
     if (rpma_mirror_optimized_flush(s.mirror, 0, &whole, 1, 0) != 0)
-        world_.violated("nothing goes wrong, and a flush fails: %s", rpma_mirror_error_message());
+        return end_unless_overtaken(s, "a flush fails");
     history_.acknowledged(c);
+    rpma_mirror_get_state(s.mirror, &now);
+    if (now.in_sync != all)
+        return end_unless_overtaken(s, "a copy is lost");
     history_.equal(copy_of(machine), now.in_sync);
     if (rpma_mirror_unmap(&s.mirror) != 0)
-        world_.violated("nothing goes wrong, and the set cannot be closed: %s", rpma_mirror_error_message());
+        return end_unless_overtaken(s, "the set cannot be closed");
     ++finished_;
 }
 
