@@ -138,7 +138,7 @@ int interrupt(void *context, const rpma_mirror_progress *progress)
     return 0;
 }
 
-// A target is lost while it is brought level or verified, among two or three. The others go on, and it comes back. The
+// A target is lost while it is brought level, among two or three, or verified. The others go on, and it comes back. The
 // set is longer than what is asked for in advance.
 void lose_a_target_in_the_middle(bool stopped)
 {
@@ -152,10 +152,13 @@ void lose_a_target_in_the_middle(bool stopped)
         }
         target &lost = targets.back();
         const host h;
-        const cfg_ptr cfg = h.cfg(all, stopped ? "timeouts 3000 5000\n" : "");
-        assert_ok(rpma_mirror_cfg_set_home(cfg.get(), 0, (h.where.path + "/home").c_str(), long_set, nullptr));
-        assert_ok(rpma_mirror_create(cfg.get()));
-        opened m(cfg.get());
+        const auto describe = [&](const std::string &times) {
+            cfg_ptr made = h.cfg(all, times);
+            assert_ok(rpma_mirror_cfg_set_home(made.get(), 0, (h.where.path + "/home").c_str(), long_set, nullptr));
+            return made;
+        };
+        assert_ok(rpma_mirror_create(describe("").get()));
+        opened m(describe(stopped ? "timeouts 6000 12000\n" : "").get());
         const std::uint32_t whole = m.state().in_sync, rest = whole & ~(1U << count);
         const auto come_back = [&] {
             m.put(megabyte, "meanwhile");
@@ -183,6 +186,8 @@ void lose_a_target_in_the_middle(bool stopped)
         assert_int_equal(rpma_mirror_resync(m.get(), count, &options), expected);
         assert_true(i.done < long_set);
         come_back();
+        if (count > 2)
+            continue;
         i.over = false;
         rpma_mirror_verify_report report{};
         report.size = sizeof(report);
