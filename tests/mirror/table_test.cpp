@@ -234,6 +234,30 @@ void native_flush_takes_both_sides(void **)
     assert_int_equal(m.state().in_sync, 3);
 }
 
+// DEEP_FLUSH: what processors flush asks nothing of the system at the target; a deep flush does, and fails where the
+// system does.
+void a_deep_flush_is_done_by_the_target(void **)
+{
+    const char *const failing = getenv("FAILING_MSYNC");
+    if (!is_persistent() || failing == nullptr)
+        skip();
+    const host h;
+    const target a, b("", {}, {std::string("LD_PRELOAD=") + failing, "FAILING_MSYNC_FILE=" + h.where.path + "/fail"});
+    const cfg_ptr cfg = h.cfg({&a, &b});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    const opened m(cfg.get());
+    assert_ok(m.flush(0, 64, RPMA_MIRROR_F_DEEP));
+    h.where.write("fail", "");
+    // The software device itself asks the system for native flushes.
+    if (level_of_target(h) != RPMA_MIRROR_LEVEL_NATIVE_FLUSH) {
+        assert_ok(m.flush(0, 64));
+        assert_int_equal(m.state().in_sync, 7);
+    }
+    assert_ok(m.flush(0, 64, RPMA_MIRROR_F_DEEP));
+    assert_int_equal(m.state().in_sync, 3);
+    assert_int_equal(m.state().copies[2].last_error, RPMA_MIRROR_E_MEDIA);
+}
+
 struct heard {
     std::mutex lock;
     std::vector<rpma_mirror_event> events;
@@ -429,6 +453,7 @@ int main()
             cmocka_unit_test(each_attribute_of_each_copy),
             cmocka_unit_test(a_level_is_demanded),
             cmocka_unit_test(native_flush_takes_both_sides),
+            cmocka_unit_test(a_deep_flush_is_done_by_the_target),
             cmocka_unit_test(each_action_tells_its_event),
             cmocka_unit_test(what_is_read_back_is_compared),
             cmocka_unit_test(each_setting_and_its_limits),

@@ -91,9 +91,13 @@ int scenario::flush(session &s, unsigned lane, history::call &c)
 {
     const std::uint64_t at = history_.at(c.slot);
     const rpma_mirror_range ranges[] = {{at, 8}, {at + 1000, 8}, {at + 4096, 16}};
+    // Of 64 ranges, with the words at its begin, in the middle and at its end.
+    rpma_mirror_range chain[64];
+    for (unsigned i = 0; i < 64; ++i)
+        chain[i] = i % 31 == 0 ? ranges[i / 31] : rpma_mirror_range{at + 5000 + i * 80, 8};
     std::uint64_t ticket = 0;
     int code = 0;
-    switch (world_.below(5)) {
+    switch (world_.below(6)) {
     case 0:
         code = rpma_mirror_flush_start(s.mirror, lane, ranges, 3, 0, &ticket);
         if (code == 0 && world_.one_in(2))
@@ -106,6 +110,8 @@ int scenario::flush(session &s, unsigned lane, history::call &c)
     case 3:
         c.parts = {0};
         return rpma_mirror_publish8(s.mirror, lane, at, word_of(c.number));
+    case 4:
+        return rpma_mirror_optimized_flush(s.mirror, lane, chain, 64, 0);
     default:
         return rpma_mirror_optimized_flush(s.mirror, lane, ranges, 3, 0);
     }
