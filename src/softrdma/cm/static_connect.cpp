@@ -222,10 +222,16 @@ void release_number(std::uint32_t number)
 bool received_request(const std::shared_ptr<tcp_conn> &path, const packet &p)
 {
     direct_handshake request;
-    connection *c = decode(p.payload, request) ? state().find(request.to) : nullptr;
-    if (path->tag != 0 || c == nullptr || c->active || !c->takes(request) ||
-            !same(gid_of(tcp_socket::addresses_of(path->fd()).there), c->peer))
+    if (path->tag != 0 || !decode(p.payload, request))
         return false;
+    const sockaddr_storage there = tcp_socket::addresses_of(path->fd()).there;
+    connection *c = state().find(request.to);
+    if (c == nullptr || c->active || !c->takes(request) || !same(gid_of(there), c->peer)) {
+        log::write(log::level::debug, "the peer at %s asks for queue pair %u, which is not connected to it yet",
+                text_of(there).data(), request.to);
+        path->cut(); // it tries again
+        return true;
+    }
     c->take_path(path);
     if (c->search(request.shm_address))
         c->searched();
