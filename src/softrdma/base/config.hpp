@@ -13,6 +13,7 @@ enum class setting {
     read_flush,
     volatile_memory,
     private_data,
+    loopback,
     log,
     cm_timeout_ms,
     timewait_ms,
@@ -49,6 +50,10 @@ enum class volatile_word {
 enum class private_data_word {
     padded,
     exact
+};
+enum class loopback_word {
+    device,
+    any
 };
 enum class log_word {
     off,

@@ -12,6 +12,7 @@ struct settings_values {
     std::chrono::milliseconds response_timeout; // SOFTRDMA_CM_TIMEOUT_MS
     std::chrono::milliseconds timewait;         // SOFTRDMA_TIMEWAIT_MS
     bool exact_private_data;                    // SOFTRDMA_PRIVATE_DATA=exact
+    bool loopback_is_any;                       // SOFTRDMA_LOOPBACK=any
 };
 
 const settings_values &settings();
