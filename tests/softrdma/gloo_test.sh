@@ -1,8 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# usage: gloo_test.sh SOFTRDMA PATH: 2 and 4 processes add up vectors over Gloo's transport for verbs.
+# usage: gloo_test.sh SOFTRDMA PATH [ADDRESS AT_OTHER]: 2 and 4 processes add up vectors over Gloo's transport for verbs.
+# Every other one is started by AT_OTHER, a command that runs its arguments on another host.
 softrdma=$1
 export SOFTRDMA_PATH="$2"
+at_other=$4
 if [ ! -e /usr/include/gloo/transport/ibverbs/device.h ]; then
     echo "skipped: libgloo-dev is not installed"
     exit 77
@@ -15,7 +17,8 @@ for ranks in 2 4; do
     mkdir "$work/$ranks"
     started=
     for rank in $(seq 0 $((ranks - 1))); do
-        timeout -k 5 300 "$softrdma" run "$work/gloo" "$work/$ranks" "$rank" $ranks >"$work/out.$rank" 2>&1 &
+        [ $((rank % 2)) -eq 1 ] && there=$at_other || there=
+        $there timeout -k 5 300 "$softrdma" run "$work/gloo" "$work/$ranks" "$rank" $ranks >"$work/out.$rank" 2>&1 &
         started="$started $!"
     done
     good=0

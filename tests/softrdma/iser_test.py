@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""usage: iser_test.py SOFTRDMA PATH: tgtd offers a disk by iSER, libiscsi writes and reads it, and logs in again.
+"""usage: iser_test.py SOFTRDMA PATH [ADDRESS AT_TARGET]: tgtd offers a disk by iSER, libiscsi writes and reads it, and
+logs in again. The command AT_TARGET runs its arguments on the host that has the address; the default is this host.
 
 What was written is compared with the file behind the disk, and with what is read.
 """
@@ -8,6 +9,7 @@ import contextlib
 import ctypes
 import ctypes.util
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,7 +19,7 @@ import time
 HANG_S = 120
 TARGET = "iqn.2026-01.test:disk"
 INITIATOR = "iqn.2026-01.test:initiator"
-PORTAL = "127.0.0.1:3260"
+PORT = 3260
 BLOCK = 512
 DISK = 4 << 20
 SIZES = (BLOCK, 4096, 65536, 128 << 10, 256 << 10)
@@ -108,7 +110,7 @@ def offer(target, path):
         administer("--mode", "target", "--op", "bind", "--tid", "1", who)
 
 
-def run(softrdma, directory):
+def run(softrdma, directory, address, at_target):
     path = os.path.join(directory, "disk")
     with open(path, "wb") as disk:
         disk.truncate(DISK)
@@ -116,10 +118,10 @@ def run(softrdma, directory):
     # It listens for iSCSI and for iSER on one number, and here the ports of both are TCP ports.
     os.environ["SOFTRDMA_PORT_OFFSET"] = "1000"
     with open(os.path.join(directory, "log"), "wb") as log:
-        target = subprocess.Popen([softrdma, "run", "--", "tgtd", "-f"], stdout=log, stderr=log)
+        target = subprocess.Popen([*at_target, softrdma, "run", "--", "tgtd", "-f"], stdout=log, stderr=log)
     try:
         offer(target, path)
-        subprocess.run([softrdma, "run", "--", sys.executable, __file__, "initiate", PORTAL, path],
+        subprocess.run([softrdma, "run", "--", sys.executable, __file__, "initiate", f"{address}:{PORT}", path],
                        check=True, timeout=HANG_S, env={**os.environ, **CLEARED})
         if target.poll() is not None:
             raise RuntimeError("tgtd has ended")
@@ -138,14 +140,14 @@ def main():
         if subprocess.run([*own, "true"], capture_output=True).returncode != 0:
             print("skipped: no network namespace can be made here")
             return 77
-        os.execvp(own[0], [*own, sys.executable, __file__, *sys.argv[1:], "alone"])
+        os.execvp(own[0], [*own, sys.executable, __file__, *sys.argv[1:], "127.0.0.1", ""])
     for found, package in ((shutil.which("tgtd"), "tgt"), (ctypes.util.find_library("iscsi"), "libiscsi-bin")):
         if found is None:
             print(f"skipped: {package} is not installed")
             return 77
     with tempfile.TemporaryDirectory() as directory:
         try:
-            run(softrdma, directory)
+            run(softrdma, directory, sys.argv[3], shlex.split(sys.argv[4]))
         except (RuntimeError, OSError, subprocess.SubprocessError) as problem:
             print(f"FAILED: {problem}")
             with contextlib.suppress(OSError), open(os.path.join(directory, "log")) as log:

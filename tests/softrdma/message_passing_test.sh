@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# usage: message_passing_test.sh SOFTRDMA PATH IMPLEMENTATION [REPEATS]: as it chooses by itself and over what nothing but the
-# device can carry, with 2 and 4 ranks, and with one that is killed. IMPLEMENTATION: openmpi, mpich or openshmem (that of
-# Open MPI).
+# usage: message_passing_test.sh SOFTRDMA PATH IMPLEMENTATION [ADDRESS AT_OTHER]: as it chooses by itself and over what
+# nothing but the device can carry, with 2 and 4 ranks, and with one that is killed. IMPLEMENTATION: openmpi, mpich or
+# openshmem (that of Open MPI). Half of the ranks run on the host that has the address, where AT_OTHER runs its
+# arguments; the default is this host.
 softrdma=$1
-export SOFTRDMA_PATH="$2"
-repeats=${4-1}
+export SOFTRDMA_PATH="$2" SOFTRDMA_LOG=warn
 open_mpi='--allow-run-as-root --oversubscribe'
 case $3 in
 openmpi) compiler=mpicc.openmpi source=message_passing.c starter="mpirun.openmpi $open_mpi" layers='libfabric ucx datagrams defaults' ;;
@@ -25,6 +25,18 @@ for program in $compiler ${starter%% *}; do
 done
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
+if [ -n "$5" ]; then
+    # What the starters take for ssh: after options and a host it has a command, which the shell there reads.
+    printf '#!/bin/sh\nwhile [ "$1" != %s ]; do shift; done\nshift\nexec %s sh -c "$*"\n' "$4" "$5" >"$work/shell"
+    chmod +x "$work/shell"
+    export SOFTRDMA_LOOPBACK=any # see softrdma(1)
+    case $3 in
+    mpich) starter="$starter -launcher ssh -launcher-exec $work/shell -hosts 10.77.0.1,$4 -ppn 1" ;;
+    *) starter="$starter --mca plm_rsh_agent $work/shell --host $(hostname):2,$4:2 --map-by node" ;;
+    esac
+    # Windows between hosts fail in Debian's 4.1.4 on any network, but for those that are made of messages.
+    [ $3 != openmpi ] || starter="$starter --mca osc pt2pt"
+fi
 $compiler -Wall -Wextra -Werror -O1 -o "$work/program" "$(dirname "$0")/$source" || exit 1
 
 # run LAYER RANKS ARGUMENT...
@@ -51,18 +63,15 @@ fail() {
     exit 1
 }
 
-while [ "$repeats" -gt 0 ]; do
-    for each in $layers; do
-        for ranks in 2 4; do
-            run $each $ranks
-            [ $code -eq 0 ] && grep -qx "$ranks ranks have agreed" "$work/out" || fail "$each, $ranks ranks: exit code $code"
-            ! grep -q ERROR "$work/out" || fail "$each, $ranks ranks: not without an error"
-        done
+for each in $layers; do
+    for ranks in 2 4; do
+        run $each $ranks
+        [ $code -eq 0 ] && grep -qx "$ranks ranks have agreed" "$work/out" || fail "$each, $ranks ranks: exit code $code"
+        ! grep -Eq 'ERROR|broke the protocol' "$work/out" || fail "$each, $ranks ranks: not without an error"
     done
-    for each in $layers; do
-        [ $each != datagrams ] || continue # who sends them waits for their answers, up to minutes
-        run $each 4 kill
-        [ $code -ne 0 ] && grep -Eqi 'signal 9|EXIT CODE: 9' "$work/out" || fail "$each, with a rank killed: exit code $code"
-    done
-    repeats=$((repeats - 1))
+done
+for each in $layers; do
+    [ $each != datagrams ] || continue # who sends them waits for their answers, up to minutes
+    run $each 4 kill
+    [ $code -ne 0 ] && grep -Eqi 'signal 9|EXIT CODE: 9' "$work/out" || fail "$each, with a rank killed: exit code $code"
 done

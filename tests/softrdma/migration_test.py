@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""usage: migration_test.py SOFTRDMA PATH: QEMU moves a running guest over RDMA, which writes memory meanwhile.
+"""usage: migration_test.py SOFTRDMA PATH [ADDRESS AT_TARGET]: QEMU moves a running guest over RDMA, which writes memory
+meanwhile. The command AT_TARGET runs its arguments on the host that has the address; the default is this host.
 
 The guest itself checks all that it has written, before, while and after it moves (migrating_guest.s).
 """
@@ -7,6 +8,7 @@ The guest itself checks all that it has written, before, while and after it move
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -28,13 +30,13 @@ def wait_until(what, condition):
 
 
 class Machine:
-    def __init__(self, softrdma, directory, name, *options):
+    def __init__(self, command, directory, name, *options):
         self.console = os.path.join(directory, name + ".console")
         self.log = os.path.join(directory, name + ".log")
         monitor = os.path.join(directory, name + ".qmp")
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                [softrdma, "run", "--", "qemu-system-x86_64", "-machine", "pc,accel=tcg", "-m", "64", "-nodefaults",
+                [*command, "run", "--", "qemu-system-x86_64", "-machine", "pc,accel=tcg", "-m", "64", "-nodefaults",
                  "-display", "none", "-drive", f"if=floppy,format=raw,readonly=on,file={directory}/guest",
                  "-chardev", f"file,id=console,path={self.console}",
                  "-device", "isa-debugcon,iobase=0xe9,chardev=console",
@@ -73,7 +75,7 @@ class Machine:
 
 def free_port():
     with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
+        s.bind(("", 0))
         return s.getsockname()[1]
 
 
@@ -81,12 +83,12 @@ def set_up(machine, pin_all):
     machine.ask("migrate-set-capabilities", capabilities=[{"capability": "rdma-pin-all", "state": pin_all}])
 
 
-def migrate(softrdma, directory, pin_all):
-    uri = f"rdma:127.0.0.1:{free_port()}"
+def migrate(softrdma, directory, pin_all, address, at_target):
+    uri = f"rdma:{address}:{free_port()}"
     with contextlib.ExitStack() as machines:
-        source = Machine(softrdma, directory, "source")
+        source = Machine([softrdma], directory, "source")
         machines.callback(source.end)
-        target = Machine(softrdma, directory, "target", "-incoming", "defer")
+        target = Machine([*at_target, softrdma], directory, "target", "-incoming", "defer")
         machines.callback(target.end)
         set_up(source, pin_all)
         set_up(target, pin_all)
@@ -109,6 +111,7 @@ def migrate(softrdma, directory, pin_all):
 
 def main():
     softrdma, os.environ["SOFTRDMA_PATH"] = sys.argv[1:3]
+    address, at_target = sys.argv[3:] or ("127.0.0.1", "")
     for program in ("qemu-system-x86_64", "as", "ld"):
         if shutil.which(program) is None:
             print(f"skipped: {program} is not installed")
@@ -120,7 +123,7 @@ def main():
                        check=True)
         try:
             for pin_all in (False, True):
-                migrate(softrdma, directory, pin_all)
+                migrate(softrdma, directory, pin_all, address, shlex.split(at_target))
         except (RuntimeError, OSError) as problem:
             print(f"FAILED: {problem}")
             for name in ("source", "target"):

@@ -7,9 +7,9 @@ if [ -z "$SOFTRDMA_OWN_NETWORK" ]; then
     SOFTRDMA_OWN_NETWORK=1 exec unshare -rn sh "$0" "$@"
 fi
 export SOFTRDMA_PATH=tcp # both namespaces are on one host
-unshare -n sleep 1000 &
+unshare -nu sh -c "hostname there && exec sleep 1000" &
 peer=$!
-address=10.77.0.2 address6=fd77::2 at_server="nsenter -t $peer -n --"
+address=10.77.0.2 address6=fd77::2 at_server="nsenter -t $peer -n -u --"
 tries=0
 while [ "$(readlink /proc/$peer/ns/net)" = "$(readlink /proc/self/ns/net)" ] && [ $tries -lt 300 ]; do
     tries=$((tries + 1))
