@@ -195,7 +195,7 @@ channel::question::~question()
 
 replica::answer channel::ask(replica::request asked, const replica::deadline &until)
 {
-    return finish(begin(std::move(asked), until), until);
+    return finish(begin(asked, until), until);
 }
 
 channel::question channel::begin(replica::request asked, const replica::deadline &until)
