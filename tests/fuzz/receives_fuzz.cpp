@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The owner's readers of what its peers may write: the ring of receives of a queue pair, with its bounce buffer, and
-// the words of a completion queue. A message never takes more than its receive, and a receive never completes twice.
+// the words of a completion queue. The receives are its own, or lent by a shared queue. A message never takes more than
+// its receive, and a receive never completes twice; none that was lent is lost.
 #include "verbs_fixture.hpp"
 
 #include <algorithm>
@@ -39,11 +40,15 @@ private:
 class receiver
 {
 public:
-    receiver() : ring_(pair_.b.qp->receives()) { pair_.b.memory.fill(untouched); }
+    explicit receiver(bool shares) : shares_(shares)
+    {
+        pair_.b.memory.fill(untouched);
+        ring_.borrow();
+    }
 
     void act(input &in)
     {
-        switch (in.number(1) % 7) {
+        switch (in.number(1) % 8) {
         case 0:
             return post(in);
         case 1:
@@ -57,9 +62,25 @@ public:
         case 5:
             device_.later.run();
             return;
+        case 7:
+            if (shares_)
+                take_from_queue();
+            return;
         default:
             poll(in);
         }
+    }
+
+    // The queue pair has no peer any more. A completion queue that was made overflow keeps what it had.
+    void expect_no_receive_lost()
+    {
+        ring_.give_back(lent::all);
+        while (take_completions(4) > 0)
+            ;
+        while (shares_ && take_from_queue())
+            ;
+        if (shares_ && !posted_.empty() && !pair_.b.cq->overflowed())
+            abort();
     }
 
     void expect_the_rest_untouched() const
@@ -73,8 +94,23 @@ private:
     void post(input &in)
     {
         const std::uint32_t length = in.number(2) % (max_receive + 1);
-        if (pair_.b.post_receive(next_, in.number(2) % receive_area, length) == 0)
+        ibv_sge list = pair_.b.sge(in.number(2) % receive_area, length);
+        ibv_recv_wr wr{};
+        wr.wr_id = next_;
+        wr.sg_list = &list;
+        wr.num_sge = 1;
+        ibv_recv_wr *bad = nullptr;
+        if ((shares_ ? srq_.post(&wr, &bad) : pair_.b.qp->post_receive(&wr, &bad)) == 0)
             posted_[next_++] = length;
+    }
+
+    // As for a message of another queue pair.
+    bool take_from_queue()
+    {
+        const auto taken = srq_.take();
+        if (taken && posted_.erase(taken->wr_id) == 0)
+            abort();
+        return taken.has_value();
     }
 
     // As a peer says it.
@@ -83,7 +119,7 @@ private:
         const std::uint32_t position = ring_.position() + in.number(1) % 2;
         const local::qp_block &shared = ring_.shared();
         auto &slot = *reinterpret_cast<local::receive_slot *>(
-                ring_.memory().at + local::ring_offset + position % 4 * shared_stride_);
+                ring_.memory().at + local::ring_offset + position % capacity_ * shared_stride_);
         slot.flags = static_cast<std::uint8_t>(in.number(1));
         slot.length = in.number(4);
         slot.bounced = in.number(4);
@@ -106,10 +142,12 @@ private:
         static_cast<void>(pair_.a.poll());
     }
 
-    void poll(input &in)
+    void poll(input &in) { take_completions(static_cast<int>(in.number(1) % 4 + 1)); }
+
+    int take_completions(int limit)
     {
         std::array<ibv_wc, 4> found{};
-        const int count = pair_.b.cq->poll(static_cast<int>(in.number(1) % found.size() + 1), found.data());
+        const int count = pair_.b.cq->poll(limit, found.data());
         for (const ibv_wc &wc : std::span(found).first(static_cast<std::size_t>(std::max(count, 0)))) {
             const auto receive = posted_.find(wc.wr_id);
             if (receive == posted_.end())
@@ -118,14 +156,25 @@ private:
                 abort();
             posted_.erase(receive);
         }
+        return count;
     }
 
     local::cq_block &cq_words() const noexcept { return *reinterpret_cast<local::cq_block *>(pair_.b.cq->memory().at); }
 
+    static ibv_srq_init_attr shared_attributes() noexcept
+    {
+        ibv_srq_init_attr attr{};
+        attr.attr = {.max_wr = 8, .max_sge = 1, .srq_limit = 0};
+        return attr;
+    }
+
+    const bool shares_;
     verbs_device device_;
-    connected_pair pair_{device_};
-    receive_ring &ring_;
+    shared_receive_queue srq_{&device_.pd, shared_attributes()};
+    connected_pair pair_{device_, {.srq = shares_ ? &srq_ : nullptr}};
+    receive_ring &ring_ = pair_.b.qp->receives();
     const std::uint32_t shared_stride_ = ring_.shared().ring_stride; // which a peer may write over
+    const std::uint32_t capacity_ = ring_.shared().ring_capacity;
     std::uint64_t next_ = 1;
     std::map<std::uint64_t, std::uint32_t> posted_; // length of each receive
 };
@@ -135,9 +184,10 @@ private:
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size)
 {
     input in(data, size);
-    receiver r;
+    receiver r(size % 2 == 1);
     while (!in.done())
         r.act(in);
+    r.expect_no_receive_lost();
     r.expect_the_rest_untouched();
     return 0;
 }

@@ -114,6 +114,29 @@ static void reach_a_stopped_process(void)
     stop_server(&r);
 }
 
+/* Whichever of the queue pairs gets a message next, its receive is there beforehand. */
+static void reach_a_shared_receive_queue_of_a_stopped_process(void)
+{
+    static const struct server_plan shares = {
+            .size = 16 * page_size, .shared_receives = 8, .shared_size = 2 * page_size};
+    struct remote r;
+    start_server(&r, &shares, NULL);
+    meet_server(&r);
+    suspend_server(&r);
+    struct side *c = &r.pair.client;
+    fill(c->memory, r.size, 5);
+    const size_t lengths[] = {0, 8, 64, 300, page_size, 2 * page_size};
+    for (uint64_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); ++i) {
+        const enum ibv_wr_opcode opcode = i % 2 == 0 ? IBV_WR_SEND : IBV_WR_SEND_WITH_IMM;
+        assert_int_equal(post(c, opcode, i, 0, lengths[i], NULL, 0, 0), 0);
+        expect_completion(c->cq, i, IBV_WC_SUCCESS);
+    }
+    assert_int_equal(post(c, IBV_WR_RDMA_WRITE_WITH_IMM, 7, 0, 100, &r.target, 8, 0), 0);
+    expect_completion(c->cq, 7, IBV_WC_SUCCESS);
+    assert_memory_equal(r.page + 8, c->memory, 100);
+    stop_server(&r);
+}
+
 static void reach_a_file_of_a_stopped_process(void)
 {
     struct remote r;
@@ -402,6 +425,7 @@ static void wake_a_sleeping_receiver(void)
 
 /* clang-format off */
 own_process(a_stopped_process_is_reached, reach_a_stopped_process)
+own_process(a_shared_receive_queue_is_reached, reach_a_shared_receive_queue_of_a_stopped_process)
 own_process(a_file_is_reached_through_a_mapping, reach_a_file_of_a_stopped_process)
 own_process(an_atomic_word_of_private_memory_is_written_by_its_owner, leave_an_atomic_word_to_its_owner)
 own_process(a_file_whose_owner_is_dead_is_not_written, write_nothing_into_the_file_of_the_dead)
@@ -469,6 +493,7 @@ int main(void)
     setenv("SOFTRDMA_PATH", "local", 1);
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(a_stopped_process_is_reached),
+            cmocka_unit_test(a_shared_receive_queue_is_reached),
             cmocka_unit_test(a_file_is_reached_through_a_mapping),
             cmocka_unit_test(an_atomic_word_of_private_memory_is_written_by_its_owner),
             cmocka_unit_test(a_file_whose_owner_is_dead_is_not_written),

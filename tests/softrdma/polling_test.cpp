@@ -36,14 +36,38 @@ void messages_come_in_memory(void **)
     close_pair(&p);
 }
 
-void messages_for_a_shared_queue_come_over_the_network(void **)
+void send(pair &p, std::uint32_t length)
+{
+    ibv_sge sge{reinterpret_cast<std::uintptr_t>(p.server.memory), static_cast<std::uint32_t>(p.server.size),
+            p.server.mr->lkey};
+    ibv_recv_wr wr{};
+    wr.wr_id = 1;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    ibv_recv_wr *bad = nullptr;
+    assert_int_equal(ibv_post_srq_recv(p.srq, &wr, &bad), 0);
+    assert_int_equal(post(&p.client, IBV_WR_SEND, 2, 0, length, nullptr, 0, 0), 0);
+    expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
+    expect_completion(p.server.cq, 1, IBV_WC_SUCCESS);
+}
+
+// Long ones come over the network, and so may the next.
+void messages_for_a_shared_queue_come_in_memory_unless_they_are_long(void **)
 {
     pair p;
     options shared{};
     shared.server_srq = true;
+    shared.size = 20000;
     open_pair(&p, &shared);
     assert_true(looks_in_memory_only(p.client));
+    assert_true(looks_in_memory_only(p.server));
+    send(p, 8);
+    assert_int_equal(users_of_network(p.server), 0);
+    send(p, 20000);
     assert_true(users_of_network(p.server) > 0);
+    for (int i = 0; i < 1024; ++i)
+        send(p, 8);
+    assert_int_equal(users_of_network(p.server), 0);
     close_pair(&p);
 }
 
@@ -53,7 +77,7 @@ int main()
 {
     const CMUnitTest tests[] = {
             cmocka_unit_test(messages_come_in_memory),
-            cmocka_unit_test(messages_for_a_shared_queue_come_over_the_network),
+            cmocka_unit_test(messages_for_a_shared_queue_come_in_memory_unless_they_are_long),
     };
     return cmocka_run_group_tests_name("polling", tests, nullptr, nullptr);
 }

@@ -26,6 +26,17 @@ static void tell(int out, const struct greeting *greeting)
         _exit(1);
 }
 
+static void post_shared(struct pair *p, const struct server_plan *plan)
+{
+    const size_t size = plan->shared_size != 0 ? plan->shared_size : message_size;
+    for (unsigned i = 0; i < plan->shared_receives; ++i) {
+        struct ibv_sge sge = {
+                .addr = (uintptr_t)p->server.memory + i * size, .length = (uint32_t)size, .lkey = p->server.mr->lkey};
+        struct ibv_recv_wr wr = {.wr_id = i + 1, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
+        assert_int_equal(ibv_post_srq_recv(p->srq, &wr, &bad), 0);
+    }
+}
+
 static void serve(const struct server_plan *plan, uint8_t *page, size_t size, int out)
 {
     struct pair p = {0};
@@ -34,10 +45,17 @@ static void serve(const struct server_plan *plan, uint8_t *page, size_t size, in
     open_listener(&p, "127.0.0.1");
     tell(out, &(struct greeting){.port = rdma_get_src_port(p.listener)});
     struct rdma_cm_event *request = take_request(&p);
-    create_queues(&p.server, NULL,
+    if (plan->shared_receives > 0) {
+        p.server.pd = ibv_alloc_pd(p.server.id->verbs);
+        struct ibv_srq_init_attr attr = {.attr = {.max_wr = plan->shared_receives, .max_sge = 1}};
+        p.srq = ibv_create_srq(p.server.pd, &attr);
+        assert_non_null(p.srq);
+    }
+    create_queues(&p.server, p.srq,
             &(struct options){.size = size, .server_memory = page, .server_access = plan->access}, true);
     for (unsigned i = 0; i < plan->receives; ++i)
         assert_int_equal(post_receive(&p.server, i + 1, i * message_size, message_size), 0);
+    post_shared(&p, plan);
     assert_int_equal(rdma_ack_cm_event(request), 0);
     struct rdma_conn_param param = {
             .responder_resources = 16, .initiator_depth = 16, .retry_count = 7, .rnr_retry_count = 7};

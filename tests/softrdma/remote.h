@@ -13,6 +13,8 @@ struct server_plan {
     int access;                     /* to the server's, default everything */
     uint64_t send_ops;              /* of the client's new post interface, default none */
     unsigned receives;              /* posted before it accepts, 64 bytes each */
+    unsigned shared_receives;       /* posted to a shared receive queue, which the queue pair uses then */
+    size_t shared_size;             /* of each of them, default 64 bytes */
     void (*act)(struct pair *pair); /* once connected; NULL: pause() for ever */
 };
 

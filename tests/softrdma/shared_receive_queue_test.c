@@ -115,6 +115,100 @@ static void the_limit_is_reported_once(void **state)
     assert_int_equal(attr.srq_limit, 0);
 }
 
+/* The program that waits for the event may be about to post, and not to poll. */
+static void the_limit_is_reported_to_a_program_that_does_not_poll(void **state)
+{
+    struct pair *p = *state;
+    struct ibv_srq_attr attr = {.srq_limit = 3};
+    for (uint64_t i = 0; i < 6; ++i)
+        assert_int_equal(post_shared(p, i, 0, 64), 0);
+    for (uint64_t i = 0; i < 2; ++i) {
+        assert_int_equal(post(&p->client, IBV_WR_SEND, i, 0, 8, NULL, 0, 0), 0);
+        expect_completion(p->client.cq, i, IBV_WC_SUCCESS);
+    }
+    assert_int_equal(ibv_modify_srq(p->srq, &attr, IBV_SRQ_LIMIT), 0);
+    assert_int_equal(post(&p->client, IBV_WR_SEND, 2, 0, 8, NULL, 0, 0), 0);
+    expect_completion(p->client.cq, 2, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_query_srq(p->srq, &attr), 0);
+    assert_int_equal(attr.srq_limit, 3);
+    assert_int_equal(post(&p->client, IBV_WR_SEND, 3, 0, 8, NULL, 0, 0), 0);
+    expect_completion(p->client.cq, 3, IBV_WC_SUCCESS);
+    struct ibv_async_event event;
+    assert_int_equal(ibv_get_async_event(p->server.id->verbs, &event), 0);
+    assert_int_equal(event.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
+    ibv_ack_async_event(&event);
+    for (uint64_t i = 0; i < 4; ++i)
+        expect_completion(p->server.cq, i, IBV_WC_SUCCESS);
+}
+
+static void what_is_longer_than_its_receive_is_refused(void **state)
+{
+    struct pair *p = *state;
+    assert_int_equal(post_shared(p, 1, 0, 128), 0);
+    assert_int_equal(post_shared(p, 2, 128, 64), 0);
+    assert_int_equal(post_shared(p, 3, 256, 128), 0);
+    assert_int_equal(post(&p->client, IBV_WR_SEND, 1, 0, 128, NULL, 0, 0), 0);
+    expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+    assert_int_equal(post(&p->client, IBV_WR_SEND, 2, 0, 65, NULL, 0, 0), 0);
+    expect_completion(p->client.cq, 2, IBV_WC_REM_INV_REQ_ERR);
+    expect_completion(p->server.cq, 1, IBV_WC_SUCCESS);
+    expect_completion(p->server.cq, 2, IBV_WC_LOC_LEN_ERR);
+}
+
+/* What is too long for the memory that both sides share goes another way, and does not overtake. */
+static void messages_of_all_lengths_arrive_in_order(void **state)
+{
+    (void)state;
+    enum {
+        longest = 100000,
+        count = 12
+    };
+    struct pair p;
+    open_pair(&p, &(struct options){.server_srq = true, .size = count * longest});
+    const size_t lengths[] = {8, longest, 8, 300, 16384, 16385};
+    fill(p.client.memory, longest, 7);
+    for (uint64_t i = 0; i < count; ++i)
+        assert_int_equal(post_shared(&p, i, i * longest, longest), 0);
+    for (uint64_t i = 0; i < count; ++i)
+        assert_int_equal(post(&p.client, IBV_WR_SEND, i, i, lengths[i % 6], NULL, 0, 0), 0);
+    for (uint64_t i = 0; i < count; ++i) {
+        const struct ibv_wc wc = next_completion(p.server.cq);
+        assert_int_equal(wc.wr_id, i);
+        assert_int_equal(wc.status, IBV_WC_SUCCESS);
+        assert_int_equal(wc.byte_len, lengths[i % 6]);
+        assert_memory_equal(p.server.memory + i * longest, p.client.memory + i, wc.byte_len);
+        expect_completion(p.client.cq, i, IBV_WC_SUCCESS);
+    }
+    close_pair(&p);
+}
+
+/* Each of them is there for the next queue pair. Over TCP the message has taken its receive, as on hardware. */
+static void receives_of_messages_that_nobody_has_seen_survive_a_reset(void **state)
+{
+    struct pair *p = *state;
+    for (uint64_t i = 0; i < 16; ++i)
+        assert_int_equal(post_shared(p, i, 0, 64), 0);
+    assert_int_equal(post_shared(p, 99, 0, 64), ENOMEM);
+    const char *path = getenv("SOFTRDMA_PATH");
+    if (path == NULL || strcmp(path, "tcp") != 0) {
+        for (uint64_t i = 0; i < 3; ++i) {
+            assert_int_equal(post(&p->client, IBV_WR_SEND, i, 0, 64, NULL, 0, 0), 0);
+            expect_completion(p->client.cq, i, IBV_WC_SUCCESS);
+        }
+    }
+    struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+    assert_int_equal(ibv_modify_qp(p->server.qp, &reset, IBV_QP_STATE), 0);
+    struct ibv_wc wc;
+    assert_int_equal(ibv_poll_cq(p->server.cq, 1, &wc), 0);
+    assert_int_equal(post_shared(p, 99, 0, 64), ENOMEM);
+    struct ibv_srq_attr attr = {.max_wr = 15};
+    assert_int_equal(ibv_modify_srq(p->srq, &attr, IBV_SRQ_MAX_WR), EINVAL);
+    attr.max_wr = 17;
+    assert_int_equal(ibv_modify_srq(p->srq, &attr, IBV_SRQ_MAX_WR), 0);
+    assert_int_equal(post_shared(p, 99, 0, 64), 0);
+    assert_int_equal(post_shared(p, 100, 0, 64), ENOMEM);
+}
+
 static void a_full_or_used_shared_queue_says_so(void **state)
 {
     struct pair *p = *state;
@@ -147,6 +241,11 @@ int main(void)
             cmocka_unit_test_setup_teardown(shared_receives_survive_a_broken_queue_pair, connected, closed),
             cmocka_unit_test(receives_are_of_the_domain_of_their_queue),
             cmocka_unit_test_setup_teardown(the_limit_is_reported_once, connected, closed),
+            cmocka_unit_test_setup_teardown(the_limit_is_reported_to_a_program_that_does_not_poll, connected, closed),
+            cmocka_unit_test_setup_teardown(what_is_longer_than_its_receive_is_refused, connected, closed),
+            cmocka_unit_test(messages_of_all_lengths_arrive_in_order),
+            cmocka_unit_test_setup_teardown(
+                    receives_of_messages_that_nobody_has_seen_survive_a_reset, connected, closed),
             cmocka_unit_test_setup_teardown(a_full_or_used_shared_queue_says_so, connected, closed),
             cmocka_unit_test(a_sender_with_few_retries_gives_up_on_an_empty_shared_queue),
     };

@@ -107,7 +107,9 @@ struct qp_block {
     std::uint32_t max_sge;
     std::uint32_t domain;
     std::uint32_t own_domain; // of what this queue pair alone may use: windows of type 2
-    std::uint64_t cq_offset;  // of the receive completion queue's block
+    // Not 0: the receives are those of a shared queue. Their owner may take back each that has no message yet.
+    std::uint32_t lent;
+    std::uint64_t cq_offset; // of the receive completion queue's block
     std::uint32_t cq_bit;
     connection_ends ends;
     alignas(line) std::atomic<std::uint64_t> state; // see state_word()
@@ -145,10 +147,10 @@ constexpr std::size_t bounce_buffer_offset(std::uint32_t ring_capacity, std::uin
 {
     return (ring_offset + std::size_t{ring_capacity} * ring_stride + page - 1) / page * page;
 }
-// Of a queue pair's block. Without receives of its own it has no bounce buffer.
+// Of a queue pair's block.
 constexpr std::size_t block_size(std::uint32_t ring_capacity, std::uint32_t ring_stride) noexcept
 {
-    return bounce_buffer_offset(ring_capacity, ring_stride) + (ring_capacity == 0 ? 0 : bounce_buffer_size);
+    return bounce_buffer_offset(ring_capacity, ring_stride) + bounce_buffer_size;
 }
 constexpr std::uint32_t whole_lines(std::size_t bytes) noexcept
 {
@@ -170,7 +172,9 @@ struct slot_sge {
 };
 
 // One posted receive and the message that consumed it. Position p of the endless sequence of receives uses slot
-// p % capacity; `posted` and `done` hold p + 1, so that older contents of the slot mean nothing.
+// p % capacity; `posted` and `done` hold p + 1, so that older contents of the slot mean nothing. Of a receive that is
+// lent and has no message yet, `done` holds a number that its owner gives anew whenever it lends or takes back: a
+// message replaces just that number, or is none.
 struct alignas(line) receive_slot {
     std::atomic<std::uint32_t> posted;
     std::atomic<std::uint32_t> done;

@@ -110,8 +110,6 @@ void queue_pair::fail()
     set_state(IBV_QPS_ERR);
     transport_->flush_sends();
     flush_receives();
-    if (qp_base.srq != nullptr)
-        tell(IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
 // A peer that is inside an operation may still place or complete a message in a receive, which is not the program's
@@ -125,8 +123,15 @@ void queue_pair::flush_receives()
         if (!delays_flush_->ended())
             return flush_receives_later(first_pause);
     }
+    finish_flush();
+}
+
+void queue_pair::finish_flush()
+{
     delays_flush_.reset();
     transport_->flush_receives();
+    if (qp_base.srq != nullptr)
+        tell(IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
 void queue_pair::flush_receives_later(std::chrono::microseconds pause)
@@ -141,8 +146,7 @@ void queue_pair::flush_receives_later(std::chrono::microseconds pause)
             return;
         if (!operations->ended())
             return qp->flush_receives_later(std::min(2 * pause, longest_pause));
-        qp->delays_flush_.reset();
-        qp->transport_->flush_receives();
+        qp->finish_flush();
     };
     context_of(qp_base.context).mover.defer(look_again, pause);
 }
@@ -187,6 +191,8 @@ void queue_pair::path_lost()
 {
     const lock_guard lock(lock_);
     ep_.path_lost = true;
+    if (!destroyed_) // else the shared queue may be gone
+        ring_.give_back(lent::unused);
     if (answers() && transport_->fail_first(IBV_WC_RETRY_EXC_ERR))
         fail();
 }

@@ -15,7 +15,7 @@ namespace softrdma
 {
 
 // A reliable-connection queue pair. The verbs calls, the connection manager and the path's reader all
-// enter here; the lock makes each of them one step. Order of locks: queue pair, then CQ, SRQ or path.
+// enter here; the lock makes each of them one step.
 class alignas(local::line) queue_pair final : public qp_object,
                                               public stalled_sender,
                                               public completion_source,
@@ -95,6 +95,7 @@ private:
     int shut_out_peer() EXCLUDES(lock_);
     void start_connection(std::uint64_t number) noexcept REQUIRES(lock_);
     void flush_receives() REQUIRES(lock_);
+    void finish_flush() REQUIRES(lock_);
     void flush_receives_later(std::chrono::microseconds pause) REQUIRES(lock_);
     void leave_network() noexcept REQUIRES(lock_);
     void fail() REQUIRES(lock_);

@@ -49,6 +49,8 @@ void queue_pair::expect(std::shared_ptr<acting_peer> peer)
     const lock_guard lock(lock_);
     if (!destroyed_ && connection_ != 0)
         peer_ = std::move(peer);
+    if (peer_ != nullptr)
+        ring_.borrow();
 }
 
 void queue_pair::suspend()
@@ -62,15 +64,17 @@ void queue_pair::select_transport(const std::shared_ptr<acting_peer> &peer, loca
     const lock_guard lock(lock_);
     ep_.obstacle = why;
     ep_.transport_pending = false;
-    if (peer == nullptr)
+    if (destroyed_)
+        return;
+    if (peer == nullptr) {
         peer_.reset();
-    else if (peer == peer_ && ep_.path != nullptr) { // else the queue pair was reset meanwhile
+        ring_.give_back(lent::all);
+    } else if (peer == peer_ && ep_.path != nullptr) { // else the queue pair was reset meanwhile
         ep_.local = peer->open_path(ring_.shared(), qp_base.pd);
-        // Messages for a shared receive queue come over the network.
-        if (!ep_.local->leaves_private_memory() && qp_base.srq == nullptr)
+        if (!ep_.local->leaves_private_memory())
             leave_network();
     }
-    if (ep_.attr.qp_state == IBV_QPS_RTS && !destroyed_)
+    if (ep_.attr.qp_state == IBV_QPS_RTS)
         settle(transport_->execute());
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/receive_queue.hpp"
 #include "verbs/qp.hpp"
+#include "verbs/receive_ring.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -18,7 +19,22 @@ int receive_request::from(const ibv_recv_wr &wr, std::uint32_t max_sge, receive_
     return 0;
 }
 
-shared_receive_queue::shared_receive_queue(ibv_pd *owner, const ibv_srq_init_attr &attr) : ibv_srq{}, attr_(attr.attr)
+void receive_fifo::resize(std::uint32_t room)
+{
+    auto places = std::make_unique_for_overwrite<receive_request[]>(room);
+    const std::uint32_t count = size();
+    for (std::uint32_t i = 0; i < count; ++i)
+        places[i] = pop();
+    // Positions begin with a multiple of the room that leaves as many before it as can be put back.
+    begin_ = room;
+    end_ = begin_ + count;
+    room_ = room;
+    places_ = std::move(places);
+}
+
+shared_receive_queue::shared_receive_queue(ibv_pd *owner, const ibv_srq_init_attr &attr)
+    : ibv_srq{}, max_sge_(attr.attr.max_sge), attr_(attr.attr), queue_(attr.attr.max_wr),
+      describing_watch_(local::reader_list::instance().add(local::reader::own(describing_)))
 {
     context = owner->context;
     srq_context = attr.srq_context;
@@ -30,6 +46,7 @@ shared_receive_queue::shared_receive_queue(ibv_pd *owner, const ibv_srq_init_att
 
 shared_receive_queue::~shared_receive_queue()
 {
+    local::reader_list::instance().remove(describing_watch_);
     pd_of(pd).children.fetch_sub(1);
     pthread_cond_destroy(&cond);
     pthread_mutex_destroy(&mutex);
@@ -51,16 +68,17 @@ int shared_receive_queue::post(ibv_recv_wr *wr, ibv_recv_wr **bad)
     {
         const lock_guard lock(mutex_);
         for (; wr != nullptr; wr = wr->next) {
-            receive_request request;
-            error = queue_.size() >= attr_.max_wr ? ENOMEM : receive_request::from(*wr, attr_.max_sge, request);
+            error = posted() >= attr_.max_wr ? ENOMEM : receive_request::from(*wr, max_sge_, queue_.place());
             if (error != 0) {
                 *bad = wr;
                 break;
             }
-            queue_.push_back(request);
+            queue_.push();
         }
         if (!queue_.empty())
             waiting.swap(waiting_);
+        if (waiting.empty()) // else they take it from here
+            lend_to_some();
     }
     for (const auto &weak : waiting) {
         if (const auto qp = weak.lock())
@@ -73,14 +91,18 @@ int shared_receive_queue::modify(const ibv_srq_attr &attr, int mask)
 {
     const lock_guard lock(mutex_);
     if ((mask & IBV_SRQ_MAX_WR) != 0) {
-        if (attr.max_wr > limits::max_qp_wr || attr.max_wr < queue_.size())
+        if (attr.max_wr > limits::max_qp_wr || attr.max_wr < std::max(posted(), 1u))
             return EINVAL;
+        queue_.resize(attr.max_wr);
         attr_.max_wr = attr.max_wr;
     }
     if ((mask & IBV_SRQ_LIMIT) != 0) {
         if (attr.srq_limit > attr_.max_wr)
             return EINVAL;
         attr_.srq_limit = attr.srq_limit;
+        if (attr.srq_limit > 0)
+            take_all_back();
+        lend_to_some();
     }
     return 0;
 }
@@ -94,27 +116,106 @@ void shared_receive_queue::query(ibv_srq_attr &attr)
 std::optional<receive_request> shared_receive_queue::take()
 {
     const lock_guard lock(mutex_);
-    if (queue_.empty())
+    if (!finds_one())
         return std::nullopt;
-    std::optional<receive_request> request = queue_.front();
-    queue_.pop_front();
-    if (attr_.srq_limit > queue_.size()) {
-        attr_.srq_limit = 0;
-        ibv_async_event event{};
-        event.element.srq = this;
-        event.event_type = IBV_EVENT_SRQ_LIMIT_REACHED;
-        context_of(context).async.push(event);
-    }
+    const receive_request request = queue_.pop();
+    check_limit();
     return request;
+}
+
+// What is here is all that is left, if a limit has to be compared with it.
+bool shared_receive_queue::finds_one() noexcept
+{
+    if (queue_.empty() || attr_.srq_limit > 0)
+        take_all_back();
+    return !queue_.empty();
+}
+
+void shared_receive_queue::check_limit()
+{
+    if (attr_.srq_limit <= queue_.size())
+        return;
+    attr_.srq_limit = 0;
+    ibv_async_event event{};
+    event.element.srq = this;
+    event.event_type = IBV_EVENT_SRQ_LIMIT_REACHED;
+    context_of(context).async.push(event);
 }
 
 bool shared_receive_queue::call_when_posted(std::weak_ptr<queue_pair> qp)
 {
     const lock_guard lock(mutex_);
-    if (!queue_.empty())
+    if (finds_one())
         return false;
     waiting_.push_back(std::move(qp));
     return true;
+}
+
+// Without memory for it messages take their receives as those from other hosts do.
+void shared_receive_queue::begin_lending(receive_ring &to) noexcept
+{
+    const lock_guard lock(mutex_);
+    try {
+        borrowers_.push_back(&to);
+    } catch (const std::bad_alloc &) {
+        return;
+    }
+    lend_share(to);
+}
+
+void shared_receive_queue::end_lending(receive_ring &to, lent which) noexcept
+{
+    const lock_guard lock(mutex_);
+    std::erase(borrowers_, &to);
+    take_back(to, which);
+}
+
+void shared_receive_queue::take_back(receive_ring &from, lent which) noexcept
+{
+    while (const auto request = from.take_back(which)) {
+        queue_.put_back(*request);
+        is_consumed();
+    }
+}
+
+void shared_receive_queue::take_all_back() noexcept
+{
+    for (receive_ring *ring : borrowers_)
+        take_back(*ring, lent::unused);
+}
+
+void shared_receive_queue::lend_one(receive_ring &to)
+{
+    lent_.fetch_add(1, std::memory_order_relaxed);
+    to.lend(queue_.pop());
+}
+
+bool shared_receive_queue::lend_to(receive_ring &to)
+{
+    const lock_guard lock(mutex_);
+    if (!finds_one())
+        return false;
+    lend_one(to);
+    check_limit();
+    if (std::find(borrowers_.begin(), borrowers_.end(), &to) != borrowers_.end())
+        lend_share(to);
+    return true;
+}
+
+void shared_receive_queue::lend_share(receive_ring &to)
+{
+    const auto share = static_cast<std::uint32_t>(attr_.max_wr / std::max<std::size_t>(borrowers_.size(), 1));
+    const std::uint32_t wanted = std::clamp(share, 1u, receive_ring::max_lent);
+    while (to.count() < wanted && queue_.size() > attr_.srq_limit)
+        lend_one(to);
+}
+
+// A few of them in turn: there may be thousands.
+void shared_receive_queue::lend_to_some()
+{
+    constexpr std::size_t few = 8;
+    for (std::size_t left = std::min(few, borrowers_.size()); left > 0 && !queue_.empty(); --left)
+        lend_share(*borrowers_[next_borrower_++ % borrowers_.size()]);
 }
 
 } // namespace softrdma

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/read_section.hpp"
 #include "verbs/objects.hpp"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
@@ -12,6 +14,13 @@ namespace softrdma
 {
 
 class queue_pair;
+class receive_ring;
+
+// Which of the receives that a ring has been lent.
+enum class lent {
+    unused, // no message has taken it
+    all,
+};
 
 struct receive_request {
     std::uint64_t wr_id = 0;
@@ -34,20 +43,28 @@ public:
 
     bool full() const noexcept { return end_ - begin_ == room_; }
     bool empty() const noexcept { return end_ == begin_; }
+    std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(end_ - begin_); }
     // Of the next one, until push() says that it is there.
     receive_request &place() noexcept { return places_[end_ % room_]; }
     void push() noexcept { ++end_; }
     // Valid until the next push().
     const receive_request &pop() noexcept { return places_[begin_++ % room_]; }
+    // What was popped comes back; the last one first, if several do.
+    void put_back(const receive_request &request) noexcept { places_[--begin_ % room_] = request; }
+    // With room for so many instead, and all that is there.
+    void resize(std::uint32_t room);
     void clear() noexcept { begin_ = end_; }
 
 private:
-    const std::uint32_t room_;
+    std::uint32_t room_;
     std::uint64_t begin_ = 0;
     std::uint64_t end_ = 0;
     std::unique_ptr<receive_request[]> places_;
 };
 
+// Lends receives to the rings of its queue pairs whose peers may act on them: who sends finds them there, without this
+// process. A queue pair that needs one, and finds none here, gets what others have been lent and not used. The last
+// ones, as many as the limit says, are never lent, so that it is noticed when the limit is reached.
 class shared_receive_queue : public ibv_srq
 {
 public:
@@ -59,17 +76,43 @@ public:
     int post(ibv_recv_wr *wr, ibv_recv_wr **bad);
     int modify(const ibv_srq_attr &attr, int mask);
     void query(ibv_srq_attr &attr);
+    std::uint32_t max_sge() const noexcept { return max_sge_; }
+    // Not to be called for a queue pair of which peers may act: that uses receive_ring::take().
     std::optional<receive_request> take();
+    // Guarded by the lock: that ring has, or has not, a peer which may act on it.
+    void begin_lending(receive_ring &to) noexcept;
+    void end_lending(receive_ring &to, lent which) noexcept;
+    // For a message over the network. False if no receive is left.
+    bool lend_to(receive_ring &to);
+    // One of those that were lent.
+    void is_consumed() noexcept { lent_.fetch_sub(1, std::memory_order_relaxed); }
+    // The section of looking up the memory of what is lent.
+    std::atomic<std::uint32_t> &describing() noexcept { return *describing_; }
     // Tells the queue pair when something is posted, once. False if something is there already.
     bool call_when_posted(std::weak_ptr<queue_pair> qp);
 
     std::atomic<int> users{0};
 
 private:
+    std::uint32_t posted() const noexcept REQUIRES(mutex_) { return queue_.size() + lent_.load(); }
+    bool finds_one() noexcept REQUIRES(mutex_);
+    void take_back(receive_ring &from, lent which) noexcept REQUIRES(mutex_);
+    void take_all_back() noexcept REQUIRES(mutex_);
+    void lend_one(receive_ring &to) REQUIRES(mutex_);
+    void lend_share(receive_ring &to) REQUIRES(mutex_);
+    void lend_to_some() REQUIRES(mutex_);
+    void check_limit() REQUIRES(mutex_);
+
     ordered_mutex mutex_{lock_level::receives};
+    const std::uint32_t max_sge_;
     ibv_srq_attr attr_ GUARDED_BY(mutex_){};
-    std::deque<receive_request> queue_ GUARDED_BY(mutex_);
+    receive_fifo queue_ GUARDED_BY(mutex_);
     std::vector<std::weak_ptr<queue_pair>> waiting_ GUARDED_BY(mutex_);
+    std::vector<receive_ring *> borrowers_ GUARDED_BY(mutex_);
+    std::size_t next_borrower_ GUARDED_BY(mutex_) = 0;
+    std::atomic<std::uint32_t> lent_{0}; // and not consumed
+    const std::shared_ptr<std::atomic<std::uint32_t>> describing_ = std::make_shared<std::atomic<std::uint32_t>>(0);
+    const local::reader_list::entry describing_watch_;
 };
 
 inline shared_receive_queue &srq_of(ibv_srq *srq) noexcept

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <utility>
 
 namespace softrdma
 {
@@ -22,9 +23,10 @@ receive_ring::~receive_ring()
 
 int receive_ring::create(const ibv_qp_cap &cap)
 {
-    capacity_ = qp_.srq != nullptr ? 0 : std::bit_ceil(std::max(cap.max_recv_wr, 1u));
+    srq_ = qp_.srq != nullptr ? &srq_of(qp_.srq) : nullptr;
+    capacity_ = srq_ != nullptr ? max_lent : std::bit_ceil(std::max(cap.max_recv_wr, 1u));
     mask_ = capacity_ - 1;
-    max_sge_ = capacity_ == 0 ? 0 : std::max(cap.max_recv_sge, 1u);
+    max_sge_ = std::max(srq_ != nullptr ? srq_->max_sge() : cap.max_recv_sge, 1u);
     stride_ = local::whole_lines(sizeof(local::receive_slot) + max_sge_ * sizeof(local::slot_sge));
     wqes_.resize(capacity_);
     sges_.resize(std::size_t{capacity_} * max_sge_);
@@ -38,7 +40,9 @@ int receive_ring::create(const ibv_qp_cap &cap)
     shared.ring_capacity = capacity_;
     shared.ring_stride = stride_;
     shared.max_sge = max_sge_;
-    shared.domain = domain_ = domain_of(qp_.pd);
+    shared.domain = domain_of(qp_.pd);
+    shared.lent = srq_ != nullptr ? 1 : 0;
+    domain_ = domain_of(srq_ != nullptr ? srq_->pd : qp_.pd);
     shared.own_domain = object_of(&qp_).own_domain;
     shared.cq_offset = cq_of(qp_.recv_cq).memory().offset;
     scattering_watch_ = local::reader_list::instance().add(local::reader::own(scattering_));
@@ -79,7 +83,7 @@ void receive_ring::describe(const ibv_recv_wr &wr, std::uint32_t position)
     std::uint8_t owner_only = 0;
     std::byte *place = nullptr;
     const std::uint64_t removals = regions_.removals();
-    const local::read_section section(shared().epoch);
+    const local::read_section section(srq_ != nullptr ? srq_->describing() : shared().epoch);
     for (const ibv_sge &sge : std::span(wr.sg_list, count)) {
         *own++ = sge;
         *shown++ = {sge.addr, sge.length, sge.lkey};
@@ -219,7 +223,6 @@ bool receive_ring::place(const ibv_sge &sge, const std::byte *at, std::uint32_t 
     return to != nullptr;
 }
 
-// Never in a ring without places: nothing is posted into it.
 bool receive_ring::is_delivered(const local::receive_slot &at, std::uint32_t position) const noexcept
 {
     return at.done.load(std::memory_order_seq_cst) == position + 1 &&
@@ -258,7 +261,9 @@ bool receive_ring::take_delivered(ibv_wc &wc)
     wc.status = admit(from, position, message);
     if (wc.status != IBV_WC_SUCCESS) [[unlikely]]
         refuse(wc);
-    consumed_.store(position + 1, std::memory_order_release);
+    consume(position);
+    if (network_expected_ != 0) [[unlikely]]
+        came_through_memory(1);
     return true;
 }
 
@@ -279,20 +284,105 @@ bool receive_ring::waiting() noexcept
 std::optional<receive_request> receive_ring::take()
 {
     unique_lock lock(cq_of(qp_.recv_cq).lock());
-    while (is_delivered(slot(position()), position())) {
+    if (srq_ != nullptr)
+        came_over_network();
+    for (;;) {
+        const std::uint32_t next = position();
+        const bool is_there = next != posted_.load(std::memory_order_acquire);
+        if (is_there && !is_delivered(slot(next), next)) {
+            const receive_request request = request_at(next);
+            consume(next);
+            return request;
+        }
         lock.unlock();
-        cq_of(qp_.recv_cq).collect(*this);
+        if (is_there)
+            cq_of(qp_.recv_cq).collect(*this);
+        else if (srq_ == nullptr || !srq_->lend_to(*this))
+            return std::nullopt;
         lock.lock();
     }
-    const std::uint32_t next = position();
-    if (next == posted_.load(std::memory_order_acquire))
-        return std::nullopt;
-    std::optional<receive_request> request(std::in_place);
-    request->wr_id = wqe_of(next).wr_id;
-    request->sge_count = wqe_of(next).sge_count;
-    std::copy_n(sges_of(next), request->sge_count, request->sges.begin());
-    consumed_.store(next + 1, std::memory_order_release);
+}
+
+receive_request receive_ring::request_at(std::uint32_t position) const noexcept
+{
+    receive_request request;
+    request.wr_id = wqe_of(position).wr_id;
+    request.sge_count = wqe_of(position).sge_count;
+    std::copy_n(sges_of(position), request.sge_count, request.sges.begin());
     return request;
+}
+
+void receive_ring::consume(std::uint32_t position) noexcept
+{
+    consumed_.store(position + 1, std::memory_order_release);
+    if (srq_ != nullptr)
+        srq_->is_consumed();
+}
+
+// What is too long for the ring comes over the network, and where one message did, others will. But to look there takes
+// much longer than to look at the ring.
+void receive_ring::came_over_network() noexcept
+{
+    constexpr std::uint32_t while_expected = 1024;
+    if (std::exchange(network_expected_, while_expected) == 0)
+        cq_of(qp_.recv_cq).network_users.fetch_add(1);
+}
+
+void receive_ring::came_through_memory(std::uint32_t messages) noexcept
+{
+    network_expected_ -= std::min(messages, network_expected_);
+    if (network_expected_ == 0)
+        cq_of(qp_.recv_cq).network_users.fetch_sub(1);
+}
+
+void receive_ring::borrow() noexcept
+{
+    if (srq_ != nullptr)
+        srq_->begin_lending(*this);
+}
+
+void receive_ring::give_back(lent which) noexcept
+{
+    if (srq_ != nullptr)
+        srq_->end_lending(*this, which);
+}
+
+// Never what `done` holds when a message is there: that is one more than the position, in a ring of several places.
+std::uint32_t receive_ring::next_token(std::uint32_t position) noexcept
+{
+    return ++tokens_ * capacity_ + (position & mask_);
+}
+
+void receive_ring::lend(const receive_request &request)
+{
+    const std::uint32_t position = posted_.load(std::memory_order_relaxed);
+    rq_wqe &k = wqe_of(position);
+    ibv_recv_wr wr{};
+    wr.wr_id = request.wr_id;
+    wr.sg_list = const_cast<ibv_sge *>(request.sges.data());
+    wr.num_sge = request.sge_count;
+    if (!is_described(wr, k))
+        describe(wr, position);
+    k.token = next_token(position);
+    slot(position).done.store(k.token, std::memory_order_release);
+    publish(wr, k, position);
+}
+
+// A peer that finds the new token in `done` finds nothing posted afterwards; one that has found the old one delivers
+// nothing, or has done so already.
+std::optional<receive_request> receive_ring::take_back(lent which) noexcept
+{
+    const lock_guard lock(cq_of(qp_.recv_cq).lock());
+    if (count() == 0)
+        return std::nullopt;
+    const std::uint32_t position = posted_.load(std::memory_order_relaxed) - 1;
+    local::receive_slot &s = slot(position);
+    std::uint32_t token = wqe_of(position).token;
+    s.posted.store(0, std::memory_order_release);
+    if (!s.done.compare_exchange_strong(token, next_token(position), std::memory_order_seq_cst) && which != lent::all)
+        return std::nullopt;
+    posted_.store(position, std::memory_order_release);
+    return request_at(position);
 }
 
 void receive_ring::complete_flushed(const receive_request &request)
@@ -307,14 +397,21 @@ void receive_ring::complete_flushed(const receive_request &request)
 
 void receive_ring::flush()
 {
+    if (srq_ != nullptr) {
+        cq_of(qp_.recv_cq).collect(*this);
+        return give_back(lent::all);
+    }
     while (const auto request = take())
         complete_flushed(*request);
 }
 
 void receive_ring::reset()
 {
+    give_back(lent::all);
     const lock_guard lock(cq_of(qp_.recv_cq).lock());
     consumed_.store(posted_.load(std::memory_order_relaxed), std::memory_order_release);
+    if (network_expected_ != 0)
+        came_through_memory(network_expected_);
     for (rq_wqe &k : wqes_)
         k.removals = unknown; // the next peer does not have to rely on what the last one left of the slots
 }

@@ -13,7 +13,8 @@ namespace softrdma
 {
 
 // The posted receives of one queue pair, in memory that a peer of this host delivers messages into. Posting is
-// guarded by the queue pair's lock, consuming by that of the completion queue.
+// guarded by the queue pair's lock, consuming by that of the completion queue. With a shared receive queue they are
+// lent by that, which guards posting then and takes back, with both locks, what no message has taken.
 class receive_ring final : public inbound_source
 {
 public:
@@ -27,6 +28,16 @@ public:
     const local::block &memory() const noexcept { return *block_; }
 
     int post(const ibv_recv_wr &wr, const ibv_qp_cap &cap);
+    // From now on the shared queue, if there is one, lends receives.
+    void borrow() noexcept;
+    // It lends none any more, and has back what was lent.
+    void give_back(lent which) noexcept;
+    // For the shared queue, with its lock.
+    std::uint32_t count() const noexcept { return posted_.load() - consumed_.load(std::memory_order_acquire); }
+    static constexpr std::uint32_t max_lent = 64;
+    void lend(const receive_request &request);
+    // The one that was lent last; none if there is none, or `which` does not include it.
+    std::optional<receive_request> take_back(lent which) noexcept;
     // The region has changed, and what is posted in it already can only be placed by whoever looks it up then.
     void region_has_changed(std::uint32_t key) noexcept;
     // Position of the next receive that will be consumed.
@@ -56,6 +67,11 @@ private:
     int publish(const ibv_recv_wr &wr, rq_wqe &k, std::uint32_t position);
     int post_anew(const ibv_recv_wr &wr, const ibv_qp_cap &cap, std::uint32_t position);
     bool is_delivered(const local::receive_slot &at, std::uint32_t position) const noexcept;
+    void consume(std::uint32_t position) noexcept;
+    receive_request request_at(std::uint32_t position) const noexcept;
+    std::uint32_t next_token(std::uint32_t position) noexcept;
+    void came_over_network() noexcept;
+    void came_through_memory(std::uint32_t messages) noexcept;
     bool take_delivered(ibv_wc &wc);
     struct arrival;
     ibv_wc_status admit(const local::receive_slot &from, std::uint32_t position, const arrival &message);
@@ -77,18 +93,22 @@ private:
     std::shared_ptr<local::block> block_;
     local::qp_block *shared_ = nullptr;
     std::byte *slots_ = nullptr;
-    std::uint32_t capacity_ = 0; // a power of two, or 0 with a shared receive queue
+    shared_receive_queue *srq_ = nullptr;
+    std::uint32_t capacity_ = 0; // a power of two
     std::uint32_t mask_ = 0;     // of positions
     std::uint32_t stride_ = 0;
     std::uint32_t max_sge_ = 0;
     std::uint32_t peer_qpn_ = 0;
-    std::uint32_t domain_ = 0; // of protection
+    std::uint32_t domain_ = 0; // of protection, of the receives
+    std::uint32_t tokens_ = 0;
+    std::uint32_t network_expected_ = 0; // for so many messages more polls look at the network
     static constexpr std::uint64_t unknown = UINT64_MAX;
     // The program's, which no peer can change.
     struct alignas(local::line) rq_wqe {
         std::uint64_t wr_id;
         std::uint16_t sge_count;
-        std::uint32_t room; // bytes
+        std::uint32_t room;  // bytes
+        std::uint32_t token; // in `done` as long as it is lent and has no message
         // Of a receive of one piece of plain memory, that piece and where it is as long as the region table has these
         // removals.
         std::uint64_t removals = unknown;

@@ -20,8 +20,7 @@ ROUNDS = "2000"
 PING_PONG = pathlib.Path(__file__).with_name("ping_pong.c")
 EPILOG = """\
 What limits the rows: a datagram takes a lock of its queue pair, its port and its ring at each end, a message one of its
-queue pair. UCX and Open MPI receive from shared receive queues, whose messages go over TCP on one host as well. Each is
-acknowledged by a packet of its own, before the program sees it: a program may end with its last message.
+queue pair. UCX and Open MPI receive from shared receive queues, which lend their receives to each sender of the host.
 
 To be believed on an idle machine only: where other processes want the same processors, both ends of a message wait for
 their turn at them, and that is all that is measured.

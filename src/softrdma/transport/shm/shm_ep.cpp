@@ -105,6 +105,12 @@ bool remote_cq::reserve() noexcept
     return false;
 }
 
+void remote_cq::give_back() noexcept
+{
+    if (block_->counted.load(std::memory_order_relaxed) != 0)
+        block_->used.fetch_sub(1, std::memory_order_relaxed);
+}
+
 void remote_cq::announce(std::uint32_t bit, bool watched) noexcept
 {
     if (!watched)
@@ -164,15 +170,15 @@ bool shm_ep::attach(const shm_address &h, const connection_ends &ends, unique_fd
     own_domain_ = block_->own_domain;
     cq_bit_ = block_->cq_bit;
     connection_ = h.connection;
-    bcopy_threshold_ = peer_->bcopy_threshold();
+    lent_ = block_->lent != 0;
+    bcopy_threshold_ = lent_ ? max_bounced : peer_->bcopy_threshold();
     if (block_->magic != qp_magic || !(block_->ends == ends.reversed()) || h.connection == 0 ||
             block_->state.load(std::memory_order_acquire) >> 1 != h.connection)
         return false;
-    if ((capacity_ != 0 && !std::has_single_bit(capacity_)) || capacity_ > max_capacity || max_sge_ > max_sges ||
-            stride_ % line != 0 || stride_ < sizeof(receive_slot) + max_sge_ * sizeof(slot_sge) ||
-            block_size(capacity_, stride_) > h.qp_size)
+    if (!std::has_single_bit(capacity_) || capacity_ > max_capacity || max_sge_ > max_sges || stride_ % line != 0 ||
+            stride_ < sizeof(receive_slot) + max_sge_ * sizeof(slot_sge) || block_size(capacity_, stride_) > h.qp_size)
         return false;
-    mask_ = capacity_ == 0 ? 0 : capacity_ - 1;
+    mask_ = capacity_ - 1;
     slots_ = memory_.get() + ring_offset;
     go_to(h.first_receive);
     bounce_buffer_ = memory_.get() + bounce_buffer_offset(capacity_, stride_);
@@ -217,11 +223,6 @@ copy_result shm_ep::read_part(const remote_region &r, std::span<const iovec> to)
     if (file_mapping *file = mapping(r); file != nullptr)
         return file->read(r.address - r.region_address, to) ? copy_result::done : copy_result::fault;
     return peer_->read(r.address, to);
-}
-
-bool shm_ep::has_receive() const noexcept
-{
-    return capacity_ == 0 || slot_->posted.load(std::memory_order_seq_cst) == position_ + 1;
 }
 
 // The peer posts a receive and then looks whether it is asked for, without a barrier in between.
@@ -298,12 +299,23 @@ bool shm_ep::place(const receive_slot &s, std::uint32_t length, std::span<const 
     return left == 0;
 }
 
+// The message in that slot is the peer's, from one store on. Of a receive that is lent this is the only moment at which
+// one side takes it from the other: false if the peer has taken it back since `seen` was there.
+bool shm_ep::publish(receive_slot &s, std::uint32_t seen) const noexcept
+{
+    if (lent_)
+        return s.done.compare_exchange_strong(seen, position_ + 1, std::memory_order_seq_cst);
+    s.done.store(position_ + 1, std::memory_order_seq_cst);
+    return true;
+}
+
 // Part of what sends: the answer to a message waits for each call. Others may call it as well.
 bool shm_ep::deliver(const message &m, std::span<const iovec> from)
 {
-    if (capacity_ == 0) // the peer takes its receives from a queue of its own
-        return false;
     receive_slot &s = *slot_;
+    const std::uint32_t seen = s.done.load(std::memory_order_acquire);
+    if (lent_ && !has_receive()) // and what is read of it from here on is of the receive that `seen` stands for
+        return false;
     std::uint8_t flags = m.flags;
     std::uint32_t bounced = bounced_;
     if ((flags & slot_write) == 0) {
@@ -319,17 +331,20 @@ bool shm_ep::deliver(const message &m, std::span<const iovec> from)
                 return false;
             s.bounced = *room;
             bounced = *room + whole_lines(m.length);
-        } else if (!place(s, m.length, from)) {
+        } else if (lent_ || !place(s, m.length, from)) { // what is lent is the peer's as long as it has no message
             return false;
         }
     }
     if (!cq_->reserve())
         return false;
-    bounced_ = bounced;
     s.length = m.length;
     s.imm_data = m.imm_data;
     s.flags = flags;
-    s.done.store(position_ + 1, std::memory_order_seq_cst);
+    if (!publish(s, seen)) {
+        cq_->give_back();
+        return false;
+    }
+    bounced_ = bounced;
     go_to(position_ + 1);
     sent_ = true;
     cq_->announce(cq_bit_, block_->watched.load(std::memory_order_seq_cst) != 0);

@@ -31,6 +31,8 @@ public:
 
     // False if the queue has no room for another message: then its owner has to see it overflow.
     bool reserve() noexcept;
+    // No message came of it.
+    void give_back() noexcept;
     // To be called after a message was published: lets the peer find it.
     void announce(std::uint32_t bit, bool watched) noexcept;
     void wake(bool solicited);
@@ -93,7 +95,9 @@ public:
     }
     const std::shared_ptr<file_mapping> &recent_mapping() const noexcept { return recent_; }
 
-    bool has_receive() const noexcept;
+    bool has_receive() const noexcept { return slot_->posted.load(std::memory_order_seq_cst) == position_ + 1; }
+    // The peer lends them from a shared queue: what does not find one may find it there.
+    bool receives_are_lent() const noexcept { return lent_; }
     // With a receive. False if only the peer itself can place the message.
     bool deliver(const message &m, std::span<const iovec> from);
     // A message was delivered in another way.
@@ -138,6 +142,7 @@ private:
     std::optional<std::uint32_t> bounce_buffer_space(std::uint32_t length) noexcept;
     void fetch_room(std::uint32_t length) noexcept;
     bool place(const receive_slot &s, std::uint32_t length, std::span<const iovec> from);
+    bool publish(receive_slot &s, std::uint32_t seen) const noexcept;
 
     static constexpr std::uint32_t longest_part = 1 << 20;
 
@@ -158,6 +163,7 @@ private:
     std::uint32_t stride_ = 0;
     std::uint32_t max_sge_ = 0;
     std::uint32_t cq_bit_ = 0;
+    bool lent_ = false;
     std::uint32_t position_ = 0;
     std::byte *slots_ = nullptr;
     receive_slot *slot_ = nullptr; // for that position

@@ -123,7 +123,8 @@ post_result shm_path::deliver(const wqe &w, std::uint8_t kind, std::span<const i
 [[gnu::cold]] post_result shm_path::without_receive(const wqe &w)
 {
     std::span<const iovec> from;
-    return collect(w, 0, from) ? post_result::pending : post_result::unsupported;
+    const bool waits = collect(w, 0, from) && !ep_->receives_are_lent(); // else the peer looks into the shared queue
+    return waits ? post_result::pending : post_result::unsupported;
 }
 
 post_result shm_path::send(const wqe &w)
@@ -185,6 +186,9 @@ bool shm_path::ask_for_receive() noexcept
 
 bool shm_path::surely_unsupported(const wqe &w) const noexcept
 {
+    if (ep_->receives_are_lent() && w.info().takes_receive &&
+            (!ep_->has_receive() || (w.info().message() && w.length > local::max_bounced)))
+        return true;
     if (!leaves_private_memory())
         return false;
     if (w.info().message())

@@ -12,14 +12,9 @@ namespace softrdma
 bool responder::take_receive(const std::weak_ptr<queue_pair> &self, std::uint32_t psn)
 {
     receiver_not_ready_ = false;
-    if (ep_.qp->srq != nullptr) {
-        auto &srq = srq_of(ep_.qp->srq);
-        do {
-            current_ = srq.take();
-        } while (!current_ && !srq.call_when_posted(self));
-    } else {
+    do {
         current_ = ring_.take();
-    }
+    } while (!current_ && ep_.qp->srq != nullptr && !srq_of(ep_.qp->srq).call_when_posted(self));
     if (current_)
         return true;
     receiver_not_ready_ = true;

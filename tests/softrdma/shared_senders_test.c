@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Several processes send to queue pairs that share their receives. Every message arrives whole and in the order of its
+ * sender, while senders are stopped and continued, or are killed and others come: no receive is lost with them.
+ * SOFTRDMA_KILL_ROUNDS says how often one is killed (default 20), SOFTRDMA_SEED at which moments.
+ */
+#include "remote.h"
+
+#include <arpa/inet.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    senders = 8,
+    receives = 32, /* in all */
+    longest = 20480,
+    window = 4, /* messages that a sender has posted at a time */
+    stops = 20,
+};
+
+/* What a sender is to do; `count` 0: until it is killed. */
+struct order {
+    uint16_t port; /* network order */
+    uint32_t index;
+    uint32_t count;
+    uint32_t stops_parent_each; /* so many messages; 0: never */
+};
+
+struct header {
+    uint32_t index;
+    uint32_t sequence;
+};
+
+struct child {
+    pid_t pid;
+    int orders;
+};
+
+/* As the receiver sees it. */
+struct sender {
+    struct child child;
+    struct side side;
+    uint32_t index;
+    uint32_t sequence; /* of its next message */
+};
+
+struct receiver {
+    struct pair listening;
+    struct side lender; /* of domain and memory */
+    struct ibv_srq *srq;
+    struct sender of[senders];
+    unsigned seed;
+};
+
+static size_t length_of(const struct header *h)
+{
+    static const size_t lengths[] = {sizeof(struct header), 64, 200, 1000, 5000, 64, 12000, 300, 20000};
+    return lengths[(h->index + h->sequence) % (sizeof(lengths) / sizeof(lengths[0]))];
+}
+
+static void make_message(uint8_t *at, const struct header *h)
+{
+    fill(at, length_of(h), h->index * 31 + h->sequence);
+    memcpy(at, h, sizeof(*h));
+}
+
+static void stop_parent_for_a_moment(void)
+{
+    assert_int_equal(kill(getppid(), SIGSTOP), 0);
+    usleep(20000);
+    assert_int_equal(kill(getppid(), SIGCONT), 0);
+}
+
+static void follow(const struct order *o)
+{
+    struct remote r = {.size = (size_t)window * longest, .ack_timeout = no_ack_timeout};
+    call_server(&r, o->port);
+    struct side *c = &r.pair.client;
+    uint32_t sent = 0;
+    for (; o->count == 0 || sent < o->count; ++sent) {
+        const struct header h = {.index = o->index, .sequence = sent};
+        const size_t offset = (size_t)(sent % window) * longest;
+        if (sent >= window)
+            expect_completion(c->cq, sent - window, IBV_WC_SUCCESS);
+        make_message(c->memory + offset, &h);
+        if (o->stops_parent_each != 0 && sent % o->stops_parent_each == o->stops_parent_each - 1)
+            stop_parent_for_a_moment();
+        const enum ibv_wr_opcode opcode = sent % 3 == 0 ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
+        assert_int_equal(post(c, opcode, sent, offset, length_of(&h), NULL, 0, 0), 0);
+    }
+    for (uint32_t i = sent - window; i != sent; ++i)
+        expect_completion(c->cq, i, IBV_WC_SUCCESS);
+    assert_int_equal(rdma_disconnect(c->id), 0);
+    (void)expect_event(c->channel, RDMA_CM_EVENT_DISCONNECTED); /* the receiver may answer late */
+    close_pair(&r.pair);
+    exit(0);
+}
+
+/* Before any verbs call of this process. It waits for its order. */
+static struct child new_child(void)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    const struct child c = {.pid = fork(), .orders = ends[1]};
+    assert_true(c.pid >= 0);
+    if (c.pid != 0) {
+        close(ends[0]);
+        return c;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    struct order o;
+    if (read(ends[0], &o, sizeof(o)) != sizeof(o))
+        _exit(1);
+    follow(&o);
+    _exit(1);
+}
+
+static int post_shared(struct receiver *r, uint64_t number)
+{
+    struct ibv_sge sge = {
+            .addr = (uintptr_t)r->lender.memory + number * longest, .length = longest, .lkey = r->lender.mr->lkey};
+    struct ibv_recv_wr wr = {.wr_id = number, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
+    return ibv_post_srq_recv(r->srq, &wr, &bad);
+}
+
+static void make_queue(struct receiver *r, struct ibv_context *verbs)
+{
+    struct side *l = &r->lender;
+    l->size = (size_t)receives * longest;
+    l->memory = calloc(1, l->size);
+    l->pd = ibv_alloc_pd(verbs);
+    assert_non_null(l->pd);
+    l->mr = ibv_reg_mr(l->pd, l->memory, l->size, IBV_ACCESS_LOCAL_WRITE);
+    assert_non_null(l->mr);
+    struct ibv_srq_init_attr attr = {.attr = {.max_wr = receives, .max_sge = 1}};
+    r->srq = ibv_create_srq(l->pd, &attr);
+    assert_non_null(r->srq);
+    for (uint64_t i = 0; i < receives; ++i)
+        assert_int_equal(post_shared(r, i), 0);
+}
+
+static void meet(struct receiver *r, struct sender *s, struct child child, struct order o)
+{
+    o.port = rdma_get_src_port(r->listening.listener);
+    *s = (struct sender){.child = child, .index = o.index};
+    assert_int_equal(write(child.orders, &o, sizeof(o)), sizeof(o));
+    close(child.orders);
+    struct rdma_cm_event *request = take_request(&r->listening);
+    s->side.id = r->listening.server.id;
+    r->listening.server.id = NULL;
+    if (r->srq == NULL)
+        make_queue(r, s->side.id->verbs);
+    create_queues(&s->side, r->srq, &(struct options){.lender = &r->lender}, true);
+    assert_int_equal(rdma_ack_cm_event(request), 0);
+    struct rdma_conn_param param = {.retry_count = 7, .rnr_retry_count = 7};
+    assert_int_equal(rdma_accept(s->side.id, &param), 0);
+    assert_int_equal(expect_event(r->listening.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+}
+
+/* False if there is none. */
+static bool take_message(struct receiver *r, struct sender *s, bool reposts)
+{
+    static uint8_t expected[longest];
+    struct ibv_wc wc;
+    const int count = ibv_poll_cq(s->side.cq, 1, &wc);
+    if (count == 0)
+        return false;
+    assert_int_equal(count, 1);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    const struct header h = {.index = s->index, .sequence = s->sequence++};
+    assert_int_equal(wc.byte_len, length_of(&h));
+    assert_int_equal(wc.qp_num, s->side.qp->qp_num);
+    assert_int_equal(wc.wc_flags & IBV_WC_WITH_IMM, h.sequence % 3 == 0 ? IBV_WC_WITH_IMM : 0);
+    make_message(expected, &h);
+    assert_memory_equal(r->lender.memory + wc.wr_id * longest, expected, wc.byte_len);
+    if (reposts)
+        assert_int_equal(post_shared(r, wc.wr_id), 0);
+    return true;
+}
+
+static void take_messages(struct receiver *r, unsigned count)
+{
+    while (count > 0) {
+        for (unsigned i = 0; i < senders; ++i)
+            count -= count > 0 && r->of[i].side.cq != NULL && take_message(r, &r->of[i], true);
+    }
+}
+
+/* Some sender has ended. What it has sent before arrives. */
+static void part(struct receiver *r, bool reposts)
+{
+    struct rdma_cm_event *event = next_event(r->listening.listen_channel, RDMA_CM_EVENT_DISCONNECTED);
+    struct sender *s = r->of;
+    while (s->side.id != event->id)
+        ++s;
+    assert_int_equal(rdma_ack_cm_event(event), 0);
+    (void)rdma_disconnect(s->side.id); /* the answer, if somebody is there to have it */
+    while (take_message(r, s, reposts))
+        ;
+    close_side(&s->side);
+    s->side = (struct side){0};
+}
+
+static void kill_sender(struct receiver *r, struct sender *s)
+{
+    assert_int_equal(kill(s->child.pid, SIGKILL), 0);
+    assert_int_equal(waitpid(s->child.pid, NULL, 0), s->child.pid);
+    part(r, true);
+}
+
+static void start(struct receiver *r)
+{
+    const char *seed = getenv("SOFTRDMA_SEED");
+    *r = (struct receiver){.seed = seed != NULL ? (unsigned)atoi(seed) : (unsigned)getpid()};
+    fprintf(stderr, "SOFTRDMA_SEED=%u\n", r->seed);
+}
+
+/* Every receive is there: each takes a message, and there is room for no more than these. */
+static void finish(struct receiver *r, struct child last)
+{
+    struct sender *s = &r->of[0];
+    meet(r, s, last, (struct order){.index = 99, .count = receives});
+    while (s->sequence < receives)
+        take_message(r, s, false);
+    part(r, false);
+    assert_int_equal(exit_code_of(last.pid), 0);
+    for (uint64_t i = 0; i < receives; ++i)
+        assert_int_equal(post_shared(r, i), 0);
+    assert_int_equal(post_shared(r, 0), ENOMEM);
+    assert_int_equal(ibv_destroy_srq(r->srq), 0);
+    assert_int_equal(ibv_dereg_mr(r->lender.mr), 0);
+    assert_int_equal(ibv_dealloc_pd(r->lender.pd), 0);
+    free(r->lender.memory);
+    close_pair(&r->listening);
+}
+
+static void arrive_in_order_though_either_side_is_stopped(void)
+{
+    enum {
+        messages = 1000
+    };
+    struct child children[senders + 1];
+    for (unsigned i = 0; i < senders + 1; ++i)
+        children[i] = new_child();
+    struct receiver r;
+    start(&r);
+    open_listener(&r.listening, "127.0.0.1");
+    for (unsigned i = 0; i < senders; ++i)
+        meet(&r, &r.of[i], children[i],
+                (struct order){.index = i, .count = messages, .stops_parent_each = i == 0 ? 300 : 0});
+    for (unsigned i = 0; i < stops; ++i) {
+        const pid_t stopped = children[(unsigned)rand_r(&r.seed) % senders].pid;
+        assert_int_equal(kill(stopped, SIGSTOP), 0);
+        take_messages(&r, 100);
+        assert_int_equal(kill(stopped, SIGCONT), 0);
+    }
+    take_messages(&r, senders * messages - stops * 100);
+    for (unsigned i = 0; i < senders; ++i)
+        part(&r, true);
+    for (unsigned i = 0; i < senders; ++i)
+        assert_int_equal(exit_code_of(children[i].pid), 0);
+    finish(&r, children[senders]);
+}
+
+static void lose_no_receive_with_a_sender(void)
+{
+    const char *rounds_text = getenv("SOFTRDMA_KILL_ROUNDS");
+    const unsigned rounds = rounds_text != NULL ? (unsigned)atoi(rounds_text) : 20;
+    const unsigned count = senders + rounds + 1;
+    struct child *children = calloc(count, sizeof(*children));
+    assert_non_null(children);
+    for (unsigned i = 0; i < count; ++i)
+        children[i] = new_child();
+    struct receiver r;
+    start(&r);
+    open_listener(&r.listening, "127.0.0.1");
+    for (unsigned i = 0; i < senders; ++i)
+        meet(&r, &r.of[i], children[i], (struct order){.index = i});
+    for (unsigned round = 0; round < rounds; ++round) {
+        struct sender *s = &r.of[(unsigned)rand_r(&r.seed) % senders];
+        take_messages(&r, (unsigned)rand_r(&r.seed) % 300);
+        kill_sender(&r, s);
+        meet(&r, s, children[senders + round], (struct order){.index = senders + round});
+    }
+    take_messages(&r, 300);
+    for (unsigned i = 0; i < senders; ++i)
+        kill_sender(&r, &r.of[i]);
+    finish(&r, children[count - 1]);
+    free(children);
+}
+
+static void messages_arrive_in_order_though_either_side_is_stopped(void **state)
+{
+    (void)state;
+    in_own_process(arrive_in_order_though_either_side_is_stopped);
+}
+
+static void no_receive_is_lost_with_a_sender(void **state)
+{
+    (void)state;
+    in_own_process(lose_no_receive_with_a_sender);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(messages_arrive_in_order_though_either_side_is_stopped),
+            cmocka_unit_test(no_receive_is_lost_with_a_sender),
+    };
+    return cmocka_run_group_tests_name("shared_senders", tests, NULL, NULL);
+}
