@@ -92,7 +92,8 @@ int leg::connect(const terms &wanted)
     memory.depth = static_cast<std::uint32_t>(std::clamp(settings().queue_depth, 2, longest_queue));
     memory.timeout_ms = settings_.timeout_ms;
     replica::error_text problem;
-    if (const int failed = region_.open(session_answer_, memory, &problem); failed != 0)
+    if (const int failed = region_.open(session_answer_, memory, replica::deadline(settings_.timeout_ms), &problem);
+            failed != 0)
         return fail(failed, "%s", problem.c_str());
     connected_ = check_level() == 0 && session_.watch() == 0;
     return connected_ ? 0 : -1;

@@ -247,7 +247,7 @@ mirror::connected rpma_mirror::attach(remote_copy &c, channel &control, const de
     terms.timeout_ms = settings_.operation_ms;
     terms.epoch = promise_.epoch;
     replica::error_text why;
-    if (const int error = made.region->open(session, terms, &why); error != 0)
+    if (const int error = made.region->open(session, terms, until, &why); error != 0)
         throw failure(RPMA_MIRROR_E_LINK, "target " + c.where.name() + ": " + why.c_str(), error);
     made.level = static_cast<rpma_mirror_level>(made.region->level());
     if (made.level < settings_.min_level)

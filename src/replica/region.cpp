@@ -38,7 +38,7 @@ int connect_lane(region_lane &made, data_path &path, const session_answer &targe
 
 } // namespace
 
-int region::open(const session_answer &target, const terms &wanted, error_text *why)
+int region::open(const session_answer &target, const terms &wanted, const deadline &until, error_text *why)
 {
     path_.data_begin = target.has_header ? header_size : 0;
     path_.window = std::min(target.window, 8U);
@@ -46,7 +46,7 @@ int region::open(const session_answer &target, const terms &wanted, error_text *
     path_.timeout_ms = wanted.timeout_ms;
     if (const int error = prepare_peer(target, wanted, why); error != 0)
         return error;
-    return connect_lanes(target, wanted, why);
+    return connect_lanes(target, wanted, until, why);
 }
 
 int region::prepare_peer(const session_answer &target, const terms &wanted, error_text *why)
@@ -81,7 +81,7 @@ int region::prepare_peer(const session_answer &target, const terms &wanted, erro
     return 0;
 }
 
-int region::connect_lanes(const session_answer &target, const terms &wanted, error_text *why)
+int region::connect_lanes(const session_answer &target, const terms &wanted, const deadline &until, error_text *why)
 {
     lanes_ = static_cast<region_lane *>(std::calloc(target.lanes, sizeof(region_lane)));
     if (lanes_ == nullptr)
@@ -96,7 +96,6 @@ int region::connect_lanes(const session_answer &target, const terms &wanted, err
     }
     if (error == 0)
         choose_method(target);
-    const deadline until(wanted.timeout_ms);
     for (unsigned i = 0; i < lane_count_ && error == 0; ++i)
         error = lanes_[i].connected(until);
     if (error != 0)

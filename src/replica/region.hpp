@@ -16,7 +16,7 @@ public:
         std::size_t size = 0;
         bool fetches = false; // the local memory is the destination of region_lane::fetch(), too
         std::uint32_t depth = 2;
-        int timeout_ms = 0;
+        int timeout_ms = 0;      // of one operation
         std::uint64_t epoch = 0; // not 0: of the writer of a mirrored set
     };
 
@@ -25,8 +25,9 @@ public:
     region(const region &) = delete;
     region &operator=(const region &) = delete;
 
-    // 0 or an errno, and then why. lost() has to be open. What is half made is for close().
-    int open(const session_answer &target, const terms &wanted, error_text *why);
+    // With all lanes connected before `until`. 0 or an errno, and then why. lost() has to be open. What is half made is
+    // for close().
+    int open(const session_answer &target, const terms &wanted, const deadline &until, error_text *why);
     // Nobody uses a lane any more.
     void close();
 
@@ -41,7 +42,7 @@ public:
 
 private:
     int prepare_peer(const session_answer &target, const terms &wanted, error_text *why);
-    int connect_lanes(const session_answer &target, const terms &wanted, error_text *why);
+    int connect_lanes(const session_answer &target, const terms &wanted, const deadline &until, error_text *why);
     void choose_method(const session_answer &target);
 
     data_path path_;
