@@ -23,8 +23,7 @@ bool is_v4(const ibv_gid &gid) noexcept
 int rank(const gid_entry &entry) noexcept
 {
     const auto *v6 = reinterpret_cast<const in6_addr *>(entry.gid.raw);
-    const bool loopback = is_v4(entry.gid) ? entry.gid.raw[12] == 127 : IN6_IS_ADDR_LOOPBACK(v6);
-    return (loopback ? 4 : 0) + (is_v4(entry.gid) ? 0 : 1) + (IN6_IS_ADDR_LINKLOCAL(v6) ? 1 : 0);
+    return (is_loopback(entry.gid) ? 4 : 0) + (is_v4(entry.gid) ? 0 : 1) + (IN6_IS_ADDR_LINKLOCAL(v6) ? 1 : 0);
 }
 
 std::vector<gid_entry> *read_addresses()
@@ -57,6 +56,12 @@ const std::vector<gid_entry> &gid_table()
 {
     static constinit process::single<const std::vector<gid_entry>> table;
     return table.get([] { return read_addresses(); });
+}
+
+bool is_loopback(const ibv_gid &gid) noexcept
+{
+    return is_v4(gid) ? gid.raw[12] == IN_LOOPBACKNET
+                      : IN6_IS_ADDR_LOOPBACK(reinterpret_cast<const in6_addr *>(gid.raw));
 }
 
 bool is_own_address(std::span<const std::byte, 16> gid) noexcept

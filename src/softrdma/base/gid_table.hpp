@@ -23,6 +23,9 @@ const std::vector<gid_entry> &gid_table();
 // Whether it is one of this host, as far as that table knows.
 bool is_own_address(std::span<const std::byte, 16> gid) noexcept;
 
+// Whether only this host reaches itself by it.
+bool is_loopback(const ibv_gid &gid) noexcept;
+
 // The GID is the address, an IPv4 one mapped into IPv6.
 ibv_gid gid_of(const sockaddr_storage &address) noexcept;
 // `interface` gives a link-local address its meaning.

@@ -74,19 +74,6 @@ bool detail::is_wildcard(const sockaddr *address) noexcept
     return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6 *>(address)->sin6_addr);
 }
 
-bool is_loopback(const sockaddr *address) noexcept
-{
-    if (address->sa_family == AF_INET)
-        return ntohl(reinterpret_cast<const sockaddr_in *>(address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-    return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6 *>(address)->sin6_addr);
-}
-
-// The kernel's connection manager takes a loop-back address for one that stands for all.
-bool names_no_device(const sockaddr *address) noexcept
-{
-    return detail::is_wildcard(address) || (settings().loopback_is_any && is_loopback(address));
-}
-
 int detail::adopt_device(cm_id &id)
 {
     if (id.verbs != nullptr)
@@ -155,7 +142,10 @@ int bind(cm_id &id, const sockaddr *address)
     if (detail::open_bound(id, address) != 0)
         return -1;
     detail::fill_gids(id);
-    return names_no_device(address) ? 0 : detail::adopt_device(id);
+    // The kernel's connection manager takes a loop-back address for one that stands for all.
+    const bool stands_for_all =
+            detail::is_wildcard(address) || (settings().loopback_is_any && is_loopback(id.route.addr.addr.ibaddr.sgid));
+    return stands_for_all ? 0 : detail::adopt_device(id);
 }
 
 int resolve_address(cm_id &id, const sockaddr *source, const sockaddr *destination)
