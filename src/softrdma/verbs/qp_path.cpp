@@ -47,8 +47,9 @@ bool queue_pair::describe(const local::connection_ends &ends, local::shm_address
 void queue_pair::expect(std::shared_ptr<acting_peer> peer)
 {
     const lock_guard lock(lock_);
-    if (!destroyed_ && connection_ != 0)
-        peer_ = std::move(peer);
+    if (destroyed_ || connection_ == 0)
+        return;
+    peer_ = std::move(peer);
     if (peer_ != nullptr)
         ring_.borrow();
 }
