@@ -86,10 +86,11 @@ void rpma_mirror::refuse_foreign(const replica::mirror_state &own, bool begun) c
     for (const auto &c : copies_) {
         if (!c)
             continue;
-        if (!c->answered && (c->last_error != RPMA_MIRROR_E_MISSING || own.committed.epoch != 0))
-            throw *c->problem;
-        if (!c->answered)
+        if (!c->answered) {
+            if (c->last_error != RPMA_MIRROR_E_MISSING || own.committed.epoch != 0)
+                throw *c->problem;
             continue;
+        }
         const std::string where = "target " + c->where.name() + " has a copy of " + c->where.set_name;
         if (!begun || c->known.set != own.set || c->known.copy != c->where.copy || c->known.length != own.length)
             throw failure(RPMA_MIRROR_E_EXISTS,
