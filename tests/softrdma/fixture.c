@@ -288,6 +288,13 @@ int post_receive(struct side *side, uint64_t wr_id, size_t offset, size_t length
     return ibv_post_recv(side->qp, &wr, &bad);
 }
 
+int post_shared_receive(struct ibv_srq *srq, const struct side *side, uint64_t wr_id, size_t offset, size_t length)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)side->memory + offset, .length = (uint32_t)length, .lkey = side->mr->lkey};
+    struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
+    return ibv_post_srq_recv(srq, &wr, &bad);
+}
+
 void to_init(struct ibv_qp *qp)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = everything};

@@ -96,6 +96,8 @@ int gid_index_of(const char *text);
 int post(struct side *from, enum ibv_wr_opcode opcode, uint64_t wr_id, size_t offset, size_t length,
         const struct side *to, size_t to_offset, unsigned flags);
 int post_receive(struct side *side, uint64_t wr_id, size_t offset, size_t length);
+/* To a shared queue, of memory that this side has registered. */
+int post_shared_receive(struct ibv_srq *srq, const struct side *side, uint64_t wr_id, size_t offset, size_t length);
 
 /* With every right of access. */
 void to_init(struct ibv_qp *qp);

@@ -81,10 +81,7 @@ static void post_receive_of(struct server *s, unsigned connection, uint64_t plac
         assert_int_equal(post_receive(&s->sides[connection], place, place * longest, longest), 0);
         return;
     }
-    struct ibv_sge sge = {
-            .addr = (uintptr_t)s->buffers->memory + place * longest, .length = longest, .lkey = s->buffers->mr->lkey};
-    struct ibv_recv_wr wr = {.wr_id = place, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
-    assert_int_equal(ibv_post_srq_recv(s->srq, &wr, &bad), 0);
+    assert_int_equal(post_shared_receive(s->srq, s->buffers, place, place * longest, longest), 0);
 }
 
 static void accept_one(struct server *s, unsigned connection, int tell)

@@ -38,14 +38,7 @@ void messages_come_in_memory(void **)
 
 void send(pair &p, std::uint32_t length)
 {
-    ibv_sge sge{reinterpret_cast<std::uintptr_t>(p.server.memory), static_cast<std::uint32_t>(p.server.size),
-            p.server.mr->lkey};
-    ibv_recv_wr wr{};
-    wr.wr_id = 1;
-    wr.sg_list = &sge;
-    wr.num_sge = 1;
-    ibv_recv_wr *bad = nullptr;
-    assert_int_equal(ibv_post_srq_recv(p.srq, &wr, &bad), 0);
+    assert_int_equal(post_shared_receive(p.srq, &p.server, 1, 0, p.server.size), 0);
     assert_int_equal(post(&p.client, IBV_WR_SEND, 2, 0, length, nullptr, 0, 0), 0);
     expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
     expect_completion(p.server.cq, 1, IBV_WC_SUCCESS);

@@ -29,12 +29,8 @@ static void tell(int out, const struct greeting *greeting)
 static void post_shared(struct pair *p, const struct server_plan *plan)
 {
     const size_t size = plan->shared_size != 0 ? plan->shared_size : message_size;
-    for (unsigned i = 0; i < plan->shared_receives; ++i) {
-        struct ibv_sge sge = {
-                .addr = (uintptr_t)p->server.memory + i * size, .length = (uint32_t)size, .lkey = p->server.mr->lkey};
-        struct ibv_recv_wr wr = {.wr_id = i + 1, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
-        assert_int_equal(ibv_post_srq_recv(p->srq, &wr, &bad), 0);
-    }
+    for (unsigned i = 0; i < plan->shared_receives; ++i)
+        assert_int_equal(post_shared_receive(p->srq, &p->server, i + 1, i * size, size), 0);
 }
 
 static void serve(const struct server_plan *plan, uint8_t *page, size_t size, int out)

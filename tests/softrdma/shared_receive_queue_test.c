@@ -20,10 +20,7 @@ static int closed(void **state)
 
 static int post_shared(struct pair *p, uint64_t wr_id, size_t offset, size_t length)
 {
-    struct ibv_sge sge = {
-            .addr = (uintptr_t)p->server.memory + offset, .length = (uint32_t)length, .lkey = p->server.mr->lkey};
-    struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
-    return ibv_post_srq_recv(p->srq, &wr, &bad);
+    return post_shared_receive(p->srq, &p->server, wr_id, offset, length);
 }
 
 static void messages_consume_shared_receives_in_order(void **state)

@@ -120,10 +120,7 @@ static struct child new_child(void)
 
 static int post_shared(struct receiver *r, uint64_t number)
 {
-    struct ibv_sge sge = {
-            .addr = (uintptr_t)r->lender.memory + number * longest, .length = longest, .lkey = r->lender.mr->lkey};
-    struct ibv_recv_wr wr = {.wr_id = number, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
-    return ibv_post_srq_recv(r->srq, &wr, &bad);
+    return post_shared_receive(r->srq, &r->lender, number, number * longest, longest);
 }
 
 static void make_queue(struct receiver *r, struct ibv_context *verbs)
