@@ -62,6 +62,13 @@ static void to_rts(struct ibv_qp *qp)
             0);
 }
 
+static void make_ready(struct ibv_qp *qp, uint32_t peer)
+{
+    to_init(qp);
+    assert_int_equal(to_rtr(qp, peer, no_gid), 0);
+    to_rts(qp);
+}
+
 static void join(struct side *a, struct side *b, int gid_index)
 {
     to_init(a->qp);
@@ -122,9 +129,7 @@ static void sides_may_become_ready_in_any_order(void **state)
     for (int first = 0; first < 2; ++first) {
         struct side sides[2] = {open_side(), open_side()};
         struct side *early = &sides[first], *late = &sides[1 - first];
-        to_init(early->qp);
-        assert_int_equal(to_rtr(early->qp, late->qp->qp_num, no_gid), 0);
-        to_rts(early->qp);
+        make_ready(early->qp, late->qp->qp_num);
         fill(early->memory, 64, 5);
         assert_int_equal(post(early, IBV_WR_RDMA_WRITE, 1, 0, 64, late, 0, 0), 0);
         usleep(20000);
@@ -156,13 +161,31 @@ static void a_queue_pair_can_be_connected_anew(void **state)
     close_direct(&c);
 }
 
+/* The end of the connection before is told by another thread, at any time later. */
+static void the_end_of_a_connection_does_not_reach_the_next(void **state)
+{
+    (void)state;
+    struct side a = open_side(), b = open_side();
+    join(&a, &b, no_gid);
+    exchange(&a, &b, 1);
+    for (unsigned round = 0; round < 1000; ++round) {
+        struct side *first = round % 2 == 0 ? &a : &b, *second = first == &a ? &b : &a;
+        to_reset(first->qp);
+        make_ready(first->qp, second->qp->qp_num);
+        usleep(round % 100);
+        to_reset(second->qp);
+        make_ready(second->qp, first->qp->qp_num);
+        exchange(second, first, round);
+    }
+    close_direct(&a);
+    close_direct(&b);
+}
+
 static void a_peer_that_never_appears_exceeds_the_retries(void **state)
 {
     (void)state;
     struct side a = open_side(), b = open_side();
-    to_init(a.qp);
-    assert_int_equal(to_rtr(a.qp, b.qp->qp_num, no_gid), 0);
-    to_rts(a.qp);
+    make_ready(a.qp, b.qp->qp_num);
     assert_int_equal(post(&a, IBV_WR_RDMA_WRITE, 1, 0, 64, &b, 0, 0), 0);
     assert_int_equal(post(&a, IBV_WR_RDMA_WRITE, 2, 0, 64, &b, 0, 0), 0);
     expect_completion(a.cq, 1, IBV_WC_RETRY_EXC_ERR);
@@ -233,17 +256,11 @@ static void only_the_expected_peer_is_connected(void **state)
 {
     (void)state;
     struct side b = open_side(), a = open_side(), c = open_side(); /* the larger number connects */
-    to_init(c.qp);
-    assert_int_equal(to_rtr(c.qp, b.qp->qp_num, no_gid), 0);
-    to_rts(c.qp);
-    to_init(b.qp);
-    assert_int_equal(to_rtr(b.qp, a.qp->qp_num, no_gid), 0);
-    to_rts(b.qp);
+    make_ready(c.qp, b.qp->qp_num);
+    make_ready(b.qp, a.qp->qp_num);
     assert_int_equal(post(&c, IBV_WR_RDMA_WRITE, 9, 0, 64, &b, 0, 0), 0);
     expect_completion(c.cq, 9, IBV_WC_RETRY_EXC_ERR);
-    to_init(a.qp);
-    assert_int_equal(to_rtr(a.qp, b.qp->qp_num, no_gid), 0);
-    to_rts(a.qp);
+    make_ready(a.qp, b.qp->qp_num);
     exchange(&a, &b, 3);
     exchange(&b, &a, 4);
     close_direct(&a);
@@ -307,6 +324,7 @@ int main(void)
             cmocka_unit_test(without_a_gid_the_peer_is_on_this_host),
             cmocka_unit_test(sides_may_become_ready_in_any_order),
             cmocka_unit_test(a_queue_pair_can_be_connected_anew),
+            cmocka_unit_test(the_end_of_a_connection_does_not_reach_the_next),
             cmocka_unit_test(a_peer_that_never_appears_exceeds_the_retries),
             cmocka_unit_test(a_peer_that_is_gone_exceeds_the_retries),
             cmocka_unit_test(a_peer_in_error_exceeds_the_retries),

@@ -94,6 +94,38 @@ void a_peer_that_is_gone_answers_nothing(void **)
     }
 }
 
+class unused_path final : public packet_path
+{
+public:
+    void transmit(const packet &, std::span<const iovec>, bool) override
+    {
+        fail_msg("what is sent goes through memory");
+    }
+    void push() override {}
+    bool congested() override { return false; }
+    std::size_t room() override { return 0; }
+    void start_timer(std::chrono::microseconds) override {}
+    void start_answer_timer(std::chrono::microseconds) override {}
+    void ends(sockaddr_storage &, sockaddr_storage &) const override {}
+    void cut() noexcept override {}
+};
+
+void the_loss_of_an_earlier_path_means_nothing(void **)
+{
+    verbs_device device;
+    connected_pair p(device);
+    const auto earlier = std::make_shared<unused_path>(), present = std::make_shared<unused_path>();
+    p.a.qp->attach(earlier);
+    p.a.qp->attach(nullptr);
+    p.a.qp->path_lost(earlier.get());
+    assert_int_equal(p.a.send(IBV_WR_SEND, 1, p.a.sge(0, 8), p.b), 0); // which waits for a receive
+    p.a.qp->attach(present);
+    p.a.qp->path_lost(earlier.get());
+    assert_nothing(p.a);
+    p.a.qp->path_lost(present.get());
+    assert_completion(p.a.poll(), 1, IBV_WC_RETRY_EXC_ERR);
+}
+
 void a_number_is_found_until_its_queue_pair_is_destroyed(void **)
 {
     verbs_device device;
@@ -116,6 +148,7 @@ int main()
             cmocka_unit_test(a_reset_forgets_what_was_posted),
             cmocka_unit_test(a_drained_queue_starts_nothing_new),
             cmocka_unit_test(a_peer_that_is_gone_answers_nothing),
+            cmocka_unit_test(the_loss_of_an_earlier_path_means_nothing),
             cmocka_unit_test(a_number_is_found_until_its_queue_pair_is_destroyed),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

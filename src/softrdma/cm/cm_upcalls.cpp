@@ -165,7 +165,7 @@ void cm_id::tell_address(const local::shm_address &own)
 void cm_id::lost(const std::shared_ptr<queue_pair> &carried, int error)
 {
     if (carried != nullptr)
-        carried->path_lost();
+        carried->path_lost(path.get());
     switch (state) {
     case cm_state::connecting:
         // Once TCP was up, a passive side that goes away has turned the request down.

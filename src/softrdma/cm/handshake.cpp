@@ -46,7 +46,7 @@ public:
             h->leave_path();
             h->lost(qp, error);
         } else if (qp != nullptr) {
-            qp->path_lost();
+            qp->path_lost(path.get());
         }
     }
 

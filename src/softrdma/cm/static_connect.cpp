@@ -136,7 +136,7 @@ void connection::lost(const std::shared_ptr<queue_pair> &carried, int)
         const lock_guard guard(cm::lock());
         const auto ended = weak.lock();
         if (const auto qp = ended == nullptr ? nullptr : ended->local_qp.lock(); qp != nullptr)
-            qp->path_lost();
+            qp->path_lost(ended->path.get());
     });
 }
 
@@ -158,7 +158,7 @@ void look_for_progress(const std::weak_ptr<connection> &weak, microseconds retry
         return;
     const bool sending = qp->sending();
     if (sending && c->was_sending && !c->is_searching())
-        qp->path_lost();
+        qp->path_lost(nullptr);
     c->was_sending = sending;
     event_loop::get()->after(retry_timeout, [=] { look_for_progress(weak, retry_timeout); });
 }

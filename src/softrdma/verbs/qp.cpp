@@ -187,9 +187,11 @@ bool queue_pair::settle(outcome o)
     return o != outcome::violation;
 }
 
-void queue_pair::path_lost()
+void queue_pair::path_lost(const packet_path *path)
 {
     const lock_guard lock(lock_);
+    if (path != ep_.path.get())
+        return;
     ep_.path_lost = true;
     if (!destroyed_) // else the shared queue may be gone
         ring_.give_back(lent::unused);

@@ -67,7 +67,8 @@ public:
     // True while something posted has not completed.
     bool sending();
 
-    void path_lost();
+    // That path is gone. It may be one from before a reset, which means nothing any more; NULL: none has come in time.
+    void path_lost(const packet_path *path);
     std::chrono::microseconds retry_timeout();
     void retry() override;
 

@@ -376,7 +376,9 @@ void tcp_conn::finish()
     if (closed_ || finishing_)
         return;
     if (qp_ != nullptr) // it may be reading right now: told later, without our lock
-        event_loop::get()->after(std::chrono::microseconds(0), [qp = qp_] { qp->path_lost(); });
+        event_loop::get()->after(std::chrono::microseconds(0), [qp = qp_, self = shared_from_this()] {
+            qp->path_lost(self.get());
+        });
     if (connecting_ || (!blocked_ && push_output())) {
         released = disconnect();
         return;
