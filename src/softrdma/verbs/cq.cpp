@@ -396,11 +396,10 @@ int completion_queue::look_further(int entries, ibv_wc *wc)
     const int count = retry_stalled() ? take(entries, wc) : 0;
     if (count > 0)
         return count;
-    if (network_users.load(std::memory_order_relaxed) == 0) {
-        before_next_look();
-        return 0;
-    }
-    return context_of(context).mover.poll() ? take(entries, wc) : 0;
+    if (network_users.load(std::memory_order_relaxed) > 0 && context_of(context).mover.poll())
+        return take(entries, wc);
+    before_next_look();
+    return 0;
 }
 
 void completion_queue::arm(bool solicited_only)
