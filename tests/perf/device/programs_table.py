@@ -7,6 +7,7 @@ Both take turns in one run, on the same two processors; the table shows medians,
 import argparse
 import dataclasses
 import pathlib
+import re
 import shutil
 import statistics
 import sys
@@ -61,7 +62,9 @@ class Programs:
             run(["mpicc.openmpi", "-O2", "-o", self.ping_pong, str(PING_PONG)])
         lines = run([*launch, "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", *choice,
                      "-n", "2", self.ping_pong, *map(str, SIZES)], **environment).splitlines()
-        return {int(size): float(ns) for size, ns in (line.split() for line in lines)}
+        times = [line for line in lines if re.fullmatch(r"\d+ \d+", line)]
+        print(*set(lines) - set(times), sep="\n", end="", file=sys.stderr)  # UCX warns on the standard output, too
+        return {int(size): float(ns) for size, ns in map(str.split, times)}
 
 
 @dataclasses.dataclass(frozen=True)
