@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Flushes that are started and waited for later: how many there are at a time, and in which order they are waited for.
+// The targets are real.
+#include "fixture.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <thread>
+
+namespace
+{
+
+// Of a lane: flushes that a target has under way, and tickets that are kept.
+constexpr unsigned window = 8, most_tickets = 64;
+
+// Flushes, numbered from 0, which take turns on the lanes. Each has two ranges with a word of its own.
+class flushes
+{
+public:
+    flushes(const opened &m, unsigned lanes, std::uint64_t round) : m_(m), lanes_(lanes), round_(round) {}
+
+    void start()
+    {
+        const auto number = static_cast<unsigned>(tickets_.size());
+        const std::string word = word_of(number);
+        const rpma_mirror_range ranges[] = {{place_of(number), 8}, {megabyte + place_of(number), 8}};
+        for (const rpma_mirror_range &r : ranges)
+            m_.store(r.offset, word);
+        std::uint64_t ticket = 0;
+        assert_ok(rpma_mirror_flush_start(m_.get(), number % lanes_, ranges, 2, 0, &ticket));
+        if (number >= lanes_)
+            assert_int_equal(ticket, tickets_[number - lanes_] + 1);
+        tickets_.push_back(ticket);
+    }
+
+    int wait(unsigned number, int timeout_ms = -1) const
+    {
+        return rpma_mirror_flush_wait(m_.get(), number % lanes_, tickets_[number], timeout_ms);
+    }
+
+    bool is_on(const target &t, unsigned number) const
+    {
+        const std::string word = word_of(number);
+        return t.bytes(place_of(number), 8) == word && t.bytes(megabyte + place_of(number), 8) == word;
+    }
+
+    // With all that were started before it on its lane.
+    bool are_on(const target &t, unsigned last) const
+    {
+        const std::uint64_t length = place_of(last + 1);
+        const std::string first = t.bytes(0, length), second = t.bytes(megabyte, length);
+        for (unsigned number = last % lanes_; number <= last; number += lanes_)
+            for (const std::string &bytes : {std::cref(first), std::cref(second)})
+                if (bytes.compare(place_of(number), 8, word_of(number)) != 0)
+                    return false;
+        return true;
+    }
+
+private:
+    static std::uint64_t place_of(unsigned number) { return number * std::uint64_t{64}; }
+    std::string word_of(unsigned number) const
+    {
+        const std::uint64_t word = round_ << 32 | number;
+        return {reinterpret_cast<const char *>(&word), sizeof(word)};
+    }
+
+    const opened &m_;
+    const unsigned lanes_;
+    const std::uint64_t round_;
+    std::vector<std::uint64_t> tickets_;
+};
+
+using numbers = std::vector<unsigned>;
+
+// Oldest first, newest first, in no order, and the newest alone, which is to wait for all.
+std::vector<numbers> orders_of(unsigned count)
+{
+    numbers up(count);
+    std::iota(up.begin(), up.end(), 0);
+    const numbers down(up.rbegin(), up.rend());
+    numbers mixed = up;
+    std::shuffle(mixed.begin(), mixed.end(), std::mt19937(count));
+    return {up, down, mixed, {count - 1}};
+}
+
+void any_number_in_any_order(void **)
+{
+    const target a, b;
+    const host h;
+    assert_ok(rpma_mirror_create(h.cfg({&a, &b}).get()));
+    std::uint64_t round = 0;
+    for (const unsigned depth : {2U, 3U, 2 * window, 128U}) {
+        const opened m(h.cfg({&a, &b}, "lanes 2 " + std::to_string(depth) + "\n").get());
+        std::uint64_t last_ticket = 0;
+        for (const unsigned count : {1U, 2U, window - 1, window, window + 1, most_tickets - 1, most_tickets,
+                     most_tickets + 1, 2 * most_tickets + 1, 3 * most_tickets})
+            for (const unsigned lanes : {1U, 2U})
+                for (const numbers &order : orders_of(count)) {
+                    flushes f(m, lanes, ++round);
+                    for (unsigned number = 0; number < count; ++number)
+                        f.start();
+                    for (const unsigned number : order) {
+                        assert_ok(f.wait(number));
+                        assert_true(f.are_on(a, number) && f.are_on(b, number));
+                    }
+                    // What was waited for may be waited for again.
+                    for (unsigned number = 0; number < count; ++number)
+                        if (number % lanes == (count - 1) % lanes)
+                            assert_ok(f.wait(number, 0));
+                    last_ticket += (count + lanes - 1) / lanes;
+                    assert_int_equal(rpma_mirror_flush_wait(m.get(), 0, last_ticket + 1, 0), RPMA_MIRROR_E_INVAL);
+                    assert_int_equal(rpma_mirror_flush_wait(m.get(), 0, 0, 0), RPMA_MIRROR_E_INVAL);
+                }
+        assert_int_equal(m.state().in_sync, 7);
+    }
+}
+
+// On one host the writer works in the memory of a target that sleeps.
+bool targets_work_themselves()
+{
+    return getenv("SOFTRDMA_PATH") != nullptr;
+}
+
+void starts_do_not_wait(void **)
+{
+    if (!targets_work_themselves())
+        skip();
+    const target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    const opened m(cfg.get());
+    for (const unsigned count : {1U, 2U, window - 1, window}) {
+        flushes f(m, 1, count);
+        b.stop();
+        for (unsigned number = 0; number < count; ++number)
+            f.start();
+        for (unsigned number = 0; number < count; ++number) {
+            assert_int_equal(f.wait(number, 1), RPMA_MIRROR_E_TIMEOUT);
+            assert_false(f.is_on(b, number));
+        }
+        b.go_on();
+        for (unsigned number = count; number-- > 0;) {
+            assert_ok(f.wait(number));
+            assert_true(f.are_on(a, number) && f.are_on(b, number));
+        }
+        assert_int_equal(m.state().in_sync, 7);
+    }
+}
+
+// When there is one more than a target has under way, the oldest has ended.
+void one_more_waits_for_the_oldest(void **)
+{
+    if (!targets_work_themselves())
+        skip();
+    const target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    const opened m(cfg.get());
+    flushes f(m, 1, 1);
+    b.stop();
+    for (unsigned number = 0; number < window; ++number)
+        f.start();
+    std::thread waker([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        b.go_on();
+    });
+    f.start();
+    const bool oldest_is_there = f.is_on(b, 0);
+    waker.join();
+    assert_true(oldest_is_there);
+    assert_ok(f.wait(window));
+    assert_true(f.are_on(a, window) && f.are_on(b, window));
+    assert_int_equal(m.state().in_sync, 7);
+}
+
+void a_target_is_lost_with_tickets_under_way(void **)
+{
+    const target a;
+    target b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    const opened m(cfg.get());
+    std::uint64_t round = 0;
+    for (const unsigned count : {1U, 2U, window, window + 1, most_tickets, most_tickets + 1})
+        for (const numbers &order : orders_of(count)) {
+            flushes f(m, 1, ++round);
+            // What it has not begun with is lost for certain.
+            if (targets_work_themselves() && count <= window)
+                b.stop();
+            for (unsigned number = 0; number < count; ++number)
+                f.start();
+            b.kill();
+            for (const unsigned number : order) {
+                assert_ok(f.wait(number));
+                assert_true(f.are_on(a, number));
+            }
+            // Flushes that the target had ended are no reason to look for it; the next one is.
+            assert_ok(m.flush(0, 8));
+            assert_int_equal(m.state().in_sync, 3);
+            b.start();
+            assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
+            assert_int_equal(m.state().in_sync, 7);
+            assert_true(f.are_on(b, count - 1));
+        }
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(any_number_in_any_order),
+            cmocka_unit_test(starts_do_not_wait),
+            cmocka_unit_test(one_more_waits_for_the_oldest),
+            cmocka_unit_test(a_target_is_lost_with_tickets_under_way),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
