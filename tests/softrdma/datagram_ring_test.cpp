@@ -4,9 +4,11 @@
 #include "transport/shm/datagram_ring.hpp"
 #include "transport/shm/datagram_rx.hpp"
 #include "transport/shm/fd_message.hpp"
+#include "verbs/tap.hpp"
 
 #include <algorithm>
 #include <arpa/inet.h>
+#include <atomic>
 #include <csignal>
 #include <cstdarg>
 #include <cstddef>
@@ -300,11 +302,11 @@ struct stranger {
         assert_true(r != net::reception::nothing);
         return r == net::reception::message;
     }
-    void put(std::uint32_t key, const datagram_route &to = route, std::size_t length = 100)
+    void put(std::uint32_t key, const datagram_route &to = route, std::size_t length = 100, std::uint32_t psn = 0)
     {
         static const auto bytes = pattern(1);
         const iovec piece{const_cast<std::byte *>(bytes.data()), length};
-        const datagram d{.dest_qpn = qp->qp_num, .source_qpn = 3, .qkey = key};
+        const datagram d{.dest_qpn = qp->qp_num, .source_qpn = 3, .psn = psn, .qkey = key};
         const auto outcome = writer.put(d, to, {&piece, 1}, length);
         assert_true(outcome == ring_writer::outcome::sent || outcome == ring_writer::outcome::sent_to_sleeper);
         const std::uint64_t one = 1;
@@ -405,6 +407,74 @@ void test_two_threads_are_told_of_an_offer(void **)
     assert_int_equal(owner->removed, 1);
 }
 
+// Notes what comes, in its order, and holds the thread that has read it.
+class holding_tap final : public tap
+{
+public:
+    void sent(packet_path &, const packet &, std::span<const iovec>) override {}
+    void received(packet_path &, const packet &) override {}
+    void executed(
+            packet_path &, const packet &, std::span<const iovec>, const packet &, std::span<const iovec>) override
+    {
+    }
+    void sent(const datagram &, const datagram_route &, std::span<const iovec>) override {}
+    void received(const datagram &d, const network_header &) override
+    {
+        const unsigned index = count_.load();
+        if (index < psns.size())
+            psns[index] = d.psn;
+        count_.store(index + 1);
+        while (!lets_go.load())
+            usleep(100);
+    }
+    void wait_for(unsigned count) const
+    {
+        for (int i = 0; i < time_limit_ms && count_.load() != count; ++i)
+            usleep(1000);
+        assert_int_equal(count_.load(), count);
+    }
+
+    std::array<std::uint32_t, 3> psns{};
+    std::atomic<bool> lets_go{false};
+
+private:
+    std::atomic<unsigned> count_{0};
+};
+
+// A process uses the socket until it knows that its ring was taken, and nobody may have read the socket since.
+void test_what_came_through_the_socket_is_read_first(void **)
+{
+    const local::unique_fd udp(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    sockaddr_in to = own;
+    to.sin_port = htons(static_cast<std::uint16_t>(qp->qp_num >> 8));
+    socklen_t size = sizeof(own);
+    assert_int_equal(bind(udp.get(), reinterpret_cast<sockaddr *>(&own), size), 0);
+    assert_int_equal(getsockname(udp.get(), reinterpret_cast<sockaddr *>(&own), &size), 0);
+    const std::uint32_t port = ntohs(own.sin_port);
+    const auto send_through_socket = [&](std::uint32_t psn) {
+        const auto headers = encode({.dest_qpn = qp->qp_num, .source_qpn = port << 8 | 3, .psn = psn, .qkey = qkey});
+        assert_int_equal(
+                sendto(udp.get(), headers.bytes.data(), headers.size, 0, reinterpret_cast<sockaddr *>(&to), size),
+                headers.size);
+    };
+    stranger s;
+    assert_true(s.offer(s.file.get(), port));
+    static holding_tap watched; // which a thread may still leave at the end
+    tap::install(&watched);
+    send_through_socket(0);
+    watched.wait_for(1);
+    send_through_socket(1);
+    s.put(qkey, route, 100, 2);
+    watched.lets_go = true;
+    watched.wait_for(3);
+    tap::install(nullptr);
+    for (std::uint32_t i = 0; i < watched.psns.size(); ++i)
+        assert_int_equal(watched.psns[i], i);
+}
+
 // One writer is stopped, and then killed, in the middle of a datagram: what it had sent before arrives, that one does
 // not, and others are not held up.
 void test_killed_in_the_middle(void **)
@@ -457,6 +527,7 @@ int main()
             cmocka_unit_test(test_who_breaks_the_rules_is_sent_away),
             cmocka_unit_test(test_wrong_offers),
             cmocka_unit_test(test_two_threads_are_told_of_an_offer),
+            cmocka_unit_test(test_what_came_through_the_socket_is_read_first),
             cmocka_unit_test(test_killed_in_the_middle),
     };
     const int failed = cmocka_run_group_tests(rings, nullptr, nullptr);

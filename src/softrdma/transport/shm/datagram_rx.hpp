@@ -40,6 +40,7 @@ public:
 
     // The owner's from add() on, one thread at a time.
     std::optional<local::ring_reader> ring;
+    bool has_sent = false; // through it
     // Both addresses of a datagram are what its sender says.
     bool is_of_this_host(const network_address &source, const network_address &destination) noexcept;
 

@@ -260,8 +260,6 @@ bool udp_port::add(const std::shared_ptr<datagram_peer> &peer)
     const lock_guard lock(reading_);
     if (peers_.size() == most_peers)
         return false;
-    while (receive_packets()) // what was sent before comes first
-        ;
     peers_.push_back(peer);
     event_loop::get()->expect(shared_from_this());
     return true;
@@ -296,6 +294,13 @@ bool udp_port::empty(datagram_peer &peer, std::size_t most, bool &any)
     datagram d;
     network_address source;
     network_address destination;
+    if (!peer.has_sent) {
+        if (!peer.ring->waiting())
+            return true;
+        peer.has_sent = true;
+        while (receive_packets()) // its process used the socket until then
+            ;
+    }
     for (std::size_t count = 0; count < most; ++count) {
         const auto found = peer.ring->take(d, source, destination);
         if (found != ring_reader::outcome::datagram)
