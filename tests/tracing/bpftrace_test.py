@@ -104,7 +104,7 @@ class Probes(unittest.TestCase):
     def test_the_script_for_events(self):
         said, *_ = watched((support.SCRIPTS / "rpma-events.bt").read_text())
         for event in ("connecting", "accepting", "established", "disconnecting", "closed", "deleted",
-                      "operation 0x107 failed: status 5", "rdma_getaddrinfo failed: errno"):
+                      "operation 0x108 failed: status 5", "rdma_getaddrinfo failed: errno"):
             self.assertRegex(said, rf"traced +\d+ +(\d+|-)  {event}")
         self.assertRegex(said, r"@posted\[traced, .*post_rdma\]: 3\b")
 

@@ -4,11 +4,14 @@
 // the completion.
 #include <rpma.hpp>
 
+#include <arpa/inet.h>
 #include <array>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <poll.h>
+#include <string>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <vector>
 
@@ -67,13 +70,31 @@ void event(const rpma::connection &conn, rpma_conn_event expected)
     } while (found != expected);
 }
 
+// One at which nobody else listens while this program runs: a socket that does not holds it for it.
+std::string held_port()
+{
+    const int holder = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(at);
+    auto *address = reinterpret_cast<sockaddr *>(&at);
+    const int on = 1;
+    if (holder < 0 || bind(holder, address, size) != 0 || getsockname(holder, address, &size) != 0 ||
+            setsockopt(holder, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0) {
+        std::perror("traced: no port is free");
+        std::exit(1);
+    }
+    return std::to_string(ntohs(at.sin_port));
+}
+
 } // namespace
 
 int main()
 {
     std::setvbuf(stdout, nullptr, _IOLBF, 0);
-    char port[8];
-    std::snprintf(port, sizeof(port), "%d", 20000 + getpid() % 10000);
+    const std::string held = held_port();
+    const char *port = held.c_str();
     constexpr auto all = rpma::usage::read_src | rpma::usage::read_dst | rpma::usage::write_src |
                          rpma::usage::write_dst | rpma::usage::flush_visibility | rpma::usage::send | rpma::usage::recv;
     auto peer = must(rpma::peer::at("127.0.0.1", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_SOFTWARE));
@@ -115,12 +136,13 @@ int main()
     collect(server.cq(), 0x105);
     {
         rpma::batch batch(client);
-        must(batch.write(remote.part(0, 16), local.part(0, 16)));
-        std::printf("post_rdma %u 0 0x0 2147483648 16 0x%" PRIxPTR "\n", qp, base);
-        must(batch.send(rpma::local_slice{nullptr, 0, 0}, context(0x107))); // nobody receives it: it waits
-        std::printf("post_send %u 2 0x107 2147483650 0\n", qp);
+        must(batch.write(remote.part(0, 16), local.part(0, 16), context(0x107)));
+        std::printf("post_rdma %u 0 0x107 2147483650 16 0x%" PRIxPTR "\n", qp, base);
+        must(batch.send(rpma::local_slice{nullptr, 0, 0}, context(0x108))); // nobody receives it: it waits
+        std::printf("post_send %u 2 0x108 2147483650 0\n", qp);
     }
     std::printf("post_batch %u 2\n", qp);
+    collect(client.cq(), 0x107);
 
     must(client.disconnect());
     std::printf("disconnect %u\n", qp);
@@ -128,7 +150,7 @@ int main()
     must(server.disconnect());
     std::printf("disconnect %u\n", number_of(server));
     event(client, RPMA_CONN_CLOSED);
-    collect(client.cq(), 0x107);
+    collect(client.cq(), 0x108);
     ibv_context *device = nullptr;
     if (rpma_utils_get_ibv_context("no such host.invalid", RPMA_UTIL_IBV_CONTEXT_LOCAL, &device) != RPMA_E_PROVIDER)
         return 1;
