@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs a server and its client to their end, whatever happens."""
 
+import collections
 import contextlib
 import ctypes
 import dataclasses
@@ -19,7 +20,8 @@ from runner import CannotRun, ExampleFailed, UsageError
 
 STATUS_NO_DEVICE = 77
 PORTS = range(20000, 32000)  # below those that the kernel gives to outgoing connections
-GIVEN_PORTS: set[int] = set()
+HELD_PORTS: collections.deque[int] = collections.deque()  # sockets
+MOST_HELD_PORTS = 100
 GRACE_S = 2.0
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -145,18 +147,20 @@ def die_with_parent() -> None:
 
 
 def free_port(addr: str) -> str:
-    """Never the same one twice, as its server may not listen yet when another port is asked for."""
+    """One that nobody else is given, in whatever process, before many more were asked for here: its server may not listen
+    yet. It may listen all the same, for the software device says SO_REUSEADDR, and so does who holds the port."""
     family = socket.AF_INET6 if ":" in addr else socket.AF_INET
     for port in random.sample(PORTS, 100):
-        if port in GIVEN_PORTS:
-            continue
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
+        with socket.socket(family, socket.SOCK_STREAM) as holder:
             try:
-                probe.bind((addr, port))
+                holder.bind((addr, port))  # not where another one holds it
             except OSError:
                 continue
-            GIVEN_PORTS.add(port)
-            return str(port)
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            HELD_PORTS.append(holder.detach())
+        if len(HELD_PORTS) > MOST_HELD_PORTS:
+            os.close(HELD_PORTS.popleft())
+        return str(port)
     raise UsageError(f"no port is free at {addr}: is that an address of this machine?")
 
 

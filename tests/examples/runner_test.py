@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,17 @@ def processes_below(directory: pathlib.Path) -> list[str]:
         if str(directory) in line:
             found.append(line)
     return found
+
+
+class PortTest(support.ExamplesTest):
+    def test_a_port_that_was_given_is_free_for_its_server_alone(self) -> None:
+        place = (support.ADDR, int(support.free_port(support.ADDR)))
+        with socket.socket() as other, self.assertRaises(OSError):
+            other.bind(place)
+        with socket.socket() as server:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            server.bind(place)
+            server.listen()
 
 
 class RunnerTest(support.ExamplesTest):
