@@ -48,6 +48,7 @@ extern "C" {
 #define RPMA_MIRROR_E_EXISTS (-110015)     /* there is a copy already */
 #define RPMA_MIRROR_E_MISSING (-110016)    /* there is no such copy, file or set */
 #define RPMA_MIRROR_E_PAUSED (-110017)     /* the function for the progress stopped it; it goes on when called again */
+#define RPMA_MIRROR_E_STOPPED (-110018)    /* the program stopped rather than lose a copy: over */
 
 /* Static English text for an error code, never NULL. */
 const char *rpma_mirror_err_2str(int error);
@@ -138,8 +139,9 @@ enum rpma_mirror_event_type {
     RPMA_MIRROR_EVENT_IN_SYNC,     /* a copy is in sync */
     RPMA_MIRROR_EVENT_ADDED,
     RPMA_MIRROR_EVENT_DROPPED,
-    RPMA_MIRROR_EVENT_MEDIA,   /* memory of a copy cannot be read or written back */
-    RPMA_MIRROR_EVENT_REPAIRED /* a range was written again from another copy */
+    RPMA_MIRROR_EVENT_MEDIA,    /* memory of a copy cannot be read or written back */
+    RPMA_MIRROR_EVENT_REPAIRED, /* a range was written again from another copy */
+    RPMA_MIRROR_EVENT_STOPPED   /* the program stopped rather than lose a copy */
 };
 
 /* Why something failed, and what a program may do after it (the recovery table of librpma_mirror(7)). */
@@ -176,9 +178,24 @@ struct rpma_mirror_event {
 };
 
 /* Called in the thread that noticed, which may be one of the library, with nothing of the library locked but the
- * membership: it must not call functions of the same mirror. */
+ * membership. Functions of the same mirror that need it fail there with RPMA_MIRROR_E_BUSY. */
 typedef void (*rpma_mirror_event_function)(void *context, const struct rpma_mirror_event *event);
 int rpma_mirror_cfg_set_event_function(struct rpma_mirror_cfg *cfg, rpma_mirror_event_function function, void *context);
+
+/*
+ * Called before a copy that was in sync leaves the set because it failed, and before anything of that is durable. error
+ * says which copy, and why. 0 lets it go: the membership changes, and then there is an event. Anything else ends the
+ * mirror: nothing is acknowledged without the copy, the record goes on naming it, and what was under way fails with
+ * RPMA_MIRROR_E_STOPPED. Not called where no copy would leave: for the last target under the policy safety, where
+ * another writer has the set, for a copy that was not in sync, and for rpma_mirror_drop_target().
+ *
+ * The thread is the one that noticed, as with events; so are the calls that fail there. Calls that wait for the copy,
+ * or change the membership, wait for the function. They last as much longer, and with an arbiter that has leases the
+ * right to write may run out. Several copies are asked for one after the other, each once.
+ */
+typedef int (*rpma_mirror_eviction_function)(void *context, const struct rpma_mirror_error *error);
+int rpma_mirror_cfg_set_eviction_function(
+        struct rpma_mirror_cfg *cfg, rpma_mirror_eviction_function function, void *context);
 
 /* Progress of what takes long. 0 goes on, anything else pauses it: RPMA_MIRROR_E_PAUSED. */
 enum rpma_mirror_phase {
@@ -240,10 +257,11 @@ int rpma_mirror_attach(const struct rpma_mirror_cfg *cfg, void *address, size_t 
 
 /*
  * UNMAP: waits for flushes under way, marks the copies in sync as equal if nothing failed, and ends. *mirror_ptr
- * becomes NULL in any case; NULL there is accepted. What was stored and not flushed is not in the other copies: flush
- * it first. RPMA_MIRROR_E_TIMEOUT: a target did not answer within the timeout of opening, and the end is that of a
- * crash. RPMA_MIRROR_E_INCOMPLETE, or with the policy safety RPMA_MIRROR_E_ALONE: the last targets in sync did not
- * confirm the end, and the next opening needs them.
+ * becomes NULL in any case but one; NULL there is accepted. What was stored and not flushed is not in the other copies:
+ * flush it first. RPMA_MIRROR_E_TIMEOUT: a target did not answer within the timeout of opening, and the end is that of
+ * a crash. RPMA_MIRROR_E_INCOMPLETE, or with the policy safety RPMA_MIRROR_E_ALONE: the last targets in sync did not
+ * confirm the end, and the next opening needs them. RPMA_MIRROR_E_BUSY: it is called by a function that the mirror
+ * waits for, and nothing has happened; only then *mirror_ptr stays.
  */
 int rpma_mirror_unmap(struct rpma_mirror **mirror_ptr);
 
@@ -267,8 +285,8 @@ struct rpma_mirror_range {
  * together nor each, and not ordered; words of 8 bytes are not torn. They must not change during the call where a
  * mixture would matter. A target that fails leaves the set first, and that is durable before 0 is returned.
  * After an error any part of the ranges may be durable on any copy; the call may be repeated except after
- * RPMA_MIRROR_E_FENCED, RPMA_MIRROR_E_ALONE and RPMA_MIRROR_E_NO_ARBITER, after which the mirror is over.
- * RPMA_MIRROR_E_MEDIA: the home copy cannot be written back. RPMA_MIRROR_E_NO_ARBITER. n 0 is accepted.
+ * RPMA_MIRROR_E_FENCED, RPMA_MIRROR_E_ALONE, RPMA_MIRROR_E_NO_ARBITER and RPMA_MIRROR_E_STOPPED, after which the mirror
+ * is over. RPMA_MIRROR_E_MEDIA: the home copy cannot be written back. RPMA_MIRROR_E_NO_ARBITER. n 0 is accepted.
  */
 int rpma_mirror_optimized_flush(
         struct rpma_mirror *mirror, unsigned lane, const struct rpma_mirror_range *ranges, size_t n, unsigned flags);
@@ -303,6 +321,17 @@ int rpma_mirror_sync(struct rpma_mirror *mirror, unsigned lane, uint64_t offset,
 /* Stores value at offset, a multiple of 8, as a whole, at home and on each copy in sync, after everything that was
  * flushed or started on the lane is durable; returns when it is durable itself. */
 int rpma_mirror_publish8(struct rpma_mirror *mirror, unsigned lane, uint64_t offset, uint64_t value);
+
+/*
+ * Marks a consistency point: what was flushed before, on all lanes, makes sense to the program, which numbers such
+ * points as it likes. The number is in the record of the set: when 0 is returned it is durable on every copy in sync,
+ * and whoever opens the set finds it, or a later one, in the recovery report and in the state. It keeps no older
+ * content; what was flushed since then may be there, too. A target that fails leaves the set first. Takes as long as a
+ * change of the membership, several writes to a disk. After an error the mark may be the one before or this one, and
+ * the call may be repeated except as with rpma_mirror_optimized_flush. RPMA_MIRROR_E_BUSY: called by a function that
+ * the mirror waits for. RPMA_MIRROR_E_SYSTEM, RPMA_MIRROR_E_STOPPED.
+ */
+int rpma_mirror_consistent(struct rpma_mirror *mirror, uint64_t mark);
 
 /* Reads a range of a copy that is in sync. RPMA_MIRROR_E_STALE, RPMA_MIRROR_E_LINK: the copy was dropped. */
 int rpma_mirror_read(
@@ -345,6 +374,7 @@ struct rpma_mirror_state {
     uint32_t in_sync;             /* copies as bits */
     enum rpma_mirror_level level; /* the weakest of the copies in sync */
     struct rpma_mirror_copy copies[RPMA_MIRROR_MOST_COPIES];
+    uint64_t consistent; /* the mark of the last consistency point, 0: there was none */
 };
 
 int rpma_mirror_get_state(struct rpma_mirror *mirror, struct rpma_mirror_state *state);
@@ -458,6 +488,7 @@ struct rpma_mirror_recovery_report {
     uint64_t compared;   /* bytes */
     uint64_t sent;       /* bytes */
     char why[256];       /* a sentence */
+    uint64_t consistent; /* the mark of the last consistency point of the source, 0: there was none */
 };
 
 /*

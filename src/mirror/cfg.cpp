@@ -133,3 +133,12 @@ int rpma_mirror_cfg_set_event_function(struct rpma_mirror_cfg *cfg, rpma_mirror_
         s.event_context = context;
     });
 }
+
+int rpma_mirror_cfg_set_eviction_function(
+        struct rpma_mirror_cfg *cfg, rpma_mirror_eviction_function function, void *context)
+{
+    return change(cfg, [&](settings &s) {
+        s.eviction = function;
+        s.eviction_context = context;
+    });
+}

@@ -41,6 +41,10 @@ rpma_mirror_error make_error(unsigned copy, int code, int system)
         e.kind = RPMA_MIRROR_ERROR_FENCED;
         e.live = 0;
         break;
+    case RPMA_MIRROR_E_STOPPED:
+        e.kind = RPMA_MIRROR_ERROR_TARGET;
+        e.live = 0;
+        break;
     case RPMA_MIRROR_E_LINK:
         e.kind = RPMA_MIRROR_ERROR_LINK;
         break;

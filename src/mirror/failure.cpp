@@ -71,6 +71,7 @@ const char *rpma_mirror_err_2str(int error)
             "there is a copy already",
             "there is no such copy, file or set",
             "paused",
+            "the program stopped rather than lose a copy",
     };
     if (error == 0)
         return "success";

@@ -130,6 +130,8 @@ int rpma_mirror::outcome(const failed_copies &failed, const rpma_mirror_range *r
     if (failed.bits == 0)
         return over();
     const int code = evict(failed);
+    if (code == RPMA_MIRROR_E_BUSY)
+        return code;
     {
         const std::lock_guard hold(membership_);
         each_copy(failed.bits, [&](unsigned copy) {

@@ -101,6 +101,8 @@ int rpma_mirror_unmap(struct rpma_mirror **mirror_ptr)
 {
     if (mirror_ptr == nullptr)
         return null("mirror_ptr");
+    if (*mirror_ptr != nullptr && (*mirror_ptr)->calls_program())
+        return fail(RPMA_MIRROR_E_BUSY, "the mirror waits for the function that wants to end it");
     const std::unique_ptr<rpma_mirror> ended(std::exchange(*mirror_ptr, nullptr));
     return ended == nullptr ? 0 : guarded([&] { ended->close(); });
 }
@@ -173,6 +175,11 @@ int rpma_mirror_publish8(struct rpma_mirror *mirror, unsigned lane, uint64_t off
     if (offset % sizeof(value) != 0)
         return fail(RPMA_MIRROR_E_INVAL, "the offset is no multiple of 8");
     return mirror->publish8(lane, offset, value);
+}
+
+int rpma_mirror_consistent(struct rpma_mirror *mirror, uint64_t mark)
+{
+    return mirror == nullptr ? null("mirror") : guarded([&] { mirror->mark_consistent(mark); });
 }
 
 int rpma_mirror_read(

@@ -97,13 +97,25 @@ std::uint32_t rpma_mirror::commit_on_targets(const record &next, const deadline 
     return failed;
 }
 
-// Makes the record durable at the arbiter, at home and on each target in sync in it. A target that does not answer
-// leaves the record, and all is done again with the next version. Of the targets before, those of the record that
-// counted last, one stays; without any no other record shares a target with this one. A record that says closed does
-// not lose its last target either.
-void rpma_mirror::commit_everywhere(record next, std::uint16_t before, std::uint16_t needed)
+// Copies are about to leave: the program may rather stop, and then the record stays as it is.
+void rpma_mirror::ask_program(std::uint32_t leaving)
 {
-    for (std::uint32_t gone = 0;;) {
+    each_copy(leaving, [&](unsigned copy) {
+        const rpma_mirror_error why = make_error(copy, copies_[copy]->last_error);
+        if (settings_.eviction == nullptr || settings_.eviction(settings_.eviction_context, &why) == 0)
+            return;
+        end(RPMA_MIRROR_E_STOPPED, RPMA_MIRROR_EVENT_STOPPED, copy);
+        throw failure(RPMA_MIRROR_E_STOPPED, "the program stopped rather than lose copy " + std::to_string(copy));
+    });
+}
+
+// Makes the record durable at the arbiter, at home and on each target in sync in it. A target that does not answer
+// leaves the record, and all is done again with the next version. The program is asked for each copy that leaves, but
+// for those that it drops itself. Of the targets before, those of the record that counted last, one stays; without any
+// no other record shares a target with this one. A record that says closed does not lose its last target either.
+void rpma_mirror::commit_everywhere(record next, std::uint16_t before, std::uint16_t needed, std::uint32_t dropped)
+{
+    for (std::uint32_t gone = 0, asked = dropped;;) {
         const std::uint32_t targets = next.in_sync & ~home_bit();
         if (targets == 0 && next.policy == replica::mirror_policy::safety)
             throw failure(RPMA_MIRROR_E_ALONE, "no target is in sync any more, and the policy is safety");
@@ -114,6 +126,9 @@ void rpma_mirror::commit_everywhere(record next, std::uint16_t before, std::uint
             throw failure(RPMA_MIRROR_E_INCOMPLETE, "no target confirmed the end: open the set once more");
         if ((needed & ~targets) != 0)
             throw failure(RPMA_MIRROR_E_INCOMPLETE, "a target that is needed was lost again: open the set once more");
+        const std::uint32_t leaving = record_.in_sync & ~next.in_sync & ~asked;
+        ask_program(leaving);
+        asked |= leaving;
         next.version = ++last_version_;
         // When it is over there may be another round.
         const deadline until(settings_.operation_ms / 2 + 1);
@@ -170,6 +185,8 @@ void rpma_mirror::evict(std::uint32_t copies, const std::array<int, replica::mos
 
 int rpma_mirror::evict(const failed_copies &failed) noexcept
 {
+    if (membership_.is_held_here())
+        return guarded([&] { membership_.refuse_holder(); });
     const std::lock_guard hold(membership_);
     const int code = guarded([&] { evict(failed.bits, failed.errors); });
     if (code != 0 && over_ == 0) {
@@ -184,4 +201,14 @@ int rpma_mirror::evict(const failed_copies &failed) noexcept
         });
     }
     return over_;
+}
+
+void rpma_mirror::mark_consistent(std::uint64_t mark)
+{
+    const std::lock_guard hold(membership_);
+    if (const int code = over(); code != 0)
+        throw failure(code, last_failure());
+    record next = record_;
+    next.mark = mark;
+    commit_everywhere(next, static_cast<std::uint16_t>(record_.in_sync & ~home_bit()));
 }

@@ -321,6 +321,9 @@ void rpma_mirror::commit_first()
     for (const target_settings &t : settings_.targets)
         first.members = static_cast<std::uint16_t>(first.members | 1U << t.copy);
     first.policy = settings_.policy;
+    // A copy that was forced to be the source may have been out before the newest record.
+    const bool has_newest = source_ == settings_.home_copy || (newest_.in_sync >> source_ & 1) != 0;
+    first.mark = has_newest ? newest_.mark : copies_[source_]->known.committed.mark;
     const auto needed = static_cast<std::uint16_t>(needed_);
     const std::lock_guard hold(membership_);
     commit_everywhere(first, needed, needed);
@@ -356,6 +359,7 @@ void rpma_mirror::open_set(void *hint, void *mapped, std::uint64_t length, bool 
     report_.answered = answered();
     report_.in_sync = record_.in_sync;
     report_.epoch = record_.epoch;
+    report_.consistent = record_.mark;
     start_watching();
 }
 

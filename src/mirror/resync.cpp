@@ -242,7 +242,7 @@ void rpma_mirror::drop_target(unsigned copy)
     next.in_sync = static_cast<std::uint16_t>(next.in_sync & ~c.bit());
     next.members = static_cast<std::uint16_t>(next.members & ~c.bit());
     const std::uint32_t rest = next.in_sync & ~home_bit();
-    commit_everywhere(next, static_cast<std::uint16_t>(rest == 0 ? 0 : record_.in_sync & ~home_bit()));
+    commit_everywhere(next, static_cast<std::uint16_t>(rest == 0 ? 0 : record_.in_sync & ~home_bit()), 0, c.bit());
     std::unique_ptr<remote_copy> gone;
     without_lanes([&] {
         gone = std::move(copies_[copy]);

@@ -59,6 +59,33 @@ void each_copy(std::uint32_t bits, F &&f)
         f(static_cast<unsigned>(std::countr_zero(bits)));
 }
 
+// A lock that refuses the thread that holds it: it is in a function of the program, which would wait for itself.
+class membership_lock
+{
+public:
+    void lock()
+    {
+        refuse_holder();
+        lock_.lock();
+        holder_ = std::this_thread::get_id();
+    }
+    void unlock()
+    {
+        holder_ = std::thread::id();
+        lock_.unlock();
+    }
+    bool is_held_here() const { return holder_ == std::this_thread::get_id(); }
+    void refuse_holder() const
+    {
+        if (is_held_here())
+            throw failure(RPMA_MIRROR_E_BUSY, "the mirror waits for the function of the program that calls it");
+    }
+
+private:
+    std::mutex lock_;
+    std::atomic<std::thread::id> holder_{};
+};
+
 int code_of_link(int error);
 
 // The number of a new writer.
@@ -106,6 +133,9 @@ public:
     void add_target(unsigned copy, const char *place, const char *set_name, const mirror::limits &within);
     void drop_target(unsigned copy);
 
+    // membership.cpp
+    void mark_consistent(std::uint64_t mark);
+
     // state.cpp
     void state(rpma_mirror_state &to);
     void attributes(unsigned copy, rpma_mirror_attributes &to);
@@ -114,6 +144,8 @@ public:
     mirror::events &told() { return events_; }
     const mirror::home &own() const { return home_; }
     const rpma_mirror_recovery_report &report() const { return report_; }
+    // Whether this thread is in a function of the program.
+    bool calls_program() const { return membership_.is_held_here(); }
 
 private:
     using record = replica::mirror_record;
@@ -171,7 +203,8 @@ private:
     int copy_piece(comparison &c, batch &b, range piece);
 
     // membership.cpp: the lock of the membership is held
-    void commit_everywhere(record next, std::uint16_t before, std::uint16_t needed = 0);
+    void commit_everywhere(record next, std::uint16_t before, std::uint16_t needed = 0, std::uint32_t dropped = 0);
+    void ask_program(std::uint32_t leaving);
     template<class F>
     std::uint32_t ask_targets(
             std::uint32_t copies, const deadline &until, F request_for, std::array<int, replica::most_copies> &codes);
@@ -219,7 +252,7 @@ private:
     std::vector<mirror::program_lane> lanes_;
 
     // The membership: who belongs to the set, and what is known of it. Its lock comes before that of lanes.
-    std::mutex membership_;
+    mirror::membership_lock membership_;
     record record_;
     std::uint64_t last_version_ = 0; // that was ever tried
     replica::mirror_promise promise_;

@@ -47,6 +47,8 @@ struct settings {
     rpma_mirror_device device = RPMA_MIRROR_DEVICE_ANY;
     rpma_mirror_event_function event = nullptr;
     void *event_context = nullptr;
+    rpma_mirror_eviction_function eviction = nullptr;
+    void *eviction_context = nullptr;
     limits levelling; // of opening
     bool has_home = false;
 

@@ -26,6 +26,7 @@ void put_record(const replica::mirror_record &r, rpma_mirror_state &to)
     to.closed = r.closed;
     to.members = r.members;
     to.in_sync = r.in_sync;
+    to.consistent = r.mark;
 }
 
 void put_known(const replica::mirror_state &known, rpma_mirror_copy &to)

@@ -34,6 +34,7 @@ bool each_piece(replica::range r, std::uint64_t size, F &&f)
 void rpma_mirror::flush_and_verify(
         unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags, rpma_mirror_error *first_bad)
 {
+    membership_.refuse_holder();
     if (const int code = flush(lane, ranges, n, flags); code != 0)
         throw failure(code, last_failure());
     std::vector<std::byte> back(piece_size);
@@ -109,6 +110,7 @@ void rpma_mirror::check(unsigned copy, range r, rpma_mirror_error *errors, std::
 
 void rpma_mirror::repair_range(range r, unsigned source)
 {
+    membership_.refuse_holder();
     const std::uint64_t first_page = r.offset / replica::page_size;
     const std::uint64_t end_page = (r.offset + r.length + replica::page_size - 1) / replica::page_size;
     const range whole{first_page * replica::page_size, (end_page - first_page) * replica::page_size};

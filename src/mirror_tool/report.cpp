@@ -132,6 +132,8 @@ std::string state_text(const rpma_mirror_state &state)
     std::string text = fmt::format("set {}: {}, policy {}, epoch {}, version {}, {}\n\n", set_name(state.set),
             size_text(state.length), text_of(state.policy), state.epoch, state.version,
             state.closed != 0 ? "closed" : "open, or its writer crashed");
+    if (state.consistent != 0)
+        text.insert(text.size() - 1, fmt::format("last consistency point: {}\n", state.consistent));
     std::vector<std::vector<std::string>> rows = {{"COPY", "STATE", "RECORD", "WHERE", ""}};
     for (unsigned copy = 0; copy < RPMA_MIRROR_MOST_COPIES; ++copy) {
         const rpma_mirror_copy &c = state.copies[copy];
@@ -165,21 +167,22 @@ json state_json(const rpma_mirror_state &state)
     return {{"set", set_name(state.set)}, {"length", state.length}, {"policy", text_of(state.policy)},
             {"epoch", state.epoch}, {"version", state.version}, {"closed", state.closed != 0}, {"in_use", in_use},
             {"members", copies_of(state.members)}, {"in_sync", copies_of(state.in_sync)},
-            {"not_in_sync", missing_copies(state)}, {"copies", copies}};
+            {"not_in_sync", missing_copies(state)}, {"consistent", state.consistent}, {"copies", copies}};
 }
 
 std::string recovery_text(const rpma_mirror_recovery_report &r)
 {
-    return fmt::format("epoch {}: {}\nsource: copy {}; compared {}, sent {}{}\nin sync: {}\n", r.epoch, r.why, r.source,
-            size_text(r.compared), size_text(r.sent), r.was_closed != 0 ? " (the set was closed)" : "",
-            list_text(copies_of(r.in_sync)));
+    return fmt::format("epoch {}: {}\nsource: copy {}; compared {}, sent {}{}\nin sync: {}\n{}", r.epoch, r.why,
+            r.source, size_text(r.compared), size_text(r.sent), r.was_closed != 0 ? " (the set was closed)" : "",
+            list_text(copies_of(r.in_sync)),
+            r.consistent == 0 ? "" : fmt::format("last consistency point: {}\n", r.consistent));
 }
 
 json recovery_json(const rpma_mirror_recovery_report &r)
 {
     return {{"epoch", r.epoch}, {"source", r.source}, {"reason", text_of(r.reason)}, {"why", r.why},
             {"was_closed", r.was_closed != 0}, {"compared", r.compared}, {"sent", r.sent},
-            {"answered", copies_of(r.answered)}, {"in_sync", copies_of(r.in_sync)}};
+            {"answered", copies_of(r.answered)}, {"in_sync", copies_of(r.in_sync)}, {"consistent", r.consistent}};
 }
 
 } // namespace mirror_tool

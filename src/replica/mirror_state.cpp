@@ -8,6 +8,7 @@ void put(byte_writer &to, const mirror_record &r)
 {
     to.put(r.epoch).put(r.version).put(r.writer).put(r.members).put(r.in_sync);
     to.put(static_cast<std::uint32_t>(r.policy)).put(static_cast<std::uint32_t>(r.closed)).put(r.home);
+    to.put(r.mark);
 }
 
 bool get(byte_reader &from, mirror_record &r)
@@ -20,6 +21,7 @@ bool get(byte_reader &from, mirror_record &r)
     const auto policy = from.get<std::uint32_t>();
     const auto closed = from.get<std::uint32_t>();
     r.home = from.get<std::uint32_t>();
+    r.mark = from.get<std::uint64_t>();
     r.policy = static_cast<mirror_policy>(policy);
     r.closed = closed == 1;
     return from.good() && policy <= 1 && closed <= 1 && r.home < most_copies && (r.in_sync & ~r.members) == 0;

@@ -39,6 +39,9 @@ struct mirror_record {
     bool closed = false; // the writer ended, and all copies in sync are equal
     // The writer's own copy: of those in sync all others are targets.
     std::uint32_t home = 0;
+    // Of the program: up to where everything makes sense to it. What had been flushed before is on all that are in
+    // sync.
+    std::uint64_t mark = 0;
 
     bool operator==(const mirror_record &) const = default;
 };
@@ -72,7 +75,7 @@ constexpr bool may_commit(const mirror_state &held, const mirror_record &asked)
            (is_newer(asked, held.committed) || asked == held.committed);
 }
 
-inline constexpr std::size_t encoded_record_size = 40;
+inline constexpr std::size_t encoded_record_size = 48;
 void put(byte_writer &to, const mirror_record &r);
 // False: it is not there, or no record.
 bool get(byte_reader &from, mirror_record &r);

@@ -96,8 +96,13 @@ class Tool(MirrorTest):
         for words in (("verify", there), ("resync", there), ("add", there, 3, a.address, "set"), ("drop", there, 1)):
             self.refused(1, "rpma-mirror promote", *words)
         self.assertEqual(self.flush(writer, "still"), 0)
+        self.assertNotIn("consistency point", self.done("status", there, status=1))
+        self.assertEqual(self.flush(writer, "mark 12345678901"), 0)
+        self.assertIn("\nlast consistency point: 12345678901\n\nCOPY", self.done("status", there, status=1))
+        self.assertEqual(self.json("status", there, status=1)["consistent"], 12345678901)
         report = self.json("promote", there)
-        self.assertEqual((report["reason"], report["in_sync"]), ("target-newest", [1, 2, 5]))
+        self.assertEqual((report["reason"], report["in_sync"], report["consistent"]),
+                         ("target-newest", [1, 2, 5], 12345678901))
         self.assertEqual(self.flush(writer, "too late"), FENCED)
         self.assertEqual((there.parent / "home").read_bytes()[:12], b"stillwledged")
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* writer SET-FILE: opens a mirrored set, stores each line of standard input at its begin, flushes it, and prints the
- * code of that. */
+ * code of that. A line `mark N` marks a consistency point instead. */
 #include <librpma_mirror.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int main(int argc, char **argv)
@@ -19,6 +20,10 @@ int main(int argc, char **argv)
     }
     puts("open");
     while (fgets(line, sizeof(line), stdin) != NULL) {
+        if (strncmp(line, "mark ", 5) == 0) {
+            printf("%d\n", rpma_mirror_consistent(mirror, strtoull(line + 5, NULL, 10)));
+            continue;
+        }
         const struct rpma_mirror_range range = {0, strcspn(line, "\n")};
         memcpy(address, line, range.length);
         printf("%d\n", rpma_mirror_optimized_flush(mirror, 0, &range, 1, 0));

@@ -119,7 +119,26 @@ void history::equal(unsigned copy, std::uint32_t in_sync) const
     }
 }
 
-void history::opened(unsigned copy, std::uint64_t epoch, std::uint32_t in_sync)
+void history::marked(std::uint64_t epoch, std::uint64_t mark, time_us began)
+{
+    if (newest_epoch_ > epoch && began >= opened_at_)
+        in_.violated(
+                "epoch %lu acknowledged mark %lu, which began after epoch %lu had the set", epoch, mark, newest_epoch_);
+    known_mark_ = std::max(known_mark_, mark);
+}
+
+void history::asked(std::uint64_t epoch, unsigned copy) const
+{
+    replica::mirror_record newest;
+    for (const place &p : copies)
+        if (const replica::mirror_record r = p.data.empty() ? newest : durable_state(p).committed;
+                r.epoch == epoch && is_newer(r, newest))
+            newest = r;
+    if (newest.epoch != 0 && (newest.in_sync >> copy & 1) == 0)
+        in_.violated("the program of epoch %lu is asked for copy %u, without which there is a record", epoch, copy);
+}
+
+void history::opened(unsigned copy, std::uint64_t epoch, std::uint32_t in_sync, std::uint64_t mark)
 {
     ++openings;
     in_.say("has the set with epoch %lu, in sync %x", epoch, in_sync);
@@ -134,6 +153,9 @@ void history::opened(unsigned copy, std::uint64_t epoch, std::uint32_t in_sync)
             check_word(slot, part, found, "the opened set");
             seen_[slot][part] = found >> 16;
         }
+    if (mark < known_mark_)
+        in_.violated("the opened set has mark %lu, and %lu was known before", mark, known_mark_);
+    known_mark_ = mark;
     equal(copy, in_sync);
     check_claims();
     newest_epoch_ = epoch;

@@ -21,6 +21,8 @@ namespace simulation
 //   a promise of a target to which a writer before still has a connection;
 //   a writer that acknowledges what it began after the next one had the set;
 //   a home copy that opens alone while the targets can be opened without it;
+//   a program that is asked for a copy when it has left, or goes on though it wanted to stop;
+//   an opened set whose mark of a consistency point is older than one that was acknowledged, or found before;
 //   an answer about what is not durable, or which forgets what was answered before.
 class history
 {
@@ -51,7 +53,12 @@ public:
         time_us began;
     };
     void acknowledged(const call &c);
-    void opened(unsigned copy, std::uint64_t epoch, std::uint32_t in_sync);
+    void opened(unsigned copy, std::uint64_t epoch, std::uint32_t in_sync, std::uint64_t mark);
+    // Consistency points: writers mark those with higher and higher numbers.
+    std::uint64_t next_mark() { return ++marks_; }
+    void marked(std::uint64_t epoch, std::uint64_t mark, time_us began);
+    // The program of that epoch is asked before a copy leaves.
+    void asked(std::uint64_t epoch, unsigned copy) const;
     void check_claims() const;
     // Whether a copy has promised itself to a higher epoch.
     bool overtaken(std::uint64_t epoch) const;
@@ -71,7 +78,8 @@ private:
     world &in_;
     std::vector<std::size_t> slot_of_{0}; // of a number
     std::array<std::array<std::uint64_t, words.size()>, slots> acknowledged_{}, seen_{};
-    std::uint64_t newest_epoch_ = 1; // that was opened
+    std::uint64_t marks_ = 0, known_mark_ = 0; // that was acknowledged, or found
+    std::uint64_t newest_epoch_ = 1;           // that was opened
     time_us opened_at_ = 0;
     std::array<std::uint64_t, most_machines> answered_epoch_{};
 };

@@ -53,6 +53,7 @@ private:
     void end_unless_overtaken(const session &s, const char *what);
     void write_lane(session &s, unsigned lane);
     int flush(session &s, unsigned lane, history::call &c);
+    void mark(session &s);
     void bring_back(session &s);
 
     // Outside of threads.

@@ -92,6 +92,11 @@ int pthread_create(pthread_t *to, const pthread_attr_t *attributes, void *(*run)
     return 0;
 }
 
+pthread_t pthread_self() noexcept
+{
+    return inside() ? reinterpret_cast<pthread_t>(world::present->current()) : REAL(pthread_self)();
+}
+
 int pthread_join(pthread_t joined, void **result)
 {
     if (!inside())

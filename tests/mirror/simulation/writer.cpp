@@ -29,6 +29,12 @@ struct scenario::session {
     std::uint64_t epoch = 0;
     int code = 0;      // with which it ended
     bool over = false; // its threads end
+    const history *seen_by = nullptr;
+    bool may_stop = false;
+    time_us stopped_at = -1; // rather than lose a copy
+
+    // Whether something that began then must not succeed.
+    bool stopped_before(time_us began) const { return stopped_at >= 0 && began > stopped_at; }
 };
 
 rpma_mirror_cfg *scenario::configure(unsigned machine) const
@@ -67,6 +73,19 @@ void scenario::create(unsigned machine)
 bool scenario::open(session &s, unsigned tries)
 {
     s.cfg = configure(s.machine);
+    s.seen_by = &history_;
+    rpma_mirror_cfg_set_eviction_function(
+            s.cfg,
+            [](void *context, const rpma_mirror_error *error) {
+                auto &asked = *static_cast<session *>(context);
+                asked.seen_by->asked(asked.epoch, error->copy);
+                if (!asked.may_stop || !world::present->one_in(8))
+                    return 0;
+                world::present->say("stops rather than lose copy %u", error->copy);
+                asked.stopped_at = world::present->now();
+                return 1;
+            },
+            &s);
     for (; tries > 0; --tries) {
         void *address = nullptr;
         const int code = rpma_mirror_map(s.cfg, nullptr, 0, &address, &s.mirror);
@@ -76,7 +95,7 @@ bool scenario::open(session &s, unsigned tries)
             rpma_mirror_get_recovery_report(s.mirror, &report);
             s.address = static_cast<char *>(address);
             s.epoch = report.epoch;
-            history_.opened(copy_of(s.machine), report.epoch, report.in_sync);
+            history_.opened(copy_of(s.machine), report.epoch, report.in_sync, report.consistent);
             return true;
         }
         world_.say("cannot open: %s", rpma_mirror_error_message());
@@ -117,9 +136,22 @@ int scenario::flush(session &s, unsigned lane, history::call &c)
     }
 }
 
+void scenario::mark(session &s)
+{
+    const std::uint64_t mark = history_.next_mark();
+    const time_us began = world_.now();
+    const int code = rpma_mirror_consistent(s.mirror, mark);
+    world_.say("mark %lu: %d", mark, code);
+    if (code == 0)
+        history_.marked(s.epoch, mark, began);
+}
+
 void scenario::write_lane(session &s, unsigned lane)
 {
     while (s.code == 0 && !s.over) {
+        // By one lane, so that marks become durable in order.
+        if (lane == 0 && world_.one_in(12))
+            mark(s);
         const std::size_t slot = world_.below(history::slots / lanes) * lanes + lane;
         history::call c{s.epoch, slot, {0, 1, 2, 3}, history_.next(slot), world_.now()};
         const std::uint64_t word = word_of(c.number);
@@ -129,6 +161,8 @@ void scenario::write_lane(session &s, unsigned lane)
         if (!world_.one_in(10)) {
             const int code = flush(s, lane, c);
             world_.say("flush %lu in slot %zu since %ld us: %d", c.number, slot, c.began, code);
+            if (code == 0 && s.stopped_before(c.began))
+                world_.violated("flush %lu is acknowledged after the program stopped", c.number);
             if (code == 0)
                 history_.acknowledged(c);
             else if (s.code == 0)
@@ -158,6 +192,7 @@ void scenario::write(unsigned machine)
 {
     session s;
     s.machine = machine;
+    s.may_stop = true;
     if (!open(s, 12))
         return;
     std::thread other([&] { write_lane(s, 1); }), returner([&] { bring_back(s); });

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The program's part: it is asked before a copy leaves the set, and marks its consistency points. The targets are real.
+#include "fixture.hpp"
+
+#include <chrono>
+#include <thread>
+
+namespace
+{
+
+std::unique_ptr<rpma_mirror_state> inspected(const rpma_mirror_cfg *cfg)
+{
+    auto s = std::make_unique<rpma_mirror_state>();
+    s->size = sizeof(*s);
+    assert_ok(rpma_mirror_inspect(cfg, s.get()));
+    return s;
+}
+
+// A program that is asked.
+struct asked {
+    int answer = 0;
+    std::chrono::milliseconds takes{0};
+    const rpma_mirror_cfg *looks_at = nullptr; // at what other machines see of the set meanwhile
+    std::uint32_t in_sync_there = 0;
+    std::vector<rpma_mirror_error> questions;
+    std::vector<rpma_mirror_event_type> events;
+
+    cfg_ptr cfg(const host &h, const std::vector<const target *> &targets, const std::string &more = "")
+    {
+        cfg_ptr made = h.cfg(targets, more);
+        assert_ok(rpma_mirror_cfg_set_eviction_function(
+                made.get(),
+                [](void *context, const rpma_mirror_error *error) {
+                    auto *const self = static_cast<asked *>(context);
+                    self->questions.push_back(*error);
+                    if (self->looks_at != nullptr)
+                        self->in_sync_there = inspected(self->looks_at)->in_sync;
+                    std::this_thread::sleep_for(self->takes);
+                    return self->answer;
+                },
+                this));
+        assert_ok(rpma_mirror_cfg_set_event_function(
+                made.get(),
+                [](void *context, const rpma_mirror_event *event) {
+                    static_cast<asked *>(context)->events.push_back(event->type);
+                },
+                this));
+        return made;
+    }
+};
+
+// Nothing has happened when it is asked, and it is asked once for each copy.
+void it_is_asked_before_a_copy_leaves(void **)
+{
+    target a, b, c;
+    const host h, other(5);
+    asked program;
+    const cfg_ptr cfg = program.cfg(h, {&a, &b, &c}), there = other.cfg({&a});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    const opened m(cfg.get());
+    m.put(0, "before");
+    assert_true(program.questions.empty());
+    program.looks_at = there.get();
+    b.kill();
+    m.put(0, "after!");
+    assert_int_equal(program.questions.size(), 1);
+    const rpma_mirror_error &why = program.questions[0];
+    assert_true(why.size == sizeof(why) && why.copy == 2 && why.code == RPMA_MIRROR_E_LINK);
+    assert_true(why.kind == RPMA_MIRROR_ERROR_LINK && why.contained == 1 && why.live == 1 && why.precise == 0);
+    assert_int_equal(program.in_sync_there, 15);
+    assert_true(program.events == std::vector{RPMA_MIRROR_EVENT_EVICTED});
+    assert_int_equal(inspected(there.get())->in_sync, 11);
+    // What it takes out of the set itself, it is not asked for.
+    assert_ok(rpma_mirror_drop_target(m.get(), 3));
+    assert_int_equal(program.questions.size(), 1);
+    // Nor for the last one, which cannot leave where the policy is safety.
+    program.looks_at = nullptr;
+    a.kill();
+    assert_int_equal(m.flush(0, 1), RPMA_MIRROR_E_ALONE);
+    assert_int_equal(program.questions.size(), 1);
+}
+
+// A copy that is lost while the record without another one is made is asked for as well.
+void it_is_asked_for_each_copy(void **)
+{
+    const target a;
+    target b, c;
+    const host h;
+    asked program;
+    const cfg_ptr cfg = program.cfg(h, {&a, &b, &c});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    opened m(cfg.get());
+    b.kill();
+    c.kill();
+    assert_ok(rpma_mirror_consistent(m.get(), 1));
+    assert_int_equal(program.questions.size(), 2);
+    assert_int_equal(program.questions[0].copy + program.questions[1].copy, 5);
+    assert_int_equal(m.state().in_sync, 3);
+    m.close();
+}
+
+void it_stops_rather_than_lose_a_copy(void **)
+{
+    const target a;
+    target b;
+    const host h, other(5);
+    asked program;
+    program.answer = 1;
+    const cfg_ptr cfg = program.cfg(h, {&a, &b}), there = other.cfg({&a});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    void *address = nullptr;
+    rpma_mirror *again = nullptr;
+    {
+        const opened m(cfg.get());
+        m.put(0, "before");
+        b.kill();
+        m.store(0, "never!");
+        assert_int_equal(m.flush(0, 6), RPMA_MIRROR_E_STOPPED);
+        const rpma_mirror_event e = m.expect(RPMA_MIRROR_EVENT_STOPPED);
+        assert_true(e.copy == 2 && e.error.code == RPMA_MIRROR_E_STOPPED && e.error.live == 0);
+        assert_true(program.events == std::vector{RPMA_MIRROR_EVENT_STOPPED});
+        // It is over for each call.
+        std::uint64_t ticket = 0;
+        const rpma_mirror_range r{0, 6};
+        for (const int code : {m.flush(0, 6), rpma_mirror_flush_start(m.get(), 0, &r, 1, 0, &ticket),
+                     rpma_mirror_publish8(m.get(), 0, 0, 1), rpma_mirror_consistent(m.get(), 1),
+                     rpma_mirror_resync(m.get(), 2, nullptr), rpma_mirror_drop_target(m.get(), 2)})
+            assert_int_equal(code, RPMA_MIRROR_E_STOPPED);
+        assert_int_equal(program.questions.size(), 1);
+        assert_int_equal(m.state().open, 0);
+        // The record names the copy, so that nobody goes on without it.
+        assert_int_equal(inspected(there.get())->in_sync, 7);
+    }
+    assert_int_equal(rpma_mirror_map(cfg.get(), nullptr, 0, &address, &again), RPMA_MIRROR_E_INCOMPLETE);
+    b.start();
+    assert_ok(rpma_mirror_map(cfg.get(), nullptr, 0, &address, &again));
+    assert_true(std::memcmp(address, "before", 6) == 0 || std::memcmp(address, "never!", 6) == 0);
+    // Whoever ends it after that hears why it was over.
+    b.kill();
+    assert_int_equal(rpma_mirror_publish8(again, 0, 0, 1), RPMA_MIRROR_E_STOPPED);
+    assert_int_equal(rpma_mirror_unmap(&again), RPMA_MIRROR_E_STOPPED);
+    assert_null(again);
+    assert_int_equal(inspected(there.get())->closed, 0);
+}
+
+// It is asked before the writer goes on alone.
+void it_does_not_go_on_alone(void **)
+{
+    target a;
+    const host h;
+    asked program;
+    program.answer = -1;
+    const cfg_ptr cfg = program.cfg(h, {&a}, "policy availability\n");
+    assert_ok(rpma_mirror_create(cfg.get()));
+    const opened m(cfg.get());
+    a.kill();
+    assert_int_equal(m.flush(0, 1), RPMA_MIRROR_E_STOPPED);
+    assert_int_equal(program.questions.size(), 1);
+}
+
+// Longer than an operation may take. Whoever waits for the copy goes on when the function has returned.
+void a_function_that_takes_long_is_waited_for(void **)
+{
+    const target a;
+    target b;
+    const host h;
+    asked program;
+    program.takes = std::chrono::milliseconds(6500);
+    const cfg_ptr cfg = program.cfg(h, {&a, &b}, "timeouts 6000 60000\nlanes 2\n");
+    assert_ok(rpma_mirror_create(cfg.get()));
+    const opened m(cfg.get());
+    m.put(0, "before");
+    b.kill();
+    m.store(4096, "2");
+    int other = -1;
+    std::thread second([&] { other = m.flush(4096, 1, 0, 1); });
+    m.put(0, "after!");
+    second.join();
+    assert_ok(other);
+    assert_int_equal(program.questions.size(), 1);
+    assert_int_equal(m.state().in_sync, 3);
+    assert_true(a.bytes(0, 6) == "after!" && a.bytes(4096, 1) == "2");
+}
+
+// What the functions of a program call, in which the mirror waits for them.
+struct calls_back {
+    rpma_mirror *mirror = nullptr;
+    std::string place;
+    std::vector<int> refused, allowed;
+    int flushed = -1; // by the function for events, when the copy has left
+
+    void call()
+    {
+        auto state = std::make_unique<rpma_mirror_state>();
+        state->size = sizeof(*state);
+        rpma_mirror_attributes attributes{};
+        attributes.size = sizeof(attributes);
+        rpma_mirror_verify_report verified{};
+        verified.size = sizeof(verified);
+        rpma_mirror *ended = mirror;
+        const rpma_mirror_range r{4096, 1};
+        refused = {rpma_mirror_get_state(mirror, state.get()), rpma_mirror_get_attributes(mirror, 0, &attributes),
+                rpma_mirror_consistent(mirror, 1), rpma_mirror_resync(mirror, 1, nullptr),
+                rpma_mirror_verify(mirror, 1, nullptr, &verified), rpma_mirror_drop_target(mirror, 1),
+                rpma_mirror_add_target(mirror, 3, place.c_str(), "set", nullptr),
+                rpma_mirror_repair_range(mirror, 0, 1, 1),
+                rpma_mirror_optimized_flush_and_verify(mirror, 1, &r, 1, 0, nullptr, nullptr),
+                rpma_mirror_unmap(&ended)};
+        assert_ptr_equal(ended, mirror);
+        std::size_t bytes = 0, n = 0;
+        rpma_mirror_statistics counted{};
+        counted.size = sizeof(counted);
+        rpma_mirror_recovery_report report{};
+        report.size = sizeof(report);
+        allowed = {rpma_mirror_get_length(mirror, &bytes), rpma_mirror_get_statistics(mirror, &counted),
+                rpma_mirror_get_error_info(mirror, nullptr, &n), rpma_mirror_get_recovery_report(mirror, &report)};
+    }
+    void check() const
+    {
+        assert_true(!refused.empty());
+        for (std::size_t i = 0; i < refused.size(); ++i)
+            if (refused[i] != RPMA_MIRROR_E_BUSY)
+                fail_msg("call %zu: %s", i, rpma_mirror_err_2str(refused[i]));
+        for (const int code : allowed)
+            assert_int_equal(code, 0);
+    }
+};
+
+void functions_do_not_wait_for_themselves(void **)
+{
+    const target a;
+    target b, c;
+    const host h;
+    calls_back before, after;
+    before.place = after.place = c.place();
+    const cfg_ptr cfg = h.cfg({&a, &b}, "lanes 2\n");
+    assert_ok(rpma_mirror_cfg_set_eviction_function(
+            cfg.get(),
+            [](void *context, const rpma_mirror_error *) {
+                auto *const self = static_cast<calls_back *>(context);
+                self->call();
+                // The copy has not left, so that no flush can be acknowledged yet.
+                const rpma_mirror_range r{4096, 1};
+                self->refused.push_back(rpma_mirror_optimized_flush(self->mirror, 1, &r, 1, 0));
+                char byte = 0;
+                self->refused.push_back(rpma_mirror_read(self->mirror, 1, 2, &byte, 0, 1));
+                return 0;
+            },
+            &before));
+    assert_ok(rpma_mirror_cfg_set_event_function(
+            cfg.get(),
+            [](void *context, const rpma_mirror_event *) {
+                auto *const self = static_cast<calls_back *>(context);
+                self->call();
+                const rpma_mirror_range r{4096, 1};
+                self->flushed = rpma_mirror_optimized_flush(self->mirror, 1, &r, 1, 0);
+            },
+            &after));
+    assert_ok(rpma_mirror_create(cfg.get()));
+    const opened m(cfg.get());
+    before.mirror = after.mirror = m.get();
+    b.kill();
+    m.put(0, "after!");
+    before.check();
+    after.check();
+    assert_ok(after.flushed);
+    assert_int_equal(m.state().in_sync, 3);
+    // Nothing of what was refused has happened.
+    assert_int_equal(m.state().consistent, 0);
+    assert_int_equal(m.state().members, 7);
+}
+
+void mark_and_go_on(void *cfg)
+{
+    const opened m(static_cast<const rpma_mirror_cfg *>(cfg));
+    m.put(0, "whole");
+    assert_ok(rpma_mirror_consistent(m.get(), 9));
+    m.put(4096, "half");
+}
+
+// The number is durable on each copy, and found by whoever opens the set, here or elsewhere.
+void marks_are_found_after_a_crash(void **)
+{
+    const target a, b, c;
+    const host h, other(5);
+    const cfg_ptr cfg = h.cfg({&a, &b});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    assert_int_equal(inspected(cfg.get())->consistent, 0);
+    {
+        const opened m(cfg.get());
+        assert_int_equal(m.report().consistent, 0);
+        for (const std::uint64_t mark : {7UL, ~0UL, 3UL}) {
+            const std::uint64_t version = m.state().version;
+            assert_ok(rpma_mirror_consistent(m.get(), mark));
+            assert_int_equal(m.state().consistent, mark);
+            assert_int_equal(m.state().version, version + 1);
+            for (const target *t : {&a, &b})
+                assert_int_equal(
+                        inspected(other.cfg({t == &a ? t : nullptr, t == &b ? t : nullptr}).get())->consistent, mark);
+        }
+        // Other changes keep it.
+        assert_ok(rpma_mirror_drop_target(m.get(), 2));
+        assert_ok(rpma_mirror_add_target(m.get(), 3, c.place().c_str(), "set", nullptr));
+        assert_int_equal(m.state().consistent, 3);
+    }
+    const cfg_ptr now = h.cfg({&a, nullptr, &c}), elsewhere = other.cfg({&a, nullptr, &c});
+    in_process_that_dies(mark_and_go_on, now.get());
+    {
+        const opened m(now.get());
+        assert_int_equal(m.report().consistent, 9);
+        assert_true(std::string(m.address(), 5) == "whole" && std::string(m.address() + 4096, 4) == "half");
+    }
+    in_process_that_dies(mark_and_go_on, now.get());
+    const opened m(elsewhere.get());
+    assert_int_equal(m.report().consistent, 9);
+    assert_int_equal(m.state().consistent, 9);
+    assert_true(std::string(m.address(), 5) == "whole");
+}
+
+// A mark leaves out a target that is lost, which has it when it is back.
+void a_mark_leaves_a_lost_target_out(void **)
+{
+    const target a;
+    target b;
+    const host h, other(5);
+    const cfg_ptr cfg = h.cfg({&a, &b});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    const opened m(cfg.get());
+    assert_ok(rpma_mirror_consistent(m.get(), 4));
+    b.kill();
+    assert_ok(rpma_mirror_consistent(m.get(), 5));
+    assert_int_equal(m.state().in_sync, 3);
+    m.expect(RPMA_MIRROR_EVENT_EVICTED);
+    b.start();
+    const cfg_ptr at_b = other.cfg({nullptr, &b});
+    assert_int_equal(inspected(at_b.get())->consistent, 4);
+    assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
+    assert_int_equal(inspected(at_b.get())->consistent, 5);
+    // Who lost the set marks nothing.
+    assert_ok(rpma_mirror_fence(other.cfg({&a, &b}).get(), 0, nullptr));
+    assert_int_equal(rpma_mirror_consistent(m.get(), 6), RPMA_MIRROR_E_FENCED);
+    assert_int_equal(inspected(at_b.get())->consistent, 5);
+    assert_int_equal(rpma_mirror_consistent(nullptr, 6), RPMA_MIRROR_E_INVAL);
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(it_is_asked_before_a_copy_leaves),
+            cmocka_unit_test(it_is_asked_for_each_copy),
+            cmocka_unit_test(it_stops_rather_than_lose_a_copy),
+            cmocka_unit_test(it_does_not_go_on_alone),
+            cmocka_unit_test(a_function_that_takes_long_is_waited_for),
+            cmocka_unit_test(functions_do_not_wait_for_themselves),
+            cmocka_unit_test(marks_are_found_after_a_crash),
+            cmocka_unit_test(a_mark_leaves_a_lost_target_out),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
