@@ -286,7 +286,8 @@ struct rpma_mirror_range {
  * mixture would matter. A target that fails leaves the set first, and that is durable before 0 is returned.
  * After an error any part of the ranges may be durable on any copy; the call may be repeated except after
  * RPMA_MIRROR_E_FENCED, RPMA_MIRROR_E_ALONE, RPMA_MIRROR_E_NO_ARBITER and RPMA_MIRROR_E_STOPPED, after which the mirror
- * is over. RPMA_MIRROR_E_MEDIA: the home copy cannot be written back. RPMA_MIRROR_E_NO_ARBITER. n 0 is accepted.
+ * is over. RPMA_MIRROR_E_MEDIA: the home copy cannot be written back, or not all of it is repaired
+ * (rpma_mirror_repair_range). RPMA_MIRROR_E_NO_ARBITER. n 0 is accepted.
  */
 int rpma_mirror_optimized_flush(
         struct rpma_mirror *mirror, unsigned lane, const struct rpma_mirror_range *ranges, size_t n, unsigned flags);
@@ -413,7 +414,7 @@ int rpma_mirror_get_event_fd(const struct rpma_mirror *mirror, int *fd);
 int rpma_mirror_next_event(struct rpma_mirror *mirror, struct rpma_mirror_event *event);
 
 /* GET_ERROR_INFO: the last errors, oldest first, at most 64. *n is how many fit, and becomes how many there are in
- * errors; the size of each is set. They stay until the copy is in sync again. */
+ * errors; the size of each is set. They stay until the copy is in sync again, or their range is repaired. */
 int rpma_mirror_get_error_info(struct rpma_mirror *mirror, struct rpma_mirror_error *errors, size_t *n);
 
 struct rpma_mirror_statistics {
@@ -432,13 +433,15 @@ int rpma_mirror_get_statistics(struct rpma_mirror *mirror, struct rpma_mirror_st
 /* Errors and repair */
 
 /* Reads a range of a copy and reports what cannot be read. *n as in rpma_mirror_get_error_info, 0: it is good. The
- * memory of the home copy is read without raising SIGBUS. */
+ * memory of the home copy is read without raising SIGBUS, and each of its pages that is reported for the first time is
+ * told as RPMA_MIRROR_EVENT_MEDIA. */
 int rpma_mirror_check(struct rpma_mirror *mirror, unsigned copy, uint64_t offset, uint64_t length,
         struct rpma_mirror_error *errors, size_t *n);
 
 /* In-line recovery: writes a range of the home copy, whole pages of it, again from a copy in sync, source, or the first
- * that can be read (RPMA_MIRROR_SET). What was stored there after its last flush is lost. RPMA_MIRROR_E_STALE,
- * RPMA_MIRROR_E_MEDIA. */
+ * that can be read (RPMA_MIRROR_SET). What was stored there after its last flush is lost. The home copy is registered
+ * again for RDMA, between flushes. While another of its pages cannot be read a device may refuse that: flushes then
+ * fail with RPMA_MIRROR_E_MEDIA until that page is repaired, too. RPMA_MIRROR_E_STALE, RPMA_MIRROR_E_MEDIA. */
 int rpma_mirror_repair_range(struct rpma_mirror *mirror, uint64_t offset, uint64_t length, unsigned source);
 
 /* Bringing copies level, and roles */

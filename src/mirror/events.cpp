@@ -107,10 +107,27 @@ std::size_t events::errors(rpma_mirror_error *to, std::size_t most)
     return count;
 }
 
+bool events::has_error(const rpma_mirror_error &like)
+{
+    const std::lock_guard hold(lock_);
+    return std::ranges::any_of(errors_, [&](const rpma_mirror_error &e) {
+        return e.copy == like.copy && e.code == like.code && e.offset == like.offset && e.length == like.length;
+    });
+}
+
 void events::forget_errors(unsigned copy)
 {
     const std::lock_guard hold(lock_);
     std::erase_if(errors_, [copy](const rpma_mirror_error &e) { return e.copy == copy; });
+}
+
+void events::forget_errors(unsigned copy, replica::range repaired)
+{
+    const std::lock_guard hold(lock_);
+    std::erase_if(errors_, [&](const rpma_mirror_error &e) {
+        return e.copy == copy && e.precise != 0 && e.offset >= repaired.offset &&
+               e.offset + e.length <= repaired.offset + repaired.length;
+    });
 }
 
 } // namespace mirror

@@ -6,6 +6,7 @@
 
 #include "failure.hpp"
 #include "fd_owner.hpp"
+#include "range.hpp"
 #include "settings.hpp"
 
 namespace mirror
@@ -26,7 +27,10 @@ public:
     bool next(rpma_mirror_event &to);
     // Returns how many were copied.
     std::size_t errors(rpma_mirror_error *to, std::size_t most);
+    bool has_error(const rpma_mirror_error &like);
     void forget_errors(unsigned copy);
+    // Only those of which the range is known, and lies in this one.
+    void forget_errors(unsigned copy, replica::range repaired);
 
 private:
     const settings &settings_;

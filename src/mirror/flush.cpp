@@ -19,6 +19,18 @@ int rpma_mirror::over() const noexcept
     return 0;
 }
 
+// The code with which a flush does not begin, or 0.
+int rpma_mirror::unready() const noexcept
+{
+    if (const int code = over(); code != 0)
+        return code;
+    if (const int error = unregistered_; error != 0)
+        return fail(RPMA_MIRROR_E_MEDIA,
+                "since a page was repaired the home copy cannot be registered: %s: repair all that cannot be read",
+                std::strerror(error));
+    return 0;
+}
+
 int rpma_mirror::check_ranges(unsigned lane, const rpma_mirror_range *ranges, std::size_t n) const noexcept
 {
     if (lane >= lanes_.size())
@@ -162,7 +174,7 @@ int rpma_mirror::flush_once(unsigned lane, const rpma_mirror_range *ranges, std:
 int rpma_mirror::flush(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags) noexcept
 {
     const bool deep = (flags & RPMA_MIRROR_F_DEEP) != 0;
-    if (const int code = over(); code != 0 || n == 0)
+    if (const int code = unready(); code != 0 || n == 0)
         return code;
     ++counted_.flushes;
     counted_.ranges += n;
@@ -178,7 +190,7 @@ int rpma_mirror::flush_start(
         unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags, std::uint64_t *ticket) noexcept
 {
     program_lane &used = lanes_[lane];
-    if (const int code = over(); code != 0)
+    if (const int code = unready(); code != 0)
         return code;
     const bool deep = (flags & RPMA_MIRROR_F_DEEP) != 0;
     if (used.started >= program_lane::most_tickets) {
@@ -236,7 +248,7 @@ int rpma_mirror::flush_wait(unsigned lane, std::uint64_t ticket, int timeout_ms)
 int rpma_mirror::publish8(unsigned lane, std::uint64_t offset, std::uint64_t value) noexcept
 {
     program_lane &used = lanes_[lane];
-    if (const int code = over(); code != 0)
+    if (const int code = unready(); code != 0)
         return code;
     if (used.started != 0)
         if (const int code = flush_wait(lane, used.started, -1); code != 0)

@@ -247,11 +247,13 @@ int home::deep_flush(replica::range r) const noexcept
 
 void home::punch(replica::range r)
 {
-    const bool file = data_.valid();
-    if (file && fallocate(data_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(r.offset),
-                        static_cast<off_t>(r.length)) != 0)
+    if (data_.valid() && fallocate(data_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                 static_cast<off_t>(r.offset), static_cast<off_t>(r.length)) != 0)
         throw system_failure("cannot take the pages of " + settings_.home_path + " away");
-    if (!file && madvise(address_ + r.offset, r.length, MADV_DONTNEED) != 0)
+    // The mapping of a file, too, keeps in mind that a page was poisoned, although the file has another one by now.
+    // Only the second kind of advice takes locked pages.
+    std::byte *const at = address_ + r.offset;
+    if (madvise(at, r.length, MADV_DONTNEED) != 0 && madvise(at, r.length, MADV_DONTNEED_LOCKED) != 0)
         throw system_failure("cannot take the pages away");
 }
 

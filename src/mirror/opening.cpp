@@ -371,6 +371,8 @@ void rpma_mirror::close(bool stored)
         throw failure(code, std::string("the mirror was over before: ") + rpma_mirror_err_2str(code));
     const std::lock_guard hold(membership_);
     if (stored) {
+        if (const int code = unready(); code != 0)
+            throw failure(code, last_failure());
         if (home_.flush({0, home_.length()}) != 0)
             throw failure(RPMA_MIRROR_E_MEDIA, "the home copy cannot be written back");
         home_.drain();

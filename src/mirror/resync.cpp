@@ -48,6 +48,25 @@ void rpma_mirror::without_lanes(F &&f)
     f();
 }
 
+// What a device has pinned are the pages that were there before. If it cannot have the new ones, because another page
+// of the copy is bad, too, no flush begins before that is repaired.
+void rpma_mirror::register_again()
+{
+    const std::lock_guard hold(membership_);
+    const deadline until(settings_.operation_ms);
+    int failed = 0;
+    without_lanes([&] {
+        for (const auto &c : copies_) {
+            if (!c || !c->region || c->region->lost().error() != 0)
+                continue;
+            const std::lock_guard own(c->own_lane);
+            if (const int error = c->region->register_again(until); error != 0)
+                failed = error;
+        }
+        unregistered_ = failed;
+    });
+}
+
 void rpma_mirror::connect_again(remote_copy &c, const deadline &until)
 {
     auto control = std::make_unique<channel>(c.where, read_key(settings_.key_file), until);

@@ -232,6 +232,7 @@ private:
     int flush_once(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept;
     int outcome(const mirror::failed_copies &failed, const rpma_mirror_range *ranges, std::size_t n) noexcept;
     int over() const noexcept;
+    int unready() const noexcept;
 
     // resync.cpp
     void connect_again(mirror::remote_copy &c, const deadline &until);
@@ -243,6 +244,7 @@ private:
     // Calls f while no lane of the program is used.
     template<class F>
     void without_lanes(F &&f);
+    void register_again();
 
     mirror::settings settings_;
     mirror::events events_;
@@ -264,6 +266,8 @@ private:
     std::atomic<mirror::roles> roles_{mirror::roles{}};
     // 0, or the code with which everything ends.
     std::atomic<int> over_ = 0;
+    // 0, or an errno: a page was replaced, and a device could not register the home copy again.
+    std::atomic<int> unregistered_ = 0;
 
     rpma_mirror_recovery_report report_{};
     struct {

@@ -3,6 +3,7 @@
 #include "compare.hpp"
 
 #include <cstring>
+#include <span>
 #include <sys/mman.h>
 
 #include "failure.hpp"
@@ -69,6 +70,7 @@ void rpma_mirror::flush_and_verify(
 
 void rpma_mirror::check(unsigned copy, range r, rpma_mirror_error *errors, std::size_t *n)
 {
+    membership_.refuse_holder();
     const std::size_t most = *n;
     std::size_t found = 0;
     const auto report = [&](range bad, int code, bool precise) {
@@ -90,6 +92,10 @@ void rpma_mirror::check(unsigned copy, range r, rpma_mirror_error *errors, std::
             const ssize_t written = pwrite(sink.get(), home_.address() + piece.offset, piece.length, 0);
             return written == static_cast<ssize_t>(piece.length) || report(piece, RPMA_MIRROR_E_MEDIA, true);
         });
+        const std::lock_guard hold(membership_);
+        for (const rpma_mirror_error &e : std::span(errors, found))
+            if (!events_.has_error(e))
+                events_.tell(RPMA_MIRROR_EVENT_MEDIA, copy, record_, e);
     } else {
         std::vector<std::byte> back(piece_size);
         {
@@ -126,7 +132,9 @@ void rpma_mirror::repair_range(range r, unsigned source)
     if (home_.flush(whole) != 0)
         throw failure(RPMA_MIRROR_E_MEDIA, "the home copy cannot be written back");
     home_.drain();
+    register_again();
     counted_.repaired += whole.length;
+    events_.forget_errors(settings_.home_copy, whole);
     const std::lock_guard hold(membership_);
     events_.tell(RPMA_MIRROR_EVENT_REPAIRED, settings_.home_copy, record_);
 }

@@ -60,13 +60,12 @@ int region::prepare_peer(const session_answer &target, const terms &wanted, erro
                 software ? ": softrdma is not installed beside librpma" : "");
     if (rpma_peer_new(device, &path_.peer) != 0)
         return fail(why, ENOMEDIUM, "the RDMA device that reaches %s cannot be used", target.address.c_str());
-    errno = 0;
-    const int usage = RPMA_MR_USAGE_WRITE_SRC | (wanted.fetches ? RPMA_MR_USAGE_READ_DST : 0);
-    if (rpma_mr_reg(path_.peer, wanted.address, wanted.size, usage, &path_.region) != 0) {
-        const int error = errno == 0 ? ENOMEM : errno;
+    address_ = wanted.address;
+    size_ = wanted.size;
+    usage_ = RPMA_MR_USAGE_WRITE_SRC | (wanted.fetches ? RPMA_MR_USAGE_READ_DST : 0);
+    if (const int error = register_memory(); error != 0)
         return fail(why, error, "cannot register the memory of the pool: %s%s", std::strerror(error),
                 registration_remedy(error));
-    }
     const auto remote = [](const descriptor &d, rpma_mr_remote **to) {
         return rpma_mr_remote_from_descriptor(d.c_str(), d.view().size(), to) == 0;
     };
@@ -79,6 +78,23 @@ int region::prepare_peer(const session_answer &target, const terms &wanted, erro
             rpma_peer_cfg_from_descriptor(target.peer.c_str(), target.peer.view().size(), &path_.peer_cfg) != 0)
         return fail(why, EPROTO, "the target described itself in a way that is not understood");
     return 0;
+}
+
+int region::register_memory()
+{
+    errno = 0;
+    if (rpma_mr_reg(path_.peer, address_, size_, usage_, &path_.region) == 0)
+        return 0;
+    return errno == 0 ? ENOMEM : errno;
+}
+
+int region::register_again(const deadline &until)
+{
+    for (unsigned i = 0; i < lane_count_; ++i)
+        if (lanes_[i].wait(lanes_[i].ticket(), until) == ETIMEDOUT)
+            path_.lost.declare(ETIMEDOUT);
+    rpma_mr_dereg(&path_.region);
+    return register_memory();
 }
 
 int region::connect_lanes(const session_answer &target, const terms &wanted, const deadline &until, error_text *why)

@@ -28,6 +28,10 @@ public:
     // With all lanes connected before `until`. 0 or an errno, and then why. lost() has to be open. What is half made is
     // for close().
     int open(const session_answer &target, const terms &wanted, const deadline &until, error_text *why);
+    // Registers the local memory again, of which pages were replaced: what a device has pinned stays the old pages. No
+    // lane is used meanwhile; what is under way on one is awaited, or the target is declared lost. 0 or an errno, with
+    // which nothing can be sent from the memory before another call of this has succeeded.
+    int register_again(const deadline &until);
     // Nobody uses a lane any more.
     void close();
 
@@ -42,10 +46,14 @@ public:
 
 private:
     int prepare_peer(const session_answer &target, const terms &wanted, error_text *why);
+    int register_memory();
     int connect_lanes(const session_answer &target, const terms &wanted, const deadline &until, error_text *why);
     void choose_method(const session_answer &target);
 
     data_path path_;
+    std::byte *address_ = nullptr;
+    std::size_t size_ = 0;
+    int usage_ = 0; // RPMA_MR_USAGE_*
     replica::level level_ = level::volatile_memory;
     region_lane *lanes_ = nullptr;
     unsigned lane_count_ = 0;

@@ -12,7 +12,10 @@ HEADER = (ROOT / "include/librpma_mirror.h").read_text()
 
 def source_of(suite):
     """The file of tests/ that ctest runs as that suite."""
-    room, name = suite.split(".")
+    room, name = suite.split(".", 1)
+    if room == "vm":
+        registered = f"({name} " in (ROOT / "tests/vm/CMakeLists.txt").read_text()
+        return (ROOT / f"tests/vm/{name.rpartition('.')[2]}.c").read_text() if registered else None
     simulation = {"simulation": "simulation/history.cpp", "simulation_mutants": "simulation/mutants.py"}
     for candidate in (f"{name}.cpp", f"{name}_test.cpp", f"{name}_test.py", simulation.get(name, "")):
         path = ROOT / "tests" / room / candidate
@@ -26,7 +29,7 @@ def faults(text):
     if [int(row[0]) for row in rows] != list(range(1, 30)):
         yield "the rows are not 1 to 29"
     for number, _, answer, proof in rows:
-        named = [(suite, function) for suite, functions in re.findall(r"`([a-z]+\.[a-z_]+)`((?: `[a-z_0-9]+`)+)", proof)
+        named = [(suite, function) for suite, functions in re.findall(r"`([a-z]+\.[a-z_.]+)`((?: `[a-z_0-9]+`)+)", proof)
                  for function in re.findall(r"\w+", functions)]
         if not named:
             yield f"{number}: no test is named"
@@ -34,7 +37,7 @@ def faults(text):
             source = source_of(suite)
             if source is None:
                 yield f"{number}: there is no suite {suite}"
-            elif not re.search(rf'cmocka_unit_test\({function}\)|(def |void history::){function}\(|\("{function}", ', source):
+            elif not re.search(rf'cmocka_unit_test\({function}\)|(def |void history::|static void ){function}\(|\("{function}", ', source):
                 yield f"{number}: {suite} has no {function}"
         for name in re.findall(r"\b(?:rpma_mirror|RPMA_MIRROR)_\w+", answer):
             if not re.search(rf"\b{name}\b", HEADER):

@@ -282,12 +282,32 @@ void pages_that_cannot_be_read_are_repaired(void **)
     assert_int_equal(n, 1);
     assert_true(errors[0].kind == RPMA_MIRROR_ERROR_MEDIA && errors[0].precise && errors[0].offset == 3 * 4096 &&
                 errors[0].length == 4096);
+    const rpma_mirror_error told = m.expect(RPMA_MIRROR_EVENT_MEDIA).error;
+    assert_true(told.kind == RPMA_MIRROR_ERROR_MEDIA && told.precise && told.contained && told.live);
+    assert_true(told.offset == 3 * 4096 && told.length == 4096);
+    // It is told once.
+    n = 4;
+    assert_ok(rpma_mirror_check(m.get(), 0, 0, length, errors, &n));
+    assert_int_equal(n, 1);
+    n = 4;
+    assert_ok(rpma_mirror_get_error_info(m.get(), errors, &n));
+    assert_true(n == 1 && errors[0].copy == 0 && errors[0].offset == 3 * 4096 && errors[0].length == 4096);
     assert_int_equal(mprotect(m.address() + 3 * 4096, 4096, PROT_READ | PROT_WRITE), 0);
     std::memset(m.address() + 3 * 4096, 0, 4096);
     assert_ok(rpma_mirror_repair_range(m.get(), 3 * 4096 + 10, 8, RPMA_MIRROR_SET));
     assert_true(std::string(m.address() + 3 * 4096 + 10, 8) == "precious");
     assert_true(h.bytes(3 * 4096 + 10, 8) == "precious");
-    m.expect(RPMA_MIRROR_EVENT_REPAIRED);
+    rpma_mirror_event next{};
+    next.size = sizeof(next);
+    assert_ok(rpma_mirror_next_event(m.get(), &next));
+    assert_int_equal(next.type, RPMA_MIRROR_EVENT_REPAIRED);
+    n = 4;
+    assert_ok(rpma_mirror_get_error_info(m.get(), errors, &n));
+    assert_int_equal(n, 0);
+    // What the target gets from then on is what the program stores.
+    m.put(3 * 4096, "restored");
+    assert_true(a.bytes(3 * 4096, 8) == "restored");
+    assert_true(a.bytes(3 * 4096 + 10, 8) == "precious");
     assert_int_equal(rpma_mirror_repair_range(m.get(), 0, 8, 7), RPMA_MIRROR_E_STALE);
 }
 

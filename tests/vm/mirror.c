@@ -3,15 +3,23 @@
  * The writer of a mirrored set whose targets, copies 1 and 2, are in persistent memory of two guests.
  *   mirror SET KILL RESTART PROMOTE
  * KILL and RESTART are commands that end the second target and start it again; PROMOTE takes the set to the other
- * guest.
+ * guest. In between the kernel poisons pages of the home copy, as if the hardware had reported them, and the program
+ * repairs them.
  */
 #include <librpma_mirror.h>
 
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
+#define PAGE 4096
+#define LENGTH (16 * 1024 * 1024)
 #define RANGES 8
 #define STRIDE 8192
 #define ROUNDS 100
@@ -57,6 +65,125 @@ static void put_many(struct rpma_mirror *mirror, char *memory, uint64_t *number)
         CHECK(put(mirror, memory, ++*number), 0);
 }
 
+static sigjmp_buf bad_read;
+static siginfo_t signal_of_read;
+
+static void on_sigbus(int number, siginfo_t *info, void *context)
+{
+    (void)number;
+    (void)context;
+    signal_of_read = *info;
+    siglongjmp(bad_read, 1);
+}
+
+/* Whether reading the page raises the signal that the kernel has for it: of memory that is lost, not of a file's end.
+ */
+static bool is_poisoned(char *page)
+{
+    if (sigsetjmp(bad_read, 1) == 0) {
+        *(volatile char *)page;
+        return false;
+    }
+    CHECK(signal_of_read.si_code, BUS_MCEERR_AR);
+    CHECK((char *)signal_of_read.si_addr == page, true);
+    return true;
+}
+
+static void poison(char *page)
+{
+    /* The signal may come at once. EBUSY: it is poisoned, but cannot be given up, for the device has it pinned. */
+    if (sigsetjmp(bad_read, 1) == 0 && madvise(page, PAGE, MADV_HWPOISON) != 0)
+        CHECK(errno, EBUSY);
+    CHECK(is_poisoned(page), true);
+}
+
+static void check_error(struct rpma_mirror_error error, uint64_t page)
+{
+    CHECK(error.copy, 0);
+    CHECK(error.kind, RPMA_MIRROR_ERROR_MEDIA);
+    CHECK(error.code, RPMA_MIRROR_E_MEDIA);
+    CHECK(error.offset, page);
+    CHECK(error.length, PAGE);
+    CHECK(error.precise && error.contained && error.live, true);
+}
+
+/* What cannot be read of the home copy is exactly these pages; the error information has them, too. */
+static void check_bad_pages(struct rpma_mirror *mirror, const uint64_t *pages, size_t count)
+{
+    struct rpma_mirror_error found[4], known[4];
+    size_t n = 4, known_n = 4;
+    CHECK(rpma_mirror_check(mirror, 0, 0, LENGTH, found, &n), 0);
+    CHECK(rpma_mirror_get_error_info(mirror, known, &known_n), 0);
+    CHECK(n, count);
+    CHECK(known_n, count);
+    for (size_t i = 0; i < count; ++i) {
+        check_error(found[i], pages[i]);
+        check_error(known[i], pages[i]);
+    }
+}
+
+static struct rpma_mirror_event next_event(struct rpma_mirror *mirror, enum rpma_mirror_event_type type)
+{
+    struct rpma_mirror_event event = {.size = sizeof(event)};
+    CHECK(rpma_mirror_next_event(mirror, &event), 0);
+    CHECK(event.type, type);
+    return event;
+}
+
+static void verify(struct rpma_mirror *mirror, unsigned copy)
+{
+    struct rpma_mirror_verify_report report = {.size = sizeof(report)};
+    CHECK(rpma_mirror_verify(mirror, copy, NULL, &report), 0);
+    CHECK(report.different, 0);
+}
+
+/* The first page of a range, and one behind all ranges, are poisoned while the devices have the home copy pinned. */
+static void repair_poisoned_pages(struct rpma_mirror *mirror, char *memory, uint64_t *number)
+{
+    const uint64_t pages[] = {STRIDE, LENGTH - PAGE};
+    char before[2][PAGE], back[PAGE];
+    struct rpma_mirror_event event = {.size = sizeof(event)};
+    while (rpma_mirror_next_event(mirror, &event) == 0)
+        event.size = sizeof(event);
+    check_bad_pages(mirror, NULL, 0);
+    const struct sigaction action = {.sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO};
+    CHECK(sigaction(SIGBUS, &action, NULL), 0);
+    for (int i = 0; i < 2; ++i) {
+        memset(memory + pages[i] + PAGE / 2, 'a' + i, PAGE / 2);
+        CHECK(rpma_mirror_sync(mirror, 0, pages[i], PAGE, 0), 0);
+        memcpy(before[i], memory + pages[i], PAGE);
+        poison(memory + pages[i]);
+    }
+    check_bad_pages(mirror, pages, 2);
+    check_bad_pages(mirror, pages, 2);
+    for (int i = 0; i < 2; ++i)
+        check_error(next_event(mirror, RPMA_MIRROR_EVENT_MEDIA).error, pages[i]);
+
+    CHECK(rpma_mirror_repair_range(mirror, pages[0] + 1, 1, RPMA_MIRROR_SET), 0);
+    CHECK(is_poisoned(memory + pages[0]), false);
+    CHECK(memcmp(memory + pages[0], before[0], PAGE), 0);
+    check_bad_pages(mirror, pages + 1, 1);
+    /* The devices cannot have the home copy again before all of it is repaired: they would send what was pinned. */
+    CHECK(put(mirror, memory, *number + 1), RPMA_MIRROR_E_MEDIA);
+    CHECK(rpma_mirror_repair_range(mirror, pages[1], PAGE, 2), 0);
+    check_bad_pages(mirror, NULL, 0);
+    for (int i = 0; i < 2; ++i)
+        CHECK(next_event(mirror, RPMA_MIRROR_EVENT_REPAIRED).copy, 0);
+    CHECK(memcmp(memory + pages[1], before[1], PAGE), 0);
+
+    put_many(mirror, memory, number);
+    memset(memory + pages[1], 'c', PAGE);
+    CHECK(rpma_mirror_sync(mirror, 0, pages[1], PAGE, 0), 0);
+    for (unsigned copy = 1; copy <= 2; ++copy) {
+        for (int i = 0; i < 2; ++i) {
+            CHECK(rpma_mirror_read(mirror, 0, copy, back, pages[i], PAGE), 0);
+            CHECK(memcmp(back, memory + pages[i], PAGE), 0);
+        }
+        verify(mirror, copy);
+    }
+    CHECK(state_of(mirror).in_sync, 7);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 5) {
@@ -88,10 +215,11 @@ int main(int argc, char **argv)
     CHECK(rpma_mirror_resync(mirror, 2, NULL), 0);
     put_many(mirror, memory, &number);
     CHECK(state_of(mirror).in_sync, 7);
-    struct rpma_mirror_verify_report report = {.size = sizeof(report)};
-    CHECK(rpma_mirror_verify(mirror, 2, NULL, &report), 0);
-    CHECK(report.different, 0);
+    verify(mirror, 2);
     printf("the second target is in sync again\n");
+
+    repair_poisoned_pages(mirror, memory, &number);
+    printf("two pages that the kernel had poisoned are repaired, and the writer went on\n");
 
     run(argv[4]);
     CHECK(put(mirror, memory, number + 1), RPMA_MIRROR_E_FENCED);
