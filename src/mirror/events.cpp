@@ -125,7 +125,7 @@ void events::forget_errors(unsigned copy, replica::range repaired)
 {
     const std::lock_guard hold(lock_);
     std::erase_if(errors_, [&](const rpma_mirror_error &e) {
-        return e.copy == copy && e.precise != 0 && e.offset >= repaired.offset &&
+        return e.copy == copy && e.length != 0 && e.offset >= repaired.offset &&
                e.offset + e.length <= repaired.offset + repaired.length;
     });
 }

@@ -29,7 +29,7 @@ public:
     std::size_t errors(rpma_mirror_error *to, std::size_t most);
     bool has_error(const rpma_mirror_error &like);
     void forget_errors(unsigned copy);
-    // Only those of which the range is known, and lies in this one.
+    // Only those of a range that lies in this one.
     void forget_errors(unsigned copy, replica::range repaired);
 
 private:

@@ -121,7 +121,19 @@ int rpma_mirror::flush_home(const rpma_mirror_range *ranges, std::size_t n, bool
             error = deep ? home_.deep_flush(r) : home_.flush(r);
     }
     home_.drain();
-    return error == 0 ? 0 : fail(RPMA_MIRROR_E_MEDIA, "the home copy cannot be written back: %s", std::strerror(error));
+    return error;
+}
+
+// The system does not tell which of the pages it could not write back.
+int rpma_mirror::home_failed(int error) noexcept
+{
+    guarded([&] {
+        rpma_mirror_error failed = make_error(settings_.home_copy, RPMA_MIRROR_E_MEDIA, error);
+        failed.length = home_.length();
+        const std::lock_guard hold(membership_);
+        events_.tell(RPMA_MIRROR_EVENT_MEDIA, settings_.home_copy, record_, failed);
+    });
+    return fail(RPMA_MIRROR_E_MEDIA, "the home copy cannot be written back: %s", std::strerror(error));
 }
 
 // All targets work meanwhile, so that each is waited for in turn.
@@ -168,7 +180,7 @@ int rpma_mirror::flush_once(unsigned lane, const rpma_mirror_range *ranges, std:
         await(lane, tickets, until, failed);
     }
     const int result = outcome(failed, ranges, n);
-    return result != 0 ? result : own;
+    return result != 0 || own == 0 ? result : home_failed(own);
 }
 
 int rpma_mirror::flush(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags) noexcept
@@ -212,7 +224,7 @@ int rpma_mirror::flush_start(
     }
     const int result = outcome(failed, ranges, n);
     if (result != 0 || own != 0)
-        return result != 0 ? result : own;
+        return result != 0 ? result : home_failed(own);
     *ticket = ++used.started;
     return 0;
 }
@@ -272,7 +284,7 @@ int rpma_mirror::publish8(unsigned lane, std::uint64_t offset, std::uint64_t val
         await(lane, tickets, until, failed);
     }
     const int result = outcome(failed, &all, 1);
-    return result != 0 ? result : own;
+    return result != 0 || own == 0 ? result : home_failed(own);
 }
 
 int rpma_mirror::read(unsigned lane, unsigned copy, void *to, range r) noexcept

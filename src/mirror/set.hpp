@@ -226,7 +226,9 @@ private:
     template<class Send>
     void post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, const Send &send, const deadline &until,
             mirror::program_lane::tickets &tickets, mirror::failed_copies &failed) noexcept;
+    // 0 or an errno.
     int flush_home(const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept;
+    int home_failed(int error) noexcept;
     void await(unsigned lane, const mirror::program_lane::tickets &tickets, const deadline &until,
             mirror::failed_copies &failed) noexcept;
     int flush_once(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept;

@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <mutex>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@ namespace
 {
 
 std::atomic<std::size_t> registrations = 0;
+std::atomic<const char *> fails_from = nullptr; // memory that cannot be written back, as long as a set
 
 } // namespace
 
@@ -29,6 +31,16 @@ extern "C" [[gnu::visibility("default")]] int rpma_mr_reg(
     static const auto real = reinterpret_cast<function *>(dlsym(RTLD_NEXT, "rpma_mr_reg"));
     ++registrations;
     return real(peer, address, size, usage, made);
+}
+
+extern "C" [[gnu::visibility("default")]] int msync(void *start, std::size_t bytes, int flags)
+{
+    const char *const from = fails_from;
+    if (from != nullptr && start >= from && start < from + length) {
+        errno = EIO;
+        return -1;
+    }
+    return static_cast<int>(syscall(SYS_msync, start, bytes, flags));
 }
 
 namespace
@@ -231,6 +243,43 @@ void native_flush_takes_both_sides(void **)
     b.start({"SOFTRDMA_NATIVE=off"});
     m.put(0, "two");
     assert_int_equal(rpma_mirror_resync(m.get(), 2, nullptr), RPMA_MIRROR_E_LEVEL);
+    assert_int_equal(m.state().in_sync, 3);
+}
+
+// The home copy cannot be written back, and nobody knows which of it.
+void an_error_may_not_be_precise(void **)
+{
+    target a;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    const opened m(cfg.get());
+    if (m.state().copies[0].level != RPMA_MIRROR_LEVEL_PAGE_CACHE)
+        skip();
+    const rpma_mirror_range r{4096, 8};
+    std::uint64_t ticket = 0;
+    fails_from = m.address();
+    const int codes[] = {m.flush(0, 8), rpma_mirror_flush_start(m.get(), 0, &r, 1, 0, &ticket),
+            rpma_mirror_publish8(m.get(), 0, 0, 1)};
+    fails_from = nullptr;
+    for (const int code : codes) {
+        assert_int_equal(code, RPMA_MIRROR_E_MEDIA);
+        const rpma_mirror_event e = m.expect(RPMA_MIRROR_EVENT_MEDIA);
+        assert_true(e.copy == 0 && e.error.kind == RPMA_MIRROR_ERROR_MEDIA && e.error.code == RPMA_MIRROR_E_MEDIA);
+        assert_true(e.error.offset == 0 && e.error.length == length);
+        assert_true(e.error.system == EIO && e.error.precise == 0 && e.error.contained == 1 && e.error.live == 1);
+    }
+    rpma_mirror_error errors[4];
+    std::size_t n = 4;
+    assert_ok(rpma_mirror_get_error_info(m.get(), errors, &n));
+    assert_int_equal(n, 3);
+    assert_ok(rpma_mirror_repair_range(m.get(), 0, length - 4096, RPMA_MIRROR_SET));
+    assert_ok(rpma_mirror_get_error_info(m.get(), errors, &n));
+    assert_int_equal(n, 3);
+    assert_ok(rpma_mirror_repair_range(m.get(), 0, length, RPMA_MIRROR_SET));
+    assert_ok(rpma_mirror_get_error_info(m.get(), errors, &n));
+    assert_int_equal(n, 0);
+    assert_ok(m.flush(0, length));
     assert_int_equal(m.state().in_sync, 3);
 }
 
@@ -453,6 +502,7 @@ int main()
             cmocka_unit_test(each_attribute_of_each_copy),
             cmocka_unit_test(a_level_is_demanded),
             cmocka_unit_test(native_flush_takes_both_sides),
+            cmocka_unit_test(an_error_may_not_be_precise),
             cmocka_unit_test(a_deep_flush_is_done_by_the_target),
             cmocka_unit_test(each_action_tells_its_event),
             cmocka_unit_test(what_is_read_back_is_compared),
