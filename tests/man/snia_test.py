@@ -15,7 +15,9 @@ def source_of(suite):
     room, name = suite.split(".", 1)
     if room == "vm":
         registered = f"({name} " in (ROOT / "tests/vm/CMakeLists.txt").read_text()
-        return (ROOT / f"tests/vm/{name.rpartition('.')[2]}.c").read_text() if registered else None
+        last = name.rpartition(".")[2]
+        found = [path for path in (ROOT / f"tests/vm/{last}.c", ROOT / f"tests/vm/{last.replace('_', '-')}") if path.is_file()]
+        return found[0].read_text() if registered and found else None
     simulation = {"simulation": "simulation/history.cpp", "simulation_mutants": "simulation/mutants.py"}
     for candidate in (f"{name}.cpp", f"{name}_test.cpp", f"{name}_test.py", simulation.get(name, "")):
         path = ROOT / "tests" / room / candidate

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * The writer of a mirrored set whose targets, copies 1 and 2, are in persistent memory of two guests.
- *   mirror SET KILL RESTART PROMOTE
- * KILL and RESTART are commands that end the second target and start it again; PROMOTE takes the set to the other
- * guest. In between the kernel poisons pages of the home copy, as if the hardware had reported them, and the program
- * repairs them.
+ * The writer of a mirrored set whose targets are in persistent memory of guests.
+ *   mirror lose SET KILL RESTART PROMOTE
+ * The targets are copies 1 and 2. KILL and RESTART are commands that end the second one and start it again; PROMOTE
+ * takes the set to the other guest. In between the kernel poisons pages of the home copy, as if the hardware had
+ * reported them, and the program repairs them.
+ *   mirror append SET ACKNOWLEDGED SOURCE
+ * The target is copy 1. Opens the set, or creates it if nothing was ACKNOWLEDGED, the number of puts before the power
+ * failed. SOURCE is `home` or `target`: which copy has to be taken as the newest. All that was acknowledged has to be
+ * there. Then it puts until the power fails again, and tells the number of each put that is acknowledged.
  */
 #include <librpma_mirror.h>
 
@@ -63,6 +67,20 @@ static void put_many(struct rpma_mirror *mirror, char *memory, uint64_t *number)
 {
     for (int i = 0; i < ROUNDS; ++i)
         CHECK(put(mirror, memory, ++*number), 0);
+}
+
+/* The pointer is that of the last put that was acknowledged, or of the one after it, which may also be in part there.
+ */
+static uint64_t find_puts(const char *memory, uint64_t acknowledged)
+{
+    uint64_t number = 0;
+    memcpy(&number, memory, sizeof(number));
+    CHECK(number - acknowledged <= 1, true);
+    /* The ranges of a put are used again by the 64th after it. */
+    for (uint64_t put = number < 63 ? 1 : number - 62; put <= number; ++put)
+        for (size_t i = 0; i < (size_t)RANGES * 64; ++i)
+            CHECK(memory[(i / 64 + 1) * STRIDE + put % 64 * 64 + i % 64], (char)(put % 255 + 1));
+    return number;
 }
 
 static sigjmp_buf bad_read;
@@ -184,18 +202,11 @@ static void repair_poisoned_pages(struct rpma_mirror *mirror, char *memory, uint
     CHECK(state_of(mirror).in_sync, 7);
 }
 
-int main(int argc, char **argv)
+static void lose(const struct rpma_mirror_cfg *cfg, char **commands)
 {
-    if (argc != 5) {
-        fputs("usage: mirror SET KILL RESTART PROMOTE\n", stderr);
-        return 2;
-    }
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    struct rpma_mirror_cfg *cfg = NULL;
     struct rpma_mirror *mirror = NULL;
     void *memory = NULL;
     uint64_t number = 0;
-    CHECK(rpma_mirror_cfg_from_file(argv[1], &cfg), 0);
     CHECK(rpma_mirror_create(cfg), 0);
     CHECK(rpma_mirror_map(cfg, NULL, 0, &memory, &mirror), 0);
     for (unsigned copy = 1; copy <= 2; ++copy)
@@ -206,12 +217,12 @@ int main(int argc, char **argv)
     const struct rpma_mirror_range all = {0, (RANGES + 1) * STRIDE};
     enum rpma_mirror_verify_level level = RPMA_MIRROR_VERIFY_NONE;
     CHECK(rpma_mirror_optimized_flush_and_verify(mirror, 0, &all, 1, 0, &level, NULL), 0);
-    run(argv[2]);
+    run(commands[0]);
     put_many(mirror, memory, &number);
     CHECK(state_of(mirror).in_sync, 3);
     printf("the second target has left the set, and the writer went on\n");
 
-    run(argv[3]);
+    run(commands[1]);
     CHECK(rpma_mirror_resync(mirror, 2, NULL), 0);
     put_many(mirror, memory, &number);
     CHECK(state_of(mirror).in_sync, 7);
@@ -221,10 +232,44 @@ int main(int argc, char **argv)
     repair_poisoned_pages(mirror, memory, &number);
     printf("two pages that the kernel had poisoned are repaired, and the writer went on\n");
 
-    run(argv[4]);
+    run(commands[2]);
     CHECK(put(mirror, memory, number + 1), RPMA_MIRROR_E_FENCED);
     printf("the other guest has the set, and this writer is fenced after %llu puts\n", (unsigned long long)number);
     CHECK(rpma_mirror_unmap(&mirror), RPMA_MIRROR_E_FENCED);
+}
+
+static void append(const struct rpma_mirror_cfg *cfg, uint64_t acknowledged, bool stale)
+{
+    struct rpma_mirror *mirror = NULL;
+    void *memory = NULL;
+    struct rpma_mirror_recovery_report report = {.size = sizeof(report)};
+    if (acknowledged == 0)
+        CHECK(rpma_mirror_create(cfg), 0);
+    CHECK(rpma_mirror_map(cfg, NULL, 0, &memory, &mirror), 0);
+    CHECK(rpma_mirror_get_recovery_report(mirror, &report), 0);
+    CHECK(report.reason, stale ? RPMA_MIRROR_SOURCE_TARGET_NEWEST : RPMA_MIRROR_SOURCE_HOME_NEWEST);
+    uint64_t number = find_puts(memory, acknowledged);
+    verify(mirror, 1);
+    for (;;) {
+        CHECK(put(mirror, memory, ++number), 0);
+        printf("acknowledged %llu\n", (unsigned long long)number);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    struct rpma_mirror_cfg *cfg = NULL;
+    if (argc > 2)
+        CHECK(rpma_mirror_cfg_from_file(argv[2], &cfg), 0);
+    if (argc == 6 && !strcmp(argv[1], "lose")) {
+        lose(cfg, argv + 3);
+    } else if (argc == 5 && !strcmp(argv[1], "append")) {
+        append(cfg, strtoull(argv[3], NULL, 10), !strcmp(argv[4], "target"));
+    } else {
+        fputs("usage: mirror lose SET KILL RESTART PROMOTE | append SET ACKNOWLEDGED home|target\n", stderr);
+        return 2;
+    }
     CHECK(rpma_mirror_cfg_delete(&cfg), 0);
     return 0;
 }
