@@ -2,9 +2,16 @@
 /* Queue pairs that ibv_modify_qp() connects, without the connection manager. */
 #include "remote.h"
 
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static struct side open_side(void)
@@ -195,6 +202,83 @@ static void a_peer_that_never_appears_exceeds_the_retries(void **state)
     close_direct(&b);
 }
 
+/* Memory of one page that comes when the test says so: whoever stores there waits until then. -1 if the kernel refuses.
+ */
+static int make_missing_page(uint8_t **page)
+{
+    struct uffdio_api api = {.api = UFFD_API};
+    struct uffdio_register range = {.range = {.len = 4096}, .mode = UFFDIO_REGISTER_MODE_MISSING};
+    const int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(*page, MAP_FAILED);
+    range.range.start = (uintptr_t)*page;
+    assert_int_equal(ioctl(fd, UFFDIO_API, &api), 0);
+    assert_int_equal(ioctl(fd, UFFDIO_REGISTER, &range), 0);
+    return fd;
+}
+
+struct written {
+    struct side *from;
+    const struct side *to;
+};
+
+static void *write_there(void *argument)
+{
+    const struct written *w = argument;
+    if (post(w->from, IBV_WR_RDMA_WRITE, 1, 0, 64, w->to, 0, 0) == 0)
+        (void)next_completion(w->from->cq); /* it may be any: the target is reset meanwhile */
+    return NULL;
+}
+
+static atomic_bool is_reset;
+
+static void *reset_it(void *qp)
+{
+    to_reset(qp);
+    atomic_store(&is_reset, true);
+    return NULL;
+}
+
+static void a_reset_waits_for_what_the_peer_has_begun(void **state)
+{
+    (void)state;
+    struct side a = open_side(), b = open_side();
+    struct side target = b;
+    const int faults = make_missing_page(&target.memory);
+    if (faults < 0) {
+        print_message("skipped: userfaultfd: %s\n", strerror(errno));
+        close_direct(&a);
+        close_direct(&b);
+        skip();
+    }
+    target.mr = (ibv_reg_mr)(b.pd, target.memory, 4096, everything);
+    assert_non_null(target.mr);
+    join(&a, &b, no_gid);
+    exchange(&a, &b, 1);
+    fill(a.memory, 64, 2);
+    pthread_t writer, resetter;
+    struct written w = {&a, &target};
+    assert_int_equal(pthread_create(&writer, NULL, write_there, &w), 0);
+    struct uffd_msg fault;
+    assert_int_equal(read(faults, &fault, sizeof(fault)), sizeof(fault)); /* the write has begun */
+    atomic_store(&is_reset, false);
+    assert_int_equal(pthread_create(&resetter, NULL, reset_it, b.qp), 0);
+    usleep(100000);
+    assert_false(atomic_load(&is_reset));
+    struct uffdio_zeropage zeros = {.range = {.start = (uintptr_t)target.memory, .len = 4096}};
+    assert_int_equal(ioctl(faults, UFFDIO_ZEROPAGE, &zeros), 0);
+    pthread_join(resetter, NULL);
+    assert_memory_equal(target.memory, a.memory, 64); /* nothing comes later */
+    pthread_join(writer, NULL);
+    assert_int_equal(ibv_dereg_mr(target.mr), 0);
+    close(faults);
+    munmap(target.memory, 4096);
+    close_direct(&a);
+    close_direct(&b);
+}
+
 /* As on a busy machine, which takes seconds to come to it. */
 static void wait_for_a_late_peer(void)
 {
@@ -325,6 +409,7 @@ int main(void)
             cmocka_unit_test(sides_may_become_ready_in_any_order),
             cmocka_unit_test(a_queue_pair_can_be_connected_anew),
             cmocka_unit_test(the_end_of_a_connection_does_not_reach_the_next),
+            cmocka_unit_test(a_reset_waits_for_what_the_peer_has_begun),
             cmocka_unit_test(a_peer_that_never_appears_exceeds_the_retries),
             cmocka_unit_test(a_peer_that_is_gone_exceeds_the_retries),
             cmocka_unit_test(a_peer_in_error_exceeds_the_retries),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "base/read_section.hpp"
 #include "base/process.hpp"
+#include "base/wait.hpp"
 
 #include <algorithm>
-#include <thread>
 
 namespace softrdma::local
 {
@@ -36,13 +36,7 @@ bool operations_in_progress::ended()
 
 bool operations_in_progress::ended_within(std::chrono::steady_clock::duration limit)
 {
-    const auto deadline = std::chrono::steady_clock::now() + limit;
-    for (unsigned tries = 0; !ended(); ++tries) {
-        if (std::chrono::steady_clock::now() > deadline)
-            return false;
-        std::this_thread::sleep_for(std::chrono::microseconds(tries < 1024 ? 1 : 100));
-    }
-    return true;
+    return becomes_true_within(limit, [this] { return ended(); });
 }
 
 reader_list &reader_list::instance()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/mw.hpp"
+#include "base/wait.hpp"
 #include "pmem/policy.hpp"
 #include "verbs/qp_object.hpp"
 
@@ -103,18 +104,13 @@ int window_table::remove(ibv_mw *mw)
 
 void window_table::settle(const ibv_mr *mr)
 {
-    const auto deadline = std::chrono::steady_clock::now() + local::longest_operation;
-    for (unsigned tries = 0; std::chrono::steady_clock::now() <= deadline; ++tries) {
+    becomes_true_within(local::longest_operation, [&] {
+        const lock_guard lock(mutex_);
         bool all_left = true;
-        {
-            const lock_guard lock(mutex_);
-            for (const auto &[index, w] : windows_)
-                all_left = (!w->leaving || w->shown->bound_to() != mr || has_left(*w)) && all_left;
-        }
-        if (all_left)
-            return;
-        std::this_thread::sleep_for(std::chrono::microseconds(tries < 1024 ? 1 : 100));
-    }
+        for (const auto &[index, w] : windows_)
+            all_left = (!w->leaving || w->shown->bound_to() != mr || has_left(*w)) && all_left;
+        return all_left;
+    });
 }
 
 std::optional<ibv_wc_status> window_table::carry_out(const qp_object &qp, const wqe &w)

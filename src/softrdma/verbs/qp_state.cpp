@@ -3,6 +3,7 @@
 #include "probe.hpp"
 #include "verbs/qp.hpp"
 #include "base/assert.hpp"
+#include "base/wait.hpp"
 #include "verbs/transition.hpp"
 
 #include <cerrno>
@@ -17,14 +18,17 @@ int queue_pair::shut_out_peer()
     std::optional<local::operations_in_progress> operations;
     {
         const lock_guard lock(lock_);
-        if (peer_ == nullptr)
-            return 0;
         transport_->abandon_answers();
         shut_out_ = true;
         publish_attributes();
-        operations.emplace(peer_->reader_of_peer());
+        if (peer_ != nullptr)
+            operations.emplace(peer_->reader_of_peer());
     }
-    const bool ended = operations->ended_within(local::longest_operation);
+    const bool ended = (!operations || operations->ended_within(local::longest_operation)) &&
+                       becomes_true_within(local::longest_operation, [this] {
+                           const lock_guard lock(lock_);
+                           return !transport_->carries_out();
+                       });
     const lock_guard lock(lock_);
     shut_out_ = ended;
     if (!ended)

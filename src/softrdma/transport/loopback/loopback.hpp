@@ -46,6 +46,7 @@ public:
     void flush_sends() override;
     void receive_is_posted() override {}
     void abandon_answers() override {}
+    bool carries_out() const noexcept override { return false; }
     void flush_receives() override { qp_.receives().flush(); }
     std::uint64_t executed_count() const noexcept override { return executed_.load(); }
     void reset() override;

@@ -22,11 +22,13 @@ transport_maker &rc_transport::maker() noexcept
     return one;
 }
 
-bool rc_transport::receive(const packet &p)
+bool rc_transport::receive(const packet_path &from, const packet &p)
 {
     if (is_request(p.op))
-        return receive_request(p);
+        return receive_request(from, p);
     const lock_guard lock(qp_.lock());
+    if (ep_.path.get() != &from)
+        return true;
     if (p.op == opcode::ack_request) {
         qp_.answers() ? responder_.acknowledge_executed() : refuse(p);
         return true;
@@ -36,12 +38,12 @@ bool rc_transport::receive(const packet &p)
     return qp_.settle(p.op == opcode::receive_posted ? requester_.resume() : requester_.answer(p));
 }
 
-void rc_transport::fill_place(
-        const packet &begun, std::size_t bytes, const std::function<void(std::span<std::byte>)> &fill)
+void rc_transport::fill_place(const packet_path &from, const packet &begun, std::size_t bytes,
+        const std::function<void(std::span<std::byte>)> &fill)
 {
     const lock_guard lock(qp_.lock());
     gathered place;
-    if (!qp_.answers() || pmem::power_cut::armed())
+    if (ep_.path.get() != &from || !qp_.answers() || pmem::power_cut::armed())
         return;
     if (is_send(begun.op) ? responder_.find_place(begun, bytes, place) : requester_.find_place(begun, bytes, place))
         fill({static_cast<std::byte *>(place.pieces[0].iov_base), place.pieces[0].iov_len});
@@ -53,10 +55,12 @@ void rc_transport::refuse(const packet &p)
     ep_.transmit({.op = opcode::acknowledge, .psn = p.psn, .syndrome = syndrome::unresponsive});
 }
 
-bool rc_transport::receive_request(const packet &p)
+bool rc_transport::receive_request(const packet_path &from, const packet &p)
 {
     {
         const lock_guard lock(qp_.lock());
+        if (ep_.path.get() != &from)
+            return true;
         if (!qp_.answers()) {
             if (is_last(p.op) || is_round_trip(p.op))
                 refuse(p);
@@ -65,9 +69,11 @@ bool rc_transport::receive_request(const packet &p)
         const auto admitted = responder_.admit(p, qp_.weak_from_this());
         if (admitted != responder::admission::execute)
             return admitted == responder::admission::ignore;
+        carries_out_ = true;
     }
     const std::uint8_t answer = execute(p);
     const lock_guard lock(qp_.lock());
+    carries_out_ = false;
     return !qp_.answers() || qp_.settle(responder_.finish(p, answer));
 }
 

@@ -32,6 +32,7 @@ public:
     void receive_is_posted() override REQUIRES(qp_.lock()) { responder_.announce_receive(); }
     void abandon_answers() override REQUIRES(qp_.lock()) { responder_.abandon(); }
     void flush_receives() override REQUIRES(qp_.lock()) { responder_.flush(); }
+    bool carries_out() const noexcept override REQUIRES(qp_.lock()) { return carries_out_; }
     std::uint64_t executed_count() const noexcept override REQUIRES(qp_.lock()) { return responder_.executed_count(); }
     void reset() override REQUIRES(qp_.lock())
     {
@@ -39,19 +40,22 @@ public:
         responder_.reset();
     }
 
-    // Upcalls of the packet path, which take the queue pair's lock. False if the peer broke the protocol.
-    bool receive(const packet &p);
+    // Upcalls of the packet path, which take the queue pair's lock. A packet of a path that the queue pair has no more
+    // is ignored: of an earlier connection, whose numbers may be those of this one. False if the peer broke the
+    // protocol.
+    bool receive(const packet_path &from, const packet &p);
     // Calls `fill` with the memory where the next bytes of a segment have to go, of which something has been received:
     // as many of the `bytes` as lie in one piece. What it puts there is received like everything else, but not copied.
     // It is not called where words have to be stored whole, or the place is not certain.
-    void fill_place(const packet &begun, std::size_t bytes, const std::function<void(std::span<std::byte>)> &fill);
+    void fill_place(const packet_path &from, const packet &begun, std::size_t bytes,
+            const std::function<void(std::span<std::byte>)> &fill);
     void received_all();
     void path_writable();
     void timer_expired();
     void answer_timer_expired();
 
 private:
-    bool receive_request(const packet &p);
+    bool receive_request(const packet_path &from, const packet &p);
     // Only the thread that reads the connection executes requests: it holds no lock of the queue pair meanwhile.
     std::uint8_t execute(const packet &p) NO_THREAD_SAFETY_ANALYSIS { return responder_.execute(p); }
     void refuse(const packet &p) REQUIRES(qp_.lock());
@@ -60,6 +64,7 @@ private:
     endpoint &ep_ GUARDED_BY(qp_.lock());
     requester requester_ GUARDED_BY(qp_.lock());
     responder responder_ GUARDED_BY(qp_.lock());
+    bool carries_out_ GUARDED_BY(qp_.lock()) = false;
 };
 
 } // namespace softrdma

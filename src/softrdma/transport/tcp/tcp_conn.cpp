@@ -270,7 +270,7 @@ std::size_t tcp_conn::read_in_place(bool &more, bool &good)
         const ssize_t n = syscall(SYS_recvmsg, fd_, &message, MSG_DONTWAIT);
         received = n < 0 ? 0 : static_cast<std::size_t>(n); // of a failure recv() tells as well
     };
-    rc_transport::of(*qp).fill_place(frames_.begun(), frames_.left() - end_of_segment, receive);
+    rc_transport::of(*qp).fill_place(*this, frames_.begun(), frames_.left() - end_of_segment, receive);
     if (received == 0)
         return 0;
     more = received < available;
@@ -326,7 +326,7 @@ bool tcp_conn::handle(const packet &p)
         return false;
     if (tap *t = tap::current(); t != nullptr) [[unlikely]]
         t->received(*this, p);
-    return rc_transport::of(*qp).receive(p);
+    return rc_transport::of(*qp).receive(*this, p);
 }
 
 void tcp_conn::cut() noexcept
@@ -376,9 +376,8 @@ void tcp_conn::finish()
     if (closed_ || finishing_)
         return;
     if (qp_ != nullptr) // it may be reading right now: told later, without our lock
-        event_loop::get()->after(std::chrono::microseconds(0), [qp = qp_, self = shared_from_this()] {
-            qp->path_lost(self.get());
-        });
+        event_loop::get()->after(
+                std::chrono::microseconds(0), [qp = qp_, self = shared_from_this()] { qp->path_lost(self.get()); });
     if (connecting_ || (!blocked_ && push_output())) {
         released = disconnect();
         return;

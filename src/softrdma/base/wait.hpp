@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <chrono>
+#include <thread>
+
+namespace softrdma
+{
+
+// Looks until that is so: true; or until the limit is over. For what hardly ever takes long; to be called without a
+// lock.
+template<typename Condition>
+bool becomes_true_within(std::chrono::steady_clock::duration limit, Condition condition)
+{
+    const auto deadline = std::chrono::steady_clock::now() + limit;
+    for (unsigned tries = 0; !condition(); ++tries) {
+        if (std::chrono::steady_clock::now() > deadline)
+            return false;
+        std::this_thread::sleep_for(std::chrono::microseconds(tries < 1024 ? 1 : 100));
+    }
+    return true;
+}
+
+} // namespace softrdma
