@@ -441,7 +441,9 @@ int rpma_mirror_check(struct rpma_mirror *mirror, unsigned copy, uint64_t offset
 /* In-line recovery: writes a range of the home copy, whole pages of it, again from a copy in sync, source, or the first
  * that can be read (RPMA_MIRROR_SET). What was stored there after its last flush is lost. The home copy is registered
  * again for RDMA, between flushes. While another of its pages cannot be read a device may refuse that: flushes then
- * fail with RPMA_MIRROR_E_MEDIA until that page is repaired, too. RPMA_MIRROR_E_STALE, RPMA_MIRROR_E_MEDIA. */
+ * fail with RPMA_MIRROR_E_MEDIA until that page is repaired, too. RPMA_MIRROR_E_STALE. RPMA_MIRROR_E_MEDIA: the range
+ * could not be written, and the mirror is over; the next opening makes the home copy again from a target, also after
+ * a crash in the middle. */
 int rpma_mirror_repair_range(struct rpma_mirror *mirror, uint64_t offset, uint64_t length, unsigned source);
 
 /* Bringing copies level, and roles */

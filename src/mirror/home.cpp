@@ -247,8 +247,11 @@ int home::deep_flush(replica::range r) const noexcept
 
 void home::punch(replica::range r)
 {
-    if (data_.valid() && fallocate(data_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                                 static_cast<off_t>(r.offset), static_cast<off_t>(r.length)) != 0)
+    // ENODEV: device DAX, which has no other pages to give.
+    if (data_.valid() &&
+            fallocate(data_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(r.offset),
+                    static_cast<off_t>(r.length)) != 0 &&
+            errno != ENODEV)
         throw system_failure("cannot take the pages of " + settings_.home_path + " away");
     // The mapping of a file, too, keeps in mind that a page was poisoned, although the file has another one by now.
     // Only the second kind of advice takes locked pages.

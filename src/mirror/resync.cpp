@@ -49,10 +49,9 @@ void rpma_mirror::without_lanes(F &&f)
 }
 
 // What a device has pinned are the pages that were there before. If it cannot have the new ones, because another page
-// of the copy is bad, too, no flush begins before that is repaired.
+// of the copy is bad, too, no flush begins before that is repaired. The lock of the membership is held.
 void rpma_mirror::register_again()
 {
-    const std::lock_guard hold(membership_);
     const deadline until(settings_.operation_ms);
     int failed = 0;
     without_lanes([&] {

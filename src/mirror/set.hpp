@@ -236,6 +236,9 @@ private:
     int over() const noexcept;
     int unready() const noexcept;
 
+    // verify.cpp
+    void rewrite_home(range r, const std::vector<std::byte> &good);
+
     // resync.cpp
     void connect_again(mirror::remote_copy &c, const deadline &until);
     void bring_level(mirror::remote_copy &c, const mirror::limits &within);

@@ -30,6 +30,22 @@ bool each_piece(replica::range r, std::uint64_t size, F &&f)
     return true;
 }
 
+// Fails where a store of the program would raise SIGBUS.
+void store_by_kernel(std::byte *to, const std::vector<std::byte> &from)
+{
+    const replica::fd_owner passage(memfd_create("rpma_mirror_repair", MFD_CLOEXEC));
+    if (!passage.valid())
+        throw system_failure("cannot write the home copy");
+    each_piece({0, from.size()}, piece_size, [&](replica::range piece) {
+        const auto length = static_cast<ssize_t>(piece.length);
+        if (pwrite(passage.get(), from.data() + piece.offset, piece.length, 0) != length ||
+                pread(passage.get(), to + piece.offset, piece.length, 0) != length)
+            throw failure(RPMA_MIRROR_E_MEDIA,
+                    "the home copy cannot be written: open the set again, which makes it from a target", errno);
+        return true;
+    });
+}
+
 } // namespace
 
 void rpma_mirror::flush_and_verify(
@@ -114,6 +130,23 @@ void rpma_mirror::check(unsigned copy, range r, rpma_mirror_error *errors, std::
     *n = found;
 }
 
+// Whatever ends this in the middle: the home copy, which then lacks the range, is not in sync by its own state, so that
+// the next opening makes it again from a target.
+void rpma_mirror::rewrite_home(range r, const std::vector<std::byte> &good)
+{
+    const replica::mirror_state whole = home_.state();
+    replica::mirror_state torn = whole;
+    torn.committed.in_sync = static_cast<std::uint16_t>(torn.committed.in_sync & ~home_bit());
+    home_.store(torn);
+    home_.punch(r);
+    register_again();
+    store_by_kernel(home_.address() + r.offset, good);
+    if (home_.flush(r) != 0)
+        throw failure(RPMA_MIRROR_E_MEDIA, "the home copy cannot be written back");
+    home_.drain();
+    home_.store(whole);
+}
+
 void rpma_mirror::repair_range(range r, unsigned source)
 {
     membership_.refuse_holder();
@@ -127,15 +160,17 @@ void rpma_mirror::repair_range(range r, unsigned source)
         code = read(0, static_cast<unsigned>(std::countr_zero(left)), good.data(), whole);
     if (code != 0)
         throw failure(code, candidates == 0 ? "no other copy is in sync" : last_failure());
-    home_.punch(whole);
-    std::memcpy(home_.address() + whole.offset, good.data(), whole.length);
-    if (home_.flush(whole) != 0)
-        throw failure(RPMA_MIRROR_E_MEDIA, "the home copy cannot be written back");
-    home_.drain();
-    register_again();
+    const std::lock_guard hold(membership_);
+    if (code = over(); code != 0)
+        throw failure(code, last_failure());
+    try {
+        rewrite_home(whole, good);
+    } catch (const failure &) {
+        end(RPMA_MIRROR_E_MEDIA, RPMA_MIRROR_EVENT_MEDIA, settings_.home_copy);
+        throw;
+    }
     counted_.repaired += whole.length;
     events_.forget_errors(settings_.home_copy, whole);
-    const std::lock_guard hold(membership_);
     events_.tell(RPMA_MIRROR_EVENT_REPAIRED, settings_.home_copy, record_);
 }
 

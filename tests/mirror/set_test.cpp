@@ -311,6 +311,29 @@ void pages_that_cannot_be_read_are_repaired(void **)
     assert_int_equal(rpma_mirror_repair_range(m.get(), 0, 8, 7), RPMA_MIRROR_E_STALE);
 }
 
+// The pages are gone, and new ones cannot be written: the home copy is not good, and must not be the source of the
+// others.
+void a_repair_that_fails_is_none(void **)
+{
+    target a;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    {
+        const opened m(cfg.get());
+        m.put(3 * 4096 + 10, "precious");
+        assert_int_equal(mprotect(m.address() + 3 * 4096, 4096, PROT_READ), 0);
+        assert_int_equal(rpma_mirror_repair_range(m.get(), 3 * 4096, 4096, RPMA_MIRROR_SET), RPMA_MIRROR_E_MEDIA);
+        assert_int_equal(m.expect(RPMA_MIRROR_EVENT_MEDIA).copy, 0);
+        assert_int_equal(m.flush(0, 1), RPMA_MIRROR_E_MEDIA);
+    }
+    assert_false(h.bytes(3 * 4096 + 10, 8) == "precious");
+    const opened again(cfg.get());
+    assert_int_equal(again.report().reason, RPMA_MIRROR_SOURCE_TARGET_NEWEST);
+    assert_true(std::string(again.address() + 3 * 4096 + 10, 8) == "precious");
+    assert_true(a.bytes(3 * 4096 + 10, 8) == "precious");
+}
+
 } // namespace
 
 int main()
@@ -325,6 +348,7 @@ int main()
             cmocka_unit_test(memory_of_the_program_is_attached),
             cmocka_unit_test(a_set_tells_its_state),
             cmocka_unit_test(pages_that_cannot_be_read_are_repaired),
+            cmocka_unit_test(a_repair_that_fails_is_none),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
