@@ -183,6 +183,16 @@ void rpma_mirror::evict(std::uint32_t copies, const std::array<int, replica::mos
         events_.tell(RPMA_MIRROR_EVENT_ALONE, settings_.home_copy, record_);
 }
 
+// A change of the membership has failed with that code.
+void rpma_mirror::end_by(int code, unsigned copy)
+{
+    end(code,
+            code == RPMA_MIRROR_E_FENCED       ? RPMA_MIRROR_EVENT_FENCED
+            : code == RPMA_MIRROR_E_NO_ARBITER ? RPMA_MIRROR_EVENT_NO_ARBITER
+                                               : RPMA_MIRROR_EVENT_ALONE,
+            copy);
+}
+
 int rpma_mirror::evict(const failed_copies &failed) noexcept
 {
     if (membership_.is_held_here())
@@ -192,13 +202,7 @@ int rpma_mirror::evict(const failed_copies &failed) noexcept
     if (code != 0 && over_ == 0) {
         const auto copy = static_cast<unsigned>(std::countr_zero(failed.bits));
         // A home copy whose state cannot be written is over as well: nobody could tell what it has.
-        guarded([&] {
-            end(code,
-                    code == RPMA_MIRROR_E_FENCED       ? RPMA_MIRROR_EVENT_FENCED
-                    : code == RPMA_MIRROR_E_NO_ARBITER ? RPMA_MIRROR_EVENT_NO_ARBITER
-                                                       : RPMA_MIRROR_EVENT_ALONE,
-                    copy);
-        });
+        guarded([&] { end_by(code, copy); });
     }
     return over_;
 }
@@ -210,5 +214,13 @@ void rpma_mirror::mark_consistent(std::uint64_t mark)
         throw failure(code, last_failure());
     record next = record_;
     next.mark = mark;
-    commit_everywhere(next, static_cast<std::uint16_t>(record_.in_sync & ~home_bit()));
+    const auto before = static_cast<std::uint16_t>(record_.in_sync & ~home_bit());
+    const int code = guarded([&] { commit_everywhere(next, before); });
+    if (code == 0)
+        return;
+    // Without the arbiter nothing has changed. Else a record may be durable that lacks copies for which flushes still
+    // wait.
+    if (code != RPMA_MIRROR_E_NO_ARBITER)
+        end_by(code, settings_.home_copy);
+    throw failure(code, last_failure());
 }

@@ -205,6 +205,7 @@ private:
     // membership.cpp: the lock of the membership is held
     void commit_everywhere(record next, std::uint16_t before, std::uint16_t needed = 0, std::uint32_t dropped = 0);
     void ask_program(std::uint32_t leaving);
+    void end_by(int code, unsigned copy);
     template<class F>
     std::uint32_t ask_targets(
             std::uint32_t copies, const deadline &until, F request_for, std::array<int, replica::most_copies> &codes);

@@ -343,6 +343,22 @@ void a_mark_leaves_a_lost_target_out(void **)
     assert_int_equal(rpma_mirror_consistent(nullptr, 6), RPMA_MIRROR_E_INVAL);
 }
 
+// What no copy may have taken ends the set, as a flush does that none of them takes.
+void a_mark_that_no_target_takes_is_the_end(void **)
+{
+    target a;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    const opened m(cfg.get());
+    assert_ok(rpma_mirror_consistent(m.get(), 1));
+    a.kill();
+    assert_int_equal(rpma_mirror_consistent(m.get(), 2), RPMA_MIRROR_E_ALONE);
+    assert_int_equal(m.state().open, 0);
+    assert_int_equal(m.expect(RPMA_MIRROR_EVENT_ALONE).error.code, RPMA_MIRROR_E_ALONE);
+    assert_int_equal(m.flush(0, 1), RPMA_MIRROR_E_ALONE);
+}
+
 } // namespace
 
 int main()
@@ -356,6 +372,7 @@ int main()
             cmocka_unit_test(functions_do_not_wait_for_themselves),
             cmocka_unit_test(marks_are_found_after_a_crash),
             cmocka_unit_test(a_mark_leaves_a_lost_target_out),
+            cmocka_unit_test(a_mark_that_no_target_takes_is_the_end),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
