@@ -94,6 +94,7 @@ public:
     bool native_writers = false, native_targets = false;
     // Sees each write before memory does.
     std::function<void(unsigned machine, std::uint64_t epoch)> before_write;
+    std::function<void(unsigned machine)> amid_write; // each time when something of it is stored
 
     // A target refuses what its device does not know.
     bool refuses_native() const { return native_writers && !native_targets; }

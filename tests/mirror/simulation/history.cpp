@@ -11,7 +11,12 @@ namespace simulation
 
 std::uint64_t word_of(std::uint64_t number)
 {
-    return number << 16 | (number * 0x9e3779b97f4a7c15 >> 48);
+    return number << 32 | number * 0x9e3779b97f4a7c15 >> 32;
+}
+
+std::uint64_t number_of(std::uint64_t word)
+{
+    return word >> 32;
 }
 
 std::uint64_t history::next(std::size_t slot)
@@ -29,10 +34,17 @@ std::uint64_t history::word(const place &of, std::uint64_t offset, bool durable)
     return found;
 }
 
+// Each word has a number and a check of it. Zero is what was there first.
+bool history::is_stored(std::size_t slot, std::uint64_t word) const
+{
+    const std::uint64_t number = number_of(word);
+    return word == 0 || (word == word_of(number) && number < slot_of_.size() && slot_of_[number] == slot);
+}
+
 void history::check_word(std::size_t slot, std::size_t part, std::uint64_t word, const char *where) const
 {
-    const std::uint64_t number = word >> 16;
-    if (word != 0 && (word != word_of(number) || number >= slot_of_.size() || slot_of_[number] != slot))
+    const std::uint64_t number = number_of(word);
+    if (!is_stored(slot, word))
         in_.violated("%s has %lx in slot %zu, which nobody stored", where, word, slot);
     if (number < acknowledged_[slot][part])
         in_.violated("%s has flush %lu in slot %zu, and %lu was acknowledged", where, number, slot,
@@ -151,7 +163,7 @@ void history::opened(unsigned copy, std::uint64_t epoch, std::uint32_t in_sync, 
         for (std::size_t part = 0; part < words.size(); ++part) {
             const std::uint64_t found = word(copies[copy], at(slot) + words[part], false);
             check_word(slot, part, found, "the opened set");
-            seen_[slot][part] = found >> 16;
+            seen_[slot][part] = number_of(found);
         }
     if (mark < known_mark_)
         in_.violated("the opened set has mark %lu, and %lu was known before", mark, known_mark_);
@@ -167,6 +179,27 @@ void history::written(unsigned machine, std::uint64_t epoch) const
     if (answered_epoch_[machine] > epoch)
         in_.violated("machine %u took a write of epoch %lu, and has promised itself to %lu", machine, epoch,
                 answered_epoch_[machine]);
+}
+
+// Power may fail when a device has stored a part of what it got. Then of each word either what was durable is left, or
+// what is there: all of that is looked at, at each such moment.
+void history::cut_amid_write(unsigned machine)
+{
+    ++cuts;
+    const auto of = std::ranges::find(copies, machine, &place::machine);
+    const file *const f = of == copies.end() ? nullptr : disks->named(of->data);
+    if (f == nullptr || f->size() < length)
+        return;
+    for (std::size_t slot = 0; slot < slots; ++slot)
+        for (const std::uint64_t offset : words) {
+            std::uint64_t there = 0, durable = 0;
+            std::memcpy(&there, f->live + at(slot) + offset, sizeof(there));
+            std::memcpy(&durable, &f->durable[at(slot) + offset], sizeof(durable));
+            for (const std::uint64_t left : {there, durable})
+                if (!is_stored(slot, left))
+                    in_.violated("a power failure leaves %lx in slot %zu of %s, which nobody stored", left, slot,
+                            of->data.c_str());
+        }
 }
 
 void history::answered(unsigned machine, const replica::answer &a)

@@ -21,6 +21,7 @@ namespace simulation
 //   a promise of a target to which a writer before still has a connection;
 //   a writer that acknowledges what it began after the next one had the set;
 //   a home copy that opens alone while the targets can be opened without it;
+//   a word that a power failure amid a write leaves half;
 //   a program that is asked for a copy when it has left, or goes on though it wanted to stop;
 //   an opened set whose mark of a consistency point is older than one that was acknowledged, or found before;
 //   an answer about what is not durable, or which forgets what was answered before.
@@ -40,6 +41,7 @@ public:
         : copies(std::move(copies_)), length(length_), in_(in)
     {
         of.before_write = [this](unsigned machine, std::uint64_t epoch) { written(machine, epoch); };
+        of.amid_write = [this](unsigned machine) { cut_amid_write(machine); };
     }
 
     // The next flush; the word says of which slot it is, and is stored by the writer.
@@ -65,13 +67,15 @@ public:
     void equal(unsigned copy, std::uint32_t in_sync) const;
     void written(unsigned machine, std::uint64_t epoch) const;
     void answered(unsigned machine, const replica::answer &a);
+    void cut_amid_write(unsigned machine);
 
     const std::vector<place> copies; // by number; without data: there is none
     const std::uint64_t length;      // of each
-    std::uint64_t flushes = 0, openings = 0;
+    std::uint64_t flushes = 0, openings = 0, cuts = 0;
 
 private:
     replica::mirror_state durable_state(const place &of) const;
+    bool is_stored(std::size_t slot, std::uint64_t word) const;
     std::uint64_t word(const place &of, std::uint64_t offset, bool durable) const;
     void check_word(std::size_t slot, std::size_t part, std::uint64_t word, const char *where) const;
 
@@ -84,6 +88,8 @@ private:
     std::array<std::uint64_t, most_machines> answered_epoch_{};
 };
 
+// A number in one half, and a check of it in the other.
 std::uint64_t word_of(std::uint64_t number);
+std::uint64_t number_of(std::uint64_t word);
 
 } // namespace simulation

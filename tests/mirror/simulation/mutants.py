@@ -45,6 +45,8 @@ MUTANTS = [
     ("answer_before_revoke", "rpmemd/mirror_set.cpp", "if (higher || stuck_)", "if (!@ && (higher || stuck_))"),
     ("native_flush_into_page_cache", "replica/region.cpp", "|| target.level < level::cpu_flushed)", "|| (!@ && target.level < level::cpu_flushed))"),
     ("native_flush_of_one_side", "replica/region.cpp", "if (native_lanes != 0 && !native_there) {", "if (!@ && native_lanes != 0 && !native_there) {"),
+    ("half_a_word", "replica/region_lane.cpp", "    while (r.length > 0) {\n        const range piece = piece_of(r);\n        if (const int error = make_room()",
+     "    while (r.length > 0) {\n        range piece = piece_of(r);\n        piece.length = @ && piece.length > 4 ? 4 : piece.length;\n        if (const int error = make_room()"),
     ("state_not_durable", "replica/mirror_file.cpp", "|| fdatasync(file_.get()) != 0", "|| (!@ && fdatasync(file_.get()) != 0)"),
 ]
 # These need several hundred seeds: RPMA_MIRROR_MUTANTS=all.

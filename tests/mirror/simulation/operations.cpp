@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The functions of librpma for operations and their completions.
+#include <algorithm>
 #include <cstring>
 
 #include "storage.hpp"
@@ -52,6 +53,20 @@ int rpma_conn_delete(rpma_conn **of)
     return deleted(of);
 }
 
+// Aligned words are stored one after the other, each at once. Of a long piece what is there is looked at after each
+// KiB.
+static void store_words(std::byte *to, const void *from, size_t size, unsigned machine)
+{
+    const size_t step = size <= 64 ? 8 : 1024;
+    const auto address = reinterpret_cast<std::uintptr_t>(to);
+    for (size_t at = 0; at < size;) {
+        const size_t next = std::min<size_t>(size, (address + at) / 8 * 8 + step - address);
+        std::memcpy(to + at, static_cast<const std::byte *>(from) + at, next - at);
+        at = next;
+        adapter->amid_write(machine);
+    }
+}
+
 // A piece of the range goes in a packet of its own. The device reads it when it sends, which may be much later than it
 // was posted.
 static int write_piece(queue_pair &by, std::uint32_t key, size_t to, const std::byte *source, size_t size, int flags,
@@ -66,7 +81,8 @@ static int write_piece(queue_pair &by, std::uint32_t key, size_t to, const std::
                     return false;
                 adapter->before_write(at.owner->machine, epoch);
                 const bool reads_now = late && writer->alive && !writer->stopped;
-                std::memcpy(memory, reads_now ? static_cast<const void *>(source) : bytes.data(), size);
+                store_words(
+                        memory, reads_now ? static_cast<const void *>(source) : bytes.data(), size, at.owner->machine);
                 return true;
             });
 }
@@ -89,7 +105,7 @@ int rpma_atomic_write(
                 if (memory == nullptr || adapter->refuses_native())
                     return false;
                 adapter->before_write(at.owner->machine, epoch);
-                std::memcpy(memory, bytes.data(), 8);
+                store_words(memory, bytes.data(), 8, at.owner->machine);
                 return true;
             });
 }
@@ -120,7 +136,7 @@ int rpma_read(rpma_conn *conn, rpma_mr_local *to, size_t to_offset, const rpma_m
                     bytes->assign(reinterpret_cast<const char *>(memory), size);
                 return memory != nullptr;
             },
-            [=] { std::memcpy(goal, bytes->data(), size); });
+            [=, machine = world::present->here().machine] { store_words(goal, bytes->data(), size, machine); });
 }
 
 int rpma_send(rpma_conn *conn, const rpma_mr_local *from, size_t offset, size_t size, int flags, const void *context)

@@ -23,6 +23,8 @@ public:
     void run();
     std::string summary() const;
     std::uint64_t fingerprint() const { return world_.history(); }
+    // Moments at which power might have failed amid a write, and what was left was looked at.
+    std::uint64_t cuts() const { return history_.cuts; }
 
 private:
     enum class purpose {

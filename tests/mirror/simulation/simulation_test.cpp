@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The whole protocol of mirrors with many seeds. RPMA_MIRROR_SEEDS says how many, RPMA_MIRROR_SEED which one alone, and
 // then tells what happened.
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <new>
 #include <string>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +19,11 @@ namespace
 
 // So many seeds in one process: what dead processes of the simulation had is not given back.
 constexpr std::uint64_t seeds_at_once = 50;
+// So many seeds have to look at what so many power failures leave of words.
+constexpr std::uint64_t usual_seeds = 200, least_cuts = 1'000'000;
+
+// Of all processes.
+std::atomic<std::uint64_t> *cuts = nullptr;
 
 std::uint64_t from_environment(const char *name, std::uint64_t otherwise)
 {
@@ -27,6 +35,7 @@ std::uint64_t run_one(std::uint64_t seed, const std::string &place, bool loud)
 {
     simulation::scenario s(seed, place, loud);
     s.run();
+    *cuts += s.cuts();
     if (loud)
         std::printf("seed %lu: %s\n", seed, s.summary().c_str());
     return s.fingerprint();
@@ -81,13 +90,23 @@ int main()
         std::perror(place.c_str());
         return 1;
     }
+    void *const shared = mmap(nullptr, sizeof(*cuts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) {
+        std::perror("mmap");
+        return 1;
+    }
+    cuts = new (shared) std::atomic<std::uint64_t>(0);
     rpmemd::log_threshold(rpmemd::log_level::err);
-    const std::uint64_t seeds = from_environment("RPMA_MIRROR_SEEDS", 200);
+    const std::uint64_t seeds = from_environment("RPMA_MIRROR_SEEDS", usual_seeds);
     bool good = true;
     if (std::getenv("RPMA_MIRROR_SEED") != nullptr)
         run_one(from_environment("RPMA_MIRROR_SEED", 0), place, true);
     else if (good = run_all(seeds, place); good)
-        std::printf("%lu seeds\n", seeds);
+        std::printf("%lu seeds, %lu power failures amid writes\n", seeds, cuts->load());
+    if (good && seeds >= usual_seeds && std::getenv("RPMA_MIRROR_SEED") == nullptr && *cuts < least_cuts) {
+        std::printf("that is too few power failures: %lu are wanted\n", least_cuts);
+        good = false;
+    }
     std::filesystem::remove_all(place);
     return good ? 0 : 1;
 }

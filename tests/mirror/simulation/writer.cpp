@@ -73,6 +73,9 @@ void scenario::create(unsigned machine)
 bool scenario::open(session &s, unsigned tries)
 {
     s.cfg = configure(s.machine);
+    // When nothing goes wrong any more, nothing is late either.
+    if (!faults_)
+        rpma_mirror_cfg_set_timeouts(s.cfg, 1000, open_ms_);
     s.seen_by = &history_;
     rpma_mirror_cfg_set_eviction_function(
             s.cfg,
