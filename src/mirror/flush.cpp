@@ -127,7 +127,9 @@ int rpma_mirror::flush_home(const rpma_mirror_range *ranges, std::size_t n, bool
 // The system does not tell which of the pages it could not write back.
 int rpma_mirror::home_failed(int error) noexcept
 {
+    // A function of the program that flushes hears of it by the code alone.
     guarded([&] {
+        membership_.refuse_holder();
         rpma_mirror_error failed = make_error(settings_.home_copy, RPMA_MIRROR_E_MEDIA, error);
         failed.length = home_.length();
         const std::lock_guard hold(membership_);

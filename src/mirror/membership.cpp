@@ -209,6 +209,7 @@ int rpma_mirror::evict(const failed_copies &failed) noexcept
 
 void rpma_mirror::mark_consistent(std::uint64_t mark)
 {
+    membership_.refuse_holder();
     const std::lock_guard hold(membership_);
     if (const int code = over(); code != 0)
         throw failure(code, last_failure());

@@ -32,6 +32,7 @@ rpma_mirror::work_on_copy::~work_on_copy()
 
 remote_copy &rpma_mirror::work_on_copy::take(rpma_mirror &of, unsigned number)
 {
+    of.membership_.refuse_holder();
     const std::lock_guard hold(of.membership_);
     remote_copy &found = of.target(number);
     if (found.busy.exchange(true))
@@ -228,6 +229,7 @@ void rpma_mirror::take_back(remote_copy &c)
 
 void rpma_mirror::add_target(unsigned copy, const char *place, const char *set_name, const limits &within)
 {
+    membership_.refuse_holder();
     settings wider = settings_;
     wider.add_target(copy, place, set_name);
     auto made = std::make_unique<remote_copy>(wider.targets.back());
@@ -250,6 +252,7 @@ void rpma_mirror::add_target(unsigned copy, const char *place, const char *set_n
 
 void rpma_mirror::drop_target(unsigned copy)
 {
+    membership_.refuse_holder();
     const std::lock_guard hold(membership_);
     remote_copy &c = target(copy);
     if (c.busy)

@@ -41,6 +41,7 @@ void put_known(const replica::mirror_state &known, rpma_mirror_copy &to)
 
 void rpma_mirror::state(rpma_mirror_state &to)
 {
+    membership_.refuse_holder();
     const std::lock_guard hold(membership_);
     to = {};
     to.size = sizeof(to);

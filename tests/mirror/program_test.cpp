@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <thread>
+#include <unistd.h>
 
 namespace
 {
@@ -268,6 +269,7 @@ void functions_do_not_wait_for_themselves(void **)
     // Nothing of what was refused has happened.
     assert_int_equal(m.state().consistent, 0);
     assert_int_equal(m.state().members, 7);
+    assert_int_equal(access((c.where().path + "/part").c_str(), F_OK), -1);
 }
 
 void mark_and_go_on(void *cfg)

@@ -249,13 +249,17 @@ void native_flush_takes_both_sides(void **)
 // The home copy cannot be written back, and nobody knows which of it.
 void an_error_may_not_be_precise(void **)
 {
+    const bool on_disk = [] {
+        const host h;
+        return level_here(h) == RPMA_MIRROR_LEVEL_PAGE_CACHE;
+    }();
+    if (!on_disk)
+        skip();
     target a;
     const host h;
     const cfg_ptr cfg = h.cfg({&a});
     assert_ok(rpma_mirror_create(cfg.get()));
     const opened m(cfg.get());
-    if (m.state().copies[0].level != RPMA_MIRROR_LEVEL_PAGE_CACHE)
-        skip();
     const rpma_mirror_range r{4096, 8};
     std::uint64_t ticket = 0;
     fails_from = m.address();
