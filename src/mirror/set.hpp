@@ -59,8 +59,8 @@ void each_copy(std::uint32_t bits, F &&f)
         f(static_cast<unsigned>(std::countr_zero(bits)));
 }
 
-// A lock that knows who holds it: where the thread is in a function of the program that the mirror calls, what needs the
-// lock has to refuse, or it would wait for itself.
+// A lock that knows who holds it: where the thread is in a function of the program that the mirror calls, what needs
+// the lock has to refuse, or it would wait for itself.
 class membership_lock
 {
 public:
