@@ -5,7 +5,6 @@
 #include "verbs/qp_object.hpp"
 
 #include <cerrno>
-#include <thread>
 
 namespace softrdma
 {
@@ -82,24 +81,23 @@ bool window_table::has_left(memory_window &w)
 
 int window_table::remove(ibv_mw *mw)
 {
-    const auto deadline = std::chrono::steady_clock::now() + local::longest_operation;
-    for (unsigned tries = 0;; ++tries) {
-        {
-            const lock_guard lock(mutex_);
-            const auto found = windows_.find(mw->handle);
-            if (found == windows_.end() || found->second.get() != mw)
-                return EINVAL;
-            withdraw(*found->second);
-            if (has_left(*found->second)) {
-                pd_of(mw->pd).children.fetch_sub(1);
-                windows_.erase(found);
-                return 0;
-            }
+    int result = EBUSY;
+    becomes_true_within(local::longest_operation, [&] {
+        const lock_guard lock(mutex_);
+        const auto found = windows_.find(mw->handle);
+        if (found == windows_.end() || found->second.get() != mw) {
+            result = EINVAL;
+            return true;
         }
-        if (std::chrono::steady_clock::now() > deadline)
-            return EBUSY;
-        std::this_thread::sleep_for(std::chrono::microseconds(tries < 1024 ? 1 : 100));
-    }
+        withdraw(*found->second);
+        if (!has_left(*found->second))
+            return false;
+        pd_of(mw->pd).children.fetch_sub(1);
+        windows_.erase(found);
+        result = 0;
+        return true;
+    });
+    return result;
 }
 
 void window_table::settle(const ibv_mr *mr)
