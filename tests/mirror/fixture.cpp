@@ -252,6 +252,14 @@ rpma_mirror_event opened::expect(rpma_mirror_event_type type) const
     }
 }
 
+std::unique_ptr<rpma_mirror_state> inspected(const rpma_mirror_cfg *cfg)
+{
+    auto s = std::make_unique<rpma_mirror_state>();
+    s->size = sizeof(*s);
+    assert_ok(rpma_mirror_inspect(cfg, s.get()));
+    return s;
+}
+
 pid_t fork_writer()
 {
     const pid_t pid = fork();

@@ -121,6 +121,9 @@ private:
     char *address_ = nullptr;
 };
 
+// What the targets of the configuration tell of a set that may not be open here.
+std::unique_ptr<rpma_mirror_state> inspected(const rpma_mirror_cfg *cfg);
+
 // A process of its own for a writer, which ends with the test, and which a check that fails ends: it does not go on
 // with the tests of the other.
 pid_t fork_writer();

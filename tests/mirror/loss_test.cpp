@@ -9,14 +9,6 @@
 namespace
 {
 
-std::unique_ptr<rpma_mirror_state> inspected(const rpma_mirror_cfg *cfg)
-{
-    auto s = std::make_unique<rpma_mirror_state>();
-    s->size = sizeof(*s);
-    assert_ok(rpma_mirror_inspect(cfg, s.get()));
-    return s;
-}
-
 // A target that is killed, or stopped: the next flush goes on without it, and the record without it is on the others.
 void a_lost_target_leaves_the_set(bool stopped)
 {

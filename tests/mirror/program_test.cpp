@@ -9,14 +9,6 @@
 namespace
 {
 
-std::unique_ptr<rpma_mirror_state> inspected(const rpma_mirror_cfg *cfg)
-{
-    auto s = std::make_unique<rpma_mirror_state>();
-    s->size = sizeof(*s);
-    assert_ok(rpma_mirror_inspect(cfg, s.get()));
-    return s;
-}
-
 // A program that is asked.
 struct asked {
     int answer = 0;
