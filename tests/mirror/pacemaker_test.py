@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Pacemaker and corosync on two nodes, each with namespaces of its own: they run the resource agent and a program that
 writes. The node that has the set is lost at once, with all its processes; the cluster goes on at the other one.
-CONTRIBUTING.md says how it is run."""
+docs/testing.md describes how to run it."""
 
 import os
 import pathlib
