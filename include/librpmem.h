@@ -2,13 +2,13 @@
 /*
  * librpmem: a second copy of a memory region on another machine.
  *
- * The daemon rpmemd keeps the copy, the replica, in the files of a poolset. The program stores to its own memory, and
- * says which ranges are to become durable in the replica.
+ * The daemon rpmemd stores the copy, the replica, in the files of a poolset. The program stores to its own memory, and
+ * specifies the ranges that must become durable in the replica.
  *
- * A call that fails returns NULL or -1, sets errno, and leaves a text in rpmem_errormsg(). After the connection to the
- * target is lost, each call on the pool fails; a mistake in the arguments, which is EINVAL, changes nothing.
- * Lanes may be used by several threads at once, but each of them by one thread at a time. Nothing is ordered between
- * lanes.
+ * On error, a function returns NULL or -1 and sets errno; rpmem_errormsg() describes the error. After the connection to
+ * the target is lost, each call on the pool fails. EINVAL (invalid argument) does not change the state of the pool.
+ * Threads may use different lanes concurrently, but only one thread at a time may use a lane. Operations of different
+ * lanes are not ordered.
  */
 #ifndef LIBRPMEM_H
 #define LIBRPMEM_H 1
@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-/* For sources that mention them: nothing here is deprecated. */
+/* For source compatibility only: no function is deprecated. */
 #define RPMEM_DEPR_STR ""
 #define RPMEM_DEPR_ATTR
 
@@ -28,14 +28,14 @@ extern "C" {
 #define RPMEM_POOL_HDR_UUID_LEN 16
 #define RPMEM_POOL_USER_FLAGS_LEN 16
 
-/* Not atomic for the target even where a plain persist or flush is; may be faster. */
+/* The target can see parts of the range, even if a plain persist or flush is atomic. Can be faster. */
 #define RPMEM_PERSIST_RELAXED (1U << 0)
 #define RPMEM_FLUSH_RELAXED (1U << 0)
 
-#define RPMEM_REMOVE_FORCE 0x1    /* go on after errors */
+#define RPMEM_REMOVE_FORCE 0x1    /* continue after errors */
 #define RPMEM_REMOVE_POOL_SET 0x2 /* remove the poolset file, too */
 
-/* What the smallest pool, and the smallest part of a poolset, measure. */
+/* Minimum sizes of a pool and of a part of a poolset, in bytes. */
 #define RPMEM_MIN_POOL ((size_t)(1024 * 8))
 #define RPMEM_MIN_PART ((size_t)(1024 * 1024 * 2))
 
@@ -44,7 +44,7 @@ extern "C" {
 
 typedef struct rpmem_pool RPMEMpool;
 
-/* What the header of a pool says. All zero: the pool has no header. */
+/* Attributes in the header of a pool. All zero: the pool has no header. */
 struct rpmem_pool_attr {
     char signature[RPMEM_POOL_HDR_SIG_LEN];
     uint32_t major;
@@ -59,46 +59,46 @@ struct rpmem_pool_attr {
 };
 
 /*
- * Creates a pool on the target, `[user@]host[:port of ssh]` or `local:`, or on several with commas between them, in the
- * poolset pool_set_name, which is relative to the daemon's poolset directory, and connects pool_size bytes at pool_addr
- * with it, both multiples of the page size. *nlanes becomes the number of lanes there are, at most what it was.
- * create_attr NULL or all zero: without header.
+ * Creates a pool on one or more targets, separated by commas: `[user@]host[:ssh port]` or `local:`. pool_set_name is
+ * relative to the daemon's poolset directory. The pool replicates pool_size bytes at pool_addr, both multiples of the
+ * page size. *nlanes contains the requested number of lanes and receives the available number, which is not larger. A
+ * NULL or all-zero create_attr creates a pool without header.
  */
 RPMEMpool *rpmem_create(const char *target, const char *pool_set_name, void *pool_addr, size_t pool_size,
         unsigned *nlanes, const struct rpmem_pool_attr *create_attr);
 
-/* As rpmem_create, for a pool that exists. *open_attr, unless open_attr is NULL, becomes what its header says. */
+/* Like rpmem_create, for an existing pool. Stores the attributes of its header in open_attr unless that is NULL. */
 RPMEMpool *rpmem_open(const char *target, const char *pool_set_name, void *pool_addr, size_t pool_size,
         unsigned *nlanes, struct rpmem_pool_attr *open_attr);
 
-/* Changes what the headers of an open pool say. */
+/* Changes the attributes in the headers of an open pool. */
 int rpmem_set_attr(RPMEMpool *rpp, const struct rpmem_pool_attr *attr);
 
-/* Ends the session. The handle is gone afterwards, also if -1 is returned. */
+/* Closes the pool. The handle is invalid afterwards, even if -1 is returned. */
 int rpmem_close(RPMEMpool *rpp);
 
-/* Copies a range to the replica and makes it durable there. Of a pool with a header, offset is at least 4096. */
+/* Copies a range to the replica and makes it durable there. In a pool with a header, offset is at least 4096. */
 int rpmem_persist(RPMEMpool *rpp, size_t offset, size_t length, unsigned lane, unsigned flags);
 
 /* Starts to copy a range. It is durable after rpmem_drain on the same lane; until then it must not change. */
 int rpmem_flush(RPMEMpool *rpp, size_t offset, size_t length, unsigned lane, unsigned flags);
 
-/* Waits until all that was flushed on the lane is durable. flags is 0. */
+/* Waits until every flushed range of the lane is durable. flags must be 0. */
 int rpmem_drain(RPMEMpool *rpp, unsigned lane, unsigned flags);
 
-/* As rpmem_persist, to the deepest level of persistence that software on the target reaches. */
+/* Like rpmem_persist, but to the deepest persistence level that software on the target reaches. */
 int rpmem_deep_persist(RPMEMpool *rpp, size_t offset, size_t length, unsigned lane);
 
-/* Copies a range of the replica, which may be in its header, to any memory. */
+/* Copies a range of the replica to buff. The range may include the header. */
 int rpmem_read(RPMEMpool *rpp, void *buff, size_t offset, size_t length, unsigned lane);
 
-/* Removes the pool, which nobody has open, from the target. flags: RPMEM_REMOVE_* */
+/* Removes a pool, which must not be open, from the target. flags: RPMEM_REMOVE_* */
 int rpmem_remove(const char *target, const char *pool_set, int flags);
 
-/* NULL: a program that was built with this version can use the library. Otherwise why it cannot. */
+/* Returns NULL if a program compiled for this version can use the library, otherwise the reason. */
 const char *rpmem_check_version(unsigned major_required, unsigned minor_required);
 
-/* Why the last call of this thread that failed did so. */
+/* Returns the description of the last error of this thread. */
 const char *rpmem_errormsg(void);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// librpma for C++20, header only. Owners that can be moved and not copied, results instead of error codes, typed flags,
-// batches, and completions that a coroutine waits for. No exception is thrown unless value() of a failed result is
-// asked for and exceptions are on; no event loop comes with it. Each call is that of librpma.h and nothing else: its
-// contract is there. What is not wrapped is reached through get().
+// librpma for C++20, header only: handles that can be moved but not copied, results instead of error codes, typed
+// flags, batches, and completions for coroutines. Only value() of a failed result throws an exception, if exceptions
+// are enabled. The header does not contain an event loop. Each call is the call of librpma.h, which documents it. get()
+// returns the C handle for functions that are not wrapped.
 #ifndef LIBRPMA_HPP
 #define LIBRPMA_HPP 1
 
@@ -23,7 +23,7 @@
 namespace rpma
 {
 
-// A negative RPMA_E_* code, or 0. After RPMA_E_PROVIDER errno has what the provider said.
+// A negative RPMA_E_* code, or 0. After RPMA_E_PROVIDER, errno has the value of the provider.
 class [[nodiscard]] status
 {
 public:
@@ -95,18 +95,18 @@ public:
     T *get() const noexcept { return object_; }
     T *release() noexcept { return std::exchange(object_, nullptr); }
     explicit operator bool() const noexcept { return object_ != nullptr; }
-    // Deletes at once, and tells what a destructor cannot.
+    // Deletes the object, and returns the error that the destructor cannot return.
     status reset() noexcept { return Delete(&object_); }
 
-    // What function(arguments..., &object) makes.
+    // Returns the object that function(arguments..., &object) creates.
     template<class Owner, class... Parameters, class... Arguments>
     static result<Owner> make(int (*function)(Parameters...), Arguments... arguments) noexcept
     {
-        T *made = nullptr;
-        const int ret = function(arguments..., &made);
+        T *created = nullptr;
+        const int ret = function(arguments..., &created);
         if (ret != 0)
             return status(ret);
-        return Owner(made);
+        return Owner(created);
     }
 
 private:
@@ -158,7 +158,7 @@ public:
             return {};
         return {static_cast<std::byte *>(begin), size};
     }
-    // Those of usage::flush_visibility and usage::flush_persistent that a native flush of the other side reaches.
+    // Returns the levels that a native flush by the peer reaches: usage::flush_visibility, usage::flush_persistent.
     usage native_flush_types() const noexcept
     {
         int types = 0;
@@ -191,7 +191,7 @@ public:
         std::size_t size = 0;
         return rpma_mr_remote_get_size(get(), &size) == 0 ? size : 0;
     }
-    // Those of usage::flush_visibility and usage::flush_persistent that the other side allows.
+    // Returns the levels that the peer allows: usage::flush_visibility, usage::flush_persistent.
     usage flush_types() const noexcept
     {
         int types = 0;
@@ -199,7 +199,7 @@ public:
     }
 };
 
-// What a peer tells the other side of itself.
+// Capabilities that a peer sends to the other side.
 class peer_cfg : public owner<rpma_peer_cfg, rpma_peer_cfg_delete>
 {
 public:
@@ -230,9 +230,9 @@ public:
     }
 };
 
-// What a coroutine waits for: the address of one of these is the context of an operation, and resume_completed() of the
-// connection's CQ goes on with whoever waits. Every posted operation of such a CQ that completes has one as its
-// context, or NULL.
+// An operation that a coroutine waits for. Its address is the context of the operation. resume_completed() of the
+// connection's CQ resumes the coroutine. The context of each operation that completes in this CQ must be such an object
+// or NULL.
 class pending
 {
 public:
@@ -254,8 +254,8 @@ protected:
     std::coroutine_handle<> waiting_;
 };
 
-// co_await gives the status of posting; completion() then is what came back. Post is called with the context when the
-// coroutine begins to wait, so that the operation cannot complete before somebody is there.
+// Awaitable operation. co_await returns the status of posting, and completion() then the completion. Post is called
+// when the coroutine starts to wait, so the operation cannot complete before.
 template<class Post>
 class operation : public pending
 {
@@ -296,7 +296,7 @@ public:
     }
     status wait() const noexcept { return rpma_cq_wait(cq_); }
     status poll(ibv_wc &wc) const noexcept { return rpma_cq_get_wc(cq_, 1, &wc, nullptr); }
-    // Resumes the coroutine of each completion that has come. How many, or the error that is not an empty queue.
+    // Resumes the coroutine of each available completion. Returns their number, or an error; an empty queue is not one.
     result<int> resume_completed() const
     {
         ibv_wc wc;
@@ -387,14 +387,14 @@ public:
         std::uint32_t number = 0;
         return rpma_conn_get_qp_num(get(), &number) == 0 ? number : 0;
     }
-    // Whether flushes are native; the other side's device has to do them, then.
+    // Returns whether flushes are native. The device of the peer must then support them, too.
     bool native_flush() const noexcept
     {
         bool native = false;
         return rpma_conn_get_native_flush(get(), &native) == 0 && native;
     }
     status ring() const noexcept { return rpma_conn_ring(get()); }
-    // What this connection was given to do.
+    // Returns the number of operations posted on this connection.
     rpma_conn_counters counters() const noexcept
     {
         rpma_conn_counters counted{};
@@ -406,7 +406,7 @@ public:
         rpma_cq *cq = nullptr;
         return rpma_conn_get_cq(get(), &cq) == 0 ? completion_queue(cq) : completion_queue();
     }
-    // That of receives; get() is NULL if they complete on cq().
+    // Returns the receive CQ. Its get() is NULL if receives complete on cq().
     completion_queue rcq() const noexcept
     {
         rpma_cq *cq = nullptr;
@@ -473,8 +473,8 @@ public:
         return rpma_recv(get(), dst.region, dst.offset, dst.length, context);
     }
 
-    // The same for co_await; what is kept by RPMA_F_MORE goes with them. A coroutine is not destroyed while it waits:
-    // the device writes into it. The word of atomic_write() is copied at once.
+    // Awaitable operations. They post operations that RPMA_F_MORE queued. A coroutine must not be destroyed while it
+    // waits, because the device writes to it. The word of atomic_write() is copied during the call.
     auto read(local_slice dst, remote_slice src) const noexcept
     {
         return await([=, this](const void *context) { return read(dst, src, completion::always, context); });
@@ -568,9 +568,9 @@ class peer : public owner<rpma_peer, rpma_peer_delete>
 {
 public:
     using owner::owner;
-    // The device stays the caller's, and open as long as the peer.
+    // The caller owns the device and must not close it before the peer.
     static result<peer> on(ibv_context *device) noexcept { return make<peer>(rpma_peer_new, device); }
-    // Of the device that has the local address, or reaches the remote one.
+    // Creates a peer on the device that owns the local address, or that reaches the remote address.
     static result<peer> at(const char *address, rpma_util_ibv_context_type type) noexcept
     {
         ibv_context *device = nullptr;
@@ -637,7 +637,7 @@ public:
     status post() const noexcept { return on_.ring(); }
 
 private:
-    // Whoever gives a context wants to see it again.
+    // An operation with a context always reports its completion.
     static completion kept(const void *context) noexcept
     {
         return context != nullptr ? completion::always_more : completion::on_error_more;
