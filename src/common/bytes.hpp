@@ -7,7 +7,7 @@
 #include <endian.h>
 #include <span>
 
-// Of eight bytes, what a number has not.
+// Number of bits of a uint64_t that T does not use.
 template<typename T>
 inline constexpr int unused_bits = 64 - 8 * static_cast<int>(sizeof(T));
 
@@ -37,7 +37,7 @@ private:
     std::byte *at_;
 };
 
-// Reads as long as there is something; good() tells whether everything asked for was there.
+// Reads until the end of the data; good() returns false if a read went beyond it.
 class byte_reader
 {
 public:

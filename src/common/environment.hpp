@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-// Settings from the environment. What is no number in range counts as absent.
+// Settings from the environment. Treats a value that is not a number in range as unset.
 namespace environment
 {
 

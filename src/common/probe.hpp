@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Static probes for bpftrace, perf and gdb. A probe is one nop, and a note in the file that says where its arguments
-// are at that place. Every argument is a variable in memory ("o"), unless a source says otherwise: on the hot path one
-// that is there anyway, so that a probe that nobody uses costs no instruction besides its nop. docs/tracing.md says
-// what each probe means.
+// Static probes for bpftrace, perf and gdb. A probe is one nop, and a note in the file with the location of its
+// arguments at that instruction. Each argument is a variable in memory ("o"), unless a source states otherwise. The hot
+// path uses variables that exist anyway, so an unused probe costs only its nop. docs/tracing.md describes each probe.
 #ifdef RPMA_HAVE_SDT
 
 #define STAP_SDT_ARG_CONSTRAINT o
@@ -17,8 +16,8 @@
 
 #endif
 
-// Puts a local variable into memory, from where it is read afterwards. For a value that has to outlive a call on the
-// hot path: it would be stored and loaded again in any case, and a probe can show it meanwhile.
+// Puts a local variable into memory, from where it is read afterwards. Stores a value that must outlive a call on the
+// hot path. The compiler would spill it in any case, and a probe can read it there.
 template<class T>
 [[gnu::always_inline]] inline void keep_in_memory([[maybe_unused]] T &value)
 {

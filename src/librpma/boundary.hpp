@@ -6,12 +6,12 @@
 
 #include "error.hpp"
 
-// What the C functions share that create, delete and configure objects.
+// Helpers of the C functions that create, delete and configure objects.
 namespace rpma
 {
 
-// Whether neither is NULL. One test tells it of almost any two objects of the heap; the others are looked at one by
-// one.
+// Returns whether both pointers are non-NULL. One AND answers it for most heap addresses; other pairs are tested
+// individually.
 inline bool both_set(const void *one, const void *other)
 {
     if ((reinterpret_cast<std::uintptr_t>(one) & reinterpret_cast<std::uintptr_t>(other)) != 0) [[likely]]
@@ -44,7 +44,7 @@ int close_and_delete(T **object_ptr)
     return to_int(closed);
 }
 
-// Makes or takes back an object that is plain memory.
+// Creates or deletes an object that is plain memory.
 template<class T>
 int new_plain(T **object_ptr)
 {

@@ -15,7 +15,7 @@ using namespace rpma;
 namespace
 {
 
-// RPMA_CONN_UNDEFINED for an event that says nothing about a connection.
+// Returns RPMA_CONN_UNDEFINED for an event that does not concern a connection.
 rpma_conn_event to_conn_event(rdma_cm_event_type event)
 {
     switch (event) {
@@ -88,7 +88,7 @@ errc rpma_conn::accept(const rpma_conn_private_data *pdata)
 
 errc rpma_conn::disconnect()
 {
-    // What is kept completes with an error, as does what is posted already.
+    // Queued operations complete with an error, like those that are posted already.
     (void)ring();
     STATIC_PROBE(librpma, disconnect, 1, parts_.id->qp->qp_num);
     (void)transition(accept_state::accepted, accept_state::left_early);
@@ -108,7 +108,7 @@ errc rpma_conn::next_event(rpma_conn_event *event)
     RPMA_ASSIGN_OR_RETURN(rdma_cm_event *const cm_event, rdma::next_event(parts_.event_channel));
     const rdma_cm_event_type type = cm_event->event;
 
-    // What came with the request, on the accepting side, is kept.
+    // The accepting side retains the private data of the request.
     class private_data data;
     if (type == RDMA_CM_EVENT_ESTABLISHED && private_data_.empty()) {
         auto copied =
@@ -131,7 +131,7 @@ errc rpma_conn::next_event(rpma_conn_event *event)
         (void)transition(accept_state::accepted, accept_state::reported);
     } else if (type == RDMA_CM_EVENT_DISCONNECTED && transition(accept_state::accepted, accept_state::closed_early)) {
         mapped = RPMA_CONN_ESTABLISHED;
-        // The answer that the other side waits for. It brings the event that makes the descriptor readable again.
+        // The answer that the other side waits for. The event signals the descriptor for the next call.
         (void)rdma::disconnect(parts_.id);
     }
     if (mapped == RPMA_CONN_UNDEFINED) {
@@ -270,7 +270,7 @@ int rpma_conn_get_cq(const struct rpma_conn *conn, struct rpma_cq **cq_ptr)
 {
     if (conn == nullptr || cq_ptr == nullptr)
         return RPMA_E_INVAL;
-    // The queue is handed out for use; only its owner may not change through conn.
+    // The caller may use the queue; only its owner must not change through conn.
     *cq_ptr = const_cast<rpma_conn *>(conn)->cq();
     return 0;
 }

@@ -17,5 +17,5 @@ struct rpma_conn_cfg : heap_object {
     std::atomic<rpma_srq *> srq = nullptr;
 };
 
-// What a NULL configuration means.
+// Defaults, for a NULL configuration.
 inline constinit const rpma_conn_cfg default_conn_cfg;

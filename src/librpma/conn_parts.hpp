@@ -24,17 +24,17 @@ struct conn_settings {
     rpma_srq *const srq;
 };
 
-// How long a queue pair of a connection sends to a peer that does not acknowledge anything.
+// Time for which a queue pair repeats requests to a peer that does not acknowledge them.
 struct retry_limits {
-    // What RPMA_PEER_TIMEOUT_MS asks for, or else the device's own time and retries.
+    // Values for RPMA_PEER_TIMEOUT_MS, or the device's own timeout and retries.
     static result<retry_limits> wanted();
 
     std::uint8_t retries = rdma::default_retries;
-    std::uint8_t ack_timeout_exponent = 0; // 0: the device's own time
+    std::uint8_t ack_timeout_exponent = 0; // 0 for the device's own timeout
 };
 
-// What a connection request is made of and a connection takes over. close() goes through it in the reverse order
-// of declaration and rejects an incoming request that was not accepted.
+// Parts of a connection request, which a connection takes over. close() releases them in the reverse order of
+// declaration and rejects an incoming request that was not accepted.
 struct conn_parts {
     conn_parts() = default;
     conn_parts(conn_parts &&) = default;

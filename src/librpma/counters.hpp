@@ -9,8 +9,8 @@
 namespace rpma
 {
 
-// What a connection was given to do, counted on the hot path without a lock. Two threads
-// that add to the same number at the same moment may lose one of the additions, and never anything else.
+// Operations posted on a connection, counted on the hot path without a lock. Two threads that add to the same number at
+// the same moment may lose one of the additions, and never anything else.
 class counter
 {
 public:

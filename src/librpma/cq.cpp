@@ -11,7 +11,7 @@
 
 using namespace rpma;
 
-// What the probes of a completion queue tell is in registers, or a number.
+// The arguments of completion queue probes are in registers or constant.
 #ifdef RPMA_HAVE_SDT
 #undef STAP_SDT_ARG_CONSTRAINT
 #define STAP_SDT_ARG_CONSTRAINT nr
@@ -62,8 +62,8 @@ namespace
     return RPMA_E_UNKNOWN;
 }
 
-// The place of the completions is in a register before the call to the device, and would have to be kept for a probe
-// that tells it afterwards.
+// The address of the completions is in a register before the call to the device; a probe after the call would have to
+// save it.
 [[gnu::always_inline]] inline int poll(const rpma_cq *cq, int num_entries, ibv_wc *wc)
 {
     STATIC_PROBE(librpma, poll, 1, wc);

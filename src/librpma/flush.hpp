@@ -14,7 +14,7 @@ public:
     static result<flush> create(const rpma_peer &peer, ibv_qp *qp, std::uint64_t native_ops);
     errc close();
 
-    // NULL: emulate.
+    // NULL if emulated.
     ibv_qp_ex *native() const { return native_; }
 
     // Where a read of length bytes, at most 8, that flushes by emulation puts its data.

@@ -23,9 +23,9 @@ constexpr std::size_t rkey_at = 16;
 constexpr std::size_t usage_at = 20;
 static_assert(usage_at + 1 == rpma_mr_remote::descriptor_size);
 
-// All bits of the usage are taken. A region that is visible at most goes by a set of them that nothing else needs to
-// tell a peer: not written to, which leaves a peer nothing to flush, and used locally in every way, which is no peer's
-// concern. librpma 1.3.0, which cannot register such regions, reads the types of flush from the set and nothing else.
+// All bits of the usage are taken. The descriptor of a region that reaches visibility only uses a combination without
+// another meaning: not writable, so a peer cannot flush it, but with each local usage, which does not concern a peer.
+// librpma 1.3.0, which cannot register such regions, reads the types of flush from the set and nothing else.
 constexpr unsigned local_usages =
         RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV;
 constexpr unsigned visible_at_most_tag = RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT | local_usages;

@@ -15,7 +15,7 @@ public:
     static rpma::result<rpma_mr_local *> create(rpma_peer &peer, void *ptr, std::size_t size, int usage);
     rpma::errc close() { return mr_.close(); }
 
-    // Whether the bytes lie inside the region and fit into one message. Cannot wrap.
+    // Returns whether the range is inside the region and fits into one message. Cannot wrap.
     bool can_transfer(std::size_t offset, std::size_t len) const
     {
         return len <= max_transfer_ && offset <= size_ - len;
@@ -25,7 +25,7 @@ public:
     ibv_sge sge(std::size_t offset, std::size_t len) const
     {
         ibv_sge part;
-        memcpy(&part, &whole_, sizeof(part)); // as one: the compiler takes two instructions more to join its members
+        memcpy(&part, &whole_, sizeof(part)); // one copy: copying members costs two more instructions
         part.addr += offset;
         part.length = static_cast<std::uint32_t>(len);
         return part;
@@ -47,7 +47,7 @@ private:
     {
     }
 
-    const ibv_sge whole_; // but for the length, which may be more than an element can say
+    const ibv_sge whole_; // except for the length, which can exceed that of an element
     const std::size_t size_;
     const std::size_t max_transfer_;
     const unsigned described_usage_;
@@ -61,19 +61,19 @@ public:
 
     static rpma::result<rpma_mr_remote *> create(const unsigned char *descriptor);
 
-    // Whether the bytes lie inside the region. Cannot wrap.
+    // Returns whether the range is inside the region. Cannot wrap.
     bool contains(std::size_t offset, std::size_t len) const { return len <= size_ && offset <= size_ - len; }
 
-    // As contains(), for a length that a native flush of a range can carry.
+    // Like contains(), for a length that a native flush can carry.
     bool can_flush_range(std::size_t offset, std::size_t len) const
     {
         return len <= max_flush_ && offset <= size_ - len;
     }
 
-    // Whether 8 bytes at a multiple of 8 lie inside the region; never true if its base is not a multiple of 8.
+    // Returns whether 8 aligned bytes are inside the region; false if its base is not a multiple of 8.
     bool contains_aligned_word(std::size_t offset) const { return offset < aligned_words_size_; }
 
-    // Says so in the log, once, if the base keeps atomic writes from being atomic.
+    // Logs a warning, once, if the base of the region prevents atomic writes from being atomic.
     void warn_if_unaligned() const;
 
     // The read that flushes the range at offset by emulation. It stays inside the region.

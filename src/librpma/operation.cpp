@@ -14,8 +14,8 @@ using namespace rpma;
 namespace
 {
 
-// The flags come as their value less one wherever they are not the caller's own: what then is 0 or IBV_SEND_SIGNALED is
-// the send flags already, and one test finds everything else, flags that are 0, RPMA_F_MORE and bits nobody defined.
+// Internal functions get the flags minus one. A value of 0 or IBV_SEND_SIGNALED is then the send flags, and one test
+// finds all other values: flags that are 0, RPMA_F_MORE and undefined bits.
 static_assert(RPMA_F_COMPLETION_ON_ERROR - 1 == 0 && RPMA_F_COMPLETION_ALWAYS - 1 == IBV_SEND_SIGNALED);
 [[gnu::always_inline]] inline unsigned less_one(int flags)
 {
@@ -65,7 +65,7 @@ targets unusual_targets(rpma_conn *conn, unsigned flags_less_one)
     return {batch->qp(), batch->flush(), batch->atomic_write(), send_flags | rdma::keep_flag};
 }
 
-// To be called for each operation whose arguments are right, before it is posted.
+// Called for each operation with valid arguments, before it is posted.
 template<ibv_wr_opcode Opcode>
 [[gnu::always_inline]] inline void count(rpma_conn *conn, std::size_t len)
 {
@@ -85,8 +85,8 @@ bool in_range(const rpma_mr_remote *mr, std::size_t offset, std::size_t len)
     return mr->contains(offset, len);
 }
 
-// Of dst and src one is local, the other remote: the opcode's direction is theirs. Arguments stay in the order of the C
-// functions, so that they stay in their registers as well.
+// One of dst and src is local, the other remote, as the direction of the opcode requires. Arguments stay in the order
+// of the C functions, so that they stay in their registers as well.
 template<ibv_wr_opcode Opcode, class Dst, class Src>
 [[gnu::always_inline]] inline int post_transfer(target<ibv_qp> to, const Dst *dst, std::size_t dst_offset,
         const Src *src, std::size_t src_offset, std::size_t len, const void *op_context, std::uint32_t imm)
@@ -209,7 +209,7 @@ constexpr bool known(unsigned type)
     return type <= RPMA_FLUSH_TYPE_VISIBILITY;
 }
 
-// What finds the target does so last: the connection is not needed any more then, nor a register for it.
+// The target is determined last: the connection, and a register for it, is not needed after that.
 template<class Find>
 [[gnu::always_inline]] inline int emulate_flush(
         Find find_target, const rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset, const void *op_context)
@@ -268,7 +268,7 @@ template<std::uint8_t Level, class Find>
     const targets to = unusual_targets(conn, flags_less_one);
     if (to.flush == nullptr)
         return emulate_flush([&] { return to.queue(); }, conn, dst, offset, op_context);
-    // What is longer than the wire's length field holds is flushed with its whole region.
+    // A range that exceeds the length field on the wire is flushed with its whole region.
     return dst->can_flush_range(offset, len)
                    ? flush_natively<rdma::flush_level_range>(
                              [&] { return to.native_flush(); }, dst, offset, len, type, op_context)

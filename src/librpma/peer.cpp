@@ -39,7 +39,7 @@ result<method> wanted_method(const choice &choice)
     return errc::inval;
 }
 
-// Whether the operation is done natively.
+// Returns whether the operation is native.
 result<bool> decide(const choice &choice, method wanted, bool device_has_it)
 {
     if (device_has_it)

@@ -29,7 +29,7 @@ public:
     // Registers memory with the access that the RPMA_MR_USAGE_* bits in usage need.
     rpma::result<registration> register_memory(void *ptr, std::size_t size, int usage) const;
 
-    // Whether remote peers can flush natively here, whatever this side does itself.
+    // Returns whether remote peers can flush natively, independent of the local method.
     bool has_native_flush() const { return capabilities_.native_flush; }
 
     // send_op_* to ask for when a queue pair is created.

@@ -12,5 +12,5 @@ struct rpma_srq_cfg : heap_object {
     std::atomic<std::uint32_t> rcq_size = 20;
 };
 
-// What a NULL configuration means.
+// Defaults, for a NULL configuration.
 inline constinit const rpma_srq_cfg default_srq_cfg;

@@ -31,7 +31,7 @@ private:
     char text_[NI_MAXHOST + NI_MAXSERV];
 };
 
-// In a Debug build, tells the GIDs of both ends of a resolved identifier; otherwise nothing.
+// In a Debug build, logs the GIDs of both ends of a resolved identifier.
 void log_gids(const rdma_cm_id *id);
 
 } // namespace rpma::rdma

@@ -17,22 +17,21 @@ namespace rpma::rdma
 // them, so that calls find out without a single instruction.
 struct post_targets {
     std::atomic<ibv_qp *> qp;
-    std::atomic<ibv_qp_ex *> flush;        // NULL: emulate
-    std::atomic<ibv_qp_ex *> atomic_write; // NULL: emulate
+    std::atomic<ibv_qp_ex *> flush;        // NULL if emulated
+    std::atomic<ibv_qp_ex *> atomic_write; // NULL if emulated
 };
 
-// The same of the device.
+// Queue pairs of the device.
 struct device_targets {
     ibv_qp *qp;
     ibv_qp_ex *flush;
     ibv_qp_ex *atomic_write;
 };
 
-// Set in the send flags of a work request that is to be kept. No IBV_SEND_* has this bit.
+// Set in the send flags of a work request that must be queued. No IBV_SEND_* has this bit.
 inline constexpr unsigned keep_flag = 1U << 31;
 
-// Work requests that are kept until the last of them is posted, and then handed to the device as one. To those who
-// post it is a queue pair.
+// Queues work requests and posts them as one chain. Has the interface of a queue pair.
 class batch : public heap_object
 {
 public:
@@ -46,14 +45,15 @@ public:
     ibv_qp_ex *flush() { return device_.flush != nullptr ? &view_.extended.base : nullptr; }
     ibv_qp_ex *atomic_write() { return device_.atomic_write != nullptr ? &view_.extended.base : nullptr; }
 
-    // Posts what is kept. 0, or the errno value of the device, with all that was not posted dropped.
+    // Posts the queued work requests. Returns 0, or the errno value of the device; requests that were not posted are
+    // dropped.
     int ring();
 
 private:
     static constexpr std::size_t capacity = 64;
 
     enum class kind : std::uint8_t {
-        classic, // wr says what
+        classic, // described by wr
         native_flush,
         native_atomic_write
     };
@@ -61,8 +61,8 @@ private:
         ibv_send_wr wr;
         enum kind kind;
         ibv_sge sge;
-        std::array<char, RPMA_ATOMIC_WRITE_ALIGNMENT> data; // of an atomic write
-        // Of a native flush.
+        std::array<char, RPMA_ATOMIC_WRITE_ALIGNMENT> data; // operand of an atomic write
+        // Arguments of a native flush.
         std::size_t flush_length;
         std::uint8_t placement;
         std::uint8_t level;

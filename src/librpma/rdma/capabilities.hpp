@@ -16,7 +16,7 @@ inline constexpr int access_flush_global = 1 << 8;
 inline constexpr int access_flush_persistent = 1 << 9;
 inline constexpr std::uint64_t send_op_flush = 1ULL << 11;
 inline constexpr std::uint64_t send_op_atomic_write = 1ULL << 12;
-// What a queue pair with one of these is to do in the same way, so that all of it can be posted together.
+// Operations that a queue pair with one of these must execute in the same way, so that all can be posted together.
 inline constexpr std::uint64_t send_ops_classic = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
                                                   IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
                                                   IBV_QP_EX_WITH_RDMA_READ;

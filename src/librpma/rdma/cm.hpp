@@ -49,7 +49,8 @@ result<std::uint64_t> create_qp(const id_handle &id, const qp_settings &settings
 // 2^exponent.
 errc set_ack_timeout(const id_handle &id, std::uint8_t exponent);
 
-// How often a queue pair repeats what is not acknowledged. Some devices, SoftRoCE for one, take 7 for without end.
+// Number of times that a queue pair repeats an unacknowledged request. Some devices, SoftRoCE for one, take 7 for
+// without end.
 inline constexpr std::uint8_t default_retries = 7;
 
 errc migrate(const id_handle &id, const event_channel_handle &channel);

@@ -24,7 +24,7 @@ bool is_software_device(const ibv_device *device)
     return std::strncmp(device->dev_name, software_name, sizeof(software_name) - 1) == 0;
 }
 
-// What a search of the system's devices finds.
+// Result of a search for devices of the system.
 struct devices {
     bool hardware = false;
     bool software = false;
@@ -44,7 +44,8 @@ devices find_devices(const library &in)
     return found;
 }
 
-// Beside this library, where an installation and a build put it, and where this one was to be installed.
+// Searched in the directory of this library, as in an installation and a build, and in its configured installation
+// directory.
 void *open_software()
 {
     char path[PATH_MAX];

@@ -9,8 +9,8 @@
 namespace rpma::rdma
 {
 
-// The functions that libibverbs and librdmacm export, as far as they are called here. What a program links are those of
-// the system; libsoftrdma has others under the same names.
+// The functions that libibverbs and librdmacm export, as far as they are called here. A program links to those of the
+// system; libsoftrdma exports others under the same names.
 #define RPMA_RDMA_FUNCTIONS(FUNCTION)                                                                                  \
     FUNCTION(ibv_get_device_list)                                                                                      \
     FUNCTION(ibv_free_device_list)                                                                                     \
@@ -62,11 +62,11 @@ struct library {
     // The one whose device a context is.
     static const library &of(const ibv_context *context);
 
-    // Whether there is a device at all that is none of softrdma.
+    // Returns whether a device exists that does not belong to softrdma.
     bool has_hardware() const;
 };
 
-// Whether the context is of a device of softrdma, whichever way that was loaded.
+// Returns whether the context belongs to a device of softrdma, however that was loaded.
 bool is_software(const ibv_context *context);
 
 } // namespace rpma::rdma

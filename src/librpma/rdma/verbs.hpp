@@ -34,10 +34,11 @@ result<cq_handle> create_cq(ibv_context *context, int entries, ibv_comp_channel 
 errc arm_cq(ibv_cq *cq);
 result<srq_handle> create_srq(ibv_pd *pd, std::uint32_t max_receives);
 
-// NULL: the queue pair was not created for the extended operations.
+// NULL if the queue pair was not created for the extended operations.
 ibv_qp_ex *extended(ibv_qp *qp);
 
-// Waits for the next event of a completion channel and acknowledges it. no_completion: none, errno says why.
+// Waits for the next event of a completion channel and acknowledges it. Returns no_completion without an event; errno
+// contains the reason.
 result<ibv_cq *> next_completion_event(ibv_comp_channel *channel);
 
 } // namespace rpma::rdma

@@ -10,7 +10,7 @@
 #include "probe.hpp"
 #include "rdma/capabilities.hpp"
 
-// Posting work and polling: the hot path. Inline down to the provider's function pointer; failures are told out of
+// Posting work and polling: the hot path. Inline down to the provider's function pointer; failures are reported out of
 // line. Only the fields are set that a provider may read for the opcode.
 namespace rpma::rdma
 {
@@ -59,7 +59,7 @@ template<class Queue>
     return 0;
 }
 
-// What every opcode has. sge NULL moves no bytes; send_flags are IBV_SEND_*; imm is in host order.
+// Fields of each opcode. With sge NULL the length is 0; send_flags are IBV_SEND_*; imm is in host order.
 inline void fill(ibv_send_wr &wr, ibv_wr_opcode opcode, ibv_sge *sge, unsigned send_flags, const void *op_context,
         std::uint32_t imm)
 {
