@@ -135,7 +135,7 @@ errc rpma_conn::next_event(rpma_conn_event *event)
         (void)rdma::disconnect(parts_.id);
     }
     if (mapped == RPMA_CONN_UNDEFINED) {
-        RPMA_LOG_WARNING("unexpected connection event %s\n", rdma::event_name(type));
+        RPMA_LOG_WARNING("connection: unexpected event %s\n", rdma::event_name(type));
         return errc::unknown;
     }
     RPMA_LOG_NOTICE("%s\n", rpma_utils_conn_event_2str(mapped));
@@ -155,7 +155,7 @@ result<rpma_conn::completion> rpma_conn::wait()
     } else if (fired == parts_.rcq.handle()) {
         found = {&parts_.rcq, true};
     } else {
-        RPMA_LOG_ERROR("a completion event of a CQ that is not the connection's\n");
+        RPMA_LOG_ERROR("rpma_conn_wait: completion event of another connection\n");
         return errc::unknown;
     }
     RPMA_RETURN_IF_ERROR(rdma::arm_cq(fired));

@@ -20,7 +20,8 @@ errc conn_settings::check() const
 {
     if (!share_channel || srq == nullptr || srq->rcq() == nullptr)
         return errc::ok;
-    RPMA_LOG_ERROR("a shared completion channel excludes a shared receive queue with a receive CQ of its own\n");
+    RPMA_LOG_ERROR("connection configuration: a shared completion channel excludes a shared receive queue with its own "
+                   "receive CQ\n");
     return errc::inval;
 }
 
@@ -34,8 +35,7 @@ result<retry_limits> retry_limits::wanted()
     const errno_guard keep_errno;
     const long timeout_ms = std::strtol(text, &end, 10);
     if (end == text || *end != '\0' || timeout_ms < 1 || timeout_ms > most_ms) {
-        RPMA_LOG_ERROR(
-                "RPMA_PEER_TIMEOUT_MS is \"%s\"; set it to a number of milliseconds from 1 to %ld\n", text, most_ms);
+        RPMA_LOG_ERROR("RPMA_PEER_TIMEOUT_MS: invalid value \"%s\" (use 1 to %ld milliseconds)\n", text, most_ms);
         return errc::inval;
     }
     // Sent once and repeated 6 times, with the shortest wait for each that is in all not below what was asked for.

@@ -58,7 +58,7 @@ namespace
     }
     if (polled < 0)
         return to_int(log::provider_error(errno, "ibv_poll_cq"));
-    RPMA_LOG_ERROR("ibv_poll_cq() returned %d completions, %d were asked for\n", polled, wanted);
+    RPMA_LOG_ERROR("ibv_poll_cq() returned %d completions, requested %d\n", polled, wanted);
     return RPMA_E_UNKNOWN;
 }
 

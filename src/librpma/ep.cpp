@@ -34,7 +34,7 @@ result<rpma_conn_req *> rpma_ep::next_conn_req(const rpma_conn_cfg &cfg)
 {
     RPMA_ASSIGN_OR_RETURN(rdma_cm_event *const event, rdma::next_event(channel_));
     if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
-        RPMA_LOG_ERROR("unexpected event %s on a listening endpoint\n", rdma::event_name(event->event));
+        RPMA_LOG_ERROR("endpoint: unexpected event %s\n", rdma::event_name(event->event));
         (void)rdma::acknowledge(channel_, event);
         return errc::inval;
     }

@@ -81,7 +81,7 @@ result<rpma_mr_remote *> rpma_mr_remote::create(const unsigned char *descriptor)
     const auto rkey = load_le<std::uint32_t>(descriptor + rkey_at);
     const unsigned usage = descriptor[usage_at];
     if (usage == 0) {
-        RPMA_LOG_ERROR("a memory region descriptor without any usage is not valid\n");
+        RPMA_LOG_ERROR("memory region descriptor: invalid: usage is empty\n");
         return errc::inval;
     }
     auto *const mr = new rpma_mr_remote(base, size, rkey, usage, is_visible_at_most(usage));
@@ -96,9 +96,8 @@ result<rpma_mr_remote *> rpma_mr_remote::create(const unsigned char *descriptor)
 void rpma_mr_remote::warn_if_unaligned() const
 {
     if (base_ % 8 != 0 && !warned_unaligned_.exchange(true))
-        RPMA_LOG_WARNING("the remote region at 0x%" PRIx64
-                         " is not aligned to 8 bytes: atomic writes to it are not atomic\n",
-                base_);
+        RPMA_LOG_WARNING(
+                "remote region 0x%" PRIx64 ": not aligned to 8 bytes: atomic writes to it are not atomic\n", base_);
 }
 
 extern "C" {
@@ -162,7 +161,7 @@ int rpma_mr_remote_from_descriptor(const void *desc, size_t desc_size, struct rp
     if (desc == nullptr || mr_ptr == nullptr)
         return RPMA_E_INVAL;
     if (desc_size < rpma_mr_remote::descriptor_size) {
-        RPMA_LOG_ERROR("a memory region descriptor of %zu bytes is too short, it has %zu\n", desc_size,
+        RPMA_LOG_ERROR("memory region descriptor: invalid size %zu (expected %zu)\n", desc_size,
                 rpma_mr_remote::descriptor_size);
         return RPMA_E_INVAL;
     }

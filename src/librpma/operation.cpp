@@ -251,10 +251,11 @@ template<std::uint8_t Level, class Find>
 [[gnu::cold, gnu::noinline]] int flush_unsupported(const rpma_conn *conn, unsigned type)
 {
     if ((conn->flush_types() & usage_of(type)) == 0)
-        RPMA_LOG_ERROR("no persistent flush: the remote peer's configuration does not say that it writes directly to "
-                       "PMem, or was not applied\n");
+        RPMA_LOG_ERROR("persistent flush rejected: the applied remote peer configuration lacks direct write to PMem "
+                       "(apply one with "
+                       "it, or flush to visibility)\n");
     else
-        RPMA_LOG_ERROR("the remote region is not registered for a flush to %s\n",
+        RPMA_LOG_ERROR("flush rejected: remote region not registered for a flush to %s\n",
                 type == RPMA_FLUSH_TYPE_PERSISTENT ? "persistence" : "visibility");
     return RPMA_E_NOSUPP;
 }

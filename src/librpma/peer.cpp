@@ -35,7 +35,7 @@ result<method> wanted_method(const choice &choice)
         return method::native;
     if (std::strcmp(wanted, "emulated") == 0)
         return method::emulated;
-    RPMA_LOG_ERROR("%s is \"%s\"; set it to auto, native or emulated\n", choice.variable, wanted);
+    RPMA_LOG_ERROR("%s: invalid value \"%s\" (use auto, native or emulated)\n", choice.variable, wanted);
     return errc::inval;
 }
 
@@ -45,11 +45,11 @@ result<bool> decide(const choice &choice, method wanted, bool device_has_it)
     if (device_has_it)
         return wanted != method::emulated;
     if (wanted == method::native) {
-        RPMA_LOG_ERROR(
-                "%s is \"native\", but the device has no native %s; unset it\n", choice.variable, choice.operation);
+        RPMA_LOG_ERROR("%s is \"native\": native %s not supported by the device (unset it)\n", choice.variable,
+                choice.operation);
         return errc::nosupp;
     }
-    RPMA_LOG_INFO("the device has no native %s; it is emulated\n", choice.operation);
+    RPMA_LOG_INFO("native %s not supported by the device: emulated\n", choice.operation);
     return false;
 }
 
@@ -124,8 +124,9 @@ result<rpma_peer::registration> rpma_peer::register_memory(void *ptr, std::size_
     if ((access & rdma::access_flush_persistent) != 0 && (error == EINVAL || error == EOPNOTSUPP || error == ENOTSUP)) {
         mr = register_maybe_on_demand(ptr, size, (access & ~rdma::access_flush_persistent) | rdma::access_flush_global);
         if (mr.ok()) {
-            RPMA_LOG_WARNING("the device refuses native persistent flush of the %zu bytes at %p: they are not "
-                             "persistent memory to it; a flush to persistence makes them visible only\n",
+            RPMA_LOG_WARNING(
+                    "memory region of %zu bytes at %p: native persistent flush rejected by the device: not persistent "
+                    "memory (a flush to persistence guarantees visibility only)\n",
                     size, ptr);
             errno = before;
             return registration{std::move(mr.value()), true};

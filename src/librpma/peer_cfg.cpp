@@ -54,8 +54,7 @@ int rpma_peer_cfg_from_descriptor(const void *desc, size_t desc_size, struct rpm
     if (desc == nullptr || pcfg_ptr == nullptr)
         return RPMA_E_INVAL;
     if (desc_size < descriptor_size) {
-        RPMA_LOG_ERROR(
-                "a peer configuration descriptor of %zu bytes is too short, it has %zu\n", desc_size, descriptor_size);
+        RPMA_LOG_ERROR("peer configuration descriptor: invalid size %zu (expected %zu)\n", desc_size, descriptor_size);
         return RPMA_E_INVAL;
     }
     struct rpma_peer_cfg *pcfg = nullptr;

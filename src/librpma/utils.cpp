@@ -27,7 +27,7 @@ result<ibv_context *> find_device(const library &by, const char *addr, rpma_util
         RPMA_ASSIGN_OR_RETURN(id, rdma::resolve_address(names, RPMA_DEFAULT_TIMEOUT_MS));
     }
     if (id->verbs == nullptr) {
-        RPMA_LOG_ERROR("%s names no RDMA device; give the address of one of its ports\n", addr);
+        RPMA_LOG_ERROR("%s: not an address of an RDMA device (use the address of one of its ports)\n", addr);
         errno = ENODEV;
         return errc::provider;
     }
@@ -51,11 +51,11 @@ result<ibv_context *> find_device_of_kind(const char *addr, rpma_util_ibv_contex
         if (found.ok() || kind == RPMA_DEVICE_HARDWARE)
             return found;
     } else if (kind == RPMA_DEVICE_HARDWARE) {
-        RPMA_LOG_ERROR("there is no RDMA device in this machine\n");
+        RPMA_LOG_ERROR("RDMA device not found on this machine\n");
         errno = ENODEV;
         return errc::provider;
     }
-    RPMA_LOG_NOTICE("no RDMA device has %s: the software device is used\n", addr);
+    RPMA_LOG_NOTICE("%s: not an address of an RDMA device: using softrdma\n", addr);
     return find_software(addr, type);
 }
 
@@ -71,7 +71,7 @@ result<ibv_context *> find_wanted_device(const char *addr, rpma_util_ibv_context
         return find_device_of_kind(addr, type, RPMA_DEVICE_HARDWARE);
     if (std::strcmp(wanted, "software") == 0)
         return find_device_of_kind(addr, type, RPMA_DEVICE_SOFTWARE);
-    RPMA_LOG_ERROR("RPMA_DEVICE is \"%s\"; set it to any, hardware or software\n", wanted);
+    RPMA_LOG_ERROR("RPMA_DEVICE: invalid value \"%s\" (use any, hardware or software)\n", wanted);
     return errc::inval;
 }
 

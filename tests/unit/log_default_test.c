@@ -56,7 +56,7 @@ static void syslog_gets_level_place_and_message(void **state)
 {
     (void)state;
     provoke_error();
-    assert_matches(fake_libc_syslog_message(), "^\\*ERROR\\* " PLACE "a peer configuration descriptor.*\n$");
+    assert_matches(fake_libc_syslog_message(), "^\\*ERROR\\* " PLACE "peer configuration descriptor.*\n$");
     assert_int_equal(fake_libc_syslog_priority(), LOG_LOCAL7 | LOG_ERR);
 }
 
@@ -67,7 +67,7 @@ static void stderr_gets_time_and_thread_before_that(void **state)
     catch_stderr(provoke_error);
     assert_matches(printed,
             "^[A-Z][a-z]{2} [0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{6} \\[[0-9]+\\] \\*ERROR\\* " PLACE
-            "a peer configuration descriptor[^\n]*\n$");
+            "peer configuration descriptor[^\n]*\n$");
     char thread[32];
     snprintf(thread, sizeof(thread), "[%ld]", syscall(SYS_gettid));
     assert_non_null(strstr(printed, thread));
@@ -175,7 +175,7 @@ static void an_unprintable_place_is_told_in_the_line(void **state)
     (void)state;
     fake_libc_fail(FAKE_SNPRINTF, 1, false);
     provoke_error();
-    assert_matches(fake_libc_syslog_message(), "^\\*ERROR\\* \\[file info error\\]: a peer configuration");
+    assert_matches(fake_libc_syslog_message(), "^\\*ERROR\\* \\[file info error\\]: peer configuration");
 }
 
 static void an_unprintable_message_is_dropped(void **state)

@@ -101,8 +101,8 @@ int batch::post_chain()
         std::size_t posted = 0;
         while (posted < kept_ && &requests_[posted].wr != refused)
             ++posted;
-        RPMA_LOG_ERROR("%zu of %zu work requests of a batch are posted, the others dropped\n",
-                posted < kept_ ? posted : 0, kept_);
+        RPMA_LOG_ERROR(
+                "batch: posted %zu of %zu work requests, dropped the others\n", posted < kept_ ? posted : 0, kept_);
     }
     return returned;
 }
@@ -147,7 +147,7 @@ int batch::post_natively()
     }
     const int returned = ibv_wr_complete(qpx);
     if (returned != 0 && kept_ > 1)
-        RPMA_LOG_ERROR("none of %zu work requests of a batch is posted, all are dropped\n", kept_);
+        RPMA_LOG_ERROR("batch: dropped all %zu work requests\n", kept_);
     return returned;
 }
 

@@ -164,7 +164,7 @@ result<std::uint64_t> create_qp(const id_handle &id, const qp_settings &settings
         }
         if (errno != EOPNOTSUPP && errno != ENOTSUP)
             return log::provider_error(errno, "rdma_create_qp_ex");
-        RPMA_LOG_NOTICE("the device refuses native flush and atomic write on this queue pair; they are emulated\n");
+        RPMA_LOG_NOTICE("queue pair: native flush and atomic write rejected by the device: emulated\n");
     }
     RPMA_RETURN_IF_ERROR(check(create(id.get(), &attributes), "rdma_create_qp_ex"));
     errno = before;

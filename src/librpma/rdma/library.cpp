@@ -74,7 +74,8 @@ bool load(library &to, void *from)
     RPMA_RDMA_FUNCTIONS(RPMA_LOAD)
 #undef RPMA_LOAD
     if (missing != nullptr)
-        RPMA_LOG_ERROR("libsoftrdma.so has no %s: it is of another version\n", missing);
+        RPMA_LOG_ERROR(
+                "libsoftrdma.so: symbol %s not found: version mismatch (install softrdma of this version)\n", missing);
     return missing == nullptr;
 }
 
@@ -88,7 +89,7 @@ result<const library *> load_software()
         return &library::system();
     void *const opened = open_software();
     if (opened == nullptr)
-        RPMA_LOG_ERROR("the software device cannot be loaded, install softrdma: %s\n", dlerror());
+        RPMA_LOG_ERROR("softrdma: cannot load: %s (install softrdma)\n", dlerror());
     if (opened == nullptr || !load(software_functions, opened)) {
         errno = ELIBACC;
         return errc::provider;
