@@ -49,14 +49,14 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = check("rpma_peer_new", rpma_peer_new(device, &peer));
 
-    /* A request that was rejected is made anew, as the server may not have been started yet. */
+    /* Repeats a rejected request, because the server might not have been started yet. */
     while (status == STATUS_OK && event != RPMA_CONN_ESTABLISHED) {
         status = connect_once(&args, peer, &conn, &event);
         if (status == STATUS_OK && event != RPMA_CONN_ESTABLISHED && !may_try_again(&args, event, &deadline_ms))
             status = explain_refusal(&args, event);
     }
 
-    /* What the server sent with its consent. */
+    /* Private data of the server's reply. */
     if (status == STATUS_OK)
         status = check("rpma_conn_get_private_data", rpma_conn_get_private_data(conn, &answer));
     if (status == STATUS_OK)

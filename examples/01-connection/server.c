@@ -44,7 +44,7 @@ int main(int argc, char **argv)
     if (status == STATUS_OK) /* rpma_conn_next_event, with a time limit */
         status = expect_event(&args, conn, RPMA_CONN_ESTABLISHED);
 
-    /* What the client sent with its request. */
+    /* Private data of the client's request. */
     if (status == STATUS_OK)
         status = check("rpma_conn_get_private_data", rpma_conn_get_private_data(conn, &received));
     if (status == STATUS_OK)

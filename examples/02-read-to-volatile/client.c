@@ -19,7 +19,7 @@ static const struct program program = {
         .timeout_s = 30,
 };
 
-/* Waits for the completion of the read, of which the CQ tells by an event. */
+/* Waits for the completion of the read, which the CQ reports with an event. */
 static int wait_until_read(const struct arguments *args, struct rpma_conn *conn)
 {
     struct rpma_cq *cq = NULL;

@@ -23,7 +23,7 @@ struct source {
     size_t offset;
 };
 
-/* The client says in its request where the text is; a client that does not is rejected. */
+/* The request contains the location of the text; a request without it is rejected. */
 static int find_source(struct rpma_conn_req *req, void *context)
 {
     struct source *src = context;

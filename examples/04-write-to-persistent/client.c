@@ -38,7 +38,7 @@ static int write_text(const struct arguments *args, struct rpma_conn *conn, cons
     if (status == STATUS_OK)
         status = check(write_name, rpma_write(conn, dst, dst_offset, src, src_offset, HELLO_TEXT_SIZE,
                                            RPMA_F_COMPLETION_ON_ERROR, write_name));
-    if (status == STATUS_OK) /* performed after the write, so that its completion tells that the write arrived */
+    if (status == STATUS_OK) /* executed after the write, so its completion means that the write has arrived */
         status = check(read_name, rpma_read(conn, raw, 0, dst, 0, RAW_SIZE, RPMA_F_COMPLETION_ALWAYS, read_name));
     if (status == STATUS_OK)
         status = wait_for_completion(args, conn, read_name);

@@ -56,7 +56,7 @@ static int write_and_flush(
     if (status == STATUS_OK)
         status = check(write_name, rpma_write(conn, dst, dst_offset, src, src_offset, HELLO_TEXT_SIZE,
                                            RPMA_F_COMPLETION_ON_ERROR, write_name));
-    if (status == STATUS_OK) /* performed after the write: its completion speaks for both */
+    if (status == STATUS_OK) /* executed after the write, so its completion covers both */
         status = check(flush_name,
                 rpma_flush(conn, dst, dst_offset, HELLO_TEXT_SIZE, type, RPMA_F_COMPLETION_ALWAYS, flush_name));
     if (status == STATUS_OK)

@@ -9,8 +9,7 @@
  *   8   u64 in the byte order of the machine: where the next byte goes, counted from the start of the log
  *   16  data
  *
- * An 8-byte number that is aligned changes all at once: whoever looks at it sees the old or the new length, also after
- * a power failure.
+ * An aligned 8-byte number changes atomically: a reader sees the old or the new length, even after a power failure.
  */
 enum {
     LOG_USED_OFFSET = 8,

@@ -52,7 +52,7 @@ static int open_log(const struct arguments *args, struct memory *memory)
     const uint64_t empty = LOG_DATA_OFFSET;
     memcpy(memory->base + LOG_USED_OFFSET, &empty, sizeof(empty));
     memory_persist_range(memory, LOG_USED_OFFSET, LOG_USED_SIZE);
-    if (memory->map) { /* only now: whoever finds the signature finds a log */
+    if (memory->map) { /* last: a file with the signature contains a log */
         memcpy(memory->base, signature, sizeof(signature));
         memory_persist_range(memory, 0, sizeof(signature));
     }

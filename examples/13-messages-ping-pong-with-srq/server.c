@@ -34,8 +34,8 @@ static const struct program program = {
 };
 
 /*
- * A slot for each message that can come in, and one for the reply to each client. Which slot a message comes into says
- * nothing about who sent it.
+ * A slot for each message that can come in, and one for the reply to each client. The slot of a message does not
+ * identify its sender.
  */
 struct game {
     struct service service;
@@ -107,7 +107,7 @@ static struct client *find_sender(struct game *game, uint32_t qp_num)
     return NULL;
 }
 
-/* What one client does wrong must not keep the others from playing on. */
+/* An error of one client must not stop the others. */
 static int handle_message(struct game *game, const struct ibv_wc *wc)
 {
     char *slot = (char *)(uintptr_t)wc->wr_id;
@@ -148,7 +148,7 @@ static int handle_messages(void *context)
     return status;
 }
 
-/* A client has one message under way at most: receives for all of them are posted before the first one comes. */
+/* A client has at most one outstanding message: receives for all clients are posted before the first message. */
 static int open_game(struct game *game, struct rpma_peer *peer)
 {
     int fd = -1;

@@ -35,8 +35,8 @@ static const struct program program = {
 };
 
 /*
- * What is in the send queue. An operation gives its place back only when a completion of it or of a later one has been
- * collected: of every batch the last asks for one, which speaks for all.
+ * Contents of the send queue. An operation frees its entry only when its completion, or that of a later operation, has
+ * been read. The last operation of each batch requests one, which covers all.
  */
 struct window {
     uint64_t size;
@@ -64,7 +64,7 @@ static uint64_t parse_within(
     return value;
 }
 
-/* Room for every operation under way. Should they fail, each of them leaves a completion, wanted or not. */
+/* Capacity for each outstanding operation. Should they fail, each of them leaves a completion, wanted or not. */
 static int make_cfg(uint32_t sq_size, struct rpma_conn_cfg **cfg)
 {
     int status = check("rpma_conn_cfg_new", rpma_conn_cfg_new(cfg));

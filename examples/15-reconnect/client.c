@@ -32,7 +32,8 @@ static const char flush_name[] = "rpma_flush";
 static const char atomic_name[] = "rpma_atomic_write";
 
 static const struct program program = {
-        .purpose = "Appends records to the server's log. When the connection is lost it goes on where the log ends.",
+        .purpose =
+                "Appends records to the server's log. After losing the connection, it continues at the end of the log.",
         .operands = "[<records> [<sleep-usec>]]",
         .operands_help = "  <records>        records to append, at least 1 (default 100)\n"
                          "  <sleep-usec>     pause after every record, in microseconds (default 0)\n",
@@ -86,7 +87,7 @@ static int flush(struct session *session, size_t offset, size_t size, int flags)
                                      session->flush_type, flags, flush_name));
 }
 
-/* The record must be persistent before the header counts it. One completion speaks for all four operations. */
+/* The record must be persistent before the header counts it. One completion covers all four operations. */
 static int append(struct session *session, struct writer *writer)
 {
     const uint64_t number = writer->next;

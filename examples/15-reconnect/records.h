@@ -4,7 +4,8 @@
 
 /*
  * The log in the server's memory: a header, then records of 64 bytes. Record number n, counted from 0, starts with the
- * uint64_t n; its text follows. What the header counts is all that there is: a record behind that may be half written.
+ * uint64_t n; its text follows. Only the records that the header counts are valid; a record after them can be
+ * incomplete.
  */
 enum {
     LOG_SIGNATURE_OFFSET = 0,

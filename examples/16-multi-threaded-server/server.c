@@ -22,7 +22,7 @@ static const struct program program = {
         .retry_s = RETRY_NOT_OFFERED,
 };
 
-/* One client. What it has of its own is used by its thread alone, so that nothing needs a lock. */
+/* One client. Its members are used by its thread only, so locks are not needed. */
 struct worker {
     const struct arguments *args;
     struct rpma_conn *conn;
@@ -47,7 +47,7 @@ static void *serve(void *context)
     return NULL;
 }
 
-/* The rest of the connecting is left to the thread: another client can come meanwhile. */
+/* The thread completes the connection setup, so that another client can connect at the same time. */
 static int accept_client(struct worker *worker, struct rpma_peer *peer, struct rpma_ep *ep)
 {
     struct rpma_conn_req *req = NULL;

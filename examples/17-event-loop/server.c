@@ -109,7 +109,8 @@ static int handle_completion(struct client *client, const struct ibv_wc *wc, boo
     return answer(client);
 }
 
-/* Takes the event, which tells the queue, and all completions in it: they make no event again. */
+/* Reads the event, which identifies the queue, and all completions in the queue, because they do not generate another
+ * event. */
 static int collect(struct client *client)
 {
     struct rpma_cq *cq = NULL;

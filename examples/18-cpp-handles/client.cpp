@@ -39,7 +39,7 @@ rpma::remote_region find_memory(const rpma::connection &conn, std::size_t &offse
             [&](auto **mr) { return handshake_parse(&pdata, TEXT_SIZE, mr, &offset, nullptr); });
 }
 
-// Of an operation that was awaited.
+// Completion of an awaited operation.
 bool succeeded(const char *name, rpma::result<ibv_wc> done)
 {
     if (!done)

@@ -15,10 +15,10 @@ extern "C" {
 #include "text.h"
 }
 
-// What the client and the server have in common: exceptions for the statuses of the examples' functions in C, and
-// owners for what these make.
+// Code shared by client and server: exceptions for the statuses of the examples' C functions, and handles for the
+// objects that they create.
 
-// Thrown after a line on stderr has said why; carries the exit status.
+// Thrown after an error line on stderr; contains the exit status.
 struct failure {
     int status;
 };
@@ -29,7 +29,7 @@ inline void require(int status)
         throw failure{status};
 }
 
-// The value of a result of rpma.hpp; if there is none, says which call failed and why.
+// Returns the value of a result of rpma.hpp. On error, prints the failed call and the reason.
 template<class T>
 T need(const char *call, rpma::result<T> made)
 {
@@ -61,7 +61,7 @@ rpma::local_region register_all(const rpma::peer &peer, Memory &memory, rpma::us
     });
 }
 
-// What main does: the work, and the exit status.
+// Body of main: runs the work and returns the exit status.
 template<class Work>
 int run(Work work)
 {

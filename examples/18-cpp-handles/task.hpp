@@ -6,8 +6,8 @@
 #include <exception>
 #include <utility>
 
-// A coroutine that begins at once and ends with a status. Whoever has it looks whether it is done. rpma.hpp does not
-// care what type the coroutine has: a program with a library for coroutines takes that library's.
+// A coroutine that begins at once and ends with a status. Its owner checks whether it is done. rpma.hpp accepts any
+// coroutine type: a program with a coroutine library can use that library's type.
 class task
 {
 public:

@@ -80,7 +80,7 @@ static int flush_count(const struct log *log, int flags)
             rpma_flush(log->conn, log->mr, LOG_COUNT_OFFSET, LOG_COUNT_SIZE, log->flush_type, flags, count_flush_name));
 }
 
-/* Each operation is performed after the one before; the completion of the last one speaks for all. */
+/* Each operation is executed after the previous one; the completion of the last one covers all. */
 static int append(const struct arguments *args, const struct log *log, uint64_t number, enum order order)
 {
     const int quiet = RPMA_F_COMPLETION_ON_ERROR;
@@ -157,7 +157,7 @@ static int append_records(const struct arguments *args, struct rpma_conn *conn, 
         status = append(args, &log, acknowledged, order);
         acknowledged += status == STATUS_OK;
     }
-    /* What has been acknowledged must be in the log, whatever happens to the server. */
+    /* Acknowledged records must be in the log, whatever happens to the server. */
     printf("acknowledged: %" PRIu64 "\n", acknowledged);
 
     status |= check("rpma_mr_remote_delete", rpma_mr_remote_delete(&log.mr));

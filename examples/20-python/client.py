@@ -16,7 +16,7 @@ def store(addr: str, port: str, text: bytes) -> None:
     with rpma.Peer(device) as peer, peer.register(memory, rpma.Usage.WRITE_SRC) as src, \
             peer.request(addr, port).connect() as conn:
         conn.expect(rpma.ConnectionEvent.ESTABLISHED, timeout=60)
-        # What the server has sent: offset of the text, sizes of two descriptors, then these.
+        # Private data of the server: offset of the text, sizes of two descriptors, then the descriptors.
         handshake = conn.private_data or b""
         offset, size = int.from_bytes(handshake[:2], "little"), handshake[2]
         conn.apply_remote_peer_config(rpma.PeerConfig.from_descriptor(handshake[4 + size:]))

@@ -98,7 +98,7 @@ static void check_addr(const char *addr)
         usage_error("<addr>: '%s': write an IPv6 address without brackets", addr);
 }
 
-/* Unknown hosts and services are told here, before any device is opened. */
+/* Reports unknown hosts and services before a device is opened. */
 static void check_names(const char *addr, const char *port)
 {
     const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};
@@ -127,7 +127,7 @@ static void log_verbosely(void)
     (void)rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_INFO);
 }
 
-/* Those that the program has, and an end. */
+/* Options of the program, and a terminator. */
 static void list_options(const struct program *program, struct option *options)
 {
     static const struct option all[] = {{"help", no_argument, NULL, 'h'}, {"timeout", required_argument, NULL, 't'},

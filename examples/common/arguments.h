@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What distinguishes the command line of one program from that of another. */
+/* The part of the command line that differs between programs. */
 struct program {
     const char *purpose;       /* one sentence for --help */
     const char *operands;      /* what follows <addr> <port>, for the usage line; "" for nothing */
@@ -41,7 +41,7 @@ const char *arguments_operand(const struct arguments *args, int index);
 /* Operand number index as a decimal number, or fallback without it. Ends the program as arguments_parse does. */
 uint64_t arguments_number(const struct arguments *args, int index, const char *name, uint64_t fallback);
 
-/* Says what is wrong with the command line and ends the program with STATUS_USAGE. */
+/* Prints the error of the command line and exits with STATUS_USAGE. */
 void usage_error(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 #endif /* EXAMPLES_ARGUMENTS_H */

@@ -3,9 +3,9 @@
 #define EXAMPLES_COMMON_H 1
 
 /*
- * What examples 01 to 05 need besides RDMA: the command line, time limits, messages for what goes wrong first, and the
- * bytes that describe memory to the other side. It brings the code as well as the declarations, so that each program is
- * one call of the compiler:
+ * Helpers of examples 01 to 05 besides RDMA: the command line, time limits, messages for the most frequent errors, and
+ * the description of memory for the peer. It brings the code as well as the declarations, so that each program is one
+ * call of the compiler:
  *
  *     cc client.c -o client $(pkg-config --cflags --libs librpma)
  *

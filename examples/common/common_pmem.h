@@ -3,7 +3,7 @@
 #define EXAMPLES_COMMON_PMEM_H 1
 
 /*
- * What examples 03 to 05 have besides common.h: the text that they move, in a file, in persistent memory or in DRAM.
+ * Helpers of examples 03 to 05 besides common.h: the text that they move, in a file, in persistent memory or in DRAM.
  * libpmem2 maps files:
  *
  *     cc client.c -o client $(pkg-config --cflags --libs librpma libpmem2)

@@ -11,7 +11,7 @@ enum {
     MAX_QUEUES = 3
 };
 
-/* What a connection can report on: its queues, and the event that it has ended. */
+/* Sources of events of a connection: its queues, and the event of its end. */
 struct sources {
     struct rpma_cq *cqs[MAX_QUEUES];
     nfds_t cq_count;
@@ -64,7 +64,7 @@ static int collect(const struct sources *sources, struct ibv_wc *wc)
 }
 
 /* Takes one event, and only one: queues that share a channel are readable together, and a second wait might block.
- * Leaves the connection's end to be taken by who expects it. */
+ * Leaves the event of the connection's end for the caller that expects it. */
 static int take_event(struct rpma_conn *conn, const struct sources *sources, bool *has_ended)
 {
     for (nfds_t i = 0; i < sources->cq_count; ++i) {
@@ -94,7 +94,7 @@ int next_completion_or_end(const struct arguments *args, struct rpma_conn *conn,
         if (ret != RPMA_E_NO_COMPLETION)
             return check("rpma_cq_get_wc", ret);
 
-        /* Nothing yet, or an event whose completion has been collected before: both mean to wait on. */
+        /* No completion yet, or an event whose completion was read before: continue to wait. */
         status = wait_readable(sources.fds, sources.cq_count + 1, args->timeout_s, "completion");
         if (status == STATUS_OK)
             status = take_event(conn, &sources, has_ended);

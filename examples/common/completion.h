@@ -12,8 +12,8 @@
 
 /*
  * Takes the next completion, of whatever status, unless the other side has gone. It may come from the connection's main
- * CQ, its receive CQ if it has one, or that of srq if there is an srq and it has one: in which order completions of
- * different queues are found says nothing about the order in which the operations ended.
+ * CQ, its receive CQ if it has one, or that of srq if there is an srq and it has one: the order of completions from
+ * different queues is not the order in which the operations completed.
  */
 int next_completion(
         const struct arguments *args, struct rpma_conn *conn, const struct rpma_srq *srq, struct ibv_wc *wc);
@@ -29,8 +29,8 @@ int next_completion_or_end(const struct arguments *args, struct rpma_conn *conn,
 int wait_for_completion(const struct arguments *args, struct rpma_conn *conn, const char *op_context);
 
 /*
- * The same for a message after which the other side may go: its going counts as well, because the acknowledgement of
- * what it has may be lost with the connection. A disconnection by this side would overtake the message.
+ * Like complete(), for a message after which the peer may disconnect. The disconnection counts as success, because the
+ * acknowledgment can be lost with the connection. A disconnection by this side would overtake the message.
  */
 int wait_for_last_send(
         const struct arguments *args, struct rpma_conn *conn, const struct rpma_srq *srq, const char *op_context);

@@ -15,7 +15,7 @@
 /* Finds the device for args->addr, which is a local address for a server and a remote one for a client. */
 int open_peer(const struct arguments *args, enum rpma_util_ibv_context_type side, struct rpma_peer **peer);
 
-/* Listens, and says so on stderr and on args->ready_fd. */
+/* Listens, and reports this on stderr and on args->ready_fd. */
 int listen_for_clients(const struct arguments *args, struct rpma_peer *peer, struct rpma_ep **ep);
 
 /* Waits for a client's request, which is the caller's to connect or delete. */
@@ -26,14 +26,14 @@ int take_request(
 int wait_until_established(const struct arguments *args, struct rpma_conn *conn);
 
 /*
- * What a server does with a request before it is accepted, such as to judge the private data that came with it.
+ * Function that a server calls for a request before accepting it, for example to check its private data.
  * A status other than STATUS_OK rejects the client.
  */
 typedef int inspect_request(struct rpma_conn_req *req, void *context);
 
 /*
- * Listens as listen_for_clients does, waits for one client, lets inspect (unless it is NULL) look at
- * its request, accepts it with pdata, which may be NULL, and waits until the connection is established.
+ * Like listen_for_clients, but waits for one client, calls inspect (unless it is NULL) for its request, accepts it with
+ * pdata, which may be NULL, and waits until the connection is established.
  */
 int accept_one_client(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg,
         const struct rpma_conn_private_data *pdata, inspect_request *inspect, void *context, struct rpma_conn **conn);

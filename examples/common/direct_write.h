@@ -13,7 +13,8 @@
 
 /*
  * Direct write to PMem: whether what a client writes to a server's memory is persistent as soon as it is visible. The
- * server's owner knows it and says so on the command line, the server tells the client, the client flushes accordingly.
+ * operator of the server sets it on the command line, the server sends it to the client, and the client flushes
+ * accordingly.
  */
 #define DIRECT_WRITE_HELP                                                                                              \
     "  on|off           whether what a client writes to <pmem-path> is persistent once it is visible: direct write "   \

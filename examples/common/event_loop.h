@@ -10,7 +10,7 @@ struct event_loop {
     int epoll_fd;
 };
 
-/* What to do when a descriptor is readable. Belongs to whoever watches, and stays where it is as long. */
+/* Action for a readable descriptor. Owned by the caller, and must not move while it is watched. */
 struct watch {
     int (*handle)(void *context); /* takes what there is, which may be nothing; returns a status */
     void *context;

@@ -9,7 +9,7 @@
 /* Waits for the next event of a connection, no longer than args->timeout_s seconds. Returns a status. */
 int next_event(const struct arguments *args, struct rpma_conn *conn, enum rpma_conn_event *event);
 
-/* The same; any event but the expected one is a failure. */
+/* Like next_event(), but an unexpected event is an error. */
 int expect_event(const struct arguments *args, struct rpma_conn *conn, enum rpma_conn_event expected);
 
 /* Waits until rpma_ep_next_conn_req has a request to give. */

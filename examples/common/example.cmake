@@ -20,7 +20,7 @@ function(rpma_example_find_dependencies)
   endif()
 endfunction()
 
-# What examples 06 and later share, once per build.
+# Code shared by examples 06 and later, compiled once per build.
 function(rpma_example_common)
   if(NOT TARGET PkgConfig::RPMA_EXAMPLE_VERBS)
     rpma_example_find_dependencies()
@@ -60,7 +60,7 @@ function(rpma_example_program name)
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
 endfunction()
 
-# client.c and server.c of the calling directory, each of which is a program by itself: see common.h.
+# client.c and server.c of the calling directory, each a complete program: see common.h.
 function(rpma_single_file_example)
   if(NOT TARGET PkgConfig::RPMA_EXAMPLE_VERBS)
     rpma_example_find_dependencies()
@@ -110,7 +110,7 @@ function(rpma_example_gpspm_messages)
   target_link_libraries(rpma_examples_gpspm_messages PUBLIC PkgConfig::RPMA_EXAMPLE_PROTOBUF_C)
 endfunction()
 
-# What 09 and its variant need on top, once per build.
+# Additional code of 09 and its variant, compiled once per build.
 function(rpma_example_gpspm)
   rpma_example_gpspm_messages()
   if(NOT TARGET rpma_examples_gpspm_messages)

@@ -99,7 +99,8 @@ bool may_try_again(const struct arguments *args, enum rpma_conn_event event, int
     return true;
 }
 
-/* Whether some program accepts TCP connections there. Asked only when there is no RDMA connection to be had. */
+/* Returns whether a program accepts TCP connections at the address. Asked only when there is no RDMA connection to be
+ * had. */
 static int is_tcp_service(const struct arguments *args)
 {
     const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};

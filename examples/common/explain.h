@@ -11,8 +11,8 @@
 #include "arguments.h"
 
 /*
- * What fails at the first try more often than not: each function takes what a call of librpma returned, says on stderr
- * what is wrong and what to do about it, and returns a status. errno has to be what it was after the call.
+ * Frequent errors of the first attempt. Each function gets the return value of a librpma call, prints the error and the
+ * remedy on stderr, and returns a status. errno must be that of the call.
  */
 
 /* For rpma_utils_get_ibv_context. */
@@ -21,20 +21,20 @@ int explain_device(const struct arguments *args, int ret);
 /* For rpma_mr_reg of size bytes. */
 int explain_registration(size_t size, int ret);
 
-/* For rpma_ep_listen. A server that listens says so on stderr and on args->ready_fd. */
+/* For rpma_ep_listen. Reports on stderr and on args->ready_fd that the server listens. */
 int explain_listening(const struct arguments *args, int ret);
 
 /* For rpma_conn_req_new. */
 int explain_request(const struct arguments *args, int ret);
 
 /*
- * Whether a client that got this event instead of RPMA_CONN_ESTABLISHED should connect once more: it was rejected, and
- * args->retry_s seconds have not passed since the first call. Waits a moment then. *deadline_ms is 0 for the first
+ * Returns whether a client that got this event instead of RPMA_CONN_ESTABLISHED should connect again: it was rejected,
+ * and args->retry_s seconds have not passed since the first call. Waits a moment then. *deadline_ms is 0 for the first
  * call.
  */
 bool may_try_again(const struct arguments *args, enum rpma_conn_event event, int64_t *deadline_ms);
 
-/* For a client that gives up: tells a service that is not of this example from nobody who listens. */
+/* For a client that stops trying: distinguishes another service at the port from a missing listener. */
 int explain_refusal(const struct arguments *args, enum rpma_conn_event event);
 
 #endif /* EXAMPLES_EXPLAIN_H */

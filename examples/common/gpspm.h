@@ -23,15 +23,15 @@ int gpspm_client(int argc, char **argv, configure_conn *configure);
 int gpspm_server(int argc, char **argv, configure_conn *configure);
 
 /*
- * Persists what the request in the mailbox asks for, and fills in the response. A request that is none, or for bytes
- * beyond memory, changes nothing and fails. Returns a status; *response_size is that of the response.
+ * Persists what the request in the mailbox asks for, and fills in the response. Rejects a malformed request, or a range
+ * beyond memory, without effect. Returns a status; *response_size is that of the response.
  */
 int gpspm_persist(const struct memory *memory, const struct mailbox *mailbox, size_t *response_size);
 
 /* Fills in a request and returns its size. */
 size_t gpspm_request(const struct mailbox *mailbox, uint64_t offset, uint64_t length);
 
-/* Whether the response in the mailbox answers the request made last. Returns a status. */
+/* Returns whether the response in the mailbox belongs to the last request. Returns a status. */
 int gpspm_check_response(const struct mailbox *mailbox);
 
 #endif /* EXAMPLES_GPSPM_H */

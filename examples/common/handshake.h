@@ -8,7 +8,7 @@
 #include <librpma.h>
 
 /*
- * What one side tells the other about its memory, in the private data of the connection. 28 bytes, little-endian:
+ * Description of a side's memory, in the private data of the connection. 28 bytes, little-endian:
  *
  *   0  u16  where the user data starts inside the memory region
  *   2  u8   size of the memory region's descriptor

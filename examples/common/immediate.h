@@ -16,8 +16,8 @@
 uint32_t immediate_parse(const struct arguments *args);
 
 /*
- * Waits for a message that comes with immediate data, as the completion of an operation posted with op_context, its
- * name. opcode tells a message that was sent from one that was written. Returns a status.
+ * Waits for a message with immediate data: the completion of the operation that was posted with op_context, its name.
+ * opcode distinguishes a sent message from a write. Returns a status.
  */
 int immediate_wait(const struct arguments *args, struct rpma_conn *conn, const char *op_context,
         enum ibv_wc_opcode opcode, struct ibv_wc *wc, uint32_t *imm);

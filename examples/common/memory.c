@@ -46,10 +46,10 @@ static int reserve_space(const char *path, int fd, off_t size)
         warnx("%s: no space left for its %jd bytes: free some or choose another file", path, (intmax_t)size);
         return STATUS_FAILED;
     }
-    return STATUS_OK; /* what a file system without reservation answers says nothing about its space */
+    return STATUS_OK; /* the reply of a file system without reservation does not describe its free space */
 }
 
-/* Only files and devices can be mapped; libpmem2 would say so in terms of its own. */
+/* Only files and devices can be mapped; the error of libpmem2 would be less clear. */
 static int check_kind(const char *path, int fd)
 {
     struct stat info;

@@ -7,7 +7,7 @@
 
 /*
  * Memory that a program opens to its peer: anonymous memory, or a whole file or PMem device mapped by libpmem2. In a
- * file the user data follows a signature of 17 bytes, which says that the data was initialised once.
+ * file, a signature of 17 bytes precedes the user data and marks it as initialized.
  */
 struct memory {
     char *base;
@@ -25,17 +25,17 @@ int memory_allocate(struct memory *memory, size_t size);
 
 /*
  * Maps the file or device at path, with the signature at offset and data_size bytes of user data behind it. A NULL path
- * allocates data_size bytes of anonymous memory instead. Says on stderr what becomes of the data. Returns a status.
+ * allocates data_size bytes of anonymous memory instead. Prints on stderr how durable the data is. Returns a status.
  */
 int memory_open(struct memory *memory, const char *path, size_t offset, size_t data_size);
 
-/* As memory_open, but for data that has no signature and starts at offset; is_new is not told. */
+/* Like memory_open, but for data without a signature that starts at offset; does not return is_new. */
 int memory_open_unsigned(struct memory *memory, const char *path, size_t offset, size_t data_size);
 
 /* The user data has been initialised: makes its first size bytes persistent and then signs them. */
 void memory_sign(struct memory *memory, size_t size);
 
-/* Make the first size bytes of the user data, or size bytes at any offset, persistent. Nothing to do for anonymous
+/* Make the first size bytes of the user data, or size bytes at any offset, persistent. Has no effect on anonymous
  * memory.
  */
 void memory_persist(const struct memory *memory, size_t size);

@@ -74,7 +74,7 @@ static char *name_of(const struct client *client)
     return names->memory.base + (ptrdiff_t)client->slot * NAME_SIZE;
 }
 
-/* A shared completion channel has the same descriptor for all queues of the connection, and a call that tells it. */
+/* A shared completion channel has one descriptor for all queues of the connection, which a call returns. */
 static int watch_completions(struct client *client)
 {
     struct rpma_cq *cq = NULL;

@@ -5,7 +5,7 @@
 #include "variant.h"
 
 /*
- * What 06 and 06scch have in common: a server that reads the name of every client from the client's memory. The
+ * Code of 06 and 06scch: a server that reads the name of each client from the client's memory. The
  * programs, but for the configuration of the server's connections. Return an exit status.
  */
 int names_client(int argc, char **argv);

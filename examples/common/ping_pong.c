@@ -22,7 +22,7 @@ struct ping_pong_plan ping_pong_parse(const struct arguments *args, enum ping_po
 
     if (rules == PING_PONG_SERVER_CLOSES && rounds == 0)
         usage_error("<rounds>: 0 numbers are no game, send at least 1");
-    /* 0 rounds wrap round to more than anybody waits for */
+    /* 0 rounds would wrap to an unlimited number */
     plan.numbers = rules == PING_PONG_SERVER_CLOSES ? rounds : rounds - 1;
 
     const uint64_t counted = plan.numbers == UINT64_MAX ? 0 : plan.numbers;
@@ -160,7 +160,7 @@ int ping_pong_serve(
 int ping_pong_client(int argc, char **argv, enum ping_pong_rules rules, configure_conn *configure)
 {
     const struct program program = {
-            .purpose = "Sends a number, which the server answers with the next one, and goes on from there.",
+            .purpose = "Sends a number, gets the next one from the server, and continues with that.",
             .operands = PING_PONG_OPERANDS,
             .operands_help = rules == PING_PONG_SERVER_CLOSES
                                      ? PING_PONG_SEED_HELP PING_PONG_NUMBERS_HELP PING_PONG_SLEEP_HELP
@@ -184,7 +184,7 @@ static int serve_alone(
 int ping_pong_server(int argc, char **argv, configure_conn *configure)
 {
     static const struct program program = {
-            .purpose = "Answers every number of one client with the next one, until the client says that this was all.",
+            .purpose = "Replies to each number of a client with the next one, until the client sends the last message.",
             .operands = "",
             .operands_help = "",
             .retry_s = RETRY_NOT_OFFERED,

@@ -30,10 +30,10 @@ enum {
     PING_PONG_MAX_OPERANDS = 3
 };
 
-/* Whose <rounds> count what, and who disconnects, differs between the examples. */
+/* The meaning of <rounds>, and the side that disconnects, differ between the examples. */
 enum ping_pong_rules {
     PING_PONG_END_IS_A_ROUND, /* the message that ends the game counts; then the client disconnects */
-    PING_PONG_SERVER_CLOSES   /* <rounds> numbers are sent; the server disconnects when it is told that this was all */
+    PING_PONG_SERVER_CLOSES   /* <rounds> numbers are sent; the server disconnects after the last message */
 };
 
 #define PING_PONG_ROUNDS_HELP                                                                                          \
@@ -43,7 +43,7 @@ enum ping_pong_rules {
 struct ping_pong_plan {
     enum ping_pong_rules rules;
     uint64_t seed;
-    uint64_t numbers; /* to send before the end; UINT64_MAX means to go on until interrupted */
+    uint64_t numbers; /* to send before the end; UINT64_MAX means to continue until interrupted */
     struct timespec pause;
 };
 
@@ -62,14 +62,14 @@ int ping_pong_serve(
         const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg, struct rpma_srq *srq);
 
 /*
- * What comes after connecting: the client's game to its end, and the server's part without the disconnecting. The
+ * The exchange after connecting: the whole game of the client, and the server's part without disconnecting. The
  * server has called mailbox_expect_first before. Return a status.
  */
 int ping_pong_play_on(const struct arguments *args, const struct ping_pong_plan *plan, struct mailbox *mailbox,
         struct rpma_conn *conn);
 int ping_pong_answer(const struct arguments *args, struct mailbox *mailbox, struct rpma_conn *conn);
 
-/* The number in a message of size bytes. Fails if it is none. Returns a status. */
+/* The number in a message of size bytes. Fails if it is not one. Returns a status. */
 int ping_pong_number(const char *message, size_t size, uint64_t *number);
 
 #endif /* EXAMPLES_PING_PONG_H */

@@ -21,8 +21,8 @@ static void remove_client(struct client *client)
 }
 
 /*
- * A client may be done before this side has heard that the connection stands. Releases before this one do not end it
- * then, so that is left to the event.
+ * A client can finish before this side has received the event of the established connection. Releases before this one
+ * do not end it then, so that is left to the event.
  */
 int service_dismiss(struct client *client)
 {
@@ -178,7 +178,7 @@ static bool has_enough_clients(const struct service *service)
     return now_ms() >= service->listen_until_ms || (wanted > 0 && service->accepted_count >= wanted);
 }
 
-/* One event, or a look at the clock. */
+/* Handles one event, or the deadline. */
 static int serve(struct service *service)
 {
     if (service->ep && has_enough_clients(service))

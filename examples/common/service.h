@@ -43,7 +43,7 @@ struct service {
     void *context; /* the handlers' own */
     int listen_s;  /* how long to listen for another client; 0: no limit */
 
-    /* What follows belongs to the service. */
+    /* The following members belong to the service. */
     struct event_loop loop; /* epoll_fd is -1 before service_open */
     struct rpma_ep *ep;
     struct watch requests;
@@ -59,9 +59,9 @@ int service_open(struct service *service);
 int service_close(struct service *service);
 
 /*
- * Listens until no client has come for listen_s seconds, or until as many have come as the command line says, and ends
- * when all of them have gone. A client that finds all places taken is rejected. Returns a status: failure if no client
- * came, or if one of them was lost before it was done.
+ * Listens until no client has connected for listen_s seconds, or until the number of clients of the command line has
+ * connected, and returns when all of them have disconnected. A client that finds all places taken is rejected. Returns
+ * a status: failure if no client came, or if one of them was lost before it was done.
  */
 int service_run(struct service *service);
 

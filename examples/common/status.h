@@ -2,7 +2,7 @@
 #ifndef EXAMPLES_STATUS_H
 #define EXAMPLES_STATUS_H 1
 
-/* Exit statuses. The functions of the examples return 0 or one of these, after a line on stderr that says why. */
+/* Exit statuses. The functions of the examples return 0, or one of these after an error line on stderr. */
 enum status {
     STATUS_OK = 0,
     STATUS_FAILED = 1,
@@ -10,10 +10,10 @@ enum status {
     STATUS_NO_DEVICE = 77
 };
 
-/* What a failing librpma function that returned ret met with: errno for a provider's failure, else the code's text. */
+/* Description of the error ret of a librpma function: that of errno for a provider's failure, else that of the code. */
 const char *reason(int ret);
 
-/* Turns the answer of a librpma function into a status; if it is a failure, says which call failed and why. */
+/* Converts the return value of a librpma function to a status. On error, prints the failed call and the reason. */
 int check(const char *call, int ret);
 
 /* Makes the program end with STATUS_FAILED if what it printed could not be written. */

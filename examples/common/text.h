@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 /*
- * What came from another machine is not to be trusted: the text must not be NULL or empty, and must end within size
- * bytes. label is for the message. Returns a status.
+ * Data from another machine must not be trusted: the text must not be NULL or empty, and must end within size bytes.
+ * label is for the message. Returns a status.
  */
 int check_text(const char *label, const char *text, size_t size);
 

@@ -6,10 +6,11 @@
 
 #include "arguments.h"
 
-/* What the variants of an example differ in: how their connections are configured. NULL: the defaults of librpma. */
+/* Difference between the variants of an example: the configuration of their connections. NULL for the defaults of
+ * librpma. */
 typedef int configure_conn(struct rpma_conn_cfg *cfg);
 
-/* What every variant of an example does, with a peer and the variant's configuration. context is the example's own. */
+/* Function of each variant of an example, with a peer and the variant's configuration. The example defines context. */
 typedef int variant_body(
         const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg, const void *context);
 

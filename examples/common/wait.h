@@ -5,12 +5,12 @@
 #include <poll.h>
 #include <stdint.h>
 
-/* Milliseconds of a clock that nobody sets. */
+/* Returns monotonic time in milliseconds. */
 int64_t now_ms(void);
 
 /*
- * Waits up to timeout_s seconds (0: no limit) until one of the descriptors is readable; their revents tell which.
- * awaited names what should come, for the message if nothing does. Returns a status.
+ * Waits up to timeout_s seconds (0: no limit) until a descriptor is readable, and sets revents. awaited is the name of
+ * the expected event, for the timeout message. Returns a status.
  */
 int wait_readable(struct pollfd *fds, nfds_t count, int timeout_s, const char *awaited);
 

@@ -26,7 +26,7 @@ static const char *name_of(enum rpma_log_level level)
     return level >= RPMA_LOG_LEVEL_FATAL && level <= RPMA_LOG_LEVEL_DEBUG ? names[level] : "unknown";
 }
 
-/* What an application does to have the library's messages in its own log. The message ends with a newline. */
+/* Writes the library's messages to the application's own log. The message ends with a newline. */
 __attribute__((format(printf, 5, 6))) static void print_message(enum rpma_log_level level, const char *file_name,
         const int line_no, const char *function_name, const char *format, ...)
 {
@@ -65,7 +65,7 @@ static int provoke_messages(void)
 static int log_everything(void)
 {
     int status = check("rpma_log_set_threshold", rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_DEBUG));
-    if (status == STATUS_OK) /* what the default function writes to stderr in addition to syslog */
+    if (status == STATUS_OK) /* messages that the default function writes to stderr in addition to syslog */
         status = check("rpma_log_set_threshold", rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_DEBUG));
     return status;
 }

@@ -52,7 +52,7 @@ static int failed(const char *what)
     return 1;
 }
 
-/* A target that fails leaves the set, and the program goes on with the others. */
+/* A target that fails is evicted from the set, and the program continues with the others. */
 static void tell(void *context, const struct rpma_mirror_event *event)
 {
     (void)context;
@@ -113,7 +113,7 @@ static int put_many(struct store *s, bool flushes)
     for (uint64_t number = count_of(s) + 1; number <= most; ++number) {
         if (put(s, number, flushes) != 0)
             return failed("a put");
-        printf("put %llu\n", (unsigned long long)number); /* From here on the client counts on it. */
+        printf("put %llu\n", (unsigned long long)number); /* After this the client relies on it. */
         (void)nanosleep(&pause, NULL);
     }
     puts("the log is full");

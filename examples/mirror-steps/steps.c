@@ -73,7 +73,7 @@ static int flush_and_verify(struct steps *s)
             rpma_mirror_optimized_flush_and_verify(s->mirror, 0, &all, 1, 0, &level, NULL));
 }
 
-/* A real page is poisoned by the hardware; this one loses the right to be read, which its readers cannot tell apart. */
+/* The hardware poisons a real page; this one loses its read permission, which looks the same to readers. */
 static int find_error(struct steps *s)
 {
     struct rpma_mirror_error error;
@@ -89,7 +89,7 @@ static int find_error(struct steps *s)
     return end_step(s, "GET_ERROR_INFO", code);
 }
 
-/* Precise, contained and live: the program writes the page again from another copy, and goes on. */
+/* Precise, contained and live: the program rewrites the page from another copy, and continues. */
 static int repair(struct steps *s)
 {
     char *const page = s->memory + BROKEN_PAGE * PAGE;

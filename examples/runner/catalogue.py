@@ -27,7 +27,7 @@ HANDLES_TEXT = "Awaited in C++"
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What the examples of one run have in common."""
+    """Settings shared by the examples of one run."""
 
     storage: Storage
     direct_write: bool  # whether what is visible in the server's memory is persistent as well
@@ -41,7 +41,7 @@ class Example:
     client_operands: Callable[[Run], list[str]]
     judge: Callable[[Run, Outcome], str]  # says what was proved, or raises ExampleFailed
     more_clients: tuple[tuple[str, ...], ...] = ()  # operands of clients that run together with the first one
-    listens_again: bool = False  # there are times when the running server accepts nobody
+    listens_again: bool = False  # at times the running server does not accept clients
 
     @property
     def number(self) -> str:
@@ -196,7 +196,7 @@ def resumed_log(run: Run) -> list[str]:
 
 
 def judge_resumed_log(run: Run, outcome: Outcome) -> str:
-    """All records in their places although the server dropped the connection meanwhile, and in its file as well."""
+    """All records are in place although the server dropped the connection, and in its file as well."""
     counts = re.findall("(?m)^Records in the log: ([0-9]+)$", outcome.client.stdout)
     if len(counts) != 3 or "Connection lost" not in outcome.client.stdout:
         raise ExampleFailed("the client did not lose the connection and resume")

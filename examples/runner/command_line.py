@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Command lines whose mistakes are told in one line."""
+"""Command lines with errors of one line."""
 
 import argparse
 from typing import NoReturn

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The example mirror-failover: a writer with two targets loses one of them, then is killed itself, and another machine goes
-on. All of it is on this machine, each side with files of its own."""
+"""The example mirror-failover: a writer with two targets loses one of them, then is killed itself, and another machine continues.
+All of it is on this machine, each side with its own files."""
 
 import contextlib
 import pathlib
@@ -23,7 +23,7 @@ KEYS = 100
 
 
 def targets(build: pathlib.Path) -> list[str]:
-    """What can be built and is missing."""
+    """Targets that are missing and can be built."""
     wanted = {"example-mirror-failover": build / "examples" / "mirror-failover" / "kv-log",
               "rpmemd": build / "bin" / "rpmemd", "rpma-mirror": build / "bin" / "rpma-mirror"}
     missing = [target for target, program in wanted.items() if not program.is_file()]
@@ -151,7 +151,7 @@ def write_set(place: pathlib.Path, copy: int, key: pathlib.Path, ports: list[str
 
 
 def show(build: pathlib.Path, place: pathlib.Path, without_flush: bool, stack: contextlib.ExitStack) -> bool:
-    """Tells the story. Whether nothing acknowledged is missing."""
+    """Tells the story. Returns whether all acknowledged puts exist."""
     program, tool = build / "examples" / "mirror-failover" / "kv-log", build / "bin" / "rpma-mirror"
     daemon, key = build / "bin" / "rpmemd", place / "key"
     key.touch(0o600)

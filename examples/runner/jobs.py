@@ -25,7 +25,7 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What the jobs of one run have in common."""
+    """Settings shared by the jobs of one run."""
 
     device: Transport
     pmem: str
@@ -98,7 +98,7 @@ def run_job(job: Job, setting: Setting) -> Verdict:
 
 
 def run_jobs(jobs: list[Job], setting: Setting, workers: int) -> Iterator[Verdict]:
-    """The verdicts in the order of the jobs. Whatever ends it, no program is left behind."""
+    """The verdicts in the order of the jobs. Ends all programs on each exit path."""
     with concurrent.futures.ThreadPoolExecutor(workers) as executor:
         verdicts = [executor.submit(run_job, job, setting) for job in jobs]
         try:

@@ -61,7 +61,7 @@ class Side:
 
 
 class Programs:
-    """Those that run, in whatever thread they were started, so that an end of the runner is the end of all."""
+    """Running programs of all threads, so that the runner can end them."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -177,7 +177,7 @@ def result_of(program: Program, timeout_s: float) -> Result:
 
 
 def result_of_all(programs: list[Program], deadline: float) -> Result:
-    """What programs that ran at the same time did together: the first failure counts."""
+    """Combined result of programs that ran at the same time: the first failure counts."""
     results = [result_of(program, deadline - time.monotonic()) for program in programs]
     statuses = [result.status for result in results]
     status = None if None in statuses else next((status for status in statuses if status != 0), 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a run prints."""
+"""Output of a run."""
 
 import re
 import sys
@@ -14,7 +14,7 @@ NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 
 
 def outputs(outcome: Outcome | None) -> str:
-    """What both programs printed, for finding out why they failed."""
+    """Output of both programs, for diagnosing a failure."""
     if not outcome:
         return ""
     parts = []

@@ -24,7 +24,7 @@ MEANING = {
 
 
 def targets(build: pathlib.Path) -> list[str]:
-    """What can be built and is missing."""
+    """Targets that are missing and can be built."""
     missing = [name for name in failover.targets(build) if name != "example-mirror-failover"]
     if (build / "src" / "mirror_tool").is_dir() and not (build / PROGRAM).is_file():
         missing.append("example-mirror-steps")
@@ -34,7 +34,7 @@ def targets(build: pathlib.Path) -> list[str]:
 
 
 def requests(trace: pathlib.Path) -> list[tuple[float, str]]:
-    """When each request was sent, and what it was. Without tshark there is nothing to tell."""
+    """When each request was sent, and what it was. Without tshark the packets cannot be shown."""
     if shutil.which("tshark") is None:
         return []
     done = subprocess.run(["tshark", "-r", trace, "-T", "fields", "-e", "frame.time_epoch", "-e", "infiniband.bth.opcode"],

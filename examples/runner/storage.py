@@ -59,7 +59,7 @@ class Storage:
 
 
 def describe(path: pathlib.Path, origin: str) -> tuple[str, str]:
-    """What kind of memory path is, and the level of persistence that can be had there."""
+    """Kind of memory of path, and its highest level of persistence."""
     if stat.S_ISCHR(path.stat().st_mode):
         return f"{path}: persistent memory (device DAX)", PERSISTENT_MEMORY
     mount = pmem.mount_of(path)
