@@ -103,7 +103,7 @@ ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cookie, ibv_comp_chan
     return or_no_memory<ibv_cq *>(nullptr, [&]() -> ibv_cq * {
         auto cq = std::make_unique<completion_queue>(context, cqe, static_cast<completion_channel *>(channel), cookie);
         if (!cq->valid())
-            return fail_with(nullptr, ENOMEM);
+            return fail_with(nullptr, errno);
         context_of(context).children.fetch_add(1);
         return cq.release()->verbs();
     });
@@ -255,8 +255,10 @@ int poll_cq(ibv_cq *cq, int entries, ibv_wc *wc)
 
 int req_notify_cq(ibv_cq *cq, int solicited_only)
 {
-    cq_of(cq).arm(solicited_only != 0);
-    return 0;
+    return or_no_memory(ENOMEM, [&] {
+        cq_of(cq).arm(solicited_only != 0);
+        return 0;
+    });
 }
 
 int post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad)

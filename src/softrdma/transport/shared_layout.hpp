@@ -46,29 +46,38 @@ enum class interest : std::uint32_t {
 
 inline constexpr std::size_t work_words = 64;
 
+// The word by which the owner of a completion queue requests an event: the number of the arming, never the same twice,
+// and which completions it is for.
+constexpr std::uint64_t arming_word(std::uint64_t number, interest in) noexcept
+{
+    return number << 2 | static_cast<std::uint32_t>(in);
+}
+
 struct cq_block {
     std::uint64_t magic;
     std::uint64_t serial;               // never the same twice within an arena
-    std::atomic<std::int32_t> event_fd; // -1: nobody waits for events of this queue
+    std::atomic<std::int32_t> event_fd; // -1: the queue has no completion channel
     // A queue that could overflow counts what was put into it and not taken yet.
     std::atomic<std::uint32_t> counted;
     std::atomic<std::uint32_t> capacity;
     alignas(line) std::atomic<std::int32_t> used;
-    alignas(line) std::atomic<interest> armed;
-    std::atomic<std::uint32_t> fired; // events put into event_fd that the owner has to attribute to this queue
+    alignas(line) std::atomic<std::uint64_t> armed; // see arming_word(); only the owner writes it
+    // Number of an arming whose event has been written to event_fd, so that other senders need not write it again.
+    std::atomic<std::uint64_t> signaled;
     // Which queue pairs have messages that their owner may not have seen: a bit each, and a bit for each word.
     alignas(line) std::atomic<std::uint64_t> summary;
     alignas(line) std::array<std::atomic<std::uint64_t>, work_words> work;
 
-    // Whoever has put something in takes the arming, if that asks for it, and has to fire the event then.
-    bool take_arming(bool urgent) noexcept
+    // Called after a message was announced. Returns the number of the arming that requests an event for it, 0 if none
+    // does or its event has been signaled. The caller writes to event_fd, and stores the number in `signaled` after
+    // that. It consumes nothing: if it stops in between, the next sender writes as well.
+    std::uint64_t event_due(bool urgent) const noexcept
     {
-        interest now = armed.load(std::memory_order_seq_cst);
-        while (now == interest::everything || (now == interest::solicited && urgent)) {
-            if (armed.compare_exchange_weak(now, interest::nothing))
-                return true;
-        }
-        return false;
+        const std::uint64_t word = armed.load(std::memory_order_seq_cst);
+        const auto in = static_cast<interest>(word & 3);
+        if (in != interest::everything && !(in == interest::solicited && urgent))
+            return 0;
+        return word >> 2 == signaled.load(std::memory_order_acquire) ? 0 : word >> 2;
     }
     // The owner finds the message of that queue pair with its next poll.
     void announce(std::uint32_t bit) noexcept

@@ -1,70 +1,200 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/completion_channel.hpp"
+#include "base/assert.hpp"
 #include "verbs/cq.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 namespace softrdma
 {
 
-completion_channel::completion_channel(ibv_context *owner) : ibv_comp_channel{}
+namespace
+{
+
+bool is_raised_by_an_instruction(int number) noexcept
+{
+    return number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE || number == SIGTRAP ||
+           number == SIGSYS;
+}
+
+// Leaves errno as it was: a system call that fails here has nothing to do.
+class saved_errno
+{
+public:
+    saved_errno() = default;
+    ~saved_errno() { errno = before_; }
+    saved_errno(const saved_errno &) = delete;
+    saved_errno &operator=(const saved_errno &) = delete;
+
+private:
+    const int before_ = errno;
+};
+
+// A wait for the descriptor ends with EINTR after every handler; a read(2), by which rdma-core waits, continues after a
+// handler with SA_RESTART. Returns true if no handler that this thread may have executed is without that flag.
+bool handlers_restart_calls() noexcept
+{
+    sigset_t blocked;
+    pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+    for (int number = 1; number < NSIG; ++number) {
+        struct sigaction action = {};
+        if (is_raised_by_an_instruction(number) || sigismember(&blocked, number) == 1 ||
+                sigaction(number, nullptr, &action) != 0)
+            continue;
+        const bool has_handler = action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
+        if (has_handler && (action.sa_flags & SA_RESTART) == 0)
+            return false;
+    }
+    return true;
+}
+
+} // namespace
+
+completion_channel::completion_channel(ibv_context *owner) : ibv_comp_channel{}, set_(epoll_create1(EPOLL_CLOEXEC))
 {
     context = owner;
-    fd = ready_.fd();
+    fd = set_.get();
 }
 
-void completion_channel::attach(completion_queue *cq)
+bool completion_channel::attach(completion_queue &cq)
 {
     const lock_guard lock(mutex_);
-    queues_.push_back({cq, 0});
-}
-
-void completion_channel::detach(completion_queue *cq)
-{
-    const lock_guard lock(mutex_);
-    std::erase_if(queues_, [cq](const listed &l) { return l.cq == cq; });
-}
-
-void completion_channel::notify(completion_queue *cq) noexcept
-{
-    cq->shared().fired.fetch_add(1, std::memory_order_acq_rel);
-    ready_.put();
-}
-
-// In turn, so that a busy queue leaves the others theirs.
-completion_queue *completion_channel::next()
-{
-    for (std::size_t i = 0; i < queues_.size(); ++i) {
-        latest_ = (latest_ + 1) % queues_.size();
-        listed &l = queues_[latest_];
-        auto &fired = l.cq->shared().fired;
-        if (fired.load(std::memory_order_acquire) != 0) {
-            fired.fetch_sub(1, std::memory_order_acq_rel);
-            ++l.handed_out;
-            return l.cq;
-        }
+    requests_.try_emplace(&cq);
+    epoll_event disabled{.events = EPOLLONESHOT, .data = {.ptr = &cq}};
+    if (epoll_ctl(set_.get(), EPOLL_CTL_ADD, cq.event_descriptor(), &disabled) != 0) {
+        requests_.erase(&cq);
+        return false;
     }
-    return nullptr;
+    users.fetch_add(1);
+    return true;
+}
+
+void completion_channel::detach(completion_queue &cq) noexcept
+{
+    forget(cq);
+    const lock_guard lock(mutex_);
+    requests_.erase(&cq);
+    users.fetch_sub(1);
+}
+
+// Peers and children have the eventfd as well, so that closing it does not remove it from the set.
+unsigned completion_channel::forget(completion_queue &cq) noexcept
+{
+    const saved_errno unchanged;
+    const lock_guard lock(mutex_);
+    epoll_ctl(set_.get(), EPOLL_CTL_DEL, cq.event_descriptor(), nullptr);
+    const std::size_t dropped = std::erase(earlier_, &cq);
+    if (any_earlier_)
+        any_earlier_->withdraw(dropped);
+    return requests_.at(&cq).handed_out;
+}
+
+// Stores the arming where senders see it.
+void completion_channel::publish(completion_queue &cq, const request &latest) noexcept
+{
+    cq.shared().armed.store(local::arming_word(latest.number, latest.in), std::memory_order_seq_cst);
+}
+
+// Makes the set readable as soon as the queue's eventfd is. Removes what senders have written for earlier armings
+// first.
+void completion_channel::await(completion_queue &cq) noexcept
+{
+    const saved_errno unchanged;
+    std::uint64_t written = 0;
+    [[maybe_unused]] const ssize_t size = read(cq.event_descriptor(), &written, sizeof(written));
+    epoll_event once{.events = EPOLLIN | EPOLLONESHOT, .data = {.ptr = &cq}};
+    epoll_ctl(set_.get(), EPOLL_CTL_MOD, cq.event_descriptor(), &once);
+}
+
+// Removes the event that arrived first from the kernel's list. Its queue is no longer armed.
+completion_queue *completion_channel::next_arrived() noexcept
+{
+    epoll_event arrived{};
+    // The kernel moves any_earlier_ to the end of its list when it returns that.
+    for (int attempt = 0; arrived.data.ptr == nullptr; ++attempt) {
+        if (attempt == 2 || epoll_wait(set_.get(), &arrived, 1, 0) != 1)
+            return nullptr;
+    }
+    auto *cq = static_cast<completion_queue *>(arrived.data.ptr);
+    request &r = requests_.at(cq);
+    SOFTRDMA_ASSERT(r.in != local::interest::nothing);
+    r.in = local::interest::nothing;
+    publish(*cq, r);
+    return cq;
+}
+
+// Moves the events that have arrived to `earlier_`, so that their queues can be armed for the next ones. Without
+// descriptors they stay where they are, and stand for the next ones as well.
+void completion_channel::set_aside()
+{
+    if (!any_earlier_) {
+        any_earlier_.emplace();
+        epoll_event readable{.events = EPOLLIN, .data = {.ptr = nullptr}};
+        if (epoll_ctl(set_.get(), EPOLL_CTL_ADD, any_earlier_->fd(), &readable) != 0)
+            return any_earlier_.reset();
+    }
+    for (std::size_t left = requests_.size(); left > 0; --left) {
+        earlier_.push_back(nullptr); // now: nothing may fail once the event is out of the kernel's list
+        completion_queue *cq = next_arrived();
+        if (cq == nullptr)
+            return earlier_.pop_back();
+        earlier_.back() = cq;
+        any_earlier_->put();
+    }
+}
+
+void completion_channel::arm(completion_queue &cq, local::interest in)
+{
+    const lock_guard lock(mutex_);
+    request &r = requests_.at(&cq);
+    if (r.in != local::interest::nothing && cq.shared().signaled.load(std::memory_order_acquire) == r.number)
+        set_aside();
+    if (r.in != local::interest::nothing) {
+        r.in = std::max(r.in, in);
+    } else {
+        await(cq);
+        ++r.number;
+        r.in = in;
+    }
+    publish(cq, r);
+}
+
+completion_queue *completion_channel::next() noexcept
+{
+    if (earlier_.empty())
+        return next_arrived();
+    completion_queue *cq = earlier_.front();
+    earlier_.pop_front();
+    any_earlier_->withdraw(1);
+    return cq;
 }
 
 int completion_channel::take(completion_queue **cq)
 {
     for (;;) {
-        if (ready_.take(&context_of(context).mover) != 0)
+        {
+            const lock_guard lock(mutex_);
+            *cq = next();
+            if (*cq != nullptr) {
+                ++requests_.at(*cq).handed_out;
+                return 0;
+            }
+        }
+        if ((fcntl(fd, F_GETFL) & O_NONBLOCK) != 0) {
+            errno = EAGAIN;
             return -1;
-        const lock_guard lock(mutex_);
-        *cq = next();
-        if (*cq != nullptr)
-            return 0;
+        }
+        context_of(context).mover.about_to_wait();
+        pollfd readable{.fd = fd, .events = POLLIN, .revents = 0};
+        if (poll(&readable, 1, -1) < 0 && !(errno == EINTR && handlers_restart_calls()))
+            return -1;
     }
-}
-
-unsigned completion_channel::forget(completion_queue *cq)
-{
-    const lock_guard lock(mutex_);
-    const auto fired = cq->shared().fired.exchange(0, std::memory_order_acq_rel);
-    ready_.withdraw(fired);
-    return std::ranges::find(queues_, cq, &listed::cq)->handed_out;
 }
 
 } // namespace softrdma

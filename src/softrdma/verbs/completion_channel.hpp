@@ -1,42 +1,58 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "transport/shared_layout.hpp"
 #include "verbs/objects.hpp"
 
-#include <vector>
+#include <deque>
+#include <optional>
+#include <unordered_map>
 
 namespace softrdma
 {
 
 class completion_queue;
 
+// The descriptor is an epoll set of the eventfds of its queues. An eventfd is enabled for one event when its queue is
+// armed, and the kernel lists the queues in the order in which their events arrive. What a sender writes too late makes
+// the set readable only if the queue is armed again. No sender holds anything that the owner or other senders need.
 class completion_channel : public ibv_comp_channel
 {
 public:
     explicit completion_channel(ibv_context *owner);
 
-    bool valid() const noexcept { return ready_.fd() >= 0; }
-    void attach(completion_queue *cq);
-    void notify(completion_queue *cq) noexcept;
-    // 0, or -1 with errno from the descriptor.
+    bool valid() const noexcept { return set_.get() >= 0; }
+    // False with errno.
+    bool attach(completion_queue &cq);
+    void detach(completion_queue &cq) noexcept;
+    // Requests one event, besides those that have arrived already.
+    void arm(completion_queue &cq, local::interest in);
+    // 0, or -1 with errno: EAGAIN, EINTR.
     int take(completion_queue **cq);
-    // Drops what is queued for `cq` and returns how many of its events take() has handed out.
-    unsigned forget(completion_queue *cq);
-    void detach(completion_queue *cq);
+    // Drops the events of `cq` that nobody has taken, and returns how many take() has handed out.
+    unsigned forget(completion_queue &cq) noexcept;
 
     std::atomic<int> users{0};
 
 private:
-    struct listed {
-        completion_queue *cq;
-        unsigned handed_out; // of its events
+    struct request {
+        std::uint64_t number = 0; // of the latest arming
+        local::interest in = local::interest::nothing;
+        unsigned handed_out = 0; // events, in all
     };
-    completion_queue *next() REQUIRES(mutex_);
+    void publish(completion_queue &cq, const request &latest) noexcept REQUIRES(mutex_);
+    void await(completion_queue &cq) noexcept REQUIRES(mutex_);
+    completion_queue *next_arrived() noexcept REQUIRES(mutex_);
+    completion_queue *next() noexcept REQUIRES(mutex_);
+    void set_aside() REQUIRES(mutex_);
 
-    event_fd ready_;
+    const local::unique_fd set_;
     ordered_mutex mutex_{lock_level::events};
-    std::vector<listed> queues_ GUARDED_BY(mutex_); // whoever completes something there says so in shared memory
-    std::size_t latest_ GUARDED_BY(mutex_) = 0;     // of them, that had an event
+    std::unordered_map<completion_queue *, request> requests_ GUARDED_BY(mutex_);
+    // Events that were not taken before their queue was armed again, and those that had arrived before them. As long as
+    // there are any, the eventfd makes the set readable.
+    std::deque<completion_queue *> earlier_ GUARDED_BY(mutex_);
+    std::optional<event_fd> any_earlier_ GUARDED_BY(mutex_);
 };
 
 } // namespace softrdma

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 namespace softrdma
 {
@@ -48,31 +50,29 @@ completion_queue::completion_queue(ibv_context *owner, int entries, completion_c
       block_(context_of(owner).memory.allocate(sizeof(local::cq_block)))
 {
     watched_.reserve(watch_limit);
-    if (events != nullptr) {
-        events->attach(this);
-        events->users.fetch_add(1);
-    }
     context = owner;
-    channel = events;
     cq_context = cookie;
     cqe = entries;
     pthread_mutex_init(&mutex, nullptr);
     pthread_cond_init(&cond, nullptr);
-    if (valid()) {
-        shared_ = new (block_->at) local::cq_block{};
-        shared_->magic = local::cq_magic;
-        shared_->serial = context_of(owner).memory.next_serial();
-        shared_->event_fd.store(events != nullptr ? events->fd : -1, std::memory_order_relaxed);
+    if (block_ == nullptr)
+        return;
+    if (events != nullptr) {
+        signal_ = local::unique_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        if (signal_.get() < 0 || !events->attach(*this))
+            return;
+        channel = events;
     }
+    shared_ = new (block_->at) local::cq_block{};
+    shared_->magic = local::cq_magic;
+    shared_->serial = context_of(owner).memory.next_serial();
+    shared_->event_fd.store(signal_.get(), std::memory_order_relaxed);
 }
 
 completion_queue::~completion_queue()
 {
-    if (channel != nullptr) {
-        auto *events = static_cast<completion_channel *>(channel);
-        events->detach(this);
-        events->users.fetch_sub(1);
-    }
+    if (channel != nullptr)
+        static_cast<completion_channel *>(channel)->detach(*this);
     pthread_cond_destroy(&cond);
     pthread_mutex_destroy(&mutex);
 }
@@ -187,10 +187,12 @@ void completion_queue::collect(inbound_source &source)
 
 void completion_queue::wake(bool urgent)
 {
-    if (!ever_armed_.load(std::memory_order_seq_cst) || !shared().take_arming(urgent))
+    const std::uint64_t arming = ever_armed_.load(std::memory_order_seq_cst) ? shared().event_due(urgent) : 0;
+    if (arming == 0)
         return;
-    if (channel != nullptr)
-        static_cast<completion_channel *>(channel)->notify(this);
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = write(signal_.get(), &one, sizeof(one));
+    shared().signaled.store(arming, std::memory_order_release);
 }
 
 inline void completion_queue::give_back_places(const entry &e) noexcept
@@ -405,12 +407,11 @@ int completion_queue::look_further(int entries, ibv_wc *wc)
 void completion_queue::arm(bool solicited_only)
 {
     using local::interest;
-    auto nothing = interest::nothing;
-    ever_armed_.store(true, std::memory_order_seq_cst);
-    if (!solicited_only)
-        shared().armed.store(interest::everything, std::memory_order_seq_cst);
-    else
-        shared().armed.compare_exchange_strong(nothing, interest::solicited);
+    if (channel != nullptr) {
+        ever_armed_.store(true, std::memory_order_seq_cst);
+        static_cast<completion_channel *>(channel)->arm(
+                *this, solicited_only ? interest::solicited : interest::everything);
+    }
     context_of(context).mover.about_to_wait();
 }
 
@@ -424,7 +425,7 @@ void completion_queue::acknowledge(unsigned events)
 
 void completion_queue::drain_events()
 {
-    const unsigned handed_out = channel == nullptr ? 0 : static_cast<completion_channel *>(channel)->forget(this);
+    const unsigned handed_out = channel == nullptr ? 0 : static_cast<completion_channel *>(channel)->forget(*this);
     const unsigned reported = context_of(context).async.forget(verbs());
     pthread_mutex_lock(&mutex);
     while (comp_events_completed != handed_out || async_events_completed != reported)

@@ -73,7 +73,8 @@ public:
     ~completion_queue();
 
     ibv_cq *verbs() noexcept { return ibv_cq_ex_to_cq(this); }
-    bool valid() const noexcept { return block_ != nullptr; }
+    // If false, the constructor has set errno.
+    bool valid() const noexcept { return shared_ != nullptr; }
     const local::block &memory() const noexcept { return *block_; }
 
     // Room for that many more completions may be needed, or is not needed any more.
@@ -97,6 +98,8 @@ public:
     bool overflowed();
     int poll(int entries, ibv_wc *wc);
     void arm(bool solicited_only);
+    // Eventfd to which a sender writes when the queue is armed; -1: the queue has no channel.
+    int event_descriptor() const noexcept { return signal_.get(); }
     void acknowledge(unsigned events);
     // Waits until every event that was handed out, asynchronous ones too, has been acknowledged.
     void drain_events();
@@ -156,9 +159,10 @@ private:
     std::uint32_t tail_ GUARDED_BY(lock_) = 0;
     std::unique_ptr<entry[]> ring_ GUARDED_BY(lock_);
     local::cq_block *shared_ = nullptr;
+    local::unique_fd signal_;                                 // eventfd in the channel's set
     std::vector<inbound_source *> watched_ GUARDED_BY(lock_); // asked at each poll
 
-    std::shared_ptr<local::block> block_;
+    const std::shared_ptr<local::block> block_;
     std::vector<inbound_source *> sources_ GUARDED_BY(lock_); // by number; NULL: the number is free
     std::size_t next_to_unwatch_ GUARDED_BY(lock_) = 0;
     std::int64_t expected_ GUARDED_BY(lock_) = 0;

@@ -39,8 +39,7 @@ bool queue_pair::describe(const local::connection_ends &ends, local::shm_address
     h.qp_size = ring_.memory().size;
     h.connection = connection_;
     h.first_receive = ring_.position();
-    if (const ibv_comp_channel *events = qp_base.recv_cq->channel; events != nullptr)
-        h.completion_fd = events->fd;
+    h.completion_fd = cq_of(qp_base.recv_cq).event_descriptor();
     return true;
 }
 

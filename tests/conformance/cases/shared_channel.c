@@ -97,6 +97,38 @@ static void both_queues_are_told(void **state)
     }
 }
 
+static void complete_receive(struct shared *shared)
+{
+    receive(shared);
+    expect_success(shared->pair.server.cq, IBV_WC_SEND, NULL);
+    expect_success(shared->rcq, IBV_WC_RECV, shared);
+}
+
+static void complete_write(struct shared *shared)
+{
+    post(shared);
+    expect_success(shared->pair.client.cq, IBV_WC_RDMA_WRITE, shared);
+}
+
+/* The completions are polled at once, so that each queue has one event, of the first or the second operation. */
+static void queues_are_told_in_the_order_of_their_completions(void **state)
+{
+    (void)state;
+    struct shared shared = connect_shared(4);
+    for (int i = 0; i < 8; ++i) {
+        const bool rcq_first = i % 4 < 2; /* neither fixed nor in turn */
+        (rcq_first ? complete_receive : complete_write)(&shared);
+        await_readable(shared.fd); /* the event of the first is there */
+        (rcq_first ? complete_write : complete_receive)(&shared);
+        for (int k = 0; k < 2; ++k) {
+            struct rpma_cq *cq = NULL;
+            bool is_rcq = false;
+            assert_done(rpma_conn_wait(shared.pair.client.conn, 0, &cq, &is_rcq));
+            assert_int_equal(is_rcq, rcq_first == (k == 0));
+        }
+    }
+}
+
 static void waiting_arms_the_queue_again(void **state)
 {
     (void)state;
@@ -228,6 +260,7 @@ static const struct test_case cases[] = {
         CASE(waiting_need_not_tell_which_kind),
         CASE(waiting_ignores_its_flags),
         CASE(both_queues_are_told),
+        CASE(queues_are_told_in_the_order_of_their_completions),
         CASE(waiting_arms_the_queue_again),
         CASE(a_channel_without_receive_queue_tells_the_main_queue),
         CASE(waiting_for_the_main_queue_alone_is_refused),

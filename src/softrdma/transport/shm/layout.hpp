@@ -15,7 +15,7 @@ namespace softrdma::local
 // follow, see transport/shared_layout.hpp.
 
 inline constexpr std::uint64_t arena_magic = 0x616e657261534652;
-inline constexpr std::uint32_t arena_version = 8;
+inline constexpr std::uint32_t arena_version = 9;
 struct arena_header {
     std::uint64_t magic;
     std::uint32_t version;

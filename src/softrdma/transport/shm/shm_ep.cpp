@@ -119,16 +119,18 @@ void remote_cq::announce(std::uint32_t bit, bool watched) noexcept
 
 void remote_cq::wake(bool solicited)
 {
-    if (block_->take_arming(solicited))
-        signal();
+    const std::uint64_t arming = block_->event_due(solicited);
+    if (arming != 0)
+        signal(arming);
 }
 
-void remote_cq::signal()
+// The event before the mark: a sender that ends in between has withheld nothing from the owner.
+void remote_cq::signal(std::uint64_t arming)
 {
     if (!takes_event(completion_fd_.get()))
         return;
-    block_->fired.fetch_add(1, std::memory_order_seq_cst);
     put_event(completion_fd_.get());
+    block_->signaled.store(arming, std::memory_order_release);
 }
 
 std::shared_ptr<shm_ep> shm_ep::open(const shm_address &h, const connection_ends &ends, std::string &why)

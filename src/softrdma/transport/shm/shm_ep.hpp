@@ -38,7 +38,7 @@ public:
     void wake(bool solicited);
 
 private:
-    void signal();
+    void signal(std::uint64_t arming);
 
     std::shared_ptr<peer_process> peer_;
     std::shared_ptr<std::byte> memory_;

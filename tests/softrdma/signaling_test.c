@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A server waits for one completion queue that all its clients send to. One of them is stopped, or killed, between two
+ * instructions of a request: the server gets an event for the next message of another client, and receives it.
+ * SOFTRDMA_KILL_ROUNDS says at how many of the instructions, for stopping and for killing each (default 60).
+ */
+#include "fixture.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    healthy,
+    victim,
+    clients,
+    receives = 8, /* of each */
+    entries = 12, /* of the completion queue: fewer than may be needed, so that senders count them */
+    warm_up = 4,  /* messages before the first request whose instructions are counted */
+    default_rounds = 60,
+    marker = SIGUSR1, /* raised by the victim before and after that request; never delivered */
+};
+
+static struct shared {
+    _Atomic uint16_t port; /* network order */
+    atomic_bool waits;     /* the server, with its queue armed */
+    atomic_uint requested; /* messages of the healthy client */
+    atomic_uint received[clients];
+} *shared;
+
+/* A client, as its server knows it. */
+struct receive {
+    struct peer *from;
+    uint32_t sender; /* the message */
+};
+
+struct peer {
+    struct ibv_qp *qp;
+    struct ibv_mr *mr;
+    struct receive receives[receives];
+};
+
+static void post_one(struct receive *to)
+{
+    struct ibv_sge sge = {
+            .addr = (uintptr_t)&to->sender, .length = sizeof(to->sender), .lkey = to->from->mr->lkey};
+    struct ibv_recv_wr wr = {.wr_id = (uintptr_t)to, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
+    (void)ibv_post_recv(to->from->qp, &wr, &bad); /* refused in a queue pair whose client was killed */
+}
+
+static void open_queues(struct side *s, struct ibv_context *context)
+{
+    s->pd = ibv_alloc_pd(context);
+    s->completions = ibv_create_comp_channel(context);
+    s->cq = ibv_create_cq(context, entries, NULL, s->completions, 0);
+    assert_non_null(s->cq);
+    assert_int_equal(ibv_req_notify_cq(s->cq, 0), 0);
+}
+
+static void accept_client(struct side *s, struct rdma_cm_id *id)
+{
+    struct peer *peer = calloc(1, sizeof(*peer));
+    assert_non_null(peer);
+    if (s->cq == NULL)
+        open_queues(s, id->verbs);
+    struct ibv_qp_init_attr attr = {.send_cq = s->cq,
+            .recv_cq = s->cq,
+            .qp_type = IBV_QPT_RC,
+            .cap = {.max_send_wr = 1, .max_recv_wr = receives, .max_send_sge = 1, .max_recv_sge = 1}};
+    assert_int_equal(rdma_create_qp(id, s->pd, &attr), 0);
+    peer->qp = id->qp;
+    peer->mr = (ibv_reg_mr)(s->pd, peer->receives, sizeof(peer->receives), everything);
+    assert_non_null(peer->mr);
+    id->context = peer;
+    for (unsigned i = 0; i < receives; ++i) {
+        peer->receives[i].from = peer;
+        post_one(&peer->receives[i]);
+    }
+    struct rdma_conn_param param = {.responder_resources = 1, .initiator_depth = 1, .rnr_retry_count = 7};
+    assert_int_equal(rdma_accept(id, &param), 0);
+}
+
+static void forget_client(struct rdma_cm_id *id)
+{
+    struct peer *peer = id->context;
+    rdma_destroy_qp(id);
+    assert_int_equal(ibv_dereg_mr(peer->mr), 0);
+    assert_int_equal(rdma_destroy_id(id), 0);
+    free(peer);
+}
+
+static void handle_connection(struct pair *p)
+{
+    struct rdma_cm_event *event = NULL;
+    assert_int_equal(rdma_get_cm_event(p->listen_channel, &event), 0);
+    struct rdma_cm_id *id = event->id;
+    const enum rdma_cm_event_type type = event->event;
+    if (type == RDMA_CM_EVENT_CONNECT_REQUEST)
+        accept_client(&p->server, id);
+    assert_int_equal(rdma_ack_cm_event(event), 0);
+    if (type == RDMA_CM_EVENT_DISCONNECTED)
+        forget_client(id);
+}
+
+/* The descriptor is readable, so that the first call must not wait. */
+static void handle_completions(struct side *s)
+{
+    struct ibv_cq *cq = NULL;
+    void *context = NULL;
+    struct ibv_wc wc;
+    assert_int_equal(ibv_get_cq_event(s->completions, &cq, &context), 0);
+    ibv_ack_cq_events(cq, 1);
+    assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+    while (ibv_poll_cq(cq, 1, &wc) == 1) {
+        if (wc.status != IBV_WC_SUCCESS)
+            continue; /* flushed */
+        struct receive *at = (struct receive *)(uintptr_t)wc.wr_id;
+        const uint32_t sender = at->sender;
+        post_one(at);
+        atomic_fetch_add(&shared->received[sender], 1);
+    }
+}
+
+static void serve(void)
+{
+    struct pair p = {0};
+    open_listener(&p, "127.0.0.1");
+    atomic_store(&shared->port, rdma_get_src_port(p.listener));
+    for (;;) {
+        struct pollfd ready[] = {
+                {.fd = p.listen_channel->fd, .events = POLLIN},
+                {.fd = p.server.cq != NULL ? p.server.completions->fd : -1, .events = POLLIN},
+        };
+        atomic_store(&shared->waits, true);
+        assert_true(poll(ready, 2, -1) > 0);
+        atomic_store(&shared->waits, false);
+        if (ready[1].revents != 0)
+            handle_completions(&p.server);
+        if (ready[0].revents != 0)
+            handle_connection(&p);
+    }
+}
+
+static void connect_to_server(struct pair *p)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = shared->port};
+    struct side *c = &p->client;
+    c->channel = rdma_create_event_channel();
+    assert_int_equal(rdma_create_id(c->channel, &c->id, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_resolve_addr(c->id, NULL, (struct sockaddr *)&to, 1000), 0);
+    assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
+    assert_int_equal(rdma_resolve_route(c->id, 1000), 0);
+    assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
+    create_queues(c, NULL, NULL, false);
+    connect_client(p, NULL);
+    assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+}
+
+/* Until the condition is true. */
+#define AWAIT(condition)                                                                                               \
+    do {                                                                                                               \
+        for (unsigned ms_10 = 0; !(condition); ++ms_10, usleep(100))                                                   \
+            assert_true(ms_10 < time_limit_ms * 10u);                                                                  \
+    } while (0)
+
+static void send_own_number(struct pair *p, uint32_t sender)
+{
+    memcpy(p->client.memory, &sender, sizeof(sender));
+    assert_int_equal(post(&p->client, IBV_WR_SEND, sender, 0, sizeof(sender), NULL, 0, IBV_SEND_INLINE), 0);
+}
+
+static void send_when_asked(void)
+{
+    struct pair p = {0};
+    connect_to_server(&p);
+    for (unsigned sent = 0;; ++sent) {
+        while (atomic_load(&shared->requested) == sent)
+            usleep(100);
+        send_own_number(&p, healthy);
+        expect_completion(p.client.cq, healthy, IBV_WC_SUCCESS);
+    }
+}
+
+static void send_between_markers(void)
+{
+    struct pair p = {0};
+    connect_to_server(&p);
+    for (unsigned i = 0;; ++i) {
+        const unsigned before = atomic_load(&shared->received[victim]);
+        AWAIT(atomic_load(&shared->waits));
+        if (i >= warm_up)
+            raise(marker);
+        send_own_number(&p, victim);
+        if (i >= warm_up)
+            raise(marker);
+        expect_completion(p.client.cq, victim, IBV_WC_SUCCESS);
+        AWAIT(atomic_load(&shared->received[victim]) != before);
+    }
+}
+
+static pid_t start(void (*act)(void))
+{
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        act();
+    }
+    return pid;
+}
+
+static void end(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, __WALL), pid);
+}
+
+/* The signal that the victim has stopped with. */
+static int next_stop(pid_t pid)
+{
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, __WALL), pid);
+    assert_true(WIFSTOPPED(status));
+    return WSTOPSIG(status);
+}
+
+static void run_to_marker(pid_t pid)
+{
+    int number = 0;
+    do {
+        assert_int_equal(ptrace(PTRACE_CONT, pid, NULL, (long)number), 0);
+        number = next_stop(pid);
+    } while (number != marker);
+}
+
+/* Stopped before the request. Its other threads take no part in that. */
+static pid_t start_victim(void)
+{
+    const pid_t pid = start(send_between_markers);
+    assert_int_equal(ptrace(PTRACE_SEIZE, pid, NULL, NULL), 0);
+    assert_int_equal(next_stop(pid), marker);
+    return pid;
+}
+
+/* Executes that many instructions of the request, a system call being one, or those up to its end. Returns how many. */
+static unsigned step(pid_t pid, unsigned count)
+{
+    for (unsigned i = 0; i < count; ++i) {
+        assert_int_equal(ptrace(PTRACE_SINGLESTEP, pid, NULL, 0L), 0);
+        const int number = next_stop(pid);
+        if (number == marker)
+            return i;
+        assert_int_equal(number, SIGTRAP);
+    }
+    return count;
+}
+
+static void expect_server_receives(void)
+{
+    const unsigned before = atomic_load(&shared->received[healthy]);
+    AWAIT(atomic_load(&shared->waits));
+    atomic_fetch_add(&shared->requested, 1);
+    AWAIT(atomic_load(&shared->received[healthy]) != before);
+}
+
+static unsigned rounds(void)
+{
+    const char *text = getenv("SOFTRDMA_KILL_ROUNDS");
+    return text != NULL ? (unsigned)atoi(text) : default_rounds;
+}
+
+struct processes {
+    pid_t server;
+    pid_t client;
+    pid_t victim;
+};
+
+static struct processes start_processes(void)
+{
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(shared, MAP_FAILED);
+    struct processes p = {.server = start(serve)};
+    AWAIT(atomic_load(&shared->port) != 0);
+    p.client = start(send_when_asked);
+    p.victim = start_victim();
+    expect_server_receives();
+    return p;
+}
+
+static void end_processes(const struct processes *p)
+{
+    end(p->victim);
+    end(p->client);
+    end(p->server);
+    munmap(shared, sizeof(*shared));
+}
+
+static unsigned count_instructions(pid_t pid)
+{
+    const unsigned count = step(pid, UINT32_MAX);
+    print_message("%u of %u instructions\n", rounds(), count);
+    run_to_marker(pid);
+    return count;
+}
+
+static void a_stopped_sender_withholds_nothing_from_others(void **state)
+{
+    (void)state;
+    struct processes p = start_processes();
+    const unsigned instructions = count_instructions(p.victim);
+    for (unsigned i = 0; i < rounds(); ++i) {
+        step(p.victim, (unsigned)((uint64_t)instructions * i / rounds()));
+        expect_server_receives();
+        run_to_marker(p.victim); /* the end of its request; and it has received an answer at the next one */
+        run_to_marker(p.victim);
+    }
+    end_processes(&p);
+}
+
+static void a_killed_sender_withholds_nothing_from_others(void **state)
+{
+    (void)state;
+    struct processes p = start_processes();
+    const unsigned instructions = count_instructions(p.victim);
+    for (unsigned i = 0; i < rounds(); ++i) {
+        step(p.victim, (unsigned)((uint64_t)instructions * i / rounds()));
+        end(p.victim);
+        expect_server_receives();
+        p.victim = start_victim();
+    }
+    end_processes(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(a_stopped_sender_withholds_nothing_from_others),
+            cmocka_unit_test(a_killed_sender_withholds_nothing_from_others),
+    };
+    return cmocka_run_group_tests_name("signaling", tests, NULL, NULL);
+}

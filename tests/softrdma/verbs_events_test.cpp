@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Events of completion queues that share a channel: one for each arming, in the order of arrival, whatever a sender was
+// doing when it was stopped or killed. The descriptor is readable exactly as long as there is an event to take.
+#include "verbs_fixture.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <poll.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace softrdma;
+
+namespace
+{
+
+using side = connected_pair::side;
+
+// A channel with the queues of both sides. A WRITE of a side completes in its own queue.
+struct shared_channel {
+    verbs_device device;
+    completion_channel channel{device.context()};
+    connected_pair pair{device, {.events = &channel}};
+    side &a = pair.a;
+    side &b = pair.b;
+
+    shared_channel() { fcntl(channel.fd, F_SETFL, O_NONBLOCK); }
+
+    void complete(side &s) { assert_int_equal(s.send(IBV_WR_RDMA_WRITE, 1, s.sge(0, 8), &s == &a ? b : a), 0); }
+    // Takes the completion as well.
+    void finish(side &s)
+    {
+        complete(s);
+        assert_completion(s.poll(), 1, IBV_WC_SUCCESS);
+    }
+    bool is_readable() const
+    {
+        pollfd ready{.fd = channel.fd, .events = POLLIN, .revents = 0};
+        return poll(&ready, 1, 0) == 1;
+    }
+    void expect_event(side &of)
+    {
+        completion_queue *fired = nullptr;
+        assert_true(is_readable());
+        assert_int_equal(channel.take(&fired), 0);
+        assert_ptr_equal(fired, of.cq.get());
+        fired->acknowledge(1);
+    }
+    void expect_nothing()
+    {
+        completion_queue *fired = nullptr;
+        assert_false(is_readable());
+        assert_int_equal(channel.take(&fired), -1);
+        assert_int_equal(errno, EAGAIN);
+    }
+};
+
+local::cq_block &words_of(side &s)
+{
+    return *reinterpret_cast<local::cq_block *>(s.cq->memory().at);
+}
+
+void write_event(side &to)
+{
+    const std::uint64_t one = 1;
+    assert_int_equal(write(to.cq->event_descriptor(), &one, sizeof(one)), sizeof(one));
+}
+
+void events_come_in_the_order_of_arrival(void **)
+{
+    shared_channel c;
+    for (unsigned round = 0; round < 8; ++round) {
+        side &first = round % 4 < 2 ? c.a : c.b;
+        side &second = round % 4 < 2 ? c.b : c.a;
+        (round % 2 == 0 ? first : second).cq->arm(false);
+        (round % 2 == 0 ? second : first).cq->arm(false);
+        c.finish(first);
+        c.finish(second);
+        c.expect_event(first);
+        c.expect_event(second);
+        c.expect_nothing();
+    }
+}
+
+void a_queue_that_is_armed_again_keeps_its_place(void **)
+{
+    shared_channel c;
+    c.a.cq->arm(false);
+    c.b.cq->arm(false);
+    c.finish(c.b);
+    c.finish(c.a);
+    c.b.cq->arm(false); // its first event waits
+    c.finish(c.b);
+    c.a.cq->arm(false);
+    c.expect_event(c.b);
+    c.expect_event(c.a);
+    c.expect_event(c.b);
+    c.expect_nothing();
+    c.finish(c.a);
+    c.expect_event(c.a);
+    c.expect_nothing();
+}
+
+void an_arming_without_a_completion_reports_nothing(void **)
+{
+    shared_channel c;
+    c.a.cq->arm(false);
+    c.finish(c.a);
+    c.a.cq->arm(false);
+    c.a.cq->arm(true); // changes nothing
+    c.expect_event(c.a);
+    c.expect_nothing();
+    c.finish(c.a);
+    c.expect_event(c.a);
+    c.expect_nothing();
+}
+
+void the_end_of_a_queue_takes_its_own_events_only(void **)
+{
+    shared_channel c;
+    completion_queue ending(c.device.context(), 4, &c.channel, nullptr);
+    assert_true(ending.valid());
+    for (unsigned round = 0; round < 3; ++round) {
+        ending.arm(false);
+        ending.push(ibv_wc{}, false);
+        if (round == 1) {
+            c.a.cq->arm(false);
+            c.finish(c.a);
+        }
+    }
+    ending.drain_events();
+    c.expect_event(c.a);
+    c.expect_nothing();
+}
+
+// It has written the event and not the mark: the next sender writes again.
+void a_sender_that_ends_between_event_and_mark_withholds_nothing(void **)
+{
+    shared_channel c;
+    c.a.cq->arm(false);
+    write_event(c.a);
+    c.finish(c.a);
+    c.expect_event(c.a);
+    c.expect_nothing();
+    c.a.cq->arm(false);
+    c.expect_nothing();
+    c.finish(c.a);
+    c.expect_event(c.a);
+    c.expect_nothing();
+}
+
+// It was stopped before it wrote, and continues after the event was taken: no program sees what it does then.
+void a_sender_that_continues_late_reports_nothing(void **)
+{
+    shared_channel c;
+    c.a.cq->arm(false);
+    const std::uint64_t late = words_of(c.a).event_due(false);
+    assert_int_not_equal(late, 0);
+    c.finish(c.a);
+    c.expect_event(c.a);
+    write_event(c.a);
+    words_of(c.a).signaled = late;
+    c.expect_nothing();
+    c.a.cq->arm(false);
+    c.expect_nothing();
+    words_of(c.a).signaled = late;
+    c.finish(c.a);
+    c.expect_event(c.a);
+    c.expect_nothing();
+}
+
+// The event of a late sender counts as that of the arming, if there is one.
+void a_late_event_of_an_armed_queue_is_its_only_one(void **)
+{
+    shared_channel c;
+    c.a.cq->arm(false);
+    write_event(c.a);
+    c.expect_event(c.a);
+    c.finish(c.a);
+    c.expect_nothing();
+    c.a.cq->arm(false);
+    c.finish(c.a);
+    c.expect_event(c.a);
+    c.expect_nothing();
+}
+
+void only_a_solicited_completion_ends_a_wait_for_those(void **)
+{
+    shared_channel c;
+    c.a.cq->arm(true);
+    c.finish(c.a);
+    c.expect_nothing();
+    c.a.cq->arm(false); // asks for more
+    c.finish(c.a);
+    c.expect_event(c.a);
+    c.expect_nothing();
+}
+
+std::atomic<bool> interrupted{false};
+
+// True if the wait has lasted until the event; false if the signal has ended it.
+bool wait_lasts(int flags)
+{
+    shared_channel c;
+    struct sigaction action = {};
+    action.sa_handler = [](int) { interrupted.store(true); };
+    action.sa_flags = flags;
+    assert_int_equal(sigaction(SIGUSR1, &action, nullptr), 0);
+    interrupted.store(false);
+    fcntl(c.channel.fd, F_SETFL, 0);
+    c.a.cq->arm(false);
+    int result = 0;
+    int error = 0;
+    std::atomic<bool> over{false};
+    std::thread waiting([&] {
+        completion_queue *fired = nullptr;
+        result = c.channel.take(&fired);
+        error = errno;
+        over.store(true);
+    });
+    while (!interrupted.load() || (flags == 0 && !over.load())) { // the thread may not wait yet
+        pthread_kill(waiting.native_handle(), SIGUSR1);
+        usleep(1000);
+    }
+    c.finish(c.a);
+    waiting.join();
+    assert_true(result == 0 || error == EINTR);
+    signal(SIGUSR1, SIG_DFL);
+    return result == 0;
+}
+
+void a_signal_ends_the_wait_unless_its_handler_restarts_calls(void **)
+{
+    assert_true(wait_lasts(SA_RESTART));
+    assert_false(wait_lasts(0));
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(events_come_in_the_order_of_arrival),
+            cmocka_unit_test(a_queue_that_is_armed_again_keeps_its_place),
+            cmocka_unit_test(an_arming_without_a_completion_reports_nothing),
+            cmocka_unit_test(the_end_of_a_queue_takes_its_own_events_only),
+            cmocka_unit_test(a_sender_that_ends_between_event_and_mark_withholds_nothing),
+            cmocka_unit_test(a_sender_that_continues_late_reports_nothing),
+            cmocka_unit_test(a_late_event_of_an_armed_queue_is_its_only_one),
+            cmocka_unit_test(only_a_solicited_completion_ends_a_wait_for_those),
+            cmocka_unit_test(a_signal_ends_the_wait_unless_its_handler_restarts_calls),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
