@@ -66,6 +66,47 @@ void an_overflow_is_reported_and_ends_the_queue_pairs(void **)
     assert_nothing(p.a);
 }
 
+local::cq_block &words_of(connected_pair::side &s)
+{
+    return *reinterpret_cast<local::cq_block *>(s.cq->memory().at);
+}
+
+// Messages that peers counted, and were killed before they delivered them.
+void what_peers_counted_and_did_not_deliver_takes_no_place(void **)
+{
+    verbs_device device;
+    connected_pair p(device, {.cqe = 4}); // fewer than may be completed: they are counted
+    for (unsigned round = 0; round < 3; ++round) {
+        words_of(p.a).used.fetch_add(4);
+        for (std::uint64_t i = 1; i <= 4; ++i)
+            assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, i, p.a.sge(0, 8), p.b), 0);
+        assert_int_equal(words_of(p.a).used, 4);
+        for (std::uint64_t i = 1; i <= 4; ++i)
+            assert_completion(p.a.poll(), i, IBV_WC_SUCCESS);
+        assert_int_equal(words_of(p.a).used, 0);
+    }
+    assert_int_equal(device.next_event(), -1);
+}
+
+// Messages that a peer has delivered take places until they are polled.
+void what_peers_delivered_counts(void **)
+{
+    verbs_device device;
+    connected_pair p(device, {.cqe = 4});
+    receive_ring &ring = p.b.qp->receives();
+    ring.borrow();
+    words_of(p.b).used.fetch_add(4); // and one of these is delivered
+    assert_int_equal(p.b.post_receive(7, 0, 8), 0);
+    reinterpret_cast<local::receive_slot *>(ring.memory().at + local::ring_offset)->done = ring.position() + 1;
+    words_of(p.b).announce(ring.shared().cq_bit);
+    for (std::uint64_t i = 1; i <= 3; ++i)
+        assert_int_equal(p.b.send(IBV_WR_RDMA_WRITE, i, p.b.sge(0, 8), p.a), 0);
+    assert_int_equal(device.next_event(), -1);
+    assert_int_equal(p.b.send(IBV_WR_RDMA_WRITE, 4, p.b.sge(0, 8), p.a), 0);
+    assert_int_equal(device.next_event(), IBV_EVENT_CQ_ERR);
+    device.later.run();
+}
+
 void a_queue_grows_and_shrinks(void **)
 {
     verbs_device device;
@@ -123,6 +164,8 @@ int main()
             cmocka_unit_test(an_armed_queue_fires_once),
             cmocka_unit_test(only_solicited_messages_wake_who_waits_for_those),
             cmocka_unit_test(an_overflow_is_reported_and_ends_the_queue_pairs),
+            cmocka_unit_test(what_peers_counted_and_did_not_deliver_takes_no_place),
+            cmocka_unit_test(what_peers_delivered_counts),
             cmocka_unit_test(a_queue_grows_and_shrinks),
             cmocka_unit_test(two_threads_use_the_two_ends),
     };

@@ -60,6 +60,7 @@ struct cq_block {
     // A queue that could overflow counts what was put into it and not taken yet.
     std::atomic<std::uint32_t> counted;
     std::atomic<std::uint32_t> capacity;
+    // A hint: a peer that is stopped or killed may have counted a message that it has not delivered.
     alignas(line) std::atomic<std::int32_t> used;
     alignas(line) std::atomic<std::uint64_t> armed; // see arming_word(); only the owner writes it
     // Number of an arming whose event has been written to event_fd, so that other senders need not write it again.

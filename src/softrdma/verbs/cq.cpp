@@ -89,7 +89,7 @@ void completion_queue::count_if_needed()
 {
     shared().capacity.store(static_cast<std::uint32_t>(cqe), std::memory_order_relaxed);
     if (expected_ > cqe && !counted_) {
-        shared().used.store(static_cast<std::int32_t>(tail_ - head_), std::memory_order_relaxed);
+        shared().used.store(static_cast<std::int32_t>(count_entries()), std::memory_order_relaxed);
         shared().counted.store(1, std::memory_order_relaxed);
         counted_ = true;
     }
@@ -105,13 +105,32 @@ void completion_queue::forget(const std::atomic<std::uint32_t> *freed)
     }
 }
 
+// Entries and messages that wait to become entries.
+std::uint32_t completion_queue::count_entries() const noexcept
+{
+    std::uint32_t count = tail_ - head_;
+    for (const inbound_source *source : sources_)
+        count += source != nullptr ? source->waiting() : 0;
+    return count;
+}
+
+// False if the queue is full. A sender that finds the count too high leaves the message to the network, and the count
+// is made right here: it may include messages of peers that were stopped or killed before they delivered them.
+bool completion_queue::count_one_more() noexcept
+{
+    if (shared().used.fetch_add(1, std::memory_order_relaxed) < cqe)
+        return true;
+    const auto count = static_cast<std::int32_t>(count_entries());
+    shared().used.store(count + 1, std::memory_order_relaxed);
+    return count < cqe;
+}
+
 // False if there is none.
 bool completion_queue::make_room(std::uint32_t qpn)
 {
     if (overflowed_)
         return false;
-    const bool full = tail_ - head_ >= static_cast<std::uint32_t>(cqe) ||
-                      (counted_ && shared().used.fetch_add(1, std::memory_order_relaxed) >= cqe);
+    const bool full = tail_ - head_ >= static_cast<std::uint32_t>(cqe) || (counted_ && !count_one_more());
     if (full || (fault::active() && fault::on_completion(qpn))) {
         overflow();
         return false;
@@ -280,7 +299,7 @@ void completion_queue::watch(inbound_source &source)
         return watched_.push_back(&source);
     inbound_source *&place = watched_[next_to_unwatch_++ % watch_limit];
     place->watched().store(0, std::memory_order_seq_cst);
-    if (place->waiting()) { // it came while the peer had no reason to announce it
+    if (place->waiting() > 0) { // it came while the peer had no reason to announce it
         const auto number = std::find(sources_.begin(), sources_.end(), place) - sources_.begin();
         shared().announce(static_cast<std::uint32_t>(number));
     }

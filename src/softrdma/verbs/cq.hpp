@@ -24,7 +24,8 @@ public:
     virtual ~inbound_source() = default;
     // To be called with the completion queue's lock.
     virtual int drain(ibv_wc *wc, int entries) = 0;
-    virtual bool waiting() noexcept = 0;
+    // Number of messages that drain() has not completed yet. To be called with the completion queue's lock.
+    virtual std::uint32_t waiting() const noexcept = 0;
     // The peer need not announce what it delivers while this is not 0.
     virtual std::atomic<std::uint32_t> &watched() noexcept = 0;
 };
@@ -131,6 +132,8 @@ private:
     static void give_back_places(const entry &e) noexcept;
     entry *append(std::uint32_t qpn, std::atomic<std::uint32_t> *freed, std::uint32_t places) REQUIRES(lock_);
     bool make_room(std::uint32_t qpn) REQUIRES(lock_);
+    std::uint32_t count_entries() const noexcept REQUIRES(lock_);
+    bool count_one_more() noexcept REQUIRES(lock_);
     void decide_when_to_ask() noexcept REQUIRES(lock_);
     void wake(bool urgent) EXCLUDES(lock_);
     void overflow() REQUIRES(lock_);

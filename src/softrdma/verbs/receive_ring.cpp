@@ -267,10 +267,13 @@ bool receive_ring::take_delivered(ibv_wc &wc)
     return true;
 }
 
-bool receive_ring::waiting() noexcept
+std::uint32_t receive_ring::waiting() const noexcept
 {
-    const std::uint32_t position = consumed_.load(std::memory_order_relaxed);
-    return slot(position).done.load(std::memory_order_seq_cst) == position + 1;
+    const std::uint32_t first = consumed_.load(std::memory_order_relaxed);
+    std::uint32_t next = first;
+    while (is_delivered(slot(next), next))
+        ++next;
+    return next - first;
 }
 
 [[gnu::flatten]] int receive_ring::drain(ibv_wc *wc, int entries)

@@ -46,7 +46,7 @@ public:
 
     // Completions of messages that a peer has delivered, in order.
     int drain(ibv_wc *wc, int entries) override;
-    bool waiting() noexcept override;
+    std::uint32_t waiting() const noexcept override;
     std::atomic<std::uint32_t> &watched() noexcept override { return shared().watched; }
 
     // While messages before the delivered ones have completions to come, those are not handed out.
