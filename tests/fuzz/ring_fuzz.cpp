@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The reader of a ring that another process writes: the first byte of the input says whether the rest lies at the
-// beginning of the ring's data or at its end, where what was written honestly before ends.
+// beginning of the ring's data or at its end, where what was written honestly before ends, and where the ring restarts.
 #include "transport/shm/datagram_ring.hpp"
 
 #include <algorithm>
@@ -64,6 +64,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
         sequence = sequence == 0 ? 0 : begin + offset + 1;
         memcpy(to + offset, &sequence, sizeof(sequence));
     }
+    const bool restarts = (data[0] & 2) != 0;
+    reinterpret_cast<local::ring_control *>(ring)->restart =
+            restarts ? begin + std::size_t{data[0] / 4u} * local::line : UINT64_MAX;
     ring_reader reader(memory_of(ring), own_port, peer_port);
     datagram d;
     network_address source;

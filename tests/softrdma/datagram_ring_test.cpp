@@ -134,6 +134,44 @@ void test_full_loses_the_newest(void **)
     assert_next(r, 7, 100);
 }
 
+// Sends until the ring is full, and takes nothing. Returns the number of datagrams.
+std::uint32_t fill(ring &r, std::uint32_t first, std::size_t length)
+{
+    std::uint32_t count = 0;
+    for (;; ++count) {
+        const auto bytes = pattern(first + count);
+        if (r.put(first + count, std::span(bytes).first(length)) == ring_writer::outcome::full)
+            return count;
+    }
+}
+
+// The datagrams that a reader has taken before cost no place: an emptied ring holds as many as a new one.
+void test_an_emptied_ring_holds_as_many_as_a_new_one(void **)
+{
+    for (const std::size_t length : {std::size_t{8}, std::size_t{1000}, max_datagram_payload}) {
+        ring fresh;
+        const std::uint32_t all = fill(fresh, 0, length);
+        // The last datagram in front of the end of the data, and the line after the newest one, may be lost.
+        assert_in_range(all * (local::whole_lines(sizeof(ring_record) + length)),
+                local::ring_data_size - 2 * local::whole_lines(sizeof(ring_record) + length), local::ring_data_size);
+        ring used;
+        std::uint32_t sent = 0;
+        for (const std::uint32_t alone : {1u, 16u, 17u, 1100u, 2000u, 3u}) {
+            for (std::uint32_t i = 0; i < alone; ++i, ++sent) {
+                const auto bytes = pattern(sent);
+                assert_true(used.put(sent, std::span(bytes).first(length)) == ring_writer::outcome::sent);
+                assert_next(used, sent, length);
+                assert_true(used.take() == ring_reader::outcome::nothing);
+            }
+            const std::uint32_t held = fill(used, sent, length);
+            assert_in_range(held, all - 1, all); // the end of the data may lie within a datagram
+            for (const std::uint32_t end = sent + held; sent < end; ++sent)
+                assert_next(used, sent, length);
+            assert_true(used.take() == ring_reader::outcome::nothing);
+        }
+    }
+}
+
 // A program sends what looks like records to come, at every place of a lap; then short datagrams end everywhere in it.
 void test_payload_is_no_record(void **)
 {
@@ -164,6 +202,33 @@ void test_payload_is_no_record(void **)
         assert_next(r, i, length);
         assert_true(r.take() == ring_reader::outcome::nothing);
     }
+}
+
+// A burst after a restart covers the former place of the next position, with payloads that look like its record.
+void test_payload_at_the_former_place_is_no_record(void **)
+{
+    ring r;
+    std::uint32_t sent = 0;
+    for (std::size_t position = 0; position < 64 << 10; ++sent, position += 4160) {
+        const auto bytes = pattern(sent);
+        assert_true(r.put(sent, bytes) == ring_writer::outcome::sent);
+        assert_next(r, sent, bytes.size());
+    }
+    assert_true(r.take() == ring_reader::outcome::nothing);
+    const std::uint64_t sequence = std::uint64_t{sent} * 4160 + 1;
+    std::array<std::byte, max_datagram_payload> forged{};
+    for (std::size_t i = 8; i + 8 <= forged.size(); i += local::line)
+        memcpy(&forged[i], &sequence, sizeof(sequence));
+    std::uint32_t taken = sent;
+    while (r.put(sent, forged) != ring_writer::outcome::full)
+        ++sent;
+    assert_true(sent - taken > 1000);
+    for (; taken < sent; ++taken) {
+        assert_true(r.take() == ring_reader::outcome::datagram);
+        assert_int_equal(r.found.psn, taken);
+        assert_memory_equal(r.found.payload.data(), forged.data(), forged.size());
+    }
+    assert_true(r.take() == ring_reader::outcome::nothing);
 }
 
 // The sequence is its last store.
@@ -282,7 +347,7 @@ struct stranger {
     local::ring_memory raw = local::map_ring(file.get());
     net::descriptors given;
 
-    bool offer(int fd, std::uint32_t port = peer_port, std::uint32_t version = 1)
+    bool offer(int fd, std::uint32_t port = peer_port, std::uint32_t version = net::ring_offer{}.version)
     {
         const auto address = net::fd_server_address::of_datagrams(static_cast<std::uint16_t>(qp->qp_num >> 8));
         assert_int_equal(connect(socket.get(), address.get(), address.size), 0);
@@ -361,7 +426,7 @@ void test_who_breaks_the_rules_is_sent_away(void **)
 void test_wrong_offers(void **)
 {
     stranger s[5];
-    assert_false(s[0].offer(s[0].file.get(), peer_port, 2));
+    assert_false(s[0].offer(s[0].file.get(), peer_port, net::ring_offer{}.version - 1));
     assert_false(s[1].offer(s[1].file.get(), 1 << 16));
     const local::unique_fd open_size(memfd_create("open", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     assert_int_equal(ftruncate(open_size.get(), local::ring_size), 0);
@@ -517,7 +582,9 @@ int main()
     const struct CMUnitTest rings[] = {
             cmocka_unit_test(test_every_datagram_once),
             cmocka_unit_test(test_full_loses_the_newest),
+            cmocka_unit_test(test_an_emptied_ring_holds_as_many_as_a_new_one),
             cmocka_unit_test(test_payload_is_no_record),
+            cmocka_unit_test(test_payload_at_the_former_place_is_no_record),
             cmocka_unit_test(test_half_a_datagram_is_none),
             cmocka_unit_test(test_wrong_records),
             cmocka_unit_test(test_lying_reader),

@@ -15,13 +15,8 @@ namespace
 {
 
 constexpr int ring_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-// A ring that its reader has emptied begins anew after so many bytes: they stay in a cache.
+// Offset from which an empty ring returns to the beginning of its data, so that its lines stay in a cache.
 constexpr std::uint64_t kept_warm = 64 << 10;
-
-constexpr std::uint64_t next_lap(std::uint64_t position) noexcept
-{
-    return (position / ring_data_size + 1) * ring_data_size;
-}
 
 // What is checked is what is used: the compiler loads it no second time.
 template<typename T>
@@ -74,7 +69,7 @@ bool ring_writer::has_room(std::uint64_t end) noexcept
     if (end - taken_ <= ring_data_size)
         return true;
     // A reader that claims to be elsewhere has no room.
-    const std::uint64_t taken = control().taken.load(std::memory_order_acquire);
+    const std::uint64_t taken = places_.control().taken.load(std::memory_order_acquire);
     if (taken > position_ || end - taken > ring_data_size)
         return false;
     taken_ = taken;
@@ -88,23 +83,34 @@ void ring_writer::clear_after_next(std::uint64_t size) noexcept
     const std::uint64_t after_next = position_ + size;
     if (after_next + line - taken_ > ring_data_size)
         return;
-    record(after_next).sequence.store(0, std::memory_order_relaxed);
+    places_.record(after_next).sequence.store(0, std::memory_order_relaxed);
     cleared_ = after_next;
+}
+
+// Continues at the beginning of the data, all of which is free. Positions continue without a gap, so that no byte of
+// the capacity is lost until the reader follows. The former place of this position is overwritten by later datagrams
+// only, after the reader can see the restart.
+void ring_writer::begin_again() noexcept
+{
+    taken_ = position_;
+    places_.set_restart(position_);
+    places_.record(position_).sequence.store(0, std::memory_order_relaxed);
+    cleared_ = position_;
+    places_.control().restart.store(position_, std::memory_order_seq_cst);
 }
 
 ring_writer::outcome ring_writer::put(
         const datagram &d, const datagram_route &route, std::span<const iovec> payload, std::size_t length)
 {
     const std::uint64_t size = whole_lines(sizeof(ring_record) + length);
-    const std::uint64_t offset = position_ % ring_data_size;
-    std::uint64_t begin = position_;
-    if (ring_data_size - offset < size ||
-            (offset >= kept_warm && control().taken.load(std::memory_order_acquire) == position_))
-        begin = next_lap(position_);
+    if (places_.offset(position_) >= kept_warm && places_.control().taken.load(std::memory_order_acquire) == position_)
+        begin_again();
+    const bool fits = ring_data_size - places_.offset(position_) >= size;
+    const std::uint64_t begin = fits ? position_ : places_.next_lap(position_);
     // The line after it says that it is the last.
     if (!has_room(begin + size + line))
         return outcome::full;
-    ring_record &r = record(begin);
+    ring_record &r = places_.record(begin);
     if (!copy_payload(reinterpret_cast<std::byte *>(&r + 1), payload))
         return outcome::fault;
     r.qkey = d.qkey;
@@ -120,37 +126,47 @@ ring_writer::outcome ring_writer::put(
     // What lies there of an earlier lap may be anything that a program has sent.
     const std::uint64_t end = begin + size;
     if (cleared_ != end)
-        record(end).sequence.store(0, std::memory_order_relaxed);
+        places_.record(end).sequence.store(0, std::memory_order_relaxed);
     if (begin != position_) {
         r.sequence.store(begin + 1, std::memory_order_release);
-        record(position_).flags = ring_skip;
+        places_.record(position_).flags = ring_skip;
     }
-    record(position_).sequence.store(position_ + 1, std::memory_order_seq_cst);
+    places_.record(position_).sequence.store(position_ + 1, std::memory_order_seq_cst);
     position_ = end;
     clear_after_next(size);
-    std::atomic<std::uint32_t> &asleep = control().asleep;
+    std::atomic<std::uint32_t> &asleep = places_.control().asleep;
     const bool wake = asleep.load(std::memory_order_seq_cst) != 0 && asleep.exchange(0) != 0;
     return wake ? outcome::sent_to_sleeper : outcome::sent;
 }
 
+// The restart is read last: a payload that later overwrites the former place of this position may contain anything.
+bool ring_reader::waiting() noexcept
+{
+    const bool whole = places_.record(position_).sequence.load(std::memory_order_seq_cst) == position_ + 1;
+    if (places_.control().restart.load(std::memory_order_seq_cst) != position_ || places_.restart() == position_)
+        return whole;
+    places_.set_restart(position_);
+    return places_.record(position_).sequence.load(std::memory_order_seq_cst) == position_ + 1;
+}
+
 ring_reader::outcome ring_reader::take(datagram &d, network_address &source, network_address &destination) noexcept
 {
-    control().taken.store(position_, std::memory_order_release);
-    if (record(position_).sequence.load(std::memory_order_seq_cst) != position_ + 1)
+    places_.control().taken.store(position_, std::memory_order_release);
+    if (!waiting())
         return outcome::nothing;
-    if (load_once(record(position_).flags) == ring_skip) {
-        if (position_ % ring_data_size == 0) // a writer could go on like that for ever
+    if (load_once(places_.record(position_).flags) == ring_skip) {
+        if (places_.offset(position_) == 0) // a writer could continue like that forever
             return outcome::broken;
-        position_ = next_lap(position_);
-        if (record(position_).sequence.load(std::memory_order_acquire) != position_ + 1)
+        position_ = places_.next_lap(position_);
+        if (places_.record(position_).sequence.load(std::memory_order_acquire) != position_ + 1)
             return outcome::broken;
     }
-    const ring_record &r = record(position_);
+    const ring_record &r = places_.record(position_);
     const std::uint8_t flags = load_once(r.flags);
     const std::size_t length = load_once(r.length);
     const std::uint64_t size = whole_lines(sizeof(ring_record) + length);
     if ((flags & ~(ring_solicited | ring_immediate)) != 0 || length > max_datagram_payload ||
-            ring_data_size - position_ % ring_data_size < size)
+            ring_data_size - places_.offset(position_) < size)
         return outcome::broken;
     d.solicited = (flags & ring_solicited) != 0;
     d.immediate = (flags & ring_immediate) != 0;

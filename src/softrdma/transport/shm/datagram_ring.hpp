@@ -19,10 +19,11 @@ namespace softrdma::local
 inline constexpr std::size_t ring_data_size = 4 << 20; // sparse: only touched pages take memory
 inline constexpr std::size_t ring_size = page + ring_data_size;
 
-// In the first page. The rest is the data, of which position p is at p % ring_data_size.
+// In the first page. The rest is the data: position p is at (p - restart) % ring_data_size.
 struct ring_control {
-    alignas(line) std::atomic<std::uint64_t> taken;  // the reader's position
-    alignas(line) std::atomic<std::uint32_t> asleep; // the reader wants to be woken
+    alignas(line) std::atomic<std::uint64_t> taken;   // the reader's position
+    alignas(line) std::atomic<std::uint32_t> asleep;  // the reader wants to be woken
+    alignas(line) std::atomic<std::uint64_t> restart; // the writer's position when it found the ring empty
 };
 
 enum ring_record_flags : std::uint8_t {
@@ -54,13 +55,39 @@ unique_fd create_ring_file();
 // Whether the descriptor is such a file, of this user: then what is mapped of it stays there.
 bool is_ring_file(int fd) noexcept;
 
+// The memory of a ring, and the places of positions in it as one side knows them.
+class ring_places
+{
+public:
+    explicit ring_places(ring_memory memory) noexcept : memory_(std::move(memory)) {}
+
+    bool is_mapped() const noexcept { return memory_ != nullptr; }
+    ring_control &control() const noexcept { return *reinterpret_cast<ring_control *>(memory_.get()); }
+    std::uint64_t restart() const noexcept { return restart_; }
+    void set_restart(std::uint64_t position) noexcept { restart_ = position; }
+    std::uint64_t offset(std::uint64_t position) const noexcept { return (position - restart_) % ring_data_size; }
+    // The first later position at the beginning of the data.
+    std::uint64_t next_lap(std::uint64_t position) const noexcept
+    {
+        return position + ring_data_size - offset(position);
+    }
+    ring_record &record(std::uint64_t position) const noexcept
+    {
+        return *reinterpret_cast<ring_record *>(memory_.get() + page + offset(position));
+    }
+
+private:
+    ring_memory memory_;
+    std::uint64_t restart_ = 0;
+};
+
 // Used by one thread at a time.
 class ring_writer
 {
 public:
-    explicit ring_writer(ring_memory memory) noexcept : memory_(std::move(memory)) {}
+    explicit ring_writer(ring_memory memory) noexcept : places_(std::move(memory)) {}
 
-    bool is_mapped() const noexcept { return memory_ != nullptr; }
+    bool is_mapped() const noexcept { return places_.is_mapped(); }
 
     enum class outcome {
         sent,
@@ -72,15 +99,11 @@ public:
     outcome put(const datagram &d, const datagram_route &route, std::span<const iovec> payload, std::size_t length);
 
 private:
-    ring_control &control() const noexcept { return *reinterpret_cast<ring_control *>(memory_.get()); }
-    ring_record &record(std::uint64_t position) const noexcept
-    {
-        return *reinterpret_cast<ring_record *>(memory_.get() + page + position % ring_data_size);
-    }
     bool has_room(std::uint64_t end) noexcept;
+    void begin_again() noexcept;
     void clear_after_next(std::uint64_t size) noexcept;
 
-    ring_memory memory_;
+    ring_places places_;
     std::uint64_t position_ = 0;
     std::uint64_t taken_ = 0;   // by the reader, as far as is known here
     std::uint64_t cleared_ = 0; // no record begins there before this side makes one
@@ -92,7 +115,7 @@ class ring_reader
 public:
     // The datagrams are for queue pairs of the port `own`, from those of the port `peer`.
     ring_reader(ring_memory memory, std::uint16_t own, std::uint16_t peer) noexcept
-        : memory_(std::move(memory)), own_(own), peer_(peer)
+        : places_(std::move(memory)), own_(own), peer_(peer)
     {
     }
 
@@ -103,21 +126,12 @@ public:
     };
     // What is taken stays where it is until the next call; the payload may change until then.
     outcome take(datagram &d, network_address &source, network_address &destination) noexcept;
-    bool waiting() const noexcept
-    {
-        return record(position_).sequence.load(std::memory_order_acquire) == position_ + 1;
-    }
+    bool waiting() noexcept;
     // Afterwards the writer wakes this side with its next datagram, or has written one already.
-    void fall_asleep() noexcept { control().asleep.store(1, std::memory_order_seq_cst); }
+    void fall_asleep() noexcept { places_.control().asleep.store(1, std::memory_order_seq_cst); }
 
 private:
-    ring_control &control() const noexcept { return *reinterpret_cast<ring_control *>(memory_.get()); }
-    ring_record &record(std::uint64_t position) const noexcept
-    {
-        return *reinterpret_cast<ring_record *>(memory_.get() + page + position % ring_data_size);
-    }
-
-    ring_memory memory_;
+    ring_places places_;
     std::uint64_t position_ = 0; // of what is taken next
     const std::uint16_t own_;
     const std::uint16_t peer_;

@@ -38,7 +38,7 @@ struct fd_reply {
 };
 // A ring for datagrams, to whom they are for; the answer is the same with the eventfd that wakes the reader.
 struct ring_offer {
-    std::uint32_t version = 1;
+    std::uint32_t version = 2;
     std::uint32_t port = 0; // of the queue pairs that send
 };
 static_assert(std::has_unique_object_representations_v<fd_request> &&
