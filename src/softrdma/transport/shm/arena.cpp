@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/shm/arena.hpp"
 #include "base/barriers.hpp"
+#include "base/guard.hpp"
 #include "base/proc_maps.hpp"
 #include "transport/shm/identity.hpp"
 #include "transport/shm/policy.hpp"
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
@@ -165,15 +167,27 @@ std::shared_ptr<block> arena::find(std::uint64_t offset)
     return found == used_.end() ? nullptr : found->second.lock();
 }
 
+// Returns whether the next user of the block finds zeros. A system call filter may refuse fallocate(2).
+bool arena::empty(const block &b) const noexcept
+{
+    if (!shared()) // the next user gets memory of its own
+        return true;
+    if (fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(b.offset),
+                static_cast<off_t>(b.size)) == 0)
+        return true;
+    guard_mapped_files();
+    return guarded([&b] { memset(b.at, 0, b.size); });
+}
+
+// A block that still has the messages of its last user is never used again.
 void arena::release(const block &b)
 {
+    const bool is_empty = empty(b);
     munmap(b.at, b.size);
-    if (shared())
-        fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(b.offset),
-                static_cast<off_t>(b.size));
     const lock_guard lock(mutex_);
     used_.erase(b.offset);
-    blocks_.find(b.size)->second.free.push_back(b.offset);
+    if (is_empty)
+        blocks_.find(b.size)->second.free.push_back(b.offset);
 }
 
 void arena::publish(const published_region &region) noexcept

@@ -50,6 +50,7 @@ private:
     class piece;
     arena();
     void open_file();
+    bool empty(const block &b) const noexcept;
     void release(const block &b);
 
     int fd_ = -1;
