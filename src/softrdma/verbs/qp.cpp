@@ -193,8 +193,10 @@ void queue_pair::path_lost(const packet_path *path)
     if (path != ep_.path.get())
         return;
     ep_.path_lost = true;
-    if (!destroyed_) // else the shared queue may be gone
+    if (!destroyed_) { // else the shared queue may be gone
         ring_.give_back(lent::unused);
+        transport_->drop_message();
+    }
     if (answers() && transport_->fail_first(IBV_WC_RETRY_EXC_ERR))
         fail();
 }

@@ -170,6 +170,13 @@ void shared_receive_queue::end_lending(receive_ring &to, lent which) noexcept
     take_back(to, which);
 }
 
+void shared_receive_queue::put_back(const receive_request &request) noexcept
+{
+    const lock_guard lock(mutex_);
+    queue_.put_back(request);
+    is_consumed();
+}
+
 void shared_receive_queue::take_back(receive_ring &from, lent which) noexcept
 {
     while (const auto request = from.take_back(which)) {

@@ -84,8 +84,10 @@ public:
     void end_lending(receive_ring &to, lent which) noexcept;
     // For a message over the network. False if no receive is left.
     bool lend_to(receive_ring &to);
-    // One of those that were lent.
+    // One of those that were lent has its completion.
     void is_consumed() noexcept { lent_.fetch_sub(1, std::memory_order_relaxed); }
+    // One of those that were lent was taken for a message that never completes.
+    void put_back(const receive_request &request) noexcept;
     // The section of looking up the memory of what is lent.
     std::atomic<std::uint32_t> &describing() noexcept { return *describing_; }
     // Tells the queue pair when something is posted, once. False if something is there already.
@@ -110,7 +112,7 @@ private:
     std::vector<std::weak_ptr<queue_pair>> waiting_ GUARDED_BY(mutex_);
     std::vector<receive_ring *> borrowers_ GUARDED_BY(mutex_);
     std::size_t next_borrower_ GUARDED_BY(mutex_) = 0;
-    std::atomic<std::uint32_t> lent_{0}; // and not consumed
+    std::atomic<std::uint32_t> lent_{0}; // and without a completion
     const std::shared_ptr<std::atomic<std::uint32_t>> describing_ = std::make_shared<std::atomic<std::uint32_t>>(0);
     const local::reader_list::entry describing_watch_;
 };

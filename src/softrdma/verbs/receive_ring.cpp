@@ -262,6 +262,8 @@ bool receive_ring::take_delivered(ibv_wc &wc)
     if (wc.status != IBV_WC_SUCCESS) [[unlikely]]
         refuse(wc);
     consume(position);
+    if (srq_ != nullptr)
+        srq_->is_consumed();
     if (network_expected_ != 0) [[unlikely]]
         came_through_memory(1);
     return true;
@@ -318,8 +320,6 @@ receive_request receive_ring::request_at(std::uint32_t position) const noexcept
 void receive_ring::consume(std::uint32_t position) noexcept
 {
     consumed_.store(position + 1, std::memory_order_release);
-    if (srq_ != nullptr)
-        srq_->is_consumed();
 }
 
 // What is too long for the ring comes over the network, and where one message did, others will. But to look there takes

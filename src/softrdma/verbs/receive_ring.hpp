@@ -51,7 +51,8 @@ public:
 
     // While messages before the delivered ones have completions to come, those are not handed out.
     void hold_delivered(bool on) noexcept { held_.store(on, std::memory_order_seq_cst); }
-    // The next receive, for a message that came over the network. Delivered messages before it are completed first.
+    // The next receive, for a message that came over the network. Delivered messages before it are completed first. The
+    // caller reports to a shared queue what becomes of it.
     std::optional<receive_request> take();
     // Completes what was delivered, then flushes what was not consumed.
     void flush();

@@ -48,6 +48,7 @@ public:
     void abandon_answers() override {}
     bool carries_out() const noexcept override { return false; }
     void flush_receives() override { qp_.receives().flush(); }
+    void drop_message() override {} // messages arrive whole
     std::uint64_t executed_count() const noexcept override { return executed_.load(); }
     void reset() override;
 

@@ -32,6 +32,11 @@ public:
     void receive_is_posted() override REQUIRES(qp_.lock()) { responder_.announce_receive(); }
     void abandon_answers() override REQUIRES(qp_.lock()) { responder_.abandon(); }
     void flush_receives() override REQUIRES(qp_.lock()) { responder_.flush(); }
+    void drop_message() override REQUIRES(qp_.lock())
+    {
+        if (!carries_out_) // what is being carried out may be the end of the message
+            responder_.drop_message();
+    }
     bool carries_out() const noexcept override REQUIRES(qp_.lock()) { return carries_out_; }
     std::uint64_t executed_count() const noexcept override REQUIRES(qp_.lock()) { return responder_.executed_count(); }
     void reset() override REQUIRES(qp_.lock())

@@ -161,20 +161,39 @@ void responder::complete_receive(const packet &p, ibv_wc_status status)
     }
     c.solicited = p.solicited;
     completions_.push_back(c);
+    receive_is_completed();
+}
+
+void responder::receive_is_completed() noexcept
+{
+    if (ep_.qp->srq != nullptr)
+        srq_of(ep_.qp->srq).is_consumed();
     current_.reset();
 }
 
 void responder::flush()
 {
-    if (current_)
+    if (current_) {
         ring_.complete_flushed(*current_);
-    current_.reset();
+        receive_is_completed();
+    }
     ring_.flush();
+}
+
+// A queue pair has no use for its own receive afterwards: it is flushed or reset.
+void responder::drop_message()
+{
+    if (!current_ || ep_.qp->srq == nullptr)
+        return;
+    srq_of(ep_.qp->srq).put_back(*current_);
+    current_.reset();
+    in_message_ = false;
 }
 
 void responder::reset()
 {
     ring_.reset();
+    drop_message();
     current_.reset();
     replies_.clear();
     completions_.clear();

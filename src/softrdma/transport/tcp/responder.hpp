@@ -47,6 +47,7 @@ public:
     // As release(), but a READ that is still being answered is broken off.
     void abandon();
     void flush();
+    void drop_message();
     // Requests of the peer that this side has carried out.
     std::uint64_t executed_count() const noexcept { return executed_; }
     void reset();
@@ -79,6 +80,7 @@ private:
     void tell_receive_posted();
     bool take_receive(const std::weak_ptr<queue_pair> &self, std::uint32_t psn);
     void complete_receive(const packet &p, ibv_wc_status status);
+    void receive_is_completed() noexcept;
     std::span<const ibv_sge> receive_elements() const noexcept
     {
         return {current_->sges.data(), static_cast<std::size_t>(current_->sge_count)};

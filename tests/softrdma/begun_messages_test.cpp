@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// White-box: the receive of a shared queue that a message has taken, when the message never ends. The queue pair is on
+// the transport of the network, and the test plays its peer, packet by packet.
+#include "transport/tcp/rc_transport.hpp"
+#include "verbs_fixture.hpp"
+
+#include <array>
+#include <set>
+
+using namespace softrdma;
+
+namespace
+{
+
+constexpr std::uint32_t receives = 3;
+constexpr std::uint32_t size = 256;
+constexpr std::uint32_t first_psn = psn_mask; // the number after it is 0
+
+class silent_path final : public packet_path
+{
+public:
+    void transmit(const packet &, std::span<const iovec>, bool) override {}
+    void push() override {}
+    bool congested() override { return false; }
+    std::size_t room() override { return SIZE_MAX; }
+    void start_timer(std::chrono::microseconds) override {}
+    void start_answer_timer(std::chrono::microseconds) override {}
+    void ends(sockaddr_storage &, sockaddr_storage &) const override {}
+    void cut() noexcept override {}
+};
+
+struct receiver {
+    deferred_calls later;
+    private_memory memory;
+    device_context opened{later, memory, rc_transport::maker()};
+    protection_domain pd;
+    std::shared_ptr<silent_path> path = std::make_shared<silent_path>();
+    std::unique_ptr<completion_queue> cq;
+    std::unique_ptr<shared_receive_queue> srq;
+    std::shared_ptr<queue_pair> qp;
+    std::array<std::byte, receives * size> bytes{};
+    ibv_mr *mr = nullptr;
+    std::uint64_t next_id = 0;
+    std::uint32_t psn = first_psn;
+
+    receiver()
+    {
+        pd.context = &opened.verbs.context;
+        cq = std::make_unique<completion_queue>(pd.context, 16, nullptr, nullptr);
+        ibv_srq_init_attr shared{};
+        shared.attr = {.max_wr = receives, .max_sge = 1, .srq_limit = 0};
+        srq = std::make_unique<shared_receive_queue>(&pd, shared);
+        mr = region_table::instance().add(&pd, bytes.data(), bytes.size(),
+                reinterpret_cast<std::uintptr_t>(bytes.data()), IBV_ACCESS_LOCAL_WRITE);
+        assert_non_null(mr);
+        while (post())
+            ;
+        assert_int_equal(next_id, receives);
+        open();
+    }
+    ~receiver()
+    {
+        destroy();
+        region_table::instance().remove(mr);
+    }
+
+    void open()
+    {
+        ibv_qp_init_attr attr{};
+        attr.send_cq = attr.recv_cq = cq->verbs();
+        attr.srq = srq.get();
+        attr.qp_type = IBV_QPT_RC;
+        attr.cap = {.max_send_wr = 1, .max_recv_wr = 0, .max_send_sge = 1, .max_recv_sge = 0, .max_inline_data = 0};
+        qp = queue_pair::create(&pd, attr);
+        assert_non_null(qp.get());
+        connect();
+    }
+    void connect()
+    {
+        qp->attach(path);
+        ibv_qp_attr attr{};
+        attr.port_num = 1;
+        attr.qp_state = IBV_QPS_INIT;
+        assert_int_equal(qp->modify(attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+        attr.qp_state = IBV_QPS_RTR;
+        attr.path_mtu = IBV_MTU_1024;
+        attr.rq_psn = psn = first_psn;
+        assert_int_equal(qp->modify(attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                                  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+                0);
+    }
+    void destroy()
+    {
+        if (qp == nullptr)
+            return;
+        assert_int_equal(qp->destroy(), 0);
+        qp.reset();
+        while (later.run())
+            ;
+    }
+    void reset()
+    {
+        ibv_qp_attr attr{};
+        attr.qp_state = IBV_QPS_RESET;
+        assert_int_equal(qp->modify(attr, IBV_QP_STATE), 0);
+    }
+
+    bool post()
+    {
+        ibv_sge list{reinterpret_cast<std::uintptr_t>(bytes.data()), size, mr->lkey};
+        ibv_recv_wr wr{};
+        wr.wr_id = next_id;
+        wr.sg_list = &list;
+        wr.num_sge = 1;
+        ibv_recv_wr *bad = nullptr;
+        const bool posted = srq->post(&wr, &bad) == 0;
+        next_id += posted ? 1 : 0;
+        return posted;
+    }
+    void arrives(opcode op)
+    {
+        const std::array<std::byte, 8> payload{};
+        const packet p{.op = op, .dest_qpn = qp->qp_base.qp_num, .psn = psn, .payload = payload};
+        assert_true(rc_transport::of(*qp).receive(*path, p));
+        rc_transport::of(*qp).received_all();
+        psn = is_last(op) ? (psn + 1) & psn_mask : psn;
+    }
+    // Each receive is once in the queue or completed.
+    void expect_all(std::uint32_t completed, std::uint64_t posted = receives)
+    {
+        std::set<std::uint64_t> found;
+        ibv_wc wc{};
+        for (std::uint32_t i = 0; i < completed; ++i) {
+            assert_int_equal(cq->poll(1, &wc), 1);
+            assert_true(found.insert(wc.wr_id).second);
+        }
+        assert_int_equal(cq->poll(1, &wc), 0);
+        while (const auto left = srq->take())
+            assert_true(found.insert(left->wr_id).second);
+        assert_int_equal(found.size(), posted);
+    }
+};
+
+void a_destroyed_queue_pair_returns_it(void **)
+{
+    receiver r;
+    r.arrives(opcode::send_only);
+    r.arrives(opcode::send_first);
+    r.destroy();
+    r.expect_all(1);
+}
+
+void a_reset_returns_it(void **)
+{
+    receiver r;
+    r.arrives(opcode::send_first);
+    r.reset();
+    r.destroy();
+    r.expect_all(0);
+}
+
+void the_next_connection_begins_with_a_message_of_its_own(void **)
+{
+    receiver r;
+    r.arrives(opcode::send_first);
+    r.reset();
+    r.connect();
+    r.arrives(opcode::send_first);
+    r.arrives(opcode::send_last);
+    r.destroy();
+    r.expect_all(1);
+}
+
+void the_error_state_completes_it(void **)
+{
+    receiver r;
+    r.arrives(opcode::send_first);
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_ERR;
+    assert_int_equal(r.qp->modify(attr, IBV_QP_STATE), 0);
+    r.destroy();
+    r.expect_all(1);
+}
+
+// Its peer may have been killed: other queue pairs get the receive before the program destroys this one.
+void a_lost_path_returns_it(void **)
+{
+    receiver r;
+    r.arrives(opcode::send_first);
+    r.qp->path_lost(r.path.get());
+    r.expect_all(0);
+    r.destroy();
+    assert_false(r.srq->take().has_value());
+}
+
+// As long as the message may end or not, its receive has a place in the queue.
+void the_program_cannot_post_in_its_place(void **)
+{
+    receiver r;
+    r.arrives(opcode::send_first);
+    assert_false(r.post());
+    r.arrives(opcode::send_last);
+    assert_true(r.post());
+    r.arrives(opcode::send_first);
+    assert_false(r.post());
+    r.destroy();
+    assert_false(r.post());
+    r.expect_all(1, receives + 1);
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(a_destroyed_queue_pair_returns_it),
+            cmocka_unit_test(a_reset_returns_it),
+            cmocka_unit_test(the_next_connection_begins_with_a_message_of_its_own),
+            cmocka_unit_test(the_error_state_completes_it),
+            cmocka_unit_test(a_lost_path_returns_it),
+            cmocka_unit_test(the_program_cannot_post_in_its_place),
+    };
+    return cmocka_run_group_tests_name("softrdma begun messages", tests, nullptr, nullptr);
+}
