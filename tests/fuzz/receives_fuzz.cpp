@@ -116,7 +116,7 @@ private:
     // As a peer says it.
     void deliver(input &in)
     {
-        const std::uint32_t position = ring_.position() + in.number(1) % 2;
+        const std::uint64_t position = ring_.position() + in.number(1) % 2;
         const local::qp_block &shared = ring_.shared();
         auto &slot = *reinterpret_cast<local::receive_slot *>(
                 ring_.memory().at + local::ring_offset + position % capacity_ * shared_stride_);
@@ -171,7 +171,7 @@ private:
     const bool shares_;
     verbs_device device_;
     shared_receive_queue srq_{&device_.pd, shared_attributes()};
-    connected_pair pair_{device_, {.srq = shares_ ? &srq_ : nullptr}};
+    connected_pair pair_{device_, {.srq = shares_ ? &srq_ : nullptr, .start = {.position = UINT32_MAX - 2}}};
     receive_ring &ring_ = pair_.b.qp->receives();
     const std::uint32_t shared_stride_ = ring_.shared().ring_stride; // which a peer may write over
     const std::uint32_t capacity_ = ring_.shared().ring_capacity;

@@ -319,7 +319,7 @@ void handshakes_survive_the_wire(void **)
     for (std::size_t size = 0; size < payload.size; ++size)
         assert_false(decode(std::span(payload.bytes).first(size), got));
     cm_payload newer = payload;
-    newer.bytes[8] = std::byte{2};
+    newer.bytes[8] = std::byte{3};
     assert_false(decode(std::span(newer.bytes).first(newer.size), got));
     assert_false(sent.data.assign("x", request_private_size + 1, request_private_size));
 }
@@ -337,7 +337,7 @@ void handshakes_without_the_connection_manager_survive_the_wire(void **)
     for (std::size_t size = 0; size < payload.size; ++size)
         assert_int_equal(decode(std::span(payload.bytes).first(size), got), size == without_reason);
     cm_payload newer = payload;
-    newer.bytes[8] = std::byte{2};
+    newer.bytes[8] = std::byte{3};
     assert_false(decode(newer, got));
 }
 

@@ -111,7 +111,7 @@ static void an_accepted_caller_must_confirm_in_time(void **state)
     struct pair p = {0};
     open_listener(&p, "127.0.0.1");
     uint8_t frame[4 + 12 + 40] = {0, 0, 0, 52, 0xc8, 0, 0xff, 0xff};
-    memcpy(frame + 16, "softrdma\1", 9);
+    memcpy(frame + 16, "softrdma\2", 9);
     int fd = call(&p);
     send_all(fd, frame, sizeof(frame));
     struct rdma_cm_event *request = take_request(&p);

@@ -62,7 +62,7 @@ connected_pair::connected_pair(verbs_device &d, const options &o) : device(d)
                 .max_send_sge = 2,
                 .max_recv_sge = 2,
                 .max_inline_data = 16};
-        s->qp = queue_pair::create(&d.pd, attr);
+        s->qp = queue_pair::create(&d.pd, attr, 0, o.start);
         assert_non_null(s->qp.get());
         const unsigned access = s == &b ? o.peer_access : all_access;
         s->mr = region_table::instance().add(

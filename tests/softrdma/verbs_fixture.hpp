@@ -58,6 +58,7 @@ struct connected_pair {
         unsigned peer_grants = all_access; // of its queue pair
         ibv_srq *srq = nullptr;            // the peer's
         softrdma::completion_channel *events = nullptr;
+        softrdma::local::ring_start start{}; // of both sides
     };
     explicit connected_pair(verbs_device &device);
     connected_pair(verbs_device &device, const options &o);

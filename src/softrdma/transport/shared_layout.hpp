@@ -175,6 +175,13 @@ enum slot_flags : std::uint8_t {
     slot_bounced = 16,
 };
 
+// Start values of the counters of a queue pair's block: tests begin shortly before one wraps.
+struct ring_start {
+    std::uint64_t position = 0; // of the first receive
+    std::uint64_t tokens = 0;
+    std::uint32_t bounced = 0; // whole lines
+};
+
 struct slot_sge {
     std::uint64_t address;
     std::uint32_t length;
@@ -182,22 +189,27 @@ struct slot_sge {
 };
 
 // One posted receive and the message that consumed it. Position p of the endless sequence of receives uses slot
-// p % capacity; `posted` and `done` hold p + 1, so that older contents of the slot mean nothing. Of a receive that is
-// lent and has no message yet, `done` holds a number that its owner gives anew whenever it lends or takes back: a
-// message replaces just that number, or is none.
+// p % capacity; `posted` and `done` hold p + 1, so that older contents of the slot mean nothing, and 0 is no position.
+// Of a receive that is lent and has no message yet, `done` holds a token, which is new whenever the owner lends or
+// takes back: a message replaces just that token, or is none. Neither positions nor tokens repeat: they have 63 bits.
 struct alignas(line) receive_slot {
-    std::atomic<std::uint32_t> posted;
-    std::atomic<std::uint32_t> done;
+    std::atomic<std::uint64_t> posted;
+    std::atomic<std::uint64_t> done;
     std::uint32_t room; // bytes
+    std::uint32_t length;
+    std::uint32_t imm_data;
     std::uint16_t sge_count;
     std::uint8_t owner_only; // only the owner can place a message here
     std::uint8_t flags;
-    std::uint32_t length;
-    std::uint32_t imm_data;
-    std::uint32_t bounced; // where in the bounce buffer the message begins
-    std::array<std::byte, inline_size> inlined;
+    union {
+        std::array<std::byte, inline_size> inlined;
+        std::uint32_t bounced; // where in the bounce buffer the message begins
+    };
     // slot_sge elements follow
     slot_sge *sges() noexcept { return reinterpret_cast<slot_sge *>(this + 1); }
 };
+static_assert(offsetof(receive_slot, inlined) == line / 2);
+
+inline constexpr std::uint64_t token_bit = std::uint64_t{1} << 63; // in each token, in no position
 
 } // namespace softrdma::local

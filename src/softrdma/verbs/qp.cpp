@@ -10,7 +10,8 @@
 namespace softrdma
 {
 
-std::shared_ptr<queue_pair> queue_pair::create(ibv_pd *pd, ibv_qp_init_attr &attr, std::uint32_t number)
+std::shared_ptr<queue_pair> queue_pair::create(
+        ibv_pd *pd, ibv_qp_init_attr &attr, std::uint32_t number, const local::ring_start &start)
 {
     if (attr.qp_type != IBV_QPT_RC) {
         errno = EOPNOTSUPP;
@@ -24,7 +25,7 @@ std::shared_ptr<queue_pair> queue_pair::create(ibv_pd *pd, ibv_qp_init_attr &att
     int error = ENOMEM;
     std::shared_ptr<queue_pair> qp;
     try {
-        qp = std::make_shared<queue_pair>(pd, attr);
+        qp = std::make_shared<queue_pair>(pd, attr, start);
         error = qp->open(number);
     } catch (const std::bad_alloc &) {
         error = ENOMEM;
@@ -59,8 +60,8 @@ std::shared_ptr<queue_pair> queue_pair::find(std::uint32_t number)
     return number_table::instance().find(number);
 }
 
-queue_pair::queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr)
-    : qp_object(pd, attr), ring_(qp_base), queue_(qp_base, attr.cap, attr.sq_sig_all != 0),
+queue_pair::queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr, const local::ring_start &start)
+    : qp_object(pd, attr), ring_(qp_base, start), queue_(qp_base, attr.cap, attr.sq_sig_all != 0),
       transport_(context_of(pd->context).transports.make(*this))
 {
     ep_.qp = &qp_base;

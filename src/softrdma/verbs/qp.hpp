@@ -24,10 +24,11 @@ class alignas(local::line) queue_pair final : public qp_object,
 public:
     // NULL with errno. The limits in `attr` are rounded up to what was granted. Without a number it gets one that the
     // connection manager alone makes known.
-    static std::shared_ptr<queue_pair> create(ibv_pd *pd, ibv_qp_init_attr &attr, std::uint32_t number = 0);
+    static std::shared_ptr<queue_pair> create(
+            ibv_pd *pd, ibv_qp_init_attr &attr, std::uint32_t number = 0, const local::ring_start &start = {});
     static std::shared_ptr<queue_pair> find(std::uint32_t number);
 
-    queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr);
+    queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr, const local::ring_start &start);
 
     // 0: afterwards nothing arrives, completes or is sent any more. EBUSY if the peer is inside an operation and does
     // not go on with it: then the queue pair is in the error state, and this can be tried again.

@@ -13,6 +13,11 @@
 namespace softrdma
 {
 
+receive_ring::receive_ring(ibv_qp &qp, const local::ring_start &start)
+    : qp_(qp), tokens_(start.tokens), first_bounced_(start.bounced), posted_(start.position), consumed_(start.position)
+{
+}
+
 receive_ring::~receive_ring()
 {
     for (const auto &watch : {scattering_watch_, operation_watch_}) {
@@ -45,15 +50,16 @@ int receive_ring::create(const ibv_qp_cap &cap)
     domain_ = domain_of(srq_ != nullptr ? srq_->pd : qp_.pd);
     shared.own_domain = object_of(&qp_).own_domain;
     shared.cq_offset = cq_of(qp_.recv_cq).memory().offset;
+    shared.bounced_out.store(first_bounced_, std::memory_order_relaxed);
     scattering_watch_ = local::reader_list::instance().add(local::reader::own(scattering_));
     operation_watch_ = local::reader_list::instance().add(
             local::reader::own(std::shared_ptr<std::atomic<std::uint32_t>>(block_, &shared.epoch)));
     return 0;
 }
 
-local::receive_slot &receive_ring::slot(std::uint32_t position) const noexcept
+local::receive_slot &receive_ring::slot(std::uint64_t position) const noexcept
 {
-    std::byte *at = slots_ + std::size_t{position & mask_} * stride_;
+    std::byte *at = slots_ + (position & mask_) * stride_;
     return *reinterpret_cast<local::receive_slot *>(at);
 }
 
@@ -73,7 +79,7 @@ bool receive_ring::is_described(const ibv_recv_wr &wr, const rq_wqe &then) const
     return then.piece.length == now.length && then.piece.addr == now.addr && then.piece.lkey == now.lkey;
 }
 
-void receive_ring::describe(const ibv_recv_wr &wr, std::uint32_t position)
+void receive_ring::describe(const ibv_recv_wr &wr, std::uint64_t position)
 {
     const auto count = static_cast<std::uint16_t>(wr.num_sge);
     local::receive_slot &to = slot(position);
@@ -108,7 +114,7 @@ void receive_ring::describe(const ibv_recv_wr &wr, std::uint32_t position)
     }
 }
 
-int receive_ring::publish(const ibv_recv_wr &wr, rq_wqe &k, std::uint32_t position)
+int receive_ring::publish(const ibv_recv_wr &wr, rq_wqe &k, std::uint64_t position)
 {
     SOFTRDMA_ASSERT(position - consumed_.load(std::memory_order_relaxed) < capacity_);
     k.wr_id = wr.wr_id;
@@ -118,7 +124,7 @@ int receive_ring::publish(const ibv_recv_wr &wr, rq_wqe &k, std::uint32_t positi
     return 0;
 }
 
-[[gnu::noinline]] int receive_ring::post_anew(const ibv_recv_wr &wr, const ibv_qp_cap &cap, std::uint32_t position)
+[[gnu::noinline]] int receive_ring::post_anew(const ibv_recv_wr &wr, const ibv_qp_cap &cap, std::uint64_t position)
 {
     if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > cap.max_recv_sge)
         return EINVAL;
@@ -129,7 +135,7 @@ int receive_ring::publish(const ibv_recv_wr &wr, rq_wqe &k, std::uint32_t positi
 // Without calls, as is drain(): nothing else lies between a message and its answer.
 [[gnu::flatten]] int receive_ring::post(const ibv_recv_wr &wr, const ibv_qp_cap &cap)
 {
-    const std::uint32_t position = posted_.load(std::memory_order_relaxed);
+    const std::uint64_t position = posted_.load(std::memory_order_relaxed);
     if (position - consumed_.load(std::memory_order_acquire) >= cap.max_recv_wr)
         return ENOMEM;
     rq_wqe &k = wqe_of(position);
@@ -139,7 +145,7 @@ int receive_ring::publish(const ibv_recv_wr &wr, rq_wqe &k, std::uint32_t positi
 void receive_ring::region_has_changed(std::uint32_t key) noexcept
 {
     const lock_guard lock(cq_of(qp_.recv_cq).lock());
-    for (std::uint32_t at = consumed_.load(); at != posted_.load(); ++at) {
+    for (std::uint64_t at = consumed_.load(); at != posted_.load(); ++at) {
         const std::span sges(sges_of(at), wqe_of(at).sge_count);
         if (std::ranges::find(sges, key, &ibv_sge::lkey) != sges.end())
             __atomic_store_n(&slot(at).owner_only, 1, __ATOMIC_RELAXED);
@@ -168,7 +174,7 @@ private:
 };
 
 // A message that lies beside the ring, to where its receive wants it.
-bool receive_ring::fetch(const local::receive_slot &from, std::uint32_t position, const arrival &message)
+bool receive_ring::fetch(const local::receive_slot &from, std::uint64_t position, const arrival &message)
 {
     const local::read_section section(*scattering_);
     if (!message.has(local::slot_bounced))
@@ -183,7 +189,7 @@ bool receive_ring::fetch(const local::receive_slot &from, std::uint32_t position
 }
 
 // What becomes of the receive at that position: no message is longer than its receive, and no WRITE than one may be.
-ibv_wc_status receive_ring::admit(const local::receive_slot &from, std::uint32_t position, const arrival &message)
+ibv_wc_status receive_ring::admit(const local::receive_slot &from, std::uint64_t position, const arrival &message)
 {
     const bool is_write = message.has(local::slot_write);
     if (message.length > (is_write ? limits::max_message : wqe_of(position).room)) [[unlikely]]
@@ -193,7 +199,7 @@ ibv_wc_status receive_ring::admit(const local::receive_slot &from, std::uint32_t
     return good ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
 }
 
-bool receive_ring::scatter(const std::byte *at, std::uint32_t position, std::uint32_t length) const
+bool receive_ring::scatter(const std::byte *at, std::uint64_t position, std::uint32_t length) const
 {
     const rq_wqe &k = wqe_of(position);
     if (!knows_place(k) || length > k.piece.length) [[unlikely]]
@@ -223,7 +229,7 @@ bool receive_ring::place(const ibv_sge &sge, const std::byte *at, std::uint32_t 
     return to != nullptr;
 }
 
-bool receive_ring::is_delivered(const local::receive_slot &at, std::uint32_t position) const noexcept
+bool receive_ring::is_delivered(const local::receive_slot &at, std::uint64_t position) const noexcept
 {
     return at.done.load(std::memory_order_seq_cst) == position + 1 &&
            position != posted_.load(std::memory_order_acquire);
@@ -242,7 +248,7 @@ bool receive_ring::is_delivered(const local::receive_slot &at, std::uint32_t pos
 
 bool receive_ring::take_delivered(ibv_wc &wc)
 {
-    const std::uint32_t position = consumed_.load(std::memory_order_relaxed);
+    const std::uint64_t position = consumed_.load(std::memory_order_relaxed);
     const local::receive_slot &from = slot(position);
     if (!is_delivered(from, position) || held_.load(std::memory_order_acquire))
         return false;
@@ -271,11 +277,11 @@ bool receive_ring::take_delivered(ibv_wc &wc)
 
 std::uint32_t receive_ring::waiting() const noexcept
 {
-    const std::uint32_t first = consumed_.load(std::memory_order_relaxed);
-    std::uint32_t next = first;
+    const std::uint64_t first = consumed_.load(std::memory_order_relaxed);
+    std::uint64_t next = first;
     while (is_delivered(slot(next), next))
         ++next;
-    return next - first;
+    return static_cast<std::uint32_t>(next - first);
 }
 
 [[gnu::flatten]] int receive_ring::drain(ibv_wc *wc, int entries)
@@ -292,7 +298,7 @@ std::optional<receive_request> receive_ring::take()
     if (srq_ != nullptr)
         came_over_network();
     for (;;) {
-        const std::uint32_t next = position();
+        const std::uint64_t next = position();
         const bool is_there = next != posted_.load(std::memory_order_acquire);
         if (is_there && !is_delivered(slot(next), next)) {
             const receive_request request = request_at(next);
@@ -308,7 +314,7 @@ std::optional<receive_request> receive_ring::take()
     }
 }
 
-receive_request receive_ring::request_at(std::uint32_t position) const noexcept
+receive_request receive_ring::request_at(std::uint64_t position) const noexcept
 {
     receive_request request;
     request.wr_id = wqe_of(position).wr_id;
@@ -317,7 +323,7 @@ receive_request receive_ring::request_at(std::uint32_t position) const noexcept
     return request;
 }
 
-void receive_ring::consume(std::uint32_t position) noexcept
+void receive_ring::consume(std::uint64_t position) noexcept
 {
     consumed_.store(position + 1, std::memory_order_release);
 }
@@ -350,15 +356,9 @@ void receive_ring::give_back(lent which) noexcept
         srq_->end_lending(*this, which);
 }
 
-// Never what `done` holds when a message is there: that is one more than the position, in a ring of several places.
-std::uint32_t receive_ring::next_token(std::uint32_t position) noexcept
-{
-    return ++tokens_ * capacity_ + (position & mask_);
-}
-
 void receive_ring::lend(const receive_request &request)
 {
-    const std::uint32_t position = posted_.load(std::memory_order_relaxed);
+    const std::uint64_t position = posted_.load(std::memory_order_relaxed);
     rq_wqe &k = wqe_of(position);
     ibv_recv_wr wr{};
     wr.wr_id = request.wr_id;
@@ -366,7 +366,7 @@ void receive_ring::lend(const receive_request &request)
     wr.num_sge = request.sge_count;
     if (!is_described(wr, k))
         describe(wr, position);
-    k.token = next_token(position);
+    k.token = next_token();
     slot(position).done.store(k.token, std::memory_order_release);
     publish(wr, k, position);
 }
@@ -378,11 +378,11 @@ std::optional<receive_request> receive_ring::take_back(lent which) noexcept
     const lock_guard lock(cq_of(qp_.recv_cq).lock());
     if (count() == 0)
         return std::nullopt;
-    const std::uint32_t position = posted_.load(std::memory_order_relaxed) - 1;
+    const std::uint64_t position = posted_.load(std::memory_order_relaxed) - 1;
     local::receive_slot &s = slot(position);
-    std::uint32_t token = wqe_of(position).token;
+    std::uint64_t token = wqe_of(position).token;
     s.posted.store(0, std::memory_order_release);
-    if (!s.done.compare_exchange_strong(token, next_token(position), std::memory_order_seq_cst) && which != lent::all)
+    if (!s.done.compare_exchange_strong(token, next_token(), std::memory_order_seq_cst) && which != lent::all)
         return std::nullopt;
     posted_.store(position, std::memory_order_release);
     return request_at(position);

@@ -18,7 +18,7 @@ namespace softrdma
 class receive_ring final : public inbound_source
 {
 public:
-    explicit receive_ring(ibv_qp &qp) : qp_(qp) {}
+    receive_ring(ibv_qp &qp, const local::ring_start &start);
     ~receive_ring() override;
 
     // 0 or an errno value.
@@ -33,7 +33,10 @@ public:
     // It lends none any more, and has back what was lent.
     void give_back(lent which) noexcept;
     // For the shared queue, with its lock.
-    std::uint32_t count() const noexcept { return posted_.load() - consumed_.load(std::memory_order_acquire); }
+    std::uint32_t count() const noexcept
+    {
+        return static_cast<std::uint32_t>(posted_.load() - consumed_.load(std::memory_order_acquire));
+    }
     static constexpr std::uint32_t max_lent = 64;
     void lend(const receive_request &request);
     // The one that was lent last; none if there is none, or `which` does not include it.
@@ -41,7 +44,7 @@ public:
     // The region has changed, and what is posted in it already can only be placed by whoever looks it up then.
     void region_has_changed(std::uint32_t key) noexcept;
     // Position of the next receive that will be consumed.
-    std::uint32_t position() const noexcept { return consumed_.load(std::memory_order_relaxed); }
+    std::uint64_t position() const noexcept { return consumed_.load(std::memory_order_relaxed); }
     void set_peer(std::uint32_t qpn) noexcept { peer_qpn_ = qpn; }
 
     // Completions of messages that a peer has delivered, in order.
@@ -60,34 +63,31 @@ public:
     void reset();
 
 private:
-    local::receive_slot &slot(std::uint32_t position) const noexcept;
+    local::receive_slot &slot(std::uint64_t position) const noexcept;
     struct rq_wqe;
     bool knows_place(const rq_wqe &k) const noexcept;
     bool is_described(const ibv_recv_wr &wr, const rq_wqe &then) const noexcept;
-    void describe(const ibv_recv_wr &wr, std::uint32_t position);
-    int publish(const ibv_recv_wr &wr, rq_wqe &k, std::uint32_t position);
-    int post_anew(const ibv_recv_wr &wr, const ibv_qp_cap &cap, std::uint32_t position);
-    bool is_delivered(const local::receive_slot &at, std::uint32_t position) const noexcept;
-    void consume(std::uint32_t position) noexcept;
-    receive_request request_at(std::uint32_t position) const noexcept;
-    std::uint32_t next_token(std::uint32_t position) noexcept;
+    void describe(const ibv_recv_wr &wr, std::uint64_t position);
+    int publish(const ibv_recv_wr &wr, rq_wqe &k, std::uint64_t position);
+    int post_anew(const ibv_recv_wr &wr, const ibv_qp_cap &cap, std::uint64_t position);
+    bool is_delivered(const local::receive_slot &at, std::uint64_t position) const noexcept;
+    void consume(std::uint64_t position) noexcept;
+    receive_request request_at(std::uint64_t position) const noexcept;
+    std::uint64_t next_token() noexcept { return local::token_bit | ++tokens_; }
     void came_over_network() noexcept;
     void came_through_memory(std::uint32_t messages) noexcept;
     bool take_delivered(ibv_wc &wc);
     struct arrival;
-    ibv_wc_status admit(const local::receive_slot &from, std::uint32_t position, const arrival &message);
-    bool fetch(const local::receive_slot &from, std::uint32_t position, const arrival &message);
+    ibv_wc_status admit(const local::receive_slot &from, std::uint64_t position, const arrival &message);
+    bool fetch(const local::receive_slot &from, std::uint64_t position, const arrival &message);
     void refuse(ibv_wc &wc);
-    bool scatter(const std::byte *at, std::uint32_t position, std::uint32_t length) const;
+    bool scatter(const std::byte *at, std::uint64_t position, std::uint32_t length) const;
     bool scatter_in_pieces(const std::byte *at, std::span<const ibv_sge> sges, std::uint32_t length) const;
     bool place(const ibv_sge &sge, const std::byte *at, std::uint32_t length) const;
-    rq_wqe &wqe_of(std::uint32_t position) noexcept { return wqes_[position & mask_]; }
-    const rq_wqe &wqe_of(std::uint32_t position) const noexcept { return wqes_[position & mask_]; }
-    ibv_sge *sges_of(std::uint32_t position) noexcept { return &sges_[std::size_t{position & mask_} * max_sge_]; }
-    const ibv_sge *sges_of(std::uint32_t position) const noexcept
-    {
-        return &sges_[std::size_t{position & mask_} * max_sge_];
-    }
+    rq_wqe &wqe_of(std::uint64_t position) noexcept { return wqes_[position & mask_]; }
+    const rq_wqe &wqe_of(std::uint64_t position) const noexcept { return wqes_[position & mask_]; }
+    ibv_sge *sges_of(std::uint64_t position) noexcept { return &sges_[(position & mask_) * max_sge_]; }
+    const ibv_sge *sges_of(std::uint64_t position) const noexcept { return &sges_[(position & mask_) * max_sge_]; }
 
     ibv_qp &qp_;
     const region_table &regions_ = region_table::instance();
@@ -96,12 +96,13 @@ private:
     std::byte *slots_ = nullptr;
     shared_receive_queue *srq_ = nullptr;
     std::uint32_t capacity_ = 0; // a power of two
-    std::uint32_t mask_ = 0;     // of positions
+    std::uint64_t mask_ = 0;     // of positions
     std::uint32_t stride_ = 0;
     std::uint32_t max_sge_ = 0;
     std::uint32_t peer_qpn_ = 0;
     std::uint32_t domain_ = 0; // of protection, of the receives
-    std::uint32_t tokens_ = 0;
+    std::uint64_t tokens_;
+    const std::uint32_t first_bounced_;
     std::uint32_t network_expected_ = 0; // for so many messages more polls look at the network
     static constexpr std::uint64_t unknown = UINT64_MAX;
     // The program's, which no peer can change.
@@ -109,7 +110,7 @@ private:
         std::uint64_t wr_id;
         std::uint16_t sge_count;
         std::uint32_t room;  // bytes
-        std::uint32_t token; // in `done` as long as it is lent and has no message
+        std::uint64_t token; // in `done` as long as it is lent and has no message
         // Of a receive of one piece of plain memory, that piece and where it is as long as the region table has these
         // removals.
         std::uint64_t removals = unknown;
@@ -118,8 +119,8 @@ private:
     };
     std::vector<rq_wqe> wqes_;
     std::vector<ibv_sge> sges_;
-    std::atomic<std::uint32_t> posted_{0};
-    std::atomic<std::uint32_t> consumed_{0};
+    std::atomic<std::uint64_t> posted_;
+    std::atomic<std::uint64_t> consumed_;
     std::atomic<bool> held_{false};
     // The epoch of placing messages, which deregistration may look at for longer than this ring lives.
     const std::shared_ptr<std::atomic<std::uint32_t>> scattering_ = std::make_shared<std::atomic<std::uint32_t>>(0);

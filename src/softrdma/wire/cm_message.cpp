@@ -9,7 +9,7 @@ namespace
 {
 
 constexpr std::uint64_t magic = 0x736f667472646d61; // "softrdma"
-constexpr std::uint8_t version = 1;
+constexpr std::uint8_t version = 2;
 
 bool begins(byte_reader &r) noexcept
 {

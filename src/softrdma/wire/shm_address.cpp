@@ -57,7 +57,7 @@ bool get(byte_reader &r, shm_address &h) noexcept
     h.qp_offset = r.get<std::uint64_t>();
     h.qp_size = r.get<std::uint64_t>();
     h.connection = r.get<std::uint64_t>();
-    h.first_receive = r.get<std::uint32_t>();
+    h.first_receive = r.get<std::uint64_t>();
     h.completion_fd = r.get<std::int32_t>();
     h.fd_server = r.get<std::uint64_t>();
     return r.good() && r.rest().empty();

@@ -44,7 +44,7 @@ struct shm_address {
     std::uint64_t qp_offset = 0;
     std::uint64_t qp_size = 0;
     std::uint64_t connection = 0;    // its number, see state_word()
-    std::uint32_t first_receive = 0; // position of the first message in the receive ring
+    std::uint64_t first_receive = 0; // position of the first message in the receive ring
     std::int32_t completion_fd = -1; // eventfd of the receive completion queue, if that wants events
     std::uint64_t fd_server = 0;     // number of the socket where descriptors are handed over; 0: nowhere
 };

@@ -88,14 +88,13 @@ void ring_writer::clear_after_next(std::uint64_t size) noexcept
 }
 
 // Continues at the beginning of the data, all of which is free. Positions continue without a gap, so that no byte of
-// the capacity is lost until the reader follows. The former place of this position is overwritten by later datagrams
-// only, after the reader can see the restart.
+// the capacity is lost until the reader follows. The first line of the data always begins a record, here an older one.
+// The former place of this position is overwritten by later datagrams only, after the reader can see the restart.
 void ring_writer::begin_again() noexcept
 {
     taken_ = position_;
     places_.set_restart(position_);
-    places_.record(position_).sequence.store(0, std::memory_order_relaxed);
-    cleared_ = position_;
+    cleared_ = position_; // which ends no datagram
     places_.control().restart.store(position_, std::memory_order_seq_cst);
 }
 

@@ -303,7 +303,7 @@ bool shm_ep::place(const receive_slot &s, std::uint32_t length, std::span<const 
 
 // The message in that slot is the peer's, from one store on. Of a receive that is lent this is the only moment at which
 // one side takes it from the other: false if the peer has taken it back since `seen` was there.
-bool shm_ep::publish(receive_slot &s, std::uint32_t seen) const noexcept
+bool shm_ep::publish(receive_slot &s, std::uint64_t seen) const noexcept
 {
     if (lent_)
         return s.done.compare_exchange_strong(seen, position_ + 1, std::memory_order_seq_cst);
@@ -315,7 +315,7 @@ bool shm_ep::publish(receive_slot &s, std::uint32_t seen) const noexcept
 bool shm_ep::deliver(const message &m, std::span<const iovec> from)
 {
     receive_slot &s = *slot_;
-    const std::uint32_t seen = s.done.load(std::memory_order_acquire);
+    const std::uint64_t seen = s.done.load(std::memory_order_acquire);
     if (lent_ && !has_receive()) // and what is read of it from here on is of the receive that `seen` stands for
         return false;
     std::uint8_t flags = m.flags;

@@ -133,16 +133,16 @@ private:
     using part_copy = copy_result (shm_ep::*)(const remote_region &, std::span<const iovec>);
     copy_result copy_in_parts(part_copy copy, remote_region r, std::span<const iovec> list, std::uint32_t length);
     bool peer_is_enrolled() const noexcept { return peer_->facts().enrolled.load(std::memory_order_relaxed) != 0; }
-    void go_to(std::uint32_t position) noexcept
+    void go_to(std::uint64_t position) noexcept
     {
         position_ = position;
-        slot_ = reinterpret_cast<receive_slot *>(slots_ + std::size_t{position & mask_} * stride_);
+        slot_ = reinterpret_cast<receive_slot *>(slots_ + (position & mask_) * stride_);
     }
     // Where in the bounce buffer a message can begin; nothing as long as the peer has not taken enough out of it.
     std::optional<std::uint32_t> bounce_buffer_space(std::uint32_t length) noexcept;
     void fetch_room(std::uint32_t length) noexcept;
     bool place(const receive_slot &s, std::uint32_t length, std::span<const iovec> from);
-    bool publish(receive_slot &s, std::uint32_t seen) const noexcept;
+    bool publish(receive_slot &s, std::uint64_t seen) const noexcept;
 
     static constexpr std::uint32_t longest_part = 1 << 20;
 
@@ -159,12 +159,12 @@ private:
     std::uint32_t domain_ = 0;
     std::uint32_t own_domain_ = 0;
     std::uint32_t capacity_ = 1;
-    std::uint32_t mask_ = 0; // of positions
+    std::uint64_t mask_ = 0; // of positions
     std::uint32_t stride_ = 0;
     std::uint32_t max_sge_ = 0;
     std::uint32_t cq_bit_ = 0;
     bool lent_ = false;
-    std::uint32_t position_ = 0;
+    std::uint64_t position_ = 0;
     std::byte *slots_ = nullptr;
     receive_slot *slot_ = nullptr; // for that position
     bool sent_ = false;            // a message, since a receive was posted

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// White-box: counters in shared memory, each shortly before 2^32 and after it. One queue pair receives; its peer is
+// this process, which acts on its memory.
+#include "transport/shm/arena.hpp"
+#include "transport/shm/shm_ep.hpp"
+#include "verbs_fixture.hpp"
+
+#include <algorithm>
+#include <array>
+#include <sys/mman.h>
+
+using namespace softrdma;
+
+namespace
+{
+
+constexpr std::uint32_t receives = 8;
+constexpr std::uint32_t size = 8192;
+constexpr std::uint32_t wrap = UINT32_MAX; // the position before 2^32
+
+struct receiver {
+    deferred_calls later;
+    device_context opened{later, local::arena::instance(), loopback::maker()};
+    protection_domain pd;
+    std::unique_ptr<completion_queue> cq;
+    std::unique_ptr<shared_receive_queue> srq;
+    std::shared_ptr<queue_pair> qp;
+    std::vector<std::byte> bytes = std::vector<std::byte>(std::size_t{receives} * size);
+    ibv_mr *mr = nullptr;
+    std::shared_ptr<local::shm_ep> peer;
+    std::atomic<std::uint32_t> peer_section{0};
+
+    receiver(const local::ring_start &start, bool shares)
+    {
+        assert_true(local::arena::instance().shared());
+        pd.context = &opened.verbs.context;
+        cq = std::make_unique<completion_queue>(pd.context, 64, nullptr, nullptr);
+        ibv_srq_init_attr shared{};
+        shared.attr = {.max_wr = receives, .max_sge = 1, .srq_limit = 0};
+        if (shares)
+            srq = std::make_unique<shared_receive_queue>(&pd, shared);
+        mr = region_table::instance().add(&pd, bytes.data(), bytes.size(),
+                reinterpret_cast<std::uintptr_t>(bytes.data()), IBV_ACCESS_LOCAL_WRITE);
+        assert_non_null(mr);
+        ibv_qp_init_attr attr{};
+        attr.send_cq = attr.recv_cq = cq->verbs();
+        attr.srq = srq.get();
+        attr.qp_type = IBV_QPT_RC;
+        attr.cap = {
+                .max_send_wr = 1, .max_recv_wr = receives, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+        qp = queue_pair::create(&pd, attr, 0, start);
+        assert_non_null(qp.get());
+        connect();
+    }
+    ~receiver()
+    {
+        peer.reset();
+        assert_int_equal(qp->destroy(), 0);
+        qp.reset();
+        while (later.run())
+            ;
+        region_table::instance().remove(mr);
+    }
+
+    void connect()
+    {
+        make_ready_to_send(*qp, connected_pair::all_access, 7);
+        const local::connection_ends ends{.own_address = {1}, .peer_address = {2}, .own_port = 3, .peer_port = 4};
+        local::shm_address h;
+        h.present = true;
+        h.who = local::own_identity();
+        h.token = local::arena::instance().token();
+        assert_true(qp->describe(ends, h));
+        std::string why;
+        peer = local::shm_ep::open(h, ends.reversed(), why);
+        assert_string_equal(why.c_str(), "");
+        qp->expect(peer);
+    }
+    std::byte *place(std::uint64_t id) { return bytes.data() + id % receives * size; }
+    void post(std::uint64_t id)
+    {
+        ibv_sge list{reinterpret_cast<std::uintptr_t>(place(id)), size, mr->lkey};
+        ibv_recv_wr wr{};
+        wr.wr_id = id;
+        wr.sg_list = &list;
+        wr.num_sge = 1;
+        ibv_recv_wr *bad = nullptr;
+        assert_int_equal(srq != nullptr ? srq->post(&wr, &bad) : qp->post_receive(&wr, &bad), 0);
+    }
+    bool delivers(std::uint64_t id, std::uint32_t length)
+    {
+        std::vector<std::byte> message(length, static_cast<std::byte>(id + 1));
+        const iovec piece{message.data(), message.size()};
+        const local::read_section section(peer_section);
+        return peer->deliver({.length = length, .imm_data = 0, .flags = 0}, {&piece, 1});
+    }
+    void completes(std::uint64_t id, std::uint32_t length)
+    {
+        ibv_wc wc{};
+        assert_int_equal(cq->poll(1, &wc), 1);
+        assert_int_equal(wc.status, IBV_WC_SUCCESS);
+        assert_int_equal(wc.wr_id, id);
+        assert_int_equal(wc.byte_len, length);
+        const std::byte *at = place(id);
+        assert_true(std::all_of(at, at + length, [id](std::byte b) { return b == static_cast<std::byte>(id + 1); }));
+    }
+    void completes_nothing()
+    {
+        ibv_wc wc{};
+        assert_int_equal(cq->poll(1, &wc), 0);
+    }
+};
+
+// Before each message none is posted, and the peer finds none.
+void each_message_has_its_receive(void **)
+{
+    for (const bool shares : {false, true}) {
+        receiver r({.position = wrap - 3}, shares);
+        for (std::uint64_t id = 0; id < 8; ++id) {
+            assert_false(r.peer->has_receive());
+            r.post(id);
+            assert_true(r.peer->has_receive());
+            assert_true(r.delivers(id, 8));
+            r.completes(id, 8);
+        }
+        for (std::uint64_t id = 0; id < receives; ++id)
+            r.post(id);
+        for (std::uint64_t id = 0; id < receives; ++id)
+            assert_true(r.delivers(id, 8));
+        for (std::uint64_t id = 0; id < receives; ++id)
+            r.completes(id, 8);
+        r.completes_nothing();
+    }
+}
+
+// The peer delivers nothing there, however often the receive is lent.
+void a_receive_that_was_taken_back_is_gone(void **)
+{
+    for (std::uint32_t before = 0; before < 3; ++before) {
+        receiver r({.position = wrap - before}, true);
+        for (std::uint64_t id = 0; id < 5; ++id) {
+            r.post(id);
+            assert_true(r.peer->has_receive());
+            const auto taken = r.srq->take();
+            assert_true(taken.has_value() && taken->wr_id == id);
+            assert_false(r.peer->has_receive());
+            assert_false(r.delivers(id, 8));
+            r.completes_nothing();
+            r.post(id);
+            assert_true(r.delivers(id, 8));
+            r.completes(id, 8);
+        }
+    }
+}
+
+// Of a receive that messages over the network have taken, the slot is untouched.
+void messages_over_the_network_leave_no_message_behind(void **)
+{
+    receiver r({.position = wrap - 3}, false);
+    for (std::uint64_t id = 0; id < 8; ++id) {
+        r.post(id);
+        const auto taken = r.qp->receives().take();
+        assert_true(taken.has_value() && taken->wr_id == id);
+        r.completes_nothing();
+        r.peer->skip_receive();
+    }
+    r.post(8);
+    assert_true(r.delivers(8, 8));
+    r.completes(8, 8);
+}
+
+// What stands for a receive that is lent never does so a second time.
+void a_token_does_not_come_again(void **)
+{
+    const auto first_token = [](std::uint32_t tokens) {
+        receiver r({.tokens = tokens}, true);
+        r.post(0);
+        const local::receive_slot &slot =
+                *reinterpret_cast<local::receive_slot *>(r.qp->receives().memory().at + local::ring_offset);
+        return slot.done.load();
+    };
+    const auto used = first_token(0);
+    for (unsigned bit = 6; bit < 32; ++bit)
+        assert_true(first_token(1u << bit) != used);
+}
+
+// Messages that fill the bounce buffer, one that finds no place in it, and others of all lengths.
+void the_bounce_buffer_is_used_in_turn(void **)
+{
+    constexpr std::uint32_t length = local::max_bounced / 2;
+    receiver r({.bounced = UINT32_MAX / local::line * local::line - 2 * length}, true);
+    std::uint64_t next = 0;
+    for (unsigned round = 0; round < 2; ++round) {
+        const std::uint64_t first = next;
+        for (unsigned i = 0; i < receives; ++i)
+            r.post(first + i);
+        while (next < first + receives && r.delivers(next, length))
+            ++next;
+        assert_in_range(next - first, local::bounce_buffer_size / length - 1, receives);
+        for (std::uint64_t id = first; id < next; ++id)
+            r.completes(id, length);
+        for (; next < first + receives; ++next) {
+            assert_true(r.delivers(next, length));
+            r.completes(next, length);
+        }
+    }
+    for (std::uint32_t bytes = local::inline_size + 1; bytes < length; bytes += 97, ++next) {
+        r.post(next);
+        assert_true(r.delivers(next, bytes));
+        r.completes(next, bytes);
+    }
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(each_message_has_its_receive),
+            cmocka_unit_test(a_receive_that_was_taken_back_is_gone),
+            cmocka_unit_test(messages_over_the_network_leave_no_message_behind),
+            cmocka_unit_test(a_token_does_not_come_again),
+            cmocka_unit_test(the_bounce_buffer_is_used_in_turn),
+    };
+    return cmocka_run_group_tests_name("softrdma counters", tests, nullptr, nullptr);
+}
