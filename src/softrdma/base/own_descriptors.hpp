@@ -13,8 +13,8 @@ bool with_own_descriptors(void (*call)(void *), void *argument) noexcept;
 
 // Calls something in a thread that has a copy of the table of descriptors to itself, and waits for it. The POSIX locks
 // of a process on a file go when the process closes any descriptor of that file, and they belong to the table: what is
-// opened, received and closed in there leaves the program's locks alone. Nothing of it stays open. False if the system
-// has no such thread to give; nothing was called then.
+// opened, received and closed in there leaves the program's locks alone. Nothing of it stays open. Returns false,
+// without a call, if the system cannot create such a thread or if the thread still shares the table of the caller.
 template<typename F>
 bool with_own_descriptors(F &&call) noexcept
 {
