@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -12,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 
 #ifdef __SANITIZE_THREAD__
@@ -34,7 +36,7 @@ constexpr auto clone_process = clone;
 
 constexpr std::size_t stack_size = 256 * 1024;
 
-// What the starter is to do, and what it did. It shares the memory and the descriptors of the caller, which sleeps.
+// Order for the starter. `report` is its end of a socket pair, on which it sends one `outcome`.
 struct order {
     char *const *arguments;
     int input;
@@ -42,27 +44,64 @@ struct order {
     int errors;
     bool wait;
     int timeout_ms;
-    int error;
-    pid_t pid;
-    int pidfd;
-    int exit_status;
+    int report;
 };
 
-// False: it still runs.
-bool await_end(int pidfd, const deadline &until)
-{
-    for (;;) {
-        pollfd poller{pidfd, POLLIN, 0};
-        const int ready = poll(&poller, 1, until.left_ms());
-        if (ready > 0)
-            return true;
-        if (ready == 0 || errno != EINTR)
-            return false;
+// Result of an order. A pidfd of the program comes with the message where the system has such descriptors: Linux
+// before 5.3 and valgrind 3.19 do not.
+struct outcome {
+    int error = 0;
+    pid_t pid = -1;
+    int exit_status = -1;
+};
+
+// A message with space for one descriptor.
+struct outcome_message {
+    outcome content;
+    iovec data{&content, sizeof(content)};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr header{};
+
+    outcome_message()
+    {
+        header.msg_iov = &data;
+        header.msg_iovlen = 1;
+        header.msg_control = control;
+        header.msg_controllen = sizeof(control);
     }
+};
+
+void send_outcome(int socket, const outcome &content, int pidfd)
+{
+    outcome_message m;
+    m.content = content;
+    if (pidfd < 0) {
+        m.header.msg_controllen = 0;
+    } else {
+        cmsghdr *const rights = CMSG_FIRSTHDR(&m.header);
+        rights->cmsg_level = SOL_SOCKET;
+        rights->cmsg_type = SCM_RIGHTS;
+        rights->cmsg_len = CMSG_LEN(sizeof(pidfd));
+        memcpy(CMSG_DATA(rights), &pidfd, sizeof(pidfd));
+    }
+    sendmsg(socket, &m.header, MSG_NOSIGNAL);
 }
 
-// The program has not ended, so that its number, which is its group's, too, belongs to nobody else: what a shell
-// started goes with it.
+// Reads the message of a starter that has ended, so this never waits.
+outcome receive_outcome(int socket, fd_owner &pidfd)
+{
+    outcome_message m;
+    if (recvmsg(socket, &m.header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != sizeof(m.content))
+        return {.error = ECHILD};
+    const cmsghdr *const rights = CMSG_FIRSTHDR(&m.header);
+    int fd = -1;
+    if (rights != nullptr && rights->cmsg_type == SCM_RIGHTS)
+        memcpy(&fd, CMSG_DATA(rights), sizeof(fd));
+    pidfd.reset(fd);
+    return m.content;
+}
+
+// Kills the program and what it has started: it is the leader of a group.
 void kill_group(pid_t pid)
 {
     ::kill(-pid, SIGKILL);
@@ -95,61 +134,80 @@ int spawn(const order &o, pid_t *pid)
     return error;
 }
 
+// Waits for SIGCHLD of the program, and kills it after the timeout.
+void await_child(const order &o, outcome &result)
+{
+    sigset_t child_signal;
+    sigemptyset(&child_signal);
+    sigaddset(&child_signal, SIGCHLD);
+    const deadline until(o.timeout_ms);
+    int status = 0;
+    pid_t ended = 0;
+    while ((ended = waitpid(result.pid, &status, WNOHANG)) == 0 && result.error == 0) {
+        const int left_ms = until.left_ms();
+        const timespec left{left_ms / 1000, left_ms % 1000 * 1000000L};
+        if (left_ms == 0)
+            result.error = ETIMEDOUT;
+        else
+            sigtimedwait(&child_signal, nullptr, left_ms < 0 ? nullptr : &left);
+    }
+    if (result.error != 0) {
+        kill_group(result.pid);
+        ended = waitpid(result.pid, &status, 0);
+    }
+    result.exit_status = ended == result.pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 // The starter: a child that no wait() of the application reports, for its end raises no signal. The program is its
 // child, and nobody's as soon as the starter has ended.
 int starter(void *argument)
 {
-    auto *const o = static_cast<order *>(argument);
-    pid_t pid = -1;
-    o->error = spawn(*o, &pid);
-    o->pid = pid;
-    if (o->error != 0)
-        return 0;
-    o->pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-    if (o->pidfd < 0) {
-        o->error = errno;
-        kill(pid, SIGKILL);
-        return 0;
-    }
-    if (!o->wait)
-        return 0;
-    if (!await_end(o->pidfd, deadline(o->timeout_ms))) {
-        o->error = ETIMEDOUT;
-        kill_group(pid);
-    }
-    int status = 0;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    o->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    const order &o = *static_cast<const order *>(argument);
+    signal(SIGCHLD, SIG_DFL); // ignored, the status of the program would be lost
+    outcome result;
+    result.error = spawn(o, &result.pid);
+    int pidfd = -1;
+    if (result.error == 0 && o.wait)
+        await_child(o, result);
+    else if (result.error == 0)
+        pidfd = static_cast<int>(syscall(SYS_pidfd_open, result.pid, 0));
+    send_outcome(o.report, result, pidfd);
     return 0;
 }
 
-// Runs the starter while no signal of the application can interrupt it.
-void carry_out(order &o)
+// Runs the starter while no signal of the application can interrupt it. The starter shares the memory of the caller,
+// which sleeps, so that a large program is not copied; but nothing depends on it, because under valgrind it is a copy.
+outcome carry_out(order o, fd_owner &pidfd)
 {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        return {.error = errno};
+    const fd_owner receiver(ends[0]);
+    const fd_owner sender(ends[1]);
+    o.report = sender.get();
     void *const stack =
             mmap(nullptr, stack_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-    if (stack == MAP_FAILED) {
-        o.error = errno;
-        return;
-    }
+    if (stack == MAP_FAILED)
+        return {.error = errno};
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     int cancelling = 0;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
-    const int flags = CLONE_VM | CLONE_VFORK | CLONE_FILES;
-    const int pid = clone_process(starter, static_cast<char *>(stack) + stack_size, flags, &o);
+    outcome result;
+    const int pid = clone_process(starter, static_cast<char *>(stack) + stack_size, CLONE_VM | CLONE_VFORK, &o);
     if (pid < 0) {
-        o.error = errno;
+        result.error = errno;
     } else {
         while (waitpid(pid, nullptr, static_cast<int>(__WCLONE)) < 0 && errno == EINTR) {
         }
+        result = receive_outcome(receiver.get(), pidfd);
     }
     pthread_setcancelstate(cancelling, nullptr);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     munmap(stack, stack_size);
+    return result;
 }
 
 } // namespace
@@ -165,11 +223,9 @@ int process::start(char *const arguments[])
         return errno;
     messages_.reset(ends[0]);
     const fd_owner errors(ends[1]);
-    order o{arguments, other.get(), other.get(), errors.get(), false, 0, 0, -1, -1, -1};
-    carry_out(o);
-    pidfd_.reset(o.pidfd);
-    pid_ = o.pid;
-    return o.error;
+    const outcome result = carry_out({arguments, other.get(), other.get(), errors.get(), false, 0, -1}, pidfd_);
+    pid_ = result.pid;
+    return result.error;
 }
 
 int process::run(char *const arguments[], int timeout_ms)
@@ -177,29 +233,49 @@ int process::run(char *const arguments[], int timeout_ms)
     const fd_owner null(open("/dev/null", O_RDWR | O_CLOEXEC));
     if (!null.valid())
         return -1;
-    order o{arguments, null.get(), null.get(), STDERR_FILENO, true, timeout_ms, 0, -1, -1, -1};
-    carry_out(o);
-    const fd_owner pidfd(o.pidfd);
-    if (o.error != 0)
-        errno = o.error;
-    else if (o.exit_status < 0)
+    fd_owner no_pidfd;
+    const outcome result =
+            carry_out({arguments, null.get(), null.get(), STDERR_FILENO, true, timeout_ms, -1}, no_pidfd);
+    if (result.error != 0)
+        errno = result.error;
+    else if (result.exit_status < 0)
         errno = ECONNRESET;
-    return o.error != 0 ? -1 : o.exit_status;
+    return result.error != 0 ? -1 : result.exit_status;
 }
 
+// Reports an event as soon as the program has ended. Without a pidfd that is the hang-up of its standard error, which
+// only the program and its children have.
+pollfd process::end_poller() const
+{
+    return pidfd_.valid() ? pollfd{pidfd_.get(), POLLIN, 0} : pollfd{messages_.get(), 0, 0};
+}
+
+bool process::await_end(const deadline &until) const
+{
+    for (;;) {
+        pollfd poller = end_poller();
+        const int ready = poll(&poller, 1, until.left_ms());
+        if (ready > 0)
+            return true;
+        if (ready == 0 || errno != EINTR)
+            return false;
+    }
+}
+
+// A program that has not ended has a number that belongs to no other process and no other group.
 void process::kill()
 {
-    pollfd poller{pidfd_.get(), POLLIN, 0};
-    if (pidfd_.valid() && poll(&poller, 1, 0) == 0)
+    pollfd poller = end_poller();
+    if (messages_.valid() && poll(&poller, 1, 0) == 0)
         kill_group(pid_);
 }
 
 void process::finish(const deadline &until)
 {
     channel_.reset();
-    if (pidfd_.valid() && !await_end(pidfd_.get(), until)) {
+    if (messages_.valid() && !await_end(until)) {
         kill_group(pid_);
-        await_end(pidfd_.get(), deadline(1000));
+        await_end(deadline(1000));
     }
     messages_.reset();
     pidfd_.reset();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <poll.h>
 #include <sys/types.h>
 
 #include "clock.hpp"
@@ -24,7 +25,8 @@ public:
     // Both are invalid before start.
     int channel() const { return channel_.get(); }
     int messages() const { return messages_.get(); }
-    // Readable as soon as the program has ended.
+    // Readable as soon as the program has ended. -1 where the system has no such descriptors: then the end of the
+    // program hangs up its standard error.
     int pidfd() const { return pidfd_.get(); }
 
     // Closes the channel, and waits until the program has ended; kills it after the deadline.
@@ -34,6 +36,9 @@ public:
     void kill();
 
 private:
+    pollfd end_poller() const;
+    bool await_end(const deadline &until) const;
+
     fd_owner channel_;
     fd_owner messages_;
     fd_owner pidfd_;

@@ -134,6 +134,20 @@ void programs_are_not_children(void **)
     std::signal(SIGCHLD, SIG_DFL);
 }
 
+// The exit status of the program counts also where the application ignores its children.
+void a_failure_is_reported_where_children_are_ignored(void **)
+{
+    target t;
+    assert_null(parse_target("local:", t));
+    command failing;
+    const char *const none[] = {nullptr};
+    assert_true(failing.build(t, "ssh", "exit 7;", none));
+    std::signal(SIGCHLD, SIG_IGN);
+    const int status = process::run(failing.words(), 10000);
+    std::signal(SIGCHLD, SIG_DFL);
+    assert_int_equal(status, 7);
+}
+
 void programs_that_go_on_are_killed(void **)
 {
     target t;
@@ -167,6 +181,7 @@ int main()
             cmocka_unit_test(ssh_gets_one_quoted_line),
             cmocka_unit_test(quoted_words_come_back),
             cmocka_unit_test(programs_are_not_children),
+            cmocka_unit_test(a_failure_is_reported_where_children_are_ignored),
             cmocka_unit_test(programs_that_go_on_are_killed),
             cmocka_unit_test(missing_programs_are_reported),
     };
