@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Registered memory that is not there: a hole of a file whose file system is full, and a file that was truncated. The
- * request ends with an error, and its target goes on. */
+/* Registered memory without pages: a hole of a file on a full file system, a truncated file, huge pages that the system
+ * does not have. Mappings are shared or private. The request ends with an error, and its target continues. */
 #include "remote.h"
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
@@ -12,7 +13,16 @@
 
 enum {
     size = 64 * 1024,
+    huge_page = 2 * 1024 * 1024,
     nothing = 0,
+};
+
+enum missing {
+    truncated,
+    truncated_private,
+    full, /* the file system */
+    full_private,
+    no_huge_pages,
 };
 
 static const struct server_plan sleeps = {.size = size, .access = everything | IBV_ACCESS_REMOTE_ATOMIC, .receives = 4};
@@ -20,7 +30,7 @@ static const struct server_plan sleeps = {.size = size, .access = everything | I
 static struct {
     enum ibv_wr_opcode opcode;
     size_t length;
-    bool full; /* the file system, else the file is truncated */
+    enum missing missing;
 } attempt;
 
 /* The file system has no place in the tree: only its descriptor reaches it, and it ends with the mapping. */
@@ -36,7 +46,7 @@ static int open_small_file_system(void)
     return root;
 }
 
-static uint8_t *map_hole_of_full_file_system(void)
+static uint8_t *map_hole_of_full_file_system(int flags)
 {
     static const char zeros[4096];
     const int root = open_small_file_system();
@@ -47,12 +57,38 @@ static uint8_t *map_hole_of_full_file_system(void)
     while (write(filler, zeros, sizeof(zeros)) > 0)
         ;
     assert_int_equal(errno, ENOSPC);
-    uint8_t *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, hole, 0);
+    uint8_t *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, hole, 0);
     assert_ptr_not_equal(memory, MAP_FAILED);
     close(filler);
     close(hole);
     close(root);
     return memory;
+}
+
+static uint8_t *map_huge_page(void)
+{
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_NORESERVE | (21 << MAP_HUGE_SHIFT);
+    uint8_t *memory = mmap(NULL, huge_page, PROT_READ | PROT_WRITE, flags, -1, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    return memory;
+}
+
+/* Memory whose pages are missing now, or as soon as its file, if `fd` is set, is truncated. */
+static uint8_t *map_missing(int *fd)
+{
+    *fd = -1;
+    switch (attempt.missing) {
+    case full:
+        return map_hole_of_full_file_system(MAP_SHARED);
+    case full_private:
+        return map_hole_of_full_file_system(MAP_PRIVATE);
+    case no_huge_pages:
+        return map_huge_page();
+    case truncated:
+        return map_file(size, MAP_SHARED, fd);
+    default:
+        return map_file(size, MAP_PRIVATE, fd);
+    }
 }
 
 static void post_attempt(struct remote *r)
@@ -76,11 +112,11 @@ static void post_attempt(struct remote *r)
 static void meet_what_is_missing(void)
 {
     struct remote r;
-    int fd = -1;
-    uint8_t *memory = attempt.full ? map_hole_of_full_file_system() : map_file(size, MAP_SHARED, &fd);
+    int fd;
+    uint8_t *memory = map_missing(&fd);
     start_server(&r, &sleeps, memory);
     meet_server(&r);
-    if (!attempt.full)
+    if (fd >= 0)
         assert_int_equal(ftruncate(fd, 0), 0);
     post_attempt(&r);
     expect_completion(r.pair.client.cq, 2, IBV_WC_REM_OP_ERR);
@@ -97,69 +133,112 @@ static void skip_under_thread_sanitizer(void)
 #endif
 }
 
-static void try(enum ibv_wr_opcode opcode, size_t length, bool full)
+static void try(enum ibv_wr_opcode opcode, size_t length, enum missing missing)
 {
     skip_under_thread_sanitizer();
     attempt.opcode = opcode;
     attempt.length = length;
-    attempt.full = full;
+    attempt.missing = missing;
     in_own_process(meet_what_is_missing);
 }
 
 static void a_write_into_a_truncated_file(void **state)
 {
     (void)state;
-    try(IBV_WR_RDMA_WRITE, 8, false);
-    try(IBV_WR_RDMA_WRITE, size, false);
+    try(IBV_WR_RDMA_WRITE, 8, truncated);
+    try(IBV_WR_RDMA_WRITE, size, truncated);
 }
 
 static void a_read_of_a_truncated_file(void **state)
 {
     (void)state;
-    try(IBV_WR_RDMA_READ, 8, false);
-    try(IBV_WR_RDMA_READ, size, false);
+    try(IBV_WR_RDMA_READ, 8, truncated);
+    try(IBV_WR_RDMA_READ, size, truncated);
 }
 
 static void a_message_into_a_truncated_file(void **state)
 {
     (void)state;
-    try(IBV_WR_SEND, 64, false);
+    try(IBV_WR_SEND, 64, truncated);
 }
 
 static void an_addition_in_a_truncated_file(void **state)
 {
     (void)state;
-    try(IBV_WR_ATOMIC_FETCH_AND_ADD, 8, false);
+    try(IBV_WR_ATOMIC_FETCH_AND_ADD, 8, truncated);
 }
 
-static void a_write_into_a_full_file_system(void **state)
+static void try_everything(enum missing missing)
+{
+    try(IBV_WR_RDMA_WRITE, 8, missing);
+    try(IBV_WR_RDMA_WRITE, size, missing);
+    try(IBV_WR_RDMA_READ, 8, missing);
+    try(IBV_WR_RDMA_READ, size, missing);
+    try(IBV_WR_ATOMIC_FETCH_AND_ADD, 8, missing);
+    try(IBV_WR_SEND, 64, missing);
+}
+
+static void a_private_mapping_of_a_truncated_file(void **state)
+{
+    (void)state;
+    try_everything(truncated_private);
+}
+
+static void a_file_on_a_full_file_system(void **state)
 {
     (void)state;
     if (geteuid() != 0) {
         print_message("skipped: only root can mount a file system\n");
         skip();
     }
-    try(IBV_WR_RDMA_WRITE, 8, true);
-    try(IBV_WR_RDMA_WRITE, size, true);
-    try(IBV_WR_ATOMIC_FETCH_AND_ADD, 8, true);
-    try(IBV_WR_SEND, 64, true);
+    try_everything(full);
+    try_everything(full_private);
+}
+
+static bool has_huge_pages(void)
+{
+    unsigned count = 0;
+    for (const char *const *name = (const char *const[]){"free_hugepages", "nr_overcommit_hugepages", NULL}; *name;
+            ++name) {
+        char path[96];
+        unsigned pages = 0;
+        snprintf(path, sizeof(path), "/sys/kernel/mm/hugepages/hugepages-2048kB/%s", *name);
+        FILE *file = fopen(path, "r");
+        if (file == NULL)
+            return true; /* or none of this size */
+        assert_int_equal(fscanf(file, "%u", &pages), 1);
+        fclose(file);
+        count += pages;
+    }
+    return count > 0;
+}
+
+static void huge_pages_that_cannot_be_had(void **state)
+{
+    (void)state;
+    if (has_huge_pages()) {
+        print_message("skipped: this system has huge pages of 2 MiB, or none of this size\n");
+        skip();
+    }
+    try_everything(no_huge_pages);
 }
 
 /* The program's own memory is missing: its request fails, and the program goes on. */
 static void meet_own_missing_memory(void)
 {
     struct remote r;
-    int fd = -1;
+    int fd;
     start_server(&r, &sleeps, NULL);
     meet_server(&r);
     struct side *c = &r.pair.client;
-    uint8_t *memory = map_file(size, MAP_SHARED, &fd);
+    uint8_t *memory = map_missing(&fd);
     struct ibv_mr *mr = ibv_reg_mr(c->pd, memory, size, everything);
     assert_non_null(mr);
     struct side own = *c;
     own.memory = memory;
     own.mr = mr;
-    assert_int_equal(ftruncate(fd, 0), 0);
+    if (fd >= 0)
+        assert_int_equal(ftruncate(fd, 0), 0);
     struct remote with_own = r;
     with_own.pair.client = own;
     post_attempt(&with_own);
@@ -167,15 +246,15 @@ static void meet_own_missing_memory(void)
     assert_int_equal(wc.wr_id, 2);
     assert_int_equal(wc.status, IBV_WC_LOC_PROT_ERR);
     assert_int_equal(ibv_dereg_mr(mr), 0);
-    munmap(memory, size);
-    close(fd);
+    if (fd >= 0)
+        close(fd);
     stop_server(&r);
 }
 
-static void own_memory_in_a_truncated_file(void **state)
+static void try_own(enum missing missing)
 {
-    (void)state;
     skip_under_thread_sanitizer();
+    attempt.missing = missing;
     static const enum ibv_wr_opcode opcodes[] = {
             IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_SEND, IBV_WR_ATOMIC_FETCH_AND_ADD};
     for (size_t i = 0; i < sizeof(opcodes) / sizeof(opcodes[0]); ++i) {
@@ -191,6 +270,21 @@ static void own_memory_in_a_truncated_file(void **state)
     }
 }
 
+static void own_memory_in_a_truncated_file(void **state)
+{
+    (void)state;
+    try_own(truncated);
+    try_own(truncated_private);
+}
+
+static void own_huge_pages_that_cannot_be_had(void **state)
+{
+    (void)state;
+    if (has_huge_pages())
+        skip();
+    try_own(no_huge_pages);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,8 +292,11 @@ int main(void)
             cmocka_unit_test(a_read_of_a_truncated_file),
             cmocka_unit_test(a_message_into_a_truncated_file),
             cmocka_unit_test(an_addition_in_a_truncated_file),
-            cmocka_unit_test(a_write_into_a_full_file_system),
+            cmocka_unit_test(a_private_mapping_of_a_truncated_file),
+            cmocka_unit_test(a_file_on_a_full_file_system),
+            cmocka_unit_test(huge_pages_that_cannot_be_had),
             cmocka_unit_test(own_memory_in_a_truncated_file),
+            cmocka_unit_test(own_huge_pages_that_cannot_be_had),
     };
     return cmocka_run_group_tests_name("missing_pages", tests, NULL, NULL);
 }

@@ -4,7 +4,9 @@
 #include "pmem/page_sync.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -17,6 +19,24 @@ namespace softrdma::pmem
 
 namespace
 {
+
+// The file of the program, where its static variables are, is not written to while the program runs.
+bool is_program(const mapped_area &a)
+{
+    static const std::string path = [] {
+        std::array<char, PATH_MAX> target{};
+        const ssize_t length = readlink("/proc/self/exe", target.data(), target.size());
+        return std::string(target.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+    }();
+    return a.path == path;
+}
+
+// True for a file and for huge pages, which the kernel shows as a file. Shared memory without a name is shown as one,
+// too.
+bool may_lose_pages(const mapped_area &a)
+{
+    return a.inode != 0 && a.path != "/dev/zero (deleted)" && !is_program(a);
+}
 
 bool is_shared_file(const mapped_area &a)
 {
@@ -90,6 +110,7 @@ int mapping::inspect(std::uintptr_t begin, std::size_t length, bool writable, ma
         if (a.begin > covered || !a.is_readable() || (writable && !a.is_writable()))
             return EFAULT;
         const std::uintptr_t part_end = std::min(end, a.end);
+        out.may_fault_ = out.may_fault_ || may_lose_pages(a);
         if (is_shared_file(a)) {
             const bool direct = is_device_dax(a) || is_synchronous(a.begin);
             out.add({covered, part_end, direct ? durability::direct_access : durability::file});

@@ -49,6 +49,8 @@ public:
     bool is_durable(std::size_t length) const noexcept;
 
     bool has_files() const noexcept { return has_files_; }
+    // True if an access may raise SIGBUS: pages of files, shared or private, and huge pages may be missing.
+    bool may_fault() const noexcept { return may_fault_; }
     const std::vector<extent> &extents() const noexcept { return extents_; }
 
 private:
@@ -57,6 +59,7 @@ private:
 
     std::vector<extent> extents_; // only the durable ones
     bool has_files_ = false;
+    bool may_fault_ = false;
 };
 
 // Writes the cache lines back and waits until that is ordered before later stores.

@@ -79,8 +79,7 @@ bool gathered::collect(
 bool gathered::is_there() const noexcept
 {
     for (std::size_t i = 0; i < count; ++i) {
-        if (pins[i]->kind() != local::region_kind::unmappable &&
-                !is_readable(static_cast<const std::byte *>(pieces[i].iov_base), pieces[i].iov_len))
+        if (pins[i]->may_fault() && !is_readable(static_cast<const std::byte *>(pieces[i].iov_base), pieces[i].iov_len))
             return false;
     }
     return true;

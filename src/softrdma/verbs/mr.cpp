@@ -179,7 +179,7 @@ void region_table::forget(memory_region &region)
 std::byte *region_table::look_up_plain(const ibv_sge &sge, std::uint32_t domain) const noexcept
 {
     const memory_region *region = find(sge.lkey, domain, IBV_ACCESS_LOCAL_WRITE, sge.addr, sge.length);
-    const bool plain = region != nullptr && region->kind() == local::region_kind::unmappable;
+    const bool plain = region != nullptr && region->kind() == local::region_kind::unmappable && !region->may_fault();
     return plain ? region->at(sge.addr) : nullptr;
 }
 
@@ -205,7 +205,7 @@ int memory_region::describe(ibv_pd *domain, void *begin, std::size_t bytes, std:
     domain_ = domain_of(domain);
     iova_ = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova;
     access_ = static_cast<int>(access) | access_local_read;
-    if (kind() != local::region_kind::unmappable)
+    if (may_fault())
         guard_mapped_files();
     if ((access & flush_access) != 0)
         context_of(context).memory.knows_flush().store(1, std::memory_order_relaxed);

@@ -47,6 +47,8 @@ public:
         return error == ENOMEM ? 0 : error;
     }
     local::region_kind kind() const noexcept;
+    // True if an access has to be guarded (base/guard.hpp).
+    bool may_fault() const noexcept { return mapping().may_fault(); }
     std::uint32_t domain() const noexcept { return domain_; }
     std::uint32_t key() const noexcept { return key_; }
     // Of a window: the region that it is bound to, or NULL.
@@ -190,7 +192,8 @@ public:
     // inside an epoch that is known to local::reader_list.
     std::byte *look_up(
             std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;
-    // The same of what a receive may be placed in by a peer: writable, and nothing in need of durability.
+    // The same of what a receive may be placed in by a peer: writable, nothing in need of durability, and no page can
+    // be missing.
     std::byte *look_up_plain(const ibv_sge &sge, std::uint32_t domain) const noexcept;
     // How many regions have gone: in an epoch, what was looked up is where it was as long as none has.
     std::uint64_t removals() const noexcept { return removals_.load(std::memory_order_acquire); }

@@ -2,6 +2,7 @@
 #include "verbs/receive_ring.hpp"
 #include "base/assert.hpp"
 #include "base/copy.hpp"
+#include "base/guard.hpp"
 #include "base/prefetch.hpp"
 #include "verbs/qp.hpp"
 
@@ -224,9 +225,7 @@ bool receive_ring::scatter(const std::byte *at, std::uint64_t position, std::uin
 bool receive_ring::place(const ibv_sge &sge, const std::byte *at, std::uint32_t length) const
 {
     std::byte *to = regions_.look_up(sge.lkey, domain_, IBV_ACCESS_LOCAL_WRITE, sge.addr, length);
-    if (to != nullptr)
-        copy_in(to, at, length);
-    return to != nullptr;
+    return to != nullptr && guarded([=] { copy_in(to, at, length); });
 }
 
 bool receive_ring::is_delivered(const local::receive_slot &at, std::uint64_t position) const noexcept

@@ -102,7 +102,7 @@ bool responder::send_read(reply &r)
             std::byte *from = pin->at(r.addr + r.sent);
             const bool copies = bytes <= copied.size();
             const bool is_there = copies ? guarded([&] { copy_out(copied.data(), from, bytes); })
-                                         : pin->kind() == local::region_kind::unmappable || is_readable(from, bytes);
+                                         : !pin->may_fault() || is_readable(from, bytes);
             if (!is_there) {
                 r.kind = reply_kind::acknowledgement;
                 r.syndrome = syndrome::remote_operational;
