@@ -225,11 +225,81 @@ static void the_device_says_that_it_has_windows(void **state)
     assert_true(attr.max_mw > 0);
 }
 
+/* A queue pair of the server whose peer does not exist. */
+static struct side open_lonely(void)
+{
+    struct side lonely = pair.server;
+    struct ibv_qp_init_attr init = {.send_cq = lonely.cq,
+            .recv_cq = lonely.cq,
+            .qp_type = IBV_QPT_RC,
+            .cap = {.max_send_wr = 4, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
+    lonely.qp = ibv_create_qp(lonely.pd, &init);
+    assert_non_null(lonely.qp);
+    to_init(lonely.qp);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
+            .path_mtu = IBV_MTU_1024,
+            .dest_qp_num = 0x101,
+            .max_dest_rd_atomic = 1,
+            .ah_attr = {.port_num = 1}};
+    assert_int_equal(ibv_modify_qp(lonely.qp, &attr,
+                             IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+            0);
+    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .retry_cnt = 7, .max_rd_atomic = 1};
+    assert_int_equal(ibv_modify_qp(lonely.qp, &attr,
+                             IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                                     IBV_QP_MAX_QP_RD_ATOMIC),
+            0);
+    return lonely;
+}
+
+static void a_window_of_type_1_is_bound_without_a_peer(void **state)
+{
+    (void)state;
+    struct side lonely = open_lonely();
+    struct ibv_mw_bind bind = {.wr_id = 99,
+            .send_flags = IBV_SEND_SIGNALED,
+            .bind_info = info_of(&lonely, begin, bytes, reads_and_writes)};
+    assert_int_equal(ibv_bind_mw(lonely.qp, mw, &bind), 0);
+    expect(lonely.cq, IBV_WC_BIND_MW, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_destroy_qp(lonely.qp), 0);
+}
+
+static void a_window_of_type_2_is_bound_and_invalidated_without_a_peer(void **state)
+{
+    (void)state;
+    struct side lonely = open_lonely();
+    const uint32_t key = ibv_inc_rkey(mw->rkey);
+    assert_int_equal(post_bind(&lonely, key, info_of(&lonely, begin, bytes, reads_and_writes)), 0);
+    expect(lonely.cq, IBV_WC_BIND_MW, IBV_WC_SUCCESS);
+    const struct ibv_send_wr wr = {.opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = key};
+    assert_int_equal(post_bare(&lonely, wr), 0);
+    expect(lonely.cq, IBV_WC_LOCAL_INV, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_destroy_qp(lonely.qp), 0);
+}
+
+/* Requests of a queue complete in their order. */
+static void a_bind_does_not_overtake_a_request_for_the_peer(void **state)
+{
+    (void)state;
+    struct side lonely = open_lonely();
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+    assert_int_equal(post(&lonely, IBV_WR_RDMA_WRITE, 1, 0, 8, &lonely, 8, 0), 0);
+    assert_int_equal(post_bind(&lonely, ibv_inc_rkey(mw->rkey), info_of(&lonely, begin, bytes, reads_and_writes)), 0);
+    assert_int_equal(ibv_modify_qp(lonely.qp, &attr, IBV_QP_STATE), 0);
+    expect_completion(lonely.cq, 1, IBV_WC_WR_FLUSH_ERR);
+    expect(lonely.cq, IBV_WC_BIND_MW, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(ibv_destroy_qp(lonely.qp), 0);
+}
+
 int main(int count, char **arguments)
 {
     if (count > 1)
         cmocka_set_test_filter(arguments[1]);
     const struct CMUnitTest tests[] = {
+            type_1(a_window_of_type_1_is_bound_without_a_peer),
+            type_2(a_window_of_type_2_is_bound_and_invalidated_without_a_peer),
+            type_2(a_bind_does_not_overtake_a_request_for_the_peer),
             type_2(a_message_with_an_unknown_key_invalidates_nothing),
             type_2(a_region_is_not_invalidated_by_a_message),
             type_2(a_region_that_does_not_allow_it_is_not_bound_to),

@@ -17,8 +17,7 @@ namespace softrdma
 
 outcome requester::start_requests()
 {
-    while (next_ < queue_.size() && !waiting_for_receiver_ && !ep_.transport_pending && ep_.path != nullptr &&
-            !held_back()) {
+    while (next_ < queue_.size() && !waiting_for_receiver_ && !held_back()) {
         wqe &w = queue_[next_];
         if (ep_.attr.qp_state != IBV_QPS_RTS && !w.numbered && !stalled_)
             return ask_for_answers(), outcome::proceed; // a queue that is drained starts nothing new
@@ -28,6 +27,8 @@ outcome requester::start_requests()
                 return o;
             continue;
         }
+        if (ep_.transport_pending || ep_.path == nullptr)
+            return outcome::proceed;
         if (fault::active()) [[unlikely]] {
             outcome o{};
             if (injected(w, o))
