@@ -48,6 +48,42 @@ static void the_device_describes_itself(void **state)
     assert_int_equal(ibv_query_gid(context, 1, port.gid_tbl_len, &gid), -1);
 }
 
+/* The receive capacities of a queue pair mean nothing if it has a shared receive queue. */
+static void receive_capacities_are_ignored_with_a_shared_queue(void **state)
+{
+    struct ibv_context *context = *state;
+    struct ibv_device_attr device_attr;
+    assert_int_equal(ibv_query_device(context, &device_attr), 0);
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    struct ibv_cq *cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+    struct ibv_srq_init_attr shared = {.attr = {.max_wr = 4, .max_sge = 1}};
+    struct ibv_srq *srq = ibv_create_srq(pd, &shared);
+    assert_non_null(srq);
+    for (int type = IBV_QPT_RC; type <= IBV_QPT_UD; type += IBV_QPT_UD - IBV_QPT_RC) {
+        struct ibv_qp_init_attr attr = {.send_cq = cq,
+                .recv_cq = cq,
+                .srq = srq,
+                .qp_type = (enum ibv_qp_type)type,
+                .cap = {.max_send_wr = 4,
+                        .max_send_sge = 1,
+                        .max_recv_wr = 10 * (uint32_t)device_attr.max_qp_wr,
+                        .max_recv_sge = 10 * (uint32_t)device_attr.max_sge}};
+        struct ibv_qp *qp = ibv_create_qp(pd, &attr);
+        assert_non_null(qp);
+        assert_int_equal(ibv_destroy_qp(qp), 0);
+        attr.srq = NULL;
+        assert_null(ibv_create_qp(pd, &attr));
+        assert_int_equal(errno, EINVAL);
+        attr.srq = srq;
+        attr.cap.max_send_wr = 10 * (uint32_t)device_attr.max_qp_wr;
+        assert_null(ibv_create_qp(pd, &attr));
+        assert_int_equal(errno, EINVAL);
+    }
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
 static void the_device_has_a_vendor_and_a_descriptor(void **state)
 {
     struct ibv_context *context = *state;
@@ -269,6 +305,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
             cmocka_unit_test_setup_teardown(the_device_describes_itself, opened, closed),
             cmocka_unit_test(files_are_shown_that_programs_look_for),
+            cmocka_unit_test_setup_teardown(receive_capacities_are_ignored_with_a_shared_queue, opened, closed),
             cmocka_unit_test_setup_teardown(the_device_has_a_vendor_and_a_descriptor, opened, closed),
             cmocka_unit_test_setup_teardown(a_table_of_addresses_is_read_whole_or_not_at_all, opened, closed),
             cmocka_unit_test_setup_teardown(a_shorter_port_structure_is_not_overrun, opened, closed),

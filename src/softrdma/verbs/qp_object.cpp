@@ -91,10 +91,12 @@ void qp_object::drain_events()
 int check_limits(const ibv_qp_init_attr &attr) noexcept
 {
     const ibv_qp_cap &cap = attr.cap;
-    const bool within = cap.max_send_wr <= limits::max_qp_wr && cap.max_recv_wr <= limits::max_qp_wr &&
-                        cap.max_send_sge <= limits::max_sge && cap.max_recv_sge <= limits::max_sge &&
-                        cap.max_inline_data <= limits::max_inline;
-    return attr.send_cq == nullptr || attr.recv_cq == nullptr || !within ? EINVAL : 0;
+    const bool sends = cap.max_send_wr <= limits::max_qp_wr && cap.max_send_sge <= limits::max_sge &&
+                       cap.max_inline_data <= limits::max_inline;
+    // With a shared receive queue the receive capacities are ignored.
+    const bool receives =
+            attr.srq != nullptr || (cap.max_recv_wr <= limits::max_qp_wr && cap.max_recv_sge <= limits::max_sge);
+    return attr.send_cq == nullptr || attr.recv_cq == nullptr || !sends || !receives ? EINVAL : 0;
 }
 
 void grant_inline_room(ibv_qp_cap &cap) noexcept
