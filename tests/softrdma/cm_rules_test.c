@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rules of the connection manager beyond a single connection: backlog, private data as on iWARP, errors of addresses
- * and of synchronous identifiers. */
+ * and of synchronous identifiers, ownership of ports. */
 #include "fixture.h"
 
 #include <arpa/inet.h>
@@ -122,6 +122,140 @@ static void a_lost_port_is_no_error_of_the_network(void **state)
     close_pair(&p);
 }
 
+static struct rdma_cm_id *new_id(struct rdma_event_channel *channel, enum rdma_port_space space)
+{
+    struct rdma_cm_id *id = NULL;
+    assert_int_equal(rdma_create_id(channel, &id, NULL, space), 0);
+    return id;
+}
+
+/* An IPv4 address, or an IPv6 one with a colon. */
+static int bind_to(struct rdma_cm_id *id, const char *address, __be16 port)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = port};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = port};
+    if (inet_pton(AF_INET, address, &v4.sin_addr) == 1)
+        return rdma_bind_addr(id, (struct sockaddr *)&v4);
+    assert_int_equal(inet_pton(AF_INET6, address, &v6.sin6_addr), 1);
+    return rdma_bind_addr(id, (struct sockaddr *)&v6);
+}
+
+static void expect_taken(int result)
+{
+    assert_int_equal(result, -1);
+    assert_int_equal(errno, EADDRINUSE);
+}
+
+/* Whether two ids of this process may have one port. The first has any. */
+static void try_ports(const char *first, const char *second, int option, bool both)
+{
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    struct rdma_cm_id *one = new_id(channel, RDMA_PS_TCP), *two = new_id(channel, RDMA_PS_TCP);
+    int yes = 1;
+    if (option != 0) {
+        assert_int_equal(rdma_set_option(one, RDMA_OPTION_ID, option, &yes, sizeof(yes)), 0);
+        assert_int_equal(rdma_set_option(two, RDMA_OPTION_ID, option, &yes, sizeof(yes)), 0);
+    }
+    assert_int_equal(bind_to(one, first, 0), 0);
+    const int result = bind_to(two, second, rdma_get_src_port(one));
+    if (both)
+        assert_int_equal(result, 0);
+    else
+        expect_taken(result);
+    rdma_destroy_id(two);
+    rdma_destroy_id(one);
+    rdma_destroy_event_channel(channel);
+}
+
+static void a_port_belongs_to_one_id(void **state)
+{
+    (void)state;
+    try_ports("127.0.0.1", "127.0.0.1", 0, false);
+    try_ports("0.0.0.0", "127.0.0.1", 0, false);
+    try_ports("127.0.0.1", "0.0.0.0", 0, false);
+    try_ports("127.0.0.1", "127.0.0.2", 0, true);
+    try_ports("127.0.0.1", "127.0.0.1", RDMA_OPTION_ID_REUSEADDR, true);
+    if (access("/proc/net/if_inet6", F_OK) == 0) {
+        try_ports("::", "127.0.0.1", 0, false);
+        try_ports("::", "127.0.0.1", RDMA_OPTION_ID_AFONLY, true);
+    }
+}
+
+/* A listener has its port alone, and a shared port can no longer be had then. */
+static void a_listener_shares_its_port_with_none(void **state)
+{
+    (void)state;
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    struct rdma_cm_id *ids[3];
+    int yes = 1;
+    for (int i = 0; i < 3; ++i) {
+        ids[i] = new_id(channel, RDMA_PS_TCP);
+        assert_int_equal(rdma_set_option(ids[i], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes)), 0);
+    }
+    assert_int_equal(bind_to(ids[0], "127.0.0.1", 0), 0);
+    const __be16 port = rdma_get_src_port(ids[0]);
+    assert_int_equal(bind_to(ids[1], "127.0.0.1", port), 0);
+    expect_taken(rdma_listen(ids[0], 1));
+    assert_int_equal(rdma_destroy_id(ids[1]), 0);
+    assert_int_equal(rdma_listen(ids[0], 1), 0);
+    assert_int_equal(rdma_set_option(ids[0], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes)), -1);
+    expect_taken(bind_to(ids[2], "127.0.0.1", port));
+    expect_taken(rdma_listen(ids[2], 1)); /* at no other port either */
+    assert_int_equal(bind_to(ids[2], "127.0.0.1", 0), 0);
+    assert_int_equal(rdma_listen(ids[2], 1), 0);
+    rdma_destroy_id(ids[0]);
+    rdma_destroy_id(ids[2]);
+    rdma_destroy_event_channel(channel);
+}
+
+/* Ports are TCP ports, so a port of one space is none of another. */
+static void spaces_have_the_same_ports(void **state)
+{
+    (void)state;
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    struct rdma_cm_id *one = new_id(channel, RDMA_PS_UDP), *two = new_id(channel, RDMA_PS_TCP);
+    assert_int_equal(bind_to(one, "127.0.0.1", 0), 0);
+    expect_taken(bind_to(two, "127.0.0.1", rdma_get_src_port(one)));
+    rdma_destroy_id(one);
+    rdma_destroy_id(two);
+    rdma_destroy_event_channel(channel);
+}
+
+/* Also one that is only bound, of another process. */
+static void a_port_belongs_to_one_process(void **state)
+{
+    (void)state;
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    struct rdma_cm_id *one = new_id(channel, RDMA_PS_TCP);
+    assert_int_equal(bind_to(one, "127.0.0.1", 0), 0);
+    const __be16 port = rdma_get_src_port(one);
+    const pid_t child = fork();
+    if (child == 0) {
+        struct rdma_event_channel *own = rdma_create_event_channel();
+        struct rdma_cm_id *id = NULL;
+        if (own == NULL || rdma_create_id(own, &id, NULL, RDMA_PS_TCP) != 0)
+            _exit(2);
+        _exit(bind_to(id, "127.0.0.1", port) == -1 && errno == EADDRINUSE ? 0 : 1);
+    }
+    assert_int_equal(exit_code_of(child), 0);
+    rdma_destroy_id(one);
+    rdma_destroy_event_channel(channel);
+}
+
+/* The connections of an ended listener do not keep the next one from its port. */
+static void a_port_is_free_again_with_its_listener(void **state)
+{
+    (void)state;
+    struct pair p = {0};
+    open_pair(&p, &(struct options){0});
+    const __be16 port = rdma_get_src_port(p.listener);
+    assert_int_equal(rdma_destroy_id(p.listener), 0);
+    assert_int_equal(rdma_create_id(p.listen_channel, &p.listener, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(bind_to(p.listener, "127.0.0.1", port), 0);
+    assert_int_equal(rdma_listen(p.listener, 1), 0);
+    close_pair(&p);
+}
+
 static void *get_event_of(void *channel)
 {
     struct rdma_cm_event *event = NULL;
@@ -156,6 +290,11 @@ int main(void)
             cmocka_unit_test(a_source_of_no_device_is_an_address_error),
             cmocka_unit_test(a_synchronous_connect_to_nobody_is_refused),
             cmocka_unit_test(a_lost_port_is_no_error_of_the_network),
+            cmocka_unit_test(a_port_belongs_to_one_id),
+            cmocka_unit_test(a_listener_shares_its_port_with_none),
+            cmocka_unit_test(spaces_have_the_same_ports),
+            cmocka_unit_test(a_port_belongs_to_one_process),
+            cmocka_unit_test(a_port_is_free_again_with_its_listener),
             cmocka_unit_test(who_comes_to_a_destroyed_channel_waits),
     };
     return cmocka_run_group_tests_name("cm_rules", tests, NULL, NULL);

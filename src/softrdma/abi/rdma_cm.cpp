@@ -192,6 +192,13 @@ int rdma_set_option(rdma_cm_id *id, int level, int name, void *value, std::size_
     const lock_guard guard(cm::lock());
     if (name == RDMA_OPTION_ID_AFONLY)
         id_of(id).v6_only = *static_cast<const int *>(value) != 0;
+    if (name == RDMA_OPTION_ID_REUSEADDR) {
+        const bool shares = *static_cast<const int *>(value) != 0;
+        const cm_state state = id_of(id).state;
+        if (state != cm_state::idle && (!shares || state == cm_state::listening))
+            return fail_with(-1, EINVAL);
+        id_of(id).shares_port = shares;
+    }
     if (name == RDMA_OPTION_ID_ACK_TIMEOUT) {
         constexpr std::uint8_t five_bits = 31;
         const std::uint8_t timeout = *static_cast<const std::uint8_t *>(value);

@@ -92,8 +92,11 @@ public:
     bool v6_only GUARDED_BY(cm::lock()) = false;
     std::optional<std::uint8_t> ack_timeout GUARDED_BY(cm::lock()); // as the program has set it
     int refusals GUARDED_BY(cm::lock()) = 0;
-    bool any_port GUARDED_BY(cm::lock()) = false; // the program left the choice of its port to the system
-    int socket GUARDED_BY(cm::lock()) = -1;       // bound, not yet listening or connecting
+    bool any_port GUARDED_BY(cm::lock()) = false;    // the program left the choice of its port to the system
+    bool owns_port GUARDED_BY(cm::lock()) = false;   // it was bound, as opposed to one that a listener has made
+    bool shares_port GUARDED_BY(cm::lock()) = false; // RDMA_OPTION_ID_REUSEADDR
+    bool lost_port GUARDED_BY(cm::lock()) = false;   // the port that the program wanted is another id's
+    int socket GUARDED_BY(cm::lock()) = -1;          // bound, not yet listening or connecting
     std::shared_ptr<listener> listening GUARDED_BY(cm::lock());
     unsigned events_reported GUARDED_BY(cm::lock()) = 0;
     unsigned events_completed GUARDED_BY(cm::lock()) = 0;
@@ -193,8 +196,13 @@ void modify_to_error(cm_id &id) REQUIRES(lock());
 int adopt_device(cm_id &id) REQUIRES(lock());
 socklen_t address_size(const sockaddr *address) noexcept;
 bool is_wildcard(const sockaddr *address) noexcept;
+// True if another id of this process has the port of `address`. An id owns its port until it is destroyed, also without
+// a socket. With `shares`, ids that share ports do not count.
+bool is_port_taken(const cm_id &id, sockaddr_storage address, bool shares) REQUIRES(lock());
 // Gives the id a TCP socket at the address.
 int open_bound(cm_id &id, const sockaddr *address) REQUIRES(lock());
+// Allows other sockets to be bound to the port of this one after it has been used for connections.
+void share_port(int socket) noexcept;
 void learn_addresses(cm_id &id, int socket) REQUIRES(lock());
 void fill_gids(cm_id &id) REQUIRES(lock());
 // Shifts the port between what the program sees and the TCP port (SOFTRDMA_PORT_OFFSET).

@@ -105,21 +105,37 @@ void detail::learn_addresses(cm_id &id, int socket)
     fill_gids(id);
 }
 
+void detail::share_port(int socket) noexcept
+{
+    const int one = 1;
+    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+}
+
 int detail::open_bound(cm_id &id, const sockaddr *address)
 {
     sockaddr_storage tcp{};
     memcpy(&tcp, address, address_size(address));
     id.any_port = id.any_port || port_of(tcp) == 0;
+    if (port_of(tcp) != 0 && is_port_taken(id, tcp, id.shares_port))
+        return fail(EADDRINUSE);
     to_tcp(tcp);
     const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
-    const int one = 1;
     const int v6_only = id.v6_only ? 1 : 0;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     if (address->sa_family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof(v6_only));
-    if (::bind(fd, reinterpret_cast<const sockaddr *>(&tcp), address_size(address)) != 0) {
+    if (id.shares_port)
+        share_port(fd);
+    // The kernel rejects a second socket that is only bound if neither shares its port. A port that earlier connections
+    // still use takes the second attempt.
+    const auto *to = reinterpret_cast<const sockaddr *>(&tcp);
+    bool bound = ::bind(fd, to, address_size(address)) == 0;
+    if (!bound && errno == EADDRINUSE) {
+        share_port(fd);
+        bound = ::bind(fd, to, address_size(address)) == 0;
+    }
+    if (!bound) {
         const int error = errno;
         ::close(fd);
         return fail(error);
@@ -128,6 +144,7 @@ int detail::open_bound(cm_id &id, const sockaddr *address)
     getsockname(fd, &id.route.addr.src_addr, &size);
     from_tcp(id.route.addr.src_storage);
     id.socket = fd;
+    id.owns_port = true;
     id.state = cm_state::bound;
     return 0;
 }
@@ -139,7 +156,9 @@ int bind(cm_id &id, const sockaddr *address)
     const lock_guard guard(lock());
     if (id.state != cm_state::idle)
         return detail::fail(EINVAL);
-    if (detail::open_bound(id, address) != 0)
+    const bool bound = detail::open_bound(id, address) == 0;
+    id.lost_port = !bound && errno == EADDRINUSE;
+    if (!bound)
         return -1;
     detail::fill_gids(id);
     // The kernel's connection manager takes a loop-back address for one that stands for all.

@@ -87,6 +87,7 @@ void start_connecting(cm_id &id)
     sockaddr_storage destination = id.route.addr.dst_storage;
     detail::to_tcp(destination);
     id.state = cm_state::connecting;
+    detail::share_port(id.socket);
     const int error = id.open_path(local::unique_fd(std::exchange(id.socket, -1)), destination);
     if (error == ECONNREFUSED)
         return detail::refused(id);
@@ -153,17 +154,23 @@ int listen(cm_id &id, int backlog)
 {
     constexpr unsigned max_backlog = 1024; // the kernel's default
     const lock_guard guard(lock());
+    if (id.lost_port) // a program that does not check the bind must not listen at a port that no client knows
+        return detail::fail(EADDRINUSE);
     const sockaddr_in any{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {INADDR_ANY}, .sin_zero = {}};
     if (id.state == cm_state::idle && detail::open_bound(id, reinterpret_cast<const sockaddr *>(&any)) != 0)
         return -1;
     if (id.state != cm_state::bound)
         return detail::fail(EINVAL);
+    if (detail::is_port_taken(id, id.route.addr.src_storage, false)) // a listener shares its port with no other id
+        return detail::fail(EADDRINUSE);
+    detail::share_port(id.socket);
     id.backlog = backlog > 0 ? std::min(static_cast<unsigned>(backlog), max_backlog) : max_backlog;
     id.listening = listener::open(std::exchange(id.socket, -1), SOMAXCONN,
             [serial = id.serial](int socket) { return handshake::accepted(socket, serial); });
     if (id.listening == nullptr)
         return -1;
     id.state = cm_state::listening;
+    id.shares_port = false;
     return 0;
 }
 

@@ -61,6 +61,23 @@ condition &acknowledged()
     return ids().acknowledged;
 }
 
+bool detail::is_port_taken(const cm_id &id, sockaddr_storage address, bool shares)
+{
+    const auto serves_one_family = [](int family, bool v6_only) { return family == AF_INET || v6_only; };
+    const bool wildcard = is_wildcard(reinterpret_cast<const sockaddr *>(&address));
+    for (const auto &[serial, other] : ids().ids) {
+        sockaddr_storage &taken = other->route.addr.src_storage;
+        if (other.get() == &id || !other->owns_port || port_of(taken) != port_of(address) ||
+                (shares && other->shares_port))
+            continue;
+        const bool apart = taken.ss_family != address.ss_family && serves_one_family(address.ss_family, id.v6_only) &&
+                           serves_one_family(taken.ss_family, other->v6_only);
+        if (!apart && (wildcard || is_wildcard(&other->route.addr.src_addr) || same(gid_of(taken), gid_of(address))))
+            return true;
+    }
+    return false;
+}
+
 cm_id *detail::find_id(std::uint64_t serial)
 {
     const auto found = ids().ids.find(serial);
