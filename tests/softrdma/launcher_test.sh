@@ -61,6 +61,11 @@ if [ "$(id -u)" -eq 0 ]; then
     expect 0 1 "$softrdma" run "$work/other_user"
 fi
 
+if [ "$(id -u)" -eq 0 ] && unshare -m true 2>/dev/null; then
+    expect 1 1 unshare -m sh -c 'mount -t tmpfs none /proc && exec "$0" run true' "$softrdma"
+    grep -q /proc/self/exe "$work/err" || { echo "FAILED: the missing /proc is not named"; failures=$((failures + 1)); }
+fi
+
 LD_PRELOAD=libc.so.6
 export LD_PRELOAD
 expect 0 0 "$softrdma" run sh -c 'echo "$LD_PRELOAD"'

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "fixture.h"
+#include "remote.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -300,9 +303,54 @@ static void states_change_only_along_the_table(void **state)
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
+/* Where only root can do so, the files of /proc cannot be opened for lack of a descriptor. */
+static int remove_proc(void)
+{
+    if (geteuid() == 0) {
+        assert_int_equal(unshare(CLONE_NEWNS), 0);
+        assert_int_equal(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+        assert_int_equal(mount("none", "/proc", "tmpfs", 0, NULL), 0);
+        return ENOENT;
+    }
+    const int next = dup(STDIN_FILENO);
+    assert_true(next >= 0);
+    close(next);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)next, (rlim_t)next}), 0);
+    return EMFILE;
+}
+
+static void fail_to_register(void)
+{
+    void *context = NULL;
+    setenv("SOFTRDMA_LOG", "error", 1);
+    opened(&context);
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    char *memory = calloc(1, 4096);
+    const int log = memfd_create("log", 0), error_output = dup(STDERR_FILENO);
+    assert_true(log >= 0 && error_output >= 0);
+    const int expected = remove_proc();
+    dup2(log, STDERR_FILENO);
+    struct ibv_mr *mr = ibv_reg_mr(pd, memory, 4096, IBV_ACCESS_LOCAL_WRITE);
+    const int error = errno;
+    dup2(error_output, STDERR_FILENO);
+    char text[512] = "";
+    assert_true(pread(log, text, sizeof(text) - 1, 0) >= 0);
+    assert_null(mr);
+    assert_int_equal(error, expected);
+    assert_non_null(strstr(text, "/proc/self/maps"));
+    assert_non_null(strstr(text, strerror(expected)));
+}
+
+static void registration_without_proc_fails_with_a_reason(void **state)
+{
+    (void)state;
+    in_own_process(fail_to_register);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+            cmocka_unit_test(registration_without_proc_fails_with_a_reason),
             cmocka_unit_test_setup_teardown(the_device_describes_itself, opened, closed),
             cmocka_unit_test(files_are_shown_that_programs_look_for),
             cmocka_unit_test_setup_teardown(receive_capacities_are_ignored_with_a_shared_queue, opened, closed),

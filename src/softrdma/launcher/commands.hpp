@@ -19,7 +19,7 @@ struct run_choice {
 
 // Says so, in one line, if the program takes no libraries but its own.
 void warn_if_out_of_reach(const char *program);
-// The path of libsoftrdma.so; empty if it is not there.
+// The path of libsoftrdma.so; empty, after a message, if it is not there.
 std::string find_library();
 // Replaces this process by the program on the device. Returns an exit status if that fails.
 int run_on_device(char **command, const run_choice &how = {});

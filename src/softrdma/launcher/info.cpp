@@ -131,10 +131,8 @@ int info_command(int argc, char **)
         return usage("info takes no arguments");
     config::check();
     const std::string library = find_library();
-    if (library.empty()) {
-        fprintf(stderr, "softrdma: libsoftrdma.so not found beside this program; install both together\n");
+    if (library.empty())
         return exit_failure;
-    }
     if (const int status = print_device(library); status != 0)
         return status;
     print_paths();

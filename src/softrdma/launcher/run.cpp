@@ -37,28 +37,30 @@ bool hardware_is_active()
     return false;
 }
 
-// Next to the build tree's lib/ or where the installation put it, seen from this very executable.
+// Next to the build tree's lib/ or where the installation put it, seen from this very executable. Empty after a
+// message.
 fs::path find_beside(const char *installed, const char *built)
 {
     std::error_code error;
     const fs::path self = fs::read_symlink("/proc/self/exe", error);
-    if (error)
+    if (error) {
+        fprintf(stderr, "softrdma: /proc/self/exe: %s (the launcher needs /proc)\n", error.message().c_str());
         return {};
+    }
     const fs::path root = self.parent_path().parent_path();
     for (const fs::path &candidate : {root / installed, root / "lib" / built}) {
         if (fs::exists(candidate, error))
             return candidate.lexically_normal();
     }
+    fprintf(stderr, "softrdma: %s not found beside this program; install both together\n", built);
     return {};
 }
 
 // Puts a value before those that the variable has. 0, or 1 after a message.
 int put_first(const char *variable, const fs::path &value)
 {
-    if (value.empty()) {
-        fprintf(stderr, "softrdma: its library was not found beside this program; install both together\n");
+    if (value.empty())
         return exit_failure;
-    }
     if (value.native().find_first_of(": ;") != std::string::npos) {
         fprintf(stderr, "softrdma: cannot preload '%s': move it to a path without blanks, colons and semicolons\n",
                 value.c_str());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pmem/mapping.hpp"
+#include "base/log.hpp"
 #include "base/proc_maps.hpp"
 #include "pmem/page_sync.hpp"
 
@@ -97,8 +98,12 @@ int mapping::inspect(std::uintptr_t begin, std::size_t length, bool writable, ma
     if (end < begin)
         return EFAULT;
     proc_lines maps("/proc/self/maps");
-    if (!maps)
-        return errno;
+    if (!maps) { // nothing else shows whether memory belongs to a file, and so what makes it durable
+        const int error = errno;
+        log::write(log::level::error, "memory region: not registered: /proc/self/maps: %s (the device needs /proc)",
+                strerror(error));
+        return error;
+    }
     std::uintptr_t covered = begin;
     while (covered < end) {
         const char *line = maps.next();
