@@ -5,6 +5,9 @@
 
 #include <arpa/inet.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
 #include <unistd.h>
 
 static void expect_readable(int fd)
@@ -122,6 +125,159 @@ static void a_completion_event_goes_with_its_queue(void **state)
     close_pair(&p);
 }
 
+enum {
+    max_rounds =
+            50, /* the device delays an event for 100 ms: a round in which a busy machine takes half decides nothing */
+    decisive_ms = 50,
+};
+
+static long now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* The server has a completion that it has not read when the client disconnects. Returns when that began. */
+static long receive_and_be_left(struct pair *p)
+{
+    open_pair(p, NULL);
+    assert_int_equal(ibv_req_notify_cq(p->server.cq, 0), 0);
+    assert_int_equal(post_receive(&p->server, 1, 0, 64), 0);
+    assert_int_equal(post(&p->client, IBV_WR_SEND, 1, 0, 64, NULL, 0, 0), 0);
+    expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+    const long start = now_ms();
+    assert_int_equal(rdma_disconnect(p->client.id), 0);
+    while (rdma_notify(p->server.id, IBV_EVENT_COMM_EST) == 0) /* until the server's device has processed that */
+        usleep(100);
+    return start;
+}
+
+/* Programs free at DISCONNECTED what their completions refer to. */
+static void the_end_of_a_connection_waits_for_completions(void **state)
+{
+    (void)state;
+    bool decided = false;
+    for (unsigned i = 0; i < max_rounds && !decided; ++i) {
+        struct pair p;
+        const long start = receive_and_be_left(&p);
+        struct pollfd event = {.fd = p.server.channel->fd, .events = POLLIN};
+        const int readable = poll(&event, 1, 0);
+        decided = now_ms() - start < decisive_ms;
+        assert_true(readable == 0 || !decided);
+        expect_readable(p.server.completions->fd);
+        expect_completion(p.server.cq, 1, IBV_WC_SUCCESS);
+        assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+        close_pair(&p);
+    }
+    assert_true(decided);
+}
+
+static void the_end_of_a_connection_comes_without_a_reader(void **state)
+{
+    (void)state;
+    struct pair p;
+    receive_and_be_left(&p);
+    assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+    close_pair(&p);
+}
+
+static void the_end_of_timewait_follows_that_of_the_connection(void **state)
+{
+    (void)state;
+    struct pair p;
+    receive_and_be_left(&p);
+    assert_int_equal(rdma_disconnect(p.server.id), 0); /* timewait begins */
+    assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+    assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_TIMEWAIT_EXIT), 0);
+    close_pair(&p);
+}
+
+/* Completion thread of a program, which reads late what is flushed. */
+struct reader {
+    struct side *side;
+    pthread_t thread;
+    atomic_bool waits;
+    atomic_uint flushed;
+};
+
+static void *read_flushed(void *argument)
+{
+    struct reader *reader = argument;
+    struct ibv_cq *cq = NULL;
+    void *context = NULL;
+    atomic_store(&reader->waits, true);
+    assert_int_equal(ibv_get_cq_event(reader->side->completions, &cq, &context), 0);
+    ibv_ack_cq_events(cq, 1);
+    usleep(5000);
+    for (; atomic_load(&reader->flushed) < 2; atomic_fetch_add(&reader->flushed, 1))
+        assert_int_equal(next_completion(cq).status, IBV_WC_WR_FLUSH_ERR);
+    return NULL;
+}
+
+static void start_reader(struct reader *reader, struct side *side)
+{
+    *reader = (struct reader){.side = side};
+    for (unsigned i = 1; i <= 2; ++i)
+        assert_int_equal(post_receive(side, i, 0, 64), 0);
+    assert_int_equal(ibv_req_notify_cq(side->cq, 0), 0);
+    assert_int_equal(pthread_create(&reader->thread, NULL, read_flushed, reader), 0);
+    while (!atomic_load(&reader->waits))
+        usleep(100);
+    usleep(1000);
+}
+
+/* True if this has shown it: the event comes after the completions. */
+static bool comes_after_flushed(struct reader *reader, long start, enum rdma_cm_event_type type)
+{
+    assert_int_equal(rdma_ack_cm_event(next_event(reader->side->channel, type)), 0);
+    const unsigned flushed = atomic_load(&reader->flushed);
+    const bool decided = now_ms() - start < decisive_ms;
+    assert_int_equal(pthread_join(reader->thread, NULL), 0);
+    assert_true(flushed == 2 || !decided);
+    return decided;
+}
+
+static void the_end_of_a_connection_waits_for_flushed_completions(void **state)
+{
+    (void)state;
+    bool decided = false;
+    for (unsigned i = 0; i < max_rounds && !decided; ++i) {
+        struct pair p;
+        struct reader reader;
+        open_pair(&p, NULL);
+        start_reader(&reader, &p.client);
+        const long start = now_ms();
+        assert_int_equal(rdma_disconnect(p.client.id), 0);
+        assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+        assert_int_equal(rdma_disconnect(p.server.id), 0);
+        decided = comes_after_flushed(&reader, start, RDMA_CM_EVENT_DISCONNECTED);
+        close_pair(&p);
+    }
+    assert_true(decided);
+}
+
+static void a_rejection_waits_for_flushed_completions(void **state)
+{
+    (void)state;
+    bool decided = false;
+    for (unsigned i = 0; i < max_rounds && !decided; ++i) {
+        struct pair p = {0};
+        struct reader reader;
+        open_listener(&p, "127.0.0.1");
+        resolve_client(&p, NULL);
+        start_reader(&reader, &p.client);
+        connect_client(&p, NULL);
+        struct rdma_cm_event *request = take_request(&p);
+        const long start = now_ms();
+        assert_int_equal(rdma_reject(p.server.id, NULL, 0), 0);
+        assert_int_equal(rdma_ack_cm_event(request), 0);
+        decided = comes_after_flushed(&reader, start, RDMA_CM_EVENT_REJECTED);
+        close_pair(&p);
+    }
+    assert_true(decided);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -131,6 +287,11 @@ int main(void)
             cmocka_unit_test(requests_that_go_with_their_listener_leave_nothing),
             cmocka_unit_test(an_asynchronous_event_goes_with_its_object),
             cmocka_unit_test(a_completion_event_goes_with_its_queue),
+            cmocka_unit_test(the_end_of_a_connection_waits_for_completions),
+            cmocka_unit_test(the_end_of_a_connection_comes_without_a_reader),
+            cmocka_unit_test(the_end_of_timewait_follows_that_of_the_connection),
+            cmocka_unit_test(the_end_of_a_connection_waits_for_flushed_completions),
+            cmocka_unit_test(a_rejection_waits_for_flushed_completions),
     };
     return cmocka_run_group_tests_name("event_channels", tests, NULL, NULL);
 }

@@ -131,7 +131,11 @@ int ibv_destroy_cq(ibv_cq *cq)
 int ibv_get_cq_event(ibv_comp_channel *channel, ibv_cq **cq, void **cookie)
 {
     completion_queue *fired = nullptr;
-    if (!abi::usable(channel->context) || static_cast<completion_channel *>(channel)->take(&fired) != 0)
+    if (!abi::usable(channel->context))
+        return -1;
+    auto &events = *static_cast<completion_channel *>(channel);
+    events.reader.store(pthread_self(), std::memory_order_relaxed);
+    if (events.take(&fired) != 0)
         return -1;
     *cq = fired->verbs();
     *cookie = fired->cq_context;

@@ -41,7 +41,8 @@ public:
 
     event_channel() : ready_(std::in_place) { fd = ready_->fd(); }
 
-    std::optional<event_fd> ready_; // empty once destroyed; programs wait for it without the lock
+    std::optional<event_fd> ready_;  // empty once destroyed; programs wait for it without the lock
+    std::atomic<pthread_t> taker_{}; // thread inside get_event(); zero: none
     cm_events queue_ GUARDED_BY(cm::lock());
     std::unique_ptr<event_channel> destroyed_next_ GUARDED_BY(cm::lock()); // after this one
 };
@@ -98,6 +99,7 @@ public:
     bool lost_port GUARDED_BY(cm::lock()) = false;   // the port that the program wanted is another id's
     int socket GUARDED_BY(cm::lock()) = -1;          // bound, not yet listening or connecting
     std::shared_ptr<listener> listening GUARDED_BY(cm::lock());
+    std::unique_ptr<cm_event> last_event GUARDED_BY(cm::lock()); // of the connection, until completions are read
     unsigned events_reported GUARDED_BY(cm::lock()) = 0;
     unsigned events_completed GUARDED_BY(cm::lock()) = 0;
     cm_handshake local GUARDED_BY(cm::lock());
@@ -161,6 +163,11 @@ cm_id *find_id(std::uint64_t serial) REQUIRES(lock());
 cm_id *new_id(event_channel *channel, void *context, rdma_port_space space, const cm_device &device) REQUIRES(lock());
 void discard(cm_id *id) REQUIRES(lock());
 void queue_event(cm_id &id, rdma_cm_event_type type, int status, const private_data *data = nullptr) REQUIRES(lock());
+// Queues the event that ends a connection, at which programs free what their completions refer to: after another thread
+// has read those that came before, or after 100 checks. `flushed`: the end itself has completed requests, for which
+// only a thread counts that has read events before.
+void queue_last_event(cm_id &id, rdma_cm_event_type type, int status, bool flushed, const private_data *data = nullptr)
+        REQUIRES(lock());
 // False if there is no memory.
 bool queue_request(cm_id &listener, cm_id &child) noexcept REQUIRES(lock());
 // A request of the listener has been seen or is gone: the next one may come.

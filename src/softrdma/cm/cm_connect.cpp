@@ -127,14 +127,14 @@ void detail::rejected(cm_id &id, std::uint32_t reason, const private_data &data)
         return not_resolved(id, reason);
     modify_to_error(id);
     id.state = cm_state::closed;
-    queue_event(id, RDMA_CM_EVENT_REJECTED, static_cast<int>(reason), &data);
+    queue_last_event(id, RDMA_CM_EVENT_REJECTED, static_cast<int>(reason), true, &data);
 }
 
 void detail::unreachable(cm_id &id, int error)
 {
     modify_to_error(id);
     id.state = cm_state::closed;
-    queue_event(id, RDMA_CM_EVENT_UNREACHABLE, -error);
+    queue_last_event(id, RDMA_CM_EVENT_UNREACHABLE, -error, true);
 }
 
 // A network takes milliseconds where loopback takes microseconds: programs that listen anew for each connection

@@ -13,8 +13,12 @@ namespace
 void leave_timewait(std::uint64_t serial)
 {
     const lock_guard guard(lock());
-    if (cm_id *id = detail::find_id(serial); id != nullptr)
-        detail::queue_event(*id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+    cm_id *id = detail::find_id(serial);
+    if (id == nullptr)
+        return;
+    if (id->last_event == nullptr)
+        return detail::queue_event(*id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+    event_loop::get()->after(std::chrono::milliseconds(1), [serial] { leave_timewait(serial); });
 }
 
 void close_path(cm_id &id) REQUIRES(lock())
@@ -36,7 +40,7 @@ void give_up_disconnect(std::uint64_t serial)
 
 void detail::disconnected(cm_id &id, int status)
 {
-    queue_event(id, RDMA_CM_EVENT_DISCONNECTED, status);
+    queue_last_event(id, RDMA_CM_EVENT_DISCONNECTED, status, true);
     close_path(id);
 }
 
@@ -52,7 +56,7 @@ bool detail::received_disconnect(cm_id &id, opcode op)
         if (op != opcode::cm_disconnect_request)
             return false;
         id.state = cm_state::disconnect_received;
-        queue_event(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+        queue_last_event(id, RDMA_CM_EVENT_DISCONNECTED, 0, false);
         return true;
     default:
         return false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cm/cm.hpp"
+#include "base/assert.hpp"
 #include "base/process.hpp"
 
 #include <algorithm>
@@ -82,6 +83,40 @@ void detail::queue_event(cm_id &id, rdma_cm_event_type type, int status, const p
         event->param.conn.qp_num = id.remote.qpn;
     }
     put(*id.events(), std::move(event));
+}
+
+namespace
+{
+
+constexpr auto check_interval = std::chrono::milliseconds(1);
+constexpr unsigned max_checks = 100; // a thread that was woken waits for some time slices of others on a busy machine
+
+bool has_unread_completions(const cm_id &id, bool flushed) REQUIRES(lock())
+{
+    const auto qp = id.local_qp.lock();
+    return qp != nullptr && qp->has_unread_completions({id.events()->taker_.load(std::memory_order_relaxed), flushed});
+}
+
+void deliver_last(cm_id &id, bool flushed, unsigned checks_left) REQUIRES(lock())
+{
+    if (checks_left == 0 || !has_unread_completions(id, flushed))
+        return put(*id.events(), std::move(id.last_event));
+    event_loop::get()->after(check_interval, [serial = id.serial, flushed, checks_left] {
+        const lock_guard guard(lock());
+        if (cm_id *waiting = detail::find_id(serial); waiting != nullptr)
+            deliver_last(*waiting, flushed, checks_left - 1);
+    });
+}
+
+} // namespace
+
+void detail::queue_last_event(cm_id &id, rdma_cm_event_type type, int status, bool flushed, const private_data *data)
+{
+    SOFTRDMA_ASSERT(id.last_event == nullptr);
+    id.last_event = make_event(id, type, status);
+    if (data != nullptr)
+        attach_data(*id.last_event, *data);
+    deliver_last(id, flushed, max_checks);
 }
 
 void detail::queue_established(cm_id &id, const ibv_ah_attr &peer)
@@ -174,7 +209,10 @@ int get_event(event_channel &channel, rdma_cm_event **out)
     for (;;) {
         if (is_destroyed(channel))
             return pause(); // for a signal, with EINTR
-        if (channel.ready_->take(event_loop::get()) != 0)
+        channel.taker_.store(pthread_self(), std::memory_order_relaxed);
+        const int failed = channel.ready_->take(event_loop::get());
+        channel.taker_.store(pthread_t{}, std::memory_order_relaxed);
+        if (failed != 0)
             return -1;
         try { // not where it waits, see abi::or_no_memory()
             if (take_first(channel, out))

@@ -185,7 +185,7 @@ void cm_id::lost(const std::shared_ptr<queue_pair> &carried, int error)
         log::write(log::level::warn, "the peer at %s is lost: %s", text_of(route.addr.dst_storage).data(),
                 strerror(error));
         state = cm_state::disconnect_received;
-        detail::queue_event(*this, RDMA_CM_EVENT_DISCONNECTED, 0);
+        detail::queue_last_event(*this, RDMA_CM_EVENT_DISCONNECTED, 0, true);
         break;
     case cm_state::disconnect_sent:
         detail::disconnected(*this, 0);

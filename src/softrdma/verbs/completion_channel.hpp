@@ -33,6 +33,7 @@ public:
     unsigned forget(completion_queue &cq) noexcept;
 
     std::atomic<int> users{0};
+    std::atomic<pthread_t> reader{}; // thread that last asked for an event; zero: none yet
 
 private:
     struct request {

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <pthread.h>
 #include <set>
 #include <vector>
 
@@ -67,6 +68,12 @@ struct extended_poll {
     ibv_wc wc{};
 };
 
+// Thread that waits for an event which must not overtake completions.
+struct event_taker {
+    pthread_t thread{};       // reads its own completions in whatever order it likes; zero: unknown
+    bool needs_reader = true; // completions wait only for a thread that has asked for their events before
+};
+
 class completion_queue : public ibv_cq_ex
 {
 public:
@@ -97,6 +104,9 @@ public:
     // EINVAL if more entries are waiting than would fit, or 0.
     int resize(int entries);
     bool overflowed();
+    // Whether completions of that queue pair wait for a thread that sleeps until there is an event of this queue.
+    // `source` contains what its peer has delivered here, or is NULL.
+    bool has_unread(std::uint32_t qpn, inbound_source *source, const event_taker &taker);
     int poll(int entries, ibv_wc *wc);
     void arm(bool solicited_only);
     // Eventfd to which a sender writes when the queue is armed; -1: the queue has no channel.

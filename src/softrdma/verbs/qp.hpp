@@ -67,6 +67,8 @@ public:
     std::string report();
     // True while something posted has not completed.
     bool sending();
+    // Whether completions, flushed ones included, wait for a thread that sleeps until there is an event of their queue.
+    bool has_unread_completions(const event_taker &taker);
 
     // That path is gone. It may be one from before a reset, which means nothing any more; NULL: none has come in time.
     void path_lost(const packet_path *path);
