@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // White-box: whether the poll of a completion queue looks at the network. Where it does not, only the progress thread
 // does, which a busy machine keeps waiting while the program polls.
+#include "progress/polling.hpp"
 #include "verbs/cq.hpp"
 
+#include <atomic>
+#include <cstdlib>
+#include <poll.h>
 #include <unistd.h>
 
 extern "C" {
@@ -10,6 +14,31 @@ extern "C" {
 }
 
 using namespace softrdma;
+
+namespace
+{
+
+std::atomic<unsigned> sleeps{0};
+std::atomic<unsigned> slow_yields{0}; // that are still to come
+
+} // namespace
+
+// In place of the C library's. Others want the processor where a yield takes long.
+extern "C" int sched_yield() noexcept
+{
+    if (slow_yields.load() > 0) {
+        slow_yields.fetch_sub(1);
+        usleep(1000);
+    }
+    return 0;
+}
+
+extern "C" int ppoll(pollfd *, nfds_t, const timespec *, const sigset_t *)
+{
+    sleeps.fetch_add(1);
+    usleep(100);
+    return 0;
+}
 
 namespace
 {
@@ -64,13 +93,92 @@ void messages_for_a_shared_queue_come_in_memory_unless_they_are_long(void **)
     close_pair(&p);
 }
 
+// Programs serve others between two polls. Once in 100 polls a yield takes long here, as beside programs that compute.
+void empty_polls_over_tcp_hardly_ever_sleep(void **)
+{
+    constexpr unsigned polls = 1 << 17;
+    pair p;
+    open_pair(&p, nullptr);
+    sleeps = 0;
+    for (unsigned i = 0; i < polls; ++i) {
+        ibv_wc wc{};
+        if (i % 4096 == 0)
+            slow_yields = 1;
+        assert_int_equal(ibv_poll_cq(p.server.cq, 1, &wc), 0);
+    }
+    slow_yields = 0;
+    assert_true(sleeps < polls / 128);
+    close_pair(&p);
+}
+
+// A program that waits for `polls` polls of 50 ns each; a check takes a microsecond more, and a pause as long as others
+// use the processor. Returns how long it takes.
+std::int64_t simulate_wait(net::polling &state, unsigned polls, unsigned &checks)
+{
+    std::int64_t now = 1'000'000'000;
+    const std::int64_t start = now;
+    for (unsigned i = 0; i < polls; ++i) {
+        now += 50;
+        if (state.skips())
+            continue;
+        ++checks;
+        const std::int64_t began = now;
+        now += 1000;
+        if (const auto how = state.found_nothing(began); how != net::polling::pause::none) {
+            now += 3'000'000;
+            state.paused(how, 3'000'000);
+        }
+    }
+    return now - start;
+}
+
+void pauses_take_a_bounded_part_of_a_wait(void **)
+{
+    constexpr unsigned polls = 1 << 20;
+    net::polling state;
+    unsigned checks = 0;
+    const std::int64_t duration = simulate_wait(state, polls, checks);
+    const std::int64_t polled = polls * 50LL + checks * 1000LL;
+    assert_true(polled < 2 * polls * 50LL); // as long again as in memory
+    assert_true(duration < polled + polled / 4 + 9'000'000);
+}
+
+void short_waits_check_with_each_poll(void **)
+{
+    net::polling state;
+    for (int i = 0; i < 10; ++i) {
+        unsigned checks = 0;
+        simulate_wait(state, 1000, checks);
+        assert_int_equal(checks, 1000);
+        state.found_something();
+    }
+}
+
+// Polls that come rarely do not wait for others.
+void rare_polls_check_each_time(void **)
+{
+    net::polling state;
+    for (std::int64_t now = 1'000'000; now < 100'000'000; now += 10'000) {
+        assert_false(state.skips());
+        state.found_nothing(now);
+    }
+}
+
 } // namespace
 
 int main()
 {
+    const CMUnitTest over_tcp[] = {
+            cmocka_unit_test(empty_polls_over_tcp_hardly_ever_sleep),
+    };
+    if (const char *path = getenv("SOFTRDMA_PATH"); path != nullptr && strcmp(path, "tcp") == 0)
+        return cmocka_run_group_tests_name("polling over TCP", over_tcp, nullptr, nullptr);
     const CMUnitTest tests[] = {
             cmocka_unit_test(messages_come_in_memory),
             cmocka_unit_test(messages_for_a_shared_queue_come_in_memory_unless_they_are_long),
+            cmocka_unit_test(pauses_take_a_bounded_part_of_a_wait),
+            cmocka_unit_test(short_waits_check_with_each_poll),
+            cmocka_unit_test(rare_polls_check_each_time),
     };
     return cmocka_run_group_tests_name("polling", tests, nullptr, nullptr);
 }

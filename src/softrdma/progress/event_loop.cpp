@@ -79,33 +79,33 @@ bool event_loop::poll()
     if (comes_in_memory_.load(std::memory_order_relaxed) && turn % looks_for_one_at_all != 0) {
         return look_where_expected() == finding::something;
     }
+    if (!comes_in_memory_.load(std::memory_order_relaxed) && polls_.skips())
+        return false;
     const std::int64_t now = now_ns();
     polls_.enter();
     const finding found = look(now);
     polls_.leave();
-    if (found == finding::something)
+    if (found == finding::something) {
+        polls_.found_something();
         return true;
+    }
     // Who looks into memory is not likely to wait for long.
-    if (polls_.found_nothing(now) && !comes_in_memory_.load(std::memory_order_relaxed))
-        give_way();
+    if (const auto how = polls_.found_nothing(now);
+            how != polling::pause::none && !comes_in_memory_.load(std::memory_order_relaxed))
+        pause(how);
     return false;
 }
 
-// What the program waits for may need this processor. If others want it as well, who yields gets it back when they have
-// used their time, but who sleeps when a packet has come.
-void event_loop::give_way()
+// What the program waits for may need this processor.
+void event_loop::pause(polling::pause how)
 {
-    constexpr std::int64_t long_ns = 200'000;
-    constexpr unsigned sleeps_at_once = 100;
     constexpr std::chrono::microseconds longest_sleep{100};
-    if (const unsigned left = sleeps_left_.load(std::memory_order_relaxed); left > 0) {
-        sleeps_left_.store(left - 1, std::memory_order_relaxed);
-        return watches_.sleep(longest_sleep);
-    }
     const std::int64_t before = now_ns();
-    sched_yield();
-    if (now_ns() - before > long_ns)
-        sleeps_left_.store(sleeps_at_once, std::memory_order_relaxed);
+    if (how == polling::pause::sleep)
+        watches_.sleep(longest_sleep);
+    else
+        sched_yield();
+    polls_.paused(how, now_ns() - before);
 }
 
 // To ask where input is expected takes one system call instead of two. As long as it comes there, the others are asked

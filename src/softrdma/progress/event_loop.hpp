@@ -48,7 +48,7 @@ private:
 
     event_loop() noexcept : thread_(*this, polls_) {}
     int start_thread(void (*first)());
-    void give_way();
+    void pause(polling::pause how);
     finding dispatch();
     finding look(std::int64_t now);
     finding look_where_expected();
@@ -75,7 +75,6 @@ private:
     std::atomic<std::int64_t> dispatch_at_ns_{0};
     static constexpr std::int64_t shortest_ns = 1'500;
     std::atomic<std::int64_t> between_dispatches_ns_{shortest_ns};
-    std::atomic<unsigned> sleeps_left_{0}; // of polls, instead of yields
     progress_thread thread_;
 };
 
