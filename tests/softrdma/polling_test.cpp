@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // White-box: whether the poll of a completion queue looks at the network. Where it does not, only the progress thread
 // does, which a busy machine keeps waiting while the program polls.
+#include "progress/event_loop.hpp"
 #include "progress/polling.hpp"
 #include "verbs/cq.hpp"
 
 #include <atomic>
 #include <cstdlib>
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -93,6 +95,137 @@ void messages_for_a_shared_queue_come_in_memory_unless_they_are_long(void **)
     close_pair(&p);
 }
 
+// The progress thread gets no processor while this lives.
+class starved_progress
+{
+public:
+    starved_progress()
+    {
+        net::event_loop::get()->after(std::chrono::microseconds(0), [this] {
+            entered_ = true;
+            while (!ends_)
+                usleep(100);
+            left_ = true;
+        });
+        while (!entered_)
+            usleep(100);
+    }
+    ~starved_progress()
+    {
+        ends_ = true;
+        while (!left_)
+            usleep(100);
+    }
+
+private:
+    std::atomic<bool> entered_{false};
+    std::atomic<bool> ends_{false};
+    std::atomic<bool> left_{false};
+};
+
+void to_rts(const side &s, ibv_qp *qp, std::uint32_t peer)
+{
+    to_init(qp);
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_RTR;
+    attr.path_mtu = IBV_MTU_4096;
+    attr.dest_qp_num = peer;
+    attr.max_dest_rd_atomic = 1;
+    attr.min_rnr_timer = 1;
+    attr.ah_attr.is_global = 1;
+    attr.ah_attr.port_num = 1;
+    assert_int_equal(ibv_query_gid(s.id->verbs, 1, 0, &attr.ah_attr.grh.dgid), 0);
+    assert_int_equal(ibv_modify_qp(qp, &attr,
+                             IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+            0);
+    attr.qp_state = IBV_QPS_RTS;
+    attr.timeout = 0; // waits forever
+    attr.retry_cnt = 7;
+    attr.rnr_retry = 7;
+    attr.max_rd_atomic = 1;
+    assert_int_equal(ibv_modify_qp(qp, &attr,
+                             IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                                     IBV_QP_MAX_QP_RD_ATOMIC),
+            0);
+}
+
+// Under SCHED_FIFO a thread that polls leaves its processor to no other one.
+void polls_alone_connect_queue_pairs(void **)
+{
+    pair p;
+    open_pair(&p, nullptr); // opens the device
+    ibv_cq *cq = ibv_create_cq(p.client.id->verbs, 16, nullptr, nullptr, 0);
+    ibv_qp_init_attr attr{};
+    attr.send_cq = attr.recv_cq = cq;
+    attr.qp_type = IBV_QPT_RC;
+    attr.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+    ibv_qp *from = ibv_create_qp(p.client.pd, &attr);
+    ibv_qp *to = ibv_create_qp(p.client.pd, &attr);
+    assert_non_null(from);
+    assert_non_null(to);
+    {
+        const starved_progress starved;
+        to_rts(p.client, from, to->qp_num);
+        to_rts(p.client, to, from->qp_num);
+        ibv_recv_wr receive{};
+        ibv_recv_wr *bad_receive = nullptr;
+        receive.wr_id = 1;
+        assert_int_equal(ibv_post_recv(to, &receive, &bad_receive), 0);
+        ibv_send_wr send{};
+        ibv_send_wr *bad_send = nullptr;
+        send.opcode = IBV_WR_SEND;
+        send.send_flags = IBV_SEND_SIGNALED;
+        assert_int_equal(ibv_post_send(from, &send, &bad_send), 0);
+        for (int i = 0; i < 2; ++i)
+            assert_int_equal(next_completion(cq).status, IBV_WC_SUCCESS);
+    }
+    assert_int_equal(ibv_destroy_qp(from), 0);
+    assert_int_equal(ibv_destroy_qp(to), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+    close_pair(&p);
+}
+
+// Of a program all of whose connections share memory.
+void polls_alone_serve_the_network(void **)
+{
+    pair p;
+    open_pair(&p, nullptr);
+    looks_in_memory_only(p.client);
+    looks_in_memory_only(p.server);
+    {
+        const starved_progress starved;
+        assert_int_equal(rdma_disconnect(p.client.id), 0);
+        pollfd event{.fd = p.server.channel->fd, .events = POLLIN, .revents = 0};
+        ibv_wc wc{};
+        unsigned polls = 0;
+        while (poll(&event, 1, 0) == 0 && ++polls < 1000000)
+            assert_int_equal(ibv_poll_cq(p.server.cq, 1, &wc), 0);
+        assert_int_equal(event.revents, POLLIN);
+    }
+    assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+    close_pair(&p);
+}
+
+// Of a program that asks for events again and again.
+void requests_for_events_alone_serve_the_network(void **)
+{
+    pair p;
+    open_pair(&p, nullptr);
+    assert_int_equal(fcntl(p.server.channel->fd, F_SETFL, O_NONBLOCK), 0);
+    {
+        const starved_progress starved;
+        assert_int_equal(rdma_disconnect(p.client.id), 0);
+        rdma_cm_event *event = nullptr;
+        for (unsigned i = 0; i < 100000 && event == nullptr; ++i)
+            rdma_get_cm_event(p.server.channel, &event);
+        assert_non_null(event);
+        assert_int_equal(event->event, RDMA_CM_EVENT_DISCONNECTED);
+        assert_int_equal(rdma_ack_cm_event(event), 0);
+    }
+    close_pair(&p);
+}
+
 // Programs serve others between two polls. Once in 100 polls a yield takes long here, as beside programs that compute.
 void empty_polls_over_tcp_hardly_ever_sleep(void **)
 {
@@ -170,12 +303,16 @@ int main()
 {
     const CMUnitTest over_tcp[] = {
             cmocka_unit_test(empty_polls_over_tcp_hardly_ever_sleep),
+            cmocka_unit_test(polls_alone_connect_queue_pairs),
     };
     if (const char *path = getenv("SOFTRDMA_PATH"); path != nullptr && strcmp(path, "tcp") == 0)
         return cmocka_run_group_tests_name("polling over TCP", over_tcp, nullptr, nullptr);
     const CMUnitTest tests[] = {
             cmocka_unit_test(messages_come_in_memory),
             cmocka_unit_test(messages_for_a_shared_queue_come_in_memory_unless_they_are_long),
+            cmocka_unit_test(polls_alone_connect_queue_pairs),
+            cmocka_unit_test(polls_alone_serve_the_network),
+            cmocka_unit_test(requests_for_events_alone_serve_the_network),
             cmocka_unit_test(pauses_take_a_bounded_part_of_a_wait),
             cmocka_unit_test(short_waits_check_with_each_poll),
             cmocka_unit_test(rare_polls_check_each_time),

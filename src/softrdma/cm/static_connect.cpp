@@ -253,6 +253,7 @@ void connect(queue_pair &qp)
             state().find(c->number) != nullptr)
         return;
     state().connections.emplace(c->number, c);
+    qp.expect_path();
     if (c->active && c->remote >> 8 != 0)
         try_connecting(*c);
 }

@@ -165,6 +165,7 @@ private:
     bool counted_ GUARDED_BY(lock_) = false; // as shared with peers
     std::atomic<bool> ever_armed_{false};    // else nobody waits for an event
     std::atomic<bool> any_stalled_{false};
+    std::atomic<unsigned> empty_polls_{0};
     std::uint32_t mask_ GUARDED_BY(lock_); // of positions; the ring has a power of two of entries
     // Entries for which there is room, whoever asks; for more make_room() does.
     std::uint32_t unasked_ GUARDED_BY(lock_) = 0;

@@ -28,9 +28,17 @@ void event_fd::put() const noexcept
 int event_fd::take(progress *mover) const noexcept
 {
     std::uint64_t token = 0;
+    const auto takes = [&] { return read(fd_.get(), &token, sizeof(token)) == sizeof(token); };
     if (mover != nullptr && (fcntl(fd_.get(), F_GETFL) & O_NONBLOCK) == 0)
         mover->about_to_wait();
-    return read(fd_.get(), &token, sizeof(token)) == sizeof(token) ? 0 : -1;
+    if (takes())
+        return 0;
+    if (mover == nullptr || errno != EAGAIN)
+        return -1;
+    // A program that asks again and again may keep the processor from the progress thread.
+    mover->poll();
+    mover->about_to_wait();
+    return takes() ? 0 : -1;
 }
 
 // Another thread may take the last token between any check and the read: only a read that itself does not wait is safe,

@@ -50,6 +50,8 @@ public:
     void region_has_changed(std::uint32_t key);
 
     void attach(std::shared_ptr<packet_path> path);
+    // A path will come: polls of its completion queues serve the network from now on, and with it the handshake.
+    void expect_path();
     // A new connection begins, and a peer of this host may be told where it finds this queue pair: sets what the queue
     // pair knows of `h`. `ends` are those of the path. False if the queue pair has been destroyed.
     bool describe(const local::connection_ends &ends, local::shm_address &h);
@@ -101,6 +103,7 @@ private:
     void flush_receives() REQUIRES(lock_);
     void finish_flush() REQUIRES(lock_);
     void flush_receives_later(std::chrono::microseconds pause) REQUIRES(lock_);
+    void join_network() noexcept REQUIRES(lock_);
     void leave_network() noexcept REQUIRES(lock_);
     void fail() REQUIRES(lock_);
     void notice_drained() REQUIRES(lock_);

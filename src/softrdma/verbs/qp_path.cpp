@@ -13,10 +13,21 @@ void queue_pair::attach(std::shared_ptr<packet_path> path)
     if (!destroyed_)
         ep_.path = std::move(path);
     ep_.path_lost = false;
-    if (!destroyed_ && !std::exchange(on_network_, true)) {
-        cq_of(qp_base.send_cq).network_users.fetch_add(1);
-        cq_of(qp_base.recv_cq).network_users.fetch_add(1);
-    }
+    join_network();
+}
+
+void queue_pair::expect_path()
+{
+    const lock_guard lock(lock_);
+    join_network();
+}
+
+void queue_pair::join_network() noexcept
+{
+    if (destroyed_ || std::exchange(on_network_, true))
+        return;
+    cq_of(qp_base.send_cq).network_users.fetch_add(1);
+    cq_of(qp_base.recv_cq).network_users.fetch_add(1);
 }
 
 void queue_pair::leave_network() noexcept
