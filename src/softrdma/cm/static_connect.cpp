@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cm/static_connect.hpp"
+#include "base/descriptors.hpp"
 #include "base/gid_table.hpp"
 #include "base/settings.hpp"
 #include "cm/cm.hpp"
@@ -82,6 +83,8 @@ void try_connecting(connection &c)
 {
     const auto *from = reinterpret_cast<const sockaddr *>(&c.source);
     local::unique_fd fd(socket(from->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (fd.get() < 0 && (errno == EMFILE || errno == ENFILE))
+        local::descriptors::exhausted(errno);
     if (bind(fd.get(), from, cm::detail::address_size(from)) != 0 || c.open_path(std::move(fd), c.destination) != 0)
         try_later(c);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "progress/listener.hpp"
 
+#include "base/descriptors.hpp"
 #include "base/unique_fd.hpp"
 
 #include <cerrno>
@@ -70,7 +71,7 @@ finding listener::ready(std::uint32_t)
 {
     // One at a time: the descriptor stays ready while there are more.
     const int socket = accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    const bool exhausted = socket < 0 && (errno == EMFILE || errno == ENFILE);
+    const bool exhausted = socket < 0 && (errno == EMFILE || errno == ENFILE) && !local::descriptors::exhausted(errno);
     // Without a pause the progress thread would spin until a descriptor is free.
     const auto wait = socket >= 0 ? accepted_(socket) : std::chrono::milliseconds(exhausted ? 100 : 0);
     if (wait > std::chrono::milliseconds(0))

@@ -3,6 +3,7 @@
 #include "transport/tcp/rc_transport.hpp"
 #include "transport/tcp/tcp_socket.hpp"
 #include "verbs/tap.hpp"
+#include "base/descriptors.hpp"
 #include "base/log.hpp"
 #include "base/unique_fd.hpp"
 #include "base/socket_address.hpp"
@@ -43,6 +44,7 @@ std::shared_ptr<tcp_conn> tcp_conn::open(int fd, role r, tcp_conn_user &user)
     local::unique_fd taken(fd);
     auto l = std::make_shared<tcp_conn>(fd, r, user);
     static_cast<void>(taken.release());
+    local::descriptors::opened(fd);
     tcp_socket::prepare(fd);
     if (r == role::accepted)
         tcp_socket::use_all_of_host(fd);

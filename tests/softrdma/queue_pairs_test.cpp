@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// White-box: many queue pairs that ibv_modify_qp() connects at once, of a process that has few descriptors.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <string>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <vector>
+
+extern "C" {
+#include "fixture.h"
+void in_own_process(void (*test)(void)); // of remote.h, which C++ cannot read
+}
+
+namespace
+{
+
+struct end_of_connection {
+    ibv_pd *pd;
+    ibv_cq *cq;
+    std::vector<ibv_qp *> qps;
+
+    explicit end_of_connection(unsigned count)
+        : pd(ibv_alloc_pd(device)), cq(ibv_create_cq(device, static_cast<int>(4 * count), nullptr, nullptr, 0))
+    {
+        assert_non_null(pd);
+        assert_non_null(cq);
+        ibv_qp_init_attr attr{};
+        attr.send_cq = attr.recv_cq = cq;
+        attr.qp_type = IBV_QPT_RC;
+        attr.sq_sig_all = 1;
+        attr.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+        for (unsigned i = 0; i < count; ++i) {
+            qps.push_back(ibv_create_qp(pd, &attr));
+            assert_non_null(qps.back());
+            to_init(qps.back());
+        }
+    }
+    ~end_of_connection()
+    {
+        for (ibv_qp *qp : qps)
+            assert_int_equal(ibv_destroy_qp(qp), 0);
+        assert_int_equal(ibv_destroy_cq(cq), 0);
+        assert_int_equal(ibv_dealloc_pd(pd), 0);
+    }
+    end_of_connection(const end_of_connection &) = delete;
+    end_of_connection &operator=(const end_of_connection &) = delete;
+};
+
+void to_rts(ibv_qp *qp, std::uint32_t peer)
+{
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_RTR;
+    attr.path_mtu = IBV_MTU_1024;
+    attr.dest_qp_num = peer;
+    attr.max_dest_rd_atomic = 1;
+    attr.ah_attr.port_num = 1;
+    assert_int_equal(ibv_modify_qp(qp, &attr,
+                             IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+            0);
+    attr.qp_state = IBV_QPS_RTS;
+    attr.timeout = 10;
+    attr.retry_cnt = 1;
+    attr.rnr_retry = 7;
+    attr.max_rd_atomic = 1;
+    assert_int_equal(ibv_modify_qp(qp, &attr,
+                             IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                                     IBV_QP_MAX_QP_RD_ATOMIC),
+            0);
+}
+
+// One message from each queue pair of `from` to that of `to`. The larger numbers connect: those of `to`.
+void send_all(const end_of_connection &from, const end_of_connection &to)
+{
+    for (std::size_t i = 0; i < from.qps.size(); ++i) {
+        to_rts(from.qps[i], to.qps[i]->qp_num);
+        to_rts(to.qps[i], from.qps[i]->qp_num);
+        ibv_recv_wr receive{};
+        ibv_recv_wr *bad_receive = nullptr;
+        assert_int_equal(ibv_post_recv(to.qps[i], &receive, &bad_receive), 0);
+        ibv_send_wr send{};
+        ibv_send_wr *bad_send = nullptr;
+        send.opcode = IBV_WR_SEND;
+        assert_int_equal(ibv_post_send(from.qps[i], &send, &bad_send), 0);
+    }
+}
+
+void expect_all(const end_of_connection &from, ibv_wc_status status)
+{
+    for (std::size_t i = 0; i < from.qps.size(); ++i)
+        assert_string_equal(ibv_wc_status_str(next_completion(from.cq).status), ibv_wc_status_str(status));
+}
+
+constexpr unsigned few = 128;
+
+void limit_descriptors(rlim_t soft, rlim_t hard)
+{
+    const rlimit limit{.rlim_cur = soft, .rlim_max = hard};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+void connect_more_than_the_soft_limit()
+{
+    limit_descriptors(few, 8 * few);
+    open_the_device(nullptr);
+    {
+        const end_of_connection from(few);
+        const end_of_connection to(few);
+        send_all(from, to);
+        expect_all(from, IBV_WC_SUCCESS);
+    }
+    rlimit limit{};
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(limit.rlim_cur, 8 * few);
+}
+
+// A second connection, which is one of a few, changes nothing for the program, which may use select(2).
+void connect_less_than_the_soft_limit()
+{
+    limit_descriptors(few, 8 * few);
+    open_the_device(nullptr);
+    {
+        const end_of_connection from(2);
+        const end_of_connection to(2);
+        send_all(from, to);
+        expect_all(from, IBV_WC_SUCCESS);
+    }
+    rlimit limit{};
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(limit.rlim_cur, few);
+}
+
+void connect_without_descriptors()
+{
+    limit_descriptors(few, few);
+    open_the_device(nullptr);
+    const int messages = memfd_create("messages", 0);
+    assert_true(messages >= 0);
+    assert_true(dup2(messages, STDERR_FILENO) >= 0);
+    {
+        const end_of_connection from(2);
+        const end_of_connection to(2);
+        while (dup(STDERR_FILENO) >= 0) {
+        }
+        send_all(from, to);
+        expect_all(from, IBV_WC_RETRY_EXC_ERR);
+    }
+    std::string text(4096, '\0');
+    text.resize(static_cast<std::size_t>(pread(messages, text.data(), text.size(), 0)));
+    assert_non_null(strstr(text.c_str(), "softrdma: "));
+    assert_non_null(strstr(text.c_str(), "(raise the hard limit: ulimit -Hn"));
+    assert_int_equal(std::count(text.begin(), text.end(), '\n'), 1);
+}
+
+void the_soft_limit_is_raised_for_many(void **)
+{
+    in_own_process(connect_more_than_the_soft_limit);
+}
+
+void the_soft_limit_stays_for_few(void **)
+{
+    in_own_process(connect_less_than_the_soft_limit);
+}
+
+void a_lack_of_descriptors_is_reported_once(void **)
+{
+    in_own_process(connect_without_descriptors);
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest before_any_verbs_call[] = {
+            cmocka_unit_test(the_soft_limit_is_raised_for_many),
+            cmocka_unit_test(the_soft_limit_stays_for_few),
+            cmocka_unit_test(a_lack_of_descriptors_is_reported_once),
+    };
+    return cmocka_run_group_tests_name("queue_pairs", before_any_verbs_call, nullptr, nullptr);
+}
