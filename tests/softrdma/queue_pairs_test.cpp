@@ -1,18 +1,41 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// White-box: many queue pairs that ibv_modify_qp() connects at once, of a process that has few descriptors.
+// White-box: many queue pairs that ibv_modify_qp() connects at once, of a peer that is slow and of a process that has few
+// descriptors.
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <mutex>
 #include <string>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <vector>
 
 extern "C" {
 #include "fixture.h"
 void in_own_process(void (*test)(void)); // of remote.h, which C++ cannot read
+}
+
+namespace
+{
+
+std::atomic<unsigned> accepting_us{0}; // that the peer takes for each connection
+
+} // namespace
+
+// In place of the C library's.
+extern "C" int accept4(int fd, sockaddr *address, socklen_t *size, int flags)
+{
+    if (const unsigned duration = accepting_us; duration != 0) {
+        static std::mutex one_at_a_time;
+        const std::lock_guard lock(one_at_a_time);
+        usleep(duration);
+    }
+    return static_cast<int>(syscall(SYS_accept4, fd, address, size, flags));
 }
 
 namespace
@@ -93,6 +116,18 @@ void expect_all(const end_of_connection &from, ibv_wc_status status)
 {
     for (std::size_t i = 0; i < from.qps.size(); ++i)
         assert_string_equal(ibv_wc_status_str(next_completion(from.cq).status), ibv_wc_status_str(status));
+}
+
+// The time of a queue pair, 1.5 to 3 s here, is over long before the peer gets to the last one.
+void a_peer_that_serves_many_is_waited_for(void **)
+{
+    constexpr unsigned count = 100;
+    const end_of_connection from(count);
+    const end_of_connection to(count);
+    accepting_us = 40'000;
+    send_all(from, to);
+    expect_all(from, IBV_WC_SUCCESS);
+    accepting_us = 0;
 }
 
 constexpr unsigned few = 128;
@@ -180,5 +215,9 @@ int main()
             cmocka_unit_test(the_soft_limit_stays_for_few),
             cmocka_unit_test(a_lack_of_descriptors_is_reported_once),
     };
-    return cmocka_run_group_tests_name("queue_pairs", before_any_verbs_call, nullptr, nullptr);
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(a_peer_that_serves_many_is_waited_for),
+    };
+    return cmocka_run_group_tests_name("queue_pairs", before_any_verbs_call, nullptr, nullptr) +
+           cmocka_run_group_tests_name("queue_pairs", tests, open_the_device, close_the_device);
 }

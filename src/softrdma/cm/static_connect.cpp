@@ -14,6 +14,7 @@
 #include "base/unique_fd.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -44,6 +45,8 @@ struct connection final : handshake, std::enable_shared_from_this<connection> {
     sockaddr_storage destination{};
     bool joined = false;
     bool was_sending = false;
+    std::uint32_t served_before = 0; // of its peer's, see registry::served
+    unsigned extensions = 0;         // of its time, as the peer served others
     milliseconds pause = first_pause;
 };
 
@@ -51,6 +54,8 @@ struct connection final : handshake, std::enable_shared_from_this<connection> {
 struct registry {
     port_numbers numbers GUARDED_BY(cm::lock());
     std::unordered_map<std::uint32_t, std::shared_ptr<connection>> connections GUARDED_BY(cm::lock());
+    // Connections that were established, by the port and host of their peer. Two peers may share a count.
+    std::array<std::uint32_t, 256> served GUARDED_BY(cm::lock()){};
 
     connection *find(std::uint32_t number) REQUIRES(cm::lock())
     {
@@ -64,6 +69,12 @@ constinit process::single<registry> the_registry;
 registry &state()
 {
     return the_registry.get();
+}
+
+std::uint32_t &served_by_peer_of(const connection &c) REQUIRES(cm::lock())
+{
+    auto &served = state().served;
+    return served[(c.remote >> 8 ^ c.peer.raw[15]) % served.size()];
 }
 
 void try_connecting(connection &c) REQUIRES(cm::lock());
@@ -118,6 +129,7 @@ void connection::searched()
     if (!active)
         answer();
     joined = join();
+    served_by_peer_of(*this) += joined ? 1 : 0;
     if (active) {
         decide();
         tell_decision(opcode::direct_ready);
@@ -150,6 +162,15 @@ microseconds retry_timeout_of(const ibv_qp_attr &attr)
     return std::clamp(retry_time(attr), std::min(least, most), most);
 }
 
+// A peer that has established connections since the last check serves many, and this one is among them.
+bool is_being_served(connection &c) REQUIRES(cm::lock())
+{
+    constexpr unsigned max_extensions = 20;
+    const std::uint32_t served = served_by_peer_of(c);
+    const bool serves = std::exchange(c.served_before, served) != served;
+    return serves && c.extensions++ < max_extensions;
+}
+
 // What is still to be sent when two looks in a row have found it, and no path, has waited long enough. A peer that is
 // asked for its memory is there, and its answer has a limit of its own.
 void look_for_progress(const std::weak_ptr<connection> &weak, microseconds retry_timeout)
@@ -160,7 +181,8 @@ void look_for_progress(const std::weak_ptr<connection> &weak, microseconds retry
     if (qp == nullptr)
         return;
     const bool sending = qp->sending();
-    if (sending && c->was_sending && !c->is_searching())
+    const bool is_served = is_being_served(*c) || c->is_searching();
+    if (sending && c->was_sending && !is_served)
         qp->path_lost(nullptr);
     c->was_sending = sending;
     event_loop::get()->after(retry_timeout, [=] { look_for_progress(weak, retry_timeout); });
