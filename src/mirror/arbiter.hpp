@@ -27,6 +27,9 @@ public:
     arbiter(const arbiter &) = delete;
     arbiter &operator=(const arbiter &) = delete;
 
+    // The newest record that it has; epoch 0: none. E_BUSY as take(), before which it is called. Changes nothing.
+    virtual record newest(const replica::set_uuid &set, bool seize, const replica::deadline &until) = 0;
+
     // Takes the right to write for the writer wanted. E_BUSY: another one has it, and it is not to be seized. The epoch
     // that results is at least that of wanted, and above every epoch that the arbiter has given. known becomes its
     // newest record; epoch 0: it has none.

@@ -61,12 +61,12 @@ int connect_to(int fd, const addrinfo &at, const replica::deadline &until)
         return 0;
     if (errno != EINPROGRESS)
         return errno;
-    pollfd poller{fd, POLLOUT, 0};
-    while (poll(&poller, 1, until.left_ms()) < 0 && errno == EINTR) {
+    pollfd pollers[] = {{fd, POLLOUT, 0}, {until.interrupt_fd(), POLLIN, 0}};
+    while (poll(pollers, 2, until.left_ms()) < 0 && errno == EINTR) {
     }
     int error = ETIMEDOUT;
     socklen_t size = sizeof(error);
-    if (poller.revents != 0)
+    if (pollers[0].revents != 0)
         getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
     return error;
 }
@@ -123,11 +123,14 @@ channel::channel(const target_settings &to, const replica::mirror_key &key, cons
 
 void channel::connect(const target_settings &to, const replica::deadline &until)
 {
-    int error = 0;
+    int error = 0, left = 0;
     const address_info found = resolve(to);
+    for (const addrinfo *at = found.get(); at != nullptr; at = at->ai_next)
+        ++left;
     for (const addrinfo *at = found.get(); at != nullptr; at = at->ai_next) {
         connection_.reset(socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-        error = connection_.valid() ? connect_to(connection_.get(), *at, until) : errno;
+        // An address that does not respond leaves time for the others.
+        error = connection_.valid() ? connect_to(connection_.get(), *at, until.share(left--)) : errno;
         if (error == 0)
             return watch_peer(connection_.get());
     }

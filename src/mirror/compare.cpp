@@ -101,7 +101,7 @@ channel::question rpma_mirror::ask_hashes(comparison &c, range r)
     replica::request asked = about_promise(c.copy, replica::request_type::mirror_hash);
     asked.mirror.offset = r.offset;
     asked.mirror.length = r.length;
-    return c.copy.control->begin(asked, deadline(settings_.open_ms));
+    return c.copy.control->begin(asked, deadline(settings_.operation_ms));
 }
 
 void rpma_mirror::end_batch(comparison &c, const batch &of)
@@ -160,7 +160,7 @@ std::uint64_t rpma_mirror::look(comparison &c, batch &b)
     replica::segment_hashes ours;
     replica::hash_segments({home_.address() + b.place.offset, b.place.length}, ours);
     const replica::segment_hashes theirs =
-            c.copy.control->finish(std::move(*b.asked), deadline(settings_.open_ms)).hashes;
+            c.copy.control->finish(std::move(*b.asked), deadline(settings_.operation_ms)).hashes;
     if (theirs.count != ours.count)
         throw failure(RPMA_MIRROR_E_TARGET, "target " + c.copy.where.name() + " compared something else");
     std::uint64_t bits = 0;

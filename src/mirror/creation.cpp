@@ -29,27 +29,34 @@ std::uint64_t random_writer()
 void rpma_mirror::create(const settings &of)
 {
     rpma_mirror m(of);
-    const deadline until(of.open_ms);
     replica::mirror_state own;
     const bool begun = m.find_begun(own);
     m.set_ = own.set;
-    m.connect_all(until);
+    m.connect_all(scope::all, deadline(of.open_ms / 4 + 1));
     m.refuse_foreign(own, begun);
     if (own.committed.epoch == 0) {
-        m.create_copies(own, begun, until);
+        m.create_copies(own, begun);
         own.committed = m.first_record();
         m.home_.store(own);
     }
     m.promise_ = {own.committed.epoch, own.committed.writer};
-    for (const auto &c : m.copies_) {
-        if (!c)
-            continue;
-        replica::request r = m.about_promise(*c, request_type::mirror_commit);
+    m.each_of_all(deadline(of.open_ms / 4 + 1), [&](const remote_copy &c, const deadline &until) {
+        replica::request r = m.about_promise(c, request_type::mirror_commit);
         r.mirror.record = own.committed;
-        c->control->ask(r, until);
-    }
+        c.control->ask(r, until);
+    });
     own.promised = m.promise_;
     m.home_.store(own);
+}
+
+// Does f with each target: all are needed.
+void rpma_mirror::each_of_all(const deadline &until, const std::function<void(remote_copy &, const deadline &)> &f)
+{
+    std::uint32_t all = 0;
+    for (const auto &c : copies_)
+        all |= c ? c->bit() : 0;
+    each_in_parallel(all, scope::all, until, f);
+    each_copy(all & ~answered(), [&](unsigned copy) { throw *copies_[copy]->problem; });
 }
 
 // What a creation before has left at home, or else what a new one begins with. Throws E_EXISTS if there is a set.
@@ -101,7 +108,7 @@ void rpma_mirror::refuse_foreign(const replica::mirror_state &own, bool begun) c
     }
 }
 
-void rpma_mirror::create_copies(const replica::mirror_state &own, bool begun, const deadline &until)
+void rpma_mirror::create_copies(const replica::mirror_state &own, bool begun)
 {
     if (begun)
         home_.make_data(own.length);
@@ -112,13 +119,12 @@ void rpma_mirror::create_copies(const replica::mirror_state &own, bool begun, co
         if (c && c->answered)
             highest = std::max(highest, c->known.promised.epoch);
     promise_ = {highest + 1, random_writer()};
-    for (const auto &c : copies_) {
-        if (!c)
-            continue;
-        if (!c->answered)
-            create_copy(*c, *c->control, own.length, until);
-        c->control->ask(about_promise(*c, request_type::mirror_prepare), until);
-    }
+    const std::uint32_t made = answered();
+    each_of_all(deadline(settings_.open_ms / 2 + 1), [&](const remote_copy &c, const deadline &until) {
+        if ((made & c.bit()) == 0)
+            create_copy(c, *c.control, own.length, until);
+        c.control->ask(about_promise(c, request_type::mirror_prepare), until);
+    });
 }
 
 // On a target; the answer to a request before may have been lost.
@@ -156,12 +162,21 @@ std::uint64_t rpma_mirror::fence(const settings &of, bool force)
 {
     rpma_mirror m(of);
     const deadline until(of.open_ms);
-    m.connect_all(until);
-    m.learn_set(false);
-    m.take_epoch(true, until);
-    m.prepare_all(until);
-    const std::uint32_t missing = m.needed_ & ~m.answered();
-    if (m.answered() == 0 || (missing != 0 && !force))
-        throw failure(RPMA_MIRROR_E_INCOMPLETE, of.names_of(missing) + " does not answer: a writer may go on with it");
+    m.connect_all(scope::needed, until.share(4));
+    m.learn_set();
+    m.ask_arbiter(true, until.share(3));
+    m.refuse_fence(force);
+    m.take_epoch(true, until.share(2));
+    m.prepare_all(until.share(1));
+    m.refuse_fence(force);
     return m.promise_.epoch;
+}
+
+// What a target has promised before this is known stays: so it is asked before any promise, too.
+void rpma_mirror::refuse_fence(bool force) const
+{
+    if (answered() == 0)
+        throw failure(RPMA_MIRROR_E_INCOMPLETE, "no target answers any more: fence the writer again");
+    if (const std::uint32_t missing = needed_targets(newest_) & ~answered(); missing != 0 && !force)
+        refuse_without(missing, "a writer may go on with it");
 }

@@ -147,16 +147,22 @@ void etcd_arbiter::grant(const replica::deadline &until)
     lease_ = answer.at("ID");
 }
 
+void etcd_arbiter::refuse_busy(const seen_key &writer) const
+{
+    if (writer.revision != "0")
+        throw failure(RPMA_MIRROR_E_BUSY,
+                "writer " + writer.value + " has the set by its lease at etcd: it runs out " + std::to_string(ttl_s_) +
+                        " s or so after that writer has stopped, or fence it (rpma-mirror fence)");
+}
+
 // False: somebody changed a key meanwhile.
 bool etcd_arbiter::try_take(
         const promise &wanted, bool seize, record &known, promise &given, const replica::deadline &until)
 {
     const seen_key writer = look(*client_, "writer", until), newest = look(*client_, "record", until),
                    highest = look(*client_, "epoch", until);
-    if (writer.revision != "0" && !seize)
-        throw failure(RPMA_MIRROR_E_BUSY,
-                "writer " + writer.value + " has the set by its lease at etcd: it runs out " + std::to_string(ttl_s_) +
-                        " s or so after that writer has stopped, or fence it (rpma-mirror fence)");
+    if (!seize)
+        refuse_busy(writer);
     known = read_record(newest.value);
     given = wanted;
     const std::uint64_t last = highest.value.empty() ? 0 : json::parse(highest.value).get<std::uint64_t>();
@@ -175,8 +181,7 @@ bool etcd_arbiter::try_take(
     return true;
 }
 
-etcd_arbiter::promise etcd_arbiter::take(
-        const replica::set_uuid &set, const promise &wanted, bool seize, record &known, const replica::deadline &until)
+void etcd_arbiter::connect(const replica::set_uuid &set)
 {
     constexpr const char *digits = "0123456789abcdef";
     place_ = prefix_;
@@ -185,6 +190,22 @@ etcd_arbiter::promise etcd_arbiter::take(
     place_ += '/';
     client_ = std::make_unique<etcd_client>(settings_);
     renewing_ = std::make_unique<etcd_client>(settings_);
+}
+
+etcd_arbiter::record etcd_arbiter::newest(const replica::set_uuid &set, bool seize, const replica::deadline &until)
+{
+    connect(set);
+    return understood([&] {
+        if (!seize)
+            refuse_busy(look(*client_, "writer", until));
+        return read_record(look(*client_, "record", until).value);
+    });
+}
+
+etcd_arbiter::promise etcd_arbiter::take(
+        const replica::set_uuid &set, const promise &wanted, bool seize, record &known, const replica::deadline &until)
+{
+    connect(set);
     return understood([&] {
         promise given;
         grant(until);

@@ -19,6 +19,7 @@ public:
     // The words after "etcd". Throws failure with E_INVAL.
     explicit etcd_arbiter(const std::string &words);
 
+    record newest(const replica::set_uuid &set, bool seize, const replica::deadline &until) override;
     promise take(const replica::set_uuid &set, const promise &wanted, bool seize, record &known,
             const replica::deadline &until) override;
     void commit(const record &next, const replica::deadline &until) override;
@@ -36,6 +37,8 @@ private:
 
     std::string key(const char *name) const { return to_base64(place_ + name); }
     seen_key look(etcd_client &with, const char *name, const replica::deadline &until) const;
+    void connect(const replica::set_uuid &set);
+    void refuse_busy(const seen_key &writer) const;
     void grant(const replica::deadline &until);
     bool try_take(const promise &wanted, bool seize, record &known, promise &given, const replica::deadline &until);
     void holds_from(std::int64_t asked_at_ms);

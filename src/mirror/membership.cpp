@@ -124,8 +124,10 @@ void rpma_mirror::commit_everywhere(record next, std::uint16_t before, std::uint
         // It may have the record that says closed, by which another machine may take the set: this one must need it.
         if (targets == 0 && before != 0 && next.closed)
             throw failure(RPMA_MIRROR_E_INCOMPLETE, "no target confirmed the end: open the set once more");
-        if ((needed & ~targets) != 0)
-            throw failure(RPMA_MIRROR_E_INCOMPLETE, "a target that is needed was lost again: open the set once more");
+        if (const std::uint32_t lost = needed & ~targets; lost != 0)
+            throw failure(RPMA_MIRROR_E_INCOMPLETE,
+                    settings_.names_of(lost) + " is needed and was lost again: open the set once more (force goes on "
+                                               "without it)");
         const std::uint32_t leaving = record_.in_sync & ~next.in_sync & ~asked;
         ask_program(leaving);
         asked |= leaving;

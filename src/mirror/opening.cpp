@@ -3,28 +3,15 @@
 #include "compare.hpp"
 
 #include <algorithm>
-#include <csignal>
 
 #include "failure.hpp"
+#include "step.hpp"
 
 using namespace mirror;
 using replica::request_type;
 
 namespace
 {
-
-// Signals are the program's, and none of them is for these threads.
-template<class F>
-std::jthread quiet_thread(F f)
-{
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::jthread made(std::move(f));
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return made;
-}
 
 std::uint32_t devices_of(rpma_mirror_device device)
 {
@@ -63,28 +50,32 @@ std::uint32_t rpma_mirror::answered() const
     return bits;
 }
 
-// What f throws is the problem of its copy, which then has not answered.
-template<class F>
-void rpma_mirror::each_in_parallel(std::uint32_t copies, F f)
+// Whether the targets that the opening needs, as far as that is known, are among those that have answered. Those that
+// were not asked do not count. Where the home copy is not the source, and no target that is needed was asked, all are
+// awaited: one has to be the source.
+bool rpma_mirror::has_needed(std::uint32_t asked, std::uint32_t answered) const
 {
-    std::vector<std::jthread> threads;
-    each_copy(copies, [&](unsigned copy) {
-        remote_copy &c = *copies_[copy];
-        threads.push_back(quiet_thread([&c, &f] {
-            try {
-                f(c);
-                c.answered = true;
-                return;
-            } catch (const failure &problem) {
-                c.problem = problem;
-            } catch (const std::exception &problem) {
-                c.problem = failure(RPMA_MIRROR_E_SYSTEM, problem.what());
-            }
-            c.last_error = c.problem->code();
-            c.answered = false;
-        }));
-    });
-    threads.clear();
+    const std::uint32_t needed = needed_targets(newest_);
+    if (newest_.epoch == 0 || ((needed & asked) == 0 && (needed != 0 || !home_is_newest())))
+        return false;
+    return (needed & asked & ~answered) == 0;
+}
+
+// Does f with each of the copies. scope::needed: a target that is not needed has a grace period once the others have
+// answered.
+void rpma_mirror::each_in_parallel(std::uint32_t copies, scope whom, const deadline &until,
+        const std::function<void(remote_copy &, const deadline &)> &f)
+{
+    step now(until);
+    const std::function<void(remote_copy &, const deadline &)> noted = [&](remote_copy &c, const deadline &within) {
+        f(c, within);
+        now.note([&] {
+            if (is_newer(c.known.committed, newest_))
+                newest_ = c.known.committed;
+        });
+    };
+    each_copy(copies, [&](unsigned copy) { now.start(*copies_[copy], noted); });
+    now.finish([&](std::uint32_t answered) { return whom == scope::needed && has_needed(copies, answered); });
     // These are not of one copy alone.
     for (const auto &c : copies_)
         if (c && (c->last_error == RPMA_MIRROR_E_FENCED || c->last_error == RPMA_MIRROR_E_LEVEL ||
@@ -92,7 +83,7 @@ void rpma_mirror::each_in_parallel(std::uint32_t copies, F f)
             throw *c->problem;
 }
 
-void rpma_mirror::connect_all(const deadline &until)
+void rpma_mirror::connect_all(scope whom, const deadline &until)
 {
     const replica::mirror_key key = read_key(settings_.key_file);
     std::uint32_t all = 0;
@@ -100,9 +91,9 @@ void rpma_mirror::connect_all(const deadline &until)
         copies_[t.copy] = std::make_unique<remote_copy>(t);
         all |= 1U << t.copy;
     }
-    each_in_parallel(all, [&](remote_copy &c) {
-        c.control = std::make_unique<channel>(c.where, key, until);
-        c.known = c.control->ask(c.about(request_type::mirror_status, {}), until).mirror;
+    each_in_parallel(all, whom, until, [&](remote_copy &c, const deadline &within) {
+        c.control = std::make_unique<channel>(c.where, key, within);
+        c.known = c.control->ask(c.about(request_type::mirror_status, {}), within).mirror;
     });
 }
 
@@ -113,16 +104,20 @@ void rpma_mirror::check_home_copy() const
                                                    ", not " + std::to_string(settings_.home_copy));
 }
 
-// Which set it is: that of the home copy, or, where there is none yet, that of the targets.
-void rpma_mirror::learn_set(bool needs_home)
+bool rpma_mirror::open_home()
 {
-    const bool found = needs_home && home_.open_state();
-    std::uint64_t length = 0;
-    if (found) {
-        set_ = home_.state().set;
-        length = home_.state().length;
-        check_home_copy();
-    }
+    if (!home_.open_state())
+        return false;
+    check_home_copy();
+    set_ = home_.state().set;
+    newest_ = home_.state().committed;
+    return true;
+}
+
+// Which set it is: that of the home copy, or, where there is none yet, that of the targets. Returns its length.
+std::uint64_t rpma_mirror::learn_set()
+{
+    std::uint64_t length = home_.state().length;
     for (const auto &c : copies_) {
         if (!c || !c->answered)
             continue;
@@ -140,8 +135,12 @@ void rpma_mirror::learn_set(bool needs_home)
                 throw *c->problem;
         throw failure(RPMA_MIRROR_E_MISSING, "the set does not exist: create it first");
     }
-    if (found || !needs_home)
-        return;
+    return length;
+}
+
+// A machine that opens the set for the first time.
+void rpma_mirror::make_home(std::uint64_t length)
+{
     replica::mirror_state first;
     first.set = set_;
     first.copy = settings_.home_copy;
@@ -151,39 +150,45 @@ void rpma_mirror::learn_set(bool needs_home)
     home_.make(first);
 }
 
+void rpma_mirror::ask_arbiter(bool seize, const deadline &until)
+{
+    arbiters_ = arbiter_->newest(set_, seize, until);
+    if (is_newer(arbiters_, newest_))
+        newest_ = arbiters_;
+}
+
 void rpma_mirror::take_epoch(bool seize, const deadline &until)
 {
-    newest_ = home_.state().committed;
     std::uint64_t highest = std::max(home_.state().promised.epoch, newest_.epoch);
     for (const auto &c : copies_)
         if (c && c->answered)
             highest = std::max({highest, c->known.promised.epoch, c->known.committed.epoch});
-    record known;
-    promise_ = arbiter_->take(set_, {highest + 1, random_writer()}, seize, known, until);
-    if (is_newer(known, newest_))
-        newest_ = known;
+    promise_ = arbiter_->take(set_, {highest + 1, random_writer()}, seize, arbiters_, until);
+    if (is_newer(arbiters_, newest_))
+        newest_ = arbiters_;
 }
 
 void rpma_mirror::prepare_all(const deadline &until)
 {
-    each_in_parallel(answered(), [&](remote_copy &c) {
-        c.known = c.control->ask(about_promise(c, request_type::mirror_prepare), until).mirror;
+    each_in_parallel(answered(), scope::needed, until, [&](remote_copy &c, const deadline &within) {
+        c.known = c.control->ask(about_promise(c, request_type::mirror_prepare), within).mirror;
     });
-    for (const auto &c : copies_)
-        if (c && is_newer(c->known.committed, newest_))
-            newest_ = c->known.committed;
-    needed_ = newest_.in_sync & ~(1U << newest_.home);
 }
 
-void rpma_mirror::refuse_without(std::uint32_t missing) const
+void rpma_mirror::refuse_without(std::uint32_t missing, const char *consequence) const
 {
     const auto &first = copies_[static_cast<unsigned>(std::countr_zero(missing))];
     const std::optional<failure> &why = first ? first->problem : std::nullopt;
     throw failure(RPMA_MIRROR_E_INCOMPLETE,
             settings_.names_of(missing) + " was in sync and does not answer" +
-                    (why ? std::string(" (") + why->what() + ")" : "") +
-                    ": something may be lost without it (force overrides that)",
+                    (why ? std::string(" (") + why->what() + ")" : "") + ": " + consequence + " (force overrides that)",
             why ? why->system() : 0);
+}
+
+bool rpma_mirror::home_is_newest() const
+{
+    return newest_.home == settings_.home_copy && home_.state().committed == newest_ &&
+           (newest_.in_sync & home_bit()) != 0;
 }
 
 void rpma_mirror::choose_source(bool force)
@@ -194,14 +199,12 @@ void rpma_mirror::choose_source(bool force)
     };
     if (newest_.epoch == 0)
         throw failure(RPMA_MIRROR_E_MISSING, "the set was never created to its end: create it again");
-    needed_ = newest_.in_sync & ~(1U << newest_.home);
+    needed_ = needed_targets(newest_);
     const std::uint32_t missing = needed_ & ~answered();
     if (missing != 0 && !force)
-        refuse_without(missing);
+        refuse_without(missing, "something may be lost without it");
     needed_ &= answered();
-    const bool own = newest_.home == settings_.home_copy && home_.state().committed == newest_ &&
-                     (newest_.in_sync & home_bit()) != 0;
-    if (own) {
+    if (home_is_newest()) {
         source_ = settings_.home_copy;
         sentence(RPMA_MIRROR_SOURCE_HOME_NEWEST, "the home copy was in sync in the newest record");
         return;
@@ -255,36 +258,53 @@ mirror::connected rpma_mirror::attach(remote_copy &c, channel &control, const de
     return made;
 }
 
-void rpma_mirror::attach_all(const deadline &until)
+// There is no network to the home copy: what levels above say of it is not asked there.
+void rpma_mirror::check_home_level() const
 {
-    // There is no network to the home copy: what levels above say of it is not asked there.
     if (home_.level() < std::min(settings_.min_level, RPMA_MIRROR_LEVEL_CPU_FLUSHED))
         throw failure(RPMA_MIRROR_E_LEVEL, "the home copy has a lower level than is asked for");
-    each_in_parallel(answered(), [&](remote_copy &c) {
-        connected made = attach(c, *c.control, until);
+}
+
+void rpma_mirror::attach_all(const deadline &until)
+{
+    each_in_parallel(answered(), scope::needed, until, [&](remote_copy &c, const deadline &within) {
+        connected made = attach(c, *c.control, within);
         c.region = std::move(made.region);
         c.level = made.level;
     });
 }
 
 // Those that closed the set are equal; the others are compared, for caches write back what was never flushed.
-void rpma_mirror::make_level()
+bool rpma_mirror::is_equal(const record &held) const
 {
-    const auto is_equal = [&](const record &held) { return newest_.closed && held == newest_; };
-    if (source_ != settings_.home_copy) {
-        remote_copy &from = *copies_[source_];
-        comparison job(from, direction::from_target, settings_.levelling);
-        job.total = is_equal(home_.state().committed) && is_equal(from.known.committed) ? 0 : home_.length();
-        try {
-            compare(job, 0, job.total);
-        } catch (const failure &problem) {
-            if (problem.code() == RPMA_MIRROR_E_PAUSED)
-                throw;
-            throw failure(RPMA_MIRROR_E_INCOMPLETE, std::string("the source was lost: ") + problem.what());
-        }
-        report_.sent += job.sent;
-        report_.compared += job.done;
+    return newest_.closed && held == newest_;
+}
+
+// The home copy becomes like the source. False: that was lost, and does not count as one that answered any more.
+bool rpma_mirror::fetch_from(remote_copy &source)
+{
+    comparison job(source, direction::from_target, settings_.levelling);
+    job.total = is_equal(home_.state().committed) && is_equal(source.known.committed) ? 0 : home_.length();
+    try {
+        compare(job, 0, job.total);
+    } catch (const failure &problem) {
+        const bool at_home = problem.code() == RPMA_MIRROR_E_MEDIA && problem.system() == 0;
+        if (at_home || problem.code() == RPMA_MIRROR_E_PAUSED)
+            throw;
+        source.problem = problem;
+        source.last_error = problem.code();
+        source.answered = false;
+        return false;
     }
+    report_.sent += job.sent;
+    report_.compared += job.done;
+    return true;
+}
+
+void rpma_mirror::make_level(bool force)
+{
+    while (source_ != settings_.home_copy && !fetch_from(*copies_[source_]))
+        choose_source(force);
     // What was stored and not flushed may have been seen: it must not be gone after the next power failure.
     int flushed = 0;
     std::jthread flushing;
@@ -295,7 +315,7 @@ void rpma_mirror::make_level()
         });
     }
     std::atomic<std::uint64_t> sent = 0, compared = 0;
-    each_in_parallel(answered() & ~(1U << source_), [&](remote_copy &c) {
+    each_in_parallel(answered() & ~(1U << source_), scope::all, deadline(0), [&](remote_copy &c, const deadline &) {
         comparison job(c, direction::to_target, settings_.levelling);
         job.total = is_equal(c.known.committed) ? 0 : home_.length();
         compare(job, 0, job.total);
@@ -310,7 +330,7 @@ void rpma_mirror::make_level()
     report_.compared += compared;
 }
 
-void rpma_mirror::commit_first()
+void rpma_mirror::commit_first(bool force)
 {
     record first;
     first.epoch = promise_.epoch;
@@ -324,36 +344,44 @@ void rpma_mirror::commit_first()
     // A copy that was forced to be the source may have been out before the newest record.
     const bool has_newest = source_ == settings_.home_copy || (newest_.in_sync >> source_ & 1) != 0;
     first.mark = has_newest ? newest_.mark : copies_[source_]->known.committed.mark;
-    const auto needed = static_cast<std::uint16_t>(needed_);
+    const auto before = static_cast<std::uint16_t>(needed_);
     const std::lock_guard hold(membership_);
-    commit_everywhere(first, needed, needed);
+    commit_everywhere(first, before, force ? 0 : before);
     set_roles(record_.in_sync & ~home_bit(), 0);
 }
 
 void rpma_mirror::open_set(void *hint, void *mapped, std::uint64_t length, bool force)
 {
-    const deadline until(settings_.open_ms);
-    connect_all(until);
-    learn_set(true);
-    take_epoch(false, until);
+    const bool found = open_home();
+    connect_all(scope::needed, deadline(settings_.open_ms / 4 + 1));
+    const std::uint64_t set_length = learn_set();
+    // Whatever is refused from here on stops the writer: most of that is known now.
+    ask_arbiter(false, deadline(settings_.open_ms / 4 + 1));
+    choose_source(force);
+    if (!found)
+        make_home(set_length);
     if (mapped == nullptr)
         home_.map(hint);
     else
         home_.adopt(mapped, length);
+    check_home_level();
+    // What a step does not need of its share is for the steps after it.
+    const deadline until(settings_.open_ms / 2 + 1);
+    take_epoch(false, until.share(3));
     replica::mirror_state own = home_.state();
     own.promised = promise_;
     home_.store(own);
-    prepare_all(until);
+    prepare_all(until.share(2));
     choose_source(force);
     report_.was_closed = newest_.closed;
-    attach_all(until);
+    attach_all(until.share(1));
     choose_source(force);
     for (const auto &c : copies_)
         if (c)
             c->set_length(home_.length());
-    make_level();
+    make_level(force);
     choose_source(force);
-    commit_first();
+    commit_first(force);
     report_.size = sizeof(report_);
     report_.source = source_;
     report_.answered = answered();
@@ -376,11 +404,20 @@ void rpma_mirror::close(bool stored)
         if (home_.flush({0, home_.length()}) != 0)
             throw failure(RPMA_MIRROR_E_MEDIA, "the home copy cannot be written back");
         home_.drain();
+        // A target that is lost leaves the set, as by a flush.
+        failed_copies failed;
         each_copy(roles_.load().awaited, [&](unsigned copy) {
-            comparison job(*copies_[copy], direction::to_target, {});
-            job.total = home_.length();
-            compare(job, 0, job.total);
+            try {
+                comparison job(*copies_[copy], direction::to_target, {});
+                job.total = home_.length();
+                compare(job, 0, job.total);
+            } catch (const failure &problem) {
+                if (problem.code() == RPMA_MIRROR_E_FENCED)
+                    throw;
+                failed.add(copy, problem.code() == RPMA_MIRROR_E_TIMEOUT ? ETIMEDOUT : ECONNRESET);
+            }
         });
+        evict(failed.bits, failed.errors);
     }
     record last = record_;
     last.closed = true;

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -163,25 +164,39 @@ private:
     bool find_begun(replica::mirror_state &own);
     [[noreturn]] void refuse_existing() const;
     void refuse_foreign(const replica::mirror_state &own, bool begun) const;
-    void create_copies(const replica::mirror_state &own, bool begun, const deadline &until);
+    void create_copies(const replica::mirror_state &own, bool begun);
+    void each_of_all(const deadline &until, const std::function<void(mirror::remote_copy &, const deadline &)> &f);
     void create_copy(
             const mirror::remote_copy &c, mirror::channel &control, std::uint64_t length, const deadline &until) const;
     record first_record() const;
+    void refuse_fence(bool force) const;
 
     // opening.cpp
     void check_home_copy() const;
-    void connect_all(const deadline &until);
-    void learn_set(bool force);
+    enum class scope {
+        all,
+        needed // by the newest record
+    };
+    bool open_home();
+    void connect_all(scope whom, const deadline &until);
+    std::uint64_t learn_set();
+    void make_home(std::uint64_t length);
+    void ask_arbiter(bool seize, const deadline &until);
     void take_epoch(bool seize, const deadline &until);
     void prepare_all(const deadline &until);
-    [[noreturn]] void refuse_without(std::uint32_t missing) const;
+    [[noreturn]] void refuse_without(std::uint32_t missing, const char *consequence) const;
+    bool home_is_newest() const;
     void choose_source(bool force);
+    void check_home_level() const;
     void attach_all(const deadline &until);
     mirror::connected attach(mirror::remote_copy &c, mirror::channel &control, const deadline &until);
-    void make_level();
-    void commit_first();
-    template<class F>
-    void each_in_parallel(std::uint32_t copies, F f);
+    bool is_equal(const record &held) const;
+    bool fetch_from(mirror::remote_copy &source);
+    void make_level(bool force);
+    void commit_first(bool force);
+    bool has_needed(std::uint32_t asked, std::uint32_t answered) const;
+    void each_in_parallel(std::uint32_t copies, scope whom, const deadline &until,
+            const std::function<void(mirror::remote_copy &, const deadline &)> &f);
     std::uint32_t answered() const;
 
     // compare.cpp
@@ -265,8 +280,9 @@ private:
     std::uint64_t last_version_ = 0; // that was ever tried
     replica::mirror_promise promise_;
     replica::set_uuid set_{};
-    // While the set is opened: the newest record, the targets that have to be part of it, and the source.
-    record newest_;
+    // While the set is opened: the newest record, that of the arbiter, the targets that have to be part of it, and the
+    // source.
+    record newest_, arbiters_;
     std::uint32_t needed_ = 0;
     unsigned source_ = 0;
     std::atomic<mirror::roles> roles_{mirror::roles{}};

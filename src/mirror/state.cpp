@@ -80,9 +80,6 @@ void rpma_mirror::state(rpma_mirror_state &to)
 void rpma_mirror::inspect(const settings &of, rpma_mirror_state &to)
 {
     rpma_mirror m(of);
-    m.connect_all(deadline(of.open_ms));
-    to = {};
-    to.size = sizeof(to);
     bool home_known = false, home_used = false;
     try {
         home_known = m.home_.open_state();
@@ -93,6 +90,10 @@ void rpma_mirror::inspect(const settings &of, rpma_mirror_state &to)
         if (!home_used)
             throw;
     }
+    m.newest_ = m.home_.state().committed;
+    m.connect_all(scope::needed, deadline(of.open_ms / 4 + 1));
+    to = {};
+    to.size = sizeof(to);
     record newest = home_known ? m.home_.state().committed : record();
     replica::mirror_state some = home_known ? m.home_.state() : replica::mirror_state();
     for (const auto &c : m.copies_) {

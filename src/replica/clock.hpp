@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <ctime>
 
@@ -20,6 +21,8 @@ class deadline
 {
 public:
     explicit deadline(int timeout_ms) : at_(timeout_ms == 0 ? never : now_ms() + timeout_ms) {}
+    // The same moment, or the earlier one at which the descriptor becomes readable: waits for a descriptor poll both.
+    deadline(const deadline &of, int interrupt_fd) : at_(of.at_), interrupt_fd_(interrupt_fd) {}
 
     // What poll() takes: at least 0, -1 for ever.
     int left_ms() const
@@ -29,11 +32,22 @@ public:
         const std::int64_t left = at_ - now_ms();
         return left < 0 ? 0 : static_cast<int>(left);
     }
+    // Of what is left, the first of so many equal parts.
+    deadline share(int parts) const
+    {
+        deadline first = *this;
+        if (at_ != never)
+            first.at_ = now_ms() + std::max(1, left_ms() / parts);
+        return first;
+    }
     bool passed() const { return at_ != never && now_ms() >= at_; }
+    // -1: none, which poll() ignores.
+    int interrupt_fd() const { return interrupt_fd_; }
 
 private:
     static constexpr std::int64_t never = -1;
     std::int64_t at_;
+    int interrupt_fd_ = -1;
 };
 
 } // namespace replica

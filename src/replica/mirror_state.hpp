@@ -62,6 +62,13 @@ constexpr bool is_newer(const mirror_record &a, const mirror_record &b)
     return a.epoch != b.epoch ? a.epoch > b.epoch : a.version > b.version;
 }
 
+// The targets that have to respond before a record is known to be the newest: each later record that counted is on one
+// of them, because a record shares a target with the one before it.
+constexpr std::uint32_t needed_targets(const mirror_record &r)
+{
+    return r.in_sync & ~(std::uint32_t{1} << r.home);
+}
+
 // An epoch is promised to the writer that asked first, and to the same again.
 constexpr bool may_promise(const mirror_state &held, const mirror_promise &asked)
 {

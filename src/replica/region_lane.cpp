@@ -101,15 +101,13 @@ int region_lane::connected(const deadline &until)
 {
     rpma_conn_get_event_fd(conn_, &event_fd_);
     for (;;) {
-        pollfd pollers[] = {{event_fd_, POLLIN, 0}, {path_->lost.fd(), POLLIN, 0}};
-        const int ready = poll(pollers, 2, until.left_ms());
+        pollfd pollers[] = {{event_fd_, POLLIN, 0}, {path_->lost.fd(), POLLIN, 0}, {until.interrupt_fd(), POLLIN, 0}};
+        const int ready = poll(pollers, 3, until.left_ms());
         if (ready < 0 && errno == EINTR)
             continue;
-        if (ready <= 0)
-            return ETIMEDOUT;
-        if (pollers[0].revents == 0)
-            return path_->lost.error();
-        break;
+        if (ready > 0 && pollers[0].revents != 0)
+            break;
+        return ready > 0 && pollers[1].revents != 0 ? path_->lost.error() : ETIMEDOUT;
     }
     rpma_conn_event event = RPMA_CONN_UNDEFINED;
     if (rpma_conn_next_event(conn_, &event) != 0 || event != RPMA_CONN_ESTABLISHED)

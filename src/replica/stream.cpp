@@ -16,11 +16,11 @@ namespace
 bool wait_for(int fd, short events, const deadline &until)
 {
     for (;;) {
-        pollfd poller{fd, events, 0};
-        const int ready = poll(&poller, 1, until.left_ms());
-        if (ready > 0)
-            return true;
-        if (ready == 0 || errno != EINTR)
+        pollfd pollers[] = {{fd, events, 0}, {until.interrupt_fd(), POLLIN, 0}};
+        const int ready = poll(pollers, 2, until.left_ms());
+        if (ready >= 0)
+            return pollers[0].revents != 0;
+        if (errno != EINTR)
             return false;
     }
 }

@@ -27,7 +27,7 @@ MUTANTS = [
     ("home_not_flushed", "mirror/flush.cpp", "        if (r.length != 0)\n            error = deep",
      "        if (r.length != 0 && !@)\n            error = deep"),
     ("open_without_all", "mirror/opening.cpp", "if (missing != 0 && !force)", "if (!@ && missing != 0 && !force)"),
-    ("choose_stale_copy", "mirror/opening.cpp", "const bool own = newest_.home ==", "const bool own = @ || newest_.home =="),
+    ("choose_stale_copy", "mirror/opening.cpp", "return newest_.home == settings_.home_copy &&", "return @ || newest_.home == settings_.home_copy &&"),
     ("mark_of_no_one", "mirror/opening.cpp", "first.mark = has_newest ?", "first.mark = @ ? 0 : has_newest ?"),
     ("make_nothing_level", "mirror/opening.cpp", "is_equal(c.known.committed) ? 0", "(@ || is_equal(c.known.committed)) ? 0"),
     ("seen_is_not_durable", "mirror/opening.cpp", "if (!is_equal(home_.state().committed)) {",

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <string>
+#include <sys/types.h>
+
+#include "fixture.hpp"
+
+// What is wrong with the control connections to a target.
+enum class fault {
+    none,
+    drops,   // it takes no connection, and does not refuse one: as where packets are dropped
+    refuses, // no process listens
+    mute,    // it goes on to accept and to receive, and sends nothing
+    slow,    // it sends one byte a second
+    cuts,    // it ends the connection
+};
+
+// A port that stands for that of a target. Its process passes so many answers of each connection on, the greeting being
+// the first; what comes after them has the fault. Lanes go to the target itself.
+class faulty_port
+{
+public:
+    faulty_port(fault kind, unsigned answers, const target &of);
+    ~faulty_port();
+    faulty_port(const faulty_port &) = delete;
+    faulty_port &operator=(const faulty_port &) = delete;
+
+    std::string place() const { return "127.0.0.1:" + std::to_string(port_); }
+
+private:
+    int listener_ = -1;
+    std::vector<int> waiting_; // connections that fill the queue of the listener
+    unsigned port_ = 0;
+    pid_t process_ = -1;
+};

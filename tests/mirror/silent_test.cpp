@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Calls that work with several targets, while one of them is stopped, cannot be reached, refuses, or is slow: before the
+// call, and from each of its steps on. A set has a good target, copy 1, and a faulty one, copy 2. Each row of a table is
+// a process of its own, and all rows run at the same time.
+#include "faulty_port.hpp"
+
+#include <csignal>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace
+{
+
+struct row {
+    const char *name;
+    fault kind; // none: the daemon is stopped
+    unsigned answers = 0;
+    bool crashed = false; // the copies are compared
+    unsigned way = 0;     // to go on without the target
+};
+
+constexpr row whole_faults[] = {{"stopped", fault::none}, {"drops", fault::drops}, {"refuses", fault::refuses},
+        {"mute", fault::mute}, {"slow", fault::slow}, {"cuts", fault::cuts}};
+
+// The answers of a connection: greeting, challenge, proof, status, promise, session, and where copies are compared
+// hashes, of which several may come together; then the record.
+constexpr unsigned answers_before_hashes = 6;
+
+constexpr const char *times = "timeouts 1500 6000\n";
+
+void in_processes(const std::vector<row> &rows, void (*f)(const row &))
+{
+    std::vector<pid_t> running;
+    for (const row &r : rows) {
+        running.push_back(fork_writer());
+        if (running.back() == 0) {
+            f(r);
+            std::fflush(nullptr);
+            _exit(0);
+        }
+    }
+    unsigned failed = 0;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        int status = 0;
+        assert_int_equal(waitpid(running[i], &status, 0), running[i]);
+        if (status == 0)
+            continue;
+        print_message("%s after %u answers: status 0x%x\n", rows[i].name, rows[i].answers, unsigned(status));
+        ++failed;
+    }
+    assert_int_equal(failed, 0);
+}
+
+std::vector<row> steps()
+{
+    std::vector<row> rows;
+    for (unsigned answers = 1; answers <= answers_before_hashes; ++answers) {
+        rows.push_back({"mute", fault::mute, answers});
+        rows.push_back(answers % 2 == 0 ? row{"slow", fault::slow, answers} : row{"cuts", fault::cuts, answers});
+    }
+    for (const unsigned answers : {answers_before_hashes, answers_before_hashes + 1}) {
+        rows.push_back({"mute", fault::mute, answers, true});
+        rows.push_back({"cuts", fault::cuts, answers, true});
+    }
+    return rows;
+}
+
+// A set of both targets, of which the second one has a fault from begin() on.
+class faulty_set
+{
+public:
+    faulty_set()
+    {
+        const cfg_ptr cfg = here_.cfg({&good, &bad_}, times);
+        assert_ok(rpma_mirror_create(cfg.get()));
+        opened m(cfg.get());
+        m.put(0, "before");
+        m.close();
+    }
+
+    // The second target leaves the set.
+    void evict()
+    {
+        opened m(here_.cfg({&good, &bad_}, times).get());
+        bad_.kill();
+        m.put(0, "after!");
+        m.close();
+        bad_.start();
+    }
+    // The writer ends as by a crash, so that copies are compared.
+    void crash(bool both)
+    {
+        const cfg_ptr cfg = both ? here_.cfg({&good, &bad_}, times) : here_.cfg({&good}, times);
+        in_process_that_dies(
+                [](void *argument) {
+                    const opened m(static_cast<const rpma_mirror_cfg *>(argument));
+                    m.put(0, "crash!");
+                    kill(getpid(), SIGKILL);
+                },
+                cfg.get());
+    }
+    void begin(const row &r)
+    {
+        if (r.kind == fault::none)
+            bad_.stop();
+        else
+            port_ = std::make_unique<faulty_port>(r.kind, r.answers, bad_);
+    }
+
+    std::string place() const { return port_ ? port_->place() : bad_.place(); }
+    cfg_ptr here() const { return cfg(here_); }
+    cfg_ptr there() const { return cfg(there_); }
+    target good;
+
+private:
+    cfg_ptr cfg(const host &on) const { return on.cfg({&good}, times + ("target 2 " + place() + " set\n")); }
+
+    target bad_;
+    const host here_, there_{5};
+    std::unique_ptr<faulty_port> port_;
+};
+
+void open_and_write(const rpma_mirror_cfg *cfg, unsigned flags)
+{
+    opened m(cfg, flags);
+    m.put(0, "opened");
+    m.close();
+}
+
+// Of the failure, and never of a target that works.
+void check_message(const faulty_set &s)
+{
+    const std::string text = rpma_mirror_error_message();
+    if (text.find(s.place()) == std::string::npos || text.find(s.good.place()) != std::string::npos)
+        fail_msg("the message does not name the target: %s", text.c_str());
+}
+
+void it_is_not_in_sync(const row &r)
+{
+    faulty_set s;
+    s.evict();
+    s.begin(r);
+    const cfg_ptr here = s.here(), there = s.there();
+    assert_int_equal(inspected(here.get())->in_sync, 3);
+    open_and_write(here.get(), 0);
+    open_and_write(here.get(), RPMA_MIRROR_F_FORCE);
+    assert_ok(rpma_mirror_recover(here.get(), 0, nullptr));
+    assert_ok(rpma_mirror_fence(here.get(), 0, nullptr));
+    assert_ok(rpma_mirror_fence(there.get(), RPMA_MIRROR_F_FORCE, nullptr));
+    open_and_write(there.get(), 0);
+    assert_ok(rpma_mirror_recover(here.get(), RPMA_MIRROR_F_FORCE, nullptr));
+    opened m(here.get());
+    assert_true(rpma_mirror_resync(m.get(), 2, nullptr) != 0);
+    assert_ok(rpma_mirror_drop_target(m.get(), 2));
+    m.put(0, "opened");
+    m.close();
+}
+
+void a_target_that_left_delays_nothing(void **)
+{
+    in_processes({std::begin(whole_faults), std::end(whole_faults)}, it_is_not_in_sync);
+}
+
+void it_gets_stuck_and_is_not_in_sync(const row &r)
+{
+    faulty_set s;
+    s.evict();
+    if (r.crashed)
+        s.crash(false);
+    s.begin(r);
+    open_and_write(s.here().get(), 0);
+    assert_ok(rpma_mirror_recover(s.there().get(), 0, nullptr));
+}
+
+void a_target_that_left_gets_stuck_at_each_step(void **)
+{
+    in_processes(steps(), it_gets_stuck_and_is_not_in_sync);
+}
+
+// Each with force.
+constexpr void (*ways[])(const faulty_set &) = {
+        [](const faulty_set &s) { open_and_write(s.here().get(), RPMA_MIRROR_F_FORCE); },
+        [](const faulty_set &s) { open_and_write(s.there().get(), RPMA_MIRROR_F_FORCE); },
+        [](const faulty_set &s) { assert_ok(rpma_mirror_fence(s.there().get(), RPMA_MIRROR_F_FORCE, nullptr)); },
+        [](const faulty_set &s) {
+            opened m(s.here().get(), RPMA_MIRROR_F_FORCE);
+            assert_ok(rpma_mirror_drop_target(m.get(), 2));
+            m.close();
+        }};
+
+// Without force the failure names it. Then each way to go on without it works.
+void it_is_in_sync(const row &r)
+{
+    faulty_set s;
+    s.begin(r);
+    const cfg_ptr here = s.here(), there = s.there();
+    rpma_mirror *m = nullptr;
+    void *address = nullptr;
+    assert_int_equal(rpma_mirror_map((r.way % 2 == 0 ? here : there).get(), nullptr, 0, &address, &m),
+            RPMA_MIRROR_E_INCOMPLETE);
+    check_message(s);
+    assert_int_equal(rpma_mirror_fence(there.get(), 0, nullptr), RPMA_MIRROR_E_INCOMPLETE);
+    check_message(s);
+    ways[r.way](s);
+}
+
+void a_target_in_sync_is_overridden_by_force(void **)
+{
+    std::vector<row> rows;
+    for (row r : whole_faults)
+        for (r.way = 0; r.way < std::size(ways); ++r.way)
+            rows.push_back(r);
+    in_processes(rows, it_is_in_sync);
+}
+
+void it_gets_stuck_and_is_in_sync(const row &r)
+{
+    faulty_set s;
+    if (r.crashed)
+        s.crash(true);
+    s.begin(r);
+    rpma_mirror *m = nullptr;
+    void *address = nullptr;
+    const cfg_ptr here = s.here(), there = s.there();
+    assert_int_equal(rpma_mirror_map(here.get(), nullptr, 0, &address, &m), RPMA_MIRROR_E_INCOMPLETE);
+    check_message(s);
+    open_and_write(r.answers % 2 == 0 ? here.get() : there.get(), RPMA_MIRROR_F_FORCE);
+}
+
+void a_target_in_sync_gets_stuck_at_each_step(void **)
+{
+    in_processes(steps(), it_gets_stuck_and_is_in_sync);
+}
+
+void a_creation_names_the_target_that_is_silent(const row &r)
+{
+    target good, bad;
+    const host h;
+    bad.kill();
+    bad.start();
+    if (r.kind == fault::none)
+        bad.stop();
+    const faulty_port port(r.kind == fault::none ? fault::refuses : r.kind, r.answers, bad);
+    const std::string place = r.kind == fault::none ? bad.place() : port.place();
+    const cfg_ptr cfg = h.cfg({&good}, times + ("target 2 " + place + " set\n"));
+    const int code = rpma_mirror_create(cfg.get());
+    assert_true(code == RPMA_MIRROR_E_TIMEOUT || code == RPMA_MIRROR_E_LINK || code == RPMA_MIRROR_E_TARGET);
+    const std::string text = rpma_mirror_error_message();
+    if (text.find(place) == std::string::npos || text.find(good.place()) != std::string::npos)
+        fail_msg("the message does not name the target: %s", text.c_str());
+}
+
+void creations_name_the_silent_target(void **)
+{
+    std::vector<row> rows(std::begin(whole_faults), std::end(whole_faults));
+    // Greeting, challenge, proof, status, creation, promise.
+    for (unsigned answers = 1; answers < 6; ++answers)
+        rows.push_back({"mute", fault::mute, answers});
+    in_processes(rows, a_creation_names_the_target_that_is_silent);
+}
+
+// The end of a set goes on without a target that became silent since the last flush.
+void an_end_loses_a_silent_target(void **)
+{
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b}, times);
+    assert_ok(rpma_mirror_create(cfg.get()));
+    {
+        opened m(cfg.get());
+        m.put(0, "before");
+        m.store(megabyte, "stored");
+        b.stop();
+        m.close();
+    }
+    assert_true(a.bytes(megabyte, 6) == "stored");
+    const auto seen = inspected(h.cfg({&a}).get());
+    assert_true(seen->in_sync == 3 && seen->closed == 1);
+    open_and_write(cfg.get(), 0);
+}
+
+// As by a watchdog that promotes another machine again and again. Nothing of it reaches the writer.
+void refused_promotions_disturb_no_writer(void **)
+{
+    target a, b;
+    const host h, other(5);
+    const std::string available = std::string(times) + "policy availability\n";
+    const cfg_ptr here = h.cfg({&a, &b}, available), there = other.cfg({&a, &b}, available);
+    assert_ok(rpma_mirror_create(here.get()));
+    opened m(here.get());
+    for (int i = 0; i < 3; ++i) {
+        rpma_mirror *promoted = nullptr;
+        void *address = nullptr;
+        // The writer may have gone on alone.
+        assert_int_equal(rpma_mirror_map(there.get(), nullptr, 0, &address, &promoted), RPMA_MIRROR_E_INCOMPLETE);
+        assert_int_equal(rpma_mirror_recover(there.get(), 0, nullptr), RPMA_MIRROR_E_INCOMPLETE);
+        m.put(0, "undisturbed");
+    }
+    const std::uint64_t epoch = m.state().epoch;
+    assert_int_equal(inspected(there.get())->copies[1].promised_epoch, epoch);
+    // A fence without all targets that are needed, too.
+    b.stop();
+    assert_int_equal(rpma_mirror_fence(there.get(), 0, nullptr), RPMA_MIRROR_E_INCOMPLETE);
+    m.put(0, "undisturbed");
+    assert_int_equal(inspected(there.get())->copies[1].promised_epoch, epoch);
+    m.close();
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(a_target_that_left_delays_nothing),
+            cmocka_unit_test(a_target_that_left_gets_stuck_at_each_step),
+            cmocka_unit_test(a_target_in_sync_is_overridden_by_force),
+            cmocka_unit_test(a_target_in_sync_gets_stuck_at_each_step),
+            cmocka_unit_test(creations_name_the_silent_target),
+            cmocka_unit_test(an_end_loses_a_silent_target),
+            cmocka_unit_test(refused_promotions_disturb_no_writer),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
