@@ -185,9 +185,14 @@ void rpma_mirror::refuse_without(std::uint32_t missing, const char *consequence)
             why ? why->system() : 0);
 }
 
+// The arbiter has a record before the home copy has: a writer that ended in between left its promise at home. A repair
+// that was cut short took the home copy out of the record there.
 bool rpma_mirror::home_is_newest() const
 {
-    return newest_.home == settings_.home_copy && home_.state().committed == newest_ &&
+    const replica::mirror_state &own = home_.state();
+    const bool wrote = own.promised == replica::mirror_promise{newest_.epoch, newest_.writer} &&
+                       (own.committed.epoch != newest_.epoch || (own.committed.in_sync & home_bit()) != 0);
+    return newest_.home == settings_.home_copy && (own.committed == newest_ || wrote) &&
            (newest_.in_sync & home_bit()) != 0;
 }
 
@@ -209,7 +214,9 @@ void rpma_mirror::choose_source(bool force)
         sentence(RPMA_MIRROR_SOURCE_HOME_NEWEST, "the home copy was in sync in the newest record");
         return;
     }
-    const bool alone = newest_.policy == replica::mirror_policy::availability && !newest_.closed;
+    // An arbiter that has the newest record knows whether its writer went on alone: no target is in sync in it then.
+    const bool alone =
+            newest_.policy == replica::mirror_policy::availability && !newest_.closed && newest_ != arbiters_;
     if ((alone || needed_ == 0) && !force)
         throw failure(RPMA_MIRROR_E_INCOMPLETE,
                 "copy " + std::to_string(newest_.home) +
@@ -369,6 +376,8 @@ void rpma_mirror::open_set(void *hint, void *mapped, std::uint64_t length, bool 
     const deadline until(settings_.open_ms / 2 + 1);
     take_epoch(false, until.share(3));
     replica::mirror_state own = home_.state();
+    if (home_is_newest())
+        own.committed = newest_;
     own.promised = promise_;
     home_.store(own);
     prepare_all(until.share(2));

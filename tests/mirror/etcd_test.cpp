@@ -8,6 +8,7 @@
 #include <new>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -139,6 +140,74 @@ void without_etcd_the_right_runs_out(void **)
     take_over(cfg.get());
 }
 
+// This process ends where the library is about to write a record.
+bool ends_before_record = false;
+
+// Dies when etcd has the record in which it is alone, and no copy has it yet.
+void a_writer_that_went_on_alone_at_etcd_opens_again(void **)
+{
+    const etcd e;
+    target a;
+    const host first, second(5);
+    const std::string more = e.line("ttl 5") + "policy availability\n";
+    const cfg_ptr here = first.cfg({&a}, more), there = second.cfg({&a}, more);
+    assert_ok(rpma_mirror_create(here.get()));
+    struct arguments {
+        const rpma_mirror_cfg *cfg;
+        target *lost;
+    } with{here.get(), &a};
+    in_process_that_dies(
+            [](void *argument) {
+                const auto &given = *static_cast<const arguments *>(argument);
+                const opened m(given.cfg);
+                m.put(0, "acknowledged");
+                kill(given.lost->pid(), SIGKILL);
+                ends_before_record = true;
+                (void)m.flush(0, 12);
+            },
+            &with);
+    a.kill();
+    a.start();
+    // The lease runs out first. The other machine has nothing of what this one may have acknowledged alone.
+    int code = 0;
+    while ((code = map_code(there.get())) == RPMA_MIRROR_E_BUSY)
+        usleep(100'000);
+    assert_int_equal(code, RPMA_MIRROR_E_INCOMPLETE);
+    assert_int_equal(map_code(here.get()), 0);
+    assert_true(first.bytes(0, 12) == "acknowledged" && a.bytes(0, 12) == "acknowledged");
+}
+
+// The record at etcd says that the writer was not alone: no force is needed.
+void etcd_knows_that_no_writer_was_alone(void **)
+{
+    const etcd e;
+    target a, b;
+    const host first, second(5);
+    const std::string more = e.line("ttl 5") + "policy availability\n";
+    const cfg_ptr here = first.cfg({&a, &b}, more), there = second.cfg({&a, &b}, more);
+    assert_ok(rpma_mirror_create(here.get()));
+    in_process_that_dies(put_and_die, here.get());
+    take_over(there.get());
+    assert_true(second.bytes(0, 12) == "acknowledged");
+    // Dies with a record without b that etcd alone has.
+    struct arguments {
+        const rpma_mirror_cfg *cfg;
+        pid_t lost;
+    } with{there.get(), b.pid()};
+    in_process_that_dies(
+            [](void *argument) {
+                const auto &given = *static_cast<const arguments *>(argument);
+                const opened m(given.cfg);
+                kill(given.lost, SIGKILL);
+                ends_before_record = true;
+                (void)m.flush(0, 12);
+            },
+            &with);
+    b.kill();
+    take_over(here.get());
+    assert_true(first.bytes(0, 12) == "acknowledged");
+}
+
 // A target that is lost can be dropped only with the arbiter: nothing is claimed without it.
 void no_eviction_without_etcd(void **)
 {
@@ -266,6 +335,14 @@ void lines_that_are_wrong(void **)
 
 } // namespace
 
+// In the place of that of the C library.
+extern "C" ssize_t pwrite(int fd, const void *from, size_t size, off_t at)
+{
+    if (ends_before_record)
+        kill(getpid(), SIGKILL);
+    return syscall(SYS_pwrite64, fd, from, size, at);
+}
+
 int main()
 {
     for (const char *const program : {"etcd", "openssl"})
@@ -279,6 +356,8 @@ int main()
             cmocka_unit_test(a_fence_takes_the_right_of_a_living_writer),
             cmocka_unit_test(a_writer_keeps_its_lease),
             cmocka_unit_test(without_etcd_the_right_runs_out),
+            cmocka_unit_test(a_writer_that_went_on_alone_at_etcd_opens_again),
+            cmocka_unit_test(etcd_knows_that_no_writer_was_alone),
             cmocka_unit_test(no_eviction_without_etcd),
             cmocka_unit_test(a_writer_that_slept_is_fenced),
             cmocka_unit_test(tls_is_checked_on_both_sides),
