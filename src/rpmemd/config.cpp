@@ -87,6 +87,8 @@ void add_options(CLI::App &app, given_values &given, config &to)
     add_value(app, given, "max-threads", "most worker threads of a session");
     add_value(app, given, "max-bytes", "most bytes of a pool");
     add_value(app, given, "max-sessions", "most sessions of a user at a time");
+    add_value(app, given, "max-unauthenticated", "with --listen: most connections that have not authenticated yet");
+    add_value(app, given, "max-unauthenticated-per-address", "the same, from one address");
 }
 
 // False: the question for the version is answered.

@@ -26,6 +26,9 @@ struct limits {
     unsigned threads = 64;
     std::uint64_t bytes = std::uint64_t{1} << 40;
     unsigned sessions = 64; // of one user
+    // Connections that have not authenticated yet, of all addresses and of one.
+    unsigned unauthenticated = 1024;
+    unsigned unauthenticated_per_address = 512;
 };
 
 struct config {

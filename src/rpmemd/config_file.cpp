@@ -108,6 +108,14 @@ const std::map<std::string, setter> &setters()
                     [](config &to, const std::string &value) {
                         to.limits.sessions = small_number(value, 1, most_threads);
                     }},
+            {"max-unauthenticated",
+                    [](config &to, const std::string &value) {
+                        to.limits.unauthenticated = small_number(value, 1, most_threads);
+                    }},
+            {"max-unauthenticated-per-address",
+                    [](config &to, const std::string &value) {
+                        to.limits.unauthenticated_per_address = small_number(value, 1, most_threads);
+                    }},
     };
     return known;
 }

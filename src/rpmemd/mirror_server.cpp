@@ -11,6 +11,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -18,6 +19,7 @@
 
 #include "log.hpp"
 #include "mirror_session.hpp"
+#include "newcomers.hpp"
 
 namespace rpmemd
 {
@@ -71,7 +73,7 @@ replica::fd_owner listen_on(const place &at)
     replica::fd_owner made(socket(info.found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const int on = 1;
     if (!made.valid() || setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-            bind(made.get(), info.found->ai_addr, info.found->ai_addrlen) != 0 || listen(made.get(), 64) != 0)
+            bind(made.get(), info.found->ai_addr, info.found->ai_addrlen) != 0 || listen(made.get(), SOMAXCONN) != 0)
         throw system_failure("cannot listen on " + at.address + ":" + at.port);
     return made;
 }
@@ -128,6 +130,16 @@ void watch_peer(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered_ms, sizeof(unanswered_ms));
 }
 
+// Each connection takes a descriptor, and each lane several.
+void raise_descriptor_limit()
+{
+    rlimit files{};
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+}
+
 // Threads inherit the mask: only the descriptor sees these signals.
 replica::fd_owner take_signals()
 {
@@ -147,8 +159,8 @@ class server
 {
 public:
     server(const config &settings, const place &at)
-        : settings_(settings), key_(read_key(settings.key_file)), signals_(take_signals()), listener_(listen_on(at)),
-          ended_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), sets_(settings, at.address)
+        : settings_(settings), newcomers_(settings.limits, read_key(settings.key_file)), signals_(take_signals()),
+          listener_(listen_on(at)), ended_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), sets_(settings, at.address)
     {
         if (!ended_.valid())
             throw system_failure("cannot wait for the end of sessions");
@@ -167,13 +179,20 @@ public:
     void run()
     {
         for (;;) {
-            pollfd waited[] = {{listener_.get(), POLLIN, 0}, {signals_.get(), POLLIN, 0}, {ended_.get(), POLLIN, 0}};
-            if (poll(waited, std::size(waited), -1) < 0 && errno != EINTR)
+            pollfd waited[] = {{accepts_ ? listener_.get() : -1, POLLIN, 0}, {signals_.get(), POLLIN, 0},
+                    {ended_.get(), POLLIN, 0}, {newcomers_.fd(), POLLIN, 0}};
+            const int timeout_ms = accepts_ ? newcomers_.left_ms() : pause_without_descriptors_ms;
+            if (poll(waited, std::size(waited), timeout_ms) < 0 && errno != EINTR)
                 throw system_failure("cannot wait for clients");
+            accepts_ = true;
             if (waited[1].revents != 0)
                 return;
             if (waited[2].revents != 0)
                 drop_ended();
+            newcomers_.close_late();
+            // A client that authenticates comes before the next connection.
+            if (waited[3].revents != 0)
+                newcomers_.serve([this](newcomer &proven) { admit(proven); });
             if (waited[0].revents != 0)
                 accept_one();
         }
@@ -184,8 +203,8 @@ private:
         mirror_session session;
         std::thread thread;
 
-        client(mirror_sets &sets, const replica::mirror_key &key, replica::fd_owner connection, std::uint64_t number)
-            : session(sets, key, std::move(connection), number)
+        client(mirror_sets &sets, replica::fd_owner connection, std::uint64_t number)
+            : session(sets, std::move(connection), number)
         {
         }
     };
@@ -204,15 +223,31 @@ private:
 
     void accept_one()
     {
-        replica::fd_owner connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-        if (!connection.valid())
-            return;
-        if (clients_.size() >= settings_.limits.sessions) {
-            log(log_level::err, "a client was sent away, there are too many: see max-sessions in rpmemd.conf");
+        sockaddr_storage peer{};
+        socklen_t size = sizeof(peer);
+        replica::fd_owner connection(
+                accept4(listener_.get(), reinterpret_cast<sockaddr *>(&peer), &size, SOCK_CLOEXEC));
+        if (!connection.valid()) {
+            // The listener stays readable while no descriptor is free.
+            accepts_ = errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM;
             return;
         }
         watch_peer(connection.get());
-        client &made = clients_.emplace_back(sets_, key_, std::move(connection), ++last_number_);
+        newcomers_.add(std::move(connection), peer);
+    }
+
+    void admit(newcomer &proven)
+    {
+        if (clients_.size() >= settings_.limits.sessions) {
+            const std::string text = "the target has " + std::to_string(clients_.size()) +
+                                     " clients, as many as it allows: see max-sessions in rpmemd.conf";
+            log(log_level::err, text);
+            proven.respond(text);
+            return;
+        }
+        if (!proven.respond(""))
+            return;
+        client &made = clients_.emplace_back(sets_, proven.release(), ++last_number_);
         try {
             made.thread = std::thread([this, &made] {
                 made.session.run();
@@ -224,20 +259,24 @@ private:
         }
     }
 
+    static constexpr int pause_without_descriptors_ms = 100;
+
     const config &settings_;
-    const replica::mirror_key key_;
+    newcomers newcomers_;
     const replica::fd_owner signals_;
     const replica::fd_owner listener_;
     const replica::fd_owner ended_; // readable when a session is over
     mirror_sets sets_;
     std::list<client> clients_;
     std::uint64_t last_number_ = 0;
+    bool accepts_ = true;
 };
 
 } // namespace
 
 exit_status serve_mirrors(const config &settings)
 {
+    raise_descriptor_limit();
     server(settings, parse_place(*settings.listen)).run();
     return exit_done;
 }

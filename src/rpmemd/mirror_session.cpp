@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mirror_session.hpp"
 
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include "log.hpp"
@@ -12,19 +11,9 @@ namespace rpmemd
 namespace
 {
 
-constexpr int stranger_timeout_ms = 10'000;
 constexpr int send_timeout_ms = 30'000;
 // Lanes that could not be connected stay within what others may have.
 constexpr std::size_t most_sets = 1024;
-
-// The time it takes does not depend on the bytes.
-bool equal(const replica::siphash_result &a, const replica::siphash_result &b)
-{
-    volatile unsigned different = 0;
-    for (std::size_t i = 0; i < a.size(); ++i)
-        different = different | std::to_integer<unsigned>(a[i] ^ b[i]);
-    return different == 0;
-}
 
 } // namespace
 
@@ -39,9 +28,8 @@ mirror_set &mirror_sets::of(const std::string &name)
     return *sets_.emplace(name, std::make_unique<mirror_set>(settings_, address_, name)).first->second;
 }
 
-mirror_session::mirror_session(
-        mirror_sets &sets, const replica::mirror_key &key, replica::fd_owner connection, std::uint64_t number)
-    : sets_(sets), key_(key), connection_(std::move(connection)), number_(number)
+mirror_session::mirror_session(mirror_sets &sets, replica::fd_owner connection, std::uint64_t number)
+    : sets_(sets), connection_(std::move(connection)), number_(number)
 {
 }
 
@@ -59,11 +47,8 @@ bool mirror_session::send(const replica::encoded_message &message) const
 
 void mirror_session::run()
 {
-    replica::greeting greeting;
-    greeting.features = replica::feature_mirror;
-    if (send(replica::encode(greeting)))
-        while (serve_one()) {
-        }
+    while (serve_one()) {
+    }
     for (const std::string &name : attached_) {
         try {
             sets_.of(name).detach(number_);
@@ -78,35 +63,12 @@ void mirror_session::run()
 bool mirror_session::serve_one()
 {
     replica::request request;
-    const replica::deadline until(proven_ ? 0 : stranger_timeout_ms);
-    if (replica::receive(connection_.get(), until, buffer_, request) != replica::received::message)
+    if (replica::receive(connection_.get(), replica::deadline(0), buffer_, request) != replica::received::message)
         return false;
-    if (!proven_)
-        return introduce(request);
     // What a dead writer has asked for may arrive late: its promise would take the set from a living one.
     if (replica::hung_up(connection_.get()))
         return false;
     return send(replica::encode(serve(request)));
-}
-
-// False: a stranger, who is told nothing.
-bool mirror_session::introduce(const replica::request &request)
-{
-    replica::answer answer;
-    answer.type = request.type;
-    answer.number = request.number;
-    if (request.type == replica::request_type::mirror_challenge) {
-        challenged_ = getrandom(challenge_.data(), challenge_.size(), 0) == static_cast<ssize_t>(challenge_.size());
-        answer.challenge = challenge_;
-        return challenged_ && send(replica::encode(answer));
-    }
-    if (request.type != replica::request_type::mirror_prove || !challenged_ ||
-            !equal(request.proof, replica::prove_key(key_, challenge_))) {
-        log(log_level::warn, "a client that has not the key was sent away");
-        return false;
-    }
-    proven_ = true;
-    return send(replica::encode(answer));
 }
 
 replica::answer mirror_session::serve(const replica::request &request)

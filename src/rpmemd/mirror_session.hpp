@@ -30,12 +30,11 @@ private:
     std::map<std::string, std::unique_ptr<mirror_set>> sets_;
 };
 
-// The control connection of a client, which proves that it has the key before anything it says counts.
+// The control connection of a client that has authenticated.
 class mirror_session
 {
 public:
-    mirror_session(
-            mirror_sets &sets, const replica::mirror_key &key, replica::fd_owner connection, std::uint64_t number);
+    mirror_session(mirror_sets &sets, replica::fd_owner connection, std::uint64_t number);
     ~mirror_session();
 
     // Until the client is gone, or stop() was called. Does not throw.
@@ -46,19 +45,14 @@ public:
 
 private:
     bool serve_one();
-    bool introduce(const replica::request &request);
     replica::answer serve(const replica::request &request);
     void execute(const replica::request &request, replica::answer &answer);
     bool send(const replica::encoded_message &message) const;
 
     mirror_sets &sets_;
-    const replica::mirror_key &key_;
     const replica::fd_owner connection_;
     const std::uint64_t number_;
     replica::message_buffer buffer_;
-    replica::siphash_result challenge_{};
-    bool challenged_ = false;
-    bool proven_ = false;
     std::set<std::string> attached_;
     std::atomic<bool> over_ = false;
 };

@@ -3,9 +3,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <poll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "mirror_session.hpp"
+#include "newcomers.hpp"
 #include "system.hpp"
 
 namespace simulation
@@ -39,6 +42,20 @@ struct daemon {
     rpmemd::mirror_sets sets;
     std::uint64_t last = 0;
 };
+
+// Checks that the caller has the key, as the server does before a connection becomes a session.
+bool authenticate(rpmemd::newcomer &caller, const replica::mirror_key &key)
+{
+    const replica::deadline until(10'000);
+    for (bool good = caller.greet(); good; good = caller.serve(key)) {
+        if (caller.has_proven())
+            return caller.respond("");
+        pollfd ready{caller.fd(), POLLIN, 0};
+        if (poll(&ready, 1, until.left_ms()) != 1)
+            return false;
+    }
+    return false;
+}
 
 } // namespace
 
@@ -105,7 +122,10 @@ void scenario::start_target(unsigned machine)
     auto *const d = new daemon(directory(machine), machine);
     p->accept = [this, p, d](int fd) {
         world_.spawn(*p, [d, fd] {
-            rpmemd::mirror_session served(d->sets, d->key, replica::fd_owner(fd), ++d->last);
+            rpmemd::newcomer caller(replica::fd_owner(fd), sockaddr_storage{});
+            if (!authenticate(caller, d->key))
+                return;
+            rpmemd::mirror_session served(d->sets, caller.release(), ++d->last);
             served.run();
         });
     };

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "newcomers.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include "failure.hpp"
+#include "log.hpp"
+
+namespace rpmemd
+{
+
+namespace
+{
+
+constexpr std::chrono::milliseconds authentication_time{10'000};
+constexpr std::size_t max_events = 64;
+
+// Newcomers use at most a quarter of the descriptors that the daemon may have.
+std::size_t most_of_all(const limits &allowed)
+{
+    rlimit files{};
+    getrlimit(RLIMIT_NOFILE, &files);
+    return std::clamp<std::size_t>(files.rlim_cur / 4, 1, allowed.unauthenticated);
+}
+
+// The time it takes does not depend on the bytes.
+bool equal(const replica::siphash_result &a, const replica::siphash_result &b)
+{
+    volatile unsigned different = 0;
+    for (std::size_t i = 0; i < a.size(); ++i)
+        different = different | std::to_integer<unsigned>(a[i] ^ b[i]);
+    return different == 0;
+}
+
+newcomer::address address_of(const sockaddr_storage &peer)
+{
+    newcomer::address found{};
+    if (peer.ss_family == AF_INET)
+        std::memcpy(found.data(), &reinterpret_cast<const sockaddr_in &>(peer).sin_addr, sizeof(in_addr));
+    else
+        std::memcpy(found.data(), &reinterpret_cast<const sockaddr_in6 &>(peer).sin6_addr, found.size());
+    return found;
+}
+
+} // namespace
+
+newcomer::newcomer(replica::fd_owner connection, const sockaddr_storage &peer)
+    : connection_(std::move(connection)), from_(address_of(peer))
+{
+}
+
+// The buffer of a new socket has space for all messages of a newcomer.
+bool newcomer::send(const replica::encoded_message &message) const
+{
+    const std::span<const std::byte> bytes = message.bytes();
+    return ::send(fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(bytes.size());
+}
+
+bool newcomer::greet() const
+{
+    replica::greeting greeting;
+    greeting.features = replica::feature_mirror;
+    return send(replica::encode(greeting));
+}
+
+// False: the peer has closed the connection. Nothing behind the message is read, which is for its session.
+bool newcomer::receive(std::size_t wanted)
+{
+    const ssize_t got = recv(fd(), &bytes_[received_], wanted - received_, MSG_DONTWAIT);
+    if (got < 0)
+        return errno == EAGAIN || errno == EINTR;
+    received_ += static_cast<std::size_t>(got);
+    return got != 0;
+}
+
+bool newcomer::serve(const replica::mirror_key &key)
+{
+    if (received_ < replica::request_header_size)
+        return receive(replica::request_header_size) && (received_ < replica::request_header_size || serve(key));
+    const std::span<const std::byte> bytes(bytes_);
+    const std::size_t size = replica::request_size(bytes.first<replica::request_header_size>());
+    if (size == 0 || size > bytes.size() || (received_ < size && !receive(size)))
+        return false;
+    if (received_ < size)
+        return true;
+    received_ = 0;
+    replica::request request;
+    return replica::decode(bytes.first(size), request) == replica::decoded::good && introduce(request, key);
+}
+
+// A peer gets one challenge, and nothing else before it has proven that it has the key.
+bool newcomer::introduce(const replica::request &request, const replica::mirror_key &key)
+{
+    number_ = request.number;
+    if (request.type == replica::request_type::mirror_challenge && !challenged_) {
+        challenged_ = getrandom(challenge_.data(), challenge_.size(), 0) == static_cast<ssize_t>(challenge_.size());
+        replica::answer answer;
+        answer.type = request.type;
+        answer.number = request.number;
+        answer.challenge = challenge_;
+        return challenged_ && send(replica::encode(answer));
+    }
+    proven_ = request.type == replica::request_type::mirror_prove && challenged_ &&
+              equal(request.proof, replica::prove_key(key, challenge_));
+    if (!proven_)
+        log(log_level::warn, "a client was rejected: it does not have the key");
+    return proven_;
+}
+
+bool newcomer::respond(const std::string &failure) const
+{
+    replica::answer answer;
+    answer.type = replica::request_type::mirror_prove;
+    answer.number = number_;
+    if (!failure.empty()) {
+        answer.status = replica::status::fatal;
+        answer.text.assign(failure);
+    }
+    return send(replica::encode(answer));
+}
+
+newcomers::newcomers(const limits &allowed, const replica::mirror_key &key)
+    : key_(key), max_all_(most_of_all(allowed)),
+      max_per_address_(
+              std::clamp<std::size_t>(allowed.unauthenticated_per_address, 1, std::max<std::size_t>(max_all_ / 2, 1))),
+      ready_(epoll_create1(EPOLL_CLOEXEC))
+{
+    if (!ready_.valid())
+        throw system_failure("cannot wait for clients");
+}
+
+int newcomers::left_ms() const
+{
+    if (connections_.empty())
+        return -1;
+    const auto left = connections_.front().since() + authentication_time - newcomer::clock::now();
+    return static_cast<int>(std::max<std::int64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count(), 0));
+}
+
+void newcomers::erase(list::iterator of)
+{
+    const auto count = of_address_.find(of->from());
+    if (--count->second == 0)
+        of_address_.erase(count);
+    connections_.erase(of);
+}
+
+void newcomers::add(replica::fd_owner connection, const sockaddr_storage &peer)
+{
+    const list::iterator added = connections_.emplace(connections_.end(), std::move(connection), peer);
+    const std::size_t of_address = ++of_address_[added->from()];
+    epoll_event wanted{};
+    wanted.events = EPOLLIN | EPOLLRDHUP;
+    wanted.data.ptr = &*added;
+    if (!added->greet() || epoll_ctl(ready_.get(), EPOLL_CTL_ADD, added->fd(), &wanted) != 0)
+        return erase(added);
+    if (of_address > max_per_address_)
+        erase(std::ranges::find(connections_, newcomer::address(added->from()), &newcomer::from));
+    else if (connections_.size() > max_all_)
+        erase(connections_.begin());
+}
+
+void newcomers::serve(const std::function<void(newcomer &)> &f)
+{
+    std::array<epoll_event, max_events> events{};
+    const int count = epoll_wait(ready_.get(), events.data(), max_events, 0);
+    for (int i = 0; i < count; ++i) {
+        auto *const at = static_cast<newcomer *>(events[static_cast<std::size_t>(i)].data.ptr);
+        if (at->serve(key_) && !at->has_proven())
+            continue;
+        if (at->has_proven()) {
+            epoll_ctl(ready_.get(), EPOLL_CTL_DEL, at->fd(), nullptr);
+            f(*at);
+        }
+        erase(std::ranges::find(connections_, at, [](const newcomer &n) { return &n; }));
+    }
+}
+
+void newcomers::close_late()
+{
+    while (!connections_.empty() && left_ms() == 0)
+        erase(connections_.begin());
+}
+
+} // namespace rpmemd

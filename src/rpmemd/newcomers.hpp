@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+
+#include "config.hpp"
+#include "control.hpp"
+#include "fd_owner.hpp"
+
+struct sockaddr_storage;
+
+namespace rpmemd
+{
+
+// Connection that has not authenticated: greets the peer, and checks the proof that the peer has the key. Never waits.
+class newcomer
+{
+public:
+    // Network of an IPv6 peer, which has all addresses of it; otherwise the address.
+    using address = std::array<std::byte, 8>;
+    using clock = std::chrono::steady_clock;
+
+    newcomer(replica::fd_owner connection, const sockaddr_storage &peer);
+
+    // False: the connection is over.
+    bool greet() const;
+    // Serves what has arrived. False: the connection is over. True with a proof: see has_proven().
+    bool serve(const replica::mirror_key &key);
+
+    bool has_proven() const { return proven_; }
+    const address &from() const { return from_; }
+    clock::time_point since() const { return since_; }
+    int fd() const { return connection_.get(); }
+    replica::fd_owner release() { return std::move(connection_); }
+    // The response to the proof, a failure if there is a text.
+    bool respond(const std::string &failure) const;
+
+private:
+    static constexpr std::size_t max_request = 64;
+
+    bool receive(std::size_t wanted);
+    bool introduce(const replica::request &request, const replica::mirror_key &key);
+    bool send(const replica::encoded_message &message) const;
+
+    replica::fd_owner connection_;
+    address from_;
+    clock::time_point since_ = clock::now();
+    std::array<std::byte, max_request> bytes_{};
+    std::size_t received_ = 0;
+    replica::siphash_result challenge_{};
+    bool challenged_ = false;
+    bool proven_ = false;
+    std::uint32_t number_ = 0; // of the proof
+};
+
+// The connections that have not authenticated. Anybody can make them: their number is limited, in all and for each
+// address, apart from the sessions of clients that have the key. The oldest one is closed for the next, and so is one
+// that does not authenticate in time.
+class newcomers
+{
+public:
+    // Throws failure.
+    newcomers(const limits &allowed, const replica::mirror_key &key);
+
+    // Readable for serve().
+    int fd() const { return ready_.get(); }
+    // Milliseconds until close_late(), -1 without connections.
+    int left_ms() const;
+
+    void add(replica::fd_owner connection, const sockaddr_storage &peer);
+    // Calls f with each connection that has authenticated, which is no newcomer afterwards.
+    void serve(const std::function<void(newcomer &)> &f);
+    void close_late();
+
+private:
+    using list = std::list<newcomer>;
+
+    void erase(list::iterator of);
+
+    const replica::mirror_key key_;
+    const std::size_t max_all_;
+    const std::size_t max_per_address_;
+    const replica::fd_owner ready_; // epoll
+    list connections_;              // the oldest first
+    std::map<newcomer::address, std::size_t> of_address_;
+};
+
+} // namespace rpmemd

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Connections to a standing daemon that do not authenticate: clients that have the key get their service beside them.
+// Runs on softrdma, as does the daemon.
+#include <atomic>
+#include <deque>
+#include <poll.h>
+#include <thread>
+
+#include "mirror_client.hpp"
+
+namespace
+{
+
+constexpr std::size_t strangers = 600;
+constexpr int requests = 60;
+
+bool is_closed(const replica::fd_owner &connection, int wait_ms)
+{
+    pollfd asked{connection.get(), POLLRDHUP, 0};
+    return poll(&asked, 1, wait_ms) == 1;
+}
+
+// Strangers hold connections, and replace each one that the daemon closes.
+class crowd
+{
+public:
+    explicit crowd(const standing_daemon &of) : daemon_(of)
+    {
+        for (std::size_t i = 0; i < strangers; ++i)
+            connections_.push_back(connect_to(of));
+        thread_ = std::jthread([this](const std::stop_token &stop) {
+            for (std::size_t i = 0; !stop.stop_requested(); i = (i + 1) % connections_.size())
+                if (is_closed(connections_[i], 1))
+                    connections_[i] = connect_to(daemon_);
+        });
+    }
+
+private:
+    const standing_daemon &daemon_;
+    std::deque<replica::fd_owner> connections_;
+    std::jthread thread_;
+};
+
+void clients_are_served_beside_strangers(void **)
+{
+    const place at;
+    const standing_daemon daemon(at);
+    writer(daemon).create();
+    const crowd held(daemon);
+    for (int i = 0; i < requests; ++i)
+        assert_int_equal(writer(daemon).state().status, status::success);
+}
+
+void each_address_has_a_quota_of_its_own(void **)
+{
+    const place at;
+    const standing_daemon daemon(at, {"--max-unauthenticated-per-address", "4"});
+    const replica::fd_owner other = connect_to(daemon, "127.0.0.2");
+    std::deque<replica::fd_owner> held;
+    for (int i = 0; i < 6; ++i)
+        held.push_back(connect_to(daemon));
+    // The oldest of the address that has too many.
+    for (int i = 0; i < 2; ++i)
+        assert_true(is_closed(held[static_cast<std::size_t>(i)], limit_ms));
+    assert_int_equal(writer(daemon).state().status, status::missing);
+    assert_false(is_closed(held[5], 0) || is_closed(other, 0));
+}
+
+void the_oldest_of_all_goes_first(void **)
+{
+    const place at;
+    const standing_daemon daemon(at, {"--max-unauthenticated", "2"});
+    std::deque<replica::fd_owner> held;
+    for (const char *const from : {"127.0.0.2", "127.0.0.3", "127.0.0.4"})
+        held.push_back(connect_to(daemon, from));
+    assert_true(is_closed(held[0], limit_ms));
+    assert_false(is_closed(held[1], 0) || is_closed(held[2], 0));
+}
+
+void the_limit_of_sessions_is_of_clients_that_have_the_key(void **)
+{
+    const place at;
+    const standing_daemon daemon(at, {"--max-sessions", "1"});
+    const replica::fd_owner stranger = connect_to(daemon);
+    {
+        writer first(daemon), second(daemon, false);
+        replica::request r;
+        r.type = request_type::mirror_challenge;
+        const replica::siphash_result challenge = second.ask(r).challenge;
+        r.type = request_type::mirror_prove;
+        r.proof = replica::prove_key(right_key(), challenge);
+        const replica::answer refused = second.ask(r);
+        assert_int_equal(refused.status, status::fatal);
+        assert_non_null(std::strstr(refused.text.c_str(), "see max-sessions"));
+        assert_int_equal(first.state().status, status::missing);
+    }
+    // The daemon notices the end of the first session a moment later.
+    bool served = false;
+    for (int i = 0; i < 1000 && !served; ++i) {
+        writer next(daemon, false);
+        replica::answer a;
+        served = next.prove(right_key()) && next.send(next.about(request_type::mirror_status), a);
+    }
+    assert_true(served);
+    assert_false(is_closed(stranger, 0));
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(clients_are_served_beside_strangers),
+            cmocka_unit_test(each_address_has_a_quota_of_its_own),
+            cmocka_unit_test(the_oldest_of_all_goes_first),
+            cmocka_unit_test(the_limit_of_sessions_is_of_clients_that_have_the_key),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
