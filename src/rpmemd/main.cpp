@@ -61,6 +61,8 @@ int remove(const config &settings)
 int run(const config &settings)
 {
     take_over_force_switch();
+    // A file that must not grow is an error (EFBIG) of what writes to it, the log among others.
+    std::signal(SIGXFSZ, SIG_IGN);
     start_log(settings);
     if (settings.remove)
         return remove(settings);

@@ -38,6 +38,14 @@ void sync_directory_of(const std::string &path)
         throw system_failure("cannot write back the directory " + directory);
 }
 
+// The file has 0 bytes until all of them are allocated, where the file system can do this.
+int allocate_at_once(int fd, off_t size)
+{
+    if (fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, size) == 0)
+        return ftruncate(fd, size) == 0 ? 0 : errno;
+    return errno == EOPNOTSUPP || errno == ENOSYS ? posix_fallocate(fd, 0, size) : errno;
+}
+
 } // namespace
 
 part::part(const part_line &line, const part_options &options) : path_(line.path)
@@ -45,6 +53,8 @@ part::part(const part_line &line, const part_options &options) : path_(line.path
     open_file(options);
     try {
         lock();
+        const struct stat facts = facts_of(file_, path_);
+        created_ = created_ || (options.create && line.size != 0 && S_ISREG(facts.st_mode) && facts.st_size == 0);
         if (created_)
             allocate(line.size);
         check_kind();
@@ -62,6 +72,12 @@ void part::open_file(const part_options &options)
     const int flags = O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (options.follow_symlinks ? 0 : O_NOFOLLOW);
     file_ = replica::fd_owner(open(path_.c_str(), flags));
     if (!file_.valid() && errno == ENOENT && options.create) {
+        struct stat link {
+        };
+        if (lstat(path_.c_str(), &link) == 0)
+            throw failure(ENOENT, "the part " + path_ +
+                                          " is a symbolic link to a file that does not exist: remove the link, or "
+                                          "create the file with 0 bytes");
         const mode_t before = ::umask(0);
         const mode_t mode = options.umask ? 0666 & ~*options.umask : usual_mode & ~before;
         file_ = replica::fd_owner(open(path_.c_str(), flags | O_CREAT | O_EXCL, mode));
@@ -91,7 +107,7 @@ void part::allocate(std::uint64_t size)
 {
     if (size == 0)
         throw failure(EINVAL, "AUTO is the size of a device, and there is none at " + path_);
-    if (const int error = posix_fallocate(file_.get(), 0, static_cast<off_t>(size)); error != 0)
+    if (const int error = allocate_at_once(file_.get(), static_cast<off_t>(size)); error != 0)
         throw system_failure("cannot allocate " + std::to_string(size) + " bytes for the part " + path_, error);
     if (fsync(file_.get()) != 0)
         throw system_failure("cannot write back the part " + path_);

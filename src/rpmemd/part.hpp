@@ -24,7 +24,8 @@ struct part_options {
 class part
 {
 public:
-    // Throws failure; a file that was created is gone again then.
+    // Throws failure; a file that was created is gone again then. A file of 0 bytes counts as missing: it has no data,
+    // and is all that a creation leaves that was killed.
     part(const part_line &line, const part_options &options);
     part(part &&) noexcept = default;
     part &operator=(part &&) noexcept = default;

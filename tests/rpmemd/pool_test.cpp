@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <csignal>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "fixture.hpp"
@@ -349,6 +351,35 @@ void the_medium_is_told(void **)
     }
 }
 
+void a_part_is_created_as_a_whole(void **)
+{
+    scratch place;
+    place.write("a.set", two);
+    const auto create = [&] {
+        return error_of([&] { pool::create(place.settings, "a.set", size_of_two, original_attributes()); });
+    };
+    // Without space for the second part.
+    rlimit before{}, small{2 * mib, RLIM_INFINITY};
+    getrlimit(RLIMIT_FSIZE, &before);
+    (void)std::signal(SIGXFSZ, SIG_IGN);
+    small.rlim_max = before.rlim_max;
+    setrlimit(RLIMIT_FSIZE, &small);
+    assert_int_equal(create(), EFBIG);
+    setrlimit(RLIMIT_FSIZE, &before);
+    assert_false(place.has("p0") || place.has("p1"));
+    // Of a creation that was killed.
+    place.write("p1", "");
+    assert_int_equal(create(), 0);
+    assert_int_equal(std::filesystem::file_size(place.path + "/p1"), 8 * mib);
+    assert_int_equal(create(), EEXIST);
+    std::filesystem::remove(place.path + "/p1");
+    place.settings.follow_symlinks = true;
+    std::filesystem::create_symlink("/nonexistent/p1", place.path + "/p1");
+    assert_int_equal(error_of([&] { pool::create(place.settings, "a.set", size_of_two, original_attributes()); },
+                             "symbolic link to a file that does not exist"),
+            ENOENT);
+}
+
 } // namespace
 
 int main()
@@ -359,6 +390,7 @@ int main()
             cmocka_unit_test(parts_are_one_range_without_their_headers),
             cmocka_unit_test(a_pool_without_headers_is_all_data),
             cmocka_unit_test(wrong_requests_leave_nothing_behind),
+            cmocka_unit_test(a_part_is_created_as_a_whole),
             cmocka_unit_test(what_is_there_is_not_overwritten),
             cmocka_unit_test(a_part_is_used_by_one_only),
             cmocka_unit_test(damaged_and_mixed_headers_are_refused),

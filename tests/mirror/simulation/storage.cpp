@@ -218,6 +218,15 @@ int fsync(int fd)
     return inside() ? 0 : REAL(fsync)(fd);
 }
 
+// The file system of this world cannot allocate beyond the end of a file.
+int fallocate(int fd, int mode, off_t offset, off_t length)
+{
+    if (!inside())
+        return REAL(fallocate)(fd, mode, offset, length);
+    errno = EOPNOTSUPP;
+    return -1;
+}
+
 int posix_fallocate(int fd, off_t offset, off_t length)
 {
     if (!inside())
