@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <librpma.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "check.hpp"
 #include "config.hpp"
@@ -11,6 +14,7 @@
 #include "mirror_server.hpp"
 #include "pool.hpp"
 #include "session.hpp"
+#include "stream.hpp"
 
 namespace rpmemd
 {
@@ -18,13 +22,18 @@ namespace rpmemd
 namespace
 {
 
+constexpr int greeting_timeout_ms = 5'000;
+
 void start_log(const config &settings)
 {
     log_threshold(settings.level);
     if (settings.use_syslog)
-        log_to_syslog();
-    else
+        return log_to_syslog();
+    try {
         log_to_file(settings.log_file);
+    } catch (const failure &problem) {
+        throw config_error(exit_failed, problem.what());
+    }
 }
 
 // libpmem2 has its own name for the switch of tests that libpmem had.
@@ -80,6 +89,33 @@ int run(const config &settings)
     }
 }
 
+// Whether a client waits for a greeting on standard output. The command line may be the one that cannot be read.
+bool starts_session(int argc, const char *const *argv)
+{
+    std::string words;
+    for (int i = 1; i < argc; ++i)
+        words.append(" ").append(argv[i]);
+    if (const char *const forced = getenv("SSH_ORIGINAL_COMMAND"); forced != nullptr)
+        words.append(" ").append(forced);
+    constexpr std::array<const char *, 5> others = {" -r", " --remove", " --check", " --listen", " --version"};
+    return isatty(STDOUT_FILENO) == 0 &&
+           std::ranges::none_of(others, [&](const char *option) { return words.find(option) != std::string::npos; });
+}
+
+// Logs the fault of the configuration, and reports it to the client of a session: EINVAL, as the daemon of PMDK does.
+exit_status reject(int argc, const char *const *argv, const config_error &problem)
+{
+    log(log_level::err, problem.what());
+    if (starts_session(argc, argv)) {
+        std::signal(SIGPIPE, SIG_IGN);
+        replica::greeting greeting;
+        greeting.error = EINVAL;
+        greeting.text.assign(problem.what());
+        replica::send_message(STDOUT_FILENO, replica::deadline(greeting_timeout_ms), replica::encode(greeting));
+    }
+    return problem.status();
+}
+
 } // namespace
 
 } // namespace rpmemd
@@ -89,8 +125,7 @@ try {
     const std::optional<rpmemd::config> settings = rpmemd::read_config(argc, argv);
     return settings ? rpmemd::run(*settings) : rpmemd::exit_done;
 } catch (const rpmemd::config_error &problem) {
-    rpmemd::log(rpmemd::log_level::err, problem.what());
-    return problem.status();
+    return rpmemd::reject(argc, argv, problem);
 } catch (const std::exception &problem) {
     rpmemd::log(rpmemd::log_level::err, problem.what());
     return rpmemd::exit_failed;

@@ -48,6 +48,7 @@ class CommandLine(DaemonTest):
         self.refused(self.rpmemd("--poolset-dir", "here"), 1, "absolute")
         self.refused(self.rpmemd("--poolset-dir", "/nonexistent/dir"), 1, "/nonexistent/dir")
         self.refused(self.rpmemd("--log-file", "/nonexistent/log", "--remove", "a"), 1, "/nonexistent/log")
+        self.refused(self.rpmemd("--log-file", "/nonexistent/log"), 1, "/nonexistent/log")
 
     def test_the_log_gets_what_its_level_lets_through(self):
         log = self.place / "log"

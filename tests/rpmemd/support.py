@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the tests of rpmemd share: running it in a directory of its own."""
 
+import errno
 import os
 import pathlib
 import subprocess
@@ -12,6 +13,7 @@ LIMIT_S = 60
 # The settings of the sanitizers are for each program that a test starts.
 SANITIZERS = {name: os.environ[name] for name in ("ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS") if name in os.environ}
 MIB = 1 << 20
+GREETING_ERROR_AT = 20
 
 
 class DaemonTest(unittest.TestCase):
@@ -29,9 +31,14 @@ class DaemonTest(unittest.TestCase):
                               timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
 
     def refused(self, done, status, pattern):
-        """One line on stderr that matches, and the status."""
+        """One line on stderr that matches, and the status. A client of a session gets it in the greeting, with EINVAL."""
         self.assertEqual(done.returncode, status, done.stderr)
-        self.assertEqual(done.stdout, "")
+        others = {"--remove", "--check", "--listen"}
+        if others.isdisjoint(done.args):
+            self.assertEqual(int.from_bytes(done.stdout[GREETING_ERROR_AT:GREETING_ERROR_AT + 4].encode()), errno.EINVAL)
+            self.assertRegex(done.stdout, pattern)
+        else:
+            self.assertEqual(done.stdout, "")
         lines = done.stderr.splitlines()
         self.assertEqual(len(lines), 1, done.stderr)
         self.assertRegex(lines[0], "^rpmemd: .*" + pattern)
