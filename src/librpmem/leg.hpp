@@ -51,6 +51,8 @@ public:
     bool was_created() const { return created_; }
     // Why the copy is lost, or 0.
     int lost() const { return region_.lost().error(); }
+    // How the daemon of a lost copy ended; empty if it runs.
+    replica::error_text end_of_lost() { return session_.end_of_lost(); }
 
     // As pools number them in their records.
     std::uint32_t number = 0;

@@ -2,11 +2,13 @@
 // The C functions: they check arguments, and report what is wrong with them.
 #include "abi.hpp"
 
+#include <atomic>
 #include <cstring>
 #include <unistd.h>
 
 #include "command.hpp"
 #include "failure.hpp"
+#include "log.hpp"
 #include "pool.hpp"
 #include "state_file.hpp"
 
@@ -31,6 +33,26 @@ int check_session(const char *target, const char *set_name, const void *address,
         return fail(EINVAL, "%s", fault);
     return 0;
 }
+
+// A call that makes a pool usable, and whether a failure of it has been reported. Most programs print neither errno nor
+// rpmem_errormsg(): the first failure goes to the log without having been asked for.
+struct opening_call {
+    const char *name;
+    std::atomic<bool> reported = false;
+
+    RPMEMpool *end(RPMEMpool *pool, const char *target, const char *set_name)
+    {
+        if (pool != nullptr || reported.exchange(true))
+            return pool;
+        const char *const at = target == nullptr ? "" : target;
+        const char *const of = set_name == nullptr ? "" : set_name;
+        log_by_default("%s: %s failed: %s (rpmem-doctor '%s' '%s' finds the cause; with RPMEM_LOG_LEVEL=1 each failure "
+                       "is reported)",
+                replica_name(at, of).c_str(), name, last_failure(), at, of);
+        return pool;
+    }
+};
+opening_call create_call{"rpmem_create"}, open_call{"rpmem_open"};
 
 RPMEMpool *open_pool(const rpmem_pool::wanted &w, unsigned *lanes)
 {
@@ -118,24 +140,26 @@ int remove_pool(const replica::target &to, const call_settings &settings, const 
 RPMEMpool *rpmem_create(const char *target, const char *pool_set_name, void *pool_addr, size_t pool_size,
         unsigned *nlanes, const struct rpmem_pool_attr *create_attr)
 {
-    if (check_session(target, pool_set_name, pool_addr, pool_size, nlanes) != 0)
-        return nullptr;
-    rpmem_pool::wanted w{target, pool_set_name, pool_addr, pool_size, *nlanes, true, {}};
-    static_assert(sizeof(*create_attr) == sizeof(w.attributes));
-    if (create_attr != nullptr)
-        std::memcpy(static_cast<void *>(&w.attributes), create_attr, sizeof(w.attributes));
-    return open_pool(w, nlanes);
+    RPMEMpool *created = nullptr;
+    if (check_session(target, pool_set_name, pool_addr, pool_size, nlanes) == 0) {
+        rpmem_pool::wanted w{target, pool_set_name, pool_addr, pool_size, *nlanes, true, {}};
+        static_assert(sizeof(*create_attr) == sizeof(w.attributes));
+        if (create_attr != nullptr)
+            std::memcpy(static_cast<void *>(&w.attributes), create_attr, sizeof(w.attributes));
+        created = open_pool(w, nlanes);
+    }
+    return create_call.end(created, target, pool_set_name);
 }
 
 RPMEMpool *rpmem_open(const char *target, const char *pool_set_name, void *pool_addr, size_t pool_size,
         unsigned *nlanes, struct rpmem_pool_attr *open_attr)
 {
-    if (check_session(target, pool_set_name, pool_addr, pool_size, nlanes) != 0)
-        return nullptr;
-    RPMEMpool *const pool = open_pool({target, pool_set_name, pool_addr, pool_size, *nlanes, false, {}}, nlanes);
-    if (pool != nullptr && open_attr != nullptr)
-        std::memcpy(open_attr, &pool->attributes(), sizeof(*open_attr));
-    return pool;
+    RPMEMpool *opened = nullptr;
+    if (check_session(target, pool_set_name, pool_addr, pool_size, nlanes) == 0)
+        opened = open_pool({target, pool_set_name, pool_addr, pool_size, *nlanes, false, {}}, nlanes);
+    if (opened != nullptr && open_attr != nullptr)
+        std::memcpy(open_attr, &opened->attributes(), sizeof(*open_attr));
+    return open_call.end(opened, target, pool_set_name);
 }
 
 int rpmem_set_attr(RPMEMpool *rpp, const struct rpmem_pool_attr *attr)

@@ -28,22 +28,37 @@ void append(const char *path, const char *line, std::size_t size)
         close(fd);
 }
 
+void write_line(log_level level, const char *pattern, std::va_list arguments)
+{
+    const int before = errno;
+    replica::short_text<1023> message;
+    message.format_list(pattern, arguments);
+    replica::short_text<1151> line;
+    line.format("librpmem[%d]: %s: %s\n", static_cast<int>(getpid()), names[static_cast<int>(level)], message.c_str());
+    append(settings().log_file, line.c_str(), line.view().size());
+    errno = before;
+}
+
 } // namespace
 
 void log_line(log_level level, const char *pattern, ...)
 {
     if (static_cast<int>(level) > settings().log_level)
         return;
-    const int before = errno;
-    replica::short_text<639> message;
     std::va_list arguments;
     va_start(arguments, pattern);
-    message.format_list(pattern, arguments);
+    write_line(level, pattern, arguments);
     va_end(arguments);
-    replica::short_text<767> line;
-    line.format("librpmem[%d]: %s: %s\n", static_cast<int>(getpid()), names[static_cast<int>(level)], message.c_str());
-    append(settings().log_file, line.c_str(), line.view().size());
-    errno = before;
+}
+
+void log_by_default(const char *pattern, ...)
+{
+    if (settings().log_level >= 0)
+        return;
+    std::va_list arguments;
+    va_start(arguments, pattern);
+    write_line(log_level::error, pattern, arguments);
+    va_end(arguments);
 }
 
 } // namespace rpmem

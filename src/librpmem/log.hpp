@@ -12,6 +12,9 @@ enum class log_level {
     debug = 4,
 };
 
+// Writes an error unless RPMEM_LOG_LEVEL has been chosen.
+[[gnu::format(printf, 1, 2)]] void log_by_default(const char *pattern, ...);
+
 // Writes a line to RPMEM_LOG_FILE, or to standard error, if RPMEM_LOG_LEVEL asks for the level.
 [[gnu::format(printf, 2, 3)]] void log_line(log_level level, const char *pattern, ...);
 

@@ -2,6 +2,7 @@
 // An open pool: its data path, and legs that are lost.
 #include "pool.hpp"
 
+#include <cerrno>
 #include <cstring>
 
 #include "degrade.hpp"
@@ -11,6 +12,14 @@
 
 using namespace rpmem;
 using replica::range;
+
+namespace
+{
+
+// Error with which a lane fails whose local memory the device cannot read.
+constexpr int unreadable_memory = EFAULT;
+
+} // namespace
 
 // f works on a leg in sync, and returns 0 or an errno, with which the leg is lost.
 template<class F>
@@ -73,7 +82,7 @@ int rpmem_pool::commit(legs staying, legs joining, bool closed)
 }
 
 // The legs are lost, and leave before anything is acknowledged without them. The last ones do not: what that means for
-// the program is what RPMEM_ON_LOSS says.
+// the program is what RPMEM_ON_LOSS says. None leaves because of memory of this program, which all of them need.
 int rpmem_pool::evict(legs failed)
 {
     {
@@ -83,10 +92,13 @@ int rpmem_pool::evict(legs failed)
         if (gone == 0 && lost_ == 0)
             return 0; // another thread was faster
         const legs staying = now & ~gone;
-        if (lost_ == 0 && staying != 0 && commit(staying, 0, false) == 0)
+        bool unreadable = false;
+        each(gone, [&](unsigned index) { unreadable = unreadable || legs_[index]->lost() == unreadable_memory; });
+        if (lost_ == 0 && !unreadable && staying != 0 && commit(staying, 0, false) == 0)
             return 0;
         if (lost_ == 0)
-            lost_.store(legs_[static_cast<unsigned>(__builtin_ctz(now))]->lost(), std::memory_order_release);
+            lost_.store(unreadable ? unreadable_memory : legs_[static_cast<unsigned>(__builtin_ctz(now))]->lost(),
+                    std::memory_order_release);
     }
     return outcome(lost_);
 }
@@ -101,11 +113,25 @@ void rpmem_pool::tell_lost(legs of)
     });
 }
 
-// Of a call on a pool of which no leg is left.
+int rpmem_pool::fail_lost(int error)
+{
+    if (error == unreadable_memory)
+        return fail(error,
+                "%s: the program's memory cannot be read: %s: close the pool, make the memory readable (is a mapped "
+                "file too short?) and open the pool again",
+                name_.c_str(), std::strerror(error));
+    replica::error_text how;
+    if (error == ECONNRESET)
+        how = legs_[static_cast<unsigned>(__builtin_ctz(in_sync_))]->end_of_lost();
+    return fail(error, "%s is lost: %s%s%s", name_.c_str(), std::strerror(error), how.empty() ? "" : ": ", how.c_str());
+}
+
+// Of a call on a pool of which no leg is left. A program must not go on after it has made its own memory unreadable:
+// the replica is not at fault.
 int rpmem_pool::outcome(int error)
 {
-    if (settings_.on_loss == on_loss::error || !opened_)
-        return fail(error, "%s is lost: %s", name_.c_str(), std::strerror(error));
+    if (settings_.on_loss == on_loss::error || !opened_ || error == unreadable_memory)
+        return fail_lost(error);
     if (!loss_told_.exchange(true))
         tell_lost(in_sync_);
     return 0;
@@ -136,7 +162,7 @@ int rpmem_pool::read(void *to, range r, unsigned lane)
         if (evict(1U << first) != 0)
             return -1;
     }
-    return fail(lost_, "%s is lost: %s", name_.c_str(), std::strerror(lost_));
+    return fail_lost(lost_);
 }
 
 int rpmem_pool::set_attributes(const rpmem_pool_attr *attributes)
@@ -198,6 +224,8 @@ int rpmem_pool::close()
         });
         return 0;
     }
+    if (lost_ == unreadable_memory)
+        return outcome(lost_);
     if (settings_.on_loss == on_loss::error) {
         errno = error;
         return -1;

@@ -77,6 +77,7 @@ private:
     int evict(legs failed);
     void tell_lost(legs of);
     int outcome(int error);
+    int fail_lost(int error);
     void settle();
 
     const rpmem::call_settings settings_;

@@ -2,10 +2,12 @@
 #include "session.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <csignal>
 #include <cstring>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <utility>
 
 #include "command.hpp"
 #include "failure.hpp"
@@ -49,6 +51,14 @@ const char *text_of(received got)
     }
 }
 
+// The program that starts a daemon reports its end on standard error, in this line: the daemon is no child of this
+// process, which therefore cannot ask for it. What a shell writes about a signal stays out of the messages.
+constexpr std::string_view status_line = "librpmem: exit status ";
+constexpr char reporting_script[] = "exec 3>&2 2>/dev/null; s=300; command -v \"$1\" >&2 && { (exec \"$@\" 2>&3 3>&-); "
+                                    "s=$?; }; echo \"librpmem: exit status $s\" >&3; exit $s";
+constexpr int not_found_status = 300;    // there is no such program
+constexpr int first_signal_status = 128; // of a shell: the status of a program that a signal has ended is above
+
 } // namespace
 
 session::session(const call_settings &settings, replica::loss &lost) : settings_(settings), lost_(lost)
@@ -77,7 +87,8 @@ int session::start(const replica::target &to)
     std::free(line);
     if (!built)
         return fail(ENOMEM, "out of memory");
-    if (const int error = daemon_.start(start.words()); error != 0)
+    program_.assign(to.local ? "rpmemd" : settings_.ssh);
+    if (const int error = start_reporting(start.words()); error != 0)
         return fail(error, "cannot start %s: %s", start.words()[0], std::strerror(error));
     replica::greeting g;
     const received got = receive(daemon_.channel(), deadline(settings_.session_timeout_ms()), buffer_, g);
@@ -90,32 +101,75 @@ int session::start(const replica::target &to)
     return 0;
 }
 
-// What the daemon or ssh wrote before it went says more than that it went.
+int session::start_reporting(char *const words[])
+{
+    char shell[] = "/bin/sh", option[] = "-c", name[] = "sh";
+    char script[sizeof(reporting_script)];
+    std::copy_n(reporting_script, sizeof(script), script);
+    char *all[replica::command::most_words + 5] = {shell, option, script, name};
+    std::copy_n(words, replica::command::most_words, &all[4]);
+    return daemon_.start(all);
+}
+
+// What the daemon or ssh wrote before it ended, and how it ended, says more than that it ended.
 int session::failed_start(received got)
 {
-    if (got == received::ended || got == received::broken) {
-        pollfd poller{daemon_.pidfd(), POLLIN, 0};
-        poll(&poller, 1, 1000);
-    }
+    if (got == received::ended || got == received::broken)
+        await_end(1000);
     read_messages();
+    if (exit_status_ == not_found_status)
+        return fail(ENOENT, "cannot start %s: %s", program_.c_str(), std::strerror(ENOENT));
+    const char *const how = describe_end();
     const bool silent = last_message_.empty();
-    return fail(errno_of(got), "the target %s%s%s", text_of(got), silent ? "" : ": ", last_message_.c_str());
+    return fail(errno_of(got), "the target %s%s%s%s%s", text_of(got), *how == '\0' ? "" : ": ", how, silent ? "" : ": ",
+            last_message_.c_str());
+}
+
+void session::await_end(int timeout_ms)
+{
+    pollfd poller{daemon_.pidfd(), POLLIN, 0};
+    poll(&poller, 1, timeout_ms);
+}
+
+// Empty unless it ended with a failure that is known.
+const char *session::describe_end()
+{
+    if (exit_status_ <= 0)
+        return "";
+    const int signal_number = exit_status_ - first_signal_status;
+    const char *const signal_name = signal_number > 0 ? sigdescr_np(signal_number) : nullptr;
+    if (signal_name != nullptr)
+        end_.format("%s was ended by signal %d (%s)", program_.c_str(), signal_number, signal_name);
+    else
+        end_.format("%s ended with exit status %d", program_.c_str(), exit_status_);
+    return end_.c_str();
 }
 
 void session::read_messages()
 {
     char bytes[512];
-    for (ssize_t got; (got = read(daemon_.messages(), bytes, sizeof(bytes))) > 0;) {
-        std::string_view text(bytes, static_cast<std::size_t>(got));
-        while (!text.empty() && (text.back() == '\n' || text.back() == '\r'))
-            text.remove_suffix(1);
-        if (const auto line = text.rfind('\n'); line != std::string_view::npos)
-            text.remove_prefix(line + 1);
-        if (text.empty())
-            continue;
-        last_message_.assign(text);
-        log_line(log_level::info, "target: %s", last_message_.c_str());
+    for (ssize_t got; (got = read(daemon_.messages(), bytes, sizeof(bytes))) > 0;)
+        for (const char c : std::string_view(bytes, static_cast<std::size_t>(got))) {
+            if (c != '\n' && line_size_ < sizeof(line_))
+                line_[line_size_++] = c;
+            else if (c == '\n')
+                read_line(std::string_view(line_, std::exchange(line_size_, 0)));
+        }
+}
+
+void session::read_line(std::string_view line)
+{
+    if (!line.empty() && line.back() == '\r')
+        line.remove_suffix(1);
+    if (line.empty())
+        return;
+    if (line.starts_with(status_line)) {
+        const char *const end = line.data() + line.size();
+        std::from_chars(line.data() + status_line.size(), end, exit_status_);
+        return;
     }
+    last_message_.assign(line);
+    log_line(log_level::info, "target: %s", last_message_.c_str());
 }
 
 int session::send(const replica::encoded_message &m)
@@ -218,10 +272,10 @@ void session::run()
     int silent_ms = 0;
     while (lost_.error() == 0) {
         pollfd pollers[] = {{stop_.get(), POLLIN, 0}, {daemon_.channel(), POLLIN, 0}, {daemon_.messages(), POLLIN, 0},
-                {daemon_.pidfd(), POLLIN, 0}};
+                {daemon_.pidfd(), POLLIN, 0}, {lost_.fd(), POLLIN, 0}};
         // After the end of the standard error the pipe would be readable for ever.
         const bool quiet = pollers[2].fd < 0;
-        const int ready = poll(pollers, 4, interval_ms);
+        const int ready = poll(pollers, std::size(pollers), interval_ms);
         if (ready == 0) {
             silent_ms = settings_.timeout_ms == 0 ? 0 : silent_ms + interval_ms;
             keep_alive(silent_ms);
@@ -242,8 +296,32 @@ void session::run()
             lost_.declare(ECONNRESET);
         }
     }
+    {
+        const locked hold(lock_);
+        pthread_cond_broadcast(&changed_);
+    }
+    // A daemon that has ended reports how within a moment.
+    if (lost_.error() == ECONNRESET)
+        await_end(end_report_ms);
+    read_messages();
     const locked hold(lock_);
+    describe_end();
+    if (lost_.error() != 0 && !end_.empty())
+        log_line(log_level::warning, "%s%s%s", end_.c_str(), last_message_.empty() ? "" : ": ", last_message_.c_str());
+    watch_over_ = true;
     pthread_cond_broadcast(&changed_);
+}
+
+replica::error_text session::end_of_lost()
+{
+    timespec until{};
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += 1;
+    const locked hold(lock_);
+    int waited = 0;
+    while (watched_ && !watch_over_ && waited == 0)
+        waited = pthread_cond_timedwait(&changed_, &lock_, &until);
+    return watch_over_ ? end_ : replica::error_text();
 }
 
 bool session::heard()

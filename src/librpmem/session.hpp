@@ -24,6 +24,8 @@ public:
 
     // The longest time between two signs of life.
     static constexpr int keep_alive_ms = 1000;
+    // The longest time between the end of a daemon and the report of it.
+    static constexpr int end_report_ms = 200;
 
     // These return 0, or -1 with the failure reported. Threads may request something at the same time.
     int start(const replica::target &to);
@@ -34,6 +36,10 @@ public:
     bool keeps_alive() const { return keeps_alive_; }
     // Whether the daemon keeps a record of pools that several targets have.
     bool keeps_record() const { return keeps_record_; }
+
+    // How the daemon of a lost replica ended, which may take a moment to be known; empty if it runs. Only after
+    // watch().
+    replica::error_text end_of_lost();
 
     // For one that does not answer any more: the daemon, or ssh, is killed.
     void kill_daemon() { daemon_.kill(); }
@@ -47,7 +53,11 @@ private:
     bool heard();
     void keep_alive(int silent_ms);
     void read_messages();
+    void read_line(std::string_view line);
+    void await_end(int timeout_ms);
+    const char *describe_end();
 
+    int start_reporting(char *const words[]);
     int send(const replica::encoded_message &m);
     int await_answer(replica::answer *a);
     int judge(replica::received got);
@@ -62,8 +72,14 @@ private:
     std::uint32_t next_number_ = 1;
     bool keeps_alive_ = false;
     bool keeps_record_ = false;
-    // The last line that the daemon, or ssh, wrote to its standard error.
+    // The last line that the daemon, or ssh, wrote to its standard error, and a line that is not complete.
     replica::error_text last_message_;
+    char line_[255]{};
+    std::size_t line_size_ = 0;
+    // The daemon, or ssh, and how it ended.
+    replica::short_text<63> program_;
+    int exit_status_ = -1; // not known
+    replica::error_text end_;
 
     pthread_t thread_{};
     bool watched_ = false;
@@ -74,6 +90,7 @@ private:
     // whole.
     pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
     pthread_cond_t changed_;
+    bool watch_over_ = false;
     const replica::request *awaited_ = nullptr;
     replica::answer answer_;
 };

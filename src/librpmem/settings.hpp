@@ -10,7 +10,7 @@ namespace rpmem
 struct load_settings {
     int most_lanes;
     int queue_depth;
-    int log_level;
+    int log_level; // -1: not chosen
     char log_file[4096];
     // The command lines of RPMEM_CMD, separated by '|', are used in turn.
     char *commands;

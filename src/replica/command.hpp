@@ -21,12 +21,13 @@ public:
     // False: there is no memory.
     bool build(const target &to, const char *ssh, const char *daemon, const char *const arguments[]);
 
+    static constexpr std::size_t most_words = 12;
+    // NULL behind the last one.
     char *const *words() const { return words_; }
 
 private:
     bool add(const char *text);
 
-    static constexpr std::size_t most_words = 12;
     char *words_[most_words + 1]{};
     std::size_t count_ = 0;
 };

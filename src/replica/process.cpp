@@ -107,6 +107,15 @@ void kill_group(pid_t pid)
     ::kill(-pid, SIGKILL);
 }
 
+// A shell ends before the program that it has started, which holds locks until its own end. Bounded: nothing may reap
+// the processes that have ended.
+void kill_group_and_wait(pid_t pid)
+{
+    kill_group(pid);
+    for (const deadline until(1000); ::kill(-pid, 0) == 0 && !until.passed();)
+        poll(nullptr, 0, 1);
+}
+
 int spawn(const order &o, pid_t *pid)
 {
     posix_spawn_file_actions_t actions;
@@ -267,14 +276,14 @@ void process::kill()
 {
     pollfd poller = end_poller();
     if (messages_.valid() && poll(&poller, 1, 0) == 0)
-        kill_group(pid_);
+        kill_group_and_wait(pid_);
 }
 
 void process::finish(const deadline &until)
 {
     channel_.reset();
     if (messages_.valid() && !await_end(until)) {
-        kill_group(pid_);
+        kill_group_and_wait(pid_);
         await_end(deadline(1000));
     }
     messages_.reset();

@@ -16,7 +16,9 @@ namespace
 // The pages of the memory are pinned.
 const char *registration_remedy(int error)
 {
-    return error == ENOMEM || error == EAGAIN ? "; raise the limit of locked memory (ulimit -l)" : "";
+    return error == ENOMEM || error == EAGAIN ? "; raise the limit of locked memory (ulimit -l)"
+           : error == EFAULT                  ? "; all of it has to be mapped and readable"
+                                              : "";
 }
 
 [[gnu::format(printf, 3, 4)]] int fail(error_text *why, int error, const char *pattern, ...)

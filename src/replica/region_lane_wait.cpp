@@ -86,7 +86,7 @@ int region_lane::collect(bool *progress)
 int region_lane::complete(const ibv_wc &wc)
 {
     if (wc.status != IBV_WC_SUCCESS)
-        return lose(ECONNRESET);
+        return lose(wc.status == IBV_WC_LOC_PROT_ERR ? EFAULT : ECONNRESET);
     const auto kind = static_cast<posted>(wc.wr_id & ((1U << kind_bits) - 1));
     if (kind == posted::answer)
         return answer_arrived(wc.byte_len);
@@ -107,7 +107,7 @@ int region_lane::answer_arrived(std::uint32_t length)
     answered_ = a.sequence;
     ++finished_;
     if (a.error != 0)
-        return lose(a.error);
+        return lose(a.error == EFAULT ? EIO : a.error); // EFAULT is about the memory here
     return post_receive(slot);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * usage: call remove|remove-all|hold TARGET SET: removes a pool, and its set, too, through librpmem; or makes one, says
- * `open`, holds it until a line or the end of standard input comes, and says how closing it ended.
+ * usage: call remove|remove-all|hold|unreadable TARGET SET: removes a pool, and its set, too, through librpmem; or
+ * makes one, says `open`, holds it until a line or the end of standard input comes, and says how closing it ended; or
+ * makes one of memory whose end cannot be read, and prints the error of each call.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <librpmem.h>
 
@@ -32,12 +34,39 @@ static int hold(const char *target, const char *set)
     return 0;
 }
 
+static const char *error_of(int result)
+{
+    return result == 0 ? "0" : strerrorname_np(errno);
+}
+
+/* A file that is shorter than its mapping. */
+static int write_unreadable(const char *target, const char *set)
+{
+    const struct rpmem_pool_attr attributes = {.signature = "SHORT"};
+    const int file = memfd_create("memory", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, POOL_SIZE / 2) != 0)
+        err(1, "memory");
+    void *const memory = mmap(NULL, POOL_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    unsigned lanes = 2;
+    RPMEMpool *const pool = rpmem_create(target, set, memory, POOL_SIZE, &lanes, &attributes);
+    if (pool == NULL)
+        errx(1, "%s", rpmem_errormsg());
+    printf("%s", error_of(rpmem_persist(pool, 4096, 64, 0, 0)));
+    printf(" %s", error_of(rpmem_persist(pool, POOL_SIZE - 64, 64, 0, 0)));
+    printf(" %s", error_of(rpmem_persist(pool, 4096, 64, 1, 0)));
+    printf(" %s", error_of(rpmem_close(pool)));
+    printf(" %s\n", rpmem_errormsg());
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 4)
-        errx(2, "usage: call remove|remove-all|hold TARGET SET");
+        errx(2, "usage: call remove|remove-all|hold|unreadable TARGET SET");
     if (strcmp(argv[1], "hold") == 0)
         return hold(argv[2], argv[3]);
+    if (strcmp(argv[1], "unreadable") == 0)
+        return write_unreadable(argv[2], argv[3]);
     const int flags = strcmp(argv[1], "remove-all") == 0 ? RPMEM_REMOVE_POOL_SET : 0;
     if (rpmem_remove(argv[2], argv[3], flags) != 0)
         errx(1, "%s", rpmem_errormsg());

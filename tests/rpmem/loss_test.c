@@ -44,6 +44,7 @@ static void a_killed_target_is_an_error(void **state)
     (void)state;
     kill(daemon_pid(), SIGKILL);
     assert_int_equal(error_of_persist(), ECONNRESET);
+    assert_non_null(strstr(rpmem_errormsg(), "rpmemd was ended by signal 9 (Killed)"));
     char byte;
     assert_fails(rpmem_persist(pool, 4096, 64, 1, 0), ECONNRESET);
     assert_fails(rpmem_drain(pool, 1, 0), ECONNRESET);
@@ -68,9 +69,9 @@ static void a_stopped_target_is_given_up(void **state)
 static void the_target_has_a_session_of_its_own(void **state)
 {
     (void)state;
-    const pid_t daemon = daemon_pid();
-    assert_int_equal(getsid(daemon), daemon);
-    assert_int_equal(getpgid(daemon), daemon);
+    const pid_t session = getsid(daemon_pid());
+    assert_int_not_equal(session, getsid(0));
+    assert_int_equal(getpgid(daemon_pid()), session);
     assert_int_equal(rpmem_close(pool), 0);
 }
 

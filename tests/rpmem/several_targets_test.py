@@ -126,7 +126,7 @@ class OneLost(SeveralTargets):
         count = self.lose_during_work("a")
         for away in ("bc", "b"):
             self.set_away(*away)
-            self.refused("replica pool.set on b: the target closed the connection; it may have what the others lack")
+            self.refused("ended with exit status 255; it may have what the others lack")
         # On another machine only the targets know of the loss.
         self.state.unlink()
         self.refused("it may have what the others lack")

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A replica that cannot be created: the program's standard error has the cause and the remedy."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+CALL, RPMEMD = os.environ["RPMEM_CALL"], os.environ["RPMEMD"]
+LIMIT_S = 60
+
+
+class Report(unittest.TestCase):
+    def setUp(self):
+        self.place = pathlib.Path(tempfile.mkdtemp(prefix="rpmem-report-", dir="/dev/shm"))
+        self.addCleanup(shutil.rmtree, self.place)
+        self.daemon = f"{RPMEMD} --poolset-dir {self.place} --log-file {self.place}/log"
+        self.write_set("a.set", 16)
+
+    def write_set(self, name, *sizes):
+        lines = [f"{size}M {self.place}/{name}.part{i}\n" for i, size in enumerate(sizes)]
+        (self.place / name).write_text("PMEMPOOLSET\n" + "".join(lines))
+        (self.place / name).chmod(0o600)
+
+    def create(self, command=None, name="a.set", call="hold", **variables):
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith("RPMEM_")}
+        environment = inherited | {"RPMEM_TRANSPORT": "exec", "RPMEM_CMD": command or f"exec {self.daemon}",
+                                   "RPMEM_STATE_FILE": f"{self.place}/lost"} | variables
+        return subprocess.run([CALL, call, "host", name], env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=LIMIT_S, check=False)
+
+    def reported(self, pattern, *arguments, **variables):
+        """The line of the library. The program itself prints rpmem_errormsg()."""
+        done = self.create(*arguments, **variables)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        lines = [line for line in done.stderr.splitlines() if line.startswith("librpmem[")]
+        self.assertEqual(len(lines), 1, done.stderr)
+        self.assertRegex(lines[0], r"error: replica .* on host: rpmem_create failed: .*" + pattern + r".* \(rpmem-doctor 'host' '.*' finds")
+
+    def test_the_first_failure_is_reported_unless_another_level_was_chosen(self):
+        self.reported("cannot open the set 'none.set'", name="none.set")
+        silent = self.create(name="none.set", RPMEM_LOG_LEVEL="0")
+        self.assertNotIn("librpmem[", silent.stderr)
+        asked = self.create(name="none.set", RPMEM_LOG_LEVEL="1")
+        self.assertIn("librpmem[", asked.stderr)
+        self.assertNotIn("rpmem-doctor", asked.stderr)
+        self.assertIn("open", self.create().stdout)
+
+    def test_how_the_daemon_ended_is_reported(self):
+        self.reported(r"rpmemd was ended by signal 11 \(Segmentation fault\)", "kill -SEGV $$")
+        self.reported("rpmemd ended with exit status 3", "exit 3")
+        self.reported("rpmemd ended with exit status 127: .*no-such-rpmemd", "no-such-rpmemd")
+        self.reported("cannot start no-such-ssh: No such file", RPMEM_TRANSPORT="ssh", RPMEM_SSH="no-such-ssh")
+        self.reported("false ended with exit status 1", RPMEM_TRANSPORT="ssh", RPMEM_SSH="false")
+
+    def test_a_bad_configuration_is_reported_by_the_daemon(self):
+        (self.place / "conf").write_text("\nno-such-key = 1\n")
+        done = self.create(f"exec {self.daemon} --config {self.place}/conf")
+        self.assertIn("rpmemd did not start: " + str(self.place / "conf:2"), done.stderr)
+        self.reported("rpmemd did not start: .*no-such-option", f"exec {self.daemon} --no-such-option")
+        self.reported("rpmemd did not start: .*/nonexistent/log", f"exec {RPMEMD} --log-file /nonexistent/log")
+
+    def test_a_part_that_cannot_be_created_leaves_nothing_behind(self):
+        self.write_set("two.set", 2, 16)
+        self.reported("cannot allocate 16777216 bytes .*File too large", f"ulimit -f 8000; exec {self.daemon}", name="two.set")
+        self.assertEqual(list(self.place.glob("*.part*")), [])
+        # A daemon that was killed in the middle may have left a file without data.
+        (self.place / "two.set.part1").touch()
+        self.assertIn("open", self.create(name="two.set").stdout)
+        self.assertEqual((self.place / "two.set.part1").stat().st_size, 16 << 20)
+
+    def test_memory_that_cannot_be_read_is_no_loss(self):
+        for path in ("auto", "tcp"):
+            for on_loss in ("error", "degrade"):
+                done = self.create(call="unreadable", RPMEM_ON_LOSS=on_loss, SOFTRDMA_PATH=path)
+                self.assertRegex(done.stdout, "^0 EFAULT EFAULT EFAULT .*the program's memory cannot be read", done.stderr)
+                self.assertFalse((self.place / "lost").exists())
+                (self.place / "a.set.part0").unlink()
+
+
+if __name__ == "__main__":
+    unittest.main()
