@@ -49,6 +49,8 @@ extern "C" {
 #define RPMA_MIRROR_E_MISSING (-110016)    /* there is no such copy, file or set */
 #define RPMA_MIRROR_E_PAUSED (-110017)     /* the function for the progress stopped it; it goes on when called again */
 #define RPMA_MIRROR_E_STOPPED (-110018)    /* the program stopped rather than lose a copy: over */
+#define RPMA_MIRROR_E_CHANGED (-110019) /* the local file was replaced, restored or resized: put the right file back   \
+                                         */
 
 /* Static English text for an error code, never NULL. */
 const char *rpma_mirror_err_2str(int error);
@@ -245,7 +247,8 @@ int rpma_mirror_create(const struct rpma_mirror_cfg *cfg);
  * where the home copy is. On another machine this is the promotion of that machine.
  * RPMA_MIRROR_E_INCOMPLETE, RPMA_MIRROR_E_FENCED (somebody else opens it at the same time), RPMA_MIRROR_E_NO_ARBITER,
  * RPMA_MIRROR_E_LEVEL, RPMA_MIRROR_E_BUSY, RPMA_MIRROR_E_MISSING, RPMA_MIRROR_E_LINK, RPMA_MIRROR_E_TARGET,
- * RPMA_MIRROR_E_TIMEOUT, RPMA_MIRROR_E_SYSTEM.
+ * RPMA_MIRROR_E_TIMEOUT, RPMA_MIRROR_E_SYSTEM. RPMA_MIRROR_E_CHANGED: the file of the home copy has another length, or
+ * was replaced or changed and no target in sync responds.
  */
 int rpma_mirror_map(
         const struct rpma_mirror_cfg *cfg, void *hint, unsigned flags, void **address, struct rpma_mirror **mirror_ptr);
@@ -479,7 +482,8 @@ int rpma_mirror_drop_target(struct rpma_mirror *mirror, unsigned copy);
 enum rpma_mirror_source_reason {
     RPMA_MIRROR_SOURCE_HOME_NEWEST,   /* the home copy has the newest record, and was in sync in it */
     RPMA_MIRROR_SOURCE_TARGET_NEWEST, /* the home copy has not */
-    RPMA_MIRROR_SOURCE_FORCED         /* not all that were needed answered */
+    RPMA_MIRROR_SOURCE_FORCED,        /* not all that were needed answered */
+    RPMA_MIRROR_SOURCE_HOME_CHANGED   /* the local file may have changed since the set was closed, or was replaced */
 };
 
 struct rpma_mirror_recovery_report {

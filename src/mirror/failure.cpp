@@ -72,6 +72,7 @@ const char *rpma_mirror_err_2str(int error)
             "there is no such copy, file or set",
             "paused",
             "the program stopped rather than lose a copy",
+            "the local file was replaced, restored or resized",
     };
     if (error == 0)
         return "success";

@@ -90,8 +90,51 @@ void home::open_file()
 {
     data_.reset(::open(settings_.home_path.c_str(), O_RDWR | O_CLOEXEC));
     if (!data_.valid())
-        throw errno == ENOENT ? failure(RPMA_MIRROR_E_MISSING, "there is no home copy " + settings_.home_path, ENOENT)
-                              : system_failure("cannot open " + settings_.home_path);
+        throw errno == ENOENT
+                ? failure(RPMA_MIRROR_E_MISSING, "there is no home copy " + settings_.home_path + remedy(), ENOENT)
+                : system_failure("cannot open " + settings_.home_path);
+    struct stat found {
+    };
+    if (fstat(data_.get(), &found) != 0)
+        throw system_failure("cannot use " + settings_.home_path);
+    if (S_ISREG(found.st_mode))
+        check_length(static_cast<std::uint64_t>(found.st_size));
+}
+
+// A file that is longer than the set was so from the beginning, or it is another one.
+void home::check_length(std::uint64_t size) const
+{
+    const std::uint64_t known = file_->stamp().size;
+    if (size < length_ || (known != 0 && size != known))
+        throw failure(RPMA_MIRROR_E_CHANGED, settings_.home_path + ": has " + std::to_string(size) +
+                                                     " bytes instead of " +
+                                                     std::to_string(known != 0 ? known : length_) + remedy());
+}
+
+std::string home::remedy() const
+{
+    return " (put the right file back; or remove it and " + settings_.state_path +
+           ", and it is copied from a target when the set is opened)";
+}
+
+void home::reject_changed() const
+{
+    throw failure(RPMA_MIRROR_E_CHANGED,
+            settings_.home_path +
+                    ": was replaced or changed while the set did not have it open, and no target that was "
+                    "in sync responded (put the right file back, and use force, which takes it as it is)");
+}
+
+// A writer that crashed has changed times and content of the file, but it has not replaced the file.
+void home::check_stamp()
+{
+    const int files[] = {data_.get()};
+    const replica::copy_stamp &stored = file_->stamp();
+    const replica::mirror_record &record = state().committed;
+    if (record.closed)
+        match_ = replica::match(stored, replica::stamp_content(files, {address_, length_}, record.epoch));
+    else if (stored.size != 0 && stored != replica::stamp_files(files, length_))
+        match_ = replica::stamp_match::changed;
 }
 
 std::uint64_t home::configured_length() const
@@ -142,7 +185,17 @@ void home::store(const replica::mirror_state &next)
         volatile_state_ = next;
         return;
     }
-    if (const int error = file_->store(next); error != 0)
+    const int files[] = {data_.get()};
+    const replica::mirror_record &held = state().committed;
+    replica::copy_stamp stamp = file_->stamp();
+    // A promise alone says nothing about the file.
+    if (data_.valid() && next.committed != held) {
+        if (!next.committed.closed)
+            stamp = replica::stamp_files(files, length_);
+        else if (!held.closed)
+            stamp = replica::settle(files, {address_, length_}, next.committed.epoch);
+    }
+    if (const int error = file_->store(next, stamp); error != 0)
         throw system_failure("cannot write " + settings_.state_path, error);
 }
 
@@ -176,6 +229,7 @@ void home::map(void *hint)
         check(pmem2_config_set_vm_reservation(config, reservation_, 0), what);
     check(pmem2_map_new(&map_, config, source), what);
     choose_flush(map_);
+    check_stamp();
 }
 
 void home::choose_flush(pmem2_map *map)
@@ -205,6 +259,7 @@ void home::adopt(void *address, std::uint64_t length)
     if (!S_ISCHR(found.st_mode)) {
         // Whether the program's mapping is one of MAP_SYNC is not known: msync() is right for each.
         level_ = is_lost_with_power(data_.get()) ? RPMA_MIRROR_LEVEL_VOLATILE : RPMA_MIRROR_LEVEL_PAGE_CACHE;
+        check_stamp();
         return;
     }
     const std::string what = "cannot use the mapping of " + settings_.home_path;
@@ -213,6 +268,7 @@ void home::adopt(void *address, std::uint64_t length)
     const std::unique_ptr<pmem2_source, source_deleter> owned_source(source);
     check(pmem2_map_from_existing(&map_, source, address, length, PMEM2_GRANULARITY_CACHE_LINE), what);
     choose_flush(map_);
+    check_stamp();
 }
 
 int home::flush(replica::range r) const noexcept

@@ -41,6 +41,10 @@ public:
     rpma_mirror_level level() const { return level_; }
     bool flushes_without_system() const { return pmem_ && level_ != RPMA_MIRROR_LEVEL_VOLATILE; }
 
+    // Whether the file is still the one that the state describes. Known once the copy is mapped.
+    replica::stamp_match match() const { return match_; }
+    [[noreturn]] void reject_changed() const;
+
     const replica::mirror_state &state() const { return file_ ? file_->state() : volatile_state_; }
     void store(const replica::mirror_state &next);
 
@@ -54,12 +58,16 @@ public:
 
 private:
     void open_file();
+    void check_length(std::uint64_t size) const;
+    void check_stamp();
+    std::string remedy() const;
     void choose_flush(pmem2_map *map);
 
     const settings &settings_;
     replica::fd_owner data_;
     std::optional<replica::mirror_file> file_;
     replica::mirror_state volatile_state_;
+    replica::stamp_match match_ = replica::stamp_match::same;
     std::byte *address_ = nullptr;
     std::uint64_t length_ = 0;
     rpma_mirror_level level_ = RPMA_MIRROR_LEVEL_VOLATILE;

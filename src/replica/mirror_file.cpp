@@ -20,17 +20,31 @@ namespace
 constexpr std::size_t slot_size = 4096;
 constexpr std::uint64_t slots = 2;
 constexpr char slot_start[8] = {'R', 'P', 'M', 'A', 'M', 'I', 'R', 'R'};
-constexpr std::uint32_t format = 1;
-constexpr std::size_t checked_size = sizeof(slot_start) + sizeof(format) + sizeof(std::uint64_t) + encoded_state_size;
+constexpr std::uint32_t format_without_stamp = 1;
+constexpr std::uint32_t format = 2;
 
 // Against torn slots, not against people: the key is known.
-siphash_result checksum(const std::byte *slot)
+siphash_result checksum(const std::byte *slot, std::size_t checked_size)
 {
     return siphash_128(siphash_key{}, {slot, checked_size});
 }
 
+void put(byte_writer &to, const copy_stamp &s)
+{
+    to.put(s.size);
+    for (const siphash_result &digest : {s.files, s.times, s.sample})
+        to.put_raw(digest.data(), digest.size());
+}
+
+void get(byte_reader &from, copy_stamp &s)
+{
+    s.size = from.get<std::uint64_t>();
+    for (siphash_result *const digest : {&s.files, &s.times, &s.sample})
+        from.get_raw(digest->data(), digest->size());
+}
+
 // The sequence of a slot that is whole, or 0.
-std::uint64_t read_slot(int fd, std::uint64_t number, mirror_state &to)
+std::uint64_t read_slot(int fd, std::uint64_t number, mirror_state &to, copy_stamp &stamp)
 {
     std::byte bytes[slot_size];
     if (pread(fd, bytes, slot_size, static_cast<off_t>(number * slot_size)) != slot_size)
@@ -40,11 +54,15 @@ std::uint64_t read_slot(int fd, std::uint64_t number, mirror_state &to)
     from.get_raw(start, sizeof(start));
     const auto version = from.get<std::uint32_t>();
     const auto sequence = from.get<std::uint64_t>();
-    if (std::memcmp(start, slot_start, sizeof(start)) != 0 || version != format || !get(from, to))
+    if (std::memcmp(start, slot_start, sizeof(start)) != 0 || (version != format && version != format_without_stamp) ||
+            !get(from, to))
         return 0;
+    if (version == format)
+        get(from, stamp);
+    const std::size_t checked_size = slot_size - from.rest().size();
     siphash_result stored{};
     from.get_raw(stored.data(), stored.size());
-    const siphash_result expected = checksum(bytes);
+    const siphash_result expected = checksum(bytes, checked_size);
     return std::memcmp(stored.data(), expected.data(), expected.size()) == 0 ? sequence : 0;
 }
 
@@ -74,13 +92,14 @@ int mirror_file::lock()
     return 0;
 }
 
-int mirror_file::write_slot(const mirror_state &s, std::uint64_t sequence)
+int mirror_file::write_slot(const mirror_state &s, const copy_stamp &stamp, std::uint64_t sequence)
 {
     std::byte bytes[slot_size]{};
     byte_writer to(bytes);
     to.put_raw(slot_start, sizeof(slot_start)).put(format).put(sequence);
     put(to, s);
-    const siphash_result check = checksum(bytes);
+    put(to, stamp);
+    const siphash_result check = checksum(bytes, to.size());
     to.put_raw(check.data(), check.size());
     errno = EIO;
     const auto at = static_cast<off_t>(sequence % slots * slot_size);
@@ -100,7 +119,7 @@ int mirror_file::create(const char *path, const mirror_state &first)
         return errno;
     int error = lock();
     if (error == 0)
-        error = write_slot(first, 1);
+        error = write_slot(first, {}, 1);
     // link() does not replace a file that is there.
     if (error == 0 && link(unfinished.c_str(), path) != 0)
         error = errno;
@@ -112,6 +131,7 @@ int mirror_file::create(const char *path, const mirror_state &first)
         return error;
     }
     state_ = first;
+    stamp_ = {};
     sequence_ = 1;
     broken_ = 0;
     return 0;
@@ -130,10 +150,12 @@ int mirror_file::open(const char *path)
     broken_ = 0;
     for (std::uint64_t slot = 0; slot < slots; ++slot) {
         mirror_state found;
-        const std::uint64_t sequence = read_slot(file_.get(), slot, found);
+        copy_stamp stamp;
+        const std::uint64_t sequence = read_slot(file_.get(), slot, found, stamp);
         if (sequence > sequence_) {
             sequence_ = sequence;
             state_ = found;
+            stamp_ = stamp;
         }
     }
     // Who wrote it may have been killed before it was durable.
@@ -143,16 +165,17 @@ int mirror_file::open(const char *path)
     return error;
 }
 
-int mirror_file::store(const mirror_state &next)
+int mirror_file::store(const mirror_state &next, const copy_stamp &stamp)
 {
     if (!file_.valid())
         return EBADF;
     if (broken_ == 0)
-        broken_ = write_slot(next, sequence_ + 1);
+        broken_ = write_slot(next, stamp, sequence_ + 1);
     if (broken_ != 0)
         return broken_;
     ++sequence_;
     state_ = next;
+    stamp_ = stamp;
     return 0;
 }
 

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <string>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -153,6 +154,68 @@ void a_file_without_a_whole_slot_is_refused(void **)
     assert_int_equal(mirror_file().open(at.path.c_str()), EBADMSG);
 }
 
+// What the version before this one has written: slots of format 1, in which the checksum follows the state.
+void a_file_without_stamps_is_read(void **)
+{
+    const place at;
+    const mirror_state s = some_state();
+    std::byte slot[4096]{};
+    byte_writer to(slot);
+    to.put_raw("RPMAMIRR", 8).put(std::uint32_t{1}).put(std::uint64_t{7});
+    put(to, s);
+    const siphash_result sum = siphash_128(siphash_key{}, {slot, to.size()});
+    to.put_raw(sum.data(), sum.size());
+    {
+        const fd_owner old(open(at.path.c_str(), O_WRONLY | O_CREAT, 0600));
+        assert_int_equal(pwrite(old.get(), slot, sizeof(slot), sizeof(slot)), sizeof(slot));
+    }
+    copy_stamp stamp;
+    stamp.size = 4096;
+    stamp.sample.fill(std::byte{1});
+    {
+        mirror_file file;
+        assert_int_equal(file.open(at.path.c_str()), 0);
+        assert_true(file.state() == s && file.stamp() == copy_stamp());
+        assert_int_equal(file.store(s, stamp), 0);
+    }
+    mirror_file file;
+    assert_int_equal(file.open(at.path.c_str()), 0);
+    assert_true(file.state() == s && file.stamp() == stamp);
+}
+
+// Each property of the files, and each page of the sample, is in the stamp.
+void a_stamp_tells_what_changed(void **)
+{
+    constexpr std::uint64_t pages = 1000, step = pages / 64, number = 7;
+    std::vector<std::byte> content(pages * 4096);
+    const place at;
+    const fd_owner file(open(at.path.c_str(), O_RDWR | O_CREAT, 0600));
+    assert_int_equal(ftruncate(file.get(), static_cast<off_t>(content.size())), 0);
+    const int files[] = {file.get()};
+    const copy_stamp stored = settle(files, content, number);
+    assert_true(match(stored, stamp_content(files, content, number)) == stamp_match::same);
+    assert_true(match({}, stored) == stamp_match::unknown);
+    for (const std::uint64_t page : {std::uint64_t{0}, step + number, 5 * step + number}) {
+        content[page * 4096 + 100] = std::byte{1};
+        assert_true(match(stored, stamp_content(files, content, number)) == stamp_match::changed);
+        content[page * 4096 + 100] = std::byte{0};
+    }
+    const copy_stamp writing = stamp_files(files, content.size());
+    assert_int_equal(fchmod(file.get(), 0640), 0);
+    assert_true(match(stored, stamp_content(files, content, number)) == stamp_match::changed);
+    assert_true(writing == stamp_files(files, content.size()));
+    assert_int_equal(ftruncate(file.get(), 4096), 0);
+    assert_false(writing == stamp_files(files, content.size()));
+    // A device has no times.
+    const fd_owner device(open("/dev/null", O_RDWR));
+    const int devices[] = {device.get()};
+    const copy_stamp of_device = settle(devices, content, number);
+    assert_true(of_device.size == content.size());
+    assert_true(match(of_device, stamp_content(devices, content, number)) == stamp_match::unknown);
+    content[0] = std::byte{1};
+    assert_true(match(of_device, stamp_content(devices, content, number)) == stamp_match::changed);
+}
+
 request request_of(request_type type)
 {
     request r;
@@ -252,6 +315,8 @@ int main()
             cmocka_unit_test(a_state_survives_its_process),
             cmocka_unit_test(a_torn_slot_leaves_the_state_before),
             cmocka_unit_test(a_file_without_a_whole_slot_is_refused),
+            cmocka_unit_test(a_file_without_stamps_is_read),
+            cmocka_unit_test(a_stamp_tells_what_changed),
             cmocka_unit_test(messages_come_back),
             cmocka_unit_test(what_is_no_record_is_malformed),
             cmocka_unit_test(a_proof_tells_its_epoch),

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "copy_stamp.hpp"
 #include "siphash.hpp"
 
 namespace simulation
@@ -57,7 +58,8 @@ void history::check_word(std::size_t slot, std::size_t part, std::uint64_t word,
 // The newest whole slot of the file, as it is after a power failure.
 replica::mirror_state history::durable_state(const place &of) const
 {
-    constexpr std::size_t slot_size = 4096, head = 20, checked = head + replica::encoded_state_size;
+    constexpr std::size_t slot_size = 4096, head = 20;
+    constexpr std::size_t checked = head + replica::encoded_state_size + replica::encoded_stamp_size;
     const file *const f = disks->named(of.state);
     replica::mirror_state newest;
     std::uint64_t newest_sequence = 0;
