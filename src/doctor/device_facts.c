@@ -59,7 +59,7 @@ static void print_ports(struct ibv_context *device, int count)
     printf("]");
 }
 
-/* Devices without the extended query have none of what it tells. */
+/* Devices without the extended query have none of these capabilities. */
 static int print_abilities(struct ibv_context *device)
 {
     struct ibv_device_attr_ex abilities = {0};
@@ -93,7 +93,7 @@ int main(void)
 {
     int count = 0;
     struct ibv_device **devices = ibv_get_device_list(&count);
-    if (!devices && errno != ENOSYS) { /* that is a kernel without RDMA: no devices */
+    if (!devices && errno != ENOSYS) { /* a kernel without RDMA has no devices */
         perror("ibv_get_device_list");
         return EXIT_FAILURE;
     }

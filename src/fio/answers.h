@@ -5,8 +5,8 @@
 #include "server.h"
 
 /*
- * For servers that do what their client asks by message: the functions of struct server_kind, which has act then. A
- * server's kind_data is theirs.
+ * For servers that do what their client asks by message: the functions of struct server_kind, which has act then. They
+ * own a server's kind_data.
  */
 unsigned int answers_max_messages(const struct thread_data *td);
 int answers_configure(const struct server *server, struct rpma_conn_cfg *cfg);

@@ -13,7 +13,7 @@ enum {
 
 /* The request of AOF_update.proto. All zero: the client is done and expects no answer. */
 struct append_request {
-    uint64_t offset; /* of what was appended, from the start of the server's workspace */
+    uint64_t offset; /* offset of the appended range from the start of the server's workspace */
     uint64_t length;
     uint64_t pointer_offset;
     uint64_t context;

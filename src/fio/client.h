@@ -11,7 +11,7 @@
 
 struct client;
 
-/* What tells one client from another. Functions return 0 or a negative errno, which they have reported. */
+/* The part that differs between clients. Functions return 0 or a negative errno, which they have reported. */
 struct client_kind {
     bool can_read;     /* whether reading is a workload, and not only a way to verify */
     bool only_appends; /* whether every write has to follow the one before */
@@ -19,14 +19,14 @@ struct client_kind {
     /* Puts the sizes of the queues into cfg: those for flushes depend on how the client flushes. */
     int (*configure)(const struct client *client, struct rpma_conn_cfg *cfg);
 
-    /* Checks what the server said of its workspace, right after connecting. */
+    /* Checks the server's description of its workspace, right after connecting. */
     int (*begin)(struct thread_data *td, struct client *client);
 
     /* Posts a flush of everything written before; the operation with this number is complete when it is. */
     int (*flush)(struct client *client, uint64_t offset, uint64_t length, uint64_t number);
 
     /*
-     * Of a kind that flushes by asking the server: fills in the request to flush that, or, with all zero, the goodbye.
+     * Builds the flush request of a message-based client, or the final message if all arguments are 0.
      * Returns its length.
      */
     size_t (*write_request)(
@@ -38,7 +38,7 @@ struct client_kind {
      */
     int (*take_message)(struct client *client, const struct ibv_wc *wc);
 
-    /* Says goodbye on a working connection, and gives back what begin made. May be NULL. */
+    /* Sends the final message on a working connection, and frees the resources of begin. May be NULL. */
     void (*bid_farewell)(struct thread_data *td, struct client *client);
     void (*end)(struct client *client);
 };
@@ -75,7 +75,7 @@ struct client {
     unsigned int flushes;     /* in flight */
     struct io_u **complete;
     unsigned int complete_count;
-    unsigned int reported; /* of the complete ones, by the last getevents */
+    unsigned int reported; /* number of completed ones returned by the last getevents */
     bool is_broken;        /* the connection has failed, and so does every further operation */
 };
 
@@ -91,7 +91,7 @@ int client_open_file(struct thread_data *td, struct fio_file *file);
 int client_close_file(struct thread_data *td, struct fio_file *file);
 void client_cleanup(struct thread_data *td);
 
-/* What struct ioengine_ops has in common for all clients. */
+/* Members of struct ioengine_ops that are common to all clients. */
 #define CLIENT_FUNCTIONS                                                                                               \
     .version = FIO_IOOPS_VERSION, .flags = FIO_DISKLESSIO | FIO_NO_OFFLOAD | FIO_ASYNCIO_SETS_ISSUE_TIME,              \
     .post_init = client_post_init, .queue = client_queue, .commit = client_commit, .getevents = client_getevents,      \

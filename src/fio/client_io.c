@@ -13,10 +13,10 @@
 #include "report.h"
 
 enum {
-    LAST_PATIENCE_MS = 10000 /* for what is in flight when the job ends */
+    LAST_PATIENCE_MS = 10000 /* for the operations in flight when the job ends */
 };
 
-/* What was written and is not flushed yet. */
+/* Ranges that were written and not flushed yet. */
 struct unflushed {
     uint64_t offset;
     uint64_t length;
@@ -57,7 +57,7 @@ static void break_off(struct client *client, int error)
     client->flushes = 0;
 }
 
-/* fio has taken what was reported, and may queue it anew: its entries are free. */
+/* fio has read the reported completions and can queue the units again: their entries are free. */
 static void forget_reported(struct client *client)
 {
     client->complete_count -= client->reported;
@@ -123,7 +123,7 @@ static int flush(struct thread_data *td, struct client *client, struct unflushed
     return ret ? -report(td, EIO, "a flush cannot be posted: %s", reason(ret)) : 0;
 }
 
-/* Whether the flush of what is before next can cover next as well. */
+/* Returns whether the flush of the writes before next can cover next, too. */
 static bool continues(const struct client *client, const struct unflushed *range, const struct io_u *next)
 {
     return next && !client->flushes_each && next->ddir == DDIR_WRITE && next->offset == range->offset + range->length;

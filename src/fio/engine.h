@@ -4,7 +4,7 @@
 
 #include <fio.h>
 
-/* What fio looks for in an external engine; each defines it. */
+/* Symbol that fio searches in an external engine; each engine defines it. */
 extern __attribute__((visibility("default"))) struct ioengine_ops ioengine;
 
 #endif /* RPMA_FIO_ENGINE_H */

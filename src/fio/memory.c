@@ -41,7 +41,7 @@ static int map(int fd, size_t size, struct pmem2_map **mapping)
     return ret;
 }
 
-/* How much of the device or file to map, 0 for all of it, with the file long enough for that. */
+/* Number of bytes of the device or file to map, 0 for all; extends the file as needed. */
 static int prepare(struct thread_data *td, const char *name, int fd, size_t size, struct memory *memory)
 {
     struct stat status;

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a client and a server say to each other. A slot of one pair has room for the outgoing and then for the incoming
-   message. */
+/* Messages between client and server. A slot of one pair contains the outgoing message, followed by the incoming one.
+ */
 enum {
     MESSAGE_SIZE = 512,
     SLOT_SIZE = 2 * MESSAGE_SIZE

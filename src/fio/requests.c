@@ -14,7 +14,7 @@ struct requests {
     uint64_t posted;
     uint64_t sent;
     uint64_t answered;
-    uint64_t answered_number; /* of the operation that the last answer is about */
+    uint64_t answered_number; /* operation of the last response */
 };
 
 int requests_configure(const struct client *client, struct rpma_conn_cfg *cfg)
@@ -81,7 +81,7 @@ int requests_take_message(struct client *client, const struct ibv_wc *wc)
         ++requests->answered;
         requests->answered_number = number;
     }
-    /* A request whose sending is not reported yet still takes room in the queues. */
+    /* A request without a send completion still occupies an entry of the queues. */
     if (requests->answered != 0 && requests->sent >= requests->answered)
         client->flushed = requests->answered_number + 1;
     return 0;

@@ -5,8 +5,8 @@
 #include "client.h"
 
 /*
- * For clients that flush by asking the server: the functions of struct client_kind, which has write_request then. A
- * client's kind_data is theirs.
+ * For clients that flush by asking the server: the functions of struct client_kind, which has write_request then. They
+ * own a client's kind_data.
  */
 int requests_configure(const struct client *client, struct rpma_conn_cfg *cfg);
 int requests_flush(struct client *client, uint64_t offset, uint64_t length, uint64_t number);
@@ -14,7 +14,7 @@ int requests_take_message(struct client *client, const struct ibv_wc *wc);
 void requests_bid_farewell(struct thread_data *td, struct client *client);
 void requests_end(struct client *client);
 
-/* Makes room for as many requests as the client may post; the server has to take so many. */
+/* Reserves entries for each request that the client can post; the server must accept that number. */
 int requests_begin(struct thread_data *td, struct client *client);
 
 #endif /* RPMA_FIO_REQUESTS_H */

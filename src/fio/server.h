@@ -12,7 +12,7 @@
 
 struct server;
 
-/* What tells one server from another. Functions return 0 or a negative errno, which they have reported. */
+/* The part that differs between servers. Functions return 0 or a negative errno, which they have reported. */
 struct server_kind {
     /* Requests that it takes at once. NULL: it takes none. */
     unsigned int (*max_messages)(const struct thread_data *td);
@@ -27,7 +27,7 @@ struct server_kind {
     int (*serve)(struct thread_data *td, struct server *server);
 
     /*
-     * Of a kind that takes requests: does what one asks for, and says what to answer; 1: it is the client's goodbye,
+     * Executes a request and fills in the response, for a server that receives requests; 1: it is the client's goodbye,
      * which gets no answer.
      */
     int (*act)(struct thread_data *td, struct server *server, const void *message, size_t length, uint64_t *context);
@@ -60,8 +60,8 @@ int server_close_file(struct thread_data *td, struct fio_file *file);
 void server_cleanup(struct thread_data *td);
 
 /*
- * What struct ioengine_ops has in common for all servers. A server does no I/O of its own, and is not FIO_SYNCIO as fio
- * would say then that iodepth is of no use.
+ * Members of struct ioengine_ops that are common to all servers. A server does no I/O, and lacks FIO_SYNCIO, with which
+ * fio would warn that iodepth has no effect.
  */
 #define SERVER_FUNCTIONS                                                                                               \
     .version = FIO_IOOPS_VERSION, .flags = FIO_DISKLESSIO | FIO_NOIO | FIO_NO_OFFLOAD, .queue = server_queue,          \

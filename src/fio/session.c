@@ -11,8 +11,8 @@
 
 enum {
     NAP_MS = 100,                /* how long a thread may overlook that fio wants it to end */
-    FAREWELL_MS = 5000,          /* for the other side to confirm the end of a connection */
-    POLLS_PER_EVENT_CHECK = 1024 /* looking for events takes a system call, looking for completions does not */
+    FAREWELL_MS = 5000,          /* for the peer to confirm the end of a connection */
+    POLLS_PER_EVENT_CHECK = 1024 /* polling events takes a system call, polling completions does not */
 };
 
 static pthread_once_t logging_is_set = PTHREAD_ONCE_INIT;

@@ -11,7 +11,7 @@
 
 #include "options.h"
 
-/* What a thread has on librpma: a peer, and one connection with its completion queue. */
+/* Objects of librpma that a thread uses: a peer, and one connection with its completion queue. */
 struct session {
     struct endpoint endpoint;
     struct rpma_peer *peer;
@@ -24,7 +24,7 @@ struct session {
     unsigned int empty_polls;
 };
 
-/* Functions below return 0 or a positive number, or a negative errno; those with a thread say what went wrong. */
+/* Functions below return 0 or a positive number, or a negative errno; those with a thread report the error. */
 
 /* Finds the device and makes a peer on it. */
 int session_open(struct thread_data *td, struct session *session, enum rpma_util_ibv_context_type side);
@@ -36,8 +36,8 @@ int session_begin(struct thread_data *td, struct session *session, struct rpma_c
 int session_poll(struct session *session, struct ibv_wc *wc);
 
 /*
- * Takes the next completion: 1. Without one it returns 0, at once or after sleeping a little, so that the caller can
- * look at what else may end its wait. -ECONNRESET: there will be none because the other side has gone.
+ * Takes the next completion: 1. Without one it returns 0, immediately or after a short sleep, so that the caller can
+ * check other conditions. Returns -ECONNRESET if the peer has disconnected.
  */
 int session_next_completion(struct session *session, struct ibv_wc *wc);
 

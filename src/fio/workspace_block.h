@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * What the server says of its workspace when it accepts the client, in the byte order of the host. Part of the protocol
- * of fio 3.27 to 3.37: the layout never changes.
+ * Description of the server's workspace, sent when it accepts the client, in the byte order of the host. Part of the
+ * protocol of fio 3.27 to 3.37: the layout never changes.
  */
 enum {
     MAX_DESCRIPTOR_SIZE = 24
@@ -18,12 +18,12 @@ struct workspace_block {
     uint16_t max_messages;        /* requests that the server takes at once; 0: an APM server */
     uint8_t direct_write_to_pmem; /* 0 or 1 */
     uint8_t descriptor_size;
-    uint8_t descriptor[MAX_DESCRIPTOR_SIZE]; /* of the memory region, padded with zeros */
+    uint8_t descriptor[MAX_DESCRIPTOR_SIZE]; /* descriptor of the memory region, padded with zeros */
 };
 
 _Static_assert(sizeof(struct workspace_block) == 28, "the block travels as it is");
 
-/* Whether the private data of a connection is such a block; longer data is padding of the transport. */
+/* Returns whether the private data of a connection is such a block; longer data is padding of the transport. */
 bool workspace_block_read(const void *data, size_t size, struct workspace_block *block);
 
 #endif /* RPMA_FIO_WORKSPACE_BLOCK_H */

@@ -11,7 +11,8 @@ import sys
 
 import cffi
 
-# What of libibverbs appears in the interface of librpma. Fields that are not named here stay where the compiler has them.
+# Declarations of libibverbs in the interface of librpma. Fields that are not named here stay where the compiler has
+# them.
 VERBS = """
 struct ibv_context;
 struct ibv_wc {

@@ -43,7 +43,7 @@ class Fio:
 
 
 def edited(job: str, values: dict[str, object]) -> str:
-    """A job file with other values. None drops a line; what the file does not have goes to its last section."""
+    """A job file with other values. A value of None removes a line; a new line goes to the last section."""
     for key, value in values.items():
         line = "" if value is None else key if value is True else f"{key}={value}"
         job, count = re.subn(rf"^{key}(=.*)?$", line, job, flags=re.MULTILINE)
@@ -70,7 +70,7 @@ class Job:
         self.program.__exit__(*details)
 
     def wait_until_listening(self) -> None:
-        """fio's own engines do not say when they listen, so the kernel is asked."""
+        """fio's own engines do not report that they listen, so the kernel is queried."""
         deadline = time.monotonic() + START_S
         while self.program.process.poll() is None and time.monotonic() < deadline:
             if is_listening(int(self.port)):
@@ -82,7 +82,7 @@ class Job:
 
 
 def is_listening(port: int) -> bool:
-    """Whether there is a TCP listener, which the software device has behind an RDMA one."""
+    """Returns whether a TCP listener exists; the software device has one for each RDMA listener."""
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in pathlib.Path(table).read_text(encoding="ascii").splitlines()[1:]:
             _, local, _, state = line.split()[:4]
@@ -92,14 +92,14 @@ def is_listening(port: int) -> bool:
 
 
 def log_of(directory: pathlib.Path, side: str) -> str:
-    """What fio wrote into the file of --output: its notes and its report."""
+    """Content of fio's --output file: its notes and its report."""
     with contextlib.suppress(FileNotFoundError):
         return (directory / f"{side}.json").read_text(encoding="utf-8")
     return ""
 
 
 def report_of(directory: pathlib.Path, side: str) -> dict:
-    """What fio reports of its first job, an empty dictionary if it came to nothing."""
+    """Report of fio's first job, or an empty dictionary."""
     text = log_of(directory, side)
     try:
         return json.loads(text[text.index("{"):])["jobs"][0]  # fio writes its complaints in front
@@ -117,7 +117,7 @@ class Run:
 
 def run_pair(method: str, server: Fio, client: Fio, server_values: dict | None = None,
              client_values: dict | None = None, timeout_s: float = 60) -> Run:
-    """Both sides to their end; what they have is stopped if they do not end by themselves."""
+    """Runs both sides to their end, and stops them if they do not end in time."""
     place = {"serverip": ADDRESS, "port": free_port(ADDRESS)}
     with tempfile.TemporaryDirectory(prefix="librpma-fio-") as name:
         directory = pathlib.Path(name)

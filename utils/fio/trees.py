@@ -18,7 +18,7 @@ CACHE = default_cache().with_name("librpma-fio")
 KEYRING = pathlib.Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 ENGINES = [f"librpma_{method}_{side}" for method in ("apm", "gpspm") for side in ("client", "server")]
 CONFIGURE = "./configure --disable-native"
-# What fio 3.33 would take in preference to libpmem, and then crash in the start of librpma_gpspm_server.
+# Library that fio 3.33 prefers to libpmem, with which librpma_gpspm_server crashes at its start.
 NO_LIBPMEM2 = '#error "fio\'s librpma_gpspm_server does not work with libpmem2"\n'
 
 
@@ -98,7 +98,7 @@ def in_tree(cache: pathlib.Path, tree: pathlib.Path, prefix: pathlib.Path) -> pa
         shutil.copy2(work / "fio", path / "fio")
         shutil.rmtree(work)
 
-    # What is built depends on the interface; the library itself is looked up when fio starts.
+    # The build depends on the interface; the dynamic linker finds the library when fio starts.
     symbols = subprocess.run(["nm", "--dynamic", "--defined-only", "--format=just-symbols", library / "librpma.so.0"],
                              capture_output=True, text=True, check=False).stdout
     key = key_of(str(tree), (include / "librpma.h").read_bytes(), "".join(sorted(symbols.splitlines(True))), NO_LIBPMEM2)

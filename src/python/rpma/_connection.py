@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Counters(NamedTuple):
-    """What a connection was given to do: operations, and their bytes."""
+    """Operations posted on a connection, and their bytes."""
 
     reads: int
     read_bytes: int
@@ -36,7 +36,7 @@ class Counters(NamedTuple):
 
 
 class ConnectionEvent(enum.IntEnum):
-    """What happens to a connection."""
+    """Event of a connection."""
 
     ESTABLISHED = lib.RPMA_CONN_ESTABLISHED
     CLOSED = lib.RPMA_CONN_CLOSED
@@ -55,7 +55,7 @@ class UnexpectedEvent(Error):
 
 @dataclasses.dataclass(frozen=True)
 class ConnectionConfig:
-    """How a connection is made; None is the default of the library.
+    """Configuration of a connection. An argument of None selects the library's default.
 
     timeout_ms (1000): milliseconds for the resolution of address and route each. Sizes in entries: cq_size (10) of the
     main completion queue, rcq_size (0, none) of one for receives alone, sq_size (10) posted operations, rq_size (10)
@@ -105,7 +105,7 @@ class ConnectionRequest(Closable):
 
     @property
     def private_data(self) -> bytes | None:
-        """What the remote has sent with its request; it may arrive with zeros added."""
+        """Private data of the remote request; zeros can follow it."""
         with self._lock:
             return _private_data(lib.rpma_conn_req_get_private_data, self._handle.pointer)
 
@@ -116,7 +116,8 @@ class ConnectionRequest(Closable):
                 self._handle.pointer, *part_of(dst, offset, length, self._regions), op_context(context)))
 
     def connect(self, private_data: bytes = b"") -> Connection:
-        """Starts to make the connection: its first event tells how that went. The request is closed in any case, and an
+        """Starts to establish the connection. Its first event reports the result. The request is closed in any case,
+        and an
         incoming one is rejected if this fails. Error: INVAL, NOMEM, PROVIDER (as with too many private data)."""
         if len(private_data) > 255:
             raise Error(ErrorCode.INVAL, "more than 255 bytes of private data")
@@ -194,7 +195,7 @@ class Connection(Waitable, Operations):
 
     @property
     def private_data(self) -> bytes | None:
-        """What the remote has sent while connecting, from ESTABLISHED on; it may arrive with zeros added."""
+        """Private data of the peer, available after ESTABLISHED; zeros can follow it."""
         return _private_data(lib.rpma_conn_get_private_data, self._handle.pointer)
 
     @property
@@ -206,14 +207,14 @@ class Connection(Waitable, Operations):
 
     @property
     def native_flush(self) -> bool:
-        """Whether flushes are native; the device of the other side has to do them, then."""
+        """True if flushes are native. The device of the peer must then support them, too."""
         native = ffi.new("bool *")
         check(lib.rpma_conn_get_native_flush(self._handle.pointer, native))
         return bool(native[0])
 
     @property
     def counters(self) -> Counters:
-        """How many operations this connection was given, and of how many bytes."""
+        """Number of operations posted on this connection, and their bytes."""
         counted = ffi.new("struct rpma_conn_counters *")
         check(lib.rpma_conn_get_counters(self._handle.pointer, counted, ffi.sizeof(counted[0])))
         return Counters(*(int(getattr(counted, name)) for name in Counters._fields))
@@ -262,8 +263,8 @@ class Connection(Waitable, Operations):
 
 class Batch(Operations):
     """Operations of one connection that are kept (RPMA_F_MORE), and posted as one chain at the end of the `with` block, 64 at
-    most; more of them are posted in several chains. A block that an exception ends posts what was added before it, for
-    what is kept cannot be taken back. Any other operation of the connection meanwhile posts them as well."""
+    most; more of them are posted in several chains. A block that ends with an exception posts the operations added
+    before it, because queued operations cannot be removed. Another operation of the connection posts them, too."""
 
     _more = lib.RPMA_F_MORE
 

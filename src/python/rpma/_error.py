@@ -44,7 +44,7 @@ class Error(Exception):
 
 
 def error_of(code: int) -> Error | None:
-    """What the call that has just returned code on this thread failed with, if it did."""
+    """Returns the error of the call that has just returned code on this thread, or None."""
     if code == 0:
         return None
     return Error(code, errno=ffi.errno if code == lib.RPMA_E_PROVIDER else 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who owns an object of the C library, for how long, and how to wait for it."""
+"""Ownership and lifetime of objects of the C library, and waiting for them."""
 
 from __future__ import annotations
 
@@ -15,32 +15,33 @@ from ._rpma import ffi, lib
 
 Self = TypeVar("Self", bound="Closable")
 
-# How often this process came out of a fork: what was made before belongs to its parent.
+# Number of forks from which this process results. Objects created before belong to its parent.
 _forks = [0]
 os.register_at_fork(after_in_child=lambda: _forks.__setitem__(0, _forks[0] + 1))
 
-# What frees each object that still lives. It holds what the object was made from. The garbage collector clears a cycle in
-# any order, for example one through the traceback of an error; what is referred to from here is in no cycle.
+# Finalizers of the objects that still exist. It holds what the object was made from. The garbage collector clears a
+# cycle in any order, for example one through the traceback of an error; what is referred to from here is in no cycle.
 _destructors: set[Callable[[Any], None]] = set()
 
 
 class Handle:
     """One object of the C library.
 
-    Whoever holds `pointer` uses the object: the arguments of a call do until it returns. The object is freed when it has
+    A reference to `pointer` keeps the object in use, as the arguments of a call do until it returns. The object is
+    freed when it has
     been closed and the last use has ended, so a call of another thread never meets freed memory.
     """
 
     def __init__(self, kind: str, box: Any, destroy: Callable[[Any], int], keep: tuple[Any, ...] = (),
                  freed: Callable[[bool], None] | None = None):
-        """The C function that made the object has put it into box, where destroy takes it back. What keep holds lives
-        longer than the object. freed is told whether destroy succeeded."""
+        """The C function that created the object stored it in box, from which destroy releases it. Objects in keep
+        outlive the object. freed is called with the success of destroy."""
         forks = _forks[0]
         failures: list[Error] = []
 
         def free(_: Any, keep: tuple[Any, ...] = keep) -> None:
             _destructors.discard(free)
-            # The device of the parent process must not hear of what ends in a child.
+            # The end of an object in a child must not reach the device of the parent process.
             if forks != _forks[0]:
                 return
             error = error_of(destroy(box))
@@ -62,7 +63,7 @@ class Handle:
 
     @property
     def foreign(self) -> bool:
-        """Whether it belongs to the parent of this process."""
+        """True if it belongs to the parent of this process."""
         return self._forks != _forks[0]
 
     @property
@@ -94,10 +95,10 @@ class Handle:
 
 
 class Closable:
-    """What a program closes: at the end of a `with` block, by close(), or when nothing refers to it any more.
+    """An object that a program closes: at the end of a `with` block, by close(), or when nothing refers to it any more.
 
-    Closing twice is harmless. Using it afterwards raises Error(INVAL). What others were made from goes with the last of
-    them: a peer that is closed before its connections is only closed to new ones.
+    Closing twice is harmless. Using it afterwards raises Error(INVAL). An object from which others were created is
+    freed with the last of them: a peer that is closed before its connections only rejects new ones.
     """
 
     _handle: Handle
@@ -118,7 +119,7 @@ class Closable:
 
 
 class Waitable(Closable):
-    """What has a descriptor that becomes readable when there is something to take, for select, asyncio and the like."""
+    """An object with a descriptor that is readable when data is available, for select and asyncio."""
 
     _wake = -1
 
@@ -139,7 +140,7 @@ class Waitable(Closable):
 
     def _take(self, take: Callable[[], int], nothing: int, fd: int, timeout: float | None) -> int:
         """Calls take, and again whenever fd is readable, until it returns something else than nothing, or until timeout
-        seconds are over (None: never). The wait is Python's own: a signal handler runs meanwhile and may raise, and when
+        seconds are over (None: never). Python waits, not the library: a signal handler can run and raise, and if
         another thread closes this object, take raises."""
         deadline = None if timeout is None else time.monotonic() + timeout
         poller = select.poll()
@@ -156,7 +157,8 @@ class Waitable(Closable):
 
 
 def out_descriptor(get: Callable[[Any, Any], int], pointer: Any) -> int:
-    """The descriptor that the C function get tells, which from now on is never waited for inside the C library."""
+    """Returns the descriptor of the C function get, and makes it non-blocking, so that the C library never waits for
+    it."""
     box = ffi.new("int *")
     check(get(pointer, box))
     os.set_blocking(box[0], False)

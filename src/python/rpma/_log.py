@@ -64,8 +64,8 @@ def get_log_threshold(threshold: LogThreshold) -> LogLevel:
 
 
 def set_log_function(function: LogFunction | None) -> None:
-    """Gives the messages to function, which is called from whichever thread uses the library; None is the default function,
-    which writes to syslog."""
+    """Gives the messages to function, which is called from whichever thread uses the library; With None, the default
+    function writes to syslog."""
     global _function
     if function:
         _function = function

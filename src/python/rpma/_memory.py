@@ -13,12 +13,13 @@ from ._rpma import ffi, lib
 if TYPE_CHECKING:
     from ._peer import Peer
 
-# Whatever has the buffer protocol: bytearray, mmap.mmap, array.array, a NumPy array, a ctypes array, memoryview, bytes.
+# An object with the buffer protocol: bytearray, mmap.mmap, array.array, a NumPy array, a ctypes array, memoryview,
+# bytes.
 Buffer = Any
 
 
 class Usage(enum.IntFlag):
-    """What a region is registered for (RPMA_MR_USAGE_*)."""
+    """Usage of a region (RPMA_MR_USAGE_*)."""
 
     READ_SRC = lib.RPMA_MR_USAGE_READ_SRC
     READ_DST = lib.RPMA_MR_USAGE_READ_DST
@@ -31,14 +32,14 @@ class Usage(enum.IntFlag):
 
 
 class Advice(enum.IntEnum):
-    """What MemoryRegion.advise tells the device."""
+    """Advice of MemoryRegion.advise for the device."""
 
     PREFETCH = lib.IBV_ADVISE_MR_ADVICE_PREFETCH
     PREFETCH_WRITE = lib.IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE
     PREFETCH_NO_FAULT = lib.IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT
 
 
-# What makes somebody else than the program write to the memory.
+# Usages by which the device or a peer writes to the memory.
 _WRITTEN = Usage.READ_DST | Usage.WRITE_DST | Usage.RECV
 
 # Exports of buffers whose registration the device would not end: it may still write to them.
@@ -95,7 +96,8 @@ class MemoryRegion(Closable):
 
     @property
     def descriptor(self) -> bytes:
-        """What a remote peer makes a RemoteMemory from. It grants access to the region: keep it confidential."""
+        """Descriptor from which a remote peer creates a RemoteMemory. It grants access to the region: keep it
+        confidential."""
         size = ffi.new("size_t *")
         check(lib.rpma_mr_get_descriptor_size(self._handle.pointer, size))
         descriptor = ffi.new("char[]", size[0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a connection can be told to do."""
+"""Operations of a connection."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class FlushType(enum.IntEnum):
 
 
 class Completions(enum.IntEnum):
-    """Whether an operation that succeeds has a completion; one that fails always has. Every sq_size-th operation at least
+    """Selects whether a successful operation generates a completion; a failed one always does. Every sq_size-th
+    operation at least
     must be one with ALWAYS."""
 
     ALWAYS = lib.RPMA_F_COMPLETION_ALWAYS
@@ -54,7 +55,7 @@ class Operations:
               length: int | None = None, completions: Completions = Completions.ALWAYS, context: int = 0,
               imm: int | None = None) -> None:
         """From local src to remote dst. Without both and with length 0: an empty write. With imm, 0 to 2**32 - 1, a
-        receive of the other side completes, and tells it this number."""
+        receive of the peer completes with this number."""
         local, offset, size = part_of(src, src_offset, length, self._regions)
         remote, _, _ = part_of(dst, dst_offset, size)
         flags = completions | self._more
@@ -85,7 +86,7 @@ class Operations:
 
     def send(self, src: MemoryRegion | None, offset: int = 0, length: int | None = None,
              completions: Completions = Completions.ALWAYS, context: int = 0, imm: int | None = None) -> None:
-        """Sends a message, an empty one without src. With imm, 0 to 2**32 - 1, the receive tells this number."""
+        """Sends a message, an empty one without src. With imm, 0 to 2**32 - 1, the receive contains this number."""
         part = part_of(src, offset, length, self._regions)
         flags = completions | self._more
         if imm is None:

@@ -15,7 +15,7 @@ from ._rpma import ffi, lib
 
 
 class Side(enum.IntEnum):
-    """Whose address finds a device: its own, or one that is reached through it."""
+    """Kind of the address that selects a device: its own, or one that is reached through it."""
 
     LOCAL = lib.RPMA_UTIL_IBV_CONTEXT_LOCAL
     REMOTE = lib.RPMA_UTIL_IBV_CONTEXT_REMOTE
@@ -30,7 +30,7 @@ class DeviceKind(enum.IntEnum):
 
 
 class Device:
-    """The device for an address, a host name or a number. Nobody has to close it.
+    """The device for an address, a host name or a number. It need not be closed.
 
     kind None lets the environment variable RPMA_DEVICE choose; without it, the device is whatever librdmacm has for the address. Blocks while names
     and addresses are resolved, with a limit of a second for each address. Error: INVAL, PROVIDER.
@@ -53,7 +53,7 @@ class Device:
 
     @property
     def is_odp_capable(self) -> bool:
-        """Whether it can register memory that cannot be pinned, as of files on DAX file systems. Error: PROVIDER."""
+        """True if it can register memory that cannot be pinned, such as files on DAX file systems. Error: PROVIDER."""
         capable = ffi.new("int *")
         check(lib.rpma_utils_ibv_context_is_odp_capable(self._context, capable))
         return bool(capable[0])
@@ -61,8 +61,8 @@ class Device:
 
 @dataclasses.dataclass(frozen=True)
 class PeerConfig:
-    """What one side tells the other about itself: whether data that is visible here is persistent as well, which makes
-    FlushType.PERSISTENT possible. Hand it over as `descriptor`."""
+    """Capabilities that a peer sends to the other side: whether data is persistent once it is visible, which
+    FlushType.PERSISTENT requires. Hand it over as `descriptor`."""
 
     direct_write_to_pmem: bool = False
 
@@ -78,7 +78,8 @@ class PeerConfig:
 
     @classmethod
     def from_descriptor(cls, descriptor: bytes | bytearray | memoryview) -> PeerConfig:
-        """What the other side has sent; surplus bytes are ignored. Error: INVAL (empty), NOMEM."""
+        """Creates the configuration from the descriptor of the peer; surplus bytes are ignored. Error: INVAL (empty),
+        NOMEM."""
         descriptor = bytes(descriptor)
         box = ffi.new("struct rpma_peer_cfg **")
         check(lib.rpma_peer_cfg_from_descriptor(descriptor, len(descriptor), box))
@@ -109,7 +110,7 @@ class Peer(Closable):
         return Endpoint(self, addr, port)
 
     def request(self, addr: str, port: str | int, config: ConnectionConfig = ConnectionConfig()) -> ConnectionRequest:
-        """Prepares a connection to whoever listens on addr and port. Blocks while name, address and route are resolved.
+        """Prepares a connection to the server at addr and port. Blocks while name, address and route are resolved.
         Error: INVAL, NOMEM, PROVIDER."""
         return ConnectionRequest._outgoing(self, addr, port, config)
 

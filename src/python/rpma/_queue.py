@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 class Opcode(enum.IntEnum):
-    """What completed (enum ibv_wc_opcode). A flush is FLUSH on a device that has it, otherwise RDMA_READ."""
+    """Kind of the completed operation (enum ibv_wc_opcode). A flush is FLUSH on a device that has it, otherwise
+    RDMA_READ."""
 
     SEND = 0
     RDMA_WRITE = 1
@@ -122,7 +123,7 @@ class CompletionQueue:
 
 
 def queue_of(owner: Waitable, get: Any) -> CompletionQueue | None:
-    """The queue that the C function get tells."""
+    """Queue returned by the C function get."""
     box = ffi.new("struct rpma_cq **")
     check(get(owner._handle.pointer, box))
     return CompletionQueue(owner, box[0]) if box[0] else None
@@ -130,7 +131,7 @@ def queue_of(owner: Waitable, get: Any) -> CompletionQueue | None:
 
 @dataclasses.dataclass(frozen=True)
 class SrqConfig:
-    """Sizes of a shared receive queue; None is the default of the library, 20. rcq_size 0: receives complete on the
+    """Sizes of a shared receive queue; Without a value, the library uses 20. rcq_size 0: receives complete on the
     queues of each connection."""
 
     rq_size: int | None = None
