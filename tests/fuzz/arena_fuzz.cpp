@@ -20,7 +20,7 @@ constexpr std::uint64_t file_offset = 12 << 20; // in the arena: of memory that 
 constexpr std::size_t region_size = 1 << 16;
 constexpr std::uint32_t regions = 4;
 constexpr std::uint32_t used_slots = 64; // of the table of regions
-constexpr std::uint32_t domain = 1;
+constexpr std::uint64_t domain = 1;
 
 class input
 {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <sys/mman.h>
+#include <unistd.h>
 
 using namespace softrdma;
 
@@ -211,6 +212,58 @@ void the_bounce_buffer_is_used_in_turn(void **)
     }
 }
 
+// A file that is registered in the same slot after 2^32 others is another one, although the peer knows that key.
+void a_region_is_not_taken_for_an_earlier_one(void **)
+{
+    constexpr std::uint32_t key = 0x1234 << local::key_variant_bits;
+    receiver r({}, false);
+    auto &shared = local::arena::instance();
+    std::array<std::byte, 8> word{};
+    const iovec piece{word.data(), word.size()};
+    for (const std::byte value : {std::byte{1}, std::byte{2}}) {
+        const local::unique_fd file(memfd_create("region", MFD_CLOEXEC));
+        assert_int_equal(ftruncate(file.get(), local::page), 0);
+        void *at = mmap(nullptr, local::page, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+        assert_ptr_not_equal(at, MAP_FAILED);
+        const auto begin = reinterpret_cast<std::uintptr_t>(at);
+        shared.publish({.key = key,
+                .domain = softrdma::domain_of(&r.pd),
+                .access = connected_pair::all_access,
+                .base = begin,
+                .length = local::page,
+                .address = begin,
+                .kind = local::region_kind::shared_file});
+        word.fill(value);
+        {
+            const local::read_section section(r.peer_section);
+            local::remote_region found;
+            assert_true(r.peer->find(key, IBV_ACCESS_REMOTE_WRITE, begin, word.size(), found));
+            assert_true(r.peer->write(found, {&piece, 1}, word.size()) == local::copy_result::done);
+        }
+        assert_memory_equal(at, word.data(), word.size());
+        shared.withdraw(key);
+        shared.slot(local::slot_index(key)).generation.fetch_add(UINT32_MAX);
+    } // both files stay mapped, at places of their own
+}
+
+// An operation that is in progress when its section word wraps is waited for, and no longer.
+void a_section_word_wraps(void **)
+{
+    const auto word = std::make_shared<std::atomic<std::uint32_t>>(UINT32_MAX - 1);
+    std::optional<local::operations_in_progress> seen;
+    {
+        const local::read_section section(*word);
+        assert_int_equal(word->load(), UINT32_MAX);
+        seen.emplace(local::reader::own(word));
+        assert_false(seen->ended());
+    }
+    assert_int_equal(word->load(), 0);
+    assert_true(seen->ended());
+    const local::read_section next(*word);
+    assert_true(seen->ended());
+    assert_false(local::operations_in_progress(local::reader::own(word)).ended());
+}
+
 } // namespace
 
 int main()
@@ -221,6 +274,8 @@ int main()
             cmocka_unit_test(messages_over_the_network_leave_no_message_behind),
             cmocka_unit_test(a_token_does_not_come_again),
             cmocka_unit_test(the_bounce_buffer_is_used_in_turn),
+            cmocka_unit_test(a_region_is_not_taken_for_an_earlier_one),
+            cmocka_unit_test(a_section_word_wraps),
     };
     return cmocka_run_group_tests_name("softrdma counters", tests, nullptr, nullptr);
 }

@@ -146,7 +146,7 @@ private:
         return *reinterpret_cast<qp_block *>(block_->at + words_offset(block_->offset));
     }
     // Of the only queue pair of that protection domain.
-    static std::shared_ptr<block> block_of(std::uint32_t domain)
+    static std::shared_ptr<block> block_of(std::uint64_t domain)
     {
         constexpr std::uint64_t far = 64 << 20;
         for (std::uint64_t offset = tables_size; offset < far; offset += page) {

@@ -19,7 +19,7 @@ class silent_line : public peer_line
 {
 public:
     void serve(std::weak_ptr<peer_process>) override {}
-    bool ask_for_file(std::uint32_t, std::uint32_t) override { return false; }
+    bool ask_for_file(std::uint32_t, std::uint64_t) override { return false; }
     bool broken() const noexcept override { return false; }
 };
 

@@ -115,11 +115,11 @@ struct qp_block {
     std::uint32_t ring_capacity;
     std::uint32_t ring_stride;
     std::uint32_t max_sge;
-    std::uint32_t domain;
-    std::uint32_t own_domain; // of what this queue pair alone may use: windows of type 2
     // Not 0: the receives are those of a shared queue. Their owner may take back each that has no message yet.
     std::uint32_t lent;
-    std::uint64_t cq_offset; // of the receive completion queue's block
+    std::uint64_t domain;
+    std::uint64_t own_domain; // of what this queue pair alone may use: windows of type 2
+    std::uint64_t cq_offset;  // of the receive completion queue's block
     std::uint32_t cq_bit;
     connection_ends ends;
     alignas(line) std::atomic<std::uint64_t> state; // see state_word()

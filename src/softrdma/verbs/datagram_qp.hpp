@@ -64,7 +64,7 @@ private:
     const receive_request *take_receive(receive_request &space) REQUIRES(mutex_);
     ibv_wc_status place(const receive_request &to, const network_header &header, std::span<const std::byte> payload)
             REQUIRES(mutex_);
-    bool place_plain(const ibv_sge &to, std::uint32_t domain, const network_header &header,
+    bool place_plain(const ibv_sge &to, std::uint64_t domain, const network_header &header,
             std::span<const std::byte> payload) REQUIRES(mutex_);
 
     sleeping_lock mutex_{lock_level::queue_pair};

@@ -261,7 +261,7 @@ void datagram_qp::arrived(const datagram &d, const network_header &header)
 
 // What most receives are. False for others.
 bool datagram_qp::place_plain(
-        const ibv_sge &to, std::uint32_t domain, const network_header &header, std::span<const std::byte> payload)
+        const ibv_sge &to, std::uint64_t domain, const network_header &header, std::span<const std::byte> payload)
 {
     const local::read_section section(*epoch_);
     std::byte *at = region_table::instance().look_up_plain(to, domain);

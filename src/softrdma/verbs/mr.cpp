@@ -176,7 +176,7 @@ void region_table::forget(memory_region &region)
     regions_.erase(local::key_index(region.key_));
 }
 
-std::byte *region_table::look_up_plain(const ibv_sge &sge, std::uint32_t domain) const noexcept
+std::byte *region_table::look_up_plain(const ibv_sge &sge, std::uint64_t domain) const noexcept
 {
     const memory_region *region = find(sge.lkey, domain, IBV_ACCESS_LOCAL_WRITE, sge.addr, sge.length);
     const bool plain = region != nullptr && region->kind() == local::region_kind::unmappable && !region->may_fault();
@@ -320,8 +320,8 @@ int region_table::change_region(ibv_mr *mr, const change &to)
     return failed;
 }
 
-region_pin region_table::pin(std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va, std::uint64_t bytes,
-        std::uint32_t other_domain)
+region_pin region_table::pin(std::uint32_t key, std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes,
+        std::uint64_t other_domain)
 {
     const shared_guard lock(mutex_);
     const auto *found = find_locked(key);

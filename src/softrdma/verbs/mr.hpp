@@ -26,7 +26,7 @@ public:
         return va >= iova_ && bytes <= length && va - iova_ <= length - bytes;
     }
     // Whether requests of that domain that need all of `access` may use the range.
-    bool grants(std::uint32_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
+    bool grants(std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
     {
         return domain_ == domain && (access_ & access) == access && contains(va, bytes);
     }
@@ -49,7 +49,7 @@ public:
     local::region_kind kind() const noexcept;
     // True if an access has to be guarded (base/guard.hpp).
     bool may_fault() const noexcept { return mapping().may_fault(); }
-    std::uint32_t domain() const noexcept { return domain_; }
+    std::uint64_t domain() const noexcept { return domain_; }
     std::uint32_t key() const noexcept { return key_; }
     // Of a window: the region that it is bound to, or NULL.
     const memory_region *bound_to() const noexcept { return parent_.get(); }
@@ -75,7 +75,7 @@ private:
     void name(std::uint32_t key) noexcept { lkey = rkey = key_ = key; }
 
     std::uint32_t key_ = 0; // lkey and rkey are what the program sees, and can change
-    std::uint32_t domain_ = 0;
+    std::uint64_t domain_ = 0;
     int access_ = 0;
     std::uint64_t iova_ = 0;
     pmem::mapping mapping_;
@@ -149,9 +149,9 @@ public:
 
     // A pinned region if the key names one of this domain, or of the other one, with all of `access` and the range lies
     // inside it. The range `any_address` of no bytes lies inside every region.
-    region_pin pin(std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va, std::uint64_t bytes,
-            std::uint32_t other_domain = no_domain);
-    static constexpr std::uint32_t no_domain = 0;
+    region_pin pin(std::uint32_t key, std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes,
+            std::uint64_t other_domain = no_domain);
+    static constexpr std::uint64_t no_domain = 0;
     static constexpr std::uint64_t any_address = UINT64_MAX;
     // A pin on a region that may have been deregistered meanwhile: then it is empty.
     region_pin pin(const std::shared_ptr<memory_region> &region);
@@ -164,7 +164,7 @@ public:
     void remove_window(memory_region &window);
     struct window_bounds {
         std::uint32_t key;    // of the window from now on
-        std::uint32_t domain; // in which it is found
+        std::uint64_t domain; // in which it is found
         std::uint32_t region; // its key
         int access;
         std::uint64_t addr; // in the region's own addressing
@@ -191,10 +191,10 @@ public:
     // Without locks: where the range is, or NULL if pin() has to be asked. To be called, and the answer to be used,
     // inside an epoch that is known to local::reader_list.
     std::byte *look_up(
-            std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;
+            std::uint32_t key, std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;
     // The same of what a receive may be placed in by a peer: writable, nothing in need of durability, and no page can
     // be missing.
-    std::byte *look_up_plain(const ibv_sge &sge, std::uint32_t domain) const noexcept;
+    std::byte *look_up_plain(const ibv_sge &sge, std::uint64_t domain) const noexcept;
     // How many regions have gone: in an epoch, what was looked up is where it was as long as none has.
     std::uint64_t removals() const noexcept { return removals_.load(std::memory_order_acquire); }
 
@@ -223,7 +223,7 @@ private:
     void forget(memory_region &region);
     slot &slot_of(std::uint32_t key) const noexcept { return slots_[local::slot_index(key)]; }
     const memory_region *find(
-            std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;
+            std::uint32_t key, std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;
 
     mutable ordered_shared_mutex mutex_{lock_level::regions};
     std::unordered_map<std::uint32_t, std::shared_ptr<memory_region>> regions_ GUARDED_BY(mutex_); // by key_index()
@@ -237,7 +237,7 @@ private:
 };
 
 inline const memory_region *region_table::find(
-        std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
+        std::uint32_t key, std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
 {
     const slot &own = slot_of(key);
     if (key == 0 || own.key.load(std::memory_order_acquire) != key)
@@ -247,7 +247,7 @@ inline const memory_region *region_table::find(
 }
 
 inline std::byte *region_table::look_up(
-        std::uint32_t key, std::uint32_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
+        std::uint32_t key, std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
 {
     const memory_region *region = find(key, domain, access, va, bytes);
     return region == nullptr ? nullptr : region->at(va);

@@ -11,9 +11,9 @@
 namespace softrdma
 {
 
-std::uint32_t protection_domain::next_number() noexcept
+std::uint64_t protection_domain::next_number() noexcept
 {
-    static std::atomic<std::uint32_t> last{0};
+    static std::atomic<std::uint64_t> last{0};
     return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 

@@ -95,13 +95,13 @@ struct protection_domain : ibv_pd {
     }
 
     std::atomic<int> children{0};
-    const std::uint32_t number; // known to peers of this host
+    const std::uint64_t number; // known to peers of this host
     protection_domain *const stands_for = nullptr;
     ibv_td *const thread = nullptr;
 
     bool is_parent() const noexcept { return stands_for != nullptr; }
     // Never 0, and never the same twice.
-    static std::uint32_t next_number() noexcept;
+    static std::uint64_t next_number() noexcept;
 };
 
 inline protection_domain &pd_of(ibv_pd *pd) noexcept
@@ -110,7 +110,7 @@ inline protection_domain &pd_of(ibv_pd *pd) noexcept
 }
 
 // What keys are compared with.
-inline std::uint32_t domain_of(const ibv_pd *pd) noexcept
+inline std::uint64_t domain_of(const ibv_pd *pd) noexcept
 {
     return static_cast<const protection_domain *>(pd)->number;
 }

@@ -19,7 +19,7 @@ public:
     virtual ~qp_object();
 
     // In which domain, besides that of protection, its peer's keys are looked up.
-    const std::uint32_t own_domain = protection_domain::next_number();
+    const std::uint64_t own_domain = protection_domain::next_number();
 
     ibv_qp *verbs() noexcept { return &qp_base; }
     // NULL unless the queue pair was created for the new post interface.

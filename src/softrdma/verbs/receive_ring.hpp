@@ -100,7 +100,7 @@ private:
     std::uint32_t stride_ = 0;
     std::uint32_t max_sge_ = 0;
     std::uint32_t peer_qpn_ = 0;
-    std::uint32_t domain_ = 0; // of protection, of the receives
+    std::uint64_t domain_ = 0; // of protection, of the receives
     std::uint64_t tokens_;
     const std::uint32_t first_bounced_;
     std::uint32_t network_expected_ = 0; // for so many messages more polls look at the network

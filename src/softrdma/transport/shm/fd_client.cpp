@@ -76,9 +76,9 @@ public:
     ~fd_client_line() override { client_->leave(); }
 
     void serve(std::weak_ptr<local::peer_process> asker) override { client_->serve(std::move(asker)); }
-    bool ask_for_file(std::uint32_t key, std::uint32_t generation) override
+    bool ask_for_file(std::uint32_t key, std::uint64_t generation) override
     {
-        return client_->ask({.token = {}, .kind = fd_request_kind::file, .key = key, .generation = generation});
+        return client_->ask({.token = {}, .kind = fd_request_kind::file, .generation = generation, .key = key});
     }
     bool broken() const noexcept override { return client_->broken(); }
 

@@ -25,15 +25,15 @@ struct fd_request {
     local::token_bytes token{};
     fd_request_kind kind{};
     std::int32_t completion_fd = -1;
+    std::uint64_t generation = 0; // of the region, for the asker
     std::uint32_t key = 0;
-    std::uint32_t generation = 0; // of the region, for the asker
+    std::uint32_t unused = 0;
 };
 
 struct fd_reply {
     fd_request_kind kind{};
     std::uint32_t key = 0;
-    std::uint32_t generation = 0;
-    std::uint32_t unused = 0;
+    std::uint64_t generation = 0;
     std::uint64_t offset = 0; // of the region's first page in the file
 };
 // A ring for datagrams, to whom they are for; the answer is the same with the eventfd that wakes the reader.

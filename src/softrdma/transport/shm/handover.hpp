@@ -19,7 +19,7 @@ public:
     // Who is told what has come.
     virtual void serve(std::weak_ptr<peer_process> asker) = 0;
     // Asks for the file behind a region; the answer is peer_process::take_file(). False if that is to be tried again.
-    virtual bool ask_for_file(std::uint32_t key, std::uint32_t generation) = 0;
+    virtual bool ask_for_file(std::uint32_t key, std::uint64_t generation) = 0;
     // The process at the other end is gone.
     virtual bool broken() const noexcept = 0;
 };

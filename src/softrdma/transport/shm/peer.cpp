@@ -274,7 +274,7 @@ std::shared_ptr<file_mapping> peer_process::mapping(const remote_region &r)
     return mappings_.insert_or_assign(r.slot, std::move(entry)).first->second.file;
 }
 
-void peer_process::take_file(std::uint32_t key, std::uint32_t generation, const file_part &part)
+void peer_process::take_file(std::uint32_t key, std::uint64_t generation, const file_part &part)
 {
     const lock_guard lock(mutex_);
     const auto known = mappings_.find(slot_index(key));

@@ -23,8 +23,8 @@ obstacle own_obstacle();
 // A registered region of the peer, as one operation sees it.
 struct remote_region {
     std::uint32_t slot = 0;
-    std::uint32_t generation = 0;
     region_kind kind{};
+    std::uint64_t generation = 0;
     std::uint64_t address = 0; // in the peer's address space: of the first byte of the operation
     std::uint64_t region_address = 0;
     std::uint64_t region_length = 0;
@@ -70,7 +70,7 @@ public:
 
     // False unless the key names a region of one of the two domains, or a window that is bound in it, with all of
     // `access` that contains the range. To be called, and the answer to be used, inside an epoch only.
-    bool find(std::uint32_t key, std::uint32_t domain, std::uint32_t own_domain, int access, std::uint64_t va,
+    bool find(std::uint32_t key, std::uint64_t domain, std::uint64_t own_domain, int access, std::uint64_t va,
             std::uint64_t bytes, remote_region &out) const noexcept;
     // Whether the region is still what find() has found.
     bool has(const remote_region &r) const noexcept
@@ -90,7 +90,7 @@ public:
     // The peer's shared file behind a region, in our address space; NULL if it cannot be had, or has to come first.
     std::shared_ptr<file_mapping> mapping(const remote_region &r);
     // The file behind a region has come, or nothing.
-    void take_file(std::uint32_t key, std::uint32_t generation, const file_part &part);
+    void take_file(std::uint32_t key, std::uint64_t generation, const file_part &part);
 
 private:
     peer_process() = default;
@@ -125,7 +125,7 @@ inline bool peer_process::dead() const noexcept
     return (facts().liveness.load(std::memory_order_relaxed) & FUTEX_OWNER_DIED) != 0;
 }
 
-inline bool peer_process::find(std::uint32_t key, std::uint32_t domain, std::uint32_t own_domain, int access,
+inline bool peer_process::find(std::uint32_t key, std::uint64_t domain, std::uint64_t own_domain, int access,
         std::uint64_t va, std::uint64_t bytes, remote_region &out) const noexcept
 {
     const std::uint32_t index = slot_index(key);
@@ -135,7 +135,7 @@ inline bool peer_process::find(std::uint32_t key, std::uint32_t domain, std::uin
     const auto granted = static_cast<int>(slot.access.load(std::memory_order_relaxed));
     const std::uint64_t base = slot.base.load(std::memory_order_relaxed);
     const std::uint64_t length = slot.length.load(std::memory_order_relaxed);
-    const std::uint32_t found = slot.domain.load(std::memory_order_relaxed);
+    const std::uint64_t found = slot.domain.load(std::memory_order_relaxed);
     if ((found != domain && found != own_domain) || (granted & access) != access || va < base || bytes > length ||
             va - base > length - bytes)
         return false;

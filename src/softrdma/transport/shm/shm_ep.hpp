@@ -150,14 +150,13 @@ private:
     std::atomic<std::uint32_t> *region_in_use_ = &not_shown_;
     std::shared_ptr<peer_process> peer_;
     std::uint64_t connection_ = 0; // the peer's number of it
-    // Of the region used last. Side by side the two numbers would be compared as one, which waits until those of the
-    // region have been stored.
+    // Of the region used last.
     std::uint32_t recent_slot_ = 0;
+    std::uint64_t recent_generation_ = 0;
     std::shared_ptr<file_mapping> recent_;
-    std::uint32_t recent_generation_ = 0;
     // Checked copies of what the peer could change later.
-    std::uint32_t domain_ = 0;
-    std::uint32_t own_domain_ = 0;
+    std::uint64_t domain_ = 0;
+    std::uint64_t own_domain_ = 0;
     std::uint32_t capacity_ = 1;
     std::uint64_t mask_ = 0; // of positions
     std::uint32_t stride_ = 0;

@@ -53,7 +53,7 @@ private:
 
     std::shared_ptr<local::shm_ep> ep_;
     local::qp_block &own_;
-    const std::uint32_t domain_;
+    const std::uint64_t domain_;
     const region_table &regions_ = region_table::instance();
     bool peer_has_dirty_ = false; // what the peer stored for us, only it can make durable
     std::array<iovec, limits::max_sge> pieces_;
