@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <fcntl.h>
 #include <filesystem>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include "clock.hpp"
 #include "failure.hpp"
 #include "log.hpp"
 #include "part_map.hpp"
 #include "pool_header.hpp"
+#include "takeover.hpp"
 
 namespace rpmemd
 {
@@ -19,6 +22,8 @@ namespace
 {
 
 constexpr mode_t usual_mode = 0600;
+constexpr int max_open_attempts = 4;
+constexpr int lock_interval_ms = 10;
 
 struct stat facts_of(const replica::fd_owner &file, const std::string &path)
 {
@@ -50,9 +55,8 @@ int allocate_at_once(int fd, off_t size)
 
 part::part(const part_line &line, const part_options &options) : path_(line.path)
 {
-    open_file(options);
+    open_and_lock(options);
     try {
-        lock();
         const struct stat facts = facts_of(file_, path_);
         created_ = created_ || (options.create && line.size != 0 && S_ISREG(facts.st_mode) && facts.st_size == 0);
         if (created_)
@@ -94,13 +98,41 @@ void part::open_file(const part_options &options)
         throw system_failure("cannot open the part " + path_);
 }
 
-void part::lock()
+// A session that ended meanwhile may have removed the file that was opened.
+void part::open_and_lock(const part_options &options)
 {
-    if (flock(file_.get(), LOCK_EX | LOCK_NB) == 0)
-        return;
-    if (errno == EWOULDBLOCK)
-        throw failure(EBUSY, "the part " + path_ + " is in use: by another session, or it is twice in the set");
-    throw system_failure("cannot lock the part " + path_);
+    for (int attempt = 0; attempt < max_open_attempts; ++attempt) {
+        open_file(options);
+        try {
+            lock(options.takes_over);
+        } catch (...) {
+            if (created_)
+                unlink(path_.c_str());
+            throw;
+        }
+        if (!is_removed())
+            return;
+        created_ = false;
+    }
+    throw failure(EBUSY, "the part " + path_ + " is in use: other sessions create and remove it");
+}
+
+bool part::is_removed() const
+{
+    const struct stat facts = facts_of(file_, path_);
+    return S_ISREG(facts.st_mode) && facts.st_nlink == 0;
+}
+
+void part::lock(bool takes_over)
+{
+    const replica::deadline until(takeover_time_ms);
+    for (bool asked = false; flock(file_.get(), LOCK_EX | LOCK_NB) != 0; asked = true) {
+        if (errno != EWOULDBLOCK)
+            throw system_failure("cannot lock the part " + path_);
+        if (until.passed() || !takes_over || (!asked && !ask_holders(file_.get())))
+            throw failure(EBUSY, "the part " + path_ + " is in use: by another session, or it is twice in the set");
+        poll(nullptr, 0, lock_interval_ms);
+    }
 }
 
 void part::allocate(std::uint64_t size)

@@ -17,7 +17,8 @@ struct part_options {
     bool create = false; // what is missing
     bool follow_symlinks = false;
     std::optional<mode_t> umask;
-    bool any_size = false; // not only that of the set: what is to be removed may be damaged
+    bool takes_over = false; // from the daemon of a client that is gone
+    bool any_size = false;   // not only that of the set: what is to be removed may be damaged
 };
 
 // A file or a device of a pool, open and locked against other daemons.
@@ -41,7 +42,9 @@ public:
 
 private:
     void open_file(const part_options &options);
-    void lock();
+    void open_and_lock(const part_options &options);
+    void lock(bool takes_over);
+    bool is_removed() const;
     void check_kind();
     void check_size(std::uint64_t listed_size) const;
     void allocate(std::uint64_t size);

@@ -83,7 +83,7 @@ header_page page_at(const std::byte *from)
 pool::pool(const config &settings, const std::string &set_name, std::uint64_t size, bool create)
     : set_(parse_poolset(read_set_file(settings.poolset_dir, set_name)))
 {
-    parts_ = open_parts(set_, {create, settings.follow_symlinks, settings.umask});
+    parts_ = open_parts(set_, {create, settings.follow_symlinks, settings.umask, !settings.listen});
     try {
         const std::size_t left_out = header_count() > 1 ? header_size : 0;
         check_size(settings, size, usable_size(parts_, left_out));

@@ -20,13 +20,12 @@ bool is_number(const std::string &name)
 
 } // namespace
 
-unsigned processes_like_this()
+void each_process_like_this(const std::function<void(const std::string &)> &f)
 {
     struct stat ours {
     };
     if (stat("/proc/self/exe", &ours) != 0)
-        return 0;
-    unsigned count = 0;
+        return;
     const std::string own_name = std::to_string(getpid());
     const uid_t user = getuid();
     std::error_code error;
@@ -39,8 +38,14 @@ unsigned processes_like_this()
         if (is_number(name) && name != own_name && stat(entry->path().c_str(), &process) == 0 &&
                 process.st_uid == user && stat((entry->path() / "exe").c_str(), &program) == 0 &&
                 program.st_dev == ours.st_dev && program.st_ino == ours.st_ino)
-            ++count;
+            f(entry->path());
     }
+}
+
+unsigned processes_like_this()
+{
+    unsigned count = 0;
+    each_process_like_this([&](const std::string &) { ++count; });
     return count;
 }
 

@@ -48,7 +48,7 @@ void remove_parts(const poolset &set, const part_options &options, bool force)
 
 void remove_pool(const config &settings, const std::string &set_name)
 {
-    const part_options options{false, settings.follow_symlinks, settings.umask, true};
+    const part_options options{false, settings.follow_symlinks, settings.umask, true, true};
     attempt(settings.force, [&] {
         const poolset set = parse_poolset(read_set_file(settings.poolset_dir, set_name));
         remove_parts(set, options, settings.force);

@@ -4,12 +4,16 @@
 #include <algorithm>
 #include <bit>
 #include <optional>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
 
 #include "lane_server.hpp"
 #include "log.hpp"
 #include "pool_record.hpp"
 #include "process_count.hpp"
 #include "stream.hpp"
+#include "takeover.hpp"
 
 namespace rpmemd
 {
@@ -19,6 +23,7 @@ namespace
 
 // A client takes what it is sent, or is gone.
 constexpr int send_timeout_ms = 30'000;
+constexpr std::uint32_t max_keep_alive_ms = 24 * 3600 * 1000;
 
 const char *word_of(replica::method method)
 {
@@ -47,7 +52,7 @@ replica::status status_of(const failure &problem)
 class session
 {
 public:
-    explicit session(const config &settings) : settings_(settings) {}
+    explicit session(const config &settings) : settings_(settings), requests_to_end_(open_takeover_requests()) {}
 
     exit_status run()
     {
@@ -90,11 +95,37 @@ private:
         return replica::deadline(std::max(ours, static_cast<int>(theirs)));
     }
 
+    // False: the client is silent, and another session of it needs the parts.
+    bool await_request(const replica::deadline &until)
+    {
+        bool wanted = false;
+        for (;;) {
+            // A request that has arrived is a sign of life, also if this process was stopped meanwhile.
+            pollfd waited[] = {{STDIN_FILENO, POLLIN, 0}, {requests_to_end_.get(), POLLIN, 0}};
+            const int left_ms = wanted ? silence_.left_ms() : until.left_ms();
+            const int ready = poll(waited, std::size(waited), left_ms);
+            if ((ready < 0 && errno != EINTR) || waited[0].revents != 0 || until.passed())
+                break;
+            signalfd_siginfo ignored{};
+            if (ready > 0 && waited[1].revents != 0)
+                wanted = read(requests_to_end_.get(), &ignored, sizeof(ignored)) > 0 && lanes_ && keep_alive_ms_ != 0;
+            if (wanted && silence_.passed())
+                return false;
+        }
+        silence_ = replica::deadline(static_cast<int>(keep_alive_ms_) * missed_keep_alives);
+        return true;
+    }
+
     // True at the end, with the status.
     bool receive_one(exit_status &status)
     {
+        const replica::deadline until = next_deadline();
+        if (!await_request(until)) {
+            log(log_level::err, "the client is silent, and another session of it needs the pool: this one ends");
+            return true;
+        }
         replica::request request;
-        switch (replica::receive(STDIN_FILENO, next_deadline(), buffer_, request)) {
+        switch (replica::receive(STDIN_FILENO, until, buffer_, request)) {
         case replica::received::message:
             return serve(request, status);
         case replica::received::ended:
@@ -187,7 +218,8 @@ private:
             forget();
             throw;
         }
-        keep_alive_ms_ = request.keep_alive_ms;
+        keep_alive_ms_ = std::min<std::uint32_t>(request.keep_alive_ms, max_keep_alive_ms);
+        silence_ = replica::deadline(static_cast<int>(keep_alive_ms_) * missed_keep_alives);
         answer.features |= request.features & replica::feature_keep_alive;
         answer.pool_size = pool_->memory().size();
         answer.has_header = pool_->has_header();
@@ -268,6 +300,8 @@ private:
     bool created_ = false;
     std::optional<lane_server> lanes_;
     std::uint32_t keep_alive_ms_ = 0;
+    const replica::fd_owner requests_to_end_;
+    replica::deadline silence_{0}; // until the client misses its signs of life
 };
 
 } // namespace
