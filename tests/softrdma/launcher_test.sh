@@ -47,6 +47,17 @@ expect_output '--help'
 expect 0 0 "$softrdma" run sh -c 'echo "$LD_PRELOAD"'
 expect_output '^/.*/libsoftrdma.so$'
 
+# The device works in a directory with a blank, and is refused where the path has a separator of the dynamic linker.
+library=$("$softrdma" run sh -c 'echo "$LD_PRELOAD"')
+for directory in "$work/my device" "$work/my:device"; do
+    mkdir -p "$directory/bin" "$directory/lib"
+    cp "$softrdma" "$directory/bin/softrdma"
+    ln -s "$library" "$directory/lib/libsoftrdma.so"
+done
+expect 0 0 "$work/my device/bin/softrdma" run grep -m 1 libsoftrdma /proc/self/maps
+expect_output 'libsoftrdma'
+expect 1 1 "$work/my:device/bin/softrdma" run true
+
 # One line, and the program runs all the same.
 echo 'int main(void) { return 7; }' >"$work/static.c"
 if cc -static -o "$work/static" "$work/static.c" 2>"$work/out"; then

@@ -52,34 +52,48 @@ fs::path find_beside(const char *installed, const char *built)
         if (fs::exists(candidate, error))
             return candidate.lexically_normal();
     }
-    fprintf(stderr, "softrdma: %s not found beside this program; install both together\n", built);
+    fprintf(stderr, "softrdma: %s not found beside this program (install both together)\n", built);
     return {};
 }
 
-// Puts a value before those that the variable has. 0, or 1 after a message.
-int put_first(const char *variable, const fs::path &value)
+// Sets a variable of the environment. Returns 0, or an exit status after a message.
+int set_variable(const char *variable, const std::string &value)
 {
-    if (value.empty())
-        return exit_failure;
-    if (value.native().find_first_of(": ;") != std::string::npos) {
-        fprintf(stderr, "softrdma: cannot preload '%s': move it to a path without blanks, colons and semicolons\n",
-                value.c_str());
-        return exit_failure;
-    }
-    std::string list = value;
-    if (const char *before = getenv(variable); before != nullptr && *before != '\0')
-        list += std::string(":") + before;
-    if (setenv(variable, list.c_str(), 1) == 0)
+    if (setenv(variable, value.c_str(), 1) == 0)
         return 0;
     fprintf(stderr, "softrdma: cannot set %s: %s\n", variable, strerror(errno));
     return exit_failure;
 }
 
-int put_device_in_the_way(const run_choice &how)
+// Value of a variable with an entry added at its start, or at its end.
+std::string list_with(const std::string &entry, const char *variable, bool at_end)
 {
-    if (how.dropin)
-        return put_first("LD_LIBRARY_PATH", find_beside(SOFTRDMA_INSTALLED_DROPIN, "dropin"));
-    return put_first("LD_PRELOAD", find_library());
+    const char *before = getenv(variable);
+    if (before == nullptr || *before == '\0')
+        return entry;
+    return at_end ? before + (":" + entry) : entry + ":" + before;
+}
+
+// The dynamic linker splits LD_PRELOAD at blanks. It finds a library with such a path by its name, in a directory of
+// LD_LIBRARY_PATH, where the program's own directories come first.
+int preload(const fs::path &library)
+{
+    if (library.native().find(' ') == std::string::npos)
+        return set_variable("LD_PRELOAD", list_with(library, "LD_PRELOAD", false));
+    const int failed = set_variable("LD_LIBRARY_PATH", list_with(library.parent_path(), "LD_LIBRARY_PATH", true));
+    return failed != 0 ? failed : set_variable("LD_PRELOAD", list_with(library.filename(), "LD_PRELOAD", false));
+}
+
+int preload_device(const run_choice &how)
+{
+    const fs::path found = how.dropin ? find_beside(SOFTRDMA_INSTALLED_DROPIN, "dropin") : fs::path(find_library());
+    if (found.empty())
+        return exit_failure;
+    if (found.native().find_first_of(":;") != std::string::npos) {
+        fprintf(stderr, "softrdma: cannot preload '%s': colon or semicolon in the path (move it)\n", found.c_str());
+        return exit_failure;
+    }
+    return how.dropin ? set_variable("LD_LIBRARY_PATH", list_with(found, "LD_LIBRARY_PATH", false)) : preload(found);
 }
 
 } // namespace
@@ -93,7 +107,7 @@ int run_on_device(char **command, const run_choice &how)
 {
     config::check();
     if (!how.prefer_hardware || !hardware_is_active()) {
-        if (const int failed = put_device_in_the_way(how); failed != 0)
+        if (const int failed = preload_device(how); failed != 0)
             return failed;
         warn_if_out_of_reach(command[0]);
     }
