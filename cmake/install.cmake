@@ -7,6 +7,10 @@ include(CMakePackageConfigHelpers)
 # Paths relative to the .pc file keep the installed tree relocatable.
 file(RELATIVE_PATH RPMA_PC_PREFIX
   ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+# Programs find the libraries at run time in any prefix, unless it is the system's.
+if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+  set(RPMA_PC_RUN_PATH " -Wl,-rpath,\${libdir}")
+endif()
 
 # rpma_install_library(NAME TARGET [PREFIX PREFIX-OF-ITS-COMPONENTS] HEADERS FILE...)
 function(rpma_install_library name target)
@@ -15,6 +19,9 @@ function(rpma_install_library name target)
   set(package ${CMAKE_INSTALL_LIBDIR}/cmake/${name})
   install(TARGETS ${target} EXPORT ${name}-targets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${given_PREFIX}runtime NAMELINK_COMPONENT ${devel})
+  if(NOT target STREQUAL rpma) # which uses none of the others
+    rpma_set_run_path(${target} ${CMAKE_INSTALL_LIBDIR})
+  endif()
   if(TARGET ${target}_static)
     install(TARGETS ${target}_static EXPORT ${name}-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${devel})
   endif()
@@ -45,3 +52,7 @@ install(CODE [[
     execute_process(COMMAND ${LDCONFIG})
   endif()
 ]] COMPONENT runtime)
+
+add_custom_target(uninstall
+  COMMAND ${CMAKE_COMMAND} -DMANIFEST=${PROJECT_BINARY_DIR}/install_manifest.txt -P ${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake
+  VERBATIM)

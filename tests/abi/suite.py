@@ -30,10 +30,10 @@ def need_tool(name):
         skip(f"{name} is not installed")
 
 
-def command(*words, **options):
+def command(*words, timeout=100, **options):
     """Output of a command that has to succeed."""
     words = [str(word) for word in words]
-    result = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False, **options)
+    result = subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False, **options)
     if result.returncode != 0:
         fail(f"{' '.join(words)} ended with {result.returncode}\n{result.stdout}{result.stderr}")
     return result.stdout

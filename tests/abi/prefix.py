@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Installs everything to a prefix with a blank, and copies it to another one. Programs link and run there, and the tools
+start, with the library of that prefix and without variables of the dynamic linker. Then uninstalls the first one."""
+
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import suite
+
+PROGRAMS = {
+    "librpma": ("librpma.h", "return rpma_version() == 0;"),
+    "librpmem": ("librpmem.h", "return rpmem_check_version(1, 3) != 0;"),
+    "librpma_mirror": ("librpma_mirror.h", "return rpma_mirror_err_2str(0) == 0;"),
+}
+TOOLS = ["rpmemd", "rpma-mirror", "rpma-bench", "softrdma"]
+
+
+def environment(**more):
+    """The environment without variables that select a library."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("LD_", "PKG_CONFIG", "PYTHON"))}
+    return kept | {name: str(value) for name, value in more.items()}
+
+
+def install(build, prefix):
+    if not (build / "lib/librpma_mirror.so.0").exists() or not (build / "bin/rpma-bench").exists():
+        suite.skip("this build has only some of the components")
+    suite.command("cmake", "--install", build, "--prefix", prefix, env=environment())
+
+
+def loads_own_library(prefix, program):
+    listed = suite.command("ldd", program, env=environment())
+    found = [line.split(" => ")[1] for line in listed.splitlines() if suite.LIBRARY in line and " => " in line]
+    for path in found:
+        if not path.startswith(str(prefix)):
+            suite.fail(f"{program.name} loads {path}")
+
+
+def check_programs(prefix, scratch):
+    query = environment(PKG_CONFIG_PATH=prefix / "lib/pkgconfig")
+    for name, (header, body) in PROGRAMS.items():
+        source = scratch / f"{name}.c"
+        source.write_text(f"#include <{header}>\nint main(void) {{ {body} }}\n")
+        flags = subprocess.run(f'eval set -- $(pkg-config --cflags --libs {name}) && printf "%s\\n" "$@"', shell=True, check=True,
+                               capture_output=True, text=True, env=query).stdout.splitlines()
+        program = scratch / name
+        suite.command("cc", source, "-o", program, *flags, env=environment())
+        suite.command(program, env=environment())
+        loads_own_library(prefix, program)
+
+
+def check_tools(prefix):
+    for tool in TOOLS:
+        suite.command(prefix / "bin" / tool, "--version", env=environment())
+        loads_own_library(prefix, prefix / "bin" / tool)
+    suite.command(prefix / "bin/softrdma", "run", "--", "true", env=environment())
+    for package in prefix.glob("lib/python3*/dist-packages"):
+        version = suite.command(sys.executable, "-c", "import rpma; print(rpma.version())", env=environment(PYTHONPATH=package))
+        print(f"rpma for Python runs on librpma {version.strip()}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", required=True, type=pathlib.Path, help="the project's build directory")
+    options = parser.parse_args()
+    for tool in ("cmake", "pkg-config", "cc", "ldd"):
+        suite.need_tool(tool)
+    with tempfile.TemporaryDirectory() as directory:
+        scratch = pathlib.Path(directory)
+        first, prefix = scratch / "first prefix", scratch / "my prefix"
+        install(options.build, first)
+        unit = (first / "lib/systemd/system/rpmemd.service").read_text()
+        if f'ExecStart="{first}/bin/rpmemd"' not in unit:
+            suite.fail("rpmemd.service starts a daemon outside the prefix")
+        shutil.copytree(first, prefix, symlinks=True)
+        check_programs(prefix, scratch)
+        check_tools(prefix)
+        suite.command("cmake", "--build", options.build, "--target", "uninstall", env=environment())
+        left = [path for path in first.rglob("*") if not path.is_dir()]
+        if left:
+            suite.fail(f"uninstall left {left[0]}")
+
+
+if __name__ == "__main__":
+    main()
