@@ -196,6 +196,34 @@ void only_a_solicited_completion_ends_a_wait_for_those(void **)
     c.expect_nothing();
 }
 
+// As a peer does in memory, except for the announcement.
+void deliver(receive_ring &ring)
+{
+    const std::uint32_t position = ring.position();
+    auto &slot = *reinterpret_cast<local::receive_slot *>(
+            ring.memory().at + local::ring_offset + position * ring.shared().ring_stride);
+    slot.done = position + 1;
+}
+
+// Nobody else wakes the program.
+void a_message_that_was_held_is_reported_when_it_is_released(void **)
+{
+    shared_channel c;
+    receive_ring &ring = c.b.qp->receives();
+    assert_int_equal(c.b.post_receive(7, 0, 8), 0);
+    c.b.cq->arm(false);
+    ring.hold_delivered();
+    deliver(ring);
+    assert_nothing(c.b);
+    ring.release_delivered();
+    c.expect_event(c.b);
+    assert_completion(c.b.poll(), 7, IBV_WC_SUCCESS);
+    c.b.cq->arm(false);
+    ring.hold_delivered();
+    ring.release_delivered();
+    c.expect_nothing();
+}
+
 std::atomic<bool> interrupted{false};
 
 // True if the wait has lasted until the event; false if the signal has ended it.
@@ -248,6 +276,7 @@ int main()
             cmocka_unit_test(a_sender_that_continues_late_reports_nothing),
             cmocka_unit_test(a_late_event_of_an_armed_queue_is_its_only_one),
             cmocka_unit_test(only_a_solicited_completion_ends_a_wait_for_those),
+            cmocka_unit_test(a_message_that_was_held_is_reported_when_it_is_released),
             cmocka_unit_test(a_signal_ends_the_wait_unless_its_handler_restarts_calls),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

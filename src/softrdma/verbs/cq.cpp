@@ -299,11 +299,24 @@ void completion_queue::watch(inbound_source &source)
         return watched_.push_back(&source);
     inbound_source *&place = watched_[next_to_unwatch_++ % watch_limit];
     place->watched().store(0, std::memory_order_seq_cst);
-    if (place->waiting() > 0) { // it came while the peer had no reason to announce it
-        const auto number = std::find(sources_.begin(), sources_.end(), place) - sources_.begin();
-        shared().announce(static_cast<std::uint32_t>(number));
-    }
+    if (place->waiting() > 0) // it came while the peer had no reason to announce it
+        announce_to_self(*place);
     place = &source;
+}
+
+void completion_queue::announce_to_self(const inbound_source &source)
+{
+    const auto number = std::find(sources_.begin(), sources_.end(), &source) - sources_.begin();
+    shared().announce(static_cast<std::uint32_t>(number));
+}
+
+void completion_queue::announce(inbound_source &source)
+{
+    {
+        const lock_guard lock(lock_);
+        announce_to_self(source);
+    }
+    wake(false);
 }
 
 std::uint32_t completion_queue::attach(inbound_source &source)

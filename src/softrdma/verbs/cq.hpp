@@ -25,7 +25,7 @@ public:
     virtual ~inbound_source() = default;
     // To be called with the completion queue's lock.
     virtual int drain(ibv_wc *wc, int entries) = 0;
-    // Number of messages that drain() has not completed yet. To be called with the completion queue's lock.
+    // Number of messages that drain() has not completed yet; an estimate without the completion queue's lock.
     virtual std::uint32_t waiting() const noexcept = 0;
     // The peer need not announce what it delivers while this is not 0.
     virtual std::atomic<std::uint32_t> &watched() noexcept = 0;
@@ -115,6 +115,8 @@ public:
     // Waits until every event that was handed out, asynchronous ones too, has been acknowledged.
     void drain_events();
 
+    // The next poll finds the messages of that source, and an armed queue reports them.
+    void announce(inbound_source &source);
     // Polling looks for messages there. Returns the number under which a peer announces them.
     std::uint32_t attach(inbound_source &source);
     void detach(inbound_source &source);
@@ -157,6 +159,7 @@ private:
     int take_inbound(int entries, ibv_wc *wc) REQUIRES(lock_);
     int take_announced(int entries, ibv_wc *wc) REQUIRES(lock_);
     void watch(inbound_source &source) REQUIRES(lock_);
+    void announce_to_self(const inbound_source &source) REQUIRES(lock_);
     bool retry_stalled();
 
     // What every completion touches.

@@ -249,7 +249,7 @@ bool receive_ring::take_delivered(ibv_wc &wc)
 {
     const std::uint64_t position = consumed_.load(std::memory_order_relaxed);
     const local::receive_slot &from = slot(position);
-    if (!is_delivered(from, position) || held_.load(std::memory_order_acquire))
+    if (!is_delivered(from, position) || held_.load(std::memory_order_seq_cst))
         return false;
     local::fetch_to_store(&slot(posted_.load(std::memory_order_relaxed))); // for the receive that is posted next
     const arrival message(from);
@@ -272,6 +272,13 @@ bool receive_ring::take_delivered(ibv_wc &wc)
     if (network_expected_ != 0) [[unlikely]]
         came_through_memory(1);
     return true;
+}
+
+// The program may have been woken by a delivered message, and have found nothing.
+void receive_ring::release_delivered()
+{
+    if (held_.exchange(false, std::memory_order_seq_cst) && waiting() > 0)
+        cq_of(qp_.recv_cq).announce(*this);
 }
 
 std::uint32_t receive_ring::waiting() const noexcept

@@ -52,8 +52,9 @@ public:
     std::uint32_t waiting() const noexcept override;
     std::atomic<std::uint32_t> &watched() noexcept override { return shared().watched; }
 
-    // While messages before the delivered ones have completions to come, those are not handed out.
-    void hold_delivered(bool on) noexcept { held_.store(on, std::memory_order_seq_cst); }
+    // As long as messages before the delivered ones have completions to come, drain() finds none.
+    void hold_delivered() noexcept { held_.store(true, std::memory_order_seq_cst); }
+    void release_delivered();
     // The next receive, for a message that came over the network. Delivered messages before it are completed first. The
     // caller reports to a shared queue what becomes of it.
     std::optional<receive_request> take();

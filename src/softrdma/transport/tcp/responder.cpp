@@ -197,7 +197,7 @@ void responder::reset()
     current_.reset();
     replies_.clear();
     completions_.clear();
-    ring_.hold_delivered(false);
+    ring_.release_delivered();
     in_message_ = false;
     receiver_not_ready_ = announces_ = false;
     round_trips_queued_ = 0;

@@ -125,7 +125,7 @@ void responder::send_replies()
 {
     // A peer that knows of a message's arrival may deliver the next one through memory.
     if (!completions_.empty())
-        ring_.hold_delivered(true);
+        ring_.hold_delivered();
     while (!replies_.empty() && send_reply(replies_.front()))
         replies_.pop_front();
     tell_receive_posted();
@@ -139,7 +139,7 @@ void responder::push_completions()
     for (const completion &c : completions_)
         cq_of(ep_.qp->recv_cq).push(c.wc, c.solicited);
     completions_.clear();
-    ring_.hold_delivered(false);
+    ring_.release_delivered();
 }
 
 void responder::release()
