@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A server waits for one completion queue that all its clients send to. One of them is stopped, or killed, between two
- * instructions of a request: the server gets an event for the next message of another client, and receives it.
- * SOFTRDMA_KILL_ROUNDS says at how many of the instructions, for stopping and for killing each (default 60).
+ * instructions of a request: the server gets an event for the next message of another client, and receives it. Each
+ * client has receives of its own, or all share one receive. SOFTRDMA_KILL_ROUNDS says at how many of the instructions,
+ * for stopping and for killing each (default 40).
  */
 #include "fixture.h"
 
@@ -25,7 +26,7 @@ enum {
     receives = 8, /* of each */
     entries = 12, /* of the completion queue: fewer than may be needed, so that senders count them */
     warm_up = 4,  /* messages before the first request whose instructions are counted */
-    default_rounds = 60,
+    default_rounds = 40,
     marker = SIGUSR1, /* raised by the victim before and after that request; never delivered */
 };
 
@@ -34,67 +35,84 @@ static struct shared {
     atomic_bool waits;     /* the server, with its queue armed */
     atomic_uint requested; /* messages of the healthy client */
     atomic_uint received[clients];
-} *shared;
+} * shared;
 
-/* A client, as its server knows it. */
+static bool receives_are_shared;
+
 struct receive {
-    struct peer *from;
+    const struct receives *among;
     uint32_t sender; /* the message */
 };
 
-struct peer {
+/* Of a client, or of all. */
+struct receives {
     struct ibv_qp *qp;
+    struct ibv_srq *srq;
     struct ibv_mr *mr;
-    struct receive receives[receives];
+    struct receive each[receives];
 };
 
 static void post_one(struct receive *to)
 {
-    struct ibv_sge sge = {
-            .addr = (uintptr_t)&to->sender, .length = sizeof(to->sender), .lkey = to->from->mr->lkey};
+    struct ibv_sge sge = {.addr = (uintptr_t)&to->sender, .length = sizeof(to->sender), .lkey = to->among->mr->lkey};
     struct ibv_recv_wr wr = {.wr_id = (uintptr_t)to, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
-    (void)ibv_post_recv(to->from->qp, &wr, &bad); /* refused in a queue pair whose client was killed */
+    if (to->among->srq != NULL)
+        assert_int_equal(ibv_post_srq_recv(to->among->srq, &wr, &bad), 0);
+    else
+        (void)ibv_post_recv(to->among->qp, &wr, &bad); /* refused in a queue pair whose client was killed */
 }
 
-static void open_queues(struct side *s, struct ibv_context *context)
+static struct receives *post_receives(struct ibv_pd *pd, struct ibv_qp *qp, struct ibv_srq *srq)
 {
+    struct receives *made = calloc(1, sizeof(*made));
+    assert_non_null(made);
+    *made = (struct receives){.qp = qp, .srq = srq, .mr = (ibv_reg_mr)(pd, made, sizeof(*made), everything)};
+    assert_non_null(made->mr);
+    for (unsigned i = 0; i < (srq != NULL ? 1 : receives); ++i) {
+        made->each[i].among = made;
+        post_one(&made->each[i]);
+    }
+    return made;
+}
+
+static void open_queues(struct pair *p, struct ibv_context *context)
+{
+    struct side *s = &p->server;
     s->pd = ibv_alloc_pd(context);
     s->completions = ibv_create_comp_channel(context);
     s->cq = ibv_create_cq(context, entries, NULL, s->completions, 0);
     assert_non_null(s->cq);
     assert_int_equal(ibv_req_notify_cq(s->cq, 0), 0);
+    if (!receives_are_shared)
+        return;
+    p->srq = ibv_create_srq(s->pd, &(struct ibv_srq_init_attr){.attr = {.max_wr = 1, .max_sge = 1}});
+    assert_non_null(p->srq);
+    post_receives(s->pd, NULL, p->srq);
 }
 
-static void accept_client(struct side *s, struct rdma_cm_id *id)
+static void accept_client(struct pair *p, struct rdma_cm_id *id)
 {
-    struct peer *peer = calloc(1, sizeof(*peer));
-    assert_non_null(peer);
-    if (s->cq == NULL)
-        open_queues(s, id->verbs);
-    struct ibv_qp_init_attr attr = {.send_cq = s->cq,
-            .recv_cq = s->cq,
+    if (p->server.cq == NULL)
+        open_queues(p, id->verbs);
+    struct ibv_qp_init_attr attr = {.send_cq = p->server.cq,
+            .recv_cq = p->server.cq,
+            .srq = p->srq,
             .qp_type = IBV_QPT_RC,
             .cap = {.max_send_wr = 1, .max_recv_wr = receives, .max_send_sge = 1, .max_recv_sge = 1}};
-    assert_int_equal(rdma_create_qp(id, s->pd, &attr), 0);
-    peer->qp = id->qp;
-    peer->mr = (ibv_reg_mr)(s->pd, peer->receives, sizeof(peer->receives), everything);
-    assert_non_null(peer->mr);
-    id->context = peer;
-    for (unsigned i = 0; i < receives; ++i) {
-        peer->receives[i].from = peer;
-        post_one(&peer->receives[i]);
-    }
+    assert_int_equal(rdma_create_qp(id, p->server.pd, &attr), 0);
+    id->context = receives_are_shared ? NULL : post_receives(p->server.pd, id->qp, NULL);
     struct rdma_conn_param param = {.responder_resources = 1, .initiator_depth = 1, .rnr_retry_count = 7};
     assert_int_equal(rdma_accept(id, &param), 0);
 }
 
 static void forget_client(struct rdma_cm_id *id)
 {
-    struct peer *peer = id->context;
+    struct receives *own = id->context;
     rdma_destroy_qp(id);
-    assert_int_equal(ibv_dereg_mr(peer->mr), 0);
     assert_int_equal(rdma_destroy_id(id), 0);
-    free(peer);
+    if (own != NULL)
+        assert_int_equal(ibv_dereg_mr(own->mr), 0);
+    free(own);
 }
 
 static void handle_connection(struct pair *p)
@@ -104,7 +122,7 @@ static void handle_connection(struct pair *p)
     struct rdma_cm_id *id = event->id;
     const enum rdma_cm_event_type type = event->event;
     if (type == RDMA_CM_EVENT_CONNECT_REQUEST)
-        accept_client(&p->server, id);
+        accept_client(p, id);
     assert_int_equal(rdma_ack_cm_event(event), 0);
     if (type == RDMA_CM_EVENT_DISCONNECTED)
         forget_client(id);
@@ -120,12 +138,11 @@ static void handle_completions(struct side *s)
     ibv_ack_cq_events(cq, 1);
     assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
     while (ibv_poll_cq(cq, 1, &wc) == 1) {
-        if (wc.status != IBV_WC_SUCCESS)
-            continue; /* flushed */
         struct receive *at = (struct receive *)(uintptr_t)wc.wr_id;
         const uint32_t sender = at->sender;
         post_one(at);
-        atomic_fetch_add(&shared->received[sender], 1);
+        if (wc.status == IBV_WC_SUCCESS)
+            atomic_fetch_add(&shared->received[sender], 1);
     }
 }
 
@@ -151,7 +168,8 @@ static void serve(void)
 
 static void connect_to_server(struct pair *p)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = shared->port};
+    struct sockaddr_in to = {
+            .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = shared->port};
     struct side *c = &p->client;
     c->channel = rdma_create_event_channel();
     assert_int_equal(rdma_create_id(c->channel, &c->id, NULL, RDMA_PS_TCP), 0);
@@ -311,9 +329,8 @@ static unsigned count_instructions(pid_t pid)
     return count;
 }
 
-static void a_stopped_sender_withholds_nothing_from_others(void **state)
+static void stop_between_instructions(void)
 {
-    (void)state;
     struct processes p = start_processes();
     const unsigned instructions = count_instructions(p.victim);
     for (unsigned i = 0; i < rounds(); ++i) {
@@ -325,9 +342,8 @@ static void a_stopped_sender_withholds_nothing_from_others(void **state)
     end_processes(&p);
 }
 
-static void a_killed_sender_withholds_nothing_from_others(void **state)
+static void kill_between_instructions(void)
 {
-    (void)state;
     struct processes p = start_processes();
     const unsigned instructions = count_instructions(p.victim);
     for (unsigned i = 0; i < rounds(); ++i) {
@@ -339,11 +355,26 @@ static void a_killed_sender_withholds_nothing_from_others(void **state)
     end_processes(&p);
 }
 
+static void a_stopped_sender_withholds_nothing_from_others(void **state)
+{
+    receives_are_shared = *state != NULL;
+    stop_between_instructions();
+}
+
+static void a_killed_sender_withholds_nothing_from_others(void **state)
+{
+    receives_are_shared = *state != NULL;
+    kill_between_instructions();
+}
+
 int main(void)
 {
+    static bool of_all;
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(a_stopped_sender_withholds_nothing_from_others),
             cmocka_unit_test(a_killed_sender_withholds_nothing_from_others),
+            cmocka_unit_test_prestate(a_stopped_sender_withholds_nothing_from_others, &of_all),
+            cmocka_unit_test_prestate(a_killed_sender_withholds_nothing_from_others, &of_all),
     };
     return cmocka_run_group_tests_name("signaling", tests, NULL, NULL);
 }

@@ -199,7 +199,7 @@ void only_a_solicited_completion_ends_a_wait_for_those(void **)
 // As a peer does in memory, except for the announcement.
 void deliver(receive_ring &ring)
 {
-    const std::uint32_t position = ring.position();
+    const std::uint64_t position = ring.position();
     auto &slot = *reinterpret_cast<local::receive_slot *>(
             ring.memory().at + local::ring_offset + position * ring.shared().ring_stride);
     slot.done = position + 1;
@@ -222,6 +222,33 @@ void a_message_that_was_held_is_reported_when_it_is_released(void **)
     ring.hold_delivered();
     ring.release_delivered();
     c.expect_nothing();
+}
+
+// Its sender was stopped before it announced the message, and others need the receive.
+void a_message_that_was_not_announced_is_found_by_who_needs_its_receive(void **)
+{
+    verbs_device device;
+    shared_receive_queue srq(&device.pd, {.srq_context = nullptr, .attr = {.max_wr = 1, .max_sge = 1, .srq_limit = 0}});
+    completion_channel channel(device.context());
+    fcntl(channel.fd, F_SETFL, O_NONBLOCK);
+    {
+        connected_pair p(device, {.srq = &srq, .events = &channel});
+        receive_ring &ring = p.b.qp->receives();
+        ring.borrow();
+        ibv_sge list = p.b.sge(0, 8);
+        ibv_recv_wr wr{.wr_id = 7, .next = nullptr, .sg_list = &list, .num_sge = 1};
+        ibv_recv_wr *bad = nullptr;
+        assert_int_equal(srq.post(&wr, &bad), 0);
+        p.b.cq->arm(false);
+        deliver(ring);
+        assert_nothing(p.b);
+        assert_false(srq.take().has_value());
+        completion_queue *fired = nullptr;
+        assert_int_equal(channel.take(&fired), 0);
+        assert_ptr_equal(fired, p.b.cq.get());
+        assert_completion(p.b.poll(), 7, IBV_WC_SUCCESS);
+        ring.give_back(lent::all);
+    }
 }
 
 std::atomic<bool> interrupted{false};
@@ -277,6 +304,7 @@ int main()
             cmocka_unit_test(a_late_event_of_an_armed_queue_is_its_only_one),
             cmocka_unit_test(only_a_solicited_completion_ends_a_wait_for_those),
             cmocka_unit_test(a_message_that_was_held_is_reported_when_it_is_released),
+            cmocka_unit_test(a_message_that_was_not_announced_is_found_by_who_needs_its_receive),
             cmocka_unit_test(a_signal_ends_the_wait_unless_its_handler_restarts_calls),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

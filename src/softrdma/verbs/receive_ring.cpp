@@ -381,15 +381,19 @@ void receive_ring::lend(const receive_request &request)
 // nothing, or has done so already.
 std::optional<receive_request> receive_ring::take_back(lent which) noexcept
 {
-    const lock_guard lock(cq_of(qp_.recv_cq).lock());
+    completion_queue &cq = cq_of(qp_.recv_cq);
+    unique_lock lock(cq.lock());
     if (count() == 0)
         return std::nullopt;
     const std::uint64_t position = posted_.load(std::memory_order_relaxed) - 1;
     local::receive_slot &s = slot(position);
     std::uint64_t token = wqe_of(position).token;
     s.posted.store(0, std::memory_order_release);
-    if (!s.done.compare_exchange_strong(token, next_token(), std::memory_order_seq_cst) && which != lent::all)
+    if (!s.done.compare_exchange_strong(token, next_token(), std::memory_order_seq_cst) && which != lent::all) {
+        lock.unlock();
+        cq.announce(*this); // its sender may have been stopped before it did
         return std::nullopt;
+    }
     posted_.store(position, std::memory_order_release);
     return request_at(position);
 }
