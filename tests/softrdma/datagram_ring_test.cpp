@@ -52,9 +52,12 @@ network_address loopback_address()
 const datagram_route route{loopback_address(), loopback_address(), 0};
 
 struct ring {
+    explicit ring(std::uint64_t first_position = 0) : first(first_position) {}
+
+    const std::uint64_t first;
     local::unique_fd file = local::create_ring_file();
-    ring_writer writer{local::map_ring(file.get())};
-    ring_reader reader{local::map_ring(file.get()), own_port, peer_port};
+    ring_writer writer{local::map_ring(file.get()), first};
+    ring_reader reader{local::map_ring(file.get()), own_port, peer_port, first};
     local::ring_memory raw = local::map_ring(file.get());
     datagram found;
     network_address source;
@@ -95,9 +98,9 @@ void assert_next(ring &r, std::uint32_t psn, std::size_t length)
 }
 
 // Many laps, with all lengths, one by one and in bursts: nothing is lost that was not refused, nothing is seen twice.
-void test_every_datagram_once(void **)
+void expect_every_datagram_once(std::uint64_t first)
 {
-    ring r;
+    ring r(first);
     std::uint32_t sent = 0;
     std::uint32_t taken = 0;
     const auto length_of = [](std::uint32_t n) { return std::size_t{n} * 97 % (max_datagram_payload + 1); };
@@ -113,6 +116,18 @@ void test_every_datagram_once(void **)
         assert_true(r.take() == ring_reader::outcome::nothing);
     }
     assert_true(sent > 3000); // several laps
+}
+
+void test_every_datagram_once(void **)
+{
+    expect_every_datagram_once(0);
+}
+
+void test_every_datagram_once_beyond_32_bits(void **)
+{
+    constexpr std::uint64_t beyond = std::uint64_t{1} << 32;
+    for (const std::uint64_t before : {local::line, std::size_t{4160}, local::ring_data_size})
+        expect_every_datagram_once(beyond - before);
 }
 
 void test_full_loses_the_newest(void **)
@@ -148,7 +163,7 @@ std::uint32_t fill(ring &r, std::uint32_t first, std::size_t length)
 // The datagrams that a reader has taken before cost no place: an emptied ring holds as many as a new one.
 void test_an_emptied_ring_holds_as_many_as_a_new_one(void **)
 {
-    for (const std::size_t length : {std::size_t{8}, std::size_t{1000}, max_datagram_payload}) {
+    for (const std::size_t length : {std::size_t{400}, std::size_t{1000}, max_datagram_payload}) {
         ring fresh;
         const std::uint32_t all = fill(fresh, 0, length);
         // The last datagram in front of the end of the data, and the line after the newest one, may be lost.
@@ -581,6 +596,7 @@ int main()
 {
     const struct CMUnitTest rings[] = {
             cmocka_unit_test(test_every_datagram_once),
+            cmocka_unit_test(test_every_datagram_once_beyond_32_bits),
             cmocka_unit_test(test_full_loses_the_newest),
             cmocka_unit_test(test_an_emptied_ring_holds_as_many_as_a_new_one),
             cmocka_unit_test(test_payload_is_no_record),

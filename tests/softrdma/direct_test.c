@@ -14,6 +14,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* Packet sequence numbers have 24 bits: they wrap with the first requests. */
+static const uint32_t first_psn = 0xffffff;
+
 static struct side open_side(void)
 {
     struct side side = {.pd = ibv_alloc_pd(device), .cq = ibv_create_cq(device, 64, NULL, NULL, 0), .size = 4096};
@@ -44,7 +47,7 @@ static int to_rtr(struct ibv_qp *qp, uint32_t peer, int gid_index)
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
             .path_mtu = IBV_MTU_1024,
             .dest_qp_num = peer,
-            .rq_psn = 1,
+            .rq_psn = first_psn,
             .max_dest_rd_atomic = 1,
             .min_rnr_timer = 12,
             .ah_attr = {.port_num = 1}};
@@ -61,8 +64,12 @@ static int to_rtr(struct ibv_qp *qp, uint32_t peer, int gid_index)
 
 static void to_rts(struct ibv_qp *qp)
 {
-    struct ibv_qp_attr attr = {
-            .qp_state = IBV_QPS_RTS, .timeout = 10, .retry_cnt = 1, .rnr_retry = 7, .sq_psn = 1, .max_rd_atomic = 1};
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS,
+            .timeout = 10,
+            .retry_cnt = 1,
+            .rnr_retry = 7,
+            .sq_psn = first_psn,
+            .max_rd_atomic = 1};
     assert_int_equal(ibv_modify_qp(qp, &attr,
                              IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
                                      IBV_QP_MAX_QP_RD_ATOMIC),

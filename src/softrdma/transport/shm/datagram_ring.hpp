@@ -59,7 +59,7 @@ bool is_ring_file(int fd) noexcept;
 class ring_places
 {
 public:
-    explicit ring_places(ring_memory memory) noexcept : memory_(std::move(memory)) {}
+    ring_places(ring_memory memory, std::uint64_t first) noexcept : memory_(std::move(memory)), restart_(first) {}
 
     bool is_mapped() const noexcept { return memory_ != nullptr; }
     ring_control &control() const noexcept { return *reinterpret_cast<ring_control *>(memory_.get()); }
@@ -78,14 +78,17 @@ public:
 
 private:
     ring_memory memory_;
-    std::uint64_t restart_ = 0;
+    std::uint64_t restart_;
 };
 
-// Used by one thread at a time.
+// Used by one thread at a time. Both sides begin with the same position `first`.
 class ring_writer
 {
 public:
-    explicit ring_writer(ring_memory memory) noexcept : places_(std::move(memory)) {}
+    explicit ring_writer(ring_memory memory, std::uint64_t first = 0) noexcept
+        : places_(std::move(memory), first), position_(first), taken_(first), cleared_(first)
+    {
+    }
 
     bool is_mapped() const noexcept { return places_.is_mapped(); }
 
@@ -104,9 +107,9 @@ private:
     void clear_after_next(std::uint64_t size) noexcept;
 
     ring_places places_;
-    std::uint64_t position_ = 0;
-    std::uint64_t taken_ = 0;   // by the reader, as far as is known here
-    std::uint64_t cleared_ = 0; // no record begins there before this side makes one
+    std::uint64_t position_;
+    std::uint64_t taken_;   // by the reader, as far as is known here
+    std::uint64_t cleared_; // no record begins there before this side makes one
 };
 
 // Used by one thread at a time.
@@ -114,8 +117,8 @@ class ring_reader
 {
 public:
     // The datagrams are for queue pairs of the port `own`, from those of the port `peer`.
-    ring_reader(ring_memory memory, std::uint16_t own, std::uint16_t peer) noexcept
-        : places_(std::move(memory)), own_(own), peer_(peer)
+    ring_reader(ring_memory memory, std::uint16_t own, std::uint16_t peer, std::uint64_t first = 0) noexcept
+        : places_(std::move(memory), first), position_(first), own_(own), peer_(peer)
     {
     }
 
@@ -132,7 +135,7 @@ public:
 
 private:
     ring_places places_;
-    std::uint64_t position_ = 0; // of what is taken next
+    std::uint64_t position_; // of what is taken next
     const std::uint16_t own_;
     const std::uint16_t peer_;
 };
