@@ -3,6 +3,7 @@
 #include "compare.hpp"
 
 #include <algorithm>
+#include <ctime>
 
 #include "failure.hpp"
 #include "step.hpp"
@@ -12,6 +13,15 @@ using replica::request_type;
 
 namespace
 {
+
+// Above every epoch that another machine may have taken before: these grow more slowly than the milliseconds since
+// 1970.
+std::uint64_t epoch_of_time()
+{
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1000 + static_cast<std::uint64_t>(now.tv_nsec) / 1'000'000;
+}
 
 std::uint32_t devices_of(rpma_mirror_device device)
 {
@@ -163,7 +173,10 @@ void rpma_mirror::take_epoch(bool seize, const deadline &until)
     for (const auto &c : copies_)
         if (c && c->answered)
             highest = std::max({highest, c->known.promised.epoch, c->known.committed.epoch});
-    promise_ = arbiter_->take(set_, {highest + 1, random_writer()}, seize, arbiters_, until);
+    // The copies that a forced opening does without may have higher epochs. When they return, its records must be
+    // newer.
+    const std::uint64_t epoch = std::max(highest + 1, overrides_ ? epoch_of_time() : 0);
+    promise_ = arbiter_->take(set_, {epoch, random_writer()}, seize, arbiters_, until);
     if (is_newer(arbiters_, newest_))
         newest_ = arbiters_;
 }
@@ -208,6 +221,7 @@ void rpma_mirror::choose_source(bool force)
     const std::uint32_t missing = needed_ & ~answered();
     if (missing != 0 && !force)
         refuse_without(missing, "something may be lost without it");
+    overrides_ = missing != 0;
     needed_ &= answered();
     if (home_is_newest()) {
         source_ = settings_.home_copy;
@@ -222,6 +236,7 @@ void rpma_mirror::choose_source(bool force)
                 "copy " + std::to_string(newest_.home) +
                         ", which wrote last, may have gone on alone: what only it has would be lost (force overrides "
                         "that)");
+    overrides_ = missing != 0 || alone || needed_ == 0;
     const std::uint32_t candidates = needed_ != 0 ? needed_ : answered();
     if (candidates == 0)
         throw failure(RPMA_MIRROR_E_INCOMPLETE, "no target answers");
@@ -230,7 +245,7 @@ void rpma_mirror::choose_source(bool force)
         if (is_newer(copies_[copy]->known.committed, copies_[source_]->known.committed))
             source_ = copy;
     });
-    if (missing != 0 || alone || needed_ == 0)
+    if (overrides_)
         sentence(RPMA_MIRROR_SOURCE_FORCED, "not all copies that were in sync answered, and it was forced");
     else
         sentence(RPMA_MIRROR_SOURCE_TARGET_NEWEST, "the home copy lacks the newest record, which this target has");

@@ -284,6 +284,7 @@ private:
     // source.
     record newest_, arbiters_;
     std::uint32_t needed_ = 0;
+    bool overrides_ = false; // what speaks against the opening, by force
     unsigned source_ = 0;
     std::atomic<mirror::roles> roles_{mirror::roles{}};
     // 0, or the code with which everything ends.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calls that work with several targets, while one of them is stopped, cannot be reached, refuses, or is slow: before the
-// call, and from each of its steps on. A set has a good target, copy 1, and a faulty one, copy 2. Each row of a table is
-// a process of its own, and all rows run at the same time.
+// Calls that work with several targets, while one of them is stopped, cannot be reached, refuses, or is slow: before
+// the call, and from each of its steps on. A set has a good target, copy 1, and a faulty one, copy 2. Each row of a
+// table is a process of its own, and all rows run at the same time.
 #include "faulty_port.hpp"
 
 #include <csignal>
@@ -196,8 +196,8 @@ void it_is_in_sync(const row &r)
     const cfg_ptr here = s.here(), there = s.there();
     rpma_mirror *m = nullptr;
     void *address = nullptr;
-    assert_int_equal(rpma_mirror_map((r.way % 2 == 0 ? here : there).get(), nullptr, 0, &address, &m),
-            RPMA_MIRROR_E_INCOMPLETE);
+    assert_int_equal(
+            rpma_mirror_map((r.way % 2 == 0 ? here : there).get(), nullptr, 0, &address, &m), RPMA_MIRROR_E_INCOMPLETE);
     check_message(s);
     assert_int_equal(rpma_mirror_fence(there.get(), 0, nullptr), RPMA_MIRROR_E_INCOMPLETE);
     check_message(s);

@@ -78,6 +78,23 @@ replica::mirror_state history::durable_state(const place &of) const
     return newest;
 }
 
+replica::mirror_record history::newest_record(std::uint32_t of) const
+{
+    replica::mirror_record newest;
+    for (unsigned copy = 0; copy < copies.size(); ++copy)
+        if ((of >> copy & 1) != 0 && !copies[copy].data.empty() && is_newer(record_of(copy), newest))
+            newest = record_of(copy);
+    return newest;
+}
+
+std::vector<replica::mirror_promise> history::promises() const
+{
+    std::vector<replica::mirror_promise> all;
+    for (const place &p : copies)
+        all.push_back(p.data.empty() ? replica::mirror_promise() : durable_state(p).promised);
+    return all;
+}
+
 bool history::overtaken(std::uint64_t epoch) const
 {
     return std::ranges::any_of(
@@ -107,10 +124,7 @@ void history::acknowledged(const call &c)
     if (newest_epoch_ > c.epoch && c.began >= opened_at_)
         in_.violated("epoch %lu acknowledged flush %lu, which began after epoch %lu had the set", c.epoch, c.number,
                 newest_epoch_);
-    replica::mirror_record newest;
-    for (const place &p : copies)
-        if (const replica::mirror_record r = durable_state(p).committed; !p.data.empty() && is_newer(r, newest))
-            newest = r;
+    const replica::mirror_record newest = newest_record();
     for (const std::size_t part : c.parts) {
         std::uint64_t &kept = acknowledged_[c.slot][part];
         kept = std::max(kept, c.number);
@@ -174,6 +188,17 @@ void history::opened(unsigned copy, std::uint64_t epoch, std::uint32_t in_sync, 
     check_claims();
     newest_epoch_ = epoch;
     opened_at_ = in_.now();
+}
+
+void history::forced(unsigned copy)
+{
+    ++forcings;
+    for (std::size_t slot = 0; slot < slots; ++slot)
+        for (std::size_t part = 0; part < words.size(); ++part) {
+            const std::uint64_t found = word(copies[copy], at(slot) + words[part], false);
+            acknowledged_[slot][part] = seen_[slot][part] = number_of(found);
+        }
+    known_mark_ = 0;
 }
 
 void history::written(unsigned machine, std::uint64_t epoch) const

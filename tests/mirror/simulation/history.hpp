@@ -56,6 +56,12 @@ public:
     };
     void acknowledged(const call &c);
     void opened(unsigned copy, std::uint64_t epoch, std::uint32_t in_sync, std::uint64_t mark);
+    // An opening of that home copy was forced: what is there now counts, and what only others have is lost.
+    void forced(unsigned copy);
+    // What is durable: the newest record of these copies, and that of one, and all promises.
+    replica::mirror_record newest_record(std::uint32_t of = UINT32_MAX) const;
+    replica::mirror_record record_of(unsigned copy) const { return durable_state(copies[copy]).committed; }
+    std::vector<replica::mirror_promise> promises() const;
     // Consistency points: writers mark those with higher and higher numbers.
     std::uint64_t next_mark() { return ++marks_; }
     void marked(std::uint64_t epoch, std::uint64_t mark, time_us began);
@@ -71,7 +77,7 @@ public:
 
     const std::vector<place> copies; // by number; without data: there is none
     const std::uint64_t length;      // of each
-    std::uint64_t flushes = 0, openings = 0, cuts = 0;
+    std::uint64_t flushes = 0, openings = 0, forcings = 0, cuts = 0;
 
 private:
     replica::mirror_state durable_state(const place &of) const;

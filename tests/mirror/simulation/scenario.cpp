@@ -144,6 +144,9 @@ void scenario::start_writer(unsigned machine, purpose why)
         case purpose::write:
             write(machine);
             break;
+        case purpose::go_without:
+            go_without(machine);
+            break;
         case purpose::finish:
             finish(machine);
         }
@@ -161,6 +164,21 @@ bool scenario::writer_lives() const
         if (processes_[m] != nullptr && processes_[m]->alive)
             return true;
     return false;
+}
+
+// Everything comes back, but for the writers, which end.
+void scenario::calm_down()
+{
+    faults_ = false;
+    network_.heal();
+    for (unsigned m = 0; m < writers; ++m)
+        if (processes_[m] != nullptr && processes_[m]->alive)
+            world_.kill(*processes_[m], false);
+    for (unsigned m = writers; m < writers + targets_; ++m)
+        if (!processes_[m]->alive)
+            start_target(m);
+        else if (processes_[m]->stopped)
+            world_.go_on(*processes_[m]);
 }
 
 void scenario::run()
@@ -182,17 +200,10 @@ void scenario::run()
     world_.at(world_.between(0, 300 * ms), [this] { strike(); });
     operate();
     world_.run([] { return false; }, world_.between(1, 8) * second);
+    if (targets_ > 1 && world_.one_in(2))
+        last();
     // From now on nothing goes wrong any more.
-    faults_ = false;
-    network_.heal();
-    for (unsigned m = 0; m < writers; ++m)
-        if (processes_[m] != nullptr && processes_[m]->alive)
-            world_.kill(*processes_[m], false);
-    for (unsigned m = writers; m < writers + targets_; ++m)
-        if (!processes_[m]->alive)
-            start_target(m);
-        else if (processes_[m]->stopped)
-            world_.go_on(*processes_[m]);
+    calm_down();
     const auto first = static_cast<unsigned>(world_.below(writers));
     for (unsigned turn = 0; finished_ < 2; ++turn) {
         if (turn == 40)

@@ -30,6 +30,7 @@ private:
     enum class purpose {
         create,
         write,
+        go_without,
         finish
     };
     static constexpr unsigned writers = 2;
@@ -37,6 +38,7 @@ private:
     // Of a set that is compared at once, and of one whose comparison is ahead of itself.
     static constexpr std::uint64_t short_length = 256 * 1024, batches_length = 7 << 20;
     unsigned copy_of(unsigned machine) const;
+    std::uint32_t all_targets() const { return ((1U << targets_) - 1) << 1; }
     std::string directory(unsigned machine) const { return place_ + "/" + std::to_string(machine); }
     std::vector<history::place> places() const;
 
@@ -49,9 +51,13 @@ private:
     rpma_mirror_cfg *configure(unsigned machine) const;
     void create(unsigned machine);
     void write(unsigned machine);
+    void go_without(unsigned machine);
     void finish(unsigned machine);
     struct session;
-    bool open(session &s, unsigned tries);
+    bool open(session &s, unsigned tries, unsigned flags = 0);
+    bool needs_silent(std::uint32_t visible) const;
+    void fence(const session &s) const;
+    void check_refusal(const char *what, int code, const std::vector<replica::mirror_promise> &before) const;
     void end_unless_overtaken(const session &s, const char *what);
     void write_lane(session &s, unsigned lane);
     int flush(session &s, unsigned lane, history::call &c);
@@ -59,6 +65,9 @@ private:
     void bring_back(session &s);
 
     // Outside of threads.
+    void calm_down();
+    void last();
+    void begin_to_last(process &target);
     void strike();
     void hit_process(unsigned machine);
     void hit_link();
@@ -77,6 +86,8 @@ private:
     std::array<process *, most_machines> processes_{};
     std::array<std::uint64_t, most_machines> starts_{};
     bool faults_ = true;
+    std::uint32_t silent_ = 0;      // targets, as copies, whose fault lasts
+    bool silent_from_begin_ = true; // of what a machine does with the set
     bool creation_begun_ = false;
     bool created_ = false;
     unsigned finished_ = 0;

@@ -4,7 +4,7 @@
 #include <thread>
 #include <utility>
 
-#include "scenario.hpp"
+#include "session.hpp"
 
 namespace simulation
 {
@@ -20,22 +20,6 @@ void tell(void *, const rpma_mirror_event *event)
 }
 
 } // namespace
-
-struct scenario::session {
-    rpma_mirror_cfg *cfg = nullptr;
-    rpma_mirror *mirror = nullptr;
-    char *address = nullptr;
-    unsigned machine = 0;
-    std::uint64_t epoch = 0;
-    int code = 0;      // with which it ended
-    bool over = false; // its threads end
-    const history *seen_by = nullptr;
-    bool may_stop = false;
-    time_us stopped_at = -1; // rather than lose a copy
-
-    // Whether something that began then must not succeed.
-    bool stopped_before(time_us began) const { return stopped_at >= 0 && began > stopped_at; }
-};
 
 rpma_mirror_cfg *scenario::configure(unsigned machine) const
 {
@@ -70,8 +54,9 @@ void scenario::create(unsigned machine)
     created_ = true;
 }
 
-bool scenario::open(session &s, unsigned tries)
+bool scenario::open(session &s, unsigned tries, unsigned flags)
 {
+    rpma_mirror_cfg_delete(&s.cfg);
     s.cfg = configure(s.machine);
     // When nothing goes wrong any more, nothing is late either.
     if (!faults_)
@@ -91,8 +76,10 @@ bool scenario::open(session &s, unsigned tries)
             &s);
     for (; tries > 0; --tries) {
         void *address = nullptr;
-        const int code = rpma_mirror_map(s.cfg, nullptr, 0, &address, &s.mirror);
+        const int code = s.code = rpma_mirror_map(s.cfg, nullptr, flags, &address, &s.mirror);
         if (code == 0) {
+            if (flags != 0)
+                history_.forced(copy_of(s.machine));
             rpma_mirror_recovery_report report{};
             report.size = sizeof(report);
             rpma_mirror_get_recovery_report(s.mirror, &report);
@@ -230,7 +217,7 @@ void scenario::finish(unsigned machine)
         return;
     rpma_mirror_state now{};
     now.size = sizeof(now);
-    const std::uint32_t all = ((1U << targets_) - 1) << 1 | 1U << copy_of(machine);
+    const std::uint32_t all = all_targets() | 1U << copy_of(machine);
     for (int tries = 0; now.in_sync != all; ++tries) {
         if (tries == 50)
             return end_unless_overtaken(s, "the copies do not come back");

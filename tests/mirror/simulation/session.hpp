@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "scenario.hpp"
+
+namespace simulation
+{
+
+// A set that a machine has open, or opens.
+struct scenario::session {
+    rpma_mirror_cfg *cfg = nullptr;
+    rpma_mirror *mirror = nullptr;
+    char *address = nullptr;
+    unsigned machine = 0;
+    std::uint64_t epoch = 0;
+    int code = 0;      // with which it ended
+    bool over = false; // its threads end
+    const history *seen_by = nullptr;
+    bool may_stop = false;
+    time_us stopped_at = -1; // rather than lose a copy
+
+    // Whether something that began then must not succeed.
+    bool stopped_before(time_us began) const { return stopped_at >= 0 && began > stopped_at; }
+};
+
+} // namespace simulation
