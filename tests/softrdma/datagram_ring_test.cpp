@@ -18,10 +18,12 @@
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 extern "C" {
@@ -244,6 +246,70 @@ void test_payload_at_the_former_place_is_no_record(void **)
         assert_memory_equal(r.found.payload.data(), forged.data(), forged.size());
     }
     assert_true(r.take() == ring_reader::outcome::nothing);
+}
+
+// Payloads look like the records that the next restart puts in their places. Each restart is between two datagrams of
+// the same length, the first of which has cleared the line after the second.
+void test_payload_is_no_record_after_a_restart(void **)
+{
+    constexpr std::uint64_t large = local::whole_lines(sizeof(ring_record) + max_datagram_payload);
+    constexpr std::uint64_t small = local::whole_lines(sizeof(ring_record) + 64);
+    constexpr std::uint64_t warm = 64 << 10;
+    constexpr std::uint64_t first_large = 15;
+    constexpr std::uint64_t pass = first_large * large + (warm - first_large * large + small - 1) / small * small;
+    ring r;
+    auto &control = *reinterpret_cast<local::ring_control *>(r.raw.get());
+    std::uint32_t sent = 0;
+    std::uint64_t position = 0;
+    for (std::uint64_t restart = 0; restart < 10 * pass; restart = position) {
+        for (; position < restart + warm; ++sent) {
+            const bool forges = restart / warm % 2 == 0 && position < restart + first_large * large;
+            std::array<std::byte, max_datagram_payload> payload{};
+            for (std::size_t i = 8; forges && i < payload.size(); i += local::line) {
+                const std::uint64_t sequence = restart + pass + (position - restart) + local::line + (i - 8) + 1;
+                memcpy(&payload[i], &sequence, sizeof(sequence));
+            }
+            assert_true(
+                    r.put(sent, std::span(payload).first(forges ? payload.size() : 64)) == ring_writer::outcome::sent);
+            position += forges ? large : small;
+            assert_true(r.take() == ring_reader::outcome::datagram);
+            assert_int_equal(r.found.psn, sent);
+            assert_true(r.take() == ring_reader::outcome::nothing);
+            assert_int_equal(control.restart.load(), restart);
+        }
+    }
+}
+
+// A writer that restarts whenever it finds the ring empty, and a reader that reads at the same time. Each word of a
+// datagram is its number.
+void test_restarts_while_the_reader_reads(void **)
+{
+    ring r;
+    constexpr std::uint32_t count = 200'000;
+    const auto words_of = [](std::uint32_t n) { return n % 61 + 1; };
+    std::thread writer([&] {
+        std::array<std::uint64_t, 61> words;
+        for (std::uint32_t n = 0; n < count;) {
+            words.fill(n);
+            const auto bytes = std::as_bytes(std::span(words).first(words_of(n)));
+            r.put(n, bytes) == ring_writer::outcome::full ? sched_yield() : static_cast<int>(++n);
+        }
+    });
+    std::array<std::uint64_t, 61> words;
+    for (std::uint32_t n = 0; n < count;) {
+        const auto found = r.take();
+        if (found == ring_reader::outcome::nothing)
+            continue;
+        const std::size_t length = words_of(n) * sizeof(words[0]);
+        if (found == ring_reader::outcome::broken || r.found.psn != n || r.found.payload.size() != length)
+            abort(); // the writer would never end
+        memcpy(words.data(), r.found.payload.data(), length);
+        if (std::count(words.begin(), words.begin() + words_of(n), n) != words_of(n))
+            abort();
+        ++n;
+    }
+    writer.join();
+    assert_int_not_equal(reinterpret_cast<local::ring_control *>(r.raw.get())->restart.load(), 0);
 }
 
 // The sequence is its last store.
@@ -601,6 +667,8 @@ int main()
             cmocka_unit_test(test_an_emptied_ring_holds_as_many_as_a_new_one),
             cmocka_unit_test(test_payload_is_no_record),
             cmocka_unit_test(test_payload_at_the_former_place_is_no_record),
+            cmocka_unit_test(test_payload_is_no_record_after_a_restart),
+            cmocka_unit_test(test_restarts_while_the_reader_reads),
             cmocka_unit_test(test_half_a_datagram_is_none),
             cmocka_unit_test(test_wrong_records),
             cmocka_unit_test(test_lying_reader),
