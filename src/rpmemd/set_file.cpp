@@ -5,6 +5,7 @@
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <utility>
 
 #include "fd_owner.hpp"
 #include "failure.hpp"
@@ -18,15 +19,34 @@ namespace
 
 constexpr std::size_t largest_file = std::size_t{1} << 20;
 
+// Opens each directory of the name alone, and no symbolic link, which may lead outside.
+replica::fd_owner open_step_by_step(replica::fd_owner at, std::string_view name, int flags)
+{
+    for (;;) {
+        const std::size_t slash = name.find('/');
+        const bool is_last = slash == std::string_view::npos;
+        const std::string part(slash == 0 || name.empty() ? "." : name.substr(0, slash));
+        const int step = is_last ? flags : O_PATH | O_DIRECTORY;
+        replica::fd_owner next(openat(at.get(), part.c_str(), step | O_NOFOLLOW | O_CLOEXEC));
+        if (is_last || !next.valid())
+            return next;
+        at = std::move(next);
+        name.remove_prefix(slash + 1);
+    }
+}
+
 replica::fd_owner open_beneath(const std::string &directory, const std::string &name, int flags)
 {
-    const replica::fd_owner top(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    replica::fd_owner top(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!top.valid())
         throw system_failure("cannot open the poolset directory " + directory);
     open_how how{};
     how.flags = static_cast<unsigned>(flags | O_CLOEXEC);
     how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
     replica::fd_owner file(static_cast<int>(syscall(SYS_openat2, top.get(), name.c_str(), &how, sizeof(how))));
+    // Linux before 5.6, valgrind 3.19 and the filters of old container runtimes do not have the call.
+    if (!file.valid() && (errno == ENOSYS || errno == EPERM))
+        file = open_step_by_step(std::move(top), name, flags);
     if (!file.valid() && errno == EXDEV)
         throw failure(EACCES, "the set '" + name + "' is outside the poolset directory " + directory);
     if (!file.valid())

@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fixture.hpp"
 
+#include <cerrno>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "set_file.hpp"
+
 using namespace rpmemd;
 
 namespace
@@ -69,6 +79,55 @@ void what_is_no_set_is_refused_with_its_line(void **)
         assert_int_equal(error_of([&text = text] { parse_poolset(text); }, part), EINVAL);
 }
 
+// For the rest of the process.
+void forbid_openat2(int error)
+{
+    sock_filter filter[] = {
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog program{static_cast<unsigned short>(std::size(filter)), filter};
+    assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    assert_int_equal(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+void check_set_files(const scratch &place, int error)
+{
+    forbid_openat2(error);
+    assert_string_equal(read_set_file(place.path, "one/two/a.set").c_str(), "text");
+    assert_string_equal(read_set_file(place.path, "./one//two/a.set").c_str(), "text");
+    assert_int_equal(error_of([&] { read_set_file(place.path, "one/b.set"); }, "cannot open"), ENOENT);
+    assert_int_equal(error_of([&] { read_set_file(place.path, "one/"); }, "no regular file"), EINVAL);
+    assert_int_equal(error_of([&] { read_set_file(place.path, "out/a.set"); }, "cannot open"), ENOTDIR);
+    assert_int_equal(error_of([&] { read_set_file(place.path, "link.set"); }, "cannot open"), ELOOP);
+    remove_set_file(place.path, "one/two/a.set");
+    assert_false(place.has("one/two/a.set"));
+}
+
+// As by Linux before 5.6, and by container runtimes that do not know the call.
+void set_files_are_read_without_openat2(void **)
+{
+    const scratch elsewhere;
+    elsewhere.write("a.set", "text");
+    for (const int error : {ENOSYS, EPERM}) {
+        const scratch place;
+        std::filesystem::create_directories(place.path + "/one/two");
+        place.write("one/two/a.set", "text");
+        std::filesystem::create_symlink(elsewhere.path, place.path + "/out");
+        std::filesystem::create_symlink(elsewhere.path + "/a.set", place.path + "/link.set");
+        const pid_t child = fork();
+        if (child == 0) {
+            check_set_files(place, error);
+            _exit(0);
+        }
+        int status = -1;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+}
+
 } // namespace
 
 int main()
@@ -77,6 +136,7 @@ int main()
             cmocka_unit_test(a_set_is_read),
             cmocka_unit_test(sizes_have_units),
             cmocka_unit_test(what_is_no_set_is_refused_with_its_line),
+            cmocka_unit_test(set_files_are_read_without_openat2),
     };
     return cmocka_run_group_tests_name("poolset", tests, nullptr, nullptr);
 }
