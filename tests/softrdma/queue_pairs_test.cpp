@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// White-box: many queue pairs that ibv_modify_qp() connects at once, of a peer that is slow and of a process that has few
-// descriptors.
+// White-box: many queue pairs that ibv_modify_qp() connects at once, of a peer that is slow and of a process that has
+// few descriptors.
+#include "progress/event_loop.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
 #include <mutex>
+#include <netinet/in.h>
 #include <string>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -19,6 +22,8 @@ extern "C" {
 #include "fixture.h"
 void in_own_process(void (*test)(void)); // of remote.h, which C++ cannot read
 }
+
+using namespace softrdma;
 
 namespace
 {
@@ -130,6 +135,53 @@ void a_peer_that_serves_many_is_waited_for(void **)
     accepting_us = 0;
 }
 
+// Socket that listens on a port of its own, below that of `qp`: so the queue pair is the one that connects.
+int listen_below(const ibv_qp *qp, std::uint16_t &port)
+{
+    for (port = static_cast<std::uint16_t>((qp->qp_num >> 8) - 1); port > 1024; --port) {
+        const int fd = socket(AF_INET, SOCK_STREAM, 0);
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        address.sin_port = htons(port);
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        if (bind(fd, reinterpret_cast<const sockaddr *>(&address), sizeof(address)) == 0 && listen(fd, 1) == 0)
+            return fd;
+        close(fd);
+    }
+    return -1;
+}
+
+// A peer waits for it, and drops callers that send nothing when many connect. The progress thread is busy.
+void the_call_that_connects_sends_the_first_message(void **)
+{
+    const end_of_connection from(1);
+    std::atomic<bool> entered{false};
+    std::atomic<bool> ends{false};
+    std::atomic<bool> left{false};
+    std::uint16_t port = 0;
+    const int listening = listen_below(from.qps[0], port);
+    assert_true(listening >= 0);
+    net::event_loop::get()->after(std::chrono::microseconds(0), [&] {
+        entered = true;
+        while (!ends)
+            usleep(100);
+        left = true;
+    });
+    while (!entered)
+        usleep(100);
+    to_rts(from.qps[0], static_cast<std::uint32_t>(port) << 8);
+    const int accepted = accept(listening, nullptr, nullptr);
+    assert_true(accepted >= 0);
+    char byte = 0;
+    const ssize_t received = recv(accepted, &byte, 1, MSG_DONTWAIT);
+    ends = true;
+    while (!left)
+        usleep(100);
+    assert_int_equal(received, 1);
+    close(accepted);
+    close(listening);
+}
+
 constexpr unsigned few = 128;
 
 void limit_descriptors(rlim_t soft, rlim_t hard)
@@ -217,6 +269,7 @@ int main()
     };
     const CMUnitTest tests[] = {
             cmocka_unit_test(a_peer_that_serves_many_is_waited_for),
+            cmocka_unit_test(the_call_that_connects_sends_the_first_message),
     };
     return cmocka_run_group_tests_name("queue_pairs", before_any_verbs_call, nullptr, nullptr) +
            cmocka_run_group_tests_name("queue_pairs", tests, open_the_device, close_the_device);

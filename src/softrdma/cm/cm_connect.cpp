@@ -94,7 +94,8 @@ void start_connecting(cm_id &id)
     if (error != 0)
         return detail::unreachable(id, error);
     if (!detail::is_datagram(id) && !id.join())
-        detail::unreachable(id, EINVAL);
+        return detail::unreachable(id, EINVAL);
+    id.begin();
 }
 
 // Unless the peer answers in time, for which the id waits in that state.

@@ -76,12 +76,25 @@ tcp_conn_user &upcalls()
 
 std::chrono::milliseconds handshake::accepted(int socket, std::uint64_t tag)
 {
+    std::shared_ptr<tcp_conn> path;
+    {
+        const lock_guard guard(cm::lock());
+        if (socket < 0)
+            return callers().pause();
+        path = tcp_conn::open(socket, tcp_conn::role::accepted, upcalls());
+        if (path == nullptr)
+            return std::chrono::milliseconds(0);
+        path->tag = tag;
+        callers().add(path);
+    }
+    // Its first message is here by now if the peer has connected many at once.
+    try {
+        path->look();
+    } catch (const std::bad_alloc &) {
+        path->out_of_memory();
+    }
     const lock_guard guard(cm::lock());
-    const auto path = tcp_conn::open(socket, tcp_conn::role::accepted, upcalls());
-    if (path == nullptr)
-        return std::chrono::milliseconds(0);
-    path->tag = tag;
-    return callers().add(path);
+    return callers().pause();
 }
 
 int handshake::open_path(local::unique_fd bound, const sockaddr_storage &peer)
@@ -98,6 +111,12 @@ int handshake::open_path(local::unique_fd bound, const sockaddr_storage &peer)
         return errno;
     path->owner = this;
     return 0;
+}
+
+void handshake::begin()
+{
+    if (path->connects_at_once())
+        tell_address(own_address());
 }
 
 void handshake::take_path(std::shared_ptr<tcp_conn> from_peer)

@@ -40,6 +40,9 @@ public:
 
     // The active side's path, from a bound socket. Message 1 follows. 0 or an errno value.
     int open_path(local::unique_fd bound, const sockaddr_storage &peer) REQUIRES(cm::lock());
+    // Sends message 1 without a round of the event loop where that is possible: a peer that has accepted the path waits
+    // for it, and drops silent callers when many connect.
+    void begin() REQUIRES(cm::lock());
     // The passive side's, which has brought message 1.
     void take_path(std::shared_ptr<tcp_conn> from_peer) REQUIRES(cm::lock());
     // It carries the packets of the queue pair from now on. False if there is none any more.

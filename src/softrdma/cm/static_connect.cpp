@@ -97,7 +97,8 @@ void try_connecting(connection &c)
     if (fd.get() < 0 && (errno == EMFILE || errno == ENFILE))
         local::descriptors::exhausted(errno);
     if (bind(fd.get(), from, cm::detail::address_size(from)) != 0 || c.open_path(std::move(fd), c.destination) != 0)
-        try_later(c);
+        return try_later(c);
+    c.begin();
 }
 
 void connection::tell_address(const local::shm_address &own)

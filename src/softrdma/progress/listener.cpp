@@ -4,6 +4,7 @@
 #include "base/descriptors.hpp"
 #include "base/unique_fd.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -52,9 +53,10 @@ void listener::resume()
 
 void listener::pause(std::chrono::milliseconds duration)
 {
+    constexpr std::chrono::milliseconds between_checks(10); // callers leave when their first message has come
     const lock_guard lock(mutex_);
     event_loop::get()->change(watch_, 0);
-    event_loop::get()->after(duration, [weak = weak_from_this()] {
+    event_loop::get()->after(std::min(duration, between_checks), [weak = weak_from_this()] {
         if (const auto self = weak.lock())
             self->watch_again();
     });
@@ -62,6 +64,9 @@ void listener::pause(std::chrono::milliseconds duration)
 
 void listener::watch_again()
 {
+    constexpr int no_socket = -1;
+    if (const auto wait = accepted_(no_socket); wait > std::chrono::milliseconds(0))
+        return pause(wait);
     const lock_guard lock(mutex_);
     if (!suspended_)
         event_loop::get()->change(watch_, EPOLLIN);

@@ -11,7 +11,7 @@ namespace softrdma::net
 class listener : public event_handler, public std::enable_shared_from_this<listener>
 {
 public:
-    // Takes the socket, and returns how long the next one is left to the kernel's queue.
+    // Takes the socket, if it is one, and returns how long the next one is left to the kernel's queue.
     using receiver = std::function<std::chrono::milliseconds(int socket)>;
 
     // Takes the bound descriptor and starts listening. NULL with errno.

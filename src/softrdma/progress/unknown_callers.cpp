@@ -35,17 +35,25 @@ std::chrono::milliseconds unknown_callers::add(const std::shared_ptr<caller> &wh
             if (const auto silent = weak.lock(); silent != nullptr && remove(silent))
                 silent->send_away();
         });
-        const auto now = clock::now();
-        const lock_guard lock(mutex_);
-        callers_.push_back({who, now});
-        if (callers_.size() < most)
-            return std::chrono::milliseconds(0);
-        const auto pause = std::chrono::ceil<std::chrono::milliseconds>(callers_.front().since + least_time - now);
-        return std::max(pause, std::chrono::milliseconds(0));
+        {
+            const lock_guard lock(mutex_);
+            callers_.push_back({who, clock::now()});
+        }
+        return pause();
     } catch (const std::bad_alloc &) {
         who->send_away();
         return least_time;
     }
+}
+
+std::chrono::milliseconds unknown_callers::pause()
+{
+    const std::size_t most = most_callers();
+    const lock_guard lock(mutex_);
+    if (callers_.size() < most)
+        return std::chrono::milliseconds(0);
+    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(callers_.front().since + least_time - clock::now());
+    return std::max(wait, std::chrono::milliseconds(0));
 }
 
 std::shared_ptr<caller> unknown_callers::take_oldest(std::size_t most)

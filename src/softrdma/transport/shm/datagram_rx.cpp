@@ -64,6 +64,8 @@ std::shared_ptr<listener> listen_for_rings(std::uint16_t port, std::weak_ptr<dat
     if (bind(socket.get(), address.get(), address.size) != 0)
         return nullptr;
     return listener::open(socket.release(), SOMAXCONN, [port, owner = std::move(owner)](int accepted) {
+        if (accepted < 0)
+            return without_an_offer.get().pause();
         local::unique_fd taken(accepted);
         const auto peer = std::make_shared<datagram_peer>(accepted, without_an_offer.get(), port, owner);
         static_cast<void>(taken.release());

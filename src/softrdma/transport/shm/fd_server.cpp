@@ -103,6 +103,8 @@ open_fd_server *open()
     if (bind(socket.get(), address.get(), address.size) != 0)
         return made.release();
     made->listening = listener::open(socket.release(), SOMAXCONN, [](int accepted) {
+        if (accepted < 0)
+            return without_a_request.get().pause();
         local::unique_fd taken(accepted);
         const auto client = std::make_shared<fd_peer>(accepted, without_a_request.get());
         static_cast<void>(taken.release());

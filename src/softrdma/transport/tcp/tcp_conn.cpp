@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <linux/sockios.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -186,13 +187,27 @@ void tcp_conn::finish_connecting()
         error = ECONNREFUSED;
     if (error != 0)
         return drop(error);
+    if (becomes_connected(true))
+        user_.connected(shared_from_this());
+}
+
+// False if it is already.
+bool tcp_conn::becomes_connected(bool blocked)
+{
     tcp_socket::use_all_of_host(fd_);
-    {
-        const lock_guard lock(mutex_);
-        connecting_ = false;
-        update_watch();
-    }
-    user_.connected(shared_from_this());
+    const lock_guard lock(mutex_);
+    if (!std::exchange(connecting_, false))
+        return false;
+    blocked_ = blocked;
+    update_watch();
+    return true;
+}
+
+bool tcp_conn::connects_at_once()
+{
+    pollfd connected{.fd = fd_, .events = POLLOUT, .revents = 0};
+    return poll(&connected, 1, 0) == 1 && connected.revents == POLLOUT && !tcp_socket::is_connected_to_itself(fd_) &&
+           becomes_connected(false);
 }
 
 bool tcp_conn::read_input()

@@ -57,6 +57,9 @@ public:
     finding look() override { return ready(EPOLLIN); }
     void out_of_memory() noexcept override { cut(); }
 
+    // True if connect() is done already, as within a host: then connected() is not called.
+    bool connects_at_once();
+
     int fd() const noexcept { return fd_; }
     void bind(std::shared_ptr<queue_pair> qp, std::uint32_t local_qpn);
     // While held, nothing is read: the queue pair is not ready for it.
@@ -84,6 +87,7 @@ private:
     void keep(std::span<const iovec> pieces, std::size_t already_sent) noexcept REQUIRES(mutex_);
     void flush_output();
     void finish_connecting();
+    bool becomes_connected(bool blocked);
     bool read_input() REQUIRES(read_mutex_);
     std::size_t read_in_place(bool &more, bool &good) REQUIRES(read_mutex_);
     bool parse(std::span<const std::byte> data) REQUIRES(read_mutex_);
