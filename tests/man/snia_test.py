@@ -18,7 +18,9 @@ def source_of(suite):
         last = name.rpartition(".")[2]
         found = [path for path in (ROOT / f"tests/vm/{last}.c", ROOT / f"tests/vm/{last.replace('_', '-')}") if path.is_file()]
         return found[0].read_text() if registered and found else None
-    simulation = {"simulation": "simulation/history.cpp", "simulation_mutants": "simulation/mutants.py"}
+    if (room, name) == ("mirror", "simulation"):
+        return "".join((ROOT / "tests/mirror/simulation" / file).read_text() for file in ("history.cpp", "lasting.cpp"))
+    simulation = {"simulation_mutants": "simulation/mutants.py"}
     for candidate in (f"{name}.cpp", f"{name}_test.cpp", f"{name}_test.py", simulation.get(name, "")):
         path = ROOT / "tests" / room / candidate
         if path.is_file():
@@ -39,7 +41,7 @@ def faults(text):
             source = source_of(suite)
             if source is None:
                 yield f"{number}: there is no suite {suite}"
-            elif not re.search(rf'cmocka_unit_test\({function}\)|(def |void history::|static void ){function}\(|\("{function}", ', source):
+            elif not re.search(rf'cmocka_unit_test\({function}\)|(def |void (?:history|scenario)::|static void ){function}\(|\("{function}", ', source):
                 yield f"{number}: {suite} has no {function}"
         for name in re.findall(r"\b(?:rpma_mirror|RPMA_MIRROR)_\w+", answer):
             if not re.search(rf"\b{name}\b", HEADER):

@@ -145,6 +145,31 @@ class Agent(MirrorTest):
         b.act("promote")
         self.assertEqual((there.parent / "home").read_bytes()[:12], b"acknowledged")
 
+    def test_a_silent_target_that_left_prevents_nothing(self):
+        first, second = self.target(), self.target()
+        (here, there), (a, b) = self.nodes(first, second, more="timeouts 5000 12000")
+        a.act("start")
+        b.act("start")
+        a.act("promote")
+        writer = self.writer(here)
+        second.kill()
+        self.assertEqual(self.flush(writer, "acknowledged"), 0)
+        second.start()
+        second.be_silent()
+        a.act("monitor", PROMOTED)
+        b.act("monitor")
+        self.assertEqual(b.score, "10")
+        # It fences the program, which goes on.
+        a.act("demote")
+        self.end(writer)
+        b.act("promote")
+        b.act("monitor", PROMOTED)
+        self.assertEqual((there.parent / "home").read_bytes()[:12], b"acknowledged")
+        b.act("demote")
+        a.act("promote")
+        self.done("drop", here, 2)
+        a.act("stop")
+
     def test_a_writer_that_may_have_gone_on_alone(self):
         target = self.target()
         (here, _), (a, b) = self.nodes(target, more="policy availability")

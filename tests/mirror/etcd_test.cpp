@@ -140,8 +140,53 @@ void without_etcd_the_right_runs_out(void **)
     take_over(cfg.get());
 }
 
+struct losing {
+    const rpma_mirror_cfg *cfg;
+    const target *lost;
+};
+
+void lose_the_second(void *argument)
+{
+    const auto &given = *static_cast<const losing *>(argument);
+    const opened m(given.cfg);
+    kill(given.lost->pid(), SIGKILL);
+    m.put(0, "acknowledged");
+    kill(getpid(), SIGKILL);
+}
+
+// A machine that stands by needs no target that left, nor does whoever fences the writer.
+void a_silent_target_that_left_prevents_nothing(void **)
+{
+    const etcd e;
+    target a, b;
+    const host first, second(5);
+    const std::string more = e.line("ttl 5") + "timeouts 3000 12000\n";
+    const cfg_ptr here = first.cfg({&a, &b}, more), there = second.cfg({&a, &b}, more);
+    assert_ok(rpma_mirror_create(here.get()));
+    losing with{here.get(), &b};
+    in_process_that_dies(lose_the_second, &with);
+    b.kill();
+    b.start();
+    b.stop();
+    take_over(there.get());
+    assert_true(second.bytes(0, 12) == "acknowledged");
+    assert_ok(rpma_mirror_fence(here.get(), 0, nullptr));
+    take_over(here.get());
+}
+
 // This process ends where the library is about to write a record.
 bool ends_before_record = false;
+
+// With a target that it loses.
+void end_before_record(void *argument)
+{
+    const auto &given = *static_cast<const losing *>(argument);
+    const opened m(given.cfg);
+    m.put(0, "acknowledged");
+    kill(given.lost->pid(), SIGKILL);
+    ends_before_record = true;
+    (void)m.flush(0, 12);
+}
 
 // Dies when etcd has the record in which it is alone, and no copy has it yet.
 void a_writer_that_went_on_alone_at_etcd_opens_again(void **)
@@ -152,20 +197,8 @@ void a_writer_that_went_on_alone_at_etcd_opens_again(void **)
     const std::string more = e.line("ttl 5") + "policy availability\n";
     const cfg_ptr here = first.cfg({&a}, more), there = second.cfg({&a}, more);
     assert_ok(rpma_mirror_create(here.get()));
-    struct arguments {
-        const rpma_mirror_cfg *cfg;
-        target *lost;
-    } with{here.get(), &a};
-    in_process_that_dies(
-            [](void *argument) {
-                const auto &given = *static_cast<const arguments *>(argument);
-                const opened m(given.cfg);
-                m.put(0, "acknowledged");
-                kill(given.lost->pid(), SIGKILL);
-                ends_before_record = true;
-                (void)m.flush(0, 12);
-            },
-            &with);
+    losing with{here.get(), &a};
+    in_process_that_dies(end_before_record, &with);
     a.kill();
     a.start();
     // The lease runs out first. The other machine has nothing of what this one may have acknowledged alone.
@@ -190,19 +223,8 @@ void etcd_knows_that_no_writer_was_alone(void **)
     take_over(there.get());
     assert_true(second.bytes(0, 12) == "acknowledged");
     // Dies with a record without b that etcd alone has.
-    struct arguments {
-        const rpma_mirror_cfg *cfg;
-        pid_t lost;
-    } with{there.get(), b.pid()};
-    in_process_that_dies(
-            [](void *argument) {
-                const auto &given = *static_cast<const arguments *>(argument);
-                const opened m(given.cfg);
-                kill(given.lost, SIGKILL);
-                ends_before_record = true;
-                (void)m.flush(0, 12);
-            },
-            &with);
+    losing with{there.get(), &b};
+    in_process_that_dies(end_before_record, &with);
     b.kill();
     take_over(here.get());
     assert_true(first.bytes(0, 12) == "acknowledged");
@@ -356,6 +378,7 @@ int main()
             cmocka_unit_test(a_fence_takes_the_right_of_a_living_writer),
             cmocka_unit_test(a_writer_keeps_its_lease),
             cmocka_unit_test(without_etcd_the_right_runs_out),
+            cmocka_unit_test(a_silent_target_that_left_prevents_nothing),
             cmocka_unit_test(a_writer_that_went_on_alone_at_etcd_opens_again),
             cmocka_unit_test(etcd_knows_that_no_writer_was_alone),
             cmocka_unit_test(no_eviction_without_etcd),

@@ -205,6 +205,13 @@ class Cluster(MirrorTest):
         self.assertRegex(text, rf"Unpromoted: \[ {other.name} \]")
         while len(self.codes(lost)) < 20:
             time.sleep(0.1)
+        # A target leaves the set, and is silent from then on.
+        targets[1].kill()
+        left = len(self.codes(lost))
+        while len(self.codes(lost)) < left + 20:
+            time.sleep(0.1)
+        targets[1].start()
+        targets[1].be_silent()
         lost.lose()
         begun = time.monotonic()
         codes = self.codes(lost)

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -44,6 +45,10 @@ class Target:
         self.process.kill()
         self.process.wait()
         self.process.stdout.close()
+
+    def be_silent(self):
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
 
     @property
     def address(self):

@@ -66,8 +66,7 @@ void scenario::last()
     }
 }
 
-void scenario::check_refusal(
-        const char *what, int code, const std::vector<replica::mirror_promise> &before) const
+void scenario::check_refusal(const char *what, int code, const std::vector<replica::mirror_promise> &before) const
 {
     world_.say("%s is refused: %s", what, rpma_mirror_error_message());
     if (!silent_from_begin_)
@@ -118,8 +117,7 @@ void scenario::go_without(unsigned machine)
     const bool at_once = !silent_from_begin_ && world_.one_in(2);
     if (!at_once && world_.one_in(3))
         fence(s);
-    const bool needs_force =
-            needs_silent(visible) || (!own && (alone || replica::needed_targets(newest) == 0));
+    const bool needs_force = needs_silent(visible) || (!own && (alone || replica::needed_targets(newest) == 0));
     const auto before = history_.promises();
     const time_us began = world_.now();
     if (!open(s, 1, at_once ? RPMA_MIRROR_F_FORCE : 0)) {
@@ -143,8 +141,8 @@ void scenario::go_without(unsigned machine)
         if ((silent_ >> target & 1) == 0 || world_.one_in(2))
             continue;
         const bool drops = world_.one_in(2);
-        const int code = drops ? rpma_mirror_drop_target(s.mirror, target)
-                               : rpma_mirror_resync(s.mirror, target, nullptr);
+        const int code =
+                drops ? rpma_mirror_drop_target(s.mirror, target) : rpma_mirror_resync(s.mirror, target, nullptr);
         world_.say("%s of %u: %s", drops ? "drop" : "resync", target, code == 0 ? "done" : rpma_mirror_error_message());
         if (drops && code != 0)
             world_.violated("a silent target cannot be dropped: %s", rpma_mirror_error_message());
