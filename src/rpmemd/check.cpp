@@ -4,22 +4,21 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <filesystem>
 #include <netdb.h>
 #include <optional>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "device.hpp"
 #include "fd_owner.hpp"
 #include "lane_server.hpp"
-#include "part.hpp"
-#include "part_map.hpp"
 #include "policy.hpp"
+#include "pool.hpp"
+#include "process_count.hpp"
 #include "set_file.hpp"
+#include "version.hpp"
 
 namespace rpmemd
 {
@@ -27,7 +26,6 @@ namespace rpmemd
 namespace
 {
 
-constexpr rlim_t enough_files = 1024;
 constexpr int caller_limit_ms = 10'000;
 
 void tell(const std::string &topic, bool good, const std::string &text, const std::string &remedy = "")
@@ -48,47 +46,36 @@ bool attempt(const std::string &topic, F f)
     }
 }
 
-void check_missing_part(const part_line &line)
+void check_sessions(const config &settings)
 {
-    const std::string place = std::filesystem::path(line.path).parent_path();
-    if (access(place.c_str(), W_OK | X_OK) != 0)
-        throw system_failure("the part " + line.path + " cannot be created in " + place);
-    struct statvfs facts {
-    };
-    if (statvfs(place.c_str(), &facts) != 0)
-        throw system_failure("cannot look at " + place);
-    const std::uint64_t free = std::uint64_t{facts.f_bavail} * facts.f_frsize;
-    if (free < line.size)
-        throw failure(ENOSPC, "the part " + line.path + " needs " + std::to_string(line.size) + " bytes, and " + place +
-                                      " has " + std::to_string(free));
+    if (const unsigned others = processes_like_this(); others >= settings.limits.sessions)
+        throw failure(EUSERS,
+                "there are " + std::to_string(others) + " sessions of this user: see max-sessions in rpmemd.conf");
 }
 
-medium check_part_that_is_there(const config &settings, const poolset &set, const part_line &line)
+// By the code that creates and opens pools. Empty if neither can succeed.
+std::optional<pool> check_parts(const config &settings, const std::string &set_name)
 {
-    poolset one = set;
-    one.parts = {line};
-    const std::vector<part> opened = open_parts(one, {false, settings.follow_symlinks, settings.umask});
-    return part_map(opened.front(), 0, page_size).medium();
+    std::optional<pool> found;
+    if (!attempt("part", [&] { found.emplace(pool::probe(settings, set_name)); }))
+        return std::nullopt;
+    for (const part &p : found->parts())
+        tell("part", true, p.path() + (p.was_created() ? " can be created" : " is there"));
+    tell("size", true, std::to_string(found->memory().size()) + " bytes");
+    if (found->exists())
+        tell("pool", true, "it exists: rpmem_open(3) opens it, and rpmem_create(3) fails (EEXIST)");
+    return found;
 }
 
-// The weakest medium, if all parts are there.
-std::optional<medium> check_parts(const config &settings, const poolset &set)
+// Registers the pool and listens for its lanes, as for a session.
+void check_lanes(const config &settings, pool &of, const std::string &address)
 {
-    std::optional<medium> weakest = medium::persistent;
-    for (const part_line &line : set.parts) {
-        const bool is_there = std::filesystem::exists(line.path);
-        const bool good = attempt("part", [&] {
-            if (!is_there)
-                check_missing_part(line);
-            else if (const medium found = check_part_that_is_there(settings, set, line); weakest)
-                weakest = std::min(*weakest, found);
-        });
-        if (good)
-            tell("part", true, line.path + (is_there ? " is there" : " can be created"));
-        if (!good || !is_there)
-            weakest.reset();
-    }
-    return weakest;
+    replica::session_request request;
+    request.pool_size = std::min<std::uint64_t>(of.memory().size(), settings.limits.bytes);
+    request.lanes = 1;
+    request.devices = replica::device_hardware | replica::device_software;
+    const lane_server lanes(settings, of, request, lane_terms{address});
+    tell("level", true, describe(lanes.chosen().level, lanes.flushes_natively()));
 }
 
 bool flushes_natively(const device &on)
@@ -102,16 +89,13 @@ bool flushes_natively(const device &on)
 }
 
 // True if it is a device of hardware.
-bool check_device(const config &settings, const std::string &address, const std::optional<medium> &of_parts)
+bool check_device(const std::string &address)
 {
     const device found = open_device(address, replica::device_hardware | replica::device_software);
     const bool natively = flushes_natively(found);
     tell("device", true,
             std::string(found.is_software ? "softrdma, the software device" : "RDMA hardware") +
                     (natively ? ", which flushes natively" : ", which does not flush natively"));
-    if (of_parts)
-        tell("level", true,
-                describe(choose_policy(*of_parts, settings.persist_apm, found.is_software).level, natively));
     return !found.is_software;
 }
 
@@ -124,8 +108,8 @@ void check_limits(std::uint64_t size, bool pins_memory)
     tell("memlock", locks,
             memory.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(memory.rlim_cur / 1024) + " KiB",
             locks ? "" : "raise memlock in /etc/security/limits.conf of the target: the device pins the whole pool");
-    tell("nofile", files.rlim_cur >= enough_files, std::to_string(files.rlim_cur) + " open files",
-            files.rlim_cur >= enough_files ? "" : "raise nofile in /etc/security/limits.conf of the target");
+    // What a session needs depends on the client.
+    tell("nofile", true, std::to_string(files.rlim_cur) + " open files");
 }
 
 void echo(int listener)
@@ -167,25 +151,28 @@ void offer_port(const std::string &address)
 
 exit_status check_set(const config &settings, const std::string &set_name)
 {
-    poolset set;
-    std::optional<medium> of_parts;
-    if (attempt("set", [&] { set = parse_poolset(read_set_file(settings.poolset_dir, set_name)); })) {
-        tell("set", true,
-                set_name + " in " + settings.poolset_dir + ", " + std::to_string(set.parts.size()) + " parts");
-        of_parts = check_parts(settings, set);
-    }
-    std::uint64_t size = 0;
-    for (const part_line &line : set.parts)
-        size += line.size;
-    if (size != 0)
-        tell("size", true, std::to_string(size) + " bytes");
+    tell("daemon", true, std::string("rpmemd ") + daemon_version);
+    attempt("daemon", [&] { check_sessions(settings); });
+    std::optional<pool> probed;
     std::string address;
     bool pins_memory = true;
-    attempt("device", [&] {
-        address = data_address();
-        pins_memory = check_device(settings, address, of_parts);
-    });
-    check_limits(size, pins_memory);
+    if (attempt("set", [&] {
+            const poolset set = parse_poolset(read_set_file(settings.poolset_dir, set_name));
+            tell("set", true,
+                    set_name + " in " + settings.poolset_dir + ", " + std::to_string(set.parts.size()) + " parts");
+        }))
+        probed = check_parts(settings, set_name);
+    if (attempt("device",
+                [&] {
+                    address = data_address();
+                    pins_memory = check_device(address);
+                }) &&
+            probed)
+        attempt("device", [&] { check_lanes(settings, *probed, address); });
+    check_limits(probed ? probed->memory().size() : 0, pins_memory);
+    if (probed)
+        probed->undo_create();
+    probed.reset();
     if (!address.empty())
         attempt("data port", [&] { offer_port(address); });
     return exit_done;

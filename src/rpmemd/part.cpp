@@ -58,7 +58,8 @@ part::part(const part_line &line, const part_options &options) : path_(line.path
     open_and_lock(options);
     try {
         const struct stat facts = facts_of(file_, path_);
-        created_ = created_ || (options.create && line.size != 0 && S_ISREG(facts.st_mode) && facts.st_size == 0);
+        was_empty_ = !created_ && options.create && line.size != 0 && S_ISREG(facts.st_mode) && facts.st_size == 0;
+        created_ = created_ || was_empty_;
         if (created_)
             allocate(line.size);
         check_kind();
@@ -66,9 +67,14 @@ part::part(const part_line &line, const part_options &options) : path_(line.path
             check_size(line.size);
     } catch (...) {
         if (created_)
-            unlink(path_.c_str());
+            undo_creation();
         throw;
     }
+}
+
+int part::undo_creation() const
+{
+    return was_empty_ ? ftruncate(file_.get(), 0) : unlink(path_.c_str());
 }
 
 void part::open_file(const part_options &options)
@@ -79,9 +85,8 @@ void part::open_file(const part_options &options)
         struct stat link {
         };
         if (lstat(path_.c_str(), &link) == 0)
-            throw failure(ENOENT, "the part " + path_ +
-                                          " is a symbolic link to a file that does not exist: remove the link, or "
-                                          "create the file with 0 bytes");
+            throw failure(
+                    ENOENT, "the part " + path_ + " is a symbolic link to a file that does not exist: remove the link");
         const mode_t before = ::umask(0);
         const mode_t mode = options.umask ? 0666 & ~*options.umask : usual_mode & ~before;
         file_ = replica::fd_owner(open(path_.c_str(), flags | O_CREAT | O_EXCL, mode));
@@ -179,7 +184,7 @@ void part::remove()
         std::fill_n(header.address(), header_size, std::byte{0});
         if (const int error = header.persist(header.address(), header_size); error != 0)
             throw system_failure("cannot clear the header of " + path_, error);
-    } else if (unlink(path_.c_str()) != 0) {
+    } else if (undo_creation() != 0) {
         throw system_failure("cannot remove the part " + path_);
     }
 }

@@ -48,12 +48,14 @@ private:
     void check_kind();
     void check_size(std::uint64_t listed_size) const;
     void allocate(std::uint64_t size);
+    int undo_creation() const;
 
     std::string path_;
     replica::fd_owner file_;
     std::uint64_t size_ = 0;
     bool is_device_ = false;
     bool created_ = false;
+    bool was_empty_ = false; // a file of 0 bytes counts as missing
 };
 
 // Whether the line stands for numbered files.

@@ -15,6 +15,7 @@ namespace
 {
 
 constexpr pool_attributes no_attributes{};
+constexpr std::uint64_t largest_size = 0;
 
 uuid new_uuid()
 {
@@ -83,10 +84,11 @@ header_page page_at(const std::byte *from)
 pool::pool(const config &settings, const std::string &set_name, std::uint64_t size, bool create)
     : set_(parse_poolset(read_set_file(settings.poolset_dir, set_name)))
 {
-    parts_ = open_parts(set_, {create, settings.follow_symlinks, settings.umask, !settings.listen});
+    parts_ = open_parts(set_, {create, settings.follow_symlinks, settings.umask, !settings.listen && !settings.check});
     try {
         const std::size_t left_out = header_count() > 1 ? header_size : 0;
-        check_size(settings, size, usable_size(parts_, left_out));
+        const std::uint64_t usable = usable_size(parts_, left_out);
+        check_size(settings, size == largest_size ? std::min(usable, settings.limits.bytes) : size, usable);
         memory_ = std::make_unique<pool_memory>(parts_, left_out);
         for (std::size_t i = 1; i < header_count(); ++i)
             headers_.emplace_back(parts_[i], 0, header_size);
@@ -139,6 +141,23 @@ pool pool::open(const config &settings, const std::string &set_name, std::uint64
     pool opened(settings, set_name, size, false);
     check_headers(opened.header_pages(), opened.set_.single_header, opened.parts_);
     return opened;
+}
+
+pool pool::probe(const config &settings, const std::string &set_name)
+{
+    const poolset set = parse_poolset(read_set_file(settings.poolset_dir, set_name));
+    const bool creates = std::ranges::none_of(set.parts, is_directory);
+    pool found(settings, set_name, largest_size, creates);
+    try {
+        const std::vector<header_page> pages = found.header_pages();
+        found.exists_ = std::ranges::any_of(pages, [](const header_page &page) { return !is_zero(page); });
+        if (found.exists_ || !creates)
+            check_headers(pages, found.set_.single_header, found.parts_);
+    } catch (...) {
+        found.undo_create();
+        throw;
+    }
+    return found;
 }
 
 int pool::persist_header(std::size_t index)

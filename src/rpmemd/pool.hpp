@@ -23,10 +23,16 @@ public:
     static pool create(
             const config &settings, const std::string &set_name, std::uint64_t size, const pool_attributes &attributes);
     static pool open(const config &settings, const std::string &set_name, std::uint64_t size);
+    // The largest pool that the set can have: an existing one, or else as create() makes it, but without headers.
+    // undo_create() then removes what was created.
+    static pool probe(const config &settings, const std::string &set_name);
 
     const pool_memory &memory() const { return *memory_; }
     pool_memory &memory() { return *memory_; }
     bool has_header() const { return !set_.no_headers; }
+    // Whether there are headers of a pool.
+    bool exists() const { return exists_; }
+    const std::vector<part> &parts() const { return parts_; }
     pool_attributes attributes() const;
     void set_attributes(const pool_attributes &attributes);
     // Removes the parts that this object created, and the headers that it wrote to others.
@@ -45,6 +51,7 @@ private:
     std::vector<part> parts_;
     std::unique_ptr<pool_memory> memory_;
     bool wrote_headers_ = false;
+    bool exists_ = false;
     std::vector<part_map> headers_; // of the parts after the first, whose headers are no part of the memory
 };
 

@@ -8,9 +8,12 @@ import pathlib
 import re
 import resource
 import shlex
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 
 LIMIT_S = 30
@@ -19,7 +22,10 @@ ROUNDS = 100
 LANES, MOST_LANES = 64, 1024
 LANE_DESCRIPTORS, OTHER_DESCRIPTORS = 6, 64
 LANE_KIB = 32
-VERSION = re.compile(r"rpmemd (\d+)\.(\d+)")
+CHECK_LIMIT_S = 60
+MOST_LEVEL = 4
+# What a line of rpmemd --check is about.
+TOPICS = ("daemon", "set", "part", "size", "pool", "device", "level", "memlock", "nofile", "data port")
 
 
 class Report:
@@ -41,8 +47,9 @@ class Report:
 class Target:
     """[user@]host[:port], or local: for this machine."""
 
-    def __init__(self, text):
+    def __init__(self, text, index):
         self.text = text
+        self.index = index
         self.local = text == "local:" or os.environ.get("RPMEM_TRANSPORT") == "exec"
         user, at, rest = text.rpartition("@")
         self.login = user + at
@@ -67,50 +74,99 @@ class Target:
         return f"{self.daemon()} --remove {shlex.quote(name)}"
 
     def daemon(self):
-        return (os.environ.get("RPMEM_CMD") or "rpmemd").split("|")[0]
+        commands = (os.environ.get("RPMEM_CMD") or "rpmemd").split("|")
+        return commands[self.index % len(commands)]
 
     def command(self, *arguments):
-        daemon = self.daemon()
+        """As librpmem starts it: both ways through a shell."""
+        line = " ".join([self.daemon(), *map(shlex.quote, arguments)])
         if self.local:
-            return [*daemon.split(), *arguments]
+            return ["/bin/sh", "-c", line]
         port = ["-p", self.port] if self.port else []
-        quoted = " ".join([daemon, *map(shlex.quote, arguments)])
-        return [os.environ.get("RPMEM_SSH", "ssh"), *port, "-T", "-oBatchMode=yes", self.login + self.host, quoted]
+        return [os.environ.get("RPMEM_SSH") or "ssh", *port, "-T", "-oBatchMode=yes", self.login + self.host, line]
 
 
-def check_name(report, target):
-    if target.local:
-        return True
-    try:
-        addresses = sorted({found[4][0] for found in socket.getaddrinfo(target.host, None)})
-    except OSError as error:
-        return report.tell("name", False, f"{target.host}: {error.strerror}", "use the address, or add it to /etc/hosts")
-    return report.tell("name", True, f"{target.host} is {', '.join(addresses)}")
+def number(name, fallback):
+    """As librpmem reads a number; None for what is none."""
+    text = os.environ.get(name) or str(fallback)
+    return int(text) if re.fullmatch(r"\s*[+-]?\d+", text) else None
 
 
-def check_daemon(report, target):
-    command = target.command("--version")
-    try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-                              timeout=LIMIT_S)
-    except OSError as error:
-        return report.tell("login", False, f"{command[0]}: {error.strerror}", f"install {command[0]}")
-    except subprocess.TimeoutExpired:
-        return report.tell("login", False, f"no answer in {LIMIT_S} s", f"try {shlex.join(command)}")
-    if done.returncode == 255 and not target.local and "rpmemd:" not in done.stderr:
-        return report.tell("login", False, (done.stderr.strip().splitlines() or ["ssh failed"])[-1],
-                           f"make ssh work without a password: ssh-copy-id {target.login}{target.host}")
-    report.tell("login", True, "this machine" if target.local else "ssh works without a password")
-    found = VERSION.search(done.stderr)
-    if done.returncode != 0 or not found:
-        return report.tell("daemon", False, (done.stderr.strip().splitlines() or ["it says nothing"])[-1],
-                           "install the package rpmemd at the target, or name the program in RPMEM_CMD")
-    return report.tell("daemon", True, found[0])
+def check_environment(report):
+    """The variables with which each call fails."""
+    def check(name, good, expected):
+        if not good:
+            report.tell("environment", False, f"{name}={os.environ.get(name)}: every call fails (EINVAL)", f"set it to {expected}")
+
+    check("RPMEM_TRANSPORT", os.environ.get("RPMEM_TRANSPORT") in (None, "", "ssh", "exec"), "ssh or exec, or unset it")
+    check("RPMEM_ON_LOSS", os.environ.get("RPMEM_ON_LOSS") in (None, "", "error", "degrade"), "error or degrade, or unset it")
+    timeout, level = number("RPMEM_OP_TIMEOUT_MS", 10000), number("RPMEM_MIN_LEVEL", 0)
+    check("RPMEM_OP_TIMEOUT_MS", timeout is not None and 0 <= timeout < 1 << 31, "a number of milliseconds, or unset it")
+    check("RPMEM_MIN_LEVEL", level in range(MOST_LEVEL + 1), "a level from 0 to 4, or unset it")
+    if number("RPMEM_ENABLE_VERBS", 1) == 0 and not software_allowed():
+        report.tell("environment", False, "RPMEM_ENABLE_VERBS and RPMEM_ENABLE_SOCKETS are both 0: no device is left (ENOMEDIUM)",
+                    "unset one of them")
 
 
-def check_port(report, target, text):
-    address, port = text.split(" ")
-    host = address if target.local else target.host
+def software_allowed():
+    return number("RPMEM_ENABLE_SOCKETS", 1) != 0
+
+
+class Daemon:
+    """rpmemd --check at the target, through the same shells as the session of a program."""
+
+    def __init__(self, target, name):
+        self.command = target.command("--check", name)
+        self.errors = tempfile.TemporaryFile()
+        self.late = False
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.errors,
+                                        start_new_session=True)
+        self.timer = threading.Timer(CHECK_LIMIT_S, self.kill)
+        self.timer.start()
+
+    def kill(self):
+        self.late = True
+        os.killpg(self.process.pid, signal.SIGKILL)
+
+    def lines(self):
+        for line in self.process.stdout:
+            yield line.decode(errors="replace").rstrip("\n")
+        self.process.wait()
+        self.timer.cancel()
+
+    def last_error(self):
+        self.errors.seek(0)
+        lines = self.errors.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+    def how_it_ended(self):
+        if self.late:
+            return f"no answer in {CHECK_LIMIT_S} s"
+        status = self.process.returncode
+        number_of_signal = -status if status < 0 else status - 128
+        if number_of_signal > 0 and number_of_signal in list(signal.Signals):
+            return f"it was ended by signal {number_of_signal} ({signal.strsignal(number_of_signal)})"
+        return f"it ended with exit status {status}"
+
+
+def check_silent_daemon(report, target, daemon):
+    """Nothing came: ssh, or what it started, is the reason."""
+    last = daemon.last_error()
+    why = ": ".join(filter(None, (last, daemon.how_it_ended())))
+    if daemon.process.returncode == 255 and not target.local and "rpmemd:" not in last:
+        try:
+            socket.getaddrinfo(target.host, None)
+            fix = f"make ssh work without a password: ssh-copy-id {target.login}{target.host}"
+        except OSError:
+            fix = "use the address, or add the name to /etc/hosts or ~/.ssh/config"
+        return report.tell("login", False, why, fix)
+    if "rpmemd:" in last and daemon.process.returncode not in (126, 127):
+        return report.tell("daemon", False, why, "correct the configuration or the options of rpmemd at the target")
+    return report.tell("daemon", False, why, "install the package rpmemd at the target, or name the program in RPMEM_CMD")
+
+
+def check_port(report, text):
+    host, port = text.split(" ")
     try:
         with socket.create_connection((host, int(port)), timeout=LIMIT_S) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -159,6 +215,12 @@ def raising(kind, option, wanted, hard):
     return f"raise {kind} in /etc/security/limits.conf here to {wanted}, or Limit{kind.upper()}= of the program's service"
 
 
+def own_lanes():
+    """As many as librpmem gives a program, for the open files that it may have."""
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return min(lanes(), max(1, (files - OTHER_DESCRIPTORS) // LANE_DESCRIPTORS))
+
+
 def check_own_limits(report, size, pinned):
     (memory, most_memory), (files, most_files) = map(resource.getrlimit, (resource.RLIMIT_MEMLOCK, resource.RLIMIT_NOFILE))
     unlimited = memory == resource.RLIM_INFINITY
@@ -168,30 +230,59 @@ def check_own_limits(report, size, pinned):
                 raising("memlock", "l", wanted, most_memory if most_memory == resource.RLIM_INFINITY else most_memory // 1024)
                 + ": the device pins the whole pool and the memory of the lanes")
     wanted = lanes() * LANE_DESCRIPTORS + OTHER_DESCRIPTORS
-    enough = max(1, (files - OTHER_DESCRIPTORS) // LANE_DESCRIPTORS)
-    report.tell("nofile here", files >= wanted,
-                f"{files} open files" + (f", enough for {enough} of {lanes()} lanes" if files < wanted else ""),
-                raising("nofile", "n", wanted, most_files) + f"; or RPMEM_MAX_NLANES={enough}, for as many threads")
+    more = f", enough for {own_lanes()} of {lanes()} lanes; for all: {raising('nofile', 'n', wanted, most_files)}"
+    report.tell("nofile here", True, f"{files} open files" + (more if files < wanted else ""))
+
+
+def check_finding(report, topic, good, text, fix):
+    """One line of the daemon, with what the settings of this side make of it."""
+    if topic == "nofile":
+        wanted = own_lanes() * LANE_DESCRIPTORS + OTHER_DESCRIPTORS
+        good = int(text.split()[0]) >= wanted
+        fix = f"raise nofile in /etc/security/limits.conf of the target to {wanted}; or RPMEM_MAX_NLANES, for fewer lanes"
+    elif topic == "device" and good and text.startswith("softrdma") and not software_allowed():
+        good, fix = False, "unset RPMEM_ENABLE_SOCKETS, or use a target with an RDMA device at the address of the connection"
+        text += ", which RPMEM_ENABLE_SOCKETS=0 forbids (EMEDIUMTYPE)"
+    elif topic == "level":
+        highest = MOST_LEVEL if "4 where" in text else int(text[0])
+        wanted = number("RPMEM_MIN_LEVEL", 0)
+        good = wanted not in range(highest + 1, MOST_LEVEL + 1)
+        text += "" if good else f", below RPMEM_MIN_LEVEL={os.environ['RPMEM_MIN_LEVEL']} (ENOTSUP)"
+        fix = "put the parts on other media, or lower RPMEM_MIN_LEVEL"
+    if topic == "data port" and good:
+        return check_port(report, text)
+    return report.tell(topic, good, text, fix)
 
 
 def check_set(report, target, name):
-    size, pinned = 0, False
-    with subprocess.Popen(target.command("--check", name), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True) as daemon:
-        for line in daemon.stdout:
-            topic, state, text, fix = line.rstrip("\n").split("\t")
-            if topic == "data port" and state == "ok":
-                check_port(report, target, text)
-                continue
-            report.tell(topic, state == "ok", text, fix)
-            if topic == "size":
-                size = int(text.split()[0])
-            elif topic == "device":
-                pinned = text.startswith("RDMA")
-        errors = daemon.stderr.read().strip().splitlines()
-    if daemon.returncode != 0:
-        report.tell("set", False, errors[-1] if errors else f"rpmemd ended with {daemon.returncode}")
-    check_own_limits(report, size, pinned)
+    try:
+        daemon = Daemon(target, name)
+    except OSError as error:
+        program = target.command()[0]
+        return report.tell("login", False, f"{program}: {error.strerror}", f"install {program}, or correct RPMEM_SSH")
+    size, pinned, found = 0, False, False
+    for line in daemon.lines():
+        topic, *rest = line.split("\t")
+        if topic not in TOPICS or len(rest) != 3:
+            if not found:
+                report.tell("shell", False, f"the shell of the target prints {line!r} before the daemon starts (EPROTO)",
+                            "let its start-up files, such as ~/.bashrc there, print only for terminals: test -t 1")
+            found = True
+            continue
+        state, text, fix = rest
+        if topic == "daemon" and state == "ok":
+            report.tell("login", True, "this machine" if target.local else "ssh works without a password")
+        check_finding(report, topic, state == "ok", text, fix)
+        found = True
+        if topic == "size":
+            size = int(text.split()[0])
+        elif topic == "device":
+            pinned = pinned or text.startswith("RDMA")
+    if not found:
+        return check_silent_daemon(report, target, daemon)
+    if daemon.process.returncode != 0:
+        report.tell("daemon", False, ": ".join(filter(None, (daemon.last_error(), daemon.how_it_ended()))))
+    return check_own_limits(report, size, pinned)
 
 
 def main():
@@ -200,17 +291,17 @@ def main():
     parser.add_argument("targets", metavar="TARGET[,TARGET...]", help="[user@]host[:port], or local:")
     parser.add_argument("set", metavar="SET", help="set file, relative to the poolset directory of the target")
     arguments = parser.parse_args()
-    targets = [Target(text) for text in arguments.targets.split(",")]
+    targets = [Target(text, index) for index, text in enumerate(arguments.targets.split(","))]
     for target in targets:
         if target.fault():
             parser.error(target.fault())
     report = Report()
+    check_environment(report)
     for target in targets:
         several = len(targets) > 1
         report.about = f"{target.text} " if several else ""
         check_state(report, target, arguments.set, several)
-        if check_name(report, target) and check_daemon(report, target):
-            check_set(report, target, arguments.set)
+        check_set(report, target, arguments.set)
     print("ready" if report.gaps == 0 else f"not ready: {report.gaps} to mend")
     return 0 if report.gaps == 0 else 1
 

@@ -44,11 +44,10 @@ class Doctor(DaemonTest):
     def test_a_replica_that_is_ready(self):
         text = self.found(0, r"ok   login: this machine", r"ok   daemon: rpmemd \d", "ok   set: a.set in .*, 2 parts",
                           "ok   part: .*/p0 can be created", "ok   device: softrdma, .*, which flushes natively",
-                          "ok   memlock: ", "ok   nofile: ",
-                          "ok   size: 16777216 bytes", "ok   memlock here: ", "ok   nofile here: ", "ok   state: ",
+                          "ok   memlock: ", "ok   nofile: ", r"ok   level: \d",
+                          "ok   size: 16773120 bytes", "ok   memlock here: ", "ok   nofile here: ", "ok   state: ",
                           r"ok   data port: 127\.0\.0\.1 port \d+ is reached", r"ok   round trip: \d+ us", "ready$")
         self.assertNotIn("gap", text)
-        self.assertNotIn("level", text)
         self.assertFalse((self.place / "p0").exists())
 
     def test_what_a_set_is_worth(self):
@@ -60,8 +59,11 @@ class Doctor(DaemonTest):
                 ({"PMEM_IS_PMEM_FORCE": "1", "SOFTRDMA_NATIVE": "off"}, "which does not flush natively", "2")):
             self.environment.update(variables)
             self.found(0, f"ok   device: softrdma, the software device, {device}$", f"ok   level: {level}$")
+        self.environment["RPMEM_MIN_LEVEL"] = "3"
+        self.found(1, "gap  level: 2, below RPMEM_MIN_LEVEL=3 .ENOTSUP.", "     fix: put the parts on other media")
         self.write_set("mixed.set", (8, "p0"), (8, "p2"))
-        self.assertNotIn("level", self.found(0, "ok   part: .*/p2 can be created", name="mixed.set"))
+        self.found(1, "ok   part: .*/p0 is there", "ok   part: .*/p2 can be created", name="mixed.set")
+        self.assertTrue((self.place / "p0").exists() and not (self.place / "p2").exists())
 
     def test_several_targets(self):
         self.stand_in_for_ssh('for last; do :; done; SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22" exec sh -c "$last"\n')
@@ -77,25 +79,68 @@ class Doctor(DaemonTest):
         self.found(1, "gap  set: cannot open the set 'none.set'", "not ready", name="none.set")
         self.found(1, "gap  set: .*absolute", name="/a.set")
         self.write_part("p0", 7)
-        self.found(1, r"gap  part: .*p0 has \d+ bytes", "ok   part: .*p1", "not ready: 1 to mend")
-        self.write_set("big.set", (1 << 40, "b0"))
-        self.found(1, "gap  part: .*b0 needs", name="big.set")
+        self.found(1, r"gap  part: .*p0 has \d+ bytes", "not ready: 1 to mend")
+
+    def test_parts_are_tried_by_the_code_that_creates_them(self):
+        self.write_set("big.set", (8, "b0"), (1 << 40, "b1"))
+        self.found(1, "gap  part: cannot allocate .*b1", "not ready: 1 to mend", name="big.set")
+        self.write_set("twice.set", (8, "t0"), (8, "t0"))
+        self.found(1, "gap  part: .*t0 is in use: .*twice in the set", "not ready: 1 to mend", name="twice.set")
+        (self.place / "link").symlink_to("/nonexistent/part")
+        self.write_set("link.set", (8, "link"))
+        self.found(1, "gap  part: .*link is a symbolic link", "not ready: 1 to mend", name="link.set")
+        self.environment["RPMEM_CMD"] += " --follow-symlinks"
+        self.found(1, "gap  part: .*link is a symbolic link to a file that does not exist", name="link.set")
+        self.environment["RPMEM_CMD"] = f"ulimit -f 1000; {LAUNCHER} run -- {PROGRAM}"
+        self.found(1, "gap  part: cannot allocate 8388608 bytes .*p0: File too large", "not ready: 1 to mend")
+        self.assertEqual([path.name for path in self.place.glob("[bt]?")], [])
+
+    def test_the_command_is_one_of_a_shell(self):
+        daemon = self.environment["RPMEM_CMD"]
+        for command in (f"exec {daemon}", f"X=1 {daemon}", f"{daemon} 2>>{self.place}/errors", f"cd / && {daemon}",
+                        f"{daemon} --poolset-dir '{self.place}'", f"{daemon}|no-such-program"):
+            self.environment["RPMEM_CMD"] = command
+            self.found(0, "ok   daemon: rpmemd", "ready$")
+        self.environment["RPMEM_CMD"] = "no-such-rpmemd"
+        self.found(1, "gap  daemon: .*no-such-rpmemd: not found: it ended with exit status 127", "     fix: install the package rpmemd")
+        self.environment["RPMEM_CMD"] = "kill -9 $$"
+        self.found(1, r"gap  daemon: it was ended by signal 9 \(Killed\)")
+        self.environment["RPMEM_CMD"] = f"{daemon} --no-such-option"
+        self.found(1, "gap  daemon: .*no-such-option", "     fix: correct the configuration")
+
+    def test_what_a_shell_prints_is_taken_for_the_answer(self):
+        self.environment["RPMEM_CMD"] = "echo Welcome; " + self.environment["RPMEM_CMD"]
+        self.found(1, "gap  shell: the shell of the target prints 'Welcome'", "     fix: let its start-up files", "not ready: 1 to mend")
+
+    def test_variables_with_which_each_call_fails(self):
+        for name, value in (("RPMEM_OP_TIMEOUT_MS", "soon"), ("RPMEM_MIN_LEVEL", "5"), ("RPMEM_ON_LOSS", "ignore"),
+                            ("RPMEM_TRANSPORT", "rsh")):
+            self.environment[name] = value
+            self.found(1, f"gap  environment: {name}={value}: every call fails", "not ready: 1 to mend")
+            del self.environment[name]
+        self.environment["RPMEM_ENABLE_SOCKETS"] = "0"
+        self.found(1, "gap  device: softrdma, .*which RPMEM_ENABLE_SOCKETS=0 forbids", "not ready: 1 to mend")
+        self.environment["RPMEM_ENABLE_VERBS"] = "0"
+        self.found(1, "gap  environment: .* are both 0")
 
     def test_open_files_of_this_machine(self):
         self.limits = {resource.RLIMIT_NOFILE: (300, 300)}
-        self.found(1, "gap  nofile: 300 open files", "gap  nofile here: 300 open files, enough for 39 of 64 lanes",
-                   "     fix: raise nofile .* here to 448, or .*; or RPMEM_MAX_NLANES=39", "not ready: 2 to mend")
-        # Whoever follows the second remedy is through; what is no number changes nothing.
+        # The program gets fewer lanes, for which the files of the target are enough.
+        self.found(0, "ok   nofile: 300 open files$",
+                   "ok   nofile here: 300 open files, enough for 39 of 64 lanes; for all: raise nofile .* here to 448", "ready$")
         self.environment["RPMEM_MAX_NLANES"] = "39"
-        self.found(1, "ok   nofile here: 300 open files$", "not ready: 1 to mend")
+        self.found(0, "ok   nofile here: 300 open files$")
         self.environment["RPMEM_MAX_NLANES"] = "many"
         self.limits = {resource.RLIMIT_NOFILE: (300, 448)}
-        self.found(1, "gap  nofile here: ", "     fix: ulimit -n 448, in the shell", "not ready: 2 to mend")
+        self.found(0, "ok   nofile here: .* for all: ulimit -n 448, in the shell")
+        self.limits = {}
+        self.environment["RPMEM_CMD"] = f"ulimit -n 300; {LAUNCHER} run -- {PROGRAM}"
+        self.found(1, "gap  nofile: 300 open files", "     fix: raise nofile .* of the target to 448", "not ready: 1 to mend")
 
     def test_locked_memory_of_this_machine(self):
         # A device of hardware pins the pool; the daemon is a stand-in that has one.
-        self.stand_in_for_ssh('case "$*" in *--version*) echo "rpmemd 1.0" >&2 ;; *) printf '
-                              "'size\\tok\\t4194304 bytes\\t\\ndevice\\tok\\tRDMA hardware\\t\\n' ;; esac\n")
+        self.stand_in_for_ssh("printf 'daemon\\tok\\trpmemd 1.0\\t\\nsize\\tok\\t4194304 bytes\\t\\n"
+                              "device\\tok\\tRDMA hardware\\t\\n'\n")
         wanted = 4096 + 64 * 32
         for hard, remedy in ((2 << 20, f"raise memlock .* here to {wanted}, or LimitMEMLOCK="), (wanted << 10, f"ulimit -l {wanted},")):
             self.limits = {resource.RLIMIT_MEMLOCK: (2 << 20, hard)}
@@ -116,7 +161,7 @@ class Doctor(DaemonTest):
     def test_over_ssh_each_word_is_quoted(self):
         self.stand_in_for_ssh('echo "$@" >"$(dirname "$0")/said"; for last; do :; done; '
                               'SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22" exec sh -c "$last"\n')
-        self.found(0, "ok   name: 127.0.0.1 is 127.0.0.1", "ok   login: ssh works", "ready$", target="me@127.0.0.1:22")
+        self.found(0, "ok   login: ssh works", "ready$", target="me@127.0.0.1:22")
         self.assertIn("-p 22 -T -oBatchMode=yes me@127.0.0.1", (self.place / "said").read_text())
         self.found(1, "gap  set: ", target="127.0.0.1", name="a;touch hacked")
         self.assertFalse((self.place / "hacked").exists())
@@ -127,7 +172,14 @@ class Doctor(DaemonTest):
                    target="127.0.0.1")
         self.stand_in_for_ssh("echo 'sh: 1: rpmemd: not found' >&2; exit 127\n")
         self.found(1, "gap  daemon: .*not found", "     fix: install the package rpmemd", target="127.0.0.1")
-        self.found(1, "gap  name: no-such-host.invalid", "     fix: ", target="no-such-host.invalid")
+        self.stand_in_for_ssh("echo 'ssh: Could not resolve hostname' >&2; exit 255\n")
+        self.found(1, "gap  login: ssh: Could not resolve hostname", "     fix: use the address", target="no-such-host.invalid")
+        self.environment["RPMEM_SSH"] = "no-such-ssh"
+        self.found(1, "gap  login: no-such-ssh: No such file", "     fix: install no-such-ssh", target="127.0.0.1")
+        # As librpmem reads it, this is not set.
+        self.stand_in_for_ssh("echo nobody >&2; exit 255\n")
+        self.environment.update(RPMEM_SSH="", PATH=f"{self.place}:{self.environment['PATH']}")
+        self.found(1, "gap  login: nobody: it ended with exit status 255", target="127.0.0.1")
 
     def test_wrong_usage(self):
         for target in ("", "@host", "a@b@host", "host:70000", "host:x", "-oProxyCommand=x"):
