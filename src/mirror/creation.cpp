@@ -66,10 +66,10 @@ bool rpma_mirror::find_begun(replica::mirror_state &own)
         own = home_.state();
         if (own.committed.epoch != 0 && own.committed.epoch <= own.promised.epoch)
             refuse_existing();
-        check_home_copy();
         if (settings_.length != 0 && settings_.length != own.length)
             throw failure(RPMA_MIRROR_E_INVAL,
                     "the set was begun with " + std::to_string(own.length) + " bytes: ask for these again");
+        check_home_copy();
         return true;
     }
     own.copy = settings_.home_copy;

@@ -109,6 +109,9 @@ void rpma_mirror::connect_all(scope whom, const deadline &until)
 
 void rpma_mirror::check_home_copy() const
 {
+    if (settings_.length != 0 && settings_.length != home_.state().length)
+        throw failure(RPMA_MIRROR_E_INVAL, "the set has " + std::to_string(home_.state().length) + " bytes, not the " +
+                                                   std::to_string(settings_.length) + " of the configuration");
     if (home_.state().copy != settings_.home_copy)
         throw failure(RPMA_MIRROR_E_INVAL, settings_.home_path + " is copy " + std::to_string(home_.state().copy) +
                                                    ", not " + std::to_string(settings_.home_copy));
@@ -223,14 +226,22 @@ void rpma_mirror::choose_source(bool force)
         refuse_without(missing, "something may be lost without it");
     overrides_ = missing != 0;
     needed_ &= answered();
-    if (home_is_newest()) {
+    using replica::stamp_match;
+    const bool own = home_is_newest();
+    const stamp_match match = home_.match();
+    if (own && (match == stamp_match::same || (needed_ == 0 && (force || match == stamp_match::unknown)))) {
         source_ = settings_.home_copy;
-        sentence(RPMA_MIRROR_SOURCE_HOME_NEWEST, "the home copy was in sync in the newest record");
+        if (match == stamp_match::changed)
+            sentence(RPMA_MIRROR_SOURCE_FORCED, "the local file was replaced or changed, and it was forced");
+        else
+            sentence(RPMA_MIRROR_SOURCE_HOME_NEWEST, "the home copy was in sync in the newest record");
         return;
     }
+    if (own && needed_ == 0)
+        home_.reject_changed();
     // An arbiter that has the newest record knows whether its writer went on alone: no target is in sync in it then.
-    const bool alone =
-            newest_.policy == replica::mirror_policy::availability && !newest_.closed && newest_ != arbiters_;
+    const bool alone = !own && newest_.policy == replica::mirror_policy::availability && !newest_.closed &&
+                       newest_ != arbiters_;
     if ((alone || needed_ == 0) && !force)
         throw failure(RPMA_MIRROR_E_INCOMPLETE,
                 "copy " + std::to_string(newest_.home) +
@@ -247,6 +258,8 @@ void rpma_mirror::choose_source(bool force)
     });
     if (overrides_)
         sentence(RPMA_MIRROR_SOURCE_FORCED, "not all copies that were in sync answered, and it was forced");
+    else if (own)
+        sentence(RPMA_MIRROR_SOURCE_HOME_CHANGED, "the local file may have changed since the set had it");
     else
         sentence(RPMA_MIRROR_SOURCE_TARGET_NEWEST, "the home copy lacks the newest record, which this target has");
 }
@@ -302,11 +315,16 @@ bool rpma_mirror::is_equal(const record &held) const
     return newest_.closed && held == newest_;
 }
 
+bool rpma_mirror::home_is_equal() const
+{
+    return is_equal(home_.state().committed) && home_.match() == replica::stamp_match::same;
+}
+
 // The home copy becomes like the source. False: that was lost, and does not count as one that answered any more.
 bool rpma_mirror::fetch_from(remote_copy &source)
 {
     comparison job(source, direction::from_target, settings_.levelling);
-    job.total = is_equal(home_.state().committed) && is_equal(source.known.committed) ? 0 : home_.length();
+    job.total = home_is_equal() && is_equal(source.known.committed) ? 0 : home_.length();
     try {
         compare(job, 0, job.total);
     } catch (const failure &problem) {
@@ -325,12 +343,13 @@ bool rpma_mirror::fetch_from(remote_copy &source)
 
 void rpma_mirror::make_level(bool force)
 {
+    const bool equal_at_home = home_is_equal();
     while (source_ != settings_.home_copy && !fetch_from(*copies_[source_]))
         choose_source(force);
     // What was stored and not flushed may have been seen: it must not be gone after the next power failure.
     int flushed = 0;
     std::jthread flushing;
-    if (!is_equal(home_.state().committed)) {
+    if (!equal_at_home) {
         flushing = quiet_thread([&] {
             flushed = home_.flush({0, home_.length()});
             home_.drain();

@@ -191,6 +191,7 @@ private:
     void attach_all(const deadline &until);
     mirror::connected attach(mirror::remote_copy &c, mirror::channel &control, const deadline &until);
     bool is_equal(const record &held) const;
+    bool home_is_equal() const;
     bool fetch_from(mirror::remote_copy &source);
     void make_level(bool force);
     void commit_first(bool force);

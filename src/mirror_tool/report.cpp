@@ -42,6 +42,8 @@ const char *text_of(rpma_mirror_source_reason reason)
         return "home-newest";
     case RPMA_MIRROR_SOURCE_TARGET_NEWEST:
         return "target-newest";
+    case RPMA_MIRROR_SOURCE_HOME_CHANGED:
+        return "home-changed";
     default:
         return "forced";
     }

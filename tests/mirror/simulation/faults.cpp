@@ -108,6 +108,21 @@ void scenario::strike()
     world_.at(world_.one_in(3) ? world_.between(0, 20 * ms) : world_.between(20 * ms, 800 * ms), [this] { strike(); });
 }
 
+// Someone restores the local file from a backup while no program has the set open. After a crash only another file is
+// noticed. With the policy availability it may be the only copy: then the opening has to be forced.
+void scenario::replace_local_file(unsigned machine)
+{
+    if (availability_ || !world_.one_in(4))
+        return;
+    using enum storage::restored;
+    storage::restored how = as_other_file;
+    // The sample of a short set is all of it.
+    if (closed_[machine] && !world_.one_in(3))
+        how = history_.length == short_length && world_.one_in(2) ? below_file_system : in_place;
+    world_.say("the local file of machine %u is restored (%d)", machine, static_cast<int>(how));
+    storage_.restore(directory(machine) + "/home", how);
+}
+
 // Somebody takes care that there is a writer, and believes now and then that there is none.
 void scenario::operate()
 {
@@ -118,6 +133,7 @@ void scenario::operate()
     const bool free = (p == nullptr || !p->alive) && network_.has_power(machine);
     if (free && (!writer_lives() || world_.one_in(3))) {
         world_.say("machine %u takes the set", machine);
+        replace_local_file(machine);
         start_writer(machine, purpose::write);
     }
     world_.at(world_.between(20 * ms, 500 * ms), [this] { operate(); });

@@ -129,7 +129,7 @@ void history::acknowledged(const call &c)
         std::uint64_t &kept = acknowledged_[c.slot][part];
         kept = std::max(kept, c.number);
         for (std::size_t copy = 0; copy < copies.size(); ++copy)
-            if ((newest.in_sync >> copy & 1) != 0)
+            if ((newest.in_sync >> copy & 1) != 0 && !disks->named(copies[copy].data)->is_restored)
                 check_word(c.slot, part, word(copies[copy], at(c.slot) + words[part], true), copies[copy].data.c_str());
     }
 }
@@ -172,6 +172,9 @@ void history::opened(unsigned copy, std::uint64_t epoch, std::uint32_t in_sync, 
     in_.say("has the set with epoch %lu, in sync %x", epoch, in_sync);
     if (epoch == newest_epoch_)
         in_.violated("epoch %lu was opened twice", epoch);
+    for (std::size_t i = 0; i < copies.size(); ++i)
+        if ((in_sync >> i & 1) != 0)
+            disks->named(copies[i].data)->is_restored = false;
     // It was overtaken before it came to say so.
     if (epoch < *std::ranges::max_element(answered_epoch_))
         return;

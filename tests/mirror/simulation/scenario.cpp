@@ -208,6 +208,7 @@ void scenario::run()
     for (unsigned turn = 0; finished_ < 2; ++turn) {
         if (turn == 40)
             world_.violated("the set cannot be opened any more");
+        replace_local_file((first + turn) % writers);
         start_writer((first + turn) % writers, purpose::finish);
         if (!world_.run([&] { return !writer_lives(); }, 100 * second))
             world_.violated("the writer does not come to an end");

@@ -72,6 +72,7 @@ private:
     void hit_process(unsigned machine);
     void hit_link();
     void operate();
+    void replace_local_file(unsigned machine);
     bool writer_lives() const;
 
     const std::string place_;
@@ -85,6 +86,7 @@ private:
     unsigned operation_ms_, open_ms_;
     std::array<process *, most_machines> processes_{};
     std::array<std::uint64_t, most_machines> starts_{};
+    std::array<bool, writers> closed_{}; // the last writer of the machine came to a clean end
     bool faults_ = true;
     std::uint32_t silent_ = 0;      // targets, as copies, whose fault lasts
     bool silent_from_begin_ = true; // of what a machine does with the set

@@ -98,7 +98,7 @@ file &storage::of(int fd)
 {
     struct stat facts {
     };
-    fstat(fd, &facts);
+    REAL(fstat)(fd, &facts);
     return files_[{facts.st_dev, facts.st_ino}];
 }
 
@@ -124,6 +124,26 @@ void storage::persist(const std::byte *from, std::size_t length)
 {
     if (file *const f = at(from); f != nullptr)
         f->persist(static_cast<std::size_t>(from - f->live), length);
+}
+
+void storage::back_up(const std::string &path)
+{
+    if (file *const f = named(path); f != nullptr && f->live != nullptr)
+        f->backup.assign(f->live, f->live + f->size());
+}
+
+void storage::restore(const std::string &path, restored how)
+{
+    file *const f = named(path);
+    if (f == nullptr || f->backup.empty())
+        return;
+    f->is_restored = true;
+    std::ranges::copy(f->backup, f->live);
+    f->durable = f->backup;
+    if (how != restored::below_file_system)
+        f->changed = next_time();
+    if (how == restored::as_other_file)
+        f->inode = static_cast<std::uint64_t>(next_time());
 }
 
 void storage::lose_power(const std::string &directory)
@@ -210,6 +230,25 @@ int fdatasync(int fd)
     world::present->sleep(world::present->between(10, 500));
     file &f = disks->of(fd);
     f.persist(0, f.size());
+    return 0;
+}
+
+int fstat(int fd, struct stat *to) noexcept
+{
+    const int result = REAL(fstat)(fd, to);
+    if (inside() && result == 0 && S_ISREG(to->st_mode)) {
+        const file &f = disks->of(fd);
+        to->st_ino = f.inode;
+        to->st_ctim = {f.changed, 0};
+    }
+    return result;
+}
+
+int futimens(int fd, const timespec *times) noexcept
+{
+    if (!inside())
+        return REAL(futimens)(fd, times);
+    disks->of(fd).changed = disks->next_time();
     return 0;
 }
 

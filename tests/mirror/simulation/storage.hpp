@@ -17,6 +17,11 @@ struct file {
     std::string path;
     std::byte *live = nullptr;
     std::vector<std::byte> durable;
+    std::vector<std::byte> backup;
+    bool is_restored = false; // from the backup, since the last opening
+    // As fstat() returns them. A store through a mapping does not change the time, as in tmpfs.
+    std::uint64_t inode = 0;
+    std::int64_t changed = 0;
 
     std::size_t size() const { return durable.size(); }
     void resize(std::size_t size);
@@ -40,11 +45,21 @@ public:
     file *at(const std::byte *address);
     file *named(const std::string &path);
     void persist(const std::byte *from, std::size_t length);
+    std::int64_t next_time() { return ++clock_; }
+    // Replaces the content of a file by that of its backup.
+    enum class restored {
+        below_file_system, // not even a time changes
+        in_place,
+        as_other_file
+    };
+    void back_up(const std::string &path);
+    void restore(const std::string &path, restored how);
     // Of what was not durable in the files of a directory any word may be, or not.
     void lose_power(const std::string &directory);
 
 private:
     world &in_;
+    std::int64_t clock_ = 0;
     std::map<std::pair<unsigned long, unsigned long>, file> files_; // by device and inode
     std::map<std::string, file *> by_name_;                         // no file takes the place of another one
 };

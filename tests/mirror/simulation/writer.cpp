@@ -86,6 +86,9 @@ bool scenario::open(session &s, unsigned tries, unsigned flags)
             s.address = static_cast<char *>(address);
             s.epoch = report.epoch;
             history_.opened(copy_of(s.machine), report.epoch, report.in_sync, report.consistent);
+            closed_[s.machine] = false;
+            if (world_.one_in(2))
+                storage_.back_up(directory(s.machine) + "/home");
             return true;
         }
         world_.say("cannot open: %s", rpma_mirror_error_message());
@@ -196,6 +199,7 @@ void scenario::write(unsigned machine)
     other.join();
     returner.join();
     const int code = rpma_mirror_unmap(&s.mirror);
+    closed_[machine] = code == 0;
     world_.say("the end: %s", code == 0 ? "closed" : rpma_mirror_error_message());
     history_.check_claims();
 }
@@ -240,6 +244,7 @@ void scenario::finish(unsigned machine)
     history_.equal(copy_of(machine), now.in_sync);
     if (rpma_mirror_unmap(&s.mirror) != 0)
         return end_unless_overtaken(s, "the set cannot be closed");
+    closed_[machine] = true;
     ++finished_;
 }
 

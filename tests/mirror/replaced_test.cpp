@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A local copy that was replaced, restored or changed behind the library does not overwrite the other copies.
+#include "fixture.hpp"
+
+#include <csignal>
+#include <cstdio>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace
+{
+
+namespace fs = std::filesystem;
+
+// A set with two clean ends. The backup is of the local file after the first one.
+struct closed_set {
+    target a;
+    const host h;
+    const cfg_ptr cfg;
+    const std::string home = h.where.path + "/home", backup = h.where.path + "/backup";
+
+    explicit closed_set(const std::string &more = "") : cfg(h.cfg({&a}, more))
+    {
+        assert_ok(rpma_mirror_create(cfg.get()));
+        write("old");
+        fs::copy_file(home, backup);
+        write("new");
+    }
+    void write(const std::string &text) const
+    {
+        opened m(cfg.get());
+        m.put(0, text);
+        m.put(5 * megabyte, text);
+        m.close();
+    }
+    // What was acknowledged last is found, and stays on the target when the set ends again.
+    void expect_new(rpma_mirror_source_reason reason) const
+    {
+        opened m(cfg.get());
+        assert_true(std::string(m.address(), 3) == "new" && std::string(m.address() + 5 * megabyte, 3) == "new");
+        assert_int_equal(m.report().reason, reason);
+        m.close();
+        assert_true(a.bytes(0, 3) == "new" && a.bytes(5 * megabyte, 3) == "new");
+        assert_true(h.bytes(0, 3) == "new");
+        // Now the file is the one that the state describes.
+        opened again(cfg.get());
+        assert_true(again.report().reason == RPMA_MIRROR_SOURCE_HOME_NEWEST && again.report().compared == 0);
+        again.close();
+    }
+    int map() const
+    {
+        void *address = nullptr;
+        rpma_mirror *m = nullptr;
+        const int code = rpma_mirror_map(cfg.get(), nullptr, 0, &address, &m);
+        assert_null(m);
+        return code;
+    }
+};
+
+// As rsync --inplace and cp do it: the inode stays. The time of the last modification is that of the backup.
+void restore_in_place(const closed_set &s)
+{
+    struct stat before {
+    };
+    assert_int_equal(stat(s.backup.c_str(), &before), 0);
+    const std::string text = s.h.where.read("backup", 0, length);
+    const int fd = open(s.home.c_str(), O_WRONLY);
+    assert_int_equal(pwrite(fd, text.data(), text.size(), 0), length);
+    const timespec times[] = {before.st_atim, before.st_mtim};
+    assert_int_equal(futimens(fd, times), 0);
+    close(fd);
+}
+
+void a_file_that_was_restored_in_place_is_no_source(void **)
+{
+    const closed_set s;
+    restore_in_place(s);
+    s.expect_new(RPMA_MIRROR_SOURCE_HOME_CHANGED);
+}
+
+void a_file_that_was_replaced_is_no_source(void **)
+{
+    const closed_set s;
+    fs::rename(s.backup, s.home);
+    s.expect_new(RPMA_MIRROR_SOURCE_HOME_CHANGED);
+}
+
+// In memory a mapping changes no time of its file: as after a rollback of the device below the file system.
+void older_content_of_the_same_identity_is_no_source(void **)
+{
+    const closed_set s;
+    const int fd = open(s.home.c_str(), O_RDWR);
+    void *const memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_true(memory != MAP_FAILED);
+    std::memcpy(memory, "old", 3);
+    munmap(memory, 4096);
+    close(fd);
+    s.expect_new(RPMA_MIRROR_SOURCE_HOME_CHANGED);
+}
+
+// Times that have changed say nothing about the content: it is compared, and nothing has to be sent.
+void a_file_with_another_owner_or_mode_is_compared(void **)
+{
+    const closed_set s;
+    assert_int_equal(chmod(s.home.c_str(), 0640), 0);
+    {
+        opened m(s.cfg.get());
+        const rpma_mirror_recovery_report r = m.report();
+        assert_true(r.reason == RPMA_MIRROR_SOURCE_HOME_CHANGED && r.compared == length && r.sent == 0);
+        assert_non_null(std::strstr(r.why, "changed"));
+        m.close();
+    }
+    s.expect_new(RPMA_MIRROR_SOURCE_HOME_NEWEST);
+}
+
+// Both are of the first end: the target has a newer record.
+void a_file_that_was_restored_with_its_state_is_no_source(void **)
+{
+    target a;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a});
+    const std::string state = h.where.path + "/home.mirror", home = h.where.path + "/home";
+    assert_ok(rpma_mirror_create(cfg.get()));
+    for (const char *const text : {"old", "new"}) {
+        opened m(cfg.get());
+        m.put(0, text);
+        m.close();
+        if (*text == 'o')
+            for (const std::string &file : {state, home})
+                fs::copy_file(file, file + ".backup");
+    }
+    for (const std::string &file : {state, home})
+        fs::rename(file + ".backup", file);
+    const opened m(cfg.get());
+    assert_true(std::string(m.address(), 3) == "new" && a.bytes(0, 3) == "new");
+}
+
+void a_file_of_another_length_is_rejected(void **)
+{
+    const closed_set s;
+    for (const std::uint64_t size : {length / 2, 2 * length}) {
+        assert_int_equal(truncate(s.home.c_str(), static_cast<off_t>(size)), 0);
+        assert_int_equal(s.map(), RPMA_MIRROR_E_CHANGED);
+        assert_non_null(std::strstr(rpma_mirror_error_message(), std::to_string(size).c_str()));
+        assert_non_null(std::strstr(rpma_mirror_error_message(), s.home.c_str()));
+        // Nothing was written to the target.
+        assert_true(s.a.bytes(0, 3) == "new" && s.a.bytes(5 * megabyte, 3) == "new");
+    }
+    // The remedy of the message.
+    fs::remove(s.home);
+    fs::remove(s.home + ".mirror");
+    s.expect_new(RPMA_MIRROR_SOURCE_TARGET_NEWEST);
+}
+
+void another_length_in_the_set_file_is_rejected(void **)
+{
+    const closed_set s;
+    const cfg_ptr other = s.h.cfg({&s.a});
+    assert_ok(rpma_mirror_cfg_set_home(other.get(), 0, s.home.c_str(), length / 2, nullptr));
+    void *address = nullptr;
+    rpma_mirror *m = nullptr;
+    assert_int_equal(rpma_mirror_map(other.get(), nullptr, 0, &address, &m), RPMA_MIRROR_E_INVAL);
+    assert_non_null(std::strstr(rpma_mirror_error_message(), std::to_string(length).c_str()));
+}
+
+void write_and_die(void *argument)
+{
+    const opened m(static_cast<closed_set *>(argument)->cfg.get());
+    m.put(0, "new");
+    kill(getpid(), SIGKILL);
+}
+
+// After a crash its times and its content may have changed, but it is the same file.
+void a_file_that_was_replaced_after_a_crash_is_no_source(void **)
+{
+    closed_set s;
+    in_process_that_dies(write_and_die, &s);
+    fs::rename(s.backup, s.home);
+    // An opening that fails forgets nothing of it.
+    s.a.kill();
+    assert_int_equal(s.map(), RPMA_MIRROR_E_INCOMPLETE);
+    s.a.start();
+    s.expect_new(RPMA_MIRROR_SOURCE_HOME_CHANGED);
+}
+
+// No other copy has what it wrote alone: neither of them is taken without being asked for.
+void the_only_copy_that_was_replaced_needs_force(void **)
+{
+    closed_set s("policy availability\n");
+    {
+        opened m(s.cfg.get());
+        s.a.kill();
+        m.put(0, "one");
+        m.close();
+    }
+    const std::string alone = s.h.where.path + "/alone";
+    fs::rename(s.home, alone);
+    fs::copy_file(s.backup, s.home);
+    s.a.start();
+    assert_int_equal(s.map(), RPMA_MIRROR_E_CHANGED);
+    assert_non_null(std::strstr(rpma_mirror_error_message(), "force"));
+    assert_true(s.a.bytes(0, 3) == "new");
+    // The remedy of the message.
+    fs::remove(s.home);
+    fs::rename(alone, s.home);
+    const opened forced(s.cfg.get(), RPMA_MIRROR_F_FORCE);
+    assert_int_equal(forced.report().reason, RPMA_MIRROR_SOURCE_FORCED);
+    assert_true(std::string(forced.address(), 3) == "one" && s.a.bytes(0, 3) == "one");
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(a_file_that_was_restored_in_place_is_no_source),
+            cmocka_unit_test(a_file_that_was_replaced_is_no_source),
+            cmocka_unit_test(older_content_of_the_same_identity_is_no_source),
+            cmocka_unit_test(a_file_with_another_owner_or_mode_is_compared),
+            cmocka_unit_test(a_file_that_was_restored_with_its_state_is_no_source),
+            cmocka_unit_test(a_file_of_another_length_is_rejected),
+            cmocka_unit_test(another_length_in_the_set_file_is_rejected),
+            cmocka_unit_test(a_file_that_was_replaced_after_a_crash_is_no_source),
+            cmocka_unit_test(the_only_copy_that_was_replaced_needs_force),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
