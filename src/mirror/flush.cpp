@@ -13,7 +13,7 @@ using replica::lane_request_kind;
 int rpma_mirror::over() const noexcept
 {
     if (const int code = over_; code != 0)
-        return fail(code, "the mirror is over: %s", rpma_mirror_err_2str(code));
+        return fail(code, "the mirror is over: %s", over_reason_.c_str());
     if (arbiter_->lost())
         return fail(RPMA_MIRROR_E_NO_ARBITER, "the right to write has run out");
     return 0;

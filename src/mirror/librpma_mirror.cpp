@@ -151,9 +151,9 @@ int rpma_mirror_optimized_flush_and_verify(struct rpma_mirror *mirror, unsigned 
     if (const int code = check_flush(mirror, lane, ranges, n, flags, known); code != 0)
         return code;
     return guarded([&] {
-        mirror->flush_and_verify(lane, ranges, n, flags, first_bad);
+        const rpma_mirror_verify_level verified = mirror->flush_and_verify(lane, ranges, n, flags, first_bad);
         if (level != nullptr)
-            *level = RPMA_MIRROR_VERIFY_CACHE;
+            *level = verified;
     });
 }
 

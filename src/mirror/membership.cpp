@@ -27,11 +27,12 @@ int code_of_link(int error)
 } // namespace mirror
 
 // Nothing is acknowledged from here on.
-void rpma_mirror::end(int code, rpma_mirror_event_type type, unsigned copy)
+void rpma_mirror::end(int code, const char *reason, rpma_mirror_event_type type, unsigned copy)
 {
-    int running = 0;
-    if (!over_.compare_exchange_strong(running, code))
+    if (over_ != 0)
         return;
+    over_reason_.assign(reason);
+    over_ = code;
     set_roles(0, 0);
     for (const auto &c : copies_)
         if (c && c->region)
@@ -104,8 +105,10 @@ void rpma_mirror::ask_program(std::uint32_t leaving)
         const rpma_mirror_error why = make_error(copy, copies_[copy]->last_error);
         if (settings_.eviction == nullptr || settings_.eviction(settings_.eviction_context, &why) == 0)
             return;
-        end(RPMA_MIRROR_E_STOPPED, RPMA_MIRROR_EVENT_STOPPED, copy);
-        throw failure(RPMA_MIRROR_E_STOPPED, "the program stopped rather than lose copy " + std::to_string(copy));
+        const failure stopped(
+                RPMA_MIRROR_E_STOPPED, "the program stopped rather than lose copy " + std::to_string(copy));
+        end(stopped.code(), stopped.what(), RPMA_MIRROR_EVENT_STOPPED, copy);
+        throw stopped;
     });
 }
 
@@ -186,9 +189,9 @@ void rpma_mirror::evict(std::uint32_t copies, const std::array<int, replica::mos
 }
 
 // A change of the membership has failed with that code.
-void rpma_mirror::end_by(int code, unsigned copy)
+void rpma_mirror::end_by(int code, const char *reason, unsigned copy)
 {
-    end(code,
+    end(code, reason,
             code == RPMA_MIRROR_E_FENCED       ? RPMA_MIRROR_EVENT_FENCED
             : code == RPMA_MIRROR_E_NO_ARBITER ? RPMA_MIRROR_EVENT_NO_ARBITER
                                                : RPMA_MIRROR_EVENT_ALONE,
@@ -204,9 +207,9 @@ int rpma_mirror::evict(const failed_copies &failed) noexcept
     if (code != 0 && over_ == 0) {
         const auto copy = static_cast<unsigned>(std::countr_zero(failed.bits));
         // A home copy whose state cannot be written is over as well: nobody could tell what it has.
-        guarded([&] { end_by(code, copy); });
+        guarded([&] { end_by(code, last_failure(), copy); });
     }
-    return over_;
+    return over_ == 0 ? 0 : over();
 }
 
 void rpma_mirror::mark_consistent(std::uint64_t mark)
@@ -224,6 +227,6 @@ void rpma_mirror::mark_consistent(std::uint64_t mark)
     // Without the arbiter nothing has changed. Else a record may be durable that lacks copies for which flushes still
     // wait.
     if (code != RPMA_MIRROR_E_NO_ARBITER)
-        end_by(code, settings_.home_copy);
+        end_by(code, last_failure(), settings_.home_copy);
     throw failure(code, last_failure());
 }

@@ -439,7 +439,7 @@ void rpma_mirror::close(bool stored)
 {
     stop_watching();
     if (const int code = over_; code != 0)
-        throw failure(code, std::string("the mirror was over before: ") + rpma_mirror_err_2str(code));
+        throw failure(code, std::string("the mirror was over before: ") + over_reason_.c_str());
     const std::lock_guard hold(membership_);
     if (stored) {
         if (const int code = unready(); code != 0)

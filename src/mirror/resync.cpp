@@ -102,7 +102,7 @@ void rpma_mirror::resync(unsigned copy, const limits &within)
         c.last_error = problem.code();
         if (problem.code() == RPMA_MIRROR_E_FENCED) {
             const std::lock_guard hold(membership_);
-            end(problem.code(), RPMA_MIRROR_EVENT_FENCED, copy);
+            end(problem.code(), problem.what(), RPMA_MIRROR_EVENT_FENCED, copy);
         }
         throw;
     }
@@ -222,7 +222,8 @@ void rpma_mirror::take_back(remote_copy &c)
     const auto before = static_cast<std::uint16_t>(record_.in_sync & ~home_bit());
     const int code = over_ != 0 ? 0 : guarded([&] { commit_everywhere(record_, before); });
     if (code != 0)
-        end(code, code == RPMA_MIRROR_E_FENCED ? RPMA_MIRROR_EVENT_FENCED : RPMA_MIRROR_EVENT_ALONE, c.where.copy);
+        end(code, last_failure(), code == RPMA_MIRROR_E_FENCED ? RPMA_MIRROR_EVENT_FENCED : RPMA_MIRROR_EVENT_ALONE,
+                c.where.copy);
     const roles now = roles_;
     set_roles(now.awaited & ~c.bit(), now.syncing);
 }

@@ -12,6 +12,7 @@
 #include "events.hpp"
 #include "home.hpp"
 #include "remote_copy.hpp"
+#include "short_text.hpp"
 
 namespace mirror
 {
@@ -123,8 +124,9 @@ public:
     int check_ranges(unsigned lane, const rpma_mirror_range *ranges, std::size_t n) const noexcept;
 
     // verify.cpp
-    void flush_and_verify(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags,
-            rpma_mirror_error *first_bad);
+    // Returns the weakest way in which a copy was verified.
+    rpma_mirror_verify_level flush_and_verify(unsigned lane, const rpma_mirror_range *ranges, std::size_t n,
+            unsigned flags, rpma_mirror_error *first_bad);
     void check(unsigned copy, replica::range r, rpma_mirror_error *errors, std::size_t *n);
     void repair_range(replica::range r, unsigned source);
     void verify(unsigned copy, const mirror::limits &within, rpma_mirror_verify_report &report);
@@ -221,12 +223,12 @@ private:
     // membership.cpp: the lock of the membership is held
     void commit_everywhere(record next, std::uint16_t before, std::uint16_t needed = 0, std::uint32_t dropped = 0);
     void ask_program(std::uint32_t leaving);
-    void end_by(int code, unsigned copy);
+    void end_by(int code, const char *reason, unsigned copy);
     template<class F>
     std::uint32_t ask_targets(
             std::uint32_t copies, const deadline &until, F request_for, std::array<int, replica::most_copies> &codes);
     std::uint32_t commit_on_targets(const record &next, const deadline &until);
-    void end(int code, rpma_mirror_event_type type, unsigned copy);
+    void end(int code, const char *reason, rpma_mirror_event_type type, unsigned copy);
     void set_roles(std::uint32_t awaited, std::uint32_t syncing);
     void leave(std::uint32_t copies);
     void evict(std::uint32_t copies, const std::array<int, replica::most_copies> &errors);
@@ -288,8 +290,9 @@ private:
     bool overrides_ = false; // what speaks against the opening, by force
     unsigned source_ = 0;
     std::atomic<mirror::roles> roles_{mirror::roles{}};
-    // 0, or the code with which everything ends.
+    // 0, or the code with which everything ends. The reason is stored before the code, and stays.
     std::atomic<int> over_ = 0;
+    replica::short_text<255> over_reason_;
     // 0, or an errno: a page was replaced, and a device could not register the home copy again.
     std::atomic<int> unregistered_ = 0;
 

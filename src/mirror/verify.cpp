@@ -48,17 +48,24 @@ void store_by_kernel(std::byte *to, const std::vector<std::byte> &from)
 
 } // namespace
 
-void rpma_mirror::flush_and_verify(
+rpma_mirror_verify_level rpma_mirror::flush_and_verify(
         unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags, rpma_mirror_error *first_bad)
 {
     membership_.refuse_holder();
     if (const int code = flush(lane, ranges, n, flags); code != 0)
         throw failure(code, last_failure());
     std::vector<std::byte> back(piece_size);
+    auto level = RPMA_MIRROR_VERIFY_NONE;
     each_copy(roles_.load().awaited, [&](unsigned copy) {
+        bool has_left = false;
         const auto same = [&](range piece) {
-            if (const int code = read(lane, copy, back.data(), piece); code != 0)
-                throw failure(code, last_failure());
+            if (const int code = read(lane, copy, back.data(), piece); code != 0) {
+                // The ranges are durable on the copies that stay.
+                has_left = over_ == 0 && (roles_.load().awaited >> copy & 1) == 0;
+                if (!has_left)
+                    throw failure(code, last_failure());
+                return false;
+            }
             const std::byte *const ours = home_.address() + piece.offset;
             if (std::memcmp(back.data(), ours, piece.length) == 0)
                 return true;
@@ -77,11 +84,14 @@ void rpma_mirror::flush_and_verify(
             events_.tell(RPMA_MIRROR_EVENT_MEDIA, copy, record_, bad);
             return false;
         };
-        for (std::size_t i = 0; i < n; ++i)
-            if (!each_piece({ranges[i].offset, ranges[i].length}, piece_size, same))
+        for (std::size_t i = 0; i < n && !has_left; ++i)
+            if (!each_piece({ranges[i].offset, ranges[i].length}, piece_size, same) && !has_left)
                 throw failure(RPMA_MIRROR_E_VERIFY, "copy " + std::to_string(copy) + " has something else in range " +
                                                             std::to_string(i) + " than was flushed");
+        if (!has_left)
+            level = RPMA_MIRROR_VERIFY_CACHE;
     });
+    return level;
 }
 
 void rpma_mirror::check(unsigned copy, range r, rpma_mirror_error *errors, std::size_t *n)
@@ -165,8 +175,8 @@ void rpma_mirror::repair_range(range r, unsigned source)
         throw failure(code, last_failure());
     try {
         rewrite_home(whole, good);
-    } catch (const failure &) {
-        end(RPMA_MIRROR_E_MEDIA, RPMA_MIRROR_EVENT_MEDIA, settings_.home_copy);
+    } catch (const failure &problem) {
+        end(RPMA_MIRROR_E_MEDIA, problem.what(), RPMA_MIRROR_EVENT_MEDIA, settings_.home_copy);
         throw;
     }
     counted_.repaired += whole.length;
