@@ -30,27 +30,31 @@ extern "C" {
 
 /* Error codes */
 
-#define RPMA_MIRROR_E_INVAL (-110000)      /* an argument is NULL, out of range or contradicts another */
-#define RPMA_MIRROR_E_NOMEM (-110001)      /* out of memory */
-#define RPMA_MIRROR_E_SYSTEM (-110002)     /* the system refused something, see errno */
-#define RPMA_MIRROR_E_TIMEOUT (-110003)    /* not done in time; what was asked for may have happened or not */
-#define RPMA_MIRROR_E_FENCED (-110004)     /* another writer has the set: this one is over for good */
-#define RPMA_MIRROR_E_NO_ARBITER (-110005) /* the arbiter does not answer, or the right to write has run out */
-#define RPMA_MIRROR_E_ALONE (-110006)      /* no target is in sync any more, and the policy is safety: over */
-#define RPMA_MIRROR_E_INCOMPLETE (-110007) /* a target without which something may be lost does not answer */
-#define RPMA_MIRROR_E_STALE (-110008)      /* the copy is not in sync */
-#define RPMA_MIRROR_E_LINK (-110009)       /* the target cannot be reached, or broke the connection */
-#define RPMA_MIRROR_E_TARGET (-110010)     /* the target refused */
-#define RPMA_MIRROR_E_LEVEL (-110011)      /* a copy does not have the level that is asked for */
-#define RPMA_MIRROR_E_VERIFY (-110012)     /* what was read back is not what was written */
-#define RPMA_MIRROR_E_MEDIA (-110013)      /* memory cannot be read or written back */
-#define RPMA_MIRROR_E_BUSY (-110014)       /* another process has the set open, or another call works on the copy */
-#define RPMA_MIRROR_E_EXISTS (-110015)     /* there is a copy already */
-#define RPMA_MIRROR_E_MISSING (-110016)    /* there is no such copy, file or set */
-#define RPMA_MIRROR_E_PAUSED (-110017)     /* the function for the progress stopped it; it goes on when called again */
-#define RPMA_MIRROR_E_STOPPED (-110018)    /* the program stopped rather than lose a copy: over */
-#define RPMA_MIRROR_E_CHANGED (-110019) /* the local file was replaced, restored or resized: put the right file back   \
-                                         */
+#define RPMA_MIRROR_E_INVAL (-110000)       /* an argument is NULL, out of range or contradicts another */
+#define RPMA_MIRROR_E_NOMEM (-110001)       /* out of memory */
+#define RPMA_MIRROR_E_SYSTEM (-110002)      /* the system refused something, see errno */
+#define RPMA_MIRROR_E_TIMEOUT (-110003)     /* not done in time; what was asked for may have happened or not */
+#define RPMA_MIRROR_E_FENCED (-110004)      /* another writer has the set: this one is over for good */
+#define RPMA_MIRROR_E_NO_ARBITER (-110005)  /* the arbiter does not answer, or the right to write has run out */
+#define RPMA_MIRROR_E_ALONE (-110006)       /* no target is in sync any more, and the policy is safety: over */
+#define RPMA_MIRROR_E_INCOMPLETE (-110007)  /* a target that was in sync does not respond: start it, or use force */
+#define RPMA_MIRROR_E_STALE (-110008)       /* the copy is not in sync */
+#define RPMA_MIRROR_E_LINK (-110009)        /* the target cannot be reached, or broke the connection */
+#define RPMA_MIRROR_E_TARGET (-110010)      /* the target refused */
+#define RPMA_MIRROR_E_LEVEL (-110011)       /* a copy does not have the level that is asked for */
+#define RPMA_MIRROR_E_VERIFY (-110012)      /* what was read back is not what was written */
+#define RPMA_MIRROR_E_MEDIA (-110013)       /* memory cannot be read or written back */
+#define RPMA_MIRROR_E_BUSY (-110014)        /* another process has the set open, or another call works on the copy */
+#define RPMA_MIRROR_E_EXISTS (-110015)      /* there is a copy already */
+#define RPMA_MIRROR_E_MISSING (-110016)     /* there is no such copy, file or set */
+#define RPMA_MIRROR_E_PAUSED (-110017)      /* the function for the progress stopped it; it goes on when called again */
+#define RPMA_MIRROR_E_STOPPED (-110018)     /* the program stopped rather than lose a copy: over */
+#define RPMA_MIRROR_E_CHANGED (-110019)     /* the local file was replaced or resized: put the right file back */
+#define RPMA_MIRROR_E_UNFOUND (-110020)     /* the last writer may have written alone: open there, or use force */
+#define RPMA_MIRROR_E_DOWN (-110021)        /* no copy that was in sync responds, even by force: start a target */
+#define RPMA_MIRROR_E_INTERRUPTED (-110022) /* a target was lost during the opening: open again */
+#define RPMA_MIRROR_E_UNCLEAN (-110023)     /* no target confirmed the end: the next opening needs one of them */
+#define RPMA_MIRROR_E_UNFENCED (-110024)    /* a target in sync made no promise, so the writer may go on: fence again */
 
 /* Static English text for an error code, never NULL. */
 const char *rpma_mirror_err_2str(int error);
@@ -245,7 +249,8 @@ int rpma_mirror_create(const struct rpma_mirror_cfg *cfg);
  * MAP: maps the home copy, at hint if that is possible (NULL: anywhere), connects the targets, takes the right to write
  * from whoever had it, chooses the newest copy, brings the others level with it, and registers the memory. *address is
  * where the home copy is. On another machine this is the promotion of that machine.
- * RPMA_MIRROR_E_INCOMPLETE, RPMA_MIRROR_E_FENCED (somebody else opens it at the same time), RPMA_MIRROR_E_NO_ARBITER,
+ * RPMA_MIRROR_E_INCOMPLETE, RPMA_MIRROR_E_UNFOUND, RPMA_MIRROR_E_DOWN, RPMA_MIRROR_E_INTERRUPTED,
+ * RPMA_MIRROR_E_FENCED (somebody else opens it at the same time), RPMA_MIRROR_E_NO_ARBITER,
  * RPMA_MIRROR_E_LEVEL, RPMA_MIRROR_E_BUSY, RPMA_MIRROR_E_MISSING, RPMA_MIRROR_E_LINK, RPMA_MIRROR_E_TARGET,
  * RPMA_MIRROR_E_TIMEOUT, RPMA_MIRROR_E_SYSTEM. RPMA_MIRROR_E_CHANGED: the file of the home copy has another length, or
  * was replaced or changed and no target in sync responds.
@@ -262,7 +267,7 @@ int rpma_mirror_attach(const struct rpma_mirror_cfg *cfg, void *address, size_t 
  * UNMAP: waits for flushes under way, marks the copies in sync as equal if nothing failed, and ends. *mirror_ptr
  * becomes NULL in any case but one; NULL there is accepted. What was stored and not flushed is not in the other copies:
  * flush it first. RPMA_MIRROR_E_TIMEOUT: a target did not answer within the timeout of opening, and the end is that of
- * a crash. RPMA_MIRROR_E_INCOMPLETE, or with the policy safety RPMA_MIRROR_E_ALONE: the last targets in sync did not
+ * a crash. RPMA_MIRROR_E_UNCLEAN, or with the policy safety RPMA_MIRROR_E_ALONE: the last targets in sync did not
  * confirm the end, and the next opening needs them. RPMA_MIRROR_E_BUSY: it is called by a function that the mirror
  * waits for, and nothing has happened; only then *mirror_ptr stays.
  */
@@ -312,8 +317,9 @@ enum rpma_mirror_verify_level {
 
 /*
  * OPTIMIZED_FLUSH_AND_VERIFY: flushes, reads back from every copy in sync, and compares. *level, unless level is NULL,
- * becomes the weakest way in which a copy was verified. RPMA_MIRROR_E_VERIFY: *first_bad, unless it is NULL, says
- * where; the copy stays in the set, for the program to repair or to drop.
+ * becomes the weakest way in which a copy was verified. A target that is lost while it is read leaves the set, as with
+ * a flush; RPMA_MIRROR_VERIFY_NONE: no target stayed. RPMA_MIRROR_E_VERIFY: *first_bad, unless it is NULL, says where;
+ * the copy stays in the set, for the program to repair or to drop.
  */
 int rpma_mirror_optimized_flush_and_verify(struct rpma_mirror *mirror, unsigned lane,
         const struct rpma_mirror_range *ranges, size_t n, unsigned flags, enum rpma_mirror_verify_level *level,
@@ -511,7 +517,7 @@ int rpma_mirror_get_recovery_report(const struct rpma_mirror *mirror, struct rpm
 
 /*
  * Fences the writer of a set without opening it: each target that answers promises a higher epoch, and drops what is
- * below. *epoch, unless it is NULL, is that epoch. RPMA_MIRROR_E_INCOMPLETE: a target in sync did not answer; with
+ * below. *epoch, unless it is NULL, is that epoch. RPMA_MIRROR_E_UNFENCED: a target in sync did not answer; with
  * RPMA_MIRROR_F_FORCE one that answers is enough.
  */
 int rpma_mirror_fence(const struct rpma_mirror_cfg *cfg, unsigned flags, uint64_t *epoch);

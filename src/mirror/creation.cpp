@@ -176,7 +176,7 @@ std::uint64_t rpma_mirror::fence(const settings &of, bool force)
 void rpma_mirror::refuse_fence(bool force) const
 {
     if (answered() == 0)
-        throw failure(RPMA_MIRROR_E_INCOMPLETE, "no target answers any more: fence the writer again");
+        throw failure(RPMA_MIRROR_E_UNFENCED, "no target made a promise: the writer may go on (fence it again)");
     if (const std::uint32_t missing = needed_targets(newest_) & ~answered(); missing != 0 && !force)
-        refuse_without(missing, "a writer may go on with it");
+        refuse_without(missing, RPMA_MIRROR_E_UNFENCED, "a writer may go on with it");
 }

@@ -60,7 +60,7 @@ const char *rpma_mirror_err_2str(int error)
             "another writer has the set",
             "the arbiter does not answer",
             "no target is in sync any more",
-            "a target that is needed does not answer",
+            "a target that was in sync does not respond",
             "the copy is not in sync",
             "the target cannot be reached",
             "the target refused",
@@ -73,6 +73,11 @@ const char *rpma_mirror_err_2str(int error)
             "paused",
             "the program stopped rather than lose a copy",
             "the local file was replaced, restored or resized",
+            "the last writer may have written alone",
+            "no copy that was in sync responds",
+            "a target was lost during the opening",
+            "no target confirmed the end",
+            "a target in sync made no promise",
     };
     if (error == 0)
         return "success";

@@ -126,11 +126,12 @@ void rpma_mirror::commit_everywhere(record next, std::uint16_t before, std::uint
             throw failure(RPMA_MIRROR_E_ALONE, "the targets that were in sync before are all gone");
         // It may have the record that says closed, by which another machine may take the set: this one must need it.
         if (targets == 0 && before != 0 && next.closed)
-            throw failure(RPMA_MIRROR_E_INCOMPLETE, "no target confirmed the end: open the set once more");
+            throw failure(RPMA_MIRROR_E_UNCLEAN,
+                    "no target confirmed the end (open the set once more while a target that was in sync responds)");
         if (const std::uint32_t lost = needed & ~targets; lost != 0)
-            throw failure(RPMA_MIRROR_E_INCOMPLETE,
-                    settings_.names_of(lost) + " is needed and was lost again: open the set once more (force goes on "
-                                               "without it)");
+            throw failure(RPMA_MIRROR_E_INTERRUPTED,
+                    settings_.names_of(lost) + " was in sync and was lost during the opening (open the set again; force "
+                                               "opens without it)");
         const std::uint32_t leaving = record_.in_sync & ~next.in_sync & ~asked;
         ask_program(leaving);
         asked |= leaving;

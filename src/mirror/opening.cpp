@@ -191,11 +191,11 @@ void rpma_mirror::prepare_all(const deadline &until)
     });
 }
 
-void rpma_mirror::refuse_without(std::uint32_t missing, const char *consequence) const
+void rpma_mirror::refuse_without(std::uint32_t missing, int code, const char *consequence) const
 {
     const auto &first = copies_[static_cast<unsigned>(std::countr_zero(missing))];
     const std::optional<failure> &why = first ? first->problem : std::nullopt;
-    throw failure(RPMA_MIRROR_E_INCOMPLETE,
+    throw failure(code,
             settings_.names_of(missing) + " was in sync and does not answer" +
                     (why ? std::string(" (") + why->what() + ")" : "") + ": " + consequence + " (force overrides that)",
             why ? why->system() : 0);
@@ -223,7 +223,7 @@ void rpma_mirror::choose_source(bool force)
     needed_ = needed_targets(newest_);
     const std::uint32_t missing = needed_ & ~answered();
     if (missing != 0 && !force)
-        refuse_without(missing, "something may be lost without it");
+        refuse_without(missing, RPMA_MIRROR_E_INCOMPLETE, "something may be lost without it");
     overrides_ = missing != 0;
     needed_ &= answered();
     using replica::stamp_match;
@@ -243,14 +243,14 @@ void rpma_mirror::choose_source(bool force)
     const bool alone = !own && newest_.policy == replica::mirror_policy::availability && !newest_.closed &&
                        newest_ != arbiters_;
     if ((alone || needed_ == 0) && !force)
-        throw failure(RPMA_MIRROR_E_INCOMPLETE,
+        throw failure(RPMA_MIRROR_E_UNFOUND,
                 "copy " + std::to_string(newest_.home) +
-                        ", which wrote last, may have gone on alone: what only it has would be lost (force overrides "
-                        "that)");
+                        ", which wrote last, may have gone on alone (open the set on its machine; force takes another "
+                        "copy, and loses what only that one has)");
     overrides_ = missing != 0 || alone || needed_ == 0;
     const std::uint32_t candidates = needed_ != 0 ? needed_ : answered();
     if (candidates == 0)
-        throw failure(RPMA_MIRROR_E_INCOMPLETE, "no target answers");
+        throw failure(RPMA_MIRROR_E_DOWN, "no copy that was in sync responds (start a target)");
     source_ = static_cast<unsigned>(std::countr_zero(candidates));
     each_copy(candidates, [&](unsigned copy) {
         if (is_newer(copies_[copy]->known.committed, copies_[source_]->known.committed))

@@ -186,7 +186,7 @@ private:
     void ask_arbiter(bool seize, const deadline &until);
     void take_epoch(bool seize, const deadline &until);
     void prepare_all(const deadline &until);
-    [[noreturn]] void refuse_without(std::uint32_t missing, const char *consequence) const;
+    [[noreturn]] void refuse_without(std::uint32_t missing, int code, const char *consequence) const;
     bool home_is_newest() const;
     void choose_source(bool force);
     void check_home_level() const;

@@ -36,9 +36,7 @@ exit_status show_status(const options &what)
     if (state->epoch == 0) {
         if (what.json)
             print(what, {}, state_json(*state));
-        throw failure("no copy answers, or there is no set yet: is rpmemd --listen running, and was rpma-mirror create "
-                      "called?",
-                exit_failed);
+        throw failure(absence_text(*state), exit_failed);
     }
     print(what, state_text(*state), state_json(*state));
     return status_of(missing_copies(*state));
@@ -187,7 +185,15 @@ exit_status run(const options &what)
     const std::map<std::string, exit_status (*)(const options &)> commands = {{"status", show_status},
             {"create", create}, {"verify", verify}, {"resync", resync}, {"promote", recover}, {"fence", fence},
             {"add", add}, {"drop", drop}};
-    return commands.at(what.command)(what);
+    try {
+        return commands.at(what.command)(what);
+    } catch (const failure &problem) {
+        if (what.json && problem.code() != 0)
+            print(what, {},
+                    {{"error", {{"code", problem.code()}, {"text", rpma_mirror_err_2str(problem.code())},
+                                       {"message", problem.what()}}}});
+        throw;
+    }
 }
 
 } // namespace mirror_tool

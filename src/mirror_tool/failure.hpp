@@ -18,11 +18,17 @@ enum exit_status {
 class failure : public std::runtime_error
 {
 public:
-    failure(const std::string &line, exit_status status) : std::runtime_error(line), status_(status) {}
+    failure(const std::string &line, exit_status status, int code = 0)
+        : std::runtime_error(line), status_(status), code_(code)
+    {
+    }
     exit_status status() const { return status_; }
+    // Code of librpma_mirror, 0: the failure is not of the library.
+    int code() const { return code_; }
 
 private:
     exit_status status_;
+    int code_;
 };
 
 } // namespace mirror_tool

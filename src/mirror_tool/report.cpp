@@ -152,6 +152,23 @@ std::string state_text(const rpma_mirror_state &state)
     return text + fmt::format("\nnot in sync: {} {}\n", missing.size() == 1 ? "copy" : "copies", list_text(missing));
 }
 
+std::string absence_text(const rpma_mirror_state &state)
+{
+    std::string unreachable;
+    for (unsigned copy = 0; copy < RPMA_MIRROR_MOST_COPIES; ++copy) {
+        const rpma_mirror_copy &c = state.copies[copy];
+        if (c.home == 0 && c.last_error != 0 && c.last_error != RPMA_MIRROR_E_MISSING)
+            unreachable += fmt::format("{}copy {} at {}: {}", unreachable.empty() ? "" : "; ", copy, c.target,
+                    rpma_mirror_err_2str(c.last_error));
+    }
+    if (!unreachable.empty())
+        return fmt::format("this machine has no copy of the set, and targets do not respond: {} (start rpmemd --listen "
+                           "there, and check network and key)",
+                unreachable);
+    return state.length != 0 ? "the creation of the set did not come to its end (repeat rpma-mirror create)"
+                             : "the set does not exist (rpma-mirror create makes it)";
+}
+
 json state_json(const rpma_mirror_state &state)
 {
     json copies = json::array();

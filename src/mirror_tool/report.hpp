@@ -24,6 +24,8 @@ std::string table(const std::vector<std::vector<std::string>> &rows);
 // The copies that belong to the set and are not in sync, and what is with them.
 std::vector<unsigned> missing_copies(const rpma_mirror_state &state);
 std::string state_text(const rpma_mirror_state &state);
+// One line: why no copy has a record, and what to do.
+std::string absence_text(const rpma_mirror_state &state);
 nlohmann::ordered_json state_json(const rpma_mirror_state &state);
 
 std::string recovery_text(const rpma_mirror_recovery_report &report);

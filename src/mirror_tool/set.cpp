@@ -15,7 +15,7 @@ int call(const std::function<int()> &f, std::initializer_list<int> expected)
         return code;
     // Where no RDMA device reaches the targets nothing can be done on this machine.
     const bool no_device = errno == ENOMEDIUM;
-    throw failure(rpma_mirror_error_message(), no_device ? exit_cannot_run : exit_failed);
+    throw failure(rpma_mirror_error_message(), no_device ? exit_cannot_run : exit_failed, code);
 }
 
 cfg_ptr read_cfg(const std::string &set_file)

@@ -89,8 +89,7 @@ copy_stamp settle(std::span<const int> files, std::span<const std::byte> content
     for (const int file : files) {
         struct stat facts {
         };
-        if (fstat(file, &facts) != 0 ||
-                (S_ISREG(facts.st_mode) && (futimens(file, nullptr) != 0 || fsync(file) != 0)))
+        if (fstat(file, &facts) != 0 || (S_ISREG(facts.st_mode) && (futimens(file, nullptr) != 0 || fsync(file) != 0)))
             return {};
     }
     return stamp_content(files, content, number);

@@ -98,6 +98,36 @@ class Agent(MirrorTest):
         a.act("monitor")
         self.assertEqual(a.score, "10")
 
+    def test_a_node_whose_local_file_was_replaced_is_not_promoted(self):
+        (here, there), (a, b) = self.nodes(self.target())
+        a.act("start")
+        b.act("start")
+        a.act("promote")
+        a.act("demote")
+        with open(here.parent / "home", "r+b") as file:
+            file.truncate(4 << 20)
+        a.act("promote", ARGS, "has 4194304 bytes instead of 8388608 .put the right file back")
+        b.act("promote")
+
+    def test_a_promotion_that_was_interrupted_is_repeated(self):
+        (here, _), (a, _) = self.nodes(self.target())
+        a.act("start")
+        # It fails once, as where a target is lost during the opening, and then it is the command itself.
+        tool = here.parent / "tool"
+        tool.write_text(f"""#!/bin/sh
+if [ "$1" = promote ] && [ ! -e {tool}.failed ]; then
+    touch {tool}.failed
+    echo '{{"error": {{"code": -110022}}}}'
+    echo "rpma-mirror: interrupted" >&2
+    exit 1
+fi
+exec {TOOL} "$@"
+""")
+        tool.chmod(0o755)
+        a.act("promote", OCF_RESKEY_tool=str(tool))
+        a.act("monitor", PROMOTED)
+        self.assertTrue((here.parent / "tool.failed").exists())
+
     def test_demotion_stops_a_program(self):
         self.stops_a_program("demote")
 

@@ -199,7 +199,7 @@ void it_is_in_sync(const row &r)
     assert_int_equal(
             rpma_mirror_map((r.way % 2 == 0 ? here : there).get(), nullptr, 0, &address, &m), RPMA_MIRROR_E_INCOMPLETE);
     check_message(s);
-    assert_int_equal(rpma_mirror_fence(there.get(), 0, nullptr), RPMA_MIRROR_E_INCOMPLETE);
+    assert_int_equal(rpma_mirror_fence(there.get(), 0, nullptr), RPMA_MIRROR_E_UNFENCED);
     check_message(s);
     ways[r.way](s);
 }
@@ -300,7 +300,7 @@ void refused_promotions_disturb_no_writer(void **)
     assert_int_equal(inspected(there.get())->copies[1].promised_epoch, epoch);
     // A fence without all targets that are needed, too.
     b.stop();
-    assert_int_equal(rpma_mirror_fence(there.get(), 0, nullptr), RPMA_MIRROR_E_INCOMPLETE);
+    assert_int_equal(rpma_mirror_fence(there.get(), 0, nullptr), RPMA_MIRROR_E_UNFENCED);
     m.put(0, "undisturbed");
     assert_int_equal(inspected(there.get())->copies[1].promised_epoch, epoch);
     m.close();

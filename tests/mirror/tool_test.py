@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """rpma-mirror against real targets: what it shows, what it does to the copies, and how it ends."""
 
+import json
 import os
 import pathlib
 import re
@@ -13,7 +14,7 @@ import unittest.mock
 
 from support import LIBRARY, TOOL, MirrorTest
 
-FENCED = -110004
+FENCED, INCOMPLETE = -110004, -110007
 
 
 class Tool(MirrorTest):
@@ -36,6 +37,29 @@ class Tool(MirrorTest):
         self.assertRegex(text, r"(?m)^2 +offline +- .*the target cannot be reached$")
         self.assertTrue(text.endswith("\nnot in sync: copy 2\n"))
         self.assertEqual(self.json("status", host, status=1)["not_in_sync"], [2])
+
+    def test_status_of_a_set_that_cannot_be_reached_names_the_targets(self):
+        a, b = self.target(), self.target()
+        here, there = self.host(0, a, b), self.host(5, a, b)
+        self.refused(1, "does not exist .rpma-mirror create", "status", there)
+        self.done("create", here)
+        a.kill()
+        b.kill()
+        text = rf"copy 1 at {a.address}: the target cannot be reached; copy 2 at {b.address}: .*rpmemd --listen"
+        self.refused(1, text, "status", there)
+        # The machine that has a copy shows what that one says.
+        self.assertRegex(self.done("status", here, status=1), r"(?m)^2 +offline +- .*the target cannot be reached$")
+
+    def test_a_failure_has_its_code_in_the_json(self):
+        a = self.target()
+        host = self.host(0, a)
+        self.done("create", host)
+        a.kill()
+        result = self.tool("resync", "--json", host)
+        self.assertEqual(result.returncode, 1)
+        error = json.loads(result.stdout)["error"]
+        self.assertEqual((error["code"], error["text"]), (INCOMPLETE, "a target that was in sync does not respond"))
+        self.assertEqual(result.stderr, f"rpma-mirror: {error['message']}\n")
 
     def test_a_target_that_was_away_is_brought_level(self):
         a, b = self.target(), self.target()

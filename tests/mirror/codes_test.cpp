@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Each failure has a code of its own, and each thread that gets a code gets a message with it.
+#include "fixture.hpp"
+
+#include <dlfcn.h>
+#include <functional>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+struct rpma_conn;
+struct rpma_mr_local;
+struct rpma_mr_remote;
+
+namespace
+{
+
+// Called once, before this process reads from a target or makes a state file durable.
+std::function<void()> before_read, before_state;
+
+void call_once(std::function<void()> &f)
+{
+    if (f)
+        std::exchange(f, nullptr)();
+}
+
+} // namespace
+
+extern "C" [[gnu::visibility("default")]] int rpma_read(rpma_conn *conn, rpma_mr_local *to, std::size_t to_offset,
+        const rpma_mr_remote *from, std::size_t offset, std::size_t size, int flags, const void *context)
+{
+    static const auto real = reinterpret_cast<decltype(&rpma_read)>(dlsym(RTLD_NEXT, "rpma_read"));
+    call_once(before_read);
+    return real(conn, to, to_offset, from, offset, size, flags, context);
+}
+
+extern "C" [[gnu::visibility("default")]] int fdatasync(int fd)
+{
+    call_once(before_state);
+    return static_cast<int>(syscall(SYS_fdatasync, fd));
+}
+
+namespace
+{
+
+int map(const cfg_ptr &cfg, unsigned flags = 0)
+{
+    void *address = nullptr;
+    rpma_mirror *m = nullptr;
+    const int code = rpma_mirror_map(cfg.get(), nullptr, flags, &address, &m);
+    assert_null(m);
+    return code;
+}
+
+void expect_message(const std::string &message, const char *part)
+{
+    if (message.find(part) == std::string::npos)
+        fail_msg("'%s' does not contain '%s'", message.c_str(), part);
+}
+
+// The first lane ends the mirror while the other one waits for what the first one decides.
+struct two_lanes {
+    rpma_mirror *mirror = nullptr;
+    std::thread other;
+    int code = 0;
+    std::string message;
+};
+
+int stop_while_the_other_lane_waits(void *context, const rpma_mirror_error *)
+{
+    auto *const lanes = static_cast<two_lanes *>(context);
+    lanes->other = std::thread([lanes] {
+        const rpma_mirror_range r{4096, 8};
+        lanes->code = rpma_mirror_optimized_flush(lanes->mirror, 1, &r, 1, 0);
+        lanes->message = rpma_mirror_error_message();
+    });
+    usleep(300'000);
+    return 1;
+}
+
+void other_lanes_get_the_message_with_the_code(void **)
+{
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b}, "lanes 2\n");
+    two_lanes lanes;
+    assert_ok(rpma_mirror_cfg_set_eviction_function(cfg.get(), stop_while_the_other_lane_waits, &lanes));
+    assert_ok(rpma_mirror_create(cfg.get()));
+    const opened m(cfg.get());
+    lanes.mirror = m.get();
+    b.kill();
+    assert_int_equal(m.flush(0, 8), RPMA_MIRROR_E_STOPPED);
+    lanes.other.join();
+    expect_message(rpma_mirror_error_message(), "rather than lose copy 2");
+    assert_int_equal(lanes.code, RPMA_MIRROR_E_STOPPED);
+    expect_message(lanes.message, "rather than lose copy 2");
+    // So do calls that begin later, in threads that have had no failure.
+    std::thread([&] {
+        assert_int_equal(m.flush(0, 8), RPMA_MIRROR_E_STOPPED);
+        expect_message(rpma_mirror_error_message(), "rather than lose copy 2");
+    }).join();
+}
+
+// What was flushed is durable on the copies that stay: those are verified.
+void a_target_that_is_lost_while_it_is_read_leaves_the_set(void **)
+{
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    const opened m(cfg.get());
+    m.store(0, "verified");
+    before_read = [&] { a.kill(); };
+    const rpma_mirror_range r{0, 8};
+    rpma_mirror_verify_level level = RPMA_MIRROR_VERIFY_MEDIA;
+    assert_ok(rpma_mirror_optimized_flush_and_verify(m.get(), 0, &r, 1, 0, &level, nullptr));
+    assert_int_equal(level, RPMA_MIRROR_VERIFY_CACHE);
+    assert_int_equal(m.expect(RPMA_MIRROR_EVENT_EVICTED).copy, 1);
+    assert_int_equal(m.state().in_sync, 5);
+    assert_true(b.bytes(0, 8) == "verified");
+    // Under the policy safety the last one is the end.
+    before_read = [&] { b.kill(); };
+    assert_int_equal(rpma_mirror_optimized_flush_and_verify(m.get(), 0, &r, 1, 0, &level, nullptr), RPMA_MIRROR_E_ALONE);
+}
+
+void without_a_target_nothing_is_verified(void **)
+{
+    target a;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a}, "policy availability\n");
+    assert_ok(rpma_mirror_create(cfg.get()));
+    const opened m(cfg.get());
+    before_read = [&] { a.kill(); };
+    const rpma_mirror_range r{0, 8};
+    rpma_mirror_verify_level level = RPMA_MIRROR_VERIFY_MEDIA;
+    assert_ok(rpma_mirror_optimized_flush_and_verify(m.get(), 0, &r, 1, 0, &level, nullptr));
+    assert_int_equal(level, RPMA_MIRROR_VERIFY_NONE);
+}
+
+void an_end_that_no_target_confirms_is_unclean(void **)
+{
+    target a;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a}, "policy availability\n");
+    assert_ok(rpma_mirror_create(cfg.get()));
+    void *address = nullptr;
+    rpma_mirror *m = nullptr;
+    assert_ok(rpma_mirror_map(cfg.get(), nullptr, 0, &address, &m));
+    std::memcpy(address, "acknowledged", 12);
+    assert_ok(rpma_mirror_sync(m, 0, 0, 12, 0));
+    before_state = [&] { a.kill(); };
+    assert_int_equal(rpma_mirror_unmap(&m), RPMA_MIRROR_E_UNCLEAN);
+    // The next opening needs the target, which may have the record that says closed.
+    assert_int_equal(map(cfg), RPMA_MIRROR_E_INCOMPLETE);
+    a.start();
+    const opened again(cfg.get());
+    assert_true(std::string(again.address(), 12) == "acknowledged");
+}
+
+int kill_the_source(void *context, const rpma_mirror_progress *)
+{
+    static_cast<target *>(context)->kill();
+    return 0;
+}
+
+void a_source_that_is_lost_interrupts_the_opening(void **)
+{
+    target a;
+    const host first, second(5);
+    const cfg_ptr here = first.cfg({&a}), there = second.cfg({&a});
+    assert_ok(rpma_mirror_create(here.get()));
+    opened(here.get()).close();
+    rpma_mirror_resync_options options{};
+    options.size = sizeof(options);
+    options.progress = kill_the_source;
+    options.context = &a;
+    assert_ok(rpma_mirror_cfg_set_resync_options(there.get(), &options));
+    assert_int_equal(map(there), RPMA_MIRROR_E_INTERRUPTED);
+    expect_message(rpma_mirror_error_message(), "source was lost");
+}
+
+// A repair that failed has left a local copy that is not in sync by its own state.
+void without_any_copy_in_sync_the_set_is_down(void **)
+{
+    target a;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a});
+    assert_ok(rpma_mirror_create(cfg.get()));
+    {
+        const opened m(cfg.get());
+        m.put(0, "precious");
+        assert_int_equal(mprotect(m.address(), 4096, PROT_READ), 0);
+        assert_int_equal(rpma_mirror_repair_range(m.get(), 0, 4096, RPMA_MIRROR_SET), RPMA_MIRROR_E_MEDIA);
+    }
+    a.kill();
+    assert_int_equal(map(cfg), RPMA_MIRROR_E_INCOMPLETE);
+    assert_int_equal(map(cfg, RPMA_MIRROR_F_FORCE), RPMA_MIRROR_E_DOWN);
+    a.start();
+    const opened m(cfg.get());
+    assert_true(std::string(m.address(), 8) == "precious");
+}
+
+void each_code_has_a_text(void **)
+{
+    for (int code = RPMA_MIRROR_E_INVAL; code >= RPMA_MIRROR_E_UNFENCED; --code)
+        assert_string_not_equal(rpma_mirror_err_2str(code), "unknown error");
+    assert_string_equal(rpma_mirror_err_2str(RPMA_MIRROR_E_UNFENCED - 1), "unknown error");
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(other_lanes_get_the_message_with_the_code),
+            cmocka_unit_test(a_target_that_is_lost_while_it_is_read_leaves_the_set),
+            cmocka_unit_test(without_a_target_nothing_is_verified),
+            cmocka_unit_test(an_end_that_no_target_confirms_is_unclean),
+            cmocka_unit_test(a_source_that_is_lost_interrupts_the_opening),
+            cmocka_unit_test(without_any_copy_in_sync_the_set_is_down),
+            cmocka_unit_test(each_code_has_a_text),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
