@@ -94,11 +94,12 @@ const char *parse_target(std::string_view text, target &to)
         to.local = true;
         return nullptr;
     }
-    if (const auto at = text.find('@'); at != npos) {
-        if (!is_word(text_before(text, at), "._-+$"))
+    // As in ssh, the last one: the user may be one of a domain.
+    if (const auto at = text.rfind('@'); at != npos) {
+        if (!is_word(text_before(text, at), "._-+$@") || text.front() == '@' || text_before(text, at).back() == '@')
             return "the user name before '@' is empty or contains a character that no user name has";
         if (!to.user.assign(text_before(text, at)))
-            return "the user name is longer than 32 characters";
+            return "the user name is longer than 255 characters";
         text.remove_prefix(at + 1);
     }
     if (!text.empty() && text.front() == '[')

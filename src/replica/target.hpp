@@ -8,10 +8,11 @@
 namespace replica
 {
 
-// Where a replica is: `[user@]host[:port]`, the port being that of ssh, or `local:` for this machine without ssh.
+// Where a replica is: `[user@]host[:port]`, the port being that of ssh, or `local:` for this machine without ssh. The
+// user may be `user@domain`.
 struct target {
     bool local = false;
-    short_text<32> user;
+    short_text<255> user;
     short_text<255> node;
     short_text<31> service;
 };

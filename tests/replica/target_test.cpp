@@ -36,6 +36,8 @@ void good_targets_are_taken_apart(void **)
             {"user@[::1]:1234", "user", "::1", "1234"},
             {"[fe80::1%eth0]", "", "fe80::1%eth0", ""},
             {"127.0.0.1:22", "", "127.0.0.1", "22"},
+            {"user@domain.example@host", "user@domain.example", "host", ""},
+            {"user@domain.example@[::1]:22", "user@domain.example", "::1", "22"},
     };
     for (const auto &row : table) {
         target t;
@@ -53,9 +55,9 @@ void good_targets_are_taken_apart(void **)
 void other_texts_are_no_targets(void **)
 {
     for (const char *const text : {"", "@host", "user@", ":22", "host:", "host:x", "host:0", "host:70000", "host:65536",
-                 "user@@host:22", "user@host@host", "us er@host", "ho st", " host", "host:22 ", "host::22:x",
-                 "host:22:22", "a:1:2", "ho|st", "user|@host", "[::1", "[::1]22", "[]:22", "-oProxyCommand=x",
-                 "user@-host", "a;b", "host\n", "local:x", "$(reboot)", "host:4294967318"}) {
+                 "user@@host:22", "@user@host", "us er@domain@host", "us er@host", "ho st", " host", "host:22 ",
+                 "host::22:x", "host:22:22", "a:1:2", "ho|st", "user|@host", "[::1", "[::1]22", "[]:22",
+                 "-oProxyCommand=x", "user@-host", "a;b", "host\n", "local:x", "$(reboot)", "host:4294967318"}) {
         target t;
         if (parse_target(text, t) == nullptr)
             fail_msg("'%s' was taken for a target", text);
@@ -65,11 +67,11 @@ void other_texts_are_no_targets(void **)
     target t;
     assert_null(parse_target({longest, 255}, t));
     assert_non_null(parse_target({longest, 256}, t));
-    longest[32] = '@';
-    assert_null(parse_target({longest, 40}, t));
-    longest[32] = 'a';
-    longest[33] = '@';
-    assert_non_null(parse_target({longest, 40}, t));
+    longest[255] = '@';
+    assert_null(parse_target({longest, 260}, t));
+    longest[255] = 'a';
+    longest[256] = '@';
+    assert_non_null(parse_target({longest, 260}, t));
 }
 
 void ssh_gets_one_quoted_line(void **)
