@@ -93,18 +93,32 @@ void home::open_file()
         throw errno == ENOENT
                 ? failure(RPMA_MIRROR_E_MISSING, "there is no home copy " + settings_.home_path + remedy(), ENOENT)
                 : system_failure("cannot open " + settings_.home_path);
+    check_length();
+}
+
+// Throws unless it can have a copy.
+home::place home::check_kind(int fd) const
+{
     struct stat found {
     };
-    if (fstat(data_.get(), &found) != 0)
+    if (fstat(fd, &found) != 0)
         throw system_failure("cannot use " + settings_.home_path);
     if (S_ISREG(found.st_mode))
-        check_length(static_cast<std::uint64_t>(found.st_size));
+        return {static_cast<std::uint64_t>(found.st_size), false};
+    pmem2_source *source = nullptr;
+    const bool is_dax = S_ISCHR(found.st_mode) && pmem2_source_from_fd(&source, fd) == 0;
+    const std::unique_ptr<pmem2_source, source_deleter> owned(source);
+    std::size_t size = 0;
+    if (!is_dax || pmem2_source_size(source, &size) != 0)
+        throw failure(RPMA_MIRROR_E_INVAL, settings_.home_path + " is neither a regular file nor a DAX device");
+    return {size, true};
 }
 
 // A file that is longer than the set was so from the beginning, or it is another one.
-void home::check_length(std::uint64_t size) const
+void home::check_length() const
 {
-    const std::uint64_t known = file_->stamp().size;
+    const auto [size, is_device] = check_kind(data_.get());
+    const std::uint64_t known = is_device ? 0 : file_->stamp().size;
     if (size < length_ || (known != 0 && size != known))
         throw failure(RPMA_MIRROR_E_CHANGED, settings_.home_path + ": has " + std::to_string(size) +
                                                      " bytes instead of " +
@@ -146,6 +160,19 @@ std::uint64_t home::configured_length() const
     return static_cast<std::uint64_t>(found.st_size) / replica::page_size * replica::page_size;
 }
 
+// Of a file that is there before the set.
+void home::check_data(std::uint64_t length) const
+{
+    // A named pipe must not stop the program.
+    const replica::fd_owner there(::open(settings_.home_path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (!there.valid())
+        throw system_failure("cannot open " + settings_.home_path);
+    if (const std::uint64_t size = check_kind(there.get()).size; size < length)
+        throw failure(RPMA_MIRROR_E_INVAL, settings_.home_path + " has " + std::to_string(size) +
+                                                   " bytes, fewer than the " + std::to_string(length) +
+                                                   " of the set (remove it, or extend it)");
+}
+
 void home::make_data(std::uint64_t length)
 {
     if (settings_.home_path.empty())
@@ -153,7 +180,7 @@ void home::make_data(std::uint64_t length)
     const replica::fd_owner made(
             ::open(settings_.home_path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!made.valid() && errno == EEXIST)
-        return;
+        return check_data(length);
     if (!made.valid())
         throw system_failure("cannot make " + settings_.home_path);
     if (const int error = posix_fallocate(made.get(), 0, static_cast<off_t>(length)); error != 0) {

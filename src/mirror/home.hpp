@@ -58,7 +58,13 @@ public:
 
 private:
     void open_file();
-    void check_length(std::uint64_t size) const;
+    struct place {
+        std::uint64_t size;
+        bool is_device;
+    };
+    place check_kind(int fd) const;
+    void check_data(std::uint64_t length) const;
+    void check_length() const;
     void check_stamp();
     std::string remedy() const;
     void choose_flush(pmem2_map *map);

@@ -10,6 +10,7 @@
 
 #include "arbiter.hpp"
 #include "failure.hpp"
+#include "text.hpp"
 
 namespace mirror
 {
@@ -148,6 +149,11 @@ settings read_set_file(const std::string &path)
     for (unsigned number_of_line = 1; std::getline(file, text); ++number_of_line) {
         const line l = split(text);
         try {
+            if (const char *const fault = replica::encoding_fault(text); fault != nullptr && number_of_line == 1)
+                throw failure(RPMA_MIRROR_E_INVAL, fault);
+            // At the end of a line it is a blank.
+            if (const std::size_t at = text.find('\r'); at < text.size() - 1)
+                throw failure(RPMA_MIRROR_E_INVAL, "it has a carriage return (end each line with a line feed)");
             if (number_of_line == 1 && (l.key != first_line || !l.words.empty()))
                 throw failure(RPMA_MIRROR_E_INVAL, std::string("the first line of a set file is ") + first_line);
             if (number_of_line > 1 && !l.key.empty())

@@ -75,6 +75,8 @@ void settings::add_target(unsigned copy, const std::string &place, const std::st
     const std::size_t colon = place.rfind(':');
     if (colon == std::string::npos || colon == 0 || colon + 1 == place.size())
         refuse("write ADDRESS:PORT instead of '" + place + "'");
+    if (place.find('@') != std::string::npos)
+        refuse("write ADDRESS:PORT instead of '" + place + "': a target of a mirrored set has no user");
     target_settings made;
     made.copy = copy;
     made.address = place.substr(0, colon);

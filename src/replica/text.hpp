@@ -16,4 +16,14 @@ inline std::string_view text_after(std::string_view text, std::size_t at)
     return {text.data() + at, text.size() - at};
 }
 
+// Why a configuration file is no plain UTF-8 text, from its first bytes; NULL: it may be.
+inline const char *encoding_fault(std::string_view start)
+{
+    if (start.starts_with("\xef\xbb\xbf"))
+        return "it starts with a byte order mark (save it as UTF-8 without one)";
+    if (start.starts_with("\xff\xfe") || start.starts_with("\xfe\xff"))
+        return "it is UTF-16 (save it as UTF-8)";
+    return nullptr;
+}
+
 } // namespace replica

@@ -155,7 +155,7 @@ void part::check_kind()
 {
     const struct stat facts = facts_of(file_, path_);
     is_device_ = S_ISCHR(facts.st_mode);
-    if (!is_device_ && !S_ISREG(facts.st_mode))
+    if (is_device_ ? !is_mappable(file_.get()) : !S_ISREG(facts.st_mode))
         throw failure(EINVAL, "the part " + path_ + " is neither a regular file nor a DAX device");
     // So the original daemon left them.
     if (!is_device_ && (facts.st_mode & S_IWOTH) != 0)

@@ -59,6 +59,15 @@ int sync_pages(const std::byte *from, std::size_t length)
 
 } // namespace
 
+bool is_mappable(int fd)
+{
+    pmem2_source *source = nullptr;
+    std::size_t size = 0;
+    const bool made = pmem2_source_from_fd(&source, fd) == 0;
+    const source_ptr owned(source);
+    return made && pmem2_source_size(source, &size) == 0;
+}
+
 std::uint64_t source_size(int fd, const std::string &path)
 {
     std::size_t size = 0;

@@ -19,6 +19,9 @@ enum class medium {
     persistent  // durable after its cache lines are flushed
 };
 
+// Whether libpmem2 can map the file: a regular file or a DAX device.
+bool is_mappable(int fd);
+
 // The bytes that libpmem2 finds behind an open file. Throws failure.
 std::uint64_t source_size(int fd, const std::string &path);
 

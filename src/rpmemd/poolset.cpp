@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "poolset.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <limits>
 #include <optional>
 
 #include "failure.hpp"
+#include "text.hpp"
 
 namespace rpmemd
 {
@@ -133,6 +135,11 @@ private:
 
 poolset parse_poolset(std::string_view text)
 {
+    if (const char *const fault = replica::encoding_fault(text); fault != nullptr)
+        refuse(1, fault);
+    if (const std::size_t at = text.find('\r'); at != std::string_view::npos)
+        refuse(1 + static_cast<int>(std::ranges::count(text.substr(0, at), '\n')),
+                "it ends with a carriage return (convert the file, for example with sed -i 's/\\r$//')");
     if (text.substr(0, first_line.size()) != first_line)
         refuse(1, "it is not PMEMPOOLSET");
     if (text.find('\0') != std::string_view::npos)

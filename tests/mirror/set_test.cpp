@@ -3,6 +3,7 @@
 #include "fixture.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace
 {
@@ -146,6 +147,52 @@ void the_set_file_is_not_the_state(void **)
     h.where.write("log.mirror", text + " " + h.where.path + "/log.state\n");
     assert_ok(rpma_mirror_cfg_from_file(path.c_str(), &cfg));
     assert_ok(rpma_mirror_cfg_delete(&cfg));
+}
+
+// An editor of another system has saved it.
+void set_files_of_other_systems(void **)
+{
+    const host h;
+    const std::string path = h.where.path + "/set";
+    rpma_mirror_cfg *cfg = nullptr;
+    const auto read = [&](const std::string &text) {
+        h.where.write("set", text);
+        return rpma_mirror_cfg_from_file(path.c_str(), &cfg);
+    };
+    assert_ok(read("RPMAMIRROR\r\nhome 0 anonymous 8M\r\n\r\nkey-file /k\r\ntarget 1 127.0.0.1:1 set\r\n"));
+    assert_ok(rpma_mirror_cfg_delete(&cfg));
+    assert_int_equal(read("\xef\xbb\xbfRPMAMIRROR\n"), RPMA_MIRROR_E_INVAL);
+    assert_non_null(std::strstr(rpma_mirror_error_message(), "set:1: it starts with a byte order mark"));
+    assert_int_equal(read(std::string("\xff\xfeR\0P\0", 6)), RPMA_MIRROR_E_INVAL);
+    assert_non_null(std::strstr(rpma_mirror_error_message(), "set:1: it is UTF-16"));
+    assert_int_equal(read("RPMAMIRROR\rhome 0 anonymous 8M\r"), RPMA_MIRROR_E_INVAL);
+    assert_non_null(std::strstr(rpma_mirror_error_message(), "carriage return"));
+    assert_int_equal(read("RPMAMIRROR\ntarget 1 user@127.0.0.1:1 set\n"), RPMA_MIRROR_E_INVAL);
+    assert_non_null(std::strstr(rpma_mirror_error_message(), "no user"));
+}
+
+// A set is not created on what cannot have a copy.
+void only_files_and_dax_devices_are_local_copies(void **)
+{
+    target a;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a});
+    const std::string state = h.where.path + "/state", small = h.where.path + "/small";
+    h.where.write("small", "too short");
+    const struct {
+        std::string path;
+        const char *part;
+    } bad[] = {{"/dev/null", "neither a regular file nor a DAX device"},
+            {"/dev/zero", "neither a regular file nor a DAX device"},
+            {h.where.path, "neither a regular file nor a DAX device"}, {small, "has 9 bytes"}};
+    for (const auto &[path, part] : bad) {
+        assert_ok(rpma_mirror_cfg_set_home(cfg.get(), 0, path.c_str(), length, state.c_str()));
+        assert_int_equal(rpma_mirror_create(cfg.get()), RPMA_MIRROR_E_INVAL);
+        assert_non_null(std::strstr(rpma_mirror_error_message(), path.c_str()));
+        assert_non_null(std::strstr(rpma_mirror_error_message(), part));
+        assert_int_equal(access(state.c_str(), F_OK), -1);
+        assert_int_equal(access((a.where().path + "/set.mirror").c_str(), F_OK), -1);
+    }
 }
 
 struct other_calls {
@@ -344,6 +391,8 @@ int main()
             cmocka_unit_test(tickets_and_order),
             cmocka_unit_test(copies_are_read_and_verified),
             cmocka_unit_test(the_set_file_is_not_the_state),
+            cmocka_unit_test(set_files_of_other_systems),
+            cmocka_unit_test(only_files_and_dax_devices_are_local_copies),
             cmocka_unit_test(one_call_works_on_a_copy),
             cmocka_unit_test(memory_of_the_program_is_attached),
             cmocka_unit_test(a_set_tells_its_state),

@@ -266,6 +266,22 @@ void attributes_are_replaced_in_every_header(void **)
     assert_true(pool::open(place.settings, "a.set", 8 * mib).attributes() == now);
 }
 
+// Whatever can be opened for writing and is no memory.
+void only_files_and_dax_devices_are_parts(void **)
+{
+    const scratch place;
+    const std::string fifo = place.path + "/fifo";
+    assert_int_equal(mkfifo(fifo.c_str(), 0600), 0);
+    for (const std::string &path : {std::string("/dev/null"), std::string("/dev/zero"), fifo}) {
+        for (const char *const size : {"8M ", "AUTO "}) {
+            place.write("a.set", "PMEMPOOLSET\nOPTION NOHDRS\n" + std::string(size) + path + "\n");
+            const std::string text = "the part " + path + " is neither a regular file nor a DAX device";
+            assert_int_equal(error_of([&] { pool::create(place.settings, "a.set", 8 * mib, {}); }, text), EINVAL);
+            assert_int_equal(error_of([&] { pool::open(place.settings, "a.set", 8 * mib); }, text), EINVAL);
+        }
+    }
+}
+
 void modes_links_and_places_are_checked(void **)
 {
     scratch place;
@@ -396,6 +412,7 @@ int main()
             cmocka_unit_test(damaged_and_mixed_headers_are_refused),
             cmocka_unit_test(a_pool_that_lost_power_in_use_is_refused),
             cmocka_unit_test(attributes_are_replaced_in_every_header),
+            cmocka_unit_test(only_files_and_dax_devices_are_parts),
             cmocka_unit_test(modes_links_and_places_are_checked),
             cmocka_unit_test(directories_are_opened_and_not_created),
             cmocka_unit_test(the_medium_is_told),

@@ -55,7 +55,11 @@ void what_is_no_set_is_refused_with_its_line(void **)
     } bad[] = {
             {"", "line 1"},
             {"PMEMPOOLSET", "line 1"},
-            {"PMEMPOOLSET\r\n8M /a\n", "line 1"},
+            {"PMEMPOOLSET\r\n8M /a\n", "line 1 of the set file: it ends with a carriage return"},
+            {start + "# comment\n8M /a\r\n", "line 3 of the set file: it ends with a carriage return"},
+            {"\xef\xbb\xbf" + start + "8M /a\n", "line 1 of the set file: it starts with a byte order mark"},
+            {std::string("\xff\xfeP\0M\0", 6), "line 1 of the set file: it is UTF-16"},
+            {std::string("\xfe\xff\0P\0M", 6), "line 1 of the set file: it is UTF-16"},
             {" PMEMPOOLSET\n8M /a\n", "line 1"},
             {"PMEMPOOLSET 1\n8M /a\n", "line 1"},
             {"PMEMBLKPOOL\n8M /a\n", "line 1"},
