@@ -122,7 +122,8 @@ void a_target_that_is_lost_while_it_is_read_leaves_the_set(void **)
     assert_true(b.bytes(0, 8) == "verified");
     // Under the policy safety the last one is the end.
     before_read = [&] { b.kill(); };
-    assert_int_equal(rpma_mirror_optimized_flush_and_verify(m.get(), 0, &r, 1, 0, &level, nullptr), RPMA_MIRROR_E_ALONE);
+    assert_int_equal(
+            rpma_mirror_optimized_flush_and_verify(m.get(), 0, &r, 1, 0, &level, nullptr), RPMA_MIRROR_E_ALONE);
 }
 
 void without_a_target_nothing_is_verified(void **)
