@@ -22,7 +22,7 @@ MUTANTS = [
     ("close_without_target", "mirror/membership.cpp", "if (targets == 0 && before != 0 && next.closed)",
      "if (!@ && targets == 0 && before != 0 && next.closed)"),
     ("go_on_after_stop", "mirror/membership.cpp", 
-     "        end(RPMA_MIRROR_E_STOPPED,", "        if (@)\n            return;\n        end(RPMA_MIRROR_E_STOPPED,"),
+     "        end(stopped.code(),", "        if (@)\n            return;\n        end(stopped.code(),"),
     ("do_not_wait", "mirror/flush.cpp", "if (tickets[copy] == 0 ||", "if (@ || tickets[copy] == 0 ||"),
     ("home_not_flushed", "mirror/flush.cpp", "        if (r.length != 0)\n            error = deep",
      "        if (r.length != 0 && !@)\n            error = deep"),
