@@ -60,6 +60,17 @@ std::uint32_t rpma_mirror::answered() const
     return bits;
 }
 
+std::uint32_t rpma_mirror::changed() const
+{
+    std::uint32_t bits = 0;
+    each_copy(answered(), [&](unsigned copy) {
+        const record &held = copies_[copy]->known.committed;
+        if (held.epoch == newest_.epoch && held.version == newest_.version && (held.in_sync >> copy & 1) == 0)
+            bits |= 1U << copy;
+    });
+    return bits;
+}
+
 // Whether the targets that the opening needs, as far as that is known, are among those that have answered. Those that
 // were not asked do not count. Where the home copy is not the source, and no target that is needed was asked, all are
 // awaited: one has to be the source.
@@ -225,7 +236,7 @@ void rpma_mirror::choose_source(bool force)
     if (missing != 0 && !force)
         refuse_without(missing, RPMA_MIRROR_E_INCOMPLETE, "something may be lost without it");
     overrides_ = missing != 0;
-    needed_ &= answered();
+    needed_ &= answered() & ~changed();
     using replica::stamp_match;
     const bool own = home_is_newest();
     const stamp_match match = home_.match();
@@ -239,6 +250,11 @@ void rpma_mirror::choose_source(bool force)
     }
     if (own && needed_ == 0)
         home_.reject_changed();
+    if (needed_ == 0 && changed() != 0 && !force)
+        throw failure(RPMA_MIRROR_E_CHANGED, settings_.names_of(changed()) +
+                                                     ": was replaced or changed while no writer had it (open the set "
+                                                     "on the machine that wrote last; "
+                                                     "force takes the copy as it is)");
     // An arbiter that has the newest record knows whether its writer went on alone: no target is in sync in it then.
     const bool alone = !own && newest_.policy == replica::mirror_policy::availability && !newest_.closed &&
                        newest_ != arbiters_;
@@ -356,9 +372,10 @@ void rpma_mirror::make_level(bool force)
         });
     }
     std::atomic<std::uint64_t> sent = 0, compared = 0;
+    const std::uint32_t changed_copies = changed();
     each_in_parallel(answered() & ~(1U << source_), scope::all, deadline(0), [&](remote_copy &c, const deadline &) {
         comparison job(c, direction::to_target, settings_.levelling);
-        job.total = is_equal(c.known.committed) ? 0 : home_.length();
+        job.total = is_equal(c.known.committed) && (changed_copies & c.bit()) == 0 ? 0 : home_.length();
         compare(job, 0, job.total);
         sent += job.sent;
         compared += job.done;

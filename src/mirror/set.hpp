@@ -201,6 +201,8 @@ private:
     void each_in_parallel(std::uint32_t copies, scope whom, const deadline &until,
             const std::function<void(mirror::remote_copy &, const deadline &)> &f);
     std::uint32_t answered() const;
+    // Those of them that have found their own copy changed since the newest record.
+    std::uint32_t changed() const;
 
     // compare.cpp
     enum class direction {

@@ -63,8 +63,51 @@ void mirror_set::check_promise(const replica::mirror_request &asked) const
 
 void mirror_set::store(const replica::mirror_state &next)
 {
-    if (const int error = file_->store(next); error != 0)
+    if (const int error = file_->store(next, next_stamp(next.committed)); error != 0)
         throw system_failure("cannot write " + state_path_ + ": restart rpmemd when it can be written", error);
+}
+
+void mirror_set::open_pool()
+{
+    if (!pool_)
+        pool_.emplace(pool::open(settings_, name_, file_->state().length));
+}
+
+std::span<const std::byte> mirror_set::content() const
+{
+    return {pool_->memory().address(), file_->state().length};
+}
+
+// Only a record changes what is known of the parts. A closed one says that no writer has them.
+replica::copy_stamp mirror_set::next_stamp(const replica::mirror_record &next) const
+{
+    const replica::mirror_record &held = file_->state().committed;
+    if (next == held)
+        return file_->stamp();
+    if (!pool_)
+        return {};
+    return next.closed ? replica::settle(pool_->files(), content(), next.epoch)
+                       : replica::stamp_files(pool_->files(), file_->state().length);
+}
+
+// Whether the parts are others, or have another content, than when the record was stored. A writer that crashed has
+// changed content and times. Parts that cannot be opened cannot be attached either.
+bool mirror_set::has_changed()
+{
+    const replica::mirror_record &record = file_->state().committed;
+    const replica::copy_stamp &stored = file_->stamp();
+    if (stored.size == 0)
+        return false;
+    try {
+        open_pool();
+    } catch (const failure &problem) {
+        log(log_level::warn, "the parts of '" + name_ + "' cannot be compared with their record: " + problem.what());
+        return false;
+    }
+    if (record.closed)
+        return match(stored, replica::stamp_content(pool_->files(), content(), record.epoch)) ==
+               replica::stamp_match::changed;
+    return stored != replica::stamp_files(pool_->files(), file_->state().length);
 }
 
 replica::mirror_state mirror_set::create(const replica::mirror_request &asked)
@@ -118,6 +161,12 @@ replica::mirror_state mirror_set::prepare(const replica::mirror_request &asked)
     if (higher) {
         // What a resync of another writer has compared says nothing any more.
         next.cursor = 0;
+        // By its own state the copy is not in sync, so that it is compared and is no source.
+        const auto own = static_cast<std::uint16_t>(1U << next.copy);
+        if ((next.committed.in_sync & own) != 0 && has_changed()) {
+            next.committed.in_sync = static_cast<std::uint16_t>(next.committed.in_sync & ~own);
+            log(log_level::warn, "the parts of '" + name_ + "' were replaced or changed while no writer had them");
+        }
         store(next);
     }
     if (higher || stuck_)
@@ -163,8 +212,7 @@ void mirror_set::attach(const replica::mirror_request &asked, std::uint64_t clie
     if (asked.lanes == 0)
         throw failure(EINVAL, "a writer has at least one lane");
     revoke();
-    if (!pool_)
-        pool_.emplace(pool::open(settings_, name_, held.length));
+    open_pool();
     replica::session_request wanted;
     wanted.pool_size = held.length;
     wanted.lanes = asked.lanes;

@@ -44,6 +44,10 @@ private:
     void check_set(const replica::mirror_request &asked) const;
     void check_promise(const replica::mirror_request &asked) const;
     void store(const replica::mirror_state &next);
+    void open_pool();
+    bool has_changed();
+    replica::copy_stamp next_stamp(const replica::mirror_record &next) const;
+    std::span<const std::byte> content() const;
     void revoke();
 
     const config &settings_;

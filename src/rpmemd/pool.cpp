@@ -195,6 +195,14 @@ void pool::write_new_headers(const pool_attributes &attributes)
     }
 }
 
+std::vector<int> pool::files() const
+{
+    std::vector<int> all;
+    for (const part &p : parts_)
+        all.push_back(p.fd());
+    return all;
+}
+
 pool_attributes pool::attributes() const
 {
     return has_header() ? attributes_of(decode(page_at(header_address(0)))) : no_attributes;

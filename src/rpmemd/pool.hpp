@@ -29,6 +29,8 @@ public:
 
     const pool_memory &memory() const { return *memory_; }
     pool_memory &memory() { return *memory_; }
+    // Descriptors of the parts.
+    std::vector<int> files() const;
     bool has_header() const { return !set_.no_headers; }
     // Whether there are headers of a pool.
     bool exists() const { return exists_; }

@@ -205,7 +205,7 @@ void a_writer_that_went_on_alone_at_etcd_opens_again(void **)
     int code = 0;
     while ((code = map_code(there.get())) == RPMA_MIRROR_E_BUSY)
         usleep(100'000);
-    assert_int_equal(code, RPMA_MIRROR_E_INCOMPLETE);
+    assert_int_equal(code, RPMA_MIRROR_E_UNFOUND);
     assert_int_equal(map_code(here.get()), 0);
     assert_true(first.bytes(0, 12) == "acknowledged" && a.bytes(0, 12) == "acknowledged");
 }

@@ -211,6 +211,87 @@ void the_only_copy_that_was_replaced_needs_force(void **)
     assert_true(std::string(forced.address(), 3) == "one" && s.a.bytes(0, 3) == "one");
 }
 
+// The daemon restarts with an older part, in the same file or in another one.
+void restore_part(target &of, bool same_file)
+{
+    of.kill();
+    const std::string part = of.where().path + "/part", backup = part + ".backup";
+    if (same_file)
+        fs::copy_file(backup, part, fs::copy_options::overwrite_existing);
+    else
+        fs::rename(backup, part);
+    of.start();
+}
+
+void back_up_part(const target &of)
+{
+    fs::copy_file(of.where().path + "/part", of.where().path + "/part.backup", fs::copy_options::overwrite_existing);
+}
+
+// A target that counts as equal is the next source: it is compared before it does.
+void parts_that_were_restored_are_compared(void **)
+{
+    for (const bool same_file : {true, false}) {
+        closed_set s;
+        back_up_part(s.a);
+        s.write("two");
+        restore_part(s.a, same_file);
+        assert_true(s.a.bytes(0, 3) == "new");
+        opened m(s.cfg.get());
+        assert_true(std::string(m.address(), 3) == "two" && s.a.bytes(0, 3) == "two" && m.report().compared == length);
+        m.close();
+        opened again(s.cfg.get());
+        assert_int_equal(again.report().compared, 0);
+    }
+}
+
+void parts_that_were_restored_are_no_source(void **)
+{
+    target a, b;
+    const host first, second(5);
+    const cfg_ptr here = first.cfg({&a, &b}), there = second.cfg({&a, &b});
+    assert_ok(rpma_mirror_create(here.get()));
+    for (const char *const text : {"old", "new"}) {
+        opened m(here.get());
+        m.put(0, text);
+        m.close();
+        if (*text == 'o')
+            for (const target *const t : {&a, &b})
+                back_up_part(*t);
+    }
+    restore_part(a, true);
+    {
+        const opened m(there.get());
+        assert_true(std::string(m.address(), 3) == "new" && a.bytes(0, 3) == "new");
+        assert_int_equal(m.report().source, 2);
+    }
+    // After the crash it is another file.
+    back_up_part(a);
+    for (target *const t : {&a, &b})
+        restore_part(*t, false);
+    void *address = nullptr;
+    rpma_mirror *m = nullptr;
+    assert_int_equal(rpma_mirror_map(here.get(), nullptr, 0, &address, &m), RPMA_MIRROR_E_CHANGED);
+    assert_non_null(std::strstr(rpma_mirror_error_message(), a.place().c_str()));
+    const opened back(there.get());
+    assert_true(std::string(back.address(), 3) == "new" && a.bytes(0, 3) == "new" && b.bytes(0, 3) == "new");
+}
+
+// Neither copy is known to have what was acknowledged.
+void two_copies_that_were_restored_need_force(void **)
+{
+    closed_set s;
+    back_up_part(s.a);
+    s.write("two");
+    restore_in_place(s);
+    restore_part(s.a, true);
+    assert_int_equal(s.map(), RPMA_MIRROR_E_CHANGED);
+    // The opening that failed has approved neither of them.
+    assert_int_equal(s.map(), RPMA_MIRROR_E_CHANGED);
+    const opened forced(s.cfg.get(), RPMA_MIRROR_F_FORCE);
+    assert_int_equal(forced.report().reason, RPMA_MIRROR_SOURCE_FORCED);
+}
+
 } // namespace
 
 int main()
@@ -225,6 +306,9 @@ int main()
             cmocka_unit_test(another_length_in_the_set_file_is_rejected),
             cmocka_unit_test(a_file_that_was_replaced_after_a_crash_is_no_source),
             cmocka_unit_test(the_only_copy_that_was_replaced_needs_force),
+            cmocka_unit_test(parts_that_were_restored_are_compared),
+            cmocka_unit_test(parts_that_were_restored_are_no_source),
+            cmocka_unit_test(two_copies_that_were_restored_need_force),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -292,8 +292,8 @@ void refused_promotions_disturb_no_writer(void **)
         rpma_mirror *promoted = nullptr;
         void *address = nullptr;
         // The writer may have gone on alone.
-        assert_int_equal(rpma_mirror_map(there.get(), nullptr, 0, &address, &promoted), RPMA_MIRROR_E_INCOMPLETE);
-        assert_int_equal(rpma_mirror_recover(there.get(), 0, nullptr), RPMA_MIRROR_E_INCOMPLETE);
+        assert_int_equal(rpma_mirror_map(there.get(), nullptr, 0, &address, &promoted), RPMA_MIRROR_E_UNFOUND);
+        assert_int_equal(rpma_mirror_recover(there.get(), 0, nullptr), RPMA_MIRROR_E_UNFOUND);
         m.put(0, "undisturbed");
     }
     const std::uint64_t epoch = m.state().epoch;

@@ -17,8 +17,14 @@ void scenario::die(process &p, bool power, time_us back_after)
     }
     world_.at(back_after, [this, machine, gone = &p] {
         network_.power(machine, true);
-        if (faults_ && machine >= writers && processes_[machine] == gone)
-            start_target(machine);
+        if (!faults_ || machine < writers || processes_[machine] != gone)
+            return;
+        // Of one target only: the set needs a source. What a writer is about to acknowledge stays.
+        if (restores_parts_ && machine == writers && !writer_lives() && world_.one_in(2)) {
+            world_.say("the part of machine %u is replaced", machine);
+            storage_.restore(directory(machine) + "/part", storage::restored::as_other_file);
+        }
+        start_target(machine);
     });
 }
 
@@ -112,7 +118,7 @@ void scenario::strike()
 // noticed. With the policy availability it may be the only copy: then the opening has to be forced.
 void scenario::replace_local_file(unsigned machine)
 {
-    if (availability_ || !world_.one_in(4))
+    if (availability_ || restores_parts_ || !world_.one_in(4))
         return;
     using enum storage::restored;
     storage::restored how = as_other_file;

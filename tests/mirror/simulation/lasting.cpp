@@ -71,7 +71,7 @@ void scenario::check_refusal(const char *what, int code, const std::vector<repli
     world_.say("%s is refused: %s", what, rpma_mirror_error_message());
     if (!silent_from_begin_)
         return;
-    if (code != RPMA_MIRROR_E_INCOMPLETE)
+    if (code != RPMA_MIRROR_E_INCOMPLETE && code != RPMA_MIRROR_E_UNFENCED)
         world_.violated("%s is refused: %s", what, rpma_mirror_error_message());
     if (history_.promises() != before)
         world_.violated("%s is refused, and a copy has made a promise for it", what);

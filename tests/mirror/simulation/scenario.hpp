@@ -83,6 +83,7 @@ private:
     const unsigned targets_;
     history history_;
     const bool availability_;
+    const bool restores_parts_; // of one target; otherwise local files
     unsigned operation_ms_, open_ms_;
     std::array<process *, most_machines> processes_{};
     std::array<std::uint64_t, most_machines> starts_{};

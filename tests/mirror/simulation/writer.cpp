@@ -88,7 +88,8 @@ bool scenario::open(session &s, unsigned tries, unsigned flags)
             history_.opened(copy_of(s.machine), report.epoch, report.in_sync, report.consistent);
             closed_[s.machine] = false;
             if (world_.one_in(2))
-                storage_.back_up(directory(s.machine) + "/home");
+                for (const std::string &path : {directory(s.machine) + "/home", directory(writers) + "/part"})
+                    storage_.back_up(path);
             return true;
         }
         world_.say("cannot open: %s", rpma_mirror_error_message());
