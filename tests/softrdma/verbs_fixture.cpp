@@ -14,7 +14,7 @@ bool deferred_calls::run()
     return any;
 }
 
-verbs_device::verbs_device()
+verbs_device::verbs_device(transport_maker &transports) : opened(later, memory, transports)
 {
     pd.context = context();
 }

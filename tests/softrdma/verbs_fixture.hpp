@@ -36,10 +36,10 @@ private:
 struct verbs_device {
     deferred_calls later;
     softrdma::private_memory memory;
-    softrdma::device_context opened{later, memory, softrdma::loopback::maker()};
+    softrdma::device_context opened;
     softrdma::protection_domain pd;
 
-    verbs_device();
+    explicit verbs_device(softrdma::transport_maker &transports = softrdma::loopback::maker());
     ibv_context *context() noexcept { return &opened.verbs.context; }
     // The next asynchronous event, acknowledged; -1: there is none.
     int next_event();

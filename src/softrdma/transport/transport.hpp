@@ -51,8 +51,9 @@ public:
     // Requests of the peer that this side has carried out.
     virtual std::uint64_t executed_count() const noexcept = 0;
 
-    // Forgets everything; nothing completes.
-    virtual void reset() = 0;
+    // Forgets everything; nothing completes. False if the peer may still answer what was forgotten: then the path must
+    // not carry other requests.
+    virtual bool reset() = 0;
 };
 
 // Makes the transport of each queue pair of a device, which is given one when it is opened.

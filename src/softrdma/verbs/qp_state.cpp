@@ -113,7 +113,11 @@ int queue_pair::reset(const ibv_qp_attr &attr, int mask)
     const lock_guard lock(lock_);
     start_connection(0);
     set_state(IBV_QPS_RESET);
-    transport_->reset();
+    // The path of the connection manager outlives a reset, and so would the answers that are on their way.
+    if (!transport_->reset() && ep_.managed && ep_.path != nullptr) {
+        ep_.path_lost = true;
+        ep_.path->cut();
+    }
     for (ibv_cq *cq : {qp_base.send_cq, qp_base.recv_cq})
         cq_of(cq).discard(qp_base.qp_num);
     ep_.local.reset();

@@ -123,11 +123,12 @@ void loopback::flush_sends()
         complete_first(IBV_WC_WR_FLUSH_ERR);
 }
 
-void loopback::reset()
+bool loopback::reset()
 {
     qp_.sends().clear();
     qp_.receives().reset();
     tries_ = 0;
+    return true;
 }
 
 std::optional<ibv_wc_status> loopback::carry_out(const wqe &w)

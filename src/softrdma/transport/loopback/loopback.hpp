@@ -50,7 +50,7 @@ public:
     void flush_receives() override { qp_.receives().flush(); }
     void drop_message() override {} // messages arrive whole
     std::uint64_t executed_count() const noexcept override { return executed_.load(); }
-    void reset() override;
+    bool reset() override;
 
 private:
     // Nothing: it has to wait for a receive.

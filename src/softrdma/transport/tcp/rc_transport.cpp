@@ -27,10 +27,11 @@ bool rc_transport::receive(const packet_path &from, const packet &p)
     if (is_request(p.op))
         return receive_request(from, p);
     const lock_guard lock(qp_.lock());
-    if (ep_.path.get() != &from)
+    if (!is_current(from))
         return true;
     if (p.op == opcode::ack_request) {
-        qp_.answers() ? responder_.acknowledge_executed() : refuse(p);
+        if (qp_.answers()) // else what was executed has been acknowledged, and the rest is rejected
+            responder_.acknowledge_executed();
         return true;
     }
     if (!qp_.sends_requests())
@@ -43,29 +44,26 @@ void rc_transport::fill_place(const packet_path &from, const packet &begun, std:
 {
     const lock_guard lock(qp_.lock());
     gathered place;
-    if (ep_.path.get() != &from || !qp_.answers() || pmem::power_cut::armed())
+    if (!is_current(from) || !qp_.answers() || pmem::power_cut::armed())
         return;
     if (is_send(begun.op) ? responder_.find_place(begun, bytes, place) : requester_.find_place(begun, bytes, place))
         fill({static_cast<std::byte *>(place.pieces[0].iov_base), place.pieces[0].iov_len});
 }
 
-// This side will answer nothing more.
-void rc_transport::refuse(const packet &p)
+void rc_transport::drop(const packet &p)
 {
-    ep_.transmit({.op = opcode::acknowledge, .psn = p.psn, .syndrome = syndrome::unresponsive});
+    if (is_last(p.op) || is_round_trip(p.op))
+        responder_.reject_rest();
 }
 
 bool rc_transport::receive_request(const packet_path &from, const packet &p)
 {
     {
         const lock_guard lock(qp_.lock());
-        if (ep_.path.get() != &from)
+        if (!is_current(from))
             return true;
-        if (!qp_.answers()) {
-            if (is_last(p.op) || is_round_trip(p.op))
-                refuse(p);
-            return true;
-        }
+        if (!qp_.answers())
+            return drop(p), true;
         const auto admitted = responder_.admit(p, qp_.weak_from_this());
         if (admitted != responder::admission::execute)
             return admitted == responder::admission::ignore;
@@ -74,23 +72,25 @@ bool rc_transport::receive_request(const packet_path &from, const packet &p)
     const std::uint8_t answer = execute(p);
     const lock_guard lock(qp_.lock());
     carries_out_ = false;
-    return !qp_.answers() || qp_.settle(responder_.finish(p, answer));
+    if (!qp_.answers())
+        return drop(p), true;
+    return qp_.settle(responder_.finish(p, answer));
 }
 
 void rc_transport::received_all()
 {
     const lock_guard lock(qp_.lock());
     if (qp_.answers())
-        responder_.release();
+        qp_.settle(responder_.release());
 }
 
 void rc_transport::path_writable()
 {
     const lock_guard lock(qp_.lock());
-    if (!qp_.answers())
-        return;
-    responder_.release();
-    qp_.settle(requester_.pump());
+    if (qp_.answers())
+        qp_.settle(responder_.release());
+    if (qp_.answers())
+        qp_.settle(requester_.pump());
 }
 
 void rc_transport::timer_expired()

@@ -39,10 +39,10 @@ public:
     }
     bool carries_out() const noexcept override REQUIRES(qp_.lock()) { return carries_out_; }
     std::uint64_t executed_count() const noexcept override REQUIRES(qp_.lock()) { return responder_.executed_count(); }
-    void reset() override REQUIRES(qp_.lock())
+    bool reset() override REQUIRES(qp_.lock())
     {
-        requester_.reset();
         responder_.reset();
+        return requester_.reset();
     }
 
     // Upcalls of the packet path, which take the queue pair's lock. A packet of a path that the queue pair has no more
@@ -63,7 +63,13 @@ private:
     bool receive_request(const packet_path &from, const packet &p);
     // Only the thread that reads the connection executes requests: it holds no lock of the queue pair meanwhile.
     std::uint8_t execute(const packet &p) NO_THREAD_SAFETY_ANALYSIS { return responder_.execute(p); }
-    void refuse(const packet &p) REQUIRES(qp_.lock());
+    // Whether packets of that path belong to the connection of the queue pair.
+    bool is_current(const packet_path &from) const noexcept REQUIRES(qp_.lock())
+    {
+        return ep_.path.get() == &from && !ep_.path_lost;
+    }
+    // The queue pair does not execute the request: it has left the states in which it answers.
+    void drop(const packet &p) REQUIRES(qp_.lock());
 
     queue_pair &qp_;
     endpoint &ep_ GUARDED_BY(qp_.lock());

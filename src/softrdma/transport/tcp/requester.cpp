@@ -17,7 +17,7 @@ namespace softrdma
 
 outcome requester::start_requests()
 {
-    while (next_ < queue_.size() && !waiting_for_receiver_ && !held_back()) {
+    while (next_ < queue_.size() && !waiting_for_receiver_ && !peer_ended_ && !held_back()) {
         wqe &w = queue_[next_];
         if (ep_.attr.qp_state != IBV_QPS_RTS && !w.numbered && !stalled_)
             return ask_for_answers(), outcome::proceed; // a queue that is drained starts nothing new
@@ -239,6 +239,7 @@ void requester::complete_first(ibv_wc_status status)
     const wqe &w = queue_.front();
     if (ep_.local != nullptr && w.numbered && status == IBV_WC_SUCCESS && w.info().takes_receive)
         ep_.local->peer_consumed_receive();
+    unanswered_ = unanswered_ || (w.numbered && status != IBV_WC_SUCCESS);
     queue_.pop_front(status);
     if (queue_.empty())
         stop_polling_network();
@@ -278,21 +279,23 @@ void requester::flush()
 {
     while (!queue_.empty())
         complete_first(IBV_WC_WR_FLUSH_ERR);
-    waiting_for_receiver_ = peer_silent_ = watches_answers_ = stalled_ = asking_ = false;
+    waiting_for_receiver_ = peer_silent_ = peer_ended_ = watches_answers_ = stalled_ = asking_ = false;
     timer_at_ = never;
     injection_.reset();
 }
 
-void requester::reset()
+bool requester::reset()
 {
+    const bool answered = !std::exchange(unanswered_, false) && !(!queue_.empty() && queue_.front().numbered);
     queue_.clear();
     stop_polling_network();
     next_ = 0;
     round_trips_ = 0;
     rnr_tries_ = 0;
-    waiting_for_receiver_ = peer_silent_ = watches_answers_ = stalled_ = asking_ = false;
+    waiting_for_receiver_ = peer_silent_ = peer_ended_ = watches_answers_ = stalled_ = asking_ = false;
     timer_at_ = never;
     injection_.reset();
+    return answered;
 }
 
 } // namespace softrdma

@@ -43,7 +43,8 @@ public:
     outcome answer_timer_expired();
     bool fail_first(ibv_wc_status status);
     void flush();
-    void reset();
+    // False if responses to what is forgotten may still arrive.
+    bool reset();
     // True while something that has been started is not complete.
     bool busy() const noexcept { return !queue_.empty() && (queue_.front().numbered || stalled_); }
 
@@ -76,6 +77,7 @@ private:
     outcome complete_answered();
     outcome go_on();
     outcome rejected(const packet &p);
+    outcome peer_has_ended();
     outcome receiver_not_ready(std::uint8_t timer);
 
     outcome handle_answer(const packet &p);
@@ -109,8 +111,10 @@ private:
     int round_trips_ = 0; // in flight
     int rnr_tries_ = 0;
     bool waiting_for_receiver_ = false;
-    bool peer_silent_ = false;
-    bool watches_answers_ = false;                        // its timer runs
+    bool peer_silent_ = false;     // the timer ends the wait for its answers
+    bool peer_ended_ = false;      // it answers nothing more, so nothing is sent or received
+    bool unanswered_ = false;      // requests that were sent have failed here: their answers may still arrive
+    bool watches_answers_ = false; // its timer runs
     std::chrono::steady_clock::time_point progress_at_{}; // when something was sent or answered last
     std::unique_ptr<injection> injection_;
     bool polls_network_ = false; // of memory that only it can reach: polling looks at the network meanwhile

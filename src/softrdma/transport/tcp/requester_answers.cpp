@@ -12,6 +12,8 @@ namespace softrdma
 
 outcome requester::handle_answer(const packet &p)
 {
+    if (peer_ended_) [[unlikely]]
+        return outcome::proceed;
     if (is_read_response(p.op))
         return read_response(p);
     return p.op == opcode::atomic_acknowledge ? atomic_response(p) : acknowledged(p);
@@ -48,18 +50,29 @@ outcome requester::go_on()
 
 outcome requester::rejected(const packet &p)
 {
+    if (p.syndrome == syndrome::unresponsive)
+        return peer_has_ended();
     if (!complete_before(p.psn) || queue_.empty() || !queue_.front().numbered || queue_.front().psn != p.psn)
         return outcome::violation;
     if ((p.syndrome & 0xe0) == syndrome::rnr)
         return receiver_not_ready(p.syndrome & 0x1f);
-    if (p.syndrome == syndrome::unresponsive && !ep_.managed) {
-        // A peer that has got all it wanted may be gone before its last answers matter to this side.
-        peer_silent_ = true;
-        ep_.path->start_timer(ep_.retry_timeout());
-        return outcome::proceed;
-    }
     complete_first(status_of(p.syndrome));
     return outcome::broken;
+}
+
+// The peer answers nothing more. That acknowledges nothing: what it has executed it has acknowledged before.
+outcome requester::peer_has_ended()
+{
+    if (queue_.empty() || !queue_.front().numbered)
+        return outcome::violation;
+    if (ep_.managed) {
+        complete_first(IBV_WC_RETRY_EXC_ERR);
+        return outcome::broken;
+    }
+    // A peer that has got all it wanted may be gone before its last answers matter to this side.
+    peer_silent_ = peer_ended_ = true;
+    ep_.path->start_timer(ep_.retry_timeout());
+    return outcome::proceed;
 }
 
 outcome requester::receiver_not_ready(std::uint8_t timer)

@@ -84,7 +84,8 @@ bool requester::intercepted(const packet &p)
 {
     injection &i = *injection_;
     if (i.lost_from && !psn_after(*i.lost_from, p.psn)) {
-        complete_before(*i.lost_from);
+        if (p.syndrome != syndrome::unresponsive) // which acknowledges nothing
+            complete_before(*i.lost_from);
         return true;
     }
     if (i.releasing)

@@ -135,6 +135,7 @@ outcome responder::finish(const packet &p, std::uint8_t answer)
     } else if (is_last(p.op)) {
         expected_psn_ = (expected_psn_ + 1) & psn_mask;
         in_message_ = false;
+        owes_acknowledgement_ = p.no_ack_req;
         if (!p.no_ack_req)
             acknowledge(p.psn);
         if (current_)
@@ -199,7 +200,7 @@ void responder::reset()
     completions_.clear();
     ring_.release_delivered();
     in_message_ = false;
-    receiver_not_ready_ = announces_ = false;
+    receiver_not_ready_ = announces_ = rejects_ = owes_acknowledgement_ = false;
     round_trips_queued_ = 0;
 }
 

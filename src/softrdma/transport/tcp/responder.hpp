@@ -18,7 +18,11 @@ class responder
 public:
     responder(endpoint &ep, receive_ring &ring, const ibv_qp &qp) : ep_(ep), ring_(ring), memory_(qp) {}
 
-    void start(std::uint32_t psn) noexcept { expected_psn_ = psn & psn_mask; }
+    void start(std::uint32_t psn) noexcept
+    {
+        expected_psn_ = psn & psn_mask;
+        rejects_ = owes_acknowledgement_ = false;
+    }
     // A receive was posted: lets a sender that was told to wait go on at once.
     void announce_receive()
     {
@@ -38,13 +42,17 @@ public:
     std::uint8_t execute(const packet &p);
     outcome finish(const packet &p, std::uint8_t answer);
     void acknowledge_executed() { acknowledge((expected_psn_ - 1) & psn_mask); }
+    // Rejects the first request that has no response, once. Nothing behind a rejected request gets one: the requester
+    // would take it for the acknowledgement of what was not executed.
+    void reject_rest();
     // Where the next bytes of a message go that is arriving; false if that is not certain.
     bool find_place(const packet &begun, std::size_t bytes, gathered &place);
 
     // Sends the replies that are due, then lets the program see what they acknowledge: a program that
     // exits as soon as it sees a message must not leave its sender without an acknowledgement.
-    void release();
-    // As release(), but a READ that is still being answered is broken off.
+    outcome release();
+    // Before the queue pair stops answering: acknowledges all that was executed. A READ that is still being answered is
+    // broken off and rejected.
     void abandon();
     void flush();
     void drop_message();
@@ -96,6 +104,8 @@ private:
     void send_replies();
     void push_completions();
     outcome refuse(const packet &p, std::uint8_t code);
+    void report(std::uint8_t code);
+    bool reject_read(const reply &r, std::uint8_t code);
 
     endpoint &ep_;
     receive_ring &ring_;
@@ -105,8 +115,10 @@ private:
     bool in_message_ = false;
     bool message_is_write_ = false;
     bool receiver_not_ready_ = false;
-    bool announces_ = false;   // that a receive was posted, once the replies have left
-    std::uint32_t placed_ = 0; // bytes of the arriving message
+    bool rejects_ = false;              // a request was rejected: see reject_rest()
+    bool owes_acknowledgement_ = false; // of the latest request, which allowed a later one's to serve
+    bool announces_ = false;            // that a receive was posted, once the replies have left
+    std::uint32_t placed_ = 0;          // bytes of the arriving message
     std::uint64_t write_addr_ = 0;
     std::uint32_t write_rkey_ = 0;
     std::uint32_t write_length_ = 0;

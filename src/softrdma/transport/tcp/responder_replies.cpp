@@ -3,11 +3,14 @@
 #include "base/guard.hpp"
 #include "transport/tcp/responder.hpp"
 
+#include <utility>
+
 namespace softrdma
 {
 
 void responder::acknowledge(std::uint32_t psn)
 {
+    owes_acknowledgement_ = false;
     if (!replies_.empty() && replies_.back().is_success())
         replies_.back().psn = psn;
     else
@@ -16,6 +19,7 @@ void responder::acknowledge(std::uint32_t psn)
 
 void responder::answer_round_trip(const packet &p)
 {
+    owes_acknowledgement_ = false;
     reply r{.psn = p.psn, .syndrome = syndrome::ack};
     if (p.op == opcode::read_request) {
         r.kind = reply_kind::read;
@@ -36,14 +40,37 @@ void responder::answer_round_trip(const packet &p)
 
 outcome responder::refuse(const packet &p, std::uint8_t code)
 {
+    rejects_ = true;
+    owes_acknowledgement_ = false; // the rejection acknowledges all before
     replies_.push_back({.psn = p.psn, .syndrome = code});
+    report(code);
+    return outcome::broken;
+}
+
+void responder::reject_rest()
+{
+    if (!std::exchange(rejects_, true))
+        ep_.transmit({.op = opcode::acknowledge, .psn = expected_psn_, .syndrome = syndrome::unresponsive});
+}
+
+// A READ whose memory is gone, or no longer readable. Always true: the reply has been sent.
+bool responder::reject_read(const reply &r, std::uint8_t code)
+{
+    rejects_ = true;
+    ep_.transmit({.op = opcode::acknowledge, .psn = r.psn, .syndrome = code});
+    replies_.resize(1);
+    report(code);
+    return true;
+}
+
+void responder::report(std::uint8_t code)
+{
     ibv_async_event event{};
     event.element.qp = ep_.qp;
     event.event_type = code == syndrome::remote_access     ? IBV_EVENT_QP_ACCESS_ERR
                        : code == syndrome::invalid_request ? IBV_EVENT_QP_REQ_ERR
                                                            : IBV_EVENT_QP_FATAL;
     context_of(ep_.qp->context).async.push(event);
-    return outcome::broken;
 }
 
 void responder::announce_to_waiting()
@@ -94,20 +121,14 @@ bool responder::send_read(reply &r)
         iovec payload{copied.data(), bytes};
         if (bytes > 0) {
             pin = memory_.find(r.rkey, IBV_ACCESS_REMOTE_READ, r.addr, r.length);
-            if (!pin) {
-                r.kind = reply_kind::acknowledgement;
-                r.syndrome = syndrome::remote_access;
-                return send_reply(r);
-            }
+            if (!pin)
+                return reject_read(r, syndrome::remote_access);
             std::byte *from = pin->at(r.addr + r.sent);
             const bool copies = bytes <= copied.size();
             const bool is_there = copies ? guarded([&] { copy_out(copied.data(), from, bytes); })
                                          : !pin->may_fault() || is_readable(from, bytes);
-            if (!is_there) {
-                r.kind = reply_kind::acknowledgement;
-                r.syndrome = syndrome::remote_operational;
-                return send_reply(r);
-            }
+            if (!is_there)
+                return reject_read(r, syndrome::remote_operational);
             if (!copies)
                 payload.iov_base = from;
         }
@@ -142,17 +163,23 @@ void responder::push_completions()
     ring_.release_delivered();
 }
 
-void responder::release()
+outcome responder::release()
 {
     send_replies();
     push_completions();
+    return rejects_ ? outcome::broken : outcome::proceed;
 }
 
 void responder::abandon()
 {
+    if (owes_acknowledgement_)
+        acknowledge_executed();
     send_replies();
     if (!replies_.empty()) {
-        ep_.transmit({.op = opcode::acknowledge, .psn = replies_.front().psn, .syndrome = syndrome::unresponsive});
+        rejects_ = true;
+        const std::uint32_t psn = replies_.front().psn; // its reply would have acknowledged all before
+        ep_.transmit({.op = opcode::acknowledge, .psn = (psn - 1) & psn_mask, .syndrome = syndrome::ack});
+        ep_.transmit({.op = opcode::acknowledge, .psn = psn, .syndrome = syndrome::unresponsive});
         replies_.clear();
     }
     push_completions();

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rc_world.hpp"
+
+#include <algorithm>
+
+using namespace softrdma;
+using namespace rc;
+
+void rc_world::path::transmit(const packet &header, std::span<const iovec> payload, bool)
+{
+    if (is_cut || is_lost)
+        return;
+    std::size_t size = 0;
+    for (const iovec &piece : payload)
+        size += piece.iov_len;
+    const net::frame_headers headers = net::encode(header, size);
+    frame f{generation_, {}};
+    f.bytes.reserve(headers.size + size);
+    f.bytes.assign(headers.bytes.begin(), headers.bytes.begin() + static_cast<std::ptrdiff_t>(headers.size));
+    for (const iovec &piece : payload) {
+        const auto *from = static_cast<const std::byte *>(piece.iov_base);
+        f.bytes.insert(f.bytes.end(), from, from + piece.iov_len);
+    }
+    peer->inbox.push_back(std::move(f));
+}
+
+rc_world::rc_world(const world_options &options) : options_(options), may_congest_(options.congests)
+{
+    host &h = shared();
+    for (std::size_t i = 0; i < options_.plan.size(); ++i) {
+        const char request = options_.plan[i];
+        const std::uint32_t size = size_of(request);
+        memset(place(h.requester, request, i), 0, size);
+        memset(place(h.responder, request, i), 0, size);
+        if (opcode_of(request) == IBV_WR_RDMA_READ)
+            place(h.responder, request, i)[size - 1] = last_byte(i);
+        else if (request != 'A')
+            place(h.requester, request, i)[size - 1] = last_byte(i);
+        receives_wanted_ = sends_ += is_send(options_.plan[i]);
+    }
+    open(requester_);
+    open(responder_);
+    requester_.way->peer = responder_.way.get();
+    responder_.way->peer = requester_.way.get();
+    bring_up(*responder_.qp);
+    bring_up(*requester_.qp);
+    while (receives_posted_ < options_.receives)
+        post_receive();
+    if (options_.posted_at_once)
+        post(options_.plan.size());
+}
+
+rc_world::~rc_world()
+{
+    for (side *s : {&requester_, &responder_})
+        s->qp->destroy();
+    while (shared().device.next_event() >= 0) {
+    }
+    shared().device.later.run();
+}
+
+void rc_world::open(side &s)
+{
+    static std::uint32_t number = 1u << 20;
+    s.cq = std::make_unique<completion_queue>(shared().device.context(), 64, nullptr, nullptr);
+    ibv_qp_init_attr attr{};
+    attr.send_cq = attr.recv_cq = s.cq->verbs();
+    attr.qp_type = IBV_QPT_RC;
+    attr.cap = {.max_send_wr = max_plan,
+            .max_recv_wr = max_plan,
+            .max_send_sge = 1,
+            .max_recv_sge = 1,
+            .max_inline_data = 0};
+    s.qp = queue_pair::create(&shared().device.pd, attr, options_.managed ? 0 : ++number);
+    if (s.qp == nullptr)
+        throw std::bad_alloc();
+    s.qp->open_batch();
+    s.way = std::make_shared<path>(generation_);
+    s.qp->attach(s.way);
+}
+
+void rc_world::bring_up(queue_pair &qp)
+{
+    ibv_qp_attr attr{};
+    attr.port_num = 1;
+    attr.qp_access_flags = connected_pair::all_access;
+    attr.path_mtu = IBV_MTU_1024;
+    attr.rq_psn = attr.sq_psn = first_psn;
+    attr.rnr_retry = rnr_retry;
+    attr.max_rd_atomic = attr.max_dest_rd_atomic = limits::max_reads;
+    const auto change = [&](ibv_qp_state to, int mask) {
+        attr.qp_state = to;
+        if (qp.modify(attr, IBV_QP_STATE | mask) != 0)
+            report("a change of state was rejected");
+    };
+    change(IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    change(IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+                                IBV_QP_MIN_RNR_TIMER);
+    change(IBV_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+// What cannot change how the requests end is left out.
+std::vector<event> rc_world::enabled() const
+{
+    std::vector<event> all;
+    const auto may = [&](bool is_enabled, event e) {
+        if (is_enabled)
+            all.push_back(e);
+    };
+    const ibv_qp_state state = requester_.qp->qp_base.state;
+    const path &to_requester = *requester_.way;
+    const bool is_over = state == IBV_QPS_ERR || (state == IBV_QPS_RESET && !options_.managed) ||
+                         (completed_ == options_.plan.size() && to_requester.inbox.empty());
+    if (is_over || !violation_.empty())
+        return all;
+    const std::string_view left = std::string_view(options_.plan).substr(posted_);
+    may(!left.empty() && state == IBV_QPS_RTS, event::post);
+    may(left.find('w') + 1 < left.size() && state == IBV_QPS_RTS, event::post_rest);
+    may(options_.managed && state == IBV_QPS_RESET, event::requester_renew);
+    if (to_requester.is_lost)
+        return all;
+    const ibv_qp_state peer_state = responder_.qp->qp_base.state;
+    const path &to_responder = *responder_.way;
+    const bool answers = peer_state == IBV_QPS_RTS && !to_responder.is_lost;
+    may(!to_requester.inbox.empty(), event::receive_answer);
+    may(to_requester.timer, event::timer);
+    may(!to_responder.inbox.empty() && !to_responder.is_lost, event::receive_request);
+    may(unreleased_ && answers && (options_.released != release_time::last || to_responder.inbox.empty()),
+            event::release);
+    may(receives_posted_ < receives_wanted_ && answers, event::post_receives);
+    may(may_congest_ && answers, event::congest);
+    may(to_responder.is_congested && answers, event::writable);
+    may(options_.managed && peer_state == IBV_QPS_RESET && !to_responder.is_lost, event::responder_renew);
+    may(may_fail_ || to_requester.is_cut || to_responder.is_lost, event::requester_lost);
+    may((may_fail_ || to_responder.is_cut) && !to_responder.is_lost, event::responder_lost);
+    may(may_fail_, event::requester_error);
+    may(may_fail_, event::requester_reset);
+    may(may_fail_, event::responder_error);
+    may(may_fail_, event::responder_reset);
+    return all;
+}
+
+void rc_world::change_state(side &s, ibv_qp_state to)
+{
+    may_fail_ = false;
+    ibv_qp_attr attr{};
+    attr.qp_state = to;
+    s.qp->modify(attr, IBV_QP_STATE);
+    if (to != IBV_QPS_RESET)
+        return;
+    if (!options_.managed) { // whose connection ends with the state
+        s.qp->attach(nullptr);
+        s.way->is_lost = true;
+    }
+}
+
+void rc_world::lose(side &s)
+{
+    may_fail_ = false;
+    s.way->is_lost = true;
+    s.way->inbox.clear();
+    s.qp->path_lost(s.way.get());
+}
+
+void rc_world::apply(event e)
+{
+    if (is_at_requester(e) && e != event::post && e != event::post_rest && e != event::receive_answer &&
+            e != event::timer)
+        is_precise_ = false;
+    if (e == event::responder_lost || e == event::responder_reset)
+        is_precise_ = false;
+    switch (e) {
+    case event::post:
+        post(1);
+        break;
+    case event::post_rest:
+        post(options_.plan.size() - posted_);
+        break;
+    case event::receive_answer:
+        receive(requester_);
+        break;
+    case event::timer:
+        requester_.way->timer = false;
+        rc_transport::of(*requester_.qp).timer_expired();
+        break;
+    case event::requester_error:
+        change_state(requester_, IBV_QPS_ERR);
+        break;
+    case event::requester_reset:
+        change_state(requester_, IBV_QPS_RESET);
+        poll_requester(); // which finds nothing: its completions are discarded
+        completed_ = posted_;
+        failed_ = false;
+        break;
+    case event::requester_renew:
+        first_of_generation_.push_back(posted_);
+        ++generation_;
+        bring_up(*requester_.qp);
+        break;
+    case event::requester_lost:
+        lose(requester_);
+        break;
+    case event::receive_request:
+        receive(responder_);
+        break;
+    case event::release:
+        release();
+        break;
+    case event::post_receives:
+        while (receives_posted_ < receives_wanted_)
+            post_receive();
+        break;
+    case event::congest:
+        may_congest_ = false;
+        responder_.way->is_congested = true;
+        break;
+    case event::writable:
+        responder_.way->is_congested = false;
+        rc_transport::of(*responder_.qp).path_writable();
+        break;
+    case event::responder_error:
+        change_state(responder_, IBV_QPS_ERR);
+        break;
+    case event::responder_reset:
+        poll_responder();
+        change_state(responder_, IBV_QPS_RESET);
+        discards_receives_ = true;
+        receives_wanted_ = receives_posted_ + sends_ -
+                           static_cast<std::size_t>(std::count(received_.begin(), received_.end(), true));
+        break;
+    case event::responder_renew:
+        bring_up(*responder_.qp);
+        break;
+    case event::responder_lost:
+        lose(responder_);
+        break;
+    }
+    poll_responder();
+    poll_requester();
+}
+
+void rc_world::post(std::size_t count)
+{
+    host &h = shared();
+    post_batch &batch = *requester_.qp->batch();
+    batch.start();
+    for (const std::size_t end = posted_ + count; posted_ < end; ++posted_) {
+        const char request = options_.plan[posted_];
+        const bool has_wrong_key = request == 'k' || request == 'q';
+        const ibv_mr &from = is_long(request) ? *h.requester.area_mr : *h.requester.slots_mr;
+        const ibv_mr &to = is_long(request) ? *h.responder.area_mr : *h.responder.slots_mr;
+        wqe &w = batch.add(posted_, is_signaled(posted_) ? IBV_SEND_SIGNALED : 0, opcode_of(request));
+        w.set_remote(address_of(h.responder, request, posted_), has_wrong_key ? to.rkey ^ 1 : to.rkey);
+        if (request == 'F')
+            w.args.flush = {word_size, native::placement_global, native::level_range};
+        else
+            batch.set_sge(address_of(h.requester, request, posted_), size_of(request), from.lkey);
+        if (request == 'A')
+            w.args.atomic = {.compare_add = 1, .swap = 0};
+    }
+    if (batch.error() != 0 || requester_.qp->post_together(batch.size()) != 0)
+        report("a request was rejected when it was posted");
+    batch.unlock();
+}
+
+void rc_world::post_receive()
+{
+    host::memory &m = shared().receives;
+    const char as = receive_letter();
+    std::byte *const at = place(m, as, receives_posted_);
+    at[size_of('S') - 1] = at[size_of(as) - 1] = std::byte{0};
+    const ibv_mr &mr = is_long(as) ? *m.area_mr : *m.slots_mr;
+    ibv_sge list{address_of(m, as, receives_posted_), is_long(as) ? long_size : receive_size, mr.lkey};
+    ibv_recv_wr wr{};
+    wr.wr_id = receives_posted_++;
+    wr.sg_list = &list;
+    wr.num_sge = 1;
+    ibv_recv_wr *bad = nullptr;
+    if (responder_.qp->post_receive(&wr, &bad) != 0)
+        report("a receive was rejected when it was posted");
+}
+
+void rc_world::receive(side &s)
+{
+    const bool answers = &s == &responder_;
+    const frame f = std::move(s.way->inbox.front());
+    s.way->inbox.pop_front();
+    packet p;
+    if (!net::decode(f.bytes, p))
+        return report("a frame cannot be decoded");
+    rc_transport &transport = rc_transport::of(*s.qp);
+    const std::uint64_t before = answers ? transport.executed_count() : 0;
+    const bool good = transport.receive(*s.way, p);
+    if (answers) {
+        // Requests that are ignored behind one without a receive have no reply.
+        unreleased_ =
+                unreleased_ || transport.executed_count() != before || is_send(p.op) || p.op == opcode::ack_request;
+        const auto i = first_of_generation_[static_cast<std::size_t>(f.generation)] + ((p.psn - first_psn) & psn_mask);
+        if (transport.executed_count() != before && s.qp->qp_base.state == IBV_QPS_RTS) {
+            if (std::exchange(executed_[i], true))
+                report("request " + std::to_string(i) + " was executed twice");
+        }
+    } else {
+        transport.received_all();
+    }
+    if (!good)
+        s.way->cut();
+    else if (options_.released == release_time::at_once && unreleased_)
+        release();
+}
+
+void rc_world::release()
+{
+    unreleased_ = false;
+    rc_transport::of(*responder_.qp).received_all();
+}
+
+void rc_world::poll_responder()
+{
+    ibv_wc wc{};
+    while (responder_.cq->poll(1, &wc) == 1) {
+        if (wc.status != IBV_WC_SUCCESS)
+            continue;
+        const std::byte *at = place(shared().receives, receive_letter(), wc.wr_id);
+        const auto i = static_cast<std::size_t>(at[wc.byte_len - 1]) - static_cast<std::size_t>(last_byte(0));
+        if (i >= posted_ || std::exchange(received_[i], true))
+            return report("a message was received that was not sent, or twice");
+    }
+}
+
+void rc_world::poll_requester()
+{
+    ibv_wc wc{};
+    while (requester_.cq->poll(1, &wc) == 1) {
+        const auto i = static_cast<std::size_t>(wc.wr_id);
+        if (i < completed_ || i >= posted_)
+            return report("request " + std::to_string(i) + " completed twice, or out of order");
+        for (; completed_ < i; ++completed_) {
+            if (failed_ || is_signaled(completed_))
+                return report("request " + std::to_string(completed_) + " has no completion");
+        }
+        completed_ = i + 1;
+        if (wc.status == IBV_WC_SUCCESS) {
+            check_success(i);
+        } else if (!std::exchange(failed_, true)) {
+            for (std::size_t before = first_of_generation_.back(); before < i; ++before) {
+                if (!executed_[before])
+                    report("request " + std::to_string(before) + " was not executed, but request " + std::to_string(i) +
+                            " is the first that failed");
+            }
+            const bool has_own_answer = std::string_view("RArFq").find(options_.plan[i]) != std::string_view::npos;
+            if (executed_[i] && is_precise_ && !has_own_answer)
+                report("request " + std::to_string(i) + " was executed, but is the first that failed");
+        }
+    }
+}
+
+void rc_world::check_success(std::size_t i)
+{
+    if (failed_)
+        report("request " + std::to_string(i) + " succeeded after one that failed");
+    for (std::size_t before = first_of_generation_.back(); before <= i; ++before) {
+        if (!executed_[before] || !has_effect(before))
+            report("request " + std::to_string(i) + " succeeded, but request " + std::to_string(before) +
+                    " was not executed");
+    }
+}
+
+bool rc_world::has_effect(std::size_t i) const
+{
+    host &h = shared();
+    const char request = options_.plan[i];
+    if (is_send(options_.plan[i]))
+        return received_[i] || discards_receives_;
+    const bool reads = opcode_of(request) == IBV_WR_RDMA_READ;
+    const std::byte *at = place(reads ? h.requester : h.responder, request, i);
+    return request == 'F' || (request == 'A' ? at[0] == std::byte{1} : at[size_of(request) - 1] == last_byte(i));
+}
+
+void rc_world::check_end()
+{
+    const ibv_qp_state state = requester_.qp->qp_base.state;
+    if (state != IBV_QPS_RTS && state != IBV_QPS_ERR)
+        return;
+    if (posted_ < options_.plan.size()) {
+        post(options_.plan.size() - posted_);
+        poll_requester();
+    }
+    for (; completed_ < posted_; ++completed_) {
+        if (failed_ || is_signaled(completed_))
+            return report("request " + std::to_string(completed_) + " never completed");
+    }
+}
+
+void rc_world::report(const std::string &what)
+{
+    if (violation_.empty())
+        violation_ = what;
+}
