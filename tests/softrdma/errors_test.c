@@ -364,6 +364,28 @@ static void a_write_with_a_notice_and_a_wrong_key_is_a_protection_error_without_
 
 #define with(setup, test) cmocka_unit_test_setup_teardown(test, setup, closed)
 
+/* Under UndefinedBehaviorSanitizer the device must not even load such a value as its enumeration. */
+static void values_outside_of_their_enumerations_are_rejected(void **state)
+{
+    struct pair *p = *state;
+    struct ibv_send_wr *bad = NULL;
+    for (unsigned opcode = 31; opcode < 1u << 31; opcode = opcode * 2 + 1) {
+        struct ibv_send_wr wr = {.opcode = (enum ibv_wr_opcode)opcode};
+        assert_int_equal(ibv_post_send(p->client.qp, &wr, &bad), EOPNOTSUPP);
+        assert_ptr_equal(bad, &wr);
+    }
+    struct ibv_qp_attr attr = {.qp_state = (enum ibv_qp_state)99, .cur_qp_state = (enum ibv_qp_state)99};
+    assert_int_equal(ibv_modify_qp(p->client.qp, &attr, IBV_QP_STATE), EINVAL);
+    attr.qp_state = IBV_QPS_RTS;
+    assert_int_equal(ibv_modify_qp(p->client.qp, &attr, IBV_QP_STATE | IBV_QP_CUR_STATE), EINVAL);
+    attr.path_mtu = (enum ibv_mtu)99;
+    assert_int_equal(ibv_modify_qp(p->client.qp, &attr, IBV_QP_STATE | IBV_QP_PATH_MTU), EINVAL);
+    struct ibv_qp_init_attr init = {.send_cq = p->client.cq, .recv_cq = p->client.cq, .qp_type = (enum ibv_qp_type)9999};
+    assert_null(ibv_create_qp(p->client.pd, &init));
+    assert_int_equal(errno, EOPNOTSUPP);
+    assert_int_equal(state_of(p->client.qp), IBV_QPS_RTS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -374,6 +396,7 @@ int main(void)
             with(connected_for_reading_only, a_region_without_the_right_is_a_remote_access_error),
             with(connected, a_region_of_another_domain_is_a_remote_access_error),
             with(connected, a_deregistered_region_is_a_remote_access_error),
+            with(connected, values_outside_of_their_enumerations_are_rejected),
             with(connected, local_errors_come_after_what_was_posted_before),
             with(connected, reading_into_memory_without_local_write_is_a_protection_error),
             with(connected_once, a_message_with_a_wrong_key_is_a_protection_error_without_a_receive),

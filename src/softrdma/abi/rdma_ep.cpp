@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "abi/device.hpp"
 #include "cm/cm.hpp"
+#include "verbs/transition.hpp"
 #include "verbs/qp.hpp"
 
 #include <algorithm>
@@ -144,7 +145,7 @@ int rdma_create_qp_ex(rdma_cm_id *id, ibv_qp_init_attr_ex *attr)
 {
     if (!abi::usable(id_of(id).birth))
         return -1;
-    if (id->qp != nullptr || id->verbs == nullptr || attr->qp_type != id->qp_type)
+    if (id->qp != nullptr || id->verbs == nullptr || !is_type(attr->qp_type) || attr->qp_type != id->qp_type)
         return fail_with(-1, EINVAL);
     if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr->pd == nullptr) {
         attr->comp_mask |= IBV_QP_INIT_ATTR_PD;

@@ -2,6 +2,7 @@
 #include "abi/device.hpp"
 #include "cm/static_connect.hpp"
 #include "pmem/policy.hpp"
+#include "verbs/transition.hpp"
 #include "verbs/completion_channel.hpp"
 #include "verbs/datagram_qp.hpp"
 #include "verbs/mr_advise.hpp"
@@ -181,6 +182,8 @@ ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr)
 {
     if (!abi::usable(pd->context))
         return nullptr;
+    if (!is_type(attr->qp_type))
+        return fail_with(nullptr, EOPNOTSUPP);
     if (attr->qp_type == IBV_QPT_UD)
         return or_no_memory<ibv_qp *>(nullptr, [&] { return abi::create_datagram_qp(pd, *attr); });
     const std::uint32_t number = or_no_memory(0u, net::static_connect::reserve_number);
@@ -196,18 +199,21 @@ ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr)
 
 static int modify_qp(ibv_qp *qp, const ibv_qp_attr *attr, int mask)
 {
+    if (!are_known(*attr, mask))
+        return EINVAL;
     if (sends_datagrams(qp))
         return object_of(qp).modify(*attr, mask);
     if (const int error = (mask & IBV_QP_AV) != 0 ? net::static_connect::check(attr->ah_attr) : 0; error != 0)
         return error;
-    const ibv_qp_state from = qp->state;
+    const ibv_qp_state from = object_of(qp).shown_state();
     if (const int error = qp_of(qp).modify(*attr, mask); error != 0)
         return error;
-    if (qp->state == IBV_QPS_RTR && from == IBV_QPS_INIT)
+    const ibv_qp_state to = object_of(qp).shown_state();
+    if (to == IBV_QPS_RTR && from == IBV_QPS_INIT)
         net::static_connect::connect(qp_of(qp));
-    else if (qp->state == IBV_QPS_RTS && from == IBV_QPS_RTR)
+    else if (to == IBV_QPS_RTS && from == IBV_QPS_RTR)
         net::static_connect::limit_retry_timeout(qp_of(qp));
-    else if (qp->state == IBV_QPS_RESET)
+    else if (to == IBV_QPS_RESET)
         net::static_connect::disconnect(qp_of(qp));
     return 0;
 }
@@ -330,6 +336,8 @@ int check_extended(const ibv_qp_init_attr_ex &attr) noexcept
             IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
     if ((attr.comp_mask & IBV_QP_INIT_ATTR_PD) == 0)
         return EINVAL;
+    if (!is_type(attr.qp_type))
+        return EOPNOTSUPP;
     const bool new_post = (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
     // Multicast never comes, back or otherwise.
     const std::uint32_t flags = attr.qp_type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;

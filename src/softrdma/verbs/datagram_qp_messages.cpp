@@ -24,7 +24,8 @@ constexpr std::uint32_t controlled_qkey = 0x80000000;
 // 0 or an errno value.
 int check_datagram(const ibv_send_wr &wr, const ibv_qp_cap &cap) noexcept
 {
-    if (!info_of(wr.opcode).message() || info_of(wr.opcode).invalidates || wr.wr.ud.ah == nullptr)
+    if (!is_opcode(wr.opcode) || !info_of(wr.opcode).message() || info_of(wr.opcode).invalidates ||
+            wr.wr.ud.ah == nullptr)
         return EINVAL;
     return check_wr(wr, cap);
 }

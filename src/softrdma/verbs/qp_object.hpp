@@ -22,6 +22,8 @@ public:
     const std::uint64_t own_domain = protection_domain::next_number();
 
     ibv_qp *verbs() noexcept { return &qp_base; }
+    // As programs see it. Other threads may change it.
+    ibv_qp_state shown_state() const noexcept { return __atomic_load_n(&qp_base.state, __ATOMIC_RELAXED); }
     // NULL unless the queue pair was created for the new post interface.
     post_batch *batch() noexcept { return batch_.get(); }
     virtual void open_batch() = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/transition.hpp"
+#include "base/number_of.hpp"
 #include "verbs/objects.hpp"
 
 #include <algorithm>
@@ -92,6 +93,18 @@ bool in_range(const ibv_qp_attr &attr, int mask) noexcept
 }
 
 } // namespace
+
+bool are_known(const ibv_qp_attr &attr, int mask) noexcept
+{
+    return ((mask & IBV_QP_STATE) == 0 || number_of(attr.qp_state) <= IBV_QPS_ERR) &&
+           ((mask & IBV_QP_CUR_STATE) == 0 || number_of(attr.cur_qp_state) <= IBV_QPS_ERR) &&
+           ((mask & IBV_QP_PATH_MTU) == 0 || number_of(attr.path_mtu) <= IBV_MTU_4096);
+}
+
+bool is_type(const ibv_qp_type &type) noexcept
+{
+    return number_of(type) <= IBV_QPT_DRIVER;
+}
 
 int check_change(ibv_qp_type type, const ibv_qp_attr &own, const ibv_qp_attr &asked, int mask) noexcept
 {

@@ -27,6 +27,8 @@ std::uint64_t length_of(std::span<const ibv_sge> list) noexcept
 
 int check_wr(const ibv_send_wr &wr, const ibv_qp_cap &cap) noexcept
 {
+    if (!is_opcode(wr.opcode))
+        return EOPNOTSUPP;
     const wr_op_info &info = info_of(wr.opcode);
     if (info.args == wr_args::flush) // struct ibv_send_wr has no place for its arguments
         return EINVAL;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/number_of.hpp"
 #include "verbs/native.hpp"
 #include "verbs/objects.hpp"
 #include "wire/packet.hpp"
@@ -75,6 +76,12 @@ inline constexpr auto wr_op_infos = [] {
 }();
 
 } // namespace detail
+
+// Whether an opcode that a program has set may be used as one. Not every such opcode is known.
+inline bool is_opcode(const ibv_wr_opcode &opcode) noexcept
+{
+    return number_of(opcode) < detail::opcode_count;
+}
 
 constexpr const wr_op_info &info_of(ibv_wr_opcode opcode) noexcept
 {
