@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/completion_channel.hpp"
-#include "base/assert.hpp"
 #include "verbs/cq.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -92,7 +90,9 @@ unsigned completion_channel::forget(completion_queue &cq) noexcept
     const std::size_t dropped = std::erase(earlier_, &cq);
     if (any_earlier_)
         any_earlier_->withdraw(dropped);
-    return requests_.at(&cq).handed_out;
+    request &r = requests_.at(&cq);
+    r.in = local::interest::nothing; // for a thread that has its event from the kernel, and waits for the lock
+    return r.handed_out;
 }
 
 // Stores the arming where senders see it.
@@ -112,21 +112,28 @@ void completion_channel::await(completion_queue &cq) noexcept
     epoll_ctl(set_.get(), EPOLL_CTL_MOD, cq.event_descriptor(), &once);
 }
 
-// Removes the event that arrived first from the kernel's list. Its queue is no longer armed.
-completion_queue *completion_channel::next_arrived() noexcept
+// Takes over an event that the kernel has removed from its list, after which the queue is no longer armed. Returns NULL
+// if there is no such event any more: the queue has been destroyed in between.
+completion_queue *completion_channel::accept(void *arrived) noexcept
 {
-    epoll_event arrived{};
-    // The kernel moves any_earlier_ to the end of its list when it returns that.
-    for (int attempt = 0; arrived.data.ptr == nullptr; ++attempt) {
-        if (attempt == 2 || epoll_wait(set_.get(), &arrived, 1, 0) != 1)
-            return nullptr;
-    }
-    auto *cq = static_cast<completion_queue *>(arrived.data.ptr);
-    request &r = requests_.at(cq);
-    SOFTRDMA_ASSERT(r.in != local::interest::nothing);
+    const auto found = requests_.find(static_cast<completion_queue *>(arrived));
+    if (found == requests_.end() || found->second.in == local::interest::nothing)
+        return nullptr;
+    auto &[cq, r] = *found;
     r.in = local::interest::nothing;
     publish(*cq, r);
     return cq;
+}
+
+// The kernel returns what arrived first, and moves any_earlier_ to the end of its list when it returns that.
+completion_queue *completion_channel::next_arrived() noexcept
+{
+    epoll_event arrived{};
+    for (int attempt = 0; attempt < 2 && arrived.data.ptr == nullptr; ++attempt) {
+        if (epoll_wait(set_.get(), &arrived, 1, 0) != 1)
+            return nullptr;
+    }
+    return accept(arrived.data.ptr);
 }
 
 // Moves the events that have arrived to `earlier_`, so that their queues can be armed for the next ones. Without
@@ -165,36 +172,47 @@ void completion_channel::arm(completion_queue &cq, local::interest in)
     publish(cq, r);
 }
 
-completion_queue *completion_channel::next() noexcept
+completion_queue *completion_channel::hand_out(completion_queue *cq) noexcept
 {
+    if (cq != nullptr)
+        ++requests_.at(cq).handed_out;
+    return cq;
+}
+
+completion_queue *completion_channel::next_earlier() noexcept
+{
+    const lock_guard lock(mutex_);
     if (earlier_.empty())
-        return next_arrived();
+        return nullptr;
     completion_queue *cq = earlier_.front();
     earlier_.pop_front();
     any_earlier_->withdraw(1);
-    return cq;
+    return hand_out(cq);
 }
 
 int completion_channel::take(completion_queue **cq)
 {
-    for (;;) {
-        {
-            const lock_guard lock(mutex_);
-            *cq = next();
-            if (*cq != nullptr) {
-                ++requests_.at(*cq).handed_out;
-                return 0;
-            }
-        }
-        if ((fcntl(fd, F_GETFL) & O_NONBLOCK) != 0) {
+    const bool waits = (fcntl(fd, F_GETFL) & O_NONBLOCK) == 0;
+    if (waits)
+        context_of(context).mover.about_to_wait();
+    for (*cq = next_earlier(); *cq == nullptr; *cq = next_earlier()) {
+        epoll_event arrived{};
+        const int count = epoll_wait(set_.get(), &arrived, 1, waits ? -1 : 0);
+        if (count == 0) {
             errno = EAGAIN;
             return -1;
         }
-        context_of(context).mover.about_to_wait();
-        pollfd readable{.fd = fd, .events = POLLIN, .revents = 0};
-        if (poll(&readable, 1, -1) < 0 && !(errno == EINTR && handlers_restart_calls()))
-            return -1;
+        if (count < 0) {
+            if (errno != EINTR || !handlers_restart_calls())
+                return -1;
+            continue;
+        }
+        const lock_guard lock(mutex_);
+        *cq = hand_out(accept(arrived.data.ptr));
+        if (*cq != nullptr)
+            break;
     }
+    return 0;
 }
 
 } // namespace softrdma

@@ -43,9 +43,11 @@ private:
     };
     void publish(completion_queue &cq, const request &latest) noexcept REQUIRES(mutex_);
     void await(completion_queue &cq) noexcept REQUIRES(mutex_);
+    completion_queue *accept(void *arrived) noexcept REQUIRES(mutex_);
     completion_queue *next_arrived() noexcept REQUIRES(mutex_);
-    completion_queue *next() noexcept REQUIRES(mutex_);
     void set_aside() REQUIRES(mutex_);
+    completion_queue *hand_out(completion_queue *cq) noexcept REQUIRES(mutex_);
+    completion_queue *next_earlier() noexcept EXCLUDES(mutex_);
 
     const local::unique_fd set_;
     ordered_mutex mutex_{lock_level::events};
