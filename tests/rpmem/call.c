@@ -8,6 +8,7 @@
 #include <err.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -39,12 +40,12 @@ static const char *error_of(int result)
     return result == 0 ? "0" : strerrorname_np(errno);
 }
 
-/* A file that is shorter than its mapping. */
+/* A file that is shorter than its mapping; with injected faults it is whole. */
 static int write_unreadable(const char *target, const char *set)
 {
     const struct rpmem_pool_attr attributes = {.signature = "SHORT"};
     const int file = memfd_create("memory", MFD_CLOEXEC);
-    if (file < 0 || ftruncate(file, POOL_SIZE / 2) != 0)
+    if (file < 0 || ftruncate(file, getenv("SOFTRDMA_FAULT") == NULL ? POOL_SIZE / 2 : POOL_SIZE) != 0)
         err(1, "memory");
     void *const memory = mmap(NULL, POOL_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     unsigned lanes = 2;
