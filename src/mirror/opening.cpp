@@ -402,9 +402,9 @@ void rpma_mirror::commit_first(bool force)
     // A copy that was forced to be the source may have been out before the newest record.
     const bool has_newest = source_ == settings_.home_copy || (newest_.in_sync >> source_ & 1) != 0;
     first.mark = has_newest ? newest_.mark : copies_[source_]->known.committed.mark;
-    const auto before = static_cast<std::uint16_t>(needed_);
+    const auto needed = static_cast<std::uint16_t>(force ? 0 : needed_);
     const std::lock_guard hold(membership_);
-    commit_everywhere(first, before, force ? 0 : before);
+    commit_everywhere(first, needed, needed);
     set_roles(record_.in_sync & ~home_bit(), 0);
 }
 

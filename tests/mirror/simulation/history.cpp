@@ -80,7 +80,7 @@ replica::mirror_state history::durable_state(const place &of) const
 
 replica::mirror_record history::newest_record(std::uint32_t of) const
 {
-    replica::mirror_record newest;
+    replica::mirror_record newest = keeper::present == nullptr ? replica::mirror_record() : keeper::present->newest;
     for (unsigned copy = 0; copy < copies.size(); ++copy)
         if ((of >> copy & 1) != 0 && !copies[copy].data.empty() && is_newer(record_of(copy), newest))
             newest = record_of(copy);
@@ -104,6 +104,8 @@ bool history::overtaken(std::uint64_t epoch) const
 // Whoever opens a home copy alone asks no target, so that each of them has to refuse others.
 void history::check_claims() const
 {
+    if (keeper::present != nullptr)
+        return; // whose record decides
     std::vector<replica::mirror_record> records;
     for (const place &p : copies)
         records.push_back(p.data.empty() ? replica::mirror_record() : durable_state(p).committed);
@@ -124,7 +126,10 @@ void history::acknowledged(const call &c)
     if (newest_epoch_ > c.epoch && c.began >= opened_at_)
         in_.violated("epoch %lu acknowledged flush %lu, which began after epoch %lu had the set", c.epoch, c.number,
                 newest_epoch_);
-    const replica::mirror_record newest = newest_record();
+    replica::mirror_record newest;
+    for (const place &p : copies)
+        if (const replica::mirror_record r = durable_state(p).committed; !p.data.empty() && is_newer(r, newest))
+            newest = r;
     for (const std::size_t part : c.parts) {
         std::uint64_t &kept = acknowledged_[c.slot][part];
         kept = std::max(kept, c.number);

@@ -13,6 +13,16 @@
 namespace simulation
 {
 
+// What the arbiter of the present world has, where there is one.
+struct keeper {
+    static keeper *present;
+
+    replica::mirror_record newest;
+    std::uint64_t epoch = 0;
+    std::uint64_t writer = 0; // 0: none
+    time_us ends = 0;         // of the lease
+};
+
 // What somebody knows who sees everything, and what must never be seen:
 //   an acknowledged flush that a copy in sync does not have, durably, in the newest record;
 //   an opened set that lacks what was acknowledged, or what was in a set that was opened before;
@@ -58,7 +68,7 @@ public:
     void opened(unsigned copy, std::uint64_t epoch, std::uint32_t in_sync, std::uint64_t mark);
     // An opening of that home copy was forced: what is there now counts, and what only others have is lost.
     void forced(unsigned copy);
-    // What is durable: the newest record of these copies, and that of one, and all promises.
+    // What is durable: the newest record of these copies and the arbiter, and that of one, and all promises.
     replica::mirror_record newest_record(std::uint32_t of = UINT32_MAX) const;
     replica::mirror_record record_of(unsigned copy) const { return durable_state(copies[copy]).committed; }
     std::vector<replica::mirror_promise> promises() const;

@@ -88,6 +88,7 @@ scenario::scenario(std::uint64_t seed, const std::string &place, bool loud)
     device_.software = world_.one_in(2);
     device_.native_writers = world_.one_in(2);
     device_.native_targets = world_.one_in(2);
+    keeper::present = world_.one_in(4) ? &keeper_ : nullptr;
     make_directories();
 }
 
@@ -220,8 +221,9 @@ void scenario::run()
 std::string scenario::summary() const
 {
     return std::to_string(targets_) + " targets, " + (availability_ ? "availability" : "safety") + ", " +
-           std::to_string(struck_) + " faults, " + std::to_string(history_.openings) + " openings, " +
-           std::to_string(history_.flushes) + " flushes, " + std::to_string(world_.now() / ms) + " ms";
+           (keeper::present != nullptr ? "arbiter, " : "") + std::to_string(struck_) + " faults, " +
+           std::to_string(history_.openings) + " openings, " + std::to_string(history_.flushes) + " flushes, " +
+           std::to_string(world_.now() / ms) + " ms";
 }
 
 } // namespace simulation

@@ -15,7 +15,11 @@ class scenario
 {
 public:
     scenario(std::uint64_t seed, const std::string &place, bool loud);
-    ~scenario() { world_.end(); }
+    ~scenario()
+    {
+        world_.end();
+        keeper::present = nullptr;
+    }
     scenario(const scenario &) = delete;
     scenario &operator=(const scenario &) = delete;
 
@@ -84,6 +88,7 @@ private:
     history history_;
     const bool availability_;
     const bool restores_parts_; // of one target; otherwise local files
+    keeper keeper_;
     unsigned operation_ms_, open_ms_;
     std::array<process *, most_machines> processes_{};
     std::array<std::uint64_t, most_machines> starts_{};

@@ -30,6 +30,8 @@ rpma_mirror_cfg *scenario::configure(unsigned machine) const
         rpma_mirror_cfg_add_target(cfg, copy_of(m), (address_of(m) + ":7").c_str(), "set");
     rpma_mirror_cfg_set_key_file(cfg, (directory(machine) + "/key").c_str());
     rpma_mirror_cfg_set_policy(cfg, availability_ ? RPMA_MIRROR_POLICY_AVAILABILITY : RPMA_MIRROR_POLICY_SAFETY);
+    if (keeper::present != nullptr && rpma_mirror_cfg_set_arbiter(cfg, "etcd simulated") != 0)
+        world_.violated("no arbiter: %s", rpma_mirror_error_message());
     rpma_mirror_cfg_set_timeouts(cfg, operation_ms_, open_ms_);
     rpma_mirror_cfg_set_lanes(cfg, lanes, 16);
     rpma_mirror_cfg_set_event_function(cfg, tell, nullptr);
