@@ -380,7 +380,8 @@ static void values_outside_of_their_enumerations_are_rejected(void **state)
     assert_int_equal(ibv_modify_qp(p->client.qp, &attr, IBV_QP_STATE | IBV_QP_CUR_STATE), EINVAL);
     attr.path_mtu = (enum ibv_mtu)99;
     assert_int_equal(ibv_modify_qp(p->client.qp, &attr, IBV_QP_STATE | IBV_QP_PATH_MTU), EINVAL);
-    struct ibv_qp_init_attr init = {.send_cq = p->client.cq, .recv_cq = p->client.cq, .qp_type = (enum ibv_qp_type)9999};
+    struct ibv_qp_init_attr init = {
+            .send_cq = p->client.cq, .recv_cq = p->client.cq, .qp_type = (enum ibv_qp_type)9999};
     assert_null(ibv_create_qp(p->client.pd, &init));
     assert_int_equal(errno, EOPNOTSUPP);
     assert_int_equal(state_of(p->client.qp), IBV_QPS_RTS);

@@ -265,12 +265,25 @@ void receives_after_a_reset_are_described_anew(void **)
     close_pair(&p);
 }
 
+void an_arena_of_another_version_is_rejected_with_both_versions(void **)
+{
+    impostor i = make_impostor();
+    write_blocks(i, {});
+    reinterpret_cast<arena_header *>(i.memory)->version = arena_version + 1;
+    std::string why;
+    assert_null(open_channel(i, i.h, {}, why).get());
+    assert_true(why.find("version " + std::to_string(arena_version) + ' ') != std::string::npos);
+    assert_true(why.find("version " + std::to_string(arena_version + 1) + ',') != std::string::npos);
+    end_impostor(i);
+}
+
 } // namespace
 
 int main()
 {
     setenv("SOFTRDMA_PATH", "local", 1);
     const CMUnitTest tests[] = {
+            cmocka_unit_test(an_arena_of_another_version_is_rejected_with_both_versions),
             cmocka_unit_test(an_honest_arena_is_accepted),
             cmocka_unit_test(a_forged_introduction_is_refused),
             cmocka_unit_test(garbage_costs_the_connection_only),

@@ -176,8 +176,13 @@ bool peer_process::map_tables(const shm_address &h, std::string &why)
     slots_ = reinterpret_cast<region_slot *>(tables_ + page);
     arena_header header;
     memcpy(&header, tables_, sizeof(header));
-    if (header.magic == arena_magic && header.version == arena_version && header.token == h.token &&
-            header.pid == h.who.pid && header.start_time == h.who.start_time)
+    if (header.magic == arena_magic && header.version != arena_version) {
+        why = "the peer shares memory of version " + std::to_string(header.version) + ", this process of version " +
+              std::to_string(arena_version) + " (use the same release of softrdma on both sides)";
+        return false;
+    }
+    if (header.magic == arena_magic && header.token == h.token && header.pid == h.who.pid &&
+            header.start_time == h.who.start_time)
         return true;
     why = "the arena is not the one announced";
     return false;
