@@ -357,11 +357,25 @@ void decisions_survive_the_wire(void **)
     assert_false(decode(payload, got));
 }
 
+void a_message_of_another_version_is_rejected_with_its_version(void **)
+{
+    cm_payload message = encode(direct_handshake{.from = 1, .to = 2, .shm_address = {}});
+    direct_handshake decoded;
+    assert_true(decode(message, decoded));
+    assert_int_equal(version_of(message), wire_version);
+    message.bytes[8] = std::byte{wire_version + 1}; // after the magic number
+    assert_false(decode(message, decoded));
+    assert_int_equal(version_of(message), wire_version + 1);
+    message.bytes[0] = std::byte{0};
+    assert_int_equal(version_of(message), 0);
+}
+
 } // namespace
 
 int main()
 {
     const CMUnitTest tests[] = {
+            cmocka_unit_test(a_message_of_another_version_is_rejected_with_its_version),
             cmocka_unit_test(every_packet_survives_the_wire),
             cmocka_unit_test(a_write_looks_as_the_infiniband_headers_say),
             cmocka_unit_test(a_flush_looks_as_the_infiniband_headers_say),

@@ -7,6 +7,7 @@
 #include "cm/static_connect.hpp"
 #include "progress/unknown_callers.hpp"
 #include "transport/tcp/tcp_socket.hpp"
+#include "wire/cm_message.hpp"
 
 #include <cerrno>
 #include <sys/socket.h>
@@ -27,6 +28,17 @@ unknown_callers &callers() REQUIRES(cm::lock())
 handshake *owner_of(const tcp_conn &path) REQUIRES(cm::lock())
 {
     return static_cast<handshake *>(path.owner);
+}
+
+void report_version(const tcp_conn &path, const packet &p)
+{
+    const unsigned version = version_of(p.payload);
+    if (version != 0 && version != wire_version)
+        log::write(log::level::warn,
+                "the peer at %s: connection rejected: it has version %u of the protocol, this process version %u (use "
+                "the "
+                "same release of softrdma on both sides)",
+                text_of(tcp_socket::addresses_of(path.fd()).there).data(), version, unsigned{wire_version});
 }
 
 class conn_upcalls : public tcp_conn_user
@@ -53,6 +65,7 @@ public:
     bool received(const std::shared_ptr<tcp_conn> &path, const packet &p) override
     {
         const lock_guard guard(cm::lock());
+        report_version(*path, p);
         switch (p.op) {
         case opcode::cm_request:
         case opcode::resolve_request:

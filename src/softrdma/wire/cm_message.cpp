@@ -9,11 +9,10 @@ namespace
 {
 
 constexpr std::uint64_t magic = 0x736f667472646d61; // "softrdma"
-constexpr std::uint8_t version = 2;
 
 bool begins(byte_reader &r) noexcept
 {
-    return r.get<std::uint64_t>() == magic && r.get<std::uint8_t>() == version;
+    return r.get<std::uint64_t>() == magic && r.get<std::uint8_t>() == wire_version;
 }
 
 void put(byte_writer &w, const private_data &d) noexcept
@@ -30,11 +29,19 @@ bool get(byte_reader &r, private_data &d) noexcept
 
 } // namespace
 
+std::uint8_t version_of(std::span<const std::byte> payload) noexcept
+{
+    byte_reader r(payload);
+    const bool is_ours = r.get<std::uint64_t>() == magic;
+    const auto version = r.get<std::uint8_t>();
+    return is_ours && r.good() ? version : std::uint8_t{0};
+}
+
 cm_payload encode(const cm_handshake &h) noexcept
 {
     cm_payload p;
     byte_writer w(p.bytes.data());
-    w.put(magic).put(version).put_raw(h.key.data(), h.key.size()).put(h.qpn).put(h.psn);
+    w.put(magic).put(wire_version).put_raw(h.key.data(), h.key.size()).put(h.qpn).put(h.psn);
     w.put(h.responder_resources).put(h.initiator_depth).put(h.flow_control);
     w.put(h.retry_count).put(h.rnr_retry_count).put(h.srq);
     put(w, h.data);
@@ -47,7 +54,7 @@ cm_payload encode(const direct_handshake &h) noexcept
 {
     cm_payload p;
     byte_writer w(p.bytes.data());
-    w.put(magic).put(version).put(h.from).put(h.to);
+    w.put(magic).put(wire_version).put(h.from).put(h.to);
     local::put(w, h.shm_address);
     p.size = w.size();
     return p;

@@ -74,6 +74,11 @@ struct cm_payload {
     operator std::span<const std::byte>() const noexcept { return {bytes.data(), size}; }
 };
 
+// To be raised with every change of packets or messages that a peer of an older version would not understand.
+inline constexpr std::uint8_t wire_version = 2;
+// The version of the peer that has made a message which decode() rejects; 0 if the message has none.
+std::uint8_t version_of(std::span<const std::byte> payload) noexcept;
+
 cm_payload encode(const cm_handshake &h) noexcept;
 cm_payload encode(const direct_handshake &h) noexcept;
 cm_payload encode(const shm_decision &d) noexcept;
