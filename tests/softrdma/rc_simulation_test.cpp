@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every order of events between a requester and a responder: a request completes with success only if the responder has
-// executed it and all before it, in order, and each signaled request completes once.
+// All orders of events between a requester and a responder that the stages below allow: a request completes with
+// success only if the responder has executed it and all before it, in order, and each signaled request completes once.
 #include "rc_world.hpp"
 
 #include <algorithm>
