@@ -90,9 +90,11 @@ exit_status verify(const options &what)
     if (!found)
         throw failure(fmt::format("there is no target with copy {}", what.copy.value_or(0)), exit_usage);
     shown.end_line();
-    const std::string before = opening->was_closed != 0 ? ""
-                                                        : fmt::format("the set was not closed: opening it sent {}\n\n",
-                                                                  size_text(opening->sent));
+    const char *const reason = opening->was_closed == 0 ? "the set was not closed"
+                               : opening->sent != 0     ? "files of a copy were changed after the set was closed"
+                                                        : nullptr;
+    const std::string before =
+            reason == nullptr ? "" : fmt::format("{}: opening it sent {}\n\n", reason, size_text(opening->sent));
     print(what,
             before + table(rows) +
                     (equal ? "\nthe copies are equal\n"

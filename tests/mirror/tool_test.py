@@ -84,15 +84,25 @@ class Tool(MirrorTest):
         host = self.host(0, a, b)
         self.done("create", host)
         self.assertTrue(self.json("verify", host)["equal"])
-        b.damage(3_000_000, b"rot")
-        found = self.json("verify", host, status=1)
+        # The medium fails while the set is open: what changes before, the opening notices.
+        verify = subprocess.Popen([TOOL, "verify", "--json", "--rate", "4M", host], stdout=subprocess.PIPE, text=True)
+        while not self.tool("status", "--json", host).stdout.count('"in_use": true'):
+            self.assertIsNone(verify.poll())
+        b.damage(7_000_000, b"rot")
+        found = json.loads(verify.communicate()[0])
+        self.assertEqual(verify.returncode, 1)
         self.assertFalse(found["equal"])
         self.assertEqual([copy["different"] for copy in found["copies"]], [0, 1])
-        self.assertEqual(found["copies"][1]["first"], 3_000_000 // 65536 * 65536)
-        self.assertEqual(b.bytes(3_000_000, 3), b"rot")
+        self.assertEqual(found["copies"][1]["first"], 7_000_000 // 65536 * 65536)
+        self.assertEqual(b.bytes(7_000_000, 3), b"rot")
         self.done("resync", host)
-        self.assertEqual(b.bytes(3_000_000, 3), b"\0\0\0")
+        self.assertEqual(b.bytes(7_000_000, 3), b"\0\0\0")
         self.assertIn("the copies are equal", self.done("verify", host, "2"))
+        # What another program writes into the file of a copy is noticed by the opening.
+        with open(b.place / "part", "r+b") as part:
+            part.write(b"stranger")
+        self.assertIn("files of a copy were changed after the set was closed: opening it sent 64.0 KiB\n",
+                      self.done("verify", host))
         self.refused(2, "no target with copy 7", "verify", host, "7")
 
     def test_verify_tells_the_level_of_each_target(self):
