@@ -54,7 +54,7 @@ extern "C" {
 #define RPMA_MIRROR_E_DOWN (-110021)        /* no copy that was in sync responds, even by force: start a target */
 #define RPMA_MIRROR_E_INTERRUPTED (-110022) /* a target was lost during the opening: open again */
 #define RPMA_MIRROR_E_UNCLEAN (-110023)     /* no target confirmed the end: the next opening needs one of them */
-#define RPMA_MIRROR_E_UNFENCED (-110024)    /* a target in sync made no promise, so the writer may go on: fence again */
+#define RPMA_MIRROR_E_UNFENCED (-110024)    /* a target in sync made no promise: fence the writer again */
 
 /* Static English text for an error code, never NULL. */
 const char *rpma_mirror_err_2str(int error);
@@ -250,7 +250,7 @@ int rpma_mirror_create(const struct rpma_mirror_cfg *cfg);
  * from whoever had it, chooses the newest copy, brings the others level with it, and registers the memory. *address is
  * where the home copy is. On another machine this is the promotion of that machine.
  * RPMA_MIRROR_E_INCOMPLETE, RPMA_MIRROR_E_UNFOUND, RPMA_MIRROR_E_DOWN, RPMA_MIRROR_E_INTERRUPTED,
- * RPMA_MIRROR_E_FENCED (somebody else opens it at the same time), RPMA_MIRROR_E_NO_ARBITER,
+ * RPMA_MIRROR_E_FENCED (another machine opens it at the same time), RPMA_MIRROR_E_NO_ARBITER,
  * RPMA_MIRROR_E_LEVEL, RPMA_MIRROR_E_BUSY, RPMA_MIRROR_E_MISSING, RPMA_MIRROR_E_LINK, RPMA_MIRROR_E_TARGET,
  * RPMA_MIRROR_E_TIMEOUT, RPMA_MIRROR_E_SYSTEM. RPMA_MIRROR_E_CHANGED: the file of the home copy has another length, or
  * was replaced or changed and no target in sync responds.

@@ -13,7 +13,7 @@
 #include "report.h"
 
 enum {
-    LAST_PATIENCE_MS = 10000 /* for the operations in flight when the job ends */
+    LAST_PATIENCE_MS = 10000 /* wait for operations in flight when the job ends */
 };
 
 /* Ranges that were written and not flushed yet. */

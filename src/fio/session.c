@@ -11,7 +11,7 @@
 
 enum {
     NAP_MS = 100,                /* how long a thread may overlook that fio wants it to end */
-    FAREWELL_MS = 5000,          /* for the peer to confirm the end of a connection */
+    FAREWELL_MS = 5000,          /* wait for the peer to confirm the end of a connection */
     POLLS_PER_EVENT_CHECK = 1024 /* polling events takes a system call, polling completions does not */
 };
 

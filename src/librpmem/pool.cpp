@@ -82,7 +82,8 @@ int rpmem_pool::commit(legs staying, legs joining, bool closed)
 }
 
 // The legs are lost, and leave before anything is acknowledged without them. The last ones do not: what that means for
-// the program is what RPMEM_ON_LOSS says. None leaves because of memory of this program, which all of them need.
+// the program is what RPMEM_ON_LOSS says. Unreadable memory of this program evicts no replica, because all of them need
+// it.
 int rpmem_pool::evict(legs failed)
 {
     {
@@ -126,7 +127,7 @@ int rpmem_pool::fail_lost(int error)
     return fail(error, "%s is lost: %s%s%s", name_.c_str(), std::strerror(error), how.empty() ? "" : ": ", how.c_str());
 }
 
-// Of a call on a pool of which no leg is left. A program must not go on after it has made its own memory unreadable:
+// Of a call on a pool of which no leg is left. A program must not continue after it has made its own memory unreadable:
 // the replica is not at fault.
 int rpmem_pool::outcome(int error)
 {

@@ -51,13 +51,13 @@ const char *text_of(received got)
     }
 }
 
-// The program that starts a daemon reports its end on standard error, in this line: the daemon is no child of this
-// process, which therefore cannot ask for it. What a shell writes about a signal stays out of the messages.
+// The program that starts a daemon reports its end on standard error, in this line: the daemon is not a child of this
+// process, which cannot wait for it. The messages do not contain the text of a shell about a signal.
 constexpr std::string_view status_line = "librpmem: exit status ";
 constexpr char reporting_script[] = "exec 3>&2 2>/dev/null; s=300; command -v \"$1\" >&2 && { (exec \"$@\" 2>&3 3>&-); "
                                     "s=$?; }; echo \"librpmem: exit status $s\" >&3; exit $s";
 constexpr int not_found_status = 300;    // there is no such program
-constexpr int first_signal_status = 128; // of a shell: the status of a program that a signal has ended is above
+constexpr int first_signal_status = 128; // in a shell, a status above this is that of a program ended by a signal
 
 } // namespace
 
@@ -111,7 +111,7 @@ int session::start_reporting(char *const words[])
     return daemon_.start(all);
 }
 
-// What the daemon or ssh wrote before it ended, and how it ended, says more than that it ended.
+// Returns the last output of the daemon or ssh and its exit status, which explain the end better.
 int session::failed_start(received got)
 {
     if (got == received::ended || got == received::broken)

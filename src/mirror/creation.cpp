@@ -172,11 +172,11 @@ std::uint64_t rpma_mirror::fence(const settings &of, bool force)
     return m.promise_.epoch;
 }
 
-// What a target has promised before this is known stays: so it is asked before any promise, too.
+// A promise that a target has made cannot be revoked, so this is checked before any promise, too.
 void rpma_mirror::refuse_fence(bool force) const
 {
     if (answered() == 0)
-        throw failure(RPMA_MIRROR_E_UNFENCED, "no target made a promise: the writer may go on (fence it again)");
+        throw failure(RPMA_MIRROR_E_UNFENCED, "no target made a promise: the writer can continue (fence it again)");
     if (const std::uint32_t missing = needed_targets(newest_) & ~answered(); missing != 0 && !force)
-        refuse_without(missing, RPMA_MIRROR_E_UNFENCED, "a writer may go on with it");
+        refuse_without(missing, RPMA_MIRROR_E_UNFENCED, "a writer can continue with it");
 }

@@ -215,7 +215,7 @@ void home::store(const replica::mirror_state &next)
     const int files[] = {data_.get()};
     const replica::mirror_record &held = state().committed;
     replica::copy_stamp stamp = file_->stamp();
-    // A promise alone says nothing about the file.
+    // A promise alone does not describe the file.
     if (data_.valid() && next.committed != held) {
         if (!next.committed.closed)
             stamp = replica::stamp_files(files, length_);

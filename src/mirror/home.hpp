@@ -41,7 +41,7 @@ public:
     rpma_mirror_level level() const { return level_; }
     bool flushes_without_system() const { return pmem_ && level_ != RPMA_MIRROR_LEVEL_VOLATILE; }
 
-    // Whether the file is still the one that the state describes. Known once the copy is mapped.
+    // Compares the file with the stamp in the state. Known once the copy is mapped.
     replica::stamp_match match() const { return match_; }
     [[noreturn]] void reject_changed() const;
 

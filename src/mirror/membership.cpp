@@ -130,8 +130,9 @@ void rpma_mirror::commit_everywhere(record next, std::uint16_t before, std::uint
                     "no target confirmed the end (open the set once more while a target that was in sync responds)");
         if (const std::uint32_t lost = needed & ~targets; lost != 0)
             throw failure(RPMA_MIRROR_E_INTERRUPTED,
-                    settings_.names_of(lost) + " was in sync and was lost during the opening (open the set again; force "
-                                               "opens without it)");
+                    settings_.names_of(lost) +
+                            " was in sync and was lost during the opening (open the set again; force "
+                            "opens without it)");
         const std::uint32_t leaving = record_.in_sync & ~next.in_sync & ~asked;
         ask_program(leaving);
         asked |= leaving;

@@ -71,9 +71,9 @@ std::uint32_t rpma_mirror::changed() const
     return bits;
 }
 
-// Whether the targets that the opening needs, as far as that is known, are among those that have answered. Those that
-// were not asked do not count. Where the home copy is not the source, and no target that is needed was asked, all are
-// awaited: one has to be the source.
+// Returns whether all required targets of the newest known record have responded; targets without a request are
+// ignored. If the home copy is not the source and no required target has a request, waits for all: one must be the
+// source.
 bool rpma_mirror::has_needed(std::uint32_t asked, std::uint32_t answered) const
 {
     const std::uint32_t needed = needed_targets(newest_);
@@ -212,8 +212,8 @@ void rpma_mirror::refuse_without(std::uint32_t missing, int code, const char *co
             why ? why->system() : 0);
 }
 
-// The arbiter has a record before the home copy has: a writer that ended in between left its promise at home. A repair
-// that was cut short took the home copy out of the record there.
+// The arbiter gets a record before the home copy: a writer that ended in between left only its promise in the home
+// copy. An interrupted repair has removed the home copy from the record there.
 bool rpma_mirror::home_is_newest() const
 {
     const replica::mirror_state &own = home_.state();
@@ -255,9 +255,9 @@ void rpma_mirror::choose_source(bool force)
                                                      ": was replaced or changed while no writer had it (open the set "
                                                      "on the machine that wrote last; "
                                                      "force takes the copy as it is)");
-    // An arbiter that has the newest record knows whether its writer went on alone: no target is in sync in it then.
-    const bool alone = !own && newest_.policy == replica::mirror_policy::availability && !newest_.closed &&
-                       newest_ != arbiters_;
+    // The newest record at the arbiter shows whether its writer continued alone: it then has no target in sync.
+    const bool alone =
+            !own && newest_.policy == replica::mirror_policy::availability && !newest_.closed && newest_ != arbiters_;
     if ((alone || needed_ == 0) && !force)
         throw failure(RPMA_MIRROR_E_UNFOUND,
                 "copy " + std::to_string(newest_.home) +
@@ -413,7 +413,7 @@ void rpma_mirror::open_set(void *hint, void *mapped, std::uint64_t length, bool 
     const bool found = open_home();
     connect_all(scope::needed, deadline(settings_.open_ms / 4 + 1));
     const std::uint64_t set_length = learn_set();
-    // Whatever is refused from here on stops the writer: most of that is known now.
+    // A rejection after this point stops the writer, so most conditions are checked before.
     ask_arbiter(false, deadline(settings_.open_ms / 4 + 1));
     choose_source(force);
     if (!found)
@@ -423,7 +423,7 @@ void rpma_mirror::open_set(void *hint, void *mapped, std::uint64_t length, bool 
     else
         home_.adopt(mapped, length);
     check_home_level();
-    // What a step does not need of its share is for the steps after it.
+    // A step leaves the unused part of its share to the steps after it.
     const deadline until(settings_.open_ms / 2 + 1);
     take_epoch(false, until.share(3));
     replica::mirror_state own = home_.state();

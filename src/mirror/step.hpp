@@ -15,8 +15,8 @@ namespace mirror
 // A thread to which the kernel delivers no signals of the program.
 std::jthread quiet_thread(std::function<void()> f);
 
-// What is done with several targets at the same time, by a thread for each. A copy whose function returns has answered;
-// what the function throws is the problem of the copy, which then has not.
+// Runs a function for several targets concurrently, with one thread per target. If the function of a copy returns, the
+// copy has answered; if it throws, the exception becomes the problem of the copy.
 class step
 {
 public:
@@ -33,7 +33,7 @@ public:
     // is_complete() gets the copies that have answered, and does not run beside note().
     void finish(const std::function<bool(std::uint32_t answered)> &is_complete);
 
-    // What a function of a copy makes known to is_complete().
+    // Publishes results of a copy's function to is_complete().
     template<class F>
     void note(F &&f)
     {

@@ -21,7 +21,7 @@ class deadline
 {
 public:
     explicit deadline(int timeout_ms) : at_(timeout_ms == 0 ? never : now_ms() + timeout_ms) {}
-    // The same moment, or the earlier one at which the descriptor becomes readable: waits for a descriptor poll both.
+    // Like this deadline, but ends early if the descriptor becomes readable; waits for a descriptor poll both.
     deadline(const deadline &of, int interrupt_fd) : at_(of.at_), interrupt_fd_(interrupt_fd) {}
 
     // What poll() takes: at least 0, -1 for ever.
@@ -32,7 +32,7 @@ public:
         const std::int64_t left = at_ - now_ms();
         return left < 0 ? 0 : static_cast<int>(left);
     }
-    // Of what is left, the first of so many equal parts.
+    // Returns a deadline after the first of n equal parts of the remaining time.
     deadline share(int parts) const
     {
         deadline first = *this;
@@ -41,7 +41,7 @@ public:
         return first;
     }
     bool passed() const { return at_ != never && now_ms() >= at_; }
-    // -1: none, which poll() ignores.
+    // The value -1 is ignored by poll().
     int interrupt_fd() const { return interrupt_fd_; }
 
 private:

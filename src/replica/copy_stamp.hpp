@@ -12,7 +12,7 @@ namespace replica
 // Identity of the files of a copy, with a sample of their content. A copy that was replaced, restored or resized has
 // another stamp than its state file.
 struct copy_stamp {
-    std::uint64_t size = 0;  // bytes of all files; 0: no stamp
+    std::uint64_t size = 0;  // bytes of all files; 0 without a stamp
     siphash_result files{};  // inodes
     siphash_result times{};  // change times; zero while a writer has the copy, and for devices
     siphash_result sample{}; // pages of the content; zero while a writer has the copy
@@ -28,7 +28,7 @@ enum class stamp_match {
     changed
 };
 
-// Returns the stamp of a copy that a writer has: only what remains as it is meanwhile.
+// Returns the stamp of a copy that is in use by a writer: only properties that writing does not change.
 copy_stamp stamp_files(std::span<const int> files, std::uint64_t length);
 // Returns the stamp of a copy without a writer. `number` selects the pages of the sample. Memory that cannot be read
 // raises no signal.

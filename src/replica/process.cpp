@@ -181,10 +181,10 @@ int starter(void *argument)
     int pidfd = -1;
     if (result.error == 0 && o.wait)
         await_child(o, result);
-    else if (result.error == 0 && *o.mark) // else valgrind would report a system call that it does not know
+    else if (result.error == 0 && *o.mark) // valgrind would report an unknown system call
         pidfd = static_cast<int>(syscall(SYS_pidfd_open, result.pid, 0));
     send_outcome(o.report, result, pidfd);
-    if (!*o.mark) // a copy that ended by itself would make valgrind report all of its memory as lost
+    if (!*o.mark) // a copy that exits without exec would make valgrind report all of its memory as lost
         execl("/bin/true", "true", nullptr);
     return 0;
 }

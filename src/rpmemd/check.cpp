@@ -108,7 +108,7 @@ void check_limits(std::uint64_t size, bool pins_memory)
     tell("memlock", locks,
             memory.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(memory.rlim_cur / 1024) + " KiB",
             locks ? "" : "raise memlock in /etc/security/limits.conf of the target: the device pins the whole pool");
-    // What a session needs depends on the client.
+    // The needs of a session depend on the client.
     tell("nofile", true, std::to_string(files.rlim_cur) + " open files");
 }
 

@@ -89,7 +89,8 @@ int run(const config &settings)
     }
 }
 
-// Whether a client waits for a greeting on standard output. The command line may be the one that cannot be read.
+// Returns whether a client waits for a greeting on standard output. The command line may be the one that cannot be
+// read.
 bool starts_session(int argc, const char *const *argv)
 {
     std::string words;

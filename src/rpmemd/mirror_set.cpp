@@ -78,7 +78,7 @@ std::span<const std::byte> mirror_set::content() const
     return {pool_->memory().address(), file_->state().length};
 }
 
-// Only a record changes what is known of the parts. A closed one says that no writer has them.
+// Only a record changes what is known of the parts. A closed record means that no writer uses the parts.
 replica::copy_stamp mirror_set::next_stamp(const replica::mirror_record &next) const
 {
     const replica::mirror_record &held = file_->state().committed;
@@ -90,8 +90,8 @@ replica::copy_stamp mirror_set::next_stamp(const replica::mirror_record &next) c
                        : replica::stamp_files(pool_->files(), file_->state().length);
 }
 
-// Whether the parts are others, or have another content, than when the record was stored. A writer that crashed has
-// changed content and times. Parts that cannot be opened cannot be attached either.
+// Returns whether the parts were replaced or changed since the record was stored. A writer that crashed has changed
+// content and times. Parts that cannot be opened cannot be attached either.
 bool mirror_set::has_changed()
 {
     const replica::mirror_record &record = file_->state().committed;
@@ -161,7 +161,7 @@ replica::mirror_state mirror_set::prepare(const replica::mirror_request &asked)
     if (higher) {
         // What a resync of another writer has compared says nothing any more.
         next.cursor = 0;
-        // By its own state the copy is not in sync, so that it is compared and is no source.
+        // Its own state marks the copy as not in sync, so it is compared and is not a source.
         const auto own = static_cast<std::uint16_t>(1U << next.copy);
         if ((next.committed.in_sync & own) != 0 && has_changed()) {
             next.committed.in_sync = static_cast<std::uint16_t>(next.committed.in_sync & ~own);

@@ -69,7 +69,7 @@ bool newcomer::greet() const
     return send(replica::encode(greeting));
 }
 
-// False: the peer has closed the connection. Nothing behind the message is read, which is for its session.
+// Returns false if the peer has closed the connection. Bytes after the message belong to its session and are not read.
 bool newcomer::receive(std::size_t wanted)
 {
     const ssize_t got = recv(fd(), &bytes_[received_], wanted - received_, MSG_DONTWAIT);

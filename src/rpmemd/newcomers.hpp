@@ -73,7 +73,7 @@ public:
     int left_ms() const;
 
     void add(replica::fd_owner connection, const sockaddr_storage &peer);
-    // Calls f with each connection that has authenticated, which is no newcomer afterwards.
+    // Calls f with each connection that has authenticated, and removes it.
     void serve(const std::function<void(newcomer &)> &f);
     void close_late();
 

@@ -103,7 +103,7 @@ void part::open_file(const part_options &options)
         throw system_failure("cannot open the part " + path_);
 }
 
-// A session that ended meanwhile may have removed the file that was opened.
+// A session that ended in the meantime can have removed the file that was opened.
 void part::open_and_lock(const part_options &options)
 {
     for (int attempt = 0; attempt < max_open_attempts; ++attempt) {

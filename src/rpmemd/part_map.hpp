@@ -19,7 +19,7 @@ enum class medium {
     persistent  // durable after its cache lines are flushed
 };
 
-// Whether libpmem2 can map the file: a regular file or a DAX device.
+// Returns whether libpmem2 can map the file: a regular file or a DAX device.
 bool is_mappable(int fd);
 
 // The bytes that libpmem2 finds behind an open file. Throws failure.

@@ -32,7 +32,7 @@ public:
     // Descriptors of the parts.
     std::vector<int> files() const;
     bool has_header() const { return !set_.no_headers; }
-    // Whether there are headers of a pool.
+    // Returns whether the parts contain headers of a pool.
     bool exists() const { return exists_; }
     const std::vector<part> &parts() const { return parts_; }
     pool_attributes attributes() const;

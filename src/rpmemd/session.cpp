@@ -100,7 +100,7 @@ private:
     {
         bool wanted = false;
         for (;;) {
-            // A request that has arrived is a sign of life, also if this process was stopped meanwhile.
+            // A request that has arrived is a keep-alive message, even if this process was stopped in the meantime.
             pollfd waited[] = {{STDIN_FILENO, POLLIN, 0}, {requests_to_end_.get(), POLLIN, 0}};
             const int left_ms = wanted ? silence_.left_ms() : until.left_ms();
             const int ready = poll(waited, std::size(waited), left_ms);

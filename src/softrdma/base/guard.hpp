@@ -15,9 +15,9 @@ bool call_guarded(void (*call)(void *), void *argument) noexcept;
 } // namespace detail
 
 // Pages of a mapped file may be missing: the file was truncated, or its file system is full and the page is a hole.
-// Private mappings are no exception, and huge pages may be used up. To be called before the first access to such
-// memory: from then on guarded() handles the signal SIGBUS that an access raises; others go to the handler that the
-// program has installed before.
+// This includes private mappings, and huge pages that the system cannot provide. To be called before the first access
+// to such memory: from then on guarded() handles the signal SIGBUS that an access raises; others go to the handler that
+// the program has installed before.
 void guard_mapped_files() noexcept;
 
 // Calls something that copies to or from registered memory and does nothing else: it is left at the access that fails,

@@ -7,8 +7,8 @@
 namespace softrdma::net
 {
 
-// Whether threads of the program poll, and what they do between two empty polls. These threads update it without a
-// lock: an approximation is enough. Times are those of std::chrono::steady_clock, in nanoseconds.
+// Tracks whether threads of the program poll, and their actions between two empty polls. These threads update it
+// without a lock: an approximation is enough. Times are those of std::chrono::steady_clock, in nanoseconds.
 class polling
 {
 public:

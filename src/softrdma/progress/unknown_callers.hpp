@@ -29,7 +29,7 @@ public:
     // Returns how long the next one has to be left to the kernel's queue: a caller that was just accepted is not sent
     // away before its first message can have been read.
     std::chrono::milliseconds add(const std::shared_ptr<caller> &who);
-    // How long the next one has to be left there now.
+    // Time until the next one can be accepted.
     std::chrono::milliseconds pause();
     // The caller has said what it wants. False if it is sent away.
     bool remove(const std::shared_ptr<caller> &who);

@@ -44,7 +44,7 @@ public:
     // Gives the answers that are due; those that take longer become refusals.
     virtual void abandon_answers() = 0;
     virtual void flush_receives() = 0;
-    // Nothing more arrives: the receive of a message that has begun goes back to its shared queue.
+    // Called when no more data arrives: returns the receive of a partial message to its shared queue.
     virtual void drop_message() = 0;
     // Whether a thread is carrying out a request of the peer, without the queue pair's lock.
     virtual bool carries_out() const noexcept = 0;

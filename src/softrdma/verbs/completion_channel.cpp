@@ -113,7 +113,7 @@ void completion_channel::await(completion_queue &cq) noexcept
 }
 
 // Takes over an event that the kernel has removed from its list, after which the queue is no longer armed. Returns NULL
-// if there is no such event any more: the queue has been destroyed in between.
+// if the queue of the event has been destroyed in between.
 completion_queue *completion_channel::accept(void *arrived) noexcept
 {
     const auto found = requests_.find(static_cast<completion_queue *>(arrived));

@@ -14,8 +14,8 @@ namespace softrdma
 class completion_queue;
 
 // The descriptor is an epoll set of the eventfds of its queues. An eventfd is enabled for one event when its queue is
-// armed, and the kernel lists the queues in the order in which their events arrive. What a sender writes too late makes
-// the set readable only if the queue is armed again. No sender holds anything that the owner or other senders need.
+// armed, and the kernel lists the queues in the order in which their events arrive. A late write of a sender makes the
+// set readable only if the queue is armed again. No sender holds anything that the owner or other senders need.
 class completion_channel : public ibv_comp_channel
 {
 public:

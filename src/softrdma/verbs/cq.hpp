@@ -104,7 +104,7 @@ public:
     // EINVAL if more entries are waiting than would fit, or 0.
     int resize(int entries);
     bool overflowed();
-    // Whether completions of that queue pair wait for a thread that sleeps until there is an event of this queue.
+    // Returns whether completions of that queue pair wait for a thread that sleeps until an event of this queue.
     // `source` contains what its peer has delivered here, or is NULL.
     bool has_unread(std::uint32_t qpn, inbound_source *source, const event_taker &taker);
     int poll(int entries, ibv_wc *wc);

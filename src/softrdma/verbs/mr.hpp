@@ -192,8 +192,8 @@ public:
     // inside an epoch that is known to local::reader_list.
     std::byte *look_up(
             std::uint32_t key, std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;
-    // The same of what a receive may be placed in by a peer: writable, nothing in need of durability, and no page can
-    // be missing.
+    // Like look_up(), but for a receive buffer that a peer fills: writable, without durability, and without missing
+    // pages.
     std::byte *look_up_plain(const ibv_sge &sge, std::uint64_t domain) const noexcept;
     // How many regions have gone: in an epoch, what was looked up is where it was as long as none has.
     std::uint64_t removals() const noexcept { return removals_.load(std::memory_order_acquire); }

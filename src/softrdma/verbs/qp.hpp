@@ -69,7 +69,7 @@ public:
     std::string report();
     // True while something posted has not completed.
     bool sending();
-    // Whether completions, flushed ones included, wait for a thread that sleeps until there is an event of their queue.
+    // Returns whether completions, flushed ones included, wait for a thread that sleeps until an event of their queue.
     bool has_unread_completions(const event_taker &taker);
 
     // That path is gone. It may be one from before a reset, which means nothing any more; NULL: none has come in time.

@@ -6,9 +6,9 @@
 namespace softrdma
 {
 
-// Whether each attribute that the mask names has a value of its enumeration. To be asked before any is used.
+// Returns whether each attribute in the mask has a value of its enumeration. Called before any attribute is used.
 bool are_known(const ibv_qp_attr &attr, int mask) noexcept;
-// Likewise of a queue pair that is to be created; not every such type is supported.
+// Returns whether the type of a new queue pair is a value of its enumeration; not every type is supported.
 bool is_type(const ibv_qp_type &type) noexcept;
 
 // Whether a queue pair of that type (reliable connection or unreliable datagram) may take these attributes: 0 or

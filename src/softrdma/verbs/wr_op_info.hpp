@@ -77,7 +77,7 @@ inline constexpr auto wr_op_infos = [] {
 
 } // namespace detail
 
-// Whether an opcode that a program has set may be used as one. Not every such opcode is known.
+// Returns whether an opcode that a program has set is a value of its enumeration. Not every such opcode is known.
 inline bool is_opcode(const ibv_wr_opcode &opcode) noexcept
 {
     return number_of(opcode) < detail::opcode_count;

@@ -74,7 +74,7 @@ struct cm_payload {
     operator std::span<const std::byte>() const noexcept { return {bytes.data(), size}; }
 };
 
-// To be raised with every change of packets or messages that a peer of an older version would not understand.
+// Must be raised with each change of packets or messages that older versions do not understand.
 inline constexpr std::uint8_t wire_version = 2;
 // The version of the peer that has made a message which decode() rejects; 0 if the message has none.
 std::uint8_t version_of(std::span<const std::byte> payload) noexcept;

@@ -15,7 +15,7 @@ namespace softrdma::local
 // follow, see transport/shared_layout.hpp.
 
 inline constexpr std::uint64_t arena_magic = 0x616e657261534652;
-// To be raised with every change of what processes share: this file, transport/shared_layout.hpp and their protocol.
+// Must be raised with each change of shared memory: this file, transport/shared_layout.hpp and their protocol.
 // Processes of different versions use TCP.
 inline constexpr std::uint32_t arena_version = 9;
 struct arena_header {

@@ -63,7 +63,7 @@ private:
     bool receive_request(const packet_path &from, const packet &p);
     // Only the thread that reads the connection executes requests: it holds no lock of the queue pair meanwhile.
     std::uint8_t execute(const packet &p) NO_THREAD_SAFETY_ANALYSIS { return responder_.execute(p); }
-    // Whether packets of that path belong to the connection of the queue pair.
+    // Returns whether packets of that path belong to the connection of the queue pair.
     bool is_current(const packet_path &from) const noexcept REQUIRES(qp_.lock())
     {
         return ep_.path.get() == &from && !ep_.path_lost;

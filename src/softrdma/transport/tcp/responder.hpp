@@ -42,8 +42,8 @@ public:
     std::uint8_t execute(const packet &p);
     outcome finish(const packet &p, std::uint8_t answer);
     void acknowledge_executed() { acknowledge((expected_psn_ - 1) & psn_mask); }
-    // Rejects the first request that has no response, once. Nothing behind a rejected request gets one: the requester
-    // would take it for the acknowledgement of what was not executed.
+    // Rejects the first request that has no response, once. A request behind a rejected one gets no response, because a
+    // response acknowledges all earlier requests.
     void reject_rest();
     // Where the next bytes of a message go that is arriving; false if that is not certain.
     bool find_place(const packet &begun, std::size_t bytes, gathered &place);
