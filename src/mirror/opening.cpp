@@ -360,8 +360,13 @@ bool rpma_mirror::fetch_from(remote_copy &source)
 void rpma_mirror::make_level(bool force)
 {
     const bool equal_at_home = home_is_equal();
-    while (source_ != settings_.home_copy && !fetch_from(*copies_[source_]))
+    while (source_ != settings_.home_copy && !fetch_from(*copies_[source_])) {
+        if (!force)
+            throw failure(RPMA_MIRROR_E_INTERRUPTED, std::string("the source was lost during the opening: ") +
+                                                             copies_[source_]->problem->what() +
+                                                             " (open the set again)");
         choose_source(force);
+    }
     // What was stored and not flushed may have been seen: it must not be gone after the next power failure.
     int flushed = 0;
     std::jthread flushing;

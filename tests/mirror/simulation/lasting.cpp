@@ -2,6 +2,7 @@
 // Faults that last: machines open, promote, fence, drop, resync and close while targets do not respond.
 #include "session.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace simulation
@@ -71,7 +72,9 @@ void scenario::check_refusal(const char *what, int code, const std::vector<repli
     world_.say("%s is refused: %s", what, rpma_mirror_error_message());
     if (!silent_from_begin_)
         return;
-    if (code != RPMA_MIRROR_E_INCOMPLETE && code != RPMA_MIRROR_E_UNFENCED)
+    constexpr int expected[] = {
+            RPMA_MIRROR_E_INCOMPLETE, RPMA_MIRROR_E_UNFOUND, RPMA_MIRROR_E_UNFENCED, RPMA_MIRROR_E_CHANGED};
+    if (std::ranges::find(expected, code) == std::end(expected))
         world_.violated("%s is refused: %s", what, rpma_mirror_error_message());
     if (history_.promises() != before)
         world_.violated("%s is refused, and a copy has made a promise for it", what);

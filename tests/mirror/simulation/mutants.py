@@ -35,7 +35,7 @@ MUTANTS = [
     ("promise_before_decision", "mirror/opening.cpp", "    choose_source(force);\n    if (!found)", "    if (!@)\n        choose_source(force);\n    if (!found)"),
     ("fence_before_decision", "mirror/creation.cpp", "    m.refuse_fence(force);\n    m.take_epoch(", "    if (!@)\n        m.refuse_fence(force);\n    m.take_epoch("),
     ("force_needs_all", "mirror/opening.cpp", "force ? 0 : needed_", "force && !@ ? 0 : needed_"),
-    ("force_needs_the_source", "mirror/opening.cpp", "        choose_source(force);\n    // What was stored", "        choose_source(force && !@);\n    // What was stored"),
+    ("force_needs_the_source", "mirror/opening.cpp", "        choose_source(force);\n    }\n    // What was stored", "        choose_source(force && !@);\n    }\n    // What was stored"),
     ("force_with_the_next_epoch", "mirror/opening.cpp", "overrides_ ? epoch_of_time()", "overrides_ && !@ ? epoch_of_time()"),
     ("trust_changed_file", "mirror/opening.cpp", "if (own && (match ==", "if (own && (@ || match =="),
     ("trust_other_file", "mirror/home.cpp", "else if (stored.size != 0 && stored !=", "else if (!@ && stored.size != 0 && stored !="),
