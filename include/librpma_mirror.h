@@ -264,12 +264,12 @@ int rpma_mirror_attach(const struct rpma_mirror_cfg *cfg, void *address, size_t 
         struct rpma_mirror **mirror_ptr);
 
 /*
- * UNMAP: waits for flushes under way, marks the copies in sync as equal if nothing failed, and ends. *mirror_ptr
- * becomes NULL in any case but one; NULL there is accepted. What was stored and not flushed is not in the other copies:
- * flush it first. RPMA_MIRROR_E_TIMEOUT: a target did not answer within the timeout of opening, and the end is that of
- * a crash. RPMA_MIRROR_E_UNCLEAN, or with the policy safety RPMA_MIRROR_E_ALONE: the last targets in sync did not
- * confirm the end, and the next opening needs them. RPMA_MIRROR_E_BUSY: it is called by a function that the mirror
- * waits for, and nothing has happened; only then *mirror_ptr stays.
+ * UNMAP: waits for outstanding flushes, makes the copies in sync equal, including data that was stored and not flushed,
+ * records that the set is clean, and closes it. The call takes as long as a comparison of the copies. A target that is
+ * lost in the meantime leaves the set. *mirror_ptr becomes NULL except after RPMA_MIRROR_E_BUSY; NULL is accepted.
+ * RPMA_MIRROR_E_UNCLEAN, or with the policy safety RPMA_MIRROR_E_ALONE: the last targets in sync did not confirm the
+ * end, and the next opening needs them. RPMA_MIRROR_E_TIMEOUT: a target did not respond within the timeout of opening,
+ * and the end is that of a crash. RPMA_MIRROR_E_BUSY: called by a function that the mirror waits for; without effect.
  */
 int rpma_mirror_unmap(struct rpma_mirror **mirror_ptr);
 
