@@ -138,6 +138,9 @@ class RunnerTest(support.ExamplesTest):
         self.assertEqual(f"run: building 2 programs in {build}\n", result.stderr)
         self.assertFalse((build / "examples" / support.TOPICS["02"] / "client").exists())
         self.assertEqual("", support.execute(command, env={**os.environ, "PATH": path}).stderr)
+        doctor = support.execute([str(support.RUNNER), "doctor", "--build", str(build)], env={**os.environ, "PATH": path})
+        self.assertEqual(f"run: building 1 programs in {build}\n", doctor.stderr)
+        self.assertRegex(doctor.stdout, r"(?m)^ok +softrdma ")
 
     def test_ipv6(self) -> None:
         if not pathlib.Path("/proc/net/if_inet6").read_text(encoding="ascii"):
