@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Completion events: arming a queue, and acknowledging events.
+#include "verbs/completion_channel.hpp"
+#include "verbs/cq.hpp"
+
+namespace softrdma
+{
+
+void completion_queue::arm(bool solicited_only)
+{
+    using local::interest;
+    if (channel != nullptr) {
+        ever_armed_.store(true, std::memory_order_seq_cst);
+        static_cast<completion_channel *>(channel)->arm(
+                *this, solicited_only ? interest::solicited : interest::everything);
+    }
+    context_of(context).mover.about_to_wait();
+}
+
+void completion_queue::acknowledge(unsigned events)
+{
+    pthread_mutex_lock(&mutex);
+    comp_events_completed += events;
+    pthread_cond_signal(&cond);
+    pthread_mutex_unlock(&mutex);
+}
+
+void completion_queue::drain_events()
+{
+    const unsigned handed_out = channel == nullptr ? 0 : static_cast<completion_channel *>(channel)->forget(*this);
+    const unsigned reported = context_of(context).async.forget(verbs());
+    pthread_mutex_lock(&mutex);
+    while (comp_events_completed != handed_out || async_events_completed != reported)
+        pthread_cond_wait(&cond, &mutex);
+    pthread_mutex_unlock(&mutex);
+}
+
+} // namespace softrdma
