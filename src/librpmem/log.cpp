@@ -28,7 +28,7 @@ void append(const char *path, const char *line, std::size_t size)
         close(fd);
 }
 
-void write_line(log_level level, const char *pattern, std::va_list arguments)
+[[gnu::format(printf, 2, 0)]] void write_line(log_level level, const char *pattern, std::va_list arguments)
 {
     const int before = errno;
     replica::short_text<1023> message;
