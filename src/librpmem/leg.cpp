@@ -27,16 +27,18 @@ void leg::keep_failure()
 {
     error = errno;
     why.assign(last_failure());
+    give_up_silent_target(error);
+    errno = error;
 }
 
-int leg::start(const replica::target &to)
+int leg::start(const replica::target &to, const daemon_command &chosen, const replica::deadline &until)
 {
     if (const int failed = region_.lost().open(); failed != 0)
         return fail(failed, "cannot make an event: %s", std::strerror(failed));
-    return session_.start(to);
+    return session_.start(to, chosen, until);
 }
 
-int leg::open(const terms &wanted)
+int leg::open(const terms &wanted, const replica::deadline &until)
 {
     replica::request r;
     r.type = wanted.create ? replica::request_type::create : replica::request_type::open;
@@ -48,7 +50,7 @@ int leg::open(const terms &wanted)
     r.session.attributes = wanted.attributes;
     r.session.set_name.assign(set_name_.view());
     replica::answer a;
-    if (session_.request(r, &a) != 0)
+    if (session_.request(r, &a, until) != 0)
         return -1;
     if (a.session.lanes > r.session.lanes || a.session.pool_size < wanted.pool_size)
         return fail(EPROTO, "the target answered with more lanes, or a smaller pool, than asked for");
@@ -58,14 +60,14 @@ int leg::open(const terms &wanted)
     return 0;
 }
 
-int leg::learn()
+int leg::learn(const replica::deadline &until)
 {
     if (session_.keeps_record()) {
         replica::request r;
         r.type = replica::request_type::mirror_status;
         r.mirror.set_name.assign(set_name_.view());
         replica::answer a;
-        if (session_.request(r, &a) != 0)
+        if (session_.request(r, &a, until) != 0)
             return -1;
         known_ = a.mirror;
     }
@@ -82,7 +84,7 @@ int leg::check_level() const
             ENOTSUP, "%s has persistence level %d, RPMEM_MIN_LEVEL asks for %d", name(), level, settings_.min_level);
 }
 
-int leg::connect(const terms &wanted)
+int leg::connect(const terms &wanted, const replica::deadline &until)
 {
     if (has_header() && wanted.size <= replica::header_size)
         return fail(EINVAL, "the pool is not larger than its header");
@@ -92,8 +94,7 @@ int leg::connect(const terms &wanted)
     memory.depth = static_cast<std::uint32_t>(std::clamp(settings().queue_depth, 2, longest_queue));
     memory.timeout_ms = settings_.timeout_ms;
     replica::error_text problem;
-    if (const int failed = region_.open(session_answer_, memory, replica::deadline(settings_.timeout_ms), &problem);
-            failed != 0)
+    if (const int failed = region_.open(session_answer_, memory, until, &problem); failed != 0)
         return fail(failed, "%s", problem.c_str());
     connected_ = check_level() == 0 && session_.watch() == 0;
     return connected_ ? 0 : -1;

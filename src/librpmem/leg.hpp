@@ -26,13 +26,13 @@ public:
         replica::pool_attributes attributes; // create
     };
     // The daemon.
-    int start(const replica::target &to);
+    int start(const replica::target &to, const daemon_command &chosen, const replica::deadline &until);
     // The pool at the target.
-    int open(const terms &wanted);
+    int open(const terms &wanted, const replica::deadline &until);
     // What the target remembers of a pool that several have.
-    int learn();
+    int learn(const replica::deadline &until);
     // The data path.
-    int connect(const terms &wanted);
+    int connect(const terms &wanted, const replica::deadline &until);
     // Has the target keep who of several has everything.
     int commit(const replica::set_uuid &set, std::uint64_t pool_size, const replica::mirror_record &record);
     int set_attributes(const replica::pool_attributes &attributes);
@@ -61,7 +61,7 @@ public:
     bool recorded_lost = false;
     int error = 0;
     replica::error_text why;
-    // Keeps what was just reported.
+    // Keeps what was just reported, and ends the daemon of a target that does not respond.
     void keep_failure();
 
 private:

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <sys/random.h>
-#include <sys/resource.h>
 
+#include "contact.hpp"
 #include "failure.hpp"
 #include "log.hpp"
 #include "state_file.hpp"
@@ -19,20 +19,8 @@ using replica::range;
 namespace
 {
 
-// What a lane takes of the descriptors of a process, and what the process keeps for itself.
-constexpr rlim_t descriptors_per_lane = 6;
-constexpr rlim_t other_descriptors = 64;
 // So much is read of two copies, and compared.
 constexpr std::uint64_t step_size = 1024 * 1024;
-
-unsigned bearable_lanes(unsigned legs)
-{
-    rlimit limit{};
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= other_descriptors + descriptors_per_lane * legs)
-        return 1;
-    return static_cast<unsigned>(
-            std::min<rlim_t>((limit.rlim_cur - other_descriptors) / descriptors_per_lane / legs, replica::most_lanes));
-}
 
 bool differ(const replica::pool_attributes &a, const replica::pool_attributes &b)
 {
@@ -69,13 +57,6 @@ leg *bring_level(leg &from, leg &to, std::uint64_t size, std::byte *memory)
 
 } // namespace
 
-leg::terms rpmem_pool::terms_of(const wanted &w, bool create, const replica::pool_attributes &attributes) const
-{
-    const unsigned lanes = std::min(
-            {lanes_ == 0 ? w.lanes : lanes_, static_cast<unsigned>(settings().most_lanes), bearable_lanes(count_)});
-    return {w.address, w.size, pool_size_, lanes, create, attributes};
-}
-
 int rpmem_pool::open(const wanted &w)
 {
     target_list targets;
@@ -101,57 +82,19 @@ int rpmem_pool::undo()
 {
     const int error = errno;
     const replica::error_text why(last_failure());
+    legs opened = 0;
     for (unsigned i = 0; i < count_; ++i)
-        if (leg &l = *legs_[i]; l.is_open())
-            l.undo(l.error != 0 ? l.error : l.lost());
+        if (legs_[i]->is_open())
+            opened |= 1U << i;
+    const auto undo_one = [](leg &l, const replica::deadline &) {
+        l.undo(l.error != 0 ? l.error : l.lost());
+        return 0;
+    };
+    on_each_target(opened, settings_.session_timeout_ms(), undo_one, [](legs) { return false; });
     if (why.view() != last_failure())
         return fail(error, "%s", why.c_str());
     errno = error;
     return -1;
-}
-
-// The daemon, which with several targets tells what it remembers of the pool.
-int rpmem_pool::start(leg &l, replica::target to) const
-{
-    to.local = to.local || settings_.exec;
-    int started = l.start(to);
-    if (started == 0 && count_ > 1)
-        started = l.keeps_record() ? l.learn()
-                                   : fail(ENOTSUP, "rpmemd there is too old to have one of several copies: update it");
-    if (started != 0)
-        l.keep_failure();
-    return started;
-}
-
-// What the target remembers counts once nobody else can have the pool. One that cannot be opened is no failure where
-// there are several targets.
-int rpmem_pool::open_pool(leg &l, const wanted &w)
-{
-    const bool first = &l == legs_[0].get();
-    if (l.open(terms_of(w, w.create, first ? w.attributes : legs_[0]->attributes())) != 0) {
-        l.keep_failure();
-        if (count_ == 1 || w.create)
-            return -1;
-    }
-    if (l.learn() == 0)
-        return 0;
-    l.keep_failure();
-    l.learned = false;
-    return -1;
-}
-
-int rpmem_pool::connect(leg &l, const wanted &w)
-{
-    if (l.connect(terms_of(w, false, {})) != 0) {
-        l.keep_failure();
-        l.region().lost().declare(l.error);
-        return -1;
-    }
-    lanes_ = lanes_ == 0 ? l.region().lanes() : std::min(lanes_, l.region().lanes());
-    data_begin_ = l.region().data_begin();
-    log_line(log_level::info, "%s: open, %u lanes, method %u, level %u", l.name(), l.region().lanes(),
-            static_cast<unsigned>(l.region().method()), static_cast<unsigned>(l.region().level()));
-    return 0;
 }
 
 int rpmem_pool::give_up(unsigned index, int error)
@@ -162,13 +105,17 @@ int rpmem_pool::give_up(unsigned index, int error)
 
 int rpmem_pool::create_all(const wanted &w, const target_list &targets)
 {
-    for (unsigned i = 0; i < count_; ++i) {
-        leg &l = *legs_[i];
-        l.number = i;
-        if (start(l, targets.targets[i]) != 0 || open_pool(l, w) != 0 || connect(l, w) != 0)
-            return give_up(i, l.error);
-    }
     const legs all = (1U << count_) - 1;
+    legs ready = start(targets, true);
+    // The first target chooses the UUIDs that the program did not specify.
+    if (ready == all && (ready = open_pools(1, w)) == 1)
+        ready |= open_pools(all & ~1U, w);
+    if (ready == all)
+        ready = connect(all, w);
+    if (ready != all) {
+        const auto first = static_cast<unsigned>(__builtin_ctz(all & ~ready));
+        return give_up(first, legs_[first]->error);
+    }
     keeps_record_ = count_ > 1;
     if (keeps_record_ && begin_epoch(all) != 0)
         return -1;
@@ -183,14 +130,10 @@ int rpmem_pool::open_all(const wanted &w, const target_list &targets)
 {
     if (refuse_lost() != 0)
         return -1;
-    for (unsigned i = 0; i < count_; ++i) {
-        if (start(*legs_[i], targets.targets[i]) != 0 && count_ == 1)
-            return -1;
-        pool_size_ = std::max(pool_size_, legs_[i]->known().length);
-    }
-    for (unsigned i = 0; i < count_; ++i)
-        if ((count_ == 1 || legs_[i]->learned) && open_pool(*legs_[i], w) != 0 && count_ == 1)
-            return -1;
+    const legs responded = start(targets, false);
+    each(responded, [&](unsigned index) { pool_size_ = std::max(pool_size_, legs_[index]->known().length); });
+    if (open_pools(responded, w) == 0 && count_ == 1)
+        return -1;
     for (unsigned i = 0; i < count_; ++i)
         pool_size_ = std::max(pool_size_, legs_[i]->known().length);
     if (find_record() != 0)
@@ -198,22 +141,26 @@ int rpmem_pool::open_all(const wanted &w, const target_list &targets)
     keeps_record_ = count_ > 1 || record_.epoch != 0;
     if (!keeps_record_) {
         in_sync_ = 1;
-        return connect(*legs_[0], w);
+        return connect(1, w) != 0 ? 0 : -1;
     }
     legs in_sync = 0;
     if (find_in_sync(&in_sync) != 0 || check_pools(in_sync) != 0)
         return -1;
-    legs equal = 0;
+    legs equal = 0, opened = 0;
     for (unsigned i = 0; i < count_; ++i) {
-        leg &l = *legs_[i];
+        const leg &l = *legs_[i];
         if (record_.closed && l.known().committed == record_)
             equal |= 1U << i;
-        if (l.is_open() && connect(l, w) != 0) {
-            if (l.error == ENOTSUP)
-                return give_up(i, l.error);
-            in_sync &= ~(1U << i);
-        }
+        if (l.is_open())
+            opened |= 1U << i;
     }
+    const legs connected = connect(opened, w);
+    for (legs failed = opened & ~connected; failed != 0; failed &= failed - 1) {
+        const auto index = static_cast<unsigned>(__builtin_ctz(failed));
+        if (legs_[index]->error == ENOTSUP)
+            return give_up(index, ENOTSUP);
+    }
+    in_sync &= connected;
     if (in_sync == 0)
         return fail(ECONNRESET, "%s: no target that has everything is left", name_.c_str());
     if (begin_epoch(in_sync) != 0)
@@ -358,16 +305,18 @@ int rpmem_pool::begin_epoch(legs in_sync)
 void rpmem_pool::make_missing(const wanted &w)
 {
     const leg &like = *legs_[static_cast<unsigned>(__builtin_ctz(in_sync_))];
+    legs missing = 0;
     for (unsigned i = 0; i < count_; ++i) {
         leg &l = *legs_[i];
         if (l.is_open() || !l.learned || l.error != ENOENT)
             continue;
         l.error = 0;
-        if (l.open(terms_of(w, true, like.attributes())) != 0)
-            l.keep_failure();
-        else
-            connect(l, w);
+        missing |= 1U << i;
     }
+    const auto make = [&](leg &l, const replica::deadline &until) {
+        return l.open(terms_of(w, true, like.attributes()), until);
+    };
+    connect(on_each_target(missing, settings_.session_timeout_ms(), make, [](legs) { return false; }), w);
 }
 
 // Has each of the others what the first leg in sync has. Who is lost meanwhile leaves, or does not come.

@@ -48,9 +48,13 @@ private:
 
     // Opening.
     rpmem::leg::terms terms_of(const wanted &w, bool create, const replica::pool_attributes &attributes) const;
-    int start(rpmem::leg &l, replica::target to) const;
-    int open_pool(rpmem::leg &l, const wanted &w);
-    int connect(rpmem::leg &l, const wanted &w);
+    template<class F, class C>
+    legs on_each_target(legs of, int timeout_ms, F f, C is_complete);
+    legs start(const rpmem::target_list &targets, bool create);
+    legs open_pools(legs of, const wanted &w);
+    int open_pool(rpmem::leg &l, const wanted &w, const replica::deadline &until) const;
+    legs connect(legs of, const wanted &w);
+    bool has_needed(legs responded) const;
     int create_all(const wanted &w, const rpmem::target_list &targets);
     int open_all(const wanted &w, const rpmem::target_list &targets);
     int refuse_lost();

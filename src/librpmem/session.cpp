@@ -77,9 +77,8 @@ session::~session()
     pthread_mutex_destroy(&lock_);
 }
 
-int session::start(const replica::target &to)
+int session::start(const replica::target &to, const daemon_command &chosen, const deadline &until)
 {
-    const daemon_command chosen = next_command();
     char *const line = strndup(chosen.text, chosen.length);
     const char *const no_arguments[] = {nullptr};
     replica::command start;
@@ -91,7 +90,7 @@ int session::start(const replica::target &to)
     if (const int error = start_reporting(start.words()); error != 0)
         return fail(error, "cannot start %s: %s", start.words()[0], std::strerror(error));
     replica::greeting g;
-    const received got = receive(daemon_.channel(), deadline(settings_.session_timeout_ms()), buffer_, g);
+    const received got = receive(daemon_.channel(), until, buffer_, g);
     if (got != received::message)
         return failed_start(got);
     if (g.error != 0)
@@ -193,6 +192,11 @@ int session::report(const replica::answer &a)
 
 int session::request(replica::request &r, replica::answer *a)
 {
+    return request(r, a, deadline(settings_.session_timeout_ms()));
+}
+
+int session::request(replica::request &r, replica::answer *a, const deadline &until)
+{
     const locked one_at_a_time(requests_);
     r.number = next_number_++;
     if (watched_) {
@@ -206,7 +210,7 @@ int session::request(replica::request &r, replica::answer *a)
     }
     if (watched_)
         return await_answer(a);
-    const received got = receive(daemon_.channel(), deadline(settings_.session_timeout_ms()), buffer_, *a);
+    const received got = receive(daemon_.channel(), until, buffer_, *a);
     if (got == received::ended)
         return failed_start(got);
     if (got != received::message)

@@ -27,8 +27,10 @@ public:
     // The longest time between the end of a daemon and the report of it.
     static constexpr int end_report_ms = 200;
 
-    // These return 0, or -1 with the failure reported. Threads may request something at the same time.
-    int start(const replica::target &to);
+    // These return 0, or -1 with the failure reported. Threads may request something at the same time. The deadline is
+    // for sessions that are not watched yet.
+    int start(const replica::target &to, const daemon_command &chosen, const replica::deadline &until);
+    int request(replica::request &r, replica::answer *a, const replica::deadline &until);
     int request(replica::request &r, replica::answer *a);
     int watch();
 

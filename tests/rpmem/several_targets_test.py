@@ -8,19 +8,21 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import time
 import unittest
 
 import two_replicas_test
-from two_replicas_test import HEADER_SIZE, LOG_IN_POOL, RPMEMD, SEED, TRANSACTIONS, Worker
+from two_replicas_test import HEADER_SIZE, LIMIT_S, LOG_IN_POOL, RPMEMD, SEED, TRANSACTIONS, Worker, is_alive
 
 ROUNDS = int(os.environ.get("RPMEM_KILL_ROUNDS", "4"))
 RPMEM_SSH = os.environ["RPMEM_SSH_OF_SEVERAL"]
-# Each host has a directory of its own. One that has a file `away` does not answer.
+# Each host has a directory of its own. One that has a file `away` does not answer, one with a file `stopped` never does.
 SSH = """#!/bin/sh
 for last; do host=${{before-}} before=$last; done
 [ ! -e {place}/$host/away ] || exit 255
+[ ! -e {place}/$host/stopped ] || {{ echo $$ >>{place}/$host/stopped; kill -STOP $$; }}
 export SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22" TARGET=$host
 exec sh -c "$last"
 """
@@ -120,6 +122,43 @@ class OneLost(SeveralTargets):
         self.assertEqual(self.append(), count)
         self.expect_equal(*self.names)
         self.expect_no_daemon()
+
+    def stop(self, *names):
+        for name in names:
+            (self.place / name / "stopped").touch()
+
+    def expect_stopped_programs_to_end(self, *names):
+        for name in names:
+            for pid in (self.place / name / "stopped").read_text().split():
+                self.assertFalse(is_alive(int(pid)), name)
+
+    def test_targets_are_contacted_while_others_are_silent(self):
+        self.append(10)
+        self.pids.with_name("pids.c").write_text("")
+        self.stop("a", "b")
+        with subprocess.Popen([LOG_IN_POOL, self.pool, "0"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              env=self.environment | {"RPMEM_OP_TIMEOUT_MS": "1000"}) as program:
+            while not self.pids.with_name("pids.c").read_text() and program.poll() is None:
+                time.sleep(0.01)
+            self.assertNotIn("did not answer", self.library_log.read_text() if self.library_log.exists() else "")
+            self.assertEqual(program.wait(LIMIT_S), 1)
+        log = self.library_log.read_text()
+        for name in "ab":
+            self.assertIn(f"replica pool.set on {name}: the target did not answer in time", log)
+        self.assertIn("it may have what the others lack", log)
+        self.expect_stopped_programs_to_end("a", "b")
+
+    def test_silent_targets_that_were_lost_before_delay_nothing(self):
+        self.append(10)
+        count = self.lose_during_work("a", "b")
+        self.stop("a", "b")
+        # Waiting for either of them would outlast the limit of the test.
+        self.assertEqual(self.append(RPMEM_OP_TIMEOUT_MS="100000"), count)
+        self.expect_stopped_programs_to_end("a", "b")
+        for name in "ab":
+            (self.place / name / "stopped").unlink()
+        self.assertEqual(self.append(), count)
+        self.expect_equal(*self.names)
 
     def test_a_stale_copy_is_never_taken_for_a_whole_one(self):
         self.append(10)

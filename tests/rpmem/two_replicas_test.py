@@ -87,9 +87,9 @@ class TwoReplicas(unittest.TestCase):
         log = self.place / "log"
         return log.read_text() if log.exists() else ""
 
-    def append(self, count=0, pool=None):
+    def append(self, count=0, pool=None, **variables):
         """Checks all records; returns how many were ever appended."""
-        return int(self.succeeds(LOG_IN_POOL, pool or self.pool, count))
+        return int(self.succeeds(LOG_IN_POOL, pool or self.pool, count, **variables))
 
     def sync_after_loss_of(self, *names):
         for name in names:

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "log.hpp"
+#include "pool.hpp"
+#include "step.hpp"
+
+// Runs f(leg, deadline) for several targets concurrently; f returns 0, or -1 with the failure reported, which is kept.
+// Returns those for which f succeeded.
+template<class F, class C>
+rpmem_pool::legs rpmem_pool::on_each_target(legs of, int timeout_ms, F f, C is_complete)
+{
+    rpmem::step concurrently(timeout_ms);
+    return concurrently.run(
+            of,
+            [&](unsigned index, const replica::deadline &until) {
+                rpmem::leg &l = *legs_[index];
+                if (f(l, until) == 0)
+                    return true;
+                l.keep_failure();
+                if (count_ > 1)
+                    rpmem::log_line(rpmem::log_level::warning, "%s: %s", l.name(), l.why.c_str());
+                return false;
+            },
+            is_complete);
+}
