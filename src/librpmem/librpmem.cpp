@@ -11,6 +11,7 @@
 #include "log.hpp"
 #include "pool.hpp"
 #include "state_file.hpp"
+#include "step.hpp"
 
 using namespace rpmem;
 
@@ -114,7 +115,8 @@ int report_remove(const replica::target &to, const char *program, const char *se
     }
 }
 
-int remove_pool(const replica::target &to, const call_settings &settings, const char *set_name, int flags)
+int remove_pool(const replica::target &to, const daemon_command &chosen, const call_settings &settings,
+        const char *set_name, int flags)
 {
     const char *arguments[5] = {"--remove", set_name};
     std::size_t count = 2;
@@ -122,7 +124,6 @@ int remove_pool(const replica::target &to, const call_settings &settings, const 
         arguments[count++] = "--force";
     if ((flags & RPMEM_REMOVE_POOL_SET) != 0)
         arguments[count++] = "--pool-set";
-    const daemon_command chosen = next_command();
     char *const line = strndup(chosen.text, chosen.length);
     replica::command start;
     const bool built = line != nullptr && start.build(to, settings.ssh, line, arguments);
@@ -240,25 +241,37 @@ int rpmem_remove(const char *target, const char *pool_set, int flags)
     call_settings settings{};
     if (const char *const fault = read_settings(&settings))
         return fail(EINVAL, "%s", fault);
-    // One that does not answer keeps no other from being removed.
-    int error = 0;
-    replica::error_text why;
+    daemon_command commands[target_list::most];
     for (std::size_t i = 0; i < targets.count; ++i) {
-        replica::target &to = targets.targets[i];
-        to.local = to.local || settings.exec;
-        if (remove_pool(to, settings, pool_set, flags) == 0) {
-            record_removed(replica_name(targets.texts[i], pool_set).c_str());
-        } else if (error == 0) {
-            error = errno;
-            why.assign(last_failure());
-        }
+        targets.targets[i].local = targets.targets[i].local || settings.exec;
+        commands[i] = next_command();
     }
-    if (error == 0)
-        return 0;
-    if (targets.count > 1)
-        return fail(error, "%s", why.c_str());
-    errno = error; // with the text as it is
-    return -1;
+    // A target that does not respond prevents no other one from removing the pool.
+    int errors[target_list::most] = {};
+    replica::error_text reasons[target_list::most];
+    step concurrently(settings.session_timeout_ms());
+    const auto remove_one = [&](unsigned i, const replica::deadline &) {
+        if (remove_pool(targets.targets[i], commands[i], settings, pool_set, flags) == 0)
+            return true;
+        errors[i] = errno;
+        reasons[i].assign(last_failure());
+        return false;
+    };
+    const step::targets removed =
+            concurrently.run((1U << targets.count) - 1, remove_one, [](step::targets) { return false; });
+    int result = 0;
+    for (std::size_t i = targets.count; i-- > 0;) {
+        const replica_name_text name = replica_name(targets.texts[i], pool_set);
+        if ((removed >> i & 1) != 0)
+            record_removed(name.c_str());
+        else if (targets.count > 1)
+            result = fail(errors[i], "%s: %s", name.c_str(), reasons[i].c_str());
+        else
+            result = -1;
+    }
+    if (targets.count == 1)
+        errno = errors[0]; // with the text as it is
+    return result;
 }
 
 const char *rpmem_check_version(unsigned major_required, unsigned minor_required)

@@ -4,8 +4,10 @@
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 CALL, RPMEMD = os.environ["RPMEM_CALL"], os.environ["RPMEMD"]
@@ -54,6 +56,25 @@ class Report(unittest.TestCase):
         self.reported("rpmemd ended with exit status 127: .*no-such-rpmemd", "no-such-rpmemd")
         self.reported("cannot start no-such-ssh: No such file", RPMEM_TRANSPORT="ssh", RPMEM_SSH="no-such-ssh")
         self.reported("false ended with exit status 1", RPMEM_TRANSPORT="ssh", RPMEM_SSH="false")
+
+    def test_a_target_removes_its_pool_while_others_are_silent(self):
+        self.assertIn("open", self.create().stdout)
+        part, stopped = self.place / "a.set.part0", self.place / "stopped"
+        stop = f"echo $$ >>{stopped}; kill -STOP $$"
+        environment = os.environ | {"RPMEM_TRANSPORT": "exec", "RPMEM_CMD": f"{stop}|{stop}|exec {self.daemon}",
+                                    "RPMEM_STATE_FILE": f"{self.place}/lost", "RPMEM_OP_TIMEOUT_MS": "0"}
+        with subprocess.Popen([CALL, "remove", "x,y,z", "a.set"], env=environment, stderr=subprocess.PIPE, text=True) as program:
+            end = time.monotonic() + LIMIT_S
+            while time.monotonic() < end and (part.exists() or not stopped.exists() or len(stopped.read_text().split()) < 2):
+                time.sleep(0.01)
+            removed = not part.exists()
+            for pid in stopped.read_text().split():
+                os.kill(int(pid), signal.SIGKILL)
+            if not removed:
+                program.kill()
+            errors = program.communicate(timeout=LIMIT_S)[1]
+        self.assertTrue(removed)
+        self.assertRegex(errors, "replica a.set on x: cannot run ")
 
     def test_a_bad_configuration_is_reported_by_the_daemon(self):
         (self.place / "conf").write_text("\nno-such-key = 1\n")
