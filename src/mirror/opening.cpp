@@ -72,7 +72,7 @@ std::uint32_t rpma_mirror::changed() const
 }
 
 // Returns whether all required targets of the newest known record have responded; targets without a request are
-// ignored. If the home copy is not the source and no required target has a request, waits for all: one must be the
+// ignored. If the local copy is not the source and no required target has a request, waits for all: one must be the
 // source.
 bool rpma_mirror::has_needed(std::uint32_t asked, std::uint32_t answered) const
 {
@@ -138,7 +138,7 @@ bool rpma_mirror::open_home()
     return true;
 }
 
-// Which set it is: that of the home copy, or, where there is none yet, that of the targets. Returns its length.
+// Identifies the set by the local copy, or by the targets if there is none yet. Returns its length in bytes.
 std::uint64_t rpma_mirror::learn_set()
 {
     std::uint64_t length = home_.state().length;
@@ -212,8 +212,8 @@ void rpma_mirror::refuse_without(std::uint32_t missing, int code, const char *co
             why ? why->system() : 0);
 }
 
-// The arbiter gets a record before the home copy: a writer that ended in between left only its promise in the home
-// copy. An interrupted repair has removed the home copy from the record there.
+// The arbiter gets a record before the local copy: a writer that ended in between left only its promise in the local
+// copy. An interrupted repair has removed the local copy from the record there.
 bool rpma_mirror::home_is_newest() const
 {
     const replica::mirror_state &own = home_.state();

@@ -70,7 +70,7 @@ void rpma_mirror::watch()
         int lost = arbiter_->lost() ? RPMA_MIRROR_E_NO_ARBITER : 0;
         if (renew_ms != 0 && replica::now_ms() >= renew_at && lost == 0) {
             renew_at = replica::now_ms() + renew_ms;
-            // Once in vain is no loss: the arbiter says when the right has run out.
+            // One failed renewal loses nothing: the arbiter reports when the lease has expired.
             if (guarded([&] { arbiter_->renew(deadline(renew_ms)); }) == RPMA_MIRROR_E_FENCED)
                 lost = RPMA_MIRROR_E_FENCED;
         }
