@@ -221,7 +221,7 @@ void connect_less_than_the_soft_limit()
     assert_int_equal(limit.rlim_cur, few);
 }
 
-void connect_without_descriptors()
+[[maybe_unused]] void connect_without_descriptors()
 {
     limit_descriptors(few, few);
     open_the_device(nullptr);
@@ -255,7 +255,11 @@ void the_soft_limit_stays_for_few(void **)
 
 void a_lack_of_descriptors_is_reported_once(void **)
 {
+#ifdef __SANITIZE_ADDRESS__
+    skip(); // UBSan, which that build has too, opens a pipe to check the type of an object
+#else
     in_own_process(connect_without_descriptors);
+#endif
 }
 
 } // namespace
