@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Installs everything to a prefix with a blank, and copies it to another one. Programs link and run there, and the tools
-start, with the library of that prefix and without variables of the dynamic linker. Then uninstalls the first one."""
+start, with the library of that prefix and without variables of the dynamic linker. Then uninstalls the first one. The
+scripts of the installation are correct in a build directory with a blank."""
 
 import argparse
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -64,14 +66,26 @@ def check_tools(prefix):
         print(f"rpma for Python runs on librpma {version.strip()}")
 
 
+def check_scripts(source, generator, scratch):
+    build = scratch / "my build"
+    suite.command("cmake", "-G", generator, "-S", source, "-B", build, "-DRPMA_BUILD_TESTS=OFF", env=environment())
+    for script in build.rglob("cmake_install.cmake"):
+        for number, line in enumerate(script.read_text().splitlines(), 1):
+            if build.name in re.sub(r'"[^"]*"|#.*', "", line):
+                suite.fail(f"{script}:{number}: a path without quotes: {line.strip()}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", required=True, type=pathlib.Path, help="the project's build directory")
+    parser.add_argument("--source", required=True, type=pathlib.Path, help="the project's source directory")
+    parser.add_argument("--generator", required=True, help="generator for CMake")
     options = parser.parse_args()
     for tool in ("cmake", "pkg-config", "cc", "ldd"):
         suite.need_tool(tool)
     with tempfile.TemporaryDirectory() as directory:
         scratch = pathlib.Path(directory)
+        check_scripts(options.source, options.generator, scratch)
         first, prefix = scratch / "first prefix", scratch / "my prefix"
         install(options.build, first)
         unit = (first / "lib/systemd/system/rpmemd.service").read_text()
