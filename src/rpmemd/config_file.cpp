@@ -66,6 +66,12 @@ log_level level(const std::string &value)
     return *found;
 }
 
+template<unsigned limits::*limit>
+void set_limit(config &to, const std::string &value)
+{
+    to.limits.*limit = small_number(value, 1, most_threads);
+}
+
 using setter = void (*)(config &, const std::string &);
 
 const std::map<std::string, setter> &setters()
@@ -92,30 +98,15 @@ const std::map<std::string, setter> &setters()
                     [](config &to, const std::string &value) {
                         to.session_timeout_s = small_number(value, 0, 24 * 3600);
                     }},
-            {"max-lanes",
-                    [](config &to, const std::string &value) {
-                        to.limits.lanes = small_number(value, 1, most_threads);
-                    }},
-            {"max-threads",
-                    [](config &to, const std::string &value) {
-                        to.limits.threads = small_number(value, 1, most_threads);
-                    }},
+            {"max-lanes", set_limit<&limits::lanes>},
+            {"max-threads", set_limit<&limits::threads>},
             {"max-bytes",
                     [](config &to, const std::string &value) {
                         to.limits.bytes = number(value, 1, std::numeric_limits<std::int64_t>::max());
                     }},
-            {"max-sessions",
-                    [](config &to, const std::string &value) {
-                        to.limits.sessions = small_number(value, 1, most_threads);
-                    }},
-            {"max-unauthenticated",
-                    [](config &to, const std::string &value) {
-                        to.limits.unauthenticated = small_number(value, 1, most_threads);
-                    }},
-            {"max-unauthenticated-per-address",
-                    [](config &to, const std::string &value) {
-                        to.limits.unauthenticated_per_address = small_number(value, 1, most_threads);
-                    }},
+            {"max-sessions", set_limit<&limits::sessions>},
+            {"max-unauthenticated", set_limit<&limits::unauthenticated>},
+            {"max-unauthenticated-per-address", set_limit<&limits::unauthenticated_per_address>},
     };
     return known;
 }
