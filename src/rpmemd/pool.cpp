@@ -116,6 +116,11 @@ std::vector<header_page> pool::header_pages() const
     return pages;
 }
 
+bool pool::exists() const
+{
+    return std::ranges::any_of(header_pages(), [](const header_page &page) { return !is_zero(page); });
+}
+
 pool pool::create(
         const config &settings, const std::string &set_name, std::uint64_t size, const pool_attributes &attributes)
 {
@@ -123,10 +128,9 @@ pool pool::create(
     pool made(settings, set_name, size, true);
     try {
         check_attributes(made.set_, attributes);
-        for (const header_page &page : made.header_pages())
-            if (!is_zero(page))
-                throw failure(EEXIST, "a part of the set has a pool header already: open the pool, or remove it with "
-                                      "rpmemd --remove");
+        if (made.exists())
+            throw failure(EEXIST, "a part of the set has a pool header already: open the pool, or remove it with "
+                                  "rpmemd --remove");
         if (made.has_header())
             made.write_new_headers(completed(attributes, new_uuid(), new_uuid()));
     } catch (...) {
@@ -149,10 +153,8 @@ pool pool::probe(const config &settings, const std::string &set_name)
     const bool creates = std::ranges::none_of(set.parts, is_directory);
     pool found(settings, set_name, largest_size, creates);
     try {
-        const std::vector<header_page> pages = found.header_pages();
-        found.exists_ = std::ranges::any_of(pages, [](const header_page &page) { return !is_zero(page); });
-        if (found.exists_ || !creates)
-            check_headers(pages, found.set_.single_header, found.parts_);
+        if (!creates || found.exists())
+            check_headers(found.header_pages(), found.set_.single_header, found.parts_);
     } catch (...) {
         found.undo_create();
         throw;

@@ -33,7 +33,7 @@ public:
     std::vector<int> files() const;
     bool has_header() const { return !set_.no_headers; }
     // Returns whether the parts contain headers of a pool.
-    bool exists() const { return exists_; }
+    bool exists() const;
     const std::vector<part> &parts() const { return parts_; }
     pool_attributes attributes() const;
     void set_attributes(const pool_attributes &attributes);
@@ -53,7 +53,6 @@ private:
     std::vector<part> parts_;
     std::unique_ptr<pool_memory> memory_;
     bool wrote_headers_ = false;
-    bool exists_ = false;
     std::vector<part_map> headers_; // of the parts after the first, whose headers are no part of the memory
 };
 
