@@ -54,10 +54,10 @@ void check_sessions(const config &settings)
 }
 
 // By the code that creates and opens pools. Empty if neither can succeed.
-std::optional<pool> check_parts(const config &settings, const std::string &set_name)
+std::optional<pool> check_parts(const config &settings, const poolset &set)
 {
     std::optional<pool> found;
-    if (!attempt("part", [&] { found.emplace(pool::probe(settings, set_name)); }))
+    if (!attempt("part", [&] { found.emplace(pool::probe(settings, set)); }))
         return std::nullopt;
     for (const part &p : found->parts())
         tell("part", true, p.path() + (p.was_created() ? " can be created" : " is there"));
@@ -156,12 +156,13 @@ exit_status check_set(const config &settings, const std::string &set_name)
     std::optional<pool> probed;
     std::string address;
     bool pins_memory = true;
+    poolset set;
     if (attempt("set", [&] {
-            const poolset set = parse_poolset(read_set_file(settings.poolset_dir, set_name));
+            set = parse_poolset(read_set_file(settings.poolset_dir, set_name));
             tell("set", true,
                     set_name + " in " + settings.poolset_dir + ", " + std::to_string(set.parts.size()) + " parts");
         }))
-        probed = check_parts(settings, set_name);
+        probed = check_parts(settings, set);
     if (attempt("device",
                 [&] {
                     address = data_address();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <sys/random.h>
+#include <utility>
 
 #include "failure.hpp"
 #include "header_check.hpp"
@@ -81,8 +82,7 @@ header_page page_at(const std::byte *from)
 
 } // namespace
 
-pool::pool(const config &settings, const std::string &set_name, std::uint64_t size, bool create)
-    : set_(parse_poolset(read_set_file(settings.poolset_dir, set_name)))
+pool::pool(const config &settings, poolset set, std::uint64_t size, bool create) : set_(std::move(set))
 {
     parts_ = open_parts(set_, {create, settings.follow_symlinks, settings.umask, !settings.listen && !settings.check});
     try {
@@ -124,10 +124,10 @@ bool pool::exists() const
 pool pool::create(
         const config &settings, const std::string &set_name, std::uint64_t size, const pool_attributes &attributes)
 {
-    check_attributes(parse_poolset(read_set_file(settings.poolset_dir, set_name)), attributes);
-    pool made(settings, set_name, size, true);
+    poolset set = parse_poolset(read_set_file(settings.poolset_dir, set_name));
+    check_attributes(set, attributes);
+    pool made(settings, std::move(set), size, true);
     try {
-        check_attributes(made.set_, attributes);
         if (made.exists())
             throw failure(EEXIST, "a part of the set has a pool header already: open the pool, or remove it with "
                                   "rpmemd --remove");
@@ -142,16 +142,15 @@ pool pool::create(
 
 pool pool::open(const config &settings, const std::string &set_name, std::uint64_t size)
 {
-    pool opened(settings, set_name, size, false);
+    pool opened(settings, parse_poolset(read_set_file(settings.poolset_dir, set_name)), size, false);
     check_headers(opened.header_pages(), opened.set_.single_header, opened.parts_);
     return opened;
 }
 
-pool pool::probe(const config &settings, const std::string &set_name)
+pool pool::probe(const config &settings, const poolset &set)
 {
-    const poolset set = parse_poolset(read_set_file(settings.poolset_dir, set_name));
     const bool creates = std::ranges::none_of(set.parts, is_directory);
-    pool found(settings, set_name, largest_size, creates);
+    pool found(settings, set, largest_size, creates);
     try {
         if (!creates || found.exists())
             check_headers(found.header_pages(), found.set_.single_header, found.parts_);

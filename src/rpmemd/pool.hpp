@@ -25,7 +25,7 @@ public:
     static pool open(const config &settings, const std::string &set_name, std::uint64_t size);
     // The largest pool that the set can have: an existing one, or else as create() makes it, but without headers.
     // undo_create() then removes what was created.
-    static pool probe(const config &settings, const std::string &set_name);
+    static pool probe(const config &settings, const poolset &set);
 
     const pool_memory &memory() const { return *memory_; }
     pool_memory &memory() { return *memory_; }
@@ -41,7 +41,7 @@ public:
     void undo_create();
 
 private:
-    pool(const config &settings, const std::string &set_name, std::uint64_t size, bool create);
+    pool(const config &settings, poolset set, std::uint64_t size, bool create);
     std::size_t header_count() const;
     std::byte *header_address(std::size_t index) const;
     std::vector<header_page> header_pages() const;
