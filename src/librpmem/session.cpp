@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <csignal>
 #include <cstring>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -13,6 +12,7 @@
 #include "failure.hpp"
 #include "locked.hpp"
 #include "log.hpp"
+#include "quiet_thread.hpp"
 
 namespace rpmem
 {
@@ -248,14 +248,7 @@ int session::watch()
     stop_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!stop_.valid())
         return fail(errno, "cannot make an event: %s", std::strerror(errno));
-    // Signals are the application's, and none of them is for this thread.
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&thread_, nullptr, watch_thread, this);
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (error != 0)
+    if (const int error = start_quiet_thread(&thread_, watch_thread, this); error != 0)
         return fail(error, "cannot start a thread: %s", std::strerror(error));
     watched_ = true;
     return 0;

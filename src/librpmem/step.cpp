@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "step.hpp"
 
-#include <csignal>
 #include <sys/timerfd.h>
 
 #include "locked.hpp"
+#include "quiet_thread.hpp"
 
 namespace rpmem
 {
@@ -37,23 +37,18 @@ void step::run(targets of)
     }
     // Without a timer the step waits for all targets.
     end_of_grace_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-    // The threads use the stack of the caller, and get no signals of the application.
+    // The threads use the stack of the caller.
     int cancelling = 0;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     job jobs[target_list::most];
     targets started = 0;
     for (targets left = of; left != 0; left &= left - 1) {
         const auto index = static_cast<unsigned>(__builtin_ctz(left));
         jobs[index].owner = this;
         jobs[index].index = index;
-        if (pthread_create(&jobs[index].thread, nullptr, run_job, &jobs[index]) == 0)
+        if (start_quiet_thread(&jobs[index].thread, run_job, &jobs[index]) == 0)
             started |= 1U << index;
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     for (targets left = of & ~started; left != 0; left &= left - 1)
         run_one(static_cast<unsigned>(__builtin_ctz(left)));
     for (targets left = started; left != 0; left &= left - 1)
