@@ -259,19 +259,21 @@ int rpmem_remove(const char *target, const char *pool_set, int flags)
     };
     const step::targets removed =
             concurrently.run((1U << targets.count) - 1, remove_one, [](step::targets) { return false; });
-    int result = 0;
+    int error = 0;
     for (std::size_t i = targets.count; i-- > 0;) {
         const replica_name_text name = replica_name(targets.texts[i], pool_set);
-        if ((removed >> i & 1) != 0)
+        if ((removed >> i & 1) != 0) {
             record_removed(name.c_str());
-        else if (targets.count > 1)
-            result = fail(errors[i], "%s: %s", name.c_str(), reasons[i].c_str());
-        else
-            result = -1;
+            continue;
+        }
+        error = errors[i];
+        if (targets.count > 1)
+            fail(error, "%s: %s", name.c_str(), reasons[i].c_str());
     }
-    if (targets.count == 1)
-        errno = errors[0]; // with the text as it is
-    return result;
+    if (error == 0)
+        return 0;
+    errno = error; // record_removed() can change it
+    return -1;
 }
 
 const char *rpmem_check_version(unsigned major_required, unsigned minor_required)

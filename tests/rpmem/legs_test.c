@@ -195,9 +195,20 @@ static void what_is_no_list_is_refused(void **state)
     assert_int_equal(write_sets(state), 0);
 }
 
+static void a_removal_fails_with_the_error_of_the_target(void **state)
+{
+    create_both();
+    assert_int_equal(rpmem_close(pool), 0);
+    assert_int_equal(truncate(path_of("b", "pool.set"), 1), 0);
+    assert_fails(rpmem_remove(both, "pool.set", 0), EINVAL);
+    assert_int_equal(access(path_of("a", "part"), F_OK), -1);
+    assert_int_equal(write_sets(state), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+            cmocka_unit_test_teardown(a_removal_fails_with_the_error_of_the_target, forget),
             cmocka_unit_test_teardown(both_have_everything, forget),
             cmocka_unit_test_teardown(either_may_be_lost, forget),
             cmocka_unit_test_teardown(attributes_are_those_of_both, forget),
