@@ -16,21 +16,21 @@ namespace
 // Descriptors of a process that a lane uses, and those that are not for lanes.
 constexpr rlim_t descriptors_per_lane = 6;
 constexpr rlim_t other_descriptors = 64;
-unsigned bearable_lanes(unsigned legs)
+unsigned max_lanes_for_fd_limit(unsigned legs)
 {
     rlimit limit{};
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= other_descriptors + descriptors_per_lane * legs)
         return 1;
     return static_cast<unsigned>(
-            std::min<rlim_t>((limit.rlim_cur - other_descriptors) / descriptors_per_lane / legs, replica::most_lanes));
+            std::min<rlim_t>((limit.rlim_cur - other_descriptors) / descriptors_per_lane / legs, replica::max_lanes));
 }
 
 } // namespace
 
 leg::terms rpmem_pool::terms_of(const wanted &w, bool create, const replica::pool_attributes &attributes) const
 {
-    const unsigned lanes = std::min(
-            {lanes_ == 0 ? w.lanes : lanes_, static_cast<unsigned>(settings().most_lanes), bearable_lanes(count_)});
+    const unsigned lanes = std::min({lanes_ == 0 ? w.lanes : lanes_, static_cast<unsigned>(settings().max_lanes),
+            max_lanes_for_fd_limit(count_)});
     return {w.address, w.size, pool_size_, lanes, create, attributes};
 }
 

@@ -105,8 +105,8 @@ int session::start_reporting(char *const words[])
     char shell[] = "/bin/sh", option[] = "-c", name[] = "sh";
     char script[sizeof(reporting_script)];
     std::copy_n(reporting_script, sizeof(script), script);
-    char *all[replica::command::most_words + 5] = {shell, option, script, name};
-    std::copy_n(words, replica::command::most_words, &all[4]);
+    char *all[replica::command::max_words + 5] = {shell, option, script, name};
+    std::copy_n(words, replica::command::max_words, &all[4]);
     return daemon_.start(all);
 }
 

@@ -40,7 +40,7 @@ void load_log_file()
 
 [[gnu::constructor]] void load()
 {
-    loaded.most_lanes = environment::number("RPMEM_MAX_NLANES", default_lanes, 1, INT_MAX);
+    loaded.max_lanes = environment::number("RPMEM_MAX_NLANES", default_lanes, 1, INT_MAX);
     loaded.queue_depth = environment::number("RPMEM_WORK_QUEUE_SIZE", default_depth, INT_MIN, INT_MAX);
     loaded.log_level = environment::number("RPMEM_LOG_LEVEL", -1, 0, 4);
     load_log_file();

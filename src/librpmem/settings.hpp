@@ -8,7 +8,7 @@ namespace rpmem
 
 // What is read from the environment when the library is loaded.
 struct load_settings {
-    int most_lanes;
+    int max_lanes;
     int queue_depth;
     int log_level; // -1: not chosen
     char log_file[4096];

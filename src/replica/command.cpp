@@ -60,7 +60,7 @@ command::~command()
 
 bool command::add(const char *text)
 {
-    if (count_ == most_words)
+    if (count_ == max_words)
         return false;
     words_[count_] = strdup(text);
     return words_[count_++] != nullptr;

@@ -21,14 +21,14 @@ public:
     // False: there is no memory.
     bool build(const target &to, const char *ssh, const char *daemon, const char *const arguments[]);
 
-    static constexpr std::size_t most_words = 12;
+    static constexpr std::size_t max_words = 12;
     // NULL behind the last one.
     char *const *words() const { return words_; }
 
 private:
     bool add(const char *text);
 
-    char *words_[most_words + 1]{};
+    char *words_[max_words + 1]{};
     std::size_t count_ = 0;
 };
 

@@ -134,7 +134,7 @@ bool get_session(byte_reader &from, session_answer &s)
     s.method = static_cast<method>(method_number);
     s.level = static_cast<level>(level_number);
     const bool in_range = has_header <= 1 && method_number >= 1 && method_number <= 3 && level_number <= 3 &&
-                          s.lanes >= 1 && s.lanes <= most_lanes && s.window >= 1 && s.window <= most_window &&
+                          s.lanes >= 1 && s.lanes <= max_lanes && s.window >= 1 && s.window <= most_window &&
                           s.port >= 1 && s.port <= 65535 &&
                           (s.devices == device_hardware || s.devices == device_software);
     return texts && in_range && s.header_region.empty() != s.has_header &&

@@ -161,7 +161,7 @@ enum class level : std::uint32_t {
     native_flush = 4,
 };
 
-inline constexpr std::uint32_t most_lanes = 1024;
+inline constexpr std::uint32_t max_lanes = 1024;
 inline constexpr std::uint32_t most_window = 1024;
 
 // A memory region or a peer configuration as librpma describes it.

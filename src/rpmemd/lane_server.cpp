@@ -135,7 +135,7 @@ lane_server::lane_server(
     : settings_(settings), address_(terms.address), epoch_(terms.epoch),
       device_(open_device(address_, request.devices)),
       policy_(choose_policy(memory_of.memory().medium(), settings.persist_apm, device_.is_software)),
-      lanes_count_(std::min({request.lanes, settings.limits.lanes, replica::most_lanes})), token_(new_token()),
+      lanes_count_(std::min({request.lanes, settings.limits.lanes, replica::max_lanes})), token_(new_token()),
       messages_(lanes_count_ * lane_memory_size), lanes_(lanes_count_), stop_(new_event())
 {
     context_.memory = &memory_of.memory();

@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds authentication_time{10'000};
 constexpr std::size_t max_events = 64;
 
 // Newcomers use at most a quarter of the descriptors that the daemon may have.
-std::size_t most_of_all(const limits &allowed)
+std::size_t max_connections(const limits &allowed)
 {
     rlimit files{};
     getrlimit(RLIMIT_NOFILE, &files);
@@ -126,7 +126,7 @@ bool newcomer::respond(const std::string &failure) const
 }
 
 newcomers::newcomers(const limits &allowed, const replica::mirror_key &key)
-    : key_(key), max_all_(most_of_all(allowed)),
+    : key_(key), max_all_(max_connections(allowed)),
       max_per_address_(
               std::clamp<std::size_t>(allowed.unauthenticated_per_address, 1, std::max<std::size_t>(max_all_ / 2, 1))),
       ready_(epoll_create1(EPOLL_CLOEXEC))

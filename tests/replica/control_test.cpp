@@ -296,7 +296,7 @@ void damaged_answers_are_malformed(void **)
     fails([](session_answer &s) { s.devices = 0; });
     fails([](session_answer &s) { s.devices = device_hardware | device_software; });
     fails([](session_answer &s) { s.lanes = 0; });
-    fails([](session_answer &s) { s.lanes = most_lanes + 1; });
+    fails([](session_answer &s) { s.lanes = max_lanes + 1; });
     fails([](session_answer &s) { s.window = 0; });
     fails([](session_answer &s) { s.method = static_cast<method>(0); });
     fails([](session_answer &s) { s.method = static_cast<method>(4); });
