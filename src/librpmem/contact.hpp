@@ -5,8 +5,8 @@
 #include "pool.hpp"
 #include "step.hpp"
 
-// Runs f(leg, deadline) for several targets concurrently; f returns 0, or -1 with the failure reported, which is kept.
-// Returns those for which f succeeded.
+// Runs f() for several targets concurrently, and returns those for which it succeeded. f returns 0, or -1
+// with the failure reported; the failure is stored in the target.
 template<class F, class C>
 rpmem_pool::legs rpmem_pool::on_each_target(legs of, int timeout_ms, F f, C is_complete)
 {

@@ -127,8 +127,8 @@ int rpmem_pool::fail_lost(int error)
     return fail(error, "%s is lost: %s%s%s", name_.c_str(), std::strerror(error), how.empty() ? "" : ": ", how.c_str());
 }
 
-// Of a call on a pool of which no leg is left. A program must not continue after it has made its own memory unreadable:
-// the replica is not at fault.
+// Returns the result of a call on a lost pool. With RPMEM_ON_LOSS=degrade the program continues, unless it has made its
+// own memory unreadable: then no replica is at fault.
 int rpmem_pool::outcome(int error)
 {
     if (settings_.on_loss == on_loss::error || !opened_ || error == unreadable_memory)

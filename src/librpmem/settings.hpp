@@ -10,7 +10,7 @@ namespace rpmem
 struct load_settings {
     int max_lanes;
     int queue_depth;
-    int log_level; // -1: not chosen
+    int log_level; // -1 without a valid RPMEM_LOG_LEVEL
     char log_file[4096];
     // The command lines of RPMEM_CMD, separated by '|', are used in turn.
     char *commands;

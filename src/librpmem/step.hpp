@@ -20,7 +20,7 @@ public:
     // Time for the targets that nothing depends on, from the response of the last one that is needed.
     static constexpr int grace_ms = 3000;
 
-    // The timeout is for each target, and 0 is no limit.
+    // The timeout applies to each target; 0 means no limit.
     explicit step(int timeout_ms) : until_(timeout_ms) {}
     step(const step &) = delete;
     step &operator=(const step &) = delete;

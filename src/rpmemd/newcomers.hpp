@@ -27,9 +27,10 @@ public:
 
     newcomer(replica::fd_owner connection, const sockaddr_storage &peer);
 
-    // False: the connection is over.
+    // Returns false if the connection has failed.
     bool greet() const;
-    // Serves what has arrived. False: the connection is over. True with a proof: see has_proven().
+    // Serves a request if it has arrived. Returns false if the connection has failed. After true, has_proven() reports
+    // whether the peer has authenticated.
     bool serve(const replica::mirror_key &key);
 
     bool has_proven() const { return proven_; }
@@ -55,7 +56,7 @@ private:
     replica::siphash_result challenge_{};
     bool challenged_ = false;
     bool proven_ = false;
-    std::uint32_t number_ = 0; // of the proof
+    std::uint32_t number_ = 0; // number of the last request
 };
 
 // The connections that have not authenticated. Anybody can make them: their number is limited, in all and for each

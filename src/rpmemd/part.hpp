@@ -18,7 +18,7 @@ struct part_options {
     bool follow_symlinks = false;
     std::optional<mode_t> umask;
     bool takes_over = false; // from the daemon of a client that is gone
-    bool any_size = false;   // not only that of the set: what is to be removed may be damaged
+    bool any_size = false;   // accept sizes other than in the set: a pool to remove may be damaged
 };
 
 // A file or a device of a pool, open and locked against other daemons.

@@ -24,7 +24,7 @@ LANE_DESCRIPTORS, OTHER_DESCRIPTORS = 6, 64
 LANE_KIB = 32
 CHECK_LIMIT_S = 60
 MOST_LEVEL = 4
-# What a line of rpmemd --check is about.
+# Topics of the lines of rpmemd --check.
 TOPICS = ("daemon", "set", "part", "size", "pool", "device", "level", "memlock", "nofile", "data port")
 
 
@@ -87,7 +87,7 @@ class Target:
 
 
 def number(name, fallback):
-    """As librpmem reads a number; None for what is none."""
+    """Reads a number like librpmem. Returns None for another text."""
     text = os.environ.get(name) or str(fallback)
     return int(text) if re.fullmatch(r"\s*[+-]?\d+", text) else None
 
@@ -150,7 +150,7 @@ class Daemon:
 
 
 def check_silent_daemon(report, target, daemon):
-    """Nothing came: ssh, or what it started, is the reason."""
+    """Reports why no finding arrived: ssh, or the program that it started, failed."""
     last = daemon.last_error()
     why = ": ".join(filter(None, (last, daemon.how_it_ended())))
     if daemon.process.returncode == 255 and not target.local and "rpmemd:" not in last:

@@ -95,7 +95,7 @@ private:
         return replica::deadline(std::max(ours, static_cast<int>(theirs)));
     }
 
-    // False: the client is silent, and another session of it needs the parts.
+    // Returns false if the client is silent and another session of it needs the parts.
     bool await_request(const replica::deadline &until)
     {
         bool wanted = false;
@@ -301,7 +301,7 @@ private:
     std::optional<lane_server> lanes_;
     std::uint32_t keep_alive_ms_ = 0;
     const replica::fd_owner requests_to_end_;
-    replica::deadline silence_{0}; // until the client misses its signs of life
+    replica::deadline silence_{0}; // end of the time in which the client must send a message
 };
 
 } // namespace
