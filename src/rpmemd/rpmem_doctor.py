@@ -116,11 +116,10 @@ class Daemon:
     """rpmemd --check at the target, through the same shells as the session of a program."""
 
     def __init__(self, target, name):
-        self.command = target.command("--check", name)
         self.errors = tempfile.TemporaryFile()
         self.late = False
-        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.errors,
-                                        start_new_session=True)
+        self.process = subprocess.Popen(target.command("--check", name), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=self.errors, start_new_session=True)
         self.timer = threading.Timer(CHECK_LIMIT_S, self.kill)
         self.timer.start()
 
@@ -148,11 +147,14 @@ class Daemon:
             return f"it was ended by signal {number_of_signal} ({signal.strsignal(number_of_signal)})"
         return f"it ended with exit status {status}"
 
+    def reason(self):
+        """The last error message, if any, and how the daemon ended."""
+        return ": ".join(filter(None, (self.last_error(), self.how_it_ended())))
+
 
 def check_silent_daemon(report, target, daemon):
     """Reports why no finding arrived: ssh, or the program that it started, failed."""
-    last = daemon.last_error()
-    why = ": ".join(filter(None, (last, daemon.how_it_ended())))
+    last, why = daemon.last_error(), daemon.reason()
     if daemon.process.returncode == 255 and not target.local and "rpmemd:" not in last:
         try:
             socket.getaddrinfo(target.host, None)
@@ -281,7 +283,7 @@ def check_set(report, target, name):
     if not found:
         return check_silent_daemon(report, target, daemon)
     if daemon.process.returncode != 0:
-        report.tell("daemon", False, ": ".join(filter(None, (daemon.last_error(), daemon.how_it_ended()))))
+        report.tell("daemon", False, daemon.reason())
     return check_own_limits(report, size, pinned)
 
 
