@@ -10,7 +10,6 @@
 
 #include "contact.hpp"
 #include "failure.hpp"
-#include "log.hpp"
 #include "state_file.hpp"
 
 using namespace rpmem;

@@ -2,7 +2,6 @@
 #include "takeover.hpp"
 
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
