@@ -45,15 +45,6 @@ extern "C" [[gnu::visibility("default")]] int fdatasync(int fd)
 namespace
 {
 
-int map(const cfg_ptr &cfg, unsigned flags = 0)
-{
-    void *address = nullptr;
-    rpma_mirror *m = nullptr;
-    const int code = rpma_mirror_map(cfg.get(), nullptr, flags, &address, &m);
-    assert_null(m);
-    return code;
-}
-
 void expect_message(const std::string &message, const char *part)
 {
     if (message.find(part) == std::string::npos)
@@ -154,7 +145,7 @@ void an_end_that_no_target_confirms_is_unclean(void **)
     before_state = [&] { a.kill(); };
     assert_int_equal(rpma_mirror_unmap(&m), RPMA_MIRROR_E_UNCLEAN);
     // The next opening needs the target, which may have the record that says closed.
-    assert_int_equal(map(cfg), RPMA_MIRROR_E_INCOMPLETE);
+    assert_int_equal(map_code(cfg.get()), RPMA_MIRROR_E_INCOMPLETE);
     a.start();
     const opened again(cfg.get());
     assert_true(std::string(again.address(), 12) == "acknowledged");
@@ -178,7 +169,7 @@ void a_source_that_is_lost_interrupts_the_opening(void **)
     options.progress = kill_the_source;
     options.context = &a;
     assert_ok(rpma_mirror_cfg_set_resync_options(there.get(), &options));
-    assert_int_equal(map(there), RPMA_MIRROR_E_INTERRUPTED);
+    assert_int_equal(map_code(there.get()), RPMA_MIRROR_E_INTERRUPTED);
     expect_message(rpma_mirror_error_message(), "source was lost");
 }
 
@@ -196,8 +187,8 @@ void without_any_copy_in_sync_the_set_is_down(void **)
         assert_int_equal(rpma_mirror_repair_range(m.get(), 0, 4096, RPMA_MIRROR_SET), RPMA_MIRROR_E_MEDIA);
     }
     a.kill();
-    assert_int_equal(map(cfg), RPMA_MIRROR_E_INCOMPLETE);
-    assert_int_equal(map(cfg, RPMA_MIRROR_F_FORCE), RPMA_MIRROR_E_DOWN);
+    assert_int_equal(map_code(cfg.get()), RPMA_MIRROR_E_INCOMPLETE);
+    assert_int_equal(map_code(cfg.get(), RPMA_MIRROR_F_FORCE), RPMA_MIRROR_E_DOWN);
     a.start();
     const opened m(cfg.get());
     assert_true(std::string(m.address(), 8) == "precious");

@@ -154,9 +154,7 @@ void what_is_begun_cannot_be_opened(void **)
     const host h;
     fail_to_create(h, a, b, 2, answer_to::create);
     const cfg_ptr cfg = h.cfg({&a, &b});
-    void *address = nullptr;
-    rpma_mirror *m = nullptr;
-    assert_int_equal(rpma_mirror_map(cfg.get(), nullptr, 0, &address, &m), RPMA_MIRROR_E_MISSING);
+    assert_int_equal(map_code(cfg.get()), RPMA_MIRROR_E_MISSING);
     assert_non_null(std::strstr(rpma_mirror_error_message(), "create it again"));
     assert_ok(rpma_mirror_create(cfg.get()));
     check_set(h, cfg, a, b, "");

@@ -15,16 +15,6 @@
 namespace
 {
 
-int map_code(const rpma_mirror_cfg *cfg)
-{
-    void *address = nullptr;
-    rpma_mirror *m = nullptr;
-    const int code = rpma_mirror_map(cfg, nullptr, 0, &address, &m);
-    if (code == 0)
-        assert_ok(rpma_mirror_unmap(&m));
-    return code;
-}
-
 // A standby machine: it asks until the lease of the writer has run out.
 void take_over(const rpma_mirror_cfg *cfg)
 {

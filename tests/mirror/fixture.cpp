@@ -186,6 +186,17 @@ cfg_ptr host::cfg(const std::vector<const target *> &targets, const std::string 
     return cfg_ptr(made);
 }
 
+int map_code(const rpma_mirror_cfg *cfg, unsigned flags)
+{
+    void *address = nullptr;
+    rpma_mirror *m = nullptr;
+    const int code = rpma_mirror_map(cfg, nullptr, flags, &address, &m);
+    if (code == 0)
+        assert_ok(rpma_mirror_unmap(&m));
+    assert_null(m);
+    return code;
+}
+
 opened::opened(const rpma_mirror_cfg *cfg, unsigned flags)
 {
     void *address = nullptr;

@@ -121,6 +121,9 @@ private:
     char *address_ = nullptr;
 };
 
+// Opens the set and closes it. Returns the code of the opening.
+int map_code(const rpma_mirror_cfg *cfg, unsigned flags = 0);
+
 // What the targets of the configuration tell of a set that may not be open here.
 std::unique_ptr<rpma_mirror_state> inspected(const rpma_mirror_cfg *cfg);
 

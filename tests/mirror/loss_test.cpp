@@ -70,9 +70,7 @@ void the_last_target_stops_a_safe_writer(void **)
         m.expect(RPMA_MIRROR_EVENT_ALONE);
     }
     // Nor does it open alone.
-    rpma_mirror *m = nullptr;
-    void *address = nullptr;
-    assert_int_equal(rpma_mirror_map(cfg.get(), nullptr, 0, &address, &m), RPMA_MIRROR_E_INCOMPLETE);
+    assert_int_equal(map_code(cfg.get()), RPMA_MIRROR_E_INCOMPLETE);
     a.start();
     const opened again(cfg.get());
     again.put(0, "again!");
@@ -94,10 +92,8 @@ void an_available_writer_goes_on_alone(void **)
         assert_int_equal(m.state().in_sync, 1);
         a.start();
         // What was acknowledged alone is missing there: nobody takes it for the newest by himself.
-        void *address = nullptr;
-        rpma_mirror *taken = nullptr;
         const cfg_ptr elsewhere = other.cfg({&a}, more);
-        assert_int_equal(rpma_mirror_map(elsewhere.get(), nullptr, 0, &address, &taken), RPMA_MIRROR_E_UNFOUND);
+        assert_int_equal(map_code(elsewhere.get()), RPMA_MIRROR_E_UNFOUND);
     }
     const opened back(cfg.get());
     assert_true(a.bytes(0, 6) == "alone!");
@@ -234,10 +230,8 @@ void opening_needs_all_that_were_in_sync(void **)
     a.kill();
     b.start();
     // b is stale, and does not know it.
-    void *address = nullptr;
-    rpma_mirror *m = nullptr;
-    assert_int_equal(rpma_mirror_map(there.get(), nullptr, 0, &address, &m), RPMA_MIRROR_E_INCOMPLETE);
-    assert_int_equal(rpma_mirror_map(here.get(), nullptr, 0, &address, &m), RPMA_MIRROR_E_INCOMPLETE);
+    assert_int_equal(map_code(there.get()), RPMA_MIRROR_E_INCOMPLETE);
+    assert_int_equal(map_code(here.get()), RPMA_MIRROR_E_INCOMPLETE);
     {
         opened forced(there.get(), RPMA_MIRROR_F_FORCE);
         assert_int_equal(forced.report().reason, RPMA_MIRROR_SOURCE_FORCED);

@@ -194,10 +194,7 @@ void it_is_in_sync(const row &r)
     faulty_set s;
     s.begin(r);
     const cfg_ptr here = s.here(), there = s.there();
-    rpma_mirror *m = nullptr;
-    void *address = nullptr;
-    assert_int_equal(
-            rpma_mirror_map((r.way % 2 == 0 ? here : there).get(), nullptr, 0, &address, &m), RPMA_MIRROR_E_INCOMPLETE);
+    assert_int_equal(map_code((r.way % 2 == 0 ? here : there).get()), RPMA_MIRROR_E_INCOMPLETE);
     check_message(s);
     assert_int_equal(rpma_mirror_fence(there.get(), 0, nullptr), RPMA_MIRROR_E_UNFENCED);
     check_message(s);
@@ -219,10 +216,8 @@ void it_gets_stuck_and_is_in_sync(const row &r)
     if (r.crashed)
         s.crash(true);
     s.begin(r);
-    rpma_mirror *m = nullptr;
-    void *address = nullptr;
     const cfg_ptr here = s.here(), there = s.there();
-    const int code = rpma_mirror_map(here.get(), nullptr, 0, &address, &m);
+    const int code = map_code(here.get());
     assert_true(code == RPMA_MIRROR_E_INCOMPLETE || code == RPMA_MIRROR_E_INTERRUPTED);
     check_message(s);
     open_and_write(r.answers % 2 == 0 ? here.get() : there.get(), RPMA_MIRROR_F_FORCE);
@@ -290,10 +285,8 @@ void refused_promotions_disturb_no_writer(void **)
     assert_ok(rpma_mirror_create(here.get()));
     opened m(here.get());
     for (int i = 0; i < 3; ++i) {
-        rpma_mirror *promoted = nullptr;
-        void *address = nullptr;
         // The writer may have gone on alone.
-        assert_int_equal(rpma_mirror_map(there.get(), nullptr, 0, &address, &promoted), RPMA_MIRROR_E_UNFOUND);
+        assert_int_equal(map_code(there.get()), RPMA_MIRROR_E_UNFOUND);
         assert_int_equal(rpma_mirror_recover(there.get(), 0, nullptr), RPMA_MIRROR_E_UNFOUND);
         m.put(0, "undisturbed");
     }
