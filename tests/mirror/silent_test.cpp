@@ -65,13 +65,45 @@ std::vector<row> steps()
     return rows;
 }
 
-// A set of both targets, of which the second one has a fault from begin() on.
+// A target that has a fault from begin() on.
+class faulty_target
+{
+public:
+    void begin(const row &r)
+    {
+        if (r.kind == fault::none)
+            daemon.stop();
+        else
+            port_ = std::make_unique<faulty_port>(r.kind, r.answers, daemon);
+    }
+    std::string place() const { return port_ ? port_->place() : daemon.place(); }
+    target daemon;
+
+private:
+    std::unique_ptr<faulty_port> port_;
+};
+
+// The configuration of a good target and a faulty one.
+cfg_ptr cfg_of(const host &on, const target &good, const faulty_target &bad)
+{
+    return on.cfg({&good}, times + ("target 2 " + bad.place() + " set\n"));
+}
+
+// The message names the faulty target, and not the good one.
+void check_message(const target &good, const faulty_target &bad)
+{
+    const std::string text = rpma_mirror_error_message();
+    if (text.find(bad.place()) == std::string::npos || text.find(good.place()) != std::string::npos)
+        fail_msg("the message does not name the target: %s", text.c_str());
+}
+
+// A set of both targets.
 class faulty_set
 {
 public:
     faulty_set()
     {
-        const cfg_ptr cfg = here_.cfg({&good, &bad_}, times);
+        const cfg_ptr cfg = here_.cfg({&good, &bad.daemon}, times);
         assert_ok(rpma_mirror_create(cfg.get()));
         opened m(cfg.get());
         m.put(0, "before");
@@ -81,16 +113,16 @@ public:
     // The second target leaves the set.
     void evict()
     {
-        opened m(here_.cfg({&good, &bad_}, times).get());
-        bad_.kill();
+        opened m(here_.cfg({&good, &bad.daemon}, times).get());
+        bad.daemon.kill();
         m.put(0, "after!");
         m.close();
-        bad_.start();
+        bad.daemon.start();
     }
     // The writer ends as by a crash, so that copies are compared.
     void crash(bool both)
     {
-        const cfg_ptr cfg = both ? here_.cfg({&good, &bad_}, times) : here_.cfg({&good}, times);
+        const cfg_ptr cfg = both ? here_.cfg({&good, &bad.daemon}, times) : here_.cfg({&good}, times);
         in_process_that_dies(
                 [](void *argument) {
                     const opened m(static_cast<const rpma_mirror_cfg *>(argument));
@@ -99,25 +131,13 @@ public:
                 },
                 cfg.get());
     }
-    void begin(const row &r)
-    {
-        if (r.kind == fault::none)
-            bad_.stop();
-        else
-            port_ = std::make_unique<faulty_port>(r.kind, r.answers, bad_);
-    }
-
-    std::string place() const { return port_ ? port_->place() : bad_.place(); }
-    cfg_ptr here() const { return cfg(here_); }
-    cfg_ptr there() const { return cfg(there_); }
+    cfg_ptr here() const { return cfg_of(here_, good, bad); }
+    cfg_ptr there() const { return cfg_of(there_, good, bad); }
     target good;
+    faulty_target bad;
 
 private:
-    cfg_ptr cfg(const host &on) const { return on.cfg({&good}, times + ("target 2 " + place() + " set\n")); }
-
-    target bad_;
     const host here_, there_{5};
-    std::unique_ptr<faulty_port> port_;
 };
 
 void open_and_write(const rpma_mirror_cfg *cfg, unsigned flags)
@@ -127,19 +147,11 @@ void open_and_write(const rpma_mirror_cfg *cfg, unsigned flags)
     m.close();
 }
 
-// Of the failure, and never of a target that works.
-void check_message(const faulty_set &s)
-{
-    const std::string text = rpma_mirror_error_message();
-    if (text.find(s.place()) == std::string::npos || text.find(s.good.place()) != std::string::npos)
-        fail_msg("the message does not name the target: %s", text.c_str());
-}
-
 void it_is_not_in_sync(const row &r)
 {
     faulty_set s;
     s.evict();
-    s.begin(r);
+    s.bad.begin(r);
     const cfg_ptr here = s.here(), there = s.there();
     assert_int_equal(inspected(here.get())->in_sync, 3);
     open_and_write(here.get(), 0);
@@ -167,7 +179,7 @@ void it_gets_stuck_and_is_not_in_sync(const row &r)
     s.evict();
     if (r.crashed)
         s.crash(false);
-    s.begin(r);
+    s.bad.begin(r);
     open_and_write(s.here().get(), 0);
     assert_ok(rpma_mirror_recover(s.there().get(), 0, nullptr));
 }
@@ -192,12 +204,12 @@ constexpr void (*ways[])(const faulty_set &) = {
 void it_is_in_sync(const row &r)
 {
     faulty_set s;
-    s.begin(r);
+    s.bad.begin(r);
     const cfg_ptr here = s.here(), there = s.there();
     assert_int_equal(map_code((r.way % 2 == 0 ? here : there).get()), RPMA_MIRROR_E_INCOMPLETE);
-    check_message(s);
+    check_message(s.good, s.bad);
     assert_int_equal(rpma_mirror_fence(there.get(), 0, nullptr), RPMA_MIRROR_E_UNFENCED);
-    check_message(s);
+    check_message(s.good, s.bad);
     ways[r.way](s);
 }
 
@@ -215,11 +227,11 @@ void it_gets_stuck_and_is_in_sync(const row &r)
     faulty_set s;
     if (r.crashed)
         s.crash(true);
-    s.begin(r);
+    s.bad.begin(r);
     const cfg_ptr here = s.here(), there = s.there();
     const int code = map_code(here.get());
     assert_true(code == RPMA_MIRROR_E_INCOMPLETE || code == RPMA_MIRROR_E_INTERRUPTED);
-    check_message(s);
+    check_message(s.good, s.bad);
     open_and_write(r.answers % 2 == 0 ? here.get() : there.get(), RPMA_MIRROR_F_FORCE);
 }
 
@@ -230,20 +242,13 @@ void a_target_in_sync_gets_stuck_at_each_step(void **)
 
 void a_creation_names_the_target_that_is_silent(const row &r)
 {
-    target good, bad;
+    const target good;
+    faulty_target bad;
     const host h;
-    bad.kill();
-    bad.start();
-    if (r.kind == fault::none)
-        bad.stop();
-    const faulty_port port(r.kind == fault::none ? fault::refuses : r.kind, r.answers, bad);
-    const std::string place = r.kind == fault::none ? bad.place() : port.place();
-    const cfg_ptr cfg = h.cfg({&good}, times + ("target 2 " + place + " set\n"));
-    const int code = rpma_mirror_create(cfg.get());
+    bad.begin(r);
+    const int code = rpma_mirror_create(cfg_of(h, good, bad).get());
     assert_true(code == RPMA_MIRROR_E_TIMEOUT || code == RPMA_MIRROR_E_LINK || code == RPMA_MIRROR_E_TARGET);
-    const std::string text = rpma_mirror_error_message();
-    if (text.find(place) == std::string::npos || text.find(good.place()) != std::string::npos)
-        fail_msg("the message does not name the target: %s", text.c_str());
+    check_message(good, bad);
 }
 
 void creations_name_the_silent_target(void **)
