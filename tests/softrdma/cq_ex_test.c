@@ -48,24 +48,19 @@ static struct ibv_qp *make_qp(struct ends *e, struct ibv_cq *cq)
 
 static void connect_to(struct ibv_qp *qp, const struct ibv_qp *peer, struct ibv_context *context)
 {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
-            .path_mtu = IBV_MTU_1024,
+    struct ibv_qp_attr attr = {.path_mtu = IBV_MTU_1024,
             .dest_qp_num = peer->qp_num,
             .max_dest_rd_atomic = 1,
             .min_rnr_timer = 12,
-            .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 1}}};
+            .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 1}},
+            .timeout = 14,
+            .retry_cnt = 7,
+            .rnr_retry = 7,
+            .max_rd_atomic = 1};
     assert_int_equal(ibv_query_gid(context, 1, 0, &attr.ah_attr.grh.dgid), 0);
     to_init(qp);
-    assert_int_equal(ibv_modify_qp(qp, &attr,
-                             IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-            0);
-    attr = (struct ibv_qp_attr){
-            .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1};
-    assert_int_equal(ibv_modify_qp(qp, &attr,
-                             IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                                     IBV_QP_MAX_QP_RD_ATOMIC),
-            0);
+    assert_int_equal(modify_to_rtr(qp, &attr), 0);
+    assert_int_equal(modify_to_rts(qp, &attr), 0);
 }
 
 static struct ibv_cq_ex *make_cq(struct ibv_context *context, struct ibv_pd *parent, unsigned flags)

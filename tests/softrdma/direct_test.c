@@ -44,8 +44,7 @@ static void close_direct(struct side *side)
 
 static int to_rtr(struct ibv_qp *qp, uint32_t peer, int gid_index)
 {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
-            .path_mtu = IBV_MTU_1024,
+    struct ibv_qp_attr attr = {.path_mtu = IBV_MTU_1024,
             .dest_qp_num = peer,
             .rq_psn = first_psn,
             .max_dest_rd_atomic = 1,
@@ -57,23 +56,13 @@ static int to_rtr(struct ibv_qp *qp, uint32_t peer, int gid_index)
         /* An index outside the table has no GID: the caller wants to see it refused. */
         (void)ibv_query_gid(device, 1, gid_index, &attr.ah_attr.grh.dgid);
     }
-    return ibv_modify_qp(qp, &attr,
-            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-                    IBV_QP_MIN_RNR_TIMER);
+    return modify_to_rtr(qp, &attr);
 }
 
 static void to_rts(struct ibv_qp *qp)
 {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS,
-            .timeout = 10,
-            .retry_cnt = 1,
-            .rnr_retry = 7,
-            .sq_psn = first_psn,
-            .max_rd_atomic = 1};
-    assert_int_equal(ibv_modify_qp(qp, &attr,
-                             IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                                     IBV_QP_MAX_QP_RD_ATOMIC),
-            0);
+    struct ibv_qp_attr attr = {.timeout = 10, .retry_cnt = 1, .rnr_retry = 7, .sq_psn = first_psn, .max_rd_atomic = 1};
+    assert_int_equal(modify_to_rts(qp, &attr), 0);
 }
 
 static void make_ready(struct ibv_qp *qp, uint32_t peer)

@@ -307,6 +307,22 @@ void to_reset(struct ibv_qp *qp)
     assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
 }
 
+int modify_to_rtr(struct ibv_qp *qp, struct ibv_qp_attr *attr)
+{
+    attr->qp_state = IBV_QPS_RTR;
+    return ibv_modify_qp(qp, attr,
+            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+                    IBV_QP_MIN_RNR_TIMER);
+}
+
+int modify_to_rts(struct ibv_qp *qp, struct ibv_qp_attr *attr)
+{
+    attr->qp_state = IBV_QPS_RTS;
+    return ibv_modify_qp(qp, attr,
+            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                    IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
 void fill(uint8_t *memory, size_t length, unsigned seed)
 {
     for (size_t i = 0; i < length; ++i)

@@ -102,6 +102,10 @@ int post_shared_receive(struct ibv_srq *srq, const struct side *side, uint64_t w
 /* With every right of access. */
 void to_init(struct ibv_qp *qp);
 void to_reset(struct ibv_qp *qp);
+/* The transitions of a connected queue pair, with the attributes that each requires. Return the result of
+ * ibv_modify_qp(), and store the new state in attr->qp_state. */
+int modify_to_rtr(struct ibv_qp *qp, struct ibv_qp_attr *attr);
+int modify_to_rts(struct ibv_qp *qp, struct ibv_qp_attr *attr);
 
 void fill(uint8_t *memory, size_t length, unsigned seed);
 

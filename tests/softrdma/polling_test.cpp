@@ -127,7 +127,6 @@ void to_rts(const side &s, ibv_qp *qp, std::uint32_t peer)
 {
     to_init(qp);
     ibv_qp_attr attr{};
-    attr.qp_state = IBV_QPS_RTR;
     attr.path_mtu = IBV_MTU_4096;
     attr.dest_qp_num = peer;
     attr.max_dest_rd_atomic = 1;
@@ -135,19 +134,12 @@ void to_rts(const side &s, ibv_qp *qp, std::uint32_t peer)
     attr.ah_attr.is_global = 1;
     attr.ah_attr.port_num = 1;
     assert_int_equal(ibv_query_gid(s.id->verbs, 1, 0, &attr.ah_attr.grh.dgid), 0);
-    assert_int_equal(ibv_modify_qp(qp, &attr,
-                             IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-            0);
-    attr.qp_state = IBV_QPS_RTS;
     attr.timeout = 0; // waits forever
     attr.retry_cnt = 7;
     attr.rnr_retry = 7;
     attr.max_rd_atomic = 1;
-    assert_int_equal(ibv_modify_qp(qp, &attr,
-                             IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                                     IBV_QP_MAX_QP_RD_ATOMIC),
-            0);
+    assert_int_equal(modify_to_rtr(qp, &attr), 0);
+    assert_int_equal(modify_to_rts(qp, &attr), 0);
 }
 
 // Under SCHED_FIFO a thread that polls leaves its processor to no other one.

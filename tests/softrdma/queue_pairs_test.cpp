@@ -81,24 +81,16 @@ struct end_of_connection {
 void to_rts(ibv_qp *qp, std::uint32_t peer)
 {
     ibv_qp_attr attr{};
-    attr.qp_state = IBV_QPS_RTR;
     attr.path_mtu = IBV_MTU_1024;
     attr.dest_qp_num = peer;
     attr.max_dest_rd_atomic = 1;
     attr.ah_attr.port_num = 1;
-    assert_int_equal(ibv_modify_qp(qp, &attr,
-                             IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-            0);
-    attr.qp_state = IBV_QPS_RTS;
     attr.timeout = 10;
     attr.retry_cnt = 1;
     attr.rnr_retry = 7;
     attr.max_rd_atomic = 1;
-    assert_int_equal(ibv_modify_qp(qp, &attr,
-                             IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                                     IBV_QP_MAX_QP_RD_ATOMIC),
-            0);
+    assert_int_equal(modify_to_rtr(qp, &attr), 0);
+    assert_int_equal(modify_to_rts(qp, &attr), 0);
 }
 
 // One message from each queue pair of `from` to that of `to`. The larger numbers connect: those of `to`.

@@ -236,20 +236,14 @@ static struct side open_lonely(void)
     lonely.qp = ibv_create_qp(lonely.pd, &init);
     assert_non_null(lonely.qp);
     to_init(lonely.qp);
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
-            .path_mtu = IBV_MTU_1024,
+    struct ibv_qp_attr attr = {.path_mtu = IBV_MTU_1024,
             .dest_qp_num = 0x101,
             .max_dest_rd_atomic = 1,
-            .ah_attr = {.port_num = 1}};
-    assert_int_equal(ibv_modify_qp(lonely.qp, &attr,
-                             IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-            0);
-    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .retry_cnt = 7, .max_rd_atomic = 1};
-    assert_int_equal(ibv_modify_qp(lonely.qp, &attr,
-                             IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                                     IBV_QP_MAX_QP_RD_ATOMIC),
-            0);
+            .ah_attr = {.port_num = 1},
+            .retry_cnt = 7,
+            .max_rd_atomic = 1};
+    assert_int_equal(modify_to_rtr(lonely.qp, &attr), 0);
+    assert_int_equal(modify_to_rts(lonely.qp, &attr), 0);
     return lonely;
 }
 
