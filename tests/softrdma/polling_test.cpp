@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // White-box: whether the poll of a completion queue looks at the network. Where it does not, only the progress thread
 // does, which a busy machine keeps waiting while the program polls.
-#include "progress/event_loop.hpp"
 #include "progress/polling.hpp"
+#include "starved_progress.hpp"
 #include "verbs/cq.hpp"
 
 #include <atomic>
@@ -94,34 +94,6 @@ void messages_for_a_shared_queue_come_in_memory_unless_they_are_long(void **)
     assert_int_equal(users_of_network(p.server), 0);
     close_pair(&p);
 }
-
-// The progress thread gets no processor while this lives.
-class starved_progress
-{
-public:
-    starved_progress()
-    {
-        net::event_loop::get()->after(std::chrono::microseconds(0), [this] {
-            entered_ = true;
-            while (!ends_)
-                usleep(100);
-            left_ = true;
-        });
-        while (!entered_)
-            usleep(100);
-    }
-    ~starved_progress()
-    {
-        ends_ = true;
-        while (!left_)
-            usleep(100);
-    }
-
-private:
-    std::atomic<bool> entered_{false};
-    std::atomic<bool> ends_{false};
-    std::atomic<bool> left_{false};
-};
 
 void to_rts(const side &s, ibv_qp *qp, std::uint32_t peer)
 {

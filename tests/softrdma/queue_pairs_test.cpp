@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // White-box: many queue pairs that ibv_modify_qp() connects at once, of a peer that is slow and of a process that has
 // few descriptors.
-#include "progress/event_loop.hpp"
+#include "starved_progress.hpp"
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
-#include <cstdlib>
-#include <limits>
 #include <mutex>
 #include <netinet/in.h>
 #include <string>
@@ -147,28 +144,19 @@ int listen_below(const ibv_qp *qp, std::uint16_t &port)
 void the_call_that_connects_sends_the_first_message(void **)
 {
     const end_of_connection from(1);
-    std::atomic<bool> entered{false};
-    std::atomic<bool> ends{false};
-    std::atomic<bool> left{false};
     std::uint16_t port = 0;
     const int listening = listen_below(from.qps[0], port);
     assert_true(listening >= 0);
-    net::event_loop::get()->after(std::chrono::microseconds(0), [&] {
-        entered = true;
-        while (!ends)
-            usleep(100);
-        left = true;
-    });
-    while (!entered)
-        usleep(100);
-    to_rts(from.qps[0], static_cast<std::uint32_t>(port) << 8);
-    const int accepted = accept(listening, nullptr, nullptr);
+    int accepted = -1;
+    ssize_t received = -1;
+    {
+        const starved_progress starved;
+        to_rts(from.qps[0], static_cast<std::uint32_t>(port) << 8);
+        accepted = accept(listening, nullptr, nullptr);
+        char byte = 0;
+        received = recv(accepted, &byte, 1, MSG_DONTWAIT);
+    }
     assert_true(accepted >= 0);
-    char byte = 0;
-    const ssize_t received = recv(accepted, &byte, 1, MSG_DONTWAIT);
-    ends = true;
-    while (!left)
-        usleep(100);
     assert_int_equal(received, 1);
     close(accepted);
     close(listening);
