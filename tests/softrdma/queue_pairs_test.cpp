@@ -170,35 +170,20 @@ void limit_descriptors(rlim_t soft, rlim_t hard)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-void connect_more_than_the_soft_limit()
+// Connects `count` queue pairs under a soft limit of `few`, which is `expected` afterwards.
+void connect_below_the_hard_limit(unsigned count, rlim_t expected)
 {
     limit_descriptors(few, 8 * few);
     open_the_device(nullptr);
     {
-        const end_of_connection from(few);
-        const end_of_connection to(few);
+        const end_of_connection from(count);
+        const end_of_connection to(count);
         send_all(from, to);
         expect_all(from, IBV_WC_SUCCESS);
     }
     rlimit limit{};
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    assert_int_equal(limit.rlim_cur, 8 * few);
-}
-
-// A second connection, which is one of a few, changes nothing for the program, which may use select(2).
-void connect_less_than_the_soft_limit()
-{
-    limit_descriptors(few, 8 * few);
-    open_the_device(nullptr);
-    {
-        const end_of_connection from(2);
-        const end_of_connection to(2);
-        send_all(from, to);
-        expect_all(from, IBV_WC_SUCCESS);
-    }
-    rlimit limit{};
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    assert_int_equal(limit.rlim_cur, few);
+    assert_int_equal(limit.rlim_cur, expected);
 }
 
 [[maybe_unused]] void connect_without_descriptors()
@@ -225,12 +210,13 @@ void connect_less_than_the_soft_limit()
 
 void the_soft_limit_is_raised_for_many(void **)
 {
-    in_own_process(connect_more_than_the_soft_limit);
+    in_own_process([] { connect_below_the_hard_limit(few, 8 * few); });
 }
 
+// A second connection, which is one of a few, changes nothing for the program, which may use select(2).
 void the_soft_limit_stays_for_few(void **)
 {
-    in_own_process(connect_less_than_the_soft_limit);
+    in_own_process([] { connect_below_the_hard_limit(2, few); });
 }
 
 void a_lack_of_descriptors_is_reported_once(void **)
