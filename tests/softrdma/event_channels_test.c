@@ -125,9 +125,9 @@ static void a_completion_event_goes_with_its_queue(void **state)
     close_pair(&p);
 }
 
+/* The device delays an event for 100 ms: a round in which a busy machine takes half of that decides nothing. */
 enum {
-    max_rounds =
-            50, /* the device delays an event for 100 ms: a round in which a busy machine takes half decides nothing */
+    max_rounds = 50,
     decisive_ms = 50,
 };
 
@@ -136,6 +136,15 @@ static long now_ms(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Repeats a round until it returns true, which means that it was fast enough to decide. */
+static void repeat_until_decided(bool (*try_round)(void))
+{
+    bool decided = false;
+    for (unsigned i = 0; i < max_rounds && !decided; ++i)
+        decided = try_round();
+    assert_true(decided);
 }
 
 /* The server has a completion that it has not read when the client disconnects. Returns when that began. */
@@ -153,24 +162,26 @@ static long receive_and_be_left(struct pair *p)
     return start;
 }
 
+static bool leave_completion(void)
+{
+    struct pair p;
+    const long start = receive_and_be_left(&p);
+    struct pollfd event = {.fd = p.server.channel->fd, .events = POLLIN};
+    const int readable = poll(&event, 1, 0);
+    const bool decided = now_ms() - start < decisive_ms;
+    assert_true(readable == 0 || !decided);
+    expect_readable(p.server.completions->fd);
+    expect_completion(p.server.cq, 1, IBV_WC_SUCCESS);
+    assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+    close_pair(&p);
+    return decided;
+}
+
 /* Programs free at DISCONNECTED what their completions refer to. */
 static void the_end_of_a_connection_waits_for_completions(void **state)
 {
     (void)state;
-    bool decided = false;
-    for (unsigned i = 0; i < max_rounds && !decided; ++i) {
-        struct pair p;
-        const long start = receive_and_be_left(&p);
-        struct pollfd event = {.fd = p.server.channel->fd, .events = POLLIN};
-        const int readable = poll(&event, 1, 0);
-        decided = now_ms() - start < decisive_ms;
-        assert_true(readable == 0 || !decided);
-        expect_readable(p.server.completions->fd);
-        expect_completion(p.server.cq, 1, IBV_WC_SUCCESS);
-        assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
-        close_pair(&p);
-    }
-    assert_true(decided);
+    repeat_until_decided(leave_completion);
 }
 
 static void the_end_of_a_connection_comes_without_a_reader(void **state)
@@ -238,44 +249,48 @@ static bool comes_after_flushed(struct reader *reader, long start, enum rdma_cm_
     return decided;
 }
 
+static bool disconnect_reader(void)
+{
+    struct pair p;
+    struct reader reader;
+    open_pair(&p, NULL);
+    start_reader(&reader, &p.client);
+    const long start = now_ms();
+    assert_int_equal(rdma_disconnect(p.client.id), 0);
+    assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+    assert_int_equal(rdma_disconnect(p.server.id), 0);
+    const bool decided = comes_after_flushed(&reader, start, RDMA_CM_EVENT_DISCONNECTED);
+    close_pair(&p);
+    return decided;
+}
+
 static void the_end_of_a_connection_waits_for_flushed_completions(void **state)
 {
     (void)state;
-    bool decided = false;
-    for (unsigned i = 0; i < max_rounds && !decided; ++i) {
-        struct pair p;
-        struct reader reader;
-        open_pair(&p, NULL);
-        start_reader(&reader, &p.client);
-        const long start = now_ms();
-        assert_int_equal(rdma_disconnect(p.client.id), 0);
-        assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
-        assert_int_equal(rdma_disconnect(p.server.id), 0);
-        decided = comes_after_flushed(&reader, start, RDMA_CM_EVENT_DISCONNECTED);
-        close_pair(&p);
-    }
-    assert_true(decided);
+    repeat_until_decided(disconnect_reader);
+}
+
+static bool reject_reader(void)
+{
+    struct pair p = {0};
+    struct reader reader;
+    open_listener(&p, "127.0.0.1");
+    resolve_client(&p, NULL);
+    start_reader(&reader, &p.client);
+    connect_client(&p, NULL);
+    struct rdma_cm_event *request = take_request(&p);
+    const long start = now_ms();
+    assert_int_equal(rdma_reject(p.server.id, NULL, 0), 0);
+    assert_int_equal(rdma_ack_cm_event(request), 0);
+    const bool decided = comes_after_flushed(&reader, start, RDMA_CM_EVENT_REJECTED);
+    close_pair(&p);
+    return decided;
 }
 
 static void a_rejection_waits_for_flushed_completions(void **state)
 {
     (void)state;
-    bool decided = false;
-    for (unsigned i = 0; i < max_rounds && !decided; ++i) {
-        struct pair p = {0};
-        struct reader reader;
-        open_listener(&p, "127.0.0.1");
-        resolve_client(&p, NULL);
-        start_reader(&reader, &p.client);
-        connect_client(&p, NULL);
-        struct rdma_cm_event *request = take_request(&p);
-        const long start = now_ms();
-        assert_int_equal(rdma_reject(p.server.id, NULL, 0), 0);
-        assert_int_equal(rdma_ack_cm_event(request), 0);
-        decided = comes_after_flushed(&reader, start, RDMA_CM_EVENT_REJECTED);
-        close_pair(&p);
-    }
-    assert_true(decided);
+    repeat_until_decided(reject_reader);
 }
 
 int main(void)
