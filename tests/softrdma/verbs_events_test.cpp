@@ -26,11 +26,10 @@ struct shared_channel {
 
     shared_channel() { fcntl(channel.fd, F_SETFL, O_NONBLOCK); }
 
-    void complete(side &s) { assert_int_equal(s.send(IBV_WR_RDMA_WRITE, 1, s.sge(0, 8), &s == &a ? b : a), 0); }
-    // Takes the completion as well.
+    // Completes a WRITE of a side, and takes the completion.
     void finish(side &s)
     {
-        complete(s);
+        assert_int_equal(s.send(IBV_WR_RDMA_WRITE, 1, s.sge(0, 8), &s == &a ? b : a), 0);
         assert_completion(s.poll(), 1, IBV_WC_SUCCESS);
     }
     bool is_readable() const
@@ -54,11 +53,6 @@ struct shared_channel {
         assert_int_equal(errno, EAGAIN);
     }
 };
-
-local::cq_block &words_of(side &s)
-{
-    return *reinterpret_cast<local::cq_block *>(s.cq->memory().at);
-}
 
 void write_event(side &to)
 {
@@ -194,15 +188,6 @@ void only_a_solicited_completion_ends_a_wait_for_those(void **)
     c.finish(c.a);
     c.expect_event(c.a);
     c.expect_nothing();
-}
-
-// As a peer does in memory, except for the announcement.
-void deliver(receive_ring &ring)
-{
-    const std::uint64_t position = ring.position();
-    auto &slot = *reinterpret_cast<local::receive_slot *>(
-            ring.memory().at + local::ring_offset + position * ring.shared().ring_stride);
-    slot.done = position + 1;
 }
 
 // Nobody else wakes the program.

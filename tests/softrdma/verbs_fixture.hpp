@@ -86,3 +86,7 @@ struct connected_pair {
 void make_ready_to_send(softrdma::queue_pair &qp, unsigned grants, std::uint8_t rnr_retry);
 void assert_completion(const std::optional<ibv_wc> &wc, std::uint64_t wr_id, ibv_wc_status status);
 void assert_nothing(connected_pair::side &s);
+// The part of the completion queue that peers write in memory.
+softrdma::local::cq_block &words_of(connected_pair::side &s);
+// Fills the next receive as a peer does in memory, without the announcement.
+void deliver(softrdma::receive_ring &ring);
