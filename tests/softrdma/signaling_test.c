@@ -5,10 +5,8 @@
  * client has receives of its own, or all share one receive. SOFTRDMA_KILL_ROUNDS says at how many of the instructions,
  * for stopping and for killing each (default 40).
  */
-#include "fixture.h"
+#include "remote.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -166,22 +164,6 @@ static void serve(void)
     }
 }
 
-static void connect_to_server(struct pair *p)
-{
-    struct sockaddr_in to = {
-            .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = shared->port};
-    struct side *c = &p->client;
-    c->channel = rdma_create_event_channel();
-    assert_int_equal(rdma_create_id(c->channel, &c->id, NULL, RDMA_PS_TCP), 0);
-    assert_int_equal(rdma_resolve_addr(c->id, NULL, (struct sockaddr *)&to, 1000), 0);
-    assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
-    assert_int_equal(rdma_resolve_route(c->id, 1000), 0);
-    assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
-    create_queues(c, NULL, NULL, false);
-    connect_client(p, NULL);
-    assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_ESTABLISHED), 0);
-}
-
 /* Until the condition is true. */
 #define AWAIT(condition)                                                                                               \
     do {                                                                                                               \
@@ -189,37 +171,37 @@ static void connect_to_server(struct pair *p)
             assert_true(ms_10 < time_limit_ms * 10u);                                                                  \
     } while (0)
 
-static void send_own_number(struct pair *p, uint32_t sender)
+static void send_own_number(struct side *client, uint32_t sender)
 {
-    memcpy(p->client.memory, &sender, sizeof(sender));
-    assert_int_equal(post(&p->client, IBV_WR_SEND, sender, 0, sizeof(sender), NULL, 0, IBV_SEND_INLINE), 0);
+    memcpy(client->memory, &sender, sizeof(sender));
+    assert_int_equal(post(client, IBV_WR_SEND, sender, 0, sizeof(sender), NULL, 0, IBV_SEND_INLINE), 0);
 }
 
 static void send_when_asked(void)
 {
-    struct pair p = {0};
-    connect_to_server(&p);
+    struct remote r = {.ack_timeout = no_ack_timeout};
+    call_server(&r, shared->port);
     for (unsigned sent = 0;; ++sent) {
         while (atomic_load(&shared->requested) == sent)
             usleep(100);
-        send_own_number(&p, healthy);
-        expect_completion(p.client.cq, healthy, IBV_WC_SUCCESS);
+        send_own_number(&r.pair.client, healthy);
+        expect_completion(r.pair.client.cq, healthy, IBV_WC_SUCCESS);
     }
 }
 
 static void send_between_markers(void)
 {
-    struct pair p = {0};
-    connect_to_server(&p);
+    struct remote r = {.ack_timeout = no_ack_timeout};
+    call_server(&r, shared->port);
     for (unsigned i = 0;; ++i) {
         const unsigned before = atomic_load(&shared->received[victim]);
         AWAIT(atomic_load(&shared->waits));
         if (i >= warm_up)
             raise(marker);
-        send_own_number(&p, victim);
+        send_own_number(&r.pair.client, victim);
         if (i >= warm_up)
             raise(marker);
-        expect_completion(p.client.cq, victim, IBV_WC_SUCCESS);
+        expect_completion(r.pair.client.cq, victim, IBV_WC_SUCCESS);
         AWAIT(atomic_load(&shared->received[victim]) != before);
     }
 }
