@@ -30,10 +30,7 @@ public:
 };
 
 struct receiver {
-    deferred_calls later;
-    private_memory memory;
-    device_context opened{later, memory, rc_transport::maker()};
-    protection_domain pd;
+    verbs_device device{rc_transport::maker()};
     std::shared_ptr<silent_path> path = std::make_shared<silent_path>();
     std::unique_ptr<completion_queue> cq;
     std::unique_ptr<shared_receive_queue> srq;
@@ -45,18 +42,24 @@ struct receiver {
 
     receiver()
     {
-        pd.context = &opened.verbs.context;
-        cq = std::make_unique<completion_queue>(pd.context, 16, nullptr, nullptr);
+        cq = std::make_unique<completion_queue>(device.context(), 16, nullptr, nullptr);
         ibv_srq_init_attr shared{};
         shared.attr = {.max_wr = receives, .max_sge = 1, .srq_limit = 0};
-        srq = std::make_unique<shared_receive_queue>(&pd, shared);
-        mr = region_table::instance().add(&pd, bytes.data(), bytes.size(),
+        srq = std::make_unique<shared_receive_queue>(&device.pd, shared);
+        mr = region_table::instance().add(&device.pd, bytes.data(), bytes.size(),
                 reinterpret_cast<std::uintptr_t>(bytes.data()), IBV_ACCESS_LOCAL_WRITE);
         assert_non_null(mr);
         while (post())
             ;
         assert_int_equal(next_id, receives);
-        open();
+        ibv_qp_init_attr attr{};
+        attr.send_cq = attr.recv_cq = cq->verbs();
+        attr.srq = srq.get();
+        attr.qp_type = IBV_QPT_RC;
+        attr.cap = {.max_send_wr = 1, .max_recv_wr = 0, .max_send_sge = 1, .max_recv_sge = 0, .max_inline_data = 0};
+        qp = queue_pair::create(&device.pd, attr);
+        assert_non_null(qp.get());
+        connect();
     }
     ~receiver()
     {
@@ -64,17 +67,6 @@ struct receiver {
         region_table::instance().remove(mr);
     }
 
-    void open()
-    {
-        ibv_qp_init_attr attr{};
-        attr.send_cq = attr.recv_cq = cq->verbs();
-        attr.srq = srq.get();
-        attr.qp_type = IBV_QPT_RC;
-        attr.cap = {.max_send_wr = 1, .max_recv_wr = 0, .max_send_sge = 1, .max_recv_sge = 0, .max_inline_data = 0};
-        qp = queue_pair::create(&pd, attr);
-        assert_non_null(qp.get());
-        connect();
-    }
     void connect()
     {
         qp->attach(path);
@@ -95,13 +87,13 @@ struct receiver {
             return;
         assert_int_equal(qp->destroy(), 0);
         qp.reset();
-        while (later.run())
+        while (device.later.run())
             ;
     }
-    void reset()
+    void change_state(ibv_qp_state to)
     {
         ibv_qp_attr attr{};
-        attr.qp_state = IBV_QPS_RESET;
+        attr.qp_state = to;
         assert_int_equal(qp->modify(attr, IBV_QP_STATE), 0);
     }
 
@@ -154,7 +146,7 @@ void a_reset_returns_it(void **)
 {
     receiver r;
     r.arrives(opcode::send_first);
-    r.reset();
+    r.change_state(IBV_QPS_RESET);
     r.destroy();
     r.expect_all(0);
 }
@@ -163,7 +155,7 @@ void the_next_connection_begins_with_a_message_of_its_own(void **)
 {
     receiver r;
     r.arrives(opcode::send_first);
-    r.reset();
+    r.change_state(IBV_QPS_RESET);
     r.connect();
     r.arrives(opcode::send_first);
     r.arrives(opcode::send_last);
@@ -175,9 +167,7 @@ void the_error_state_completes_it(void **)
 {
     receiver r;
     r.arrives(opcode::send_first);
-    ibv_qp_attr attr{};
-    attr.qp_state = IBV_QPS_ERR;
-    assert_int_equal(r.qp->modify(attr, IBV_QP_STATE), 0);
+    r.change_state(IBV_QPS_ERR);
     r.destroy();
     r.expect_all(1);
 }
