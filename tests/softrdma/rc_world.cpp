@@ -36,8 +36,9 @@ rc_world::rc_world(const world_options &options) : options_(options), may_conges
             place(h.responder, request, i)[size - 1] = last_byte(i);
         else if (request != 'A')
             place(h.requester, request, i)[size - 1] = last_byte(i);
-        receives_wanted_ = sends_ += is_send(options_.plan[i]);
+        sends_ += is_send(request);
     }
+    receives_wanted_ = sends_;
     open(requester_);
     open(responder_);
     requester_.way->peer = responder_.way.get();
@@ -146,9 +147,7 @@ void rc_world::change_state(side &s, ibv_qp_state to)
     ibv_qp_attr attr{};
     attr.qp_state = to;
     s.qp->modify(attr, IBV_QP_STATE);
-    if (to != IBV_QPS_RESET)
-        return;
-    if (!options_.managed) { // whose connection ends with the state
+    if (to == IBV_QPS_RESET && !options_.managed) { // the connection ends with the state
         s.qp->attach(nullptr);
         s.way->is_lost = true;
     }
@@ -370,7 +369,7 @@ bool rc_world::has_effect(std::size_t i) const
 {
     host &h = shared();
     const char request = options_.plan[i];
-    if (is_send(options_.plan[i]))
+    if (is_send(request))
         return received_[i] || discards_receives_;
     const bool reads = opcode_of(request) == IBV_WR_RDMA_READ;
     const std::byte *at = place(reads ? h.requester : h.responder, request, i);

@@ -129,13 +129,13 @@ private:
     bool failed_ = false;       // a request has completed with an error
     std::size_t receives_posted_ = 0;
     std::size_t receives_wanted_ = 0;
-    std::size_t sends_ = 0;          // of the plan
-    std::array<bool, 8> received_{}; // messages, with success
-    bool discards_receives_ = false; // those that the responder had received when it was reset
+    std::size_t sends_ = 0;                     // of the plan
+    std::array<bool, rc::max_plan> received_{}; // messages, with success
+    bool discards_receives_ = false;            // those that the responder had received when it was reset
     bool unreleased_ = false;
     bool may_congest_ = false;
     bool may_fail_ = true;   // one fault may happen: the loss of an end of the path, ERR or RESET of either side
     bool is_precise_ = true; // every request that was executed and has no response of its own succeeds
-    std::array<bool, 8> executed_{};
+    std::array<bool, rc::max_plan> executed_{};
     std::string violation_;
 };
