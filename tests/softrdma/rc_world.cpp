@@ -114,9 +114,9 @@ std::vector<event> rc_world::enabled() const
                          (completed_ == options_.plan.size() && to_requester.inbox.empty());
     if (is_over || !violation_.empty())
         return all;
-    const std::string_view left = std::string_view(options_.plan).substr(posted_);
-    may(!left.empty() && state == IBV_QPS_RTS, event::post);
-    may(left.find('w') + 1 < left.size() && state == IBV_QPS_RTS, event::post_rest);
+    const std::size_t left = options_.plan.size() - posted_;
+    may(left > 0 && state == IBV_QPS_RTS, event::post);
+    may(left > 1 && state == IBV_QPS_RTS, event::post_rest);
     may(options_.managed && state == IBV_QPS_RESET, event::requester_renew);
     if (to_requester.is_lost)
         return all;
