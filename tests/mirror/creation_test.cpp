@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sets whose creation does not come to its end the first time. The targets are real; a relay loses what they answer.
-#include "fixture.hpp"
-
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <thread>
-#include <unistd.h>
+// Sets whose creation does not come to its end the first time. The targets are real; a port in front of one of them
+// loses an answer.
+#include "faulty_port.hpp"
 
 namespace
 {
@@ -20,87 +15,15 @@ enum class answer_to : unsigned {
     commit
 };
 
-sockaddr_in loopback(unsigned port)
-{
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_port = htons(static_cast<std::uint16_t>(port));
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return at;
-}
-
-// Between a writer and one target, for one connection. It ends it when the answer has come that it has to lose: what
-// was asked for is done then, and the writer does not know.
-class relay
-{
-public:
-    relay(const target &to, answer_to lost) : lost_(static_cast<unsigned>(lost))
-    {
-        const std::string place = to.place();
-        const sockaddr_in there = loopback(static_cast<unsigned>(std::stoul(place.substr(place.find(':') + 1))));
-        sockaddr_in here = loopback(0);
-        socklen_t size = sizeof(here);
-        listener_ = socket(AF_INET, SOCK_STREAM, 0);
-        assert_int_equal(bind(listener_, reinterpret_cast<sockaddr *>(&here), size), 0);
-        assert_int_equal(listen(listener_, 1), 0);
-        assert_int_equal(getsockname(listener_, reinterpret_cast<sockaddr *>(&here), &size), 0);
-        port_ = ntohs(here.sin_port);
-        thread_ = std::thread([this, there] { run(there); });
-    }
-    ~relay()
-    {
-        thread_.join();
-        close(listener_);
-        assert_true(has_lost_);
-    }
-    relay(const relay &) = delete;
-    relay &operator=(const relay &) = delete;
-
-    std::string line(unsigned copy) const
-    {
-        return "target " + std::to_string(copy) + " 127.0.0.1:" + std::to_string(port_) + " set\n";
-    }
-
-private:
-    void run(const sockaddr_in &there)
-    {
-        const int writer = accept(listener_, nullptr, nullptr), to = socket(AF_INET, SOCK_STREAM, 0);
-        if (connect(to, reinterpret_cast<const sockaddr *>(&there), sizeof(there)) == 0)
-            forward(writer, to);
-        close(to);
-        close(writer);
-    }
-
-    // Each waits for the other, so that what arrives is one message.
-    void forward(int writer, int to)
-    {
-        char bytes[4096];
-        for (unsigned answers = 0;;) {
-            pollfd both[] = {{writer, POLLIN, 0}, {to, POLLIN, 0}};
-            poll(both, 2, -1);
-            const bool answered = both[1].revents != 0;
-            const ssize_t got = recv(answered ? to : writer, bytes, sizeof(bytes), 0);
-            if (got <= 0)
-                return;
-            has_lost_ = answered && answers++ == lost_;
-            if (has_lost_ || send(answered ? writer : to, bytes, static_cast<size_t>(got), MSG_NOSIGNAL) != got)
-                return;
-        }
-    }
-
-    const unsigned lost_;
-    int listener_ = -1;
-    unsigned port_ = 0;
-    bool has_lost_ = false;
-    std::thread thread_;
-};
-
-// The creation fails for the answer of one of two targets, which is the first or the second that is asked.
+// The creation fails for the answer of one of two targets, which is the first or the second that is asked. The target
+// has executed the request, and the writer does not know.
 void fail_to_create(const host &h, const target &a, const target &b, unsigned lossy, answer_to lost)
 {
-    const relay between(lossy == 1 ? a : b, lost);
-    const cfg_ptr cfg = h.cfg({lossy == 1 ? nullptr : &a, lossy == 2 ? nullptr : &b}, between.line(lossy));
+    const faulty_port between(fault::cuts, static_cast<unsigned>(lost), lossy == 1 ? a : b);
+    const cfg_ptr cfg = h.cfg({lossy == 1 ? nullptr : &a, lossy == 2 ? nullptr : &b},
+            "target " + std::to_string(lossy) + " " + between.place() + " set\n");
     assert_int_equal(rpma_mirror_create(cfg.get()), RPMA_MIRROR_E_LINK);
+    assert_true(between.has_struck());
 }
 
 void check_set(const host &h, const cfg_ptr &cfg, const target &a, const target &b, const std::string &content)

@@ -4,7 +4,9 @@
 #include <arpa/inet.h>
 #include <csignal>
 #include <list>
+#include <new>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -34,6 +36,20 @@ int connect_to(unsigned port, int flags)
     return -1;
 }
 
+struct behavior {
+    fault kind;
+    unsigned answers; // number of answers before the fault
+    std::atomic<bool> *struck;
+};
+
+std::atomic<bool> *shared_flag()
+{
+    void *const memory =
+            mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    return new (memory) std::atomic<bool>(false);
+}
+
 struct passage {
     int client, server;
     unsigned answers = 0;
@@ -41,7 +57,7 @@ struct passage {
 };
 
 // False: the connection is at its end.
-bool pass(passage &p, const pollfd &from_client, const pollfd &from_server, fault kind, unsigned answers)
+bool pass(passage &p, const pollfd &from_client, const pollfd &from_server, const behavior &how)
 {
     char bytes[65536];
     if (from_client.revents != 0) {
@@ -54,15 +70,15 @@ bool pass(passage &p, const pollfd &from_client, const pollfd &from_server, faul
     const ssize_t got = read(p.server, bytes, sizeof(bytes));
     if (got <= 0)
         return false;
-    const bool faulty = p.answers++ >= answers;
-    if (faulty && kind == fault::slow)
-        p.late.append(bytes, static_cast<std::size_t>(got));
-    else if (!faulty)
+    if (p.answers++ < how.answers)
         return send(p.client, bytes, static_cast<std::size_t>(got), MSG_NOSIGNAL) == got;
-    return kind != fault::cuts;
+    *how.struck = true;
+    if (how.kind == fault::slow)
+        p.late.append(bytes, static_cast<std::size_t>(got));
+    return how.kind != fault::cuts;
 }
 
-[[noreturn]] void serve(int listener, fault kind, unsigned answers, unsigned port)
+[[noreturn]] void serve(int listener, const behavior &how, unsigned port)
 {
     std::list<passage> passages;
     for (;;) {
@@ -78,7 +94,7 @@ bool pass(passage &p, const pollfd &from_client, const pollfd &from_server, faul
                 (void)send(p->client, p->late.data(), 1, MSG_NOSIGNAL);
                 p->late.erase(0, 1);
             }
-            if (pass(*p, polled[at], polled[at + 1], kind, answers)) {
+            if (pass(*p, polled[at], polled[at + 1], how)) {
                 ++p;
                 continue;
             }
@@ -93,7 +109,7 @@ bool pass(passage &p, const pollfd &from_client, const pollfd &from_server, faul
 
 } // namespace
 
-faulty_port::faulty_port(fault kind, unsigned answers, const target &of)
+faulty_port::faulty_port(fault kind, unsigned answers, const target &of) : struck_(shared_flag())
 {
     const std::string real = of.place();
     listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -115,7 +131,7 @@ faulty_port::faulty_port(fault kind, unsigned answers, const target &of)
     assert_true(process_ >= 0);
     if (process_ == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        serve(listener_, kind, answers, static_cast<unsigned>(std::stoul(real.substr(real.rfind(':') + 1))));
+        serve(listener_, {kind, answers, struck_}, static_cast<unsigned>(std::stoul(real.substr(real.rfind(':') + 1))));
     }
 }
 
@@ -128,4 +144,5 @@ faulty_port::~faulty_port()
     for (const int fd : waiting_)
         close(fd);
     close(listener_);
+    munmap(struck_, sizeof(*struck_));
 }

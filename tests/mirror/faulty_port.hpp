@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <sys/types.h>
 
@@ -16,8 +17,8 @@ enum class fault {
     cuts,    // it ends the connection
 };
 
-// A port that stands for that of a target. Its process passes so many answers of each connection on, the greeting being
-// the first; what comes after them has the fault. Lanes go to the target itself.
+// A port that stands for that of a target. Its process forwards the first `answers` answers of each connection, of
+// which the greeting is the first; later ones have the fault. Lanes go to the target itself.
 class faulty_port
 {
 public:
@@ -27,10 +28,13 @@ public:
     faulty_port &operator=(const faulty_port &) = delete;
 
     std::string place() const { return "127.0.0.1:" + std::to_string(port_); }
+    // True if an answer had the fault.
+    bool has_struck() const { return *struck_; }
 
 private:
     int listener_ = -1;
     std::vector<int> waiting_; // connections that fill the queue of the listener
     unsigned port_ = 0;
     pid_t process_ = -1;
+    std::atomic<bool> *const struck_; // shared with the process
 };
