@@ -143,8 +143,12 @@ public:
 
     bool prove(const replica::mirror_key &key)
     {
-        replica::request r;
         replica::answer a;
+        return prove(key, a);
+    }
+    bool prove(const replica::mirror_key &key, replica::answer &a)
+    {
+        replica::request r;
         r.type = request_type::mirror_challenge;
         if (!send(r, a))
             return false;

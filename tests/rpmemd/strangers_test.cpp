@@ -84,12 +84,8 @@ void the_limit_of_sessions_is_of_clients_that_have_the_key(void **)
     const replica::fd_owner stranger = connect_to(daemon);
     {
         writer first(daemon), second(daemon, false);
-        replica::request r;
-        r.type = request_type::mirror_challenge;
-        const replica::siphash_result challenge = second.ask(r).challenge;
-        r.type = request_type::mirror_prove;
-        r.proof = replica::prove_key(right_key(), challenge);
-        const replica::answer refused = second.ask(r);
+        replica::answer refused;
+        assert_true(second.prove(right_key(), refused));
         assert_int_equal(refused.status, status::fatal);
         assert_non_null(std::strstr(refused.text.c_str(), "see max-sessions"));
         assert_int_equal(first.state().status, status::missing);
