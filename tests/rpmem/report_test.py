@@ -26,10 +26,12 @@ class Report(unittest.TestCase):
         (self.place / name).write_text("PMEMPOOLSET\n" + "".join(lines))
         (self.place / name).chmod(0o600)
 
-    def create(self, command=None, name="a.set", call="hold", **variables):
+    def environment(self, command, **variables):
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("RPMEM_")}
-        environment = inherited | {"RPMEM_TRANSPORT": "exec", "RPMEM_CMD": command or f"exec {self.daemon}",
-                                   "RPMEM_STATE_FILE": f"{self.place}/lost"} | variables
+        return inherited | {"RPMEM_TRANSPORT": "exec", "RPMEM_CMD": command, "RPMEM_STATE_FILE": f"{self.place}/lost"} | variables
+
+    def create(self, command=None, name="a.set", call="hold", **variables):
+        environment = self.environment(command or f"exec {self.daemon}", **variables)
         return subprocess.run([CALL, call, "host", name], env=environment, stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, timeout=LIMIT_S, check=False)
 
@@ -61,8 +63,7 @@ class Report(unittest.TestCase):
         self.assertIn("open", self.create().stdout)
         part, stopped = self.place / "a.set.part0", self.place / "stopped"
         stop = f"echo $$ >>{stopped}; kill -STOP $$"
-        environment = os.environ | {"RPMEM_TRANSPORT": "exec", "RPMEM_CMD": f"{stop}|{stop}|exec {self.daemon}",
-                                    "RPMEM_STATE_FILE": f"{self.place}/lost", "RPMEM_OP_TIMEOUT_MS": "0"}
+        environment = self.environment(f"{stop}|{stop}|exec {self.daemon}", RPMEM_OP_TIMEOUT_MS="0")
         with subprocess.Popen([CALL, "remove", "x,y,z", "a.set"], env=environment, stderr=subprocess.PIPE, text=True) as program:
             end = time.monotonic() + LIMIT_S
             while time.monotonic() < end and (part.exists() or not stopped.exists() or len(stopped.read_text().split()) < 2):
