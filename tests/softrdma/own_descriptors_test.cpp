@@ -52,18 +52,26 @@ bool is_open(int fd)
     return fcntl(fd, F_GETFD) >= 0;
 }
 
-// True if the lock of this process on the file is visible to another process.
-bool is_locked(int fd)
+// Runs a function in a child process. Returns true if the result is true and the child ends normally.
+template<typename F>
+bool holds_in_child(const F &f)
 {
     const pid_t child = fork();
-    if (child == 0) {
-        flock lock{};
-        lock.l_type = F_WRLCK;
-        _exit(fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type == F_WRLCK ? 0 : 1);
-    }
+    if (child == 0)
+        _exit(f() ? 0 : 1);
     int status = -1;
     assert_int_equal(waitpid(child, &status, 0), child);
     return status == 0;
+}
+
+// True if the lock of this process on the file is visible to another process.
+bool is_locked(int fd)
+{
+    return holds_in_child([fd] {
+        flock lock{};
+        lock.l_type = F_WRLCK;
+        return fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type == F_WRLCK;
+    });
 }
 
 void check_with(unsigned close_range_unshare, unsigned unshare, bool expected)
@@ -89,14 +97,10 @@ void check_with(unsigned close_range_unshare, unsigned unshare, bool expected)
 
 void check_in_child(unsigned close_range_unshare, unsigned unshare, bool expected)
 {
-    const pid_t child = fork();
-    if (child == 0) {
+    assert_true(holds_in_child([=] {
         check_with(close_range_unshare, unshare, expected);
-        _exit(0);
-    }
-    int status = -1;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+        return true;
+    }));
 }
 
 void a_thread_gets_a_table_by_either_call(void **)
