@@ -3,7 +3,6 @@
 #include "session.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace simulation
 {
@@ -137,14 +136,8 @@ void scenario::go_without(unsigned machine)
                world_.now() - began >= open_ms_ / 4 * ms)
         world_.violated("an opening of %u ms waits %ld ms for a target that is not needed", open_ms_,
                 (world_.now() - began) / ms);
-    history::call c{s.epoch, 0, {0, 1, 2, 3}, history_.next(0), world_.now()};
-    const std::uint64_t word = word_of(c.number);
-    for (const std::uint64_t part : history::words)
-        std::memcpy(s.address + history_.at(0) + part, &word, sizeof(word));
-    const rpma_mirror_range whole{0, history_.length};
-    if (rpma_mirror_optimized_flush(s.mirror, 0, &whole, 1, 0) != 0)
+    if (flush_whole(s) != 0)
         world_.violated("a flush fails while a target is silent: %s", rpma_mirror_error_message());
-    history_.acknowledged(c);
     for (unsigned target = 1; target <= targets_; ++target) {
         if ((silent_ >> target & 1) == 0 || world_.one_in(2))
             continue;

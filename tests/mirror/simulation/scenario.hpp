@@ -64,6 +64,10 @@ private:
     void check_refusal(const char *what, int code, const std::vector<replica::mirror_promise> &before) const;
     void end_unless_overtaken(const session &s, const char *what);
     void write_lane(session &s, unsigned lane);
+    // Stores the next number in each word of a slot.
+    history::call store(session &s, std::size_t slot);
+    // Stores in slot 0, and flushes the whole set.
+    int flush_whole(session &s);
     int flush(session &s, unsigned lane, history::call &c);
     void mark(session &s);
     void bring_back(session &s);

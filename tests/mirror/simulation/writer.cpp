@@ -102,6 +102,25 @@ bool scenario::open(session &s, unsigned tries, unsigned flags)
     return false;
 }
 
+history::call scenario::store(session &s, std::size_t slot)
+{
+    history::call c{s.epoch, slot, {0, 1, 2, 3}, history_.next(slot), world_.now()};
+    const std::uint64_t word = word_of(c.number);
+    for (const std::uint64_t part : history::words)
+        std::memcpy(s.address + history_.at(slot) + part, &word, sizeof(word));
+    return c;
+}
+
+int scenario::flush_whole(session &s)
+{
+    const history::call c = store(s, 0);
+    const rpma_mirror_range whole{0, history_.length};
+    const int code = rpma_mirror_optimized_flush(s.mirror, 0, &whole, 1, 0);
+    if (code == 0)
+        history_.acknowledged(c);
+    return code;
+}
+
 int scenario::flush(session &s, unsigned lane, history::call &c)
 {
     const std::uint64_t at = history_.at(c.slot);
@@ -149,10 +168,7 @@ void scenario::write_lane(session &s, unsigned lane)
         if (lane == 0 && world_.one_in(12))
             mark(s);
         const std::size_t slot = world_.below(history::slots / lanes) * lanes + lane;
-        history::call c{s.epoch, slot, {0, 1, 2, 3}, history_.next(slot), world_.now()};
-        const std::uint64_t word = word_of(c.number);
-        for (const std::uint64_t part : history::words)
-            std::memcpy(s.address + history_.at(slot) + part, &word, sizeof(word));
+        history::call c = store(s, slot);
         // Now and then something is stored and not flushed.
         if (!world_.one_in(10)) {
             const int code = flush(s, lane, c);
@@ -233,14 +249,8 @@ void scenario::finish(unsigned machine)
         rpma_mirror_get_state(s.mirror, &now);
         world_.sleep(10 * ms);
     }
-    history::call c{s.epoch, 0, {0, 1, 2, 3}, history_.next(0), world_.now()};
-    const std::uint64_t word = word_of(c.number);
-    for (const std::uint64_t part : history::words)
-        std::memcpy(s.address + history_.at(0) + part, &word, sizeof(word));
-    const rpma_mirror_range whole{0, history_.length};
-    if (rpma_mirror_optimized_flush(s.mirror, 0, &whole, 1, 0) != 0)
+    if (flush_whole(s) != 0)
         return end_unless_overtaken(s, "a flush fails");
-    history_.acknowledged(c);
     rpma_mirror_get_state(s.mirror, &now);
     if (now.in_sync != all)
         return end_unless_overtaken(s, "a copy is lost");
