@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "abi.hpp"
+#include "errno_guard.hpp"
 
 namespace rpma
 {
@@ -43,19 +44,6 @@ public:
 private:
     errc error_;
     T value_{};
-};
-
-// Clean-up inside its scope does not change the errno the caller is to see.
-class errno_guard
-{
-public:
-    errno_guard() : saved_(errno) {}
-    ~errno_guard() { errno = saved_; }
-    errno_guard(const errno_guard &) = delete;
-    errno_guard &operator=(const errno_guard &) = delete;
-
-private:
-    int saved_;
 };
 
 // Collects the outcome of steps that are all taken, or of which one has to succeed: the first failure wins and its

@@ -48,7 +48,7 @@ private:
                 void (*)(rpma_log_level, const char *, int, const char *, const char *, ...);                          \
         if (::rpma::log::enabled(level)) [[unlikely]]                                                                  \
             if (const checked_ write_ = ::rpma::log::function.load(std::memory_order_acquire); write_ != nullptr) {    \
-                const ::rpma::errno_guard keep_errno_;                                                                 \
+                const ::errno_guard keep_errno_;                                                                       \
                 write_(level, __FILE__, __LINE__, __func__, __VA_ARGS__);                                              \
             }                                                                                                          \
     } while (false)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/completion_channel.hpp"
+#include "errno_guard.hpp"
 #include "verbs/cq.hpp"
 
 #include <algorithm>
@@ -20,19 +21,6 @@ bool is_raised_by_an_instruction(int number) noexcept
     return number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE || number == SIGTRAP ||
            number == SIGSYS;
 }
-
-// Leaves errno as it was: a system call that fails here has nothing to do.
-class saved_errno
-{
-public:
-    saved_errno() = default;
-    ~saved_errno() { errno = before_; }
-    saved_errno(const saved_errno &) = delete;
-    saved_errno &operator=(const saved_errno &) = delete;
-
-private:
-    const int before_ = errno;
-};
 
 // A wait for the descriptor ends with EINTR after every handler; a read(2), by which rdma-core waits, continues after a
 // handler with SA_RESTART. Returns true if no handler that this thread may have executed is without that flag.
@@ -84,7 +72,7 @@ void completion_channel::detach(completion_queue &cq) noexcept
 // Peers and children have the eventfd as well, so that closing it does not remove it from the set.
 unsigned completion_channel::forget(completion_queue &cq) noexcept
 {
-    const saved_errno unchanged;
+    const errno_guard keep_errno; // a call that fails here has nothing to do
     const lock_guard lock(mutex_);
     epoll_ctl(set_.get(), EPOLL_CTL_DEL, cq.event_descriptor(), nullptr);
     const std::size_t dropped = std::erase(earlier_, &cq);
@@ -105,7 +93,7 @@ void completion_channel::publish(completion_queue &cq, const request &latest) no
 // first.
 void completion_channel::await(completion_queue &cq) noexcept
 {
-    const saved_errno unchanged;
+    const errno_guard keep_errno; // a call that fails here has nothing to do
     std::uint64_t written = 0;
     [[maybe_unused]] const ssize_t size = read(cq.event_descriptor(), &written, sizeof(written));
     epoll_event once{.events = EPOLLIN | EPOLLONESHOT, .data = {.ptr = &cq}};
