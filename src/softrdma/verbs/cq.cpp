@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/cq.hpp"
+#include "base/put_event.hpp"
 #include "fault/rules.hpp"
 #include "probe.hpp"
 #include "verbs/completion_channel.hpp"
@@ -8,7 +9,6 @@
 #include <bit>
 #include <cerrno>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 namespace softrdma
 {
@@ -209,8 +209,7 @@ void completion_queue::wake(bool urgent)
     const std::uint64_t arming = ever_armed_.load(std::memory_order_seq_cst) ? shared().event_due(urgent) : 0;
     if (arming == 0)
         return;
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = write(signal_.get(), &one, sizeof(one));
+    local::put_event(signal_.get());
     shared().signaled.store(arming, std::memory_order_release);
 }
 

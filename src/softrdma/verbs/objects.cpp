@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/objects.hpp"
+#include "base/put_event.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -21,8 +22,7 @@ event_fd::event_fd() : fd_(eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC)) {}
 
 void event_fd::put() const noexcept
 {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = write(fd_.get(), &one, sizeof(one));
+    local::put_event(fd_.get());
 }
 
 int event_fd::take(progress *mover) const noexcept

@@ -3,6 +3,7 @@
 #include "base/gid_table.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
+#include "base/put_event.hpp"
 #include "progress/event_loop.hpp"
 #include "transport/shm/datagram_ring.hpp"
 #include "transport/shm/fd_message.hpp"

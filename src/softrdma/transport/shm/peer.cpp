@@ -104,12 +104,6 @@ bool takes_event(int fd) noexcept
     return fd >= 0 && poll(&writable, 1, 0) > 0;
 }
 
-void put_event(int fd) noexcept
-{
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = ::write(fd, &one, sizeof(one));
-}
-
 std::shared_ptr<peer_process> peer_process::self(const shm_address &h, std::string &why)
 {
     if (const obstacle apart = obstacle_to(h); apart != obstacle::none) {

@@ -43,7 +43,6 @@ struct file_part;
 bool is_event_descriptor(int fd) noexcept;
 // Whether another event can be put into the peer's eventfd: one that the peer has filled up must not stop us.
 bool takes_event(int fd) noexcept;
-void put_event(int fd) noexcept;
 
 // A process of this host whose arena this process has: another one, or itself.
 class peer_process

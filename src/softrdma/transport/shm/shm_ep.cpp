@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/shm/shm_ep.hpp"
 #include "base/guard.hpp"
+#include "base/put_event.hpp"
 
 #include <bit>
 #include <cerrno>

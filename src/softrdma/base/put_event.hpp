@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <unistd.h>
+
+namespace softrdma::local
+{
+
+// Adds one event to an eventfd. An error is ignored: the descriptor is full, so that its reader has an event anyway.
+inline void put_event(int fd) noexcept
+{
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = write(fd, &one, sizeof(one));
+}
+
+} // namespace softrdma::local
