@@ -88,7 +88,7 @@ ibv_comp_channel *ibv_create_comp_channel(ibv_context *context)
 int ibv_destroy_comp_channel(ibv_comp_channel *channel)
 {
     auto *c = static_cast<completion_channel *>(channel);
-    if (const int error = busy_unless(c->users.load() == 0); error != 0)
+    if (const int error = busy_unless(!c->has_queues()); error != 0)
         return error;
     context_of(channel->context).children.fetch_sub(1);
     delete c;

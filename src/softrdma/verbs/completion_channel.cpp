@@ -57,7 +57,6 @@ bool completion_channel::attach(completion_queue &cq)
         requests_.erase(&cq);
         return false;
     }
-    users.fetch_add(1);
     return true;
 }
 
@@ -66,7 +65,12 @@ void completion_channel::detach(completion_queue &cq) noexcept
     forget(cq);
     const lock_guard lock(mutex_);
     requests_.erase(&cq);
-    users.fetch_sub(1);
+}
+
+bool completion_channel::has_queues() noexcept
+{
+    const lock_guard lock(mutex_);
+    return !requests_.empty();
 }
 
 // Peers and children have the eventfd as well, so that closing it does not remove it from the set.

@@ -25,6 +25,7 @@ public:
     // False with errno.
     bool attach(completion_queue &cq);
     void detach(completion_queue &cq) noexcept;
+    bool has_queues() noexcept;
     // Requests one event, besides those that have arrived already.
     void arm(completion_queue &cq, local::interest in);
     // 0, or -1 with errno: EAGAIN, EINTR.
@@ -32,7 +33,6 @@ public:
     // Drops the events of `cq` that nobody has taken, and returns how many take() has handed out.
     unsigned forget(completion_queue &cq) noexcept;
 
-    std::atomic<int> users{0};
     std::atomic<pthread_t> reader{}; // thread that last asked for an event; zero: none yet
 
 private:
