@@ -275,13 +275,18 @@ bool requester::fail_first(ibv_wc_status status)
     return true;
 }
 
+void requester::stop_waiting() noexcept
+{
+    waiting_for_receiver_ = peer_silent_ = peer_ended_ = watches_answers_ = stalled_ = asking_ = false;
+    timer_at_ = never;
+    injection_.reset();
+}
+
 void requester::flush()
 {
     while (!queue_.empty())
         complete_first(IBV_WC_WR_FLUSH_ERR);
-    waiting_for_receiver_ = peer_silent_ = peer_ended_ = watches_answers_ = stalled_ = asking_ = false;
-    timer_at_ = never;
-    injection_.reset();
+    stop_waiting();
 }
 
 bool requester::reset()
@@ -292,9 +297,7 @@ bool requester::reset()
     next_ = 0;
     round_trips_ = 0;
     rnr_tries_ = 0;
-    waiting_for_receiver_ = peer_silent_ = peer_ended_ = watches_answers_ = stalled_ = asking_ = false;
-    timer_at_ = never;
-    injection_.reset();
+    stop_waiting();
     return answered;
 }
 

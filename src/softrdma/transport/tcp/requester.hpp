@@ -78,6 +78,7 @@ private:
     outcome go_on();
     outcome rejected(const packet &p);
     outcome peer_has_ended();
+    void stop_waiting() noexcept;
     outcome receiver_not_ready(std::uint8_t timer);
 
     outcome handle_answer(const packet &p);
