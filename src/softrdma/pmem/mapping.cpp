@@ -32,16 +32,21 @@ bool is_program(const mapped_area &a)
     return a.path == path;
 }
 
-// True for a file and for huge pages, which the kernel shows as a file. Shared memory without a name is shown as one,
-// too.
+// True for shared memory without a name, which the kernel shows as a file.
+bool is_unnamed(const mapped_area &a)
+{
+    return a.path == "/dev/zero (deleted)";
+}
+
+// True for a file and for huge pages, which the kernel shows as a file.
 bool may_lose_pages(const mapped_area &a)
 {
-    return a.inode != 0 && a.path != "/dev/zero (deleted)" && !is_program(a);
+    return a.inode != 0 && !is_unnamed(a) && !is_program(a);
 }
 
 bool is_shared_file(const mapped_area &a)
 {
-    return a.is_shared() && !a.path.empty() && a.path != "/dev/zero (deleted)";
+    return a.is_shared() && !a.path.empty() && !is_unnamed(a);
 }
 
 // A device-DAX character device is always mapped synchronously but carries no "sf" flag.
@@ -85,7 +90,6 @@ bool is_synchronous(std::uintptr_t begin)
 
 void mapping::add(extent e)
 {
-    has_files_ = has_files_ || e.kind == durability::file;
     if (!extents_.empty() && extents_.back().end == e.begin && extents_.back().kind == e.kind)
         extents_.back().end = e.end;
     else

@@ -48,7 +48,6 @@ public:
     // True if nothing of the inspected `length` bytes is volatile.
     bool is_durable(std::size_t length) const noexcept;
 
-    bool has_files() const noexcept { return has_files_; }
     // True if an access may raise SIGBUS: pages of files, shared or private, and huge pages may be missing.
     bool may_fault() const noexcept { return may_fault_; }
     const std::vector<extent> &extents() const noexcept { return extents_; }
@@ -58,7 +57,6 @@ private:
     void remember(std::uintptr_t begin, std::size_t length) const;
 
     std::vector<extent> extents_; // only the durable ones
-    bool has_files_ = false;
     bool may_fault_ = false;
 };
 
