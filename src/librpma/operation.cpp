@@ -252,8 +252,7 @@ template<std::uint8_t Level, class Find>
 {
     if ((conn->flush_types() & usage_of(type)) == 0)
         RPMA_LOG_ERROR("persistent flush rejected: the applied remote peer configuration lacks direct write to PMem "
-                       "(apply one with "
-                       "it, or flush to visibility)\n");
+                       "(apply one with it, or flush to visibility)\n");
     else
         RPMA_LOG_ERROR("flush rejected: remote region not registered for a flush to %s\n",
                 type == RPMA_FLUSH_TYPE_PERSISTENT ? "persistence" : "visibility");

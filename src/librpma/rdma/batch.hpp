@@ -31,7 +31,7 @@ struct device_targets {
 // Set in the send flags of a work request that must be queued. No IBV_SEND_* has this bit.
 inline constexpr unsigned keep_flag = 1U << 31;
 
-// Queues work requests and posts them as one chain. Has the interface of a queue pair.
+// Queues work requests and posts them as one chain. Callers use it like a queue pair.
 class batch : public heap_object
 {
 public:

@@ -41,8 +41,7 @@ bool exhausted(int error) noexcept
     if (error == EMFILE)
         fprintf(stderr,
                 "softrdma: connections wait or fail: all %llu descriptors are in use, of which each queue pair takes "
-                "one "
-                "(raise the hard limit: ulimit -Hn, LimitNOFILE= of systemd)\n",
+                "one (raise the hard limit: ulimit -Hn, LimitNOFILE= of systemd)\n",
                 static_cast<unsigned long long>(limit.rlim_cur));
     else
         fprintf(stderr, "softrdma: connections wait or fail: the system has no descriptor left (raise fs.file-max)\n");

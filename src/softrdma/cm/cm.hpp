@@ -99,7 +99,7 @@ public:
     bool lost_port GUARDED_BY(cm::lock()) = false;   // the port that the program wanted is another id's
     int socket GUARDED_BY(cm::lock()) = -1;          // bound, not yet listening or connecting
     std::shared_ptr<listener> listening GUARDED_BY(cm::lock());
-    std::unique_ptr<cm_event> last_event GUARDED_BY(cm::lock()); // of the connection, until completions are read
+    std::unique_ptr<cm_event> last_event GUARDED_BY(cm::lock()); // end of the connection, until completions are read
     unsigned events_reported GUARDED_BY(cm::lock()) = 0;
     unsigned events_completed GUARDED_BY(cm::lock()) = 0;
     cm_handshake local GUARDED_BY(cm::lock());

@@ -36,8 +36,7 @@ void report_version(const tcp_conn &path, const packet &p)
     if (version != 0 && version != wire_version)
         log::write(log::level::warn,
                 "the peer at %s: connection rejected: it has version %u of the protocol, this process version %u (use "
-                "the "
-                "same release of softrdma on both sides)",
+                "the same release of softrdma on both sides)",
                 text_of(tcp_socket::addresses_of(path.fd()).there).data(), version, unsigned{wire_version});
 }
 

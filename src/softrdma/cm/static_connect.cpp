@@ -45,8 +45,8 @@ struct connection final : handshake, std::enable_shared_from_this<connection> {
     sockaddr_storage destination{};
     bool joined = false;
     bool was_sending = false;
-    std::uint32_t served_before = 0; // of its peer's, see registry::served
-    unsigned extensions = 0;         // of its time, as the peer served others
+    std::uint32_t served_before = 0; // earlier count of its peer, see registry::served
+    unsigned extensions = 0;         // extensions of its time, as the peer served others
     milliseconds pause = first_pause;
 };
 

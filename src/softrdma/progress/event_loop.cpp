@@ -96,7 +96,7 @@ bool event_loop::poll()
     return false;
 }
 
-// What the program waits for may need this processor.
+// The thread or process that the program waits for may need this processor.
 void event_loop::pause(polling::pause how)
 {
     constexpr std::chrono::microseconds longest_sleep{100};

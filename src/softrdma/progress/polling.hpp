@@ -53,8 +53,8 @@ private:
     std::atomic<unsigned> calls_{0};
     std::atomic<bool> inside_{false};
     std::atomic<std::int64_t> until_ns_{0};
-    // Of the wait that lasts.
-    std::atomic<unsigned> checks_{0}; // without input
+    // State of the wait that is in progress.
+    std::atomic<unsigned> checks_{0}; // checks without input
     std::atomic<std::int64_t> since_ns_{0};
     std::atomic<std::int64_t> paused_ns_{0};
     std::atomic<std::int64_t> checked_at_ns_{0};

@@ -56,7 +56,7 @@ constexpr std::uint64_t arming_word(std::uint64_t number, interest in) noexcept
 struct cq_block {
     std::uint64_t magic;
     std::uint64_t serial;               // never the same twice within an arena
-    std::atomic<std::int32_t> event_fd; // -1: the queue has no completion channel
+    std::atomic<std::int32_t> event_fd; // -1 if the queue has no completion channel
     // A queue that could overflow counts what was put into it and not taken yet.
     std::atomic<std::uint32_t> counted;
     std::atomic<std::uint32_t> capacity;
@@ -118,8 +118,8 @@ struct qp_block {
     // Not 0: the receives are those of a shared queue. Their owner may take back each that has no message yet.
     std::uint32_t lent;
     std::uint64_t domain;
-    std::uint64_t own_domain; // of what this queue pair alone may use: windows of type 2
-    std::uint64_t cq_offset;  // of the receive completion queue's block
+    std::uint64_t own_domain; // domain of what this queue pair alone may use: windows of type 2
+    std::uint64_t cq_offset;  // offset of the receive completion queue's block
     std::uint32_t cq_bit;
     connection_ends ends;
     alignas(line) std::atomic<std::uint64_t> state; // see state_word()
@@ -177,7 +177,7 @@ enum slot_flags : std::uint8_t {
 
 // Start values of the counters of a queue pair's block: tests begin shortly before one wraps.
 struct ring_start {
-    std::uint64_t position = 0; // of the first receive
+    std::uint64_t position = 0; // position of the first receive
     std::uint64_t tokens = 0;
     std::uint32_t bounced = 0; // whole lines
 };
@@ -189,9 +189,9 @@ struct slot_sge {
 };
 
 // One posted receive and the message that consumed it. Position p of the endless sequence of receives uses slot
-// p % capacity; `posted` and `done` hold p + 1, so that older contents of the slot mean nothing, and 0 is no position.
-// Of a receive that is lent and has no message yet, `done` holds a token, which is new whenever the owner lends or
-// takes back: a message replaces just that token, or is none. Neither positions nor tokens repeat: they have 63 bits.
+// p % capacity; `posted` and `done` hold p + 1, so that older contents of the slot mean nothing, and 0 is not a
+// position. While a receive is lent and has no message yet, `done` holds a token, which is new whenever the owner lends
+// or reclaims: a message replaces just that token, or is none. Neither positions nor tokens repeat: they have 63 bits.
 struct alignas(line) receive_slot {
     std::atomic<std::uint64_t> posted;
     std::atomic<std::uint64_t> done;

@@ -25,7 +25,7 @@ public:
 // A region as peers see it.
 struct published_region {
     std::uint32_t key;
-    std::uint64_t domain; // of protection
+    std::uint64_t domain; // protection domain
     std::uint32_t access;
     std::uint64_t base; // first address in the region's own addressing
     std::uint64_t length;

@@ -83,7 +83,7 @@ unsigned completion_channel::forget(completion_queue &cq) noexcept
     if (any_earlier_)
         any_earlier_->withdraw(dropped);
     request &r = requests_.at(&cq);
-    r.in = local::interest::nothing; // for a thread that has its event from the kernel, and waits for the lock
+    r.in = local::interest::nothing; // another thread may have its event from the kernel, and wait for the lock
     return r.handed_out;
 }
 

@@ -30,14 +30,14 @@ public:
     void arm(completion_queue &cq, local::interest in);
     // 0, or -1 with errno: EAGAIN, EINTR.
     int take(completion_queue **cq);
-    // Drops the events of `cq` that nobody has taken, and returns how many take() has handed out.
+    // Drops the events of `cq` that take() has not handed out, and returns how many take() has handed out.
     unsigned forget(completion_queue &cq) noexcept;
 
     std::atomic<pthread_t> reader{}; // thread that last asked for an event; zero: none yet
 
 private:
     struct request {
-        std::uint64_t number = 0; // of the latest arming
+        std::uint64_t number = 0; // number of the latest arming
         local::interest in = local::interest::nothing;
         unsigned handed_out = 0; // events, in all
     };

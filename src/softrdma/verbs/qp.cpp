@@ -194,7 +194,7 @@ void queue_pair::path_lost(const packet_path *path)
     if (path != ep_.path.get())
         return;
     ep_.path_lost = true;
-    if (!destroyed_) { // else the shared queue may be gone
+    if (!destroyed_) { // otherwise the shared queue may be gone
         ring_.give_back(lent::unused);
         transport_->drop_message();
     }

@@ -97,11 +97,11 @@ private:
     std::byte *slots_ = nullptr;
     shared_receive_queue *srq_ = nullptr;
     std::uint32_t capacity_ = 0; // a power of two
-    std::uint64_t mask_ = 0;     // of positions
+    std::uint64_t mask_ = 0;     // mask of positions
     std::uint32_t stride_ = 0;
     std::uint32_t max_sge_ = 0;
     std::uint32_t peer_qpn_ = 0;
-    std::uint64_t domain_ = 0; // of protection, of the receives
+    std::uint64_t domain_ = 0; // protection domain of the receives
     std::uint64_t tokens_;
     const std::uint32_t first_bounced_;
     std::uint32_t network_expected_ = 0; // for so many messages more polls look at the network

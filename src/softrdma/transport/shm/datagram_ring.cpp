@@ -94,7 +94,7 @@ void ring_writer::begin_again() noexcept
 {
     taken_ = position_;
     places_.set_restart(position_);
-    cleared_ = position_; // which ends no datagram
+    cleared_ = position_; // this position ends no datagram
     places_.control().restart.store(position_, std::memory_order_seq_cst);
 }
 

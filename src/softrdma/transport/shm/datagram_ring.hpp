@@ -108,7 +108,7 @@ private:
 
     ring_places places_;
     std::uint64_t position_;
-    std::uint64_t taken_;   // by the reader, as far as is known here
+    std::uint64_t taken_;   // position of the reader, as far as is known here
     std::uint64_t cleared_; // no record begins there before this side makes one
 };
 
@@ -135,7 +135,7 @@ public:
 
 private:
     ring_places places_;
-    std::uint64_t position_; // of what is taken next
+    std::uint64_t position_; // position of what is taken next
     const std::uint16_t own_;
     const std::uint16_t peer_;
 };

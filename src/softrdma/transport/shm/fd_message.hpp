@@ -25,7 +25,7 @@ struct fd_request {
     local::token_bytes token{};
     fd_request_kind kind{};
     std::int32_t completion_fd = -1;
-    std::uint64_t generation = 0; // of the region, for the asker
+    std::uint64_t generation = 0; // generation of the region, for the asker
     std::uint32_t key = 0;
     std::uint32_t unused = 0;
 };

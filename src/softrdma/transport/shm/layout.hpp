@@ -41,10 +41,10 @@ inline constexpr std::size_t facts_offset = page / 2;
 // Region `key` is described in slot slot_index(key). Its owner publishes the key last and takes it away first,
 // then waits for peers that are inside an operation (qp_block::epoch).
 struct alignas(line) region_slot {
-    std::atomic<std::uint32_t> key; // 0: nobody is here
+    std::atomic<std::uint32_t> key; // 0 if the slot is free
     std::atomic<std::uint32_t> access;
-    std::atomic<std::uint64_t> generation; // of registrations in this slot
-    std::atomic<std::uint64_t> domain;     // of protection
+    std::atomic<std::uint64_t> generation; // number of registrations in this slot
+    std::atomic<std::uint64_t> domain;     // protection domain
     std::atomic<std::uint64_t> base;       // first address in the region's own addressing
     std::atomic<std::uint64_t> length;
     std::atomic<std::uint64_t> address; // in the owner's address space

@@ -158,7 +158,7 @@ private:
     std::uint64_t domain_ = 0;
     std::uint64_t own_domain_ = 0;
     std::uint32_t capacity_ = 1;
-    std::uint64_t mask_ = 0; // of positions
+    std::uint64_t mask_ = 0; // mask of positions
     std::uint32_t stride_ = 0;
     std::uint32_t max_sge_ = 0;
     std::uint32_t cq_bit_ = 0;

@@ -34,7 +34,7 @@ public:
     void flush_receives() override REQUIRES(qp_.lock()) { responder_.flush(); }
     void drop_message() override REQUIRES(qp_.lock())
     {
-        if (!carries_out_) // what is being carried out may be the end of the message
+        if (!carries_out_) // the request in progress may be the end of the message
             responder_.drop_message();
     }
     bool carries_out() const noexcept override REQUIRES(qp_.lock()) { return carries_out_; }

@@ -84,7 +84,7 @@ bool requester::intercepted(const packet &p)
 {
     injection &i = *injection_;
     if (i.lost_from && !psn_after(*i.lost_from, p.psn)) {
-        if (p.syndrome != syndrome::unresponsive) // which acknowledges nothing
+        if (p.syndrome != syndrome::unresponsive) // this response acknowledges nothing
             complete_before(*i.lost_from);
         return true;
     }

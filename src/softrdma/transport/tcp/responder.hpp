@@ -116,8 +116,8 @@ private:
     bool message_is_write_ = false;
     bool receiver_not_ready_ = false;
     bool rejects_ = false;              // a request was rejected: see reject_rest()
-    bool owes_acknowledgement_ = false; // of the latest request, which allowed a later one's to serve
-    bool announces_ = false;            // that a receive was posted, once the replies have left
+    bool owes_acknowledgement_ = false; // the latest request allowed a later one's to serve
+    bool announces_ = false;            // reports that a receive was posted, once the replies have left
     std::uint32_t placed_ = 0;          // bytes of the arriving message
     std::uint64_t write_addr_ = 0;
     std::uint32_t write_rkey_ = 0;
