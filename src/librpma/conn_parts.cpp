@@ -30,19 +30,19 @@ result<retry_limits> retry_limits::wanted()
     const char *const text = std::getenv("RPMA_PEER_TIMEOUT_MS");
     if (text == nullptr)
         return retry_limits{};
-    constexpr long most_ms = 3600000;
+    constexpr long max_ms = 3600000;
     char *end = nullptr;
     const errno_guard keep_errno;
     const long timeout_ms = std::strtol(text, &end, 10);
-    if (end == text || *end != '\0' || timeout_ms < 1 || timeout_ms > most_ms) {
-        RPMA_LOG_ERROR("RPMA_PEER_TIMEOUT_MS: invalid value \"%s\" (use 1 to %ld milliseconds)\n", text, most_ms);
+    if (end == text || *end != '\0' || timeout_ms < 1 || timeout_ms > max_ms) {
+        RPMA_LOG_ERROR("RPMA_PEER_TIMEOUT_MS: invalid value \"%s\" (use 1 to %ld milliseconds)\n", text, max_ms);
         return errc::inval;
     }
     // Sent once and repeated 6 times, with the shortest wait for each that is in all not below what was asked for.
     constexpr std::uint8_t retries = 6;
-    constexpr std::uint64_t shortest_wait_ns = 4096;
-    const auto shortest_waits = static_cast<std::uint64_t>(timeout_ms) * 1000000 / (shortest_wait_ns * (retries + 1));
-    return retry_limits{retries, static_cast<std::uint8_t>(std::bit_width(shortest_waits))};
+    constexpr std::uint64_t min_wait_ns = 4096;
+    const auto min_waits = static_cast<std::uint64_t>(timeout_ms) * 1000000 / (min_wait_ns * (retries + 1));
+    return retry_limits{retries, static_cast<std::uint8_t>(std::bit_width(min_waits))};
 }
 
 errc conn_parts::create_queues(const rpma_peer &peer, const conn_settings &settings)
