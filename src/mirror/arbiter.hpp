@@ -27,14 +27,14 @@ public:
     arbiter(const arbiter &) = delete;
     arbiter &operator=(const arbiter &) = delete;
 
-    // The newest record that it has; epoch 0: none. E_BUSY as take(), before which it is called. Changes nothing.
+    // Returns the newest record of the set, with epoch 0 if the arbiter has none. Called once, before take(), and
+    // throws E_BUSY like it. Changes nothing at the arbiter.
     virtual record newest(const replica::set_uuid &set, bool seize, const replica::deadline &until) = 0;
 
     // Takes the right to write for the writer wanted. E_BUSY: another one has it, and it is not to be seized. The epoch
     // that results is at least that of wanted, and above every epoch that the arbiter has given. known becomes its
     // newest record; epoch 0: it has none.
-    virtual promise take(const replica::set_uuid &set, const promise &wanted, bool seize, record &known,
-            const replica::deadline &until) = 0;
+    virtual promise take(const promise &wanted, bool seize, record &known, const replica::deadline &until) = 0;
 
     // Replaces the record, if it is still the one of this writer. Called before the record is committed on the copies.
     // The first call of a writer follows take().

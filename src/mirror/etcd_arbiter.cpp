@@ -203,9 +203,8 @@ etcd_arbiter::record etcd_arbiter::newest(const replica::set_uuid &set, bool sei
 }
 
 etcd_arbiter::promise etcd_arbiter::take(
-        const replica::set_uuid &set, const promise &wanted, bool seize, record &known, const replica::deadline &until)
+        const promise &wanted, bool seize, record &known, const replica::deadline &until)
 {
-    connect(set);
     return understood([&] {
         promise given;
         grant(until);

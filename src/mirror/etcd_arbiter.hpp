@@ -20,8 +20,7 @@ public:
     explicit etcd_arbiter(const std::string &words);
 
     record newest(const replica::set_uuid &set, bool seize, const replica::deadline &until) override;
-    promise take(const replica::set_uuid &set, const promise &wanted, bool seize, record &known,
-            const replica::deadline &until) override;
+    promise take(const promise &wanted, bool seize, record &known, const replica::deadline &until) override;
     void commit(const record &next, const replica::deadline &until) override;
     void renew(const replica::deadline &until) override;
     int renew_ms() const override { return ttl_s_ * 1000 / 3; }

@@ -190,7 +190,7 @@ void rpma_mirror::take_epoch(bool seize, const deadline &until)
     // The copies that a forced opening does without may have higher epochs. When they return, its records must be
     // newer.
     const std::uint64_t epoch = std::max(highest + 1, overrides_ ? epoch_of_time() : 0);
-    promise_ = arbiter_->take(set_, {epoch, random_writer()}, seize, arbiters_, until);
+    promise_ = arbiter_->take({epoch, random_writer()}, seize, arbiters_, until);
     if (is_newer(arbiters_, newest_))
         newest_ = arbiters_;
 }

@@ -12,8 +12,7 @@ class operator_arbiter : public arbiter
 {
 public:
     record newest(const replica::set_uuid &, bool, const replica::deadline &) override { return {}; }
-    promise take(
-            const replica::set_uuid &, const promise &wanted, bool, record &known, const replica::deadline &) override
+    promise take(const promise &wanted, bool, record &known, const replica::deadline &) override
     {
         known = {};
         return wanted;

@@ -26,8 +26,7 @@ public:
         return keeper::present->newest;
     }
 
-    promise take(const replica::set_uuid &, const promise &wanted, bool seize, record &known,
-            const replica::deadline &) override
+    promise take(const promise &wanted, bool seize, record &known, const replica::deadline &) override
     {
         const time_us asked_at = world::present->now();
         travel();
