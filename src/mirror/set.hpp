@@ -304,6 +304,6 @@ private:
                                    sent = 0, repaired = 0;
     } counted_;
 
-    std::thread watcher_;
+    std::jthread watcher_;
     replica::fd_owner stop_;
 };

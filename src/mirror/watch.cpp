@@ -3,11 +3,11 @@
 #include "set.hpp"
 
 #include <algorithm>
-#include <csignal>
 #include <poll.h>
 #include <sys/eventfd.h>
 
 #include "failure.hpp"
+#include "step.hpp"
 
 using namespace mirror;
 
@@ -23,12 +23,7 @@ void rpma_mirror::start_watching()
     stop_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!stop_.valid())
         throw system_failure("cannot make an event");
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    watcher_ = std::thread([this] { watch(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    watcher_ = quiet_thread([this] { watch(); });
 }
 
 void rpma_mirror::stop_watching()
