@@ -72,9 +72,8 @@ void rpma_mirror::watch()
         if (lost != 0) {
             const std::lock_guard hold(membership_);
             guarded([&] {
-                end(lost,
+                end_by(lost,
                         lost == RPMA_MIRROR_E_FENCED ? "another writer has the set" : "the right to write has run out",
-                        lost == RPMA_MIRROR_E_FENCED ? RPMA_MIRROR_EVENT_FENCED : RPMA_MIRROR_EVENT_NO_ARBITER,
                         settings_.home_copy);
             });
         }
