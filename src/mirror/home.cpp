@@ -86,14 +86,15 @@ void home::release_state()
     file_.reset();
 }
 
-void home::open_file()
+// Returns true if it is a device.
+bool home::open_file()
 {
     data_.reset(::open(settings_.home_path.c_str(), O_RDWR | O_CLOEXEC));
     if (!data_.valid())
         throw errno == ENOENT
                 ? failure(RPMA_MIRROR_E_MISSING, "there is no home copy " + settings_.home_path + remedy(), ENOENT)
                 : system_failure("cannot open " + settings_.home_path);
-    check_length();
+    return check_length();
 }
 
 // Throws unless it can have a copy.
@@ -114,8 +115,8 @@ home::place home::check_kind(int fd) const
     return {size, true};
 }
 
-// A file that is longer than the set was so from the beginning, or it is another one.
-void home::check_length() const
+// A file that is longer than the set was so from the beginning, or it is another one. Returns true if it is a device.
+bool home::check_length() const
 {
     const auto [size, is_device] = check_kind(data_.get());
     const std::uint64_t known = is_device ? 0 : file_->stamp().size;
@@ -123,6 +124,7 @@ void home::check_length() const
         throw failure(RPMA_MIRROR_E_CHANGED, settings_.home_path + ": has " + std::to_string(size) +
                                                      " bytes instead of " +
                                                      std::to_string(known != 0 ? known : length_) + remedy());
+    return is_device;
 }
 
 std::string home::remedy() const
@@ -243,10 +245,6 @@ void home::map(void *hint)
     pmem2_source *source = nullptr;
     check(pmem2_source_from_fd(&source, data_.get()), what);
     const std::unique_ptr<pmem2_source, source_deleter> owned_source(source);
-    std::size_t size = 0;
-    check(pmem2_source_size(source, &size), what);
-    if (size < length_)
-        throw failure(RPMA_MIRROR_E_SYSTEM, settings_.home_path + " is shorter than the set", ENOSPC);
     pmem2_config *config = nullptr;
     check(pmem2_config_new(&config), what);
     const std::unique_ptr<pmem2_config, config_deleter> owned_config(config);
@@ -278,12 +276,7 @@ void home::adopt(void *address, std::uint64_t length)
     address_ = static_cast<std::byte *>(address);
     if (settings_.home_path.empty())
         return;
-    open_file();
-    struct stat found {
-    };
-    if (fstat(data_.get(), &found) != 0)
-        throw system_failure("cannot use " + settings_.home_path);
-    if (!S_ISCHR(found.st_mode)) {
+    if (!open_file()) {
         // Whether the program's mapping is one of MAP_SYNC is not known: msync() is right for each.
         level_ = is_lost_with_power(data_.get()) ? RPMA_MIRROR_LEVEL_VOLATILE : RPMA_MIRROR_LEVEL_PAGE_CACHE;
         check_stamp();

@@ -57,14 +57,14 @@ public:
     void punch(replica::range r);
 
 private:
-    void open_file();
+    bool open_file();
     struct place {
         std::uint64_t size;
         bool is_device;
     };
     place check_kind(int fd) const;
     void check_data(std::uint64_t length) const;
-    void check_length() const;
+    bool check_length() const;
     void check_stamp();
     std::string remedy() const;
     void choose_flush(pmem2_map *map);
