@@ -61,12 +61,9 @@ int connect_to(int fd, const addrinfo &at, const replica::deadline &until)
         return 0;
     if (errno != EINPROGRESS)
         return errno;
-    pollfd pollers[] = {{fd, POLLOUT, 0}, {until.interrupt_fd(), POLLIN, 0}};
-    while (poll(pollers, 2, until.left_ms()) < 0 && errno == EINTR) {
-    }
     int error = ETIMEDOUT;
     socklen_t size = sizeof(error);
-    if (pollers[0].revents != 0)
+    if (replica::wait_for(fd, POLLOUT, until))
         getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
     return error;
 }

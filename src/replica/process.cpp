@@ -16,6 +16,8 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
+#include "stream.hpp"
+
 #ifdef __SANITIZE_THREAD__
 extern "C" int __clone(int (*function)(void *), void *stack, int flags, void *argument, ...) noexcept;
 #endif
@@ -271,14 +273,8 @@ pollfd process::end_poller() const
 
 bool process::await_end(const deadline &until) const
 {
-    for (;;) {
-        pollfd poller = end_poller();
-        const int ready = poll(&poller, 1, until.left_ms());
-        if (ready > 0)
-            return true;
-        if (ready == 0 || errno != EINTR)
-            return false;
-    }
+    const pollfd poller = end_poller();
+    return wait_for(poller.fd, poller.events, until);
 }
 
 // A program that has not ended has a number that belongs to no other process and no other group.

@@ -9,10 +9,6 @@
 namespace replica
 {
 
-namespace
-{
-
-// False: not before the deadline.
 bool wait_for(int fd, short events, const deadline &until)
 {
     for (;;) {
@@ -24,6 +20,9 @@ bool wait_for(int fd, short events, const deadline &until)
             return false;
     }
 }
+
+namespace
+{
 
 // Reads exactly that much to where a message goes on.
 received read_whole(int fd, const deadline &until, std::span<std::byte> to, bool begun)

@@ -39,6 +39,9 @@ enum class received {
     timed_out,
 };
 
+// Returns true if one of the events, as for poll(), occurs before the deadline.
+bool wait_for(int fd, short events, const deadline &until);
+
 // Each waits for one whole message. The descriptor is a socket or a pipe.
 received receive(int fd, const deadline &until, message_buffer &buffer, greeting &to);
 received receive(int fd, const deadline &until, message_buffer &buffer, request &to);
