@@ -162,7 +162,7 @@ std::uint64_t home::configured_length() const
     return static_cast<std::uint64_t>(found.st_size) / replica::page_size * replica::page_size;
 }
 
-// Of a file that is there before the set.
+// Checks a file that existed before the set.
 void home::check_data(std::uint64_t length) const
 {
     // A named pipe must not stop the program.

@@ -309,7 +309,7 @@ mirror::connected rpma_mirror::attach(remote_copy &c, channel &control, const de
     return made;
 }
 
-// There is no network to the home copy: what levels above say of it is not asked there.
+// Levels above RPMA_MIRROR_LEVEL_CPU_FLUSHED concern the network, which the local copy does not use.
 void rpma_mirror::check_home_level() const
 {
     if (home_.level() < std::min(settings_.min_level, RPMA_MIRROR_LEVEL_CPU_FLUSHED))

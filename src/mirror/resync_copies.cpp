@@ -9,7 +9,7 @@
 
 using namespace mirror;
 
-// Those that closed the set are equal; the others are compared, for caches write back what was never flushed.
+// Copies with the closed record are equal. Others are compared: caches write back data that was never flushed.
 bool rpma_mirror::is_equal(const record &held) const
 {
     return newest_.closed && held == newest_;
@@ -20,7 +20,7 @@ bool rpma_mirror::home_is_equal() const
     return is_equal(home_.state().committed) && home_.match() == replica::stamp_match::same;
 }
 
-// The home copy becomes like the source. False: that was lost, and does not count as one that answered any more.
+// Copies the source to the local copy. Returns false if the source was lost, which then no longer counts as answered.
 bool rpma_mirror::fetch_from(remote_copy &source)
 {
     comparison job(source, direction::from_target, settings_.levelling);

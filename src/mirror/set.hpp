@@ -177,7 +177,7 @@ private:
     void check_home_copy() const;
     enum class scope {
         all,
-        needed // by the newest record
+        needed // targets that the newest record requires
     };
     bool open_home();
     void connect_all(scope whom, const deadline &until);
@@ -201,7 +201,7 @@ private:
     void each_in_parallel(std::uint32_t copies, scope whom, const deadline &until,
             const std::function<void(mirror::remote_copy &, const deadline &)> &f);
     std::uint32_t answered() const;
-    // Those of them that have found their own copy changed since the newest record.
+    // Targets that responded and found their own copy changed since the newest record.
     std::uint32_t changed() const;
 
     // compare.cpp
@@ -289,7 +289,7 @@ private:
     // source.
     record newest_, arbiters_;
     std::uint32_t needed_ = 0;
-    bool overrides_ = false; // what speaks against the opening, by force
+    bool overrides_ = false; // true if force overrides a reason to reject the opening
     unsigned source_ = 0;
     std::atomic<mirror::roles> roles_{mirror::roles{}};
     // 0, or the code with which everything ends. The reason is stored before the code, and stays.

@@ -16,7 +16,7 @@ inline std::string_view text_after(std::string_view text, std::size_t at)
     return {text.data() + at, text.size() - at};
 }
 
-// Returns why the first bytes of a configuration file are not plain UTF-8 text; NULL: it may be.
+// Returns why the first bytes of a configuration file are not plain UTF-8 text, or NULL if they may be.
 inline const char *encoding_fault(std::string_view start)
 {
     if (start.starts_with("\xef\xbb\xbf"))
