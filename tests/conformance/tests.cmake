@@ -11,7 +11,7 @@ endif()
 
 function(add_conformance_test name)
   add_test(NAME conformance.${name} COMMAND ${ARGN})
-  set_tests_properties(conformance.${name} PROPERTIES LABELS conformance SKIP_RETURN_CODE 77 TIMEOUT 900
+  set_tests_properties(conformance.${name} PROPERTIES LABELS conformance SKIP_RETURN_CODE 77 TIMEOUT 600
     ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;${environment}")
 endfunction()
 
