@@ -18,7 +18,7 @@ class Report(unittest.TestCase):
     def setUp(self):
         self.place = pathlib.Path(tempfile.mkdtemp(prefix="rpmem-report-", dir="/dev/shm"))
         self.addCleanup(shutil.rmtree, self.place)
-        self.daemon = f"{RPMEMD} --poolset-dir {self.place} --log-file {self.place}/log"
+        self.daemon = f"{RPMEMD} --max-sessions 1000 --poolset-dir {self.place} --log-file {self.place}/log"
         self.write_set("a.set", 16)
 
     def write_set(self, name, *sizes):

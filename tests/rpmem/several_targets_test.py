@@ -44,7 +44,7 @@ class SeveralTargets(two_replicas_test.TwoReplicas):
             "RPMEM_SSH": RPMEM_SSH, "SSH_PROGRAM": str(self.place / "ssh"),
             "RPMEM_LOG_LEVEL": "2", "RPMEM_LOG_FILE": str(self.library_log),
             "RPMEM_CMD": f"echo $$ $TARGET >>{self.pids}.$TARGET; echo $$ >>{self.pids};"
-                         f"exec {RPMEMD} --poolset-dir {self.place}/$TARGET --log-file {self.place}/log"}
+                         f"exec {RPMEMD} --max-sessions 1000 --poolset-dir {self.place}/$TARGET --log-file {self.place}/log"}
 
     def write_pool(self, name, replicas):
         return self.write(name, f"PMEMPOOLSET\n32M {self.parts['local']}\nREPLICA {','.join(replicas)} pool.set\n")

@@ -37,7 +37,7 @@ SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22" exec sh -c "$last"
 def is_alive(pid):
     try:
         status = pathlib.Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
     return status.rpartition(")")[2].split()[0] != "Z"
 
@@ -62,7 +62,7 @@ class TwoReplicas(unittest.TestCase):
         self.environment = os.environ | {
             "LD_LIBRARY_PATH": LIBRARIES, "PMEMOBJ_NLANES": "8", "RPMEM_SSH": str(ssh), "RPMEM_STATE_FILE": str(self.state),
             "RPMEM_OP_TIMEOUT_MS": "5000",
-            "RPMEM_CMD": f"echo $$ >>{self.pids}; exec {RPMEMD} --poolset-dir {self.target} --log-file {self.place}/log"}
+            "RPMEM_CMD": f"echo $$ >>{self.pids}; exec {RPMEMD} --max-sessions 1000 --poolset-dir {self.target} --log-file {self.place}/log"}
 
     def write(self, name, text):
         path = self.place / name
