@@ -82,7 +82,7 @@ CASES = (
     readme("utils/install-dependencies --replica && cmake --preset release && examples/remote-replica/try",
            r"ok: nothing was lost", network=True),
     readme("modprobe rdma_rxe", elsewhere="vm.readme: it needs a kernel of its own"),
-    readme("utils/install-dependencies --lanes && utils/test", elsewhere=".ci/run: it is all tests, this one among them"),
+    readme("utils/install-dependencies --lanes && utils/test", elsewhere=".ci/run: it runs this command"),
     readme("utils/install-dependencies --man && cmake --preset release && cmake --build --preset release && "
            "cmake --install build/release", root=True, network=True,
            after="ls -l /usr/local/share/man/man3/rpma_flush.3 /usr/local/bin/rpma-conformance"),
