@@ -6,7 +6,7 @@
 # Runs as root inside a Debian that may be spoilt; the packages are in /packages, the programs to build in /test.
 set -eu
 version=$1
-ours="librpma0 librpma-dev librpma-tools librpmem1 librpmem-dev librpma-mirror0 librpma-mirror-dev librpma-mirror-etcd python3-rpma rpmemd softrdma"
+ours="librpma0 librpma-dev librpma-tools librpmem1 librpmem-dev librpma-mirror0 librpma-mirror-dev librpma-mirror-etcd python3-rpma rpmemd rpmem-tools softrdma"
 examples=/usr/share/doc/librpma-dev/examples
 
 fail() {
@@ -136,4 +136,15 @@ run_examples /test/old
 echo "upgraded from $old: programs built with it run unchanged"
 apt install --no-install-recommends --reinstall pmdk-tools
 expect_installed
+
+# The way back of docs/upgrade.md.
+suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+apt install --allow-downgrades "librpma0/$suite" "librpma-dev/$suite"
+now=$(dpkg-query --show --showformat '${Version}' librpma0)
+[ "$now" = "$old" ] || fail "librpma0 has version $now after the way back, not $old"
+left=$(dpkg --audit)
+[ -z "$left" ] || fail "dpkg is not content after the way back: $left"
+examples=/test/examples
+run_examples /test/old
+echo "went back to $old: the programs run"
 expect_purged "$version after $old"
