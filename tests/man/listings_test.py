@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The programs in the documents: each is compiled as it is printed, and writes into the file of the server of example 05.
+
+usage: listings_test.py BUILD
+"""
+
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
+# A limit on a hang; nothing takes nearly as long.
+LIMIT_S = 60
+
+
+def listing(document: str, language: str) -> str:
+    """The first complete program of a document in a language."""
+    text = (ROOT / "docs" / document).read_text(encoding="utf-8")
+    programs = [block for block in re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL) if "main(" in block]
+    return programs[0]
+
+
+def free_port() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+class ListingsTest(unittest.TestCase):
+    def setUp(self) -> None:
+        scratch = tempfile.TemporaryDirectory(prefix="librpma-listings-")
+        self.addCleanup(scratch.cleanup)
+        self.scratch = pathlib.Path(scratch.name)
+
+    def compile(self, source: str, compiler: str, suffix: str, *flags: str) -> pathlib.Path:
+        file, program = self.scratch / f"client{suffix}", self.scratch / "client"
+        file.write_text(source, encoding="utf-8")
+        subprocess.run([compiler, "-Wall", "-Wextra", "-Werror", *flags, f"-I{ROOT}/include", file, "-o", program, f"-L{BUILD}/lib",
+                        f"-Wl,-rpath,{BUILD}/lib", "-lrpma", "-libverbs"], check=True)
+        return program
+
+    def expect_written(self, program: pathlib.Path, text: str) -> None:
+        """Runs the program as the client of the server of example 05, which then has the text in its file."""
+        file, port = self.scratch / "server.pmem", free_port()
+        file.write_bytes(bytes(65536))
+        device = [BUILD / "bin/softrdma", "run", "--"]
+        ready, announce = os.pipe()
+        server = subprocess.Popen([*device, BUILD / "examples/05-flush-to-persistent/server", "--ready-fd", str(announce),
+                                   "127.0.0.1", port, file, "on"], pass_fds=[announce], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(server.stdout.close)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        os.close(announce)
+        self.assertTrue(os.read(ready, 1))  # ends without a byte if the server ends
+        os.close(ready)
+        done = subprocess.run([*device, program, "127.0.0.1", port], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        self.assertEqual((0, f"durable: {text}\n"), (done.returncode, done.stdout), done.stderr)
+        server.communicate(timeout=LIMIT_S)
+        self.assertEqual(0, server.returncode)
+        self.assertIn(text.encode(), file.read_bytes())
+
+    def test_the_fifteen_calls_of_c(self) -> None:
+        source = listing("rdma-in-ten-minutes.md", "c")
+        before_the_end = source[source.index("1 to 3"):source.index("The end")]
+        calls = re.findall(r"\b(rpma_\w+)\(", before_the_end)
+        self.assertEqual(15, len([call for call in calls if not call.endswith("2str")]), calls)
+        self.expect_written(self.compile(source, os.environ.get("CC", "cc"), ".c", "-std=c11"), "Written in ten minutes")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
