@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How the package for Python tells failures, and gives the library's log."""
+"""Errors of the package for Python, and the log of the library."""
 
+import enum
 import errno
 import logging
+import os
+import socket
 import unittest
 
 import rpma
@@ -14,11 +17,38 @@ class Errors(Test):
     def test_a_code_has_a_name_and_the_provider_a_cause(self):
         self.assertEqual({name.removeprefix("RPMA_E_") for name in dir(rpma._error.lib) if name.startswith("RPMA_E_")},
                          set(ErrorCode.__members__))
-        with self.assert_fails(ErrorCode.PROVIDER) as caught:
-            rpma.Device("name.invalid")
-        self.assertNotEqual(0, caught.exception.errno)
+        with self.assert_fails(ErrorCode.PROVIDER, "192.0.2.1", os.strerror(errno.EADDRNOTAVAIL)) as caught:
+            rpma.Device("192.0.2.1")
+        self.assertEqual(errno.EADDRNOTAVAIL, caught.exception.errno)
         self.assertEqual((1, 4), rpma.version()[:2])
         self.assertEqual(ErrorCode.UNKNOWN, rpma.Error(-12345).code)
+
+    def test_an_unknown_name_has_the_words_of_the_resolver(self):
+        with self.assertRaises(socket.gaierror) as unknown:
+            socket.getaddrinfo("name.invalid", None)
+        with rpma.Peer(rpma.Device(ADDR)) as peer:
+            for use in (lambda: rpma.Device("name.invalid"), lambda: peer.request("name.invalid", 1),
+                        lambda: peer.listen("name.invalid", 1)):
+                with self.assert_fails(ErrorCode.PROVIDER, "name.invalid", unknown.exception.strerror):
+                    use()
+
+    def test_each_member_of_an_enumeration_has_its_docstring(self):
+        for kind in [value for value in vars(rpma).values() if isinstance(value, type) and issubclass(value, enum.Enum)]:
+            documented = {member.__doc__ for member in kind}
+            self.assertEqual(len(kind), len(documented - {kind.__doc__, ""}), kind)
+            self.assertEqual(list(kind), [kind(int(member)) for member in kind])
+
+    def test_objects_describe_themselves(self):
+        pair = self.pair()
+        self.assertEqual(f"<rpma.MemoryRegion of {SIZE} bytes>", repr(pair.client_region))
+        self.assertEqual(f"<rpma.RemoteMemory of {SIZE} bytes>", repr(pair.remote))
+        self.assertEqual(f"<rpma.Connection {pair.client.qp_num}>", repr(pair.client))
+        self.assertEqual(f"<rpma.Device SOFTWARE for {ADDR}>", repr(rpma.Device(ADDR)))
+        pair.client.write(pair.remote, 0, pair.client_region, 0, 1, context=5)
+        self.assertEqual(f"<rpma.Completion 5: RDMA_WRITE, 1 bytes, connection {pair.client.qp_num}>",
+                         repr(self.completed(pair.client)))
+        pair.close()
+        self.assertEqual("<rpma.Connection, closed>", repr(pair.client))
 
     def test_operations_outside_of_a_region_are_refused(self):
         pair = self.pair()
@@ -62,7 +92,7 @@ class Errors(Test):
                 pair.client.write(pair.remote, 0, pair.client_region, 0, 1)
         self.assertEqual(errno.ENOMEM, caught.exception.errno)
 
-    def test_nobody_listens(self):
+    def test_a_port_without_listener_rejects(self):
         with rpma.Peer(rpma.Device(ADDR)) as peer:
             with peer.request(ADDR, free_port()).connect() as connection:
                 with self.assertRaises(rpma.UnexpectedEvent) as caught:
@@ -78,10 +108,12 @@ class Errors(Test):
 
     def test_waits_end_with_their_time(self):
         pair = self.pair()
-        with self.assert_fails(ErrorCode.NO_COMPLETION):
+        with self.assert_fails(ErrorCode.NO_COMPLETION, "within 0.02 s"):
             pair.client.cq.wait(0.02)
-        with self.assert_fails(ErrorCode.NO_COMPLETION):
+        with self.assertRaises(TimeoutError):
             pair.client.cq.next(0)
+        with self.assertRaises(TimeoutError):
+            pair.client.next_event(0)
         with self.assert_fails(ErrorCode.NO_EVENT):
             pair.client.next_event(0.02)
         with pair.server_peer.listen(ADDR, free_port()) as endpoint, self.assert_fails(ErrorCode.NO_EVENT):

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import enum
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ._error import Error, ErrorCode, check, error_of
+from ._enum import IntEnum
+from ._error import Error, ErrorCode, check, check_address, error_of
 from ._handle import Closable, Handle, Waitable, c_string, configuration, op_context, out_descriptor
 from ._memory import MemoryRegion, part_of
 from ._operations import Operations
@@ -35,14 +35,14 @@ class Counters(NamedTuple):
     receives: int
 
 
-class ConnectionEvent(enum.IntEnum):
+class ConnectionEvent(IntEnum):
     """Event of a connection."""
 
-    ESTABLISHED = lib.RPMA_CONN_ESTABLISHED
-    CLOSED = lib.RPMA_CONN_CLOSED
-    LOST = lib.RPMA_CONN_LOST
-    REJECTED = lib.RPMA_CONN_REJECTED
-    UNREACHABLE = lib.RPMA_CONN_UNREACHABLE
+    ESTABLISHED = lib.RPMA_CONN_ESTABLISHED, "The connection is ready for operations."
+    CLOSED = lib.RPMA_CONN_CLOSED, "The peer has disconnected, or the local disconnect is complete."
+    LOST = lib.RPMA_CONN_LOST, "The peer is gone without disconnecting."
+    REJECTED = lib.RPMA_CONN_REJECTED, "The peer rejected the request, or no program listens."
+    UNREACHABLE = lib.RPMA_CONN_UNREACHABLE, "The peer did not respond."
 
 
 class UnexpectedEvent(Error):
@@ -100,7 +100,8 @@ class ConnectionRequest(Closable):
     def _outgoing(cls, peer: Peer, addr: str, port: str | int, config: ConnectionConfig) -> ConnectionRequest:
         box = ffi.new("struct rpma_conn_req **")
         with config._make() as settings:
-            check(lib.rpma_conn_req_new(peer._handle.pointer, c_string(addr), c_string(port), settings, box))
+            check_address(lib.rpma_conn_req_new(peer._handle.pointer, c_string(addr), c_string(port), settings, box),
+                          "cannot reach", addr, port)
         return cls(box, config, peer._handle)
 
     @property
@@ -142,10 +143,14 @@ class Endpoint(Waitable):
 
     def __init__(self, peer: Peer, addr: str, port: str | int):
         box = ffi.new("struct rpma_ep **")
-        check(lib.rpma_ep_listen(peer._handle.pointer, c_string(addr), c_string(port), box))
+        check_address(lib.rpma_ep_listen(peer._handle.pointer, c_string(addr), c_string(port), box), "cannot listen at", addr, port)
         self._handle = Handle("endpoint", box, lib.rpma_ep_shutdown, (peer._handle.pointer,))
         super().__init__()
         self._peer = peer._handle
+        self._address = f" at {addr} port {port}"
+
+    def _details(self) -> str:
+        return self._address
 
     def fileno(self) -> int:
         """A descriptor of the endpoint's, readable when a request waits."""
@@ -153,11 +158,11 @@ class Endpoint(Waitable):
 
     def next_request(self, config: ConnectionConfig = ConnectionConfig(), timeout: float | None = None) -> ConnectionRequest:
         """The next incoming request, waited for for up to timeout seconds, None without limit.
-        Error: NO_EVENT when the time is over, INVAL, NOMEM, PROVIDER."""
+        Timeout: NO_EVENT. Error: INVAL, NOMEM, PROVIDER."""
         box = ffi.new("struct rpma_conn_req **")
         with config._make() as settings:
             check(self._take(lambda: int(lib.rpma_ep_next_conn_req(self._handle.pointer, settings, box)),
-                             lib.RPMA_E_NO_EVENT, self.fileno(), timeout))
+                             lib.RPMA_E_NO_EVENT, self.fileno(), timeout), f"no request within {timeout} s")
         return ConnectionRequest(box, config, self._peer)
 
 
@@ -175,16 +180,19 @@ class Connection(Waitable, Operations):
         super().close()
         self._regions = set()
 
+    def _details(self) -> str:
+        return "" if self.closed or self._handle.foreign else f" {self.qp_num}"
+
     def fileno(self) -> int:
         """A descriptor of the connection's, readable when an event waits."""
         return out_descriptor(lib.rpma_conn_get_event_fd, self._handle.pointer)
 
     def next_event(self, timeout: float | None = None) -> ConnectionEvent:
         """The next event, waited for for up to timeout seconds, None without limit.
-        Error: NO_EVENT when the time is over, UNKNOWN, NOMEM, PROVIDER."""
+        Timeout: NO_EVENT. Error: UNKNOWN, NOMEM, PROVIDER."""
         event = ffi.new("enum rpma_conn_event *")
         check(self._take(lambda: int(lib.rpma_conn_next_event(self._handle.pointer, event)), lib.RPMA_E_NO_EVENT,
-                         self.fileno(), timeout))
+                         self.fileno(), timeout), f"no event within {timeout} s")
         return ConnectionEvent(event[0])
 
     def expect(self, expected: ConnectionEvent, timeout: float | None = None) -> None:
@@ -242,10 +250,10 @@ class Connection(Waitable, Operations):
 
     def wait(self, timeout: float | None = None) -> CompletionQueue:
         """Waits as CompletionQueue.wait does, on the channel that both queues share, and returns the one that fired.
-        Error: NO_COMPLETION when the time is over, NOT_SHARED_CHNL, UNKNOWN, PROVIDER."""
+        Timeout: NO_COMPLETION. Error: NOT_SHARED_CHNL, UNKNOWN, PROVIDER."""
         box = ffi.new("struct rpma_cq **")
         check(self._take(lambda: int(lib.rpma_conn_wait(self._handle.pointer, 0, box, ffi.NULL)),
-                         lib.RPMA_E_NO_COMPLETION, self.compl_fileno(), timeout))
+                         lib.RPMA_E_NO_COMPLETION, self.compl_fileno(), timeout), f"no completion within {timeout} s")
         return CompletionQueue(self, box[0])
 
     def disconnect(self) -> None:

@@ -95,7 +95,7 @@ class Handle:
 
 
 class Closable:
-    """An object that a program closes: at the end of a `with` block, by close(), or when nothing refers to it any more.
+    """An object that a program closes: at the end of a `with` block, by close(), or when no reference to it is left.
 
     Closing twice is harmless. Using it afterwards raises Error(INVAL). An object from which others were created is
     freed with the last of them: a peer that is closed before its connections only rejects new ones.
@@ -110,6 +110,14 @@ class Closable:
     def close(self) -> None:
         """Frees it at once, or when the calls that other threads have in it return. Error: PROVIDER."""
         self._handle.close()
+
+    def _details(self) -> str:
+        """The part of repr that describes an open object."""
+        return ""
+
+    def __repr__(self) -> str:
+        state = ", closed" if self.closed else ", of the parent process" if self._handle.foreign else ""
+        return f"<rpma.{type(self).__name__}{self._details()}{state}>"
 
     def __enter__(self: Self) -> Self:
         return self

@@ -4,32 +4,32 @@
 from __future__ import annotations
 
 import atexit
-import enum
 import logging
 from collections.abc import Callable
 from typing import Any, Optional
 
+from ._enum import IntEnum
 from ._error import check
 from ._rpma import ffi, lib
 
 
-class LogLevel(enum.IntEnum):
+class LogLevel(IntEnum):
     """Levels of the library, from nothing to everything."""
 
-    DISABLED = lib.RPMA_LOG_DISABLED
-    FATAL = lib.RPMA_LOG_LEVEL_FATAL
-    ERROR = lib.RPMA_LOG_LEVEL_ERROR
-    WARNING = lib.RPMA_LOG_LEVEL_WARNING
-    NOTICE = lib.RPMA_LOG_LEVEL_NOTICE
-    INFO = lib.RPMA_LOG_LEVEL_INFO
-    DEBUG = lib.RPMA_LOG_LEVEL_DEBUG
+    DISABLED = lib.RPMA_LOG_DISABLED, "No messages."
+    FATAL = lib.RPMA_LOG_LEVEL_FATAL, "The library cannot continue."
+    ERROR = lib.RPMA_LOG_LEVEL_ERROR, "A call failed."
+    WARNING = lib.RPMA_LOG_LEVEL_WARNING, "Something is wrong, and the call succeeded."
+    NOTICE = lib.RPMA_LOG_LEVEL_NOTICE, "Something normal is worth attention."
+    INFO = lib.RPMA_LOG_LEVEL_INFO, "Information about normal operation."
+    DEBUG = lib.RPMA_LOG_LEVEL_DEBUG, "Details for debugging."
 
 
-class LogThreshold(enum.IntEnum):
+class LogThreshold(IntEnum):
     """MAIN: what is logged at all. AUX: what the default function prints to stderr as well."""
 
-    MAIN = lib.RPMA_LOG_THRESHOLD
-    AUX = lib.RPMA_LOG_THRESHOLD_AUX
+    MAIN = lib.RPMA_LOG_THRESHOLD, "Threshold of all messages."
+    AUX = lib.RPMA_LOG_THRESHOLD_AUX, "Threshold of the messages that the default function also prints to stderr."
 
 
 # Level, file or None, line, function, and the message without its newline.

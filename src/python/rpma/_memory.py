@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import enum
 from typing import TYPE_CHECKING, Any, Union
 
+from ._enum import IntEnum, IntFlag
 from ._error import check, error_of
 from ._handle import Closable, Handle
 from ._rpma import ffi, lib
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 Buffer = Any
 
 
-class Usage(enum.IntFlag):
+class Usage(IntFlag):
     """Usage of a region (RPMA_MR_USAGE_*)."""
 
-    READ_SRC = lib.RPMA_MR_USAGE_READ_SRC
-    READ_DST = lib.RPMA_MR_USAGE_READ_DST
-    WRITE_SRC = lib.RPMA_MR_USAGE_WRITE_SRC
-    WRITE_DST = lib.RPMA_MR_USAGE_WRITE_DST
-    FLUSH_TYPE_VISIBILITY = lib.RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY
-    FLUSH_TYPE_PERSISTENT = lib.RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT
-    SEND = lib.RPMA_MR_USAGE_SEND
-    RECV = lib.RPMA_MR_USAGE_RECV
+    READ_SRC = lib.RPMA_MR_USAGE_READ_SRC, "Remote peers read from it."
+    READ_DST = lib.RPMA_MR_USAGE_READ_DST, "Local destination of reads."
+    WRITE_SRC = lib.RPMA_MR_USAGE_WRITE_SRC, "Local source of writes."
+    WRITE_DST = lib.RPMA_MR_USAGE_WRITE_DST, "Remote peers write to it."
+    FLUSH_TYPE_VISIBILITY = lib.RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, "Remote peers flush it to visibility."
+    FLUSH_TYPE_PERSISTENT = lib.RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT, "Remote peers flush it to persistence."
+    SEND = lib.RPMA_MR_USAGE_SEND, "Source of sends."
+    RECV = lib.RPMA_MR_USAGE_RECV, "Destination of receives."
 
 
-class Advice(enum.IntEnum):
+class Advice(IntEnum):
     """Advice of MemoryRegion.advise for the device."""
 
-    PREFETCH = lib.IBV_ADVISE_MR_ADVICE_PREFETCH
-    PREFETCH_WRITE = lib.IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE
-    PREFETCH_NO_FAULT = lib.IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT
+    PREFETCH = lib.IBV_ADVISE_MR_ADVICE_PREFETCH, "Prepare the pages for reading."
+    PREFETCH_WRITE = lib.IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, "Prepare the pages for writing."
+    PREFETCH_NO_FAULT = lib.IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT, "Prepare only pages that are in memory."
 
 
 # Usages by which the device or a peer writes to the memory.
@@ -57,7 +57,8 @@ class MemoryRegion(Closable):
     def __init__(self, peer: Peer, buffer: Buffer, usage: Usage | int):
         export = ffi.from_buffer("char[]", buffer, require_writable=bool(usage & _WRITTEN))
         box = ffi.new("struct rpma_mr_local **")
-        error = error_of(lib.rpma_mr_reg(peer._handle.pointer, export, len(export), usage, box))
+        error = error_of(lib.rpma_mr_reg(peer._handle.pointer, export, len(export), usage, box),
+                         f"cannot register {len(export)} bytes for {usage!r}")
         if error:
             ffi.release(export)
             raise error
@@ -80,6 +81,9 @@ class MemoryRegion(Closable):
     def __len__(self) -> int:
         """Size in bytes."""
         return self._size
+
+    def _details(self) -> str:
+        return f" of {self._size} bytes"
 
     @property
     def memory(self) -> memoryview:
@@ -120,6 +124,9 @@ class RemoteMemory(Closable):
         box = ffi.new("struct rpma_mr_remote **")
         check(lib.rpma_mr_remote_from_descriptor(descriptor, len(descriptor), box))
         self._handle = Handle("remote memory", box, lib.rpma_mr_remote_delete)
+
+    def _details(self) -> str:
+        return "" if self.closed or self._handle.foreign else f" of {len(self)} bytes"
 
     def __len__(self) -> int:
         """Size in bytes."""

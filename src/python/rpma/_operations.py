@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import enum
 
+from ._enum import IntEnum
 from ._error import Error, ErrorCode, check
 from ._handle import Handle, op_context
 from ._memory import MemoryRegion, RemoteMemory, part_of
@@ -13,20 +13,20 @@ from ._rpma import lib
 ATOMIC_WRITE_ALIGNMENT: int = lib.RPMA_ATOMIC_WRITE_ALIGNMENT
 
 
-class FlushType(enum.IntEnum):
+class FlushType(IntEnum):
     """PERSISTENT: earlier writes survive a power failure of the remote. VISIBILITY: every thread of the remote sees them."""
 
-    PERSISTENT = lib.RPMA_FLUSH_TYPE_PERSISTENT
-    VISIBILITY = lib.RPMA_FLUSH_TYPE_VISIBILITY
+    PERSISTENT = lib.RPMA_FLUSH_TYPE_PERSISTENT, "Earlier writes survive a power failure of the remote."
+    VISIBILITY = lib.RPMA_FLUSH_TYPE_VISIBILITY, "Each thread of the remote sees earlier writes."
 
 
-class Completions(enum.IntEnum):
+class Completions(IntEnum):
     """Selects whether a successful operation generates a completion; a failed one always does. Every sq_size-th
     operation at least
     must be one with ALWAYS."""
 
-    ALWAYS = lib.RPMA_F_COMPLETION_ALWAYS
-    ON_ERROR = lib.RPMA_F_COMPLETION_ON_ERROR
+    ALWAYS = lib.RPMA_F_COMPLETION_ALWAYS, "Each operation generates a completion."
+    ON_ERROR = lib.RPMA_F_COMPLETION_ON_ERROR, "Only a failed operation generates a completion."
 
 
 class Operations:

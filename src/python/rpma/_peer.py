@@ -4,29 +4,29 @@
 from __future__ import annotations
 
 import dataclasses
-import enum
 
 from ._connection import ConnectionConfig, ConnectionRequest, Endpoint
-from ._error import check
+from ._enum import IntEnum
+from ._error import check, check_address
 from ._handle import Closable, Handle, c_string, configuration
 from ._memory import Buffer, MemoryRegion, Usage
 from ._queue import SharedReceiveQueue, SrqConfig
 from ._rpma import ffi, lib
 
 
-class Side(enum.IntEnum):
+class Side(IntEnum):
     """Kind of the address that selects a device: its own, or one that is reached through it."""
 
-    LOCAL = lib.RPMA_UTIL_IBV_CONTEXT_LOCAL
-    REMOTE = lib.RPMA_UTIL_IBV_CONTEXT_REMOTE
+    LOCAL = lib.RPMA_UTIL_IBV_CONTEXT_LOCAL, "The device that owns a local address."
+    REMOTE = lib.RPMA_UTIL_IBV_CONTEXT_REMOTE, "The device through which a remote address is reached."
 
 
-class DeviceKind(enum.IntEnum):
+class DeviceKind(IntEnum):
     """An RDMA device of the kernel, the software device softrdma, or the former if there is one and otherwise the latter."""
 
-    ANY = lib.RPMA_DEVICE_ANY
-    HARDWARE = lib.RPMA_DEVICE_HARDWARE
-    SOFTWARE = lib.RPMA_DEVICE_SOFTWARE
+    ANY = lib.RPMA_DEVICE_ANY, "A device of the kernel if there is one, otherwise softrdma."
+    HARDWARE = lib.RPMA_DEVICE_HARDWARE, "An RDMA device of the kernel, SoftRoCE included."
+    SOFTWARE = lib.RPMA_DEVICE_SOFTWARE, "The software device softrdma."
 
 
 class Device:
@@ -39,10 +39,15 @@ class Device:
     def __init__(self, addr: str, side: Side = Side.LOCAL, kind: DeviceKind | None = None):
         box = ffi.new("struct ibv_context **")
         if kind is None:
-            check(lib.rpma_utils_get_ibv_context(c_string(addr), side, box))
+            code = lib.rpma_utils_get_ibv_context(c_string(addr), side, box)
         else:
-            check(lib.rpma_utils_get_ibv_context_of_kind(c_string(addr), side, kind, box))
+            code = lib.rpma_utils_get_ibv_context_of_kind(c_string(addr), side, kind, box)
+        check_address(code, "device for", addr)
         self._context = box[0]
+        self._addr = addr
+
+    def __repr__(self) -> str:
+        return f"<rpma.Device {self.kind.name} for {self._addr}>"
 
     @property
     def kind(self) -> DeviceKind:
@@ -97,7 +102,7 @@ class Peer(Closable):
 
     def __init__(self, device: Device):
         box = ffi.new("struct rpma_peer **")
-        check(lib.rpma_peer_new(device._context, box))
+        check(lib.rpma_peer_new(device._context, box), "cannot create a peer")
         self._handle = Handle("peer", box, lib.rpma_peer_delete)
 
     def register(self, buffer: Buffer, usage: Usage | int) -> MemoryRegion:

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
-import enum
 import socket
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ._error import Error, ErrorCode, check
+from ._enum import IntEnum
+from ._error import Error, ErrorCode, Timeout, check
 from ._handle import Handle, Waitable, configuration, op_context, out_descriptor
 from ._memory import MemoryRegion, part_of
 from ._rpma import ffi, lib
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from ._peer import Peer
 
 
-class Opcode(enum.IntEnum):
+class Opcode(IntEnum):
     """Kind of the completed operation (enum ibv_wc_opcode). A flush is FLUSH on a device that has it, otherwise
     RDMA_READ."""
 
-    SEND = 0
-    RDMA_WRITE = 1
-    RDMA_READ = 2
-    FLUSH = 8
-    ATOMIC_WRITE = 9
-    RECV = 128
-    RECV_RDMA_WITH_IMM = 129
+    SEND = 0, "Send."
+    RDMA_WRITE = 1, "Write."
+    RDMA_READ = 2, "Read, or a flush that is executed as a read."
+    FLUSH = 8, "Native flush."
+    ATOMIC_WRITE = 9, "Native atomic write."
+    RECV = 128, "Receive of a message."
+    RECV_RDMA_WITH_IMM = 129, "Receive that a write with immediate data consumed."
 
 
 class WorkError(Error):
@@ -49,6 +49,11 @@ class Completion(NamedTuple):
     imm: int | None  # the number that the other side gave
     qp_num: int
     vendor_err: int
+
+    def __repr__(self) -> str:
+        operation = self.opcode.name if self.opcode is not None else self.status_text
+        numbers = "" if self.imm is None else f", imm {self.imm}"
+        return f"<rpma.Completion {self.op_context}: {operation}, {self.byte_len} bytes{numbers}, connection {self.qp_num}>"
 
     @property
     def status_text(self) -> str:
@@ -82,6 +87,9 @@ class CompletionQueue:
     def __hash__(self) -> int:
         return hash(self._queue)
 
+    def __repr__(self) -> str:
+        return f"<rpma.CompletionQueue of {self._owner!r}>"
+
     def _call(self, function: Any, *arguments: Any) -> int:
         # The queue lives as long as its owner is in use.
         owner = self._owner._handle.pointer
@@ -97,10 +105,11 @@ class CompletionQueue:
 
     def wait(self, timeout: float | None = None) -> None:
         """Waits for a completion event for up to timeout seconds, None without limit, and re-arms the queue. Then poll()
-        until there is nothing; an event without completions is normal. Error: NO_COMPLETION when the time is over,
-        SHARED_CHANNEL, PROVIDER."""
+        until there is nothing; an event without completions is normal. Timeout: NO_COMPLETION. Error: SHARED_CHANNEL,
+        PROVIDER."""
         fd = self.fileno()
-        check(self._owner._take(lambda: self._call(lib.rpma_cq_wait), lib.RPMA_E_NO_COMPLETION, fd, timeout))
+        check(self._owner._take(lambda: self._call(lib.rpma_cq_wait), lib.RPMA_E_NO_COMPLETION, fd, timeout),
+              f"no completion within {timeout} s")
 
     def poll(self, limit: int = 1) -> list[Completion]:
         """Up to limit completions, and none if there are none; never waits. Error: INVAL, PROVIDER."""
@@ -119,7 +128,10 @@ class CompletionQueue:
             found = self.poll()
             if found:
                 return found[0]
-            self.wait(None if deadline is None else max(deadline - time.monotonic(), 0))
+            try:
+                self.wait(None if deadline is None else max(deadline - time.monotonic(), 0))
+            except Timeout:
+                raise Timeout(ErrorCode.NO_COMPLETION, f"no completion within {timeout} s") from None
 
 
 def queue_of(owner: Waitable, get: Any) -> CompletionQueue | None:

@@ -1,0 +1,39 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Usage: pip_test.sh SOFTRDMA
+#
+# pip installs the package from its source archive into a virtual environment, without a network. The package there has its
+# own librpma, and transfers data.
+set -eu
+softrdma=$1
+source=$(cd "$(dirname "$0")/../.." && pwd)
+python=/usr/bin/python3 # of Debian, for which the packages are
+if ! "$python" -c 'import cffi, ensurepip, setuptools, wheel' 2>/dev/null; then
+    echo "skipped: python3-cffi, python3-setuptools, python3-venv or python3-wheel is missing"
+    exit 77
+fi
+unset PYTHONPATH
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+# Setuptools writes beside what it packs.
+mkdir "$directory/source"
+(cd "$source" && git -c "safe.directory=$source" ls-files -z --cached --others --exclude-standard -- pyproject.toml setup.py MANIFEST.in \
+    CMakeLists.txt LICENSE cmake docs include src | xargs -0 cp --parents -t "$directory/source")
+cd "$directory/source"
+export CCACHE_BASEDIR="$directory/source"
+"$python" setup.py -q sdist -d "$directory" 2>"$directory/log" || { cat "$directory/log"; exit 1; }
+cd "$directory"
+"$python" -m venv --system-site-packages venv
+venv/bin/pip install --no-index --no-build-isolation --no-cache-dir --disable-pip-version-check rpma-*.tar.gz >log 2>&1 || { cat log; exit 1; }
+version=$(sed -n 's/^project(librpma VERSION \([0-9.]*\).*/\1/p' "$source/CMakeLists.txt")
+venv/bin/pip list --disable-pip-version-check | grep -E "^rpma +$version\$"
+venv/bin/python -m zipfile -h >/dev/null # the environment's Python runs
+"$softrdma" run -- venv/bin/python -c '
+import pathlib, rpma, sys
+maps = pathlib.Path("/proc/self/maps").read_text()
+assert f"{sys.prefix}/lib" in rpma.__file__, rpma.__file__
+assert str(pathlib.Path(rpma.__file__).with_name("librpma.so.0")) in maps, maps
+'
+cd "$source/tests/python"
+PYTHONPATH=. "$softrdma" run -- "$directory/venv/bin/python" transfer_test.py
