@@ -12,7 +12,8 @@
 #include "report.h"
 
 enum {
-    MAX_PORT = 65535
+    MAX_PORT = 65535,
+    MAX_TIMEOUT_S = 366 * 24 * 3600
 };
 
 struct fio_option engine_options[] = {
@@ -61,6 +62,7 @@ struct fio_option engine_options[] = {
                 .lname = "Connect timeout",
                 .type = FIO_OPT_INT,
                 .off1 = offsetof(struct engine_options, connect_timeout),
+                .maxval = MAX_TIMEOUT_S,
                 .help = "Client: seconds to wait for the server to listen",
                 .def = "50",
                 .category = FIO_OPT_C_ENGINE,
@@ -71,6 +73,7 @@ struct fio_option engine_options[] = {
                 .lname = "Idle timeout",
                 .type = FIO_OPT_INT,
                 .off1 = offsetof(struct engine_options, idle_timeout),
+                .maxval = MAX_TIMEOUT_S,
                 .help = "Server: seconds to wait for a client; 0: for ever",
                 .def = "0",
                 .category = FIO_OPT_C_ENGINE,

@@ -6,6 +6,7 @@
 #include "failure.hpp"
 #include "range.hpp"
 #include "set_name.hpp"
+#include "text.hpp"
 
 namespace mirror
 {
@@ -83,7 +84,9 @@ void settings::add_target(unsigned copy, const std::string &place, const std::st
     made.port = place.substr(colon + 1);
     if (made.address.size() > 2 && made.address.front() == '[' && made.address.back() == ']')
         made.address = made.address.substr(1, made.address.size() - 2);
-    if (made.port.find_first_not_of("0123456789") != std::string::npos || made.port.size() > 5 || place.size() > 255)
+    if (!replica::is_port(made.port))
+        refuse("the port of '" + place + "' is not a number from 1 to 65535");
+    if (place.size() > 255)
         refuse("write ADDRESS:PORT instead of '" + place + "'");
     if (const char *const fault = replica::set_name_fault(set_name))
         refuse(fault);

@@ -29,18 +29,6 @@ bool is_word(std::string_view text, std::string_view also)
     });
 }
 
-// A number from 1 to 65535.
-bool is_port(std::string_view text)
-{
-    unsigned value = 0;
-    for (const char c : text) {
-        if (c < '0' || c > '9' || value > 65535)
-            return false;
-        value = value * 10 + static_cast<unsigned>(c - '0');
-    }
-    return value >= 1 && value <= 65535;
-}
-
 // An IPv6 address, whose zone may follow.
 bool is_address(std::string_view text)
 {

@@ -16,6 +16,18 @@ inline std::string_view text_after(std::string_view text, std::size_t at)
     return {text.data() + at, text.size() - at};
 }
 
+// Returns whether the text is a decimal number from min to 65535. getaddrinfo(3) reduces larger ones modulo 65536.
+inline bool is_port(std::string_view text, unsigned min = 1)
+{
+    unsigned value = 0;
+    for (const char c : text) {
+        if (c < '0' || c > '9' || value > 65535)
+            return false;
+        value = value * 10 + static_cast<unsigned>(c - '0');
+    }
+    return !text.empty() && value >= min && value <= 65535;
+}
+
 // Returns why the first bytes of a configuration file are not plain UTF-8 text, or NULL if they may be.
 inline const char *encoding_fault(std::string_view start)
 {

@@ -20,6 +20,7 @@
 #include "log.hpp"
 #include "mirror_session.hpp"
 #include "newcomers.hpp"
+#include "text.hpp"
 
 namespace rpmemd
 {
@@ -37,6 +38,9 @@ place parse_place(const std::string &text)
     const std::size_t colon = text.rfind(':');
     if (colon == std::string::npos || colon + 1 == text.size())
         throw failure(EINVAL, "--listen: write ADDRESS:PORT instead of '" + text + "'");
+    if (!replica::is_port(std::string_view(text).substr(colon + 1), 0))
+        throw failure(
+                EINVAL, "--listen: the port of '" + text + "' is not a number from 1 to 65535, or 0 for a free one");
     std::string address = text.substr(0, colon);
     if (address.size() > 2 && address.front() == '[' && address.back() == ']')
         address = address.substr(1, address.size() - 2);

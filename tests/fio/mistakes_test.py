@@ -44,6 +44,15 @@ class Mistakes(FioTest):
                 self.check("apm", side, {"port": port}, f"port={port}")
         self.check("apm", "client", {"serverip": "no.such.host.invalid"}, "serverip=no.such.host.invalid", "softrdma")
 
+    def test_time_outs_are_limited(self) -> None:
+        for side, option in (("client", "connect_timeout"), ("server", "idle_timeout")):
+            for value in (-1, 4294967295, 31622401):
+                with self.subTest(side=side, value=value), tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+                    with Job(EXTERNAL, "apm", side, {option: value}, pathlib.Path(directory)) as job:
+                        result = job.result(START_S)
+                    self.assertNotEqual(0, result.status)
+                    self.assertIn("max value out of range", result.stderr)
+
     def test_ports_of_threads_beyond_the_last(self) -> None:
         values = {"port": 65535, "numjobs": 2, "idle_timeout": 1}
         self.assertIn("port=65535 plus 1", self.alone("apm", "server", values, failures=2))

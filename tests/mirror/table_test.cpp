@@ -442,6 +442,8 @@ void each_setting_and_its_limits(void **)
             {rpma_mirror_cfg_set_home(cfg, 0, home.c_str(), length, state.c_str()), 0},
             {rpma_mirror_cfg_add_target(cfg, 0, a.place().c_str(), "set"), RPMA_MIRROR_E_INVAL},
             {rpma_mirror_cfg_add_target(cfg, 1, "nowhere", "set"), RPMA_MIRROR_E_INVAL},
+            {rpma_mirror_cfg_add_target(cfg, 1, "127.0.0.1:72040", "set"), RPMA_MIRROR_E_INVAL},
+            {rpma_mirror_cfg_add_target(cfg, 1, "127.0.0.1:0", "set"), RPMA_MIRROR_E_INVAL},
             {rpma_mirror_cfg_add_target(cfg, 1, a.place().c_str(), "../set"), RPMA_MIRROR_E_INVAL},
             {rpma_mirror_cfg_add_target(cfg, 1, a.place().c_str(), "set"), 0},
             {rpma_mirror_cfg_set_key_file(cfg, nullptr), RPMA_MIRROR_E_INVAL},

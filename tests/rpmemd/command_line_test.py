@@ -85,6 +85,8 @@ class CommandLine(DaemonTest):
         self.refused(self.rpmemd("--key-file", key), 255, "need each other")
         self.refused(self.rpmemd("--listen", "127.0.0.1:0", "--key-file", key, "--check", "a"), 255, "does not go with")
         self.refused(self.rpmemd("--listen", "127.0.0.1", "--key-file", key), 255, "write ADDRESS:PORT")
+        for port in ("65536", "72040", "-1", " 7470", "http", "4294967297"):
+            self.refused(self.rpmemd("--listen", f"127.0.0.1:{port}", "--key-file", key), 255, "from 1 to 65535")
         self.refused(self.rpmemd("--listen", "localhost:0", "--key-file", key), 255, "localhost:0")
         for everywhere in ("0.0.0.0:0", "[::]:0"):
             self.refused(self.rpmemd("--listen", everywhere, "--key-file", key), 255, "name one address")
