@@ -433,13 +433,14 @@ int rpma_conn_delete(struct rpma_conn **conn_ptr);
  * flag, or rpma_conn_ring, posts it. A connection queues up to 64 operations, then posts them. Arguments are checked,
  * and the 8 bytes of rpma_atomic_write copied, during the call. A queued operation does not complete before it is
  * posted. If posting returns RPMA_E_PROVIDER, the rejected operation and all later ones are dropped, including the
- * operation of the call. If the batch contains a native flush or atomic write, all are dropped. rpma_conn_disconnect
- * posts queued operations, rpma_conn_delete drops them. All: RPMA_E_INVAL: flags is 0, or a range is outside its
- * region. RPMA_E_PROVIDER: the device rejected the operation, for example with ENOMEM if the queue is full.
+ * operation of the call. If the batch contains a native flush or atomic write, all are dropped. rpma_cq_wait,
+ * rpma_conn_wait and rpma_conn_disconnect post queued operations first, rpma_conn_delete drops them. All: RPMA_E_INVAL:
+ * flags is 0, or a range is outside its region. RPMA_E_PROVIDER: the device rejected the operation, for example with
+ * ENOMEM if the queue is full.
  */
 #define RPMA_F_COMPLETION_ON_ERROR (1 << 0)
 #define RPMA_F_COMPLETION_ALWAYS (1 << 1 | RPMA_F_COMPLETION_ON_ERROR)
-#define RPMA_F_MORE (1 << 2) /* since 1.4; ignored by earlier versions */
+#define RPMA_F_MORE (1 << 20) /* since 1.4; ignored by earlier versions */
 
 /* Reads from remote src to local dst. If both are NULL and offsets and len are 0, the read is empty. */
 int rpma_read(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t dst_offset, const struct rpma_mr_remote *src,

@@ -42,6 +42,8 @@ rpma_conn::rpma_conn(conn_parts &&parts, class flush &&flush, class private_data
     : targets_{parts.id->qp, flush.native(), nullptr}, device_{parts.id->qp, flush.native(), nullptr},
       parts_(std::move(parts)), flush_(std::move(flush)), private_data_(std::move(data))
 {
+    parts_.cq.set_batch(batch_);
+    parts_.rcq.set_batch(batch_);
     if ((parts_.native_ops & rdma::send_op_atomic_write) == 0)
         return;
     ibv_qp_ex *const qpx = rdma::extended(qp());
@@ -148,6 +150,9 @@ result<rpma_conn::completion> rpma_conn::wait()
 {
     if (!parts_.shared_channel)
         return errc::not_shared_channel;
+    // Otherwise the caller could wait for operations that are only queued.
+    if (ring() != 0)
+        return errc::provider;
     RPMA_ASSIGN_OR_RETURN(ibv_cq *const fired, rdma::next_completion_event(parts_.shared_channel.get()));
     completion found{};
     if (fired == parts_.cq.handle()) {
@@ -172,13 +177,6 @@ rdma::batch *rpma_conn::batch_to_keep_in()
         return made;
     delete made; // another thread was faster
     return before;
-}
-
-int rpma_conn::ring()
-{
-    rdma::batch *const kept = batch_.load();
-    const int returned = kept != nullptr ? kept->ring() : 0;
-    return returned == 0 ? 0 : rdma::post_failed("posting a batch", returned);
 }
 
 void rpma_conn::set_direct_write_to_pmem(bool supported)

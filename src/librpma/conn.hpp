@@ -50,7 +50,7 @@ public:
     // Queue of work requests; NULL without memory, and then they are posted at once.
     rpma::rdma::batch *batch_to_keep_in();
     // Posts what is kept. 0, or RPMA_E_PROVIDER.
-    int ring();
+    int ring() { return rpma::rdma::ring(batch_); }
     std::uint32_t qp_num() const { return parts_.id->qp->qp_num; }
 
     // Counters of this connection, updated by the data path.
@@ -67,8 +67,7 @@ private:
     rpma::conn_parts parts_;
     rpma::flush flush_;
     rpma::private_data private_data_;
-    // Created by the first operation with RPMA_F_MORE.
-    std::atomic<rpma::rdma::batch *> batch_ = nullptr;
+    rpma::rdma::batch_pointer batch_ = nullptr;
 
     // The last message of the handshake can be lost, or come late, on its way to an accepting side. The peer considers
     // the connection established: its operations were acknowledged, and must not look like a failed attempt. The local

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "rdma/batch.hpp"
 #include "rdma/verbs.hpp"
 
 // A completion queue on its own completion channel or on one that it shares. Part of a connection or an SRQ.
@@ -17,10 +18,14 @@ public:
     explicit operator bool() const { return static_cast<bool>(cq_); }
     ibv_cq *handle() const { return cq_.get(); }
     int fd() const { return channel_->fd; }
+    // Posts the operations that the connection queued, then waits for a completion.
     rpma::errc wait() const;
+    // The queue of the connection that owns the CQ.
+    void set_batch(const rpma::rdma::batch_pointer &batch) { batch_ = &batch; }
 
 private:
     rpma::rdma::comp_channel_handle own_channel_;
     ibv_comp_channel *channel_ = nullptr;
     rpma::rdma::cq_handle cq_;
+    const rpma::rdma::batch_pointer *batch_ = nullptr; // NULL for the CQ of an SRQ
 };

@@ -284,6 +284,45 @@ static void without_memory_operations_are_posted_at_once(void **state)
     assert_write(0, 1, IBV_SEND_SIGNALED);
 }
 
+static void waiting_posts_what_is_kept(void **state)
+{
+    (void)state;
+    struct rpma_cq *cq = NULL;
+    assert_int_equal(rpma_conn_get_cq(on, &cq), 0);
+    fake_fire(newest_qp()->send_cq);
+    assert_int_equal(write_one(KEEP_ALWAYS, 1), 0);
+    assert_int_equal(rpma_cq_wait(cq), 0);
+    assert_calls("ibv_post_send ibv_get_cq_event ibv_ack_cq_events ibv_req_notify_cq");
+    assert_write(0, 1, IBV_SEND_SIGNALED);
+
+    // The wait fails if the device rejects the queued request.
+    assert_int_equal(write_one(KEEP_ALWAYS, 2), 0);
+    fake_fail_only("ibv_post_send");
+    fake_fail_call(1, ENOMEM, false);
+    assert_provider(rpma_cq_wait(cq), ENOMEM);
+    assert_int_equal(fake_work_count(), 1);
+}
+
+static void waiting_for_either_queue_posts_what_is_kept(void **state)
+{
+    (void)state;
+    for (int shared = 0; shared < 2; ++shared) {
+        struct rpma_conn_cfg *cfg = make_cfg(shared, 5);
+        struct rpma_conn *both = make_conn(peer, cfg);
+        drop_cfg(cfg);
+        struct rpma_cq *rcq = NULL;
+        assert_int_equal(rpma_conn_get_rcq(both, &rcq), 0);
+        fake_fire(newest_qp()->recv_cq);
+        fake_forget_calls();
+        assert_int_equal(rpma_write(both, remote, 0, local, 0, 1, KEEP, NULL), 0);
+        struct rpma_cq *fired = rcq;
+        assert_int_equal(shared ? rpma_conn_wait(both, 0, &fired, NULL) : rpma_cq_wait(rcq), 0);
+        assert_ptr_equal(fired, rcq);
+        assert_calls("ibv_post_send ibv_get_cq_event ibv_ack_cq_events ibv_req_notify_cq");
+        drop_conn(both);
+    }
+}
+
 static void disconnecting_posts_what_is_kept(void **state)
 {
     (void)state;
@@ -353,6 +392,8 @@ int main(void)
             BATCH_TEST(a_failed_ring_says_so),
             NATIVE_TEST(a_refused_native_batch_is_dropped_as_a_whole),
             BATCH_TEST(without_memory_operations_are_posted_at_once),
+            BATCH_TEST(waiting_posts_what_is_kept),
+            BATCH_TEST(waiting_for_either_queue_posts_what_is_kept),
             BATCH_TEST(disconnecting_posts_what_is_kept),
             BATCH_TEST(deleting_drops_what_is_kept),
             BATCH_TEST(threads_share_a_batch),

@@ -173,7 +173,7 @@ static void only_the_always_flag_signals(void **state)
         int flags;
         unsigned expected;
     } cases[] = {{RPMA_F_COMPLETION_ON_ERROR, 0}, {RPMA_F_COMPLETION_ALWAYS, IBV_SEND_SIGNALED}, {2, IBV_SEND_SIGNALED},
-            {8, 0}, {-1 & ~RPMA_F_MORE, IBV_SEND_SIGNALED}};
+            {8, 0}, {0xC416, IBV_SEND_SIGNALED}, {0xFFFF, IBV_SEND_SIGNALED}, {-1 & ~RPMA_F_MORE, IBV_SEND_SIGNALED}};
     FOR_EACH_ROW(row)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
         assert_int_equal(row->call(conn, local, 0, remote, 0, 8, cases[i].flags, NULL), 0);

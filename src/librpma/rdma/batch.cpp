@@ -41,6 +41,13 @@ batch::batch(post_targets &targets, const device_targets &device)
     view_.owner = this;
 }
 
+int ring(const batch_pointer &queued)
+{
+    batch *const created = queued.load();
+    const int returned = created != nullptr ? created->ring() : 0;
+    return returned == 0 ? 0 : post_failed("posting a batch", returned);
+}
+
 int batch::ring()
 {
     const guard locked(lock_);

@@ -31,6 +31,12 @@ struct device_targets {
 // Set in the send flags of a work request that must be queued. No IBV_SEND_* has this bit.
 inline constexpr unsigned keep_flag = 1U << 31;
 
+class batch;
+// Created by the first operation of a connection with RPMA_F_MORE; NULL before.
+using batch_pointer = std::atomic<batch *>;
+// Posts what the batch, if any, queued. Returns 0 or RPMA_E_PROVIDER.
+int ring(const batch_pointer &queued);
+
 // Queues work requests and posts them as one chain. Callers use it like a queue pair.
 class batch : public heap_object
 {
