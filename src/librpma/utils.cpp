@@ -45,6 +45,7 @@ result<ibv_context *> find_device_of_kind(const char *addr, rpma_util_ibv_contex
 {
     if (kind == RPMA_DEVICE_SOFTWARE)
         return find_software(addr, type);
+    const int before = errno;
     const library &system = library::system();
     if (system.has_hardware()) {
         auto found = find_device(system, addr, type);
@@ -56,6 +57,7 @@ result<ibv_context *> find_device_of_kind(const char *addr, rpma_util_ibv_contex
         return errc::provider;
     }
     RPMA_LOG_NOTICE("%s: not an address of an RDMA device: using softrdma\n", addr);
+    errno = before;
     return find_software(addr, type);
 }
 

@@ -58,6 +58,31 @@ static void a_failed_listen_releases_everything(void **state)
     assert_ptr_equal(another, BOGUS);
 }
 
+static void a_port_that_the_resolver_would_alter_is_rejected(void **state)
+{
+    (void)state;
+    static const char *const invalid[] = {
+            "65536", "72040", "00065536", "99999999999999999999", "", " 7390", "-1", "+1", "."};
+    for (size_t i = 0; i < sizeof(invalid) / sizeof(invalid[0]); ++i) {
+        struct rpma_ep *another = BOGUS;
+        struct rpma_conn_req *req = BOGUS;
+        assert_int_equal(rpma_ep_listen(peer, "here", invalid[i], &another), RPMA_E_INVAL);
+        assert_int_equal(rpma_conn_req_new(peer, "there", invalid[i], NULL, &req), RPMA_E_INVAL);
+        assert_ptr_equal(another, BOGUS);
+        assert_ptr_equal(req, BOGUS);
+        assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 2 * (i + 1));
+    }
+    assert_null(strstr(fake_calls(), "rdma_getaddrinfo"));
+    assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_ERROR), "65535"));
+    static const char *const valid[] = {"0", "65535", "0000000065535", "http", "Z39", "3com-tsmux", "70000-service"};
+    for (size_t i = 0; i < sizeof(valid) / sizeof(valid[0]); ++i) {
+        struct rpma_ep *another = NULL;
+        assert_int_equal(rpma_ep_listen(peer, "here", valid[i], &another), 0);
+        assert_string_equal(fake_seen()->service, valid[i]);
+        drop_ep(another);
+    }
+}
+
 static void the_descriptor_becomes_readable_with_a_request(void **state)
 {
     (void)state;
@@ -144,7 +169,9 @@ static void a_signal_does_not_end_the_wait(void **state)
     (void)state;
     struct rpma_conn_req *req = NULL;
     interrupt_soon(incoming, NULL);
+    errno = 77;
     assert_int_equal(rpma_ep_next_conn_req(ep, NULL, &req), 0);
+    assert_int_equal(errno, 77);
     drop_req(req);
 }
 
@@ -264,6 +291,7 @@ int main(void)
             SERVER_TEST(listening_takes_the_first_address_that_can_be_bound),
             SERVER_TEST(listening_reports_the_first_error_when_no_address_can_be_bound),
             SERVER_TEST(a_failed_listen_releases_everything),
+            SERVER_TEST(a_port_that_the_resolver_would_alter_is_rejected),
             SERVER_TEST(the_descriptor_becomes_readable_with_a_request),
             SERVER_TEST(a_request_is_built_and_moved_to_its_own_channel_before_the_event_is_acknowledged),
             SERVER_TEST(a_request_outlives_its_endpoint),

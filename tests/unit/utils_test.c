@@ -106,9 +106,21 @@ static void a_name_that_does_not_resolve_is_a_provider_error(void **state)
     assert_ptr_equal(context, BOGUS);
     assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_ERROR), gai_strerror(EAI_NONAME)));
 
+    const struct {
+        int resolver;
+        int error;
+    } cases[] = {{EAI_NONAME, ENXIO}, {EAI_FAIL, ENXIO}, {EAI_SERVICE, EPROTONOSUPPORT}, {EAI_AGAIN, EAGAIN},
+            {EAI_MEMORY, ENOMEM}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        fake_device()->name_error = cases[i].resolver;
+        assert_provider(rpma_utils_get_ibv_context("nowhere", RPMA_UTIL_IBV_CONTEXT_LOCAL, &context), cases[i].error);
+    }
+
     fake_device()->name_error = EAI_SYSTEM;
+    errno = ENFILE;
     assert_int_equal(rpma_utils_get_ibv_context("nowhere", RPMA_UTIL_IBV_CONTEXT_LOCAL, &context), RPMA_E_PROVIDER);
-    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 2);
+    assert_int_equal(errno, ENFILE);
+    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 7);
 }
 
 static void on_demand_paging_needs_reads_and_writes(void **state)

@@ -2,12 +2,48 @@
 #include "rdma/address.hpp"
 
 #include <cstdio>
+#include <cstring>
 #include <netinet/in.h>
 
 #include "log.hpp"
 
 namespace rpma::rdma
 {
+
+namespace
+{
+
+// A decimal number from 0 to 65535, or the name of a service, which starts with a letter or a digit. The resolver
+// itself reduces larger numbers modulo 65536, and takes signs, spaces and an empty text.
+bool valid_port(const char *port)
+{
+    constexpr unsigned long max_port = 65535;
+    unsigned long number = 0;
+    const char *at = port;
+    for (; *at >= '0' && *at <= '9'; ++at) {
+        number = 10 * number + static_cast<unsigned long>(*at - '0');
+        if (number > max_port)
+            return at[std::strspn(at, "0123456789")] != '\0';
+    }
+    return at != port || (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z');
+}
+
+// The errno value that programs get for an error code of getaddrinfo(3).
+int to_errno(int resolver_error)
+{
+    switch (resolver_error) {
+    case EAI_AGAIN:
+        return EAGAIN;
+    case EAI_MEMORY:
+        return ENOMEM;
+    case EAI_SERVICE:
+        return EPROTONOSUPPORT;
+    default:
+        return ENXIO;
+    }
+}
+
+} // namespace
 
 errc free_addrinfo(const library &from, rdma_addrinfo *info)
 {
@@ -17,6 +53,10 @@ errc free_addrinfo(const library &from, rdma_addrinfo *info)
 
 result<addrinfo_handle> resolve_name(const library &by, const char *addr, const char *port, side which)
 {
+    if (port != nullptr && !valid_port(port)) {
+        RPMA_LOG_ERROR("port \"%s\": invalid (use a number from 0 to 65535 or the name of a service)\n", port);
+        return errc::inval;
+    }
     rdma_addrinfo hints{};
     hints.ai_flags = which == side::passive ? RAI_PASSIVE : 0;
     hints.ai_qp_type = IBV_QPT_RC;
@@ -29,6 +69,7 @@ result<addrinfo_handle> resolve_name(const library &by, const char *addr, const 
     if (returned == -1 || returned == EAI_SYSTEM)
         return log::provider_error(errno, "rdma_getaddrinfo", addr);
     RPMA_LOG_ERROR("rdma_getaddrinfo(%s) failed: %s\n", addr, gai_strerror(returned));
+    errno = to_errno(returned);
     return errc::provider;
 }
 

@@ -18,6 +18,7 @@ enum class side {
 };
 
 // Candidates for an RC connection over RDMA_PS_TCP, linked through ai_next. port may be NULL.
+// Returns errc::inval if port is neither a number from 0 to 65535 nor a name.
 result<addrinfo_handle> resolve_name(const library &by, const char *addr, const char *port, side which);
 
 // A socket address in numbers, "[::1]:7204" or "10.0.0.1:7204", for logs.

@@ -208,9 +208,12 @@ errc disconnect(const id_handle &id)
 result<rdma_cm_event *> next_event(const event_channel_handle &channel)
 {
     rdma_cm_event *event = nullptr;
+    const int before = errno;
     while (channel.library().rdma_get_cm_event(channel.get(), &event) != 0) {
-        if (errno == EINTR)
+        if (errno == EINTR) {
+            errno = before;
             continue;
+        }
         if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENODATA)
             return errc::no_event;
         return log::provider_error(errno, "rdma_get_cm_event");

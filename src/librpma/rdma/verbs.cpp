@@ -134,9 +134,12 @@ result<ibv_cq *> next_completion_event(ibv_comp_channel *channel)
     ibv_cq *cq = nullptr;
     void *cq_context = nullptr;
     const library &of = library::of(channel->context);
+    const int before = errno;
     while (of.ibv_get_cq_event(channel, &cq, &cq_context) != 0) {
-        if (errno == EINTR)
+        if (errno == EINTR) {
+            errno = before;
             continue;
+        }
         if (const int error = errno; error != EAGAIN && error != EWOULDBLOCK && error != ENODATA) {
             RPMA_LOG_WARNING("ibv_get_cq_event() failed: %s\n", log::errno_text(error).c_str());
             errno = error;
