@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static int opened(void **state)
@@ -244,36 +243,6 @@ static void impossible_objects_are_refused(void **state)
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-/* A program that gives no name is answered as the system answers it. */
-__attribute__((no_sanitize("nonnull-attribute"))) static void files_are_shown_that_programs_look_for(void **state)
-{
-    (void)state;
-    struct stat status;
-    char text[16] = "";
-    assert_int_equal(stat("/dev/infiniband/uverbs-softrdma0", &status), 0);
-    assert_true(S_ISCHR(status.st_mode));
-    assert_int_equal(access("/dev/infiniband/uverbs-softrdma0", R_OK | W_OK), 0);
-    int fd = open("/sys/class/infiniband/softrdma0/ports/1/gid_attrs/types/0", O_RDONLY | O_CLOEXEC);
-    assert_true(fd >= 0);
-    assert_int_equal(read(fd, text, sizeof(text)), 8);
-    assert_string_equal(text, "RoCE v2\n");
-    assert_int_equal(close(fd), 0);
-    assert_int_equal(open("/sys/class/infiniband/softrdma0/ports/1/gid_attrs/types/9999", O_RDONLY), -1);
-    assert_int_equal(errno, ENOENT);
-    /* All others are as they are. */
-    assert_int_equal(stat("/dev/infiniband/uverbs-softrdma1", &status), -1);
-    assert_int_equal(errno, ENOENT);
-    const char *volatile nothing = NULL;
-    assert_int_equal(stat(nothing, &status), -1);
-    assert_int_equal(errno, EFAULT);
-    fd = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0640);
-    if (fd >= 0) {
-        assert_int_equal(fstat(fd, &status), 0);
-        assert_int_equal(status.st_mode & 0027, 0);
-        assert_int_equal(close(fd), 0);
-    }
-}
-
 static void states_change_only_along_the_table(void **state)
 {
     struct ibv_context *context = *state;
@@ -353,7 +322,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(registration_without_proc_fails_with_a_reason),
             cmocka_unit_test_setup_teardown(the_device_describes_itself, opened, closed),
-            cmocka_unit_test(files_are_shown_that_programs_look_for),
             cmocka_unit_test_setup_teardown(receive_capacities_are_ignored_with_a_shared_queue, opened, closed),
             cmocka_unit_test_setup_teardown(the_device_has_a_vendor_and_a_descriptor, opened, closed),
             cmocka_unit_test_setup_teardown(a_table_of_addresses_is_read_whole_or_not_at_all, opened, closed),

@@ -23,7 +23,7 @@ MISSING = [
     (r"Device memory is not supported", "device memory"),
     (r"Allocating dmabuf is not supported", None),
     (r"huge pages", None),
-    (r"doesn't have net interface", "network interfaces in sysfs"),
+    (r"Multicast is not supported", "multicast"),
     (r"XRCD is not supported|Create QP type 9 is not supported", "XRC"),
     (r"Create QP type 8 is not supported|Create Raw Packet QP", "raw packets"),
     (r"Extended CQ is not supported", "tag matching"),  # which its tests say so

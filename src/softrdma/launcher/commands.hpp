@@ -27,6 +27,7 @@ int run_on_device(char **command, const run_choice &how = {});
 // Each command gets what follows its name and its options, and returns an exit status.
 int run_command(const run_choice &how, int argc, char **argv);
 int info_command(int argc, char **argv);
+int doctor_command(int argc, char **argv);
 int ps_command(int argc, char **argv);
 int fault_command(int argc, char **argv);
 int powercut_command(int argc, char **argv);

@@ -16,6 +16,7 @@ namespace
 constexpr char help[] = R"(Usage: softrdma run [--auto] [--dropin] [--] PROGRAM [ARGUMENT...]
        softrdma trace -w FILE [--] PROGRAM [ARGUMENT...]
        softrdma info
+       softrdma doctor PROGRAM
        softrdma ps [PID]
        softrdma fault PID RULES|off
        softrdma powercut PID
@@ -27,12 +28,13 @@ without RDMA hardware, kernel modules or privileges.
   run    runs PROGRAM
   trace  runs it and writes each operation as a RoCEv2 packet to FILE, for Wireshark and tshark
   info   shows the device, its settings and the paths to other programs
+  doctor  says how PROGRAM finds libibverbs, and whether the device reaches it
   ps     lists the programs that use the device; with PID its queue pairs
   fault  injects faults into a program; off ends that
   powercut  cuts the power of a program that was started with SOFTRDMA_POWERCUT
 
       --auto     run: leave PROGRAM to the machine's own RDMA device if one has an active port
-      --dropin   run: stand in for libibverbs.so.1 and librdmacm.so.1 instead of being preloaded
+      --dropin   run: stand in for libibverbs.so.1 and librdmacm.so.1 with the versions of their symbols
 
   -h, --help     print this text
   -V, --version  print the version
@@ -86,7 +88,8 @@ int command(int argc, char **argv)
     constexpr struct {
         const char *name;
         int (*run)(int argc, char **argv);
-    } plain[] = {{"info", info_command}, {"ps", ps_command}, {"fault", fault_command}, {"powercut", powercut_command}};
+    } plain[] = {{"info", info_command}, {"doctor", doctor_command}, {"ps", ps_command}, {"fault", fault_command},
+            {"powercut", powercut_command}};
     const auto *found = std::find_if(std::begin(plain), std::end(plain), [&](const auto &c) { return name == c.name; });
     const bool runs = name == "run";
     if (found == std::end(plain) && !runs && name != "trace")

@@ -75,25 +75,29 @@ std::string list_with(const std::string &entry, const char *variable, bool at_en
 }
 
 // The dynamic linker splits LD_PRELOAD at blanks. It finds a library with such a path by its name, in a directory of
-// LD_LIBRARY_PATH, where the program's own directories come first.
-int preload(const fs::path &library)
+// LD_LIBRARY_PATH, where the program's own directories come first unless the library stands in for others.
+int preload(const fs::path &library, bool stands_in)
 {
-    if (library.native().find(' ') == std::string::npos)
-        return set_variable("LD_PRELOAD", list_with(library, "LD_PRELOAD", false));
-    const int failed = set_variable("LD_LIBRARY_PATH", list_with(library.parent_path(), "LD_LIBRARY_PATH", true));
-    return failed != 0 ? failed : set_variable("LD_PRELOAD", list_with(library.filename(), "LD_PRELOAD", false));
+    const bool has_blank = library.native().find(' ') != std::string::npos;
+    if (has_blank || stands_in) {
+        const std::string list = list_with(library.parent_path(), "LD_LIBRARY_PATH", !stands_in);
+        if (const int failed = set_variable("LD_LIBRARY_PATH", list); failed != 0)
+            return failed;
+    }
+    return set_variable("LD_PRELOAD", list_with(has_blank ? library.filename() : library, "LD_PRELOAD", false));
 }
 
 int preload_device(const run_choice &how)
 {
-    const fs::path found = how.dropin ? find_beside(SOFTRDMA_INSTALLED_DROPIN, "dropin") : fs::path(find_library());
+    const fs::path found =
+            how.dropin ? find_beside(SOFTRDMA_INSTALLED_DROPIN, "dropin/libibverbs.so.1") : fs::path(find_library());
     if (found.empty())
         return exit_failure;
     if (found.native().find_first_of(":;") != std::string::npos) {
         fprintf(stderr, "softrdma: cannot preload '%s': colon or semicolon in the path (move it)\n", found.c_str());
         return exit_failure;
     }
-    return how.dropin ? set_variable("LD_LIBRARY_PATH", list_with(found, "LD_LIBRARY_PATH", false)) : preload(found);
+    return preload(found, how.dropin);
 }
 
 } // namespace

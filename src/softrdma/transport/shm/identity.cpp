@@ -45,9 +45,9 @@ std::array<std::uint8_t, 16> boot_id()
 
 } // namespace
 
-std::uint64_t own_start_time()
+std::uint64_t start_time_of(pid_t pid)
 {
-    const std::string stat = contents("/proc/self/stat");
+    const std::string stat = contents(("/proc/" + std::to_string(pid) + "/stat").c_str());
     const auto name_end = stat.rfind(')'); // the program's name may contain anything
     if (name_end == std::string::npos)
         return 0;
@@ -59,6 +59,11 @@ std::uint64_t own_start_time()
             at += strcspn(at, " ");
     }
     return strtoull(at, nullptr, 10);
+}
+
+std::uint64_t own_start_time()
+{
+    return start_time_of(getpid());
 }
 
 bool yama_restricts()

@@ -3,11 +3,14 @@
 
 #include "wire/shm_address.hpp"
 
+#include <sys/types.h>
+
 namespace softrdma::local
 {
 
 const identity &own_identity();
-// In clock ticks since boot; 0 if it cannot be told.
+// Start of a process in clock ticks since boot; 0 if the process does not exist or /proc is missing.
+std::uint64_t start_time_of(pid_t pid);
 std::uint64_t own_start_time();
 // The kernel lets only chosen processes of the same user act on each other.
 bool yama_restricts();

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace softrdma::launcher
+{
+
+// File that execvp() finds for a program. Empty if there is none.
+std::filesystem::path file_of(const std::string &program);
+
+// Facts about an executable file.
+struct program_file {
+    bool is_elf = false;
+    std::string interpreter;      // dynamic linker, or empty
+    const char *reason = nullptr; // condition that keeps preloaded libraries out of the program, or NULL
+    const char *remedy = nullptr;
+};
+program_file inspect(const std::filesystem::path &file);
+
+} // namespace softrdma::launcher

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "sysfs/paths.hpp"
+#include "sysfs/tree.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <fcntl.h>
+#include <new>
+#include <string_view>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace softrdma::sysfs
+{
+
+namespace
+{
+
+constexpr std::string_view sys = "/sys";
+// Directories of the device. Each is below the private directory without the leading /sys.
+constexpr std::string_view directories[] = {"/sys/class/infiniband", "/sys/class/infiniband_verbs",
+        "/sys/class/infiniband_mad", "/sys/devices/platform/softrdma0", "/dev/infiniband"};
+
+std::string directory_of(int descriptor)
+{
+    const std::string link = descriptor == AT_FDCWD ? "/proc/self/cwd" : "/proc/self/fd/" + std::to_string(descriptor);
+    std::array<char, PATH_MAX> target{};
+    // Not readlink(), which is replaced for programs.
+    const long length = syscall(SYS_readlinkat, AT_FDCWD, link.c_str(), target.data(), target.size());
+    return length <= 0 ? std::string() : std::string(target.data(), static_cast<std::size_t>(length)) + "/";
+}
+
+// Appends a component of a path to a path without "." and "..".
+void append(std::string &path, std::string_view component)
+{
+    if (component == "..")
+        path.resize(std::min(path.size(), path.rfind('/')));
+    else if (!component.empty() && component != ".")
+        (path += '/') += component;
+}
+
+// Returns an empty string for a path outside the directories of the device.
+std::string private_path(std::string_view path)
+{
+    std::string start;
+    for (std::size_t at = 0; at < path.size();) {
+        const std::size_t end = std::min(path.find('/', at), path.size());
+        append(start, path.substr(at, end - at));
+        at = end + 1;
+        if (std::ranges::find(directories, start) == std::end(directories))
+            continue;
+        const std::string &root = tree();
+        const std::string_view inside = std::string_view(start).substr(start.starts_with(sys) ? sys.size() : 0);
+        // The kernel resolves the rest, which can go through symbolic links.
+        return root.empty() ? root : (root + std::string(inside)).append(path.substr(end));
+    }
+    return {};
+}
+
+// Few paths have these words. All others pass without a search.
+bool can_be_of_device(const char *path) noexcept
+{
+    return path != nullptr && (strstr(path, "infiniband") != nullptr || strstr(path, "softrdma0") != nullptr);
+}
+
+} // namespace
+
+located::located(int directory, const char *path) noexcept : path_(path)
+{
+    if (!can_be_of_device(path))
+        return;
+    const int error = errno;
+    try {
+        own_ = private_path(*path == '/' ? path : directory_of(directory) + path);
+    } catch (const std::bad_alloc &) {
+        own_.clear();
+    }
+    errno = error;
+}
+
+located::located(const char *path) noexcept : located(AT_FDCWD, path) {}
+
+std::size_t make_visible(char *text, std::size_t length) noexcept
+{
+    const std::string *root = existing_tree();
+    const std::string_view all(text, length);
+    if (root == nullptr || root->empty() || !all.starts_with(*root) ||
+            (all.size() > root->size() && all[root->size()] != '/'))
+        return length;
+    const std::string_view inside = all.substr(root->size());
+    const std::string_view start = inside.starts_with("/dev/infiniband") ? "" : sys;
+    const std::size_t kept = inside.size();
+    memmove(text + start.size(), inside.data(), kept);
+    memcpy(text, start.data(), start.size());
+    return start.size() + kept;
+}
+
+char *make_visible(char *path) noexcept
+{
+    if (path != nullptr)
+        path[make_visible(path, strlen(path))] = '\0';
+    return path;
+}
+
+} // namespace softrdma::sysfs

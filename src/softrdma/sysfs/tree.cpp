@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "sysfs/tree.hpp"
+#include "abi/device.hpp"
+#include "base/gid_table.hpp"
+#include "base/log.hpp"
+#include "base/process.hpp"
+#include "transport/shm/identity.hpp"
+
+#include <array>
+#include <charconv>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <net/if.h>
+#include <set>
+#include <string_view>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace softrdma::sysfs
+{
+
+namespace
+{
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view name_start = "softrdma-sysfs.";
+constexpr const char *counters[] = {"VL15_dropped", "excessive_buffer_overrun_errors", "link_downed",
+        "link_error_recovery", "local_link_integrity_errors", "multicast_rcv_packets", "multicast_xmit_packets",
+        "port_rcv_constraint_errors", "port_rcv_data", "port_rcv_errors", "port_rcv_packets",
+        "port_rcv_remote_physical_errors", "port_rcv_switch_relay_errors", "port_xmit_constraint_errors",
+        "port_xmit_data", "port_xmit_discards", "port_xmit_packets", "port_xmit_wait", "symbol_error",
+        "unicast_rcv_packets", "unicast_xmit_packets"};
+constexpr const char *hw_counters[] = {"duplicate_request", "implied_nak_seq_err", "local_ack_timeout_err",
+        "np_cnp_sent", "np_ecn_marked_roce_packets", "out_of_buffer", "out_of_sequence", "packet_seq_err",
+        "req_cqe_error", "req_cqe_flush_error", "req_remote_access_errors", "req_remote_invalid_request",
+        "resp_cqe_error", "resp_cqe_flush_error", "resp_local_length_error", "resp_remote_access_errors",
+        "rnr_nak_retry_err", "roce_adp_retrans", "roce_adp_retrans_to", "roce_slow_restart", "roce_slow_restart_cnps",
+        "roce_slow_restart_trans", "rp_cnp_handled", "rp_cnp_ignored", "rx_atomic_requests", "rx_icrc_encapsulated",
+        "rx_read_requests", "rx_write_requests"};
+
+[[gnu::format(printf, 1, 2)]] std::string format(const char *how, ...)
+{
+    std::array<char, 128> text{};
+    va_list values;
+    va_start(values, how);
+    vsnprintf(text.data(), text.size(), how, values);
+    va_end(values);
+    return text.data();
+}
+
+// Sixteen-bit groups of a GID or GUID, as the kernel prints them.
+std::string in_groups(const std::uint8_t *bytes, std::size_t count)
+{
+    std::string text;
+    for (std::size_t i = 0; i < count; i += 2)
+        text += format(i == 0 ? "%02x%02x" : ":%02x%02x", bytes[i], bytes[i + 1]);
+    return text;
+}
+
+std::string in_groups(__be64 guid)
+{
+    std::array<std::uint8_t, sizeof(guid)> bytes{};
+    memcpy(bytes.data(), &guid, bytes.size());
+    return in_groups(bytes.data(), bytes.size());
+}
+
+std::string interface_name(unsigned index)
+{
+    std::array<char, IF_NAMESIZE> name{};
+    return if_indextoname(index, name.data()) == nullptr ? "" : name.data();
+}
+
+// Mask of the first `count` processors, in words of 32 bits.
+std::string processor_mask(long count)
+{
+    std::string text;
+    for (long word = (count - 1) / 32; word >= 0; --word) {
+        const long bits = std::min(count - word * 32, 32L);
+        text += format(text.empty() ? "%08x" : ",%08x", static_cast<unsigned>((std::uint64_t{1} << bits) - 1));
+    }
+    return text;
+}
+
+// Writes the files. Equal files are one file with several names, because each file takes a page of memory.
+class writer
+{
+public:
+    explicit writer(fs::path root) : root_(std::move(root)) {}
+
+    void file(const std::string &name, const std::string &text)
+    {
+        const fs::path path = place(name);
+        std::error_code no_link = std::make_error_code(std::errc::no_link);
+        const auto [first, is_first] = written_.try_emplace(text, path);
+        if (!is_first)
+            fs::create_hard_link(first->second, path, no_link);
+        if (!no_link)
+            return;
+        std::ofstream out(path);
+        if (!(out << text << '\n' << std::flush))
+            throw fs::filesystem_error("write", path, std::error_code(errno, std::generic_category()));
+        fs::permissions(path, fs::perms(0444));
+    }
+    void link(const std::string &name, const std::string &target) { fs::create_symlink(target, place(name)); }
+
+private:
+    fs::path place(const std::string &name)
+    {
+        fs::path path = root_ / name;
+        fs::create_directories(path.parent_path());
+        return path;
+    }
+
+    fs::path root_;
+    std::map<std::string, fs::path> written_;
+};
+
+// Signaling rate of one lane in units of 0.1 Gb/s, and its name.
+std::pair<unsigned, const char *> lane_rate(std::uint8_t speed)
+{
+    switch (speed) {
+    case 1:
+        return {25, " SDR"};
+    case 2:
+        return {50, " DDR"};
+    case 4:
+        return {100, " QDR"};
+    case 8:
+        return {100, " FDR10"};
+    case 16:
+        return {140, " FDR"};
+    case 64:
+        return {500, " HDR"};
+    case 128:
+        return {1000, " NDR"};
+    default:
+        return {250, " EDR"};
+    }
+}
+
+std::string rate_of(const ibv_port_attr &attr)
+{
+    const unsigned lanes = attr.active_width == 1 ? 1 : attr.active_width == 4 ? 8 : attr.active_width == 8 ? 12 : 4;
+    const auto [rate, name] = lane_rate(attr.active_speed);
+    return format("%u%s Gb/sec (%uX%s)", rate * lanes / 10, rate * lanes % 10 == 5 ? ".5" : "", lanes, name);
+}
+
+const char *state_name(ibv_port_state state)
+{
+    constexpr const char *names[] = {"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"};
+    return names[state];
+}
+
+void write_port(writer &out, const std::string &port, std::uint8_t number)
+{
+    ibv_port_attr attr{};
+    abi::query_port(nullptr, number, &attr, sizeof(attr));
+    const bool is_ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+    out.file(port + "state", format("%d: %s", attr.state, state_name(attr.state)));
+    out.file(port + "phys_state", format("%d: %s", attr.phys_state, attr.phys_state == 5 ? "LinkUp" : "Disabled"));
+    out.file(port + "rate", rate_of(attr));
+    out.file(port + "lid", format("0x%x", attr.lid));
+    out.file(port + "lid_mask_count", format("%d", attr.lmc));
+    out.file(port + "sm_lid", format("0x%x", attr.sm_lid));
+    out.file(port + "sm_sl", format("%d", attr.sm_sl));
+    out.file(port + "cap_mask", format("0x%08x", attr.port_cap_flags));
+    out.file(port + "link_layer", is_ethernet ? "Ethernet" : "InfiniBand");
+    for (int i = 0; i < attr.pkey_tbl_len; ++i)
+        out.file(port + "pkeys/" + std::to_string(i), "0xffff");
+    for (int i = 0; i < attr.gid_tbl_len; ++i) {
+        const net::gid_entry &entry = net::gid_table()[static_cast<std::size_t>(i)];
+        const std::string index = std::to_string(i);
+        out.file(port + "gids/" + index, in_groups(entry.gid.raw, sizeof(entry.gid.raw)));
+        out.file(port + "gid_attrs/types/" + index, is_ethernet ? "RoCE v2" : "IB/RoCE v1");
+        if (const std::string name = interface_name(entry.interface); !name.empty())
+            out.file(port + "gid_attrs/ndevs/" + index, name);
+    }
+    for (const char *name : counters)
+        out.file(port + "counters/" + name, "0");
+    for (const char *name : hw_counters)
+        out.file(port + "hw_counters/" + name, "0");
+    out.file(port + "hw_counters/lifespan", "10");
+}
+
+// The device below the network interfaces, its class devices below the device, as the kernel arranges them.
+void write_tree(writer &out)
+{
+    ibv_device_attr attr{};
+    abi::fill_device_attributes(attr);
+    const std::string device = "devices/platform/softrdma0/";
+    const long processors = sysconf(_SC_NPROCESSORS_CONF);
+    out.file(device + "vendor", format("0x%04x", attr.vendor_id));
+    out.file(device + "device", format("0x%04x", attr.vendor_part_id));
+    out.file(device + "subsystem_vendor", format("0x%04x", attr.vendor_id));
+    out.file(device + "subsystem_device", format("0x%04x", attr.vendor_part_id));
+    out.file(device + "revision", format("0x%02x", attr.hw_ver));
+    out.file(device + "resource", "0x0000000000000000 0x0000000000000000 0x0000000000000000");
+    out.file(device + "numa_node", "-1");
+    out.file(device + "local_cpus", processor_mask(processors));
+    out.file(device + "local_cpulist", processors > 1 ? format("0-%ld", processors - 1) : "0");
+    out.file(device + "modalias", "platform:softrdma");
+    out.file(device + "uevent", "DRIVER=softrdma\nMODALIAS=platform:softrdma");
+    out.link(device + "subsystem", "../../../bus/platform");
+    std::set<std::string> interfaces;
+    for (const net::gid_entry &entry : net::gid_table())
+        interfaces.insert(interface_name(entry.interface));
+    interfaces.erase(""); // removed since the table was read
+    for (const std::string &name : interfaces)
+        out.link(device + "net/" + name, "/sys/class/net/" + name);
+
+    const std::string verbs = device + "infiniband/softrdma0/";
+    out.file(verbs + "node_type", "1: CA");
+    out.file(verbs + "node_guid", in_groups(attr.node_guid));
+    out.file(verbs + "sys_image_guid", in_groups(attr.sys_image_guid));
+    out.file(verbs + "node_desc", "softrdma0");
+    out.file(verbs + "fw_ver", attr.fw_ver);
+    out.file(verbs + "hw_rev", format("0x%x", attr.hw_ver));
+    out.file(verbs + "hca_type", "softrdma");
+    out.file(verbs + "board_id", "softrdma");
+    out.file(verbs + "uevent", "NAME=softrdma0");
+    out.link(verbs + "device", "../../../softrdma0");
+    out.link(verbs + "subsystem", "../../../../../class/infiniband");
+    for (std::uint8_t port = 1; port <= attr.phys_port_cnt; ++port)
+        write_port(out, verbs + "ports/" + std::to_string(port) + "/", port);
+
+    const std::string file = device + "infiniband_verbs/uverbs-softrdma0/";
+    out.file(file + "ibdev", "softrdma0");
+    out.file(file + "abi_version", "1");
+    out.file(file + "dev", "231:192");
+    out.file(file + "uevent", "MAJOR=231\nMINOR=192\nDEVNAME=infiniband/uverbs-softrdma0");
+    out.link(file + "device", "../../../softrdma0");
+    out.link(file + "subsystem", "../../../../../class/infiniband_verbs");
+
+    out.link("class/infiniband/softrdma0", "../../" + device + "infiniband/softrdma0");
+    out.link("class/infiniband_verbs/uverbs-softrdma0", "../../" + device + "infiniband_verbs/uverbs-softrdma0");
+    out.file("class/infiniband_verbs/abi_version", "6");
+    out.file("class/infiniband_mad/abi_version", "5");
+    out.link("class/net", "/sys/class/net");
+    out.link("bus", "/sys/bus");
+    out.link("dev/infiniband/uverbs-softrdma0", "/dev/null");
+}
+
+// Names of this machine's processes only have a meaning in their own namespace.
+std::string pid_namespace()
+{
+    struct stat status {
+    };
+    return stat("/proc/self/ns/pid", &status) == 0 ? std::to_string(status.st_ino) : "0";
+}
+
+// Process that owns a directory, and its start time: the end of the directory's name.
+bool is_orphan(std::string_view owner)
+{
+    pid_t pid = 0;
+    std::uint64_t start = 0;
+    const char *const end = owner.data() + owner.size();
+    const auto number = std::from_chars(owner.data(), end, pid);
+    if (number.ec != std::errc{} || number.ptr == end || *number.ptr != '.')
+        return false;
+    return std::from_chars(number.ptr + 1, end, start).ec == std::errc{} && local::start_time_of(pid) != start;
+}
+
+// Removes the directories of processes of this user that were killed.
+void remove_orphans(const fs::path &base, const std::string &start)
+{
+    std::error_code error;
+    for (const auto &entry : fs::directory_iterator(base, error)) {
+        const std::string name = entry.path().filename();
+        struct stat status {
+        };
+        if (name.starts_with(start) && is_orphan(std::string_view(name).substr(start.size())) &&
+                lstat(entry.path().c_str(), &status) == 0 && status.st_uid == geteuid())
+            fs::remove_all(entry.path(), error);
+    }
+}
+
+// Returns an empty string if the directory cannot have the tree.
+std::string make_below(const char *base)
+{
+    const std::string start = std::string(name_start) + std::to_string(geteuid()) + "." + pid_namespace() + ".";
+    remove_orphans(base, start);
+    std::string path = std::string(base) + "/" + start + std::to_string(getpid()) + "." +
+                       std::to_string(local::own_start_time()) + ".XXXXXX";
+    if (mkdtemp(path.data()) == nullptr)
+        return {};
+    try {
+        // The process can change its user later.
+        fs::permissions(path, fs::perms(0755));
+        writer out(path);
+        write_tree(out);
+        return path;
+    } catch (const fs::filesystem_error &error) {
+        log::write(log::level::warn, "sysfs: cannot create '%s': %s", path.c_str(), error.what());
+        std::error_code ignored;
+        fs::remove_all(path, ignored);
+        return {};
+    }
+}
+
+std::string make()
+{
+    for (const char *base : {"/dev/shm", static_cast<const char *>(getenv("XDG_RUNTIME_DIR")), "/tmp"}) {
+        std::string path = base == nullptr ? "" : make_below(base);
+        if (!path.empty())
+            return path;
+    }
+    log::write(log::level::error, "sysfs: no files of the device: neither /dev/shm nor /tmp is writable");
+    return {};
+}
+
+constinit process::single<const std::string> the_tree;
+constinit pid_t owner = 0; // a child of vfork() or clone() has the tree of its parent
+
+[[gnu::destructor]] void remove_tree()
+{
+    const std::string *path = the_tree.if_made();
+    std::error_code ignored;
+    if (path != nullptr && !path->empty() && owner == getpid())
+        fs::remove_all(*path, ignored);
+}
+
+} // namespace
+
+const std::string &tree()
+{
+    return the_tree.get([] {
+        owner = getpid();
+        return new std::string(make());
+    });
+}
+
+const std::string *existing_tree() noexcept
+{
+    return the_tree.if_made();
+}
+
+} // namespace softrdma::sysfs
