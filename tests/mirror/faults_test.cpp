@@ -144,7 +144,7 @@ public:
                 environment = {"SOFTRDMA_NATIVE=off", "SOFTRDMA_READ_FLUSH=off"};
             if (fault_ == fault::power && is_hit(i)) {
                 // So that the device knows what the daemon itself makes durable.
-                environment.push_back(std::string("LD_PRELOAD=") + getenv("SOFTRDMA_DEVICE"));
+                environment.push_back(std::string("LD_PRELOAD=") + getenv("TEST_SOFTRDMA_DEVICE"));
                 environment.push_back("SOFTRDMA_POWERCUT=after:" + std::to_string(60 + choose(1500)) +
                                       ",seed:" + std::to_string(seed));
             }

@@ -7,7 +7,7 @@
     exit 77
 }
 # The namespaces are those of root itself: sshd changes its user.
-[ -n "$SOFTRDMA_OWN_NETWORK" ] || SOFTRDMA_OWN_NETWORK=1 exec unshare -n sh "$0" "$@"
+[ -n "$TEST_OWN_NETWORK" ] || TEST_OWN_NETWORK=1 exec unshare -n sh "$0" "$@"
 helper=$1
 shift
 . "$helper"

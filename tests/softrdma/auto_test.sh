@@ -3,10 +3,10 @@
 # usage: auto_test.sh SOFTRDMA
 # `run --auto` leaves a program to hardware that is up, and only then. /sys/class is replaced in a namespace of our own.
 softrdma=$1
-if [ -z "$SOFTRDMA_OWN_MOUNTS" ]; then
+if [ -z "$TEST_OWN_MOUNTS" ]; then
     unshare -rm mount -t tmpfs none /sys/class 2>/dev/null ||
         { echo "skipped: no mount namespace can be made here"; exit 77; }
-    SOFTRDMA_OWN_MOUNTS=1 exec unshare -rm sh "$0" "$softrdma"
+    TEST_OWN_MOUNTS=1 exec unshare -rm sh "$0" "$softrdma"
 fi
 mount -t tmpfs none /sys/class || exit 1
 failures=0

@@ -311,7 +311,7 @@ static unsigned entries_of(const char *directory, const char *prefix)
 
 static void rounds(bool kills)
 {
-    const char *text = getenv("SOFTRDMA_KILL_ROUNDS"), *seed = getenv("SOFTRDMA_SEED");
+    const char *text = getenv("TEST_KILL_ROUNDS"), *seed = getenv("TEST_SEED");
     const unsigned count = text != NULL ? (unsigned)atoi(text) : 6;
     const unsigned start = seed != NULL ? (unsigned)atoi(seed) : (unsigned)getpid();
     print_message("seed %u, %u rounds\n", start, count);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Either side of a busy connection is killed at a random moment: the other side is told and finishes, and nothing is
- * left behind: no descriptor and no shared mapping of the other side, no port, no file. SOFTRDMA_KILL_ROUNDS says how
- * often (default 20), SOFTRDMA_SEED what the moments are.
+ * left behind: no descriptor and no shared mapping of the other side, no port, no file. TEST_KILL_ROUNDS says how
+ * often (default 20), TEST_SEED what the moments are.
  */
 #include "remote.h"
 
@@ -184,8 +184,8 @@ static void one_round(unsigned moment_us, bool kill_server)
 static void a_killed_side_leaves_nothing_behind(void **state)
 {
     (void)state;
-    const char *rounds = getenv("SOFTRDMA_KILL_ROUNDS");
-    const char *seed = getenv("SOFTRDMA_SEED");
+    const char *rounds = getenv("TEST_KILL_ROUNDS");
+    const char *seed = getenv("TEST_SEED");
     const unsigned count = rounds != NULL ? (unsigned)atoi(rounds) : 20;
     const unsigned start = seed != NULL ? (unsigned)atoi(seed) : (unsigned)getpid();
     print_message("seed %u, %u rounds\n", start, count);

@@ -3,8 +3,8 @@
  * Two processes with eight connections of mixed traffic: messages and their echoes, WRITEs that are flushed and
  * read back, and an atomic counter, into files by every other connection. Either is stopped and continued again and
  * again: every byte is where it belongs, and nothing fails. Then either is killed in the middle: what the other one has
- * got is what was sent to it, and every connection ends. SOFTRDMA_MIXED_ROUNDS says how often each (default 8),
- * SOFTRDMA_SEED what the moments are.
+ * got is what was sent to it, and every connection ends. TEST_MIXED_ROUNDS says how often each (default 8),
+ * TEST_SEED what the moments are.
  */
 #include "native.h"
 #include "remote.h"
@@ -355,7 +355,7 @@ static void start_both(pid_t pids[2])
 
 static unsigned rounds(void)
 {
-    const char *set = getenv("SOFTRDMA_MIXED_ROUNDS");
+    const char *set = getenv("TEST_MIXED_ROUNDS");
     return set != NULL ? (unsigned)atoi(set) : 8;
 }
 
@@ -397,7 +397,7 @@ static void a_side_whose_peer_is_killed_ends_every_connection(void **state)
 
 int main(void)
 {
-    const char *seed = getenv("SOFTRDMA_SEED");
+    const char *seed = getenv("TEST_SEED");
     const unsigned start_value = seed != NULL ? (unsigned)atoi(seed) : (unsigned)getpid();
     print_message("seed %u, %u rounds\n", start_value, rounds());
     srand(start_value);

@@ -129,8 +129,8 @@ class RecipesTest(unittest.TestCase):
 if __name__ == "__main__":
     # The ports are those of the page: in a network of its own nobody else has them.
     own = ["unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
-    if "SOFTRDMA_OWN_NETWORK" not in os.environ and subprocess.run([*own, "true"], check=False, capture_output=True).returncode == 0:
-        os.environ["SOFTRDMA_OWN_NETWORK"] = "1"
+    if "TEST_OWN_NETWORK" not in os.environ and subprocess.run([*own, "true"], check=False, capture_output=True).returncode == 0:
+        os.environ["TEST_OWN_NETWORK"] = "1"
         os.execvp(own[0], [*own, sys.executable, *sys.argv])
     for port in (13337, 14444):
         with socket.socket() as probe:

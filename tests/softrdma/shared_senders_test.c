@@ -2,7 +2,7 @@
 /*
  * Several processes send to queue pairs that share their receives. Every message arrives whole and in the order of its
  * sender, while senders are stopped and continued, or are killed and others come: no receive is lost with them.
- * SOFTRDMA_KILL_ROUNDS says how often one is killed (default 20), SOFTRDMA_SEED at which moments.
+ * TEST_KILL_ROUNDS says how often one is killed (default 20), TEST_SEED at which moments.
  */
 #include "remote.h"
 
@@ -214,9 +214,9 @@ static void kill_sender(struct receiver *r, struct sender *s)
 
 static void start(struct receiver *r)
 {
-    const char *seed = getenv("SOFTRDMA_SEED");
+    const char *seed = getenv("TEST_SEED");
     *r = (struct receiver){.seed = seed != NULL ? (unsigned)atoi(seed) : (unsigned)getpid()};
-    fprintf(stderr, "SOFTRDMA_SEED=%u\n", r->seed);
+    fprintf(stderr, "TEST_SEED=%u\n", r->seed);
 }
 
 /* Every receive is there: each takes a message, and there is room for no more than these. */
@@ -269,7 +269,7 @@ static void arrive_in_order_though_either_side_is_stopped(void)
 
 static void lose_no_receive_with_a_sender(void)
 {
-    const char *rounds_text = getenv("SOFTRDMA_KILL_ROUNDS");
+    const char *rounds_text = getenv("TEST_KILL_ROUNDS");
     const unsigned rounds = rounds_text != NULL ? (unsigned)atoi(rounds_text) : 20;
     const unsigned count = senders + rounds + 1;
     struct child *children = calloc(count, sizeof(*children));

@@ -2,7 +2,7 @@
 /*
  * A server waits for one completion queue that all its clients send to. One of them is stopped, or killed, between two
  * instructions of a request: the server gets an event for the next message of another client, and receives it. Each
- * client has receives of its own, or all share one receive. SOFTRDMA_KILL_ROUNDS says at how many of the instructions,
+ * client has receives of its own, or all share one receive. TEST_KILL_ROUNDS says at how many of the instructions,
  * for stopping and for killing each (default 40).
  */
 #include "remote.h"
@@ -273,7 +273,7 @@ static void expect_server_receives(void)
 
 static unsigned rounds(void)
 {
-    const char *text = getenv("SOFTRDMA_KILL_ROUNDS");
+    const char *text = getenv("TEST_KILL_ROUNDS");
     return text != NULL ? (unsigned)atoi(text) : default_rounds;
 }
 

@@ -2,9 +2,9 @@
 # To be sourced with the arguments of the script: the rest of it runs in a network namespace of its own, joined by a
 # cable to another one. Sets at_server, which runs a command there, its address and address6, and peer, to be killed in
 # the end. Ends with 77 where there are no such namespaces.
-if [ -z "$SOFTRDMA_OWN_NETWORK" ]; then
+if [ -z "$TEST_OWN_NETWORK" ]; then
     unshare -rn ip link set lo up 2>/dev/null || { echo "skipped: no network namespace can be made here"; exit 77; }
-    SOFTRDMA_OWN_NETWORK=1 exec unshare -rn sh "$0" "$@"
+    TEST_OWN_NETWORK=1 exec unshare -rn sh "$0" "$@"
 fi
 export SOFTRDMA_PATH=tcp # both namespaces are on one host
 unshare -nu sh -c "hostname there && exec sleep 1000" &

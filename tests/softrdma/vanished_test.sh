@@ -3,10 +3,10 @@
 # usage: vanished_test.sh SOFTRDMA
 # A peer that the network no longer reaches ends what is outstanding. In a network of our own: its loopback goes down.
 softrdma=$1
-if [ -z "$SOFTRDMA_OWN_NETWORK" ]; then
+if [ -z "$TEST_OWN_NETWORK" ]; then
     command -v rping >/dev/null || { echo "skipped: rping is not installed"; exit 77; }
     unshare -rn ip link set lo up 2>/dev/null || { echo "skipped: no network namespace can be made here"; exit 77; }
-    SOFTRDMA_OWN_NETWORK=1 exec unshare -rn sh "$0" "$softrdma"
+    TEST_OWN_NETWORK=1 exec unshare -rn sh "$0" "$softrdma"
 fi
 ip link set lo up
 work=$(mktemp -d) || exit 1

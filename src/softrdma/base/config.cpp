@@ -2,12 +2,15 @@
 #include "base/config.hpp"
 #include "base/process.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
+#include <unistd.h>
 
 namespace softrdma::config
 {
@@ -150,6 +153,17 @@ void check()
 {
     if (const entry *wrong = all().wrong; wrong != nullptr)
         refuse(*wrong, expected(*wrong).c_str());
+}
+
+void report_unknown()
+{
+    constexpr std::string_view prefix = "SOFTRDMA_";
+    for (char **at = environ; *at != nullptr; ++at) {
+        const std::string_view name(*at, strcspn(*at, "="));
+        if (name.starts_with(prefix) && std::ranges::none_of(entries, [&](const entry &e) { return name == e.name; }))
+            fprintf(stderr, "softrdma: %.*s: unknown variable: ignored (see ENVIRONMENT in softrdma(1))\n",
+                    static_cast<int>(name.size()), name.data());
+    }
 }
 
 void refuse(setting s, const char *why)

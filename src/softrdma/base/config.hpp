@@ -74,6 +74,8 @@ const char *name(setting s) noexcept;
 
 // Ends the process with exit code 2, after one line, if the environment has a value without sense.
 void check();
+// Prints a line for each variable with the prefix SOFTRDMA_ that is not a setting, because its name may be misspelt.
+void report_unknown();
 // The same for a text of which its room found out `why` it has no sense.
 [[noreturn]] void refuse(setting s, const char *why);
 

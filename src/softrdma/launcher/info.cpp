@@ -130,6 +130,7 @@ int info_command(int argc, char **)
     if (argc > 0)
         return usage("info takes no arguments");
     config::check();
+    config::report_unknown();
     const std::string library = find_library();
     if (library.empty())
         return exit_failure;

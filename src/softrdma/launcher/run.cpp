@@ -110,6 +110,7 @@ std::string find_library()
 int run_on_device(char **command, const run_choice &how)
 {
     config::check();
+    config::report_unknown();
     if (!how.prefer_hardware || !hardware_is_active()) {
         if (const int failed = preload_device(how); failed != 0)
             return failed;
