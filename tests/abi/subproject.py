@@ -19,9 +19,20 @@ def main():
         build = pathlib.Path(directory) / "build"
         # The optional packages are installed on most machines that run this test: hide them.
         hidden = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("CLI11", "nlohmann_json", "fmt", "Python3")]
-        suite.command("cmake", "-G", options.generator, "-S", suite.HERE / "consumer", "-B", build,
-                      f"-DSUBPROJECT={options.source}", *hidden)
-        suite.command("cmake", "--build", build, "--target", "consumer_cpp", timeout=900)
+        configure = ["cmake", "-G", options.generator, "-S", suite.HERE / "consumer", "-B", build,
+                     f"-DSUBPROJECT={options.source}", *hidden]
+        # A part that the project requests is left out, and one line contains the reason.
+        output = suite.command(*configure, *(f"-DRPMA_BUILD_{part}=ON" for part in ("RPMEM", "BENCH", "PYTHON", "TESTS")))
+        for part, name, package in (("RPMEM", "CLI11", "libcli11-dev"), ("BENCH", "CLI11", "libcli11-dev"),
+                                    ("PYTHON", "Python3", "python3"), ("TESTS", "Python3", "python3")):
+            line = f"RPMA_BUILD_{part}: left out: {name} not found (install Debian's {package}, or set -DRPMA_BUILD_{part}=OFF)"
+            if output.count(line) != 1:
+                suite.fail(f"'{line}' is not once in:\n{output}")
+        suite.command(*configure, *(f"-URPMA_BUILD_{part}" for part in ("RPMEM", "BENCH", "PYTHON", "TESTS")))
+        suite.command("cmake", "--build", build, timeout=900)
+        built = [path.name for path in build.rglob("lib*.so*")]
+        if "librpma.so.0" not in built or any(name.startswith("librpmem") for name in built):
+            suite.fail(f"the target all of the project builds {built}")
         suite.command(build / "consumer_cpp")
         suite.command("cmake", "--install", build, "--prefix", f"{directory}/prefix")
         installed = [path for path in pathlib.Path(directory, "prefix").rglob("*") if path.is_file()]

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# A part whose libraries are missing is left out, with one line that names the package and the option.
+
+# rpma_leave_out_unless_found(OPTION LIBRARY DEBIAN-PACKAGE ...), where LIBRARY is CMake:NAME, pkg-config:NAME, header:PATH or
+# library:NAME
+function(rpma_leave_out_unless_found option)
+  while(${option} AND ARGN)
+    list(POP_FRONT ARGN library package)
+    string(REGEX MATCH "^([^:]+):(.+)$" matched ${library})
+    set(name ${CMAKE_MATCH_2})
+    string(MAKE_C_IDENTIFIER RPMA_FOUND_${name} found)
+    if(library MATCHES "^CMake:")
+      find_package(${name} QUIET)
+      set(${found} ${${name}_FOUND})
+    elseif(library MATCHES "^pkg-config:")
+      pkg_check_modules(${found} QUIET ${name})
+      set(${found} ${${found}_FOUND})
+    elseif(library MATCHES "^header:")
+      find_path(${found} ${name} NO_CACHE)
+    else()
+      find_library(${found} ${name} NO_CACHE)
+    endif()
+    if(NOT ${found})
+      message(STATUS "${option}: left out: ${name} not found (install Debian's ${package}, or set -D${option}=OFF)")
+      set(${option} OFF PARENT_SCOPE)
+      set(${option} OFF)
+    endif()
+  endwhile()
+endfunction()
+
+set(json CMake:nlohmann_json nlohmann-json3-dev)
+set(command_line CMake:CLI11 libcli11-dev)
+set(format CMake:fmt libfmt-dev)
+set(pmem pkg-config:libpmem2 libpmem2-dev)
+set(python CMake:Python3 python3)
+rpma_leave_out_unless_found(RPMA_BUILD_RPMEM ${command_line} ${format} ${json} ${pmem} pkg-config:libcurl libcurl4-openssl-dev)
+rpma_leave_out_unless_found(RPMA_BUILD_BENCH ${command_line} ${format} ${json} ${pmem} pkg-config:libxxhash libxxhash-dev
+  header:kainjow/mustache.hpp libkainjow-mustache-dev header:csv.h libcsv-dev library:csv libcsv-dev)
+rpma_leave_out_unless_found(RPMA_BUILD_PYTHON ${python})
+rpma_leave_out_unless_found(RPMA_BUILD_TESTS pkg-config:cmocka libcmocka-dev ${python})
+rpma_leave_out_unless_found(RPMA_BUILD_CONFORMANCE pkg-config:cmocka libcmocka-dev)
