@@ -146,6 +146,8 @@ static void list_options(const struct program *program, struct option *options)
 
 struct arguments arguments_parse(int argc, char **argv, const struct program *program)
 {
+    /* In a pipe, too, lines are in order with those of standard error. */
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
     struct option options[MAX_OPTIONS];
     struct arguments args = {.timeout_s = program->timeout_s, .retry_s = program->retry_s, .ready_fd = -1};
 

@@ -108,6 +108,7 @@ static int repair(struct steps *s)
 
 int main(int argc, char **argv)
 {
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
     struct rpma_mirror_cfg *cfg = NULL;
     if (argc != 2) {
         fprintf(stderr, "Usage: steps SET\n");

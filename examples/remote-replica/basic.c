@@ -28,6 +28,7 @@ static void require(int done)
 
 int main(int argc, char **argv)
 {
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc != 3)
         errx(2, "usage: basic TARGET SET");
     char *const memory = new_memory();

@@ -10,6 +10,7 @@
 
 int main(int argc, char **argv)
 {
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc != 3)
         errx(2, "usage: counter POOLSET N");
     PMEMobjpool *pool = pmemobj_create(argv[1], "counter", 0, 0600);

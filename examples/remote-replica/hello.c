@@ -26,6 +26,7 @@ static const char *next_greeting(const char *text)
 
 int main(int argc, char **argv)
 {
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc != 3)
         errx(2, "usage: hello TARGET SET");
     char *const memory = mmap(NULL, POOL_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

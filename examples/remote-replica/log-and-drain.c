@@ -62,6 +62,7 @@ static void append(RPMEMpool *pool, char *memory, uint64_t more)
 
 int main(int argc, char **argv)
 {
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc != 4)
         errx(2, "usage: log-and-drain TARGET SET N");
     char *const memory = mmap(NULL, POOL_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -6,7 +6,7 @@ import re
 import struct
 from collections.abc import Callable
 
-from runner import ExampleFailed
+from runner import CannotRun, ExampleFailed
 from runner.pair import Outcome
 from runner.storage import Storage
 
@@ -42,6 +42,7 @@ class Example:
     judge: Callable[[Run, Outcome], str]  # says what was proved, or raises ExampleFailed
     more_clients: tuple[tuple[str, ...], ...] = ()  # operands of clients that run together with the first one
     listens_again: bool = False  # at times the running server does not accept clients
+    server_topic: str | None = None  # the example whose server it uses, if not its own; its client is a script in Python
 
     @property
     def number(self) -> str:
@@ -50,6 +51,10 @@ class Example:
     def is_called(self, name: str) -> bool:
         """By its number, with or without the leading zero, or by its whole name."""
         return name in (self.topic, self.number, self.number.removeprefix("0"))
+
+    def topic_of(self, role: str) -> str:
+        """The directory of the program of one side."""
+        return self.server_topic if self.server_topic and role == "server" else self.topic
 
 
 def nothing(_: Run) -> list[str]:
@@ -245,6 +250,20 @@ def judge_power_cut(run: Run, outcome: Outcome) -> str:
     return f"{RECORDS} records acknowledged, all of them re-read from {run.storage.server_path}"
 
 
+def durable_server_file(run: Run) -> list[str]:
+    if not run.direct_write or not run.storage.server_path:
+        raise CannotRun("it needs persistent memory (use a file as --pmem and --direct-write on)")
+    return flushed_server_file(run)
+
+
+def judge_python(run: Run, outcome: Outcome) -> str:
+    sent = value_of("client", outcome.client.stdout, "durable")
+    stored = run.storage.read_server_text()
+    if stored != sent or value_of("server", outcome.server.stdout, "New value") != sent:
+        raise ExampleFailed(f"the client had '{sent}', {run.storage.server_path} holds '{stored}'")
+    return f'"{sent}" re-read from {run.storage.server_path}: durable, by the client\'s flush to persistence'
+
+
 EXAMPLES = [
     Example("01-connection", "connect, exchange a greeting, disconnect", nothing, nothing, judge_connection),
     Example("02-read-to-volatile", "read the server's memory", nothing, nothing, judge_read),
@@ -281,4 +300,9 @@ EXAMPLES = [
     Example("18-cpp-handles", "own objects and await completions in C++20", nothing, constantly(HANDLES_TEXT), judge_handles),
     Example("19-power-cut", "append to a log that survives power cuts", server_file, constantly(str(RECORDS)),
             judge_power_cut),
+]
+# Examples that run only if they are named: they need more than a C compiler.
+NAMED_EXAMPLES = [
+    Example("20-python", "the client of 05 in Python", durable_server_file, nothing, judge_python,
+            server_topic="05-flush-to-persistent"),
 ]

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 from runner import CannotRun, ExampleFailed, storage
-from runner.catalogue import EXAMPLES, Example, Run
+from runner.catalogue import EXAMPLES, NAMED_EXAMPLES, Example, Run
 from runner.pair import (
     PROGRAMS, Outcome, Result, Side, check_statuses, free_port, run_clients_alone, run_pair, run_server_alone)
 from runner.transport import Transport
@@ -56,10 +56,10 @@ def level_of(memory: storage.Storage, operands: dict[str, list[str]]) -> str:
 def programs_of(job: Job, setting: Setting, operands: dict[str, list[str]]) -> dict[str, list[list[str]]]:
     """The command of the server and those of the clients, as far as they run here."""
     device = setting.device
-    port = str(setting.first_port + EXAMPLES.index(job.example)) if setting.role else free_port(device.addr)
+    port = str(setting.first_port + [*EXAMPLES, *NAMED_EXAMPLES].index(job.example)) if setting.role else free_port(device.addr)
     all_operands = {"server": [operands["server"]], "client": [operands["client"], *job.example.more_clients]}
     return {
-        role: [[*device.prefix, job.sides[role].program(job.example.topic, role), device.addr, port, *words]
+        role: [[*device.prefix, job.sides[role].program(job.example.topic_of(role), role), device.addr, port, *words]
                for words in all_operands[role]]
         for role in (["server", "client"] if not setting.role else [setting.role])}
 

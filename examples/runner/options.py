@@ -5,7 +5,7 @@ import argparse
 import os
 import pathlib
 
-from runner.catalogue import EXAMPLES
+from runner.catalogue import EXAMPLES, NAMED_EXAMPLES
 from runner.command_line import Parser, positive
 from runner.report import REPORTS
 
@@ -163,6 +163,7 @@ def complete(options: argparse.Namespace) -> None:
         fail("--repeat needs both sides on one machine")
     if options.server_programs and options.client_programs:
         fail("--server-programs and --client-programs exclude each other: one side must tell when it is ready")
-    if options.port + len(EXAMPLES) - 1 > LAST_PORT:
-        fail(f"--port: the examples need {len(EXAMPLES)} ports from {options.port} on, and {LAST_PORT} is the last one")
+    count = len(EXAMPLES) + len(NAMED_EXAMPLES)
+    if options.port + count - 1 > LAST_PORT:
+        fail(f"--port: the examples need {count} ports from {options.port} on, and {LAST_PORT} is the last one")
     options.timeout = options.timeout or (SERVER_TIMEOUT_S if options.role == "server" else TIMEOUT_S)

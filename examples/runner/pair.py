@@ -34,15 +34,21 @@ class Side:
     directory: pathlib.Path  # holds NN-topic/client and NN-topic/server
     has_options: bool  # False: programs that take positional arguments only
     library: pathlib.Path | None = None  # directory of another librpma.so.0
+    python: pathlib.Path | None = None  # directory of the package rpma: the programs are scripts
 
     def environment(self) -> dict[str, str]:
         environment = dict(os.environ)
         if self.library:
             environment["LD_LIBRARY_PATH"] = str(self.library)
+        if self.python:
+            environment["PYTHONPATH"] = str(self.python)
         return environment
 
     def program(self, topic: str, role: str) -> str:
-        path = self.directory / topic / role
+        path = self.directory / topic / (f"{role}.py" if self.python else role)
+        if self.python and not (self.python / "rpma").is_dir():
+            raise CannotRun(f"{self.python}/rpma is missing: install python3-cffi, python3-setuptools and libpython3-dev, then "
+                            "configure again")
         if not os.access(path, os.X_OK):
             remedy = f"{path} is missing: build the target example-{topic}-{role}, or name another directory"
             raise CannotRun(remedy) if self.has_options else UsageError(remedy)  # 09 needs libprotobuf-c

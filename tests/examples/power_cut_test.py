@@ -2,6 +2,9 @@
 """What 19 promises: the right order survives every power cut, a wrong one does not survive a hundred."""
 
 import os
+import pathlib
+import shutil
+import tempfile
 
 import support
 
@@ -36,6 +39,20 @@ class PowerCutTest(support.ExamplesTest):
         seed = first.stdout.split("seed ")[1].split(":")[0]
         again = self.cut("late-flush", "--cuts", "1", "--seed", seed)
         self.assertEqual(first.stdout.split(": ", 1)[1], again.stdout.split(": ", 1)[1])
+
+    def test_the_script_finds_launcher_and_programs_of_its_build(self) -> None:
+        environment = {name: value for name, value in os.environ.items() if name != "SOFTRDMA"} | {"PATH": "/usr/bin:/bin"}
+        with tempfile.TemporaryDirectory() as directory:
+            tree = pathlib.Path(directory)
+            shutil.copytree(support.ROOT / "examples" / "19-power-cut", tree / "examples" / "19-power-cut")
+            script = tree / "examples" / "19-power-cut" / "power-cuts"
+            result = support.execute([str(script), "--cuts", "1"], env=environment)
+            self.assert_status(result, 77)
+            (tree / "build").mkdir()
+            (tree / "build" / "any").symlink_to(support.BUILD)
+            for path in (str(script), SCRIPT):
+                result = support.execute([path, "--cuts", "1"], env=environment)
+                self.assertEqual("1 cuts, 1 whole logs\n", result.stdout + result.stderr)
 
     def test_without_softrdma_nothing_is_said(self) -> None:
         result = self.cut("--softrdma", "/nonexistent/softrdma")
