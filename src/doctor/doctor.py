@@ -9,6 +9,7 @@ import resource
 import shutil
 import subprocess
 
+import ddio
 from runner import pmem, transport
 from runner.command_line import Parser
 
@@ -18,6 +19,7 @@ DEVICES = pathlib.Path("/dev/infiniband")
 MODULES = pathlib.Path("/lib/modules") / os.uname().release
 SOFTWARE_DEVICES = {"rdma_rxe": "SoftRoCE (rxe)", "siw": "SoftiWARP (siw)"}
 ENOUGH_MEMLOCK = 64 << 20
+NUMA_BALANCING = pathlib.Path("/proc/sys/kernel/numa_balancing")
 ENOUGH_FILES = 1024
 
 
@@ -184,6 +186,54 @@ def persistent_memory() -> list[Finding]:
         "`mkfs.ext4 /dev/pmem0 && mount -o dax /dev/pmem0 /mnt/pmem`")]
 
 
+def cache_injection() -> list[Finding]:
+    """Reports DDIO, which direct write to persistent memory needs off."""
+    names = ddio.rdma_devices()
+    if not names:
+        return [Finding("DDIO", "none", "no RDMA device on PCI: not relevant")]
+    findings = []
+    for name in names:
+        state, reason = ddio.finding(name)
+        if reason:
+            findings.append(Finding("DDIO", "none", f"{name}: unknown: {reason}"))
+        elif state == "on":
+            findings.append(Finding("DDIO", "gap", f"{name}: on: writes of peers go to the cache of the processor, and direct write "
+                                    "to persistent memory is not possible", "`rpma-ddio off`, until the next reboot, or the BIOS"))
+        else:
+            findings.append(Finding("DDIO", "ok", f"{name}: off: direct write to persistent memory is possible"))
+    return findings
+
+
+def read_fact(path: pathlib.Path) -> str | None:
+    """Returns the text of a file of sysfs or procfs, or None if it does not exist or has no value."""
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def tuning() -> list[Finding]:
+    """Reports settings that slow down RDMA hardware; docs/tuning.md explains them."""
+    findings = []
+    for name in ddio.rdma_devices():
+        device = ddio.SYSFS / "class/infiniband" / name / "device"
+        link = {fact: read_fact(device / fact) for fact in (f"{kind}_link_{what}" for kind in ("current", "max") for what in ("width", "speed"))}
+        now, most = (f"x{link[f'{kind}_link_width']}, {link[f'{kind}_link_speed']}" for kind in ("current", "max"))
+        if None not in link.values():
+            findings.append(Finding("PCIe link", "ok", f"{name}: {now}") if now == most else
+                            Finding("PCIe link", "gap", f"{name}: {now} of {most}", "put the card into a slot with the full width"))
+        findings.append(Finding("NUMA node", "ok", f"{name}: {read_fact(device / 'numa_node') or 'unknown'}"))
+    if not findings:
+        return []
+    governors = {fact for path in (ddio.SYSFS / "devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor") if (fact := read_fact(path))}
+    if governors:
+        findings.append(Finding("CPU governor", "ok", "performance") if governors == {"performance"} else
+                        Finding("CPU governor", "gap", ", ".join(sorted(governors)), "`cpupower frequency-set -g performance`"))
+    if read_fact(NUMA_BALANCING) == "1":
+        findings.append(Finding("NUMA balancing", "gap", "on: it samples memory by page faults", "`sysctl kernel.numa_balancing=0`"))
+    return findings
+
+
 def print_text(findings: list[Finding], verdict: str) -> None:
     width = max(len(finding.topic) for finding in findings)
     for finding in findings:
@@ -196,7 +246,8 @@ def print_text(findings: list[Finding], verdict: str) -> None:
 def examine(device_facts: pathlib.Path, launcher: pathlib.Path, form: str) -> int:
     of_kernel, has_hardware = kernel_devices(device_facts)
     of_softrdma, has_softrdma = softrdma(device_facts, launcher)
-    findings = [*of_kernel, *of_softrdma, *software_devices(), *limits(has_hardware), *persistent_memory()]
+    findings = [*of_kernel, *of_softrdma, *software_devices(), *limits(has_hardware), *persistent_memory(),
+                *cache_injection(), *tuning()]
     names = [name for name, usable in (("RDMA hardware", has_hardware), ("softrdma", has_softrdma)) if usable]
     verdict = f"ready: programs run over {' and '.join(names)}" if names else \
         "not ready: neither RDMA hardware nor softrdma is usable; see the fixes above"
@@ -208,9 +259,10 @@ def examine(device_facts: pathlib.Path, launcher: pathlib.Path, form: str) -> in
     return 0 if names else 1
 
 
-def main(device_facts: pathlib.Path, launcher: pathlib.Path) -> int:
+def main(device_facts: pathlib.Path, launcher: pathlib.Path, version: str) -> int:
     parser = Parser(
         prog="rpma-doctor", description=__doc__,
         epilog="Exit status: 0 programs can use RDMA here, 1 they cannot, 2 wrong command line.")
     parser.add_argument("--format", choices=["text", "json"], default="text", help="of the report (default: text)")
+    parser.add_argument("--version", action="version", version=f"rpma-doctor {version}")
     return examine(device_facts, launcher, parser.parse_args().format)

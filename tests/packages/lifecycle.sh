@@ -112,7 +112,7 @@ use_tools() {
 
 apt install --no-install-recommends /packages/*.deb
 expect_installed
-for page in librpma.7 rpma_flush.3 librpmem.7 rpmem_persist.3 rpma-bench.1 rpma-conformance.1 rpma-doctor.1 rpma-mirror.1 \
+for page in librpma.7 rpma_flush.3 librpmem.7 rpmem_persist.3 rpma-bench.1 rpma-conformance.1 rpma-ddio.1 rpma-doctor.1 rpma-mirror.1 \
     rpmemd.1 rpmem-doctor.1 rpmem-ssh.1 softrdma.1; do
     gzip -t "/usr/share/man/man${page##*.}/$page.gz" || fail "there is no manual page $page"
 done
