@@ -77,6 +77,12 @@ int run(const config &settings)
         return remove(settings);
     if (settings.check)
         return check_set(settings, *settings.check);
+    if (!settings.listen && (isatty(STDIN_FILENO) != 0 || isatty(STDOUT_FILENO) != 0)) {
+        std::fprintf(stderr,
+                "rpmemd: standard input or output is a terminal: librpmem starts sessions, usually over ssh "
+                "(see rpmemd --help; rpmem-doctor checks a target)\n");
+        return exit_refused;
+    }
     prepare_to_serve();
     if (!settings.listen)
         return serve_client(settings);

@@ -292,6 +292,7 @@ def main():
         prog="rpmem-doctor", description="Says whether a remote replica can be used, and what to do where it cannot.")
     parser.add_argument("targets", metavar="TARGET[,TARGET...]", help="[user@]host[:port], or local:")
     parser.add_argument("set", metavar="SET", help="set file, relative to the poolset directory of the target")
+    parser.add_argument("--version", action="version", version="rpmem-doctor @PROJECT_VERSION@")
     arguments = parser.parse_args()
     targets = [Target(text, index) for index, text in enumerate(arguments.targets.split(","))]
     for target in targets:
@@ -309,4 +310,10 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.stdout.reconfigure(line_buffering=True)
+        sys.exit(main())
+    except BrokenPipeError:
+        # The reader, such as head, closed the pipe early.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)

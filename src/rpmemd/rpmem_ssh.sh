@@ -3,7 +3,7 @@
 # ssh to each of several targets, for pmempool, which takes them for one host. Exit status: that of the first one that failed,
 # or 2 for wrong usage.
 set -uf
-usage="usage: rpmem-ssh [-p PORT] [OPTION...] TARGET[,TARGET...] COMMAND, in place of ssh; or --help"
+usage="usage: rpmem-ssh [-p PORT] [OPTION...] TARGET[,TARGET...] COMMAND, in place of ssh; or --help or --version"
 port='' options=''
 while [ $# -gt 1 ]; do
     case $1 in
@@ -13,7 +13,10 @@ while [ $# -gt 1 ]; do
     esac
     shift
 done
-case ${1-} in -h | --help) echo "$usage" && exit 0 ;; esac
+case ${1-} in
+-h | --help) echo "$usage" && exit 0 ;;
+--version) echo "rpmem-ssh @PROJECT_VERSION@" && exit 0 ;;
+esac
 if [ $# -lt 2 ]; then
     echo "$usage" >&2
     exit 2

@@ -3,6 +3,9 @@
 
 import os
 import pathlib
+import re
+import shutil
+import subprocess
 import tempfile
 
 import support
@@ -13,6 +16,63 @@ NO_MEMLOCK = " ".join([os.environ["EXAMPLES_NO_MEMLOCK"], str(support.BUILD / "l
 
 
 class FirstStepsTest(support.ExamplesTest):
+    def test_every_example_of_the_table_is_known(self) -> None:
+        table = (support.ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+        names = re.findall(r"^\| \[([^]]+)\]\(", table, flags=re.MULTILINE)
+        self.assertGreater(len(names), len(TOPICS))
+        for name in names:
+            if name in TOPICS.values() or name in ("mirror-failover", "mirror-steps"):
+                continue  # other tests run them
+            with self.subTest(name=name):
+                result = support.run_examples(name)
+                if name == "20-python":
+                    self.assertIn(result.returncode, (0, 77), result.stderr)
+                    self.assertIn("durable, by the client's flush" if result.returncode == 0 else "python3-cffi", result.stdout)
+                else:
+                    self.assert_status(result, 2)
+                    self.assert_one_line(result.stderr, f"'{name}' is not a server and a client: run")
+        result = support.execute([str(support.RUNNER), "list"])
+        self.assertIn("20-python", result.stdout)
+
+    def test_lines_of_both_outputs_are_in_order(self) -> None:
+        port = support.free_port(ADDR)
+        merged = ["sh", "-c", 'exec "$@" 2>&1', "sh", *support.SOFTRDMA, support.program("01", "client"), "--verbose", ADDR, port]
+        outcome = support.run_pair([*support.SOFTRDMA, support.program("01", "server"), ADDR, port], [merged], support.HERE,
+                                   support.HERE, 60)
+        self.assert_status(outcome.client, 0)
+        output = outcome.client.stdout
+        self.assertLess(output.index("Received a message: Hello client!"), output.index("Connection closed"), output)
+
+    def test_tools_print_their_version_and_stand_early_readers(self) -> None:
+        tools = [name for name in ("rpma-bench", "rpma-conformance", "rpma-ddio", "rpma-doctor", "rpma-mirror", "rpmem-doctor",
+                                   "rpmem-ssh", "rpmemd", "softrdma") if (support.BUILD / "bin" / name).exists()]
+        for name in tools:
+            tool = str(support.BUILD / "bin" / name)
+            with self.subTest(tool=name):
+                result = support.execute([tool, "--version"])
+                self.assert_status(result, 0)
+                self.assertRegex(result.stdout + result.stderr, rf"\A{name} \d+\.\d+\.\d+\n\Z")
+        for words in (["rpma-doctor"], ["rpmem-doctor", "local:", "none.set"], ["rpma-conformance", "--list"]):
+            with self.subTest(words=words):
+                reader, writer = os.pipe()
+                os.close(reader)
+                with os.fdopen(writer) as output:
+                    result = subprocess.run([str(support.BUILD / "bin" / words[0]), *words[1:]], stdout=output, check=False,
+                                            stderr=subprocess.PIPE, text=True, timeout=support.TIMEOUT_S)
+                self.assertEqual("", result.stderr)
+
+    def test_installing_without_root_and_sudo_prints_the_packages(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            for name, text in (("id", "echo 1000"), ("dpkg-query", "exit 1"), ("apt-get", "exit 9")):
+                tool = pathlib.Path(directory) / name
+                tool.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+                tool.chmod(0o755)
+            for name in ("grep", "wc"):
+                (pathlib.Path(directory) / name).symlink_to(shutil.which(name))
+            result = support.execute(["/bin/sh", str(support.ROOT / "utils" / "install-dependencies")], env={"PATH": directory})
+        self.assert_status(result, 77)
+        self.assert_one_line(result.stderr, "(as root, run: apt-get install --no-install-recommends g++ cmake", "libibverbs-dev")
+
     def test_memory_that_cannot_be_locked(self) -> None:
         environment = {**os.environ, "LD_PRELOAD": NO_MEMLOCK}
         for number, topic in TOPICS.items():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Exit codes, the two texts on standard error, and the log of rpmemd."""
 
+import os
 import shutil
 import socket
 import subprocess
@@ -39,6 +40,21 @@ class CommandLine(DaemonTest):
         self.refused(self.rpmemd("--log-level", "all"), 255, "write err, warn, notice, info or debug")
         self.refused(self.rpmemd("--nthreads", "many"), 255, "--nthreads")
         self.refused(self.rpmemd("--remove"), 255, "remove")
+
+    def test_a_terminal_gets_an_explanation(self):
+        """Either descriptor may be the terminal: the other one can be a pipe of the shell."""
+        for stream in ("stdin", "stdout"):
+            leader, follower = os.openpty()
+            streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL} | {stream: follower}
+            try:
+                done = subprocess.run([PROGRAM], stderr=subprocess.PIPE, text=True, check=False, timeout=LIMIT_S, **streams)
+                os.set_blocking(leader, False)
+                self.assertRaises(BlockingIOError, os.read, leader, 1)
+            finally:
+                os.close(follower)
+                os.close(leader)
+            self.assertEqual(255, done.returncode)
+            self.assertRegex(done.stderr, r"\Arpmemd: standard input or output is a terminal: .*rpmem-doctor.*\n\Z")
 
     def test_a_bad_configuration_gives_1(self):
         (self.place / ".rpmemd.conf").write_text("\n\nnthreads = 1\n")

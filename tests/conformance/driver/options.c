@@ -25,6 +25,7 @@ static const char help[] =
         "                         fails the run; or the name of an installed list: librpma-1.2.0, librpma-1.3.0\n"
         "  -t, --timeout SECONDS  how long one case may take (default: 20)\n"
         "  -h, --help             print this text\n"
+        "  -V, --version          print the version of librpma of which this suite is a part\n"
         "\n"
         "Exit code: 0 the library conforms, 1 it does not, 2 wrong usage, 77 no device serves the address.\n"
         "Environment: RPMA_TEST_QUICK_UNREACHABLE, if set, says that the device takes seconds, not minutes, to give up "
@@ -80,9 +81,9 @@ static void add_filter(struct options *options, const char *pattern)
     options->filters[options->filter_count++] = pattern;
 }
 
-static void show_help(void)
+static void show_text(const char *text)
 {
-    exit(fputs(help, stdout) < 0 || fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS);
+    exit(fputs(text, stdout) < 0 || fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS);
 }
 
 struct options parse_options(int argc, char **argv)
@@ -95,11 +96,12 @@ struct options parse_options(int argc, char **argv)
             {"deviations", required_argument, NULL, 'd'},
             {"timeout", required_argument, NULL, 't'},
             {"help", no_argument, NULL, 'h'},
+            {"version", no_argument, NULL, 'V'},
             {NULL, 0, NULL, 0},
     };
     struct options options = {.addr = "127.0.0.1", .time_limit_s = 20};
     opterr = 0;
-    for (int c; (c = getopt_long(argc, argv, ":lf:F:a:d:t:h", known, NULL)) != -1;) {
+    for (int c; (c = getopt_long(argc, argv, ":lf:F:a:d:t:hV", known, NULL)) != -1;) {
         switch (c) {
         case 'l':
             options.list = true;
@@ -120,7 +122,10 @@ struct options parse_options(int argc, char **argv)
             options.time_limit_s = parse_seconds(optarg);
             break;
         case 'h':
-            show_help();
+            show_text(help);
+            break;
+        case 'V':
+            show_text("rpma-conformance " CONFORMANCE_VERSION "\n");
             break;
         case ':':
             usage_error("'%s' needs a value", argv[optind - 1]);
