@@ -6,6 +6,10 @@
 #ifndef LIBRPMA_HPP
 #define LIBRPMA_HPP 1
 
+#if __cplusplus < 202002L
+#error "rpma.hpp needs C++20 (compile with -std=c++20 or a newer standard)"
+#endif
+
 #include <array>
 #include <cerrno>
 #include <coroutine>

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """usage: client.py ADDR PORT [TEXT]
 
-Writes a text, of 1023 bytes at most, to the persistent memory of the server of example 05, and flushes it.
+Writes a text of at most 1023 bytes to the persistent memory of the server of example 05, or of server.py, and flushes it.
 """
 
 import sys

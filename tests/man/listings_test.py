@@ -72,6 +72,10 @@ class ListingsTest(unittest.TestCase):
         self.assertEqual(15, len([call for call in calls if not call.endswith("2str")]), calls)
         self.expect_written(self.compile(source, os.environ.get("CC", "cc"), ".c", "-std=c11"), "Written in ten minutes")
 
+    def test_the_program_of_cpp(self) -> None:
+        source = listing("cpp.md", "cpp")
+        self.expect_written(self.compile(source, os.environ.get("CXX", "c++"), ".cpp", "-std=c++20"), "Written in C++")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

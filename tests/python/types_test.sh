@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Usage: types_test.sh BUILD PROGRAM
+# Usage: types_test.sh BUILD PROGRAM...
 #
-# The package for Python and a program that uses it are typed without gaps, and a checker finds the types of the package.
+# The package for Python and programs that use it are typed without gaps, and a checker finds the types of the package.
 set -eu
 build=$1
+shift
 if ! command -v mypy >/dev/null; then
     echo "skipped: mypy is missing, Debian's package is mypy"
     exit 77
@@ -16,7 +17,9 @@ trap 'rm -rf "$directory"' EXIT
 export MYPYPATH="$build/python"
 check="mypy --strict --cache-dir $build/mypy"
 $check -p rpma
-$check "$2"
+for program; do
+    $check "$program"
+done
 
 cat >"$directory/wrong.py" <<'END'
 import rpma
