@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Components: for librpma runtime (the shared library) and devel (header, link, pkg-config and CMake package), for librpmem
-# and librpma_mirror the same after rpmem- and mirror-; softrdma, rpmemd, rpmem-tools (rpmem-doctor and rpmem-ssh), tools (the programs rpma-*),
+# and librpma_mirror the same after rpmem- and mirror-; softrdma, rpmemd, rpmem-tools (rpmem-doctor and rpmem-ssh), nbdkit, tools (the programs rpma-*),
 # and python (src/python).
 include(CMakePackageConfigHelpers)
 

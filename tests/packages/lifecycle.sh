@@ -6,7 +6,7 @@
 # Runs as root inside a Debian that may be spoilt; the packages are in /packages, the programs to build in /test.
 set -eu
 version=$1
-ours="librpma0 librpma-dev librpma-tools librpmem1 librpmem-dev librpma-mirror0 librpma-mirror-dev librpma-mirror-etcd python3-rpma rpmemd rpmem-tools softrdma"
+ours="librpma0 librpma-dev librpma-tools librpmem1 librpmem-dev librpma-mirror0 librpma-mirror-dev librpma-mirror-etcd nbdkit-plugin-rpma-mirror python3-rpma rpmemd rpmem-tools softrdma"
 examples=/usr/share/doc/librpma-dev/examples
 
 fail() {
@@ -101,6 +101,7 @@ use_tools() {
     rpmemd --version 2>&1 | grep -q '^rpmemd ' || fail "rpmemd does not start"
     rpma-bench --help >/test/bench.log || fail "rpma-bench does not start"
     rpma-mirror --version | grep -q '^rpma-mirror ' || fail "rpma-mirror does not start"
+    nbdkit --dump-plugin rpma-mirror | grep -q '^name=rpma-mirror$' || fail "nbdkit cannot load its plugin"
     [ ! -e /etc/systemd/system/multi-user.target.wants/rpmemd.service ] || fail "rpmemd is started before anybody said where"
     rpma-conformance --list --deviations librpma-1.2.0 >/test/cases.log || fail "rpma-conformance lists no cases"
     softrdma run -- rpma-conformance --filter 'flush.*' --format tap >/test/flush.log 2>&1 ||
@@ -113,7 +114,7 @@ use_tools() {
 apt install --no-install-recommends /packages/*.deb
 expect_installed
 for page in librpma.7 rpma_flush.3 librpmem.7 rpmem_persist.3 rpma-bench.1 rpma-conformance.1 rpma-ddio.1 rpma-doctor.1 rpma-mirror.1 \
-    rpmemd.1 rpmem-doctor.1 rpmem-ssh.1 softrdma.1; do
+    nbdkit-rpma-mirror-plugin.1 rpmemd.1 rpmem-doctor.1 rpmem-ssh.1 softrdma.1; do
     gzip -t "/usr/share/man/man${page##*.}/$page.gz" || fail "there is no manual page $page"
 done
 use_tools

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Disks for the tests: nbdkit with the plugin over real targets."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import nbd
+
+from support import LIMIT_S, MirrorTest
+
+PLUGIN = os.environ["NBDKIT_PLUGIN"]
+SECTOR = 512
+
+
+class Server:
+    """nbdkit with a set, on a socket in the directory of the set file."""
+
+    def __init__(self, set_file, *words):
+        self.place = set_file.parent
+        self.socket = self.place / "socket"
+        self.socket.unlink(missing_ok=True)
+        self.pid_file = self.place / "pid"
+        self.pid_file.unlink(missing_ok=True)
+        with open(self.place / "log", "ab") as log:
+            self.process = subprocess.Popen(
+                ["nbdkit", "-f", "-U", self.socket, "-P", self.pid_file, PLUGIN, f"set={set_file}", "resync=1", *words],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    @property
+    def uri(self):
+        return f"nbd+unix:///?socket={self.socket}"
+
+    def log(self):
+        return (self.place / "log").read_text(errors="replace")
+
+    def wait_until_ready(self, limit_s=LIMIT_S):
+        end = time.monotonic() + limit_s
+        while not self.pid_file.exists():
+            if self.process.poll() is not None or time.monotonic() > end:
+                raise AssertionError(f"nbdkit does not serve: {self.log()}")
+            time.sleep(0.02)
+        # nbdkit writes the file before it opens the set, and answers afterwards.
+        try:
+            nbd.NBD().connect_unix(str(self.socket))
+        except nbd.Error as problem:
+            raise AssertionError(f"nbdkit does not serve: {problem}: {self.log()}") from problem
+        return self
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
+
+    def go_on(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def end(self):
+        self.process.terminate()
+        return self.process.wait(LIMIT_S)
+
+
+class DiskTest(MirrorTest):
+    def serve(self, set_file, *words):
+        server = Server(set_file, *words)
+        self.addCleanup(lambda: server.process.poll() is None and server.kill())
+        return server.wait_until_ready()
+
+    def connect(self, server):
+        handle = nbd.NBD()
+        handle.connect_unix(str(server.socket))
+        return handle
+
+    def run_client(self, *words, status=0, **options):
+        result = subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=LIMIT_S, check=False,
+                                stdin=subprocess.DEVNULL, cwd=self.place, **options)
+        self.assertEqual(result.returncode, status, result.stdout + result.stderr)
+        return result.stdout
+
+    def random_file(self, name, size):
+        path = pathlib.Path(self.place / name)
+        path.write_bytes(os.urandom(size))
+        return path
