@@ -6,6 +6,7 @@
 #include <map>
 
 #include "progress.hpp"
+#include "prometheus.hpp"
 #include "report.hpp"
 #include "set.hpp"
 #include "set_text.hpp"
@@ -33,12 +34,12 @@ exit_status show_status(const options &what)
 {
     const cfg_ptr cfg = read_cfg(what.set_file);
     const auto state = inspect(cfg.get());
-    if (state->epoch == 0) {
-        if (what.json)
-            print(what, {}, state_json(*state));
+    const std::string text = what.prometheus     ? prometheus_text(*state, what.set_file)
+                             : state->epoch == 0 ? ""
+                                                 : state_text(*state);
+    print(what, text, state_json(*state));
+    if (state->epoch == 0)
         throw failure(absence_text(*state), exit_failed);
-    }
-    print(what, state_text(*state), state_json(*state));
     return status_of(missing_copies(*state));
 }
 

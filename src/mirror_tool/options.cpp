@@ -49,7 +49,9 @@ std::optional<options> parse(int argc, const char *const *argv)
                 ->check(CLI::IsMember({"auto", "on", "off"}));
         return command;
     };
-    add("status", "show the copies; asks the targets, and changes nothing");
+    add("status", "show the copies; asks the targets, and changes nothing")
+            ->add_flag("--prometheus", to.prometheus, "print the result in the text format of Prometheus")
+            ->excludes("--json");
     add("create", "make a new set: the home copy, and one on each target");
     CLI::App *const verify = add_long("verify", "compare copies with the home copy");
     add_copy(*verify, to, "only this one");

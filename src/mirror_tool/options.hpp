@@ -12,6 +12,7 @@ struct options {
     std::string command;
     std::string set_file;
     bool json = false;
+    bool prometheus = false;
     bool force = false;
     std::string progress = "auto"; // or "on" or "off"
     std::uint64_t rate = 0;        // bytes per second; 0: no limit

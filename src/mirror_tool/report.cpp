@@ -117,15 +117,25 @@ std::string table(const std::vector<std::vector<std::string>> &rows)
     return text;
 }
 
+std::vector<unsigned> listed_copies(const rpma_mirror_state &state)
+{
+    std::vector<unsigned> listed;
+    for (unsigned copy = 0; copy < RPMA_MIRROR_MOST_COPIES; ++copy)
+        if (state.copies[copy].home != 0 || state.copies[copy].state != RPMA_MIRROR_COPY_NONE)
+            listed.push_back(copy);
+    return listed;
+}
+
+bool is_in_use(const rpma_mirror_state &state)
+{
+    return std::ranges::any_of(
+            state.copies, [](const auto &c) { return c.home != 0 && c.last_error == RPMA_MIRROR_E_BUSY; });
+}
+
 std::vector<unsigned> missing_copies(const rpma_mirror_state &state)
 {
-    std::vector<unsigned> missing;
-    for (unsigned copy = 0; copy < RPMA_MIRROR_MOST_COPIES; ++copy) {
-        const rpma_mirror_copy &c = state.copies[copy];
-        const bool expected = c.home != 0 || c.state != RPMA_MIRROR_COPY_NONE;
-        if (expected && c.state != RPMA_MIRROR_COPY_IN_SYNC)
-            missing.push_back(copy);
-    }
+    std::vector<unsigned> missing = listed_copies(state);
+    std::erase_if(missing, [&](unsigned copy) { return state.copies[copy].state == RPMA_MIRROR_COPY_IN_SYNC; });
     return missing;
 }
 
@@ -137,10 +147,8 @@ std::string state_text(const rpma_mirror_state &state)
     if (state.consistent != 0)
         text.insert(text.size() - 1, fmt::format("last consistency point: {}\n", state.consistent));
     std::vector<std::vector<std::string>> rows = {{"COPY", "STATE", "RECORD", "WHERE", ""}};
-    for (unsigned copy = 0; copy < RPMA_MIRROR_MOST_COPIES; ++copy) {
+    for (const unsigned copy : listed_copies(state)) {
         const rpma_mirror_copy &c = state.copies[copy];
-        if (c.state == RPMA_MIRROR_COPY_NONE && c.home == 0)
-            continue;
         rows.push_back({std::to_string(copy), text_of(c.state),
                 c.record_epoch == 0 ? "-" : fmt::format("{}.{}", c.record_epoch, c.record_version), place_of(c),
                 c.last_error == 0 ? "" : rpma_mirror_err_2str(c.last_error)});
@@ -172,20 +180,16 @@ std::string absence_text(const rpma_mirror_state &state)
 json state_json(const rpma_mirror_state &state)
 {
     json copies = json::array();
-    bool in_use = false;
-    for (unsigned copy = 0; copy < RPMA_MIRROR_MOST_COPIES; ++copy) {
+    for (const unsigned copy : listed_copies(state)) {
         const rpma_mirror_copy &c = state.copies[copy];
-        if (c.state == RPMA_MIRROR_COPY_NONE && c.home == 0)
-            continue;
-        in_use = in_use || (c.home != 0 && c.last_error == RPMA_MIRROR_E_BUSY);
         copies.push_back({{"copy", copy}, {"state", text_of(c.state)}, {"home", c.home != 0}, {"place", c.target},
                 {"poolset", c.set_name}, {"promised_epoch", c.promised_epoch}, {"record_epoch", c.record_epoch},
                 {"record_version", c.record_version}, {"resync_cursor", c.cursor},
                 {"error", c.last_error == 0 ? json() : json(rpma_mirror_err_2str(c.last_error))}});
     }
     return {{"set", set_name(state.set)}, {"length", state.length}, {"policy", text_of(state.policy)},
-            {"epoch", state.epoch}, {"version", state.version}, {"closed", state.closed != 0}, {"in_use", in_use},
-            {"members", copies_of(state.members)}, {"in_sync", copies_of(state.in_sync)},
+            {"epoch", state.epoch}, {"version", state.version}, {"closed", state.closed != 0},
+            {"in_use", is_in_use(state)}, {"members", copies_of(state.members)}, {"in_sync", copies_of(state.in_sync)},
             {"not_in_sync", missing_copies(state)}, {"consistent", state.consistent}, {"copies", copies}};
 }
 

@@ -21,6 +21,10 @@ std::string list_text(const std::vector<unsigned> &copies);
 // Rows with columns as wide as they have to be; the first one is the heading.
 std::string table(const std::vector<std::vector<std::string>> &rows);
 
+// Copies that belong to the set.
+std::vector<unsigned> listed_copies(const rpma_mirror_state &state);
+// Returns true if a program of this machine has the set open.
+bool is_in_use(const rpma_mirror_state &state);
 // The copies that belong to the set and are not in sync, and what is with them.
 std::vector<unsigned> missing_copies(const rpma_mirror_state &state);
 std::string state_text(const rpma_mirror_state &state);

@@ -50,6 +50,45 @@ class Tool(MirrorTest):
         # The machine that has a copy shows what that one says.
         self.assertRegex(self.done("status", here, status=1), r"(?m)^2 +offline +- .*the target cannot be reached$")
 
+    def samples(self, host, status):
+        """Value of each sample by name and copy; checks each line of the text format."""
+        text = self.done("status", "--prometheus", host, status=status)
+        self.assertTrue(text.endswith("\n"))
+        found, family = {}, None
+        for line in text.splitlines():
+            if line.startswith("# HELP "):
+                family = line.split()[2]
+            elif line.startswith("# TYPE "):
+                self.assertEqual(line, f"# TYPE {family} gauge")
+            else:
+                sample = re.fullmatch(r'(\w+)\{set_file="([^"]+)"(?:,copy="(\d+)",place="[^"]+")?\} (\d+)', line)
+                self.assertIsNotNone(sample, line)
+                self.assertEqual((sample[1], sample[2]), (family, str(host)))
+                self.assertNotIn((sample[1], sample[3]), found)
+                found[sample[1], sample[3]] = int(sample[4])
+        return found
+
+    def test_status_as_metrics(self):
+        a, b = self.target(), self.target()
+        host = self.host(0, a, b)
+        result = self.tool("status", "--prometheus", host)
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stdout, r'(?m)^rpma_mirror_epoch\{set_file="\S+"\} 0$')
+        self.assertRegex(result.stderr, "^rpma-mirror: the set does not exist")
+        self.done("create", host)
+        found = self.samples(host, 0)
+        self.assertEqual(found["rpma_mirror_length_bytes", None], 8 << 20)
+        self.assertEqual((found["rpma_mirror_copies", None], found["rpma_mirror_copies_in_sync", None]), (3, 3))
+        writer = self.writer(host)
+        self.assertEqual(self.flush(writer, "mark 77"), 0)
+        b.kill()
+        found = self.samples(host, 1)
+        self.assertEqual((found["rpma_mirror_in_use", None], found["rpma_mirror_consistency_point", None]), (1, 77))
+        self.assertEqual([found["rpma_mirror_copy_online", copy] for copy in "012"], [1, 1, 0])
+        self.assertEqual(found["rpma_mirror_epoch", None], found["rpma_mirror_copy_record_epoch", "1"])
+        self.assertEqual(found["rpma_mirror_closed", None], 0)
+        self.refused(2, "--json excludes --prometheus", "status", "--json", "--prometheus", host)
+
     def test_a_failure_has_its_code_in_the_json(self):
         a = self.target()
         host = self.host(0, a)
