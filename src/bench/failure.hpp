@@ -30,13 +30,6 @@ private:
     exit_status status_;
 };
 
-// A process that this one started has said what is wrong and ended with this status.
-class already_told : public failure
-{
-public:
-    explicit already_told(exit_status status) : failure("", status) {}
-};
-
 inline failure system_failure(const std::string &what, int error = errno)
 {
     return failure(what + ": " + std::strerror(error));

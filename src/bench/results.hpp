@@ -2,13 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-// What a measurement leaves behind: the results in memory and as a JSON file. An absent optional is "not measured" or
-// "not known", never zero. Times carry their unit in the name; rates are per second.
+// What a measurement consists of. An absent optional is "not measured" or "not known", never zero.
 namespace bench
 {
 
@@ -34,12 +33,6 @@ enum class polling {
 enum class access {
     sequential,
     random
-};
-
-enum class status {
-    done,
-    failed,
-    skipped
 };
 
 struct parameters {
@@ -106,23 +99,6 @@ struct repeat {
     std::optional<bool> verified; // the data was compared after the run
 };
 
-struct point {
-    bench::setup setup;
-    bench::status status = status::done;
-    std::string reason; // why it failed or was skipped
-    std::vector<bench::repeat> repeats;
-};
-
-// A comparison of two measurements taken in turns.
-struct pair {
-    bench::setup ours, other;
-    std::string metric;                     // latency_p50, latency_mean, ops_per_s, bytes_per_s, connect_per_s ...
-    double ours_value = 0, other_value = 0; // medians
-    double ratio = 0;                       // ours divided by other: the median of the runs' ratios
-    double ratio_low = 0, ratio_high = 0;   // quartiles of the runs' ratios
-    std::uint32_t runs = 0;
-};
-
 struct host {
     std::string cpu;
     std::optional<std::uint32_t> cores;
@@ -132,54 +108,16 @@ struct host {
 };
 
 struct library {
-    std::string label; // ours, debian ...
-    std::string file;  // what was really mapped
+    std::string file; // what was really mapped
     std::string version;
 };
 
-struct environment {
-    host client, server;
-    bool same_host = false;
-    std::string device, transport;
-    std::string persistence_level; // what a persistent flush guarantees on the target's memory
-    std::string target_memory;
-    std::string rdma_core, tool;
-    std::vector<std::string> notes; // what a reader must know, one sentence each
-};
-
-struct results {
-    std::string profile;
-    bool complete = false; // every planned point is done
-    std::string started;   // UTC, 2026-01-31T12:00:00Z
-    double duration_s = 0;
-    bench::environment environment;
-    std::vector<library> libraries; // the first one is "ours"
-    std::vector<point> points;
-    std::vector<pair> pairs;
-};
-
-// Its text is one line which names the file and the place in it.
-struct results_error : std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
-
-// Throws results_error when the file cannot be read, is cut short, is of an unknown version or has a wrong value.
-// Unknown members are ignored.
-results load_results(const std::string &path);
-// The same from text; name stands for the file in errors.
-results parse_results(const std::string &text, const std::string &name);
-std::string format_results(const results &r);
-// Replaces the file at once or not at all, and is on the disk when it returns. Throws results_error.
-void save_results(const std::string &path, const results &r);
-
-// "librpma", "verbs" ...: the words of the file and of the command line.
-const char *to_word(api value);
-const char *to_word(flush_kind value);
-const char *to_word(polling value);
-const char *to_word(access value);
-const char *to_word(status value);
-// Empty when the word is unknown.
-template<class E>
-std::optional<E> from_word(const std::string &word);
+// The conversions of nlohmann::json. A member that was not measured is null.
+void to_json(nlohmann::json &j, const measure &m);
+void to_json(nlohmann::json &j, const repeat &r);
+void to_json(nlohmann::json &j, const host &h);
+void to_json(nlohmann::json &j, const library &l);
+// Values are checked by check_setup().
+void from_json(const nlohmann::json &j, setup &s);
 
 } // namespace bench

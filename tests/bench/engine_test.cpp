@@ -13,9 +13,9 @@ extern "C" {
 #include <cmocka.h>
 }
 
-#include "campaign/plan.hpp"
 #include "engine/histogram.hpp"
 #include "engine/lane.hpp"
+#include "engine/layout.hpp"
 #include "failure.hpp"
 
 using namespace bench;
@@ -162,46 +162,18 @@ void slices_do_not_overlap(void **)
     }
 }
 
-void plans_have_no_repetitions(void **)
+void setup_out_of_range_is_refused(void **)
 {
-    axes a;
-    a.workloads = {"atomic_write", "connect"};
-    a.block_sizes = {64, 4096};
-    assert_int_equal(expand(a).size(), 2);
-    a.workloads = {"read", "write_flush"};
-    a.apis = {api::librpma, api::memcpy};
-    assert_int_equal(expand(a).size(), 8);
-}
-
-void plan_refuses_what_cannot_be(void **)
-{
-    axes a;
-    a.workloads = {"read"};
-    a.block_sizes = {7};
-    bool refused = false;
-    try {
-        expand(a);
-    } catch (const failure &problem) {
-        refused = problem.status() == exit_usage;
+    for (const std::uint64_t size : {0U, 7U, 12U}) {
+        bool refused = false;
+        try {
+            check_setup(setup_of("read", size));
+        } catch (const failure &problem) {
+            refused = problem.status() == exit_usage;
+        }
+        assert_true(refused);
     }
-    assert_true(refused);
-}
-
-void quick_profile_takes_less_than_two_minutes(void **)
-{
-    const plan p = plan_profile("quick");
-    assert_true(estimate_s(p.setups.size(), p.timing) < 110);
-    assert_true(plan_profile("standard").setups.size() > p.setups.size());
-    assert_true(plan_profile("full").setups.size() > plan_profile("standard").setups.size());
-}
-
-void slow_points_make_the_estimate_longer(void **)
-{
-    // Of 10 points that were to take 2 s each.
-    assert_true(left_s(0, 10, 20, 0) == 20);
-    assert_true(left_s(2, 10, 20, 30) == 8 * 15); // 15 s each so far
-    assert_true(left_s(2, 10, 20, 1) == 8 * 2);   // a lucky start promises nothing
-    assert_true(left_s(10, 10, 20, 300) == 0);
+    check_setup(setup_of("read", 8));
 }
 
 } // namespace
@@ -217,10 +189,7 @@ int main()
             cmocka_unit_test(read_that_brought_something_else_is_noticed),
             cmocka_unit_test(head_of_a_log_is_expected),
             cmocka_unit_test(slices_do_not_overlap),
-            cmocka_unit_test(plans_have_no_repetitions),
-            cmocka_unit_test(plan_refuses_what_cannot_be),
-            cmocka_unit_test(quick_profile_takes_less_than_two_minutes),
-            cmocka_unit_test(slow_points_make_the_estimate_longer),
+            cmocka_unit_test(setup_out_of_range_is_refused),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

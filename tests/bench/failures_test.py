@@ -12,7 +12,7 @@ import threading
 import time
 import unittest
 
-from support import LAUNCHER, LIMIT_S, PROGRAM, SHORT, BenchTest
+from support import LIMIT_S, PROGRAM, SHORT, BenchTest
 
 
 def children_of(pid):
@@ -75,6 +75,19 @@ class WrongInput(BenchTest):
         done = self.bench("local", "--transport", "softrdma", "-w", "read", *SHORT, "--out", "no/such/r.json")
         self.refused(done, 1, "no/such/r.json")
 
+    def test_server_without_a_target_and_ports_out_of_range(self):
+        with self.server("--target", "none", "--once") as (server, port):
+            socket.create_connection(("127.0.0.1", port)).close()
+            self.assertEqual(server.wait(timeout=LIMIT_S), 0)
+        for words in ("server", "--port"), ("server", "--rdma-port"), ("client", "127.0.0.1", "--port"), ("sweep", "depth", "--port"):
+            for port in "65536", "-1", "x":
+                self.refused(self.bench(*words, port), 2, "port")
+
+    def test_resuming_with_another_plan(self):
+        self.assertEqual(self.local("-w", "read").returncode, 0)
+        for words in ("--profile", "standard"), ("-w", "read"):
+            self.refused(self.local(*words, "--resume", "r.json"), 2, "r.json .*start a new run")
+
     def test_busy_port(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
@@ -108,7 +121,7 @@ class OtherPeers(BenchTest):
         done = self.bench("client", "127.0.0.1", "--port", self.peer(answer.encode() + b"\n"), *SHORT)
         self.refused(done, 1, "version 9")
         done = self.bench("client", "127.0.0.1", "--port", self.peer(b'{"ok":true,"protocol":9}\n'), *SHORT)
-        self.refused(done, 1, "version 9 of the control protocol, this rpma-bench version 1")
+        self.refused(done, 1, "version 9 of the control protocol, this rpma-bench version 2")
 
     def test_server_of_another_kind(self):
         done = self.bench("client", "127.0.0.1", "--port", self.peer(b"HTTP/1.1 400 Bad Request\r\n\r\n"), *SHORT)
@@ -120,19 +133,19 @@ class OtherPeers(BenchTest):
                 client.sendall(b'{"do":"hello","protocol":9}\n')
                 answer = json.loads(lines.readline())
                 self.assertFalse(answer["ok"])
-                self.assertRegex(answer["error"], "version 1 .* version 9")
+                self.assertRegex(answer["error"], "version 2 .* version 9")
             with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) as client:
                 client.sendall(b"GET / HTTP/1.1\r\n\r\n")
                 self.assertEqual(client.recv(100), b"")
             # It serves on.
             self.assertIsNone(process.poll())
             with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) as client, client.makefile("rb") as lines:
-                client.sendall(b'{"do":"hello","protocol":1}\n')
+                client.sendall(b'{"do":"hello","protocol":2}\n')
                 self.assertTrue(json.loads(lines.readline())["ok"])
 
 
     def test_strangers_do_not_end_or_block_the_server(self):
-        hello = b'{"do":"hello","protocol":1}\n'
+        hello = b'{"do":"hello","protocol":2}\n'
 
         def asked(port, *lines):
             with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) as client, client.makefile("rb") as answers:
@@ -143,12 +156,9 @@ class OtherPeers(BenchTest):
         def setup(**given):
             parameters = {"block_size": 4096, "depth": 1, "connections": 1, "threads": 1, "flush": "none",
                           "flush_interval": 1, "polling": "event", "access": "sequential", "cpu_load": 0, "target": "dram"}
-            point = {"workload": "read", "api": "librpma", "library": "ours", "status": "done", "reason": "",
-                     "parameters": parameters | given, "repeats": []}
-            facts = self.result()
-            return json.dumps({"do": "open", "setup": facts | {"points": [point]}}).encode() + b"\n"
+            point = {"workload": "read", "api": "librpma", "parameters": parameters | given}
+            return json.dumps({"do": "open", "setup": point}).encode() + b"\n"
 
-        self.assertEqual(self.local("-w", "read").returncode, 0)
         with self.server() as (process, port):
             # Nothing is said: the next client waits for as long as a hello may take, and is served.
             with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S):
@@ -171,7 +181,7 @@ class OtherPeers(BenchTest):
 
 class DyingPeers(BenchTest):
     def client(self, port):
-        return self.running(LAUNCHER, "run", "--", PROGRAM, "client", "127.0.0.1", "--port", port, "-w", "write_flush",
+        return self.running(PROGRAM, "client", "127.0.0.1", "--transport", "softrdma", "--port", port, "-w", "write_flush",
                             "--duration", "30", "--repeats", "1", "--report", "none", "--out", "r.json")
 
     def busy(self):

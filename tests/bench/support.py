@@ -36,7 +36,7 @@ class BenchTest(unittest.TestCase):
 
     def on_softrdma(self, *words):
         """For the verbs that use whatever device there is."""
-        return self.bench(*words, before=(LAUNCHER, "run", "--"))
+        return self.bench(*words, "--transport", "softrdma")
 
     def local(self, *words, **options):
         return self.bench("local", "--transport", "softrdma", "--out", "r.json", *SHORT, *words, **options)
@@ -66,7 +66,7 @@ class BenchTest(unittest.TestCase):
     @contextlib.contextmanager
     def server(self, *words):
         """A server on softrdma, and its port."""
-        with self.running(LAUNCHER, "run", "--", PROGRAM, "server", "--port", "0", *words) as process:
+        with self.running(PROGRAM, "server", "--transport", "softrdma", "--port", "0", *words) as process:
             line = process.stdout.readline()
             found = re.fullmatch(r"serving at 127\.0\.0\.1 port (\d+)\n", line)
             self.assertTrue(found, line)

@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "control/child.hpp"
 #include "failure.hpp"
 
 namespace bench::replica
@@ -68,17 +67,12 @@ private:
     void *mapped_ = nullptr;
 };
 
-// What librpmem is to run in place of `rpmemd`, the program beside this one, if there is one. librpmem reads it only
-// when it is loaded, and leaves it to a shell: each pool has a directory of its own.
+// librpmem reads the command when it is loaded, and a shell runs it: each pool has a directory of its own. The program
+// that started this one put the directory of its own rpmemd first in PATH.
 void choose_daemon(const std::string &directory)
 {
-    const fs::path beside = fs::path(own_path()).parent_path() / "rpmemd";
-    const std::string program = fs::exists(beside) ? beside.string() : "rpmemd";
     setenv("RPMA_BENCH_REPLICA", directory.c_str(), 1);
-    setenv("RPMEM_CMD",
-            ("exec '" + program + R"(' --poolset-dir "$RPMA_BENCH_REPLICA" --log-file "$RPMA_BENCH_REPLICA/log")")
-                    .c_str(),
-            1);
+    setenv("RPMEM_CMD", R"(exec rpmemd --poolset-dir "$RPMA_BENCH_REPLICA" --log-file "$RPMA_BENCH_REPLICA/log")", 1);
 }
 
 class pool::library

@@ -21,7 +21,7 @@
 #include "engine/server.hpp"
 #include "engine/target_memory.hpp"
 #include "host_facts.hpp"
-#include "version.hpp"
+#include "results.hpp"
 
 namespace bench
 {
@@ -103,14 +103,16 @@ void serve_session(channel &control, const handlers &known, bool trusted)
 
 json describe_process(const std::string &device)
 {
-    results facts;
-    facts.environment.client = describe_host();
-    facts.environment.device = device;
-    facts.environment.transport = transport_of(device);
-    facts.environment.rdma_core = rdma_core_version();
-    facts.environment.tool = tool_version;
-    facts.libraries.push_back(describe_library());
-    return pack(facts);
+    return {{"host", describe_host()}, {"device", device}, {"transport", transport_of(device)},
+            {"rdma_core", rdma_core_version()}, {"tool", std::string("rpma-bench ") + RPMA_BENCH_VERSION},
+            {"library", describe_library()}};
+}
+
+setup setup_in(const json &request)
+{
+    const auto what = request.at("setup").get<setup>();
+    check_setup(what);
+    return what;
 }
 
 // A client's setup does not take the memory from everybody else.
@@ -145,9 +147,7 @@ public:
                                        {"persistence", target_.persistence}}},
                     {"direct_write", direct_write_}};
         };
-        known["open"] = [&](const json &request) {
-            return json{{"port", open(unpack_setup(request.at("setup"), control.peer()))}};
-        };
+        known["open"] = [&](const json &request) { return json{{"port", open(setup_in(request))}}; };
         known["connected"] = [&](const json &) { return json{{"memory", current().wait_for_connections()}}; };
         known["begin"] = [&](const json &request) {
             current().begin(request.at("seed").get<std::uint64_t>());
@@ -177,7 +177,6 @@ private:
     std::string open(const setup &what)
     {
         point_.reset();
-        check_setup(what);
         check_memory(layout(what), what.parameters.connections);
         const bool in_dram = what.parameters.target == "dram";
         if (!in_dram && what.parameters.target != target_.word)
@@ -276,7 +275,7 @@ void serve_client(const client_settings &settings)
     };
     known["open"] = [&](const json &request) {
         point.reset();
-        const setup what = unpack_setup(request.at("setup"), "the request");
+        const setup what = setup_in(request);
         point = open_client(what, {settings.server_host, request.value("port", std::string())},
                 what.parameters.target == "dram" ? "" : settings.target_path);
         return json::object();
@@ -290,9 +289,7 @@ void serve_client(const client_settings &settings)
     };
     known["measure"] = [&](const json &request) {
         const run_result run = current().measure(request.at("duration_s").get<double>());
-        results part;
-        part.points.emplace_back().repeats.push_back(run.repeat);
-        json answer{{"run", pack(part)}};
+        json answer{{"run", run.repeat}};
         if (run.expected_target)
             answer["hash"] = *run.expected_target;
         return answer;

@@ -76,41 +76,4 @@ json channel::receive(double timeout_s, std::size_t most)
     }
 }
 
-json channel::ask(const json &request, double timeout_s)
-{
-    send(request);
-    json answer = receive(timeout_s);
-    if (answer.value("ok", false))
-        return answer;
-    if (answer.contains("error") && answer["error"].is_string())
-        throw failure(
-                answer["error"].get<std::string>(), static_cast<exit_status>(answer.value("status", int{exit_failed})));
-    throw failure(peer_ + " is no rpma-bench: it speaks something else");
-}
-
-json pack(const results &part)
-{
-    return json::parse(format_results(part));
-}
-
-results unpack(const json &packed, const std::string &from)
-{
-    return parse_results(packed.dump(), from);
-}
-
-json pack_setup(const setup &what)
-{
-    results part;
-    part.points.emplace_back().setup = what;
-    return pack(part);
-}
-
-setup unpack_setup(const json &packed, const std::string &from)
-{
-    const results part = unpack(packed, from);
-    if (part.points.empty())
-        throw failure(from + " names no setup");
-    return part.points.front().setup;
-}
-
 } // namespace bench

@@ -4,8 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "results.hpp"
-
 /*
  * The control protocol: requests and answers, each one line of JSON, on a stream socket. A request has "do"; an answer
  * has "ok", and if that is false "error", a line, and "status", the exit status it deserves. The first request is
@@ -16,7 +14,7 @@ namespace bench
 
 using json = nlohmann::json;
 
-constexpr int protocol_version = 1;
+constexpr int protocol_version = 2;
 
 // The other end is gone: distinct from an answer that tells of a failure.
 class peer_gone : public std::runtime_error
@@ -34,24 +32,14 @@ public:
     channel(channel &&other) noexcept;
     channel &operator=(channel &&) = delete;
 
-    // Throws failure with the error of the answer, peer_gone if the connection ends or nothing comes in time.
-    json ask(const json &request, double timeout_s);
-
     void send(const json &message);
     // The whole message must be there in time; negative: no time limit. Longer messages than `most` bytes are refused.
     json receive(double timeout_s, std::size_t most = 64 << 20);
-    const std::string &peer() const { return peer_; }
 
 private:
     int fd_;
     std::string peer_;
     std::string buffer_;
 };
-
-// Parts of a result file serve as the parts of messages.
-json pack(const results &part);
-results unpack(const json &packed, const std::string &from);
-json pack_setup(const setup &what);
-setup unpack_setup(const json &packed, const std::string &from);
 
 } // namespace bench

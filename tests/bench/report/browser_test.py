@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The report in a real browser: what is drawn, in which colours, and that nothing is asked of the network.
-
-usage: browser_test.py RPMA-BENCH
-"""
+"""The report in a real browser: what is drawn, in which colours, and that nothing is asked of the network."""
 
 import collections
 import html
@@ -19,7 +16,7 @@ import unittest
 import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
-BENCH = sys.argv.pop(1)
+BENCH = os.environ["RPMA_BENCH"]
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = ["--headless", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars",

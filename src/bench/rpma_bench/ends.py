@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The two processes of a measurement and the control channels to them.
+
+Requests and responses are lines of JSON. A request has "do"; a response has "ok", and if that is false "error" and "status".
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+from .common import CANNOT_RUN, FAILED, USAGE, Failure, PeerGone
+from .plan import REPLICAS
+
+PROTOCOL = 2
+ANSWER_S, START_S, GRACE_S = 60, 20, 2
+GREETING_S = 20  # a server that has another client does not respond
+DEVICES = pathlib.Path("/sys/class/infiniband")
+
+
+class Programs:
+    """Where the parts of rpma-bench are."""
+
+    def __init__(self, engine, directory, version):
+        self.engine, self.directory, self.version = engine, directory, version
+
+    def softrdma(self):
+        beside = self.directory / "softrdma"
+        found = str(beside) if os.access(beside, os.X_OK) else shutil.which("softrdma")
+        if not found:
+            raise Failure("no active RDMA device, and no softrdma beside this program or in PATH: install softrdma", CANNOT_RUN)
+        return found
+
+    def engine_command(self, on_softrdma, words, parent=True):
+        start = [self.softrdma(), "run", "--"] if on_softrdma else []
+        return [*start, str(self.engine), *(["--parent", str(os.getpid())] if parent else []), *map(str, words)]
+
+    def environment(self, library_directory=""):
+        """For the ends: the rpmemd of this installation comes first, and so does the chosen library."""
+        first = {"PATH": str(self.directory), "LD_LIBRARY_PATH": library_directory}
+        values = dict(os.environ)
+        for name, directory in first.items():
+            if directory:
+                values[name] = directory + (":" + values[name] if values.get(name) else "")
+        return values
+
+    def why_no_local_path(self):
+        """Why two programs on softrdma do not reach each other's memory; empty if they do."""
+        done = subprocess.run([self.softrdma(), "info"], capture_output=True, text=True, check=False, timeout=ANSWER_S)
+        for line in done.stdout.splitlines():
+            if line.startswith("path local:"):
+                text = line.partition(":")[2].strip()
+                return text if text.startswith("not ") else ""
+        return ""
+
+
+def find_library_directory(path):
+    """The directory with librpma.so.0 below path, which is one, its parent or the root of an unpacked package."""
+    given = pathlib.Path(path).absolute()
+    candidates = [given, *([given.parent] if given.is_file() else []), given / "lib", given / "usr/lib", given / "usr/local/lib"]
+    for libraries in given / "usr/lib", given / "lib":
+        with contextlib.suppress(OSError):
+            candidates += sorted(libraries.iterdir())
+    for candidate in candidates:
+        if (candidate / "librpma.so.0").exists():
+            return str(candidate)
+    raise Failure(f"no librpma.so.0 in {path}: name the library or a directory that has it", USAGE)
+
+
+def hardware_address():
+    """IPv4 address of a kernel's device with an active port. RoCE devices keep it in the table of GIDs, mapped into IPv6."""
+    for port in sorted(DEVICES.glob("*/ports/*")):
+        with contextlib.suppress(OSError):
+            if "ACTIVE" not in (port / "state").read_text(encoding="ascii"):
+                continue
+            for gid in sorted((port / "gids").iterdir()):
+                value = gid.read_text(encoding="ascii").strip()
+                if value.startswith("0000:0000:0000:0000:0000:ffff:"):
+                    return socket.inet_ntoa(bytes.fromhex(value[30:].replace(":", "")))
+    return ""
+
+
+class Process:
+    """A child that ends with this object. It also ends with this program, whatever ends that."""
+
+    def __init__(self, command, **more):
+        try:
+            self.child = subprocess.Popen(command, stdin=subprocess.DEVNULL, **more)
+        except OSError as error:
+            raise Failure(f"cannot start {command[0]}: {error.strerror}") from error
+
+    def has_ended(self):
+        """The end of a process's descriptors may be seen a moment before its own."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.child.wait(0.5)
+        return self.child.returncode is not None
+
+    def fate(self):
+        if not self.has_ended():
+            return "still runs"
+        code = self.child.returncode
+        return f"was killed by {signal.strsignal(-code)}" if code < 0 else f"exited with status {code}"
+
+    def stop(self):
+        if self.child.poll() is None:
+            self.child.terminate()
+            try:
+                self.child.wait(GRACE_S)
+            except subprocess.TimeoutExpired:
+                self.child.kill()
+                self.child.wait()
+
+
+class Channel:
+    def __init__(self, connection, peer, process=None):
+        self.socket, self.peer, self.process, self.buffer = connection, peer, process, b""
+
+    def gone(self, request, reason):
+        if self.process is not None:
+            if self.process.has_ended():
+                return PeerGone(f"{self.peer} {self.process.fate()}")
+            return PeerGone(f"{self.peer} does not answer the request to {request['do']}")
+        hint = " (a server has one client at a time)" if request["do"] == "hello" else ""
+        return PeerGone(f"{self.peer} {reason}{hint}")
+
+    def ask(self, request, timeout_s=ANSWER_S):
+        end = time.monotonic() + timeout_s
+        try:
+            self.socket.settimeout(timeout_s)
+            self.socket.sendall(json.dumps(request).encode() + b"\n")
+            while b"\n" not in self.buffer:
+                self.socket.settimeout(max(end - time.monotonic(), 0.001))
+                received = self.socket.recv(65536)
+                if not received:
+                    raise self.gone(request, "has ended" + (" in the middle of an answer" if self.buffer else ""))
+                self.buffer += received
+        except TimeoutError:
+            raise self.gone(request, "does not answer") from None
+        except OSError as error:
+            raise self.gone(request, f"is gone: {error.strerror}") from error
+        line, _, self.buffer = self.buffer.partition(b"\n")
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            answer = None
+        if isinstance(answer, dict) and answer.get("ok") is True:
+            return answer
+        if isinstance(answer, dict) and isinstance(answer.get("error"), str):
+            status = answer.get("status")
+            raise Failure(answer["error"], status if status in (USAGE, CANNOT_RUN) else FAILED)
+        raise Failure(f"{self.peer} is no rpma-bench: it speaks something else")
+
+
+class Ends:
+    """A client process of this program and a server, which may be elsewhere. A point is opened, warmed up, run any number
+    of times and closed. Everything throws Failure, or PeerGone if an end has ended."""
+
+    def __init__(self, programs, *, server="", port=0, softrdma=False, host="127.0.0.1", target="", library="", prefix=()):
+        self.programs, self.softrdma, self.target_path, self.prefix = programs, softrdma, target, list(prefix)
+        self.library = find_library_directory(library) if library else ""
+        self.processes, self.seed, self.has_server = contextlib.ExitStack(), 1, False
+        self.same_host = not server
+        try:
+            server_process = None
+            if not server:
+                server, server_process = host, None
+                port, server_process = self.start_server(host)
+            try:
+                connection = socket.create_connection((server, port), timeout=START_S)
+            except OSError as error:
+                raise Failure(f"cannot connect to {server} port {port}: {error.strerror or error}: start `rpma-bench server` "
+                              "there, or name its port with --port") from error
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.processes.callback(connection.close)
+            name = "the server process" if server_process else f"the server at {server}"
+            self.server = Channel(connection, name, server_process)
+            self.client = self.start_client(server)
+            self.greet()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def stop(self):
+        self.processes.close()
+
+    def start(self, words, keep):
+        command = [*self.prefix, *self.programs.engine_command(self.softrdma, words)]
+        target = ["--target", self.target_path] if self.target_path else []
+        process = Process([*command, *target], pass_fds=[keep], env=self.programs.environment(self.library))
+        self.processes.callback(process.stop)
+        return process
+
+    def start_server(self, host):
+        reading, writing = os.pipe()
+        with open(reading, "rb") as lines:
+            try:
+                process = self.start(["server", "--address", host, "--port", 0, "--once", "--ready-fd", writing,
+                                      "--idle-limit", 60], writing)
+            finally:
+                os.close(writing)
+            line = read_line(lines, START_S)
+        if not line.strip():
+            if process.has_ended() and process.child.returncode > 0:
+                raise Failure("", process.child.returncode)  # it has reported the reason
+            raise Failure(f"the server did not start: it {process.fate()}")
+        return int(line), process
+
+    def start_client(self, server):
+        own, theirs = socket.socketpair()
+        self.processes.callback(own.close)
+        with theirs:
+            process = self.start(["agent", "--fd", theirs.fileno(), "--server", server], theirs.fileno())
+        return Channel(own, "the client process", process)
+
+    def greet(self):
+        hello = {"do": "hello", "protocol": PROTOCOL}
+        server = self.server.ask(hello, GREETING_S)
+        if server.get("protocol") != PROTOCOL:
+            raise Failure(f"{self.server.peer} speaks version {server.get('protocol')} of the control protocol, this rpma-bench "
+                          f"version {PROTOCOL}: use the same on both ends")
+        client = self.client.ask(hello)["facts"]
+        self.target = server["target"] | {"direct_write": server["direct_write"], "here": self.same_host}
+        self.library_facts = client["library"]
+        self.environment = {
+            "client": client["host"], "server": server["facts"]["host"], "same_host": self.same_host,
+            "device": client["device"], "transport": client["transport"], "persistence_level": self.target["persistence"],
+            "target_memory": self.target["description"], "rdma_core": client["rdma_core"], "tool": client["tool"], "notes": []}
+        if self.library and not os.path.samefile(client["library"]["file"], pathlib.Path(self.library, "librpma.so.0")):
+            raise Failure(f"asked for the library in {self.library}, but {client['library']['file']} was loaded")
+
+    def open(self, setup):
+        request = {"do": "open", "setup": setup}
+        self.has_server = setup["api"] != "memcpy" and setup["workload"] not in REPLICAS
+        self.memory = None
+        if self.has_server:
+            request["port"] = self.server.ask(request)["port"]
+        self.client.ask(request)
+        if self.has_server and setup["workload"] != "connect":
+            self.memory = self.server.ask({"do": "connected"})["memory"]
+
+    def begin(self, for_s):
+        self.seed += 1
+        request = {"do": "begin", "seed": self.seed, "for_s": for_s}
+        if self.has_server:
+            self.server.ask(request)
+        self.client.ask(request)
+
+    def warm_up(self, limit_s):
+        self.begin(limit_s)
+        self.client.ask({"do": "warm_up", "limit_s": limit_s}, limit_s + ANSWER_S)
+        if self.has_server:
+            self.server.ask({"do": "end"})
+
+    def run(self, duration_s):
+        self.begin(duration_s)
+        answer = self.client.ask({"do": "measure", "duration_s": duration_s}, duration_s + ANSWER_S)
+        run = answer["run"]
+        if self.has_server:
+            sample = self.server.ask({"do": "end"})
+            run["cpu_s"]["server"] = sample["cpu_s"]
+            run["memory_per_connection_bytes"]["server"] = self.memory
+            if "hash" in answer:
+                run["verified"] = run["verified"] is not False and answer["hash"] == sample["hash"]
+        return run
+
+    def close(self):
+        self.client.ask({"do": "close"})
+        if self.has_server:
+            self.server.ask({"do": "close"})
+
+
+def read_line(file, timeout_s):
+    """The first line of a pipe; empty if there is none in time."""
+    line, end = b"", time.monotonic() + timeout_s
+    os.set_blocking(file.fileno(), False)
+    while not line.endswith(b"\n") and time.monotonic() < end:
+        part = file.read(4096)
+        if part == b"":
+            break
+        line += part or b""
+        if part is None:
+            time.sleep(0.005)
+    return line.decode(errors="replace")
