@@ -112,6 +112,7 @@ CASES = (
     page("rpma-bench.1", BENCH_SERVER, r"write_flush", on_device=True,
          before="sudo ip address add 192.0.2.1/32 dev lo", beside=BENCH_CLIENT),
     page("rpma-bench.1", BENCH_CLIENT, elsewhere="the block before it: client and server go together"),
+    page("rpma-bench.1", "rpma-bench campaign night.toml", elsewhere="bench.campaign: it needs a second machine"),
     page("rpma-bench.1", "rpma-bench sweep connections --workload write_flush", r"512"),
     page("rpma-conformance.1", "SOFTRDMA_CM_TIMEOUT_MS=2000 RPMA_TEST_QUICK_UNREACHABLE=1 softrdma run -- rpma-conformance",
          r" 0 deviate, "),

@@ -100,18 +100,18 @@ def add_measure(parser, resume=False):
     parser.add_argument("--transport", choices=("auto", "hardware", "softrdma"), default="auto")
     if resume:
         parser.add_argument("-p", "--profile", help="quick (two minutes), standard, full")
-        parser.add_argument("--resume", metavar="FILE", help="go on with the run that left this result file")
+        parser.add_argument("--resume", metavar="FILE", help="continue the run that left this result file")
 
 
 def add_local(parser):
-    parser.add_argument("--address", help="of the RDMA device")
+    parser.add_argument("--address", help="address of the RDMA device")
     parser.add_argument("--target", default="auto", help="directory for a file, or PMem device, for --memory target; or none")
 
 
 def add_server(parser):
-    parser.add_argument("--address", default="127.0.0.1", help="of the RDMA device, where clients connect")
-    parser.add_argument("--port", type=port, default=7205, help="of the control channel; 0: any")
-    parser.add_argument("--rdma-port", type=port, help="of the connections that are measured; default: one that is free")
+    parser.add_argument("--address", default="127.0.0.1", help="address of the RDMA device, where clients connect")
+    parser.add_argument("--port", type=port, default=7205, help="port of the control channel; 0: any")
+    parser.add_argument("--rdma-port", type=port, help="port of the connections that are measured; default: one that is free")
     parser.add_argument("--target", default="none", help="directory for a file, or PMem device; or none")
     parser.add_argument("--direct-write", choices=("on", "off", "auto"), default="auto", help="claim that writes reach PMem")
     parser.add_argument("--once", action="store_true", help="end after one client")
@@ -122,19 +122,19 @@ def add_server(parser):
 def make_parser(version):
     parser = Parser(prog="rpma-bench", description="Measures librpma, raw verbs, TCP and memcpy. rpma-bench(1) describes each figure.")
     parser.add_argument("-V", "--version", action="version", version=f"rpma-bench {version}")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    verbs = parser.add_subparsers(title="Subcommands", dest="verb", metavar="VERB", required=True)
     local = verbs.add_parser("local", help="measure with both ends on this machine")
     add_measure(local, resume=True)
     add_local(local)
     add_server(verbs.add_parser("server", help="be the other end for clients"))
     client = verbs.add_parser("client", help="measure against a server")
     client.add_argument("server", help="its address")
-    client.add_argument("--port", type=port, default=7205, help="of its control channel")
+    client.add_argument("--port", type=port, default=7205, help="port of its control channel")
     add_measure(client, resume=True)
     sweep = verbs.add_parser("sweep", help="measure over the usual range of one axis")
     sweep.add_argument("axis", help=", ".join(plan.SWEEPS))
     sweep.add_argument("--server", help="address of a server; both ends on this machine if absent")
-    sweep.add_argument("--port", type=port, default=7205, help="of its control channel")
+    sweep.add_argument("--port", type=port, default=7205, help="port of its control channel")
     add_measure(sweep)
     add_local(sweep)
     compare = verbs.add_parser("compare", help="measure librpma and another library in turns")

@@ -33,7 +33,7 @@ MEASURE = {"operations": int, "ops_per_s?": float, "bytes_per_s?": float, "laten
 ENDS = {"client?": float, "server?": float}
 REPEAT = MEASURE | {"duration_s?": float, "reads?": MEASURE, "writes?": MEASURE, "cpu_s": ENDS,
                     "memory_per_connection_bytes": ENDS, "verified?": bool}
-POINT = SETUP | {"status": STATES, "reason": str, "repeats": [REPEAT], "section?": int}
+POINT = SETUP | {"status": STATES, "reason": str, "repeats": [REPEAT], "section?": int, "driver?": ("rpma-bench", "fio")}
 PAIR = {"ours": SETUP, "other": SETUP, "metric": str, "ours_value": float, "other_value": float, "ratio": float,
         "ratio_low": float, "ratio_high": float, "runs": int}
 LIBRARY = {"label": str, "file": str, "version": str}

@@ -87,14 +87,16 @@ def name_of(path, taken):
 
 
 def runs_of(path, result, taken):
-    """One run, or one for each section in which the environment was changed on purpose."""
-    name, sections = name_of(path, taken), result.get("sections") or []
-    if len(sections) < 2:
-        return [Run(name, result)]
-    return [Run(f"{name}, {section['label'] or f'part {i + 1}'}",
-                result | {"environment": section["environment"], "pairs": result["pairs"] if i == 0 else [],
-                          "points": [p for p in result["points"] if (p.get("section") or 0) == i]})
-            for i, section in enumerate(sections)]
+    """A run for each environment of a campaign, and one for what fio measured there."""
+    name, sections = name_of(path, taken), result.get("sections") or [{"label": "", "environment": result["environment"]}]
+    parts = dict.fromkeys((p.get("section") or 0, p.get("driver") == "fio") for p in result["points"])
+    several, runs = len({section for section, _ in parts}) > 1, []
+    for section, fio in sorted(parts):
+        label = [sections[section]["label"] or f"part {section + 1}"] if several else []
+        points = [p for p in result["points"] if ((p.get("section") or 0), p.get("driver") == "fio") == (section, fio)]
+        runs.append(Run(", ".join([name, *label, *(["fio"] if fio else [])]), result | {
+            "environment": sections[section]["environment"], "points": points, "pairs": [] if runs else result["pairs"]}))
+    return runs or [Run(name, result)]
 
 
 def cell(words, order=None):
@@ -210,7 +212,7 @@ def facts_of(runs, entries):
     states = [e.point["status"] for e in whole]
     proven = sum(e.point["status"] == "done" and bool(e.point["repeats"]) and all(r.get("verified") for r in e.point["repeats"]) for e in whole)
     counts = {"verified": proven, "failed": states.count("failed"), "skipped": states.count("skipped")}
-    seconds, e = sum({id(run.result["points"]): run.result["duration_s"] for run in runs}.values()), runs[0].result["environment"]
+    seconds, e = sum({id(run.result["libraries"]): run.result["duration_s"] for run in runs}.values()), runs[0].result["environment"]
     client = e["client"]
     return " · ".join(filter(None, [
         count(len(whole), "point"), *(f"{n} {word}" for word, n in counts.items() if n), duration(seconds) if seconds >= 1 else "",
@@ -335,8 +337,7 @@ def rendered(runs, kind, title, wanted, template):
                                      trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     environment.filters["md"] = markdown_text
     if kind == "html":
-        files = {id(run.result["points"]): (run.name, run.result) for run in runs}
-        page |= {"files": [(name, base64.b64encode(results.json.dumps(result).encode()).decode()) for name, result in files.values()],
+        page |= {"files": [(run.name, base64.b64encode(results.json.dumps(run.result).encode()).decode()) for run in runs],
                  "csv": base64.b64encode(points_csv(page["entries"]).encode()).decode()}
     try:
         return environment.get_template(os.path.basename(own) if own else f"report.{kind}").render(page)

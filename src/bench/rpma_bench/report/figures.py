@@ -324,11 +324,11 @@ def campaigns_compared(runs, entries):
     metrics = [METRICS[key] for key in (P50, MEAN, RATE)]
     alike = {}
     for e in entries:
-        alike.setdefault(e.key, []).append(e)
-    for same in alike.values():
-        by_run = {e.run: e for e in same}
-        if len(by_run) < 2:
-            continue
+        alike.setdefault(e.key, {})[e.run] = e
+    shared = [by_run for by_run in alike.values() if len(by_run) > 1]
+    distinct = ["operation", *without(varying([e for by_run in shared for e in by_run.values()], ATTRIBUTES),
+                                      ("operation", "run", "library"))]
+    for by_run in shared:
         base, *others = by_run.values()
         has_p50 = all(summarize(e.point, METRICS[P50]) for e in by_run.values())
         for metric in metrics:
@@ -337,14 +337,14 @@ def campaigns_compared(runs, entries):
             for e in others:
                 s = summarize(e.point, metric)
                 if s and s.low > 0 and summarize(base.point, metric).low > 0:
-                    yield compared_row(base, e, metric)
+                    yield {"what": texts(distinct, e)} | compared_row(base, e, metric)
 
 
 def compared_row(base, e, metric):
     mine, theirs = ([metric.of(r) for r in one.point["repeats"]] for one in (e, base))
     ratio, low, high, confidence = confidence_interval(mine, theirs)
     enough = confidence >= 0.8
-    return {"what": texts(without(ATTRIBUTES, ("run", "library")), e), "metric": metric.name, "run": e.run, "base": base.run,
+    return {"metric": metric.name, "run": e.run, "base": base.run,
             "value": number(summary_of(mine).median, metric.unit), "base_value": number(summary_of(theirs).median, metric.unit),
             "ratio": interval(ratio, low, high) if enough else f"{ratio:.2f}",
             "confidence": f"{confidence:.0%}" if enough else "too few runs",

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The machines of a campaign: this one, and one that ssh reaches, where `rpma-bench site` executes the same calls."""
+
+import contextlib
+import json
+import os
+import select
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from .common import CANNOT_RUN, FAILED, Failure
+from .ends import START_S, read_line
+
+GREETING = "rpma-bench site"
+COMMAND_S = 600
+OUTPUT_BYTES = 4 << 20
+
+
+def numa(node):
+    """The words that place a program on a NUMA node."""
+    if node is None:
+        return []
+    if not shutil.which("numactl"):
+        raise Failure(f"{socket.gethostname()}: numactl: command not found (install numactl, or leave numa_node out)", CANNOT_RUN)
+    return ["numactl", f"--cpunodebind={node}", f"--membind={node}"]
+
+
+class Site:
+    """Runs programs on this machine. They end with this object, and with this process."""
+
+    def __init__(self, programs):
+        self.programs, self.running, self.ddio_before = programs, {}, None
+
+    def spawn(self, command, environment, **pipes):
+        words = ["sh", "-c", command] if isinstance(command, str) else command
+        try:
+            # The kernel ends the program with this process, whatever ends that.
+            return subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *words], stdin=subprocess.DEVNULL, start_new_session=True,
+                                    env=self.programs.environment() | environment, **pipes)
+        except OSError as error:
+            raise Failure(f"cannot start {words[0]}: {error.strerror}") from error
+
+    def run(self, command, environment, timeout_s=COMMAND_S):
+        """Exit status and output of a command of the shell, or of words."""
+        identity = self.start(command, environment)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.running[identity][0].wait(timeout_s)
+        return self.stop(identity)
+
+    def start(self, command, environment, node=None):
+        output = tempfile.TemporaryFile()
+        process = self.spawn([*numa(node), *command] if isinstance(command, list) else command, environment, stdout=output,
+                             stderr=subprocess.STDOUT)
+        self.running[process.pid] = process, output
+        return process.pid
+
+    def stop(self, identity, wait_s=0):
+        """Ends a program and its children after wait_s. Returns its exit status, null if it had to be ended, and its output."""
+        process, output = self.running.pop(identity)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(wait_s)
+        status = process.returncode if process.poll() is not None else None
+        for number, limit_s in (signal.SIGINT, 2), (signal.SIGTERM, 2), (signal.SIGKILL, 10):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(limit_s)
+                break
+        with output:
+            size = output.seek(0, os.SEEK_END)
+            output.seek(max(size - OUTPUT_BYTES, 0))
+            return {"status": status, "output": output.read().decode(errors="replace")}
+
+    def serve(self, words, softrdma, node):
+        """Starts the serving end of rpma-bench; returns its port."""
+        reading, writing = os.pipe()
+        with open(reading, "rb") as lines, tempfile.TemporaryFile() as errors:
+            command = [*numa(node), *self.programs.engine_command(softrdma, [*words, "--ready-fd", writing], parent=False)]
+            try:
+                process = self.spawn(command, {}, pass_fds=[writing], stderr=errors)
+            finally:
+                os.close(writing)
+            line = read_line(lines, START_S)
+            self.running[process.pid] = process, tempfile.TemporaryFile()
+            if not line.strip():
+                errors.seek(0)
+                reason = errors.read().decode(errors="replace").strip().removeprefix("rpma-bench: ")
+                raise Failure(f"the server on {socket.gethostname()} did not start: {reason or 'it does not listen'}")
+        return int(line)
+
+    def ddio(self, wanted=None):
+        """Returns the state of DDIO, null if it cannot be queried. A state that is set is restored in the end."""
+        tool = str(self.programs.directory / "rpma-ddio")
+        tool = tool if os.access(tool, os.X_OK) else shutil.which("rpma-ddio")
+        done = self.run([tool, "query"], {}, 60) if tool else {"status": CANNOT_RUN, "output": "rpma-ddio: command not found"}
+        state = done["output"].strip()
+        if wanted in (None, state):
+            return state if done["status"] == 0 else None
+        changed = self.run([tool, wanted], {}, 60) if done["status"] == 0 else done
+        if changed["status"] != 0:
+            raise Failure(f"{socket.gethostname()}: cannot switch DDIO {wanted}: {changed['output'].strip()}", CANNOT_RUN)
+        self.ddio_before = self.ddio_before or (tool, state)
+        return wanted
+
+    def close(self):
+        for identity in list(self.running):
+            self.stop(identity)
+        if self.ddio_before:
+            tool, state = self.ddio_before
+            self.ddio_before = None
+            done = self.run([tool, state], {}, 60)
+            if done["status"] != 0:
+                print(f"rpma-bench: {socket.gethostname()}: cannot switch DDIO {state} again: {done['output'].strip()}", file=sys.stderr)
+
+
+def serve_site(programs, _):
+    """The far side: calls as lines of JSON on standard input, until it ends."""
+    site = Site(programs)
+    # ssh may be gone while the programs are ended.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    print(json.dumps({GREETING: programs.version}), flush=True)
+    try:
+        for line in sys.stdin:
+            request = json.loads(line)
+            try:
+                response = {"result": getattr(site, request["call"])(*request["arguments"])}
+            except Failure as failure:
+                response = {"failure": str(failure), "status": failure.status}
+            print(json.dumps(response), flush=True)
+    except (BrokenPipeError, ValueError):
+        pass
+    finally:
+        site.close()
+    return 0
+
+
+class RemoteSite:
+    """Forwards the calls of Site to a machine that ssh reaches, which ends what it started with the connection."""
+
+    def __init__(self, ssh, host, program, version):
+        self.host, self.buffer = host, b""
+        self.errors = tempfile.TemporaryFile()
+        command = [*shlex.split(ssh), "-oBatchMode=yes", "-oConnectTimeout=20", "-oServerAliveInterval=15", "-oServerAliveCountMax=4",
+                   host, f"exec {program} site"]
+        try:
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, bufsize=0,
+                                            start_new_session=True)
+        except OSError as error:
+            raise Failure(f"cannot start {command[0]}: {error.strerror}") from error
+        try:
+            answer = {}
+            while GREETING not in answer:  # output of the account's shell precedes it
+                answer = self.receive(60)
+            if answer[GREETING] != version:
+                raise Failure(f"{host}: rpma-bench {answer[GREETING]} there, {version} here (install the same on both machines)")
+        except BaseException:
+            self.close()
+            raise
+
+    def receive(self, timeout_s):
+        end = time.monotonic() + timeout_s
+        while b"\n" not in self.buffer:
+            ready, _, _ = select.select([self.process.stdout], [], [], max(end - time.monotonic(), 0))
+            part = self.process.stdout.read(65536) if ready else b""
+            if not part:
+                self.errors.seek(0)
+                words = self.errors.read().decode(errors="replace").strip().splitlines()
+                raise Failure(f"{self.host}: " + ("no response" if not ready else "ssh ended") + (f": {words[-1]}" if words else "")
+                              + " (is rpma-bench installed there, and does ssh work without a password?)", FAILED)
+            self.buffer += part
+        line, _, self.buffer = self.buffer.partition(b"\n")
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            return {}
+        return answer if isinstance(answer, dict) else {}
+
+    def call(self, name, *arguments, limit_s=COMMAND_S + 60):
+        try:
+            self.process.stdin.write(json.dumps({"call": name, "arguments": arguments}).encode() + b"\n")
+        except OSError as error:
+            raise Failure(f"{self.host}: ssh ended: {error.strerror}") from error
+        answer = self.receive(limit_s)
+        if "failure" in answer:
+            raise Failure(answer["failure"], answer["status"])
+        if "result" not in answer:
+            raise Failure(f"{self.host}: invalid response of rpma-bench site")
+        return answer["result"]
+
+    def __getattr__(self, name):
+        if name not in ("run", "start", "stop", "serve", "ddio"):
+            raise AttributeError(name)
+        return lambda *arguments: self.call(name, *arguments)
+
+    def close(self):
+        """The far side ends what it started before ssh returns."""
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.errors.close()
