@@ -56,6 +56,10 @@ if cc -shared -fPIC -o "$work/libf.so" "$work/f.c" -libverbs &&
     rm "$work/libf.so"
     expect 1 'not usable: library libf.so not found (install it)' "$work/through"
 fi
+if build contains 'int ibv_fork_init(void); int main(void) { return ibv_fork_init(); }' -Wl,-Bstatic -libverbs -Wl,-Bdynamic \
+    -lnl-route-3 -lnl-3; then
+    expect 1 "not usable: contains a static libibverbs in $work/contains" "$work/contains"
+fi
 if build static 'int main(void) { return 0; }' -static; then
     expect 1 'not usable: is linked statically (link it dynamically)' "$work/static"
 fi

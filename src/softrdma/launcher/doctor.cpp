@@ -27,6 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr int max_interpreters = 4; // limit of the kernel
 constexpr std::array<const char *, 2> replaced = {"libibverbs.so", "librdmacm.so"};
+constexpr const char *static_mark = "RDMAV_HUGEPAGES_SAFE"; // variable that only libibverbs reads
 
 // Libraries of a program, from the dynamic linker.
 struct libraries {
@@ -143,6 +144,10 @@ int examine(const fs::path &file, const std::string &program, bool is_interprete
             if (has_text(candidate, library))
                 return report(program, "usable", "calls dlopen for " + std::string(library) + " in " + candidate, run);
         }
+    }
+    for (const std::string &candidate : files) {
+        if (has_text(candidate, static_mark))
+            return report(program, "not usable", "contains a static libibverbs in " + candidate, "link it dynamically");
     }
     const bool has_plugins = std::ranges::any_of(files, [](const std::string &candidate) {
         const std::string name = fs::path(candidate).filename();
