@@ -86,4 +86,6 @@ LD_PRELOAD=libc.so.6
 export LD_PRELOAD
 expect 0 0 "$softrdma" run sh -c 'echo "$LD_PRELOAD"'
 expect_output '/libsoftrdma.so:libc.so.6$'
+expect 0 0 "$softrdma" run "$softrdma" run --dropin sh -c 'echo "$LD_PRELOAD"'
+expect_output '^[^:]*/dropin/libibverbs.so.1:libc.so.6$'
 exit $((failures > 0))

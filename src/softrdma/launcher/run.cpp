@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <unistd.h>
 
 namespace softrdma::launcher
@@ -57,21 +58,46 @@ fs::path find_beside(const char *installed, const char *built)
 }
 
 // Sets a variable of the environment. Returns 0, or an exit status after a message.
-int set_variable(const char *variable, const std::string &value)
+int set_variable(const char *name, const std::string &value)
 {
-    if (setenv(variable, value.c_str(), 1) == 0)
+    if (setenv(name, value.c_str(), 1) == 0)
         return 0;
-    fprintf(stderr, "softrdma: cannot set %s: %s\n", variable, strerror(errno));
+    fprintf(stderr, "softrdma: cannot set %s: %s\n", name, strerror(errno));
     return exit_failure;
 }
 
-// Value of a variable with an entry added at its start, or at its end.
-std::string list_with(const std::string &entry, const char *variable, bool at_end)
+// Returns whether a preloaded library is the device, from another `softrdma run`.
+bool is_device(const std::string &library)
 {
-    const char *before = getenv(variable);
-    if (before == nullptr || *before == '\0')
+    const fs::path path(library);
+    const fs::path directory = path.parent_path().filename();
+    return path.filename() == "libsoftrdma.so" || (directory == "dropin" && path.filename() == "libibverbs.so.1");
+}
+
+std::string variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value == nullptr ? "" : value;
+}
+
+// Removes the device from LD_PRELOAD. The device must not be in a process twice.
+std::string other_preloads()
+{
+    std::istringstream list(variable("LD_PRELOAD"));
+    std::string result;
+    for (std::string library; std::getline(list, library, ':');) {
+        if (!is_device(library))
+            result += (result.empty() ? "" : ":") + library;
+    }
+    return result;
+}
+
+// List with an entry added at its start, or at its end.
+std::string list_with(const std::string &entry, const std::string &before, bool at_end)
+{
+    if (before.empty())
         return entry;
-    return at_end ? before + (":" + entry) : entry + ":" + before;
+    return at_end ? before + ":" + entry : entry + ":" + before;
 }
 
 // The dynamic linker splits LD_PRELOAD at blanks. It finds a library with such a path by its name, in a directory of
@@ -80,11 +106,11 @@ int preload(const fs::path &library, bool stands_in)
 {
     const bool has_blank = library.native().find(' ') != std::string::npos;
     if (has_blank || stands_in) {
-        const std::string list = list_with(library.parent_path(), "LD_LIBRARY_PATH", !stands_in);
+        const std::string list = list_with(library.parent_path(), variable("LD_LIBRARY_PATH"), !stands_in);
         if (const int failed = set_variable("LD_LIBRARY_PATH", list); failed != 0)
             return failed;
     }
-    return set_variable("LD_PRELOAD", list_with(has_blank ? library.filename() : library, "LD_PRELOAD", false));
+    return set_variable("LD_PRELOAD", list_with(has_blank ? library.filename() : library, other_preloads(), false));
 }
 
 int preload_device(const run_choice &how)
