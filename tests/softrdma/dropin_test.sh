@@ -28,7 +28,15 @@ if [ -e "$libraries/libibverbs.so.1" ] && [ -e "$libraries/librdmacm.so.1" ]; th
 else
     echo "skipped: no rdma-core in $libraries to compare with"
 fi
-[ "$(readlink -f "$dropin/librdmacm.so.1")" = "$(readlink -f "$dropin/libibverbs.so.1")" ] || fail "two libraries, not one"
+for name in libibverbs.so librdmacm.so librdmacm.so.1; do
+    [ "$(readlink -f "$dropin/$name")" = "$(readlink -f "$dropin/libibverbs.so.1")" ] || fail "$name is another library"
+done
+# Symbols without a version are those of the preload only: functions of the C library that it replaces.
+nm -D --defined-only "$dropin/libibverbs.so.1" | sed -n 's/.* [TDBRVWi] \([^@]*\)$/\1/p' | sort >"$work/plain"
+nm -D --defined-only "$dropin/../libsoftrdma.so" | sed 's/.* //' | sort >"$work/preload"
+[ "$(wc -l <"$work/plain")" -ge 50 ] || fail "could not list the replaced functions"
+leaked=$(comm -23 "$work/plain" "$work/preload")
+[ -z "$leaked" ] || fail "the library exports" $leaked
 
 on_dropin() {
     command -v "$1" >/dev/null || { echo "skipped: $1 is not installed"; return 1; }

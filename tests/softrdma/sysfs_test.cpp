@@ -179,6 +179,13 @@ const path_function path_functions[] = {
                     globfree(&found);
                     return is_found;
                 }},
+        {"syscall statx",
+                [](const char *p) {
+                    struct statx s {
+                    };
+                    return syscall(SYS_statx, AT_FDCWD, p, 0, STATX_SIZE, &s) == 0 && s.stx_size > 0;
+                }},
+        {"syscall openat", [](const char *p) { return closed(static_cast<int>(syscall(SYS_openat, 0, p, O_RDONLY))); }},
         {"exists", [](const char *p) { return fs::exists(p); }},
 };
 
@@ -213,7 +220,7 @@ void directories_are_listed(void **)
     assert_null(opendir("/sys/class/infiniband/other"));
     assert_true(names_of("/sys/class/infiniband") == std::set<std::string>{"softrdma0"});
     assert_true(names_of(port + "/gids") == names_of(port + "/gid_attrs/types"));
-    assert_true(names_of("/dev/infiniband") == std::set<std::string>{"uverbs-softrdma0"});
+    assert_true((names_of("/dev/infiniband") == std::set<std::string>{"rdma_cm", "uverbs-softrdma0"}));
     assert_true(names_of("/sys/class/infiniband_verbs").count("uverbs-softrdma0") == 1);
 
     const auto is_name = [](const dirent *entry) { return static_cast<int>(entry->d_name[0] != '.'); };
@@ -307,7 +314,29 @@ void links_lead_to_the_device(void **)
     assert_int_equal(errno, ENOENT);
 }
 
-// Others than the device's get what they pass.
+// open() waits for a writer of a FIFO, and is a cancellation point.
+void a_thread_can_be_canceled_in_open(void **)
+{
+    const std::string fifo = "canceled." + std::to_string(getpid());
+    assert_int_equal(mkfifo(fifo.c_str(), 0600), 0);
+    static std::atomic<bool> started{false};
+    const auto wait = [](void *path) -> void * {
+        started = true;
+        open(static_cast<const char *>(path), O_RDONLY);
+        return nullptr;
+    };
+    pthread_t thread{};
+    void *result = nullptr;
+    assert_int_equal(pthread_create(&thread, nullptr, wait, const_cast<char *>(fifo.c_str())), 0);
+    while (!started)
+        std::this_thread::yield();
+    assert_int_equal(pthread_cancel(thread), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_ptr_equal(result, PTHREAD_CANCELED);
+    assert_int_equal(unlink(fifo.c_str()), 0);
+}
+
+// Functions pass on a path that does not belong to the device.
 void other_paths_are_left_alone(void **)
 {
     struct stat status {
@@ -478,6 +507,7 @@ int main()
             cmocka_unit_test(directories_are_listed),
             cmocka_unit_test(relative_paths_work),
             cmocka_unit_test(links_lead_to_the_device),
+            cmocka_unit_test(a_thread_can_be_canceled_in_open),
             cmocka_unit_test(other_paths_are_left_alone),
             cmocka_unit_test(files_agree_with_the_queries),
             cmocka_unit_test(the_files_go_with_their_process),

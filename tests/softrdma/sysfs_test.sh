@@ -46,6 +46,14 @@ print(name, open('$port/state').read().strip(), os.path.realpath('/sys/class/inf
 done
 
 option=
+if [ "$(id -u)" -eq 0 ] && unshare -mn true 2>/dev/null; then
+    expect '^4: ACTIVE$' unshare -m sh -c "mount -t tmpfs -o ro none /dev/shm && exec cat $port/state"
+    expect '^0$' unshare -n sh -c "ls $port/gids | wc -l" # a host without addresses
+    expect '^nothing$' unshare -m sh -c "mount -t tmpfs -o ro none /dev/shm && mount -t tmpfs -o ro none /tmp &&
+        unset XDG_RUNTIME_DIR && ! cat $port/state && echo nothing"
+else
+    echo "not tested: file systems without space: unshare needs root"
+fi
 if optional valgrind; then
     expect '' valgrind --quiet --suppressions="$suppressions" --leak-check=full --error-exitcode=9 cat $port/state
 fi

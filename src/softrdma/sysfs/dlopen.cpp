@@ -5,16 +5,6 @@
 #include <cstring>
 #include <string_view>
 
-// The C library searches a library in the directories of the caller, which it knows by the return address. Calls of the
-// C library here must therefore be jumps, in all builds.
-#ifdef __clang__
-#define JUMP_TO [[clang::musttail]] return
-#define JUMPS
-#else
-#define JUMP_TO return
-#define JUMPS __attribute__((optimize("O2")))
-#endif
-
 using open_library = void *(const char *, int);
 using open_library_in = void *(Lmid_t, const char *, int);
 using find_version = void *(void *, const char *, const char *);
@@ -86,6 +76,7 @@ find_version *finder_of(const char *version) noexcept
 
 } // namespace
 
+// The C library searches a library in the directories of the caller, which it finds by the return address.
 extern "C" JUMPS void *dlopen_of_program(const char *file, int mode)
 {
     JUMP_TO opener_of(file)(file, mode);

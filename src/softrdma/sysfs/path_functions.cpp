@@ -17,6 +17,7 @@
 #include <glob.h>
 #include <memory>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -264,4 +265,49 @@ REPLACE(FTS *, fts_open, (char *const *paths, int options, int (*order)(const FT
 REPLACE(FTS64 *, fts64_open, (char *const *paths, int options, int (*order)(const FTSENT64 **, const FTSENT64 **)))
 {
     return open_tree(next_fts64_open.get(), paths, options, order);
+}
+
+// System calls by number, such as those of Node.js. All others are left to the C library with a jump.
+using system_call = long(long, long, long, long, long, long, long);
+extern "C" system_call replaced_syscall __asm__("syscall");
+static constinit next_function<system_call> next_syscall("syscall");
+
+static long call_with_path(long number, long first, long second, long third, long fourth, long fifth, long sixth)
+{
+    return next_syscall.get()(number, reinterpret_cast<long>(located(reinterpret_cast<const char *>(first)).path()),
+            second, third, fourth, fifth, sixth);
+}
+static long call_with_path_at(long number, long first, long second, long third, long fourth, long fifth, long sixth)
+{
+    const located at(static_cast<int>(first), reinterpret_cast<const char *>(second));
+    return next_syscall.get()(number, first, reinterpret_cast<long>(at.path()), third, fourth, fifth, sixth);
+}
+static system_call *caller_of(long number) noexcept
+{
+    switch (number) {
+    case SYS_openat:
+    case SYS_openat2:
+    case SYS_newfstatat:
+    case SYS_statx:
+    case SYS_faccessat:
+    case SYS_faccessat2:
+    case SYS_readlinkat:
+        return &call_with_path_at;
+#ifdef SYS_open
+    case SYS_open:
+    case SYS_stat:
+    case SYS_lstat:
+    case SYS_access:
+    case SYS_readlink:
+#endif
+    case SYS_chdir:
+        return &call_with_path;
+    default:
+        return next_syscall.get();
+    }
+}
+extern "C" JUMPS long replaced_syscall(
+        long number, long first, long second, long third, long fourth, long fifth, long sixth)
+{
+    JUMP_TO caller_of(number)(number, first, second, third, fourth, fifth, sixth);
 }

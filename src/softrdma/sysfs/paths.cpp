@@ -9,6 +9,8 @@
 #include <cstring>
 #include <fcntl.h>
 #include <new>
+#include <pthread.h>
+#include <string>
 #include <string_view>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,7 +24,7 @@ namespace
 constexpr std::string_view sys = "/sys";
 // Directories of the device. Each is below the private directory without the leading /sys.
 constexpr std::string_view directories[] = {"/sys/class/infiniband", "/sys/class/infiniband_verbs",
-        "/sys/class/infiniband_mad", "/sys/devices/platform/softrdma0", "/dev/infiniband"};
+        "/sys/class/infiniband_mad", "/sys/class/misc/rdma_cm", "/sys/devices/platform/softrdma0", "/dev/infiniband"};
 
 std::string directory_of(int descriptor)
 {
@@ -63,7 +65,8 @@ std::string private_path(std::string_view path)
 // Few paths have these words. All others pass without a search.
 bool can_be_of_device(const char *path) noexcept
 {
-    return path != nullptr && (strstr(path, "infiniband") != nullptr || strstr(path, "softrdma0") != nullptr);
+    return path != nullptr && (strstr(path, "infiniband") != nullptr || strstr(path, "softrdma0") != nullptr ||
+                                      strstr(path, "rdma_cm") != nullptr);
 }
 
 } // namespace
@@ -73,11 +76,16 @@ located::located(int directory, const char *path) noexcept : path_(path)
     if (!can_be_of_device(path))
         return;
     const int error = errno;
+    int before = PTHREAD_CANCEL_ENABLE;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     try {
-        own_ = private_path(*path == '/' ? path : directory_of(directory) + path);
+        const std::string found = private_path(*path == '/' ? path : directory_of(directory) + path);
+        if (!found.empty() && found.size() < sizeof(own_))
+            path_ = strcpy(own_, found.c_str());
     } catch (const std::bad_alloc &) {
-        own_.clear();
+        path_ = path; // the system reports that the file does not exist
     }
+    pthread_setcancelstate(before, nullptr);
     errno = error;
 }
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <string>
+#include <climits>
+#include <cstddef>
 
 namespace softrdma::sysfs
 {
 
-// Path of a call of the program, with names of the device replaced by those of its private files.
+// Path of a call of the program, with names of the device replaced by those of its private files. A destructor would be
+// wrong here: the C library cannot unwind one in a thread that is canceled inside the call (pthread_cancel).
 class located
 {
 public:
@@ -15,12 +17,12 @@ public:
     explicit located(const char *path) noexcept;
     located(const located &) = delete;
     located &operator=(const located &) = delete;
-    const char *path() const noexcept { return own_.empty() ? path_ : own_.c_str(); }
-    bool is_of_device() const noexcept { return !own_.empty(); }
+    const char *path() const noexcept { return path_; }
+    bool is_of_device() const noexcept { return path_ == own_; }
 
 private:
     const char *path_;
-    std::string own_;
+    char own_[PATH_MAX];
 };
 
 // Replaces the start of a path inside the private directory by the name that the program knows. Returns `path`.

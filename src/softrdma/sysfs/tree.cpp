@@ -108,6 +108,7 @@ public:
             throw fs::filesystem_error("write", path, std::error_code(errno, std::generic_category()));
         fs::permissions(path, fs::perms(0444));
     }
+    void directory(const std::string &name) { fs::create_directories(root_ / name); }
     void link(const std::string &name, const std::string &target) { fs::create_symlink(target, place(name)); }
 
 private:
@@ -174,6 +175,9 @@ void write_port(writer &out, const std::string &port, std::uint8_t number)
     out.file(port + "link_layer", is_ethernet ? "Ethernet" : "InfiniBand");
     for (int i = 0; i < attr.pkey_tbl_len; ++i)
         out.file(port + "pkeys/" + std::to_string(i), "0xffff");
+    // A host without addresses has no GIDs.
+    for (const char *name : {"gids", "gid_attrs/types", "gid_attrs/ndevs"})
+        out.directory(port + name);
     for (int i = 0; i < attr.gid_tbl_len; ++i) {
         const net::gid_entry &entry = net::gid_table()[static_cast<std::size_t>(i)];
         const std::string index = std::to_string(i);
@@ -208,6 +212,7 @@ void write_tree(writer &out)
     out.file(device + "modalias", "platform:softrdma");
     out.file(device + "uevent", "DRIVER=softrdma\nMODALIAS=platform:softrdma");
     out.link(device + "subsystem", "../../../bus/platform");
+    out.directory(device + "net");
     std::set<std::string> interfaces;
     for (const net::gid_entry &entry : net::gid_table())
         interfaces.insert(interface_name(entry.interface));
@@ -242,9 +247,12 @@ void write_tree(writer &out)
     out.link("class/infiniband_verbs/uverbs-softrdma0", "../../" + device + "infiniband_verbs/uverbs-softrdma0");
     out.file("class/infiniband_verbs/abi_version", "6");
     out.file("class/infiniband_mad/abi_version", "5");
+    out.file("class/misc/rdma_cm/abi_version", "4");
+    out.file("class/misc/rdma_cm/dev", "10:122");
     out.link("class/net", "/sys/class/net");
     out.link("bus", "/sys/bus");
     out.link("dev/infiniband/uverbs-softrdma0", "/dev/null");
+    out.link("dev/infiniband/rdma_cm", "/dev/null");
 }
 
 // Names of this machine's processes only have a meaning in their own namespace.
