@@ -114,6 +114,24 @@ static void a_table_of_addresses_is_read_whole_or_not_at_all(void **state)
     free(entries);
 }
 
+/* Programs take the first address of RoCE v2 for other hosts, and prefer some to private ones. */
+static void loopback_addresses_are_of_roce_v1_if_there_are_others(void **state)
+{
+    struct ibv_context *context = *state;
+    static const uint8_t loopback_v4[13] = {[10] = 0xff, [11] = 0xff, [12] = 127};
+    struct ibv_port_attr port;
+    assert_int_equal(ibv_query_port(context, 1, &port), 0);
+    bool has_others = false;
+    for (int i = 0; i < port.gid_tbl_len; ++i) {
+        struct ibv_gid_entry entry;
+        assert_int_equal(ibv_query_gid_ex(context, 1, (uint32_t)i, &entry, 0), 0);
+        const bool loopback = memcmp(entry.gid.raw, loopback_v4, sizeof(loopback_v4)) == 0 ||
+                              memcmp(entry.gid.raw, in6addr_loopback.s6_addr, sizeof(entry.gid.raw)) == 0;
+        has_others = has_others || !loopback; /* they come first */
+        assert_int_equal(entry.gid_type, loopback && has_others ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2);
+    }
+}
+
 static void a_shorter_port_structure_is_not_overrun(void **state)
 {
     struct ibv_context *context = *state;
@@ -325,6 +343,7 @@ int main(void)
             cmocka_unit_test_setup_teardown(receive_capacities_are_ignored_with_a_shared_queue, opened, closed),
             cmocka_unit_test_setup_teardown(the_device_has_a_vendor_and_a_descriptor, opened, closed),
             cmocka_unit_test_setup_teardown(a_table_of_addresses_is_read_whole_or_not_at_all, opened, closed),
+            cmocka_unit_test_setup_teardown(loopback_addresses_are_of_roce_v1_if_there_are_others, opened, closed),
             cmocka_unit_test_setup_teardown(a_shorter_port_structure_is_not_overrun, opened, closed),
             cmocka_unit_test(a_device_closes_whatever_is_left_open),
             cmocka_unit_test_setup_teardown(parents_with_children_are_busy, opened, closed),

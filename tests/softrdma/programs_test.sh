@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # usage: programs_test.sh SOFTRDMA [LANE [GROUP [REPEATS]]]
 # Unmodified programs on the device, client and server. LANE: loopback (the default; over TCP), local (the path of one
-# host) or netns (two network namespaces joined by a cable). GROUP: manager, pingpong, perftest, perftest_manager, fio or
-# others; default: all.
+# host) or netns (two network namespaces joined by a cable). GROUP: manager, pingpong, lid, perftest, perftest_manager,
+# fio or others; default: all.
 softrdma=$1 lane=${2-loopback} group=${3-all} repeats=${4-1}
 here=$(dirname "$0")
 failures=0
@@ -90,6 +90,16 @@ pingpong_programs() {
     both ibv_srq_pingpong -n 100 -p %p // ibv_srq_pingpong -n 100 -p %p %a
 }
 
+# Without a GID: a LID leads to the other side.
+lid_programs() {
+    export SOFTRDMA_LINK=infiniband
+    for program in ibv_rc_pingpong ibv_srq_pingpong ibv_ud_pingpong ib_write_bw ib_read_lat 'ib_send_lat -c UD'; do
+        both $program -n 100 -p %p // $program -n 100 -p %p %a
+    done
+    serving qperf -lp %p // qperf -lp %p %a -t 1 ud_lat
+    unset SOFTRDMA_LINK
+}
+
 # perftest_of OPTIONS
 perftest_of() {
     for program in ib_write_lat ib_read_lat ib_send_lat ib_write_bw ib_read_bw ib_send_bw; do
@@ -160,7 +170,7 @@ others_programs() {
 }
 
 while [ "$repeats" -gt 0 ]; do
-    for each in manager pingpong perftest perftest_manager fio others; do
+    for each in manager pingpong lid perftest perftest_manager fio others; do
         if [ "$group" = all ] || [ "$group" = $each ]; then
             ${each}_programs
         fi

@@ -70,7 +70,7 @@ void fill_gid_entry(std::uint32_t index, ibv_gid_entry &out)
     out.gid = e.gid;
     out.gid_index = index;
     out.port_num = 1;
-    out.gid_type = IBV_GID_TYPE_ROCE_V2;
+    out.gid_type = net::type_of_gid(e);
     out.ndev_ifindex = e.interface;
 }
 
@@ -189,10 +189,11 @@ int query_port(ibv_context *, std::uint8_t port, ibv_port_attr *attr, std::size_
     full.gid_tbl_len = static_cast<int>(net::gid_table().size());
     full.max_msg_sz = limits::max_message;
     full.pkey_tbl_len = 1;
-    full.active_width = 2;  // 4X
-    full.active_speed = 32; // EDR
-    full.phys_state = 5;    // link up
-    full.link_layer = IBV_LINK_LAYER_ETHERNET;
+    full.active_width = width_4x;
+    full.active_speed = speed_edr;
+    full.phys_state = 5; // link up
+    full.lid = full.sm_lid = net::own_lid();
+    full.link_layer = full.lid != 0 ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
     // The caller's structure may be an older, shorter one.
     memcpy(attr, &full, std::min(size, sizeof(full)));
     return 0;
@@ -302,13 +303,13 @@ ssize_t _ibv_query_gid_table(
     return static_cast<ssize_t>(count);
 }
 
-// Exported by libibverbs for ibv_devinfo; no public header declares it. 1 stands for RoCE v2.
+// Exported by libibverbs for ibv_devinfo; no public header declares it. 1 stands for RoCE v2, 0 for others.
 int ibv_query_gid_type(ibv_context *, std::uint8_t port, unsigned index, int *type);
 int ibv_query_gid_type(ibv_context *, std::uint8_t port, unsigned index, int *type)
 {
     if (!abi::valid_gid(port, index))
         return abi::fail_with(-1, EINVAL);
-    *type = 1;
+    *type = net::type_of_gid(net::gid_table()[index]) == IBV_GID_TYPE_ROCE_V2 ? 1 : 0;
     return 0;
 }
 

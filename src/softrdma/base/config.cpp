@@ -43,6 +43,7 @@ constexpr std::array<entry, count> entries = {{
         {.name = "SOFTRDMA_VOLATILE", .words = {"accept", "refuse"}},
         {.name = "SOFTRDMA_PRIVATE_DATA", .words = {"padded", "exact"}},
         {.name = "SOFTRDMA_LOOPBACK", .words = {"device", "any"}},
+        {.name = "SOFTRDMA_LINK", .words = {"ethernet", "infiniband"}},
         {.name = "SOFTRDMA_LOG", .words = {"off", "error", "warn", "info", "debug"}},
         {.name = "SOFTRDMA_CM_TIMEOUT_MS", .lowest = 1, .highest = day_ms, .fallback = 20000},
         {.name = "SOFTRDMA_TIMEWAIT_MS", .lowest = 0, .highest = day_ms, .fallback = 100},

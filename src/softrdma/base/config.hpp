@@ -14,6 +14,7 @@ enum class setting {
     volatile_memory,
     private_data,
     loopback,
+    link,
     log,
     cm_timeout_ms,
     timewait_ms,
@@ -54,6 +55,10 @@ enum class private_data_word {
 enum class loopback_word {
     device,
     any
+};
+enum class link_word {
+    ethernet,
+    infiniband
 };
 enum class log_word {
     off,

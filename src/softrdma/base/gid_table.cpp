@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "base/gid_table.hpp"
+#include "base/config.hpp"
 #include "base/process.hpp"
 
 #include <algorithm>
@@ -56,6 +57,37 @@ const std::vector<gid_entry> &gid_table()
 {
     static constinit process::single<const std::vector<gid_entry>> table;
     return table.get([] { return read_addresses(); });
+}
+
+ibv_gid_type type_of_gid(const gid_entry &entry)
+{
+    if (own_lid() != 0)
+        return IBV_GID_TYPE_IB;
+    return is_loopback(entry.gid) && !is_loopback(gid_table().front().gid) ? IBV_GID_TYPE_ROCE_V1
+                                                                           : IBV_GID_TYPE_ROCE_V2;
+}
+
+std::uint16_t own_lid()
+{
+    const auto &table = gid_table();
+    const bool infiniband = config::is(config::setting::link, config::link_word::infiniband);
+    if (!infiniband || table.empty() || !is_v4(table.front().gid))
+        return 0;
+    const auto *raw = table.front().gid.raw;
+    return static_cast<std::uint16_t>(raw[14] << 8 | raw[15]);
+}
+
+const gid_entry &lid_entry()
+{
+    return gid_table().front();
+}
+
+ibv_gid gid_of_lid(std::uint16_t lid)
+{
+    ibv_gid gid = lid_entry().gid;
+    gid.raw[14] = static_cast<std::uint8_t>(lid >> 8);
+    gid.raw[15] = static_cast<std::uint8_t>(lid);
+    return gid;
 }
 
 bool is_loopback(const ibv_gid &gid) noexcept

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
 #include <span>
@@ -19,6 +20,18 @@ struct gid_entry {
 // One entry per local address, as a RoCE port has; taken once, so that an index stays what it was. What other hosts
 // can reach comes first, IPv4 before IPv6: programs take the first entry that looks good.
 const std::vector<gid_entry> &gid_table();
+
+// IBV_GID_TYPE_IB on an InfiniBand link. On Ethernet, RoCE v1 for a loopback address if there are others: programs take
+// the first entry of RoCE v2 as the address for other hosts.
+ibv_gid_type type_of_gid(const gid_entry &entry);
+
+// On an InfiniBand link the LID of this host consists of the last two bytes of its first IPv4 address. Peers share the
+// first two bytes. 0 on Ethernet, and if no address has a LID.
+std::uint16_t own_lid();
+// The entry with that address, which paths by LID use. Only if own_lid() is not 0.
+const gid_entry &lid_entry();
+// The address of the host with this LID.
+ibv_gid gid_of_lid(std::uint16_t lid);
 
 // Whether it is one of this host, as far as that table knows.
 bool is_own_address(std::span<const std::byte, 16> gid) noexcept;

@@ -212,7 +212,7 @@ std::shared_ptr<connection> describe(queue_pair &qp) REQUIRES(cm::lock())
     c->local_qp = qp.weak_from_this();
     c->number = qp.verbs()->qp_num;
     c->remote = attr.dest_qp_num;
-    // Without a global address only this host can be meant.
+    // On Ethernet, without a global address only this host can be meant.
     reinterpret_cast<sockaddr_in &>(c->source) = {
             .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
     c->destination = c->source;
@@ -220,6 +220,9 @@ std::shared_ptr<connection> describe(queue_pair &qp) REQUIRES(cm::lock())
         const gid_entry &here = table[av.grh.sgid_index];
         c->source = address_of(here.gid, here.interface);
         c->destination = address_of(av.grh.dgid, here.interface);
+    } else if (own_lid() != 0) {
+        c->source = address_of(lid_entry().gid, 0);
+        c->destination = address_of(gid_of_lid(av.dlid), 0);
     }
     c->peer = gid_of(c->destination);
     const ibv_gid own = gid_of(c->source);

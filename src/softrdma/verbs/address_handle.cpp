@@ -36,20 +36,22 @@ bool is_multicast(const ibv_gid &gid) noexcept
 address_handle *address_handle::create(ibv_pd *owner, const ibv_ah_attr &attr)
 {
     const auto &gids = net::gid_table();
-    if (attr.is_global == 0)
+    const bool by_lid = attr.is_global == 0 && net::own_lid() != 0;
+    if (attr.is_global == 0 && !by_lid)
         log::write(log::level::info, "an address handle needs a GID, as on every Ethernet port: is_global is 0");
-    if (attr.port_num != 1 || attr.is_global == 0 || attr.grh.sgid_index >= gids.size() ||
-            attr.sl > max_service_level) {
+    const bool reachable = by_lid ? attr.dlid != 0 : attr.is_global != 0 && attr.grh.sgid_index < gids.size();
+    if (attr.port_num != 1 || !reachable || attr.sl > max_service_level) {
         errno = EINVAL;
         return nullptr;
     }
-    if (is_multicast(attr.grh.dgid)) {
+    if (!by_lid && is_multicast(attr.grh.dgid)) {
         errno = EOPNOTSUPP;
         return nullptr;
     }
     auto *ah = new address_handle;
-    const net::gid_entry &source = gids[attr.grh.sgid_index];
-    ah->route = {address_of(source.gid), address_of(attr.grh.dgid), source.interface};
+    const net::gid_entry &source = by_lid ? net::lid_entry() : gids[attr.grh.sgid_index];
+    const ibv_gid destination = by_lid ? net::gid_of_lid(attr.dlid) : attr.grh.dgid;
+    ah->route = {address_of(source.gid), address_of(destination), source.interface};
     ah->service_level = attr.sl;
     ah->context = owner->context;
     ah->pd = owner;
