@@ -12,11 +12,11 @@ fail() {
     failures=$((failures + 1))
 }
 
-# versions LIBRARY...: "symbol@@node" of what programs and provider libraries can bind to
+# versions LIBRARY...: "symbol@node" of what programs and provider libraries can bind to, without versions for old programs
 versions() {
     for library in "$@"; do
         nm -D --defined-only "$library"
-    done | sed -n 's/.* [TBD] \([^ ]*@@.*\)/\1/p' | sort -u
+    done | grep -e '@@' -e '@IBVERBS_PRIVATE' | sed -n 's/.* [TBD] \([^ ]*@.*\)/\1/p' | sed 's/@@/@/' | sort -u
 }
 
 if [ -e "$libraries/libibverbs.so.1" ] && [ -e "$libraries/librdmacm.so.1" ]; then
@@ -37,6 +37,17 @@ nm -D --defined-only "$dropin/../libsoftrdma.so" | sed 's/.* //' | sort >"$work/
 [ "$(wc -l <"$work/plain")" -ge 50 ] || fail "could not list the replaced functions"
 leaked=$(comm -23 "$work/plain" "$work/preload")
 [ -z "$leaked" ] || fail "the library exports" $leaked
+# A program of a later release of rdma-core needs its nodes, and a provider all private symbols in the node of its release.
+for node in IBVERBS_1.25 RDMACM_1.9; do
+    readelf --version-info "$dropin/libibverbs.so.1" | grep -q "Name: $node\$" || fail "the library lacks the node $node"
+done
+private_symbols() {
+    nm -D --defined-only "$dropin/libibverbs.so.1" | sed -n "s/.* [TBD] \([^ ]*\)@*@IBVERBS_PRIVATE_$1\$/\1/p" |
+        sed 's/_[0-9]*$//' | sort
+}
+private_symbols 34 >"$work/first"
+private_symbols 71 >"$work/later"
+[ "$(wc -l <"$work/first")" -ge 90 ] && cmp -s "$work/first" "$work/later" || fail "later releases lack private symbols"
 
 on_dropin() {
     command -v "$1" >/dev/null || { echo "skipped: $1 is not installed"; return 1; }

@@ -52,6 +52,9 @@ void install_data_path(ibv_context_ops &ops) noexcept;
 void install_windows(ibv_context_ops &ops) noexcept;
 void refuse_data_path(ibv_context_ops &ops) noexcept; // of a device that a parent of this process has opened
 void install_extended(verbs_context &verbs) noexcept;
+// Operations that libibverbs calls through `priv` of a context, in a layout of its own: each reports EOPNOTSUPP, so
+// that a function of a libibverbs newer than the device finds no null pointer.
+verbs_ex_private *private_operations() noexcept;
 ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attr);
 ibv_td *alloc_td(ibv_context *context, ibv_td_init_attr *attr);
 int dealloc_td(ibv_td *td);

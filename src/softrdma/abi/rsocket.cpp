@@ -5,6 +5,7 @@
 #include <cstdarg>
 #include <fcntl.h>
 #include <rdma/rsocket.h>
+#include <sys/epoll.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -149,6 +150,25 @@ int riounmap(int, void *, std::size_t)
 std::size_t riowrite(int, const void *, std::size_t, off_t, int)
 {
     return fail_with(static_cast<std::size_t>(-1), EOPNOTSUPP);
+}
+
+// Newer than the oldest supported headers (rdma-core 62).
+int repoll_create(int flags);
+int repoll_create(int flags)
+{
+    return epoll_create1(flags);
+}
+
+int repoll_ctl(int set, int op, int fd, epoll_event *event);
+int repoll_ctl(int set, int op, int fd, epoll_event *event)
+{
+    return epoll_ctl(set, op, fd, event);
+}
+
+int repoll_wait(int set, epoll_event *events, int max_events, int timeout_ms);
+int repoll_wait(int set, epoll_event *events, int max_events, int timeout_ms)
+{
+    return epoll_wait(set, events, max_events, timeout_ms);
 }
 
 } // extern "C"

@@ -27,6 +27,10 @@ namespace
 constexpr std::uint16_t default_pkey = 0xffff;
 constexpr std::uint64_t node_guid = 0x0200535246544401; // locally administered
 
+constexpr std::uint8_t width_4x = 2;
+constexpr std::uint8_t speed_edr = 32;     // 25 Gb/s per lane
+constexpr std::uint64_t port_speed = 1000; // of both, in units of 100 Mb/s
+
 constexpr std::uint32_t vendor_id = node_guid >> 40; // the first three bytes, as of every vendor
 
 // Provider libraries cast an ibv_device to their own, larger type and compare what follows with their
@@ -121,6 +125,7 @@ static device_context *open_device()
     pthread_mutex_init(&v.context.mutex, nullptr);
     install_data_path(v.context.ops);
     install_extended(v);
+    v.priv = private_operations();
     add_open_device(d);
     return owned.release();
 }
@@ -268,6 +273,16 @@ int(ibv_query_port)(ibv_context *context, std::uint8_t port, _compat_ibv_port_at
     // The symbol dates from the structure without port_cap_flags2.
     return abi::query_port(
             context, port, reinterpret_cast<ibv_port_attr *>(attr), offsetof(ibv_port_attr, port_cap_flags2));
+}
+
+// Newer than the oldest supported headers (rdma-core 62).
+int ibv_query_port_speed(ibv_context *, std::uint32_t port, std::uint64_t *speed);
+int ibv_query_port_speed(ibv_context *, std::uint32_t port, std::uint64_t *speed)
+{
+    if (port != 1)
+        return EINVAL;
+    *speed = abi::port_speed;
+    return 0;
 }
 
 int ibv_query_gid(ibv_context *, std::uint8_t port, int index, ibv_gid *gid)

@@ -3,9 +3,9 @@
 // reach the real libibverbs with our objects.
 #include "abi/device.hpp"
 
-using softrdma::abi::fail_with;
+#include <array>
 
-#undef ibv_reg_mr_ex
+using softrdma::abi::fail_with;
 
 extern "C" {
 
@@ -95,23 +95,63 @@ int ibv_dofork_range(void *, std::size_t)
     return 0;
 }
 
-// Newer than the headers this is built with; every argument list begins with an object of ours.
-void *ibv_alloc_dmah(ibv_context *, void *);
-void *ibv_alloc_dmah(ibv_context *, void *)
-{
-    return fail_with(nullptr, EOPNOTSUPP);
-}
-
-int ibv_dealloc_dmah(void *);
-int ibv_dealloc_dmah(void *)
-{
-    return EOPNOTSUPP;
-}
-
-ibv_mr *ibv_reg_mr_ex(ibv_pd *, void *);
-ibv_mr *ibv_reg_mr_ex(ibv_pd *, void *)
-{
-    return fail_with(nullptr, EOPNOTSUPP);
-}
-
 } // extern "C"
+
+// Calls that are newer than the oldest supported headers. Labels name them, because newer headers declare them with
+// types that this source cannot name.
+#define UNSUPPORTED_SINCE(result, name, failing, ...)                                                                  \
+    extern "C" result name##_unsupported(__VA_ARGS__) __asm__(#name);                                                  \
+    extern "C" result name##_unsupported(__VA_ARGS__)                                                                  \
+    {                                                                                                                  \
+        return fail_with<result>(failing, EOPNOTSUPP);                                                                 \
+    }
+
+// rdma-core 59
+UNSUPPORTED_SINCE(void *, ibv_alloc_dmah, nullptr, ibv_context *, void *)
+UNSUPPORTED_SINCE(int, ibv_dealloc_dmah, EOPNOTSUPP, void *)
+UNSUPPORTED_SINCE(ibv_mr *, ibv_reg_mr_ex, nullptr, ibv_pd *, void *)
+// 62
+UNSUPPORTED_SINCE(int, ibv_dm_export_dmabuf_fd, -1, ibv_dm *)
+// 64
+UNSUPPORTED_SINCE(void *, ibv_alloc_buf, nullptr, ibv_pd *, std::size_t, void **)
+UNSUPPORTED_SINCE(int, ibv_free_buf, EOPNOTSUPP, void *)
+UNSUPPORTED_SINCE(ibv_mr *, ibv_reg_buf_mr, nullptr, ibv_pd *, void *, void *, std::size_t, int)
+// 65
+UNSUPPORTED_SINCE(int, ibv_export_buf_dmabuf_fd, -1, void *)
+UNSUPPORTED_SINCE(int, _ibv_query_comp_cntr_caps, EOPNOTSUPP, ibv_context *, void *, std::size_t)
+UNSUPPORTED_SINCE(void *, ibv_create_comp_cntr, nullptr, ibv_context *, void *)
+UNSUPPORTED_SINCE(int, ibv_destroy_comp_cntr, EOPNOTSUPP, void *)
+UNSUPPORTED_SINCE(int, ibv_set_comp_cntr, EOPNOTSUPP, void *, std::uint64_t)
+UNSUPPORTED_SINCE(int, ibv_set_err_comp_cntr, EOPNOTSUPP, void *, std::uint64_t)
+UNSUPPORTED_SINCE(int, ibv_inc_comp_cntr, EOPNOTSUPP, void *, std::uint64_t)
+UNSUPPORTED_SINCE(int, ibv_inc_err_comp_cntr, EOPNOTSUPP, void *, std::uint64_t)
+UNSUPPORTED_SINCE(int, ibv_read_comp_cntr, EOPNOTSUPP, void *, std::uint64_t *)
+UNSUPPORTED_SINCE(int, ibv_read_err_comp_cntr, EOPNOTSUPP, void *, std::uint64_t *)
+UNSUPPORTED_SINCE(int, ibv_qp_attach_comp_cntr, EOPNOTSUPP, ibv_qp *, void *, void *)
+
+namespace softrdma::abi
+{
+
+// Most operations return an errno value.
+static int unsupported_operation()
+{
+    return fail_with(EOPNOTSUPP, EOPNOTSUPP);
+}
+
+// More words than the structure of any libibverbs has. It contains a bit mask of unsupported ioctls, an operation at
+// each of its later words, and flags.
+using operation = int (*)();
+constexpr std::size_t private_words = 512;
+
+static constexpr std::array<operation, private_words> unsupported_operations = [] {
+    std::array<operation, private_words> all{};
+    all.fill(unsupported_operation);
+    return all;
+}();
+
+verbs_ex_private *private_operations() noexcept
+{
+    return reinterpret_cast<verbs_ex_private *>(const_cast<operation *>(unsupported_operations.data()));
+}
+
+} // namespace softrdma::abi

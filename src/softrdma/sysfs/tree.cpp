@@ -182,7 +182,8 @@ void write_port(writer &out, const std::string &port, std::uint8_t number)
         const net::gid_entry &entry = net::gid_table()[static_cast<std::size_t>(i)];
         const std::string index = std::to_string(i);
         out.file(port + "gids/" + index, in_groups(entry.gid.raw, sizeof(entry.gid.raw)));
-        out.file(port + "gid_attrs/types/" + index, is_ethernet ? "RoCE v2" : "IB/RoCE v1");
+        out.file(port + "gid_attrs/types/" + index,
+                net::type_of_gid(entry) == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : "IB/RoCE v1");
         if (const std::string name = interface_name(entry.interface); !name.empty())
             out.file(port + "gid_attrs/ndevs/" + index, name);
     }

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Calls that are newer than the headers. A libibverbs newer than the device makes the last ones. */
+#include "fixture.h"
+
+#include <dlfcn.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define NEWER(type, name, ...)                                                                                         \
+    type (*name)(__VA_ARGS__);                                                                                         \
+    *(void **)&name = dlsym(RTLD_DEFAULT, #name);                                                                      \
+    assert_non_null(name)
+
+static void the_speed_of_the_port_is_that_of_its_attributes(void **state)
+{
+    struct ibv_context *context = *state;
+    NEWER(int, ibv_query_port_speed, struct ibv_context *, uint32_t, uint64_t *);
+    uint64_t speed = 0;
+    assert_int_equal(ibv_query_port_speed(context, 1, &speed), 0);
+    assert_int_equal(speed, 1000); /* 4 lanes of 25 Gb/s */
+    assert_int_equal(ibv_query_port_speed(context, 2, &speed), EINVAL);
+}
+
+static void missing_features_are_reported(void **state)
+{
+    struct ibv_context *context = *state;
+    uint64_t capabilities[8];
+    NEWER(int, _ibv_query_comp_cntr_caps, struct ibv_context *, void *, size_t);
+    assert_int_equal(_ibv_query_comp_cntr_caps(context, capabilities, sizeof(capabilities)), EOPNOTSUPP);
+    NEWER(void *, ibv_create_comp_cntr, struct ibv_context *, void *);
+    errno = 0;
+    assert_null(ibv_create_comp_cntr(context, capabilities));
+    assert_int_equal(errno, EOPNOTSUPP);
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    assert_non_null(pd);
+    NEWER(void *, ibv_alloc_buf, struct ibv_pd *, size_t, void **);
+    void *buffer = NULL;
+    errno = 0;
+    assert_null(ibv_alloc_buf(pd, 4096, &buffer));
+    assert_int_equal(errno, EOPNOTSUPP);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+static void sets_of_rsockets_report_events(void **state)
+{
+    (void)state;
+    NEWER(int, repoll_create, int);
+    NEWER(int, repoll_ctl, int, int, int, struct epoll_event *);
+    NEWER(int, repoll_wait, int, struct epoll_event *, int, int);
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    const int set = repoll_create(EPOLL_CLOEXEC);
+    assert_true(set >= 0);
+    struct epoll_event event = {.events = EPOLLIN, .data = {.u32 = 7}};
+    assert_int_equal(repoll_ctl(set, EPOLL_CTL_ADD, ends[0], &event), 0);
+    assert_int_equal(repoll_wait(set, &event, 1, 0), 0);
+    assert_int_equal(write(ends[1], "x", 1), 1);
+    event.data.u32 = 0;
+    assert_int_equal(repoll_wait(set, &event, 1, 0), 1);
+    assert_int_equal(event.data.u32, 7);
+    close(set);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* The first three words are a bit mask and flags. */
+static void unknown_operations_of_a_context_are_unsupported(void **state)
+{
+    enum {
+        first_operation = 3,
+        max_operations = 200
+    };
+    const struct verbs_context *verbs = verbs_get_ctx(*state);
+    assert_non_null(verbs);
+    int (*const *operations)(void *, void *) = (int (*const *)(void *, void *))(const void *)verbs->priv;
+    assert_non_null(operations);
+    for (size_t i = first_operation; i < max_operations; ++i)
+        assert_int_equal(operations[i](*state, NULL), EOPNOTSUPP);
+}
+
+static int open_device(void **state)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    assert_non_null(list);
+    *state = ibv_open_device(list[0]);
+    ibv_free_device_list(list);
+    return *state == NULL;
+}
+
+static int close_device(void **state)
+{
+    return ibv_close_device(*state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(the_speed_of_the_port_is_that_of_its_attributes),
+            cmocka_unit_test(missing_features_are_reported),
+            cmocka_unit_test(sets_of_rsockets_report_events),
+            cmocka_unit_test(unknown_operations_of_a_context_are_unsupported),
+    };
+    return cmocka_run_group_tests_name("newer_calls", tests, open_device, close_device);
+}
