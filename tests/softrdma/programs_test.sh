@@ -149,7 +149,22 @@ qperf_datagrams_are_refused() {
     end_if_hung $client_code
 }
 
+# A program with sockets, over rsockets.
+rsocket_programs() {
+    have iperf3 || return
+    library=$(ldconfig -p | sed -n 's:.* => \(.*\)/librdmacm\.so\.1$:\1/rsocket/librspreload.so:p' | head -n 1)
+    [ -e "$library" ] || { echo "skipped: librspreload is not installed"; return; }
+    cat >"$work/over_rsockets" <<SCRIPT
+#!/bin/sh
+export LD_PRELOAD="\$LD_PRELOAD:$library"
+grep -q /librspreload /proc/self/maps && exec "\$@"
+SCRIPT
+    chmod +x "$work/over_rsockets"
+    both "$work/over_rsockets" iperf3 -s -1 -p %p // "$work/over_rsockets" iperf3 -c %a -p %p -n 20M
+}
+
 others_programs() {
+    rsocket_programs
     qperf_datagrams_are_refused
     for mode in '' '-cm 1'; do
         serving qperf -lp %p // qperf -lp %p %a -t 1 $mode rc_lat rc_bw rc_rdma_write_lat rc_rdma_write_poll_lat \
