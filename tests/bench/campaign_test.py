@@ -211,7 +211,7 @@ class Sites(unittest.TestCase):
         with tempfile.TemporaryDirectory() as place:
             # Stands for the tool, which needs a processor with the switch.
             tool, state = pathlib.Path(place, "rpma-ddio"), pathlib.Path(place, "state")
-            tool.write_text(f'#!/bin/sh\n[ "$1" = query ] && exec cat {state}\n[ -e {state}.locked ] && exit 77\necho $1 >{state}\n')
+            tool.write_text(f'#!/bin/sh\n[ $# = 0 ] && exec cat {state}\n[ -e {state}.locked ] && exit 77\necho $1 >{state}\n')
             tool.chmod(0o755)
             state.write_text("on\n")
             site = sites.Site(ends.Programs(pathlib.Path("none"), pathlib.Path(place), "0"))

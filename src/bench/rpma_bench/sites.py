@@ -98,7 +98,7 @@ class Site:
         """Returns the state of DDIO, null if it cannot be queried. A state that is set is restored in the end."""
         tool = str(self.programs.directory / "rpma-ddio")
         tool = tool if os.access(tool, os.X_OK) else shutil.which("rpma-ddio")
-        done = self.run([tool, "query"], {}, 60) if tool else {"status": CANNOT_RUN, "output": "rpma-ddio: command not found"}
+        done = self.run([tool], {}, 60) if tool else {"status": CANNOT_RUN, "output": "rpma-ddio: command not found"}
         state = done["output"].strip()
         if wanted in (None, state):
             return state if done["status"] == 0 else None
