@@ -21,6 +21,7 @@ PROGRAMS = {
     "librpma_mirror": ("librpma_mirror.h", "return rpma_mirror_err_2str(0) == 0;"),
 }
 TOOLS = ["rpmemd", "rpma-mirror", "rpma-bench", "softrdma"]
+PROGRAMS_OF_TOOLS = {"rpma-bench": "libexec/librpma-tools/rpma-bench-engine"}
 
 
 def environment(**more):
@@ -59,7 +60,7 @@ def check_programs(prefix, scratch):
 def check_tools(prefix):
     for tool in TOOLS:
         suite.command(prefix / "bin" / tool, "--version", env=environment())
-        loads_own_library(prefix, prefix / "bin" / tool)
+        loads_own_library(prefix, prefix / PROGRAMS_OF_TOOLS.get(tool, f"bin/{tool}"))
     suite.command(prefix / "bin/softrdma", "run", "--", "true", env=environment())
     for package in prefix.glob("lib/python3*/dist-packages"):
         version = suite.command(sys.executable, "-c", "import rpma; print(rpma.version())", env=environment(PYTHONPATH=package))
