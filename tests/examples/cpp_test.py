@@ -21,8 +21,9 @@ class Cpp(ExamplesTest):
         source = (TOPIC / "client.cpp").read_text()
         for document in (ROOT / "docs/cpp.md", TOPIC / "README.md"):
             shown = re.findall(r"```cpp\n(.*?)```", document.read_text(), flags=re.DOTALL)
-            self.assertTrue(shown, document)
-            for snippet in shown:
+            excerpts = [snippet for snippet in shown if "main(" not in snippet]  # man.listings runs whole programs
+            self.assertTrue(excerpts, document)
+            for snippet in excerpts:
                 self.assertIn(snippet, source, document)
 
 
