@@ -3,6 +3,7 @@
 
 #include <err.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,12 @@ int check(const char *call, int ret)
 
 static void check_output(void)
 {
-    if (fclose(stdout) != 0) {
+    const bool failed = ferror(stdout) != 0;
+    errno = EIO;
+    /* The stream does not keep the reason of a failure. Another write fails for the same one. */
+    if (failed)
+        (void)!write(STDOUT_FILENO, "\n", 1);
+    if (fclose(stdout) != 0 || failed) {
         warn("standard output");
         _exit(STATUS_FAILED);
     }
