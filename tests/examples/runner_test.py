@@ -90,7 +90,7 @@ class RunnerTest(support.ExamplesTest):
     def test_list_names_the_examples(self) -> None:
         result = support.execute([str(support.RUNNER), "list"])
         self.assert_status(result, 0)
-        self.assertEqual(list(support.TOPICS.values()), [line.split()[0] for line in result.stdout.splitlines()])
+        self.assertEqual([*support.TOPICS.values(), "20-python"], [line.split()[0] for line in result.stdout.splitlines()])
 
     def test_numbers_need_no_leading_zero(self) -> None:
         result = support.run_examples("--format", "tap", "1", "8srq")
