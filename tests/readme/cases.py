@@ -75,6 +75,7 @@ for i in $(seq 600); do grep -qi ':1D2E ' /proc/net/tcp && break; sleep 0.1; don
     printf 'RPMAMIRROR\nhome 0 %s/log 16M\ntarget 1 127.0.0.1:7470 log.set\nkey-file /etc/rpma/key\n' ~ >/etc/rpma/log.set
     rpma-mirror create /etc/rpma/log.set
 }"""
+METRICS_DIRECTORY = "\nsudo install -d -o user /var/lib/prometheus/node-exporter"
 
 # In the order in which they are run.
 CASES = (
@@ -133,6 +134,8 @@ CASES = (
     page("rpma-mirror.1", "rpma-mirror resync /etc/rpma/log.set", r"in sync: 0 and 1", before=MIRROR),
     page("rpma-mirror.1", "rpma-mirror promote /etc/rpma/log.set", r"in sync: 0 and 1", before=MIRROR),
     page("rpma-mirror.1", "rpma-mirror status --json /etc/rpma/log.set", r'"in_sync": \[\s*0,\s*1\s*\]', before=MIRROR),
+    page("rpma-mirror.1", "cd /var/lib/prometheus/node-exporter", r"(?m)^rpma_mirror_", before=MIRROR + METRICS_DIRECTORY,
+         after="cat log.prom"),
     page("softrdma.1", "softrdma run rping -s -a 127.0.0.1 -C 10 -V &", typed=True),
     page("softrdma.1", "softrdma run ucx_perftest &", r"Final:", typed=True),
     page("softrdma.1", "UCX_TLS=ud softrdma run ucx_perftest &", r"Final:", typed=True),
