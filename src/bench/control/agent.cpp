@@ -110,7 +110,7 @@ json describe_process(const std::string &device)
 
 setup setup_in(const json &request)
 {
-    const auto what = request.at("setup").get<setup>();
+    auto what = request.at("setup").get<setup>();
     check_setup(what);
     return what;
 }
