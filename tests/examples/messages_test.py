@@ -110,7 +110,7 @@ class GpspmTest(support.ExamplesTest):
 
     def test_response_that_never_comes(self) -> None:
         """The server of 05 describes its memory but takes no messages."""
-        outcome = support.pair("05", "09", timeout_s=6)
+        outcome = support.pair("05", "09", timeout_s=20)
         self.assert_status(outcome.client, 1)
         self.assertNotIn("Translation", outcome.client.stdout)
 
@@ -144,7 +144,7 @@ class ImmediateTest(support.ExamplesTest):
                 ("11", "10", ("1",), "sent something else than immediate data: it runs another example"),
                 ("11", "10", ("1", "word"), "rpma_conn_req_recv failed: local length error")):
             with self.subTest(server=server, client=client):
-                outcome = support.pair(server, client, (), operands, timeout_s=4)
+                outcome = support.pair(server, client, (), operands, timeout_s=20)
                 self.assertEqual((1, ""), (outcome.server.status, outcome.server.stdout))
                 self.assertIn(words, outcome.server.stderr)
 

@@ -93,7 +93,7 @@ class ReconnectTest(support.ExamplesTest):
             outcome = support.pair("15", "15", ("0", str(path), "on"), ("1000",))
             self.assert_status(outcome.client, 0)
             self.check_log(path, 1000)
-            outcome = support.pair("15", "15", ("0", str(path), "on"), ("1",), timeout_s=5)
+            outcome = support.pair("15", "15", ("0", str(path), "on"), ("1",))
             self.assert_status(outcome.client, 1)
             self.assert_one_line(outcome.client.stderr, "has 1000 records and room for 1000", "start a new one")
             self.check_log(path, 1000)

@@ -62,7 +62,7 @@ def run_examples(*arguments: str, **options: object) -> subprocess.CompletedProc
 
 
 def pair(server: str, client: str, server_operands: tuple[str, ...] = (), client_operands: tuple[str, ...] = (),
-         timeout_s: float = 10, side: Side = HERE) -> Outcome:
+         timeout_s: float = 60, side: Side = HERE) -> Outcome:
     """The server of one example and the client of one, the same or another."""
     port = free_port(ADDR)
     return run_pair([*SOFTRDMA, program(server, "server"), ADDR, port, *server_operands],
