@@ -36,6 +36,13 @@ class Summary(unittest.TestCase):
     def test_without_such_tests_there_is_no_line(self):
         self.assertNotIn("unproven", self.shown("spin is missing"))
 
+    def test_a_lane_that_would_start_late_is_skipped(self):
+        total = lanes.Total()
+        with contextlib.redirect_stdout(io.StringIO()):
+            lanes.run_lanes(["vm"], -1, total, False)
+        self.assertEqual({"skipped": 1}, total.counts)
+        self.assertRegex(total.remarks[0], "^skipped: vm: the lanes before it took 0 minutes")
+
 
 if __name__ == "__main__":
     unittest.main()
