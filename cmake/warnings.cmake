@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# Whether a target belongs to the tests, where the functions of tests, fakes and callbacks have parameters that they do not use.
+define_property(TARGET PROPERTY RPMA_IS_TEST INHERITED)
+
 # rpma_warnings: what every target of the project compiles with.
 add_library(rpma_warnings INTERFACE)
 target_compile_options(rpma_warnings INTERFACE
@@ -8,6 +11,7 @@ target_compile_options(rpma_warnings INTERFACE
   $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes>
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>
+  $<$<BOOL:$<TARGET_PROPERTY:RPMA_IS_TEST>>:-Wno-unused-parameter>
   # GCC 12 warns of std::string's own code (GCC bug 105651).
   $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
   $<$<BOOL:${RPMA_WERROR}>:-Werror>

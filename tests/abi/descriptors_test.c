@@ -44,7 +44,6 @@ static struct rpma_peer *peer;
 
 static int group_setup(void **state)
 {
-    (void)state;
     struct ibv_context *context;
     if (rpma_utils_get_ibv_context("127.0.0.1", RPMA_UTIL_IBV_CONTEXT_LOCAL, &context)) {
         return -1;
@@ -54,7 +53,6 @@ static int group_setup(void **state)
 
 static int group_teardown(void **state)
 {
-    (void)state;
     return rpma_peer_delete(&peer);
 }
 
@@ -80,7 +78,6 @@ static void check_mr_descriptor(int usage)
 
 static void mr_descriptor_has_the_published_bytes_for_every_usage(void **state)
 {
-    (void)state;
     check_mr_descriptor(RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT);
     check_mr_descriptor(RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY);
     for (int usage = 1; usage <= 0xff; usage++) {
@@ -90,7 +87,6 @@ static void mr_descriptor_has_the_published_bytes_for_every_usage(void **state)
 
 static void mr_descriptor_is_understood_at_every_alignment(void **state)
 {
-    (void)state;
     for (size_t at = 0; at < alignments; at++) {
         uint8_t buffer[mr_descriptor_size + alignments];
         struct rpma_mr_remote *mr = NULL;
@@ -110,7 +106,6 @@ static void mr_descriptor_is_understood_at_every_alignment(void **state)
 
 static void peer_cfg_descriptor_is_one_byte(void **state)
 {
-    (void)state;
     const struct {
         uint8_t received;
         uint8_t sent;

@@ -44,7 +44,6 @@ static int parse(const void *bytes, uint8_t len, size_t data_size)
 
 static void handshake_has_the_documented_bytes(void **state)
 {
-    (void)state;
     static const unsigned char expected[HANDSHAKE_SIZE] = {
             0x11, 0x04, 21, 1, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0x20, 0, 0, 0, 0, 0, 0, 4, 3, 2, 1, 0x38, 1, 0, 0};
     struct rpma_peer_cfg *pcfg = NULL;
@@ -61,7 +60,6 @@ static void handshake_has_the_documented_bytes(void **state)
 
 static void handshake_refuses_an_offset_that_its_16_bits_would_truncate(void **state)
 {
-    (void)state;
     struct handshake handshake;
     assert_int_equal(handshake_make(&handshake, NULL, UINT16_MAX, NULL), STATUS_OK);
     assert_int_equal(handshake_make(&handshake, NULL, UINT16_MAX + 1, NULL), STATUS_FAILED);
@@ -69,7 +67,6 @@ static void handshake_refuses_an_offset_that_its_16_bits_would_truncate(void **s
 
 static void handshake_is_found_in_padded_private_data(void **state)
 {
-    (void)state;
     struct handshake handshake;
     unsigned char padded[196] = {0};
 
@@ -82,7 +79,6 @@ static void handshake_is_found_in_padded_private_data(void **state)
 
 static void handshake_that_is_short_or_absent_is_a_failure(void **state)
 {
-    (void)state;
     struct handshake handshake;
     const unsigned char zeros[196] = {0};
 
@@ -95,7 +91,6 @@ static void handshake_that_is_short_or_absent_is_a_failure(void **state)
 
 static void handshake_with_sizes_beyond_its_end_is_a_failure(void **state)
 {
-    (void)state;
     struct handshake handshake;
     assert_int_equal(handshake_make(&handshake, NULL, 0, NULL), STATUS_OK);
 
@@ -110,7 +105,6 @@ static void handshake_with_sizes_beyond_its_end_is_a_failure(void **state)
 
 static void handshake_offering_too_little_memory_is_a_failure(void **state)
 {
-    (void)state;
     struct handshake handshake;
     assert_int_equal(handshake_make(&handshake, NULL, 8192 - 1024, NULL), STATUS_OK);
     assert_int_equal(parse(handshake.bytes, HANDSHAKE_SIZE, 1024), STATUS_OK);
@@ -122,7 +116,6 @@ static void handshake_offering_too_little_memory_is_a_failure(void **state)
 
 static void text_of_a_stranger_is_printed_only_if_it_ends(void **state)
 {
-    (void)state;
     char endless[16];
     memset(endless, 'x', sizeof(endless));
 
@@ -143,7 +136,6 @@ static int wait_with_event(enum rpma_conn_event event)
 
 static void only_a_closed_connection_counts_as_a_good_end(void **state)
 {
-    (void)state;
     assert_int_equal(wait_with_event(RPMA_CONN_CLOSED), STATUS_OK);
     assert_int_equal(fake_connection.disconnects, 1);
 
@@ -154,7 +146,6 @@ static void only_a_closed_connection_counts_as_a_good_end(void **state)
 
 static void waiting_for_a_silent_peer_ends_in_failure(void **state)
 {
-    (void)state;
     assert_int_equal(wait_for_disconnect(&impatient, NULL), STATUS_FAILED);
     assert_int_equal(wait_for_completion(&impatient, NULL, "rpma_read"), STATUS_FAILED);
 }
@@ -171,7 +162,6 @@ static int wait_with_completions(const struct ibv_wc *completions, int count)
 
 static void completion_is_awaited_through_events_without_one(void **state)
 {
-    (void)state;
     const struct ibv_wc completions[] = {{.status = FAKE_NO_COMPLETION}, {.status = FAKE_NO_COMPLETION},
             {.wr_id = (uintptr_t)awaited, .status = IBV_WC_SUCCESS}};
     assert_int_equal(wait_with_completions(completions, 3), STATUS_OK);
@@ -179,7 +169,6 @@ static void completion_is_awaited_through_events_without_one(void **state)
 
 static void completion_with_an_error_or_of_another_operation_is_a_failure(void **state)
 {
-    (void)state;
     const struct ibv_wc failed = {.wr_id = (uintptr_t)awaited, .status = IBV_WC_REM_ACCESS_ERR};
     const struct ibv_wc earlier = {.wr_id = (uintptr_t)other, .status = IBV_WC_RETRY_EXC_ERR};
     const struct ibv_wc stray = {.wr_id = (uintptr_t)other, .status = IBV_WC_SUCCESS};
@@ -190,7 +179,6 @@ static void completion_with_an_error_or_of_another_operation_is_a_failure(void *
 
 static void completion_is_not_awaited_from_a_peer_that_has_gone(void **state)
 {
-    (void)state;
     const enum rpma_conn_event closed = RPMA_CONN_CLOSED;
     const struct ibv_wc late = {.wr_id = (uintptr_t)awaited, .status = IBV_WC_SUCCESS};
 
@@ -203,7 +191,6 @@ static void completion_is_not_awaited_from_a_peer_that_has_gone(void **state)
 
 static void message_of_another_size_is_a_failure(void **state)
 {
-    (void)state;
     const char message[16] = {42};
     uint64_t number = 0;
     assert_int_equal(ping_pong_number(message, sizeof(number), &number), STATUS_OK);
@@ -222,7 +209,6 @@ static int wait_for_messages(const struct ibv_wc *completions, int count, unsign
 
 static void messages_complete_in_any_order(void **state)
 {
-    (void)state;
     struct mailbox mailbox = {0};
     assert_int_equal(mailbox_send(&mailbox, NULL, 8), STATUS_OK);
     const struct ibv_wc sent = {.wr_id = fake_connection.send_context, .status = IBV_WC_SUCCESS};
@@ -239,7 +225,6 @@ static char path[] = "/tmp/rpma-examples-common-XXXXXX";
 
 static int create_file(void **state)
 {
-    (void)state;
     strcpy(strrchr(path, '-'), "-XXXXXX");
     const int fd = mkstemp(path);
     return fd < 0 || ftruncate(fd, FILE_SIZE) != 0 || close(fd) != 0;
@@ -247,7 +232,6 @@ static int create_file(void **state)
 
 static int remove_file(void **state)
 {
-    (void)state;
     return unlink(path);
 }
 
@@ -281,7 +265,6 @@ static void check_record_at(const char *offset_text, size_t offset)
 
 static void record_lies_right_behind_its_signature_at_any_offset(void **state)
 {
-    (void)state;
     check_record_at("0", 0);
     check_record_at("2048", 2048);
     check_record_at("100000", 100000);
@@ -289,7 +272,6 @@ static void record_lies_right_behind_its_signature_at_any_offset(void **state)
 
 static void record_keeps_its_translation(void **state)
 {
-    (void)state;
     struct memory memory = {0};
     char text[HELLO_TEXT_SIZE];
 
@@ -304,7 +286,6 @@ static void record_keeps_its_translation(void **state)
 
 static void offset_beyond_the_file_is_refused_and_changes_nothing(void **state)
 {
-    (void)state;
     static const char *const offsets[] = {"101356", "102400", "200000", "18446744073709551615"};
     static char content[FILE_SIZE];
     static const char zeros[FILE_SIZE];
@@ -320,7 +301,6 @@ static void offset_beyond_the_file_is_refused_and_changes_nothing(void **state)
 
 static void area_without_an_end_is_refused(void **state)
 {
-    (void)state;
     char *operands[] = {path};
     const struct arguments args = {.operands = operands, .operand_count = 1};
     struct memory memory = {0};

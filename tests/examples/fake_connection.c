@@ -17,7 +17,6 @@ static int silent_fd = -1;
 
 int fake_connection_open(void **state)
 {
-    (void)state;
     memset(&fake_connection, 0, sizeof(fake_connection));
     readable_fd = eventfd(1, EFD_CLOEXEC);
     silent_fd = eventfd(0, EFD_CLOEXEC);
@@ -26,34 +25,29 @@ int fake_connection_open(void **state)
 
 int fake_connection_close(void **state)
 {
-    (void)state;
     return close(readable_fd) | close(silent_fd);
 }
 
 int rpma_mr_get_descriptor_size(const struct rpma_mr_local *mr, size_t *desc_size)
 {
-    (void)mr;
     *desc_size = sizeof(fake_mr_descriptor);
     return 0;
 }
 
 int rpma_mr_get_descriptor(const struct rpma_mr_local *mr, void *desc)
 {
-    (void)mr;
     memcpy(desc, fake_mr_descriptor, sizeof(fake_mr_descriptor));
     return 0;
 }
 
 int rpma_conn_get_event_fd(const struct rpma_conn *conn, int *fd)
 {
-    (void)conn;
     *fd = fake_connection.events_left > 0 ? readable_fd : silent_fd;
     return 0;
 }
 
 int rpma_conn_next_event(struct rpma_conn *conn, enum rpma_conn_event *event)
 {
-    (void)conn;
     *event = *fake_connection.events++;
     --fake_connection.events_left;
     return 0;
@@ -61,21 +55,18 @@ int rpma_conn_next_event(struct rpma_conn *conn, enum rpma_conn_event *event)
 
 int rpma_conn_disconnect(struct rpma_conn *conn)
 {
-    (void)conn;
     ++fake_connection.disconnects;
     return 0;
 }
 
 int rpma_conn_get_cq(const struct rpma_conn *conn, struct rpma_cq **cq_ptr)
 {
-    (void)conn;
     *cq_ptr = any_queue;
     return 0;
 }
 
 int rpma_conn_get_rcq(const struct rpma_conn *conn, struct rpma_cq **rcq_ptr)
 {
-    (void)conn;
     *rcq_ptr = NULL;
     return 0;
 }
@@ -83,33 +74,23 @@ int rpma_conn_get_rcq(const struct rpma_conn *conn, struct rpma_cq **rcq_ptr)
 int rpma_send(struct rpma_conn *conn, const struct rpma_mr_local *src, size_t offset, size_t len, int flags,
         const void *op_context)
 {
-    (void)conn;
-    (void)src;
-    (void)offset;
-    (void)len;
-    (void)flags;
     fake_connection.send_context = (uintptr_t)op_context;
     return 0;
 }
 
 int rpma_cq_get_fd(const struct rpma_cq *cq, int *fd)
 {
-    (void)cq;
     *fd = fake_connection.completions_left > 0 ? readable_fd : silent_fd;
     return 0;
 }
 
 int rpma_cq_wait(struct rpma_cq *cq)
 {
-    (void)cq;
     return 0;
 }
 
 int rpma_cq_get_wc(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc, int *num_entries_got)
 {
-    (void)cq;
-    (void)num_entries;
-    (void)num_entries_got;
     if (fake_connection.completions_left == 0)
         return RPMA_E_NO_COMPLETION;
 

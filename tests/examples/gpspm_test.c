@@ -43,7 +43,6 @@ static const struct memory memory = {
 
 static int set_up(void **state)
 {
-    (void)state;
     memset(&persisted, 0, sizeof(persisted));
     memset(slots, 0, sizeof(slots));
     mailbox = (struct mailbox){.memory = {.base = slots, .size = sizeof(slots)}, .slot_size = GPSPM_SLOT_SIZE};
@@ -63,7 +62,6 @@ static void receive_request(uint64_t offset, uint64_t length)
 
 static void messages_have_the_documented_bytes(void **state)
 {
-    (void)state;
     size_t size = 0;
     assert_int_equal(gpspm_request(&mailbox, 0x11, 0x400), REQUEST_SIZE);
     assert_memory_equal(mailbox_outgoing(&mailbox), request, REQUEST_SIZE);
@@ -76,7 +74,6 @@ static void messages_have_the_documented_bytes(void **state)
 
 static void what_is_asked_for_is_persisted(void **state)
 {
-    (void)state;
     static const size_t ranges[][2] = {{0x11, 0x400}, {0, MEMORY_SIZE}, {MEMORY_SIZE - 1, 1}, {MEMORY_SIZE, 0}};
     size_t size = 0;
 
@@ -91,7 +88,6 @@ static void what_is_asked_for_is_persisted(void **state)
 
 static void nothing_beyond_the_memory_is_persisted(void **state)
 {
-    (void)state;
     static const uint64_t ranges[][2] = {{0, MEMORY_SIZE + 1}, {MEMORY_SIZE, 1}, {MEMORY_SIZE + 1, 0}, {1, UINT64_MAX},
             {UINT64_MAX, 2}, {UINT64_MAX, UINT64_MAX}};
     size_t size = 0;
@@ -106,7 +102,6 @@ static void nothing_beyond_the_memory_is_persisted(void **state)
 
 static void message_that_is_no_request_is_a_failure(void **state)
 {
-    (void)state;
     size_t size = 0;
     for (size_t length = 0; length < REQUEST_SIZE; ++length) {
         receive(request, length);
@@ -120,7 +115,6 @@ static void message_that_is_no_request_is_a_failure(void **state)
 
 static void fields_come_in_any_order_and_unknown_ones_are_skipped(void **state)
 {
-    (void)state;
     unsigned char shuffled[REQUEST_SIZE + 2] = {0x20, 7};
     size_t size = 0;
     memcpy(shuffled + 2, request + 9, REQUEST_SIZE - 9);
@@ -134,7 +128,6 @@ static void fields_come_in_any_order_and_unknown_ones_are_skipped(void **state)
 
 static void only_the_response_to_the_request_counts(void **state)
 {
-    (void)state;
     unsigned char other[RESPONSE_SIZE];
     memcpy(other, response, RESPONSE_SIZE);
     other[1] ^= 1;

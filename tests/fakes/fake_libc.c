@@ -236,7 +236,6 @@ int __wrap_vsnprintf(char *to, size_t size, const char *format, va_list argument
 
 int __wrap___vsnprintf_chk(char *to, size_t size, int flag, size_t to_size, const char *format, va_list arguments)
 {
-    (void)flag;
     if (size > to_size)
         abort();
     return __wrap_vsnprintf(to, size, format, arguments);
@@ -255,7 +254,6 @@ int __wrap_snprintf(char *to, size_t size, const char *format, ...)
 
 int __wrap___snprintf_chk(char *to, size_t size, int flag, size_t to_size, const char *format, ...)
 {
-    (void)flag;
     if (size > to_size)
         abort();
     if (fails(FAKE_SNPRINTF))
@@ -286,13 +284,11 @@ void __wrap_syslog(int priority, const char *format, ...)
 
 void __wrap___vsyslog_chk(int priority, int flag, const char *format, va_list arguments)
 {
-    (void)flag;
     __wrap_vsyslog(priority, format, arguments);
 }
 
 void __wrap___syslog_chk(int priority, int flag, const char *format, ...)
 {
-    (void)flag;
     va_list arguments;
     va_start(arguments, format);
     __wrap_vsyslog(priority, format, arguments);
@@ -301,9 +297,6 @@ void __wrap___syslog_chk(int priority, int flag, const char *format, ...)
 
 void __wrap_openlog(const char *ident, int option, int facility)
 {
-    (void)ident;
-    (void)option;
-    (void)facility;
     ++openlog_calls;
 }
 

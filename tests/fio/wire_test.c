@@ -27,7 +27,6 @@ static const uint8_t goodbye_bytes[REQUEST_SIZE] = {[0] = 0x09, [9] = 0x11, [18]
 
 static void messages_have_the_bytes_of_the_schema(void **state)
 {
-    (void)state;
     uint8_t message[MESSAGE_SIZE];
     const struct flush_request request = {.offset = 0x11, .length = 0x400, .context = 0xF01D};
     assert_int_equal(flush_request_write(&request, message), REQUEST_SIZE);
@@ -41,7 +40,6 @@ static void messages_have_the_bytes_of_the_schema(void **state)
 
 static void messages_are_read_back(void **state)
 {
-    (void)state;
     struct flush_request request = {0};
     uint64_t context = 0;
     assert_true(flush_request_read(request_bytes, REQUEST_SIZE, &request));
@@ -54,7 +52,6 @@ static void messages_are_read_back(void **state)
 
 static void what_is_no_message_is_refused(void **state)
 {
-    (void)state;
     struct flush_request request = {.offset = 1};
     uint64_t context = 2;
     uint8_t noise[MESSAGE_SIZE];
@@ -71,7 +68,6 @@ static void what_is_no_message_is_refused(void **state)
 
 static void the_block_is_read_with_the_padding_of_the_transport(void **state)
 {
-    (void)state;
     uint8_t data[196] = {0x34, 0x12, 1, 21, 0xAB};
     struct workspace_block block;
     assert_int_equal(sizeof(block), BLOCK_SIZE);
@@ -85,7 +81,6 @@ static void the_block_is_read_with_the_padding_of_the_transport(void **state)
 
 static void what_is_no_block_is_refused(void **state)
 {
-    (void)state;
     uint8_t data[BLOCK_SIZE] = {0, 0, 0, 21};
     struct workspace_block block = {.max_messages = 7};
     assert_false(workspace_block_read(NULL, 0, &block));
@@ -102,7 +97,6 @@ static void what_is_no_block_is_refused(void **state)
 
 static void appends_have_the_bytes_of_the_schema(void **state)
 {
-    (void)state;
     static const uint8_t bytes[APPEND_SIZE] = {0x09, 0, 0x10, 0, 0, 0, 0, 0, 0, 0x11, 0, 0x10, 0, 0, 0, 0, 0, 0, 0x19,
             0xf8, 0xff, 0x3f, 0x06, 0, 0, 0, 0, 0x21, 7};
     static const uint8_t all_zero[APPEND_SIZE] = {[0] = 0x09, [9] = 0x11, [18] = 0x19, [27] = 0x21};

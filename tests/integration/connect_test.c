@@ -37,7 +37,6 @@ static void a_deleted_request_rejects_the_client(void **state)
 /* Takes a request with a configuration that contradicts itself, then one that does not. */
 static void serve_after_failing(struct side *self, const char *argument)
 {
-    (void)argument;
     struct rpma_peer *peer = make_peer(self);
     struct rpma_srq *srq = make_srq(self, peer, 4, 4);
     struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.srq = srq, .shared = true});
@@ -92,7 +91,6 @@ static void a_rejected_connection_takes_no_operations(void **state)
 /* Listens and does nothing else. */
 static void serve_silently(struct side *self, const char *argument)
 {
-    (void)argument;
     char port[8];
     make_ep(self, make_peer(self), port);
     hear(self->link, "end");
@@ -168,7 +166,6 @@ static void requests_wait_for_a_server_that_is_busy(void **state)
 /* Shuts its endpoint down with two requests pending: accepts the first, rejects the second. */
 static void serve_without_endpoint(struct side *self, const char *argument)
 {
-    (void)argument;
     struct rpma_peer *peer = make_peer(self);
     struct region memory = make_region(self, peer, 4096, USAGE_MEMORY);
     struct greeting greeting = make_greeting(&memory, 1, false);

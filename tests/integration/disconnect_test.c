@@ -43,7 +43,6 @@ static void server_ends_by(struct side *self, const char *way)
 /* Before it can know that the connection stands. */
 static void serve_and_disconnect_at_once(struct side *self, const char *argument)
 {
-    (void)argument;
     char port[8];
     struct rpma_ep *ep = make_ep(self, make_peer(self), port);
     struct rpma_conn *conn = connect_request(self, next_request(self, ep, NULL), NULL);
@@ -94,7 +93,6 @@ static void disconnect_at(struct rpma_conn *conn, int64_t moment_ns)
 /* Disconnects at the moment the client does. */
 static void serve_crossings(struct side *self, const char *argument)
 {
-    (void)argument;
     struct rpma_peer *peer = make_peer(self);
     char port[8];
     struct rpma_ep *ep = make_ep(self, peer, port);
@@ -260,7 +258,6 @@ static void a_server_killed_amid_traffic_is_noticed(void **state)
 /* Dies with a connection and a pending request, leaving nothing behind that hinders the next server. */
 static void serve_and_die(struct side *self, const char *argument)
 {
-    (void)argument;
     struct rpma_peer *peer = make_peer(self);
     char port[8];
     struct rpma_ep *ep = make_ep(self, peer, port);

@@ -71,7 +71,6 @@ static void play(struct duplex *duplex)
 /* The client's region comes with its request. */
 static void serve_duplex(struct side *self, const char *argument)
 {
-    (void)argument;
     struct rpma_peer *peer = make_peer(self);
     struct duplex duplex = {.memory = make_memory(self, peer), .seed = 1, .foreign_seed = 101};
     duplex.messages = make_region(self, peer, 16, USAGE_MESSAGES);

@@ -168,7 +168,6 @@ static void take_completions(struct client *client)
 /* One thread, one epoll descriptor: every descriptor of librpma in it and none may block. */
 static void serve_event_loop(struct side *self, const char *argument)
 {
-    (void)argument;
     struct loop loop = {.self = self, .epoll = epoll_create1(EPOLL_CLOEXEC)};
     CHECK(loop.epoll >= 0);
     scope_add(&self->scope, release_fd, (void *)(intptr_t)loop.epoll);
@@ -233,13 +232,11 @@ static volatile sig_atomic_t signals;
 
 static void count_signal(int number)
 {
-    (void)number;
     ++signals;
 }
 
 static int stop_signals(void *object)
 {
-    (void)object;
     struct itimerval never = {0};
     /* one may be pending still */
     return setitimer(ITIMER_REAL, &never, NULL) || signal(SIGALRM, SIG_IGN) == SIG_ERR;

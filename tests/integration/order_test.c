@@ -25,7 +25,6 @@ static void check_record(const char *memory, uint64_t number)
 /* Follows the pointer at the start of the memory while the client appends; every record up to it must be there. */
 static void serve_a_log_reader(struct side *self, const char *argument)
 {
-    (void)argument;
     struct rpma_peer *peer = make_peer(self);
     struct region memory = make_region(self, peer, MEMORY_SIZE, USAGE_MEMORY);
     struct greeting greeting = make_greeting(&memory, 1, false);

@@ -193,7 +193,6 @@ static void a_pointer_flushed_after_its_data_survives_with_it(void **state)
 
 static int forget_flush_method(void *object)
 {
-    (void)object;
     return unsetenv("RPMA_FLUSH_METHOD");
 }
 

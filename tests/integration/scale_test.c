@@ -113,7 +113,6 @@ static void check_no_growth(struct usage before)
 /* Accepts one connection after the other and sees that none leaves anything behind. */
 static void serve_rounds(struct side *self, const char *argument)
 {
-    (void)argument;
     struct usage before = {0};
     struct rpma_peer *peer = make_peer(self);
     char port[8];
@@ -166,7 +165,6 @@ static void connections_leave_nothing_behind(void **state)
 /* Tells of the sockets, event descriptors and devices that it finds open; its own link is descriptor 0. */
 static void serve_nothing(struct side *self, const char *argument)
 {
-    (void)argument;
     int inherited = 0;
     for (int fd = 3; fd < 1024; ++fd) {
         char name[32], target[64] = "";

@@ -141,7 +141,6 @@ static void receives_complete_on_the_main_cq(void **state)
 /* Waits on the channel of the SRQ's CQ for one message to a receive that is posted when the test says so. */
 static void serve_hungry_srq(struct side *self, const char *argument)
 {
-    (void)argument;
     struct rpma_peer *peer = make_peer(self);
     struct rpma_srq *srq = make_srq(self, peer, SLOTS, SLOTS);
     struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.srq = srq});

@@ -22,7 +22,6 @@ struct inbox {
 
 static void listen_in_a_loop(struct side *self, void *argument)
 {
-    (void)self;
     struct inbox *inbox = argument;
     for (int i = 0; i < LISTENED; ++i) {
         struct rpma_conn_req *req = NULL;
@@ -51,7 +50,6 @@ static struct rpma_conn_req *take(struct inbox *inbox, int index)
 /* One thread sits in rpma_ep_next_conn_req while another one connects: no event may go to the wrong one. */
 static void serve_with_a_listening_thread(struct side *self, const char *argument)
 {
-    (void)argument;
     char port[8];
     struct inbox inbox = {.mutex = PTHREAD_MUTEX_INITIALIZER, .filled = PTHREAD_COND_INITIALIZER};
     inbox.ep = make_ep(self, make_peer(self), port);
@@ -124,7 +122,6 @@ static void use_the_peer(struct side *self, void *argument)
 static void accept_in_a_thread(struct side *self, void *argument)
 {
     struct rpma_conn *conn = argument;
-    (void)self;
     enum rpma_conn_event event = next_event(conn);
     /* The end can overtake the handshake in the kernel, which then tells of the end only, as an older librpma does. */
     if (event != RPMA_CONN_CLOSED || !with_older_library()) {
@@ -178,7 +175,6 @@ struct poster {
 /* Writes, reads back and compares in a slot of its own; the main thread collects the completions of all. */
 static void post_operations(struct side *self, void *argument)
 {
-    (void)self;
     struct poster *poster = argument;
     struct session *session = poster->session;
     char *bytes = session->local.ptr + 2 * poster->offset;

@@ -9,7 +9,6 @@
 /* Listens and does nothing else. */
 static void serve_silently(struct side *self, const char *argument)
 {
-    (void)argument;
     char port[8];
     make_ep(self, make_peer(self), port);
     hear(self->link, "end");

@@ -84,7 +84,6 @@ static int call_get_wc(struct fixture *f)
 // Not a hot call: proves that the profile shows an allocation when there is one.
 static int control_allocation(struct fixture *f)
 {
-    (void)f;
     struct rpma_peer_cfg *cfg;
     int ret = rpma_peer_cfg_new(&cfg);
     return ret != 0 ? ret : rpma_peer_cfg_delete(&cfg);

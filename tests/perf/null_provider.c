@@ -39,8 +39,6 @@ static bool is_native(void)
 
 static int null_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 {
-    (void)cq;
-    (void)num_entries;
     wc->status = IBV_WC_SUCCESS;
     wc->opcode = last_opcode;
     return 1;
@@ -48,15 +46,11 @@ static int null_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 
 static int null_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
-    (void)cq;
-    (void)solicited_only;
     return 0;
 }
 
 static int null_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
-    (void)qp;
-    (void)bad_wr;
     if (wr->opcode == IBV_WR_RDMA_READ) {
         last_opcode = IBV_WC_RDMA_READ;
     } else if (wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM) {
@@ -69,55 +63,35 @@ static int null_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_
 
 static int null_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
-    (void)qp;
-    (void)wr;
-    (void)bad_wr;
     last_opcode = IBV_WC_RECV;
     return 0;
 }
 
 static int null_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
-    (void)srq;
     return null_post_recv(NULL, wr, bad_wr);
 }
 
-static void null_wr_start(struct ibv_qp_ex *qp)
-{
-    (void)qp;
-}
+static void null_wr_start(struct ibv_qp_ex *qp) {}
 
 static int null_wr_complete(struct ibv_qp_ex *qp)
 {
-    (void)qp;
     return 0;
 }
 
 static void null_wr_flush(struct ibv_qp_ex *qp, uint32_t key, uint64_t addr, size_t len, uint8_t type, uint8_t level)
 {
-    (void)qp;
-    (void)key;
-    (void)addr;
-    (void)len;
-    (void)type;
-    (void)level;
     last_opcode = (enum ibv_wc_opcode)wc_flush;
 }
 
 static void null_wr_atomic_write(struct ibv_qp_ex *qp, uint32_t key, uint64_t addr, const void *value)
 {
-    (void)qp;
-    (void)key;
-    (void)addr;
-    (void)value;
     last_opcode = (enum ibv_wc_opcode)wc_atomic_write;
 }
 
 static int null_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
         struct ibv_device_attr_ex *attr, size_t attr_size)
 {
-    (void)context;
-    (void)input;
     memset(attr, 0, attr_size);
     attr->orig_attr.phys_port_cnt = 1;
     attr->device_cap_flags_ex = is_native() ? native_capabilities : 0;
@@ -126,8 +100,6 @@ static int null_query_device_ex(struct ibv_context *context, const struct ibv_qu
 
 static int null_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t attr_size)
 {
-    (void)context;
-    (void)port;
     memset(attr, 0, attr_size);
     attr->state = IBV_PORT_ACTIVE;
     attr->max_msg_sz = UINT32_C(1) << 31;
@@ -173,7 +145,6 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 
 EXPORT struct ibv_mr *(ibv_reg_mr)(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
-    (void)access;
     struct ibv_mr *mr = calloc(1, sizeof(*mr));
     if (mr != NULL) {
         *mr = (struct ibv_mr){
@@ -207,7 +178,6 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 EXPORT struct ibv_cq *ibv_create_cq(
         struct ibv_context *ctx, int cqe, void *cq_context, struct ibv_comp_channel *channel, int comp_vector)
 {
-    (void)comp_vector;
     struct ibv_cq *cq = calloc(1, sizeof(*cq));
     if (cq != NULL) {
         cq->context = ctx;
@@ -226,7 +196,6 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 
 EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
-    (void)attr;
     struct ibv_srq *srq = calloc(1, sizeof(*srq));
     if (srq != NULL) {
         srq->context = pd->context;
@@ -249,16 +218,12 @@ EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 
 EXPORT const char *rdma_event_str(enum rdma_cm_event_type event)
 {
-    (void)event;
     return "null event";
 }
 
 EXPORT int rdma_getaddrinfo(
         const char *node, const char *service, const struct rdma_addrinfo *hints, struct rdma_addrinfo **res)
 {
-    (void)node;
-    (void)service;
-    (void)hints;
     static struct sockaddr_in loopback;
     loopback.sin_family = AF_INET;
     loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -276,10 +241,7 @@ EXPORT int rdma_getaddrinfo(
     return 0;
 }
 
-EXPORT void rdma_freeaddrinfo(struct rdma_addrinfo *res)
-{
-    (void)res;
-}
+EXPORT void rdma_freeaddrinfo(struct rdma_addrinfo *res) {}
 
 EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 {
@@ -317,22 +279,17 @@ EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
 
 EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
-    (void)addr;
     id->verbs = &context.context;
     return 0;
 }
 
 EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst, int timeout_ms)
 {
-    (void)dst;
-    (void)timeout_ms;
     return rdma_bind_addr(id, src);
 }
 
 EXPORT int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 {
-    (void)id;
-    (void)timeout_ms;
     return 0;
 }
 
@@ -378,13 +335,10 @@ EXPORT int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *cha
 
 EXPORT int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
-    (void)id;
-    (void)param;
     return 0;
 }
 
 EXPORT int rdma_disconnect(struct rdma_cm_id *id)
 {
-    (void)id;
     return 0;
 }

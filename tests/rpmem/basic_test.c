@@ -62,7 +62,6 @@ static void refused(RPMEMpool *pool, int error)
 
 static void sets_of_every_kind_hold_a_pool(void **state)
 {
-    (void)state;
     assert_int_equal(mkdir(in_directory("below"), 0700), 0);
     const struct rpmem_pool_attr single = {.signature = "SINGLE", .major = 1, .incompat_features = 1};
     const struct {
@@ -102,7 +101,6 @@ static void sets_of_every_kind_hold_a_pool(void **state)
 
 static void attributes_fit_the_set(void **state)
 {
-    (void)state;
     const struct rpmem_pool_attr single = {.signature = "SINGLE", .major = 1, .incompat_features = 1};
     write_set("with.set", "", 1, "fit.part", 0);
     write_set("single.set", "OPTION SINGLEHDR\n", 1, "fit.part", 0);
@@ -125,7 +123,6 @@ static void attributes_fit_the_set(void **state)
 
 static void a_part_of_two_sets_is_used_by_one(void **state)
 {
-    (void)state;
     write_set("first.set", "", 1, "shared.part", 0);
     write_set("second.set", "", 1, "shared.part", 0);
     write_set("third.set", "", 1, "third.part", 0);
@@ -147,7 +144,6 @@ static void a_part_of_two_sets_is_used_by_one(void **state)
 
 static void a_damaged_header_is_refused(void **state)
 {
-    (void)state;
     for (long at = 0; at <= 4088; at += at == 0 ? 24 : 4064) {
         RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
         assert_int_equal(rpmem_close(pool), 0);
@@ -165,7 +161,6 @@ static void a_damaged_header_is_refused(void **state)
 
 static void what_is_not_there_cannot_be_removed(void **state)
 {
-    (void)state;
     assert_fails(rpmem_remove("host", "no.set", 0), ENOENT);
     assert_int_equal(rpmem_remove("host", "no.set", RPMEM_REMOVE_FORCE), 0);
     assert_int_equal(rpmem_remove("host", "no.set", RPMEM_REMOVE_FORCE | RPMEM_REMOVE_POOL_SET), 0);
@@ -182,7 +177,6 @@ static void what_is_not_there_cannot_be_removed(void **state)
 
 static void what_may_not_be_used_is_refused(void **state)
 {
-    (void)state;
     /* Programs that are started from now on have to obey the modes of files, even for root. */
     (void)prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE);
     (void)prctl(PR_CAPBSET_DROP, CAP_DAC_READ_SEARCH);
@@ -210,7 +204,6 @@ static void what_may_not_be_used_is_refused(void **state)
 /* They give fewer lanes instead of an error in the middle of opening. */
 static void few_descriptors_are_few_lanes(void **state)
 {
-    (void)state;
     write_set("few.set", "", 1, "few.part", 0);
     struct rlimit before;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -248,7 +241,6 @@ static void *use_a_lane(void *argument)
 
 static void each_lane_has_a_thread(void **state)
 {
-    (void)state;
     assert_int_equal(rpmem_remove("host", "pool.set", RPMEM_REMOVE_FORCE), 0);
     RPMEMpool *const pool = must(create_with("pool.set", &some_attributes));
     struct user users[LANES];
@@ -272,7 +264,6 @@ static void each_lane_has_a_thread(void **state)
 /* As by an operator: the daemon ends in order, and the client is told. */
 static void a_terminated_target_is_an_error(void **state)
 {
-    (void)state;
     RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
     const pid_t daemon = daemon_pid();
     assert_int_equal(kill(daemon, SIGTERM), 0);

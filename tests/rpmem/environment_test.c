@@ -7,7 +7,6 @@
 
 static void commands_take_turns(void **state)
 {
-    (void)state;
     char expected[64] = "", turns[64] = "";
     for (int i = 0; i < 5; ++i) {
         assert_int_equal(rpmem_remove("host", "pool.set", RPMEM_REMOVE_FORCE), 0);
@@ -21,7 +20,6 @@ static void commands_take_turns(void **state)
 
 static void a_number_of_lanes_that_is_none_is_ignored(void **state)
 {
-    (void)state;
     unsigned lanes = 1000;
     RPMEMpool *const pool = must(rpmem_create("host", "pool.set", pool_memory, POOL_SIZE, &lanes, &some_attributes));
     assert_int_equal(lanes, 64);
@@ -31,7 +29,6 @@ static void a_number_of_lanes_that_is_none_is_ignored(void **state)
 
 static void each_process_has_a_log_of_its_own(void **state)
 {
-    (void)state;
     char name[64], line[512] = "", expected[64];
     snprintf(name, sizeof(name), "log-of-%d", (int)getpid());
     snprintf(expected, sizeof(expected), "librpmem[%d]: ", (int)getpid());

@@ -278,7 +278,6 @@ static void fail_at(const char *function, int call, const struct holdings *befor
 
 static void each_call_fails_once(void **state)
 {
-    (void)state;
     const char *const most_text = getenv("RPMEM_FAILURES");
     const int most = most_text == NULL ? 2 : atoi(most_text);
     fail_at("", 0, &(struct holdings){UINT_MAX, UINT_MAX, UINT_MAX});

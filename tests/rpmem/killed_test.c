@@ -247,7 +247,6 @@ static void strike_the_writer(enum action action, unsigned after_us, const char 
 
 static void every_blow_is_survived(void **state)
 {
-    (void)state;
     const char *const rounds_text = getenv("RPMEM_KILL_ROUNDS"), *const seed_text = getenv("RPMEM_SEED");
     const unsigned rounds = rounds_text == NULL ? 5 : (unsigned)atoi(rounds_text);
     const unsigned seed = seed_text == NULL ? (unsigned)time(NULL) : (unsigned)atoi(seed_text);

@@ -26,7 +26,6 @@ static char *path_of(const char *target, const char *name)
 
 static int write_sets(void **state)
 {
-    (void)state;
     setenv("RPMEM_OP_TIMEOUT_MS", "5000", 1);
     for (size_t i = 0; i < 2; ++i) {
         mkdir(path_of(names[i], ""), 0700);
@@ -43,7 +42,6 @@ static int write_sets(void **state)
 
 static int forget(void **state)
 {
-    (void)state;
     return rpmem_remove(both, "pool.set", RPMEM_REMOVE_FORCE);
 }
 
@@ -124,7 +122,6 @@ static void write_with_threads(const char *killed)
 
 static void both_have_everything(void **state)
 {
-    (void)state;
     create_both();
     write_with_threads(NULL);
     char byte = 0;
@@ -137,7 +134,6 @@ static void both_have_everything(void **state)
 
 static void either_may_be_lost(void **state)
 {
-    (void)state;
     create_both();
     assert_int_equal(rpmem_close(pool), 0);
     for (size_t i = 0; i < 2; ++i) {
@@ -157,7 +153,6 @@ static void either_may_be_lost(void **state)
 
 static void attributes_are_those_of_both(void **state)
 {
-    (void)state;
     create_both();
     struct rpmem_pool_attr other = {.signature = "RPMEMTS", .major = 7}, found;
     kill(pid_of("b"), SIGKILL);
@@ -178,7 +173,6 @@ static void attributes_are_those_of_both(void **state)
 
 static void what_is_no_list_is_refused(void **state)
 {
-    (void)state;
     unsigned lanes = 1;
     for (size_t i = 0; i < 5; ++i) {
         static const char *const bad[] = {"a,", ",a", "a,,b", "a,b,a", "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p"};

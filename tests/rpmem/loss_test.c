@@ -7,13 +7,11 @@ static volatile sig_atomic_t child_signals;
 
 static void count_child(int signal_number)
 {
-    (void)signal_number;
     child_signals = child_signals + 1;
 }
 
 static int open_pool(void **state)
 {
-    (void)state;
     signal(SIGCHLD, count_child);
     setenv("RPMEM_OP_TIMEOUT_MS", "2000", 1);
     pool = create_pool("pool.set", &some_attributes);
@@ -22,7 +20,6 @@ static int open_pool(void **state)
 
 static int no_child_was_seen(void **state)
 {
-    (void)state;
     unsetenv("RPMEM_ON_LOSS");
     unsetenv("RPMEM_STATE_FILE");
     return child_signals == 0 ? 0 : -1;
@@ -41,7 +38,6 @@ static int error_of_persist(void)
 
 static void a_killed_target_is_an_error(void **state)
 {
-    (void)state;
     kill(daemon_pid(), SIGKILL);
     assert_int_equal(error_of_persist(), ECONNRESET);
     assert_non_null(strstr(rpmem_errormsg(), "rpmemd was ended by signal 9 (Killed)"));
@@ -55,7 +51,6 @@ static void a_killed_target_is_an_error(void **state)
 
 static void a_stopped_target_is_given_up(void **state)
 {
-    (void)state;
     const pid_t stopped = stop_daemon();
     /* This needs the target to do something. */
     assert_fails(rpmem_deep_persist(pool, 4096, 64, 0), ETIMEDOUT);
@@ -68,7 +63,6 @@ static void a_stopped_target_is_given_up(void **state)
 /* In the session of this program the kernel would hang up a target that is stopped when what started it ends. */
 static void the_target_has_a_session_of_its_own(void **state)
 {
-    (void)state;
     const pid_t session = getsid(daemon_pid());
     assert_int_not_equal(session, getsid(0));
     assert_int_equal(getpgid(daemon_pid()), session);
@@ -77,7 +71,6 @@ static void the_target_has_a_session_of_its_own(void **state)
 
 static void silence_is_noticed(void **state)
 {
-    (void)state;
     stop_daemon();
     assert_int_equal(error_of_persist(), ETIMEDOUT);
     assert_fails(rpmem_close(pool), ECONNRESET);
@@ -85,7 +78,6 @@ static void silence_is_noticed(void **state)
 
 static void a_degraded_program_goes_on(void **state)
 {
-    (void)state;
     char path[4096];
     snprintf(path, sizeof(path), "%s/state", getenv("RPMEM_TEST_DIR"));
     assert_int_equal(rpmem_close(pool), 0);
@@ -123,7 +115,6 @@ static void expect_last_line(const char *file_name, const char *what)
 /* What a program went on without is out of date, and looks whole. */
 static void a_lost_replica_is_refused_until_it_is_made_again(void **state)
 {
-    (void)state;
     char path[4096], part[4096];
     snprintf(path, sizeof(path), "%s/made/for/it", getenv("RPMEM_TEST_DIR"));
     snprintf(part, sizeof(part), "%s/pool.part", getenv("RPMEM_TEST_DIR"));
@@ -161,7 +152,6 @@ static void a_lost_replica_is_refused_until_it_is_made_again(void **state)
 /* Nobody could tell whether the replica is out of date. */
 static void a_state_file_that_cannot_be_read_is_an_error(void **state)
 {
-    (void)state;
     assert_int_equal(rpmem_close(pool), 0);
     setenv("RPMEM_STATE_FILE", getenv("RPMEM_TEST_DIR"), 1);
     unsigned lanes = 1;
@@ -177,7 +167,6 @@ static void a_state_file_that_cannot_be_read_is_an_error(void **state)
 /* Nothing calls the library between the loss and the end. */
 static void a_loss_is_told_at_the_end(void **state)
 {
-    (void)state;
     char path[4096];
     snprintf(path, sizeof(path), "%s/state-at-end", getenv("RPMEM_TEST_DIR"));
     assert_int_equal(rpmem_close(pool), 0);

@@ -15,7 +15,6 @@ static const char *failing;
 
 static void the_level_is_enforced(void **state)
 {
-    (void)state;
     char text[64];
     unsigned lanes = 2;
     assert_int_equal(rpmem_remove("host", "pool.set", RPMEM_REMOVE_FORCE), 0);
@@ -54,7 +53,6 @@ static void expect_in_part(size_t offset, size_t length)
 
 static void each_way_of_persisting_arrives(void **state)
 {
-    (void)state;
     RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
     for (size_t i = HEADER_SIZE; i < POOL_SIZE; ++i)
         pool_memory[i] = (char)(i * 13 + i / 4096);
@@ -80,7 +78,6 @@ static void each_way_of_persisting_arrives(void **state)
 
 static void a_failure_to_flush_reaches_the_caller(void **state)
 {
-    (void)state;
     if (strcmp(failing, "fail") != 0)
         skip();
     char path[4096];
@@ -117,7 +114,6 @@ static void a_failure_to_flush_reaches_the_caller(void **state)
 /* Even where writes are persistent as soon as they are there: it is the target that tells what became of it. */
 static void a_deep_persist_is_done_by_the_target(void **state)
 {
-    (void)state;
     if (strcmp(failing, "deep") != 0)
         skip();
     char path[4096];

@@ -16,7 +16,6 @@ static void check_refused(const char *target, const char *set, void *address, si
 
 static void bad_arguments_are_refused(void **state)
 {
-    (void)state;
     const struct rpmem_pool_attr *const a = &some_attributes;
     const struct {
         const char *target, *set;
@@ -56,7 +55,6 @@ static void bad_arguments_are_refused(void **state)
 
 static void what_the_target_refuses_comes_back(void **state)
 {
-    (void)state;
     unsigned lanes = 1;
     const struct rpmem_pool_attr *const a = &some_attributes;
     assert_int_equal(rpmem_remove("host", "pool.set", RPMEM_REMOVE_FORCE), 0);
@@ -94,7 +92,6 @@ static void an_open_pool_is_busy(void **state)
 
 static void mistakes_leave_the_pool_usable(void **state)
 {
-    (void)state;
     RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
     char byte;
     assert_fails(rpmem_persist(pool, 0, 64, 0, 0), EINVAL);
@@ -135,7 +132,6 @@ static void fill(size_t seed)
 
 static void what_is_persisted_is_in_the_part(void **state)
 {
-    (void)state;
     RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
     char *const copy = malloc(POOL_SIZE);
     fill(1);
@@ -170,7 +166,6 @@ static void what_is_persisted_is_in_the_part(void **state)
 
 static void attributes_are_kept(void **state)
 {
-    (void)state;
     RPMEMpool *pool = create_pool("pool.set", &some_attributes);
     struct rpmem_pool_attr changed = some_attributes;
     memcpy(changed.signature, "CHANGED", 8);
@@ -191,7 +186,6 @@ static void attributes_are_kept(void **state)
 
 static void a_pool_without_header_is_data_from_its_start(void **state)
 {
-    (void)state;
     RPMEMpool *pool = create_pool("plain.set", NULL);
     char byte = 0;
     memset(pool_memory, 'p', 64);
@@ -232,7 +226,6 @@ static size_t mapped_here(const char *part)
 /* On one host the part is mapped here, and a first write makes more than its own page ready. */
 static void pages_are_there_before_they_are_written(void **state)
 {
-    (void)state;
     RPMEMpool *const pool = create_pool("plain.set", NULL);
     size_t mapped = 0;
     for (int i = 0; i < 30000 && mapped == 0; ++i, usleep(1000)) {
@@ -245,7 +238,6 @@ static void pages_are_there_before_they_are_written(void **state)
 
 static void levels_are_enforced(void **state)
 {
-    (void)state;
     assert_int_equal(rpmem_remove("host", "pool.set", RPMEM_REMOVE_FORCE), 0);
     setenv("RPMEM_MIN_LEVEL", "2", 1);
     check_refused("host", "pool.set", pool_memory, POOL_SIZE, 1, ENOTSUP, &some_attributes);
@@ -258,7 +250,6 @@ static void levels_are_enforced(void **state)
 
 static void without_any_device_nothing_is_started(void **state)
 {
-    (void)state;
     setenv("RPMEM_ENABLE_VERBS", "0", 1);
     setenv("RPMEM_ENABLE_SOCKETS", "0", 1);
     check_refused("host", "pool.set", pool_memory, POOL_SIZE, 1, ENOMEDIUM, &some_attributes);
@@ -283,7 +274,6 @@ static void *set_many_attributes(void *pool)
 
 static void threads_set_attributes_at_the_same_time(void **state)
 {
-    (void)state;
     RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
     pthread_t threads[4];
     for (int i = 0; i < 4; ++i)
@@ -298,7 +288,6 @@ static void threads_set_attributes_at_the_same_time(void **state)
 
 static void *fail_in_a_thread(void *unused)
 {
-    (void)unused;
     if (rpmem_errormsg()[0] != '\0')
         return "it begins with the error of another thread";
     (void)rpmem_remove("host", "/absolute.set", 0);
@@ -307,7 +296,6 @@ static void *fail_in_a_thread(void *unused)
 
 static void each_thread_has_its_own_error(void **state)
 {
-    (void)state;
     assert_fails(rpmem_remove("host", "pool.set", 8), EINVAL);
     const char *const text = rpmem_errormsg();
     assert_non_null(strstr(text, "0x8"));
@@ -323,7 +311,6 @@ static void each_thread_has_its_own_error(void **state)
 
 static void versions_are_compared(void **state)
 {
-    (void)state;
     assert_null(rpmem_check_version(1, 0));
     assert_null(rpmem_check_version(1, 3));
     assert_non_null(rpmem_check_version(1, 4));
@@ -333,7 +320,6 @@ static void versions_are_compared(void **state)
 /* Programs that were compiled for the original rely on these. */
 static void layout_and_constants_are_the_originals(void **state)
 {
-    (void)state;
 #define IS_AT(field, offset, size)                                                                                     \
     assert_int_equal(offsetof(struct rpmem_pool_attr, field), (offset));                                               \
     assert_int_equal(sizeof(((struct rpmem_pool_attr *)NULL)->field), (size))
@@ -362,7 +348,6 @@ static void layout_and_constants_are_the_originals(void **state)
 /* The compiler compares the functions with the types that programs call them by. */
 static void functions_have_the_originals_types(void **state)
 {
-    (void)state;
     RPMEMpool *(*const creates)(
             const char *, const char *, void *, size_t, unsigned *, const struct rpmem_pool_attr *) = rpmem_create;
     RPMEMpool *(*const opens)(const char *, const char *, void *, size_t, unsigned *, struct rpmem_pool_attr *) =

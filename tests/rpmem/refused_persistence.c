@@ -4,7 +4,6 @@
 
 int rpma_mr_get_native_flush_type(const struct rpma_mr_local *mr, int *flush_type)
 {
-    (void)mr;
     *flush_type = RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY;
     return 0;
 }

@@ -36,7 +36,6 @@ static const struct rpmem_pool_attr some_attributes = {.signature = "RPMEMTS", .
 
 static inline int make_memory(void **state)
 {
-    (void)state;
     pool_memory = (char *)mmap(NULL, POOL_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return pool_memory == MAP_FAILED ? -1 : 0;
 }

@@ -125,37 +125,31 @@ static void tell_the_time_out(void)
 
 static void a_stopped_peer_is_given_up(void **state)
 {
-    (void)state;
     in_own_process(give_up_a_stopped_peer);
 }
 
 static void a_peer_stopped_in_a_long_write_is_given_up(void **state)
 {
-    (void)state;
     in_own_process(give_up_a_stopped_peer_in_a_long_write);
 }
 
 static void an_idle_peer_is_not_given_up(void **state)
 {
-    (void)state;
     in_own_process(go_on_with_a_peer_that_is_idle);
 }
 
 static void without_the_option_a_peer_has_all_time(void **state)
 {
-    (void)state;
     in_own_process(wait_without_a_limit);
 }
 
 static void zero_means_all_time(void **state)
 {
-    (void)state;
     in_own_process(wait_with_a_limit_of_zero);
 }
 
 static void the_time_out_is_the_queue_pairs(void **state)
 {
-    (void)state;
     in_own_process(tell_the_time_out);
 }
 

@@ -140,7 +140,6 @@ static void drain_what_has_begun(void)
 
 static void a_queue_that_is_drained_waits_for_no_answer_that_will_not_come(void **state)
 {
-    (void)state;
     in_own_process(drain_what_has_begun);
 }
 

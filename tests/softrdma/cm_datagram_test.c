@@ -16,7 +16,6 @@ static struct rdma_cm_id *listener;
 
 static int listening(void **state)
 {
-    (void)state;
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     channel = rdma_create_event_channel();
     listen_channel = rdma_create_event_channel();
@@ -26,7 +25,6 @@ static int listening(void **state)
 
 static int stopped(void **state)
 {
-    (void)state;
     const int error = rdma_destroy_id(listener);
     rdma_destroy_event_channel(listen_channel);
     rdma_destroy_event_channel(channel);
@@ -55,7 +53,6 @@ static void create_qp(struct rdma_cm_id *id, enum ibv_qp_type type)
 
 static void numbers_and_messages_are_exchanged(void **state)
 {
-    (void)state;
     static uint8_t memory[size];
     struct rdma_cm_id *client = resolved(RDMA_PS_UDP);
     assert_int_equal(client->qp_type, IBV_QPT_UD);
@@ -112,7 +109,6 @@ static void numbers_and_messages_are_exchanged(void **state)
 
 static void refusals_are_told(void **state)
 {
-    (void)state;
     struct rdma_cm_id *client = resolved(RDMA_PS_UDP);
     assert_int_equal(rdma_connect(client, NULL), 0);
     struct rdma_cm_event *event = next_event(listen_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
@@ -127,7 +123,6 @@ static void refusals_are_told(void **state)
 
 static void a_connection_is_no_datagram(void **state)
 {
-    (void)state;
     struct rdma_cm_id *client = resolved(RDMA_PS_TCP);
     struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_UD, .cap = {1, 1, 1, 1, 0}};
     assert_int_equal(rdma_create_qp(client, NULL, &attr), -1);
@@ -143,7 +138,6 @@ static void a_connection_is_no_datagram(void **state)
 
 static void nobody_listens(void **state)
 {
-    (void)state;
     struct rdma_cm_id *client = resolved(RDMA_PS_UDP);
     assert_int_equal(rdma_destroy_id(listener), 0);
     assert_int_equal(rdma_connect(client, NULL), 0);
@@ -155,7 +149,6 @@ static void nobody_listens(void **state)
 
 static void multicast_is_refused(void **state)
 {
-    (void)state;
     struct sockaddr_in group = {.sin_family = AF_INET, .sin_addr.s_addr = inet_addr("239.1.2.3")};
     assert_int_equal(rdma_join_multicast(listener, (struct sockaddr *)&group, NULL), -1);
     assert_int_equal(errno, EOPNOTSUPP);

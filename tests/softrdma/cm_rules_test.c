@@ -11,7 +11,6 @@
 
 static void data_keeps_its_length_in_exact_mode(void **state)
 {
-    (void)state;
     struct pair p = {0};
     struct rdma_conn_param param = {.private_data = "hello", .private_data_len = 5, .retry_count = 7};
     open_listener(&p, "127.0.0.1");
@@ -28,7 +27,6 @@ static void data_keeps_its_length_in_exact_mode(void **state)
 
 static void requests_beyond_the_backlog_wait(void **state)
 {
-    (void)state;
     enum {
         callers = 80, /* more than the listener keeps beyond its backlog: the others are left to the kernel's queue */
         backlog = 2
@@ -65,7 +63,6 @@ static void requests_beyond_the_backlog_wait(void **state)
 
 static void a_source_of_no_device_is_an_address_error(void **state)
 {
-    (void)state;
     struct rdma_event_channel *channel = rdma_create_event_channel();
     struct rdma_cm_id *id = NULL;
     struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = inet_addr("203.0.113.7")};
@@ -82,7 +79,6 @@ static void a_source_of_no_device_is_an_address_error(void **state)
 
 static void a_synchronous_connect_to_nobody_is_refused(void **state)
 {
-    (void)state;
     struct pair p = {0};
     open_listener(&p, "127.0.0.1");
     char port[8];
@@ -102,7 +98,6 @@ static void a_synchronous_connect_to_nobody_is_refused(void **state)
 /* A refused connect is tried again for some milliseconds, and somebody else may get its port between two tries. */
 static void a_lost_port_is_no_error_of_the_network(void **state)
 {
-    (void)state;
     struct pair p = {0};
     open_listener(&p, "127.0.0.1");
     resolve_client(&p, NULL);
@@ -180,7 +175,6 @@ static void try_ports(const char *first, const char *second, int option, bool bo
 
 static void a_port_belongs_to_one_id(void **state)
 {
-    (void)state;
     try_ports("127.0.0.1", "127.0.0.1", 0, false);
     try_ports("0.0.0.0", "127.0.0.1", 0, false);
     try_ports("127.0.0.1", "0.0.0.0", 0, false);
@@ -195,7 +189,6 @@ static void a_port_belongs_to_one_id(void **state)
 /* A listener has its port alone, and a shared port can no longer be had then. */
 static void a_listener_shares_its_port_with_none(void **state)
 {
-    (void)state;
     struct rdma_event_channel *channel = rdma_create_event_channel();
     struct rdma_cm_id *ids[3];
     int yes = 1;
@@ -222,7 +215,6 @@ static void a_listener_shares_its_port_with_none(void **state)
 /* Ports are TCP ports, so a port of one space is none of another. */
 static void spaces_have_the_same_ports(void **state)
 {
-    (void)state;
     struct rdma_event_channel *channel = rdma_create_event_channel();
     struct rdma_cm_id *one = new_id(channel, RDMA_PS_UDP), *two = new_id(channel, RDMA_PS_TCP);
     assert_int_equal(bind_to(one, "127.0.0.1", 0), 0);
@@ -245,7 +237,6 @@ static void bind_in_other_process(int ports)
 /* Also while it is only bound. The other process begins before this one has threads, as ThreadSanitizer requires. */
 static void a_port_belongs_to_one_process(void **state)
 {
-    (void)state;
     int ports[2];
     assert_int_equal(pipe(ports), 0);
     const pid_t other = fork();
@@ -266,7 +257,6 @@ static void a_port_belongs_to_one_process(void **state)
 /* The connections of an ended listener do not keep the next one from its port. */
 static void a_port_is_free_again_with_its_listener(void **state)
 {
-    (void)state;
     struct pair p = {0};
     open_pair(&p, &(struct options){0});
     const __be16 port = rdma_get_src_port(p.listener);
@@ -286,7 +276,6 @@ static void *get_event_of(void *channel)
 
 static void who_comes_to_a_destroyed_channel_waits(void **state)
 {
-    (void)state;
     struct rdma_event_channel *channel = rdma_create_event_channel();
     assert_non_null(channel);
     rdma_destroy_event_channel(channel);

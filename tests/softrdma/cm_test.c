@@ -26,7 +26,6 @@ static struct rdma_cm_event *ask(struct pair *p, const struct rdma_conn_param *p
 
 static void private_data_is_padded_to_the_whole_field(void **state)
 {
-    (void)state;
     struct pair p;
     uint8_t zeros[256] = {0};
     struct rdma_conn_param param = plain;
@@ -54,7 +53,6 @@ static void private_data_is_padded_to_the_whole_field(void **state)
 
 static void too_much_private_data_is_refused(void **state)
 {
-    (void)state;
     struct pair p = {0};
     uint8_t data[255] = {0};
     struct rdma_conn_param param = plain;
@@ -80,7 +78,6 @@ static void too_much_private_data_is_refused(void **state)
 
 static void rejection_carries_its_reason_and_data(void **state)
 {
-    (void)state;
     struct pair p;
     struct rdma_cm_event *request = ask(&p, NULL);
     assert_int_equal(rdma_ack_cm_event(request), 0);
@@ -97,7 +94,6 @@ static void rejection_carries_its_reason_and_data(void **state)
 
 static void destroying_an_undecided_request_rejects_it(void **state)
 {
-    (void)state;
     struct pair p;
     struct rdma_cm_event *request = ask(&p, NULL);
     assert_int_equal(rdma_ack_cm_event(request), 0);
@@ -109,7 +105,6 @@ static void destroying_an_undecided_request_rejects_it(void **state)
 
 static void destroying_the_listener_rejects_unseen_requests(void **state)
 {
-    (void)state;
     struct pair p = {0};
     open_listener(&p, "127.0.0.1");
     resolve_client(&p, NULL);
@@ -123,7 +118,6 @@ static void destroying_the_listener_rejects_unseen_requests(void **state)
 
 static void nobody_listening_is_a_rejection(void **state)
 {
-    (void)state;
     struct pair p = {0};
     open_listener(&p, "127.0.0.1");
     resolve_client(&p, NULL);
@@ -158,7 +152,6 @@ static void close_with_pd(struct side *side)
 /* A TCP socket that accepts and stays silent. */
 static void a_peer_that_never_answers_is_unreachable(void **state)
 {
-    (void)state;
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(addr);
     int silent = socket(AF_INET, SOCK_STREAM, 0);
@@ -173,7 +166,6 @@ static void a_peer_that_never_answers_is_unreachable(void **state)
 
 static void connecting_to_the_own_port_is_a_rejection(void **state)
 {
-    (void)state;
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(addr);
     int probe = socket(AF_INET, SOCK_STREAM, 0);
@@ -187,7 +179,6 @@ static void connecting_to_the_own_port_is_a_rejection(void **state)
 
 static void disconnecting_ends_both_sides_in_turn(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, NULL);
     assert_int_equal(post_receive(&p.client, 1, 0, 8), 0);
@@ -211,7 +202,6 @@ static void disconnecting_ends_both_sides_in_turn(void **state)
 
 static void crossing_disconnects_count_for_both_sides(void **state)
 {
-    (void)state;
     for (unsigned round = 0; round < 50; ++round) {
         struct pair p;
         open_pair(&p, NULL);
@@ -226,7 +216,6 @@ static void crossing_disconnects_count_for_both_sides(void **state)
 
 static void destroying_an_id_disconnects_its_peer(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, NULL);
     rdma_destroy_qp(p.client.id);
@@ -241,7 +230,6 @@ static void destroying_an_id_disconnects_its_peer(void **state)
 
 static void a_peer_without_an_answer_to_the_disconnect_times_out(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, NULL);
     assert_int_equal(rdma_disconnect(p.client.id), 0);
@@ -251,7 +239,6 @@ static void a_peer_without_an_answer_to_the_disconnect_times_out(void **state)
 
 static void a_client_that_went_away_makes_accept_fail(void **state)
 {
-    (void)state;
     struct pair p;
     struct rdma_cm_event *request = ask(&p, NULL);
     create_queues(&p.server, NULL, NULL, true);
@@ -273,7 +260,6 @@ static void *destroy_id(void *id)
 
 static void destroying_an_id_waits_for_its_events(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, NULL);
     assert_int_equal(rdma_disconnect(p.client.id), 0);
@@ -297,7 +283,6 @@ static void destroying_an_id_waits_for_its_events(void **state)
 
 static void queued_events_move_with_the_id(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, NULL);
     struct rdma_event_channel *first = p.server.channel;
@@ -316,7 +301,6 @@ static void queued_events_move_with_the_id(void **state)
 
 static void a_non_blocking_channel_says_eagain(void **state)
 {
-    (void)state;
     struct rdma_event_channel *channel = rdma_create_event_channel();
     struct rdma_cm_event *event = NULL;
     assert_int_equal(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
@@ -331,7 +315,6 @@ static void a_non_blocking_channel_says_eagain(void **state)
 
 static void binding_follows_the_rules_of_addresses(void **state)
 {
-    (void)state;
     struct pair p = {0};
     open_listener(&p, "127.0.0.1");
     assert_non_null(p.listener->verbs);
@@ -360,7 +343,6 @@ static void binding_follows_the_rules_of_addresses(void **state)
 
 static void steps_out_of_order_are_refused(void **state)
 {
-    (void)state;
     struct rdma_event_channel *channel = rdma_create_event_channel();
     struct rdma_cm_id *id = NULL;
     struct rdma_conn_param param = plain;
@@ -391,7 +373,6 @@ static void *accept_one(void *argument)
 
 static void synchronous_ids_return_when_done(void **state)
 {
-    (void)state;
     struct rdma_addrinfo hints = {.ai_flags = RAI_PASSIVE, .ai_port_space = RDMA_PS_TCP}, *found = NULL;
     struct ibv_qp_init_attr attr = {.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1}};
     struct rdma_cm_id *ids[2] = {NULL, NULL}, *client = NULL;
@@ -422,7 +403,6 @@ static void synchronous_ids_return_when_done(void **state)
 
 static void a_context_outlives_the_id_it_came_from(void **state)
 {
-    (void)state;
     struct pair p = {0};
     open_listener(&p, "127.0.0.1");
     struct ibv_context *context = p.listener->verbs;
@@ -434,7 +414,6 @@ static void a_context_outlives_the_id_it_came_from(void **state)
 
 static void connections_work_over_ipv6(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, &(struct options){.address = "::1"});
     fill(p.client.memory, 64, 1);

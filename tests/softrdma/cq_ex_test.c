@@ -130,7 +130,6 @@ static int start(struct ibv_cq_ex *cq)
 
 static void entries_are_read_field_by_field(void **state)
 {
-    (void)state;
     struct ends e = {0};
     open_ends(&e, NULL, 0);
     struct ibv_poll_cq_attr nothing = {0}, unknown = {.comp_mask = 1};
@@ -181,7 +180,6 @@ static void entries_are_read_field_by_field(void **state)
 /* By one thread, which ends neither before it has begun the other, in one order and in the other one. */
 static void two_queues_are_polled_at_once(void **state)
 {
-    (void)state;
     struct ends e[2] = {0};
     open_ends(&e[0], NULL, 0);
     e[1].context = e[0].context;
@@ -208,7 +206,6 @@ static void two_queues_are_polled_at_once(void **state)
 
 static void what_is_not_offered_is_refused(void **state)
 {
-    (void)state;
     struct ibv_context *context = open_device_of_its_own();
     struct ibv_pd *pd = ibv_alloc_pd(context);
     const uint64_t missing[] = {IBV_WC_EX_WITH_COMPLETION_TIMESTAMP, IBV_WC_EX_WITH_CVLAN, IBV_WC_EX_WITH_FLOW_TAG,
@@ -281,7 +278,6 @@ static void *take_entries(void *argument)
 
 static void threads_take_entries_of_one_queue(void **state)
 {
-    (void)state;
     struct ends e = {0};
     pthread_t threads[2];
     open_ends(&e, NULL, 0);
@@ -306,7 +302,6 @@ static void threads_take_entries_of_one_queue(void **state)
 
 static void a_queue_of_one_thread_is_polled_without_a_lock(void **state)
 {
-    (void)state;
     struct ends e = {0};
     open_ends(&e, NULL, IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
     for (uint64_t i = 0; i < 100; ++i) {
@@ -323,7 +318,6 @@ static void a_queue_of_one_thread_is_polled_without_a_lock(void **state)
 
 static void a_parent_domain_stands_for_its_domain(void **state)
 {
-    (void)state;
     struct ibv_td_init_attr no_hint = {0}, unknown = {.comp_mask = 1};
     struct ends e = {.context = open_device_of_its_own()};
     struct ibv_pd *pd = ibv_alloc_pd(e.context);

@@ -154,7 +154,6 @@ static struct ibv_wc next_whole(struct side *b, unsigned *number)
 
 static void receive_what_is_left(const char *unused)
 {
-    (void)unused;
     struct ibv_srq *srq;
     struct fate fates[datagrams];
     struct side b = open_receiver(&srq);
@@ -247,13 +246,11 @@ static void over_ipv6(void)
 
 static void test_faults_over_ipv4(void **state)
 {
-    (void)state;
     in_own_process(over_ipv4);
 }
 
 static void test_faults_over_ipv6(void **state)
 {
-    (void)state;
     in_own_process(over_ipv6);
 }
 
@@ -266,7 +263,6 @@ static void expect_untouched(const struct side *b, size_t from)
 /* Two queue pairs with one socket: what the second one gets was sent after all that the first one was to get. */
 static void refuse_strangers(const char *unused)
 {
-    (void)unused;
     assert_int_equal(open_the_device(NULL), 0);
     struct side b = open_ready();
     struct side c = open_ready();
@@ -311,7 +307,6 @@ static void refuse_strangers(const char *unused)
 
 static void be_a_stranger(const char *unused)
 {
-    (void)unused;
     wait_until(&words->qpn[0], 1);
     struct stranger s = open_stranger("10.78.0.1", "10.78.0.2", atomic_load(&words->qpn[0]));
     const struct packet right = packet_of(&s, qkey);
@@ -335,7 +330,6 @@ static void be_a_stranger(const char *unused)
 
 static void test_strangers(void **state)
 {
-    (void)state;
     begin();
     const pid_t receiver = start_in(receivers_network, refuse_strangers, NULL);
     const pid_t stranger = start_in(strangers_network, be_a_stranger, NULL);
@@ -346,7 +340,6 @@ static void test_strangers(void **state)
 /* As many as it can, until the test is over. */
 static void flood(const char *unused)
 {
-    (void)unused;
     wait_until(&words->qpn[0], 1);
     struct stranger s = open_stranger("10.78.0.1", "10.78.0.2", atomic_load(&words->qpn[0]));
     const struct packet right = packet_of(&s, qkey);
@@ -357,7 +350,6 @@ static void flood(const char *unused)
 
 static void receive_beside_a_flood(const char *unused)
 {
-    (void)unused;
     struct ibv_srq *srq;
     struct side b = open_receiver(&srq);
     unsigned number = 0;
@@ -395,7 +387,6 @@ static void go_on_beside_a_flood(void)
 
 static void test_flood(void **state)
 {
-    (void)state;
     in_own_process(go_on_beside_a_flood);
 }
 

@@ -74,13 +74,11 @@ static void answer_over(const char *address)
 
 static void test_messages_and_answers(void **state)
 {
-    (void)state;
     answer_over(loopback);
 }
 
 static void test_ipv6(void **state)
 {
-    (void)state;
     if (gid_index_of("::1") >= 0)
         answer_over("::1");
     else
@@ -89,7 +87,6 @@ static void test_ipv6(void **state)
 
 static void test_only_who_knows_the_key(void **state)
 {
-    (void)state;
     struct side a = open_ready();
     struct side b = open_ready();
     struct ibv_ah *ah = handle_to(&a, loopback);
@@ -118,7 +115,6 @@ static void test_only_who_knows_the_key(void **state)
 
 static void test_lost_without_receive(void **state)
 {
-    (void)state;
     struct side a = open_ready();
     struct side b = open_ready();
     struct ibv_ah *ah = handle_to(&a, loopback);
@@ -135,7 +131,6 @@ static void test_lost_without_receive(void **state)
 
 static void test_lengths(void **state)
 {
-    (void)state;
     struct side a = open_ready();
     struct side b = open_ready();
     struct ibv_ah *ah = handle_to(&a, loopback);
@@ -179,7 +174,6 @@ static void test_lengths(void **state)
 
 static void test_inline_and_lists(void **state)
 {
-    (void)state;
     struct side a = open_ready();
     struct side b = open_ready();
     struct ibv_ah *ah = handle_to(&a, loopback);
@@ -209,7 +203,6 @@ static void test_inline_and_lists(void **state)
 
 static void test_new_post_interface(void **state)
 {
-    (void)state;
     struct side a = open_side(NULL, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM);
     struct side b = open_ready();
     to_rts(a.qp);
@@ -245,7 +238,6 @@ static void test_new_post_interface(void **state)
 
 static void test_shared_receive_queue(void **state)
 {
-    (void)state;
     struct ibv_pd *pd = ibv_alloc_pd(device);
     struct ibv_srq_init_attr attr = {.attr = {.max_wr = 8, .max_sge = 1}};
     struct ibv_srq *srq = ibv_create_srq(pd, &attr);
@@ -273,7 +265,6 @@ static void test_shared_receive_queue(void **state)
 
 static void test_states(void **state)
 {
-    (void)state;
     struct side a = open_side(NULL, 0);
     struct ibv_ah *ah = handle_to(&a, loopback);
     struct ibv_sge sge;
@@ -315,7 +306,6 @@ static void test_states(void **state)
 
 static void test_bad_arguments(void **state)
 {
-    (void)state;
     struct side a = open_ready();
     struct side b = open_ready();
     struct ibv_ah *ah = handle_to(&b, loopback);
@@ -350,7 +340,6 @@ static void test_bad_arguments(void **state)
 
 static void test_event_wakes(void **state)
 {
-    (void)state;
     struct side a = open_ready();
     struct side b = open_ready();
     struct ibv_ah *ah = handle_to(&a, loopback);
@@ -373,7 +362,6 @@ static void test_event_wakes(void **state)
 /* Numbers are not given twice as long as they are in use, and there is no end of them at 256. */
 static void test_many(void **state)
 {
-    (void)state;
     enum {
         many = 600
     };
@@ -407,7 +395,6 @@ static void test_many(void **state)
  * and then right. */
 static void test_strangers(void **state)
 {
-    (void)state;
     struct side b = open_ready();
     assert_int_equal(receive(&b, 2, 0, header + mtu), 0);
     const int fd = socket(AF_INET, SOCK_DGRAM, 0);
@@ -447,7 +434,6 @@ static void test_strangers(void **state)
  * others overtake it; the last cannot be sent. */
 static void test_faults(void **state)
 {
-    (void)state;
     struct side a = open_ready();
     struct side b = open_ready();
     struct ibv_ah *ah = handle_to(&a, loopback);
@@ -486,7 +472,6 @@ static void test_faults(void **state)
 
 int main(int argc, char **argv)
 {
-    (void)argv;
     const struct CMUnitTest with_faults[] = {cmocka_unit_test(test_faults)};
     if (argc > 1) {
         setenv("SOFTRDMA_FAULT",

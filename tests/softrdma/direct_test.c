@@ -107,13 +107,11 @@ static void both_ways(int gid_index)
 
 static void queue_pairs_find_each_other_by_gid(void **state)
 {
-    (void)state;
     both_ways(gid_index_of("::ffff:127.0.0.1"));
 }
 
 static void queue_pairs_find_each_other_over_ipv6(void **state)
 {
-    (void)state;
     const int index = gid_index_of("::1");
     if (index == no_gid)
         skip();
@@ -122,13 +120,11 @@ static void queue_pairs_find_each_other_over_ipv6(void **state)
 
 static void without_a_gid_the_peer_is_on_this_host(void **state)
 {
-    (void)state;
     both_ways(no_gid);
 }
 
 static void sides_may_become_ready_in_any_order(void **state)
 {
-    (void)state;
     for (int first = 0; first < 2; ++first) {
         struct side sides[2] = {open_side(), open_side()};
         struct side *early = &sides[first], *late = &sides[1 - first];
@@ -147,7 +143,6 @@ static void sides_may_become_ready_in_any_order(void **state)
 
 static void a_queue_pair_can_be_connected_anew(void **state)
 {
-    (void)state;
     struct side a = open_side(), b = open_side(), c = open_side();
     join(&a, &b, no_gid);
     exchange(&a, &b, 1);
@@ -167,7 +162,6 @@ static void a_queue_pair_can_be_connected_anew(void **state)
 /* The end of the connection before is told by another thread, at any time later. */
 static void the_end_of_a_connection_does_not_reach_the_next(void **state)
 {
-    (void)state;
     struct side a = open_side(), b = open_side();
     join(&a, &b, no_gid);
     exchange(&a, &b, 1);
@@ -186,7 +180,6 @@ static void the_end_of_a_connection_does_not_reach_the_next(void **state)
 
 static void a_peer_that_never_appears_exceeds_the_retries(void **state)
 {
-    (void)state;
     struct side a = open_side(), b = open_side();
     make_ready(a.qp, b.qp->qp_num);
     assert_int_equal(post(&a, IBV_WR_RDMA_WRITE, 1, 0, 64, &b, 0, 0), 0);
@@ -239,7 +232,6 @@ static void *reset_it(void *qp)
 
 static void a_reset_waits_for_what_the_peer_has_begun(void **state)
 {
-    (void)state;
     struct side a = open_side(), b = open_side();
     struct side target = b;
     const int faults = make_missing_page(&target.memory);
@@ -297,13 +289,11 @@ static void wait_for_a_late_peer(void)
 
 static void a_late_peer_is_waited_for(void **state)
 {
-    (void)state;
     in_own_process(wait_for_a_late_peer);
 }
 
 static void a_peer_that_is_gone_exceeds_the_retries(void **state)
 {
-    (void)state;
     struct side a = open_side(), b = open_side();
     join(&a, &b, no_gid);
     exchange(&a, &b, 1);
@@ -319,7 +309,6 @@ static void a_peer_that_is_gone_exceeds_the_retries(void **state)
 
 static void a_peer_in_error_exceeds_the_retries(void **state)
 {
-    (void)state;
     struct side a = open_side(), b = open_side();
     join(&a, &b, no_gid);
     exchange(&a, &b, 1);
@@ -334,7 +323,6 @@ static void a_peer_in_error_exceeds_the_retries(void **state)
 /* b expects a; c, which asks for b all the time, gets nothing and does not harm. */
 static void only_the_expected_peer_is_connected(void **state)
 {
-    (void)state;
     struct side b = open_side(), a = open_side(), c = open_side(); /* the larger number connects */
     make_ready(c.qp, b.qp->qp_num);
     make_ready(b.qp, a.qp->qp_num);
@@ -350,7 +338,6 @@ static void only_the_expected_peer_is_connected(void **state)
 
 static void an_index_outside_the_gid_table_is_refused(void **state)
 {
-    (void)state;
     struct side a = open_side();
     to_init(a.qp);
     assert_int_equal(to_rtr(a.qp, 0x800000, 255), EINVAL);
@@ -368,7 +355,6 @@ static bool listens(uint16_t port)
 
 static void numbers_are_unique_and_give_their_ports_back(void **state)
 {
-    (void)state;
     enum {
         count = 600
     }; /* more than a port has */

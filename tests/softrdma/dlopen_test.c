@@ -37,7 +37,6 @@ static void assert_is_device(void *library)
 
 static void each_name_opens_the_device(void **state)
 {
-    (void)state;
     const char *names[] = {"libibverbs.so", "libibverbs.so.1", "librdmacm.so", "librdmacm.so.1",
             "/usr/lib/libibverbs.so.1", installed};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -56,7 +55,6 @@ static void each_name_opens_the_device(void **state)
 
 static void versions_are_found(void **state)
 {
-    (void)state;
     const char *functions[][2] = {{"ibv_get_device_list", "IBVERBS_1.1"}, {"ibv_create_comp_channel", "IBVERBS_1.0"},
             {"ibv_reg_dmabuf_mr", "IBVERBS_1.12"}, {"rdma_create_id", "RDMACM_1.0"}};
     void *library = dlopen("libibverbs.so.1", RTLD_LAZY);
@@ -71,7 +69,6 @@ static void versions_are_found(void **state)
 /* The directories of the caller are searched, which only its own library has. */
 static void libraries_of_the_caller_are_found(void **state)
 {
-    (void)state;
     void *library = dlopen("libsoftrdma_found_by_runpath.so", RTLD_NOW);
     if (library == NULL)
         fail_msg("%s", dlerror());

@@ -60,7 +60,6 @@ static void *release_soon(void *unused)
 
 static void a_read_completes_after_the_file_was_synced(void **state)
 {
-    (void)state;
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
     open_with(&p, memory);
@@ -79,7 +78,6 @@ static void a_read_completes_after_the_file_was_synced(void **state)
 
 static void every_written_page_is_covered(void **state)
 {
-    (void)state;
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
     open_with(&p, memory);
@@ -97,7 +95,6 @@ static void every_written_page_is_covered(void **state)
  */
 static void a_program_may_unmap_what_is_registered(void **state)
 {
-    (void)state;
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
     open_with(&p, memory);
@@ -116,7 +113,6 @@ static void a_program_may_unmap_what_is_registered(void **state)
 
 static void a_read_without_new_writes_syncs_nothing(void **state)
 {
-    (void)state;
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
     open_with(&p, memory);
@@ -132,7 +128,6 @@ static void a_read_without_new_writes_syncs_nothing(void **state)
 
 static void received_messages_are_made_durable_too(void **state)
 {
-    (void)state;
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
     open_with(&p, memory);
@@ -148,7 +143,6 @@ static void received_messages_are_made_durable_too(void **state)
 
 static void a_failed_sync_fails_the_read(void **state)
 {
-    (void)state;
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
     open_with(&p, memory);
@@ -162,7 +156,6 @@ static void a_failed_sync_fails_the_read(void **state)
 
 static void deregistering_makes_unflushed_writes_durable(void **state)
 {
-    (void)state;
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
     open_with(&p, memory);
@@ -178,7 +171,6 @@ static void deregistering_makes_unflushed_writes_durable(void **state)
 
 static void private_mappings_need_no_sync(void **state)
 {
-    (void)state;
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_PRIVATE, NULL);
     open_with(&p, memory);
@@ -191,7 +183,6 @@ static void private_mappings_need_no_sync(void **state)
 
 static void a_region_may_span_mappings_of_both_kinds(void **state)
 {
-    (void)state;
     struct pair p;
     uint8_t *memory = mmap(NULL, file_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(memory, MAP_FAILED);

@@ -24,7 +24,6 @@ static void expect_unreadable(int fd)
 
 static void a_channel_whose_events_moved_is_not_readable(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, NULL);
     struct rdma_event_channel *first = p.server.channel;
@@ -41,7 +40,6 @@ static void a_channel_whose_events_moved_is_not_readable(void **state)
 
 static void events_of_other_ids_stay_readable(void **state)
 {
-    (void)state;
     struct rdma_event_channel *first = rdma_create_event_channel();
     struct rdma_event_channel *second = rdma_create_event_channel();
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(1), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -66,7 +64,6 @@ static void events_of_other_ids_stay_readable(void **state)
 
 static void a_channel_whose_events_were_dropped_is_not_readable(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, NULL);
     assert_int_equal(rdma_disconnect(p.client.id), 0);
@@ -80,7 +77,6 @@ static void a_channel_whose_events_were_dropped_is_not_readable(void **state)
 
 static void requests_that_go_with_their_listener_leave_nothing(void **state)
 {
-    (void)state;
     struct pair p = {0};
     open_listener(&p, "127.0.0.1");
     resolve_client(&p, NULL);
@@ -94,7 +90,6 @@ static void requests_that_go_with_their_listener_leave_nothing(void **state)
 
 static void an_asynchronous_event_goes_with_its_object(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, NULL);
     const int fd = p.server.id->verbs->async_fd;
@@ -109,7 +104,6 @@ static void an_asynchronous_event_goes_with_its_object(void **state)
 
 static void a_completion_event_goes_with_its_queue(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, NULL);
     struct ibv_comp_channel *channel = p.server.completions;
@@ -180,13 +174,11 @@ static bool leave_completion(void)
 /* Programs free at DISCONNECTED what their completions refer to. */
 static void the_end_of_a_connection_waits_for_completions(void **state)
 {
-    (void)state;
     repeat_until_decided(leave_completion);
 }
 
 static void the_end_of_a_connection_comes_without_a_reader(void **state)
 {
-    (void)state;
     struct pair p;
     receive_and_be_left(&p);
     assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
@@ -195,7 +187,6 @@ static void the_end_of_a_connection_comes_without_a_reader(void **state)
 
 static void the_end_of_timewait_follows_that_of_the_connection(void **state)
 {
-    (void)state;
     struct pair p;
     receive_and_be_left(&p);
     assert_int_equal(rdma_disconnect(p.server.id), 0); /* timewait begins */
@@ -266,7 +257,6 @@ static bool disconnect_reader(void)
 
 static void the_end_of_a_connection_waits_for_flushed_completions(void **state)
 {
-    (void)state;
     repeat_until_decided(disconnect_reader);
 }
 
@@ -289,7 +279,6 @@ static bool reject_reader(void)
 
 static void a_rejection_waits_for_flushed_completions(void **state)
 {
-    (void)state;
     repeat_until_decided(reject_reader);
 }
 

@@ -41,7 +41,6 @@ static enum ibv_qp_state state_of(struct ibv_qp *qp)
 /* The whole process shares the connection manager's context, so the pairs of this program come one at a time. */
 static void a_full_completion_queue_overflows(void **state)
 {
-    (void)state;
     struct pair p;
     struct ibv_wc wc[8];
     open_pair(&p, &(struct options){.depth = 8});
@@ -67,7 +66,6 @@ static void a_full_completion_queue_overflows(void **state)
 
 static void an_overflow_spares_the_other_queues(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, &(struct options){.depth = 8});
     struct ibv_context *context = p.client.id->verbs;
@@ -87,7 +85,6 @@ static void an_overflow_spares_the_other_queues(void **state)
 
 static void a_drained_send_queue_is_announced(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, NULL);
     struct ibv_context *context = p.client.id->verbs;
@@ -146,7 +143,6 @@ static void expect_to_wait(void *(*destroy)(void *), void *object, struct ibv_as
 
 static void destroying_waits_for_acknowledgements(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, &(struct options){.server_srq = true});
     struct ibv_context *context = p.server.id->verbs;

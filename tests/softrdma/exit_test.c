@@ -187,7 +187,6 @@ static void fork_after_closing(void)
 
 static void *open_first(void *unused)
 {
-    (void)unused;
     struct ibv_device **list = ibv_get_device_list(NULL);
     struct ibv_context *context = ibv_open_device(list[0]);
     ibv_free_device_list(list);
@@ -271,7 +270,6 @@ static void connections_leave_no_descriptors(void)
 #define own_process(name, body)                                                                                        \
     static void name(void **state)                                                                                     \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         in_own_process(body);                                                                                          \
     }
 
@@ -284,7 +282,6 @@ own_process(a_sleeping_process_is_written, write_to_a_sleeper) own_process(a_kil
 
                                 static void a_child_may_be_made_while_the_device_is_opened(void **state)
 {
-    (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     print_message(
             "skipped: a sanitizer's allocator stays locked in a child that is made while another thread allocates\n");
@@ -296,7 +293,6 @@ own_process(a_sleeping_process_is_written, write_to_a_sleeper) own_process(a_kil
 
 static void a_message_is_acknowledged_before_its_receiver_can_exit(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 20; ++i)
         in_own_process(send_to_one_that_exits);
 }

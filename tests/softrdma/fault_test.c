@@ -225,7 +225,6 @@ static void run_one(void (*effect)(void))
 
 static void faults_come_as_the_rules_say(void **state)
 {
-    (void)state;
     unsigned failed = 0;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
         fflush(NULL);

@@ -414,78 +414,66 @@ static void as_root(void)
 
 static void a_file_is_handed_over(void **state)
 {
-    (void)state;
     as_root();
     in_own_process(write_and_read_a_file);
 }
 
 static void a_small_message_needs_nobody(void **state)
 {
-    (void)state;
     as_root();
     in_own_process(send_small_messages);
 }
 
 static void private_memory_is_left_to_its_owner(void **state)
 {
-    (void)state;
     as_root();
     in_own_process(leave_private_memory_to_its_owner);
 }
 
 static void what_is_handed_over_belongs_to_a_registration(void **state)
 {
-    (void)state;
     as_root();
     in_own_process(follow_registrations);
 }
 
 static void a_stopped_peer_is_reached_over_the_network(void **state)
 {
-    (void)state;
     as_root();
     in_own_process(drop_rights_and_accept_a_stopped_caller);
 }
 
 static void a_slow_peer_shares_its_memory(void **state)
 {
-    (void)state;
     in_own_process(accept_a_slow_caller_by_memory_only);
 }
 
 static void a_wrong_token_gets_nothing(void **state)
 {
-    (void)state;
     receive(ask_with_a_wrong_token);
 }
 
 static void another_message_gets_nothing(void **state)
 {
-    (void)state;
     receive(say_something_else);
 }
 
 static void silence_is_ended(void **state)
 {
-    (void)state;
     receive(say_nothing);
 }
 
 static void a_silent_crowd_is_sent_away(void **state)
 {
-    (void)state;
     in_own_process(receive_a_silent_crowd);
 }
 
 static void a_crowd_that_offers_no_rings_is_sent_away(void **state)
 {
-    (void)state;
     in_own_process(receive_a_silent_crowd_without_rings);
 }
 
 static void another_user_gets_nothing(void **state)
 {
-    (void)state;
     as_root();
     receive(come_as_another_user);
 }

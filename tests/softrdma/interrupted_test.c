@@ -325,13 +325,11 @@ static void rounds(bool kills)
 
 static void a_side_that_is_stopped_for_a_moment_loses_nothing(void **state)
 {
-    (void)state;
     rounds(false);
 }
 
 static void a_side_that_is_killed_ends_the_other(void **state)
 {
-    (void)state;
     rounds(true);
 }
 

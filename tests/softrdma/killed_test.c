@@ -183,7 +183,6 @@ static void one_round(unsigned moment_us, bool kill_server)
 
 static void a_killed_side_leaves_nothing_behind(void **state)
 {
-    (void)state;
     const char *rounds = getenv("TEST_KILL_ROUNDS");
     const char *seed = getenv("TEST_SEED");
     const unsigned count = rounds != NULL ? (unsigned)atoi(rounds) : 20;

@@ -184,7 +184,6 @@ static sigjmp_buf after_bus_error;
 
 static void count_bus_error(int number)
 {
-    (void)number;
     ++bus_errors;
     siglongjmp(after_bus_error, 1);
 }
@@ -419,7 +418,6 @@ static void wake_a_sleeping_receiver(void)
 #define own_process(name, body)                                                                                        \
     static void name(void **state)                                                                                     \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         in_own_process(body);                                                                                          \
     }
 
@@ -451,7 +449,6 @@ own_process(a_sleeping_receiver_is_woken, wake_a_sleeping_receiver)
 
 static void a_truncated_file_is_an_error_of_the_target(void **state)
 {
-    (void)state;
     for (unsigned bytes = 8; bytes <= page_size; bytes += page_size - 8) {
         meets_the_end.bytes = bytes;
         meets_the_end.opcode = IBV_WR_RDMA_WRITE;
@@ -463,7 +460,6 @@ static void a_truncated_file_is_an_error_of_the_target(void **state)
 
 static void a_bus_error_of_the_program_is_its_own(void **state)
 {
-    (void)state;
     in_own_process_with_bus_errors(keep_the_programs_bus_errors);
 }
 
@@ -478,13 +474,11 @@ static void in_own_process_of_root(void (*test)(void))
 
 static void another_user_is_reached_over_the_network(void **state)
 {
-    (void)state;
     in_own_process_of_root(keep_away_from_other_users);
 }
 
 static void who_has_dropped_its_rights_is_reached_over_the_network(void **state)
 {
-    (void)state;
     in_own_process_of_root(keep_away_from_those_who_dropped_their_rights);
 }
 

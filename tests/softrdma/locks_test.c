@@ -83,7 +83,6 @@ static void share_a_locked_file(void)
 
 static void peers_keep_their_locks(void **state)
 {
-    (void)state;
     in_own_process(share_a_locked_file);
 }
 

@@ -144,27 +144,23 @@ static void try(enum ibv_wr_opcode opcode, size_t length, enum missing missing)
 
 static void a_write_into_a_truncated_file(void **state)
 {
-    (void)state;
     try(IBV_WR_RDMA_WRITE, 8, truncated);
     try(IBV_WR_RDMA_WRITE, size, truncated);
 }
 
 static void a_read_of_a_truncated_file(void **state)
 {
-    (void)state;
     try(IBV_WR_RDMA_READ, 8, truncated);
     try(IBV_WR_RDMA_READ, size, truncated);
 }
 
 static void a_message_into_a_truncated_file(void **state)
 {
-    (void)state;
     try(IBV_WR_SEND, 64, truncated);
 }
 
 static void an_addition_in_a_truncated_file(void **state)
 {
-    (void)state;
     try(IBV_WR_ATOMIC_FETCH_AND_ADD, 8, truncated);
 }
 
@@ -180,13 +176,11 @@ static void try_everything(enum missing missing)
 
 static void a_private_mapping_of_a_truncated_file(void **state)
 {
-    (void)state;
     try_everything(truncated_private);
 }
 
 static void a_file_on_a_full_file_system(void **state)
 {
-    (void)state;
     if (geteuid() != 0) {
         print_message("skipped: only root can mount a file system\n");
         skip();
@@ -215,7 +209,6 @@ static bool has_huge_pages(void)
 
 static void huge_pages_that_cannot_be_had(void **state)
 {
-    (void)state;
     if (has_huge_pages()) {
         print_message("skipped: this system has huge pages of 2 MiB, or none of this size\n");
         skip();
@@ -272,14 +265,12 @@ static void try_own(enum missing missing)
 
 static void own_memory_in_a_truncated_file(void **state)
 {
-    (void)state;
     try_own(truncated);
     try_own(truncated_private);
 }
 
 static void own_huge_pages_that_cannot_be_had(void **state)
 {
-    (void)state;
     if (has_huge_pages())
         skip();
     try_own(no_huge_pages);

@@ -361,7 +361,6 @@ static unsigned rounds(void)
 
 static void sides_that_are_stopped_and_continued_lose_nothing(void **state)
 {
-    (void)state;
     pid_t pids[2];
     for (unsigned left = rounds(); left > 0;) {
         start_both(pids);
@@ -383,7 +382,6 @@ static void sides_that_are_stopped_and_continued_lose_nothing(void **state)
 
 static void a_side_whose_peer_is_killed_ends_every_connection(void **state)
 {
-    (void)state;
     pid_t pids[2];
     for (unsigned i = 0; i < rounds(); ++i) {
         start_both(pids);

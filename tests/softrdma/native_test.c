@@ -64,7 +64,6 @@ static void expect_flushed(struct pair *p, uint64_t wr_id)
 
 static void the_device_reports_flush_and_atomic_write(void **state)
 {
-    (void)state;
     struct pair p;
     open_with(&p, NULL, all_access);
     struct ibv_device_attr_ex attr;
@@ -77,7 +76,6 @@ static void the_device_reports_flush_and_atomic_write(void **state)
 
 static void a_persistent_flush_syncs_its_range(void **state)
 {
-    (void)state;
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
     open_with(&p, memory, all_access);
@@ -94,7 +92,6 @@ static void a_persistent_flush_syncs_its_range(void **state)
 
 static void a_flush_of_the_region_syncs_all_of_it(void **state)
 {
-    (void)state;
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
     open_with(&p, memory, all_access);
@@ -107,7 +104,6 @@ static void a_flush_of_the_region_syncs_all_of_it(void **state)
 
 static void a_global_flush_syncs_nothing(void **state)
 {
-    (void)state;
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
     open_with(&p, memory, all_access);
@@ -124,7 +120,6 @@ static void a_global_flush_syncs_nothing(void **state)
 
 static void a_flush_that_cannot_be_written_fails(void **state)
 {
-    (void)state;
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
     open_with(&p, memory, all_access);
@@ -147,7 +142,6 @@ static void expect_refused(int access, size_t offset, size_t length, uint8_t typ
 
 static void a_flush_needs_its_right_and_its_range(void **state)
 {
-    (void)state;
     expect_refused(everything | access_flush_global, 0, 8, flush_persistent, flush_range);
     expect_refused(everything | access_flush_global, 0, 8, flush_persistent | flush_global, flush_range);
     expect_refused(everything | access_flush_persistent, 0, 8, flush_global, flush_range);
@@ -158,7 +152,6 @@ static void a_flush_needs_its_right_and_its_range(void **state)
 
 static void volatile_memory_may_be_flushed_by_default(void **state)
 {
-    (void)state;
     struct pair p;
     open_with(&p, NULL, all_access);
     assert_int_equal(flush(&p, 2, 0, file_size, flush_persistent, flush_range), 0);
@@ -169,7 +162,6 @@ static void volatile_memory_may_be_flushed_by_default(void **state)
 
 static void impossible_flushes_are_not_posted(void **state)
 {
-    (void)state;
     struct pair p;
     open_with(&p, NULL, all_access);
     assert_int_equal(flush(&p, 1, 0, 8, 0, flush_range), EINVAL);
@@ -197,7 +189,6 @@ static int atomic_write(struct pair *p, uint64_t wr_id, size_t offset, const voi
 
 static void an_atomic_write_places_its_word(void **state)
 {
-    (void)state;
     struct pair p;
     open_with(&p, NULL, all_access);
     char word[] = "pointer!";
@@ -218,7 +209,6 @@ static void an_atomic_write_places_its_word(void **state)
 
 static void an_atomic_write_is_one_aligned_word(void **state)
 {
-    (void)state;
     struct pair p;
     open_with(&p, NULL, all_access);
     assert_int_equal(atomic_write(&p, 5, 4, "unalignd"), 0);
@@ -264,7 +254,6 @@ static uint64_t found(struct pair *p, enum ibv_wc_opcode opcode)
 
 static void atomic_operations_return_what_they_found(void **state)
 {
-    (void)state;
     struct pair p;
     open_with(&p, NULL, all_access);
     uint64_t *word = (uint64_t *)(void *)(p.server.memory + 8);
@@ -296,7 +285,6 @@ static void atomic_operations_return_what_they_found(void **state)
 
 static void atomic_operations_need_their_right_and_alignment(void **state)
 {
-    (void)state;
     struct pair p;
     open_with(&p, NULL, everything);
     assert_int_equal(atomic_operation(&p, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 8, 2, 0), 0);
@@ -311,7 +299,6 @@ static void atomic_operations_need_their_right_and_alignment(void **state)
 
 static void an_atomic_operation_takes_eight_bytes(void **state)
 {
-    (void)state;
     for (uint32_t length = 7; length <= 9; length += 2) {
         struct pair p;
         open_with(&p, NULL, all_access);
@@ -333,7 +320,6 @@ static void an_atomic_operation_takes_eight_bytes(void **state)
 /* More round trips than may be in flight, mixed with what is merely acknowledged. */
 static void round_trips_keep_their_order(void **state)
 {
-    (void)state;
     struct pair p;
     memset(&p, 0, sizeof(p));
     open_pair(&p, &(struct options){.server_access = all_access, .send_ops = all_ops, .depth = 512});

@@ -43,7 +43,6 @@ static void missing_features_are_reported(void **state)
 
 static void sets_of_rsockets_report_events(void **state)
 {
-    (void)state;
     NEWER(int, repoll_create, int);
     NEWER(int, repoll_ctl, int, int, int, struct epoll_event *);
     NEWER(int, repoll_wait, int, struct epoll_event *, int, int);

@@ -150,7 +150,6 @@ static void a_shorter_port_structure_is_not_overrun(void **state)
 /* perftest does it, and goes on using what it forgot. */
 static void a_device_closes_whatever_is_left_open(void **state)
 {
-    (void)state;
     struct ibv_device **list = ibv_get_device_list(NULL);
     struct ibv_context *context = ibv_open_device(list[0]);
     ibv_free_device_list(list);
@@ -331,7 +330,6 @@ static void fail_to_register(void)
 
 static void registration_without_proc_fails_with_a_reason(void **state)
 {
-    (void)state;
     in_own_process(fail_to_register);
 }
 

@@ -64,7 +64,6 @@ static void keep_messages_in_order(void)
 
 static void messages_of_either_way_keep_their_order(void **state)
 {
-    (void)state;
     in_own_process(keep_messages_in_order);
 }
 

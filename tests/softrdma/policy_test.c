@@ -23,7 +23,6 @@ int msync(void *addr, size_t length, int flags)
 
 static void a_device_without_native_verbs(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, &(struct options){.send_ops = IBV_QP_EX_WITH_RDMA_WRITE});
     struct ibv_device_attr_ex attr;
@@ -42,7 +41,6 @@ static void a_device_without_native_verbs(void **state)
 
 static void volatile_memory_refused(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, NULL);
     assert_null((ibv_reg_mr)(p.client.pd, p.client.memory, page, everything | access_flush_persistent));
@@ -60,7 +58,6 @@ static void volatile_memory_refused(void **state)
 
 static void reads_that_flush_nothing(void **state)
 {
-    (void)state;
     struct pair p;
     uint8_t *memory = map_file(page, MAP_SHARED, NULL);
     open_pair(&p, &(struct options){.server_memory = memory});

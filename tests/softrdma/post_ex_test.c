@@ -35,7 +35,6 @@ static uint64_t remote(const struct pair *p, size_t offset)
 
 static void only_queue_pairs_that_asked_have_the_interface(void **state)
 {
-    (void)state;
     struct pair p;
     struct ibv_qp_ex *qp = open_for(&p, IBV_QP_EX_WITH_RDMA_WRITE);
     assert_non_null(qp);
@@ -49,7 +48,6 @@ static void only_queue_pairs_that_asked_have_the_interface(void **state)
 
 static void operations_that_do_not_exist_are_refused(void **state)
 {
-    (void)state;
     struct pair p;
     memset(&p, 0, sizeof(p));
     open_listener(&p, "127.0.0.1");
@@ -62,7 +60,6 @@ static void operations_that_do_not_exist_are_refused(void **state)
 
 static void one_sided_operations_move_data(void **state)
 {
-    (void)state;
     struct pair p;
     open_for(&p, plain_ops);
     fill(p.client.memory, 1024, 1);
@@ -86,7 +83,6 @@ static void one_sided_operations_move_data(void **state)
 
 static void messages_carry_inline_and_immediate_data(void **state)
 {
-    (void)state;
     struct pair p;
     open_for(&p, plain_ops);
     for (unsigned i = 0; i < 3; ++i)
@@ -120,7 +116,6 @@ static void messages_carry_inline_and_immediate_data(void **state)
 /* By one thread, which polls meanwhile. */
 static void two_queue_pairs_make_batches_at_once(void **state)
 {
-    (void)state;
     struct pair p[2];
     struct ibv_wc wc;
     for (unsigned i = 0; i < 2; ++i) {
@@ -144,7 +139,6 @@ static void two_queue_pairs_make_batches_at_once(void **state)
 
 static void an_aborted_batch_leaves_nothing(void **state)
 {
-    (void)state;
     struct pair p;
     open_for(&p, plain_ops);
     p.client.memory[0] = 1;
@@ -166,7 +160,6 @@ static void an_aborted_batch_leaves_nothing(void **state)
 
 static void a_batch_that_does_not_fit_is_not_posted_at_all(void **state)
 {
-    (void)state;
     struct pair p;
     open_for(&p, plain_ops);
     p.client.memory[0] = 1;
@@ -203,7 +196,6 @@ static void sleep_until_completed(const struct side *side)
 
 static void a_completion_that_was_taken_leaves_its_place_free(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, &(struct options){.send_ops = plain_ops, .depth = 2});
     for (unsigned i = 0; i < 10 * batches; ++i) {
@@ -223,7 +215,6 @@ static void a_completion_that_was_taken_leaves_its_place_free(void **state)
 
 static void a_setter_that_cannot_apply_refuses_the_batch(void **state)
 {
-    (void)state;
     struct pair p;
     open_for(&p, plain_ops);
     p.client.memory[0] = 1;
@@ -272,7 +263,6 @@ static int write_bytes(struct pair *p, unsigned count)
 
 static void completions_that_nobody_took_leave_a_batch_no_room(void **state)
 {
-    (void)state;
     struct pair p;
     open_for(&p, plain_ops);
     assert_int_equal(write_bytes(&p, 16), 0); /* of 16 */
@@ -308,7 +298,6 @@ static void *write_many(void *argument)
 
 static void threads_share_the_interface(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, &(struct options){.send_ops = plain_ops, .depth = batches}); /* the CQ has room for all of them */
     pthread_t threads[2];
@@ -323,7 +312,6 @@ static void threads_share_the_interface(void **state)
 
 static void nothing_is_posted_before_the_connection(void **state)
 {
-    (void)state;
     struct pair p;
     memset(&p, 0, sizeof(p));
     open_listener(&p, "127.0.0.1");

@@ -125,7 +125,6 @@ static void count_fates(struct fates *fates, size_t from, size_t to)
 
 static void unflushed_lines_are_lost_torn_or_kept(void **state)
 {
-    (void)state;
     struct fates fates = {0};
     assert_int_equal(run_until_cut(write_everything, "after:1,seed:1"), cut_status);
     count_fates(&fates, 0, file_size);
@@ -134,7 +133,6 @@ static void unflushed_lines_are_lost_torn_or_kept(void **state)
 
 static void the_seed_decides(void **state)
 {
-    (void)state;
     uint8_t first[file_size];
     assert_int_equal(run_until_cut(write_everything, "after:1,seed:7"), cut_status);
     memcpy(first, file, file_size);
@@ -146,7 +144,6 @@ static void the_seed_decides(void **state)
 
 static void flushed_lines_are_never_touched(void **state)
 {
-    (void)state;
     for (unsigned seed = 1; seed <= 20; ++seed) {
         char power_cut[64];
         snprintf(power_cut, sizeof(power_cut), "after:3,seed:%u", seed);
@@ -162,7 +159,6 @@ static void flushed_lines_are_never_touched(void **state)
 
 static void a_read_flushes_too(void **state)
 {
-    (void)state;
     for (unsigned seed = 1; seed <= 20; ++seed) {
         char power_cut[64];
         snprintf(power_cut, sizeof(power_cut), "after:3,seed:%u", seed);
@@ -175,7 +171,6 @@ static void a_read_flushes_too(void **state)
 
 static void what_the_program_syncs_itself_stays(void **state)
 {
-    (void)state;
     for (unsigned seed = 1; seed <= 20; ++seed) {
         char power_cut[64];
         snprintf(power_cut, sizeof(power_cut), "after:2,seed:%u", seed);
@@ -191,7 +186,6 @@ static void what_the_program_syncs_itself_stays(void **state)
 
 static void a_sync_that_promises_nothing_keeps_nothing(void **state)
 {
-    (void)state;
     for (unsigned seed = 1; seed <= 20; ++seed) {
         char power_cut[64];
         snprintf(power_cut, sizeof(power_cut), "after:2,seed:%u", seed);
@@ -204,7 +198,6 @@ static void a_sync_that_promises_nothing_keeps_nothing(void **state)
 
 static void what_the_program_stores_itself_stays(void **state)
 {
-    (void)state;
     for (unsigned seed = 1; seed <= 20; ++seed) {
         char power_cut[64];
         snprintf(power_cut, sizeof(power_cut), "after:1,seed:%u", seed);
@@ -216,7 +209,6 @@ static void what_the_program_stores_itself_stays(void **state)
 
 static void without_a_number_nothing_is_cut(void **state)
 {
-    (void)state;
     assert_int_equal(run_until_cut(write_everything, "armed"), 0);
     assert_int_equal(run_until_cut(write_everything, "after:2,seed:1"), 0);
     struct fates fates = {0};
@@ -226,7 +218,6 @@ static void without_a_number_nothing_is_cut(void **state)
 
 static void a_setting_without_sense_ends_the_program(void **state)
 {
-    (void)state;
     const char *const settings[] = {"after:0", "after:x", "after:", "sometimes", "after:1,,seed:1", "seed:-1"};
     for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); ++i) {
         fflush(NULL);

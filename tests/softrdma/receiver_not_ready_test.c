@@ -6,7 +6,6 @@
 
 static void a_patient_sender_waits_for_the_receive(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, NULL);
     fill(p.client.memory, 64, 8);
@@ -26,7 +25,6 @@ static void a_patient_sender_waits_for_the_receive(void **state)
 
 static void what_was_posted_behind_a_waiting_message_keeps_its_order(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, NULL);
     fill(p.client.memory, 4096, 8);
@@ -48,7 +46,6 @@ static void what_was_posted_behind_a_waiting_message_keeps_its_order(void **stat
 
 static void a_waiting_receiver_can_send_itself(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, NULL);
     assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
@@ -65,7 +62,6 @@ static void a_waiting_receiver_can_send_itself(void **state)
 /* Not when it would try again by itself, which takes 655 ms each time. */
 static void a_sender_that_sleeps_is_told_of_the_receive(void **state)
 {
-    (void)state;
     struct pair p;
     struct ibv_cq *cq = NULL;
     void *cookie = NULL;
@@ -89,7 +85,6 @@ static void a_sender_that_sleeps_is_told_of_the_receive(void **state)
 
 static void a_sender_with_few_retries_gives_up(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, &(struct options){.rnr_retry = 2});
     struct ibv_qp_attr attr = {.min_rnr_timer = 12}; /* 0.64 ms instead of 655 */
@@ -103,7 +98,6 @@ static void a_sender_with_few_retries_gives_up(void **state)
 
 static void a_large_message_is_sent_again_whole(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, &(struct options){.size = 2u << 20});
     fill(p.client.memory, p.client.size, 8);

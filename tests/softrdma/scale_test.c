@@ -16,7 +16,6 @@ enum {
 
 static void sixty_four_connections_work_side_by_side(void **state)
 {
-    (void)state;
     struct pair *pairs = calloc(connections, sizeof(*pairs));
     assert_non_null(pairs);
     for (size_t i = 0; i < connections; ++i) {
@@ -37,7 +36,6 @@ static void sixty_four_connections_work_side_by_side(void **state)
 /* Nobody else needs a host's own loopback. */
 static void connections_within_a_host_are_not_paced(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, NULL);
     unsigned ends = 0;
@@ -87,7 +85,6 @@ static void *write_own_slot(void *argument)
 
 static void threads_may_share_a_connection(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, NULL);
     atomic_uint completed = 0;
@@ -113,7 +110,6 @@ static void threads_may_share_a_connection(void **state)
 
 static void *connect_and_write(void *argument)
 {
-    (void)argument;
     for (unsigned i = 0; i < 10; ++i) {
         struct pair p;
         open_pair(&p, NULL);
@@ -128,7 +124,6 @@ static void *connect_and_write(void *argument)
 
 static void threads_may_connect_at_the_same_time(void **state)
 {
-    (void)state;
     pthread_t ids[threads];
     for (size_t i = 0; i < threads; ++i)
         assert_int_equal(pthread_create(&ids[i], NULL, connect_and_write, NULL), 0);
@@ -157,7 +152,6 @@ static void *register_and_deregister(void *argument)
 
 static void registration_goes_on_beside_traffic(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, NULL);
     struct churn churn = {.pair = &p};
@@ -185,7 +179,6 @@ static int by_number(const void *a, const void *b)
  * room for others. */
 static void there_may_be_many_regions(void **state)
 {
-    (void)state;
     enum {
         many = 70000, /* more than the table that peers share has room for */
         step = 997,
@@ -248,7 +241,6 @@ static void expect_success_or_refusal(struct ibv_cq *cq, uint64_t first, uint64_
 /* The region may vanish at any moment: each write lands or is refused, and nothing touches freed memory. */
 static void a_region_may_go_while_it_is_written(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 30; ++i) {
         struct pair p;
         open_pair(&p, &(struct options){.size = 256 * 1024});
@@ -263,7 +255,6 @@ static void a_region_may_go_while_it_is_written(void **state)
 /* The same of memory that answers come into: each READ fills all of it or is refused. */
 static void memory_may_go_while_answers_arrive(void **state)
 {
-    (void)state;
     enum {
         size = 2 << 20,
         requests = 4

@@ -70,7 +70,6 @@ static void shared_receives_survive_a_broken_queue_pair(void **state)
 /* A receive names memory of the shared queue's domain, not of the queue pair's. */
 static void receives_are_of_the_domain_of_their_queue(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, &(struct options){.server_srq = true, .srq_apart = true});
     uint8_t memory[64] = {0};
@@ -155,7 +154,6 @@ static void what_is_longer_than_its_receive_is_refused(void **state)
 /* What is too long for the memory that both sides share goes another way, and does not overtake. */
 static void messages_of_all_lengths_arrive_in_order(void **state)
 {
-    (void)state;
     enum {
         longest = 100000,
         count = 12
@@ -217,7 +215,6 @@ static void a_full_or_used_shared_queue_says_so(void **state)
 
 static void a_sender_with_few_retries_gives_up_on_an_empty_shared_queue(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, &(struct options){.server_srq = true, .rnr_retry = 2});
     struct ibv_qp_attr attr = {.min_rnr_timer = 12}; /* 0.64 ms instead of 655 */

@@ -296,13 +296,11 @@ static void lose_no_receive_with_a_sender(void)
 
 static void messages_arrive_in_order_though_either_side_is_stopped(void **state)
 {
-    (void)state;
     in_own_process(arrive_in_order_though_either_side_is_stopped);
 }
 
 static void no_receive_is_lost_with_a_sender(void **state)
 {
-    (void)state;
     in_own_process(lose_no_receive_with_a_sender);
 }
 

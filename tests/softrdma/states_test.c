@@ -126,7 +126,6 @@ static int try_change(enum ibv_qp_state from, enum ibv_qp_state to, int mask)
 
 static void every_attribute_is_required_optional_or_refused(void **state)
 {
-    (void)state;
     for (size_t f = 0; f < sizeof(states) / sizeof(states[0]); ++f) {
         for (size_t t = 0; t < sizeof(states) / sizeof(states[0]); ++t) {
             const enum ibv_qp_state from = states[f], to = states[t];
@@ -149,7 +148,6 @@ static void every_attribute_is_required_optional_or_refused(void **state)
 
 static void values_out_of_range_are_refused(void **state)
 {
-    (void)state;
     int optional = 0;
     struct ibv_qp *qp = in_state(IBV_QPS_INIT);
     const int required = required_of(IBV_QPS_INIT, IBV_QPS_RTR, &optional) | IBV_QP_STATE;
@@ -173,7 +171,6 @@ static void values_out_of_range_are_refused(void **state)
 
 static void a_wrong_current_state_is_refused(void **state)
 {
-    (void)state;
     struct ibv_qp *qp = in_state(IBV_QPS_RTS);
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQD};
     assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_CUR_STATE), EINVAL);

@@ -30,7 +30,6 @@ static void hang_up(void)
 
 static void stop_and_go_on(int number)
 {
-    (void)number;
     if (hangs_up)
         hang_up();
     raise(SIGSTOP);
@@ -97,7 +96,6 @@ void stop_then_send(struct remote *r)
 
 void wait_for_the_end(struct remote *r)
 {
-    (void)r;
     for (;;)
         pause();
 }

@@ -56,7 +56,6 @@ void expect_nothing(struct pair *p);
 #define TEST_IN_OWN_PROCESS(test)                                                                                      \
     static void test_##test(void **state)                                                                              \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         in_own_process(test);                                                                                          \
     }
 

@@ -48,7 +48,6 @@ static void send_all(int fd, const void *bytes, size_t size)
 
 static void noise_is_hung_up_on(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, NULL);
     int fd = call(&p);
@@ -61,7 +60,6 @@ static void noise_is_hung_up_on(void **state)
 /* A well-formed WRITE with the true key, but not on the connection of the queue pair. */
 static void data_frames_need_an_established_connection(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, NULL);
     uint8_t frame[4 + 12 + 16 + 8] = {0, 0, 0, 36, 0x0a, 0, 0xff, 0xff};
@@ -83,7 +81,6 @@ static void data_frames_need_an_established_connection(void **state)
 
 static void a_request_with_a_wrong_magic_is_hung_up_on(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, NULL);
     uint8_t frame[4 + 12 + 40] = {0, 0, 0, 52, 0xc8, 0, 0xff, 0xff};
@@ -96,7 +93,6 @@ static void a_request_with_a_wrong_magic_is_hung_up_on(void **state)
 
 static void a_silent_caller_is_dropped_in_time(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, NULL);
     expect_hang_up(call(&p));
@@ -107,7 +103,6 @@ static void a_silent_caller_is_dropped_in_time(void **state)
 /* A whole request, and then nothing: not even a word that the answer has arrived. */
 static void an_accepted_caller_must_confirm_in_time(void **state)
 {
-    (void)state;
     struct pair p = {0};
     open_listener(&p, "127.0.0.1");
     uint8_t frame[4 + 12 + 40] = {0, 0, 0, 52, 0xc8, 0, 0xff, 0xff};
@@ -127,7 +122,6 @@ static void an_accepted_caller_must_confirm_in_time(void **state)
 
 static void callers_that_leave_at_once_do_no_harm(void **state)
 {
-    (void)state;
     struct pair p;
     open_pair(&p, NULL);
     for (unsigned i = 0; i < 100; ++i)
@@ -239,7 +233,6 @@ static void serve_beside_a_crowd(void)
 
 static void a_silent_crowd_keeps_nobody_out(void **state)
 {
-    (void)state;
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max < 2 * crowd + 100) {
         print_message("skipped: too few descriptors allowed here\n");

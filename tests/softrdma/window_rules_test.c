@@ -4,7 +4,6 @@
 
 static void a_message_with_an_unknown_key_invalidates_nothing(void **state)
 {
-    (void)state;
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     assert_int_equal(post_receive(&pair.server, 7, 0, 64), 0);
     post_send_inv(ibv_inc_rkey(key), 8);
@@ -15,7 +14,6 @@ static void a_message_with_an_unknown_key_invalidates_nothing(void **state)
 
 static void a_region_is_not_invalidated_by_a_message(void **state)
 {
-    (void)state;
     assert_int_equal(post_receive(&pair.server, 7, 0, 64), 0);
     post_send_inv(pair.server.mr->rkey, 8);
     expect(pair.client.cq, IBV_WC_SEND, IBV_WC_REM_ACCESS_ERR);
@@ -30,7 +28,6 @@ static void expect_bind_error(struct ibv_mw_bind_info info)
 
 static void a_region_that_does_not_allow_it_is_not_bound_to(void **state)
 {
-    (void)state;
     struct ibv_mr *mr = ibv_reg_mr(pair.server.pd, pair.server.memory, 4096, (int)everything);
     struct ibv_mw_bind_info info = info_of(&pair.server, 0, 64, IBV_ACCESS_REMOTE_READ);
     assert_non_null(mr);
@@ -41,7 +38,6 @@ static void a_region_that_does_not_allow_it_is_not_bound_to(void **state)
 
 static void a_region_that_is_only_read_is_bound_to_for_reading_only(void **state)
 {
-    (void)state;
     struct ibv_mr *mr = ibv_reg_mr(pair.server.pd, pair.server.memory, 4096, IBV_ACCESS_MW_BIND);
     struct ibv_mw_bind_info info = info_of(&pair.server, 0, 64, IBV_ACCESS_REMOTE_READ);
     assert_non_null(mr);
@@ -56,7 +52,6 @@ static void a_region_that_is_only_read_is_bound_to_for_reading_only(void **state
 
 static void a_region_of_another_domain_is_not_bound_to(void **state)
 {
-    (void)state;
     struct ibv_pd *pd = ibv_alloc_pd(pair.server.id->verbs);
     struct ibv_mr *mr = ibv_reg_mr(pd, pair.server.memory, 4096, bindable);
     struct ibv_mw_bind_info info = info_of(&pair.server, 0, 64, IBV_ACCESS_REMOTE_READ);
@@ -69,32 +64,27 @@ static void a_region_of_another_domain_is_not_bound_to(void **state)
 
 static void a_window_does_not_reach_beyond_its_region(void **state)
 {
-    (void)state;
     expect_bind_error(info_of(&pair.server, 4096 - 63, 64, IBV_ACCESS_REMOTE_READ));
 }
 
 static void a_window_of_no_bytes_is_not_bound(void **state)
 {
-    (void)state;
     expect_bind_error(info_of(&pair.server, 0, 0, IBV_ACCESS_REMOTE_READ));
 }
 
 static void rights_that_no_window_has_are_refused(void **state)
 {
-    (void)state;
     expect_bind_error(info_of(&pair.server, 0, 64, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ON_DEMAND));
 }
 
 static void a_bound_window_is_not_bound_again(void **state)
 {
-    (void)state;
     bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     expect_bind_error(info_of(&pair.server, begin, bytes, reads_and_writes));
 }
 
 static void a_window_that_is_not_bound_is_not_invalidated(void **state)
 {
-    (void)state;
     const struct ibv_send_wr wr = {.opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = mw->rkey};
     assert_int_equal(post_bare(&pair.server, wr), 0);
     expect(pair.server.cq, IBV_WC_LOCAL_INV, IBV_WC_MW_BIND_ERR);
@@ -102,7 +92,6 @@ static void a_window_that_is_not_bound_is_not_invalidated(void **state)
 
 static void what_cannot_be_meant_is_refused_when_it_is_posted(void **state)
 {
-    (void)state;
     struct ibv_mw *const type_2 = mw;
     struct ibv_mw *const type_1 = ibv_alloc_mw(pair.server.pd, IBV_MW_TYPE_1);
     struct ibv_mw_bind bind = {.bind_info = info_of(&pair.server, 0, 64, IBV_ACCESS_REMOTE_READ)};
@@ -122,7 +111,6 @@ static void what_cannot_be_meant_is_refused_when_it_is_posted(void **state)
 
 static void what_a_window_needs_is_not_given_back(void **state)
 {
-    (void)state;
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     assert_int_equal(ibv_dereg_mr(pair.server.mr), EBUSY);
     errno = 0;
@@ -140,7 +128,6 @@ static void what_a_window_needs_is_not_given_back(void **state)
 
 static void a_key_of_a_window_is_no_local_key(void **state)
 {
-    (void)state;
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     struct ibv_sge sge = {.addr = (uintptr_t)pair.server.memory + begin, .length = 8, .lkey = key};
     assert_int_equal(post_receive(&pair.client, 7, 0, 64), 0);
@@ -167,7 +154,6 @@ static void use_by_another_queue_pair(uint32_t key, enum ibv_wc_status status)
 
 static void a_window_of_type_2_belongs_to_a_queue_pair(void **state)
 {
-    (void)state;
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     use(IBV_WR_RDMA_WRITE, key, begin, IBV_WC_SUCCESS);
     use_by_another_queue_pair(key, IBV_WC_REM_ACCESS_ERR);
@@ -175,7 +161,6 @@ static void a_window_of_type_2_belongs_to_a_queue_pair(void **state)
 
 static void a_window_of_type_1_belongs_to_a_domain(void **state)
 {
-    (void)state;
     const uint32_t key = bind_1(info_of(&pair.server, begin, bytes, reads_and_writes));
     use(IBV_WR_RDMA_WRITE, key, begin, IBV_WC_SUCCESS);
     use_by_another_queue_pair(key, IBV_WC_SUCCESS);
@@ -183,7 +168,6 @@ static void a_window_of_type_1_belongs_to_a_domain(void **state)
 
 static void a_window_of_type_1_gets_a_new_key_each_time(void **state)
 {
-    (void)state;
     const uint32_t first = bind_1(info_of(&pair.server, begin, bytes, reads_and_writes));
     use(IBV_WR_RDMA_WRITE, first, begin, IBV_WC_SUCCESS);
     const uint32_t second = bind_1(info_of(&pair.server, 0, 64, reads_and_writes));
@@ -195,7 +179,6 @@ static void a_window_of_type_1_gets_a_new_key_each_time(void **state)
 
 static void a_window_of_type_1_is_unbound_by_binding_nothing(void **state)
 {
-    (void)state;
     const uint32_t key = bind_1(info_of(&pair.server, begin, bytes, reads_and_writes));
     assert_int_equal(ibv_dereg_mr(pair.server.mr), EBUSY);
     bind_1((struct ibv_mw_bind_info){0});
@@ -207,7 +190,6 @@ static void a_window_of_type_1_is_unbound_by_binding_nothing(void **state)
 
 static void a_window_of_type_1_is_not_invalidated_by_requests(void **state)
 {
-    (void)state;
     const uint32_t key = bind_1(info_of(&pair.server, begin, bytes, reads_and_writes));
     const struct ibv_send_wr wr = {.opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = key};
     assert_int_equal(post_bare(&pair.server, wr), 0);
@@ -216,7 +198,6 @@ static void a_window_of_type_1_is_not_invalidated_by_requests(void **state)
 
 static void the_device_says_that_it_has_windows(void **state)
 {
-    (void)state;
     struct ibv_device_attr attr;
     assert_int_equal(ibv_query_device(pair.server.id->verbs, &attr), 0);
     assert_true((attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW) != 0);
@@ -249,7 +230,6 @@ static struct side open_lonely(void)
 
 static void a_window_of_type_1_is_bound_without_a_peer(void **state)
 {
-    (void)state;
     struct side lonely = open_lonely();
     struct ibv_mw_bind bind = {.wr_id = 99,
             .send_flags = IBV_SEND_SIGNALED,
@@ -261,7 +241,6 @@ static void a_window_of_type_1_is_bound_without_a_peer(void **state)
 
 static void a_window_of_type_2_is_bound_and_invalidated_without_a_peer(void **state)
 {
-    (void)state;
     struct side lonely = open_lonely();
     const uint32_t key = ibv_inc_rkey(mw->rkey);
     assert_int_equal(post_bind(&lonely, key, info_of(&lonely, begin, bytes, reads_and_writes)), 0);
@@ -275,7 +254,6 @@ static void a_window_of_type_2_is_bound_and_invalidated_without_a_peer(void **st
 /* Requests of a queue complete in their order. */
 static void a_bind_does_not_overtake_a_request_for_the_peer(void **state)
 {
-    (void)state;
     struct side lonely = open_lonely();
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
     assert_int_equal(post(&lonely, IBV_WR_RDMA_WRITE, 1, 0, 8, &lonely, 8, 0), 0);

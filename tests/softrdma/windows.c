@@ -16,14 +16,12 @@ static void open_with(const struct options *options, enum ibv_mw_type type)
 
 int open_type_1(void **state)
 {
-    (void)state;
     open_with(&(struct options){.server_access = bindable}, IBV_MW_TYPE_1);
     return 0;
 }
 
 int open_type_2(void **state)
 {
-    (void)state;
     open_with(
             &(struct options){.server_access = bindable, .send_ops = window_ops | IBV_QP_EX_WITH_SEND}, IBV_MW_TYPE_2);
     return 0;
@@ -31,7 +29,6 @@ int open_type_2(void **state)
 
 int open_file(void **state)
 {
-    (void)state;
     open_with(&(struct options){.server_access = bindable, .server_memory = map_file(4096, MAP_SHARED, NULL)},
             IBV_MW_TYPE_2);
     return 0;
@@ -39,7 +36,6 @@ int open_file(void **state)
 
 int close_all(void **state)
 {
-    (void)state;
     uint8_t *mapped = pair.server.mapped ? pair.server.memory : NULL;
     if (mw != NULL)
         assert_int_equal(ibv_dealloc_mw(mw), 0);

@@ -4,7 +4,6 @@
 
 static void a_bound_window_gives_rights_that_its_region_does_not(void **state)
 {
-    (void)state;
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     fill(pair.client.memory, 8, 3);
     use(IBV_WR_RDMA_WRITE, key, begin, IBV_WC_SUCCESS);
@@ -17,7 +16,6 @@ static void a_bound_window_gives_rights_that_its_region_does_not(void **state)
 
 static void a_window_ends_where_it_was_bound_to(void **state)
 {
-    (void)state;
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     use(IBV_WR_RDMA_WRITE, key, begin + bytes - 7, IBV_WC_REM_ACCESS_ERR);
     assert_int_equal(pair.server.memory[begin + bytes - 7], 0);
@@ -25,14 +23,12 @@ static void a_window_ends_where_it_was_bound_to(void **state)
 
 static void a_window_begins_where_it_was_bound_to(void **state)
 {
-    (void)state;
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     use(IBV_WR_RDMA_READ, key, begin - 1, IBV_WC_REM_ACCESS_ERR);
 }
 
 static void a_window_to_read_is_not_written(void **state)
 {
-    (void)state;
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, IBV_ACCESS_REMOTE_READ));
     use(IBV_WR_RDMA_READ, key, begin, IBV_WC_SUCCESS);
     memset(pair.client.memory, 1, 8);
@@ -42,14 +38,12 @@ static void a_window_to_read_is_not_written(void **state)
 
 static void a_window_to_write_is_not_read(void **state)
 {
-    (void)state;
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, IBV_ACCESS_REMOTE_WRITE));
     use(IBV_WR_RDMA_READ, key, begin, IBV_WC_REM_ACCESS_ERR);
 }
 
 static void a_window_without_atomics_has_none(void **state)
 {
-    (void)state;
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     struct ibv_sge sge = {.addr = (uintptr_t)pair.client.memory, .length = 8, .lkey = pair.client.mr->lkey};
     struct ibv_send_wr wr = {.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
@@ -63,7 +57,6 @@ static void a_window_without_atomics_has_none(void **state)
 
 static void a_window_with_atomics_executes_them(void **state)
 {
-    (void)state;
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, IBV_ACCESS_REMOTE_ATOMIC));
     struct ibv_sge sge = {.addr = (uintptr_t)pair.client.memory, .length = 8, .lkey = pair.client.mr->lkey};
     struct ibv_send_wr wr = {.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
@@ -77,7 +70,6 @@ static void a_window_with_atomics_executes_them(void **state)
 
 static void an_invalidated_window_is_found_no_more(void **state)
 {
-    (void)state;
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     use(IBV_WR_RDMA_WRITE, key, begin, IBV_WC_SUCCESS);
     invalidate(key);
@@ -88,7 +80,6 @@ static void an_invalidated_window_is_found_no_more(void **state)
 
 static void a_window_is_bound_anew_once_it_is_invalid(void **state)
 {
-    (void)state;
     const uint32_t old = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     use(IBV_WR_RDMA_WRITE, old, begin, IBV_WC_SUCCESS);
     invalidate(old);
@@ -102,7 +93,6 @@ static void a_window_is_bound_anew_once_it_is_invalid(void **state)
 
 static void all_variants_of_a_key_can_be_bound_in_turn(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 300; ++i) {
         const uint32_t key = bind_2(info_of(&pair.server, 8 * i, 8, IBV_ACCESS_REMOTE_WRITE));
         memset(pair.client.memory, (int)(1 + i % 255), 8);
@@ -115,7 +105,6 @@ static void all_variants_of_a_key_can_be_bound_in_turn(void **state)
 /* The last of what uses the window is executed, and the first after it is not. */
 static void a_message_invalidates_a_window_of_its_receiver(void **state)
 {
-    (void)state;
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     fill(pair.client.memory, 64, 5);
     assert_int_equal(post_receive(&pair.server, 7, 0, 64), 0);
@@ -137,7 +126,6 @@ static void a_message_invalidates_a_window_of_its_receiver(void **state)
 
 static void the_region_goes_when_its_window_was_invalidated_by_the_peer(void **state)
 {
-    (void)state;
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     struct ibv_mr *other = ibv_reg_mr(pair.server.pd, pair.server.memory, 64, IBV_ACCESS_LOCAL_WRITE);
     assert_non_null(other);
@@ -153,7 +141,6 @@ static void the_region_goes_when_its_window_was_invalidated_by_the_peer(void **s
 
 static void addresses_of_a_window_may_begin_with_zero(void **state)
 {
-    (void)state;
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes | IBV_ACCESS_ZERO_BASED));
     fill(pair.client.memory, 8, 9);
     use_from(&pair.client, IBV_WR_RDMA_WRITE, key, bytes - 8, IBV_WC_SUCCESS);
@@ -164,7 +151,6 @@ static void addresses_of_a_window_may_begin_with_zero(void **state)
 /* What the client binds is used by the server. */
 static void the_new_interface_binds_and_invalidates(void **state)
 {
-    (void)state;
     struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(pair.client.qp);
     struct ibv_mr *mr = ibv_reg_mr(pair.client.pd, pair.client.memory, 4096, bindable);
     struct ibv_mw *own = ibv_alloc_mw(pair.client.pd, IBV_MW_TYPE_2);
@@ -211,7 +197,6 @@ static void the_new_interface_binds_and_invalidates(void **state)
 /* Each request is executed in its turn, whichever path it takes. */
 static void requests_and_windows_keep_their_order(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 50; ++i) {
         const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, IBV_ACCESS_REMOTE_WRITE));
         struct ibv_mr mr = {.rkey = key};
@@ -234,7 +219,6 @@ static void requests_and_windows_keep_their_order(void **state)
 /* Unsignalled, on the way to which the answers to what precedes it may wait. */
 static void a_window_is_bound_after_what_precedes_it(void **state)
 {
-    (void)state;
     struct ibv_sge sge = {.addr = (uintptr_t)pair.server.memory, .length = 8, .lkey = pair.server.mr->lkey};
     const uint32_t key = ibv_inc_rkey(mw->rkey);
     struct ibv_send_wr *bad = NULL;
@@ -256,7 +240,6 @@ static void a_window_is_bound_after_what_precedes_it(void **state)
 
 static void a_window_to_a_file_is_written_and_read(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 4; ++i) {
         const uint32_t key = bind_2(info_of(&pair.server, 256 * i, bytes, reads_and_writes));
         fill(pair.client.memory, 8, i);

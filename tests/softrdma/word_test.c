@@ -75,13 +75,11 @@ static void write_under_watch(size_t local_offset, size_t length, unsigned round
 
 static void a_written_word_is_never_seen_half(void **state)
 {
-    (void)state;
     write_under_watch(0, 8, 3000);
 }
 
 static void words_of_a_large_write_from_an_odd_source_are_never_seen_half(void **state)
 {
-    (void)state;
     write_under_watch(3, 600 * 1024, 60);
 }
 

@@ -47,7 +47,6 @@ static void cover(const char *function, const char *parameter)
 // What librpma has had since 1.3: the list is that of rpma-conformance.
 static void null_is_refused(void **state)
 {
-    (void)state;
     static const char word[8];
 #define NULL_ARGUMENT(function, parameter, ...) REFUSED(function, parameter, __VA_ARGS__);
 #include "../conformance/cases/null_arguments.def"
@@ -58,7 +57,6 @@ static void null_is_refused(void **state)
 
 static void null_is_refused_by_what_came_with_1_4(void **state)
 {
-    (void)state;
     REFUSED(rpma_utils_get_ibv_context_of_kind, addr, NULL, RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_ANY, BOGUS);
     REFUSED(rpma_utils_get_ibv_context_of_kind, ibv_ctx_ptr, BOGUS, RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_ANY, NULL);
     REFUSED(rpma_utils_ibv_context_get_kind, ibv_ctx, NULL, BOGUS);
@@ -74,7 +72,6 @@ static void null_is_refused_by_what_came_with_1_4(void **state)
 
 static void null_has_a_meaning(void **state)
 {
-    (void)state;
     MEANINGFUL(rpma_srq_new, cfg, without_a_configuration_the_defaults_apply);
     CONTEXT_OF(rpma_srq_recv);
     MEANINGFUL(rpma_conn_req_new, cfg, the_queue_pair_has_the_documented_attributes);
@@ -161,7 +158,6 @@ static const char *declaration(const char *header, const char *function)
 
 static void every_pointer_of_every_exported_function_has_a_line(void **state)
 {
-    (void)state;
     char *const map = read_file(map_file);
     const char *const header = read_file(header_file);
     unsigned functions = 0, pointers = 0;

@@ -48,7 +48,6 @@ static void assert_emulated(const struct path *path)
 
 static void a_plain_device_gets_a_fenced_inline_write(void **state)
 {
-    (void)state;
     const struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
     assert_emulated(&path);
     drop_path(path);
@@ -56,7 +55,6 @@ static void a_plain_device_gets_a_fenced_inline_write(void **state)
 
 static void a_capable_device_does_it_natively_and_without_fence(void **state)
 {
-    (void)state;
     fake_make_native();
     const struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
     assert_native(&path, 0);
@@ -65,7 +63,6 @@ static void a_capable_device_does_it_natively_and_without_fence(void **state)
 
 static void beside_emulated_flush_the_native_operation_is_fenced(void **state)
 {
-    (void)state;
     fake_device()->capabilities = 1ULL << FAKE_CAP_ATOMIC_WRITE;
     struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
     assert_native(&path, IBV_SEND_FENCE);
@@ -86,7 +83,6 @@ static void beside_emulated_flush_the_native_operation_is_fenced(void **state)
 
 static void an_extended_queue_pair_alone_is_not_taken_for_capable(void **state)
 {
-    (void)state;
     fake_device()->extended_qps = true;
     const struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
     assert_emulated(&path);
@@ -95,7 +91,6 @@ static void an_extended_queue_pair_alone_is_not_taken_for_capable(void **state)
 
 static void a_device_that_refuses_the_operation_on_its_queue_pairs_emulates(void **state)
 {
-    (void)state;
     fake_make_native();
     fake_device()->extended_qps = true;
     fake_device()->send_ops_error = EOPNOTSUPP;
@@ -112,7 +107,6 @@ static void a_device_that_refuses_the_operation_on_its_queue_pairs_emulates(void
 
 static void bad_arguments_are_refused(void **state)
 {
-    (void)state;
     for (int native = 0; native < 2; ++native) {
         if (native)
             fake_make_native();
@@ -130,7 +124,6 @@ static void bad_arguments_are_refused(void **state)
 
 static void what_lies_outside_the_region_is_refused(void **state)
 {
-    (void)state;
     const uint64_t sizes[] = {7, 8, 12, 16, MR_SIZE};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {
         const struct path path = make_path(REMOTE_BASE, sizes[i], 0xff);
@@ -146,7 +139,6 @@ static void what_lies_outside_the_region_is_refused(void **state)
 
 static void an_unaligned_base_is_warned_of_once_per_region(void **state)
 {
-    (void)state;
     const struct path path = make_path(REMOTE_BASE + 7, MR_SIZE, 0xff);
     for (int i = 0; i < 3; ++i)
         assert_int_equal(rpma_atomic_write(path.conn, path.remote, 8, word, 3, NULL), 0);
@@ -159,7 +151,6 @@ static void an_unaligned_base_is_warned_of_once_per_region(void **state)
 
 static void a_refused_request_is_a_provider_error(void **state)
 {
-    (void)state;
     for (int native = 0; native < 2; ++native) {
         if (native)
             fake_make_native();

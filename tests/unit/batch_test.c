@@ -74,7 +74,6 @@ static void assert_write(unsigned index, uintptr_t context, unsigned flags)
 
 static void what_is_kept_is_posted_with_the_next_operation(void **state)
 {
-    (void)state;
     assert_int_equal(write_one(KEEP, 1), 0);
     assert_int_equal(write_one(KEEP_ALWAYS, 2), 0);
     assert_calls("");
@@ -95,7 +94,6 @@ static void what_is_kept_is_posted_with_the_next_operation(void **state)
 
 static void every_operation_can_be_kept(void **state)
 {
-    (void)state;
     char word[8] = "ABCDEFG";
     assert_int_equal(rpma_read(on, local, 1, remote, 2, 3, KEEP, CONTEXT), 0);
     assert_int_equal(rpma_write_with_imm(on, remote, 1, local, 2, 3, KEEP, 7, CONTEXT), 0);
@@ -128,7 +126,6 @@ static void every_operation_can_be_kept(void **state)
 
 static void native_operations_are_posted_with_the_others(void **state)
 {
-    (void)state;
     char word[8] = "ABCDEFG";
     assert_int_equal(write_one(KEEP, 1), 0);
     assert_int_equal(rpma_read(on, local, 1, remote, 2, 3, KEEP, CONTEXT), 0);
@@ -163,7 +160,6 @@ static void native_operations_are_posted_with_the_others(void **state)
 
 static void a_batch_without_native_operations_is_a_chain(void **state)
 {
-    (void)state;
     assert_int_equal(write_one(KEEP, 1), 0);
     assert_int_equal(write_one(ALWAYS, 2), 0);
     assert_calls("ibv_post_send");
@@ -173,7 +169,6 @@ static void a_batch_without_native_operations_is_a_chain(void **state)
 
 static void a_native_atomic_write_that_is_kept_waits_for_an_emulated_flush(void **state)
 {
-    (void)state;
     setenv("RPMA_FLUSH_METHOD", "emulated", 1);
     struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
     unsetenv("RPMA_FLUSH_METHOD");
@@ -188,7 +183,6 @@ static void a_native_atomic_write_that_is_kept_waits_for_an_emulated_flush(void 
 
 static void receives_are_not_kept(void **state)
 {
-    (void)state;
     assert_int_equal(write_one(KEEP, 1), 0);
     assert_int_equal(rpma_recv(on, local, 0, 8, CONTEXT), 0);
     assert_calls("ibv_post_recv");
@@ -197,7 +191,6 @@ static void receives_are_not_kept(void **state)
 
 static void arguments_are_checked_before_anything_is_kept(void **state)
 {
-    (void)state;
     const char word[8] = "";
     assert_int_equal(rpma_write(on, remote, MR_SIZE, local, 0, 1, KEEP, NULL), RPMA_E_INVAL);
     assert_int_equal(rpma_read(on, local, MR_SIZE, remote, 0, 1, KEEP, NULL), RPMA_E_INVAL);
@@ -211,7 +204,6 @@ static void arguments_are_checked_before_anything_is_kept(void **state)
 
 static void a_connection_keeps_so_many_and_then_posts(void **state)
 {
-    (void)state;
     for (unsigned i = 1; i < KEPT_AT_MOST; ++i)
         assert_int_equal(write_one(KEEP, i), 0);
     assert_calls("");
@@ -226,7 +218,6 @@ static void a_connection_keeps_so_many_and_then_posts(void **state)
 
 static void ringing_for_nothing_does_nothing(void **state)
 {
-    (void)state;
     assert_int_equal(rpma_conn_ring(on), 0);
     assert_int_equal(write_one(KEEP, 1), 0);
     assert_int_equal(rpma_conn_ring(on), 0);
@@ -236,7 +227,6 @@ static void ringing_for_nothing_does_nothing(void **state)
 
 static void what_the_device_refuses_is_dropped_with_all_after_it(void **state)
 {
-    (void)state;
     fake_device()->send_room = 2;
     assert_int_equal(write_one(KEEP, 1), 0);
     assert_int_equal(write_one(KEEP, 2), 0);
@@ -253,7 +243,6 @@ static void what_the_device_refuses_is_dropped_with_all_after_it(void **state)
 
 static void a_failed_ring_says_so(void **state)
 {
-    (void)state;
     assert_int_equal(write_one(KEEP, 1), 0);
     fake_fail_only("ibv_post_send");
     fake_fail_call(1, EINVAL, false);
@@ -264,7 +253,6 @@ static void a_failed_ring_says_so(void **state)
 
 static void a_refused_native_batch_is_dropped_as_a_whole(void **state)
 {
-    (void)state;
     assert_int_equal(write_one(KEEP, 1), 0);
     fake_fail_only("ibv_wr_complete");
     fake_fail_call(1, ENOMEM, false);
@@ -277,7 +265,6 @@ static void a_refused_native_batch_is_dropped_as_a_whole(void **state)
 
 static void without_memory_operations_are_posted_at_once(void **state)
 {
-    (void)state;
     fake_libc_fail(FAKE_MALLOC, 1, false);
     assert_int_equal(write_one(KEEP_ALWAYS, 1), 0);
     assert_calls("ibv_post_send");
@@ -286,7 +273,6 @@ static void without_memory_operations_are_posted_at_once(void **state)
 
 static void waiting_posts_what_is_kept(void **state)
 {
-    (void)state;
     struct rpma_cq *cq = NULL;
     assert_int_equal(rpma_conn_get_cq(on, &cq), 0);
     fake_fire(newest_qp()->send_cq);
@@ -305,7 +291,6 @@ static void waiting_posts_what_is_kept(void **state)
 
 static void waiting_for_either_queue_posts_what_is_kept(void **state)
 {
-    (void)state;
     for (int shared = 0; shared < 2; ++shared) {
         struct rpma_conn_cfg *cfg = make_cfg(shared, 5);
         struct rpma_conn *both = make_conn(peer, cfg);
@@ -325,7 +310,6 @@ static void waiting_for_either_queue_posts_what_is_kept(void **state)
 
 static void disconnecting_posts_what_is_kept(void **state)
 {
-    (void)state;
     assert_int_equal(write_one(KEEP, 1), 0);
     assert_int_equal(rpma_conn_disconnect(on), 0);
     assert_calls("ibv_post_send rdma_disconnect");
@@ -333,7 +317,6 @@ static void disconnecting_posts_what_is_kept(void **state)
 
 static void deleting_drops_what_is_kept(void **state)
 {
-    (void)state;
     struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
     assert_int_equal(rpma_write(path.conn, path.remote, 0, local, 0, 1, KEEP, NULL), 0);
     drop_path(path);
@@ -347,7 +330,6 @@ enum {
 
 static void *writes(void *state)
 {
-    (void)state;
     int failed = 0;
     for (unsigned i = 0; i < ROUNDS; ++i)
         failed |= write_one(KEEP, 1) | write_one(KEEP, 2) | write_one(ALWAYS, 3);
@@ -356,7 +338,6 @@ static void *writes(void *state)
 
 static void threads_share_a_batch(void **state)
 {
-    (void)state;
     pthread_t threads[THREADS];
     for (unsigned i = 0; i < THREADS; ++i)
         assert_int_equal(pthread_create(&threads[i], NULL, writes, NULL), 0);
@@ -371,7 +352,6 @@ static void threads_share_a_batch(void **state)
 
 static void the_version_is_that_of_the_header(void **state)
 {
-    (void)state;
     assert_int_equal(rpma_version(), LIBRPMA_VERSION);
     assert_int_equal(LIBRPMA_VERSION, 0x010400);
 }

@@ -5,7 +5,6 @@
 
 static void defaults_are_the_documented_ones(void **state)
 {
-    (void)state;
     struct rpma_conn_cfg *cfg = NULL;
     assert_int_equal(rpma_conn_cfg_new(&cfg), 0);
     int timeout_ms = -1;
@@ -31,7 +30,6 @@ static void defaults_are_the_documented_ones(void **state)
 
 static void sizes_are_kept_as_set(void **state)
 {
-    (void)state;
     static int (*const setters[])(struct rpma_conn_cfg *, uint32_t) = {rpma_conn_cfg_set_cq_size,
             rpma_conn_cfg_set_rcq_size, rpma_conn_cfg_set_sq_size, rpma_conn_cfg_set_rq_size};
     static int (*const getters[])(const struct rpma_conn_cfg *, uint32_t *) = {rpma_conn_cfg_get_cq_size,
@@ -52,7 +50,6 @@ static void sizes_are_kept_as_set(void **state)
 
 static void a_negative_timeout_is_refused_and_changes_nothing(void **state)
 {
-    (void)state;
     struct rpma_conn_cfg *cfg = make_cfg(false, 0);
     int timeout_ms = 0;
     assert_int_equal(rpma_conn_cfg_set_timeout(cfg, 5678), 0);
@@ -68,7 +65,6 @@ static void a_negative_timeout_is_refused_and_changes_nothing(void **state)
 
 static void the_shared_channel_can_be_switched_on_and_off(void **state)
 {
-    (void)state;
     struct rpma_conn_cfg *cfg = make_cfg(true, 0);
     bool shared = false;
     assert_int_equal(rpma_conn_cfg_get_compl_channel(cfg, &shared), 0);
@@ -81,7 +77,6 @@ static void the_shared_channel_can_be_switched_on_and_off(void **state)
 
 static void an_srq_stays_when_null_is_set(void **state)
 {
-    (void)state;
     struct rpma_conn_cfg *cfg = make_cfg(false, 0);
     struct rpma_srq *srq = NULL;
     assert_int_equal(rpma_conn_cfg_set_srq(cfg, BOGUS), 0);
@@ -93,7 +88,6 @@ static void an_srq_stays_when_null_is_set(void **state)
 
 static void new_leaves_its_output_alone_without_memory(void **state)
 {
-    (void)state;
     struct rpma_conn_cfg *cfg = BOGUS;
     fake_libc_fail(FAKE_MALLOC, 1, false);
     assert_int_equal(rpma_conn_cfg_new(&cfg), RPMA_E_NOMEM);
@@ -102,7 +96,6 @@ static void new_leaves_its_output_alone_without_memory(void **state)
 
 static void deleting_nothing_succeeds(void **state)
 {
-    (void)state;
     struct rpma_conn_cfg *cfg = NULL;
     assert_int_equal(rpma_conn_cfg_delete(&cfg), 0);
     assert_null(cfg);

@@ -5,7 +5,6 @@
 
 static void an_outgoing_request_resolves_and_builds_its_queues(void **state)
 {
-    (void)state;
     struct rpma_conn_req *req = NULL;
     errno = 77;
     assert_int_equal(rpma_conn_req_new(peer, "server", "7204", NULL, &req), 0);
@@ -27,7 +26,6 @@ static void an_outgoing_request_resolves_and_builds_its_queues(void **state)
 
 static void debug_builds_tell_the_gids_of_a_request(void **state)
 {
-    (void)state;
 #ifdef RPMA_DEBUG_BUILD
     const bool told = true;
 #else
@@ -42,7 +40,6 @@ static void debug_builds_tell_the_gids_of_a_request(void **state)
 
 static void the_queue_pair_has_the_documented_attributes(void **state)
 {
-    (void)state;
     struct rpma_conn_req *req = make_req(peer, NULL);
     const struct ibv_qp_init_attr_ex *const attributes = &fake_seen()->qp_attributes;
     assert_null(attributes->qp_context);
@@ -65,7 +62,6 @@ static void the_queue_pair_has_the_documented_attributes(void **state)
 
 static void the_configuration_is_read_during_the_call_only(void **state)
 {
-    (void)state;
     struct rpma_conn_cfg *cfg = make_cfg(false, UINT32_MAX);
     assert_int_equal(rpma_conn_cfg_set_timeout(cfg, 4034), 0);
     assert_int_equal(rpma_conn_cfg_set_cq_size(cfg, UINT32_MAX - 1), 0);
@@ -86,7 +82,6 @@ static void the_configuration_is_read_during_the_call_only(void **state)
 
 static void receives_complete_where_the_documented_table_says(void **state)
 {
-    (void)state;
     enum queue {
         MAIN,
         OWN,
@@ -125,7 +120,6 @@ static void receives_complete_where_the_documented_table_says(void **state)
 
 static void a_shared_channel_serves_both_queues(void **state)
 {
-    (void)state;
     struct rpma_conn_cfg *cfg = make_cfg(true, 16);
     struct rpma_conn_req *req = make_req(peer, cfg);
     const struct ibv_qp *const qp = newest_qp();
@@ -139,7 +133,6 @@ static void a_shared_channel_serves_both_queues(void **state)
 
 static void a_contradictory_configuration_is_refused_before_anything_is_called(void **state)
 {
-    (void)state;
     struct rpma_srq *srq = NULL;
     assert_int_equal(rpma_srq_new(peer, NULL, &srq), 0);
     struct rpma_conn_cfg *cfg = make_cfg(true, 0);
@@ -156,7 +149,6 @@ static void a_contradictory_configuration_is_refused_before_anything_is_called(v
 
 static void every_resolved_address_is_tried_with_an_identifier_of_its_own(void **state)
 {
-    (void)state;
     fake_device()->addresses = 4;
     fake_device()->bad_addresses = 1;
     fake_device()->bad_routes = 3;
@@ -169,7 +161,6 @@ static void every_resolved_address_is_tried_with_an_identifier_of_its_own(void *
 
 static void the_first_error_counts_when_no_address_works(void **state)
 {
-    (void)state;
     struct rpma_conn_req *req = BOGUS;
     fake_device()->addresses = 2;
     fake_device()->bad_routes = 2;
@@ -185,7 +176,6 @@ static void the_first_error_counts_when_no_address_works(void **state)
 
 static void queue_pairs_are_retried_without_native_operations(void **state)
 {
-    (void)state;
     const int errors[] = {EOPNOTSUPP, ENOTSUP};
     fake_make_native();
     drop_peer(peer);
@@ -211,7 +201,6 @@ static void queue_pairs_are_retried_without_native_operations(void **state)
 
 static void a_context_from_elsewhere_is_refused_by_the_provider(void **state)
 {
-    (void)state;
     struct ibv_context foreign = *fake_context();
     struct ibv_pd *const pd = fake_live(FAKE_PD, 0);
     struct ibv_context *const own = pd->context;
@@ -223,7 +212,6 @@ static void a_context_from_elsewhere_is_refused_by_the_provider(void **state)
 
 static void an_outgoing_request_has_no_private_data(void **state)
 {
-    (void)state;
     struct rpma_conn_req *req = make_req(peer, NULL);
     struct rpma_conn_private_data pdata = {BOGUS, 7};
     assert_int_equal(rpma_conn_req_get_private_data(req, &pdata), 0);
@@ -234,7 +222,6 @@ static void an_outgoing_request_has_no_private_data(void **state)
 
 static void a_receive_can_be_posted_before_connecting(void **state)
 {
-    (void)state;
     struct rpma_conn_req *req = make_req(peer, NULL);
     struct rpma_mr_local *mr = make_mr(peer);
     errno = 77;
@@ -260,7 +247,6 @@ static void a_receive_can_be_posted_before_connecting(void **state)
 
 static void deleting_an_incoming_request_rejects_it(void **state)
 {
-    (void)state;
     struct rpma_conn_req *req = make_incoming_req(ep, NULL);
     fake_forget_calls();
     drop_req(req);
@@ -270,7 +256,6 @@ static void deleting_an_incoming_request_rejects_it(void **state)
 
 static void deletion_goes_on_after_a_failure_and_reports_the_first(void **state)
 {
-    (void)state;
     for (unsigned failing = 1; failing <= 4; ++failing) {
         struct rpma_conn_req *req = make_incoming_req(ep, NULL);
         fake_forget_calls();
@@ -285,7 +270,6 @@ static void deletion_goes_on_after_a_failure_and_reports_the_first(void **state)
 
 static void deleting_nothing_succeeds(void **state)
 {
-    (void)state;
     struct rpma_conn_req *req = NULL;
     assert_int_equal(rpma_conn_req_delete(&req), 0);
     assert_calls("");

@@ -14,7 +14,6 @@ static int begin(void **state)
 
 static void establish(void *unused)
 {
-    (void)unused;
     fake_event(id, RDMA_CM_EVENT_ESTABLISHED, NULL, 0);
 }
 
@@ -40,7 +39,6 @@ static void assert_private_data(const char *expected)
 
 static void getters_tell_what_the_connection_has(void **state)
 {
-    (void)state;
     int fd = -1;
     uint32_t qp_num = 0;
     struct rpma_cq *cq = NULL, *again = NULL, *rcq = BOGUS;
@@ -60,7 +58,6 @@ static void getters_tell_what_the_connection_has(void **state)
 
 static void every_event_of_a_connection_is_mapped(void **state)
 {
-    (void)state;
     const struct {
         enum rdma_cm_event_type from;
         enum rpma_conn_event to;
@@ -88,7 +85,6 @@ static void every_event_of_a_connection_is_mapped(void **state)
 
 static void every_other_event_is_unknown_and_named(void **state)
 {
-    (void)state;
     const enum rdma_cm_event_type others[] = {RDMA_CM_EVENT_ADDR_RESOLVED, RDMA_CM_EVENT_ADDR_ERROR,
             RDMA_CM_EVENT_ROUTE_RESOLVED, RDMA_CM_EVENT_ROUTE_ERROR, RDMA_CM_EVENT_CONNECT_RESPONSE,
             RDMA_CM_EVENT_MULTICAST_JOIN, RDMA_CM_EVENT_MULTICAST_ERROR, RDMA_CM_EVENT_ADDR_CHANGE};
@@ -106,7 +102,6 @@ static void every_other_event_is_unknown_and_named(void **state)
 
 static void connection_event_names_are_the_documented_ones(void **state)
 {
-    (void)state;
     assert_string_equal(rpma_utils_conn_event_2str(RPMA_CONN_UNDEFINED), "Undefined connection event");
     assert_string_equal(rpma_utils_conn_event_2str(RPMA_CONN_ESTABLISHED), "Connection established");
     assert_string_equal(rpma_utils_conn_event_2str(RPMA_CONN_CLOSED), "Connection closed");
@@ -121,7 +116,6 @@ static void connection_event_names_are_the_documented_ones(void **state)
 
 static void an_empty_nonblocking_channel_is_no_event(void **state)
 {
-    (void)state;
     enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
     set_nonblocking(id->channel->fd);
     assert_int_equal(rpma_conn_next_event(conn, &event), RPMA_E_NO_EVENT);
@@ -134,7 +128,6 @@ static void an_empty_nonblocking_channel_is_no_event(void **state)
 
 static void a_signal_does_not_end_the_wait_for_an_event(void **state)
 {
-    (void)state;
     interrupt_soon(establish, NULL);
     errno = 77;
     assert_int_equal(next_event(), RPMA_CONN_ESTABLISHED);
@@ -143,7 +136,6 @@ static void a_signal_does_not_end_the_wait_for_an_event(void **state)
 
 static void another_failure_to_get_an_event_is_a_provider_error(void **state)
 {
-    (void)state;
     enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
     fake_fail_call(1, EBADF, false);
     assert_provider(rpma_conn_next_event(conn, &event), EBADF);
@@ -153,7 +145,6 @@ static void another_failure_to_get_an_event_is_a_provider_error(void **state)
 
 static void private_data_of_the_answer_comes_with_established(void **state)
 {
-    (void)state;
     assert_private_data(NULL);
     fake_event(id, RDMA_CM_EVENT_ESTABLISHED, "answer", 7);
     assert_int_equal(next_event(), RPMA_CONN_ESTABLISHED);
@@ -165,7 +156,6 @@ static void private_data_of_the_answer_comes_with_established(void **state)
 
 static void private_data_of_other_events_is_dropped(void **state)
 {
-    (void)state;
     fake_event(id, RDMA_CM_EVENT_REJECTED, "no", 3);
     assert_int_equal(next_event(), RPMA_CONN_REJECTED);
     assert_private_data(NULL);
@@ -173,7 +163,6 @@ static void private_data_of_other_events_is_dropped(void **state)
 
 static void private_data_without_memory_is_nomem_and_the_event_acknowledged(void **state)
 {
-    (void)state;
     enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
     fake_event(id, RDMA_CM_EVENT_ESTABLISHED, "answer", 7);
     fake_libc_fail(FAKE_MALLOC, 1, false);
@@ -185,7 +174,6 @@ static void private_data_without_memory_is_nomem_and_the_event_acknowledged(void
 
 static void a_failed_acknowledgement_keeps_private_data_handed_out_before(void **state)
 {
-    (void)state;
     enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
     struct rpma_conn_private_data before, after;
     fake_event(id, RDMA_CM_EVENT_ESTABLISHED, "answer", 7);
@@ -202,7 +190,6 @@ static void a_failed_acknowledgement_keeps_private_data_handed_out_before(void *
 
 static void a_failed_acknowledgement_drops_what_came_with_the_event(void **state)
 {
-    (void)state;
     enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
     fake_event(id, RDMA_CM_EVENT_ESTABLISHED, "answer", 7);
     fake_fail_call(2, EIO, false);
@@ -212,7 +199,6 @@ static void a_failed_acknowledgement_drops_what_came_with_the_event(void **state
 
 static void disconnecting_tells_the_other_side(void **state)
 {
-    (void)state;
     errno = 77;
     assert_int_equal(rpma_conn_disconnect(conn), 0);
     assert_int_equal(errno, 77);
@@ -226,7 +212,6 @@ static void disconnecting_tells_the_other_side(void **state)
 
 static void deleting_destroys_the_queue_pair_before_the_buffer_of_flush(void **state)
 {
-    (void)state;
     struct rpma_conn *const dropped = conn;
     conn = NULL;
     errno = 77;
@@ -239,7 +224,6 @@ static void deleting_destroys_the_queue_pair_before_the_buffer_of_flush(void **s
 
 static void deleting_goes_on_after_a_failure_and_reports_the_first(void **state)
 {
-    (void)state;
     for (unsigned failing = 1; failing <= 4; ++failing) {
         fake_forget_calls();
         fake_fail_call(failing, 1000, true);
@@ -257,7 +241,6 @@ static void deleting_goes_on_after_a_failure_and_reports_the_first(void **state)
 
 static void a_page_that_cannot_be_unmapped_is_invalid(void **state)
 {
-    (void)state;
     fake_libc_fail(FAKE_MUNMAP, 1, false);
     assert_int_equal(rpma_conn_delete(&conn), RPMA_E_INVAL);
     assert_null(conn);

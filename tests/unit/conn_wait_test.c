@@ -32,7 +32,6 @@ static void fire(void *queue)
 
 static void the_queue_that_fired_is_told_and_armed_again(void **state)
 {
-    (void)state;
     struct ibv_cq *const faces[] = {main_face, receive_face};
     struct rpma_cq *const queues[] = {cq, rcq};
     const struct ibv_wc wc = {.wr_id = 1};
@@ -53,7 +52,6 @@ static void the_queue_that_fired_is_told_and_armed_again(void **state)
 
 static void the_shared_descriptor_tells_of_both_queues(void **state)
 {
-    (void)state;
     int fd = -1;
     struct rpma_cq *fired = NULL;
     assert_int_equal(rpma_conn_get_compl_fd(conn, &fd), 0);
@@ -68,7 +66,6 @@ static void the_shared_descriptor_tells_of_both_queues(void **state)
 
 static void a_connection_without_shared_channel_is_told_so(void **state)
 {
-    (void)state;
     struct rpma_conn *plain = make_conn(peer, NULL);
     struct rpma_cq *fired = BOGUS;
     fake_forget_calls();
@@ -80,7 +77,6 @@ static void a_connection_without_shared_channel_is_told_so(void **state)
 
 static void an_empty_nonblocking_channel_is_no_completion(void **state)
 {
-    (void)state;
     struct rpma_cq *fired = BOGUS;
     bool is_rcq = true;
     set_nonblocking(main_face->channel->fd);
@@ -93,7 +89,6 @@ static void an_empty_nonblocking_channel_is_no_completion(void **state)
 
 static void a_signal_does_not_end_the_wait(void **state)
 {
-    (void)state;
     struct rpma_cq *fired = NULL;
     interrupt_soon(fire, receive_face);
     errno = 77;
@@ -104,7 +99,6 @@ static void a_signal_does_not_end_the_wait(void **state)
 
 static void an_unexpected_error_of_the_channel_is_told_and_left_in_errno(void **state)
 {
-    (void)state;
     struct rpma_cq *fired = BOGUS;
     fake_fail_call(1, EBADF, false);
     assert_int_equal(rpma_conn_wait(conn, 0, &fired, NULL), RPMA_E_NO_COMPLETION);
@@ -114,7 +108,6 @@ static void an_unexpected_error_of_the_channel_is_told_and_left_in_errno(void **
 
 static void a_queue_that_cannot_be_armed_again_is_a_provider_error(void **state)
 {
-    (void)state;
     struct rpma_cq *fired = BOGUS;
     bool is_rcq = false;
     fake_fire(receive_face);
@@ -126,7 +119,6 @@ static void a_queue_that_cannot_be_armed_again_is_a_provider_error(void **state)
 
 static void the_event_of_a_foreign_queue_is_acknowledged_and_unknown(void **state)
 {
-    (void)state;
     struct rpma_cq *fired = BOGUS;
     bool is_rcq = true;
     struct ibv_cq *const foreign = ibv_create_cq(fake_context(), 5, NULL, main_face->channel, 0);
@@ -141,7 +133,6 @@ static void the_event_of_a_foreign_queue_is_acknowledged_and_unknown(void **stat
 
 static void deleting_destroys_the_shared_channel_after_the_identifier(void **state)
 {
-    (void)state;
     struct rpma_conn *const dropped = conn;
     conn = NULL;
     drop_conn(dropped);

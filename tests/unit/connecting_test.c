@@ -36,7 +36,6 @@ static const char *connect_calls(struct rpma_conn_req *req)
 
 static void the_active_side_moves_to_its_own_channel_and_connects_last(void **state)
 {
-    (void)state;
     assert_string_equal(
             connect_calls(make_req(peer, NULL)), "rdma_create_event_channel rdma_migrate_id ibv_reg_mr rdma_connect");
     drop_conn(conn);
@@ -44,7 +43,6 @@ static void the_active_side_moves_to_its_own_channel_and_connects_last(void **st
 
 static void the_passive_side_accepts_last(void **state)
 {
-    (void)state;
     assert_string_equal(connect_calls(make_incoming_req(ep, NULL)), "ibv_reg_mr rdma_accept");
     drop_conn(conn);
     assert_null(strstr(fake_calls(), "rdma_reject"));
@@ -53,7 +51,6 @@ static void the_passive_side_accepts_last(void **state)
 // Waits for an acknowledgement last 4096 ns * 2^exponent; 7 of them are at least the time asked for, 6 would be less.
 static void a_peer_timeout_bounds_retries_and_waits(void **state)
 {
-    (void)state;
     const struct {
         const char *timeout_ms;
         unsigned exponent;
@@ -75,7 +72,6 @@ static void a_peer_timeout_bounds_retries_and_waits(void **state)
 
 static void without_a_peer_timeout_the_device_decides(void **state)
 {
-    (void)state;
     struct rpma_conn_req *req = make_req(peer, NULL);
     assert_null(strstr(fake_calls(), "rdma_set_option"));
     drop_req(req);
@@ -83,7 +79,6 @@ static void without_a_peer_timeout_the_device_decides(void **state)
 
 static void a_peer_timeout_that_is_none_is_refused_before_anything_is_called(void **state)
 {
-    (void)state;
     const char *const wrong[] = {"", "0", "-1", "3600001", "99999999999999999999", "1s", "1 ", "soon"};
     for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
         setenv("RPMA_PEER_TIMEOUT_MS", wrong[i], 1);
@@ -104,7 +99,6 @@ static void a_peer_timeout_that_is_none_is_refused_before_anything_is_called(voi
 
 static void a_peer_timeout_that_cannot_be_set_is_a_provider_error(void **state)
 {
-    (void)state;
     setenv("RPMA_PEER_TIMEOUT_MS", "1000", 1);
     struct rpma_conn_req *req = BOGUS;
     fake_fail_only("rdma_set_option");
@@ -131,7 +125,6 @@ static struct rpma_conn *accepted(void)
 // The other side knew that the connection stands, and its last message of the handshake was lost.
 static void an_end_without_a_beginning_is_told_as_both(void **state)
 {
-    (void)state;
     conn = accepted();
     fake_event(newest_id(), RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
     fake_event(newest_id(), RDMA_CM_EVENT_TIMEWAIT_EXIT, NULL, 0);
@@ -147,7 +140,6 @@ static void an_end_without_a_beginning_is_told_as_both(void **state)
 
 static void an_end_after_the_beginning_is_told_once(void **state)
 {
-    (void)state;
     conn = accepted();
     fake_event(newest_id(), RDMA_CM_EVENT_ESTABLISHED, NULL, 0);
     fake_event(newest_id(), RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
@@ -161,7 +153,6 @@ static void an_end_after_the_beginning_is_told_once(void **state)
 
 static void an_end_that_this_side_asked_for_has_no_beginning(void **state)
 {
-    (void)state;
     conn = accepted();
     assert_int_equal(rpma_conn_disconnect(conn), 0);
     fake_event(newest_id(), RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
@@ -174,7 +165,6 @@ static void an_end_that_this_side_asked_for_has_no_beginning(void **state)
 // The connection manager does nothing on a disconnection before it has the last message of the handshake.
 static void a_disconnection_before_the_beginning_is_made_again(void **state)
 {
-    (void)state;
     conn = accepted();
     assert_int_equal(rpma_conn_disconnect(conn), 0);
     fake_event(newest_id(), RDMA_CM_EVENT_ESTABLISHED, NULL, 0);
@@ -190,7 +180,6 @@ static void a_disconnection_before_the_beginning_is_made_again(void **state)
 
 static void private_data_goes_with_the_request_and_the_answer(void **state)
 {
-    (void)state;
     char bytes[] = "Random data";
     const struct rpma_conn_private_data pdata = {bytes, sizeof(bytes)};
     struct rpma_conn_req *reqs[] = {make_req(peer, NULL), make_incoming_req(ep, NULL)};
@@ -204,7 +193,6 @@ static void private_data_goes_with_the_request_and_the_answer(void **state)
 
 static void more_private_data_than_the_transport_carries_is_a_provider_error(void **state)
 {
-    (void)state;
     static char bytes[255];
     const struct rpma_conn_private_data pdata = {bytes, sizeof(bytes)};
     struct rpma_conn_req *reqs[] = {make_req(peer, NULL), make_incoming_req(ep, NULL)};
@@ -218,7 +206,6 @@ static void more_private_data_than_the_transport_carries_is_a_provider_error(voi
 
 static void bad_arguments_consume_and_reject_the_request(void **state)
 {
-    (void)state;
     char byte = 1;
     const struct rpma_conn_private_data wrong[] = {{NULL, 1}, {&byte, 0}, {NULL, 0}};
     for (int incoming = 0; incoming < 2; ++incoming)
@@ -238,7 +225,6 @@ static void bad_arguments_consume_and_reject_the_request(void **state)
 
 static void a_missing_request_is_refused(void **state)
 {
-    (void)state;
     struct rpma_conn_req *req = NULL;
     conn = BOGUS;
     assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), RPMA_E_INVAL);
@@ -260,7 +246,6 @@ static const char *connect_with_failing_call(struct rpma_conn_req *req, unsigned
 
 static void a_failed_accept_rejects_the_request(void **state)
 {
-    (void)state;
     assert_string_equal(connect_with_failing_call(make_incoming_req(ep, NULL), 2),
             "ibv_reg_mr rdma_accept rdma_destroy_qp ibv_dereg_mr ibv_destroy_cq ibv_destroy_comp_channel "
             "rdma_reject rdma_destroy_id rdma_destroy_event_channel");
@@ -268,7 +253,6 @@ static void a_failed_accept_rejects_the_request(void **state)
 
 static void a_request_that_fails_before_the_accept_is_rejected(void **state)
 {
-    (void)state;
     const char *const calls = connect_with_failing_call(make_incoming_req(ep, NULL), 1);
     assert_non_null(strstr(calls, "rdma_reject rdma_destroy_id"));
     assert_null(strstr(calls, "rdma_accept"));
@@ -276,7 +260,6 @@ static void a_request_that_fails_before_the_accept_is_rejected(void **state)
 
 static void a_failed_connect_releases_everything(void **state)
 {
-    (void)state;
     assert_string_equal(connect_with_failing_call(make_req(peer, NULL), 4),
             "rdma_create_event_channel rdma_migrate_id ibv_reg_mr rdma_connect rdma_destroy_qp ibv_dereg_mr "
             "ibv_destroy_cq ibv_destroy_comp_channel rdma_destroy_id rdma_destroy_event_channel");
@@ -284,7 +267,6 @@ static void a_failed_connect_releases_everything(void **state)
 
 static void private_data_of_the_request_moves_to_the_connection(void **state)
 {
-    (void)state;
     struct rpma_conn_req *req = make_incoming_req(ep, NULL);
     struct rpma_conn_private_data before = {NULL, 0}, after = {NULL, 0};
     assert_int_equal(rpma_conn_req_get_private_data(req, &before), 0);
@@ -299,7 +281,6 @@ static void private_data_of_the_request_moves_to_the_connection(void **state)
 
 static void the_buffer_of_emulated_flush_is_8_bytes(void **state)
 {
-    (void)state;
     conn = make_conn(peer, NULL);
     assert_int_equal(fake_seen()->mr_length, 8);
     assert_int_equal(fake_seen()->access, IBV_ACCESS_LOCAL_WRITE);
@@ -310,7 +291,6 @@ static void the_buffer_of_emulated_flush_is_8_bytes(void **state)
 
 static void native_flush_needs_no_buffer(void **state)
 {
-    (void)state;
     fake_make_native();
     struct rpma_peer *native = make_peer();
     const long mappings = fake_libc_mappings();
@@ -323,7 +303,6 @@ static void native_flush_needs_no_buffer(void **state)
 
 static void a_connection_without_buffer_for_flush_fails(void **state)
 {
-    (void)state;
     const struct {
         enum fake_libc_call call;
         int code;

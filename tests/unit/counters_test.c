@@ -79,20 +79,17 @@ static const struct rpma_conn_counters posted_once = {.reads = 1,
 
 static void a_new_connection_has_counted_nothing(void **state)
 {
-    (void)state;
     assert_counters(&(struct rpma_conn_counters){0});
 }
 
 static void every_operation_is_counted_with_its_bytes(void **state)
 {
-    (void)state;
     post(ALWAYS);
     assert_counters(&posted_once);
 }
 
 static void what_is_kept_is_counted_when_it_is_kept(void **state)
 {
-    (void)state;
     post(KEEP);
     assert_counters(&posted_once);
     assert_int_equal(rpma_conn_ring(path.conn), 0);
@@ -101,7 +98,6 @@ static void what_is_kept_is_counted_when_it_is_kept(void **state)
 
 static void wrong_arguments_are_not_counted(void **state)
 {
-    (void)state;
     char word[8] = "ABCDEFG";
     struct rpma_conn *const on = path.conn;
     assert_int_equal(rpma_read(on, local, 0, path.remote, 0, MR_SIZE + 1, ALWAYS, NULL), RPMA_E_INVAL);
@@ -115,7 +111,6 @@ static void wrong_arguments_are_not_counted(void **state)
 
 static void what_the_device_refuses_is_counted(void **state)
 {
-    (void)state;
     fake_fail_only("ibv_post_send");
     fake_fail_call(1, ENOMEM, false);
     assert_int_equal(rpma_write(path.conn, path.remote, 0, local, 0, 8, ALWAYS, NULL), RPMA_E_PROVIDER);
@@ -124,7 +119,6 @@ static void what_the_device_refuses_is_counted(void **state)
 
 static void programs_of_other_versions_have_other_sizes(void **state)
 {
-    (void)state;
     post(ALWAYS);
     struct {
         struct rpma_conn_counters known;

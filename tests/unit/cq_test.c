@@ -20,7 +20,6 @@ static void fire(void *queue)
 
 static void the_descriptor_becomes_readable_with_a_completion(void **state)
 {
-    (void)state;
     int fd = -1;
     assert_int_equal(rpma_cq_get_fd(cq, &fd), 0);
     assert_int_equal(fd, face->channel->fd);
@@ -32,7 +31,6 @@ static void the_descriptor_becomes_readable_with_a_completion(void **state)
 
 static void waiting_takes_the_event_and_arms_the_queue_again(void **state)
 {
-    (void)state;
     const struct ibv_wc wc = {.wr_id = 1};
     for (int i = 0; i < 3; ++i) {
         fake_forget_calls();
@@ -49,7 +47,6 @@ static void waiting_takes_the_event_and_arms_the_queue_again(void **state)
 
 static void waiting_on_an_empty_nonblocking_channel_is_no_completion(void **state)
 {
-    (void)state;
     set_nonblocking(face->channel->fd);
     assert_int_equal(rpma_cq_wait(cq), RPMA_E_NO_COMPLETION);
     assert_int_equal(errno, EAGAIN);
@@ -59,14 +56,12 @@ static void waiting_on_an_empty_nonblocking_channel_is_no_completion(void **stat
 
 static void a_signal_does_not_end_the_wait(void **state)
 {
-    (void)state;
     interrupt_soon(fire, face);
     assert_int_equal(rpma_cq_wait(cq), 0);
 }
 
 static void an_interrupted_call_is_repeated(void **state)
 {
-    (void)state;
     fake_fire(face);
     fake_fail_call(1, EINTR, false);
     errno = 77;
@@ -77,7 +72,6 @@ static void an_interrupted_call_is_repeated(void **state)
 
 static void an_unexpected_error_of_the_channel_is_told_and_left_in_errno(void **state)
 {
-    (void)state;
     fake_fail_call(1, EBADF, false);
     assert_int_equal(rpma_cq_wait(cq), RPMA_E_NO_COMPLETION);
     assert_int_equal(errno, EBADF);
@@ -87,7 +81,6 @@ static void an_unexpected_error_of_the_channel_is_told_and_left_in_errno(void **
 
 static void a_queue_that_cannot_be_armed_again_is_a_provider_error(void **state)
 {
-    (void)state;
     fake_fire(face);
     fake_fail_call(2, EIO, false);
     assert_provider(rpma_cq_wait(cq), EIO);
@@ -96,7 +89,6 @@ static void a_queue_that_cannot_be_armed_again_is_a_provider_error(void **state)
 
 static void completions_come_unchanged_and_in_order(void **state)
 {
-    (void)state;
     const int wanted[] = {1, 2, 3, 6};
     for (size_t w = 0; w < sizeof(wanted) / sizeof(wanted[0]); ++w) {
         struct ibv_wc in[6], out[6];
@@ -126,7 +118,6 @@ static void completions_come_unchanged_and_in_order(void **state)
 
 static void fewer_completions_than_asked_for_are_enough(void **state)
 {
-    (void)state;
     const struct ibv_wc in = {.wr_id = 5};
     struct ibv_wc out[4];
     int got = 0;
@@ -138,7 +129,6 @@ static void fewer_completions_than_asked_for_are_enough(void **state)
 
 static void the_number_may_be_left_out_for_one_completion(void **state)
 {
-    (void)state;
     const struct ibv_wc in = {.wr_id = 5};
     struct ibv_wc out[2];
     fake_complete(face, &in);
@@ -149,7 +139,6 @@ static void the_number_may_be_left_out_for_one_completion(void **state)
 
 static void a_number_below_one_is_refused(void **state)
 {
-    (void)state;
     struct ibv_wc wc;
     int got = 7;
     assert_int_equal(rpma_cq_get_wc(BOGUS, 0, &wc, &got), RPMA_E_INVAL);
@@ -160,7 +149,6 @@ static void a_number_below_one_is_refused(void **state)
 
 static void an_empty_queue_is_no_completion(void **state)
 {
-    (void)state;
     struct ibv_wc wc[2];
     int got = 7;
     assert_int_equal(rpma_cq_get_wc(cq, 1, wc, &got), RPMA_E_NO_COMPLETION);
@@ -172,7 +160,6 @@ static void an_empty_queue_is_no_completion(void **state)
 
 static void a_failed_poll_is_a_provider_error(void **state)
 {
-    (void)state;
     struct ibv_wc wc[2];
     int got = 7;
     for (int entries = 1; entries <= 2; ++entries) {
@@ -185,7 +172,6 @@ static void a_failed_poll_is_a_provider_error(void **state)
 
 static void more_completions_than_asked_for_are_unknown(void **state)
 {
-    (void)state;
     struct ibv_wc wc[2];
     int got = 7;
     fake_device()->poll_surplus = 1;
@@ -196,7 +182,6 @@ static void more_completions_than_asked_for_are_unknown(void **state)
 
 static void a_queue_on_a_shared_channel_is_not_waited_for_alone(void **state)
 {
-    (void)state;
     struct rpma_conn_cfg *cfg = make_cfg(true, 5);
     struct rpma_conn *sharing = make_conn(peer, cfg);
     struct rpma_cq *queues[2] = {NULL, NULL};

@@ -7,13 +7,11 @@
 
 static void incoming(void *unused)
 {
-    (void)unused;
     fake_incoming(NULL, 0);
 }
 
 static void listening_binds_the_resolved_address(void **state)
 {
-    (void)state;
     struct rpma_ep *another = make_ep(peer);
     assert_calls("rdma_create_event_channel rdma_create_id rdma_getaddrinfo rdma_bind_addr rdma_listen "
                  "rdma_freeaddrinfo");
@@ -31,7 +29,6 @@ static void listening_binds_the_resolved_address(void **state)
 
 static void listening_takes_the_first_address_that_can_be_bound(void **state)
 {
-    (void)state;
     fake_device()->addresses = 3;
     fake_device()->bad_addresses = 2;
     drop_ep(make_ep(peer));
@@ -40,7 +37,6 @@ static void listening_takes_the_first_address_that_can_be_bound(void **state)
 
 static void listening_reports_the_first_error_when_no_address_can_be_bound(void **state)
 {
-    (void)state;
     struct rpma_ep *another = BOGUS;
     fake_device()->addresses = 2;
     fake_device()->bad_addresses = 2;
@@ -50,7 +46,6 @@ static void listening_reports_the_first_error_when_no_address_can_be_bound(void 
 
 static void a_failed_listen_releases_everything(void **state)
 {
-    (void)state;
     struct rpma_ep *another = BOGUS;
     fake_fail_call(5, EADDRINUSE, false);
     assert_provider(rpma_ep_listen(peer, "here", "7204", &another), EADDRINUSE);
@@ -60,7 +55,6 @@ static void a_failed_listen_releases_everything(void **state)
 
 static void a_port_that_the_resolver_would_alter_is_rejected(void **state)
 {
-    (void)state;
     static const char *const invalid[] = {
             "65536", "72040", "00065536", "99999999999999999999", "", " 7390", "-1", "+1", "."};
     for (size_t i = 0; i < sizeof(invalid) / sizeof(invalid[0]); ++i) {
@@ -85,7 +79,6 @@ static void a_port_that_the_resolver_would_alter_is_rejected(void **state)
 
 static void the_descriptor_becomes_readable_with_a_request(void **state)
 {
-    (void)state;
     int fd = -1;
     assert_int_equal(rpma_ep_get_fd(ep, &fd), 0);
     assert_false(is_readable(fd));
@@ -95,7 +88,6 @@ static void the_descriptor_becomes_readable_with_a_request(void **state)
 
 static void a_request_is_built_and_moved_to_its_own_channel_before_the_event_is_acknowledged(void **state)
 {
-    (void)state;
     fake_incoming(NULL, 0);
     struct rpma_conn_req *req = NULL;
     errno = 77;
@@ -107,7 +99,6 @@ static void a_request_is_built_and_moved_to_its_own_channel_before_the_event_is_
 
 static void a_request_outlives_its_endpoint(void **state)
 {
-    (void)state;
     struct rpma_ep *another = make_ep(peer);
     drop_ep(ep);
     ep = another;
@@ -123,7 +114,6 @@ static void a_request_outlives_its_endpoint(void **state)
 
 static void events_of_a_request_do_not_reach_the_endpoint(void **state)
 {
-    (void)state;
     struct rpma_conn_req *req = make_incoming_req(ep, NULL);
     fake_event(newest_id(), RDMA_CM_EVENT_ESTABLISHED, NULL, 0);
     int fd = -1;
@@ -134,7 +124,6 @@ static void events_of_a_request_do_not_reach_the_endpoint(void **state)
 
 static void the_configuration_decides_the_queues(void **state)
 {
-    (void)state;
     struct rpma_conn_cfg *cfg = make_cfg(false, 3);
     assert_int_equal(rpma_conn_cfg_set_cq_size(cfg, 13), 0);
     assert_int_equal(rpma_conn_cfg_set_sq_size(cfg, 14), 0);
@@ -151,7 +140,6 @@ static void the_configuration_decides_the_queues(void **state)
 
 static void an_empty_nonblocking_channel_is_no_event(void **state)
 {
-    (void)state;
     int fd = -1;
     assert_int_equal(rpma_ep_get_fd(ep, &fd), 0);
     set_nonblocking(fd);
@@ -166,7 +154,6 @@ static void an_empty_nonblocking_channel_is_no_event(void **state)
 
 static void a_signal_does_not_end_the_wait(void **state)
 {
-    (void)state;
     struct rpma_conn_req *req = NULL;
     interrupt_soon(incoming, NULL);
     errno = 77;
@@ -177,7 +164,6 @@ static void a_signal_does_not_end_the_wait(void **state)
 
 static void another_failure_to_get_an_event_is_a_provider_error(void **state)
 {
-    (void)state;
     struct rpma_conn_req *req = BOGUS;
     fake_fail_call(1, EBADF, false);
     assert_provider(rpma_ep_next_conn_req(ep, NULL, &req), EBADF);
@@ -187,7 +173,6 @@ static void another_failure_to_get_an_event_is_a_provider_error(void **state)
 
 static void another_event_is_dropped_and_refused(void **state)
 {
-    (void)state;
     struct rpma_conn_req *req = BOGUS;
     for (unsigned ack_fails = 0; ack_fails < 2; ++ack_fails) {
         fake_event(fake_live(FAKE_CM_ID, 0), RDMA_CM_EVENT_DEVICE_REMOVAL, NULL, 0);
@@ -203,7 +188,6 @@ static void another_event_is_dropped_and_refused(void **state)
 
 static void a_request_that_cannot_be_built_is_rejected(void **state)
 {
-    (void)state;
     struct rpma_conn_req *req = BOGUS;
     fake_incoming(NULL, 0);
     fake_fail_call(5, ENOMEM, false);
@@ -216,7 +200,6 @@ static void a_request_that_cannot_be_built_is_rejected(void **state)
 
 static void a_contradictory_configuration_rejects_the_request(void **state)
 {
-    (void)state;
     struct rpma_srq *srq = NULL;
     assert_int_equal(rpma_srq_new(peer, NULL, &srq), 0);
     struct rpma_conn_cfg *cfg = make_cfg(true, 0);
@@ -233,7 +216,6 @@ static void a_contradictory_configuration_rejects_the_request(void **state)
 
 static void a_failed_acknowledgement_rejects_the_request(void **state)
 {
-    (void)state;
     struct rpma_conn_req *req = BOGUS;
     fake_incoming("hello", 6);
     fake_fail_call(8, EIO, false);
@@ -245,7 +227,6 @@ static void a_failed_acknowledgement_rejects_the_request(void **state)
 
 static void private_data_comes_with_the_request(void **state)
 {
-    (void)state;
     struct rpma_conn_req *req = make_incoming_req(ep, NULL);
     struct rpma_conn_private_data pdata = {NULL, 0};
     assert_int_equal(rpma_conn_req_get_private_data(req, &pdata), 0);
@@ -263,7 +244,6 @@ static void private_data_comes_with_the_request(void **state)
 
 static void private_data_without_memory_rejects_the_request(void **state)
 {
-    (void)state;
     struct rpma_conn_req *req = BOGUS;
     fake_incoming("hello", 6);
     fake_libc_fail(FAKE_MALLOC, 1, false);
@@ -274,7 +254,6 @@ static void private_data_without_memory_rejects_the_request(void **state)
 
 static void shutting_down_goes_on_after_a_failure(void **state)
 {
-    (void)state;
     struct rpma_ep *another = make_ep(peer);
     fake_fail_call(1, EIO, false);
     fake_forget_calls();

@@ -5,7 +5,6 @@
 
 static void each_code_has_its_text(void **state)
 {
-    (void)state;
     assert_string_equal(rpma_err_2str(0), "Success");
     assert_string_equal(rpma_err_2str(RPMA_E_UNKNOWN), "Unknown error");
     assert_string_equal(rpma_err_2str(RPMA_E_NOSUPP), "Not supported");
@@ -21,7 +20,6 @@ static void each_code_has_its_text(void **state)
 
 static void a_number_that_is_no_code_has_a_text_too(void **state)
 {
-    (void)state;
     const int numbers[] = {1, -1, -99999, -100010, INT_MAX, INT_MIN};
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); ++i)
         assert_string_equal(rpma_err_2str(numbers[i]), "Unknown error");

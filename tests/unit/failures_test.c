@@ -93,13 +93,11 @@ static void sweep_provider_calls(bool persistent)
 
 static void a_provider_call_that_fails_once_is_reported_and_leaks_nothing(void **state)
 {
-    (void)state;
     sweep_provider_calls(false);
 }
 
 static void provider_calls_that_fail_from_then_on_report_the_first_error(void **state)
 {
-    (void)state;
     sweep_provider_calls(true);
 }
 
@@ -119,14 +117,12 @@ static void sweep_memory(bool persistent, bool calls_too)
 
 static void missing_memory_is_reported_and_leaks_nothing(void **state)
 {
-    (void)state;
     sweep_memory(false, false);
     sweep_memory(true, false);
 }
 
 static void missing_memory_is_reported_even_if_cleaning_up_fails(void **state)
 {
-    (void)state;
     sweep_memory(false, true);
     sweep_memory(true, true);
 }

@@ -10,7 +10,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     fake_reset();
     return 0;
 }
@@ -24,7 +23,6 @@ static bool noticed(const char *text)
 
 static void an_object_that_is_left_over_is_noticed(void **state)
 {
-    (void)state;
     assert_string_equal(fake_problems(), "");
     ibv_alloc_pd(fake_context());
     rdma_create_event_channel();
@@ -36,7 +34,6 @@ static void an_object_that_is_left_over_is_noticed(void **state)
 
 static void an_object_that_others_need_stays(void **state)
 {
-    (void)state;
     struct ibv_comp_channel *const channel = ibv_create_comp_channel(fake_context());
     struct ibv_cq *const cq = ibv_create_cq(fake_context(), 1, NULL, channel, 0);
     assert_int_equal(ibv_destroy_comp_channel(channel), EBUSY);
@@ -48,7 +45,6 @@ static void an_object_that_others_need_stays(void **state)
 
 static void an_object_that_is_destroyed_twice_is_noticed(void **state)
 {
-    (void)state;
     struct ibv_pd *const pd = ibv_alloc_pd(fake_context());
     assert_int_equal(ibv_dealloc_pd(pd), 0);
     assert_int_equal(ibv_dealloc_pd(pd), EINVAL);
@@ -57,7 +53,6 @@ static void an_object_that_is_destroyed_twice_is_noticed(void **state)
 
 static void an_event_channel_destroyed_under_an_identifier_is_noticed(void **state)
 {
-    (void)state;
     struct rdma_event_channel *const channel = rdma_create_event_channel();
     struct rdma_cm_id *id = NULL;
     assert_int_equal(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
@@ -67,7 +62,6 @@ static void an_event_channel_destroyed_under_an_identifier_is_noticed(void **sta
 
 static void a_failed_destroy_is_no_leak(void **state)
 {
-    (void)state;
     struct ibv_pd *const pd = ibv_alloc_pd(fake_context());
     fake_fail_call(1, EIO, false);
     assert_int_equal(ibv_dealloc_pd(pd), EIO);
@@ -77,7 +71,6 @@ static void a_failed_destroy_is_no_leak(void **state)
 
 static void an_allocation_that_is_left_over_is_noticed(void **state)
 {
-    (void)state;
     struct rpma_peer_cfg *pcfg = NULL;
     const long before = fake_libc_allocations();
     assert_int_equal(rpma_peer_cfg_new(&pcfg), 0);
@@ -88,7 +81,6 @@ static void an_allocation_that_is_left_over_is_noticed(void **state)
 
 static void calls_fail_where_and_as_long_as_asked(void **state)
 {
-    (void)state;
     fake_fail_call(2, 50, true);
     struct ibv_pd *const pd = ibv_alloc_pd(fake_context());
     assert_non_null(pd);

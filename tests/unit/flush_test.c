@@ -30,7 +30,6 @@ static bool was_emulated(const struct rpma_conn *used)
 
 static void emulation_reads_8_bytes_into_the_buffer_of_the_connection(void **state)
 {
-    (void)state;
     const struct path path = make_path(REMOTE_BASE, MR_SIZE, BOTH);
     const struct ibv_mr *const buffer = fake_live(FAKE_MR, 0);
     const size_t lengths[] = {0, 1, 8, MR_SIZE - 64};
@@ -58,7 +57,6 @@ static void emulation_reads_8_bytes_into_the_buffer_of_the_connection(void **sta
 
 static void emulation_never_reads_past_the_end_of_the_region(void **state)
 {
-    (void)state;
     for (size_t size = 1; size <= 24; ++size) {
         const struct path path = make_path(REMOTE_BASE, size, BOTH);
         for (size_t offset = 0; offset <= size; ++offset) {
@@ -74,7 +72,6 @@ static void emulation_never_reads_past_the_end_of_the_region(void **state)
 
 static void native_flush_covers_the_range(void **state)
 {
-    (void)state;
     fake_make_native();
     const struct path path = make_path(REMOTE_BASE, MR_SIZE, BOTH);
     for (int t = 0; t < 2; ++t) {
@@ -96,7 +93,6 @@ static void native_flush_covers_the_range(void **state)
 
 static void what_is_visible_at_most_is_flushed_natively_to_visibility(void **state)
 {
-    (void)state;
     fake_make_native();
     const int local = RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV;
     const struct {
@@ -117,7 +113,6 @@ static void what_is_visible_at_most_is_flushed_natively_to_visibility(void **sta
 
 static void native_flush_beyond_32_bits_covers_the_region(void **state)
 {
-    (void)state;
     fake_make_native();
     const struct path path = make_path(REMOTE_BASE, 0x200000000, BOTH);
     assert_int_equal(flush(&path, 0, 0xffffffff, RPMA_FLUSH_TYPE_PERSISTENT), 0);
@@ -131,7 +126,6 @@ static void native_flush_beyond_32_bits_covers_the_region(void **state)
 
 static void only_the_always_flag_signals(void **state)
 {
-    (void)state;
     for (int native = 0; native < 2; ++native) {
         if (native)
             fake_make_native();
@@ -149,7 +143,6 @@ static void only_the_always_flag_signals(void **state)
 
 static void the_environment_can_forbid_native_flush(void **state)
 {
-    (void)state;
     fake_make_native();
     setenv("RPMA_FLUSH_METHOD", "emulated", 1);
     const struct path path = make_path(REMOTE_BASE, MR_SIZE, BOTH);
@@ -160,7 +153,6 @@ static void the_environment_can_forbid_native_flush(void **state)
 
 static void native_flush_needs_capability_and_grant(void **state)
 {
-    (void)state;
     // Every queue pair has the extended view; that alone says nothing.
     fake_device()->extended_qps = true;
     const uint64_t atomic_write_only = 1ULL << FAKE_CAP_ATOMIC_WRITE;
@@ -187,7 +179,6 @@ static void native_flush_needs_capability_and_grant(void **state)
 
 static void persistence_needs_the_remote_peers_word(void **state)
 {
-    (void)state;
     for (int native = 0; native < 2; ++native) {
         if (native)
             fake_make_native();
@@ -213,7 +204,6 @@ static void persistence_needs_the_remote_peers_word(void **state)
 
 static void the_region_has_to_be_registered_for_the_type(void **state)
 {
-    (void)state;
     const int usages[] = {
             RPMA_MR_USAGE_WRITE_DST, RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT, BOTH};
     for (size_t i = 0; i < sizeof(usages) / sizeof(usages[0]); ++i) {
@@ -229,7 +219,6 @@ static void the_region_has_to_be_registered_for_the_type(void **state)
 
 static void bad_arguments_are_refused(void **state)
 {
-    (void)state;
     const int unknown[] = {-1, 2, 7, 9, 32, 33};
     assert_int_equal(rpma_flush(NULL, BOGUS, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, 3, NULL), RPMA_E_INVAL);
     assert_int_equal(rpma_flush(BOGUS, NULL, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, 3, NULL), RPMA_E_INVAL);
@@ -240,7 +229,6 @@ static void bad_arguments_are_refused(void **state)
 
 static void what_lies_outside_the_region_is_refused(void **state)
 {
-    (void)state;
     for (int native = 0; native < 2; ++native) {
         if (native)
             fake_make_native();
@@ -260,7 +248,6 @@ static void what_lies_outside_the_region_is_refused(void **state)
 
 static void a_refused_request_is_a_provider_error(void **state)
 {
-    (void)state;
     for (int native = 0; native < 2; ++native) {
         if (native)
             fake_make_native();

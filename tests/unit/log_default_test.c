@@ -54,7 +54,6 @@ static void assert_matches(const char *text, const char *pattern)
 
 static void syslog_gets_level_place_and_message(void **state)
 {
-    (void)state;
     provoke_error();
     assert_matches(fake_libc_syslog_message(), "^\\*ERROR\\* " PLACE "peer configuration descriptor.*\n$");
     assert_int_equal(fake_libc_syslog_priority(), LOG_LOCAL7 | LOG_ERR);
@@ -62,7 +61,6 @@ static void syslog_gets_level_place_and_message(void **state)
 
 static void stderr_gets_time_and_thread_before_that(void **state)
 {
-    (void)state;
     assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR), 0);
     catch_stderr(provoke_error);
     assert_matches(printed,
@@ -75,7 +73,6 @@ static void stderr_gets_time_and_thread_before_that(void **state)
 
 static void stderr_gets_nothing_below_the_auxiliary_threshold(void **state)
 {
-    (void)state;
     assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_FATAL), 0);
     catch_stderr(provoke_error);
     assert_string_equal(printed, "");
@@ -84,7 +81,6 @@ static void stderr_gets_nothing_below_the_auxiliary_threshold(void **state)
 
 static void nothing_is_written_when_the_main_threshold_is_disabled(void **state)
 {
-    (void)state;
     assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED), 0);
     assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_DEBUG), 0);
     catch_stderr(provoke_error);
@@ -136,7 +132,6 @@ static void provoke_fatal(void)
 
 static void every_level_has_its_tag_and_severity(void **state)
 {
-    (void)state;
     const struct {
         void (*provoke)(void);
         const char *tag;
@@ -159,7 +154,6 @@ static void every_level_has_its_tag_and_severity(void **state)
 
 static void a_failing_clock_is_told_in_the_line(void **state)
 {
-    (void)state;
     const enum fake_libc_call calls[] = {FAKE_CLOCK_GETTIME, FAKE_LOCALTIME_R, FAKE_STRFTIME};
     assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR), 0);
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); ++i) {
@@ -172,7 +166,6 @@ static void a_failing_clock_is_told_in_the_line(void **state)
 
 static void an_unprintable_place_is_told_in_the_line(void **state)
 {
-    (void)state;
     fake_libc_fail(FAKE_SNPRINTF, 1, false);
     provoke_error();
     assert_matches(fake_libc_syslog_message(), "^\\*ERROR\\* \\[file info error\\]: peer configuration");
@@ -180,7 +173,6 @@ static void an_unprintable_place_is_told_in_the_line(void **state)
 
 static void an_unprintable_message_is_dropped(void **state)
 {
-    (void)state;
     assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR), 0);
     fake_libc_fail(FAKE_VSNPRINTF, 1, false);
     catch_stderr(provoke_error);
@@ -190,7 +182,6 @@ static void an_unprintable_message_is_dropped(void **state)
 
 static void logging_leaves_errno_alone(void **state)
 {
-    (void)state;
     peer = make_peer();
     assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR), 0);
     fake_libc_fail(FAKE_CLOCK_GETTIME, 1, false);

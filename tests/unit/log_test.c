@@ -21,10 +21,6 @@ static unsigned got;
 static void count_calls(enum rpma_log_level level, const char *file_name, const int line_no, const char *function_name,
         const char *message_format, ...)
 {
-    (void)file_name;
-    (void)line_no;
-    (void)function_name;
-    (void)message_format;
     got_level = level;
     ++got;
 }
@@ -38,14 +34,12 @@ static void provoke_error(void)
 
 static void initial_thresholds_are_the_documented_ones(void **state)
 {
-    (void)state;
     assert_int_equal(initial[RPMA_LOG_THRESHOLD], INITIAL_THRESHOLD);
     assert_int_equal(initial[RPMA_LOG_THRESHOLD_AUX], INITIAL_AUX_THRESHOLD);
 }
 
 static void every_level_can_be_set_on_both_thresholds(void **state)
 {
-    (void)state;
     for (enum rpma_log_threshold which = RPMA_LOG_THRESHOLD; which < RPMA_LOG_THRESHOLD_MAX; ++which)
         for (int level = RPMA_LOG_DISABLED; level <= RPMA_LOG_LEVEL_DEBUG; ++level) {
             enum rpma_log_level read_back = RPMA_LOG_LEVEL_FATAL;
@@ -57,7 +51,6 @@ static void every_level_can_be_set_on_both_thresholds(void **state)
 
 static void unknown_thresholds_and_levels_are_refused(void **state)
 {
-    (void)state;
     enum rpma_log_level level = RPMA_LOG_LEVEL_NOTICE;
     assert_int_equal(rpma_log_set_threshold((enum rpma_log_threshold) - 1, level), RPMA_E_INVAL);
     assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_MAX, level), RPMA_E_INVAL);
@@ -72,7 +65,6 @@ static void unknown_thresholds_and_levels_are_refused(void **state)
 
 static void a_message_passes_up_to_its_level(void **state)
 {
-    (void)state;
     assert_int_equal(rpma_log_set_function(count_calls), 0);
     got = 0;
     assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_FATAL), 0);
@@ -90,7 +82,6 @@ static void a_message_passes_up_to_its_level(void **state)
 
 static void the_default_function_comes_back_with_null(void **state)
 {
-    (void)state;
     assert_int_equal(rpma_log_set_function(RPMA_LOG_USE_DEFAULT_FUNCTION), 0);
     provoke_error();
     assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 0);
@@ -99,7 +90,6 @@ static void the_default_function_comes_back_with_null(void **state)
 
 static void provider_errors_are_logged_with_call_and_cause(void **state)
 {
-    (void)state;
     peer = make_peer();
     fake_fail_call(1, EIO, false);
     assert_provider(rpma_peer_delete(&peer), EIO);
@@ -110,7 +100,6 @@ static void provider_errors_are_logged_with_call_and_cause(void **state)
 
 static void an_errno_without_a_name_is_logged_by_number(void **state)
 {
-    (void)state;
     peer = make_peer();
     fake_fail_call(1, 123456, false);
     assert_provider(rpma_peer_delete(&peer), 123456);
@@ -119,7 +108,6 @@ static void an_errno_without_a_name_is_logged_by_number(void **state)
 
 static void provider_errors_are_returned_with_logging_off(void **state)
 {
-    (void)state;
     peer = make_peer();
     assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED), 0);
     fake_fail_call(1, EIO, false);
@@ -129,7 +117,6 @@ static void provider_errors_are_returned_with_logging_off(void **state)
 
 static void loading_the_library_leaves_the_programs_syslog_alone(void **state)
 {
-    (void)state;
     assert_int_equal(fake_libc_openlog_calls(), 0);
 }
 

@@ -23,7 +23,6 @@ static int end(void **state)
 
 static void advice_reaches_the_device_unchanged(void **state)
 {
-    (void)state;
     const struct ibv_mr *const face = fake_live(FAKE_MR, 0);
     errno = 77;
     assert_int_equal(rpma_mr_advise(mr, 16, 32, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH), 0);
@@ -39,13 +38,11 @@ static void advice_reaches_the_device_unchanged(void **state)
 
 static void a_missing_region_is_refused(void **state)
 {
-    (void)state;
     assert_int_equal(rpma_mr_advise(NULL, 0, 8, 0, 0), RPMA_E_INVAL);
 }
 
 static void a_range_outside_the_region_is_refused(void **state)
 {
-    (void)state;
     const struct {
         size_t offset;
         size_t len;
@@ -60,7 +57,6 @@ static void a_range_outside_the_region_is_refused(void **state)
 
 static void a_length_of_more_than_32_bits_is_refused_even_inside_the_region(void **state)
 {
-    (void)state;
     struct rpma_mr_local *huge = NULL;
     assert_int_equal(rpma_mr_reg(peer, test_memory, 0x200000000, RPMA_MR_USAGE_READ_SRC, &huge), 0);
     fake_forget_calls();
@@ -73,7 +69,6 @@ static void a_length_of_more_than_32_bits_is_refused_even_inside_the_region(void
 
 static void what_the_device_says_decides_the_error(void **state)
 {
-    (void)state;
     const struct {
         int error;
         int code;
@@ -90,7 +85,6 @@ static void what_the_device_says_decides_the_error(void **state)
 
 static void a_device_that_takes_no_advice_is_not_supported(void **state)
 {
-    (void)state;
     fake_device()->without_advise = true;
     fake_context();
     assert_int_equal(rpma_mr_advise(mr, 0, 8, 0, 0), RPMA_E_NOSUPP);

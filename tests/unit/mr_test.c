@@ -26,7 +26,6 @@ static int access_for(int usage)
 
 static void each_usage_grants_the_access_it_needs(void **state)
 {
-    (void)state;
     peer = make_peer();
     assert_int_equal(access_for(RPMA_MR_USAGE_READ_SRC), IBV_ACCESS_REMOTE_READ);
     assert_int_equal(access_for(RPMA_MR_USAGE_READ_DST), IBV_ACCESS_LOCAL_WRITE);
@@ -42,7 +41,6 @@ static void each_usage_grants_the_access_it_needs(void **state)
 
 static void iwarp_answers_a_read_by_a_remote_write(void **state)
 {
-    (void)state;
     fake_device()->transport = IBV_TRANSPORT_IWARP;
     peer = make_peer();
     assert_int_equal(access_for(RPMA_MR_USAGE_READ_DST), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
@@ -52,7 +50,6 @@ static void iwarp_answers_a_read_by_a_remote_write(void **state)
 
 static void native_flush_keeps_the_region_readable_for_emulated_flush(void **state)
 {
-    (void)state;
     fake_make_native();
     peer = make_peer();
     assert_int_equal(access_for(RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY), 0x104);
@@ -63,7 +60,6 @@ static void native_flush_keeps_the_region_readable_for_emulated_flush(void **sta
 
 static void a_bad_usage_or_size_is_refused(void **state)
 {
-    (void)state;
     const int usages[] = {0, 0x100, 0x101, ~0, INT_MIN};
     struct rpma_mr_local *mr = BOGUS;
     for (size_t i = 0; i < sizeof(usages) / sizeof(usages[0]); ++i)
@@ -75,7 +71,6 @@ static void a_bad_usage_or_size_is_refused(void **state)
 
 static void a_failed_registration_leaves_the_output_alone(void **state)
 {
-    (void)state;
     peer = make_peer();
     struct rpma_mr_local *mr = BOGUS;
     const int errors[] = {EFAULT, ENOMEM, EOPNOTSUPP, EINVAL};
@@ -90,7 +85,6 @@ static void a_failed_registration_leaves_the_output_alone(void **state)
 
 static void memory_that_cannot_be_pinned_is_registered_on_demand(void **state)
 {
-    (void)state;
     fake_device()->odp_general = IBV_ODP_SUPPORT;
     fake_device()->odp_rc = ODP_NEEDED;
     fake_device()->unpinnable = true;
@@ -113,7 +107,6 @@ static void memory_that_cannot_be_pinned_is_registered_on_demand(void **state)
 
 static void without_on_demand_paging_there_is_one_attempt(void **state)
 {
-    (void)state;
     fake_device()->unpinnable = true;
     peer = make_peer();
     struct rpma_mr_local *mr = NULL;
@@ -127,7 +120,6 @@ static void without_on_demand_paging_there_is_one_attempt(void **state)
 
 static void memory_refused_for_persistent_flush_is_flushed_to_visibility(void **state)
 {
-    (void)state;
     const int errors[] = {EINVAL, EOPNOTSUPP, ENOTSUP};
     fake_make_native();
     peer = make_peer();
@@ -146,7 +138,6 @@ static void memory_refused_for_persistent_flush_is_flushed_to_visibility(void **
 
 static void the_fallback_keeps_everything_else_the_usage_needs(void **state)
 {
-    (void)state;
     fake_make_native();
     fake_device()->persistent_error = EINVAL;
     fake_device()->odp_general = IBV_ODP_SUPPORT;
@@ -163,7 +154,6 @@ static void the_fallback_keeps_everything_else_the_usage_needs(void **state)
 // A set of usages that is of no use to register, see mr.cpp; peers read the types of flush from it as ever.
 static void a_region_that_is_visible_at_most_says_so_in_its_descriptor(void **state)
 {
-    (void)state;
     fake_make_native();
     fake_device()->persistent_error = EINVAL;
     peer = make_peer();
@@ -193,7 +183,6 @@ static int native_flush_type(int usage)
 
 static void a_region_tells_what_native_flushes_reach_there(void **state)
 {
-    (void)state;
     const int visibility = RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, persistent = RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT;
     peer = make_peer();
     assert_int_equal(native_flush_type(ALL_USAGES), 0);
@@ -215,7 +204,6 @@ static void a_region_tells_what_native_flushes_reach_there(void **state)
 
 static void another_refusal_of_persistent_flush_is_final(void **state)
 {
-    (void)state;
     fake_make_native();
     peer = make_peer();
     struct rpma_mr_local *mr = BOGUS;
@@ -233,7 +221,6 @@ static void another_refusal_of_persistent_flush_is_final(void **state)
 
 static void a_region_tells_where_it_is(void **state)
 {
-    (void)state;
     peer = make_peer();
     struct rpma_mr_local *mr = make_mr(peer);
     void *ptr = NULL;
@@ -248,7 +235,6 @@ static void a_region_tells_where_it_is(void **state)
 
 static void a_failed_deregistration_still_forgets_the_region(void **state)
 {
-    (void)state;
     peer = make_peer();
     struct rpma_mr_local *mr = make_mr(peer);
     fake_fail_call(1, EBUSY, false);
@@ -260,7 +246,6 @@ static void a_failed_deregistration_still_forgets_the_region(void **state)
 
 static void deregistering_leaves_errno_alone(void **state)
 {
-    (void)state;
     peer = make_peer();
     struct rpma_mr_local *mr = make_mr(peer);
     errno = 77;
@@ -275,7 +260,6 @@ static const unsigned char reference[21] = {0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 
 
 static void a_descriptor_has_its_layout_at_every_alignment(void **state)
 {
-    (void)state;
     peer = make_peer();
     struct rpma_mr_local *mr = NULL;
     assert_int_equal(rpma_mr_reg(peer, test_memory, 8, 0x21, &mr), 0);
@@ -301,7 +285,6 @@ static void a_descriptor_has_its_layout_at_every_alignment(void **state)
 
 static void the_descriptor_size_is_known_without_an_object(void **state)
 {
-    (void)state;
     size_t size = 0;
     assert_int_equal(rpma_mr_get_descriptor_size(BOGUS, &size), 0);
     assert_int_equal(size, 21);
@@ -309,7 +292,6 @@ static void the_descriptor_size_is_known_without_an_object(void **state)
 
 static void a_descriptor_is_read_at_every_alignment(void **state)
 {
-    (void)state;
     for (size_t at = 0; at < 21; ++at) {
         unsigned char room[64] = {0};
         memcpy(room + at, reference, sizeof(reference));
@@ -327,7 +309,6 @@ static void a_descriptor_is_read_at_every_alignment(void **state)
 
 static void a_parsed_descriptor_is_logged_in_full(void **state)
 {
-    (void)state;
     drop_remote(make_remote(0x0001020304050607, 0x08090a0b0c0d0e0f, 0x21));
     assert_int_equal(log_count(RPMA_LOG_LEVEL_DEBUG), 1);
     assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_DEBUG), "1020304050607"));
@@ -337,7 +318,6 @@ static void a_parsed_descriptor_is_logged_in_full(void **state)
 
 static void flush_types_are_told_of_every_usage(void **state)
 {
-    (void)state;
     for (int usage = 1; usage <= ALL_USAGES; ++usage) {
         struct rpma_mr_remote *mr = make_remote(0, 8, usage);
         int flush_type = -1;
@@ -349,7 +329,6 @@ static void flush_types_are_told_of_every_usage(void **state)
 
 static void a_short_descriptor_is_refused_unread(void **state)
 {
-    (void)state;
     struct rpma_mr_remote *mr = BOGUS;
     assert_int_equal(rpma_mr_remote_from_descriptor(BOGUS, 0, &mr), RPMA_E_INVAL);
     assert_int_equal(rpma_mr_remote_from_descriptor(BOGUS, 20, &mr), RPMA_E_INVAL);
@@ -359,7 +338,6 @@ static void a_short_descriptor_is_refused_unread(void **state)
 
 static void a_descriptor_without_usage_is_refused(void **state)
 {
-    (void)state;
     unsigned char desc[21];
     memcpy(desc, reference, sizeof(desc));
     desc[20] = 0;
@@ -371,7 +349,6 @@ static void a_descriptor_without_usage_is_refused(void **state)
 
 static void a_remote_region_without_memory_leaves_the_output_alone(void **state)
 {
-    (void)state;
     struct rpma_mr_remote *mr = BOGUS;
     fake_libc_fail(FAKE_MALLOC, 1, false);
     assert_int_equal(rpma_mr_remote_from_descriptor(reference, sizeof(reference), &mr), RPMA_E_NOMEM);
@@ -380,7 +357,6 @@ static void a_remote_region_without_memory_leaves_the_output_alone(void **state)
 
 static void deleting_nothing_succeeds(void **state)
 {
-    (void)state;
     struct rpma_mr_local *local = NULL;
     struct rpma_mr_remote *remote = NULL;
     assert_int_equal(rpma_mr_dereg(&local), 0);

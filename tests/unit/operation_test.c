@@ -60,24 +60,18 @@ static int do_write_with_imm(struct rpma_conn *to, struct rpma_mr_local *mr, siz
 static int do_send(struct rpma_conn *to, struct rpma_mr_local *mr, size_t offset, struct rpma_mr_remote *far,
         size_t far_offset, size_t len, int flags, const void *op_context)
 {
-    (void)far;
-    (void)far_offset;
     return rpma_send(to, mr, offset, len, flags, op_context);
 }
 
 static int do_send_with_imm(struct rpma_conn *to, struct rpma_mr_local *mr, size_t offset, struct rpma_mr_remote *far,
         size_t far_offset, size_t len, int flags, const void *op_context)
 {
-    (void)far;
-    (void)far_offset;
     return rpma_send_with_imm(to, mr, offset, len, flags, IMM, op_context);
 }
 
 static int do_recv(struct rpma_conn *to, struct rpma_mr_local *mr, size_t offset, struct rpma_mr_remote *far,
         size_t far_offset, size_t len, int flags, const void *op_context)
 {
-    (void)far;
-    (void)far_offset;
     // A receive has no flags; this one stands in for the check of theirs.
     return flags == 0 ? RPMA_E_INVAL : rpma_recv(to, mr, offset, len, op_context);
 }
@@ -116,7 +110,6 @@ static void assert_work(const struct row *row, unsigned flags)
 
 static void each_operation_posts_one_request(void **state)
 {
-    (void)state;
     FOR_EACH_ROW(row)
     {
         const unsigned posted = fake_work_count();
@@ -141,7 +134,6 @@ static void each_operation_posts_one_request(void **state)
 
 static void without_regions_each_operation_moves_no_bytes(void **state)
 {
-    (void)state;
     FOR_EACH_ROW(row)
     {
         assert_int_equal(row->call(conn, NULL, 0, NULL, 0, 0, ODD_FLAGS, NULL), 0);
@@ -156,7 +148,6 @@ static void without_regions_each_operation_moves_no_bytes(void **state)
 
 static void no_bytes_of_a_region_are_an_element_without_length(void **state)
 {
-    (void)state;
     FOR_EACH_ROW(row)
     {
         assert_int_equal(row->call(conn, local, MR_SIZE, remote, MR_SIZE, 0, ODD_FLAGS, NULL), 0);
@@ -168,7 +159,6 @@ static void no_bytes_of_a_region_are_an_element_without_length(void **state)
 
 static void only_the_always_flag_signals(void **state)
 {
-    (void)state;
     const struct {
         int flags;
         unsigned expected;
@@ -185,7 +175,6 @@ static void only_the_always_flag_signals(void **state)
 
 static void bad_arguments_are_refused_without_touching_the_connection(void **state)
 {
-    (void)state;
     FOR_EACH_ROW(row)
     {
         assert_int_equal(row->call(NULL, local, 0, remote, 0, 8, ODD_FLAGS, NULL), RPMA_E_INVAL);
@@ -205,7 +194,6 @@ static void bad_arguments_are_refused_without_touching_the_connection(void **sta
 
 static void what_lies_outside_a_region_is_refused_before_posting(void **state)
 {
-    (void)state;
     const struct {
         size_t local_offset;
         size_t remote_offset;
@@ -263,13 +251,11 @@ static void assert_longest(uint32_t longest)
 
 static void a_message_is_at_most_2_gib_long(void **state)
 {
-    (void)state;
     assert_longest(0x80000000);
 }
 
 static void a_message_is_at_most_as_long_as_the_smallest_port_allows(void **state)
 {
-    (void)state;
     drop_conn(conn);
     drop_mr(local);
     drop_peer(peer);
@@ -286,7 +272,6 @@ static void a_message_is_at_most_as_long_as_the_smallest_port_allows(void **stat
 
 static void a_device_that_claims_more_than_the_transport_is_not_believed(void **state)
 {
-    (void)state;
     drop_conn(conn);
     drop_mr(local);
     drop_peer(peer);
@@ -312,7 +297,6 @@ static void *place_next(unsigned bit)
 
 static void objects_whose_addresses_have_no_common_bit_are_all_there(void **state)
 {
-    (void)state;
     static const char word[8];
     void *pages[3];
     pages[0] = place_next(28);
@@ -348,7 +332,6 @@ static void objects_whose_addresses_have_no_common_bit_are_all_there(void **stat
 
 static void a_refused_request_is_a_provider_error(void **state)
 {
-    (void)state;
     FOR_EACH_ROW(row)
     {
         const unsigned logged = log_count(RPMA_LOG_LEVEL_ERROR);
@@ -362,7 +345,6 @@ static void a_refused_request_is_a_provider_error(void **state)
 
 static void a_receive_on_a_connection_with_srq_is_refused_by_the_provider(void **state)
 {
-    (void)state;
     struct rpma_srq *srq = NULL;
     assert_int_equal(rpma_srq_new(peer, NULL, &srq), 0);
     struct rpma_conn_cfg *cfg = make_cfg(false, 0);

@@ -10,7 +10,6 @@ static bool direct_write(const struct rpma_peer_cfg *pcfg)
 
 static void direct_write_to_pmem_is_off_at_first_and_can_be_switched(void **state)
 {
-    (void)state;
     struct rpma_peer_cfg *pcfg = NULL;
     assert_int_equal(rpma_peer_cfg_new(&pcfg), 0);
     assert_false(direct_write(pcfg));
@@ -24,7 +23,6 @@ static void direct_write_to_pmem_is_off_at_first_and_can_be_switched(void **stat
 
 static void the_descriptor_is_one_byte_of_0_or_1(void **state)
 {
-    (void)state;
     struct rpma_peer_cfg *pcfg = NULL;
     assert_int_equal(rpma_peer_cfg_new(&pcfg), 0);
     unsigned char desc[3] = {0xaa, 0xaa, 0xaa};
@@ -38,7 +36,6 @@ static void the_descriptor_is_one_byte_of_0_or_1(void **state)
 
 static void the_descriptor_size_is_known_without_an_object(void **state)
 {
-    (void)state;
     size_t size = 0;
     assert_int_equal(rpma_peer_cfg_get_descriptor_size(BOGUS, &size), 0);
     assert_int_equal(size, 1);
@@ -46,7 +43,6 @@ static void the_descriptor_size_is_known_without_an_object(void **state)
 
 static void any_byte_but_0_means_supported(void **state)
 {
-    (void)state;
     for (int byte = 0; byte < 256; ++byte) {
         const unsigned char desc[2] = {(unsigned char)byte, 0xff};
         struct rpma_peer_cfg *pcfg = NULL;
@@ -62,7 +58,6 @@ static void any_byte_but_0_means_supported(void **state)
 
 static void an_empty_descriptor_is_refused_unread(void **state)
 {
-    (void)state;
     struct rpma_peer_cfg *pcfg = NULL;
     assert_int_equal(rpma_peer_cfg_from_descriptor(BOGUS, 0, &pcfg), RPMA_E_INVAL);
     assert_null(pcfg);
@@ -71,7 +66,6 @@ static void an_empty_descriptor_is_refused_unread(void **state)
 
 static void constructors_leave_their_output_alone_without_memory(void **state)
 {
-    (void)state;
     struct rpma_peer_cfg *pcfg = BOGUS;
     fake_libc_fail(FAKE_MALLOC, 1, true);
     assert_int_equal(rpma_peer_cfg_new(&pcfg), RPMA_E_NOMEM);
@@ -81,7 +75,6 @@ static void constructors_leave_their_output_alone_without_memory(void **state)
 
 static void deleting_nothing_succeeds(void **state)
 {
-    (void)state;
     struct rpma_peer_cfg *pcfg = NULL;
     assert_int_equal(rpma_peer_cfg_delete(&pcfg), 0);
 }

@@ -5,7 +5,6 @@
 
 static void a_peer_is_one_query_and_a_protection_domain(void **state)
 {
-    (void)state;
     peer = NULL;
     errno = 77;
     assert_int_equal(rpma_peer_new(fake_context(), &peer), 0);
@@ -17,7 +16,6 @@ static void a_peer_is_one_query_and_a_protection_domain(void **state)
 
 static void every_port_is_asked_for_its_limit(void **state)
 {
-    (void)state;
     fake_device()->ports = 3;
     drop_peer(make_peer());
     assert_calls("ibv_query_device_ex ibv_query_port ibv_query_port ibv_query_port ibv_alloc_pd ibv_dealloc_pd");
@@ -25,7 +23,6 @@ static void every_port_is_asked_for_its_limit(void **state)
 
 static void a_port_that_cannot_be_queried_is_passed_over(void **state)
 {
-    (void)state;
     fake_device()->ports = 2;
     fake_device()->max_msg_sz[1] = 100;
     fake_fail_call(2, EIO, false);
@@ -42,7 +39,6 @@ static void a_port_that_cannot_be_queried_is_passed_over(void **state)
 
 static void a_device_without_extended_query_has_no_capabilities(void **state)
 {
-    (void)state;
     fake_make_native();
     fake_device()->without_extended_query = true;
     peer = make_peer();
@@ -54,7 +50,6 @@ static void a_device_without_extended_query_has_no_capabilities(void **state)
 
 static void a_failed_query_is_a_provider_error(void **state)
 {
-    (void)state;
     peer = BOGUS;
     fake_fail_call(1, EIO, false);
     assert_provider(rpma_peer_new(fake_context(), &peer), EIO);
@@ -64,7 +59,6 @@ static void a_failed_query_is_a_provider_error(void **state)
 
 static void a_protection_domain_without_memory_is_nomem(void **state)
 {
-    (void)state;
     peer = BOGUS;
     fake_fail_call(3, ENOMEM, false);
     assert_int_equal(rpma_peer_new(fake_context(), &peer), RPMA_E_NOMEM);
@@ -74,7 +68,6 @@ static void a_protection_domain_without_memory_is_nomem(void **state)
 
 static void a_refused_protection_domain_is_a_provider_error(void **state)
 {
-    (void)state;
     peer = BOGUS;
     fake_fail_call(3, EACCES, false);
     assert_provider(rpma_peer_new(fake_context(), &peer), EACCES);
@@ -83,7 +76,6 @@ static void a_refused_protection_domain_is_a_provider_error(void **state)
 
 static void a_missing_protection_domain_without_errno_is_unknown(void **state)
 {
-    (void)state;
     peer = BOGUS;
     fake_device()->alloc_pd_is_silent = true;
     errno = ENOMEM;
@@ -93,7 +85,6 @@ static void a_missing_protection_domain_without_errno_is_unknown(void **state)
 
 static void deleting_a_peer_in_use_fails_and_forgets_it(void **state)
 {
-    (void)state;
     peer = make_peer();
     struct rpma_mr_local *mr = make_mr(peer);
     assert_provider(rpma_peer_delete(&peer), EBUSY);
@@ -106,7 +97,6 @@ static void deleting_a_peer_in_use_fails_and_forgets_it(void **state)
 
 static void deleting_nothing_succeeds(void **state)
 {
-    (void)state;
     peer = NULL;
     assert_int_equal(rpma_peer_delete(&peer), 0);
     assert_calls("");
@@ -114,7 +104,6 @@ static void deleting_nothing_succeeds(void **state)
 
 static void missing_capabilities_are_told(void **state)
 {
-    (void)state;
     drop_peer(make_peer());
     assert_int_equal(log_count(RPMA_LOG_LEVEL_INFO), 2);
     fake_make_native();
@@ -137,7 +126,6 @@ static uint64_t asked_ops(void)
 
 static void native_operations_are_asked_for_when_the_device_has_them(void **state)
 {
-    (void)state;
     const uint64_t global = 1ULL << FAKE_CAP_FLUSH_GLOBAL;
     const uint64_t persistent = 1ULL << FAKE_CAP_FLUSH_PERSISTENT;
     const uint64_t atomic_write = 1ULL << FAKE_CAP_ATOMIC_WRITE;
@@ -160,7 +148,6 @@ static void native_operations_are_asked_for_when_the_device_has_them(void **stat
 
 static void the_environment_can_ask_for_emulated_flush(void **state)
 {
-    (void)state;
     fake_make_native();
     setenv("RPMA_FLUSH_METHOD", "emulated", 1);
     assert_int_equal(asked_ops(), FAKE_SEND_OPS_ATOMIC_WRITE);
@@ -172,7 +159,6 @@ static void the_environment_can_ask_for_emulated_flush(void **state)
 
 static void the_environment_can_ask_for_emulated_atomic_writes(void **state)
 {
-    (void)state;
     fake_make_native();
     setenv("RPMA_ATOMIC_WRITE_METHOD", "emulated", 1);
     assert_int_equal(asked_ops(), FAKE_SEND_OPS_FLUSH);
@@ -186,7 +172,6 @@ static const char *const methods[] = {"RPMA_FLUSH_METHOD", "RPMA_ATOMIC_WRITE_ME
 
 static void insisting_on_a_native_operation_fails_without_it(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 2; ++i) {
         peer = BOGUS;
         setenv(methods[i], "native", 1);
@@ -200,7 +185,6 @@ static void insisting_on_a_native_operation_fails_without_it(void **state)
 
 static void an_unknown_method_is_refused_before_anything_is_called(void **state)
 {
-    (void)state;
     const char *const wrong[] = {"", "Native", "apm", "auto "};
     unsigned refusals = 0;
     for (unsigned m = 0; m < 2; ++m) {

@@ -3,7 +3,6 @@
 
 static void both_sizes_are_20_at_first(void **state)
 {
-    (void)state;
     struct rpma_srq_cfg *cfg = NULL;
     uint32_t rq_size = 0, rcq_size = 0;
     assert_int_equal(rpma_srq_cfg_new(&cfg), 0);
@@ -17,7 +16,6 @@ static void both_sizes_are_20_at_first(void **state)
 
 static void sizes_are_kept_as_set(void **state)
 {
-    (void)state;
     struct rpma_srq_cfg *cfg = NULL;
     uint32_t rq_size = 0, rcq_size = 0;
     assert_int_equal(rpma_srq_cfg_new(&cfg), 0);
@@ -32,7 +30,6 @@ static void sizes_are_kept_as_set(void **state)
 
 static void new_leaves_its_output_alone_without_memory(void **state)
 {
-    (void)state;
     struct rpma_srq_cfg *cfg = BOGUS;
     fake_libc_fail(FAKE_MALLOC, 1, false);
     assert_int_equal(rpma_srq_cfg_new(&cfg), RPMA_E_NOMEM);
@@ -41,7 +38,6 @@ static void new_leaves_its_output_alone_without_memory(void **state)
 
 static void deleting_nothing_succeeds(void **state)
 {
-    (void)state;
     struct rpma_srq_cfg *cfg = NULL;
     assert_int_equal(rpma_srq_cfg_delete(&cfg), 0);
 }

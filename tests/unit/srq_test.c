@@ -37,7 +37,6 @@ static void drop_srq(struct rpma_srq *srq)
 
 static void without_a_configuration_the_defaults_apply(void **state)
 {
-    (void)state;
     struct rpma_srq *srq = NULL;
     struct rpma_cq *rcq = NULL;
     assert_int_equal(rpma_srq_new(peer, NULL, &srq), 0);
@@ -59,7 +58,6 @@ static void without_a_configuration_the_defaults_apply(void **state)
 
 static void a_size_of_0_means_no_receive_queue_of_its_own(void **state)
 {
-    (void)state;
     struct rpma_srq *srq = make_srq(5, 0);
     struct rpma_cq *rcq = BOGUS;
     assert_calls("ibv_create_srq");
@@ -71,7 +69,6 @@ static void a_size_of_0_means_no_receive_queue_of_its_own(void **state)
 
 static void the_receive_queue_is_clamped_to_what_an_int_holds(void **state)
 {
-    (void)state;
     struct rpma_srq *srq = make_srq(UINT32_MAX, UINT32_MAX);
     assert_int_equal(fake_seen()->srq_attributes.attr.max_wr, UINT32_MAX);
     assert_int_equal(((struct ibv_cq *)fake_live(FAKE_CQ, 0))->cqe, INT32_MAX);
@@ -80,7 +77,6 @@ static void the_receive_queue_is_clamped_to_what_an_int_holds(void **state)
 
 static void a_receive_is_posted_to_the_shared_queue(void **state)
 {
-    (void)state;
     struct rpma_srq *srq = make_srq(5, 5);
     struct rpma_mr_local *mr = make_mr(peer);
     const struct ibv_mr *const face = fake_live(FAKE_MR, 0);
@@ -103,7 +99,6 @@ static void a_receive_is_posted_to_the_shared_queue(void **state)
 
 static void a_receive_without_buffer_takes_an_empty_message(void **state)
 {
-    (void)state;
     struct rpma_srq *srq = make_srq(5, 5);
     assert_int_equal(rpma_srq_recv(srq, NULL, 0, 0, NULL), 0);
     assert_int_equal(fake_last_work()->num_sge, 0);
@@ -116,7 +111,6 @@ static void a_receive_without_buffer_takes_an_empty_message(void **state)
 
 static void a_receive_outside_the_region_is_refused(void **state)
 {
-    (void)state;
     struct rpma_srq *srq = make_srq(5, 5);
     struct rpma_mr_local *mr = make_mr(peer);
     assert_int_equal(rpma_srq_recv(srq, mr, 0, MR_SIZE + 1, NULL), RPMA_E_INVAL);
@@ -130,7 +124,6 @@ static void a_receive_outside_the_region_is_refused(void **state)
 
 static void a_refused_receive_is_a_provider_error(void **state)
 {
-    (void)state;
     struct rpma_srq *srq = make_srq(5, 5);
     fake_fail_call(1, ENOMEM, false);
     assert_provider(rpma_srq_recv(srq, NULL, 0, 0, NULL), ENOMEM);
@@ -139,7 +132,6 @@ static void a_refused_receive_is_a_provider_error(void **state)
 
 static void deletion_goes_on_after_a_failure_and_reports_the_first(void **state)
 {
-    (void)state;
     for (unsigned failing = 1; failing <= 3; ++failing) {
         struct rpma_srq *srq = make_srq(5, 5);
         fake_forget_calls();
@@ -156,7 +148,6 @@ static void deletion_goes_on_after_a_failure_and_reports_the_first(void **state)
 
 static void deleting_nothing_succeeds(void **state)
 {
-    (void)state;
     struct rpma_srq *srq = NULL;
     assert_int_equal(rpma_srq_delete(&srq), 0);
     assert_calls("");

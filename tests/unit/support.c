@@ -47,7 +47,6 @@ __attribute__((format(printf, 5, 6))) static void capture(enum rpma_log_level le
 
 int begin_test(void **state)
 {
-    (void)state;
     fake_reset();
     fake_libc_fail_none();
     fake_libc_forget_syslog();
@@ -67,7 +66,6 @@ int begin_test(void **state)
 
 int end_test(void **state)
 {
-    (void)state;
     fake_fail_call(0, 0, false);
     fake_libc_fail_none();
     int wrong = 0;
@@ -307,10 +305,7 @@ bool is_readable(int fd)
     return poll(&waited, 1, 0) == 1;
 }
 
-static void on_signal(int number)
-{
-    (void)number;
-}
+static void on_signal(int number) {}
 
 static struct {
     pthread_t interrupted;
@@ -320,7 +315,6 @@ static struct {
 
 static void *interrupt(void *unused)
 {
-    (void)unused;
     const struct timespec pause = {.tv_nsec = 5000000};
     for (int i = 0; i < 10; ++i) {
         nanosleep(&pause, NULL);

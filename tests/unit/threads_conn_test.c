@@ -22,14 +22,12 @@ static void post(unsigned index)
 
 static void operations_are_posted_concurrently_on_one_connection(void **state)
 {
-    (void)state;
     run_all(post);
     assert_int_equal(fake_work_count(), THREADS * ROUNDS * 8);
 }
 
 static void native_operations_are_posted_concurrently_on_one_connection(void **state)
 {
-    (void)state;
     drop_conn(conn);
     drop_mr(mr);
     drop_peer(peer);
@@ -44,14 +42,12 @@ static void native_operations_are_posted_concurrently_on_one_connection(void **s
 static void warn_of_unaligned_base(unsigned index)
 {
     static const char word[8];
-    (void)index;
     for (unsigned i = 0; i < ROUNDS; ++i)
         expect(rpma_atomic_write(conn, remote, 8, word, 3, NULL) == 0);
 }
 
 static void an_unaligned_region_is_warned_of_once_by_all_threads(void **state)
 {
-    (void)state;
     drop_remote(remote);
     remote = make_remote(0x1001, MR_SIZE, 0xff);
     run_all(warn_of_unaligned_base);
@@ -74,7 +70,6 @@ static void change_direct_write(unsigned index)
 
 static void flush_persistently(unsigned index)
 {
-    (void)index;
     for (unsigned i = 0; i < ROUNDS; ++i) {
         const int code = rpma_flush(conn, remote, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT, 3, NULL);
         expect(code == 0 || code == RPMA_E_NOSUPP);
@@ -83,7 +78,6 @@ static void flush_persistently(unsigned index)
 
 static void a_peer_configuration_is_applied_while_others_flush(void **state)
 {
-    (void)state;
     static void (*const runs[THREADS])(unsigned) = {
             change_direct_write, flush_persistently, change_direct_write, flush_persistently};
     assert_int_equal(rpma_peer_cfg_new(&pcfg), 0);
@@ -93,7 +87,6 @@ static void a_peer_configuration_is_applied_while_others_flush(void **state)
 
 static void take_events(unsigned index)
 {
-    (void)index;
     for (unsigned i = 0; i < ROUNDS; ++i) {
         enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
         struct rpma_conn_private_data pdata = {NULL, 0};
@@ -104,7 +97,6 @@ static void take_events(unsigned index)
 
 static void give_events(unsigned index)
 {
-    (void)index;
     struct rdma_cm_id *const id = fake_live(FAKE_CM_ID, 0);
     for (unsigned i = 0; i < ROUNDS; ++i)
         fake_event(id, RDMA_CM_EVENT_ESTABLISHED, NULL, 0);
@@ -112,14 +104,12 @@ static void give_events(unsigned index)
 
 static void events_of_one_connection_are_taken_concurrently(void **state)
 {
-    (void)state;
     static void (*const runs[THREADS])(unsigned) = {take_events, give_events, take_events, give_events};
     run_together(runs);
 }
 
 static void collect_completions(unsigned index)
 {
-    (void)index;
     struct rpma_cq *cq = NULL;
     expect(rpma_conn_get_cq(conn, &cq) == 0);
     for (unsigned got = 0; got < ROUNDS;) {
@@ -141,14 +131,12 @@ static void complete(unsigned index)
 
 static void completions_of_one_queue_are_collected_concurrently(void **state)
 {
-    (void)state;
     static void (*const runs[THREADS])(unsigned) = {collect_completions, complete, collect_completions, complete};
     run_together(runs);
 }
 
 static void wait_for_completions(unsigned index)
 {
-    (void)index;
     struct rpma_cq *cq = NULL;
     expect(rpma_conn_get_cq(conn, &cq) == 0);
     for (unsigned i = 0; i < ROUNDS; ++i)
@@ -157,7 +145,6 @@ static void wait_for_completions(unsigned index)
 
 static void fire(unsigned index)
 {
-    (void)index;
     struct ibv_cq *const face = fake_live(FAKE_CQ, 0);
     for (unsigned i = 0; i < ROUNDS; ++i)
         fake_fire(face);
@@ -165,14 +152,12 @@ static void fire(unsigned index)
 
 static void completion_events_of_one_queue_are_taken_concurrently(void **state)
 {
-    (void)state;
     static void (*const runs[THREADS])(unsigned) = {wait_for_completions, fire, wait_for_completions, fire};
     run_together(runs);
 }
 
 static void look(unsigned index)
 {
-    (void)index;
     for (unsigned i = 0; i < ROUNDS; ++i) {
         int fd = -1;
         uint32_t qp_num = 0;
@@ -191,7 +176,6 @@ static void look(unsigned index)
 
 static void one_connection_is_looked_at_while_others_use_it(void **state)
 {
-    (void)state;
     static void (*const runs[THREADS])(unsigned) = {look, post, look, post};
     run_together(runs);
 }

@@ -18,14 +18,12 @@ static void register_memory(unsigned index)
 
 static void regions_of_one_peer_are_registered_concurrently(void **state)
 {
-    (void)state;
     run_all(register_memory);
     assert_int_equal(fake_count(FAKE_MR), 2);
 }
 
 static void connect_and_delete(unsigned index)
 {
-    (void)index;
     for (unsigned i = 0; i < FEW_ROUNDS; ++i) {
         struct rpma_conn_req *req = NULL;
         struct rpma_conn *own = NULL;
@@ -40,14 +38,12 @@ static void connect_and_delete(unsigned index)
 
 static void connections_of_one_peer_are_made_concurrently(void **state)
 {
-    (void)state;
     run_all(connect_and_delete);
     assert_int_equal(fake_count(FAKE_QP), 1);
 }
 
 static void listen_and_accept(unsigned index)
 {
-    (void)index;
     for (unsigned i = 0; i < FEW_ROUNDS; ++i) {
         struct rpma_ep *own = NULL;
         expect(rpma_ep_listen(peer, "here", "7204", &own) == 0);
@@ -57,7 +53,6 @@ static void listen_and_accept(unsigned index)
 
 static void make_srqs(unsigned index)
 {
-    (void)index;
     for (unsigned i = 0; i < FEW_ROUNDS; ++i) {
         struct rpma_srq *srq = NULL;
         expect(rpma_srq_new(peer, NULL, &srq) == 0);
@@ -83,7 +78,6 @@ static void find_device_and_make_peers(unsigned index)
 
 static void distinct_objects_of_every_kind_are_made_concurrently(void **state)
 {
-    (void)state;
     static void (*const runs[THREADS])(unsigned) = {
             listen_and_accept, make_srqs, find_device_and_make_peers, connect_and_delete};
     run_together(runs);
@@ -122,7 +116,6 @@ static void change_configurations(unsigned index)
 
 static void one_configuration_is_changed_and_read_concurrently(void **state)
 {
-    (void)state;
     assert_int_equal(rpma_conn_cfg_new(&cfg), 0);
     assert_int_equal(rpma_srq_cfg_new(&srq_cfg), 0);
     run_all(change_configurations);
@@ -143,7 +136,6 @@ static void change_logging(unsigned index)
 
 static void provoke_errors(unsigned index)
 {
-    (void)index;
     for (unsigned i = 0; i < ROUNDS; ++i) {
         struct rpma_peer_cfg *none = NULL;
         expect(rpma_peer_cfg_from_descriptor("", 0, &none) == RPMA_E_INVAL);
@@ -153,14 +145,12 @@ static void provoke_errors(unsigned index)
 
 static void logging_is_changed_while_others_log(void **state)
 {
-    (void)state;
     static void (*const runs[THREADS])(unsigned) = {change_logging, provoke_errors, change_logging, provoke_errors};
     run_together(runs);
 }
 
 static void serve_requests(unsigned index)
 {
-    (void)index;
     for (unsigned i = 0; i < FEW_ROUNDS; ++i) {
         struct rpma_conn_req *req = NULL;
         struct rpma_conn *own = NULL;
@@ -173,7 +163,6 @@ static void serve_requests(unsigned index)
 
 static void a_server_answers_while_clients_connect(void **state)
 {
-    (void)state;
     static void (*const runs[THREADS])(unsigned) = {
             serve_requests, connect_and_delete, register_memory, connect_and_delete};
     ep = make_ep(peer);

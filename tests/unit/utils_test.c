@@ -7,7 +7,6 @@ static const enum rpma_util_ibv_context_type both[] = {RPMA_UTIL_IBV_CONTEXT_LOC
 
 static void a_local_address_is_bound(void **state)
 {
-    (void)state;
     struct ibv_context *context = NULL;
     errno = 77;
     assert_int_equal(rpma_utils_get_ibv_context("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, &context), 0);
@@ -24,7 +23,6 @@ static void a_local_address_is_bound(void **state)
 
 static void a_remote_address_is_resolved(void **state)
 {
-    (void)state;
     struct ibv_context *context = NULL;
     assert_int_equal(rpma_utils_get_ibv_context("there", RPMA_UTIL_IBV_CONTEXT_REMOTE, &context), 0);
     assert_ptr_equal(context, fake_context());
@@ -35,7 +33,6 @@ static void a_remote_address_is_resolved(void **state)
 
 static void an_unknown_type_is_refused(void **state)
 {
-    (void)state;
     struct ibv_context *context = BOGUS;
     const int types[] = {-1, 2};
     for (int i = 0; i < 2; ++i)
@@ -47,7 +44,6 @@ static void an_unknown_type_is_refused(void **state)
 
 static void a_wildcard_address_names_no_device(void **state)
 {
-    (void)state;
     const char *const addresses[] = {"0.0.0.0", "::"};
     for (int v6 = 0; v6 < 2; ++v6)
         for (int i = 0; i < 2; ++i) {
@@ -61,7 +57,6 @@ static void a_wildcard_address_names_no_device(void **state)
 
 static void every_resolved_address_is_tried(void **state)
 {
-    (void)state;
     fake_device()->addresses = 3;
     fake_device()->bad_addresses = 2;
     for (int i = 0; i < 2; ++i) {
@@ -73,7 +68,6 @@ static void every_resolved_address_is_tried(void **state)
 
 static void the_first_error_counts_when_no_address_works(void **state)
 {
-    (void)state;
     const int errors[] = {EADDRNOTAVAIL, EHOSTUNREACH};
     fake_device()->addresses = 3;
     fake_device()->bad_addresses = 3;
@@ -86,7 +80,6 @@ static void the_first_error_counts_when_no_address_works(void **state)
 
 static void failed_addresses_are_logged_in_numbers(void **state)
 {
-    (void)state;
     struct ibv_context *context = NULL;
     fake_device()->bad_addresses = 1;
     assert_provider(rpma_utils_get_ibv_context("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, &context), EADDRNOTAVAIL);
@@ -99,7 +92,6 @@ static void failed_addresses_are_logged_in_numbers(void **state)
 
 static void a_name_that_does_not_resolve_is_a_provider_error(void **state)
 {
-    (void)state;
     struct ibv_context *context = BOGUS;
     fake_device()->name_error = EAI_NONAME;
     assert_int_equal(rpma_utils_get_ibv_context("nowhere", RPMA_UTIL_IBV_CONTEXT_LOCAL, &context), RPMA_E_PROVIDER);
@@ -125,7 +117,6 @@ static void a_name_that_does_not_resolve_is_a_provider_error(void **state)
 
 static void on_demand_paging_needs_reads_and_writes(void **state)
 {
-    (void)state;
     const struct {
         uint64_t general;
         uint32_t rc;
@@ -151,7 +142,6 @@ static void on_demand_paging_needs_reads_and_writes(void **state)
 
 static void a_device_that_cannot_be_queried_is_a_provider_error(void **state)
 {
-    (void)state;
     int capable = -1;
     fake_fail_call(1, EIO, false);
     assert_provider(rpma_utils_ibv_context_is_odp_capable(fake_context(), &capable), EIO);
@@ -167,7 +157,6 @@ static struct ibv_context *of_kind(enum rpma_device_kind kind)
 
 static void an_rdma_device_is_hardware(void **state)
 {
-    (void)state;
     enum rpma_device_kind kind = RPMA_DEVICE_ANY;
     assert_ptr_equal(of_kind(RPMA_DEVICE_HARDWARE), fake_context());
     assert_ptr_equal(of_kind(RPMA_DEVICE_ANY), fake_context());
@@ -177,7 +166,6 @@ static void an_rdma_device_is_hardware(void **state)
 
 static void without_an_rdma_device_there_is_no_hardware(void **state)
 {
-    (void)state;
     struct ibv_context *context = BOGUS;
     fake_device()->absent = true;
     assert_provider(
@@ -189,7 +177,6 @@ static void without_an_rdma_device_there_is_no_hardware(void **state)
 
 static void unknown_kinds_and_types_are_refused(void **state)
 {
-    (void)state;
     struct ibv_context *context = BOGUS;
     assert_int_equal(
             rpma_utils_get_ibv_context_of_kind("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, (enum rpma_device_kind)3, &context),
@@ -206,7 +193,6 @@ static void unknown_kinds_and_types_are_refused(void **state)
 
 static void the_environment_chooses_for_programs_that_do_not(void **state)
 {
-    (void)state;
     struct ibv_context *context = NULL;
     static const char *const kinds[] = {"any", "hardware"};
     for (int i = 0; i < 2; ++i) {
@@ -223,7 +209,6 @@ static void the_environment_chooses_for_programs_that_do_not(void **state)
 // The last test: what it finds is kept for the life of the process.
 static void softrdma_in_the_place_of_the_libraries_is_the_software_device(void **state)
 {
-    (void)state;
     enum rpma_device_kind kind = RPMA_DEVICE_ANY;
     // These tests have no libsoftrdma.so beside them.
     struct ibv_context *context = BOGUS;

@@ -88,8 +88,6 @@ static siginfo_t signal_of_read;
 
 static void on_sigbus(int number, siginfo_t *info, void *context)
 {
-    (void)number;
-    (void)context;
     signal_of_read = *info;
     siglongjmp(bad_read, 1);
 }

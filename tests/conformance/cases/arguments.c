@@ -11,7 +11,6 @@ static const char word[8];
 #define NULL_ARGUMENT(function, parameter, ...)                                                                        \
     static void function##_refuses_null_##parameter(void **state)                                                      \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         assert_rpma(function(__VA_ARGS__), RPMA_E_INVAL);                                                              \
     }
 #include "null_arguments.def"

@@ -17,7 +17,6 @@ static int ring(struct rpma_conn *conn)
 
 static void writes_and_a_flush_posted_together_arrive_in_order(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     fill(pair.client.memory.ptr, 4 * 1000, 1);
     for (size_t i = 0; i < 4; ++i)
@@ -30,7 +29,6 @@ static void writes_and_a_flush_posted_together_arrive_in_order(void **state)
 
 static void each_kept_operation_that_asks_for_it_completes(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     struct rpma_conn *conn = pair.client.conn;
     assert_done(rpma_recv(pair.server.conn, pair.server.memory.mr, 0, 64, &pair));
@@ -48,7 +46,6 @@ static void each_kept_operation_that_asks_for_it_completes(void **state)
 
 static void a_kept_atomic_write_has_taken_its_bytes(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     char word[8] = "7 bytes";
     assert_done(rpma_atomic_write(pair.client.conn, pair.client.remote, 8, word, MORE, NULL));
@@ -60,7 +57,6 @@ static void a_kept_atomic_write_has_taken_its_bytes(void **state)
 
 static void ringing_posts_what_is_kept(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     assert_done(ring(pair.client.conn));
     fill(pair.client.memory.ptr, 64, 3);
@@ -75,7 +71,6 @@ static void ringing_posts_what_is_kept(void **state)
 
 static void kept_operations_complete_with_an_error_when_their_side_disconnects(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     assert_done(rpma_recv(pair.client.conn, pair.client.memory.mr, 0, 8, &pair));
     assert_done(rpma_send(pair.client.conn, NULL, 0, 0, ALWAYS | RPMA_F_MORE, NULL));

@@ -7,13 +7,11 @@
 
 static void both_sides_are_told_that_it_is_established(void **state)
 {
-    (void)state;
     connect_pair();
 }
 
 static void connecting_does_not_wait_for_the_other_side(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
     struct rpma_conn *active = connect_request(new_request(peer, listener.port, NULL), NULL);
@@ -22,7 +20,6 @@ static void connecting_does_not_wait_for_the_other_side(void **state)
 
 static void nobody_who_listens_is_a_rejection(void **state)
 {
-    (void)state;
     char port[8];
     pick_port(port);
     expect_event(connect_request(new_request(new_peer(), port, NULL), NULL), RPMA_CONN_REJECTED);
@@ -30,7 +27,6 @@ static void nobody_who_listens_is_a_rejection(void **state)
 
 static void the_event_descriptor_is_readable_when_an_event_waits(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     assert_not_readable(event_fd(pair.server.conn));
     assert_done(rpma_conn_disconnect(pair.client.conn));
@@ -41,7 +37,6 @@ static void the_event_descriptor_is_readable_when_an_event_waits(void **state)
 
 static void each_connection_has_its_own_event_descriptor(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     int client = event_fd(pair.client.conn), server = event_fd(pair.server.conn), ep = ep_fd(pair.listener.ep);
     assert_true(client != server && client != ep && server != ep);
@@ -50,7 +45,6 @@ static void each_connection_has_its_own_event_descriptor(void **state)
 
 static void without_an_event_a_nonblocking_connection_has_none(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     make_nonblocking(event_fd(pair.client.conn));
     for (int i = 0; i < 3; ++i) {
@@ -62,7 +56,6 @@ static void without_an_event_a_nonblocking_connection_has_none(void **state)
 
 static void a_nonblocking_connection_tells_its_events(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     make_nonblocking(event_fd(pair.server.conn));
     assert_done(rpma_conn_disconnect(pair.client.conn));
@@ -79,7 +72,6 @@ static uint32_t qp_num(const struct rpma_conn *conn)
 
 static void the_queue_pair_number_is_that_of_completions(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     assert_done(rpma_write(pair.client.conn, NULL, 0, NULL, 0, 0, ALWAYS, NULL));
     assert_int_equal(next_completion(pair.client.cq).qp_num, qp_num(pair.client.conn));
@@ -87,7 +79,6 @@ static void the_queue_pair_number_is_that_of_completions(void **state)
 
 static void queue_pair_numbers_differ(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     struct pair second = connect_again(&pair);
     assert_int_not_equal(qp_num(pair.client.conn), qp_num(pair.server.conn));
@@ -96,7 +87,6 @@ static void queue_pair_numbers_differ(void **state)
 
 static void the_queue_pair_number_outlives_the_end(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     uint32_t before = qp_num(pair.client.conn);
     disconnect(&pair);
@@ -105,7 +95,6 @@ static void the_queue_pair_number_outlives_the_end(void **state)
 
 static void the_main_queue_stays_the_same(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     assert_ptr_equal(main_cq(pair.client.conn), pair.client.cq);
     assert_ptr_not_equal(pair.client.cq, pair.server.cq);
@@ -113,7 +102,6 @@ static void the_main_queue_stays_the_same(void **state)
 
 static void there_is_no_receive_queue_unless_asked_for(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     struct rpma_cq *rcq = NO_QUEUE;
     assert_done(rpma_conn_get_rcq(pair.client.conn, &rcq));
@@ -122,7 +110,6 @@ static void there_is_no_receive_queue_unless_asked_for(void **state)
 
 static void the_receive_queue_is_another_one(void **state)
 {
-    (void)state;
     struct rpma_conn_cfg *cfg = new_cfg();
     assert_done(rpma_conn_cfg_set_rcq_size(cfg, 4));
     struct pair pair = connect_pair_with(new_peer(), cfg, NULL);
@@ -136,7 +123,6 @@ static void the_receive_queue_is_another_one(void **state)
 
 static void queues_may_be_as_small_as_1(void **state)
 {
-    (void)state;
     struct rpma_conn_cfg *cfg = new_cfg();
     assert_done(rpma_conn_cfg_set_cq_size(cfg, 1));
     assert_done(rpma_conn_cfg_set_rcq_size(cfg, 1));
@@ -151,7 +137,6 @@ static void queues_may_be_as_small_as_1(void **state)
 
 static void queues_may_be_as_large_as_1000(void **state)
 {
-    (void)state;
     struct rpma_conn_cfg *cfg = new_cfg();
     assert_done(rpma_conn_cfg_set_cq_size(cfg, 1000));
     assert_done(rpma_conn_cfg_set_rcq_size(cfg, 1000));
@@ -166,7 +151,6 @@ static void queues_may_be_as_large_as_1000(void **state)
 
 static void without_a_shared_channel_there_is_no_descriptor_of_it(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     int fd = 77;
     assert_rpma(rpma_conn_get_compl_fd(pair.client.conn, &fd), RPMA_E_NOT_SHARED_CHNL);
@@ -175,7 +159,6 @@ static void without_a_shared_channel_there_is_no_descriptor_of_it(void **state)
 
 static void without_a_shared_channel_there_is_no_waiting_on_it(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     struct rpma_cq *cq = NO_QUEUE;
     bool is_rcq = true;
@@ -186,7 +169,6 @@ static void without_a_shared_channel_there_is_no_waiting_on_it(void **state)
 
 static void many_connections_share_an_endpoint_and_a_peer(void **state)
 {
-    (void)state;
     struct pair pairs[12];
     pairs[0] = connect_pair();
     for (size_t i = 1; i < 12; ++i)
@@ -202,7 +184,6 @@ static void many_connections_share_an_endpoint_and_a_peer(void **state)
 
 static void a_peer_connects_in_both_directions(void **state)
 {
-    (void)state;
     struct pair there = connect_pair();
     struct pair back = connect_pair_with(there.peer, NULL, NULL);
     assert_done(rpma_write(there.client.conn, NULL, 0, NULL, 0, 0, ALWAYS, &there));
@@ -213,7 +194,6 @@ static void a_peer_connects_in_both_directions(void **state)
 
 static void the_passive_side_may_operate_too(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     fill(pair.server.memory.ptr, 100, 4);
     assert_done(rpma_write(pair.server.conn, pair.server.remote, 50, pair.server.memory.mr, 0, 100, ALWAYS, &pair));
@@ -223,7 +203,6 @@ static void the_passive_side_may_operate_too(void **state)
 
 static void connections_run_over_ipv6(void **state)
 {
-    (void)state;
     struct ibv_context *context = NULL;
     if (rpma_utils_get_ibv_context("::1", RPMA_UTIL_IBV_CONTEXT_LOCAL, &context))
         skip_because("no device serves the IPv6 address ::1");
@@ -235,7 +214,6 @@ static void connections_run_over_ipv6(void **state)
 
 static void connections_can_be_made_again_and_again(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     for (int i = 0; i < 20; ++i) {
         struct pair next = connect_again(&pair);

@@ -14,7 +14,6 @@
 #define DEFAULT_CASE(field, type, value)                                                                               \
     static void the_default_##field##_is_the_documented_one(void **state)                                              \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         type got = (type)77;                                                                                           \
         assert_done(rpma_conn_cfg_get_##field(new_cfg(), &got));                                                       \
         assert_int_equal(got, value);                                                                                  \
@@ -40,7 +39,6 @@ CONN_FIELDS(DEFAULT_CASE)
 #define VALUE_CASE(name, field, type, value)                                                                           \
     static void name##_reads_back_as_set(void **state)                                                                 \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         struct rpma_conn_cfg *cfg = new_cfg();                                                                         \
         type got = (type)77;                                                                                           \
         assert_done(rpma_conn_cfg_set_##field(cfg, value));                                                            \
@@ -51,7 +49,6 @@ CONN_VALUES(VALUE_CASE)
 
 static void there_is_no_shared_receive_queue_at_first(void **state)
 {
-    (void)state;
     struct rpma_srq *srq = (struct rpma_srq *)(uintptr_t)64;
     assert_done(rpma_conn_cfg_get_srq(new_cfg(), &srq));
     assert_null(srq);
@@ -59,7 +56,6 @@ static void there_is_no_shared_receive_queue_at_first(void **state)
 
 static void a_shared_receive_queue_reads_back_as_set(void **state)
 {
-    (void)state;
     struct rpma_conn_cfg *cfg = new_cfg();
     struct rpma_srq *srq = new_srq(new_peer(), 4, 4);
     struct rpma_srq *got = NULL;
@@ -70,7 +66,6 @@ static void a_shared_receive_queue_reads_back_as_set(void **state)
 
 static void a_negative_timeout_is_refused_and_changes_nothing(void **state)
 {
-    (void)state;
     struct rpma_conn_cfg *cfg = new_cfg();
     int got = 77;
     assert_done(rpma_conn_cfg_set_timeout(cfg, 4034));
@@ -81,7 +76,6 @@ static void a_negative_timeout_is_refused_and_changes_nothing(void **state)
 
 static void a_shared_channel_can_be_unset(void **state)
 {
-    (void)state;
     struct rpma_conn_cfg *cfg = new_cfg();
     bool got = true;
     assert_done(rpma_conn_cfg_set_compl_channel(cfg, true));
@@ -92,7 +86,6 @@ static void a_shared_channel_can_be_unset(void **state)
 
 static void fields_do_not_influence_each_other(void **state)
 {
-    (void)state;
     struct rpma_conn_cfg *cfg = new_cfg();
     assert_done(rpma_conn_cfg_set_cq_size(cfg, 1001));
     assert_done(rpma_conn_cfg_set_rcq_size(cfg, 1002));
@@ -108,7 +101,6 @@ static void fields_do_not_influence_each_other(void **state)
 
 static void deleting_a_connection_cfg_consumes_it(void **state)
 {
-    (void)state;
     struct rpma_conn_cfg *cfg = new_cfg();
     assert_done(rpma_conn_cfg_delete(&cfg));
     assert_null(cfg);
@@ -117,7 +109,6 @@ static void deleting_a_connection_cfg_consumes_it(void **state)
 
 static void a_cfg_is_only_read_during_the_call(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct rpma_conn_cfg *client = new_cfg();
     struct rpma_conn_cfg *server = new_cfg();
@@ -133,7 +124,6 @@ static void a_cfg_is_only_read_during_the_call(void **state)
 
 static void one_cfg_serves_both_sides(void **state)
 {
-    (void)state;
     struct rpma_conn_cfg *cfg = new_cfg();
     connect_pair_with(new_peer(), cfg, cfg);
 }

@@ -26,7 +26,6 @@ static struct meeting meet(void)
 
 static void preparing_needs_nobody_who_listens(void **state)
 {
-    (void)state;
     char port[8];
     pick_port(port);
     struct rpma_conn_req *req = new_request(new_peer(), port, NULL);
@@ -36,7 +35,6 @@ static void preparing_needs_nobody_who_listens(void **state)
 
 static void deleting_no_request_succeeds(void **state)
 {
-    (void)state;
     struct rpma_conn_req *req = NULL;
     assert_done(rpma_conn_req_delete(&req));
 }
@@ -50,13 +48,11 @@ static void preparing_refused(const char *addr, const char *port)
 
 static void an_unknown_service_is_a_provider_error(void **state)
 {
-    (void)state;
     preparing_refused(case_address, "no such port");
 }
 
 static void a_port_may_be_given_by_name(void **state)
 {
-    (void)state;
     if (!getservbyname("http", "tcp"))
         skip_because("this machine knows no port by name (/etc/services)");
     new_request(new_peer(), "http", NULL);
@@ -64,7 +60,6 @@ static void a_port_may_be_given_by_name(void **state)
 
 static void text_that_is_no_address_is_a_provider_error(void **state)
 {
-    (void)state;
     preparing_refused("no such host!", "7204");
 }
 
@@ -78,7 +73,6 @@ static void text_that_is_no_address_is_a_provider_error(void **state)
 #define LIMIT_CASE(name, setter)                                                                                       \
     static void a_##name##_beyond_the_device_is_a_provider_error(void **state)                                         \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         struct rpma_conn_cfg *cfg = new_cfg();                                                                         \
         struct rpma_conn_req *req = NO_REQUEST;                                                                        \
         assert_done(setter(cfg, UINT32_MAX));                                                                          \
@@ -87,7 +81,6 @@ static void text_that_is_no_address_is_a_provider_error(void **state)
     }                                                                                                                  \
     static void a_##name##_beyond_the_device_rejects_the_incoming_request(void **state)                                \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         struct rpma_peer *peer = new_peer();                                                                           \
         struct listener listener = listen_somewhere(peer);                                                             \
         struct rpma_conn *active = connect_request(new_request(peer, listener.port, NULL), NULL);                      \
@@ -110,7 +103,6 @@ static struct rpma_conn_cfg *contradictory_cfg(struct rpma_peer *peer)
 
 static void a_shared_channel_contradicts_a_shared_queue_with_its_own_cq(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct rpma_conn_req *req = NO_REQUEST;
     assert_rpma(rpma_conn_req_new(peer, case_address, "7204", contradictory_cfg(peer), &req), RPMA_E_INVAL);
@@ -119,7 +111,6 @@ static void a_shared_channel_contradicts_a_shared_queue_with_its_own_cq(void **s
 
 static void a_contradictory_cfg_is_refused_at_the_endpoint(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
     connect_request(new_request(peer, listener.port, NULL), NULL);
@@ -130,7 +121,6 @@ static void a_contradictory_cfg_is_refused_at_the_endpoint(void **state)
 
 static void a_contradictory_cfg_rejects_the_incoming_request(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
     struct rpma_conn *active = connect_request(new_request(peer, listener.port, NULL), NULL);
@@ -141,7 +131,6 @@ static void a_contradictory_cfg_rejects_the_incoming_request(void **state)
 
 static void the_endpoint_goes_on_after_a_request_that_cannot_be_built(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
     connect_request(new_request(peer, listener.port, NULL), NULL);
@@ -154,7 +143,6 @@ static void the_endpoint_goes_on_after_a_request_that_cannot_be_built(void **sta
 
 static void deleting_an_incoming_request_rejects_it(void **state)
 {
-    (void)state;
     struct meeting meeting = meet();
     assert_done(rpma_conn_req_delete(&meeting.incoming));
     assert_null(meeting.incoming);
@@ -163,7 +151,6 @@ static void deleting_an_incoming_request_rejects_it(void **state)
 
 static void connecting_no_request_is_refused(void **state)
 {
-    (void)state;
     struct rpma_conn_req *req = NULL;
     struct rpma_conn *conn = NO_CONNECTION;
     assert_rpma(rpma_conn_req_connect(&req, NULL, &conn), RPMA_E_INVAL);
@@ -181,7 +168,6 @@ static char byte = 'x';
 #define BAD_PRIVATE_DATA_CASE(name, pointer, length)                                                                   \
     static void name##_consumes_an_outgoing_request(void **state)                                                      \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         struct rpma_conn_req *req = new_request(new_peer(), "7204", NULL);                                             \
         struct rpma_conn *conn = NO_CONNECTION;                                                                        \
         struct rpma_conn_private_data pdata = {pointer, length};                                                       \
@@ -191,7 +177,6 @@ static char byte = 'x';
     }                                                                                                                  \
     static void name##_rejects_an_incoming_request(void **state)                                                       \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         struct meeting meeting = meet();                                                                               \
         struct rpma_conn *conn = NO_CONNECTION;                                                                        \
         struct rpma_conn_private_data pdata = {pointer, length};                                                       \
@@ -204,7 +189,6 @@ BAD_PRIVATE_DATA(BAD_PRIVATE_DATA_CASE)
 
 static void without_an_output_an_outgoing_request_is_consumed(void **state)
 {
-    (void)state;
     struct rpma_conn_req *req = new_request(new_peer(), "7204", NULL);
     assert_rpma(rpma_conn_req_connect(&req, NULL, NULL), RPMA_E_INVAL);
     assert_null(req);
@@ -212,7 +196,6 @@ static void without_an_output_an_outgoing_request_is_consumed(void **state)
 
 static void without_an_output_an_incoming_request_is_rejected(void **state)
 {
-    (void)state;
     struct meeting meeting = meet();
     assert_rpma(rpma_conn_req_connect(&meeting.incoming, NULL, NULL), RPMA_E_INVAL);
     assert_null(meeting.incoming);
@@ -221,7 +204,6 @@ static void without_an_output_an_incoming_request_is_rejected(void **state)
 
 static void a_receive_on_an_outgoing_request_gets_the_first_message(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
     struct region memory = new_region(peer, 4096, USAGE_ALL);
@@ -240,7 +222,6 @@ static void a_receive_on_an_outgoing_request_gets_the_first_message(void **state
 
 static void a_receive_on_an_incoming_request_gets_the_first_message(void **state)
 {
-    (void)state;
     struct meeting meeting = meet();
     struct region memory = new_region(meeting.peer, 4096, USAGE_ALL);
     assert_done(rpma_conn_req_recv(meeting.incoming, memory.mr, 0, 64, &memory));
@@ -254,7 +235,6 @@ static void a_receive_on_an_incoming_request_gets_the_first_message(void **state
 
 static void a_receive_outside_the_region_is_refused(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct region memory = new_region(peer, 4096, USAGE_ALL);
     struct rpma_conn_req *req = new_request(peer, "7204", NULL);
@@ -264,7 +244,6 @@ static void a_receive_outside_the_region_is_refused(void **state)
 
 static void more_receives_than_the_queue_holds_are_a_provider_error(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct region memory = new_region(peer, 4096, USAGE_ALL);
     struct rpma_conn_cfg *cfg = new_cfg();
@@ -281,7 +260,6 @@ static void more_receives_than_the_queue_holds_are_a_provider_error(void **state
 
 static void a_prepared_request_can_be_given_up_with_receives_posted(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct region memory = new_region(peer, 4096, USAGE_ALL);
     struct rpma_conn_req *req = new_request(peer, "7204", NULL);
@@ -293,7 +271,6 @@ static void a_prepared_request_can_be_given_up_with_receives_posted(void **state
 
 static void a_rejected_request_leaves_nothing_behind(void **state)
 {
-    (void)state;
     struct meeting meeting = meet();
     assert_done(rpma_conn_req_delete(&meeting.incoming));
     expect_event(meeting.active, RPMA_CONN_REJECTED);

@@ -15,7 +15,6 @@ static struct rpma_conn_counters counters_of(const struct rpma_conn *conn)
 
 static void operations_are_counted_on_the_side_that_posts_them(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     struct rpma_conn *conn = pair.client.conn;
     const struct rpma_conn_counters before = counters_of(conn);

@@ -11,7 +11,6 @@ static void post(struct pair *pair, int count)
 
 static void an_empty_queue_has_no_completion(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     struct ibv_wc wc;
     int got = 77;
@@ -22,7 +21,6 @@ static void an_empty_queue_has_no_completion(void **state)
 
 static void no_entries_are_refused(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     struct ibv_wc wc;
     int got = 77;
@@ -32,7 +30,6 @@ static void no_entries_are_refused(void **state)
 
 static void a_negative_number_of_entries_is_refused(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     struct ibv_wc wc;
     assert_rpma(rpma_cq_get_wc(pair.client.cq, -1, &wc, NULL), RPMA_E_INVAL);
@@ -40,7 +37,6 @@ static void a_negative_number_of_entries_is_refused(void **state)
 
 static void one_entry_needs_no_counter(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     struct ibv_wc wc;
     post(&pair, 1);
@@ -52,7 +48,6 @@ static void one_entry_needs_no_counter(void **state)
 
 static void one_entry_is_counted(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     struct ibv_wc wc;
     int got = 77;
@@ -88,7 +83,6 @@ static int collect_in_calls_for(struct pair *pair, int limit)
 
 static void several_entries_are_collected_at_once(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     while (collect_in_calls_for(&pair, 7) < 2)
         ;
@@ -96,7 +90,6 @@ static void several_entries_are_collected_at_once(void **state)
 
 static void no_more_entries_are_collected_than_asked_for(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     while (collect_in_calls_for(&pair, 2) < 2)
         ;
@@ -104,7 +97,6 @@ static void no_more_entries_are_collected_than_asked_for(void **state)
 
 static void waiting_ends_with_a_completion(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     post(&pair, 1);
     assert_done(rpma_cq_wait(pair.client.cq));
@@ -113,7 +105,6 @@ static void waiting_ends_with_a_completion(void **state)
 
 static void waiting_arms_the_queue_again(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     for (int i = 0; i < 100; ++i) {
         struct ibv_wc wc;
@@ -130,7 +121,6 @@ static void waiting_arms_the_queue_again(void **state)
 
 static void the_descriptor_is_readable_when_a_completion_waits(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     assert_not_readable(cq_fd(pair.client.cq));
     post(&pair, 1);
@@ -146,7 +136,6 @@ static void the_descriptor_is_readable_when_a_completion_waits(void **state)
 
 static void the_descriptor_stays_the_same(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     assert_int_equal(cq_fd(pair.client.cq), cq_fd(pair.client.cq));
     assert_int_not_equal(cq_fd(pair.client.cq), cq_fd(pair.server.cq));
@@ -154,7 +143,6 @@ static void the_descriptor_stays_the_same(void **state)
 
 static void a_receive_queue_has_its_own_descriptor(void **state)
 {
-    (void)state;
     struct rpma_conn_cfg *cfg = new_cfg();
     assert_done(rpma_conn_cfg_set_rcq_size(cfg, 4));
     struct pair pair = connect_pair_with(new_peer(), cfg, NULL);
@@ -172,7 +160,6 @@ static void a_receive_queue_has_its_own_descriptor(void **state)
 
 static void without_an_event_a_nonblocking_queue_has_no_completion(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     make_nonblocking(cq_fd(pair.client.cq));
     for (int i = 0; i < 3; ++i)
@@ -190,7 +177,6 @@ static void post_one(void *argument)
 
 static void a_signal_does_not_end_the_wait_for_a_completion(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     begin_interrupting();
     run_later(post_one, &pair);
@@ -206,7 +192,6 @@ static void end_it(void *argument)
 
 static void a_signal_does_not_end_the_wait_for_an_event(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     begin_interrupting();
     run_later(end_it, &pair);
@@ -226,7 +211,6 @@ static void knock(void *argument)
 
 static void a_signal_does_not_end_the_wait_for_a_request(void **state)
 {
-    (void)state;
     struct knock with = {.peer = new_peer()};
     with.listener = listen_somewhere(with.peer);
     begin_interrupting();
@@ -236,7 +220,6 @@ static void a_signal_does_not_end_the_wait_for_a_request(void **state)
 
 static void entries_stay_until_they_are_collected(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     post(&pair, 5);
     usleep(50000);

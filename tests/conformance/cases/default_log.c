@@ -42,28 +42,24 @@ static void assert_matches(const char *text, const char *pattern)
 
 static void syslog_gets_level_place_and_text(void **state)
 {
-    (void)state;
     provoke_error();
     assert_matches(syslog_text(), "^\\*ERROR\\* " PLACE_AND_TEXT);
 }
 
 static void syslog_gets_the_severity(void **state)
 {
-    (void)state;
     provoke_error();
     assert_int_equal(LOG_PRI(syslog_priority()), LOG_ERR);
 }
 
 static void syslog_gets_the_facility_local7(void **state)
 {
-    (void)state;
     provoke_error();
     assert_int_equal(syslog_priority() & LOG_FACMASK, LOG_LOCAL7);
 }
 
 static void syslog_is_independent_of_the_auxiliary_threshold(void **state)
 {
-    (void)state;
     set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
     provoke_error();
     assert_int_equal(syslog_messages(), 1);
@@ -71,7 +67,6 @@ static void syslog_is_independent_of_the_auxiliary_threshold(void **state)
 
 static void syslog_has_a_tag_and_a_severity_for_information(void **state)
 {
-    (void)state;
     set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_INFO);
     provoke_info();
     assert_matches(syslog_text(), "^\\*INFO\\*  " PLACE_AND_TEXT);
@@ -85,7 +80,6 @@ static void provoke_notice(void)
 
 static void syslog_has_a_tag_and_a_severity_for_notices(void **state)
 {
-    (void)state;
     set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_NOTICE);
     provoke_notice();
     assert_matches(syslog_text(), "^\\*NOTE\\*  " PLACE_AND_TEXT);
@@ -102,7 +96,6 @@ static void provoke_debug(void)
 
 static void syslog_has_a_tag_and_a_severity_for_debugging(void **state)
 {
-    (void)state;
     set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_DEBUG);
     provoke_debug();
     assert_matches(syslog_text(), "^\\*DEBUG\\* " PLACE_AND_TEXT);
@@ -111,7 +104,6 @@ static void syslog_has_a_tag_and_a_severity_for_debugging(void **state)
 
 static void stderr_gets_time_and_thread_before_that(void **state)
 {
-    (void)state;
     char thread[32];
     set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR);
     catch_stderr(provoke_error);
@@ -123,7 +115,6 @@ static void stderr_gets_time_and_thread_before_that(void **state)
 
 static void stderr_gets_nothing_above_the_auxiliary_threshold(void **state)
 {
-    (void)state;
     set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_FATAL);
     catch_stderr(provoke_error);
     assert_string_equal(printed, "");
@@ -131,7 +122,6 @@ static void stderr_gets_nothing_above_the_auxiliary_threshold(void **state)
 
 static void nothing_is_written_with_the_main_threshold_disabled(void **state)
 {
-    (void)state;
     set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED);
     set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_DEBUG);
     catch_stderr(provoke_error);
@@ -141,7 +131,6 @@ static void nothing_is_written_with_the_main_threshold_disabled(void **state)
 
 static void loading_the_library_leaves_the_program_s_syslog_alone(void **state)
 {
-    (void)state;
     assert_int_equal(syslog_opened(), 0);
 }
 

@@ -45,7 +45,6 @@ static void refused(const void *descriptor, size_t size)
 
 static void it_has_21_bytes(void **state)
 {
-    (void)state;
     size_t size = 0;
     assert_done(rpma_mr_get_descriptor_size(new_region(new_peer(), 4096, USAGE_ALL).mr, &size));
     assert_int_equal(size, DESCRIPTOR_SIZE);
@@ -53,7 +52,6 @@ static void it_has_21_bytes(void **state)
 
 static void it_begins_with_the_address(void **state)
 {
-    (void)state;
     unsigned char descriptor[DESCRIPTOR_SIZE];
     describe(4096, USAGE_ALL, descriptor);
     assert_int_equal(little_endian(descriptor, 8), (uintptr_t)memory);
@@ -61,7 +59,6 @@ static void it_begins_with_the_address(void **state)
 
 static void it_goes_on_with_the_length(void **state)
 {
-    (void)state;
     unsigned char descriptor[DESCRIPTOR_SIZE];
     describe(4001, USAGE_ALL, descriptor);
     assert_int_equal(little_endian(descriptor + LENGTH_AT, 8), 4001);
@@ -69,7 +66,6 @@ static void it_goes_on_with_the_length(void **state)
 
 static void it_has_a_key_that_differs_between_regions(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     unsigned char first[DESCRIPTOR_SIZE], second[DESCRIPTOR_SIZE];
     assert_done(rpma_mr_get_descriptor(new_region(peer, 4096, USAGE_ALL).mr, first));
@@ -91,7 +87,6 @@ static void it_has_a_key_that_differs_between_regions(void **state)
 #define USAGE_CASE(name, usage)                                                                                        \
     static void it_ends_with_the_usage_##name(void **state)                                                            \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         unsigned char descriptor[DESCRIPTOR_SIZE];                                                                     \
         describe(4096, usage, descriptor);                                                                             \
         assert_int_equal(descriptor[USAGE_AT], usage);                                                                 \
@@ -100,7 +95,6 @@ USAGES(USAGE_CASE)
 
 static void it_is_written_at_any_alignment_and_nothing_around_it(void **state)
 {
-    (void)state;
     struct region region = new_region(new_peer(), 4096, USAGE_ALL);
     unsigned char expected[DESCRIPTOR_SIZE];
     assert_done(rpma_mr_get_descriptor(region.mr, expected));
@@ -118,7 +112,6 @@ static void it_is_written_at_any_alignment_and_nothing_around_it(void **state)
 
 static void it_is_read_at_any_alignment(void **state)
 {
-    (void)state;
     for (size_t shift = 0; shift < DESCRIPTOR_SIZE; ++shift) {
         unsigned char bytes[DESCRIPTOR_SIZE * 2];
         memset(bytes, 0xaa, sizeof(bytes));
@@ -131,7 +124,6 @@ static void it_is_read_at_any_alignment(void **state)
 
 static void surplus_bytes_are_ignored(void **state)
 {
-    (void)state;
     size_t size = 0;
     int flush_type = 0;
     struct rpma_mr_remote *remote = parsed(sample, sizeof(sample));
@@ -143,20 +135,17 @@ static void surplus_bytes_are_ignored(void **state)
 
 static void twenty_bytes_are_refused(void **state)
 {
-    (void)state;
     refused(sample, DESCRIPTOR_SIZE - 1);
 }
 
 static void too_few_bytes_are_not_read(void **state)
 {
-    (void)state;
     refused((const void *)(uintptr_t)64, 0);
     refused((const void *)(uintptr_t)64, 1);
 }
 
 static void one_without_usage_is_refused(void **state)
 {
-    (void)state;
     unsigned char descriptor[DESCRIPTOR_SIZE];
     memcpy(descriptor, sample, sizeof(descriptor));
     descriptor[USAGE_AT] = 0;
@@ -172,7 +161,6 @@ static void one_without_usage_is_refused(void **state)
 #define FLUSH_TYPE_CASE(name, bits)                                                                                    \
     static void the_flush_type_##name##_is_told(void **state)                                                          \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         unsigned char descriptor[DESCRIPTOR_SIZE];                                                                     \
         int flush_type = 77;                                                                                           \
         memcpy(descriptor, sample, sizeof(descriptor));                                                                \
@@ -184,7 +172,6 @@ FLUSH_TYPES(FLUSH_TYPE_CASE)
 
 static void the_size_of_a_region_arrives(void **state)
 {
-    (void)state;
     size_t size = 0;
     assert_done(rpma_mr_remote_get_size(remote_of(new_region(new_peer(), 12345, USAGE_ALL)), &size));
     assert_int_equal(size, 12345);
@@ -192,7 +179,6 @@ static void the_size_of_a_region_arrives(void **state)
 
 static void deleting_a_remote_region_consumes_it(void **state)
 {
-    (void)state;
     struct rpma_mr_remote *remote = parsed(sample, DESCRIPTOR_SIZE);
     assert_done(rpma_mr_remote_delete(&remote));
     assert_null(remote);
@@ -201,7 +187,6 @@ static void deleting_a_remote_region_consumes_it(void **state)
 
 static void a_remote_region_may_go_as_soon_as_the_operation_is_posted(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     fill(pair.client.memory.ptr, MEMORY_SIZE, 3);
     assert_done(

@@ -8,14 +8,12 @@
 
 static void the_client_disconnects(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     disconnect(&pair);
 }
 
 static void the_server_disconnects(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     assert_done(rpma_conn_disconnect(pair.server.conn));
     expect_event(pair.client.conn, RPMA_CONN_CLOSED);
@@ -25,7 +23,6 @@ static void the_server_disconnects(void **state)
 
 static void both_sides_disconnect_at_once(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     assert_done(rpma_conn_disconnect(pair.client.conn));
     assert_done(rpma_conn_disconnect(pair.server.conn));
@@ -35,7 +32,6 @@ static void both_sides_disconnect_at_once(void **state)
 
 static void disconnecting_may_follow_closed(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     assert_done(rpma_conn_disconnect(pair.client.conn));
     expect_event(pair.server.conn, RPMA_CONN_CLOSED);
@@ -44,7 +40,6 @@ static void disconnecting_may_follow_closed(void **state)
 
 static void deleting_an_established_connection_ends_it(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     assert_done(rpma_conn_delete(&pair.client.conn));
     assert_null(pair.client.conn);
@@ -53,14 +48,12 @@ static void deleting_an_established_connection_ends_it(void **state)
 
 static void deleting_no_connection_succeeds(void **state)
 {
-    (void)state;
     struct rpma_conn *conn = NULL;
     assert_done(rpma_conn_delete(&conn));
 }
 
 static void a_connection_can_be_deleted_before_it_is_established(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
     struct rpma_conn *conn = connect_request(new_request(peer, listener.port, NULL), NULL);
@@ -70,7 +63,6 @@ static void a_connection_can_be_deleted_before_it_is_established(void **state)
 
 static void an_accepted_connection_can_be_deleted_at_once(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
     struct rpma_conn *active = connect_request(new_request(peer, listener.port, NULL), NULL);
@@ -81,7 +73,6 @@ static void an_accepted_connection_can_be_deleted_at_once(void **state)
 
 static void a_rejected_connection_can_be_deleted(void **state)
 {
-    (void)state;
     char port[8];
     pick_port(port);
     struct rpma_conn *conn = connect_request(new_request(new_peer(), port, NULL), NULL);
@@ -91,7 +82,6 @@ static void a_rejected_connection_can_be_deleted(void **state)
 
 static void outstanding_receives_are_flushed_in_order(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     for (size_t i = 0; i < 5; ++i)
         assert_done(rpma_recv(pair.client.conn, pair.client.memory.mr, i * 64, 64, pair.client.memory.ptr + i));
@@ -113,20 +103,17 @@ static void operation_after_the_end(int flags)
 
 static void an_operation_after_the_end_fails(void **state)
 {
-    (void)state;
     operation_after_the_end(ALWAYS);
 }
 
 static void an_unsignalled_operation_after_the_end_fails(void **state)
 {
-    (void)state;
     operation_after_the_end(ON_ERROR);
 }
 
 /* Those that are through by the end succeed, the rest is flushed. */
 static void operations_of_before_complete_in_order_after_the_end(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     char *contexts = pair.client.memory.ptr;
     bool flushed = false;
@@ -144,7 +131,6 @@ static void operations_of_before_complete_in_order_after_the_end(void **state)
 
 static void nothing_but_closed_follows_closed(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     disconnect(&pair);
     make_nonblocking(event_fd(pair.client.conn));
@@ -159,7 +145,6 @@ static void nothing_but_closed_follows_closed(void **state)
 
 static void other_connections_go_on(void **state)
 {
-    (void)state;
     struct pair first = connect_pair();
     struct pair second = connect_again(&first);
     disconnect(&first);
@@ -200,7 +185,6 @@ static struct remote_server connect_to_process(void)
 
 static void the_death_of_the_other_process_ends_the_connection(void **state)
 {
-    (void)state;
     struct remote_server server = connect_to_process();
     kill_process(&server.process);
     expect_end(server.conn);
@@ -208,7 +192,6 @@ static void the_death_of_the_other_process_ends_the_connection(void **state)
 
 static void after_the_death_of_the_other_process_operations_fail(void **state)
 {
-    (void)state;
     struct remote_server server = connect_to_process();
     kill_process(&server.process);
     assert_int_equal(rpma_write(server.conn, NULL, 0, NULL, 0, 0, ALWAYS, &server), 0);
@@ -217,7 +200,6 @@ static void after_the_death_of_the_other_process_operations_fail(void **state)
 
 static void after_the_death_of_the_other_process_everything_can_be_released(void **state)
 {
-    (void)state;
     struct remote_server server = connect_to_process();
     kill_process(&server.process);
     expect_end(server.conn);
@@ -235,7 +217,6 @@ static void serve_nobody(int fd)
 
 static void a_server_that_does_not_answer_is_unreachable(void **state)
 {
-    (void)state;
     if (!getenv("RPMA_TEST_QUICK_UNREACHABLE"))
         skip_because("the device may take minutes to give up on a server that does not answer");
     struct process server = start_process(serve_nobody);

@@ -14,7 +14,6 @@ static void refused(const char *addr, const char *port)
 
 static void an_endpoint_listens_and_shuts_down(void **state)
 {
-    (void)state;
     struct listener listener = listen_somewhere(new_peer());
     assert_non_null(listener.ep);
     assert_done(rpma_ep_shutdown(&listener.ep));
@@ -23,14 +22,12 @@ static void an_endpoint_listens_and_shuts_down(void **state)
 
 static void shutting_down_nothing_succeeds(void **state)
 {
-    (void)state;
     struct rpma_ep *ep = NULL;
     assert_done(rpma_ep_shutdown(&ep));
 }
 
 static void an_address_in_use_is_a_provider_error(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
     struct rpma_ep *second = UNTOUCHED;
@@ -40,7 +37,6 @@ static void an_address_in_use_is_a_provider_error(void **state)
 
 static void a_port_is_free_again_after_the_shutdown(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
     for (int i = 0; i < 5; ++i) {
@@ -51,25 +47,21 @@ static void a_port_is_free_again_after_the_shutdown(void **state)
 
 static void an_unknown_service_is_a_provider_error(void **state)
 {
-    (void)state;
     refused(case_address, "no such port");
 }
 
 static void text_that_is_no_address_is_a_provider_error(void **state)
 {
-    (void)state;
     refused("no such host!", "7204");
 }
 
 static void an_address_of_another_machine_is_a_provider_error(void **state)
 {
-    (void)state;
     refused("192.0.2.1" /* documentation only, no machine has it */, "7204");
 }
 
 static void many_endpoints_share_a_peer(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     int fds[8];
     for (int i = 0; i < 8; ++i) {
@@ -81,14 +73,12 @@ static void many_endpoints_share_a_peer(void **state)
 
 static void the_descriptor_stays_the_same(void **state)
 {
-    (void)state;
     struct listener listener = listen_somewhere(new_peer());
     assert_int_equal(ep_fd(listener.ep), ep_fd(listener.ep));
 }
 
 static void the_descriptor_is_readable_when_a_request_waits(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
     assert_not_readable(ep_fd(listener.ep));
@@ -100,7 +90,6 @@ static void the_descriptor_is_readable_when_a_request_waits(void **state)
 
 static void without_a_request_a_nonblocking_endpoint_has_no_event(void **state)
 {
-    (void)state;
     struct listener listener = listen_somewhere(new_peer());
     make_nonblocking(ep_fd(listener.ep));
     for (int i = 0; i < 3; ++i) {
@@ -112,7 +101,6 @@ static void without_a_request_a_nonblocking_endpoint_has_no_event(void **state)
 
 static void a_nonblocking_endpoint_takes_requests(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
     make_nonblocking(ep_fd(listener.ep));
@@ -124,7 +112,6 @@ static void a_nonblocking_endpoint_takes_requests(void **state)
 
 static void preparing_a_request_does_not_reach_the_endpoint(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
     struct rpma_conn_req *req = new_request(peer, listener.port, NULL);
@@ -135,7 +122,6 @@ static void preparing_a_request_does_not_reach_the_endpoint(void **state)
 
 static void requests_are_taken_in_the_order_of_their_arrival(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
     for (unsigned char i = 1; i <= 5; ++i) {
@@ -155,7 +141,6 @@ static void requests_are_taken_in_the_order_of_their_arrival(void **state)
 
 static void many_requests_wait(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
     struct rpma_conn *active[16];
@@ -169,7 +154,6 @@ static void many_requests_wait(void **state)
 
 static void connections_survive_the_shutdown(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     assert_done(rpma_ep_shutdown(&pair.listener.ep));
     fill(pair.client.memory.ptr, 64, 1);
@@ -192,7 +176,6 @@ static struct rpma_conn_req *orphaned_request(struct rpma_conn **active)
 
 static void a_pending_request_can_be_accepted_after_the_shutdown(void **state)
 {
-    (void)state;
     struct rpma_conn *active = NULL;
     struct rpma_conn *passive = connect_request(orphaned_request(&active), NULL);
     expect_event(active, RPMA_CONN_ESTABLISHED);
@@ -201,7 +184,6 @@ static void a_pending_request_can_be_accepted_after_the_shutdown(void **state)
 
 static void a_pending_request_can_be_rejected_after_the_shutdown(void **state)
 {
-    (void)state;
     struct rpma_conn *active = NULL;
     struct rpma_conn_req *req = orphaned_request(&active);
     assert_done(rpma_conn_req_delete(&req));
@@ -210,7 +192,6 @@ static void a_pending_request_can_be_rejected_after_the_shutdown(void **state)
 
 static void nobody_listens_after_the_shutdown(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
     assert_done(rpma_ep_shutdown(&listener.ep));

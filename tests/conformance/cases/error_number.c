@@ -7,7 +7,6 @@
 
 static void an_unmapped_region_is_efault(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct rpma_mr_local *mr = NULL;
     errno = BEFORE;
@@ -16,7 +15,6 @@ static void an_unmapped_region_is_efault(void **state)
 
 static void an_address_in_use_is_eaddrinuse(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
     struct rpma_ep *second = NULL;
@@ -26,7 +24,6 @@ static void an_address_in_use_is_eaddrinuse(void **state)
 
 static void a_full_send_queue_is_enomem(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     int result = 0;
     for (int posted = 0; posted < 4096 && result == 0; ++posted) {
@@ -38,7 +35,6 @@ static void a_full_send_queue_is_enomem(void **state)
 
 static void a_peer_that_is_in_use_is_ebusy(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     new_region(peer, 4096, USAGE_ALL);
     errno = BEFORE;
@@ -47,7 +43,6 @@ static void a_peer_that_is_in_use_is_ebusy(void **state)
 
 static void too_much_private_data_is_einval(void **state)
 {
-    (void)state;
     if (!has_infiniband_limits())
         skip_because("the limits of private data are those of InfiniBand and RoCE, the device is another");
     unsigned char sent[255] = {0};
@@ -77,7 +72,6 @@ static void too_much_private_data_is_einval(void **state)
 #define QUIET_CASE(name, preparation, call)                                                                            \
     static void name##_leaves_errno_alone(void **state)                                                                \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         preparation;                                                                                                   \
         errno = BEFORE;                                                                                                \
         assert_done(call);                                                                                             \
@@ -87,7 +81,6 @@ QUIET(QUIET_CASE)
 
 static void waiting_for_a_completion_leaves_errno_alone(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     assert_done(rpma_write(pair.client.conn, NULL, 0, NULL, 0, 0, ALWAYS, NULL));
     errno = BEFORE;
@@ -97,7 +90,6 @@ static void waiting_for_a_completion_leaves_errno_alone(void **state)
 
 static void waiting_on_a_shared_channel_leaves_errno_alone(void **state)
 {
-    (void)state;
     struct rpma_conn_cfg *cfg = new_cfg();
     struct rpma_cq *cq = NULL;
     assert_done(rpma_conn_cfg_set_compl_channel(cfg, true));
@@ -110,7 +102,6 @@ static void waiting_on_a_shared_channel_leaves_errno_alone(void **state)
 
 static void deleting_a_connection_leaves_errno_alone(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     disconnect(&pair);
     errno = BEFORE;

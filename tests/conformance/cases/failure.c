@@ -21,7 +21,6 @@ static void assert_broken(const struct pair *pair, enum ibv_wc_status status)
 #define KEY_CASES(byte)                                                                                                \
     static void a_write_with_a_key_wrong_in_byte_##byte##_is_an_access_error(void **state)                             \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         struct pair pair = connect_pair();                                                                             \
         struct rpma_mr_remote *forged = forged_remote_of(pair.server.memory, KEY_AT + (byte), 0x10);                   \
         fill(pair.client.memory.ptr, 64, 1);                                                                           \
@@ -47,7 +46,6 @@ KEY_BYTES(KEY_CASES)
 #define FORGED_CASE(name, byte, bits, call)                                                                            \
     static void name##_is_an_access_error(void **state)                                                                \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         struct pair pair = connect_pair();                                                                             \
         struct rpma_conn *conn = pair.client.conn;                                                                     \
         struct rpma_mr_local *mr = pair.client.memory.mr;                                                              \
@@ -71,7 +69,6 @@ FORGED(FORGED_CASE)
 #define FORBIDDEN_CASE(name, usage, call)                                                                              \
     static void name##_is_an_access_error(void **state)                                                                \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         struct pair pair = connect_pair();                                                                             \
         struct rpma_conn *conn = pair.client.conn;                                                                     \
         struct rpma_mr_local *mr = pair.client.memory.mr;                                                              \
@@ -84,7 +81,6 @@ FORBIDDEN(FORBIDDEN_CASE)
 
 static void a_region_that_was_deregistered_is_an_access_error(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     assert_done(rpma_mr_dereg(&pair.server.memory.mr));
     assert_done(rpma_write(pair.client.conn, pair.client.remote, 0, pair.client.memory.mr, 0, 64, ALWAYS, &pair));
@@ -93,7 +89,6 @@ static void a_region_that_was_deregistered_is_an_access_error(void **state)
 
 static void reading_into_memory_for_sending_is_a_local_protection_error(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     struct region source = new_region(pair.peer, 4096, RPMA_MR_USAGE_SEND);
     assert_done(rpma_read(pair.client.conn, source.mr, 0, pair.client.remote, 0, 64, ALWAYS, &pair));
@@ -102,7 +97,6 @@ static void reading_into_memory_for_sending_is_a_local_protection_error(void **s
 
 static void operations_behind_a_failed_one_are_flushed_in_order(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     struct rpma_mr_remote *forged = forged_remote_of(pair.server.memory, KEY_AT, 1);
     char *contexts = pair.client.memory.ptr;
@@ -117,7 +111,6 @@ static void operations_behind_a_failed_one_are_flushed_in_order(void **state)
 
 static void a_broken_connection_can_be_ended_and_deleted(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     struct rpma_mr_remote *forged = forged_remote_of(pair.server.memory, KEY_AT, 1);
     assert_done(rpma_write(pair.client.conn, forged, 0, pair.client.memory.mr, 0, 8, ALWAYS, &pair));
@@ -130,7 +123,6 @@ static void a_broken_connection_can_be_ended_and_deleted(void **state)
 
 static void a_broken_connection_does_not_harm_another(void **state)
 {
-    (void)state;
     struct pair first = connect_pair();
     struct pair second = connect_again(&first);
     struct rpma_mr_remote *forged = forged_remote_of(first.server.memory, KEY_AT, 1);

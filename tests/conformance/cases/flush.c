@@ -33,7 +33,6 @@ static struct pair pair_to(size_t size, int usage)
 
 static void after_a_flush_to_visibility_the_data_is_there(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     for (unsigned round = 1; round <= 50; ++round) {
         fill(pair.client.memory.ptr, 8192, round);
@@ -48,7 +47,6 @@ static void after_a_flush_to_visibility_the_data_is_there(void **state)
 
 static void a_flush_leaves_the_memory_of_both_sides_alone(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     fill(pair.server.memory.ptr, MEMORY_SIZE, 3);
     fill(pair.client.memory.ptr, MEMORY_SIZE, 4);
@@ -61,7 +59,6 @@ static void a_flush_leaves_the_memory_of_both_sides_alone(void **state)
 
 static void visibility_needs_no_peer_configuration(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     assert_done(flush_to(&pair, RPMA_FLUSH_TYPE_VISIBILITY));
     expect_flushed(pair.client.cq, &pair);
@@ -69,28 +66,24 @@ static void visibility_needs_no_peer_configuration(void **state)
 
 static void visibility_needs_a_region_registered_for_it(void **state)
 {
-    (void)state;
     struct pair pair = pair_to(4096, RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC);
     assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_VISIBILITY), RPMA_E_NOSUPP);
 }
 
 static void visibility_is_not_contained_in_persistence(void **state)
 {
-    (void)state;
     struct pair pair = pair_to(4096, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT);
     assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_VISIBILITY), RPMA_E_NOSUPP);
 }
 
 static void persistence_needs_a_peer_configuration(void **state)
 {
-    (void)state;
     struct pair pair = pair_to(4096, BOTH_TYPES);
     assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT), RPMA_E_NOSUPP);
 }
 
 static void persistence_needs_direct_write_to_pmem(void **state)
 {
-    (void)state;
     struct pair pair = pair_to(4096, BOTH_TYPES);
     apply(pair.client.conn, false);
     assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT), RPMA_E_NOSUPP);
@@ -98,7 +91,6 @@ static void persistence_needs_direct_write_to_pmem(void **state)
 
 static void persistence_needs_a_region_registered_for_it(void **state)
 {
-    (void)state;
     struct pair pair = pair_to(4096, RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_WRITE_DST);
     apply(pair.client.conn, true);
     assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT), RPMA_E_NOSUPP);
@@ -118,7 +110,6 @@ static struct region new_file_region(struct rpma_peer *peer, FILE *file, size_t 
 /* A device with native flush may refuse persistence for a file, and its descriptor says so. */
 static void with_direct_write_to_pmem_persistence_is_flushed_to(void **state)
 {
-    (void)state;
     unsigned char stored[4096];
     int types = 0;
     FILE *const file = tmpfile();
@@ -143,7 +134,6 @@ static void with_direct_write_to_pmem_persistence_is_flushed_to(void **state)
 
 static void the_peer_configuration_can_be_revoked(void **state)
 {
-    (void)state;
     struct pair pair = pair_to(4096, BOTH_TYPES);
     apply(pair.client.conn, true);
     apply(pair.client.conn, false);
@@ -152,7 +142,6 @@ static void the_peer_configuration_can_be_revoked(void **state)
 
 static void the_peer_configuration_holds_for_one_connection(void **state)
 {
-    (void)state;
     struct pair first = pair_to(4096, BOTH_TYPES);
     struct pair second = connect_again(&first);
     apply(first.client.conn, true);
@@ -161,7 +150,6 @@ static void the_peer_configuration_holds_for_one_connection(void **state)
 
 static void a_refused_flush_posts_nothing(void **state)
 {
-    (void)state;
     struct pair pair = pair_to(4096, BOTH_TYPES);
     assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT), RPMA_E_NOSUPP);
     assert_done(rpma_write(pair.client.conn, NULL, 0, NULL, 0, 0, ALWAYS, &state));
@@ -181,7 +169,6 @@ static void a_refused_flush_posts_nothing(void **state)
 #define EDGE_CASE(name, size, offset, length)                                                                          \
     static void name##_can_be_flushed(void **state)                                                                    \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         struct pair pair = pair_to(size, USAGE_ALL);                                                                   \
         assert_done(rpma_flush(                                                                                        \
                 pair.client.conn, pair.client.remote, offset, length, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, &pair));     \
@@ -191,7 +178,6 @@ EDGES(EDGE_CASE)
 
 static void a_region_to_write_and_flush_need_not_be_readable(void **state)
 {
-    (void)state;
     struct pair pair = pair_to(4096, RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY);
     assert_done(flush_to(&pair, RPMA_FLUSH_TYPE_VISIBILITY));
     expect_flushed(pair.client.cq, &pair);
@@ -199,7 +185,6 @@ static void a_region_to_write_and_flush_need_not_be_readable(void **state)
 
 static void flushes_can_outnumber_the_reads_a_device_keeps_going(void **state)
 {
-    (void)state;
     struct rpma_conn_cfg *cfg = new_cfg();
     assert_done(rpma_conn_cfg_set_sq_size(cfg, 200));
     assert_done(rpma_conn_cfg_set_cq_size(cfg, 200));

@@ -53,7 +53,6 @@ static void provoke_provider_error(void)
 
 static void the_initial_thresholds_are_those_of_a_release_or_a_debug_build(void **state)
 {
-    (void)state;
     enum rpma_log_level main_level = RPMA_LOG_LEVEL_FATAL, aux_level = RPMA_LOG_LEVEL_FATAL;
     assert_done(rpma_log_get_threshold(RPMA_LOG_THRESHOLD, &main_level));
     assert_done(rpma_log_get_threshold(RPMA_LOG_THRESHOLD_AUX, &aux_level));
@@ -74,7 +73,6 @@ static void the_initial_thresholds_are_those_of_a_release_or_a_debug_build(void 
 #define LEVEL_CASE(name, level)                                                                                        \
     static void both_thresholds_take_the_level_##name(void **state)                                                    \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         enum rpma_log_level back = (enum rpma_log_level)77;                                                            \
         set_threshold(RPMA_LOG_THRESHOLD, level);                                                                      \
         assert_done(rpma_log_get_threshold(RPMA_LOG_THRESHOLD, &back));                                                \
@@ -87,7 +85,6 @@ LEVELS(LEVEL_CASE)
 
 static void thresholds_do_not_influence_each_other(void **state)
 {
-    (void)state;
     enum rpma_log_level back = RPMA_LOG_LEVEL_FATAL;
     set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_INFO);
     set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR);
@@ -105,7 +102,6 @@ static void thresholds_do_not_influence_each_other(void **state)
 #define BAD_CASE(name, threshold, level)                                                                               \
     static void name##_is_refused(void **state)                                                                        \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         enum rpma_log_level before, after;                                                                             \
         assert_done(rpma_log_get_threshold(RPMA_LOG_THRESHOLD, &before));                                              \
         assert_rpma(rpma_log_set_threshold((enum rpma_log_threshold)(threshold), (enum rpma_log_level)(level)),        \
@@ -117,7 +113,6 @@ BAD(BAD_CASE)
 
 static void an_unknown_threshold_has_no_level(void **state)
 {
-    (void)state;
     enum rpma_log_level level = RPMA_LOG_LEVEL_NOTICE;
     assert_rpma(rpma_log_get_threshold((enum rpma_log_threshold) - 1, &level), RPMA_E_INVAL);
     assert_rpma(rpma_log_get_threshold(RPMA_LOG_THRESHOLD_MAX, &level), RPMA_E_INVAL);
@@ -126,7 +121,6 @@ static void an_unknown_threshold_has_no_level(void **state)
 
 static void the_program_s_function_gets_the_messages(void **state)
 {
-    (void)state;
     keep_up_to(RPMA_LOG_LEVEL_ERROR);
     provoke_error();
     assert_int_equal(kept(), 1);
@@ -135,7 +129,6 @@ static void the_program_s_function_gets_the_messages(void **state)
 
 static void the_program_s_function_replaces_the_default(void **state)
 {
-    (void)state;
     keep_up_to(RPMA_LOG_LEVEL_ERROR);
     provoke_error();
     assert_int_equal(syslog_messages(), 0);
@@ -143,7 +136,6 @@ static void the_program_s_function_replaces_the_default(void **state)
 
 static void the_default_function_comes_back_with_null(void **state)
 {
-    (void)state;
     keep_up_to(RPMA_LOG_LEVEL_ERROR);
     assert_done(rpma_log_set_function(RPMA_LOG_USE_DEFAULT_FUNCTION));
     provoke_error();
@@ -153,7 +145,6 @@ static void the_default_function_comes_back_with_null(void **state)
 
 static void a_message_above_the_threshold_is_dropped(void **state)
 {
-    (void)state;
     keep_up_to(RPMA_LOG_LEVEL_FATAL);
     provoke_error();
     assert_int_equal(kept(), 0);
@@ -161,7 +152,6 @@ static void a_message_above_the_threshold_is_dropped(void **state)
 
 static void a_disabled_threshold_drops_everything(void **state)
 {
-    (void)state;
     keep_up_to(RPMA_LOG_DISABLED);
     set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_DEBUG);
     provoke_error();
@@ -170,7 +160,6 @@ static void a_disabled_threshold_drops_everything(void **state)
 
 static void the_auxiliary_threshold_does_not_bind_the_program_s_function(void **state)
 {
-    (void)state;
     keep_up_to(RPMA_LOG_LEVEL_ERROR);
     set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
     provoke_error();
@@ -179,7 +168,6 @@ static void the_auxiliary_threshold_does_not_bind_the_program_s_function(void **
 
 static void a_message_format_ends_with_a_newline(void **state)
 {
-    (void)state;
     keep_up_to(RPMA_LOG_LEVEL_ERROR);
     provoke_error();
     const char *format = got[RPMA_LOG_LEVEL_ERROR].format;
@@ -190,7 +178,6 @@ static void a_message_format_ends_with_a_newline(void **state)
 
 static void a_message_names_its_place(void **state)
 {
-    (void)state;
     keep_up_to(RPMA_LOG_LEVEL_ERROR);
     provoke_error();
     assert_true(*got[RPMA_LOG_LEVEL_ERROR].file);
@@ -200,7 +187,6 @@ static void a_message_names_its_place(void **state)
 
 static void a_provider_error_is_logged_with_its_call_and_cause(void **state)
 {
-    (void)state;
     keep_up_to(RPMA_LOG_LEVEL_ERROR);
     provoke_provider_error();
     assert_true(got[RPMA_LOG_LEVEL_ERROR].count >= 1);
@@ -209,7 +195,6 @@ static void a_provider_error_is_logged_with_its_call_and_cause(void **state)
 
 static void no_log_function_changes_the_result(void **state)
 {
-    (void)state;
     set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED);
     provoke_provider_error();
     provoke_error();
@@ -217,7 +202,6 @@ static void no_log_function_changes_the_result(void **state)
 
 static void listening_is_a_notice_with_the_port(void **state)
 {
-    (void)state;
     keep_up_to(RPMA_LOG_LEVEL_NOTICE);
     struct listener listener = listen_somewhere(new_peer());
     assert_true(got[RPMA_LOG_LEVEL_NOTICE].count >= 1);
@@ -226,7 +210,6 @@ static void listening_is_a_notice_with_the_port(void **state)
 
 static void a_new_request_is_a_notice_with_address_and_port(void **state)
 {
-    (void)state;
     keep_up_to(RPMA_LOG_LEVEL_NOTICE);
     new_request(new_peer(), "7204", NULL);
     assert_true(got[RPMA_LOG_LEVEL_NOTICE].count >= 1);
@@ -236,7 +219,6 @@ static void a_new_request_is_a_notice_with_address_and_port(void **state)
 
 static void an_event_is_a_notice_with_its_name(void **state)
 {
-    (void)state;
     keep_up_to(RPMA_LOG_LEVEL_NOTICE);
     connect_pair();
     assert_non_null(strstr(got[RPMA_LOG_LEVEL_NOTICE].text, rpma_utils_conn_event_2str(RPMA_CONN_ESTABLISHED)));
@@ -244,7 +226,6 @@ static void an_event_is_a_notice_with_its_name(void **state)
 
 static void a_disconnection_is_a_notice(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     keep_up_to(RPMA_LOG_LEVEL_NOTICE);
     assert_done(rpma_conn_disconnect(pair.client.conn));
@@ -253,7 +234,6 @@ static void a_disconnection_is_a_notice(void **state)
 
 static void a_peer_configuration_is_told_as_information(void **state)
 {
-    (void)state;
     keep_up_to(RPMA_LOG_LEVEL_INFO);
     provoke_info();
     assert_int_equal(got[RPMA_LOG_LEVEL_INFO].count, 1);
@@ -261,7 +241,6 @@ static void a_peer_configuration_is_told_as_information(void **state)
 
 static void the_content_of_a_region_s_descriptor_is_told_for_debugging(void **state)
 {
-    (void)state;
     struct region region = new_region(new_peer(), 4096, USAGE_ALL);
     keep_up_to(RPMA_LOG_LEVEL_DEBUG);
     remote_of(region);
@@ -270,7 +249,6 @@ static void the_content_of_a_region_s_descriptor_is_told_for_debugging(void **st
 
 static void an_address_in_the_log_is_complete(void **state)
 {
-    (void)state;
     struct region region = new_region(new_peer(), 4096, USAGE_ALL);
     char address[32];
     keep_up_to(RPMA_LOG_LEVEL_DEBUG);
@@ -281,7 +259,6 @@ static void an_address_in_the_log_is_complete(void **state)
 
 static void an_atomic_write_to_a_misaligned_address_is_a_warning(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     static char memory[64] __attribute__((aligned(8)));
     struct rpma_mr_local *mr = NULL;
@@ -294,7 +271,6 @@ static void an_atomic_write_to_a_misaligned_address_is_a_warning(void **state)
 
 static void successful_operations_log_nothing(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     struct rpma_conn *conn = pair.client.conn;
     keep_up_to(RPMA_LOG_LEVEL_INFO);
@@ -309,7 +285,6 @@ static void successful_operations_log_nothing(void **state)
 
 static void what_is_merely_empty_is_no_error(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     struct ibv_wc wc;
     enum rpma_conn_event event;

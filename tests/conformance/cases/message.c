@@ -36,19 +36,16 @@ static void sends(size_t length, bool immediate)
 #define SIZE_CASES(length)                                                                                             \
     static void a_message_of_##length##_bytes_arrives(void **state)                                                    \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         sends(length, false);                                                                                          \
     }                                                                                                                  \
     static void a_message_of_##length##_bytes_and_an_immediate_value_arrives(void **state)                             \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         sends(length, true);                                                                                           \
     }
 SIZES(SIZE_CASES)
 
 static void an_empty_message_needs_no_regions(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     assert_done(rpma_recv(pair.server.conn, NULL, 0, 0, &pair.server));
     assert_done(rpma_send(pair.client.conn, NULL, 0, 0, ALWAYS, &pair.client));
@@ -58,7 +55,6 @@ static void an_empty_message_needs_no_regions(void **state)
 
 static void an_immediate_value_alone_needs_no_regions(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     assert_done(rpma_recv(pair.server.conn, NULL, 0, 0, &pair.server));
     assert_done(rpma_send_with_imm(pair.client.conn, NULL, 0, 0, ALWAYS, IMMEDIATE, &pair.client));
@@ -69,7 +65,6 @@ static void an_immediate_value_alone_needs_no_regions(void **state)
 
 static void offsets_hold_on_both_sides(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     fill(pair.client.memory.ptr + 100, 50, 6);
     assert_done(rpma_recv(pair.server.conn, pair.server.memory.mr, 200, 50, NULL));
@@ -82,7 +77,6 @@ static void offsets_hold_on_both_sides(void **state)
 
 static void messages_fill_receives_in_order(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     char *contexts = pair.server.memory.ptr + 32768;
     for (size_t i = 0; i < 8; ++i)
@@ -106,7 +100,6 @@ static void needs_receiver_not_ready(void)
 
 static void a_message_waits_for_its_receive(void **state)
 {
-    (void)state;
     needs_receiver_not_ready();
     struct pair pair = connect_pair();
     struct ibv_wc wc;
@@ -122,7 +115,6 @@ static void a_message_waits_for_its_receive(void **state)
 
 static void a_write_with_immediate_waits_for_its_receive(void **state)
 {
-    (void)state;
     needs_receiver_not_ready();
     struct pair pair = connect_pair();
     struct ibv_wc wc;
@@ -136,7 +128,6 @@ static void a_write_with_immediate_waits_for_its_receive(void **state)
 
 static void a_message_longer_than_its_receive_breaks_both_sides(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     fill(pair.client.memory.ptr, 65, 1);
     assert_done(rpma_recv(pair.server.conn, pair.server.memory.mr, 0, 64, &pair.server));
@@ -148,7 +139,6 @@ static void a_message_longer_than_its_receive_breaks_both_sides(void **state)
 
 static void a_successful_send_completes_only_if_asked_to(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     struct ibv_wc wc;
     for (int i = 0; i < 3; ++i)
@@ -162,7 +152,6 @@ static void a_successful_send_completes_only_if_asked_to(void **state)
 
 static void receives_complete_on_the_receive_queue_if_there_is_one(void **state)
 {
-    (void)state;
     struct rpma_conn_cfg *cfg = new_cfg();
     assert_done(rpma_conn_cfg_set_rcq_size(cfg, 4));
     struct pair pair = connect_pair_with(new_peer(), NULL, cfg);
@@ -177,7 +166,6 @@ static void receives_complete_on_the_receive_queue_if_there_is_one(void **state)
 
 static void sends_complete_on_the_main_queue(void **state)
 {
-    (void)state;
     struct rpma_conn_cfg *cfg = new_cfg();
     assert_done(rpma_conn_cfg_set_rcq_size(cfg, 4));
     struct pair pair = connect_pair_with(new_peer(), cfg, NULL);
@@ -192,7 +180,6 @@ static void sends_complete_on_the_main_queue(void **state)
 
 static void both_sides_send_at_once(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     for (unsigned round = 1; round <= 100; ++round) {
         assert_done(rpma_recv(pair.server.conn, pair.server.memory.mr, 0, 64, &pair.server));
@@ -212,7 +199,6 @@ static void both_sides_send_at_once(void **state)
 
 static void a_receive_carries_the_queue_pair_number(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     uint32_t qp_num = 0;
     assert_done(rpma_conn_get_qp_num(pair.server.conn, &qp_num));

@@ -40,7 +40,6 @@ static void refused(void *ptr, size_t size, int usage, int expected)
 #define USAGE_CASE(name, usage)                                                                                        \
     static void memory_is_registered_as_##name(void **state)                                                           \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         registers(usage);                                                                                              \
     }
 USAGES(USAGE_CASE)
@@ -55,20 +54,17 @@ USAGES(USAGE_CASE)
 #define BAD_USAGE_CASE(name, usage)                                                                                    \
     static void the_usage_##name##_is_refused(void **state)                                                            \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         refused(memory, sizeof(memory), usage, RPMA_E_INVAL);                                                          \
     }
 BAD_USAGES(BAD_USAGE_CASE)
 
 static void a_region_of_0_bytes_is_refused(void **state)
 {
-    (void)state;
     refused(memory, 0, RPMA_MR_USAGE_READ_SRC, RPMA_E_INVAL);
 }
 
 static void memory_that_is_not_mapped_is_a_provider_error(void **state)
 {
-    (void)state;
     /* Nothing maps the first pages: the kernel keeps them free (vm.mmap_min_addr). A hole made by munmap could be
      * filled again before it is registered. */
     refused((void *)4096, 8192, RPMA_MR_USAGE_READ_SRC, RPMA_E_PROVIDER);
@@ -76,7 +72,6 @@ static void memory_that_is_not_mapped_is_a_provider_error(void **state)
 
 static void a_region_need_not_be_aligned(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     for (size_t shift = 1; shift < 16; ++shift) {
         struct rpma_mr_local *mr = NULL;
@@ -93,7 +88,6 @@ static void a_region_need_not_be_aligned(void **state)
 
 static void a_region_may_have_1_byte(void **state)
 {
-    (void)state;
     struct rpma_mr_local *mr = NULL;
     size_t size = 0;
     assert_done(rpma_mr_reg(new_peer(), memory, 1, USAGE_ALL, &mr));
@@ -103,7 +97,6 @@ static void a_region_may_have_1_byte(void **state)
 
 static void memory_may_be_registered_more_than_once(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct rpma_mr_local *first = NULL, *second = NULL;
     assert_done(rpma_mr_reg(peer, memory, sizeof(memory), USAGE_ALL, &first));
@@ -117,7 +110,6 @@ static void memory_may_be_registered_more_than_once(void **state)
 
 static void many_regions_may_exist(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct rpma_mr_local *mrs[128] = {NULL};
     for (size_t i = 0; i < 128; ++i)
@@ -129,7 +121,6 @@ static void many_regions_may_exist(void **state)
 
 static void registering_leaves_the_memory_alone(void **state)
 {
-    (void)state;
     fill(memory, sizeof(memory), 5);
     registers(0xff);
     assert_filled(memory, sizeof(memory), 5);
@@ -137,7 +128,6 @@ static void registering_leaves_the_memory_alone(void **state)
 
 static void a_mapped_file_is_registered(void **state)
 {
-    (void)state;
     int fd = memfd_create("conformance", MFD_CLOEXEC);
     assert_true(fd >= 0);
     assert_int_equal(ftruncate(fd, 8192), 0);
@@ -150,7 +140,6 @@ static void a_mapped_file_is_registered(void **state)
 
 static void read_only_memory_can_be_a_source_of_reads(void **state)
 {
-    (void)state;
     void *ptr = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(ptr != MAP_FAILED);
     struct rpma_mr_local *mr = NULL;
@@ -159,7 +148,6 @@ static void read_only_memory_can_be_a_source_of_reads(void **state)
 
 static void deregistering_nothing_succeeds(void **state)
 {
-    (void)state;
     struct rpma_mr_local *mr = NULL;
     assert_done(rpma_mr_dereg(&mr));
     assert_null(mr);
@@ -173,7 +161,6 @@ static void advice(size_t offset, size_t length, int expected)
 
 static void advice_within_the_region_is_passed_on(void **state)
 {
-    (void)state;
     struct region region = new_region(new_peer(), MEMORY_SIZE, USAGE_ALL);
     int result = rpma_mr_advise(region.mr, 4096, 4096, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH);
     if (result == RPMA_E_NOSUPP)
@@ -183,7 +170,6 @@ static void advice_within_the_region_is_passed_on(void **state)
 
 static void advice_without_support_is_told_apart(void **state)
 {
-    (void)state;
     struct region region = new_region(new_peer(), MEMORY_SIZE, USAGE_ALL);
     int result = rpma_mr_advise(region.mr, 0, 4096, IBV_ADVISE_MR_ADVICE_PREFETCH, 0);
     if (result == 0)
@@ -193,19 +179,16 @@ static void advice_without_support_is_told_apart(void **state)
 
 static void advice_past_the_end_of_the_region_is_refused(void **state)
 {
-    (void)state;
     advice(0, MEMORY_SIZE + 1, RPMA_E_INVAL);
 }
 
 static void advice_from_the_end_of_the_region_is_refused(void **state)
 {
-    (void)state;
     advice(MEMORY_SIZE, 1, RPMA_E_INVAL);
 }
 
 static void advice_about_a_range_that_wraps_around_is_refused(void **state)
 {
-    (void)state;
     advice(SIZE_MAX, 2, RPMA_E_INVAL);
 }
 

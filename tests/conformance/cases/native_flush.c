@@ -32,7 +32,6 @@ static int type_of(struct rpma_peer *peer, int usage)
 
 static void a_flush_completes_as_the_connection_tells(void **state)
 {
-    (void)state;
     bool native = false;
     struct pair pair = connect_pair();
     assert_done(get_native(pair.client.conn, &native));
@@ -43,7 +42,6 @@ static void a_flush_completes_as_the_connection_tells(void **state)
 
 static void no_flush_is_native_where_the_environment_forbids_it(void **state)
 {
-    (void)state;
     bool native = true;
     assert_int_equal(setenv("RPMA_FLUSH_METHOD", "emulated", 1), 0);
     struct pair pair = connect_pair();
@@ -53,7 +51,6 @@ static void no_flush_is_native_where_the_environment_forbids_it(void **state)
 
 static void native_flushes_reach_no_more_than_a_region_is_registered_for(void **state)
 {
-    (void)state;
     struct rpma_peer *const peer = new_peer();
     const int visible = type_of(peer, RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY);
     assert_int_equal(visible & ~RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, 0);
@@ -66,7 +63,6 @@ static void native_flushes_reach_no_more_than_a_region_is_registered_for(void **
 
 static void null_is_refused_and_changes_nothing(void **state)
 {
-    (void)state;
     bool native = true;
     int type = 77;
     struct pair pair = connect_pair();

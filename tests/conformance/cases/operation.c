@@ -53,24 +53,20 @@ static void writes_with_immediate(size_t length)
 #define SIZE_CASES(length)                                                                                             \
     static void a_write_of_##length##_bytes_arrives(void **state)                                                      \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         writes(length);                                                                                                \
     }                                                                                                                  \
     static void a_read_of_##length##_bytes_arrives(void **state)                                                       \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         reads(length);                                                                                                 \
     }                                                                                                                  \
     static void a_write_with_immediate_of_##length##_bytes_arrives(void **state)                                       \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         writes_with_immediate(length);                                                                                 \
     }
 SIZES(SIZE_CASES)
 
 static void a_write_of_8_mib_arrives(void **state)
 {
-    (void)state;
     const size_t size = 8 << 20;
     struct pair pair = connect_pair();
     struct region source = new_region(pair.peer, size, RPMA_MR_USAGE_WRITE_SRC);
@@ -83,7 +79,6 @@ static void a_write_of_8_mib_arrives(void **state)
 
 static void a_read_of_8_mib_arrives(void **state)
 {
-    (void)state;
     const size_t size = 8 << 20;
     struct pair pair = connect_pair();
     struct region source = new_region(pair.peer, size, RPMA_MR_USAGE_READ_SRC);
@@ -96,7 +91,6 @@ static void a_read_of_8_mib_arrives(void **state)
 
 static void an_empty_write_needs_no_regions(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     assert_done(rpma_write(pair.client.conn, NULL, 0, NULL, 0, 0, ALWAYS, context));
     expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, context);
@@ -104,7 +98,6 @@ static void an_empty_write_needs_no_regions(void **state)
 
 static void an_empty_read_needs_no_regions(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     assert_done(rpma_read(pair.client.conn, NULL, 0, NULL, 0, 0, ALWAYS, context));
     expect_success(pair.client.cq, IBV_WC_RDMA_READ, context);
@@ -112,7 +105,6 @@ static void an_empty_read_needs_no_regions(void **state)
 
 static void an_empty_write_with_immediate_needs_no_regions(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     assert_done(rpma_recv(pair.server.conn, NULL, 0, 0, &pair));
     assert_done(rpma_write_with_imm(pair.client.conn, NULL, 0, NULL, 0, 0, ALWAYS, 1, context));
@@ -122,7 +114,6 @@ static void an_empty_write_with_immediate_needs_no_regions(void **state)
 
 static void writes_of_0_bytes_within_regions_succeed(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     assert_done(rpma_write(pair.client.conn, pair.client.remote, 0, pair.client.memory.mr, 0, 0, ALWAYS, context));
     expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, context);
@@ -130,7 +121,6 @@ static void writes_of_0_bytes_within_regions_succeed(void **state)
 
 static void the_last_byte_of_a_region_can_be_written(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     pair.client.memory.ptr[MEMORY_SIZE - 1] = 'x';
     assert_done(rpma_write(pair.client.conn, pair.client.remote, MEMORY_SIZE - 1, pair.client.memory.mr,
@@ -141,7 +131,6 @@ static void the_last_byte_of_a_region_can_be_written(void **state)
 
 static void an_atomic_write_moves_8_bytes(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     char source[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     assert_done(rpma_atomic_write(pair.client.conn, pair.client.remote, 16, source, ALWAYS, context));
@@ -154,7 +143,6 @@ static void an_atomic_write_moves_8_bytes(void **state)
 
 static void the_source_of_an_atomic_write_need_not_be_aligned(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     static const char bytes[] = "xabcdefgh";
     assert_done(rpma_atomic_write(pair.client.conn, pair.client.remote, 0, bytes + 1, ALWAYS, context));
@@ -164,7 +152,6 @@ static void the_source_of_an_atomic_write_need_not_be_aligned(void **state)
 
 static void the_last_word_of_a_region_can_be_written_atomically(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     assert_done(rpma_atomic_write(pair.client.conn, pair.client.remote, MEMORY_SIZE - 8, "abcdefgh", ALWAYS, context));
     expect_atomically_written(pair.client.cq, context);
@@ -173,7 +160,6 @@ static void the_last_word_of_a_region_can_be_written_atomically(void **state)
 
 static void the_context_may_be_null(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     assert_done(rpma_write(pair.client.conn, pair.client.remote, 0, pair.client.memory.mr, 0, 8, ALWAYS, NULL));
     expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, NULL);
@@ -181,7 +167,6 @@ static void the_context_may_be_null(void **state)
 
 static void the_context_keeps_all_its_bits(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     const void *all = (const void *)UINTPTR_MAX;
     assert_done(rpma_write(pair.client.conn, pair.client.remote, 0, pair.client.memory.mr, 0, 8, ALWAYS, all));
@@ -206,7 +191,6 @@ static void assert_only_the_last_completes(struct pair *pair)
 #define UNSIGNALLED_CASE(name, call)                                                                                   \
     static void a_successful_##name##_completes_only_if_asked_to(void **state)                                         \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         struct pair pair = connect_pair();                                                                             \
         struct rpma_conn *conn = pair.client.conn;                                                                     \
         struct rpma_mr_remote *remote = pair.client.remote;                                                            \

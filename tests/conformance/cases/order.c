@@ -7,7 +7,6 @@
 
 static void completions_come_in_the_order_of_posting(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     char *contexts = pair.client.memory.ptr;
     struct rpma_mr_local *mr = pair.client.memory.mr;
@@ -24,7 +23,6 @@ static void completions_come_in_the_order_of_posting(void **state)
 
 static void a_read_sees_the_writes_before_it(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     struct region back = new_region(pair.peer, MEMORY_SIZE, RPMA_MR_USAGE_READ_DST);
     for (unsigned round = 1; round <= 50; ++round) {
@@ -39,7 +37,6 @@ static void a_read_sees_the_writes_before_it(void **state)
 
 static void the_last_of_several_writes_wins(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     for (unsigned round = 0; round < 50; ++round) {
         for (size_t i = 0; i < 8; ++i) {
@@ -54,7 +51,6 @@ static void the_last_of_several_writes_wins(void **state)
 
 static void a_message_follows_the_writes_before_it(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     for (unsigned round = 1; round <= 50; ++round) {
         fill(pair.client.memory.ptr, 32768, round);
@@ -70,7 +66,6 @@ static void a_message_follows_the_writes_before_it(void **state)
 
 static void an_immediate_value_follows_its_write(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     for (unsigned round = 1; round <= 50; ++round) {
         fill(pair.client.memory.ptr, 32768, round);
@@ -86,7 +81,6 @@ static void an_immediate_value_follows_its_write(void **state)
 
 static void an_atomic_write_follows_the_flush_before_it(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     for (uint64_t round = 1; round <= 200; ++round) {
         fill(pair.client.memory.ptr + 64, 4096, (unsigned)round);
@@ -104,7 +98,6 @@ static void an_atomic_write_follows_the_flush_before_it(void **state)
 
 static void words_written_atomically_are_never_torn(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     for (int i = 1; i <= 1000; ++i) {
         char source[8];
@@ -122,7 +115,6 @@ static void words_written_atomically_are_never_torn(void **state)
 
 static void every_tenth_operation_with_a_completion_is_enough(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     for (int i = 1; i <= 500; ++i) {
         assert_done(rpma_write(pair.client.conn, pair.client.remote, 0, pair.client.memory.mr, 0, 64,
@@ -152,7 +144,6 @@ static int fill_send_queue(struct pair *pair, int *result)
 
 static void a_full_send_queue_refuses_the_next_operation(void **state)
 {
-    (void)state;
     struct pair pair = pair_with_queues_of_8();
     int result = 0;
     assert_true(fill_send_queue(&pair, &result) >= 8);
@@ -161,7 +152,6 @@ static void a_full_send_queue_refuses_the_next_operation(void **state)
 
 static void a_full_send_queue_loses_nothing_and_works_again(void **state)
 {
-    (void)state;
     struct pair pair = pair_with_queues_of_8();
     int result = 0;
     for (int posted = fill_send_queue(&pair, &result); posted > 0; --posted)
@@ -172,7 +162,6 @@ static void a_full_send_queue_loses_nothing_and_works_again(void **state)
 
 static void a_full_receive_queue_refuses_the_next_receive(void **state)
 {
-    (void)state;
     struct pair pair = pair_with_queues_of_8();
     int posted = 0;
     int result = 0;

@@ -6,7 +6,6 @@
 
 static void a_peer_is_made_and_deleted(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     assert_done(rpma_peer_delete(&peer));
     assert_null(peer);
@@ -14,7 +13,6 @@ static void a_peer_is_made_and_deleted(void **state)
 
 static void deleting_no_peer_succeeds(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = NULL;
     assert_done(rpma_peer_delete(&peer));
     assert_null(peer);
@@ -22,7 +20,6 @@ static void deleting_no_peer_succeeds(void **state)
 
 static void a_device_serves_many_peers(void **state)
 {
-    (void)state;
     struct rpma_peer *peers[16];
     for (size_t i = 0; i < 16; ++i)
         peers[i] = new_peer();
@@ -32,7 +29,6 @@ static void a_device_serves_many_peers(void **state)
 
 static void peers_can_be_made_again_and_again(void **state)
 {
-    (void)state;
     for (int i = 0; i < 200; ++i) {
         struct rpma_peer *peer = new_peer();
         assert_done(rpma_peer_delete(&peer));
@@ -41,7 +37,6 @@ static void peers_can_be_made_again_and_again(void **state)
 
 static void deleting_a_peer_with_a_region_fails_and_consumes_it(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     new_region(peer, 4096, USAGE_ALL);
     assert_rpma(rpma_peer_delete(&peer), RPMA_E_PROVIDER);
@@ -50,7 +45,6 @@ static void deleting_a_peer_with_a_region_fails_and_consumes_it(void **state)
 
 static void deleting_a_peer_with_a_shared_receive_queue_fails(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     new_srq(peer, 4, 4);
     assert_rpma(rpma_peer_delete(&peer), RPMA_E_PROVIDER);
@@ -59,7 +53,6 @@ static void deleting_a_peer_with_a_shared_receive_queue_fails(void **state)
 
 static void deleting_a_peer_with_a_connection_fails(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     assert_rpma(rpma_peer_delete(&pair.peer), RPMA_E_PROVIDER);
     assert_null(pair.peer);
@@ -67,7 +60,6 @@ static void deleting_a_peer_with_a_connection_fails(void **state)
 
 static void a_peer_can_be_deleted_after_its_objects(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     disconnect(&pair);
     assert_done(rpma_conn_delete(&pair.client.conn));
@@ -80,7 +72,6 @@ static void a_peer_can_be_deleted_after_its_objects(void **state)
 
 static void regions_of_another_peer_cannot_be_used(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     struct region foreign = new_region(new_peer(), 4096, USAGE_ALL);
     assert_done(rpma_write(pair.client.conn, pair.client.remote, 0, foreign.mr, 0, 8, ALWAYS, &pair));
@@ -89,7 +80,6 @@ static void regions_of_another_peer_cannot_be_used(void **state)
 
 static void an_unknown_flush_method_is_refused(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = NULL;
     struct ibv_context *context = device();
     assert_int_equal(setenv(FLUSH_METHOD, "sometimes", 1), 0);
@@ -99,14 +89,12 @@ static void an_unknown_flush_method_is_refused(void **state)
 
 static void the_flush_method_auto_suits_every_device(void **state)
 {
-    (void)state;
     assert_int_equal(setenv(FLUSH_METHOD, "auto", 1), 0);
     new_peer();
 }
 
 static void the_flush_method_emulated_suits_every_device(void **state)
 {
-    (void)state;
     assert_int_equal(setenv(FLUSH_METHOD, "emulated", 1), 0);
     struct pair pair = connect_pair();
     assert_done(rpma_flush(pair.client.conn, pair.client.remote, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, &pair));
@@ -115,7 +103,6 @@ static void the_flush_method_emulated_suits_every_device(void **state)
 
 static void the_flush_method_native_needs_a_device_that_has_it(void **state)
 {
-    (void)state;
     const uint64_t flush_capabilities = UINT64_C(3) << 38;
     bool capable = (device_attributes().device_cap_flags_ex & flush_capabilities) == flush_capabilities;
     struct rpma_peer *peer = NULL;

@@ -19,7 +19,6 @@ static bool supports_direct_write(const struct rpma_peer_cfg *cfg)
 
 static void direct_write_to_pmem_is_off_at_first(void **state)
 {
-    (void)state;
     bool supported = true;
     assert_done(rpma_peer_cfg_get_direct_write_to_pmem(new_peer_cfg(), &supported));
     assert_false(supported);
@@ -27,7 +26,6 @@ static void direct_write_to_pmem_is_off_at_first(void **state)
 
 static void direct_write_to_pmem_can_be_set_and_unset(void **state)
 {
-    (void)state;
     struct rpma_peer_cfg *cfg = new_peer_cfg();
     assert_done(rpma_peer_cfg_set_direct_write_to_pmem(cfg, true));
     assert_true(supports_direct_write(cfg));
@@ -37,7 +35,6 @@ static void direct_write_to_pmem_can_be_set_and_unset(void **state)
 
 static void the_peer_cfg_descriptor_has_1_byte(void **state)
 {
-    (void)state;
     size_t size = 77;
     assert_done(rpma_peer_cfg_get_descriptor_size(new_peer_cfg(), &size));
     assert_int_equal(size, 1);
@@ -56,13 +53,11 @@ static void descriptor_of(bool supported, unsigned char expected)
 
 static void the_peer_cfg_descriptor_without_direct_write_is_0(void **state)
 {
-    (void)state;
     descriptor_of(false, 0);
 }
 
 static void the_peer_cfg_descriptor_with_direct_write_is_1(void **state)
 {
-    (void)state;
     descriptor_of(true, 1);
 }
 
@@ -75,19 +70,16 @@ static struct rpma_peer_cfg *parsed(const void *descriptor, size_t size)
 
 static void a_peer_cfg_descriptor_of_0_is_read(void **state)
 {
-    (void)state;
     assert_false(supports_direct_write(parsed("\0", 1)));
 }
 
 static void a_peer_cfg_descriptor_of_1_is_read(void **state)
 {
-    (void)state;
     assert_true(supports_direct_write(parsed("\1", 1)));
 }
 
 static void any_other_peer_cfg_descriptor_is_read_as_1(void **state)
 {
-    (void)state;
     struct rpma_peer_cfg *cfg = parsed("\xff", 1);
     unsigned char again = 77;
     assert_true(supports_direct_write(cfg));
@@ -97,13 +89,11 @@ static void any_other_peer_cfg_descriptor_is_read_as_1(void **state)
 
 static void surplus_bytes_of_a_peer_cfg_descriptor_are_ignored(void **state)
 {
-    (void)state;
     assert_false(supports_direct_write(parsed("\0\1\1\1", 4)));
 }
 
 static void an_empty_peer_cfg_descriptor_is_refused_unread(void **state)
 {
-    (void)state;
     struct rpma_peer_cfg *cfg = NULL;
     assert_rpma(rpma_peer_cfg_from_descriptor((const void *)(uintptr_t)64, 0, &cfg), RPMA_E_INVAL);
     assert_null(cfg);
@@ -111,7 +101,6 @@ static void an_empty_peer_cfg_descriptor_is_refused_unread(void **state)
 
 static void deleting_a_peer_cfg_consumes_it(void **state)
 {
-    (void)state;
     struct rpma_peer_cfg *cfg = new_peer_cfg();
     assert_done(rpma_peer_cfg_delete(&cfg));
     assert_null(cfg);

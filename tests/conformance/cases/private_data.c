@@ -79,7 +79,6 @@ static struct exchange exchange_of(uint8_t request_length, uint8_t answer_length
 #define REQUEST_CASE(length)                                                                                           \
     static void a_request_carries_##length##_bytes(void **state)                                                       \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         struct rpma_conn_private_data pdata = of_request(request_with(length).incoming);                               \
         assert_arrived(&pdata, length, REQUEST_LIMIT);                                                                 \
     }
@@ -88,7 +87,6 @@ REQUESTS(REQUEST_CASE)
 #define ANSWER_CASE(length)                                                                                            \
     static void an_answer_carries_##length##_bytes(void **state)                                                       \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         struct rpma_conn_private_data pdata = of_connection(exchange_of(0, length).active);                            \
         assert_arrived(&pdata, length, ANSWER_LIMIT);                                                                  \
     }
@@ -96,7 +94,6 @@ ANSWERS(ANSWER_CASE)
 
 static void both_sides_may_send_at_once(void **state)
 {
-    (void)state;
     struct exchange exchange = exchange_of(30, 40);
     struct rpma_conn_private_data at_server = of_connection(exchange.passive);
     struct rpma_conn_private_data at_client = of_connection(exchange.active);
@@ -106,19 +103,16 @@ static void both_sides_may_send_at_once(void **state)
 
 static void an_outgoing_request_has_none(void **state)
 {
-    (void)state;
     assert_absent(of_request(new_request(new_peer(), "7204", NULL)));
 }
 
 static void the_active_side_has_none_before_it_is_established(void **state)
 {
-    (void)state;
     assert_absent(of_connection(request_with(8).active));
 }
 
 static void a_rejected_connection_has_none(void **state)
 {
-    (void)state;
     struct exchange exchange = request_with(8);
     assert_done(rpma_conn_req_delete(&exchange.incoming));
     expect_event(exchange.active, RPMA_CONN_REJECTED);
@@ -127,7 +121,6 @@ static void a_rejected_connection_has_none(void **state)
 
 static void the_request_s_bytes_stay_in_place_in_the_connection(void **state)
 {
-    (void)state;
     struct exchange exchange = request_with(17);
     struct rpma_conn_private_data before = of_request(exchange.incoming);
     exchange.passive = connect_request(exchange.incoming, NULL);
@@ -141,7 +134,6 @@ static void the_request_s_bytes_stay_in_place_in_the_connection(void **state)
 
 static void they_can_be_asked_for_again(void **state)
 {
-    (void)state;
     struct exchange exchange = exchange_of(4, 4);
     struct rpma_conn_private_data first = of_connection(exchange.active);
     struct rpma_conn_private_data second = of_connection(exchange.active);
@@ -151,7 +143,6 @@ static void they_can_be_asked_for_again(void **state)
 
 static void they_outlive_the_end_of_the_connection(void **state)
 {
-    (void)state;
     struct exchange exchange = exchange_of(12, 13);
     assert_done(rpma_conn_disconnect(exchange.passive));
     expect_event(exchange.active, RPMA_CONN_CLOSED);
@@ -186,13 +177,11 @@ static void too_much_in_a_request(uint8_t length)
 
 static void a_request_does_not_carry_57_bytes(void **state)
 {
-    (void)state;
     too_much_in_a_request(REQUEST_LIMIT + 1);
 }
 
 static void a_request_does_not_carry_255_bytes(void **state)
 {
-    (void)state;
     too_much_in_a_request(255);
 }
 
@@ -210,19 +199,16 @@ static struct exchange too_much_in_an_answer(uint8_t length)
 
 static void an_answer_does_not_carry_197_bytes(void **state)
 {
-    (void)state;
     too_much_in_an_answer(ANSWER_LIMIT + 1);
 }
 
 static void an_answer_does_not_carry_255_bytes(void **state)
 {
-    (void)state;
     too_much_in_an_answer(255);
 }
 
 static void an_answer_with_too_much_rejects_the_client(void **state)
 {
-    (void)state;
     expect_event(too_much_in_an_answer(255).active, RPMA_CONN_REJECTED);
 }
 

@@ -75,7 +75,6 @@ static void assert_nothing_posted(const struct pair *pair)
 #define REFUSED(name, call)                                                                                            \
     static void name(void **state)                                                                                     \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         struct pair pair = connect_pair();                                                                             \
         struct operands o = {pair.client.conn, pair.client.remote, pair.client.memory.mr};                             \
         assert_rpma(call, RPMA_E_INVAL);                                                                               \
@@ -107,7 +106,6 @@ static struct region region_longer_than_a_message(struct rpma_peer *peer, size_t
 
 static void a_write_longer_than_the_longest_message_is_refused(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     size_t limit;
     struct region region = region_longer_than_a_message(pair.peer, &limit);
@@ -117,7 +115,6 @@ static void a_write_longer_than_the_longest_message_is_refused(void **state)
 
 static void a_send_longer_than_the_longest_message_is_refused(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     size_t limit;
     struct region region = region_longer_than_a_message(pair.peer, &limit);

@@ -35,7 +35,6 @@ static void receive(struct shared *shared)
 
 static void waiting_tells_the_main_queue(void **state)
 {
-    (void)state;
     struct shared shared = connect_shared(4);
     struct rpma_cq *cq = NULL;
     bool is_rcq = true;
@@ -48,7 +47,6 @@ static void waiting_tells_the_main_queue(void **state)
 
 static void waiting_tells_the_receive_queue(void **state)
 {
-    (void)state;
     struct shared shared = connect_shared(4);
     struct rpma_cq *cq = NULL;
     bool is_rcq = false;
@@ -61,7 +59,6 @@ static void waiting_tells_the_receive_queue(void **state)
 
 static void waiting_need_not_tell_which_kind(void **state)
 {
-    (void)state;
     struct shared shared = connect_shared(4);
     struct rpma_cq *cq = NULL;
     receive(&shared);
@@ -71,7 +68,6 @@ static void waiting_need_not_tell_which_kind(void **state)
 
 static void waiting_ignores_its_flags(void **state)
 {
-    (void)state;
     struct shared shared = connect_shared(4);
     struct rpma_cq *cq = NULL;
     post(&shared);
@@ -81,7 +77,6 @@ static void waiting_ignores_its_flags(void **state)
 
 static void both_queues_are_told(void **state)
 {
-    (void)state;
     struct shared shared = connect_shared(4);
     bool told[2] = {false, false};
     post(&shared);
@@ -113,7 +108,6 @@ static void complete_write(struct shared *shared)
 /* The completions are polled at once, so that each queue has one event, of the first or the second operation. */
 static void queues_are_told_in_the_order_of_their_completions(void **state)
 {
-    (void)state;
     struct shared shared = connect_shared(4);
     for (int i = 0; i < 8; ++i) {
         const bool rcq_first = i % 4 < 2; /* neither fixed nor in turn */
@@ -131,7 +125,6 @@ static void queues_are_told_in_the_order_of_their_completions(void **state)
 
 static void waiting_arms_the_queue_again(void **state)
 {
-    (void)state;
     struct shared shared = connect_shared(4);
     for (int i = 0; i < 50; ++i) {
         struct ibv_wc wc;
@@ -148,7 +141,6 @@ static void waiting_arms_the_queue_again(void **state)
 
 static void a_channel_without_receive_queue_tells_the_main_queue(void **state)
 {
-    (void)state;
     struct shared shared = connect_shared(0);
     struct rpma_cq *cq = NULL;
     bool is_rcq = true;
@@ -162,21 +154,18 @@ static void a_channel_without_receive_queue_tells_the_main_queue(void **state)
 
 static void waiting_for_the_main_queue_alone_is_refused(void **state)
 {
-    (void)state;
     struct shared shared = connect_shared(4);
     assert_rpma(rpma_cq_wait(shared.pair.client.cq), RPMA_E_SHARED_CHANNEL);
 }
 
 static void waiting_for_the_receive_queue_alone_is_refused(void **state)
 {
-    (void)state;
     struct shared shared = connect_shared(4);
     assert_rpma(rpma_cq_wait(shared.rcq), RPMA_E_SHARED_CHANNEL);
 }
 
 static void its_descriptor_is_that_of_both_queues(void **state)
 {
-    (void)state;
     struct shared shared = connect_shared(4);
     assert_int_equal(cq_fd(shared.pair.client.cq), shared.fd);
     assert_int_equal(cq_fd(shared.rcq), shared.fd);
@@ -184,7 +173,6 @@ static void its_descriptor_is_that_of_both_queues(void **state)
 
 static void its_descriptor_is_readable_when_a_completion_waits(void **state)
 {
-    (void)state;
     struct shared shared = connect_shared(4);
     struct rpma_cq *cq = NULL;
     assert_not_readable(shared.fd);
@@ -201,7 +189,6 @@ static void its_descriptor_is_readable_when_a_completion_waits(void **state)
 
 static void a_nonblocking_one_has_no_completion(void **state)
 {
-    (void)state;
     struct shared shared = connect_shared(4);
     struct rpma_cq *cq = (struct rpma_cq *)(uintptr_t)64;
     bool is_rcq = true;
@@ -213,7 +200,6 @@ static void a_nonblocking_one_has_no_completion(void **state)
 
 static void a_signal_does_not_end_the_wait(void **state)
 {
-    (void)state;
     struct shared shared = connect_shared(4);
     struct rpma_cq *cq = NULL;
     begin_interrupting();
@@ -224,7 +210,6 @@ static void a_signal_does_not_end_the_wait(void **state)
 
 static void each_connection_has_its_own(void **state)
 {
-    (void)state;
     struct shared first = connect_shared(4);
     struct shared second = connect_shared(4);
     assert_int_not_equal(first.fd, second.fd);
@@ -235,7 +220,6 @@ static void each_connection_has_its_own(void **state)
 
 static void a_shared_queue_without_its_own_cq_goes_with_it(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct rpma_conn_cfg *cfg = new_cfg();
     struct rpma_srq *srq = new_srq(peer, 8, 0);

@@ -48,7 +48,6 @@ static void assert_received_on(struct pool *pool, struct rpma_cq *cq)
 
 static void it_is_made_with_the_defaults_and_deleted(void **state)
 {
-    (void)state;
     struct rpma_srq *srq = NULL;
     assert_done(rpma_srq_new(new_peer(), NULL, &srq));
     assert_non_null(srq);
@@ -59,14 +58,12 @@ static void it_is_made_with_the_defaults_and_deleted(void **state)
 
 static void deleting_nothing_succeeds(void **state)
 {
-    (void)state;
     struct rpma_srq *srq = NULL;
     assert_done(rpma_srq_delete(&srq));
 }
 
 static void its_own_queue_stays_the_same(void **state)
 {
-    (void)state;
     struct rpma_srq *srq = new_srq(new_peer(), 4, 4);
     assert_non_null(own_cq(srq));
     assert_ptr_equal(own_cq(srq), own_cq(srq));
@@ -74,13 +71,11 @@ static void its_own_queue_stays_the_same(void **state)
 
 static void with_size_0_it_has_no_queue_of_its_own(void **state)
 {
-    (void)state;
     assert_null(own_cq(new_srq(new_peer(), 4, 0)));
 }
 
 static void more_receives_than_the_device_has_are_a_provider_error(void **state)
 {
-    (void)state;
     struct rpma_srq_cfg *cfg = NULL;
     struct rpma_srq *srq = UNTOUCHED;
     assert_done(rpma_srq_cfg_new(&cfg));
@@ -91,7 +86,6 @@ static void more_receives_than_the_device_has_are_a_provider_error(void **state)
 
 static void a_larger_queue_than_the_device_has_is_a_provider_error(void **state)
 {
-    (void)state;
     struct rpma_srq_cfg *cfg = NULL;
     struct rpma_srq *srq = UNTOUCHED;
     assert_done(rpma_srq_cfg_new(&cfg));
@@ -102,7 +96,6 @@ static void a_larger_queue_than_the_device_has_is_a_provider_error(void **state)
 
 static void a_receive_needs_a_region_for_its_bytes(void **state)
 {
-    (void)state;
     struct rpma_srq *srq = new_srq(new_peer(), 4, 4);
     assert_rpma(rpma_srq_recv(srq, NULL, 0, 8, NULL), RPMA_E_INVAL);
     assert_rpma(rpma_srq_recv(srq, NULL, 8, 0, NULL), RPMA_E_INVAL);
@@ -110,7 +103,6 @@ static void a_receive_needs_a_region_for_its_bytes(void **state)
 
 static void a_receive_outside_its_region_is_refused(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct region region = new_region(peer, 4096, USAGE_ALL);
     struct rpma_srq *srq = new_srq(peer, 4, 4);
@@ -120,7 +112,6 @@ static void a_receive_outside_its_region_is_refused(void **state)
 
 static void a_receive_may_have_no_region(void **state)
 {
-    (void)state;
     struct pool pool = connect_to_pool(8, 0);
     assert_done(rpma_srq_recv(pool.srq, NULL, 0, 0, &pool));
     assert_done(rpma_send(pool.pair.client.conn, NULL, 0, 0, ALWAYS, NULL));
@@ -129,7 +120,6 @@ static void a_receive_may_have_no_region(void **state)
 
 static void more_receives_than_it_holds_are_a_provider_error(void **state)
 {
-    (void)state;
     struct rpma_srq *srq = new_srq(new_peer(), 4, 4);
     int posted = 0;
     int result = 0;
@@ -142,14 +132,12 @@ static void more_receives_than_it_holds_are_a_provider_error(void **state)
 
 static void receives_complete_on_its_own_queue(void **state)
 {
-    (void)state;
     struct pool pool = connect_to_pool(8, 0);
     assert_received_on(&pool, own_cq(pool.srq));
 }
 
 static void its_own_queue_goes_before_that_of_the_connection(void **state)
 {
-    (void)state;
     struct pool pool = connect_to_pool(8, 8);
     assert_null(conn_rcq(pool.pair.server.conn));
     assert_received_on(&pool, own_cq(pool.srq));
@@ -157,7 +145,6 @@ static void its_own_queue_goes_before_that_of_the_connection(void **state)
 
 static void without_its_own_receives_complete_on_that_of_the_connection(void **state)
 {
-    (void)state;
     struct pool pool = connect_to_pool(0, 8);
     assert_non_null(conn_rcq(pool.pair.server.conn));
     assert_received_on(&pool, conn_rcq(pool.pair.server.conn));
@@ -165,7 +152,6 @@ static void without_its_own_receives_complete_on_that_of_the_connection(void **s
 
 static void without_any_receives_complete_on_the_main_queue(void **state)
 {
-    (void)state;
     struct pool pool = connect_to_pool(0, 0);
     assert_null(conn_rcq(pool.pair.server.conn));
     assert_received_on(&pool, pool.pair.server.cq);
@@ -173,7 +159,6 @@ static void without_any_receives_complete_on_the_main_queue(void **state)
 
 static void its_queue_can_be_waited_for(void **state)
 {
-    (void)state;
     struct pool pool = connect_to_pool(8, 0);
     struct rpma_cq *cq = own_cq(pool.srq);
     assert_not_readable(cq_fd(cq));
@@ -186,14 +171,12 @@ static void its_queue_can_be_waited_for(void **state)
 
 static void a_connection_on_it_takes_no_receives_of_its_own(void **state)
 {
-    (void)state;
     struct pool pool = connect_to_pool(8, 0);
     assert_rpma(rpma_recv(pool.pair.server.conn, pool.pair.server.memory.mr, 0, 64, NULL), RPMA_E_PROVIDER);
 }
 
 static void connections_share_its_receives(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct rpma_srq *srq = new_srq(peer, 16, 16);
     struct rpma_conn_cfg *cfg = new_cfg();
@@ -212,7 +195,6 @@ static void connections_share_its_receives(void **state)
 
 static void it_can_be_deleted_after_its_connections(void **state)
 {
-    (void)state;
     struct pool pool = connect_to_pool(8, 0);
     disconnect(&pool.pair);
     assert_done(rpma_conn_delete(&pool.pair.server.conn));
@@ -221,7 +203,6 @@ static void it_can_be_deleted_after_its_connections(void **state)
 
 static void deleting_it_under_a_connection_fails_and_consumes_it(void **state)
 {
-    (void)state;
     struct pool pool = connect_to_pool(0, 0);
     assert_rpma(rpma_srq_delete(&pool.srq), RPMA_E_PROVIDER);
     assert_null(pool.srq);

@@ -21,13 +21,11 @@ static void assert_srq_cfg(const struct rpma_srq_cfg *cfg, uint32_t rq_size, uin
 
 static void both_sizes_are_20_at_first(void **state)
 {
-    (void)state;
     assert_srq_cfg(new_srq_cfg(), 20, 20);
 }
 
 static void both_sizes_read_back_as_set(void **state)
 {
-    (void)state;
     struct rpma_srq_cfg *cfg = new_srq_cfg();
     assert_done(rpma_srq_cfg_set_rq_size(cfg, 200));
     assert_srq_cfg(cfg, 200, 20);
@@ -37,7 +35,6 @@ static void both_sizes_read_back_as_set(void **state)
 
 static void both_sizes_may_be_0(void **state)
 {
-    (void)state;
     struct rpma_srq_cfg *cfg = new_srq_cfg();
     assert_done(rpma_srq_cfg_set_rq_size(cfg, 0));
     assert_done(rpma_srq_cfg_set_rcq_size(cfg, 0));
@@ -46,7 +43,6 @@ static void both_sizes_may_be_0(void **state)
 
 static void the_largest_sizes_read_back_as_set(void **state)
 {
-    (void)state;
     struct rpma_srq_cfg *cfg = new_srq_cfg();
     assert_done(rpma_srq_cfg_set_rq_size(cfg, UINT32_MAX));
     assert_done(rpma_srq_cfg_set_rcq_size(cfg, UINT32_MAX));
@@ -55,7 +51,6 @@ static void the_largest_sizes_read_back_as_set(void **state)
 
 static void deleting_an_srq_cfg_consumes_it(void **state)
 {
-    (void)state;
     struct rpma_srq_cfg *cfg = new_srq_cfg();
     assert_done(rpma_srq_cfg_delete(&cfg));
     assert_null(cfg);

@@ -32,7 +32,6 @@
 #define ERROR_CASE(name, value, text)                                                                                  \
     static void error_text_of_##name(void **state)                                                                     \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         assert_string_equal(rpma_err_2str(value), text);                                                               \
     }
 ERRORS(ERROR_CASE)
@@ -40,7 +39,6 @@ ERRORS(ERROR_CASE)
 #define EVENT_CASE(name, value, text)                                                                                  \
     static void event_text_of_##name(void **state)                                                                     \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         assert_string_equal(rpma_utils_conn_event_2str((enum rpma_conn_event)(value)), text);                          \
     }
 EVENTS(EVENT_CASE)

@@ -44,7 +44,6 @@ static void *make_peers(void *argument)
 
 static void peers_of_one_device_are_made_at_once(void **state)
 {
-    (void)state;
     run_in_threads(make_peers, device());
 }
 
@@ -62,7 +61,6 @@ static void *register_regions(void *argument)
 
 static void regions_of_one_peer_are_registered_at_once(void **state)
 {
-    (void)state;
     run_in_threads(register_regions, new_peer());
 }
 
@@ -83,7 +81,6 @@ static void *describe_region(void *argument)
 
 static void one_region_is_described_at_once(void **state)
 {
-    (void)state;
     run_in_threads(describe_region, new_region(new_peer(), 4096, USAGE_ALL).mr);
 }
 
@@ -100,7 +97,6 @@ static void *change_cfg(void *argument)
 
 static void one_connection_cfg_is_changed_and_read_at_once(void **state)
 {
-    (void)state;
     run_in_threads(change_cfg, new_cfg());
 }
 
@@ -117,7 +113,6 @@ static void *change_peer_cfg(void *argument)
 
 static void one_peer_cfg_is_changed_and_read_at_once(void **state)
 {
-    (void)state;
     struct rpma_peer_cfg *cfg = NULL;
     assert_done(rpma_peer_cfg_new(&cfg));
     run_in_threads(change_peer_cfg, cfg);
@@ -141,7 +136,6 @@ static void *change_thresholds(void *argument)
 
 static void log_thresholds_are_changed_and_read_at_once(void **state)
 {
-    (void)state;
     run_in_threads(change_thresholds, NULL);
 }
 
@@ -150,17 +144,11 @@ static atomic_int messages;
 static void count_message(enum rpma_log_level level, const char *file_name, const int line_no,
         const char *function_name, const char *message_format, ...)
 {
-    (void)level;
-    (void)file_name;
-    (void)line_no;
-    (void)function_name;
-    (void)message_format;
     atomic_fetch_add(&messages, 1);
 }
 
 static void *log_errors(void *argument)
 {
-    (void)argument;
     for (int i = 0; i < ROUNDS; ++i) {
         struct rpma_peer_cfg *cfg = NULL;
         EXPECT(rpma_peer_cfg_from_descriptor("", 0, &cfg) == RPMA_E_INVAL);
@@ -170,7 +158,6 @@ static void *log_errors(void *argument)
 
 static void messages_are_logged_at_once(void **state)
 {
-    (void)state;
     assert_done(rpma_log_set_function(count_message));
     run_in_threads(log_errors, NULL);
     assert_int_equal(atomic_load(&messages), THREADS * ROUNDS);
@@ -200,7 +187,6 @@ static void *write_and_collect(void *argument)
 
 static void each_thread_uses_a_connection_of_its_own(void **state)
 {
-    (void)state;
     struct pair pairs[THREADS];
     pairs[0] = connect_pair();
     for (size_t i = 1; i < THREADS; ++i)
@@ -228,7 +214,6 @@ static struct pair pair_with_long_queues(void)
 
 static void threads_post_on_one_connection_at_once(void **state)
 {
-    (void)state;
     struct pair pair = pair_with_long_queues();
     fill(pair.client.memory.ptr, THREADS * 8, 1);
     run_in_threads(post_writes, &pair);
@@ -258,7 +243,6 @@ static void *collect(void *argument)
 
 static void threads_collect_from_one_queue_at_once(void **state)
 {
-    (void)state;
     struct pair pair = pair_with_long_queues();
     for (int i = 0; i < THREADS * ROUNDS; ++i)
         assert_done(rpma_write(pair.client.conn, NULL, 0, NULL, 0, 0, ALWAYS, NULL));
@@ -276,7 +260,6 @@ static void *end_with_event(void *argument)
 
 static void one_thread_waits_for_events_while_another_operates(void **state)
 {
-    (void)state;
     struct pair pair = connect_pair();
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, end_with_event, &pair), 0);
@@ -326,7 +309,6 @@ static void *accept_all(void *argument)
 
 static void threads_connect_through_one_peer_at_once(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
     struct crowd crowd = {peer, listener.port};
@@ -348,7 +330,6 @@ static void *wait_for_requests(void *argument)
 
 static void a_waiting_endpoint_is_woken_by_each_request(void **state)
 {
-    (void)state;
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
     pthread_t thread;

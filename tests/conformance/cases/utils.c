@@ -13,14 +13,12 @@ static void refused(const char *addr, enum rpma_util_ibv_context_type type, int 
 
 static void the_device_of_a_local_address_is_found(void **state)
 {
-    (void)state;
     assert_non_null(device()->device);
     assert_true(*ibv_get_device_name(device()->device) != '\0');
 }
 
 static void the_device_towards_a_remote_address_is_found(void **state)
 {
-    (void)state;
     struct ibv_context *context = NULL;
     assert_done(rpma_utils_get_ibv_context(case_address, RPMA_UTIL_IBV_CONTEXT_REMOTE, &context));
     assert_non_null(context);
@@ -28,7 +26,6 @@ static void the_device_towards_a_remote_address_is_found(void **state)
 
 static void an_address_always_has_the_same_device(void **state)
 {
-    (void)state;
     struct ibv_context *first = device();
     struct rpma_peer *peer = new_peer();
     assert_non_null(peer);
@@ -37,25 +34,21 @@ static void an_address_always_has_the_same_device(void **state)
 
 static void a_type_above_the_last_is_refused(void **state)
 {
-    (void)state;
     refused(case_address, (enum rpma_util_ibv_context_type)2, RPMA_E_INVAL);
 }
 
 static void a_negative_type_is_refused(void **state)
 {
-    (void)state;
     refused(case_address, (enum rpma_util_ibv_context_type) - 1, RPMA_E_INVAL);
 }
 
 static void text_that_is_no_address_is_a_provider_error(void **state)
 {
-    (void)state;
     refused("no such host!", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_E_PROVIDER);
 }
 
 static void an_empty_address_is_refused(void **state)
 {
-    (void)state;
     struct ibv_context *context = UNTOUCHED;
     int result = rpma_utils_get_ibv_context("", RPMA_UTIL_IBV_CONTEXT_REMOTE, &context);
     assert_true(result == RPMA_E_PROVIDER || result == RPMA_E_INVAL);
@@ -64,25 +57,21 @@ static void an_empty_address_is_refused(void **state)
 
 static void an_address_of_another_machine_is_not_local(void **state)
 {
-    (void)state;
     refused("192.0.2.1" /* documentation only, no machine has it */, RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_E_PROVIDER);
 }
 
 static void the_ipv4_wildcard_names_no_device(void **state)
 {
-    (void)state;
     refused("0.0.0.0", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_E_PROVIDER);
 }
 
 static void the_ipv6_wildcard_names_no_device(void **state)
 {
-    (void)state;
     refused("::", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_E_PROVIDER);
 }
 
 static void on_demand_paging_is_told_as_the_device_has_it(void **state)
 {
-    (void)state;
     struct ibv_device_attr_ex attributes = device_attributes();
     uint32_t needed = IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
     bool capable = (attributes.odp_caps.general_caps & IBV_ODP_SUPPORT) &&
@@ -109,7 +98,6 @@ static int kind_of(struct ibv_context *context, enum rpma_device_kind *kind)
 
 static void any_device_is_of_one_kind_or_the_other(void **state)
 {
-    (void)state;
     struct ibv_context *context = NULL;
     enum rpma_device_kind kind = RPMA_DEVICE_ANY;
     assert_done(context_of_kind(case_address, RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_ANY, &context));
@@ -119,7 +107,6 @@ static void any_device_is_of_one_kind_or_the_other(void **state)
 
 static void a_device_that_is_asked_for_by_its_kind_is_of_that_kind(void **state)
 {
-    (void)state;
     enum rpma_device_kind kind = RPMA_DEVICE_ANY;
     assert_done(kind_of(device(), &kind));
     struct ibv_context *context = NULL;
@@ -131,7 +118,6 @@ static void a_device_that_is_asked_for_by_its_kind_is_of_that_kind(void **state)
 
 static void an_unknown_kind_is_refused(void **state)
 {
-    (void)state;
     struct ibv_context *context = UNTOUCHED;
     assert_rpma(context_of_kind(case_address, RPMA_UTIL_IBV_CONTEXT_LOCAL, (enum rpma_device_kind)3, &context),
             RPMA_E_INVAL);

@@ -17,7 +17,6 @@
 
 static int note_library(struct dl_phdr_info *info, size_t size, void *argument)
 {
-    (void)size;
     const char *slash = strrchr(info->dlpi_name, '/');
     const char *base = slash ? slash + 1 : info->dlpi_name;
     if (strncmp(base, "librpma.so", strlen("librpma.so")))

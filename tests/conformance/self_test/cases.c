@@ -8,38 +8,30 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-static void passes(void **state)
-{
-    (void)state;
-}
+static void passes(void **state) {}
 
 static void fails(void **state)
 {
-    (void)state;
     assert_rpma(rpma_mr_dereg(NULL), RPMA_E_NOSUPP);
 }
 
 static void fails_in_an_assertion(void **state)
 {
-    (void)state;
     fail_msg("a <message> with \"quotes\" & more");
 }
 
 static void is_skipped(void **state)
 {
-    (void)state;
     skip_because("the device is %s", "imaginary");
 }
 
 static void crashes(void **state)
 {
-    (void)state;
     raise(SIGKILL);
 }
 
 static void hangs(void **state)
 {
-    (void)state;
     for (;;)
         pause();
 }
@@ -47,7 +39,6 @@ static void hangs(void **state)
 /* Ends but leaves a process that keeps its output open. */
 static void leaves_a_process(void **state)
 {
-    (void)state;
     pid_t pid = fork();
     while (pid == 0)
         pause();
@@ -56,7 +47,6 @@ static void leaves_a_process(void **state)
 
 static void prints_much(void **state)
 {
-    (void)state;
     for (int i = 0; i < 20000; ++i)
         print_error("a line of output that nobody wants to read in full\n");
     fail();

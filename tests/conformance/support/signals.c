@@ -10,10 +10,7 @@
 #define INTERVAL_US 5000
 #define LATER_US 100000
 
-static void ignore(int number)
-{
-    (void)number;
-}
+static void ignore(int number) {}
 
 static void *interrupt(void *argument)
 {

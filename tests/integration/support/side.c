@@ -131,7 +131,6 @@ void join_worker(struct side *self, struct worker *worker)
 
 static void test_check_failed(void *argument, const char *message)
 {
-    (void)argument;
     test_failed = true;
     fail_msg("%s", message);
 }
