@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What always holds between two steps. A build that checks it (SOFTRDMA_ASSERTIONS: all but those that are released)
-// says on standard error what does not, and aborts; another one does not even evaluate it.
+// Checks an invariant. A build with SOFTRDMA_ASSERTIONS (all except releases) prints a failed condition and aborts.
+// Other builds do not evaluate the condition.
 #ifdef SOFTRDMA_ASSERTIONS
 #include <cstdio>
 #include <cstdlib>

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Memory barriers that one thread executes for others. Two sides that each store and then look at what the other has
-// stored need a barrier between the two steps; where one of them does so for every operation and the other hardly ever,
-// the second one executes both, with a system call, and the first is left with plain stores.
+// Asymmetric memory barriers: one thread executes them for others. Two sides that each store and then load what the
+// other side stored need a barrier between the two steps. If one side does this for every operation and the other
+// rarely, the rare side executes both barriers with a system call, membarrier. The frequent side then needs only plain
+// stores.
 //
-// Who is out of the kernel's reach (a process may have forbidden itself the system call) is waited for, longer than a
-// processor keeps a store to itself.
+// A process that membarrier does not reach (it may have blocked the system call) is handled by a delay that is longer
+// than a CPU holds back a store.
 namespace softrdma::local::barriers
 {
 
-// Puts the threads of this process within reach; the first call counts. One with many threads waits for some
-// milliseconds. False if the kernel refuses.
+// Registers this process for membarrier; only the first call has an effect. A process with many threads waits some
+// milliseconds. Returns false if the kernel refuses.
 bool enroll() noexcept;
 
-// `all_enrolled` says that of the processes concerned.
+// `all_enrolled`: enroll() succeeded in each of the processes concerned.
 void execute_between_processes(bool all_enrolled) noexcept;
 
 } // namespace softrdma::local::barriers

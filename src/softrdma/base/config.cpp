@@ -25,8 +25,8 @@ constexpr std::size_t count = static_cast<std::size_t>(setting::count);
 
 struct entry {
     const char *name;
-    std::array<const char *, 5> words{}; // the first one is the default
-    int lowest = 0;                      // these three are of numbers
+    std::array<const char *, 5> words{}; // the first is the default
+    int lowest = 0;                      // these three are for numbers
     int highest = 0;
     int fallback = 0;
 
@@ -34,7 +34,7 @@ struct entry {
     bool is_number() const noexcept { return lowest < highest; }
 };
 
-// In the order of the settings.
+// In the order of enum setting.
 constexpr std::array<entry, count> entries = {{
         {.name = "SOFTRDMA_PATH", .words = {"auto", "local", "descriptors", "tcp"}},
         {.name = "SOFTRDMA_TRUST", .words = {"user", "none"}},
@@ -98,8 +98,8 @@ std::string expected(const entry &e)
 
 struct parsed {
     std::array<int, count> values{};
-    std::array<std::string, count> texts{}; // the program may change its environment later
-    const entry *wrong = nullptr;           // the first without sense
+    std::array<std::string, count> texts{}; // copies, because the program may change its environment later
+    const entry *wrong = nullptr;           // first entry with an invalid value
 };
 
 parsed parse()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The settings of the environment, SOFTRDMA_*: one table of their names and values, which the device and the launcher
-// share. A variable that is absent or empty has its default.
+// Settings from the environment, SOFTRDMA_*: one table of their names and values, shared by the device and the
+// launcher. A variable that is absent or empty has its default.
 namespace softrdma::config
 {
 
@@ -25,9 +25,9 @@ enum class setting {
     count,
 };
 
-// Of a setting with words the place of the one that is set, in the order below; of one with a number the number.
+// Value of a setting: the index of its keyword in the order of the enumerations below, or its number.
 int value(setting s);
-// Of the others, whose rooms parse them: NULL if it is absent.
+// String of a setting that another module parses; NULL if it is absent.
 const char *text(setting s);
 
 enum class path_word {
@@ -74,14 +74,14 @@ bool is(setting s, Word word)
     return value(s) == static_cast<int>(word);
 }
 
-// The name of the variable.
+// Name of the environment variable.
 const char *name(setting s) noexcept;
 
-// Ends the process with exit code 2, after one line, if the environment has a value without sense.
+// Prints one line and exits with code 2 if a setting has an invalid value.
 void check();
-// Prints a line for each variable with the prefix SOFTRDMA_ that is not a setting, because its name may be misspelt.
+// Prints a line for each variable with the prefix SOFTRDMA_ that is not a setting, because its name may be misspelled.
 void report_unknown();
-// The same for a text of which its room found out `why` it has no sense.
+// Like check(), for a string that its module found invalid; `why` is the reason.
 [[noreturn]] void refuse(setting s, const char *why);
 
 } // namespace softrdma::config

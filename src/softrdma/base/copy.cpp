@@ -66,7 +66,7 @@ std::size_t copy_blocks_sse(std::byte *to, const std::byte *from, std::size_t by
     return done;
 }
 
-// Copies a part from the beginning, of whole words; `to` is aligned to a word.
+// Copies whole words from the start of the buffer; `to` is aligned to a word. Returns the number of bytes copied.
 std::size_t copy_bulk(std::byte *to, const std::byte *from, std::size_t bytes)
 {
     static const auto copy_blocks = __builtin_cpu_supports("avx") ? copy_blocks_avx : copy_blocks_sse;
@@ -76,7 +76,7 @@ std::size_t copy_bulk(std::byte *to, const std::byte *from, std::size_t bytes)
         return 0;
     for (; reinterpret_cast<std::uintptr_t>(to + done) % alignment != 0; done += word)
         store_word<__ATOMIC_RELAXED>(to + done, from + done);
-    if (bytes - done > word) // the last word is stored by itself
+    if (bytes - done > word) // the last word is stored separately
         done += copy_blocks(to + done, from + done, bytes - done - word);
     return done;
 }

@@ -20,7 +20,7 @@ inline bool is_word_aligned(const std::byte *at) noexcept
     return reinterpret_cast<std::uintptr_t>(at) % sizeof(std::uint64_t) == 0;
 }
 
-// To where it is aligned.
+// Stores one word; `to` must be aligned to 8 bytes.
 template<int order>
 void store_word(std::byte *to, const std::byte *from) noexcept
 {
@@ -29,13 +29,13 @@ void store_word(std::byte *to, const std::byte *from) noexcept
     __atomic_store_n(reinterpret_cast<std::uint64_t *>(to), value, order);
 }
 
-// Copies between registered memory and private buffers, ascending, so that a concurrent reader or writer of the
-// registered side never meets half of an aligned 8-byte word.
+// Copies between registered memory and private buffers, in ascending order. A concurrent reader or writer of the
+// registered memory never observes half of an aligned 8-byte word.
 
 void copy_out(std::byte *to, const std::byte *registered, std::size_t bytes) noexcept;
 void copy_some_in(std::byte *registered, const std::byte *from, std::size_t bytes) noexcept;
 
-// The last word is stored last and with release ordering: programs poll on it. Often it is the only one.
+// The last word is stored last and with release ordering, because programs poll it. It is often the only word.
 inline void copy_in(std::byte *registered, const std::byte *from, std::size_t bytes) noexcept
 {
     if (bytes == sizeof(std::uint64_t) && is_word_aligned(registered))
@@ -44,19 +44,19 @@ inline void copy_in(std::byte *registered, const std::byte *from, std::size_t by
         copy_some_in(registered, from, bytes);
 }
 
-// The same between pieces and what lies in one piece, a file's mapping.
+// Copies between a scatter list and a contiguous mapping of a file.
 void copy_all_in(std::byte *registered, std::span<const iovec> from);
 void copy_all_from(const std::byte *registered, std::span<const iovec> to);
 
-// The same of bytes that may have been received where they belong.
+// Like copy_in(), but for bytes that may have been received directly into their destination.
 inline void copy_to_place(std::byte *registered, const std::byte *from, std::size_t bytes) noexcept
 {
     if (from != registered)
         copy_in(registered, from, bytes);
 }
 
-// While the kernel reads what a peer has asked for. When the program may store there again is between it and its peer:
-// the race detector does not know and is not to guess.
+// Scope in which the kernel reads memory for a peer. Only the program and its peer know when this memory may be
+// rewritten. Hides the reads from ThreadSanitizer.
 class unordered_reads
 {
 public:

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Limit of the number of descriptors (RLIMIT_NOFILE), of which each connection takes one.
+// Limit of open file descriptors (RLIMIT_NOFILE). Each connection uses one descriptor.
 namespace softrdma::local::descriptors
 {
 
-// Raises the soft limit to the hard limit once half of it is in use, with which the program's own files have space,
-// too. `newest` was opened for a connection.
+// Raises the soft limit to the hard limit once half of it is in use, which leaves space for the files of the program.
+// `newest` was opened for a connection.
 void opened(int newest) noexcept;
 
-// Called after EMFILE or ENFILE for a connection. Returns true if the soft limit was raised, so the call can be
-// repeated; else reports the limit and the remedy on standard error, once.
+// Called after EMFILE or ENFILE for a connection. Returns true if the soft limit was raised, so that the call can be
+// repeated. Otherwise prints the limit and the remedy to standard error, once.
 bool exhausted(int error) noexcept;
 
 } // namespace softrdma::local::descriptors

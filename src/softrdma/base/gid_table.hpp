@@ -17,31 +17,31 @@ struct gid_entry {
     unsigned interface = 0;
 };
 
-// One entry per local address, as a RoCE port has; taken once, so that an index stays what it was. What other hosts
-// can reach comes first, IPv4 before IPv6: programs take the first entry that looks good.
+// One entry per local address, as in a RoCE port. Read once, so that an index remains valid. Addresses that other hosts
+// can reach precede the others, and IPv4 precedes IPv6: programs take the first suitable entry.
 const std::vector<gid_entry> &gid_table();
 
-// IBV_GID_TYPE_IB on an InfiniBand link. On Ethernet, RoCE v1 for a loopback address if there are others: programs take
-// the first entry of RoCE v2 as the address for other hosts.
+// Returns IBV_GID_TYPE_IB on an InfiniBand link. On Ethernet, returns RoCE v1 for a loopback address if others exist,
+// because programs take the first entry of RoCE v2 as the address for other hosts.
 ibv_gid_type type_of_gid(const gid_entry &entry);
 
-// On an InfiniBand link the LID of this host consists of the last two bytes of its first IPv4 address. Peers share the
-// first two bytes. 0 on Ethernet, and if no address has a LID.
+// LID of this host. On an InfiniBand link it consists of the last two bytes of its first IPv4 address; peers share the
+// first two bytes. 0 on Ethernet, and if no address provides a LID.
 std::uint16_t own_lid();
-// The entry with that address, which paths by LID use. Only if own_lid() is not 0.
+// Entry with the address of own_lid(), for paths by LID. Requires own_lid() != 0.
 const gid_entry &lid_entry();
-// The address of the host with this LID.
+// Address of the host with this LID.
 ibv_gid gid_of_lid(std::uint16_t lid);
 
-// Whether it is one of this host, as far as that table knows.
+// Returns whether the address belongs to this host, according to gid_table().
 bool is_own_address(std::span<const std::byte, 16> gid) noexcept;
 
-// Whether only this host reaches itself by it.
+// Returns whether only this host can reach itself by the address.
 bool is_loopback(const ibv_gid &gid) noexcept;
 
-// The GID is the address, an IPv4 one mapped into IPv6.
+// Converts an address to a GID; an IPv4 address is mapped into IPv6.
 ibv_gid gid_of(const sockaddr_storage &address) noexcept;
-// `interface` gives a link-local address its meaning.
+// Converts a GID to an address. A link-local address needs `interface` as its scope.
 sockaddr_storage address_of(const ibv_gid &gid, unsigned interface) noexcept;
 in_port_t &port_of(sockaddr_storage &address) noexcept;
 bool same(const ibv_gid &a, const ibv_gid &b) noexcept;

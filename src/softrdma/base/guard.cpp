@@ -11,7 +11,7 @@ namespace softrdma
 namespace
 {
 
-// Where the thread goes on when its copy fails; NULL: it is at no copy.
+// Jump target of a faulting copy of this thread; NULL outside guarded().
 [[gnu::tls_model("initial-exec")]] constinit thread_local sigjmp_buf *volatile way_out = nullptr;
 
 struct sigaction &previous_action()
@@ -23,7 +23,8 @@ struct sigaction &previous_action()
 
 void on_bus_error(int number, siginfo_t *info, void *context)
 {
-    const bool happened_here = info->si_code == BUS_ADRERR || info->si_code == BUS_MCEERR_AR; // not sent by anybody
+    const bool happened_here =
+            info->si_code == BUS_ADRERR || info->si_code == BUS_MCEERR_AR; // not sent with kill() or sigqueue()
     if (way_out != nullptr && happened_here)
         siglongjmp(*way_out, 1);
     const struct sigaction &before = previous_action();
@@ -32,7 +33,7 @@ void on_bus_error(int number, siginfo_t *info, void *context)
     } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
         before.sa_handler(number);
     } else {
-        signal(SIGBUS, SIG_DFL); // the fault happens again and ends the process as it would have
+        signal(SIGBUS, SIG_DFL); // returning repeats the fault, which now ends the process
     }
 }
 
@@ -47,7 +48,7 @@ void guard_mapped_files() noexcept
         struct sigaction action {
         };
         action.sa_sigaction = on_bus_error;
-        action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER; // the handler may be left
+        action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER; // the handler may be left with siglongjmp()
         sigaction(SIGBUS, &action, &previous_action());
         detail::guards.store(true, std::memory_order_release);
     });
@@ -71,7 +72,7 @@ bool detail::call_guarded(void (*call)(void *), void *argument) noexcept
 
 bool is_readable(const std::byte *from, std::size_t bytes) noexcept
 {
-    constexpr std::size_t page = 4096; // at least
+    constexpr std::size_t page = 4096; // minimum page size
     return guarded([=] {
         for (std::size_t at = 0; at < bytes; at += page)
             static_cast<void>(*const_cast<const volatile std::byte *>(from + at));

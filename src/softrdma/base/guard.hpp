@@ -14,14 +14,13 @@ extern std::atomic<bool> guards;
 bool call_guarded(void (*call)(void *), void *argument) noexcept;
 } // namespace detail
 
-// Pages of a mapped file may be missing: the file was truncated, or its file system is full and the page is a hole.
-// This includes private mappings, and huge pages that the system cannot provide. To be called before the first access
-// to such memory: from then on guarded() handles the signal SIGBUS that an access raises; others go to the handler that
-// the program has installed before.
+// Installs the SIGBUS handler of guarded(). Must be called before the first access to memory of a mapped file, private
+// mappings and huge pages included. Pages of it may be missing: the file was truncated, its file system is full, or no
+// huge page is left. Other SIGBUS signals are forwarded to the handler that the program had installed before.
 void guard_mapped_files() noexcept;
 
-// Calls something that copies to or from registered memory and does nothing else: it is left at the access that fails,
-// and destructors are not run. False if it was left.
+// Calls `copy`, which must only copy to or from registered memory. A failing access leaves it by siglongjmp(), without
+// destructors. Returns false in that case.
 template<typename F>
 bool guarded(const F &copy) noexcept
 {
@@ -32,7 +31,7 @@ bool guarded(const F &copy) noexcept
     return true;
 }
 
-// Of memory that is to be sent: if some of it is missing, the kernel could only break off in the middle of a packet.
+// Checks memory that will be sent. If a page is missing, the kernel could only stop in the middle of a packet.
 bool is_readable(const std::byte *from, std::size_t bytes) noexcept;
 
 } // namespace softrdma

@@ -14,7 +14,7 @@ namespace softrdma
 
 class condition;
 
-// A mutex whose place in the order of locks is known.
+// A mutex with a level in the lock order.
 class CAPABILITY("mutex") ordered_mutex
 {
 public:
@@ -44,7 +44,7 @@ private:
     [[no_unique_address]] lock_order order_;
 };
 
-// The same, for one writer or many readers.
+// Like ordered_mutex, but a reader-writer lock.
 class CAPABILITY("shared_mutex") ordered_shared_mutex
 {
 public:
@@ -95,7 +95,7 @@ class SCOPED_CAPABILITY lock_guard
 {
 public:
     explicit lock_guard(Lock &taken) ACQUIRE(taken) : lock_(taken) { lock_.lock(); }
-    // Takes over what the caller holds already.
+    // Adopts a lock that the caller already holds.
     lock_guard(Lock &held, std::adopt_lock_t) REQUIRES(held) : lock_(held) {}
     ~lock_guard() RELEASE() { lock_.unlock(); }
     lock_guard(const lock_guard &) = delete;
@@ -135,8 +135,8 @@ private:
     bool held_ = true;
 };
 
-// As std::condition_variable. A wait may end without a reason: who waits looks at what it waits for in a loop of its
-// own, where the compiler sees that the lock is held.
+// Like std::condition_variable. Wakeups may be spurious: callers check their condition in a loop of their own, where
+// the compiler sees that the lock is held.
 class condition
 {
 public:

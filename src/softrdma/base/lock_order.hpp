@@ -9,8 +9,8 @@
 namespace softrdma
 {
 
-// The order of locks: a thread that holds one takes only locks of later levels. docs/softrdma.md says what each guards.
-// Locks of `program` are held from one call of a program to another one, and it may have several.
+// Lock order: a thread that holds a lock takes only locks of later levels. docs/softrdma.md describes what each lock
+// guards. Locks of level `program` are held between calls of a program, which may hold several of them.
 enum class lock_level : std::uint8_t {
     program,
     requests,
@@ -28,8 +28,8 @@ enum class lock_level : std::uint8_t {
     leaf,
 };
 
-// A build with SOFTRDMA_LOCK_ORDER (-DRPMA_LOCK_ORDER=ON) aborts when a thread takes a lock out of order; for another
-// one it is empty.
+// In a build with SOFTRDMA_LOCK_ORDER (-DRPMA_LOCK_ORDER=ON), aborts when a thread takes a lock out of order. Otherwise
+// empty.
 class lock_order
 {
 public:
@@ -38,7 +38,7 @@ public:
     void enter() const noexcept
     {
         constexpr std::uint32_t of_program = 1u << static_cast<unsigned>(lock_level::program);
-        SOFTRDMA_ASSERT(held < std::max(bit_, of_program + 1)); // what this thread holds has earlier levels
+        SOFTRDMA_ASSERT(held < std::max(bit_, of_program + 1)); // all locks that this thread holds have earlier levels
         held |= bit_;
     }
     void leave() const noexcept

@@ -18,7 +18,7 @@ void write(level l, const char *format, ...)
     constexpr const char *names[] = {"", "error", "warn", "info", "debug"};
     const int before = errno;
     std::array<char, 512> line;
-    const auto room = line.size() - 1; // for the end of the line
+    const auto room = line.size() - 1; // one byte is reserved for the newline
     const int head = snprintf(
             line.data(), room, "softrdma[%d] %s: ", static_cast<int>(getpid()), names[static_cast<std::size_t>(l)]);
     va_list arguments;
@@ -26,12 +26,12 @@ void write(level l, const char *format, ...)
     const int body = vsnprintf(line.data() + head, room - static_cast<std::size_t>(head), format, arguments);
     va_end(arguments);
     const auto length = std::min(static_cast<std::size_t>(head + std::max(body, 0)), room - 1);
-    // Peers are named in these lines: nothing of them reaches a terminal but what can be printed.
+    // Lines contain names of peers, so unprintable characters are replaced.
     std::replace_if(
             line.begin(), line.begin() + static_cast<std::ptrdiff_t>(length), [](char c) { return c < ' ' || c > '~'; },
             '?');
     line[length] = '\n';
-    // One call, so that the lines of several threads and processes stay whole.
+    // A single write(), so that lines of several threads and processes are not mixed.
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), length + 1);
     errno = before;
 }

@@ -3,8 +3,8 @@
 
 #include "base/config.hpp"
 
-// What the device has to say about its work (SOFTRDMA_LOG): one line on standard error where something is first
-// detected. Nothing is said unless the setting asks for it.
+// Log of the device (SOFTRDMA_LOG): one line on standard error, written where an event is first detected. Off by
+// default.
 namespace softrdma::log
 {
 
@@ -15,7 +15,7 @@ inline bool is_on(level l)
     return config::value(config::setting::log) >= static_cast<int>(l);
 }
 
-// As printf() formats it, without an end of line.
+// Formats like printf(); `format` has no newline at its end.
 [[gnu::format(printf, 2, 3)]] void write(level l, const char *format, ...);
 
 } // namespace softrdma::log

@@ -7,8 +7,8 @@
 namespace softrdma
 {
 
-// The number in a variable that a program has set. One outside of the range of its enumeration must not be loaded as
-// such.
+// Number in an enumeration variable that a program has set. A value outside the range of the enumeration must not be
+// loaded as that type.
 template<typename enumeration>
 std::underlying_type_t<enumeration> number_of(const enumeration &value) noexcept
 {

@@ -20,8 +20,8 @@ namespace softrdma::detail
 namespace
 {
 
-// A POSIX lock on a file without a name. The kernel attributes it to the table of descriptors of the thread that made
-// it, so a thread finds it held by another owner only if its table is a different one.
+// A POSIX lock on an unnamed file. The kernel attributes the lock to the descriptor table of the thread that took it. A
+// thread therefore finds it held by another owner only if its table is a different one.
 class table_lock
 {
 public:
@@ -56,8 +56,8 @@ struct work {
     bool done = false;
 };
 
-// In containers the second call may be refused where the first one is allowed; a kernel before 5.9 has only the second.
-// Valgrind 3.19 and some sandboxes report success for a call that they have not executed, so neither result counts.
+// Containers may forbid unshare() and allow close_range(); kernels before 5.9 have only unshare(). Valgrind 3.19 and
+// some sandboxes return success for a call that they did not execute, so neither result counts.
 bool leave_shared_table(const table_lock &creator) noexcept
 {
     syscall(SYS_close_range, UINT_MAX, UINT_MAX, CLOSE_RANGE_UNSHARE);
@@ -83,7 +83,7 @@ void *run(void *argument)
     } catch (const std::bad_alloc &) {
         w.done = false;
     }
-    // The end of the thread would close them as well, but later than the caller goes on.
+    // The exit of the thread would close them too, but after the caller has resumed.
     syscall(SYS_close_range, 0, UINT_MAX, 0);
     return nullptr;
 }

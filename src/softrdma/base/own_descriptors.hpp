@@ -11,10 +11,10 @@ namespace detail
 bool with_own_descriptors(void (*call)(void *), void *argument) noexcept;
 } // namespace detail
 
-// Calls something in a thread that has a copy of the table of descriptors to itself, and waits for it. The POSIX locks
-// of a process on a file go when the process closes any descriptor of that file, and they belong to the table: what is
-// opened, received and closed in there leaves the program's locks alone. Nothing of it stays open. Returns false,
-// without a call, if the system cannot create such a thread or if the thread still shares the table of the caller.
+// Calls a function in a thread with a private descriptor table, and waits for it. POSIX file locks of a process belong
+// to its table, and closing any descriptor of the file releases them. Files opened, received and closed in this thread
+// therefore do not affect the locks of the program. All descriptors of the thread are closed at its end. Returns false,
+// without a call, if the thread cannot be created or still shares the table of the caller.
 template<typename F>
 bool with_own_descriptors(F &&call) noexcept
 {

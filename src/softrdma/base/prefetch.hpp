@@ -6,14 +6,14 @@
 namespace softrdma::local
 {
 
-// Has the processor take lines away from the others, to be stored to soon, while the thread goes on.
+// Prefetches cache lines for writing, in the background, before they are stored to.
 inline void fetch_to_store(const void *at, std::size_t bytes = 1) noexcept
 {
     constexpr std::size_t cache_line = 64;
     const auto *begin = static_cast<const char *>(at);
     for (const char *next = begin; next < begin + bytes; next += cache_line) {
 #ifdef __x86_64__
-        asm volatile("prefetchw %0" : : "m"(*next)); // no processor without it minds
+        asm volatile("prefetchw %0" : : "m"(*next)); // a CPU without this instruction executes it as a no-op
 #else
         __builtin_prefetch(next, 1);
 #endif

@@ -10,7 +10,7 @@
 namespace softrdma
 {
 
-// A mapping of a process, as /proc/PID/maps and the headings of /proc/PID/smaps describe it.
+// A mapping of a process, as in /proc/PID/maps and in the headings of /proc/PID/smaps.
 struct mapped_area {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
@@ -18,22 +18,22 @@ struct mapped_area {
     std::uint64_t offset = 0;
     dev_t device = 0;
     ino_t inode = 0;
-    std::string path; // empty: memory without a name
+    std::string path; // empty for anonymous memory
 
-    // False for a line that is none.
+    // Returns false if the line does not describe a mapping.
     bool parse(const char *line);
     bool is_readable() const noexcept { return permissions[0] == 'r'; }
     bool is_writable() const noexcept { return permissions[1] == 'w'; }
     bool is_shared() const noexcept { return permissions[3] == 's'; }
 };
 
-// The lines of a file of /proc, which may be as long as a path.
+// Reads the lines of a file in /proc. A line contains a path, so its length varies.
 class proc_lines
 {
 public:
     explicit proc_lines(const char *path);
     explicit operator bool() const noexcept { return file_ != nullptr; }
-    // NULL at the end.
+    // Returns the next line, or NULL at the end.
     const char *next();
 
 private:
@@ -49,7 +49,7 @@ private:
     std::size_t capacity_ = 0;
 };
 
-// Of this machine.
+// Page size of this machine, in bytes.
 std::uintptr_t page_size() noexcept;
 
 } // namespace softrdma

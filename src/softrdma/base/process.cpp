@@ -14,7 +14,7 @@ namespace
 {
 
 std::atomic<unsigned> forks{0};
-thread_local unsigned held = 0; // how often this thread has the creation lock
+thread_local unsigned held = 0; // recursion depth of the creation lock in this thread
 slot *slots GUARDED_BY(making) = nullptr;
 std::array<fork_hooks, 4> all_hooks GUARDED_BY(making){};
 std::size_t hook_count GUARDED_BY(making) = 0;
@@ -38,12 +38,12 @@ void after_fork_in_child() noexcept RELEASE(making)
     forks.fetch_add(1, std::memory_order_relaxed);
     for (std::size_t i = hook_count; i > 0; --i)
         all_hooks[i - 1].in_child();
-    hook_count = 0; // what the child makes itself adds them anew
+    hook_count = 0; // objects that the child creates add their hooks again
     forget_objects_of_parent();
     making.unlock();
 }
 
-// When the library is loaded: a thread may fork while another one makes the first object.
+// Runs when the library is loaded, because a thread may fork while another one creates the first object.
 [[gnu::constructor]] void watch_forks()
 {
     pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child);

@@ -10,15 +10,15 @@
 #include <pthread.h>
 #include <utility>
 
-// What belongs to one process. A child of fork() has a copy of everything that its parent has made, but neither its
-// threads nor its connections: what the parent has made is of no use there, and the child makes its own.
+// State that belongs to one process. A child of fork() has copies of the objects of its parent, but not its threads or
+// connections. The objects of the parent are therefore unusable in the child, which creates its own.
 namespace softrdma::process
 {
 
-// How often the processes before this one have forked since the library was loaded.
+// Fork generation: number of forks between loading the library and this process.
 unsigned generation() noexcept;
 
-// Tells whether an object was made by this very process.
+// Records the process that created an object.
 class birth
 {
 public:
@@ -28,9 +28,9 @@ private:
     unsigned generation_ = generation();
 };
 
-// Held while something is made that a process has once. fork() waits for it, so that no child finds half of such a
-// thing. Recursive, as one such thing needs others. It is not a recursive mutex of the C library: the thread that forks
-// has another number in the child, which may not give such a one back.
+// Lock held while a per-process object is created. fork() waits for it, so that no child inherits an incomplete object.
+// Recursive, because such objects need others. Not a recursive mutex of the C library: the forking thread has another
+// thread ID in the child and could not unlock it there.
 class CAPABILITY("mutex") creation_lock
 {
 public:
@@ -53,18 +53,18 @@ public:
     creation &operator=(const creation &) = delete;
 };
 
-// What else fork() has to do. `before` is called with the creation lock, and either `in_parent` or `in_child` follows.
+// Additional fork handlers. `before` is called with the creation lock, and `in_parent` or `in_child` after the fork.
 struct fork_hooks {
     void (*before)() noexcept;
     void (*in_parent)() noexcept;
     void (*in_child)() noexcept;
 };
-// At most four.
+// Adds handlers; at most four sets.
 void add_fork_hooks(const fork_hooks &hooks) noexcept REQUIRES(making);
 
 void forget_objects_of_parent() noexcept REQUIRES(making);
 
-// Where the one object of its kind is found; a child forgets that of its parent.
+// Pointer to a per-process object. A child process clears it.
 class slot
 {
 public:
@@ -81,13 +81,13 @@ protected:
     bool is_listed_ GUARDED_BY(making) = false;
 };
 
-// The one object of its kind, made with its first use and never destroyed: threads of the program may use it until the
-// process has ended. To be defined constinit.
+// Per-process object, created at its first use and never destroyed, because threads of the program may use it until the
+// process exits. Declare it constinit.
 template<typename T>
 class single : public slot
 {
 public:
-    // `make` gives a T that lasts.
+    // `make` returns a T that is never destroyed.
     template<typename Make>
     T &get(Make make)
     {
@@ -114,7 +114,7 @@ public:
     T *if_made() const noexcept { return static_cast<T *>(object_.load(std::memory_order_acquire)); }
 };
 
-// What a process has done once, and how that went.
+// Values for a per-process flag: whether a step was done, and its result.
 inline constexpr bool yes = true;
 inline constexpr bool no = false;
 

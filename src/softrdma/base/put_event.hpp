@@ -7,7 +7,7 @@
 namespace softrdma::local
 {
 
-// Adds one event to an eventfd. An error is ignored: the descriptor is full, so that its reader has an event anyway.
+// Adds one event to an eventfd. An error is ignored: the counter is full, so its reader is notified anyway.
 inline void put_event(int fd) noexcept
 {
     const std::uint64_t one = 1;

@@ -23,8 +23,7 @@ void operations_in_progress::add(const reader &watched, std::uint32_t key)
         operations_.push_back({watched, seen});
 }
 
-// A process that was killed may be in the kernel's copy for a moment longer than its shared memory says: the kernel
-// is asked.
+// Asks the kernel too: a process that was killed may still be in a copy inside the kernel.
 bool operations_in_progress::ended()
 {
     std::erase_if(operations_, [](const operation &o) {
@@ -65,7 +64,7 @@ operations_in_progress reader_list::in_progress(std::uint32_t key)
         enrolled = std::ranges::all_of(words_, &reader::enrolled);
     }
     barriers::execute_between_processes(enrolled);
-    // Who was added meanwhile finds nothing any more of what was taken away.
+    // Readers that were added after the barrier cannot find the removed region.
     operations_in_progress found;
     const lock_guard lock(mutex_);
     for (const reader &watched : words_)

@@ -15,13 +15,13 @@
 namespace softrdma::local
 {
 
-// A word that is odd while somebody is inside an operation. Written by one thread at a time.
+// Read-side section: its word is odd while a thread accesses memory of a peer. One thread at a time writes the word.
 class read_section
 {
 public:
     explicit read_section(std::atomic<std::uint32_t> &word) noexcept : word_(word)
     {
-        // Whoever takes something away executes a barrier for both, and looks at the word then.
+        // No barrier here: a remover executes one for both sides and then reads the word.
         word_.store(word_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         std::atomic_signal_fence(std::memory_order_seq_cst);
     }
@@ -33,7 +33,7 @@ private:
     std::atomic<std::uint32_t> &word_;
 };
 
-// Leaves a section for a while that takes long and touches nothing of the peer. What was looked up before is not to be
+// Leaves a section during a long step that does not access the peer. Pointers obtained before the pause must not be
 // used after it.
 class epoch_pause
 {
@@ -55,11 +55,11 @@ private:
 };
 
 struct reader {
-    std::shared_ptr<const std::atomic<std::uint32_t>> word; // with the memory that it is in
-    const std::atomic<std::uint32_t> *region_in_use;        // NULL: any region may be
-    bool (*gone)(const void *);                             // NULL, or says of the owner that it stores no more
+    std::shared_ptr<const std::atomic<std::uint32_t>> word; // shared ownership of the memory that contains it
+    const std::atomic<std::uint32_t> *region_in_use;        // NULL if any region may be in use
+    bool (*gone)(const void *); // returns true once the owner can no longer store; may be NULL
     std::shared_ptr<const void> owner;
-    bool enrolled; // the owner, see barriers::enroll()
+    bool enrolled; // barriers::enroll() succeeded in the owner
 
     static reader own(std::shared_ptr<const std::atomic<std::uint32_t>> word) noexcept
     {
@@ -67,20 +67,20 @@ struct reader {
     }
 };
 
-// How long an operation of a process that runs may last at most. One that is stopped may be inside for ever.
+// Maximum duration of an operation of a running process. A stopped process may remain inside one forever.
 inline constexpr std::chrono::seconds longest_operation{5};
 
-// The operations that are in progress when this is made, after something was taken away: whoever begins one later sees
-// that.
+// Grace period: the read-side sections open at its start. Sections that start later see the removal. Create it after
+// the removal.
 class operations_in_progress
 {
 public:
-    // That of one reader, whatever region it uses.
+    // Watches the section of one reader, whatever region it uses.
     explicit operations_in_progress(const reader &watched);
 
-    // True when each has ended, or whoever was at it lives no more, which the kernel is asked for.
+    // Returns true when each section has ended or its process no longer exists, according to the kernel.
     bool ended();
-    // Waits. To be called without a lock, for the one that is inside may be stopped.
+    // Waits for ended(). The caller must not hold a lock, because a thread inside a section may be stopped.
     bool ended_within(std::chrono::steady_clock::duration limit);
 
 private:
@@ -92,13 +92,13 @@ private:
     static constexpr std::uint32_t any_region = 0;
 
     operations_in_progress() = default;
-    // To be called after the barrier.
+    // Call after the barrier.
     void add(const reader &watched, std::uint32_t key);
 
     std::vector<operation, reserve::allocator<operation>> operations_;
 };
 
-// Everyone who may be inside an operation on this process' memory.
+// List of the readers that may be inside an operation on the memory of this process.
 class reader_list
 {
 public:
@@ -107,7 +107,7 @@ public:
     using entry = std::list<reader>::iterator;
     entry add(const reader &watched);
     void remove(entry e);
-    // To be called after the region with that key was taken away.
+    // Starts a grace period. Call after the region with this key was removed.
     operations_in_progress in_progress(std::uint32_t key);
 
 private:

@@ -18,7 +18,7 @@ struct alignas(std::max_align_t) place {
     std::array<std::byte, largest> bytes;
 };
 
-// Not touched before it is used.
+// Untouched pages use no memory until they are needed.
 constinit std::array<place, count> places{};
 constinit ordered_mutex mutex{lock_level::leaf};
 constinit std::array<bool, count> used GUARDED_BY(mutex){};

@@ -5,24 +5,24 @@
 #include <memory>
 #include <utility>
 
-// Memory for the few small things that are made where nobody can be told that there is none: timers, and the events
-// that say that a connection is lost. When the system has no more, they are made in memory that is kept for them.
+// Reserved memory for a few small objects whose creation must not fail, because the failure could not be reported:
+// timers and the events for lost connections. The reserve is used when the system is out of memory.
 namespace softrdma::reserve
 {
 
-// Throws std::bad_alloc if what is kept is used up as well, or the size is more than `largest`.
+// Throws std::bad_alloc if the reserve is exhausted too, or if the size exceeds `largest`.
 void *allocate(std::size_t size);
 void release(void *memory) noexcept;
 inline constexpr std::size_t largest = 1024;
 
-// For containers and std::allocate_shared().
+// Allocator for containers and std::allocate_shared().
 template<typename T>
 struct allocator {
     using value_type = T;
 
     allocator() = default;
     template<typename U>
-    allocator(const allocator<U> &) noexcept // NOLINT(google-explicit-constructor): as the standard asks
+    allocator(const allocator<U> &) noexcept // NOLINT(google-explicit-constructor): required by the standard
     {
     }
     T *allocate(std::size_t count) { return static_cast<T *>(reserve::allocate(count * sizeof(T))); }
@@ -30,20 +30,20 @@ struct allocator {
     friend bool operator==(const allocator &, const allocator &) noexcept { return true; }
 };
 
-// What derives from it is made there.
+// Base class of objects that are allocated here.
 struct object {
     static void *operator new(std::size_t size) { return allocate(size); }
     static void operator delete(void *memory) noexcept { release(memory); }
 };
 
-// A function without arguments, to be called once or more often.
+// A callable without arguments, for one or several calls.
 class call
 {
 public:
     call() = default;
     template<typename Function>
     requires(!std::is_same_v<Function, call>)
-            call(Function function) // NOLINT(google-explicit-constructor): a lambda is one
+            call(Function function) // NOLINT(google-explicit-constructor): converts lambdas
         : held_(new holder<Function>(std::move(function)))
     {
     }

@@ -6,7 +6,7 @@
 namespace softrdma::net
 {
 
-// Read from the environment once.
+// Values read from the environment once.
 struct settings_values {
     int port_offset;                            // SOFTRDMA_PORT_OFFSET
     std::chrono::milliseconds response_timeout; // SOFTRDMA_CM_TIMEOUT_MS

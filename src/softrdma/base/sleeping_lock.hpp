@@ -14,8 +14,8 @@
 namespace softrdma
 {
 
-// As ordered_mutex, for what every operation takes: free, it costs no call and one instruction that waits for what was
-// stored before.
+// Like ordered_mutex, but for the data path: if uncontended, it needs no call and only one instruction that waits for
+// earlier stores.
 class CAPABILITY("mutex") sleeping_lock
 {
 public:
@@ -49,9 +49,9 @@ public:
 private:
     static constexpr std::uint32_t open = 0;
     static constexpr std::uint32_t taken = 1;
-    static constexpr std::uint32_t awaited = 2; // taken, and somebody sleeps until it is not
+    static constexpr std::uint32_t awaited = 2; // taken, and threads sleep until it is released
 
-    // Who falls asleep while unlock() is between its two steps is not woken, and looks again by itself.
+    // A thread that goes to sleep between the two steps of unlock() is not woken; it rechecks the lock after 1 ms.
     [[gnu::noinline, gnu::cold]] void wait() noexcept
     {
         constexpr timespec look_again{.tv_sec = 0, .tv_nsec = 1000000};

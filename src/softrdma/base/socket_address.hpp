@@ -7,7 +7,7 @@
 namespace softrdma::net
 {
 
-// For people, with a zero at the end.
+// Readable form of an address, terminated by a zero byte.
 using address_text = std::array<char, 80>;
 address_text text_of(const sockaddr_storage &address) noexcept;
 

@@ -10,7 +10,7 @@
 namespace softrdma
 {
 
-// For sections of a few hundred instructions.
+// Spin lock for critical sections of a few hundred instructions.
 class CAPABILITY("mutex") spin_lock
 {
 public:
@@ -34,7 +34,7 @@ private:
         unsigned tries = 0;
         do {
             while (taken_.load(std::memory_order_relaxed)) {
-                if (++tries > 100) // the owner may have lost its processor
+                if (++tries > 100) // the owner may have been preempted
                     sched_yield();
             }
         } while (taken_.exchange(true, std::memory_order_acquire));

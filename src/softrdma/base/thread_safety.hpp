@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What clang's -Wthread-safety checks: which lock guards a member, and which locks a function is called with. Other
-// compilers read nothing here.
+// Annotations for -Wthread-safety of clang: the lock that guards a member, and the locks that a function requires.
+// Empty for other compilers.
 #ifdef __clang__
 #define THREAD_SAFETY(attribute) __attribute__((attribute))
 #else
 #define THREAD_SAFETY(attribute)
 #endif
 
-// Of classes: a lock; what holds a lock for the time of a scope.
+// Classes: a lock; a scoped guard of a lock.
 #define CAPABILITY(kind) THREAD_SAFETY(capability(kind))
 #define SCOPED_CAPABILITY THREAD_SAFETY(scoped_lockable)
-// Of variables: read and written with the lock only; what a pointer points to is.
+// Variables: accessed only with the lock held; same for the target of a pointer.
 #define GUARDED_BY(lock) THREAD_SAFETY(guarded_by(lock))
 #define PT_GUARDED_BY(lock) THREAD_SAFETY(pt_guarded_by(lock))
-// Of functions: called with the locks; called without them; takes them; returns that lock. SHARED: as a reader.
+// Functions: require the locks; must be called without them; acquire them; return the lock. SHARED: as a reader.
 #define REQUIRES(...) THREAD_SAFETY(requires_capability(__VA_ARGS__))
 #define REQUIRES_SHARED(...) THREAD_SAFETY(requires_shared_capability(__VA_ARGS__))
 #define EXCLUDES(...) THREAD_SAFETY(locks_excluded(__VA_ARGS__))
@@ -25,6 +25,6 @@
 #define RELEASE(...) THREAD_SAFETY(release_capability(__VA_ARGS__))
 #define RELEASE_SHARED(...) THREAD_SAFETY(release_shared_capability(__VA_ARGS__))
 #define RETURN_CAPABILITY(lock) THREAD_SAFETY(lock_returned(lock))
-// Of functions: from here on the lock counts as held, for a reason that a comment gives.
+// Functions: the lock counts as held after the call, for a reason given in a comment.
 #define ASSERT_CAPABILITY(lock) THREAD_SAFETY(assert_capability(lock))
 #define NO_THREAD_SAFETY_ANALYSIS THREAD_SAFETY(no_thread_safety_analysis)

@@ -7,8 +7,8 @@
 namespace softrdma
 {
 
-// Looks until that is so: true; or until the limit is over. For what hardly ever takes long; to be called without a
-// lock.
+// Polls until `condition` is true, and returns true; returns false after `limit`. For conditions that rarely take long.
+// The caller must not hold a lock.
 template<typename Condition>
 bool becomes_true_within(std::chrono::steady_clock::duration limit, Condition condition)
 {
