@@ -13,7 +13,7 @@ namespace
 {
 
 constexpr std::uint8_t max_service_level = 15;
-constexpr std::uint8_t multicast_prefix = 0xff; // of a GID
+constexpr std::uint8_t multicast_prefix = 0xff; // first byte of a multicast GID
 
 network_address address_of(const ibv_gid &gid) noexcept
 {

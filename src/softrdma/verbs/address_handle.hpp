@@ -7,9 +7,9 @@
 namespace softrdma
 {
 
-// Where datagrams go.
+// Destination of datagrams.
 struct address_handle : ibv_ah {
-    // NULL with errno: EINVAL, EOPNOTSUPP for a multicast address.
+    // Returns NULL and sets errno: EINVAL, EOPNOTSUPP for a multicast address.
     static address_handle *create(ibv_pd *pd, const ibv_ah_attr &attr);
     ~address_handle();
 
@@ -25,7 +25,7 @@ inline address_handle &ah_of(ibv_ah *ah) noexcept
     return *static_cast<address_handle *>(ah);
 }
 
-// The attributes with which the sender of a datagram is answered that came with this completion and header. 0 or an
+// Stores in `attr` the address attributes for a reply to the datagram with this completion and header. Returns 0 or an
 // errno value.
 int answer_to(const ibv_wc &wc, const ibv_grh &header, std::uint8_t port, ibv_ah_attr &attr);
 

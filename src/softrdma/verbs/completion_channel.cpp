@@ -22,8 +22,9 @@ bool is_raised_by_an_instruction(int number) noexcept
            number == SIGSYS;
 }
 
-// A wait for the descriptor ends with EINTR after every handler; a read(2), by which rdma-core waits, continues after a
-// handler with SA_RESTART. Returns true if no handler that this thread may have executed is without that flag.
+// A wait for the descriptor ends with EINTR after every signal handler. The read(2) with which rdma-core waits
+// continues after a handler with SA_RESTART. Returns true if each handler that this thread may have executed has that
+// flag.
 bool handlers_restart_calls() noexcept
 {
     sigset_t blocked;
@@ -73,10 +74,10 @@ bool completion_channel::has_queues() noexcept
     return !requests_.empty();
 }
 
-// Peers and children have the eventfd as well, so that closing it does not remove it from the set.
+// Peers and child processes have the eventfd too, so closing it does not remove it from the set.
 unsigned completion_channel::forget(completion_queue &cq) noexcept
 {
-    const errno_guard keep_errno; // a call that fails here has nothing to do
+    const errno_guard keep_errno; // errors of these calls are harmless
     const lock_guard lock(mutex_);
     epoll_ctl(set_.get(), EPOLL_CTL_DEL, cq.event_descriptor(), nullptr);
     const std::size_t dropped = std::erase(earlier_, &cq);
@@ -87,17 +88,17 @@ unsigned completion_channel::forget(completion_queue &cq) noexcept
     return r.handed_out;
 }
 
-// Stores the arming where senders see it.
+// Stores the arming in shared memory, where senders read it.
 void completion_channel::publish(completion_queue &cq, const request &latest) noexcept
 {
     cq.shared().armed.store(local::arming_word(latest.number, latest.in), std::memory_order_seq_cst);
 }
 
-// Makes the set readable as soon as the queue's eventfd is. Removes what senders have written for earlier armings
-// first.
+// Makes the set readable once the eventfd of the queue is. First removes events that senders have written for earlier
+// armings.
 void completion_channel::await(completion_queue &cq) noexcept
 {
-    const errno_guard keep_errno; // a call that fails here has nothing to do
+    const errno_guard keep_errno; // errors of these calls are harmless
     std::uint64_t written = 0;
     [[maybe_unused]] const ssize_t size = read(cq.event_descriptor(), &written, sizeof(written));
     epoll_event once{.events = EPOLLIN | EPOLLONESHOT, .data = {.ptr = &cq}};
@@ -117,7 +118,7 @@ completion_queue *completion_channel::accept(void *arrived) noexcept
     return cq;
 }
 
-// The kernel returns what arrived first, and moves any_earlier_ to the end of its list when it returns that.
+// The kernel returns the oldest event first, and moves any_earlier_ to the end of its list after returning it.
 completion_queue *completion_channel::next_arrived() noexcept
 {
     epoll_event arrived{};
@@ -128,8 +129,8 @@ completion_queue *completion_channel::next_arrived() noexcept
     return accept(arrived.data.ptr);
 }
 
-// Moves the events that have arrived to `earlier_`, so that their queues can be armed for the next ones. Without
-// descriptors they stay where they are, and stand for the next ones as well.
+// Moves the events that have arrived to `earlier_`, so that their queues can be armed again. If no descriptor is left,
+// these events remain in the kernel's list and also count for the new arming.
 void completion_channel::set_aside()
 {
     if (!any_earlier_) {
@@ -139,7 +140,7 @@ void completion_channel::set_aside()
             return any_earlier_.reset();
     }
     for (std::size_t left = requests_.size(); left > 0; --left) {
-        earlier_.push_back(nullptr); // now: nothing may fail once the event is out of the kernel's list
+        earlier_.push_back(nullptr); // allocated now, because no step may fail after the event left the kernel's list
         completion_queue *cq = next_arrived();
         if (cq == nullptr)
             return earlier_.pop_back();

@@ -13,33 +13,34 @@ namespace softrdma
 
 class completion_queue;
 
-// The descriptor is an epoll set of the eventfds of its queues. An eventfd is enabled for one event when its queue is
-// armed, and the kernel lists the queues in the order in which their events arrive. A late write of a sender makes the
-// set readable only if the queue is armed again. No sender holds anything that the owner or other senders need.
+// The descriptor of a channel is an epoll set of the eventfds of its queues. An eventfd is enabled for one event when
+// its queue is armed, and the kernel lists the queues in the order in which their events arrive. A late write of a
+// sender makes the set readable only if the queue is armed again. Senders hold no lock or resource that the owner or
+// other senders need.
 class completion_channel : public ibv_comp_channel
 {
 public:
     explicit completion_channel(ibv_context *owner);
 
     bool valid() const noexcept { return set_.get() >= 0; }
-    // False with errno.
+    // Returns false and sets errno on error.
     bool attach(completion_queue &cq);
     void detach(completion_queue &cq) noexcept;
     bool has_queues() noexcept;
-    // Requests one event, besides those that have arrived already.
+    // Requests one event, in addition to those that have arrived already.
     void arm(completion_queue &cq, local::interest in);
-    // 0, or -1 with errno: EAGAIN, EINTR.
+    // Returns 0, or -1 with errno: EAGAIN, EINTR.
     int take(completion_queue **cq);
-    // Drops the events of `cq` that take() has not handed out, and returns how many take() has handed out.
+    // Drops the events of `cq` that take() has not returned yet. Returns the number that take() has returned.
     unsigned forget(completion_queue &cq) noexcept;
 
-    std::atomic<pthread_t> reader{}; // thread that last asked for an event; zero: none yet
+    std::atomic<pthread_t> reader{}; // thread that last requested an event; zero: none yet
 
 private:
     struct request {
         std::uint64_t number = 0; // number of the latest arming
         local::interest in = local::interest::nothing;
-        unsigned handed_out = 0; // events, in all
+        unsigned handed_out = 0; // number of events returned in total
     };
     void publish(completion_queue &cq, const request &latest) noexcept REQUIRES(mutex_);
     void await(completion_queue &cq) noexcept REQUIRES(mutex_);
@@ -52,8 +53,8 @@ private:
     const local::unique_fd set_;
     ordered_mutex mutex_{lock_level::events};
     std::unordered_map<completion_queue *, request> requests_ GUARDED_BY(mutex_);
-    // Events that were not taken before their queue was armed again, and those that had arrived before them. As long as
-    // there are any, the eventfd makes the set readable.
+    // Events that were not taken before their queue was armed again, and events that had arrived before them. While any
+    // exist, the eventfd makes the set readable.
     std::deque<completion_queue *> earlier_ GUARDED_BY(mutex_);
     std::optional<event_fd> any_earlier_ GUARDED_BY(mutex_);
 };

@@ -16,23 +16,24 @@ namespace softrdma
 namespace
 {
 
-// More sources than that announce what they have: a poll must not look at each of hundreds.
+// Maximum number of sources that a poll checks, because there may be hundreds. Other sources announce their deliveries.
 constexpr std::size_t watch_limit = 8;
 
-// What two members of a completion are as one word.
+// Packs two adjacent 32-bit members of an ibv_wc into one word.
 constexpr std::uint64_t side_by_side(std::uint32_t first, std::uint32_t second) noexcept
 {
     return std::bit_cast<std::uint64_t>(std::array{first, second});
 }
 
-// Most of a large ring is never touched, and takes no memory.
+// Untouched entries of a large ring use no memory.
 std::uint32_t mask_for(int entries) noexcept
 {
     return std::bit_ceil(static_cast<std::uint32_t>(entries)) - 1;
 }
 
-// A program that polls would have looked at the same word several times more before the first answer is there. When the
-// word changes, the processor has to do all of that again: a message takes 25 ns longer on one of Intel's.
+// Delays the next poll. Without it, a polling program speculatively loads the same word several times before the
+// response arrives. When the word changes, the CPU must repeat these loads, which delays a message by 25 ns on an Intel
+// CPU.
 void before_next_look() noexcept
 {
 #ifdef __x86_64__
@@ -84,7 +85,8 @@ void completion_queue::expect(std::int64_t entries)
     count_if_needed();
 }
 
-// Counting costs every message a word that two processors write.
+// Counts entries only if they could overflow the queue: the shared counter costs each message a cache line that two
+// CPUs write.
 void completion_queue::count_if_needed()
 {
     shared().capacity.store(static_cast<std::uint32_t>(cqe), std::memory_order_relaxed);
@@ -105,7 +107,7 @@ void completion_queue::forget(const std::atomic<std::uint32_t> *freed)
     }
 }
 
-// Entries and messages that wait to become entries.
+// Number of entries, plus messages that are not entries yet.
 std::uint32_t completion_queue::count_entries() const noexcept
 {
     std::uint32_t count = tail_ - head_;
@@ -114,8 +116,8 @@ std::uint32_t completion_queue::count_entries() const noexcept
     return count;
 }
 
-// False if the queue is full. A sender that finds the count too high leaves the message to the network, and the count
-// is made right here: it may include messages of peers that were stopped or killed before they delivered them.
+// Returns false if the queue is full. A sender that finds the count too high sends the message over the network. This
+// function corrects the count, which may include messages of peers that were stopped or killed before the delivery.
 bool completion_queue::count_one_more() noexcept
 {
     if (shared().used.fetch_add(1, std::memory_order_relaxed) < cqe)
@@ -125,7 +127,7 @@ bool completion_queue::count_one_more() noexcept
     return count < cqe;
 }
 
-// False if there is none.
+// Returns false if the queue has no space or has overflowed.
 bool completion_queue::make_room(std::uint32_t qpn)
 {
     if (overflowed_)
@@ -143,7 +145,7 @@ void completion_queue::decide_when_to_ask() noexcept
     unasked_ = overflowed_ || counted_ ? 0 : static_cast<std::uint32_t>(cqe);
 }
 
-// The place of a new entry, to be filled in; NULL if it is lost.
+// Returns a new entry, which the caller fills, or NULL if the completion is lost.
 completion_queue::entry *completion_queue::append(
         std::uint32_t qpn, std::atomic<std::uint32_t> *freed, std::uint32_t places)
 {
@@ -190,7 +192,7 @@ void completion_queue::collect(inbound_source &source)
     {
         const lock_guard lock(lock_);
         for (ibv_wc wc; source.drain(&wc, 1) == 1; urgent = urgent || wc.status != IBV_WC_SUCCESS) {
-            if (counted_) // by the peer
+            if (counted_) // counted by the peer
                 shared().used.fetch_sub(1, std::memory_order_relaxed);
             entry *place = append(wc.qp_num, nullptr, 0);
             if (place == nullptr)
@@ -215,7 +217,7 @@ void completion_queue::wake(bool urgent)
 
 inline void completion_queue::give_back_places(const entry &e) noexcept
 {
-    if (e.freed != nullptr) // which is written with the lock only
+    if (e.freed != nullptr) // written only with the lock held
         e.freed->store(e.freed->load(std::memory_order_relaxed) + e.places, std::memory_order_relaxed);
 }
 
@@ -247,7 +249,7 @@ int completion_queue::take(int entries, ibv_wc *wc)
         give_back_places(e);
     }
     if (head_ == tail_)
-        head_ = tail_ = 0; // the entries that are in a cache already
+        head_ = tail_ = 0; // these entries are in the cache already
     if (count < entries)
         count += take_inbound(entries - count, wc + count);
     if (count > 0 && counted_)
@@ -268,7 +270,7 @@ int completion_queue::take_inbound(int entries, ibv_wc *wc)
     return count;
 }
 
-// What is announced is watched from then on: what is left over is found by the next poll.
+// Adds announcing sources to the polled ones, so that the next poll finds messages left over.
 int completion_queue::take_announced(int entries, ibv_wc *wc)
 {
     int count = 0;
@@ -298,7 +300,7 @@ void completion_queue::watch(inbound_source &source)
         return watched_.push_back(&source);
     inbound_source *&place = watched_[next_to_unwatch_++ % watch_limit];
     place->watched().store(0, std::memory_order_seq_cst);
-    if (place->waiting() > 0) // it came while the peer had no reason to announce it
+    if (place->waiting() > 0) // delivered while the peer did not need to announce it
         announce_to_self(*place);
     place = &source;
 }
@@ -385,7 +387,8 @@ void completion_queue::overflow()
     event.element.cq = verbs();
     event.event_type = IBV_EVENT_CQ_ERR;
     context_of(context).async.push(event);
-    // Their locks are held here or come first. One that is gone is not told: the queue may be gone with it.
+    // Deferred, because the caller holds locks of the users, or locks that follow them in the order. A destroyed user
+    // is not notified: the queue may be destroyed too.
     context_of(context).mover.defer([this, users = std::vector(users_.begin(), users_.end())] {
         for (const auto &weak : users) {
             if (const auto user = weak.lock())
@@ -423,13 +426,14 @@ int completion_queue::poll(int entries, ibv_wc *wc)
     return count > 0 || entries <= 0 ? count : look_further(entries, wc);
 }
 
-// When there was nothing.
+// Second part of a poll that found no completion.
 int completion_queue::look_further(int entries, ibv_wc *wc)
 {
     const int count = retry_stalled() ? take(entries, wc) : 0;
     if (count > 0)
         return count;
-    // A program that never leaves its processor to the progress thread serves the network now and then nevertheless.
+    // A polling program serves the network occasionally even without network users, because it may keep the CPU from
+    // the progress thread.
     constexpr unsigned between_checks = 4096;
     const unsigned empty = empty_polls_.load(std::memory_order_relaxed);
     empty_polls_.store(empty + 1, std::memory_order_relaxed);

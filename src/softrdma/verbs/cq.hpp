@@ -18,16 +18,16 @@ namespace softrdma
 
 class completion_channel;
 
-// Messages that a peer of this host has delivered without this process' help.
+// Messages that a peer on this host has delivered without help of this process.
 class inbound_source
 {
 public:
     virtual ~inbound_source() = default;
-    // To be called with the completion queue's lock.
+    // The caller must hold the lock of the completion queue.
     virtual int drain(ibv_wc *wc, int entries) = 0;
-    // Number of messages that drain() has not completed yet; an estimate without the completion queue's lock.
+    // Number of messages that drain() has not completed yet; an estimate without the lock of the completion queue.
     virtual std::uint32_t waiting() const noexcept = 0;
-    // The peer need not announce what it delivers while this is not 0.
+    // While nonzero, the peer need not announce its deliveries.
     virtual std::atomic<std::uint32_t> &watched() noexcept = 0;
 };
 
@@ -39,19 +39,20 @@ public:
     virtual void retry() = 0;
 };
 
-// Who puts completions into a queue and has to know when they are lost.
+// Interface of a producer of completions. It is notified when the CQ overflows.
 class completion_source
 {
 public:
     virtual ~completion_source() = default;
-    // The queue has overflowed. Called without a lock.
+    // Called without a lock when the queue has overflowed.
     virtual void completions_lost(ibv_cq *cq) = 0;
 };
 
-// Of a queue that is polled entry by entry: the entry, and who is at it, unless the program promises to be one thread.
+// State of an extended CQ between ibv_start_poll() and ibv_end_poll(): the current entry, and the lock of the polling
+// thread, which is not used if the program promises a single thread.
 struct extended_poll {
     explicit extended_poll(bool by_one_thread) noexcept : single_threaded(by_one_thread) {}
-    // Held from one call of the program to another one, which no compiler sees.
+    // Held between calls of the program, which the compiler's analysis cannot follow.
     void lock() noexcept NO_THREAD_SAFETY_ANALYSIS
     {
         if (!single_threaded)
@@ -68,10 +69,10 @@ struct extended_poll {
     ibv_wc wc{};
 };
 
-// Thread that waits for an event which must not overtake completions.
+// Thread that waits for an event; the event must not overtake completions.
 struct event_taker {
-    pthread_t thread{};       // reads its own completions in whatever order it likes; zero: unknown
-    bool needs_reader = true; // completions wait only for a thread that has asked for their events before
+    pthread_t thread{};       // its own completions may be read in any order; zero: unknown
+    bool needs_reader = true; // completions wait only for a thread that has requested their events before
 };
 
 class completion_queue : public ibv_cq_ex
@@ -85,42 +86,43 @@ public:
     bool valid() const noexcept { return shared_ != nullptr; }
     const local::block &memory() const noexcept { return *block_; }
 
-    // Room for that many more completions may be needed, or is not needed any more.
+    // Adds to the number of completions that may be outstanding; negative to subtract.
     void expect(std::int64_t entries);
-    // On overflow the entry is lost, and so are all later ones: the queue and its queue pairs are in error.
+    // On overflow, this and all later entries are lost: the queue and its queue pairs enter the error state.
     void push(const ibv_wc &wc, bool solicited);
-    // Completes requests of a send queue: when the program takes the entry, `places` of the queue are added to `freed`.
-    // False if it is lost.
+    // Completes requests of a send queue. When the program polls the entry, `places` entries of the send queue are
+    // added to `freed`. Returns false if the completion is lost.
     bool push_sent(std::uint32_t qpn, std::uint64_t wr_id, ibv_wc_opcode opcode, std::uint32_t length,
             ibv_wc_status status, std::atomic<std::uint32_t> &freed, std::uint32_t places);
-    // Sources are drained with it.
+    // The caller of drain() on a source must hold this lock.
     spin_lock &lock() noexcept RETURN_CAPABILITY(lock_) { return lock_; }
-    // Takes over what peers have delivered there.
+    // Appends the completions of messages that peers have delivered.
     void collect(inbound_source &source);
-    // Forgets the completions of a queue pair that is reset.
+    // Discards the completions of a queue pair that is reset.
     void discard(std::uint32_t qpn);
-    // The counter goes away.
+    // Called before the counter is destroyed: its pending entries no longer update it.
     void forget(const std::atomic<std::uint32_t> *freed);
-    // EINVAL if more entries are waiting than would fit, or 0.
+    // Returns 0, or EINVAL if more entries are queued than would fit.
     int resize(int entries);
     bool overflowed();
     // Returns whether completions of that queue pair wait for a thread that sleeps until an event of this queue.
-    // `source` contains what its peer has delivered here, or is NULL.
+    // `source` contains the deliveries of its peer; may be NULL.
     bool has_unread(std::uint32_t qpn, inbound_source *source, const event_taker &taker);
     int poll(int entries, ibv_wc *wc);
     void arm(bool solicited_only);
-    // Eventfd to which a sender writes when the queue is armed; -1: the queue has no channel.
+    // Eventfd to which a sender writes when the queue is armed; -1 if the queue has no channel.
     int event_descriptor() const noexcept { return signal_.get(); }
     void acknowledge(unsigned events);
-    // Waits until every event that was handed out, asynchronous ones too, has been acknowledged.
+    // Waits until each event that was returned to the program, asynchronous ones included, is acknowledged.
     void drain_events();
 
-    // The next poll finds the messages of that source, and an armed queue reports them.
+    // The next poll drains the source. If the queue is armed, its event is signaled.
     void announce(inbound_source &source);
-    // Polling looks for messages there. Returns the number under which a peer announces them.
+    // Adds a source that polls drain. Returns the index with which a peer announces deliveries.
     std::uint32_t attach(inbound_source &source);
     void detach(inbound_source &source);
-    // The sender is tried again by the next poll that finds nothing else; without memory it waits for its own timer.
+    // The next poll that finds no completion retries the sender. Without memory for the list, the sender waits for its
+    // own timer.
     void add_stalled(std::weak_ptr<stalled_sender> sender) noexcept;
 
     void add_user(std::weak_ptr<completion_source> user);
@@ -128,17 +130,17 @@ public:
 
     std::atomic<int> users{0};
     std::atomic<int> network_users{0};       // queue pairs whose completions come over the network
-    std::unique_ptr<extended_poll> extended; // NULL: entries are taken by ibv_poll_cq() only
+    std::unique_ptr<extended_poll> extended; // NULL if entries are taken with ibv_poll_cq() only
 
 private:
     struct alignas(local::line) entry {
         void put(const ibv_wc &from) noexcept { memcpy(words.data(), &from, sizeof(from)); }
         void get(ibv_wc &to) const noexcept { memcpy(&to, words.data(), sizeof(to)); }
 
-        // Of the completion, which is soon taken: what was stored a moment ago is loaded fast if it was in one piece.
+        // The ibv_wc as whole words, so that the next poll can use store forwarding.
         std::array<std::uint64_t, sizeof(ibv_wc) / sizeof(std::uint64_t)> words;
-        std::atomic<std::uint32_t> *freed; // places of a send queue; NULL: the entry is not that of one
-        std::uint32_t places;              // to be added to it
+        std::atomic<std::uint32_t> *freed; // counter of free send queue entries; NULL for other completions
+        std::uint32_t places;              // number to add to it
     };
 
     static void give_back_places(const entry &e) noexcept;
@@ -162,25 +164,25 @@ private:
     void announce_to_self(const inbound_source &source) REQUIRES(lock_);
     bool retry_stalled();
 
-    // What every completion touches.
+    // Members used by every completion.
     alignas(local::line) spin_lock lock_{lock_level::completion_queue};
     bool overflowed_ GUARDED_BY(lock_) = false;
-    bool counted_ GUARDED_BY(lock_) = false; // as shared with peers
-    std::atomic<bool> ever_armed_{false};    // else nobody waits for an event
+    bool counted_ GUARDED_BY(lock_) = false; // same as in the memory shared with peers
+    std::atomic<bool> ever_armed_{false};    // if false, no thread waits for an event
     std::atomic<bool> any_stalled_{false};
     std::atomic<unsigned> empty_polls_{0};
-    std::uint32_t mask_ GUARDED_BY(lock_); // of positions; the ring has a power of two of entries
-    // Entries for which there is room, whoever asks; for more make_room() does.
+    std::uint32_t mask_ GUARDED_BY(lock_); // mask of positions; the ring has a power of two of entries
+    // Number of entries that may be added without a check; beyond that, make_room() checks.
     std::uint32_t unasked_ GUARDED_BY(lock_) = 0;
     std::uint32_t head_ GUARDED_BY(lock_) = 0;
     std::uint32_t tail_ GUARDED_BY(lock_) = 0;
     std::unique_ptr<entry[]> ring_ GUARDED_BY(lock_);
     local::cq_block *shared_ = nullptr;
-    local::unique_fd signal_;                                 // eventfd in the channel's set
-    std::vector<inbound_source *> watched_ GUARDED_BY(lock_); // asked at each poll
+    local::unique_fd signal_;                                 // eventfd in the epoll set of the channel
+    std::vector<inbound_source *> watched_ GUARDED_BY(lock_); // drained at each poll
 
     const std::shared_ptr<local::block> block_;
-    std::vector<inbound_source *> sources_ GUARDED_BY(lock_); // by number; NULL: the number is free
+    std::vector<inbound_source *> sources_ GUARDED_BY(lock_); // indexed as announced; NULL if free
     std::size_t next_to_unwatch_ GUARDED_BY(lock_) = 0;
     std::int64_t expected_ GUARDED_BY(lock_) = 0;
     std::vector<std::weak_ptr<stalled_sender>> stalled_ GUARDED_BY(lock_);

@@ -122,7 +122,7 @@ int datagram_qp::modify(const ibv_qp_attr &attr, int mask)
         set_state(to);
         pump();
     }
-    // What has been sent has left: nothing is to be waited for.
+    // Datagrams have left the queue when they are sent, so the queue is drained now.
     if (to == IBV_QPS_SQD && from == IBV_QPS_RTS && (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0 &&
             attr.en_sqd_async_notify != 0)
         tell(IBV_EVENT_SQ_DRAINED);

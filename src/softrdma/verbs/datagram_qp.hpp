@@ -13,21 +13,21 @@
 namespace softrdma
 {
 
-// An unreliable-datagram queue pair. The verbs calls and the path's reader all enter here; the lock makes each of them
-// one step. Order of locks: queue pair, then CQ or SRQ.
+// An unreliable-datagram queue pair. The verbs calls and the receive path enter here; the lock makes each of them
+// atomic. Lock order: queue pair, then CQ or SRQ.
 class datagram_qp final : public qp_object,
                           public completion_source,
                           public datagram_receiver,
                           public std::enable_shared_from_this<datagram_qp>
 {
 public:
-    // NULL with errno. The limits in `attr` are rounded up to what was granted.
+    // Returns NULL and sets errno on error. Rounds the limits in `attr` up to the granted values.
     static std::shared_ptr<datagram_qp> create(ibv_pd *pd, ibv_qp_init_attr &attr, std::unique_ptr<datagram_path> path);
     datagram_qp(ibv_pd *pd, const ibv_qp_init_attr &attr, std::unique_ptr<datagram_path> path);
 
     ~datagram_qp() override;
 
-    // Afterwards nothing arrives, completes or is sent any more. The caller holds a reference.
+    // After this call, the queue pair neither sends, receives nor completes. The caller must hold a reference.
     void destroy();
     void completions_lost(ibv_cq *cq) override;
 
@@ -40,7 +40,7 @@ public:
 
     void arrived(const datagram &d, const network_header &header) override;
 
-    // One line of `key=value`, for people; empty of one that is destroyed.
+    // One line of `key=value` for the report; empty if the queue pair is destroyed.
     std::string report();
 
 private:
@@ -60,7 +60,8 @@ private:
     bool find_piece(const wqe &w, iovec &piece) const;
     ibv_wc_status send_with_fault(const fault::verdict &verdict, const datagram &d, const datagram_route &route,
             std::span<const iovec> payload);
-    // NULL if there is none. Valid until the next one is posted or taken; one of a shared queue is in the space.
+    // Returns NULL if no receive is posted. The result is valid until the next post or take; a receive of an SRQ is
+    // copied into `space`.
     const receive_request *take_receive(receive_request &space) REQUIRES(mutex_);
     ibv_wc_status place(const receive_request &to, const network_header &header, std::span<const std::byte> payload)
             REQUIRES(mutex_);
@@ -74,13 +75,12 @@ private:
     receive_fifo receives_ GUARDED_BY(mutex_);
     std::uint32_t next_psn_ GUARDED_BY(mutex_) = 0;
     posted_total received_ GUARDED_BY(mutex_);
-    std::uint64_t refused_ GUARDED_BY(mutex_) = 0; // for want of a receive, or with another Q_Key
-    const std::shared_ptr<datagram_path> path_;    // delayed datagrams keep it
-    // The epoch of reading and placing datagrams, which deregistration may look at for longer than this queue pair
-    // lives.
+    std::uint64_t refused_ GUARDED_BY(mutex_) = 0; // datagrams dropped for lack of a receive, or because of their Q_Key
+    const std::shared_ptr<datagram_path> path_;    // also referenced by delayed datagrams
+    // Section word of reading and placing datagrams. Deregistration may poll it longer than this queue pair exists.
     const std::shared_ptr<std::atomic<std::uint32_t>> epoch_ = std::make_shared<std::atomic<std::uint32_t>>(0);
     const local::reader_list::entry epoch_watch_;
-    std::shared_ptr<datagram_qp> self_ GUARDED_BY(mutex_); // until it is destroyed
+    std::shared_ptr<datagram_qp> self_ GUARDED_BY(mutex_); // reset by destroy()
 };
 
 inline bool sends_datagrams(const ibv_qp *qp) noexcept

@@ -18,10 +18,10 @@ namespace softrdma
 namespace
 {
 
-// Such a Q_Key in a work request stands for that of the queue pair that sends.
+// A Q_Key with this bit in a work request selects the Q_Key of the sending queue pair.
 constexpr std::uint32_t controlled_qkey = 0x80000000;
 
-// 0 or an errno value.
+// Checks a send request. Returns 0 or an errno value.
 int check_datagram(const ibv_send_wr &wr, const ibv_qp_cap &cap) noexcept
 {
     if (!is_opcode(wr.opcode) || !info_of(wr.opcode).message() || info_of(wr.opcode).invalidates ||
@@ -30,7 +30,7 @@ int check_datagram(const ibv_send_wr &wr, const ibv_qp_cap &cap) noexcept
     return check_wr(wr, cap);
 }
 
-// False if the payload cannot be read.
+// Returns false if the payload cannot be read.
 bool send_on(datagram_path &path, const datagram &d, const datagram_route &route, std::span<const iovec> payload)
 {
     if (tap *const t = tap::current(); t != nullptr) [[unlikely]]
@@ -38,7 +38,7 @@ bool send_on(datagram_path &path, const datagram &d, const datagram_route &route
     return path.send(d, route, payload);
 }
 
-// Both, one after the other, to where the receive wants them.
+// Scatters the header and then the payload into the elements of a receive.
 bool scatter(const gathered &target, std::span<const std::byte> header, std::span<const std::byte> payload)
 {
     for (std::size_t i = 0; i < target.count; ++i) {
@@ -64,7 +64,7 @@ bool scatter(const gathered &target, std::span<const std::byte> header, std::spa
 
 int datagram_qp::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
 {
-    // Who has started a batch is making requests where these are to be made.
+    // An open ibv_wr_start() batch owns the next entries of the send queue: wait for it.
     const auto alone = batch_ != nullptr ? std::unique_lock(*batch_) : std::unique_lock<post_batch>();
     const lock_guard lock(mutex_);
     int error = accepts_sends() ? 0 : EINVAL;
@@ -109,7 +109,7 @@ int datagram_qp::post_together(std::uint32_t count)
     return 0;
 }
 
-// A request that cannot be sent stops the send queue, and that only, until the program starts it again.
+// A request that cannot be sent stops only the send queue, until the program restarts it.
 void datagram_qp::pump()
 {
     while (state() == IBV_QPS_RTS && !queue_.empty()) {
@@ -129,7 +129,7 @@ void datagram_qp::flush_sends()
         queue_.pop_front(IBV_WC_WR_FLUSH_ERR);
 }
 
-// Of what most requests send, which needs no pin inside an epoch. False for others.
+// Finds a single contiguous payload, which needs no pin inside a section. Returns false for other requests.
 bool datagram_qp::find_piece(const wqe &w, iovec &piece) const
 {
     if (w.sge_count != 1 || w.length == 0)
@@ -171,7 +171,7 @@ ibv_wc_status datagram_qp::send(const wqe &w)
     return send_on(*path_, d, to.route, payload) ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
 }
 
-// The sender of a datagram never learns what became of it.
+// The sender of a datagram never learns its fate.
 ibv_wc_status datagram_qp::send_with_fault(
         const fault::verdict &verdict, const datagram &d, const datagram_route &route, std::span<const iovec> payload)
 {
@@ -229,7 +229,7 @@ const receive_request *datagram_qp::take_receive(receive_request &space)
     return &space;
 }
 
-// Without a receive, or with another Q_Key, it is as if it had been lost on its way.
+// Datagrams without a posted receive or with another Q_Key count as lost in the network.
 void datagram_qp::arrived(const datagram &d, const network_header &header)
 {
     if (tap *const t = tap::current(); t != nullptr) [[unlikely]]
@@ -260,7 +260,7 @@ void datagram_qp::arrived(const datagram &d, const network_header &header)
         fail();
 }
 
-// What most receives are. False for others.
+// Fast path for a receive in one segment of plain memory. Returns false for other receives.
 bool datagram_qp::place_plain(
         const ibv_sge &to, std::uint64_t domain, const network_header &header, std::span<const std::byte> payload)
 {

@@ -19,12 +19,12 @@ std::chrono::microseconds endpoint::retry_timeout() const noexcept
     constexpr std::chrono::microseconds most = std::chrono::seconds(1);
     if (managed)
         return std::chrono::microseconds(0);
-    if (attr.timeout == 0) // hardware would wait for ever
+    if (attr.timeout == 0) // an RNIC would retry forever
         return most;
     return std::min(most, retry_time(attr));
 }
 
-// By each poll, and by a timer, which is later the longer it has taken already.
+// Each poll retries, and so does a timer, whose delay grows with the time waited so far.
 void endpoint::try_again_later(bool anew)
 {
     using std::chrono::microseconds;

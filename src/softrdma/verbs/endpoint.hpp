@@ -15,32 +15,33 @@
 namespace softrdma
 {
 
-// How long hardware with these attributes tries before it takes a silent peer for gone, unless their time-out is zero.
+// Time that an RNIC with these attributes retries before it reports a silent peer as lost, unless their timeout is
+// zero.
 inline std::chrono::microseconds retry_time(const ibv_qp_attr &attr) noexcept
 {
     const std::chrono::nanoseconds once(4096ll << attr.timeout);
     return std::chrono::ceil<std::chrono::microseconds>(once * (attr.retry_cnt + 1));
 }
 
-// What the sending and the answering half of a queue pair share. Guarded by the queue pair's lock.
+// State shared by the requester and the responder of a queue pair. Guarded by the lock of the queue pair.
 struct alignas(local::line) endpoint {
-    // What every request looks at is in the first line.
+    // The first cache line contains the members that every request uses.
     ibv_qp *qp = nullptr;
-    std::unique_ptr<request_path> local; // beside the network, where there is one
+    std::unique_ptr<request_path> local; // path through shared memory, if one exists, besides the network
     ibv_qp_cap cap{};
-    bool path_lost = false;         // the peer is gone, or will answer nothing more
-    bool transport_pending = false; // whether there will be a `local`: nothing is sent yet
-    bool unsent = false;            // something that was transmitted waits for more
-    bool limits_answers = false;    // the program has set a time after which a silent peer is given up
-    bool managed = true;            // by the connection manager, which tells the program when its peer is gone
-    local::obstacle obstacle{};     // why there is no `local`, if that is known
+    bool path_lost = false;         // the peer has exited, or will send no more responses
+    bool transport_pending = false; // whether `local` will be set is still unknown: no request is sent yet
+    bool unsent = false;            // the path holds transmitted packets back, to send them with later ones
+    bool limits_answers = false;    // the program has set a timeout for a silent peer
+    bool managed = true;            // true if the connection manager reports a lost peer to the program
+    local::obstacle obstacle{};     // reason why `local` is NULL, if known
     ibv_qp_attr attr{};
     std::shared_ptr<packet_path> path;
     std::weak_ptr<stalled_sender> self; // the queue pair
 
-    // How long a peer may be silent that owes an answer, if answers are limited; zero: for ever.
+    // Maximum time that a peer with an outstanding response may be silent, if responses are limited; zero: no limit.
     std::chrono::microseconds answer_limit() const noexcept;
-    // How long hardware would try before it takes a silent peer for gone; at most a second.
+    // Time that an RNIC would retry before it reports a silent peer as lost; at most a second.
     std::chrono::microseconds retry_timeout() const noexcept;
     void transmit(packet header, std::span<const iovec> payload = {}, bool more = false)
     {
@@ -52,9 +53,10 @@ struct alignas(local::line) endpoint {
         path->transmit(header, payload, more);
         unsent = more;
     }
-    // For the first request, which waits for what no packet tells. `anew`: it has not waited before.
+    // Schedules a retry of the first request, which waits for an event that no packet announces. `anew`: the request
+    // was not waiting before.
     void try_again_later(bool anew);
-    // How many of the bytes that are left the next segment takes, in whole words if not all.
+    // Number of the `left` bytes that the next segment carries; whole words unless it carries all of them.
     std::uint32_t next_segment(std::uint32_t left) const { return left <= short_segment ? left : cut_segment(left); }
     void push()
     {
@@ -66,10 +68,10 @@ private:
     std::uint32_t cut_segment(std::uint32_t left) const;
 
     std::chrono::steady_clock::time_point waits_since_{};
-    std::chrono::steady_clock::time_point tried_again_at_{}; // by a timer, or will be
+    std::chrono::steady_clock::time_point tried_again_at_{}; // time of the retry timer, fired or pending
 };
 
-// The pieces of a scatter list between two offsets, with their regions held. Collected once.
+// The segments of a scatter list between two offsets, with pins on their regions. Collected once per request.
 struct gathered {
     gathered() noexcept {}
     ~gathered() { std::destroy_n(pins.begin(), count); }
@@ -77,14 +79,14 @@ struct gathered {
     std::size_t count = 0;
     std::array<iovec, limits::max_sge> pieces;
     union {
-        std::array<region_pin, limits::max_sge> pins; // `count` of them: requests have few
+        std::array<region_pin, limits::max_sge> pins; // only `count` are constructed, because most requests have few
     };
 
     std::span<const iovec> span() const noexcept { return {pieces.data(), count}; }
-    // False if some element is not covered by a region of `pd` with that access.
+    // Returns false if an element is not covered by a region of `pd` with that access.
     bool collect(
             const ibv_pd *pd, std::span<const ibv_sge> sges, int access, std::uint64_t offset, std::uint64_t bytes);
-    // False if some of it has left the file that it is of.
+    // Returns false if part of the memory lies beyond the end of its mapped file.
     bool is_there() const noexcept;
 };
 

@@ -20,14 +20,14 @@ namespace
 
 constexpr unsigned flush_access = native::access_flush_global | native::access_flush_persistent;
 
-// Beyond that many regions keys are not looked for until they hit a free slot.
+// With more regions than this, keys are no longer chosen to have a free slot.
 constexpr std::size_t crowded = local::region_slots / 8 * 7;
 
 constexpr unsigned known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                                   IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
                                   IBV_ACCESS_HUGETLB;
 
-// Deregistration waits here for the last pin of its region.
+// Lock and condition with which deregistration waits for the last pin of its region.
 struct idle_regions {
     ordered_mutex lock{lock_level::leaf};
     condition changed;
@@ -85,7 +85,7 @@ region_table &region_table::instance()
 
 void region_table::released(std::atomic<int> &users) noexcept
 {
-    // The top bit says that somebody waits for the count to drop.
+    // The top bit is set while a thread waits for the count to drop.
     if (users.fetch_sub(1, std::memory_order_acq_rel) < 0) {
         const lock_guard guard(idle().lock);
         idle().changed.notify_all();
@@ -107,8 +107,8 @@ region_table::counts region_table::totals() const
     return all;
 }
 
-// Slots are used in turn: those of many regions lie side by side, and one that was left is not used again soon. The
-// rest of a key is random.
+// Slots are used in turn: the slots of many regions are adjacent, and a released slot is not reused soon. The rest of a
+// key is random.
 std::uint32_t region_table::unused_key()
 {
     do
@@ -132,7 +132,7 @@ region_table::region_table() : slots_(static_cast<slot *>(std::calloc(local::reg
         throw std::bad_alloc();
 }
 
-// False if another one has it.
+// Returns false if another region uses the slot.
 bool region_table::claim(slot &own, memory_region &region) noexcept
 {
     memory_region *const user = own.region.load(std::memory_order_relaxed);
@@ -145,7 +145,7 @@ void region_table::publish(memory_region &region)
 {
     slot &own = slot_of(region.key_);
     if (!claim(own, region))
-        return; // too many regions: this one is found by way of the map, and served by its owner
+        return; // too many regions: this one is found in the map, and its owner executes the requests
     own.key.store(region.key_, std::memory_order_release);
     context_of(region.context)
             .memory.publish({.key = region.key_,
@@ -164,10 +164,11 @@ void region_table::withdraw(memory_region &region)
         return;
     context_of(region.context).memory.withdraw(region.key_);
     own.key.store(0, std::memory_order_seq_cst);
-    removals_.fetch_add(1, std::memory_order_seq_cst); // not before: who knows this number cannot find the region
+    removals_.fetch_add(1, std::memory_order_seq_cst); // after the key is cleared: a thread that reads the new number
+                                                       // cannot find the region
 }
 
-// Once nobody uses it.
+// Removes a region that is no longer in use.
 void region_table::forget(memory_region &region)
 {
     if (is_published(region))
@@ -189,7 +190,7 @@ const std::shared_ptr<memory_region> *region_table::find_locked(std::uint32_t ke
     return found == regions_.end() || found->second->key_ != key ? nullptr : &found->second;
 }
 
-// Sets all but the key of a region that nobody knows yet. 0 or an errno value.
+// Sets all members except the key of a region that is not published yet. Returns 0 or an errno value.
 int memory_region::describe(ibv_pd *domain, void *begin, std::size_t bytes, std::uint64_t iova, unsigned access)
 {
     if (const int error = check_access(access); error != 0)
@@ -235,7 +236,7 @@ ibv_mr *region_table::add(ibv_pd *pd, void *addr, std::size_t length, std::uint6
     return region.get();
 }
 
-// From now on nobody finds it. NULL with errno.
+// Withdraws the region, so that later lookups do not find it. Returns NULL and sets errno on error.
 std::shared_ptr<memory_region> region_table::shut(const ibv_mr *mr)
 {
     const lock_guard lock(mutex_);
@@ -250,7 +251,8 @@ std::shared_ptr<memory_region> region_table::shut(const ibv_mr *mr)
     return *found;
 }
 
-// Waits until nobody uses it any more who has found it before. False if a peer does, and does not go on.
+// Waits until all users that found the region earlier have released it. Returns false if a peer is stopped inside an
+// access.
 bool region_table::is_left(memory_region &region)
 {
     if (!local::reader_list::instance().in_progress(region.key_).ended_within(local::longest_operation))
@@ -262,14 +264,14 @@ bool region_table::is_left(memory_region &region)
         while (region.users_.load(std::memory_order_acquire) != waiting)
             i.changed.wait(i.lock);
     }
-    SOFTRDMA_ASSERT(region.users_.load(std::memory_order_relaxed) == waiting); // nobody is inside any more
+    SOFTRDMA_ASSERT(region.users_.load(std::memory_order_relaxed) == waiting); // no thread uses the region
     region.users_.store(0, std::memory_order_relaxed);
     if (is_published(region) && context_of(region.context).memory.has_unsynced(region.key_))
         region.unsynced_.store(true, std::memory_order_relaxed);
     return true;
 }
 
-// A flush that arrives later can no longer reach these pages.
+// Syncs now, because a later flush can no longer reach these pages.
 int memory_region::sync_what_was_stored() noexcept
 {
     if (!unsynced_.exchange(false, std::memory_order_relaxed))

@@ -13,52 +13,52 @@
 namespace softrdma
 {
 
-// What this side may do with every region of its own.
+// Access that the owner has to each of its own regions.
 inline constexpr int access_local_read = 1 << 30;
 
 class alignas(local::line) memory_region : public ibv_mr
 {
 public:
     int access() const noexcept { return access_; }
-    // True if [va, va + bytes) in the region's own addressing lies inside it, without wrapping.
+    // Returns true if [va, va + bytes) in the region's own addressing lies inside it, without wrapping.
     bool contains(std::uint64_t va, std::uint64_t bytes) const noexcept
     {
         return va >= iova_ && bytes <= length && va - iova_ <= length - bytes;
     }
-    // Whether requests of that domain that need all of `access` may use the range.
+    // Returns whether requests of that domain that need all of `access` may use the range.
     bool grants(std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
     {
         return domain_ == domain && (access_ & access) == access && contains(va, bytes);
     }
     std::byte *at(std::uint64_t va) const noexcept { return static_cast<std::byte *>(addr) + (va - iova_); }
 
-    // Before a store.
+    // Call before a store.
     void about_to_store(const std::byte *begin, std::size_t bytes) const
     {
         mapping().about_to_store(reinterpret_cast<std::uintptr_t>(begin), bytes);
     }
-    // Accounts a store that was just made. Returns true if durability needs sync().
+    // Records a completed store. Returns true if durability needs sync().
     bool stored(const std::byte *begin, std::size_t bytes) noexcept;
     int sync(std::uintptr_t begin, std::size_t bytes) const noexcept { return mapping().sync(begin, bytes); }
-    // The same, but for what the program has unmapped: as on hardware, the region lives on without it.
+    // Like sync(), but ignores memory that the program has unmapped: as in an RNIC, the region outlives the mapping.
     int sync_mapped(std::uintptr_t begin, std::size_t bytes) const noexcept
     {
         const int error = sync(begin, bytes);
         return error == ENOMEM ? 0 : error;
     }
     local::region_kind kind() const noexcept;
-    // True if an access has to be guarded (base/guard.hpp).
+    // Returns true if an access must be guarded (base/guard.hpp).
     bool may_fault() const noexcept { return mapping().may_fault(); }
     std::uint64_t domain() const noexcept { return domain_; }
     std::uint32_t key() const noexcept { return key_; }
-    // Of a window: the region that it is bound to, or NULL.
+    // Region to which this window is bound, or NULL. Windows only.
     const memory_region *bound_to() const noexcept { return parent_.get(); }
 
 private:
     friend class region_table;
     friend class region_pin;
     int describe(ibv_pd *domain, void *begin, std::size_t bytes, std::uint64_t iova, unsigned access);
-    // What describe() has set in another one.
+    // Takes over the members that describe() has set in another region.
     void take(memory_region &from) noexcept
     {
         pd = from.pd;
@@ -74,20 +74,20 @@ private:
 
     void name(std::uint32_t key) noexcept { lkey = rkey = key_ = key; }
 
-    std::uint32_t key_ = 0; // lkey and rkey are what the program sees, and can change
+    std::uint32_t key_ = 0; // lkey and rkey are visible to the program, which can change them
     std::uint64_t domain_ = 0;
     int access_ = 0;
     std::uint64_t iova_ = 0;
     pmem::mapping mapping_;
     std::atomic<int> users_{0};
     std::atomic<bool> unsynced_{false};
-    // Guarded by the table's lock. The window's changes only while nobody uses that.
+    // Guarded by the lock of the table. The parent of a window changes only while no thread uses the window.
     bool withdrawn_ = false;
-    unsigned windows_ = 0;                  // that are bound to this region
-    std::shared_ptr<memory_region> parent_; // of a window that is bound: the region
+    unsigned windows_ = 0;                  // number of windows bound to this region
+    std::shared_ptr<memory_region> parent_; // region of a bound window
 };
 
-// Keeps a region registered while it is being read or written.
+// Keeps a region registered while its memory is read or written.
 class region_pin
 {
 public:
@@ -111,7 +111,7 @@ public:
 
     explicit operator bool() const noexcept { return region_ != nullptr; }
     memory_region *operator->() const noexcept { return region_.get(); }
-    // What was registered: of a window, the region.
+    // The registered region: of a window, the region that it is bound to.
     const std::shared_ptr<memory_region> &registered() const noexcept
     {
         return region_->parent_ == nullptr ? region_ : region_->parent_;
@@ -129,11 +129,11 @@ class region_table
 public:
     static region_table &instance();
 
-    // NULL with errno: EINVAL, EOPNOTSUPP, EFAULT, ENOMEM.
+    // Returns NULL and sets errno: EINVAL, EOPNOTSUPP, EFAULT, ENOMEM.
     ibv_mr *add(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova, unsigned access);
-    // What ibv_rereg_mr() may change, as its flags say. Waits for accesses in progress. Returns 0, EINVAL, EOPNOTSUPP,
-    // EFAULT, EBUSY, or the errno value of a failed last sync. The region is what it was unless it is 0; EBUSY says
-    // that a window is bound to it, or that a peer is inside an access and does not go on with it.
+    // Changes that ibv_rereg_mr() supports, as in its flags. Waits for accesses in progress. Returns 0, EINVAL,
+    // EOPNOTSUPP, EFAULT, EBUSY, or the errno value of a failed last sync. On error the region is unchanged. EBUSY: a
+    // window is bound to it, or a peer is stopped inside an access.
     struct change {
         int what;
         ibv_pd *pd;
@@ -142,73 +142,73 @@ public:
         int access;
     };
     int change_region(ibv_mr *mr, const change &to);
-    // Waits for accesses in progress. Returns 0, EBUSY if a peer is inside one and does not go on with it, or the errno
-    // value of a failed last sync. After EBUSY the region can be used for nothing but another try, unless a window is
-    // bound to it.
+    // Waits for accesses in progress. Returns 0, EBUSY if a window is bound or a peer is stopped inside an access, or
+    // the errno value of a failed last sync. After EBUSY because of a peer, the region can only be removed again.
     int remove(ibv_mr *mr);
 
-    // A pinned region if the key names one of this domain, or of the other one, with all of `access` and the range lies
-    // inside it. The range `any_address` of no bytes lies inside every region.
+    // Pins the region of the key if it belongs to one of the two domains, grants all of `access` and contains the
+    // range. The range `any_address` with 0 bytes lies inside every region.
     region_pin pin(std::uint32_t key, std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes,
             std::uint64_t other_domain = no_domain);
     static constexpr std::uint64_t no_domain = 0;
     static constexpr std::uint64_t any_address = UINT64_MAX;
-    // A pin on a region that may have been deregistered meanwhile: then it is empty.
+    // Pins a region that may have been deregistered in the meantime; empty in that case.
     region_pin pin(const std::shared_ptr<memory_region> &region);
-    // Whatever its domain and rights.
+    // Pins a region whatever its domain and access rights.
     region_pin pin(std::uint32_t key);
 
-    // Windows (verbs/mw.hpp) are found as regions are, by the keys of their own, while they are bound.
-    // One that is not. NULL with errno ENOMEM.
+    // While bound, windows (verbs/mw.hpp) are found like regions, by keys of their own.
+    // Creates an unbound window. Returns NULL and sets errno to ENOMEM on error.
     std::shared_ptr<memory_region> add_window(ibv_context *context);
     void remove_window(memory_region &window);
     struct window_bounds {
-        std::uint32_t key;    // of the window from now on
+        std::uint32_t key;    // key of the window after the bind
         std::uint64_t domain; // in which it is found
-        std::uint32_t region; // its key
+        std::uint32_t region; // key of the region
         int access;
         std::uint64_t addr; // in the region's own addressing
         std::uint64_t length;
     };
-    // Whether windows of that domain of protection may be bound so.
+    // Returns whether windows of that protection domain may be bound with these bounds.
     bool allows(const ibv_pd *pd, const window_bounds &bounds) const;
-    // False if it is not allowed. The window is not bound.
+    // Returns false if the bind is not allowed. The window must be unbound.
     bool bind(memory_region &window, const ibv_pd *pd, const window_bounds &bounds);
-    // Nobody finds the window any more.
+    // Removes the window from the table: later lookups do not find it.
     void withdraw_window(memory_region &window);
-    // Once those who have found it before do not use it any more. False if one of this process still does.
+    // Unbinds a withdrawn window when earlier users have released it. Returns false if a thread of this process still
+    // uses it.
     bool unbind(memory_region &window);
 
     struct counts {
         std::size_t regions;
-        std::uint64_t bytes; // of regions
-        std::size_t windows; // that are bound
+        std::uint64_t bytes; // total size of the regions
+        std::size_t windows; // bound windows only
     };
     counts totals() const;
 
     static void released(std::atomic<int> &users) noexcept;
 
-    // Without locks: where the range is, or NULL if pin() has to be asked. To be called, and the answer to be used,
-    // inside an epoch that is known to local::reader_list.
+    // Returns the address of the range without a lock, or NULL if the caller must use pin() instead. Call it and use
+    // the result inside a read-side section that is registered in local::reader_list.
     std::byte *look_up(
             std::uint32_t key, std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;
     // Like look_up(), but for a receive buffer that a peer fills: writable, without durability, and without missing
     // pages.
     std::byte *look_up_plain(const ibv_sge &sge, std::uint64_t domain) const noexcept;
-    // How many regions have gone: in an epoch, what was looked up is where it was as long as none has.
+    // Number of removed regions. Inside a section, a looked-up address remains valid while this number is unchanged.
     std::uint64_t removals() const noexcept { return removals_.load(std::memory_order_acquire); }
 
 private:
     struct slot {
-        std::atomic<std::uint32_t> key{0};            // 0: nothing can be found here
-        std::atomic<memory_region *> region{nullptr}; // NULL: the slot is free
+        std::atomic<std::uint32_t> key{0};            // 0 if no region can be found here
+        std::atomic<memory_region *> region{nullptr}; // NULL if the slot is free
     };
 
     region_table();
     std::uint32_t unused_key() REQUIRES(mutex_);
     std::shared_ptr<memory_region> shut(const ibv_mr *mr);
     bool is_left(memory_region &region);
-    // NULL if there is none.
+    // Returns NULL if not found.
     const std::shared_ptr<memory_region> *find_locked(std::uint32_t key) const noexcept REQUIRES_SHARED(mutex_);
     const std::shared_ptr<memory_region> *allowed(const ibv_pd *pd, const window_bounds &bounds) const noexcept
             REQUIRES_SHARED(mutex_);
@@ -218,7 +218,7 @@ private:
     }
     static bool claim(slot &own, memory_region &region) noexcept;
     void publish(memory_region &region) REQUIRES(mutex_);
-    // Nobody finds the region any more.
+    // Removes the region from the table: later lookups do not find it.
     void withdraw(memory_region &region) REQUIRES(mutex_);
     void forget(memory_region &region);
     slot &slot_of(std::uint32_t key) const noexcept { return slots_[local::slot_index(key)]; }
@@ -226,11 +226,12 @@ private:
             std::uint32_t key, std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;
 
     mutable ordered_shared_mutex mutex_{lock_level::regions};
-    std::unordered_map<std::uint32_t, std::shared_ptr<memory_region>> regions_ GUARDED_BY(mutex_); // by key_index()
+    std::unordered_map<std::uint32_t, std::shared_ptr<memory_region>> regions_ GUARDED_BY(
+            mutex_); // keyed by key_index()
     struct memory_deleter {
         void operator()(slot *slots) const noexcept { std::free(slots); }
     };
-    // Zero bytes are free slots: those that nobody uses take no memory, and no time to prepare.
+    // Zero bytes are free slots. Unused slots therefore use no memory and need no initialization.
     std::unique_ptr<slot[], memory_deleter> slots_;
     std::uint32_t latest_slot_ GUARDED_BY(mutex_) = 0;
     std::atomic<std::uint64_t> removals_{0};

@@ -12,11 +12,11 @@ namespace softrdma
 namespace
 {
 
-// Linux has them since 5.14; the headers of older systems lack them.
+// Added in Linux 5.14; the headers of older systems lack them.
 constexpr int populate_read = 22;
 constexpr int populate_write = 23;
 
-// 0 or an errno value.
+// Returns 0 or an errno value.
 int prefetch(const std::byte *begin, std::size_t length, int kernel_advice) noexcept
 {
     const auto first = reinterpret_cast<std::uintptr_t>(begin) / page_size() * page_size();
@@ -26,7 +26,8 @@ int prefetch(const std::byte *begin, std::size_t length, int kernel_advice) noex
         result = madvise(reinterpret_cast<void *>(first), end - first, kernel_advice);
     while (result != 0 && errno == EINTR);
     const bool no_memory = result != 0 && (errno == EFAULT || errno == ENOMEM || errno == EHWPOISON);
-    return no_memory && kernel_advice != MADV_WILLNEED ? EFAULT : 0; // what the kernel cannot advise is no mistake
+    return no_memory && kernel_advice != MADV_WILLNEED ? EFAULT
+                                                       : 0; // advice that the kernel cannot apply is not an error
 }
 
 } // namespace
@@ -46,7 +47,7 @@ int advise_regions(ibv_pd *pd, ibv_advise_mr_advice advice, std::uint32_t flags,
         return region_table::instance().pin(
                 range.lkey, domain_of(pd), access | access_local_read, range.addr, range.length);
     };
-    for (const ibv_sge &range : ranges) { // all of them before the first takes effect
+    for (const ibv_sge &range : ranges) { // all are checked before the first takes effect
         if (!pin(range))
             return EFAULT;
     }

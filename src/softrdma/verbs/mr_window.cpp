@@ -38,7 +38,8 @@ bool region_table::allows(const ibv_pd *pd, const window_bounds &bounds) const
     return allowed(pd, bounds) != nullptr;
 }
 
-// The region, or NULL. The rules are those of the InfiniBand specification; a FLUSH may be granted by who may grant it.
+// Returns the region, or NULL if the bind is not allowed. Applies the rules of the InfiniBand specification; flush
+// access requires flush access of the region.
 const std::shared_ptr<memory_region> *region_table::allowed(
         const ibv_pd *pd, const window_bounds &bounds) const noexcept
 {

@@ -12,7 +12,7 @@ namespace softrdma
 namespace
 {
 
-// Local writing is no right of a window, but programs name it.
+// A window has no local write access, but programs pass the flag.
 constexpr unsigned window_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                                    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED;
 
@@ -61,7 +61,7 @@ ibv_mw *window_table::add(ibv_pd *pd, ibv_mw_type type)
     return added;
 }
 
-// From now on nobody finds it.
+// Withdraws a window, so that later lookups do not find it.
 void window_table::withdraw(memory_window &w)
 {
     if (!w.bound)
@@ -71,7 +71,7 @@ void window_table::withdraw(memory_window &w)
     w.leaving.emplace(local::reader_list::instance().in_progress(w.shown->key()));
 }
 
-// Whether nobody uses it who has found it while it was bound.
+// Returns whether all users that found the window while it was bound have released it.
 bool window_table::has_left(memory_window &w)
 {
     if (w.leaving && w.leaving->ended() && region_table::instance().unbind(*w.shown))
@@ -141,7 +141,7 @@ std::optional<ibv_wc_status> window_table::bind(const qp_object &qp, const bind_
     return w->bound ? IBV_WC_SUCCESS : IBV_WC_MW_BIND_ERR;
 }
 
-// A window of type 2 with that very key, which belongs to the queue pair.
+// Returns the type 2 window with exactly that key if it belongs to the queue pair, or NULL.
 memory_window *window_table::find_bound(const qp_object &qp, std::uint32_t key) const noexcept
 {
     memory_window *w = find(key);

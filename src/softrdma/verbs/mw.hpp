@@ -12,41 +12,41 @@ namespace softrdma
 
 class qp_object;
 
-// Guarded by the table's lock.
+// Guarded by the lock of the window table.
 struct memory_window : ibv_mw {
     ~memory_window()
     {
         if (shown != nullptr)
             region_table::instance().remove_window(*shown);
     }
-    std::shared_ptr<memory_region> shown; // what requests see of it
+    std::shared_ptr<memory_region> shown; // the window as requests find it
     bool bound = false;
-    // After it has been invalidated: those who may still be inside.
+    // Grace period after an invalidation: requests that may still use the window.
     std::optional<local::operations_in_progress> leaving;
 };
 
-// The memory windows of the process. A window that is invalidated is found by nobody from then on; it has left once
-// those who had found it before do not use it any more. No call that says so returns, and no request completes, before
-// that. A window of type 2 is found by requests of the peer of one queue pair only, the one that it was bound with.
+// The memory windows of the process. After an invalidation, lookups do not find the window; it is quiescent when all
+// earlier users have released it. Calls return and requests complete only after that. A type 2 window is found only by
+// requests of the peer of the queue pair that bound it.
 class window_table
 {
 public:
     static window_table &instance();
 
-    // NULL with errno: EINVAL, ENOMEM.
+    // Returns NULL and sets errno: EINVAL, ENOMEM.
     ibv_mw *add(ibv_pd *pd, ibv_mw_type type);
-    // 0, or EBUSY if a peer is inside and does not go on with it: then nobody finds the window, and this can be tried
-    // again.
+    // Returns 0, or EBUSY if a peer is stopped inside an access. After EBUSY lookups do not find the window, and the
+    // caller can retry.
     int remove(ibv_mw *mw);
-    // The windows bound to that region which have been invalidated, have left it; those that have not within the time
-    // that an operation may last are still bound to it afterwards.
+    // Unbinds the invalidated windows of that region. Windows that are still in use after the grace limit remain bound
+    // to it.
     void settle(const ibv_mr *mr);
 
-    // Executes a request of that queue pair: BIND_MW or LOCAL_INV. Nothing: it has to be tried again, and nobody finds
-    // the window meanwhile.
+    // Executes a BIND_MW or LOCAL_INV request of that queue pair. Returns std::nullopt if the caller must retry;
+    // lookups do not find the window until then.
     std::optional<ibv_wc_status> carry_out(const qp_object &qp, const wqe &w);
-    // The peer of that queue pair has asked for it. It has completed all that it has done with the window before, and
-    // nobody else could use it. False if the key is not that of a window which it may use.
+    // Invalidates a window for the peer of that queue pair. The peer has completed its earlier accesses, and no other
+    // queue pair could use the window. Returns false if the key does not identify a window that the peer may use.
     bool invalidate_for_peer(const qp_object &qp, std::uint32_t key);
 
 private:
@@ -59,7 +59,7 @@ private:
 
     ordered_mutex mutex_{lock_level::windows};
     std::unordered_map<std::uint32_t, std::unique_ptr<memory_window>> windows_ GUARDED_BY(
-            mutex_); // by local::key_index()
+            mutex_); // keyed by local::key_index()
 };
 
 } // namespace softrdma

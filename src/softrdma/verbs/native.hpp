@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <infiniband/verbs.h>
 
-// Numbers of the kernel and libibverbs ABI that headers before rdma-core 47 do not name.
+// Constants of the kernel and libibverbs ABI that headers before rdma-core 47 lack.
 namespace softrdma::native
 {
 
@@ -29,7 +29,7 @@ inline constexpr std::uint8_t placement_persistent = 2;
 inline constexpr std::uint8_t level_range = 0;
 inline constexpr std::uint8_t level_region = 1;
 
-// struct ibv_qp_ex ended before wr_flush until rdma-core 47: every queue pair has room for it, whatever headers the
+// struct ibv_qp_ex ended before wr_flush until rdma-core 47. Every queue pair has space for it, whatever headers the
 // device and the program were built with.
 inline constexpr std::size_t wr_flush_offset = offsetof(ibv_qp_ex, wr_atomic_write) + sizeof(void *);
 using wr_flush_function = void (*)(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, std::size_t length,

@@ -10,7 +10,8 @@ namespace softrdma
 namespace
 {
 
-// Numbers that are reached through a TCP port start with one, which is never below 1024.
+// Limit of these numbers. Queue pairs that are reached through a TCP port have numbers that start with the port, at
+// least 1024.
 constexpr std::uint32_t range = 1024 << 8;
 
 } // namespace

@@ -14,20 +14,21 @@ namespace softrdma
 class datagram_qp;
 class queue_pair;
 
-// The queue pairs of this process by their numbers.
+// Queue pairs of this process by number.
 class number_table
 {
 public:
-    // Never destroyed: the progress thread may run until the very end of the process.
+    // Never destroyed: the progress thread may run until the end of the process.
     static number_table &instance();
 
-    // Without a number the queue pair gets one that nobody else has. 0 if that is impossible or the number is in use.
+    // Adds a queue pair; `number` 0 requests an unused number. Returns the number, or 0 if it is in use or none is
+    // free.
     std::uint32_t add(const std::shared_ptr<queue_pair> &qp, std::uint32_t number);
     std::shared_ptr<queue_pair> find(std::uint32_t number);
     std::vector<std::shared_ptr<queue_pair>> all();
     void remove(std::uint32_t number);
 
-    // Those of datagrams have their numbers from the port that they receive at, and are kept for reports only.
+    // Datagram queue pairs get their numbers from their UDP port; they are listed for reports only.
     void add_datagrams(const std::shared_ptr<datagram_qp> &qp);
     std::vector<std::shared_ptr<datagram_qp>> all_datagrams();
 

@@ -35,14 +35,14 @@ int event_fd::take(progress *mover) const noexcept
         return 0;
     if (mover == nullptr || errno != EAGAIN)
         return -1;
-    // A program that asks again and again may keep the processor from the progress thread.
+    // A program that calls this in a loop may keep the CPU from the progress thread.
     mover->poll();
     mover->about_to_wait();
     return takes() ? 0 : -1;
 }
 
-// Another thread may take the last token between any check and the read: only a read that itself does not wait is safe,
-// whatever the program has set for the descriptor.
+// Another thread may take the last token between any check and the read. Only a read that does not block is safe,
+// whatever flags the program has set for the descriptor.
 void event_fd::withdraw(std::size_t tokens) const noexcept
 {
     std::uint64_t token = 0;
@@ -55,7 +55,7 @@ void async_queue::push(const ibv_async_event &event) noexcept
 {
     try {
         const lock_guard lock(mutex_);
-        handed_out_.try_emplace(event.element.qp); // now: nothing is to fail when it is taken
+        handed_out_.try_emplace(event.element.qp); // allocated now, because take() must not fail
         queue_.push_back(event);
     } catch (const std::bad_alloc &) {
         return;

@@ -30,7 +30,7 @@ inline constexpr std::uint32_t max_message = 1u << 30;
 inline constexpr int max_ah = 1 << 20;
 } // namespace limits
 
-// A counting descriptor: readable while tokens are in it, one read takes one, O_NONBLOCK as the program sets it.
+// A counting descriptor: readable while it contains tokens. A read takes one token; the program sets O_NONBLOCK.
 class event_fd
 {
 public:
@@ -38,9 +38,10 @@ public:
 
     int fd() const noexcept { return fd_.get(); }
     void put() const noexcept;
-    // 0, or -1 with errno: EAGAIN, EINTR. Whoever moves the network, if anybody does, is told if it may take long.
+    // Takes one token. Returns 0, or -1 with errno: EAGAIN, EINTR. Notifies `mover`, if any, before it blocks, so that
+    // another thread serves the network.
     int take(progress *mover) const noexcept;
-    // Takes back the tokens of events that have gone another way, as far as nobody has taken them; never waits.
+    // Removes tokens of events that were delivered in another way, except those already taken; never waits.
     void withdraw(std::size_t tokens) const noexcept;
 
 private:
@@ -52,11 +53,11 @@ class async_queue
 {
 public:
     int fd() const noexcept { return ready_.fd(); }
-    // An event for which there is no memory is lost.
+    // The event is lost if no memory is left.
     void push(const ibv_async_event &event) noexcept;
     int take(ibv_async_event *event, progress &mover);
-    // Forgets the queued events of an object that is going away, and returns how many take() has handed out. A take()
-    // that is under way may then find nothing and go on waiting.
+    // Removes the queued events of an object that is being destroyed, and returns how many take() has returned. A
+    // concurrent take() may find its event removed and continue to wait.
     unsigned forget(const void *element);
 
 private:
@@ -66,17 +67,17 @@ private:
     std::unordered_map<const void *, unsigned> handed_out_ GUARDED_BY(mutex_);
 };
 
-// One open device: what programs see, of which they use the last member, and what is ours.
+// One open device: the structure for programs, which use its last member, and the private state of the device.
 struct device_context {
     device_context(progress &p, local::shared_memory &m, transport_maker &t) : mover(p), memory(m), transports(t) {}
 
     verbs_context verbs{};
-    progress &mover; // of the network
+    progress &mover; // progress engine of the network
     local::shared_memory &memory;
     transport_maker &transports;
     process::birth birth;
     async_queue async;
-    // Stands for the descriptor of the device's file, which programs set flags of; it takes no commands.
+    // Substitute for the descriptor of the device file. Programs set its flags; it accepts no commands.
     event_fd command;
     std::atomic<int> children{0};
 };
@@ -88,19 +89,19 @@ inline device_context &context_of(ibv_context *context) noexcept
 
 struct protection_domain : ibv_pd {
     protection_domain() noexcept : ibv_pd{}, number(next_number()) {}
-    // A parent domain: keys are valid in both.
+    // Constructor of a parent domain: keys are valid in both.
     protection_domain(protection_domain &of, ibv_td *td) noexcept
         : ibv_pd{}, number(of.number), stands_for(&of), thread(td)
     {
     }
 
     std::atomic<int> children{0};
-    const std::uint64_t number; // known to peers of this host
+    const std::uint64_t number; // known to peers on this host
     protection_domain *const stands_for = nullptr;
     ibv_td *const thread = nullptr;
 
     bool is_parent() const noexcept { return stands_for != nullptr; }
-    // Never 0, and never the same twice.
+    // Returns a number that is unique and not 0.
     static std::uint64_t next_number() noexcept;
 };
 
@@ -109,7 +110,7 @@ inline protection_domain &pd_of(ibv_pd *pd) noexcept
     return *static_cast<protection_domain *>(pd);
 }
 
-// What keys are compared with.
+// Domain number that keys are checked against.
 inline std::uint64_t domain_of(const ibv_pd *pd) noexcept
 {
     return static_cast<const protection_domain *>(pd)->number;

@@ -15,7 +15,7 @@ void post_batch::set_inline(std::span<const ibv_data_buf> list)
 {
     std::uint64_t length = 0;
     for (const ibv_data_buf &piece : list) {
-        if (piece.length > limits::max_inline) // no sum may overflow
+        if (piece.length > limits::max_inline) // prevents an overflow of the sum
             return fail(EINVAL);
         length += piece.length;
     }

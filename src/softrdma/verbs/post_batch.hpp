@@ -11,15 +11,15 @@
 namespace softrdma
 {
 
-// The requests between ibv_wr_start() and ibv_wr_complete(), which are posted all together or not at all. The thread
-// that started keeps others from posting until it completes or aborts. Each request is checked while it is being made,
-// in its place of the send queue.
+// Requests between ibv_wr_start() and ibv_wr_complete(), which are posted all or none. The thread that called
+// ibv_wr_start() excludes others from posting until it completes or aborts. Each request is built and checked in its
+// entry of the send queue.
 class alignas(local::line) post_batch
 {
 public:
     post_batch(send_queue &queue, const ibv_qp_cap &cap) : queue_(queue), cap_(cap) {}
 
-    // Held from one call of the program to another one, which no compiler sees.
+    // Held between calls of the program, which the compiler's analysis cannot follow.
     void lock() noexcept NO_THREAD_SAFETY_ANALYSIS { mutex_.lock(); }
     void unlock() noexcept NO_THREAD_SAFETY_ANALYSIS { mutex_.unlock(); }
 
@@ -30,7 +30,7 @@ public:
         size_ = 0;
         error_ = 0;
     }
-    // The latest of the batch; what is set applies to it.
+    // Adds a request to the batch; the setters apply to the latest one.
     wqe &add(std::uint64_t wr_id, unsigned flags, ibv_wr_opcode opcode)
     {
         latest_ = queue_.place(size_);
@@ -56,12 +56,12 @@ public:
             return fail(EINVAL);
         latest_->set_ud(ah, qpn, qkey);
     }
-    // Copies: the program may use the memory again at once.
+    // Copies the data: the program may reuse the memory immediately.
     void set_inline(std::span<const ibv_data_buf> list);
-    // complete() will report this errno value.
+    // complete() will return this errno value.
     void fail(int error) noexcept { error_ = error_ == 0 ? error : error_; }
 
-    // How many requests the batch has; to be asked before unlock().
+    // Number of requests in the batch; call before unlock().
     std::uint32_t size() const noexcept { return size_; }
     int error() const noexcept { return error_; }
     const process::birth &birth() const noexcept { return birth_; }
@@ -74,7 +74,7 @@ private:
     std::uint32_t size_ = 0;
     int error_ = 0;
     const process::birth birth_;
-    wqe unposted_; // what found no place
+    wqe unposted_; // used when the send queue has no free entry
 };
 
 } // namespace softrdma

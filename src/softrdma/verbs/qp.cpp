@@ -38,7 +38,7 @@ std::shared_ptr<queue_pair> queue_pair::create(
     return nullptr;
 }
 
-// What is to be found by others. After a failure destroy() undoes it.
+// Publishes the queue pair. After a failure, destroy() reverts it.
 int queue_pair::open(std::uint32_t number)
 {
     if (const int error = ring_.create(init_.cap); error != 0)
@@ -113,8 +113,8 @@ void queue_pair::fail()
     flush_receives();
 }
 
-// A peer that is inside an operation may still place or complete a message in a receive, which is not the program's
-// again before that.
+// A peer inside an operation may still place or complete a message in a receive. The receive is returned to the program
+// only after that.
 void queue_pair::flush_receives()
 {
     constexpr std::chrono::microseconds first_pause{100};
@@ -143,7 +143,7 @@ void queue_pair::flush_receives_later(std::chrono::microseconds pause)
         if (qp == nullptr)
             return;
         const lock_guard lock(qp->lock_);
-        if (qp->delays_flush_ != operations) // it was reset meanwhile
+        if (qp->delays_flush_ != operations) // reset in the meantime
             return;
         if (!operations->ended())
             return qp->flush_receives_later(std::min(2 * pause, longest_pause));
@@ -194,7 +194,7 @@ void queue_pair::path_lost(const packet_path *path)
     if (path != ep_.path.get())
         return;
     ep_.path_lost = true;
-    if (!destroyed_) { // otherwise the shared queue may be gone
+    if (!destroyed_) { // otherwise the shared receive queue may be destroyed
         ring_.give_back(lent::unused);
         transport_->drop_message();
     }

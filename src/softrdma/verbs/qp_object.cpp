@@ -13,7 +13,7 @@ static_assert(offsetof(ibv_qp_ex, qp_base) == 0);
 
 qp_object::qp_object(ibv_pd *pd, const ibv_qp_init_attr &attr) : native::qp_block{}, init_(attr)
 {
-    if (attr.srq != nullptr) // the receive queue's limits are those of the shared one
+    if (attr.srq != nullptr) // the limits of the SRQ apply to receives
         init_.cap.max_recv_wr = init_.cap.max_recv_sge = 0;
     qp_base.context = pd->context;
     qp_base.qp_context = attr.qp_context;
@@ -36,7 +36,7 @@ qp_object::qp_object(ibv_pd *pd, const ibv_qp_init_attr &attr) : native::qp_bloc
 
 qp_object::~qp_object()
 {
-    if (holds_) // it could not be made
+    if (holds_) // creation failed
         let_go();
     pthread_cond_destroy(&qp_base.cond);
     pthread_mutex_destroy(&qp_base.mutex);

@@ -11,44 +11,47 @@
 namespace softrdma
 {
 
-// What queue pairs of all types have in common: the structure that programs see, and what it refers to.
+// Common part of queue pairs of all types: the structure for programs, and the objects that it refers to.
 class qp_object : public native::qp_block
 {
 public:
     qp_object(ibv_pd *pd, const ibv_qp_init_attr &attr);
     virtual ~qp_object();
 
-    // In which domain, besides that of protection, its peer's keys are looked up.
+    // Domain, besides the protection domain, in which keys of requests of its peer are looked up.
     const std::uint64_t own_domain = protection_domain::next_number();
 
     ibv_qp *verbs() noexcept { return &qp_base; }
-    // As programs see it. Other threads may change it.
+    // State as shown to programs. Other threads may change it.
     ibv_qp_state shown_state() const noexcept { return __atomic_load_n(&qp_base.state, __ATOMIC_RELAXED); }
-    // NULL unless the queue pair was created for the new post interface.
+    // NULL unless the queue pair was created for the ibv_wr_* interface.
     post_batch *batch() noexcept { return batch_.get(); }
     virtual void open_batch() = 0;
-    // What the batch has made, all or none; 0 or an errno value. To be called while it keeps others out.
+    // Posts the requests of the batch, all or none. Returns 0 or an errno value. The caller must hold the lock of the
+    // batch.
     virtual int post_together(std::uint32_t count) = 0;
 
     virtual int modify(const ibv_qp_attr &attr, int mask) = 0;
     virtual void query(ibv_qp_attr &attr, ibv_qp_init_attr &init) = 0;
-    // Waits until every asynchronous event that was handed out has been acknowledged.
+    // Waits until each asynchronous event that was returned to the program is acknowledged.
     void drain_events();
 
 protected:
-    // Its domain and queues are in use by one queue pair less.
+    // Releases its references to the domain and queues.
     void let_go() noexcept;
-    // Its completion queues tell it when they overflow. No longer: nothing happens to those that it has not joined.
+    // Registers for, and unregisters from, overflow notifications of its completion queues. leave_queues() has no
+    // effect on queues that were not joined.
     void join_queues(const std::weak_ptr<completion_source> &self);
     void leave_queues(const std::weak_ptr<completion_source> &self);
-    // Whether that is one of its queues, and has overflowed: a new one may have the address of another one.
+    // Returns whether the CQ belongs to this queue pair and has overflowed. The check is needed because a new CQ may
+    // reuse the address of an old one.
     bool has_lost_completions(ibv_cq *cq) const;
     void tell(ibv_event_type type);
     void show_state(ibv_qp_state to) noexcept { __atomic_store_n(&qp_base.state, to, __ATOMIC_RELAXED); }
 
-    bool holds_ = true; // its domain and queues
+    bool holds_ = true; // references its domain and queues
     std::unique_ptr<post_batch> batch_;
-    ibv_qp_init_attr init_; // as granted
+    ibv_qp_init_attr init_; // contains the granted limits
 };
 
 inline qp_object &object_of(ibv_qp *qp) noexcept
@@ -61,9 +64,9 @@ inline const qp_object &object_of(const ibv_qp *qp) noexcept
     return object_of(const_cast<ibv_qp *>(qp));
 }
 
-// 0 or an errno value, for queue pairs of all types.
+// Checks the limits of queue pairs of all types. Returns 0 or an errno value.
 int check_limits(const ibv_qp_init_attr &attr) noexcept;
-// As the kernel's software device does: programs rely on room for inline data that they never asked for.
+// Grants inline data as the software devices of the kernel do: programs rely on inline space that they did not request.
 void grant_inline_room(ibv_qp_cap &cap) noexcept;
 
 } // namespace softrdma

@@ -80,7 +80,7 @@ void queue_pair::select_transport(const std::shared_ptr<acting_peer> &peer, loca
     if (peer == nullptr) {
         peer_.reset();
         ring_.give_back(lent::all);
-    } else if (peer == peer_ && ep_.path != nullptr) { // else the queue pair was reset meanwhile
+    } else if (peer == peer_ && ep_.path != nullptr) { // otherwise the queue pair was reset in the meantime
         ep_.local = peer->open_path(ring_.shared(), qp_base.pd);
         if (!ep_.local->leaves_private_memory())
             leave_network();

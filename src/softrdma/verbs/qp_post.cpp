@@ -26,7 +26,7 @@ void queue_pair::posted()
         fail();
 }
 
-// For requests that may be executed before they are queued; NULL if none may.
+// Returns the path for requests that may be executed before they are queued, or NULL.
 request_path *queue_pair::path_at_once() const noexcept
 {
     const bool may = queue_.empty() && ep_.attr.qp_state == IBV_QPS_RTS && !ep_.path_lost && !fault::active() &&
@@ -34,12 +34,12 @@ request_path *queue_pair::path_at_once() const noexcept
     return may ? ep_.local.get() : nullptr;
 }
 
-// The request that has been made in the queue's next place is posted. It may be executed `at_once`, if that is not NULL
-// and the queue is empty: true if it was. To be called inside a section of this side.
+// Posts the request that was built in the next entry of the queue. Executes it on `at_once` if that is not NULL and the
+// queue is empty; returns true in that case. The caller must be inside a section of the local side.
 bool queue_pair::post_made(request_path *at_once)
 {
     wqe &w = *queue_.place();
-    // What cannot be done at once, and every failure, takes the way through the queue.
+    // Failures and requests that cannot be executed directly use the queue.
     if (at_once == nullptr || !w.has_valid_length() || at_once->post(w) != post_result::done) {
         queue_.push();
         return false;
@@ -63,7 +63,7 @@ int queue_pair::post_together(std::uint32_t count)
         return ENOMEM;
     request_path *at_once = path_at_once();
     while (count > 0) {
-        // One section for a WRITE and its FLUSH: a peer that takes memory away waits until it has ended.
+        // One section for a WRITE and its FLUSH: a peer that removes memory waits until it has ended.
         const local::read_section section(ring_.shared().epoch);
         for (const std::uint32_t end = count - std::min(count, 2u); count > end; --count)
             at_once = post_made(at_once) ? at_once : nullptr;
@@ -74,7 +74,7 @@ int queue_pair::post_together(std::uint32_t count)
 
 int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
 {
-    // Who has started a batch is making requests where these are to be made.
+    // An open ibv_wr_start() batch owns the next entries of the send queue: wait for it.
     const auto alone = batch_ != nullptr ? std::unique_lock(*batch_) : std::unique_lock<post_batch>();
     const lock_guard lock(lock_);
     int error = accepts_sends() ? 0 : EINVAL;

@@ -11,8 +11,8 @@
 namespace softrdma
 {
 
-// Before a reset or the end: what the peer has begun with our memory it finishes first. It may be stopped, so no lock
-// is held meanwhile. 0 or EBUSY.
+// Excludes the peer before a reset or the destruction, and waits until it has finished its operations on local memory.
+// The peer may be stopped, so no lock is held while waiting. Returns 0 or EBUSY.
 int queue_pair::shut_out_peer()
 {
     std::optional<local::operations_in_progress> operations;
@@ -36,10 +36,10 @@ int queue_pair::shut_out_peer()
     return ended ? 0 : EBUSY;
 }
 
-// Whatever the peer of an earlier one still writes is not meant for the peer of this one, and never read.
+// Starts a connection. Later stores by the peer of an earlier connection are never read by this one.
 void queue_pair::start_connection(std::uint64_t number) noexcept
 {
-    SOFTRDMA_ASSERT(number == 0 || number != connection_); // never the same twice
+    SOFTRDMA_ASSERT(number == 0 || number != connection_); // numbers are unique
     connection_ = number;
     peer_.reset();
     delays_flush_.reset();
@@ -113,7 +113,7 @@ int queue_pair::reset(const ibv_qp_attr &attr, int mask)
     const lock_guard lock(lock_);
     start_connection(0);
     set_state(IBV_QPS_RESET);
-    // The path of the connection manager outlives a reset, and so would the answers that are on their way.
+    // A path of the connection manager outlives a reset, and so would the responses in flight: it is cut.
     if (!transport_->reset() && ep_.managed && ep_.path != nullptr) {
         ep_.path_lost = true;
         ep_.path->cut();

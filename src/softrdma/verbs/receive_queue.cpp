@@ -25,7 +25,7 @@ void receive_fifo::resize(std::uint32_t room)
     const std::uint32_t count = size();
     for (std::uint32_t i = 0; i < count; ++i)
         places[i] = pop();
-    // Positions begin with a multiple of the room that leaves as many before it as can be put back.
+    // Positions begin with a multiple of the capacity, which leaves positions before it for requests that are put back.
     begin_ = room;
     end_ = begin_ + count;
     room_ = room;
@@ -77,7 +77,7 @@ int shared_receive_queue::post(ibv_recv_wr *wr, ibv_recv_wr **bad)
         }
         if (!queue_.empty())
             waiting.swap(waiting_);
-        if (waiting.empty()) // else they take it from here
+        if (waiting.empty()) // otherwise these queue pairs take receives from here
             lend_to_some();
     }
     for (const auto &weak : waiting) {
@@ -123,7 +123,7 @@ std::optional<receive_request> shared_receive_queue::take()
     return request;
 }
 
-// What is here is all that is left, if a limit has to be compared with it.
+// Reclaims all lent receives if a limit must be compared with the number that is left.
 bool shared_receive_queue::finds_one() noexcept
 {
     if (queue_.empty() || attr_.srq_limit > 0)
@@ -151,7 +151,7 @@ bool shared_receive_queue::call_when_posted(std::weak_ptr<queue_pair> qp)
     return true;
 }
 
-// Without memory for it messages take their receives as those from other hosts do.
+// If memory for the list is exhausted, messages take their receives like messages from other hosts.
 void shared_receive_queue::begin_lending(receive_ring &to) noexcept
 {
     const lock_guard lock(mutex_);
@@ -217,7 +217,7 @@ void shared_receive_queue::lend_share(receive_ring &to)
         lend_one(to);
 }
 
-// A few of them in turn: there may be thousands.
+// Lends to a few borrowers in turn, because there may be thousands.
 void shared_receive_queue::lend_to_some()
 {
     constexpr std::size_t few = 8;

@@ -16,9 +16,9 @@ namespace softrdma
 class queue_pair;
 class receive_ring;
 
-// Which of the receives that a ring has been lent.
+// Selects receives that a ring has been lent.
 enum class lent {
-    unused, // no message has taken it
+    unused, // not taken by a message
     all,
 };
 
@@ -27,12 +27,12 @@ struct receive_request {
     int sge_count = 0;
     std::array<ibv_sge, limits::max_sge> sges; // the first sge_count are set
 
-    // 0, or EINVAL when the request has more elements than allowed.
+    // Returns 0, or EINVAL if the request has more elements than allowed.
     static int from(const ibv_recv_wr &wr, std::uint32_t max_sge, receive_request &out) noexcept;
 };
 
-// Posted receives, as many as there is room for from the start. Of large ones most places are never touched, and take
-// no memory.
+// Queue of posted receives, with its full capacity allocated at creation. Untouched entries of a large queue use no
+// memory.
 class receive_fifo
 {
 public:
@@ -44,14 +44,14 @@ public:
     bool full() const noexcept { return end_ - begin_ == room_; }
     bool empty() const noexcept { return end_ == begin_; }
     std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(end_ - begin_); }
-    // Of the next one, until push() says that it is there.
+    // Next free entry, which push() adds to the queue.
     receive_request &place() noexcept { return places_[end_ % room_]; }
     void push() noexcept { ++end_; }
     // Valid until the next push().
     const receive_request &pop() noexcept { return places_[begin_++ % room_]; }
-    // What was popped comes back; the last one first, if several do.
+    // Returns popped requests to the queue, in reverse order if several.
     void put_back(const receive_request &request) noexcept { places_[--begin_ % room_] = request; }
-    // With room for so many instead, and all that is there.
+    // Changes the capacity and keeps the queued requests.
     void resize(std::uint32_t room);
     void clear() noexcept { begin_ = end_; }
 
@@ -62,35 +62,35 @@ private:
     std::unique_ptr<receive_request[]> places_;
 };
 
-// Lends receives to the rings of its queue pairs whose peers may act on them: who sends finds them there, without this
-// process. A queue pair that needs one, and finds none here, gets what others have been lent and not used. The last
-// ones, as many as the limit says, are never lent, so that it is noticed when the limit is reached.
+// A shared receive queue lends receives to the rings of its queue pairs whose peers may act on them, so that a sender
+// finds them without this process. A queue pair that finds none here gets receives that others have been lent and not
+// used. The last `limit` receives are never lent, so that reaching the limit is detected.
 class shared_receive_queue : public ibv_srq
 {
 public:
     shared_receive_queue(ibv_pd *owner, const ibv_srq_init_attr &attr);
     ~shared_receive_queue();
 
-    // Waits until every asynchronous event that was handed out has been acknowledged.
+    // Waits until each asynchronous event that was returned to the program is acknowledged.
     void drain_events();
     int post(ibv_recv_wr *wr, ibv_recv_wr **bad);
     int modify(const ibv_srq_attr &attr, int mask);
     void query(ibv_srq_attr &attr);
     std::uint32_t max_sge() const noexcept { return max_sge_; }
-    // Not to be called for a queue pair of which peers may act: that uses receive_ring::take().
+    // Must not be called for a queue pair that a peer may act on: use receive_ring::take() there.
     std::optional<receive_request> take();
-    // Guarded by the lock: that ring has, or has not, a peer which may act on it.
+    // Start and end of lending to that ring, which has a peer that may act on it. Guarded by the lock.
     void begin_lending(receive_ring &to) noexcept;
     void end_lending(receive_ring &to, lent which) noexcept;
-    // For a message over the network. False if no receive is left.
+    // Lends a receive for a message from the network. Returns false if none is left.
     bool lend_to(receive_ring &to);
-    // One of those that were lent has its completion.
+    // Called when a lent receive has its completion.
     void is_consumed() noexcept { lent_.fetch_sub(1, std::memory_order_relaxed); }
-    // One of those that were lent was taken for a message that never completes.
+    // Returns a lent receive that was taken for a message that never completes.
     void put_back(const receive_request &request) noexcept;
-    // The section of looking up the memory of what is lent.
+    // Section word for looking up the memory of lent receives.
     std::atomic<std::uint32_t> &describing() noexcept { return *describing_; }
-    // Tells the queue pair when something is posted, once. False if something is there already.
+    // Notifies the queue pair once when a receive is posted. Returns false if one is posted already.
     bool call_when_posted(std::weak_ptr<queue_pair> qp);
 
     std::atomic<int> users{0};
@@ -112,7 +112,7 @@ private:
     std::vector<std::weak_ptr<queue_pair>> waiting_ GUARDED_BY(mutex_);
     std::vector<receive_ring *> borrowers_ GUARDED_BY(mutex_);
     std::size_t next_borrower_ GUARDED_BY(mutex_) = 0;
-    std::atomic<std::uint32_t> lent_{0}; // and without a completion
+    std::atomic<std::uint32_t> lent_{0}; // lent and not completed
     const std::shared_ptr<std::atomic<std::uint32_t>> describing_ = std::make_shared<std::atomic<std::uint32_t>>(0);
     const local::reader_list::entry describing_watch_;
 };

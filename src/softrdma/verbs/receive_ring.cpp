@@ -69,9 +69,9 @@ bool receive_ring::knows_place(const rq_wqe &k) const noexcept
     return k.removals == regions_.removals();
 }
 
-// Whether the slot says all of this receive already: programs have few buffers and post them again and again. Length
-// and key are compared apart: as the one word that they share they could not be loaded before both have left the
-// program's store buffer.
+// Returns whether the slot already describes this receive: programs have few buffers and repost them. Length and key
+// are compared separately. Loaded as their common word, they would have to wait until both stores have left the store
+// buffer.
 bool receive_ring::is_described(const ibv_recv_wr &wr, const rq_wqe &then) const noexcept
 {
     if (wr.num_sge != 1 || !knows_place(then))
@@ -133,7 +133,7 @@ int receive_ring::publish(const ibv_recv_wr &wr, rq_wqe &k, std::uint64_t positi
     return publish(wr, wqe_of(position), position);
 }
 
-// Without calls, as is drain(): nothing else lies between a message and its answer.
+// Flattened like drain(): no other code runs between a message and its response.
 [[gnu::flatten]] int receive_ring::post(const ibv_recv_wr &wr, const ibv_qp_cap &cap)
 {
     const std::uint64_t position = posted_.load(std::memory_order_relaxed);
@@ -153,7 +153,8 @@ void receive_ring::region_has_changed(std::uint32_t key) noexcept
     }
 }
 
-// What the peer says of a message. It may change its words at any time: each is read once, and checked after that.
+// The peer's description of a message. The peer may change the words at any time, so each is read once and then
+// checked.
 struct receive_ring::arrival {
     explicit arrival(const local::receive_slot &from) noexcept
         : flags(load(from.flags)), length(load(from.length)), imm_data(load(from.imm_data)), bounced(load(from.bounced))
@@ -174,7 +175,7 @@ private:
     }
 };
 
-// A message that lies beside the ring, to where its receive wants it.
+// Places a message stored outside its buffers, in the slot or in a bounce buffer.
 bool receive_ring::fetch(const local::receive_slot &from, std::uint64_t position, const arrival &message)
 {
     const local::read_section section(*scattering_);
@@ -189,7 +190,8 @@ bool receive_ring::fetch(const local::receive_slot &from, std::uint64_t position
     return good;
 }
 
-// What becomes of the receive at that position: no message is longer than its receive, and no WRITE than one may be.
+// Checks and places the message of the receive at that position. A message must fit into its receive, and a WRITE into
+// max_message.
 ibv_wc_status receive_ring::admit(const local::receive_slot &from, std::uint64_t position, const arrival &message)
 {
     const bool is_write = message.has(local::slot_write);
@@ -234,12 +236,12 @@ bool receive_ring::is_delivered(const local::receive_slot &at, std::uint64_t pos
            position != posted_.load(std::memory_order_acquire);
 }
 
-// An honest peer has never written that: nothing more of it is believed.
+// Reports a peer that wrote invalid data. A valid device never writes it, so no more of its data is used.
 [[gnu::cold, gnu::noinline]] void receive_ring::refuse(ibv_wc &wc)
 {
     wc.byte_len = 0;
     context_of(qp_.context)
-            .mover.defer([weak = qp_of(&qp_).weak_from_this()] { // whose lock comes before the completion queue's
+            .mover.defer([weak = qp_of(&qp_).weak_from_this()] { // its lock precedes the lock of the completion queue
                 if (const auto qp = weak.lock())
                     qp->peer_broke_protocol();
             });
@@ -251,7 +253,7 @@ bool receive_ring::take_delivered(ibv_wc &wc)
     const local::receive_slot &from = slot(position);
     if (!is_delivered(from, position) || held_.load(std::memory_order_seq_cst))
         return false;
-    local::fetch_to_store(&slot(posted_.load(std::memory_order_relaxed))); // for the receive that is posted next
+    local::fetch_to_store(&slot(posted_.load(std::memory_order_relaxed))); // slot of the next receive that is posted
     const arrival message(from);
     wc = {};
     wc.wr_id = wqe_of(position).wr_id;
@@ -274,7 +276,7 @@ bool receive_ring::take_delivered(ibv_wc &wc)
     return true;
 }
 
-// The program may have been woken by a delivered message, and have found nothing.
+// The program may have been woken by a delivered message and found no completion.
 void receive_ring::release_delivered()
 {
     if (held_.exchange(false, std::memory_order_seq_cst) && waiting() > 0)
@@ -334,8 +336,8 @@ void receive_ring::consume(std::uint64_t position) noexcept
     consumed_.store(position + 1, std::memory_order_release);
 }
 
-// What is too long for the ring comes over the network, and where one message did, others will. But to look there takes
-// much longer than to look at the ring.
+// Messages that exceed the ring arrive over the network, and more of them are likely to follow. A poll of the network
+// takes much longer than a poll of the ring, so it is limited to the next messages.
 void receive_ring::came_over_network() noexcept
 {
     constexpr std::uint32_t while_expected = 1024;
@@ -377,8 +379,8 @@ void receive_ring::lend(const receive_request &request)
     publish(wr, k, position);
 }
 
-// A peer that finds the new token in `done` finds nothing posted afterwards; one that has found the old one delivers
-// nothing, or has done so already.
+// A peer that reads the new token in `done` finds no posted receive. A peer that has read the old one fails to deliver,
+// or has already delivered.
 std::optional<receive_request> receive_ring::take_back(lent which) noexcept
 {
     completion_queue &cq = cq_of(qp_.recv_cq);
@@ -391,7 +393,7 @@ std::optional<receive_request> receive_ring::take_back(lent which) noexcept
     s.posted.store(0, std::memory_order_release);
     if (!s.done.compare_exchange_strong(token, next_token(), std::memory_order_seq_cst) && which != lent::all) {
         lock.unlock();
-        cq.announce(*this); // its sender may have been stopped before it did
+        cq.announce(*this); // its sender may have been stopped before it announced the message
         return std::nullopt;
     }
     posted_.store(position, std::memory_order_release);
@@ -426,7 +428,7 @@ void receive_ring::reset()
     if (network_expected_ != 0)
         came_through_memory(network_expected_);
     for (rq_wqe &k : wqes_)
-        k.removals = unknown; // the next peer does not have to rely on what the last one left of the slots
+        k.removals = unknown; // the next peer must not depend on slot contents that the last peer could write
 }
 
 } // namespace softrdma

@@ -12,53 +12,53 @@
 namespace softrdma
 {
 
-// The posted receives of one queue pair, in memory that a peer of this host delivers messages into. Posting is
-// guarded by the queue pair's lock, consuming by that of the completion queue. With a shared receive queue they are
-// lent by that, which guards posting then and takes back, with both locks, what no message has taken.
+// Posted receives of one queue pair, in memory that a peer on this host delivers messages into. Posting is guarded by
+// the lock of the queue pair, consuming by the lock of the completion queue. Receives of an SRQ are lent by it: its
+// lock then guards posting, and it reclaims unused receives with both locks held.
 class receive_ring final : public inbound_source
 {
 public:
     receive_ring(ibv_qp &qp, const local::ring_start &start);
     ~receive_ring() override;
 
-    // 0 or an errno value.
+    // Returns 0 or an errno value.
     int create(const ibv_qp_cap &cap);
     bool valid() const noexcept { return block_ != nullptr; }
     local::qp_block &shared() const noexcept { return *shared_; }
     const local::block &memory() const noexcept { return *block_; }
 
     int post(const ibv_recv_wr &wr, const ibv_qp_cap &cap);
-    // From now on the shared queue, if there is one, lends receives.
+    // After this call, the shared receive queue, if any, lends receives.
     void borrow() noexcept;
-    // It lends none any more, and has back what was lent.
+    // Ends lending and reclaims lent receives.
     void give_back(lent which) noexcept;
-    // For the shared queue, with its lock.
+    // For the shared receive queue; the caller must hold its lock.
     std::uint32_t count() const noexcept
     {
         return static_cast<std::uint32_t>(posted_.load() - consumed_.load(std::memory_order_acquire));
     }
     static constexpr std::uint32_t max_lent = 64;
     void lend(const receive_request &request);
-    // The one that was lent last; none if there is none, or `which` does not include it.
+    // Reclaims the receive that was lent last; empty if there is none or `which` excludes it.
     std::optional<receive_request> take_back(lent which) noexcept;
-    // The region has changed, and what is posted in it already can only be placed by whoever looks it up then.
+    // Called when a region changed: receives posted in it need a new lookup when a message is placed.
     void region_has_changed(std::uint32_t key) noexcept;
     // Position of the next receive that will be consumed.
     std::uint64_t position() const noexcept { return consumed_.load(std::memory_order_relaxed); }
     void set_peer(std::uint32_t qpn) noexcept { peer_qpn_ = qpn; }
 
-    // Completions of messages that a peer has delivered, in order.
+    // Returns completions of messages that a peer has delivered, in order.
     int drain(ibv_wc *wc, int entries) override;
     std::uint32_t waiting() const noexcept override;
     std::atomic<std::uint32_t> &watched() noexcept override { return shared().watched; }
 
-    // As long as messages before the delivered ones have completions to come, drain() finds none.
+    // drain() finds no messages between these calls, because earlier messages still lack completions.
     void hold_delivered() noexcept { held_.store(true, std::memory_order_seq_cst); }
     void release_delivered();
-    // The next receive, for a message that came over the network. Delivered messages before it are completed first. The
-    // caller reports to a shared queue what becomes of it.
+    // Takes the next receive for a message from the network, after completing the delivered messages before it. The
+    // caller reports its result to a shared receive queue.
     std::optional<receive_request> take();
-    // Completes what was delivered, then flushes what was not consumed.
+    // Completes delivered messages, then flushes the receives that were not consumed.
     void flush();
     void complete_flushed(const receive_request &request);
     void reset();
@@ -104,16 +104,16 @@ private:
     std::uint64_t domain_ = 0; // protection domain of the receives
     std::uint64_t tokens_;
     const std::uint32_t first_bounced_;
-    std::uint32_t network_expected_ = 0; // for so many messages more polls look at the network
+    std::uint32_t network_expected_ = 0; // number of messages for which polls also check the network
     static constexpr std::uint64_t unknown = UINT64_MAX;
-    // The program's, which no peer can change.
+    // Private state of a receive, which no peer can change.
     struct alignas(local::line) rq_wqe {
         std::uint64_t wr_id;
         std::uint16_t sge_count;
         std::uint32_t room;  // bytes
-        std::uint64_t token; // in `done` as long as it is lent and has no message
-        // Of a receive of one piece of plain memory, that piece and where it is as long as the region table has these
-        // removals.
+        std::uint64_t token; // value of `done` while it is lent and has no message
+        // Cached address of a receive with a single segment of plain memory; valid while the region table has this
+        // number of removals.
         std::uint64_t removals = unknown;
         ibv_sge piece;
         std::byte *place;
@@ -123,7 +123,7 @@ private:
     std::atomic<std::uint64_t> posted_;
     std::atomic<std::uint64_t> consumed_;
     std::atomic<bool> held_{false};
-    // The epoch of placing messages, which deregistration may look at for longer than this ring lives.
+    // Section word for placing messages. Deregistration may poll it longer than this ring exists.
     const std::shared_ptr<std::atomic<std::uint32_t>> scattering_ = std::make_shared<std::atomic<std::uint32_t>>(0);
     std::optional<local::reader_list::entry> scattering_watch_;
     std::optional<local::reader_list::entry> operation_watch_;

@@ -118,7 +118,7 @@ std::uint8_t remote_access::flush(unsigned access, std::uint32_t rkey, std::uint
     const auto pin = find(rkey, rights, whole ? region_table::any_address : addr, whole ? 0 : args.length);
     if (!pin)
         return syndrome::remote_access;
-    // Requests are executed in order and stores are coherent: what the FLUSH follows is visible already.
+    // Requests are executed in order and stores are coherent: stores before the FLUSH are visible already.
     if (!args.persists())
         return syndrome::ack;
     const auto begin = reinterpret_cast<std::uintptr_t>(whole ? pin->addr : pin->at(addr));

@@ -11,32 +11,34 @@
 namespace softrdma
 {
 
-// What of a peer's request says where in our memory it is to be executed.
+// Location in local memory at which a request of the peer is executed.
 struct remote_range {
     std::uint32_t rkey;
     std::uint64_t addr;
     std::uint32_t length;
 };
 
-// Executes what the peer of a queue pair asks for in our memory, and knows what of it is not durable yet. Used by one
-// thread at a time, which need not have a lock. `access` is what the queue pair grants. The answers are syndromes.
+// Executes requests of the peer of a queue pair in local memory, and tracks which stores are not durable yet. Used by
+// one thread at a time, which needs no lock. `access` is the access that the queue pair grants. Returns syndromes.
 class remote_access
 {
 public:
     explicit remote_access(const ibv_qp &qp) noexcept : qp_(qp) {}
 
-    // What the peer may use with all of that access. The range `region_table::any_address` of no bytes lies inside all.
+    // Pins the range if the peer may use it with all of that access. The range `region_table::any_address` with 0 bytes
+    // lies inside every region.
     region_pin find(std::uint32_t rkey, int access, std::uint64_t addr, std::uint64_t bytes) const;
-    // A part of a WRITE to that range, which begins `offset` bytes after its beginning and lies inside it.
+    // Executes part of a WRITE to the range, starting at `offset` and inside the range.
     std::uint8_t write(unsigned access, const remote_range &to, std::uint32_t offset, std::span<const std::byte> from);
     std::uint8_t write_word(unsigned access, std::uint32_t rkey, std::uint64_t addr, const std::byte *from);
-    // Whether the range may be read. What a READ follows is durable before it is answered.
+    // Checks whether the range may be read. Makes stores durable before the response if the READ acts as a flush.
     std::uint8_t check_read(unsigned access, const remote_range &from);
-    // FETCH AND ADD or COMPARE AND SWAP; `original` is what was found.
+    // Executes a FETCH AND ADD or COMPARE AND SWAP; `original` receives the old value.
     std::uint8_t operate(unsigned access, std::uint32_t rkey, std::uint64_t addr, const atomic_args &args, bool adds,
             std::uint64_t &original);
     std::uint8_t flush(unsigned access, std::uint32_t rkey, std::uint64_t addr, const flush_args &args);
-    // A part of a message, into the elements of a receive of that domain. False if one is not there.
+    // Places part of a message in the elements of a receive of that domain. Returns false if an element lies outside a
+    // region.
     bool scatter(
             const ibv_pd *pd, std::span<const ibv_sge> sges, std::uint64_t offset, std::span<const std::byte> from);
 
@@ -48,7 +50,7 @@ private:
     pmem::dirty_ranges<memory_region> dirty_;
 };
 
-// With which status a request ends that was answered with that syndrome of an error.
+// Completion status of a request that was answered with this error syndrome.
 ibv_wc_status status_of(std::uint8_t code) noexcept;
 
 } // namespace softrdma

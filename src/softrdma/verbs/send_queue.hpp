@@ -20,9 +20,9 @@ struct posted_total {
     std::uint64_t bytes = 0;
 };
 
-// The send queue of a queue pair: a ring of as many entries as it has been created for, in the order of posting. A
-// request is made where it stays until it has completed. Guarded by the queue pair's lock; but whoever has kept others
-// from posting, if the queue pair has a post_batch, may make requests without it.
+// The send queue of a queue pair: a ring of the requested number of entries in posting order. A request is built in the
+// entry that it occupies until it completes. Guarded by the lock of the queue pair. The thread that holds the
+// post_batch, if the queue pair has one, may build requests without that lock.
 class alignas(local::line) send_queue
 {
 public:
@@ -33,19 +33,19 @@ public:
     wqe &front() noexcept { return entries_[head_]; }
     wqe &operator[](std::uint32_t i) noexcept { return entries_[wrapped(head_ + i)]; }
 
-    // How many requests may be posted.
+    // Number of requests that may be posted.
     std::uint32_t room() const noexcept
     {
         const std::uint32_t used = size() + completed_ - freed_.load(std::memory_order_relaxed);
         return max_wr_ - std::min(used, max_wr_);
     }
-    // Where the request is made that will be posted after `before` others. NULL if no entry is free.
+    // Entry for the request that will be posted after `before` others; NULL if no entry is free.
     wqe *place(std::uint32_t before = 0) noexcept
     {
         const bool free = before < capacity_ - size_.load(std::memory_order_acquire);
         return free ? &entries_[wrapped(tail_ + before)] : nullptr;
     }
-    // The one that has been made first waits in the queue from now on.
+    // Queues the first request that was built.
     wqe &push() noexcept
     {
         SOFTRDMA_ASSERT(size() < capacity_);
@@ -56,7 +56,7 @@ public:
         count(w);
         return w;
     }
-    // It has been executed before it was queued, which the queue is empty for.
+    // Completes the next request without queueing it. The queue must be empty.
     void pass() noexcept
     {
         SOFTRDMA_ASSERT(empty());
@@ -65,35 +65,35 @@ public:
         count(w);
         complete(finish(w), IBV_WC_SUCCESS);
     }
-    // Nothing that has been made waits to be posted: an empty queue begins with its first entry again, which is in the
-    // cache.
+    // Starts an empty queue at its first entry again, which is in the cache. No built request may wait to be posted.
     void rewind() noexcept
     {
         if (empty())
             head_ = tail_ = 0;
     }
-    // The first has completed.
+    // Completes the first request.
     void pop_front(ibv_wc_status status) noexcept
     {
         SOFTRDMA_ASSERT(!empty());
         const finished first = finish(front());
         head_ = wrapped(head_ + 1);
-        // Whoever sees the place free may write into it. It has to be free for whoever is told of the completion.
+        // A thread that finds the entry free may overwrite it, so finish() has copied it before. The entry must be free
+        // before the program receives the completion.
         size_.store(size() - 1, std::memory_order_release);
         complete(first, status);
     }
-    // Nothing of what is queued completes.
+    // Discards the queued requests without completions.
     void clear() noexcept;
-    // Completions that are still in their queue go their own way.
+    // Completions that are still queued no longer update this send queue.
     void forget_completions() { cq_of(qp_.send_cq).forget(&freed_); }
 
     bool is_signaled(const wqe &w) const noexcept { return signal_all_ || (w.flags & IBV_SEND_SIGNALED) != 0; }
-    // How many requests of these kinds have been posted, and the bytes of their data.
+    // Number of posted requests of these opcodes, and the bytes of their data.
     posted_total posted(std::initializer_list<ibv_wr_opcode> opcodes) const noexcept;
 
 private:
     std::uint32_t wrapped(std::uint32_t i) const noexcept { return i < capacity_ ? i : i - capacity_; }
-    // What a completion tells of a request.
+    // Members of a request that its completion contains.
     struct finished {
         std::uint64_t wr_id;
         ibv_wc_opcode opcode;
@@ -113,16 +113,17 @@ private:
     const std::uint32_t capacity_;
     const std::uint32_t max_wr_;
     std::uint32_t head_ = 0;
-    std::uint32_t tail_ = 0; // changed by whoever posts only
+    std::uint32_t tail_ = 0; // changed only by the posting thread
     std::atomic<std::uint32_t> size_{0};
-    // A request keeps its place until the program has taken its completion or, if it asked for none, that of a later
-    // one: until then nobody has told the program that the place is free.
+    // A request occupies its entry until the program polls its completion. An unsignaled request keeps it until the
+    // program polls that of a later request: before that, the program cannot know that the entry is free.
     std::uint32_t completed_ = 0;
-    std::uint32_t unreported_ = 0;        // of those, the latest that asked for no completion
-    std::atomic<std::uint32_t> freed_{0}; // of those; guarded by the completion queue's lock
+    std::uint32_t unreported_ = 0; // number of the latest of these that are unsignaled
+    std::atomic<std::uint32_t> freed_{
+            0}; // number of these that were polled; guarded by the lock of the completion queue
     const ibv_qp &qp_;
     const bool signal_all_;
-    std::array<posted_total, detail::opcode_count> posted_{}; // of each opcode
+    std::array<posted_total, detail::opcode_count> posted_{}; // indexed by opcode
 };
 
 inline void send_queue::complete(const finished &request, ibv_wc_status status) noexcept

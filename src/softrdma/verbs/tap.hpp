@@ -13,23 +13,23 @@ namespace softrdma
 
 class packet_path;
 
-// Who wants to see every packet and datagram of this process' queue pairs. What is executed in a peer's memory is shown
-// as the packets it stands for.
+// Interface of an observer of all packets and datagrams of the queue pairs of this process. Requests executed in a
+// peer's memory are shown as equivalent packets.
 class tap
 {
 public:
     virtual ~tap() = default;
     virtual void sent(packet_path &path, const packet &header, std::span<const iovec> payload) = 0;
     virtual void received(packet_path &path, const packet &header) = 0;
-    // A request that this side executed, numbered by the tap, and its answer.
+    // A request that the local side executed, with a PSN assigned by the tap, and its response.
     virtual void executed(packet_path &path, const packet &request, std::span<const iovec> payload,
             const packet &answer, std::span<const iovec> answer_payload) = 0;
 
-    // A datagram that is about to leave, or has come for a queue pair, which may have no use for it.
+    // A datagram before it is sent, or one that arrived for a queue pair, which may drop it.
     virtual void sent(const datagram &d, const datagram_route &route, std::span<const iovec> payload) = 0;
     virtual void received(const datagram &d, const network_header &header) = 0;
 
-    // NULL, where nobody watches: one predictable branch.
+    // NULL without an observer: one predictable branch.
     static tap *current() noexcept { return installed_.load(std::memory_order_acquire); }
     static void install(tap *t) noexcept { installed_.store(t, std::memory_order_release); }
 

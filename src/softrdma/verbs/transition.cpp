@@ -67,7 +67,7 @@ bool may_change(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask) 
     const auto fits = [mask](int required, int optional) {
         return (mask & required) == required && (mask & ~(required | optional | IBV_QP_STATE)) == 0;
     };
-    // From every state, but not to the error state before there is anything that could be in error.
+    // RESET is reachable from every state, and ERR from every state except RESET.
     if (to == IBV_QPS_RESET || (to == IBV_QPS_ERR && from != IBV_QPS_RESET))
         return fits(0, 0);
     const auto all = transitions_of(type);

@@ -11,12 +11,12 @@ bool are_known(const ibv_qp_attr &attr, int mask) noexcept;
 // Returns whether the type of a new queue pair is a value of its enumeration; not every type is supported.
 bool is_type(const ibv_qp_type &type) noexcept;
 
-// Whether a queue pair of that type (reliable connection or unreliable datagram) may take these attributes: 0 or
-// EINVAL. The table is that of the InfiniBand specification (11.2.5.2) as the kernel applies it: what is required has
-// to be there, and nothing that is neither required nor optional.
+// Checks whether a queue pair of that type (RC or UD) may take these attributes. Returns 0 or EINVAL. Applies the table
+// of the InfiniBand specification (11.2.5.2) as the kernel does: required attributes must be set, and only required or
+// optional ones.
 int check_change(ibv_qp_type type, const ibv_qp_attr &own, const ibv_qp_attr &asked, int mask) noexcept;
 
-// Takes what the mask names, but for the state.
+// Copies the attributes in the mask, except the state.
 void take_attributes(ibv_qp_attr &own, const ibv_qp_attr &asked, int mask) noexcept;
 
 } // namespace softrdma

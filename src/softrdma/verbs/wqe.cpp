@@ -30,7 +30,7 @@ int check_wr(const ibv_send_wr &wr, const ibv_qp_cap &cap) noexcept
     if (!is_opcode(wr.opcode))
         return EOPNOTSUPP;
     const wr_op_info &info = info_of(wr.opcode);
-    if (info.args == wr_args::flush) // struct ibv_send_wr has no place for its arguments
+    if (info.args == wr_args::flush) // struct ibv_send_wr has no members for its arguments
         return EINVAL;
     if (!info.known || (info.native && !pmem::native_verbs()))
         return EOPNOTSUPP;

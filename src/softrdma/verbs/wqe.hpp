@@ -26,9 +26,9 @@ struct flush_args {
     bool is_valid() const noexcept { return (persists() || is_global()) && level <= native::level_region; }
 };
 
-// The rights a region must have for a FLUSH, if its owner `knows_flush` or not. Programs older than FLUSH cannot grant
-// it, yet their peers may use it: as long as the program has not named FLUSH once, in a region's rights or a queue
-// pair's operations, what may be read may be flushed as well.
+// Access flags that a region needs for a FLUSH; `knows_flush` is true if its owner uses FLUSH. Programs older than
+// FLUSH cannot grant it, yet their peers may use it. Until a program has named FLUSH in the access flags of a region or
+// queue pair, readable memory may also be flushed.
 inline int rights_to_flush(const flush_args &args, bool knows_flush) noexcept
 {
     if (!knows_flush)
@@ -37,10 +37,10 @@ inline int rights_to_flush(const flush_args &args, bool knows_flush) noexcept
                             (args.is_global() ? native::access_flush_global : 0));
 }
 
-// A window and what it is to be bound to: keys, so that what is gone meanwhile is found out.
+// A window and its bind parameters. Keys instead of pointers, so that objects destroyed in the meantime are detected.
 struct bind_args {
-    std::uint32_t key;    // of the window from then on
-    std::uint32_t region; // 0: none
+    std::uint32_t key;    // key of the window after the bind
+    std::uint32_t region; // 0 for an unbind
     std::uint64_t addr;
     std::uint64_t length;
     unsigned access;
@@ -52,45 +52,45 @@ struct ud_args {
     std::uint32_t qkey;
 };
 
-// A work request in the send queue, made of an ibv_send_wr or by a call of ibv_wr_*. The lists and the inline data of
-// the program are copied into it.
+// A work request in the send queue, built from an ibv_send_wr or by calls of ibv_wr_*. The lists and inline data of the
+// program are copied into it.
 struct wqe {
-    wqe() noexcept {} // begin() sets what a request has, queued() what it needs in the queue
+    wqe() noexcept {} // begin() sets the common members, queued() the members for the queue
 
     std::uint64_t wr_id;
     ibv_wr_opcode op;
-    unsigned flags; // IBV_SEND_INLINE says which member of `data` there is
+    unsigned flags; // IBV_SEND_INLINE selects the member of `data`
     std::uint64_t remote_addr;
-    std::uint32_t rkey;     // or that of a window to be invalidated
-    std::uint32_t imm_data; // in network byte order, as programs give it
-    union {                 // as info().args says
+    std::uint32_t rkey;     // or the key of a window to invalidate
+    std::uint32_t imm_data; // in network byte order, as in ibv_send_wr
+    union {                 // selected by info().args
         atomic_args atomic;
         flush_args flush;
-        ud_args ud; // of a datagram queue pair
+        ud_args ud; // datagram queue pairs only
     } args;
-    std::uint32_t length; // of the data; UINT32_MAX: more than can be counted
+    std::uint32_t length; // bytes of data; UINT32_MAX if larger
     std::uint32_t sge_count;
-    // Of one that is queued: what it ends with if it must not be executed, else IBV_WC_SUCCESS.
+    // Error status of a queued request that must not be executed, or IBV_WC_SUCCESS.
     ibv_wc_status local_status;
-    // Of one that is queued: what the network path has done with it.
+    // State of the network path for a queued request.
     std::uint32_t psn;
     std::uint32_t sent;     // bytes handed to the path
-    std::uint32_t received; // of a READ
-    std::uint32_t late_us;  // how late the answer is handled
+    std::uint32_t received; // bytes of a READ response
+    std::uint32_t late_us;  // delay before the response is handled
     bool numbered;          // psn is valid
-    bool no_ack_req;        // a later one's answer will do
-    bool judged;            // whether a fault is to be injected has been decided
-    bool answer_lost;       // injected, as is `late_us`
+    bool no_ack_req;        // the response to a later request suffices
+    bool judged;            // fault injection has been decided
+    bool answer_lost;       // injected, like `late_us`
     union {
         std::array<ibv_sge, limits::max_sge> sges;
         alignas(word_size) std::array<std::byte, limits::max_inline> inlined;
-        bind_args bind; // of BIND_MW
+        bind_args bind; // BIND_MW only
     } data;
 
     const wr_op_info &info() const noexcept { return info_of(op); }
     bool is_inline() const noexcept { return (flags & IBV_SEND_INLINE) != 0; }
     bool is_read() const noexcept { return op == IBV_WR_RDMA_READ; }
-    // Without data that is inline.
+    // Valid only without inline data.
     std::span<const ibv_sge> sg_list() const noexcept
     {
         return {data.sges.data(), static_cast<std::size_t>(sge_count)};
@@ -101,12 +101,12 @@ struct wqe {
     {
         wr_id = id;
         op = opcode;
-        flags = send_flags & ~static_cast<unsigned>(IBV_SEND_INLINE); // set_inline() says so
+        flags = send_flags & ~static_cast<unsigned>(IBV_SEND_INLINE); // set by set_inline()
         remote_addr = 0;
         rkey = imm_data = 0;
         sge_count = length = 0;
     }
-    // It waits in the queue, and may be executed by the network path.
+    // Called when the request waits in the queue, so that the network path may execute it.
     void queued() noexcept
     {
         local_status = has_valid_length() ? IBV_WC_SUCCESS : IBV_WC_LOC_LEN_ERR;
@@ -124,7 +124,7 @@ struct wqe {
     {
         data.bind = {key, info.mr == nullptr ? 0 : info.mr->lkey, info.addr, info.length, info.mw_access_flags};
     }
-    // What may be set is what the functions below say. The latest applies.
+    // Setters for the parameters of the opcode. A later call overrides an earlier one.
     void set_sge(std::uint64_t addr, std::uint32_t len, std::uint32_t lkey) noexcept
     {
         data.sges[0].addr = addr;
@@ -135,7 +135,7 @@ struct wqe {
     void set_sges(std::span<const ibv_sge> list) noexcept;
     void set_inline(std::span<const ibv_sge> list) noexcept;
     void set_inline(std::span<const ibv_data_buf> list) noexcept;
-    // What an opcode does not use, programs leave uninitialised in theirs.
+    // Copies only the members that the opcode uses: programs leave the others uninitialized.
     void set(const ibv_send_wr &wr) noexcept;
 
 private:
@@ -148,23 +148,23 @@ private:
     void add_inline(const void *from, std::size_t len) noexcept;
 };
 
-// What a queue pair takes; all that is refused when it is posted, for both ways of posting.
+// Limits of a queue pair; both posting interfaces reject requests that exceed them.
 inline bool takes_sges(const ibv_qp_cap &cap, std::size_t count) noexcept
 {
     return count <= cap.max_send_sge;
 }
-// ATOMIC WRITE carries its word whatever room for inline data was asked for.
+// ATOMIC WRITE carries its word inline regardless of the requested inline size.
 inline bool takes_inline(const ibv_qp_cap &cap, ibv_wr_opcode opcode, std::uint64_t length) noexcept
 {
     return !info_of(opcode).writes_local &&
            length <= (opcode == native::wr_atomic_write ? word_size : cap.max_inline_data);
 }
-// Of a key only the variant is the program's.
+// Only the variant of the key is chosen by the program; the index must match.
 inline bool may_be_bound(const ibv_mw *mw, std::uint32_t key) noexcept
 {
     return mw != nullptr && mw->type == IBV_MW_TYPE_2 && mw->handle == local::key_index(key);
 }
-// 0, EINVAL or EOPNOTSUPP.
+// Returns 0, EINVAL or EOPNOTSUPP.
 int check_wr(const ibv_send_wr &wr, const ibv_qp_cap &cap) noexcept;
 
 } // namespace softrdma

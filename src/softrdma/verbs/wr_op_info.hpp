@@ -11,32 +11,32 @@
 namespace softrdma
 {
 
-// Which member of wqe::args a request has, besides the remote address and key.
+// Member of wqe::args that a request uses, besides the remote address and key.
 enum class wr_args : std::uint8_t {
-    message, // not even those
+    message, // no remote address or key
     rdma,
     atomic,
     flush,
-    window, // of this side
+    window, // local operation
 };
 
-// What the opcode of a work request says about it.
+// Properties of the opcode of a work request.
 struct wr_op_info {
     bool known = false;
-    bool native = false; // of those that a device may lack
+    bool native = false; // supported by some devices only
     wr_args args = wr_args::rdma;
     bool immediate = false;
-    bool invalidates = false; // a window of the peer
+    bool invalidates = false; // invalidates a window of the peer
     bool takes_receive = false;
     bool writes_local = false;
-    bool round_trip = false; // completed by an answer of its own, of which few may be awaited
+    bool round_trip = false; // completed by a response of its own; the number outstanding is limited
     std::uint32_t min_len = 0;
     std::uint32_t max_len = limits::max_message;
     ibv_wc_opcode completion = IBV_WC_SEND;
 
     constexpr bool message() const noexcept { return args == wr_args::message; }
     constexpr bool atomic() const noexcept { return args == wr_args::atomic; }
-    // Nothing is sent.
+    // Executed without sending.
     constexpr bool local() const noexcept { return args == wr_args::window; }
 };
 
@@ -46,7 +46,7 @@ namespace detail
 inline constexpr std::size_t opcode_count = 16;
 
 inline constexpr auto wr_op_infos = [] {
-    std::array<wr_op_info, opcode_count + 1> infos{}; // the last one is that of all others
+    std::array<wr_op_info, opcode_count + 1> infos{}; // the last is for unknown opcodes
     infos[IBV_WR_RDMA_WRITE] = {.known = true, .completion = IBV_WC_RDMA_WRITE};
     infos[IBV_WR_RDMA_WRITE_WITH_IMM] = {
             .known = true, .immediate = true, .takes_receive = true, .completion = IBV_WC_RDMA_WRITE};
@@ -77,7 +77,7 @@ inline constexpr auto wr_op_infos = [] {
 
 } // namespace detail
 
-// Returns whether an opcode that a program has set is a value of its enumeration. Not every such opcode is known.
+// Returns whether an opcode that a program has set is a value of its enumeration. Not every such opcode is supported.
 inline bool is_opcode(const ibv_wr_opcode &opcode) noexcept
 {
     return number_of(opcode) < detail::opcode_count;
