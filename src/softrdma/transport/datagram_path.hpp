@@ -9,35 +9,35 @@
 namespace softrdma
 {
 
-// Where a datagram goes, and from which of this host's addresses.
+// Destination of a datagram, and the local address that it is sent from.
 struct datagram_route {
     network_address source;
     network_address destination;
-    unsigned interface; // gives a link-local address its meaning
+    unsigned interface; // scope of a link-local address
 };
 
-// Who is reached under a number.
+// Receiver of the datagrams for one queue pair number.
 class datagram_receiver
 {
 public:
     virtual ~datagram_receiver() = default;
-    // Called without a lock, by one thread at a time. The header says where it came from; all of it comes from a
-    // stranger.
+    // Called without a lock, by one thread at a time. The header contains the source and destination. All data comes
+    // from an unauthenticated peer.
     virtual void arrived(const datagram &d, const network_header &header) = 0;
 };
 
-// What a datagram queue pair needs of the network: a number under which others reach it, and a way to them. It ends
-// with the object.
+// Network access of a datagram queue pair: a number that peers use as destination, and a path to them. The destructor
+// releases the number.
 class datagram_path
 {
 public:
     virtual ~datagram_path() = default;
     virtual std::uint32_t number() const noexcept = 0;
-    // What arrives from now on is the receiver's, or nobody's. The former one is not called any more. To be called
-    // without a lock, and not by a receiver that is called.
+    // Sets the receiver of later datagrams; NULL drops them. The former receiver is no longer called after this
+    // returns. The caller must not hold a lock, and must not be called by a receiver.
     virtual void listen(std::shared_ptr<datagram_receiver> receiver) = 0;
-    // The payload has been read before the call returns. False if it cannot be read; a datagram that the network does
-    // not take is lost.
+    // Reads the payload before it returns. Returns false if the payload cannot be read. A datagram that the network
+    // does not accept is lost.
     virtual bool send(const datagram &d, const datagram_route &route, std::span<const iovec> payload) = 0;
 };
 

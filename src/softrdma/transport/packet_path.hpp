@@ -12,25 +12,25 @@ struct sockaddr_storage;
 namespace softrdma
 {
 
-// What carries the packets of a queue pair to its peer. Every call is made with the queue pair's lock held, returns
-// without waiting and never calls back into the queue pair.
+// Interface of a path for the packets of a queue pair to its peer. Each call is made with the lock of the queue pair
+// held, does not block and never calls back into the queue pair.
 class packet_path
 {
 public:
     virtual ~packet_path() = default;
 
-    // Sends one segment, in order. The payload is consumed before the call returns. A path that has
-    // failed swallows the segment; the queue pair learns of it through queue_pair::path_lost().
-    // With `more` it may wait for the next one, or for push().
+    // Sends one segment, in order. The payload is consumed before the call returns. A failed path drops the segment,
+    // and the queue pair is notified by queue_pair::path_lost(). With `more`, the path may delay the segment until the
+    // next one or push().
     virtual void transmit(const packet &header, std::span<const iovec> payload, bool more) = 0;
 
-    // Sends what waits for more.
+    // Sends delayed segments.
     virtual void push() = 0;
 
     // True while no further data segment should be offered; rc_transport::path_writable() follows.
     virtual bool congested() = 0;
 
-    // How many bytes of a segment would leave at once, as far as is known; what does not has to be copied.
+    // Number of bytes that can be sent without buffering, if known; the rest must be copied.
     virtual std::size_t room() = 0;
 
     // Calls rc_transport::timer_expired() after the delay. Only the latest timer of a path counts.
@@ -39,7 +39,7 @@ public:
     // Calls rc_transport::answer_timer_expired() after the delay.
     virtual void start_answer_timer(std::chrono::microseconds delay) = 0;
 
-    // The addresses of its two ends.
+    // Stores the addresses of both ends.
     virtual void ends(sockaddr_storage &here, sockaddr_storage &there) const = 0;
 
     // Breaks the path; queue_pair::path_lost() follows on both sides.

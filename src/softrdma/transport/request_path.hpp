@@ -15,53 +15,53 @@ namespace softrdma
 
 struct wqe;
 
-// What became of a request that was posted to a path.
+// Result of posting a request to a path.
 enum class post_result {
     done,
-    pending,     // the peer has to post a receive first
-    unsupported, // the path cannot execute it, or must not: the network does
-    failed,      // the memory of the peer could not be used, or not be made durable
+    pending,     // the peer must post a receive first
+    unsupported, // the path cannot or must not execute it: the network does
+    failed,      // memory of the peer was not accessible, or could not be made durable
     lost,        // the peer is gone
 };
 
-// A path to the peer that executes a request at once, or not at all, beside the network, which executes all. Guarded
-// by the queue pair's lock; no call waits for the peer. It never refuses anything: what it cannot do is left to the
-// network, whose answer is the truth.
+// A path that executes a request immediately or not at all, besides the network, which executes all requests. Guarded
+// by the lock of the queue pair; no call waits for the peer. It never rejects a request: what it cannot execute is left
+// to the network, whose response decides.
 class request_path
 {
 public:
     virtual ~request_path() = default;
 
-    // To be called inside a section of epoch(). `w` has a valid length, and nothing before it waits.
+    // The caller must be inside a section of epoch(). `w` has a valid length, and no request before it is waiting.
     virtual post_result post(const wqe &w) = 0;
     virtual std::atomic<std::uint32_t> &epoch() noexcept = 0;
-    // Whether post() would answer `unsupported`, as far as is certain without trying.
+    // Returns true only if post() is certain to return `unsupported`.
     virtual bool surely_unsupported(const wqe &w) const noexcept = 0;
-    // The network executes it.
+    // Called when the network executes the request.
     virtual void left_to_network(const wqe &w) noexcept = 0;
-    // The network has executed a request that consumed one of the peer's receives.
+    // Called when the network has executed a request that consumed one of the peer's receives.
     virtual void peer_consumed_receive() noexcept = 0;
 
-    // True if a pending message is to be posted again now: a receive has been posted, or the peer's queue pair is not
-    // open any more. Else the peer says when it posts one.
+    // Returns true if a pending message must be posted again now: a receive was posted, or the queue pair of the peer
+    // is no longer open. Otherwise the peer sends a message when it posts one.
     virtual bool ask_for_receive() noexcept = 0;
     virtual std::uint32_t peer_rnr_timer() const noexcept = 0;
-    // This side has posted a receive, for which the peer may wait.
+    // Called when the local side has posted a receive that the peer may wait for.
     virtual void receive_is_posted() noexcept = 0;
 
-    // The peer's private memory is reached by the network only.
+    // Returns true if the private memory of the peer is accessible only over the network.
     virtual bool leaves_private_memory() const noexcept = 0;
 };
 
-// A peer that has been told where this side's queue pair is, and may act on it.
+// A peer that knows the location of the local queue pair, and may act on it.
 class acting_peer : public std::enable_shared_from_this<acting_peer>
 {
 public:
     virtual ~acting_peer() = default;
 
-    // Says when the peer is inside an operation on our memory.
+    // Section in which the peer accesses local memory.
     virtual local::reader reader_of_peer() const noexcept = 0;
-    // To act on the peer's queue pair in turn; `own` is what ours publishes.
+    // Returns a path for acting on the queue pair of the peer; `own` is the block that the local queue pair publishes.
     virtual std::unique_ptr<request_path> open_path(local::qp_block &own, ibv_pd *pd) = 0;
 };
 

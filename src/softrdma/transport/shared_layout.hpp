@@ -9,25 +9,26 @@
 namespace softrdma::local
 {
 
-// What completion queues and queue pairs publish, for peers that act on them without their owner. The owner keeps a
-// private copy of everything it relies on; what a peer can write is only ever read as a hint to be checked.
+// Layout of the memory that completion queues and queue pairs publish for peers that act on them without their owner.
+// The owner keeps private copies of all data that it depends on. It uses data that a peer can write only as hints, and
+// checks them.
 
 inline constexpr std::uint64_t qp_magic = 0x7170626c6f634b31;
 inline constexpr std::uint64_t cq_magic = 0x6371626c6f634b31;
-inline constexpr std::size_t page = 4096; // of the layout, not of the machine
+inline constexpr std::size_t page = 4096; // unit of the layout, whatever the page size of the machine
 inline constexpr std::size_t line = 64;
 
-// What durability of a region takes.
+// Method that makes a region durable.
 enum class region_kind : std::uint32_t {
-    unmappable,    // anonymous or private memory: volatile, reached through the kernel only
-    shared_file,   // one shared mapping of a file: its pages are written back with msync
-    direct_access, // the same, but its cache lines are written back
-    mixed,         // durable in parts: only its owner knows how
+    unmappable,    // anonymous or private memory: volatile, accessible through the kernel only
+    shared_file,   // one shared mapping of a file, written back with msync
+    direct_access, // shared mapping of a DAX file, written back by cache line
+    mixed,         // several kinds of memory: only the owner can make it durable
 };
 
 inline constexpr std::uint32_t region_slots = 1u << 16;
-// The lowest bits of a key are its variant, which those who bind windows choose. The others say what it belongs to, and
-// in which slot peers find that.
+// The lowest bits of a key are its variant, which programs choose when they bind windows. The other bits identify the
+// object, and 16 of them select its slot.
 inline constexpr unsigned key_variant_bits = 8;
 constexpr std::uint32_t key_index(std::uint32_t key) noexcept
 {
@@ -46,8 +47,8 @@ enum class interest : std::uint32_t {
 
 inline constexpr std::size_t work_words = 64;
 
-// The word by which the owner of a completion queue requests an event: the number of the arming, never the same twice,
-// and which completions it is for.
+// Word with which the owner of a completion queue requests an event: the unique number of the arming, and the
+// completions that it covers.
 constexpr std::uint64_t arming_word(std::uint64_t number, interest in) noexcept
 {
     return number << 2 | static_cast<std::uint32_t>(in);
@@ -55,9 +56,9 @@ constexpr std::uint64_t arming_word(std::uint64_t number, interest in) noexcept
 
 struct cq_block {
     std::uint64_t magic;
-    std::uint64_t serial;               // never the same twice within an arena
+    std::uint64_t serial;               // unique within an arena
     std::atomic<std::int32_t> event_fd; // -1 if the queue has no completion channel
-    // A queue that could overflow counts what was put into it and not taken yet.
+    // A queue that could overflow counts the entries that were added and not polled yet.
     std::atomic<std::uint32_t> counted;
     std::atomic<std::uint32_t> capacity;
     // A hint: a peer that is stopped or killed may have counted a message that it has not delivered.
@@ -65,13 +66,14 @@ struct cq_block {
     alignas(line) std::atomic<std::uint64_t> armed; // see arming_word(); only the owner writes it
     // Number of an arming whose event has been written to event_fd, so that other senders need not write it again.
     std::atomic<std::uint64_t> signaled;
-    // Which queue pairs have messages that their owner may not have seen: a bit each, and a bit for each word.
+    // Bit masks of the queue pairs with messages that the owner might not have drained: a bit for each, and a bit for
+    // each word.
     alignas(line) std::atomic<std::uint64_t> summary;
     alignas(line) std::array<std::atomic<std::uint64_t>, work_words> work;
 
-    // Called after a message was announced. Returns the number of the arming that requests an event for it, 0 if none
-    // does or its event has been signaled. The caller writes to event_fd, and stores the number in `signaled` after
-    // that. It consumes nothing: if it stops in between, the next sender writes as well.
+    // Called after a message was announced. Returns the number of the arming that requests an event for it. Returns 0
+    // if no arming does or its event was signaled. The caller must write to event_fd, then store the number in
+    // `signaled`. A caller that stops in between loses no event: the next sender writes too.
     std::uint64_t event_due(bool urgent) const noexcept
     {
         const std::uint64_t word = armed.load(std::memory_order_seq_cst);
@@ -80,7 +82,7 @@ struct cq_block {
             return 0;
         return word >> 2 == signaled.load(std::memory_order_acquire) ? 0 : word >> 2;
     }
-    // The owner finds the message of that queue pair with its next poll.
+    // The next poll of the owner drains the queue pair of that bit.
     void announce(std::uint32_t bit) noexcept
     {
         const std::uint32_t word = bit / 64 % work_words;
@@ -89,16 +91,16 @@ struct cq_block {
     }
 };
 
-// The state word of a queue pair: the number of its connection, and whether that is open to its peer, which compares
-// the word at each operation. A number is never the same twice within an arena; a queue pair gets a new one with each
-// connection and has none, 0, after a reset and when it is destroyed.
+// State word of a queue pair: the number of its connection, and whether it is open to its peer, which compares the word
+// at each operation. Numbers are unique within an arena. A queue pair gets a new number with each connection, and 0
+// after a reset and when it is destroyed.
 constexpr std::uint64_t state_word(std::uint64_t connection, bool open) noexcept
 {
     return connection << 1 | (open ? 1 : 0);
 }
 
-// Both ends of the TCP connection that belongs to a queue pair, as its owner sees it: an unknown peer that knows
-// everything else about the queue pair still cannot be at the other end of that connection.
+// Both ends of the TCP connection of a queue pair, as its owner sees it. An unauthenticated peer that knows all other
+// data of the queue pair still cannot be at the other end of that connection.
 struct connection_ends {
     std::array<std::uint8_t, 16> own_address{};
     std::array<std::uint8_t, 16> peer_address{};
@@ -109,37 +111,37 @@ struct connection_ends {
     connection_ends reversed() const noexcept { return {peer_address, own_address, peer_port, own_port}; }
 };
 
-// Before the ring of receives: see words_offset().
+// Stored before the ring of receives: see words_offset().
 struct qp_block {
     std::uint64_t magic;
     std::uint32_t ring_capacity;
     std::uint32_t ring_stride;
     std::uint32_t max_sge;
-    // Not 0: the receives are those of a shared queue. Their owner may take back each that has no message yet.
+    // Not 0 if the receives are lent by a shared queue. The owner may reclaim each that has no message yet.
     std::uint32_t lent;
     std::uint64_t domain;
-    std::uint64_t own_domain; // domain of what this queue pair alone may use: windows of type 2
+    std::uint64_t own_domain; // domain of objects that only this queue pair may use: type 2 windows
     std::uint64_t cq_offset;  // offset of the receive completion queue's block
     std::uint32_t cq_bit;
     connection_ends ends;
     alignas(line) std::atomic<std::uint64_t> state; // see state_word()
     std::atomic<std::uint32_t> access;
     std::atomic<std::uint32_t> rnr_timer;
-    std::atomic<std::uint32_t> watched; // the owner looks at the ring without being told
+    std::atomic<std::uint32_t> watched; // the owner polls the ring without announcements
     // Odd while the owner is inside an operation on the peer's memory.
     alignas(line) std::atomic<std::uint32_t> epoch;
-    // The key of the peer's region that the owner has looked up last.
+    // Key of the peer's region that the owner has looked up last.
     std::atomic<std::uint32_t> region_in_use;
-    // The peer wants a message when a receive is posted.
+    // Not 0 if the peer requests a message when a receive is posted.
     alignas(line) std::atomic<std::uint32_t> peer_waiting;
-    // How far the owner has emptied the bounce buffer.
+    // Position up to which the owner has emptied the bounce buffer.
     alignas(line) std::atomic<std::uint32_t> bounced_out;
 };
 
 inline constexpr std::size_t ring_offset = page / 2;
 
-// Where the words of a queue pair begin in its block, which is at that offset of the arena: not at the same place of
-// each page, or those of many queue pairs would have to share a few sets of a cache.
+// Offset of a queue pair's words in its block, which is at that offset of the arena. The offset differs between blocks,
+// because words at the same offset of many pages would compete for a few cache sets.
 constexpr std::size_t words_offset(std::uint64_t block_offset) noexcept
 {
     constexpr std::size_t places = 23; // a prime number
@@ -147,17 +149,17 @@ constexpr std::size_t words_offset(std::uint64_t block_offset) noexcept
     return block_offset / page % places * line;
 }
 
-// The ring is followed by the bounce buffer, in which messages lie that have no room in their slot: an endless sequence
-// of bytes, of which byte p is at p % bounce_buffer_size. A message lies in one piece and begins with a line.
+// The bounce buffer follows the ring. It contains messages that do not fit into their slot. It is an endless sequence
+// of bytes, in which byte p is at p % bounce_buffer_size. A message is contiguous and starts at a cache line.
 inline constexpr std::size_t inline_size = 256;
 inline constexpr std::uint32_t bounce_buffer_size = 64 * 1024;
-inline constexpr std::uint32_t max_bounced = 16 * 1024; // at most
+inline constexpr std::uint32_t max_bounced = 16 * 1024; // upper limit
 
 constexpr std::size_t bounce_buffer_offset(std::uint32_t ring_capacity, std::uint32_t ring_stride) noexcept
 {
     return (ring_offset + std::size_t{ring_capacity} * ring_stride + page - 1) / page * page;
 }
-// Of a queue pair's block.
+// Size of the block of a queue pair.
 constexpr std::size_t block_size(std::uint32_t ring_capacity, std::uint32_t ring_stride) noexcept
 {
     return bounce_buffer_offset(ring_capacity, ring_stride) + bounce_buffer_size;
@@ -171,11 +173,11 @@ enum slot_flags : std::uint8_t {
     slot_solicited = 1,
     slot_immediate = 2,
     slot_inlined = 4,
-    slot_write = 8, // what arrived is an RDMA WRITE with immediate data
+    slot_write = 8, // the message is an RDMA WRITE with immediate data
     slot_bounced = 16,
 };
 
-// Start values of the counters of a queue pair's block: tests begin shortly before one wraps.
+// Initial counters of a queue pair's block: tests start shortly before a wraparound.
 struct ring_start {
     std::uint64_t position = 0; // position of the first receive
     std::uint64_t tokens = 0;
@@ -188,10 +190,10 @@ struct slot_sge {
     std::uint32_t key;
 };
 
-// One posted receive and the message that consumed it. Position p of the endless sequence of receives uses slot
-// p % capacity; `posted` and `done` hold p + 1, so that older contents of the slot mean nothing, and 0 is not a
-// position. While a receive is lent and has no message yet, `done` holds a token, which is new whenever the owner lends
-// or reclaims: a message replaces just that token, or is none. Neither positions nor tokens repeat: they have 63 bits.
+// One posted receive and the message that consumed it. Position p of the endless sequence of receives uses slot p %
+// capacity. `posted` and `done` hold p + 1, so that 0 is not a position and older contents of the slot are ignored.
+// While a receive is lent and has no message yet, `done` holds a token, which changes whenever the owner lends or
+// reclaims. A message must replace exactly that token. Positions and tokens have 63 bits and do not repeat.
 struct alignas(line) receive_slot {
     std::atomic<std::uint64_t> posted;
     std::atomic<std::uint64_t> done;
@@ -203,13 +205,13 @@ struct alignas(line) receive_slot {
     std::uint8_t flags;
     union {
         std::array<std::byte, inline_size> inlined;
-        std::uint32_t bounced; // where in the bounce buffer the message begins
+        std::uint32_t bounced; // offset of the message in the bounce buffer
     };
-    // slot_sge elements follow
+    // followed by slot_sge elements
     slot_sge *sges() noexcept { return reinterpret_cast<slot_sge *>(this + 1); }
 };
 static_assert(offsetof(receive_slot, inlined) == line / 2);
 
-inline constexpr std::uint64_t token_bit = std::uint64_t{1} << 63; // in each token, in no position
+inline constexpr std::uint64_t token_bit = std::uint64_t{1} << 63; // set in each token, clear in each position
 
 } // namespace softrdma::local

@@ -8,7 +8,7 @@
 namespace softrdma::local
 {
 
-// A piece of what a process shares. It goes back with its last user.
+// A block of the memory that a process shares. Released with its last reference.
 class block
 {
 public:
@@ -18,11 +18,11 @@ public:
     block &operator=(const block &) = delete;
 
     std::byte *at;              // NULL until it is mapped
-    const std::uint64_t offset; // by which peers find it
+    const std::uint64_t offset; // offset at which peers find it
     const std::size_t size;
 };
 
-// A region as peers see it.
+// A region as published to peers.
 struct published_region {
     std::uint32_t key;
     std::uint64_t domain; // protection domain
@@ -33,23 +33,24 @@ struct published_region {
     region_kind kind;
 };
 
-// Where the objects of a device publish what peers may act on. A device is given one when it is opened; where nobody
-// shares anything it is ordinary memory.
+// Interface of the memory in which the objects of a device publish state for peers. A device gets one when it is
+// opened; without sharing it is private memory.
 class shared_memory
 {
 public:
     virtual ~shared_memory() = default;
 
-    // Zeroed. NULL with errno when there is no memory.
+    // Returns zeroed memory. Returns NULL and sets errno if no memory is left.
     virtual std::shared_ptr<block> allocate(std::size_t size) = 0;
-    // Never the same twice, and never 0.
+    // Returns a unique number, never 0.
     virtual std::uint64_t next_serial() noexcept = 0;
 
-    // Of two regions whose keys have the same slot_index() only one may be published.
+    // Only one of the regions with the same slot_index() may be published at a time.
     virtual void publish(const published_region &region) noexcept = 0;
-    // No peer finds the region afterwards; one that has found it before may still be inside an operation on it.
+    // Later lookups of peers do not find the region; a peer that found it before may still be inside an operation on
+    // it.
     virtual void withdraw(std::uint32_t key) noexcept = 0;
-    // Whether a peer has stored into pages of the withdrawn region's file that nobody has written back.
+    // Returns whether a peer has stored to pages of the withdrawn region's file that are not written back yet.
     virtual bool has_unsynced(std::uint32_t key) const noexcept = 0;
 
     // Not 0 once this program has named FLUSH, see rights_to_flush().

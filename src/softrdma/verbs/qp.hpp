@@ -73,7 +73,7 @@ public:
     // Returns whether completions, flushed ones included, wait for a thread that sleeps until an event of their queue.
     bool has_unread_completions(const event_taker &taker);
 
-    // Called when a path is lost. A path from before a reset is ignored. NULL: no path was set up in time.
+    // Called when a path is lost. A path from before a reset is ignored. `path` is NULL if no path was set up in time.
     void path_lost(const packet_path *path);
     std::chrono::microseconds retry_timeout();
     void retry() override;

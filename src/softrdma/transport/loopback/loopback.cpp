@@ -35,7 +35,7 @@ ibv_wc_status result_of(std::uint8_t answer) noexcept
     return answer == syndrome::ack ? IBV_WC_SUCCESS : status_of(answer);
 }
 
-// What a request sends, in one piece; false if not all of it is registered.
+// Gathers the data of a request into one buffer. Returns false if part of it is not registered.
 bool gather(const queue_pair &qp, const wqe &w, std::vector<std::byte> &to)
 {
     gathered from;
@@ -146,7 +146,7 @@ std::optional<ibv_wc_status> loopback::carry_out(const wqe &w)
     return status;
 }
 
-// All that takes no receive.
+// Executes a request that consumes no receive.
 ibv_wc_status loopback::act_on(loopback &peer, const wqe &w, std::span<const std::byte> data)
 {
     const unsigned access = peer.qp_.receives().shared().access.load();
@@ -192,7 +192,7 @@ std::optional<ibv_wc_status> loopback::deliver(loopback &peer, const wqe &w, std
     wc.qp_num = to.qp_num;
     wc.src_qp = qp_.qp_base.qp_num;
     wc.wc_flags = w.info().immediate ? IBV_WC_WITH_IMM : w.info().invalidates ? IBV_WC_WITH_INV : 0;
-    wc.imm_data = w.info().invalidates ? w.rkey : w.imm_data; // or the key that is invalid now
+    wc.imm_data = w.info().invalidates ? w.rkey : w.imm_data; // or the key that was invalidated
     ibv_wc_status status = IBV_WC_SUCCESS;
     if (w.info().message()) {
         const std::span<const ibv_sge> sges(request->sges.data(), static_cast<std::size_t>(request->sge_count));
@@ -210,7 +210,7 @@ std::optional<ibv_wc_status> loopback::deliver(loopback &peer, const wqe &w, std
         wc.status = status == IBV_WC_SUCCESS ? status : IBV_WC_WR_FLUSH_ERR;
     }
     cq_of(to.recv_cq).push(wc, (w.flags & IBV_SEND_SOLICITED) != 0);
-    if (status != IBV_WC_SUCCESS) // its lock may come before ours
+    if (status != IBV_WC_SUCCESS) // deferred, because its lock may precede the one that is held here
         context_of(to.context).mover.defer([weak = peer_] {
             if (const auto qp = weak.lock())
                 qp->peer_broke_protocol();

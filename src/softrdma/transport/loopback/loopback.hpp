@@ -9,7 +9,7 @@
 namespace softrdma
 {
 
-// Ordinary memory: nobody shares it.
+// Private memory: not shared with another process.
 class private_memory final : public local::shared_memory
 {
 public:
@@ -25,16 +25,16 @@ private:
     std::atomic<std::uint32_t> knows_flush_{0};
 };
 
-// Connects queue pairs of one process without a network: each request is executed by whoever posts it, as far as the
-// peer's receives allow. A message without a receive is tried again by polls that find nothing, each of which is a try
-// of those that the retry count allows. Of the peer only what needs no lock is used, or its completion queue's: two
-// threads may use the two queue pairs.
+// Connects queue pairs of one process without a network: the posting thread executes each request, if the receives of
+// the peer allow it. A message without a receive is retried by polls that find nothing; each counts as one retry. Only
+// lock-free members of the peer are used, or those under the lock of its completion queue: two threads may use the two
+// queue pairs.
 class loopback final : public transport
 {
 public:
     explicit loopback(queue_pair &qp) : qp_(qp), memory_(*qp.verbs()) {}
     static transport_maker &maker() noexcept;
-    // Both have to be made with this transport. Before they are ready to receive.
+    // Both queue pairs must use this transport. Call before they enter RTR.
     static void connect(const std::shared_ptr<queue_pair> &a, const std::shared_ptr<queue_pair> &b);
 
     void start_answering(std::uint32_t) noexcept override {}
@@ -53,7 +53,7 @@ public:
     bool reset() override;
 
 private:
-    // Nothing: it has to wait for a receive.
+    // Returns std::nullopt if the request must wait for a receive.
     std::optional<ibv_wc_status> carry_out(const wqe &w);
     ibv_wc_status act_on(loopback &peer, const wqe &w, std::span<const std::byte> data);
     std::optional<ibv_wc_status> deliver(loopback &peer, const wqe &w, std::span<const std::byte> data);
@@ -62,7 +62,7 @@ private:
     queue_pair &qp_;
     remote_access memory_; // used by the peer, under its lock
     std::weak_ptr<queue_pair> peer_;
-    int tries_ = 0; // of the first request
+    int tries_ = 0; // attempts for the first request
     std::atomic<std::uint64_t> executed_{0};
 };
 

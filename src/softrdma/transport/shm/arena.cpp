@@ -26,7 +26,7 @@ namespace softrdma::local
 namespace
 {
 
-constexpr std::uint64_t largest_arena = std::uint64_t{1} << 38; // sparse: only touched pages take memory
+constexpr std::uint64_t largest_arena = std::uint64_t{1} << 38; // sparse: only touched pages use memory
 constexpr std::uint64_t smallest_arena = std::uint64_t{1} << 26;
 
 std::size_t machine_page() noexcept
@@ -54,7 +54,7 @@ arena &arena::instance()
     return one.get([] {
         const int before = errno;
         auto *made = new arena;
-        errno = before; // what the system lacks is no failure of the caller's
+        errno = before; // the caller must not see errors of the optional features
         return made;
     });
 }
@@ -65,7 +65,7 @@ arena::arena()
         open_file();
     std::byte *tables = map(fd_, 0, tables_size);
     if (tables == nullptr)
-        abort(); // eight megabytes of address space
+        abort(); // the tables need eight megabytes of address space
     slots_ = reinterpret_cast<region_slot *>(tables + page);
     size_ = shared() ? size_ : largest_arena;
     end_ = whole_pages(tables_size);
@@ -90,12 +90,12 @@ void arena::open_file()
         return;
     std::uint64_t size = largest_arena;
     rlimit limit{};
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) // exceeding it is a signal
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) // exceeding the limit raises a signal
         size = std::min<std::uint64_t>(size, limit.rlim_cur) / machine_page() * machine_page();
     const int fd = memfd_create("softrdma", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return;
-    // Peers rely on the size: a mapping whose file has shrunk is a fault.
+    // Peers depend on the size: an access beyond the end of a file raises SIGBUS.
     if (size < smallest_arena || ftruncate(fd, static_cast<off_t>(size)) != 0 ||
             fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
         close(fd);
@@ -114,7 +114,8 @@ void arena::hold_liveness_futex() noexcept
     word.next = &all.list;
     all.list.next = &word;
     all.futex_offset = reinterpret_cast<std::intptr_t>(&liveness) - reinterpret_cast<std::intptr_t>(&word);
-    syscall(SYS_set_robust_list, &all, sizeof(all)); // in place of the C library's, which is empty in this thread
+    syscall(SYS_set_robust_list, &all,
+            sizeof(all)); // replaces the list of the C library, which is empty in this thread
 }
 
 class arena::piece final : public block
@@ -131,7 +132,7 @@ private:
     arena &owner_;
 };
 
-// Everything that needs memory comes before the block is in use: to give it back takes none.
+// All allocations precede the use of the block, so that releasing it needs no memory.
 std::shared_ptr<block> arena::allocate(std::size_t size)
 {
     size = whole_pages(size);
@@ -167,10 +168,10 @@ std::shared_ptr<block> arena::find(std::uint64_t offset)
     return found == used_.end() ? nullptr : found->second.lock();
 }
 
-// Returns whether the next user of the block finds zeros. A system call filter may refuse fallocate(2).
+// Clears a block. Returns whether its next user finds zeros. A system call filter may reject fallocate(2).
 bool arena::empty(const block &b) const noexcept
 {
-    if (!shared()) // the next user gets memory of its own
+    if (!shared()) // the next user gets fresh private memory
         return true;
     if (fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(b.offset),
                 static_cast<off_t>(b.size)) == 0)
@@ -179,7 +180,7 @@ bool arena::empty(const block &b) const noexcept
     return guarded([&b] { memset(b.at, 0, b.size); });
 }
 
-// A block that still has the messages of its last user is never used again.
+// A block that still contains messages of its last user is never used again.
 void arena::release(const block &b)
 {
     const bool is_empty = empty(b);

@@ -12,8 +12,8 @@
 namespace softrdma::local
 {
 
-// The memory that this process shares with its peers, made with its first object. Without peers of its own host
-// (policy, or a system that refuses) it is ordinary memory.
+// Memory that this process shares with its peers, created with its first object. It is private memory if peers on this
+// host cannot use it, because of the policy or of missing system features.
 class arena final : public shared_memory
 {
 public:
@@ -32,11 +32,12 @@ public:
         return *reinterpret_cast<arena_facts *>(tables + facts_offset);
     }
 
-    // Peers are told when the calling thread ends, however it ends: to be called by one that lasts.
+    // Peers detect the end of the calling thread, however it ends. Call it from a thread that lasts as long as the
+    // process.
     void hold_liveness_futex() noexcept;
 
     std::shared_ptr<block> allocate(std::size_t size) override;
-    // The block there, if it is in use.
+    // Returns the block at that offset if it is in use.
     std::shared_ptr<block> find(std::uint64_t offset);
 
     std::uint64_t next_serial() noexcept override { return serial_.fetch_add(1, std::memory_order_relaxed) + 1; }
@@ -61,12 +62,12 @@ private:
 
     std::uint64_t size_ = 0;
     ordered_mutex mutex_{lock_level::tables};
-    std::uint64_t end_ GUARDED_BY(mutex_) = 0; // of what has been handed out
+    std::uint64_t end_ GUARDED_BY(mutex_) = 0; // end of the blocks in use
     struct blocks {
-        std::vector<std::uint64_t> free; // has room for all
+        std::vector<std::uint64_t> free; // capacity for all blocks
         std::size_t all = 0;
     };
-    std::map<std::size_t, blocks> blocks_ GUARDED_BY(mutex_); // by size
+    std::map<std::size_t, blocks> blocks_ GUARDED_BY(mutex_); // keyed by size
     std::map<std::uint64_t, std::weak_ptr<block>> used_ GUARDED_BY(mutex_);
 };
 

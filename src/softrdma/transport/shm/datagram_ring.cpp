@@ -18,7 +18,7 @@ constexpr int ring_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 // Offset from which an empty ring returns to the beginning of its data, so that its lines stay in a cache.
 constexpr std::uint64_t kept_warm = 64 << 10;
 
-// What is checked is what is used: the compiler loads it no second time.
+// Loads a value once, so that the value that was checked is the one that is used.
 template<typename T>
 T load_once(const T &from) noexcept
 {
@@ -47,7 +47,7 @@ ring_memory map_ring(int fd)
 unique_fd create_ring_file()
 {
     rlimit limit{};
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < ring_size) // exceeding it is a signal
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < ring_size) // exceeding the limit raises a signal
         return {};
     unique_fd file(memfd_create("softrdma-datagrams", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (file.get() < 0 || ftruncate(file.get(), ring_size) != 0 || fcntl(file.get(), F_ADD_SEALS, ring_seals) != 0)
@@ -68,7 +68,7 @@ bool ring_writer::has_room(std::uint64_t end) noexcept
 {
     if (end - taken_ <= ring_data_size)
         return true;
-    // A reader that claims to be elsewhere has no room.
+    // A reader with an invalid position grants no space.
     const std::uint64_t taken = places_.control().taken.load(std::memory_order_acquire);
     if (taken > position_ || end - taken > ring_data_size)
         return false;
@@ -76,8 +76,8 @@ bool ring_writer::has_room(std::uint64_t end) noexcept
     return true;
 }
 
-// The next datagram is probably as long. Cleared only then, the line after it would have to be waited for between two
-// stores to the one that the reader looks at, which takes that away meanwhile: a fifth of the time of 8 bytes.
+// Clears the line after the next datagram, assuming that it has the same length. Clearing it later would stall between
+// two stores to the line that the reader polls and takes away: a fifth of the time of 8 bytes.
 void ring_writer::clear_after_next(std::uint64_t size) noexcept
 {
     const std::uint64_t after_next = position_ + size;
@@ -89,7 +89,7 @@ void ring_writer::clear_after_next(std::uint64_t size) noexcept
 
 // Continues at the beginning of the data, all of which is free. Positions continue without a gap, so that no byte of
 // the capacity is lost until the reader follows. The first line of the data always begins a record, here an older one.
-// The former place of this position is overwritten by later datagrams only, after the reader can see the restart.
+// The former line of this position is overwritten by later datagrams only after the reader can see the restart.
 void ring_writer::begin_again() noexcept
 {
     taken_ = position_;
@@ -106,7 +106,7 @@ ring_writer::outcome ring_writer::put(
         begin_again();
     const bool fits = ring_data_size - places_.offset(position_) >= size;
     const std::uint64_t begin = fits ? position_ : places_.next_lap(position_);
-    // The line after it says that it is the last.
+    // The line after the datagram marks it as the last.
     if (!has_room(begin + size + line))
         return outcome::full;
     ring_record &r = places_.record(begin);
@@ -122,7 +122,7 @@ ring_writer::outcome ring_writer::put(
     r.source = static_cast<std::uint8_t>(d.source_qpn);
     r.source_address = route.source;
     r.destination_address = route.destination;
-    // What lies there of an earlier lap may be anything that a program has sent.
+    // The line may contain payload of an earlier lap, that is, any data of a program.
     const std::uint64_t end = begin + size;
     if (cleared_ != end)
         places_.record(end).sequence.store(0, std::memory_order_relaxed);
@@ -138,7 +138,8 @@ ring_writer::outcome ring_writer::put(
     return wake ? outcome::sent_to_sleeper : outcome::sent;
 }
 
-// The restart is read last: a payload that later overwrites the former place of this position may contain anything.
+// Returns whether a datagram is available. The restart is read last, because a payload that overwrites the former line
+// of this position may contain any data.
 bool ring_reader::waiting() noexcept
 {
     const bool whole = places_.record(position_).sequence.load(std::memory_order_seq_cst) == position_ + 1;

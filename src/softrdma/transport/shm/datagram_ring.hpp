@@ -11,51 +11,52 @@
 namespace softrdma::local
 {
 
-// The datagrams of one process for another one of its host, in memory that both map: an endless sequence of bytes with
-// one writer and one reader, in which each datagram lies in one piece. A datagram counts from one store on, the last
-// one of its writer: what a process was at when it was stopped or killed is never seen. Each side keeps its own
-// position to itself and takes nothing that the other one has stored for more than a hint.
+// Ring for the datagrams of one process to another one on its host, in memory that both map: an endless sequence of
+// bytes with one writer and one reader. Each datagram is contiguous.
+// A datagram becomes valid with the last store of its writer. A partial datagram of a stopped or killed writer is
+// therefore never read. Each side has a private copy of its position, and treats stores of the other side only as
+// hints.
 
-inline constexpr std::size_t ring_data_size = 4 << 20; // sparse: only touched pages take memory
+inline constexpr std::size_t ring_data_size = 4 << 20; // sparse: only touched pages use memory
 inline constexpr std::size_t ring_size = page + ring_data_size;
 
-// In the first page. The rest is the data: position p is at (p - restart) % ring_data_size.
+// Stored in the first page. The data follows: position p is at (p - restart) % ring_data_size.
 struct ring_control {
     alignas(line) std::atomic<std::uint64_t> taken;   // the reader's position
-    alignas(line) std::atomic<std::uint32_t> asleep;  // the reader wants to be woken
+    alignas(line) std::atomic<std::uint32_t> asleep;  // the reader requests a wakeup
     alignas(line) std::atomic<std::uint64_t> restart; // the writer's position when it found the ring empty
 };
 
 enum ring_record_flags : std::uint8_t {
     ring_solicited = 1,
     ring_immediate = 2,
-    ring_skip = 4, // no datagram: the next one is at the beginning of the data
+    ring_skip = 4, // not a datagram: the next one is at the beginning of the data
 };
 
-// Begins with a line and is followed by the payload, of which 8 bytes lie in the same line.
+// Starts at a cache line, which also contains the first 8 bytes of the payload.
 struct ring_record {
-    std::atomic<std::uint64_t> sequence; // its position + 1 once it is whole
+    std::atomic<std::uint64_t> sequence; // its position + 1 once it is complete
     std::uint32_t qkey;
     std::uint32_t imm_data;
     std::uint8_t psn[3];
     std::uint8_t flags;
-    std::uint16_t length; // of the payload
-    std::uint8_t dest;    // the last byte of each number: the rest is the port that it belongs to
+    std::uint16_t length; // bytes of the payload
+    std::uint8_t dest;    // the last byte of each number; the rest is the port that the number belongs to
     std::uint8_t source;
     network_address source_address;
     network_address destination_address;
 };
 static_assert(sizeof(ring_record) == line - sizeof(std::uint64_t));
 
-// What both sides map. Empty with errno.
+// Mapping of a ring. Empty, with errno set, on error.
 using ring_memory = std::unique_ptr<std::byte, void (*)(std::byte *)>;
 ring_memory map_ring(int fd);
-// A file for a ring, of its final size; none with errno.
+// Creates a file of the final size for a ring. Empty, with errno set, on error.
 unique_fd create_ring_file();
-// Whether the descriptor is such a file, of this user: then what is mapped of it stays there.
+// Returns whether the descriptor is a ring file of this user, whose size is sealed, so that mapped pages remain.
 bool is_ring_file(int fd) noexcept;
 
-// The memory of a ring, and the places of positions in it as one side knows them.
+// The memory of a ring, and the address of each position in it according to one side.
 class ring_places
 {
 public:
@@ -94,11 +95,11 @@ public:
 
     enum class outcome {
         sent,
-        sent_to_sleeper, // the reader has to be woken
+        sent_to_sleeper, // the reader must be woken
         full,
         fault, // the payload cannot be read
     };
-    // The payload is of `length` bytes, at most max_datagram_payload.
+    // Writes a datagram with a payload of `length` bytes, at most max_datagram_payload.
     outcome put(const datagram &d, const datagram_route &route, std::span<const iovec> payload, std::size_t length);
 
 private:
@@ -108,34 +109,34 @@ private:
 
     ring_places places_;
     std::uint64_t position_;
-    std::uint64_t taken_;   // position of the reader, as far as is known here
-    std::uint64_t cleared_; // no record begins there before this side makes one
+    std::uint64_t taken_;   // last known position of the reader
+    std::uint64_t cleared_; // no record starts there until this side writes one
 };
 
 // Used by one thread at a time.
 class ring_reader
 {
 public:
-    // The datagrams are for queue pairs of the port `own`, from those of the port `peer`.
+    // The datagrams are for queue pairs of the port `own`, from queue pairs of the port `peer`.
     ring_reader(ring_memory memory, std::uint16_t own, std::uint16_t peer, std::uint64_t first = 0) noexcept
         : places_(std::move(memory), first), position_(first), own_(own), peer_(peer)
     {
     }
 
     enum class outcome {
-        nothing, // for now
+        nothing, // no datagram is available
         datagram,
-        broken, // nobody who keeps the rules has written that: the ring is not to be read any more
+        broken, // invalid data from the writer: the ring must no longer be read
     };
-    // What is taken stays where it is until the next call; the payload may change until then.
+    // Takes the next datagram. It remains in the ring until the next call; its payload may change until then.
     outcome take(datagram &d, network_address &source, network_address &destination) noexcept;
     bool waiting() noexcept;
-    // Afterwards the writer wakes this side with its next datagram, or has written one already.
+    // After this call, the writer wakes the reader with its next datagram, unless it has written one already.
     void fall_asleep() noexcept { places_.control().asleep.store(1, std::memory_order_seq_cst); }
 
 private:
     ring_places places_;
-    std::uint64_t position_; // position of what is taken next
+    std::uint64_t position_; // position of the next datagram
     const std::uint16_t own_;
     const std::uint16_t peer_;
 };

@@ -31,9 +31,9 @@ finding datagram_peer::ready(std::uint32_t)
     ring_offer offer;
     descriptors given;
     const reception r = receive(socket_, offer, given);
-    if (r == reception::nothing) // another thread was told of the same message, and has taken it
+    if (r == reception::nothing) // another thread has received the message
         return finding::nothing;
-    // The offer is the one message of a peer. After it the end of the connection is awaited.
+    // A peer sends one message, the offer. Afterwards only the end of the connection is expected.
     const auto owner = owner_.lock();
     if (r == reception::message && is_heard() && owner != nullptr && !added_ && take(offer, given[0].get(), *owner))
         return finding::something;

@@ -13,20 +13,20 @@ namespace softrdma::net
 class datagram_peer;
 struct ring_offer;
 
-// Whose queue pairs are sent to.
+// Interface of the port whose queue pairs receive the datagrams.
 class datagram_peer_owner
 {
 public:
     virtual ~datagram_peer_owner() = default;
-    // False if it has as many as it wants.
+    // Returns false if the limit of peers is reached.
     virtual bool add(const std::shared_ptr<datagram_peer> &peer) = 0;
-    // Takes what is whole in its ring, for the last time.
+    // Removes a peer, after taking the complete datagrams in its ring.
     virtual void remove(datagram_peer &peer) = 0;
-    // That wakes the owner.
+    // Eventfd that wakes the owner.
     virtual int wake_descriptor() const noexcept = 0;
 };
 
-// A process of this host that sends datagrams to ours through a ring that it has handed over.
+// A process on this host that sends datagrams to this process through a ring that it has passed.
 class datagram_peer : public local_caller
 {
 public:
@@ -38,10 +38,10 @@ public:
 
     finding ready(std::uint32_t events) override;
 
-    // The owner's from add() on, one thread at a time.
+    // Used by the owner after add(), one thread at a time.
     std::optional<local::ring_reader> ring;
-    bool has_sent = false; // through it
-    // Both addresses of a datagram are what its sender says.
+    bool has_sent = false; // true once it has sent a datagram through the ring
+    // Checks both addresses of a datagram, which its sender has supplied.
     bool is_of_this_host(const network_address &source, const network_address &destination) noexcept;
 
 private:
@@ -50,12 +50,12 @@ private:
     const std::uint16_t own_port_;
     const std::weak_ptr<datagram_peer_owner> owner_;
     bool added_ GUARDED_BY(mutex_) = false;
-    network_address known_source_{}; // that have been found to be of this host
+    network_address known_source_{}; // last address pair that was found to be of this host
     network_address known_destination_{};
 };
 
-// Rings for the queue pairs of that port are taken there. NULL if this process shares no memory, or somebody else has
-// the name.
+// Accepts rings for the queue pairs of that port. Returns NULL if this process shares no memory, or another process
+// uses the socket name.
 std::shared_ptr<listener> listen_for_rings(std::uint16_t port, std::weak_ptr<datagram_peer_owner> owner);
 
 } // namespace softrdma::net

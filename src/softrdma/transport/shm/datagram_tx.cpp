@@ -19,7 +19,7 @@ namespace
 {
 
 constexpr std::size_t most_channels = 256;
-// After a process has not taken a ring, or has ended, whoever has its port then is offered one no sooner.
+// Delay before the process that then uses the port is offered a ring, after a process rejected one or ended.
 constexpr auto before_next_offer = std::chrono::seconds(1);
 
 std::uint16_t port_of_number(std::uint32_t qpn) noexcept
@@ -29,7 +29,7 @@ std::uint16_t port_of_number(std::uint32_t qpn) noexcept
 
 } // namespace
 
-// To one process; the connection lasts as long as both have the ring.
+// Channel to one process; the connection lasts as long as both have the ring.
 class datagram_tx::channel : public event_handler, public std::enable_shared_from_this<channel>
 {
 public:
@@ -44,7 +44,7 @@ public:
     }
 
     std::uint16_t to() const noexcept { return to_; }
-    // Offers the ring to who listens at the other end. One that is not offered stays closed.
+    // Offers the ring to the listening process. A channel without an offer stays closed.
     void offer(std::uint16_t port, int file);
     finding ready(std::uint32_t events) override;
     void close() noexcept;
@@ -55,7 +55,7 @@ public:
         return state_.load(std::memory_order_acquire) == state::closed &&
                std::chrono::steady_clock::now() - made_ > before_next_offer;
     }
-    // True if the address is one of this host.
+    // Returns true if the address is one of this host.
     bool leads_to(const network_address &address) noexcept;
     outcome send(const datagram &d, const datagram_route &route, std::span<const iovec> payload);
 
@@ -68,9 +68,9 @@ private:
 
     const std::uint16_t to_;
     local::unique_fd socket_;
-    local::unique_fd wake_; // who sleeps at the other end
+    local::unique_fd wake_; // eventfd that wakes the reader
     local::ring_writer ring_;
-    network_address known_{}; // to be one of this host
+    network_address known_{}; // address that is known to be of this host
     const process::birth birth_;
     const std::chrono::steady_clock::time_point made_ = std::chrono::steady_clock::now();
     ordered_mutex mutex_{lock_level::sending};
@@ -112,7 +112,7 @@ void datagram_tx::channel::close() noexcept
 {
     const lock_guard lock(mutex_);
     state_.store(state::closed, std::memory_order_release);
-    event_loop::get()->unwatch(watch_); // of 0 does nothing
+    event_loop::get()->unwatch(watch_); // no effect if it is 0
 }
 
 bool datagram_tx::channel::leads_to(const network_address &address) noexcept

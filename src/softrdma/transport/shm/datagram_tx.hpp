@@ -11,10 +11,10 @@
 namespace softrdma::net
 {
 
-// What the queue pairs of one port send to processes of this host without the network: into a ring for each port that
-// they send to. A process is offered its ring with the first datagram for it, and has taken it with its answer. Until
-// then, and for good where it takes none (another user, another network namespace, memory that is not to be shared),
-// datagrams go another way.
+// Sends datagrams of the queue pairs of one port to processes on this host through rings, one for each destination
+// port. A process is offered its ring with the first datagram for it, and its response accepts the ring. Until then,
+// datagrams take another path. They always do if the process accepts no ring: another user, another network namespace,
+// or no sharing.
 class datagram_tx
 {
 public:
@@ -22,8 +22,8 @@ public:
     ~datagram_tx();
 
     enum class outcome {
-        elsewhere, // it is not for a process that has a ring
-        done,      // also if it is lost, because the ring is full
+        elsewhere, // the destination has no ring
+        done,      // sent, or dropped because the ring is full
         fault,     // the payload cannot be read
     };
     outcome send(const datagram &d, const datagram_route &route, std::span<const iovec> payload) noexcept;

@@ -26,7 +26,7 @@ void set_end(const sockaddr_storage &from, std::array<std::uint8_t, 16> &address
         const auto &v6 = reinterpret_cast<const sockaddr_in6 &>(from);
         memcpy(address.data(), &v6.sin6_addr, address.size());
         port = v6.sin6_port;
-    } else { // as an IPv6 socket of the peer would show it
+    } else { // in the form that an IPv6 socket of the peer shows
         const auto &v4 = reinterpret_cast<const sockaddr_in &>(from);
         address = {};
         address[10] = address[11] = 0xff;
@@ -51,7 +51,7 @@ address_text name_of_peer(const packet_path &path)
     return text_of(there);
 }
 
-// NULL if it cannot be used: then TCP carries everything.
+// Returns NULL if shared memory cannot be used: TCP then carries all traffic.
 shm_ep_ptr open_handed(const local::shm_address &h, const local::connection_ends &ends, local::handover given,
         const address_text &peer)
 {

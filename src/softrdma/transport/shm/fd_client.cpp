@@ -17,8 +17,8 @@ namespace softrdma::net
 namespace
 {
 
-// A peer that never answers must not keep its connections from being made: they go over the network then, for which
-// half of the time is left. A busy machine is no such peer.
+// A peer that never responds must not block the setup of connections. They use the network then, for which half of the
+// time is left. A busy machine responds within this time.
 std::chrono::milliseconds answer_timeout()
 {
     return settings().response_timeout / 2;
@@ -45,7 +45,7 @@ public:
         return finding::something;
     }
     void out_of_memory() noexcept override { leave(); }
-    // Gives up, if nothing has come yet.
+    // Fails the request if no response has arrived yet.
     void give_up();
 
     void serve(std::weak_ptr<local::peer_process> asker);
@@ -64,7 +64,7 @@ private:
     const local::token_bytes token_;
     std::atomic<event_loop::watch_id> watch_{0};
     ordered_mutex mutex_{lock_level::events};
-    std::function<void(local::handover)> done_ GUARDED_BY(mutex_); // until it is called
+    std::function<void(local::handover)> done_ GUARDED_BY(mutex_); // cleared when it is called
     std::weak_ptr<local::peer_process> asker_ GUARDED_BY(mutex_);
 };
 
@@ -128,7 +128,7 @@ void fd_client::take_replies()
     give_up();
 }
 
-// Or drops what nobody has asked for. The program may have the file open, and locks on it.
+// Takes a file that was requested; drops it otherwise. The program may have the file open, and locks on it.
 void fd_client::take_file()
 {
     const auto asker = asker_.lock();
@@ -139,7 +139,7 @@ void fd_client::take_file()
             asker->take_file(g.key, g.generation, {std::move(given[0]), g.offset});
     });
     if (!taken)
-        recv(socket_, nullptr, 0, MSG_DONTWAIT); // drops the descriptors without giving them a number
+        recv(socket_, nullptr, 0, MSG_DONTWAIT); // drops the descriptors without installing them
 }
 
 void fd_client::take_arena(const std::function<void(local::handover)> &done, descriptors given)
@@ -187,7 +187,7 @@ bool fd_client::broken() const noexcept
 
 } // namespace
 
-// Nothing that the other process says counts before the kernel has said that it is of our user.
+// Messages of the other process are used only after the kernel has confirmed that it belongs to the same user.
 local::obstacle request_fds(const local::shm_address &h, std::function<void(local::handover)> done)
 {
     using local::obstacle;

@@ -8,9 +8,9 @@
 namespace softrdma::net
 {
 
-// Asks a peer from which obstacle_to() keeps us not apart for what it shares. What is in the way if it has no server of
-// descriptors, or not for us. Else `done` is called once, by the progress thread and with no lock held; without an
-// arena if none has come in time.
+// Requests the descriptors that a peer shares, if obstacle_to() found none. Returns the obstacle if the peer has no
+// descriptor server, or not for this process. Otherwise calls `done` once, from the progress thread and with no lock
+// held; without an arena if none arrived in time.
 local::obstacle request_fds(const local::shm_address &h, std::function<void(local::handover)> done);
 
 } // namespace softrdma::net

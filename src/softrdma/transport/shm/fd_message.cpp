@@ -74,7 +74,7 @@ reception receive_bytes(int socket, void *to, std::size_t size, descriptors &giv
 fd_server_address::fd_server_address(const char *what, std::uint64_t number) noexcept : sockaddr_un{}
 {
     sun_family = AF_UNIX;
-    // The name begins with a zero and has no end but the address'.
+    // An abstract name starts with a zero byte, and its length is that of the address.
     const int length = snprintf(
             sun_path + 1, sizeof(sun_path) - 1, "softrdma-%s/%016llx", what, static_cast<unsigned long long>(number));
     size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(length));

@@ -21,11 +21,11 @@ namespace softrdma::net
 namespace
 {
 
-constexpr unsigned most_requests = 8; // before other sockets have their turn
+constexpr unsigned most_requests = 8; // limit before other sockets are served
 
 constinit process::single<unknown_callers> without_a_request;
 
-// Somebody who asks for descriptors.
+// A client that requests descriptors.
 class fd_peer : public local_caller
 {
 public:
@@ -41,7 +41,7 @@ private:
 finding fd_peer::ready(std::uint32_t)
 {
     const lock_guard lock(mutex_);
-    // What is left keeps the socket ready: a peer that asks again and again must not keep this thread.
+    // Limits the requests per wakeup; the rest keeps the descriptor readable.
     for (unsigned requests = 0; requests < most_requests; ++requests) {
         fd_request w;
         const reception r = receive(socket_, w);
@@ -68,7 +68,8 @@ bool fd_peer::hand_over_arena(const fd_request &w) const
     return send_message(socket_, {.kind = w.kind}, std::span(given).first(rings ? 2 : 1));
 }
 
-// If there is none, that is said. The program may have locks on the file, which closing it would drop.
+// Replies without a descriptor if the region has no file. The program may have locks on the file, which closing it
+// would drop.
 bool fd_peer::hand_over_file(const fd_request &w) const
 {
     const region_pin region = region_table::instance().pin(w.key);
@@ -88,7 +89,7 @@ bool fd_peer::hand_over_file(const fd_request &w) const
 }
 
 struct open_fd_server {
-    std::uint64_t number = 0; // 0: it is closed
+    std::uint64_t number = 0; // 0 if it is closed
     std::shared_ptr<listener> listening;
 };
 
@@ -126,10 +127,10 @@ event_loop *start_event_loop()
 {
     const process::creation lock;
     config::check();
-    local::arena::instance(); // while there is somebody to tell that there is no memory
+    local::arena::instance(); // created while an allocation failure can still be reported
     event_loop *a = event_loop::start([] { local::arena::instance().hold_liveness_futex(); });
     if (a != nullptr)
-        fd_server_number(); // now, so that connections need no descriptor which outlives them
+        fd_server_number(); // opened now, so that connections need no descriptor that outlives them
     return a;
 }
 

@@ -8,12 +8,12 @@
 namespace softrdma::net
 {
 
-// Number of the socket where this process hands over what its peers need to share its memory; opened and served by
-// the progress thread. 0 if there is none.
+// Number of the socket where this process passes the descriptors that its peers need to share its memory. Opened and
+// served by the progress thread. 0 if it is not open.
 std::uint64_t fd_server_number();
 
-// The event loop, started with what peers of this host rely on: its thread tells them when this process ends, and
-// serves them descriptors. NULL with errno.
+// Starts the event loop with the services for peers on this host: its thread reports the end of this process to them,
+// and serves descriptors. Returns NULL and sets errno on error.
 event_loop *start_event_loop();
 
 } // namespace softrdma::net

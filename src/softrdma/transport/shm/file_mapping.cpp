@@ -27,7 +27,7 @@ namespace softrdma::local
 namespace
 {
 
-// The one shared mapping of a process that contains the range.
+// Finds the shared mapping of a process that contains the whole range.
 bool find_area(std::uint32_t pid, std::uint64_t address, std::uint64_t length, mapped_area &out)
 {
     proc_lines maps(("/proc/" + std::to_string(pid) + "/maps").c_str());
@@ -43,14 +43,15 @@ int open_same(const std::string &path, const mapped_area &area)
 {
     struct stat file {
     };
-    // Nothing but a file is opened: opening a device may have effects.
+    // Only regular files and DAX devices are opened: opening a device may have side effects.
     if (stat(path.c_str(), &file) != 0 || !(S_ISREG(file.st_mode) || S_ISCHR(file.st_mode)) ||
             file.st_ino != area.inode || file.st_dev != area.device)
         return -1;
     return open(path.c_str(), O_RDWR | O_CLOEXEC);
 }
 
-// What this process has open it need not be allowed to open again. Not to be closed in the program's table.
+// Duplicates a descriptor of this process, which might not be allowed to open the file again. The result must not be
+// closed in the descriptor table of the program.
 int duplicate_same(int fd, const mapped_area &area)
 {
     struct stat file {
@@ -158,7 +159,7 @@ file_mapping::~file_mapping()
         munmap(whole_, whole_size_);
 }
 
-// An optimisation, which kernels before 5.14 do not have, and which a file that has become shorter cannot get.
+// Populates the pages of a chunk. An optimization: kernels before 5.14 lack it, and it fails if the file was truncated.
 [[gnu::noinline]] void file_mapping::populate_piece(std::uint64_t index) noexcept
 {
     constexpr int populate_write = 23; // MADV_POPULATE_WRITE

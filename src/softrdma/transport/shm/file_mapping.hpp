@@ -14,30 +14,30 @@
 namespace softrdma::local
 {
 
-// Where a file has what a mapping shows.
+// Location of a mapping in its file.
 struct file_part {
-    unique_fd file;           // none: there is none
-    std::uint64_t offset = 0; // of the first page
+    unique_fd file;           // empty if not found
+    std::uint64_t offset = 0; // offset of the first page
 
     // Empty if the range is not one shared mapping of a file that this process can open.
     static file_part find(std::uint32_t pid, std::uint64_t address, std::uint64_t length);
 };
 
-// A peer's shared mapping of a file, mapped here as well. Copies that meet the end of a file which its owner has
-// truncated report that instead of ending this process.
+// A peer's shared mapping of a file, also mapped in this process. Copies beyond the end of a file that its owner has
+// truncated return an error instead of ending this process.
 class file_mapping
 {
 public:
-    // NULL if the range is not one shared file that this process can open; of a region of direct access: not as a
-    // mapping whose cache lines are durable once written back.
+    // Returns NULL if the range is not one shared mapping of a file that this process can open. A direct access region
+    // must also be mappable so that its cache lines are durable once written back.
     static std::shared_ptr<file_mapping> open(
             std::uint32_t pid, std::uint64_t address, std::uint64_t length, region_kind kind);
     static std::shared_ptr<file_mapping> open(
             const file_part &part, std::uint64_t address, std::uint64_t length, region_kind kind);
     ~file_mapping();
 
-    // Offsets are relative to the peer's address `address`. False if the memory is not there any more, or not inside:
-    // how long a region is, its owner may have changed since.
+    // Offsets are relative to the peer's address `address`. Return false if the range is outside the mapping or its
+    // memory is gone: the owner may have changed the length of the region since.
     bool write(std::uint64_t offset, std::span<const iovec> from) noexcept
     {
         const std::uint64_t bytes = total(from);
@@ -48,7 +48,7 @@ public:
         return copy_into(at_ + offset, from);
     }
     bool read(std::uint64_t offset, std::span<const iovec> to) noexcept;
-    // Makes a range durable. 0 or an errno value.
+    // Makes a range durable. Returns 0 or an errno value.
     int write_back(std::uint64_t offset, std::size_t bytes) const noexcept;
 
 private:
@@ -66,8 +66,8 @@ private:
         return bytes;
     }
 
-    // A fault for each page that is written for the first time takes many times what the write takes: the pages around
-    // it are populated in one call.
+    // A page fault for each first write to a page takes many times as long as the write, so the surrounding pages are
+    // populated in one call.
     static constexpr std::size_t populated_at_once = std::size_t{256} << 10;
     void populate(std::uint64_t offset, std::uint64_t bytes) noexcept
     {
@@ -83,9 +83,9 @@ private:
     void *whole_ = nullptr;
     std::size_t whole_size_ = 0;
     std::byte *at_ = nullptr;
-    const std::uint64_t size_; // of what is the region's
+    const std::uint64_t size_; // bytes of the region
     const bool direct_access_;
-    // By piece: has been populated. NULL where writing would make pages dirty that have to be written out.
+    // True for each populated chunk. NULL if populating would dirty pages that must then be written out.
     std::unique_ptr<std::atomic<bool>[]> populated_;
 };
 

@@ -48,7 +48,7 @@ std::array<std::uint8_t, 16> boot_id()
 std::uint64_t start_time_of(pid_t pid)
 {
     const std::string stat = contents(("/proc/" + std::to_string(pid) + "/stat").c_str());
-    const auto name_end = stat.rfind(')'); // the program's name may contain anything
+    const auto name_end = stat.rfind(')'); // the name may contain any character
     if (name_end == std::string::npos)
         return 0;
     constexpr int fields_between = 20; // the start time is field 22, the name field 2

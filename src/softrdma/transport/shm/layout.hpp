@@ -11,7 +11,7 @@
 namespace softrdma::local
 {
 
-// What the file begins with that a process shares with its peers: who it is, and its regions. The blocks of its objects
+// Start of the file that a process shares with its peers: its identity and its regions. The blocks of its objects
 // follow, see transport/shared_layout.hpp.
 
 inline constexpr std::uint64_t arena_magic = 0x616e657261534652;
@@ -24,22 +24,22 @@ struct arena_header {
     std::uint32_t pid;
     token_bytes token;
     std::uint64_t start_time;
-    std::uint64_t token_address; // of a copy in the owner's memory, to probe process_vm_readv with
+    std::uint64_t token_address; // address of a copy in the owner's memory, to test process_vm_readv
 };
 
-// Right after the header, as its owner learns it.
+// Stored after the header, when the owner determines the values.
 struct arena_facts {
     std::atomic<std::uint32_t> knows_flush; // see shared_memory::knows_flush()
-    // A robust futex of a thread that ends with its process: the kernel adds FUTEX_OWNER_DIED before anything else of
-    // the process goes away.
+    // A robust futex of a thread that ends with its process. The kernel sets FUTEX_OWNER_DIED before it releases other
+    // resources of the process.
     std::atomic<std::uint32_t> liveness;
     std::atomic<std::uint32_t> enrolled; // see barriers::enroll()
 };
 
 inline constexpr std::size_t facts_offset = page / 2;
 
-// Region `key` is described in slot slot_index(key). Its owner publishes the key last and takes it away first,
-// then waits for peers that are inside an operation (qp_block::epoch).
+// Region `key` is described in slot slot_index(key). Its owner publishes the key last and clears it first, then waits
+// for peers that are inside an operation (qp_block::epoch).
 struct alignas(line) region_slot {
     std::atomic<std::uint32_t> key; // 0 if the slot is free
     std::atomic<std::uint32_t> access;
@@ -49,7 +49,7 @@ struct alignas(line) region_slot {
     std::atomic<std::uint64_t> length;
     std::atomic<std::uint64_t> address; // in the owner's address space
     std::atomic<region_kind> kind;
-    std::atomic<std::uint32_t> unsynced; // a peer has stored into pages of the file since its last write-back
+    std::atomic<std::uint32_t> unsynced; // a peer has stored to pages of the file since its last write-back
 };
 
 inline constexpr std::size_t tables_size = page + region_slots * sizeof(region_slot);

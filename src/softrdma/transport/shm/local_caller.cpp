@@ -18,7 +18,7 @@ std::chrono::milliseconds local_caller::enter()
 {
     if (!process_of_own_user(socket_))
         return std::chrono::milliseconds(0);
-    const lock_guard lock(mutex_); // nothing is read before it is one of the others
+    const lock_guard lock(mutex_); // no message is read before it is in the list
     watch_ = event_loop::get()->watch(socket_, EPOLLIN, shared_from_this());
     return others_.add(shared_from_this());
 }

@@ -8,20 +8,20 @@
 namespace softrdma::net
 {
 
-// Somebody at a local socket of this process. Whoever breaks the rules is sent away.
+// A client at a local socket of this process. A client that breaks the protocol is disconnected.
 class local_caller : public event_handler, public caller, public std::enable_shared_from_this<local_caller>
 {
 public:
-    // Takes the socket. The others are those at sockets of the same kind.
+    // Takes ownership of the socket. `others` are the clients at sockets of the same kind.
     local_caller(int socket, unknown_callers &others) noexcept : socket_(socket), others_(others) {}
     ~local_caller() override;
 
-    // A caller of another user is not kept. Returns what listener::receiver does.
+    // Accepts the client unless it belongs to another user. Returns the same value as listener::receiver.
     std::chrono::milliseconds enter();
     void send_away() override;
 
 protected:
-    // It has said something. False if it is sent away.
+    // Called when a message has arrived. Returns false if the client was disconnected.
     bool is_heard() REQUIRES(mutex_);
 
     const int socket_;

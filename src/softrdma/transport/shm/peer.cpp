@@ -28,7 +28,7 @@ bool refuse(std::string &why, const char *what, int error)
     return false;
 }
 
-// Peers are found once per process, not once per connection.
+// Cache of peers: looked up once per process, not once per connection.
 struct peer_cache {
     ordered_mutex lock{lock_level::receives};
     std::unordered_map<std::uint64_t, std::weak_ptr<peer_process>> by_token GUARDED_BY(lock);
@@ -46,8 +46,8 @@ peer_cache &cache()
     return c.get();
 }
 
-// A message that is bounced is copied once more, but without a call of the kernel. Both ways take the same time for 6
-// KiB on an Intel Xeon with 460 ns a call, and for more than 16 KiB where a call takes 1.5 us.
+// Messages of up to this size use the bounce buffer, which needs a second copy but no system call. Both methods take
+// the same time for 6 KiB on an Intel Xeon with 460 ns per call, and for more than 16 KiB if a call takes 1.5 us.
 constexpr std::uint32_t max_bounced_beside_a_call = 8 * 1024;
 
 copy_result result_of(ssize_t copied, std::size_t wanted) noexcept
@@ -182,7 +182,7 @@ bool peer_process::map_tables(const shm_address &h, std::string &why)
     return false;
 }
 
-// That the process of this number is the one whose arena this is: it has the arena's secret in its own memory.
+// Checks that the process with this ID owns the arena: its own memory contains the secret of the arena.
 bool peer_process::reaches_memory(std::uint32_t pid, const shm_address &h, std::string &why) const
 {
     std::uint64_t token_address = 0;
@@ -259,7 +259,7 @@ std::shared_ptr<file_mapping> peer_process::mapping(const remote_region &r)
     const auto known = mappings_.find(r.slot);
     if (known != mappings_.end() && known->second.region.generation == r.generation)
         return known->second.file;
-    // Files that are registered no more must not be kept alive by us.
+    // Mappings of deregistered files must not keep the files alive.
     std::erase_if(mappings_, [this](const auto &entry) {
         const region_slot &slot = slots_[entry.first];
         return slot.key.load(std::memory_order_relaxed) == 0 ||

@@ -15,17 +15,17 @@
 namespace softrdma::local
 {
 
-// What keeps this process and the one that said so of itself apart, as far as that can be told without asking it.
+// Obstacle to shared memory between this process and the one with that address, as far as known without contacting it.
 obstacle obstacle_to(const shm_address &h);
-// Why this process shares no memory with anybody; none if it does.
+// Reason why this process shares no memory at all; `none` if it does.
 obstacle own_obstacle();
 
-// A registered region of the peer, as one operation sees it.
+// A registered region of the peer, as found by one operation.
 struct remote_region {
     std::uint32_t slot = 0;
     region_kind kind{};
     std::uint64_t generation = 0;
-    std::uint64_t address = 0; // in the peer's address space: of the first byte of the operation
+    std::uint64_t address = 0; // address of the operation's first byte in the peer's address space
     std::uint64_t region_address = 0;
     std::uint64_t region_length = 0;
 };
@@ -33,45 +33,45 @@ struct remote_region {
 enum class copy_result {
     done,
     unsupported, // this process cannot reach that memory
-    fault,       // the memory is not there
-    no_peer,     // the process is not there
+    fault,       // the memory does not exist
+    no_peer,     // the process does not exist
 };
 
 class file_mapping;
 struct file_part;
 
 bool is_event_descriptor(int fd) noexcept;
-// Whether another event can be put into the peer's eventfd: one that the peer has filled up must not stop us.
+// Returns whether the peer's eventfd can take another event. A peer could fill it to block this process.
 bool takes_event(int fd) noexcept;
 
-// A process of this host whose arena this process has: another one, or itself.
+// A process on this host whose arena is accessible to this process, or this process itself.
 class peer_process
 {
 public:
-    // This process itself. Empty, with the reason in `why`, if it is not what has introduced itself.
+    // Returns this process itself, or NULL with the reason in `why` if its identity does not match `h`.
     static std::shared_ptr<peer_process> self(const shm_address &h, std::string &why);
-    // A process that has handed its arena over. Empty, with the reason in `why`, if it is not what it claims to be, or
-    // its private memory is out of reach and must not be.
+    // Returns a process that has passed its arena. Returns NULL with the reason in `why` if its identity does not
+    // match, or its private memory is required but not accessible.
     static std::shared_ptr<peer_process> adopt(const shm_address &h, handover &given, std::string &why);
     ~peer_process();
 
     bool is_self() const noexcept { return tables_ == nullptr; }
-    // Its private memory and its files can be reached without its help.
+    // Returns true if its private memory and files are accessible without its help.
     bool is_open() const noexcept { return memory_pid_ != 0; }
     bool gone() const noexcept;
-    // The same without asking the kernel; a process whose thread cannot tell is never dead.
+    // Like gone(), but without a system call; may return false for a process whose thread cannot report its end.
     bool dead() const noexcept;
     const arena_facts &facts() const noexcept;
     bool knows_flush() const noexcept { return facts().knows_flush.load(std::memory_order_relaxed) != 0; }
 
-    // `size` bytes of the peer's arena. NULL if they are not inside it.
+    // Maps `size` bytes of the peer's arena. Returns NULL if the range is not inside it.
     std::shared_ptr<std::byte> share(std::uint64_t offset, std::size_t size) const;
 
-    // False unless the key names a region of one of the two domains, or a window that is bound in it, with all of
-    // `access` that contains the range. To be called, and the answer to be used, inside an epoch only.
+    // Finds the region of the key if it belongs to one of the two domains, or a window bound in one of them, grants all
+    // of `access` and contains the range. Call it and use the result only inside a section.
     bool find(std::uint32_t key, std::uint64_t domain, std::uint64_t own_domain, int access, std::uint64_t va,
             std::uint64_t bytes, remote_region &out) const noexcept;
-    // Whether the region is still what find() has found.
+    // Returns whether the region is still the one that find() returned.
     bool has(const remote_region &r) const noexcept
     {
         const region_slot &slot = slots_[r.slot];
@@ -80,15 +80,15 @@ public:
     }
     void mark_unsynced(const remote_region &r) const noexcept;
 
-    // Between the peer's memory and ours, through the kernel.
+    // Copy between the memory of the peer and local memory, through the kernel.
     copy_result write(std::uint64_t to, std::span<const iovec> from) const noexcept;
     copy_result read(std::uint64_t from, std::span<const iovec> to) const noexcept;
-    // Messages of up to that many bytes arrive sooner if they are copied twice, through the arena.
+    // Maximum size of messages that arrive sooner when copied twice, through the arena.
     std::uint32_t bcopy_threshold() const noexcept;
 
-    // The peer's shared file behind a region, in our address space; NULL if it cannot be had, or has to come first.
+    // Returns a local mapping of the peer's file behind a region; NULL if it is not available, or not yet.
     std::shared_ptr<file_mapping> mapping(const remote_region &r);
-    // The file behind a region has come, or nothing.
+    // Called with the file behind a region, or without a file.
     void take_file(std::uint32_t key, std::uint64_t generation, const file_part &part);
 
 private:
@@ -98,7 +98,7 @@ private:
     bool reaches_memory(std::uint32_t pid, const shm_address &h, std::string &why) const;
 
     identity who_;
-    std::uint32_t memory_pid_ = 0; // by which the kernel reaches its memory for us; 0: it does not
+    std::uint32_t memory_pid_ = 0; // process ID with which the kernel accesses its memory; 0 if it cannot
     std::unique_ptr<peer_line> line_;
     unique_fd arena_;
     std::uint64_t arena_size_ = 0;
@@ -107,7 +107,7 @@ private:
 
     struct mapped {
         remote_region region;
-        std::shared_ptr<file_mapping> file; // NULL: cannot be mapped, or is still to come
+        std::shared_ptr<file_mapping> file; // NULL if it cannot be mapped or was not received yet
     };
     ordered_mutex mutex_{lock_level::regions};
     std::unordered_map<std::uint32_t, mapped> mappings_ GUARDED_BY(mutex_);

@@ -8,7 +8,7 @@ namespace softrdma::local
 path_policy policy() noexcept
 {
     using config::setting;
-    // What a peer stores directly, the undo log of a simulated power cut would not see.
+    // The undo log of a simulated power cut does not record direct stores of a peer.
     if (config::is(setting::trust, config::trust_word::none) || config::text(setting::powercut) != nullptr)
         return path_policy::tcp;
     switch (static_cast<config::path_word>(config::value(setting::path))) {

@@ -6,10 +6,10 @@ namespace softrdma::local
 
 // SOFTRDMA_PATH and SOFTRDMA_TRUST, read once.
 enum class path_policy {
-    tcp,         // never shared memory than the connection
-    automatic,   // the shortest that both sides can take
-    direct,      // a connection whose sides cannot reach each other's memory fails
-    descriptors, // shared memory and files that are handed over, but no private memory; without them a connection fails
+    tcp,         // all traffic uses the connection
+    automatic,   // the fastest path that both sides support
+    direct,      // a connection fails if a side cannot access the memory of the other
+    descriptors, // shared memory and passed files, but no private memory; otherwise a connection fails
 };
 
 path_policy policy() noexcept;

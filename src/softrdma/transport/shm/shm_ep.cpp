@@ -17,12 +17,11 @@ namespace
 
 constexpr std::uint32_t max_capacity = 1u << 16;
 constexpr std::uint32_t max_sges = 64;
-// Of a message: as much as lies in the line where the peer looks.
+// Bytes of a message in the cache line that the peer polls.
 constexpr std::uint32_t in_first_line = line - offsetof(receive_slot, inlined);
 
-// Up to which length the lines of the next message are asked for beforehand. A SEND of 4 KiB takes 930 ns instead of
-// 1160 by it on Intel's processors, and 370 ns instead of 270 on AMD's, where what the program does next waits for the
-// lines.
+// Maximum length for which the lines of the next message are prefetched. A SEND of 4 KiB then takes 930 ns instead of
+// 1160 on Intel CPUs, but 370 ns instead of 270 on AMD CPUs, where the next accesses of the program wait for the lines.
 constexpr std::uint32_t most_fetched = 4096;
 
 bool peer_gone(const void *peer)
@@ -40,19 +39,20 @@ bool peer_gone(const void *peer)
 
 void gather(std::byte *to, std::span<const iovec> from) noexcept
 {
-    if (from.size() == 1 && from[0].iov_len == sizeof(std::uint64_t)) // a notification is seldom longer
+    if (from.size() == 1 && from[0].iov_len == sizeof(std::uint64_t)) // most notifications are one word
         memcpy(to, from[0].iov_base, sizeof(std::uint64_t));
     else
         gather_pieces(to, from);
 }
 
-// What is taken off the front of a scatter list, part by part.
+// Takes consecutive parts from the front of a scatter list.
 class scatter_front
 {
 public:
     explicit scatter_front(std::span<const iovec> list) noexcept : list_(list) {}
 
-    // Of no more than there are. Valid until the next call.
+    // Takes the first `bytes` bytes of the list; `bytes` must not exceed the rest. The result is valid until the next
+    // call.
     std::span<const iovec> take(std::size_t bytes) noexcept
     {
         std::size_t count = 0;
@@ -72,7 +72,7 @@ public:
 
 private:
     std::span<const iovec> list_;
-    std::size_t used_ = 0; // of its first element
+    std::size_t used_ = 0; // bytes of its first element that are taken
     std::array<iovec, max_sges> taken_;
 };
 
@@ -125,7 +125,7 @@ void remote_cq::wake(bool solicited)
         signal(arming);
 }
 
-// The event before the mark: a sender that ends in between has withheld nothing from the owner.
+// Signals the event before it is marked as signaled: a sender that ends in between loses no event.
 void remote_cq::signal(std::uint64_t arming)
 {
     if (!takes_event(completion_fd_.get()))
@@ -217,7 +217,7 @@ file_mapping *shm_ep::look_up_mapping(remote_region r)
 
 copy_result shm_ep::write_unmapped(remote_region r, std::span<const iovec> from) const
 {
-    // What only its owner can make durable, its owner has to store.
+    // Memory that only its owner can make durable must be stored to by its owner.
     return r.kind == region_kind::unmappable ? peer_->write(r.address, from) : copy_result::unsupported;
 }
 
@@ -228,7 +228,7 @@ copy_result shm_ep::read_part(const remote_region &r, std::span<const iovec> to)
     return peer_->read(r.address, to);
 }
 
-// The peer posts a receive and then looks whether it is asked for, without a barrier in between.
+// The barrier is executed for the peer too, which posts a receive and then reads the request without a barrier.
 void shm_ep::ask_for_receive() noexcept
 {
     if (block_->peer_waiting.exchange(1, std::memory_order_seq_cst) == 0)
@@ -246,8 +246,8 @@ std::optional<std::uint32_t> shm_ep::bounce_buffer_space(std::uint32_t length) n
     return end - bounced_out_ > bounce_buffer_size ? std::nullopt : std::optional(begin);
 }
 
-// The next message is probably as long, and its lines come while the program does something else. Apart, so that short
-// messages take no longer.
+// Prefetches lines for the next message, assuming that it has the same length, while the program continues. Out of
+// line, so that short messages are not slowed down.
 [[gnu::noinline]] void shm_ep::fetch_room(std::uint32_t length) noexcept
 {
     if (length > most_fetched)
@@ -271,7 +271,7 @@ std::optional<std::uint32_t> shm_ep::bounce_buffer_space(std::uint32_t length) n
         r.address += part;
         length -= part;
         if (length > 0 && (!peer_is_open() || !peer_->has(r)))
-            return copy_result::unsupported; // the peer says what becomes of the request
+            return copy_result::unsupported; // the peer determines the result of the request
     }
     return copy_result::done;
 }
@@ -302,8 +302,8 @@ bool shm_ep::place(const receive_slot &s, std::uint32_t length, std::span<const 
     return left == 0;
 }
 
-// The message in that slot is the peer's, from one store on. Of a receive that is lent this is the only moment at which
-// one side takes it from the other: false if the peer has taken it back since `seen` was there.
+// Publishes the message in that slot with one store. A lent receive changes its owner only at this moment. Returns
+// false if the peer has reclaimed it since `seen` was read.
 bool shm_ep::publish(receive_slot &s, std::uint64_t seen) const noexcept
 {
     if (lent_)
@@ -312,12 +312,13 @@ bool shm_ep::publish(receive_slot &s, std::uint64_t seen) const noexcept
     return true;
 }
 
-// Part of what sends: the answer to a message waits for each call. Others may call it as well.
+// Inlined into its main caller, because the response to a message waits for each call. Other functions may call it as
+// well.
 bool shm_ep::deliver(const message &m, std::span<const iovec> from)
 {
     receive_slot &s = *slot_;
     const std::uint64_t seen = s.done.load(std::memory_order_acquire);
-    if (lent_ && !has_receive()) // and what is read of it from here on is of the receive that `seen` stands for
+    if (lent_ && !has_receive()) // later reads of the slot belong to the receive of `seen`
         return false;
     std::uint8_t flags = m.flags;
     std::uint32_t bounced = bounced_;
@@ -334,7 +335,7 @@ bool shm_ep::deliver(const message &m, std::span<const iovec> from)
                 return false;
             s.bounced = *room;
             bounced = *room + whole_lines(m.length);
-        } else if (lent_ || !place(s, m.length, from)) { // what is lent is the peer's as long as it has no message
+        } else if (lent_ || !place(s, m.length, from)) { // a lent receive belongs to the peer until it has a message
             return false;
         }
     }

@@ -20,20 +20,20 @@ struct message {
     std::uint8_t flags = 0; // slot_solicited, slot_immediate, slot_write
 };
 
-// The peer's completion queue, as far as this process may tell it something.
+// The peer's completion queue, as far as this process may access it.
 class remote_cq
 {
 public:
-    // Empty if the offset is not that of a completion queue of the peer.
-    // `completion_fd` is what the peer has handed over for it.
+    // Returns NULL if the offset is not that of a completion queue of the peer. `completion_fd` is the eventfd that the
+    // peer has passed for it.
     static std::shared_ptr<remote_cq> open(
             const std::shared_ptr<peer_process> &peer, std::uint64_t offset, unique_fd completion_fd);
 
-    // False if the queue has no room for another message: then its owner has to see it overflow.
+    // Reserves an entry. Returns false if the queue is full: its owner must then detect the overflow.
     bool reserve() noexcept;
-    // No message came of it.
+    // Releases an entry for which no message was sent.
     void give_back() noexcept;
-    // To be called after a message was published: lets the peer find it.
+    // Lets the peer find a message that was published.
     void announce(std::uint32_t bit, bool watched) noexcept;
     void wake(bool solicited);
 
@@ -43,23 +43,23 @@ private:
     std::shared_ptr<peer_process> peer_;
     std::shared_ptr<std::byte> memory_;
     cq_block *block_ = nullptr;
-    unique_fd completion_fd_; // none: the peer wants no events
+    unique_fd completion_fd_; // empty if the peer needs no events
 };
 
-// The peer's queue pair. Used by one thread at a time, inside the epoch of our queue pair.
+// The peer's queue pair. Used by one thread at a time, inside a section of the local queue pair.
 class alignas(line) shm_ep final : public acting_peer
 {
 public:
-    // A queue pair of this process. Empty, with the reason in `why`, if it cannot be reached. `ends` are those of our
-    // own connection.
+    // Opens a queue pair of this process. Returns NULL with the reason in `why` if it is not accessible. `ends` are the
+    // endpoints of the local connection.
     static std::shared_ptr<shm_ep> open(const shm_address &h, const connection_ends &ends, std::string &why);
-    // One of the process that has handed this over.
+    // Opens a queue pair of the process that passed these descriptors.
     static std::shared_ptr<shm_ep> open(
             const shm_address &h, const connection_ends &ends, handover given, std::string &why);
     ~shm_ep() override;
 
     peer_process &peer() noexcept { return *peer_; }
-    // Where our own block tells the peer which of its regions is in use.
+    // Sets the word of the local block that publishes the key of the region in use.
     void show_use_in(std::atomic<std::uint32_t> &word) noexcept { region_in_use_ = &word; }
     bool peer_is_open() const noexcept
     {
@@ -70,13 +70,13 @@ public:
 
     bool find(std::uint32_t key, int access, std::uint64_t va, std::uint64_t bytes, remote_region &out) const noexcept
     {
-        // Whoever takes the region away looks at this word after a barrier for both.
+        // A thread that removes the region reads this word after a barrier for both sides.
         region_in_use_->store(key, std::memory_order_relaxed);
         std::atomic_signal_fence(std::memory_order_seq_cst);
         return peer_->find(key, domain_, own_domain_, access, va, bytes, out);
     }
-    // Of `length` bytes in all. What is longer than a part is copied in parts, between which it is made sure that the
-    // peer still has the queue pair open and the region registered: it waits for one part at most.
+    // Copies `length` bytes. Long copies are split into parts. Between parts, the copy stops unless the queue pair is
+    // still open and the region registered, so that the peer waits for one part at most.
     copy_result write(const remote_region &r, std::span<const iovec> from, std::uint32_t length)
     {
         return length <= longest_part ? write_part(r, from) : copy_in_parts(&shm_ep::write_part, r, from, length);
@@ -85,7 +85,8 @@ public:
     {
         return length <= longest_part ? read_part(r, to) : copy_in_parts(&shm_ep::read_part, r, to, length);
     }
-    // The peer's file behind a region; NULL if there is none or it cannot be had. It is recent_mapping() then.
+    // Returns the peer's file behind a region, also available as recent_mapping(). NULL if the region has no file, or
+    // it is not available.
     file_mapping *mapping(const remote_region &r)
     {
         if (r.kind != region_kind::shared_file && r.kind != region_kind::direct_access)
@@ -96,20 +97,20 @@ public:
     const std::shared_ptr<file_mapping> &recent_mapping() const noexcept { return recent_; }
 
     bool has_receive() const noexcept { return slot_->posted.load(std::memory_order_seq_cst) == position_ + 1; }
-    // The peer lends them from a shared queue: what does not find one may find it there.
+    // True if the peer lends receives from a shared queue, which may contain more.
     bool receives_are_lent() const noexcept { return lent_; }
-    // With a receive. False if only the peer itself can place the message.
+    // Delivers a message to a receive. Returns false if only the peer itself can place the message.
     bool deliver(const message &m, std::span<const iovec> from);
-    // A message was delivered in another way.
+    // Called when a message was delivered in another way.
     void skip_receive() noexcept { go_to(position_ + 1); }
-    // This side posts a receive. A program that has sent a message since the last one is about to send the next: it
-    // will find the line of the peer's receive here.
+    // Called when the local side posts a receive. A program that has sent a message since the last one is likely to
+    // send the next: prefetches the line of the peer's receive.
     void receive_is_posted() noexcept
     {
         if (std::exchange(sent_, false))
             fetch_to_store(slot_);
     }
-    // After this has_receive() is true, or the peer knows when it posts one that it is to say so.
+    // After this call, has_receive() is true, or the peer sends a message when it posts a receive.
     void ask_for_receive() noexcept;
 
     reader reader_of_peer() const noexcept override;
@@ -119,7 +120,7 @@ private:
     static std::shared_ptr<shm_ep> open(std::shared_ptr<peer_process> peer, const shm_address &h,
             const connection_ends &ends, unique_fd completion_fd, std::string &why);
     bool attach(const shm_address &h, const connection_ends &ends, unique_fd completion_fd, std::string &why);
-    // By value, so that what is not in need of them may keep a region in registers.
+    // By value, so that callers on the fast path can keep a region in registers.
     file_mapping *look_up_mapping(remote_region r);
     copy_result write_part(const remote_region &r, std::span<const iovec> from)
     {
@@ -138,7 +139,7 @@ private:
         position_ = position;
         slot_ = reinterpret_cast<receive_slot *>(slots_ + (position & mask_) * stride_);
     }
-    // Where in the bounce buffer a message can begin; nothing as long as the peer has not taken enough out of it.
+    // Position in the bounce buffer at which a message can start; empty until the peer has taken enough messages.
     std::optional<std::uint32_t> bounce_buffer_space(std::uint32_t length) noexcept;
     void fetch_room(std::uint32_t length) noexcept;
     bool place(const receive_slot &s, std::uint32_t length, std::span<const iovec> from);
@@ -149,12 +150,12 @@ private:
     qp_block *block_ = nullptr;
     std::atomic<std::uint32_t> *region_in_use_ = &not_shown_;
     std::shared_ptr<peer_process> peer_;
-    std::uint64_t connection_ = 0; // the peer's number of it
-    // Of the region used last.
+    std::uint64_t connection_ = 0; // the peer's number of the connection
+    // Region used last.
     std::uint32_t recent_slot_ = 0;
     std::uint64_t recent_generation_ = 0;
     std::shared_ptr<file_mapping> recent_;
-    // Checked copies of what the peer could change later.
+    // Checked copies of values that the peer could change later.
     std::uint64_t domain_ = 0;
     std::uint64_t own_domain_ = 0;
     std::uint32_t capacity_ = 1;
@@ -165,11 +166,11 @@ private:
     bool lent_ = false;
     std::uint64_t position_ = 0;
     std::byte *slots_ = nullptr;
-    receive_slot *slot_ = nullptr; // for that position
-    bool sent_ = false;            // a message, since a receive was posted
+    receive_slot *slot_ = nullptr; // slot of that position
+    bool sent_ = false;            // a message was sent since a receive was posted
     std::uint32_t bcopy_threshold_ = 0;
-    std::uint32_t bounced_ = 0;     // into the bounce buffer
-    std::uint32_t bounced_out_ = 0; // of it, as far as is known here
+    std::uint32_t bounced_ = 0;     // position of the writer in the bounce buffer
+    std::uint32_t bounced_out_ = 0; // last known position of the reader in the bounce buffer
     std::byte *bounce_buffer_ = nullptr;
     std::shared_ptr<std::byte> memory_;
     std::shared_ptr<remote_cq> cq_;

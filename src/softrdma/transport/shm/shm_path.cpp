@@ -18,7 +18,7 @@ post_result result_of(local::copy_result result) noexcept
         return post_result::done;
     case local::copy_result::no_peer:
         return post_result::lost;
-    default: // over the network it shows whether memory of this side or of the peer is missing
+    default: // the network determines whether local or remote memory is missing
         return post_result::unsupported;
     }
 }
@@ -41,7 +41,7 @@ bool shm_path::collect(const wqe &w, int access, std::span<const iovec> &pieces)
             return false;
         pieces_[count++] = {at, sge.length};
     }
-    if (w.is_inline() && w.length > 0) // it needs no region
+    if (w.is_inline() && w.length > 0) // inline data needs no region
         pieces_[count++] = w.inline_data();
     pieces = {pieces_.data(), count};
     return true;
@@ -61,13 +61,13 @@ void shm_path::note_store(const local::remote_region &r, std::uint32_t bytes)
     dirty_.note(ep_->recent_mapping(), begin, begin + bytes);
 }
 
-// Takes as long as the file system likes, and holds the files itself: the peer does not wait for it.
+// May take as long as the file system needs, and references the files itself: the peer does not wait for it.
 bool shm_path::make_durable()
 {
     const local::epoch_pause outside(own_.epoch);
     return dirty_.make_durable([](const auto &file, std::uint64_t begin, std::uint64_t end) {
         const int error = file->write_back(begin, end - begin);
-        return error == 0 || error == ENOMEM; // of what the program has unmapped: see memory_region::sync_mapped()
+        return error == 0 || error == ENOMEM; // ENOMEM: unmapped by the program, see memory_region::sync_mapped()
     });
 }
 
@@ -107,7 +107,7 @@ post_result shm_path::read(const wqe &w)
     return result_of(ep_->read(region, to, w.length));
 }
 
-// With a receive: a message of what is in these pieces, or the notice of a WRITE that has been executed.
+// Delivers to a receive: a message with this data, or the notification of an executed WRITE.
 post_result shm_path::deliver(const wqe &w, std::uint8_t kind, std::span<const iovec> from)
 {
     const bool immediate = w.info().immediate;
@@ -119,11 +119,13 @@ post_result shm_path::deliver(const wqe &w, std::uint8_t kind, std::span<const i
     return ep_->deliver(m, from) ? post_result::done : post_result::unsupported;
 }
 
-// A request whose own memory cannot be read ends in a protection error whether the peer has posted a receive or not.
+// A request whose local memory cannot be read fails with a protection error, whether the peer has posted a receive or
+// not.
 [[gnu::cold]] post_result shm_path::without_receive(const wqe &w)
 {
     std::span<const iovec> from;
-    const bool waits = collect(w, 0, from) && !ep_->receives_are_lent(); // else the peer looks into the shared queue
+    const bool waits =
+            collect(w, 0, from) && !ep_->receives_are_lent(); // otherwise the peer checks the shared receive queue
     return waits ? post_result::pending : post_result::unsupported;
 }
 
@@ -149,12 +151,12 @@ post_result shm_path::write_word(const wqe &w)
     const std::uint64_t to = w.remote_addr;
     const bool found = to % word_size == 0 && ep_->find(w.rkey, IBV_ACCESS_REMOTE_WRITE, to, word_size, region) &&
                        region.address % word_size == 0;
-    // The kernel does not promise that its copy of a word is one store.
+    // The kernel does not guarantee that its copy of a word is one store.
     return found && ep_->mapping(region) != nullptr ? write(w) : post_result::unsupported;
 }
 
-// Requests are executed in order and stores are coherent: only persistence takes work, and not of cache lines, which
-// are written back as they are stored.
+// Requests are executed in order and stores are coherent, so only persistence needs work. Cache lines need none,
+// because they are written back when stored.
 post_result shm_path::flush(const wqe &w)
 {
     const flush_args &arguments = w.args.flush;
@@ -193,7 +195,7 @@ bool shm_path::surely_unsupported(const wqe &w) const noexcept
         return false;
     if (w.info().message())
         return w.length > local::max_bounced;
-    // Outside an epoch: nothing is touched, and the peer judges the request by what is registered then.
+    // Outside a section: no memory is accessed, and the peer checks the request against its current regions.
     local::remote_region region;
     return (w.op == IBV_WR_RDMA_WRITE || w.op == IBV_WR_RDMA_READ) &&
            ep_->find(w.rkey, 0, w.remote_addr, w.length, region) && region.kind == local::region_kind::unmappable;
@@ -203,7 +205,7 @@ post_result shm_path::post(const wqe &w)
 {
     if (!ep_->peer_is_open())
         return post_result::unsupported;
-    switch (static_cast<int>(w.op)) { // not all of which the headers name
+    switch (static_cast<int>(w.op)) { // includes opcodes that the headers lack
     case IBV_WR_RDMA_WRITE:
         return write(w);
     case IBV_WR_RDMA_READ:

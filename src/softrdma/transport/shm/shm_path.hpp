@@ -12,7 +12,7 @@
 namespace softrdma
 {
 
-// Executes requests in the memory of a peer of this host, while the peer may sleep.
+// Executes requests in the memory of a peer on this host, even while the peer sleeps.
 class alignas(local::line) shm_path final : public request_path
 {
 public:
@@ -27,7 +27,7 @@ public:
     bool ask_for_receive() noexcept override;
     std::uint32_t peer_rnr_timer() const noexcept override { return ep_->peer_rnr_timer(); }
     bool surely_unsupported(const wqe &w) const noexcept override;
-    // The peer will execute it, and what is durable after it.
+    // The peer will execute the request, and make durable what it stored.
     void left_to_network(const wqe &w) noexcept override
     {
         if (w.op != native::wr_flush)
@@ -38,7 +38,7 @@ public:
     bool leaves_private_memory() const noexcept override { return !ep_->peer().is_open(); }
 
 private:
-    // The pieces of our memory that a request names; false if one is not registered.
+    // Collects the local memory segments of a request. Returns false if one is not registered.
     bool collect(const wqe &w, int access, std::span<const iovec> &pieces);
     post_result write(const wqe &w);
     post_result read(const wqe &w);
@@ -55,7 +55,7 @@ private:
     local::qp_block &own_;
     const std::uint64_t domain_;
     const region_table &regions_ = region_table::instance();
-    bool peer_has_dirty_ = false; // what the peer stored for us, only it can make durable
+    bool peer_has_dirty_ = false; // stores that only the peer can make durable
     std::array<iovec, limits::max_sge> pieces_;
     pmem::dirty_ranges<local::file_mapping> dirty_;
 };

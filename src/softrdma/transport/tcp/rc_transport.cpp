@@ -30,7 +30,7 @@ bool rc_transport::receive(const packet_path &from, const packet &p)
     if (!is_current(from))
         return true;
     if (p.op == opcode::ack_request) {
-        if (qp_.answers()) // otherwise all that was executed has been acknowledged, and the rest is rejected
+        if (qp_.answers()) // otherwise all executed requests have been acknowledged, and the rest is rejected
             responder_.acknowledge_executed();
         return true;
     }

@@ -10,7 +10,7 @@
 namespace softrdma
 {
 
-// The protocol of a reliable connection, in packets: a requester and a responder.
+// Packet protocol of a reliable connection: a requester and a responder.
 class rc_transport final : public transport
 {
 public:
@@ -18,7 +18,7 @@ public:
         : qp_(qp), ep_(qp.end()), requester_(ep_, qp.sends()), responder_(ep_, qp.receives(), *qp.verbs())
     {
     }
-    // All queue pairs that are on the network have one.
+    // Factory for the queue pairs of the network device.
     static transport_maker &maker() noexcept;
     static rc_transport &of(queue_pair &qp) noexcept { return static_cast<rc_transport &>(qp.network()); }
 
@@ -45,13 +45,13 @@ public:
         return requester_.reset();
     }
 
-    // Upcalls of the packet path, which take the queue pair's lock. A packet of a path that the queue pair has no more
-    // is ignored: of an earlier connection, whose numbers may be those of this one. False if the peer broke the
-    // protocol.
+    // Upcalls of the packet path, which take the lock of the queue pair. Packets of a path that the queue pair no
+    // longer uses are ignored: they belong to an earlier connection, whose PSNs may coincide with those of this one.
+    // Return false if the peer broke the protocol.
     bool receive(const packet_path &from, const packet &p);
-    // Calls `fill` with the memory where the next bytes of a segment have to go, of which something has been received:
-    // as many of the `bytes` as lie in one piece. What it puts there is received like everything else, but not copied.
-    // It is not called where words have to be stored whole, or the place is not certain.
+    // Calls `fill` with the destination of the next bytes of a partly received segment, as many of the `bytes` as are
+    // contiguous. Data stored there is then received without a copy. Does not call it if words must be stored whole, or
+    // the destination is uncertain.
     void fill_place(const packet_path &from, const packet &begun, std::size_t bytes,
             const std::function<void(std::span<std::byte>)> &fill);
     void received_all();
@@ -61,7 +61,8 @@ public:
 
 private:
     bool receive_request(const packet_path &from, const packet &p);
-    // Only the thread that reads the connection executes requests: it holds no lock of the queue pair meanwhile.
+    // Only the thread that reads the connection executes requests; it does not hold the lock of the queue pair while it
+    // does so.
     std::uint8_t execute(const packet &p) NO_THREAD_SAFETY_ANALYSIS { return responder_.execute(p); }
     // Returns whether packets of that path belong to the connection of the queue pair.
     bool is_current(const packet_path &from) const noexcept REQUIRES(qp_.lock())

@@ -20,7 +20,7 @@ outcome requester::start_requests()
     while (next_ < queue_.size() && !waiting_for_receiver_ && !peer_ended_ && !held_back()) {
         wqe &w = queue_[next_];
         if (ep_.attr.qp_state != IBV_QPS_RTS && !w.numbered && !stalled_)
-            return ask_for_answers(), outcome::proceed; // a queue that is drained starts nothing new
+            return ask_for_answers(), outcome::proceed; // a queue that is drained starts no new request
         if (w.info().local()) {
             outcome o{};
             if (!carried_out_here(w, o))
@@ -34,7 +34,7 @@ outcome requester::start_requests()
             if (injected(w, o))
                 return ask_for_answers(), o;
         } else if (ep_.local != nullptr && !ep_.path_lost) {
-            // What the peer is executing must not be overtaken.
+            // A request must not overtake those that the peer executes.
             if (next_ > 0 && !follows_to_peer(w))
                 return outcome::proceed;
             outcome o{};
@@ -44,7 +44,7 @@ outcome requester::start_requests()
                 continue;
             }
         }
-        if (ep_.path_lost) [[unlikely]] // what was to be done here first has been done
+        if (ep_.path_lost) [[unlikely]] // requests that are executed here were completed above
             return fail_first(IBV_WC_RETRY_EXC_ERR) ? outcome::broken : outcome::proceed;
         if (ep_.path->congested())
             return outcome::proceed;
@@ -59,7 +59,7 @@ outcome requester::start_requests()
     return outcome::proceed;
 }
 
-// Once everything before it has completed.
+// Executes a local request once all requests before it have completed.
 bool requester::carried_out_here(const wqe &w, outcome &o)
 {
     o = outcome::proceed;
@@ -76,14 +76,15 @@ bool requester::carried_out_here(const wqe &w, outcome &o)
     return *status == IBV_WC_SUCCESS;
 }
 
-// Whether the answer to what follows will be that to a WRITE as well, and nobody waits for it.
+// Returns whether the acknowledgment may be delayed: the next request is also a WRITE, and no thread waits for this
+// one.
 bool requester::may_wait(const wqe &w) const noexcept
 {
     const bool is_plain_write = !w.info().takes_receive && !w.info().round_trip;
     return is_plain_write && !queue_.is_signaled(w) && more_follow() && ep_.local == nullptr && !fault::active();
 }
 
-// What was to follow does not.
+// Requests the delayed acknowledgment, because no further request follows.
 void requester::ask_for_answers()
 {
     if (next_ > 0 && std::exchange(queue_[next_ - 1].no_ack_req, false))
@@ -92,13 +93,13 @@ void requester::ask_for_answers()
 
 outcome requester::local_error(wqe &w, ibv_wc_status status)
 {
-    // The error is reported in its turn: after everything posted before has completed.
+    // The error is reported in order: after the completion of all earlier requests.
     w.local_status = status;
     ask_for_answers();
     return &w == &queue_.front() ? (complete_first(status), outcome::broken) : outcome::proceed;
 }
 
-// From now on the peer has some time to answer.
+// Starts the response timeout of the peer.
 [[gnu::cold]] void requester::watch_answers()
 {
     const auto limit = ep_.answer_limit();
@@ -114,7 +115,7 @@ outcome requester::answer_timer_expired()
     const auto limit = ep_.answer_limit();
     watches_answers_ = false;
     if (queue_.empty() || !queue_.front().numbered || limit == limit.zero() || ep_.path == nullptr)
-        return outcome::proceed; // nothing is owed; what is sent next starts the timer again
+        return outcome::proceed; // no response is outstanding; the next request restarts the timer
     const auto silent = std::chrono::steady_clock::now() - progress_at_;
     if (silent >= limit && !waiting_for_receiver_) {
         log::write(log::level::warn, "queue pair %u: the peer has not answered for %lld ms: it is given up",
@@ -143,7 +144,7 @@ outcome requester::transmit(wqe &w)
         lose_answers_from(w.psn);
     if (w.info().round_trip)
         return transmit_round_trip(w);
-    // The cut of the first segment aligns the following ones to 8-byte words at the target.
+    // The first segment is cut so that the following ones are aligned to 8-byte words at the target.
     std::uint32_t bytes = ep_.next_segment(w.length - w.sent);
     if (bytes < w.length - w.sent)
         bytes -= static_cast<std::uint32_t>((w.remote_addr + w.sent + bytes) % 8);

@@ -13,44 +13,44 @@
 namespace softrdma
 {
 
-// The sending half of a queue pair: executes what is in its send queue. Guarded by the queue pair's lock.
+// Requester of a queue pair: executes the requests of its send queue. Guarded by the lock of the queue pair.
 class alignas(local::line) requester
 {
 public:
     requester(endpoint &ep, send_queue &queue) : queue_(queue), ep_(ep) {}
 
     void start(std::uint32_t psn) noexcept { next_psn_ = psn & psn_mask; }
-    // Sends what may be sent now.
+    // Sends the requests that may be sent now.
     outcome pump()
     {
         const outcome o = start_requests();
         ep_.push();
         return o;
     }
-    // An answer of the peer to something that was sent.
+    // Handles a response of the peer.
     outcome answer(const packet &p)
     {
         if (watches_answers_) [[unlikely]]
             progress_at_ = std::chrono::steady_clock::now();
         return injection_ != nullptr && intercepted(p) ? outcome::proceed : handle_answer(p);
     }
-    // Where the next bytes of an answer go of which something has come; false if that is not certain.
+    // Finds the destination of the next bytes of a partly received response. Returns false if it is uncertain.
     bool find_place(const packet &begun, std::size_t bytes, gathered &place);
-    // The receiver has buffers again, or the time to wait for them is over.
+    // Called when the receiver has buffers again, or the RNR delay has expired.
     outcome resume();
-    // The path's timer has run out.
+    // Called when the timer of the path has expired.
     outcome timed_out();
     outcome answer_timer_expired();
     bool fail_first(ibv_wc_status status);
     void flush();
-    // False if responses to what is forgotten may still arrive.
+    // Returns false if responses to discarded requests may still arrive.
     bool reset();
-    // True while something that has been started is not complete.
+    // Returns true while a started request is not complete.
     bool busy() const noexcept { return !queue_.empty() && (queue_.front().numbered || stalled_); }
 
 private:
     post_result execute(const wqe &w);
-    // Of a request that nothing is sent for: true if the next one may be started.
+    // Executes a request that is not sent. Returns true if the next one may be started.
     bool carried_out_here(const wqe &w, outcome &o);
     void show_executed(tap &t, const wqe &w);
     bool executed_locally(wqe &w, outcome &o);
@@ -65,7 +65,7 @@ private:
     packet round_trip_header(const wqe &w) const noexcept;
     outcome transmit_round_trip(wqe &w);
     outcome transmit_segment(wqe &w, std::uint32_t bytes);
-    // Whether the one that is being handed to the path is not the last.
+    // Returns whether more requests follow the one that is being sent.
     bool more_follow() const noexcept { return next_ + 1 < queue_.size(); }
     opcode segment_opcode(const wqe &w, std::uint32_t bytes) const noexcept;
     bool may_wait(const wqe &w) const noexcept;
@@ -86,13 +86,13 @@ private:
     outcome read_response(const packet &p);
     outcome atomic_response(const packet &p);
 
-    // What injected faults need to remember; NULL without any.
+    // State of injected faults; NULL without any.
     struct deferred_packet {
         packet header;
         std::vector<std::byte> payload;
     };
     struct injection {
-        bool held_back = false; // nothing is started before the timer has run out
+        bool held_back = false; // no request is started before the timer expires
         std::optional<std::uint32_t> lost_from;
         std::deque<deferred_packet> late;
         bool releasing = false;
@@ -112,18 +112,18 @@ private:
     int round_trips_ = 0; // in flight
     int rnr_tries_ = 0;
     bool waiting_for_receiver_ = false;
-    bool peer_silent_ = false;     // the timer ends the wait for its answers
-    bool peer_ended_ = false;      // it answers nothing more, so nothing is sent or received
-    bool unanswered_ = false;      // requests that were sent have failed here: their answers may still arrive
-    bool watches_answers_ = false; // its timer runs
-    std::chrono::steady_clock::time_point progress_at_{}; // when something was sent or answered last
+    bool peer_silent_ = false;     // the timer ends the wait for its responses
+    bool peer_ended_ = false;      // the peer sends no more responses, so requests are neither sent nor completed
+    bool unanswered_ = false;      // sent requests have failed locally: their responses may still arrive
+    bool watches_answers_ = false; // the response timer is running
+    std::chrono::steady_clock::time_point progress_at_{}; // time of the latest request or response
     std::unique_ptr<injection> injection_;
-    bool polls_network_ = false; // of memory that only it can reach: polling looks at the network meanwhile
-    // A message that found no receive in the peer's ring.
+    bool polls_network_ = false; // polls also check the network, because only it reaches some memory of the peer
+    // True if a message found no receive in the peer's ring.
     bool stalled_ = false;
-    bool asking_ = false; // the peer was told to say when it posts one
+    bool asking_ = false; // the peer was asked to send a message when it posts a receive
     static constexpr auto never = std::chrono::steady_clock::time_point::max();
-    std::chrono::steady_clock::time_point timer_at_ = never; // when it runs out
+    std::chrono::steady_clock::time_point timer_at_ = never; // its expiry
     std::chrono::steady_clock::time_point retry_at_{};
 };
 

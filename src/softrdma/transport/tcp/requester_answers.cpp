@@ -38,7 +38,7 @@ outcome requester::acknowledged(const packet &p)
     return go_on();
 }
 
-// After completions: what waited for its turn is reported, what waited for room is sent.
+// Continues after completions: reports a queued error that is now first, and sends requests that waited for space.
 outcome requester::go_on()
 {
     if (!queue_.empty() && next_ == 0 && queue_.front().local_status != IBV_WC_SUCCESS) {
@@ -60,7 +60,8 @@ outcome requester::rejected(const packet &p)
     return outcome::broken;
 }
 
-// The peer answers nothing more. That acknowledges nothing: what it has executed it has acknowledged before.
+// Handles a peer that sends no more responses. This acknowledges nothing: the peer has acknowledged all requests that
+// it executed.
 outcome requester::peer_has_ended()
 {
     if (queue_.empty() || !queue_.front().numbered)
@@ -69,7 +70,7 @@ outcome requester::peer_has_ended()
         complete_first(IBV_WC_RETRY_EXC_ERR);
         return outcome::broken;
     }
-    // A peer that has got all it wanted may be gone before its last answers matter to this side.
+    // A peer that has received all that it needs may exit before this side has its last responses.
     peer_silent_ = peer_ended_ = true;
     ep_.path->start_timer(ep_.retry_timeout());
     return outcome::proceed;
@@ -82,7 +83,7 @@ outcome requester::receiver_not_ready(std::uint8_t timer)
         return outcome::broken;
     }
     ++rnr_tries_;
-    // The receiver ignores everything after the refused message: all of it is sent again.
+    // The receiver drops all requests after the rejected message: they are sent again.
     next_ = 0;
     round_trips_ = 0;
     for (std::uint32_t i = 0; i < queue_.size(); ++i)

@@ -11,13 +11,13 @@ namespace softrdma
 namespace
 {
 
-// Hardware tries again for seconds before it gives up; the rule is about what comes then.
+// An RNIC retries for seconds before it reports an error; the rule tests the error.
 constexpr std::chrono::milliseconds lost_answer_delay{100};
 constexpr std::uint8_t injected_rnr_timer = 12;
 
 } // namespace
 
-// True if the request must not be started now.
+// Returns true if the request must not be started now.
 bool requester::injected(wqe &w, outcome &o)
 {
     o = outcome::proceed;
@@ -45,7 +45,7 @@ bool requester::injected(wqe &w, outcome &o)
     case fault::action::rnr:
         o = refuse_once(w);
         return true;
-    case fault::action::duplicate: // what is reliable arrives once
+    case fault::action::duplicate: // a reliable connection drops duplicates
         return false;
     default:
         ep_.path->cut();
@@ -79,7 +79,7 @@ void requester::lose_answers_from(std::uint32_t psn)
     ep_.path->start_timer(lost_answer_delay);
 }
 
-// True if the packet was lost, or is kept for later.
+// Returns true if the packet was dropped or delayed.
 bool requester::intercepted(const packet &p)
 {
     injection &i = *injection_;
@@ -104,7 +104,7 @@ bool requester::intercepted(const packet &p)
     return true;
 }
 
-// The timer has run out: what was held back goes on.
+// Called when the timer has expired: resumes requests and responses that were held back.
 outcome requester::release_injected()
 {
     injection &i = *injection_;

@@ -14,10 +14,10 @@ namespace softrdma
 namespace
 {
 
-// A sender that polls tries again by itself. For one that sleeps the receiver has to send a message, which costs both
-// sides much more than a message through memory: it is asked only after that long.
+// Delay before the receiver is asked for a message. A polling sender retries on its own. For a sleeping sender, the
+// receiver must send a message, which costs both sides much more than a message through memory.
 constexpr std::chrono::microseconds asking_delay{200};
-// Programs that allow no retry rely on the time that a message is on its way for posting their receives.
+// Programs that allow no retry rely on the network delay of a message to post their receives in time.
 constexpr std::chrono::microseconds flight_time{50000};
 
 } // namespace
@@ -28,7 +28,7 @@ post_result requester::execute(const wqe &w)
     return ep_.local->post(w);
 }
 
-// True if the first request has been dealt with; else it has to be sent over the network.
+// Returns true if the first request was handled; otherwise it must be sent over the network.
 bool requester::executed_locally(wqe &w, outcome &o)
 {
     o = outcome::proceed;
@@ -59,7 +59,7 @@ bool requester::executed_locally(wqe &w, outcome &o)
     return true;
 }
 
-// True if the request has to be executed by the peer, as those before it that are not answered yet.
+// Returns true if the peer must execute the request, like those before it whose responses are outstanding.
 bool requester::follows_to_peer(wqe &w) noexcept
 {
     if (w.numbered || w.local_status != IBV_WC_SUCCESS)
@@ -127,7 +127,7 @@ outcome requester::stall()
                     (last ? flight_time : std::chrono::microseconds(rnr_delay_us[ep_.local->peer_rnr_timer() & 0x1f]));
     }
     waiting_for_receiver_ = true;
-    // The one that runs may be that of an earlier message.
+    // The running timer may belong to an earlier message.
     if (const auto due = asking_ ? retry_at_ : std::min(retry_at_, now + asking_delay); due < timer_at_) {
         ep_.path->start_timer(std::chrono::ceil<std::chrono::microseconds>(due - now));
         timer_at_ = due;
@@ -143,10 +143,10 @@ outcome requester::stall()
 outcome requester::local_timer_expired()
 {
     timer_at_ = never;
-    if (!stalled_) // what the peer has to execute was refused by it: see receiver_not_ready()
+    if (!stalled_) // the peer itself rejected the message: see receiver_not_ready()
         return resume();
     if (std::chrono::steady_clock::now() >= retry_at_)
-        stalled_ = false; // the next refusal counts
+        stalled_ = false; // the next RNR NAK counts as a retry
     else
         asking_ = true;
     return resume();

@@ -181,7 +181,7 @@ void responder::flush()
     ring_.flush();
 }
 
-// A queue pair has no use for its own receive afterwards: it is flushed or reset.
+// A queue pair does not need a receive of its own afterwards: it is flushed or reset.
 void responder::drop_message()
 {
     if (!current_ || ep_.qp->srq == nullptr)

@@ -11,8 +11,8 @@
 namespace softrdma
 {
 
-// The answering half of a queue pair: its receive queue, the peer's requests and the replies to them.
-// Guarded by the queue pair's lock, except execute(), which only the thread that reads the path calls.
+// Responder of a queue pair: its receive queue, the requests of the peer and the responses to them. Guarded by the lock
+// of the queue pair, except execute(), which only the thread that reads the path calls.
 class responder
 {
 public:
@@ -23,7 +23,7 @@ public:
         expected_psn_ = psn & psn_mask;
         rejects_ = owes_acknowledgement_ = false;
     }
-    // A receive was posted: lets a sender that was told to wait go on at once.
+    // Called when a receive was posted: notifies a sender that was asked to wait.
     void announce_receive()
     {
         if (announces_ || receiver_not_ready_ || ring_.shared().peer_waiting.load(std::memory_order_acquire) != 0)
@@ -36,27 +36,26 @@ public:
         violation,
     };
     admission admit(const packet &p, const std::weak_ptr<queue_pair> &self);
-    // Touches memory only: places a WRITE segment or a word, operates on a word, makes durable what a FLUSH names
-    // or a READ follows, checks a READ.
-    // Returns the syndrome of the answer.
+    // Accesses memory only: places a WRITE segment or a word, operates on a word, executes a FLUSH, or checks a READ
+    // and makes durable what it follows. Returns the syndrome of the response.
     std::uint8_t execute(const packet &p);
     outcome finish(const packet &p, std::uint8_t answer);
     void acknowledge_executed() { acknowledge((expected_psn_ - 1) & psn_mask); }
     // Rejects the first request that has no response, once. A request behind a rejected one gets no response, because a
     // response acknowledges all earlier requests.
     void reject_rest();
-    // Where the next bytes of a message go that is arriving; false if that is not certain.
+    // Finds the destination of the next bytes of an arriving message. Returns false if it is uncertain.
     bool find_place(const packet &begun, std::size_t bytes, gathered &place);
 
-    // Sends the replies that are due, then lets the program see what they acknowledge: a program that
-    // exits as soon as it sees a message must not leave its sender without an acknowledgement.
+    // Sends the responses that are due, then completes what they acknowledge. A program may exit as soon as it polls a
+    // message; its sender must have the acknowledgment by then.
     outcome release();
-    // Before the queue pair stops answering: acknowledges all that was executed. A READ that is still being answered is
-    // broken off and rejected.
+    // Acknowledges all executed requests before the queue pair stops responding. A READ response in progress is aborted
+    // and rejected.
     void abandon();
     void flush();
     void drop_message();
-    // Requests of the peer that this side has carried out.
+    // Number of requests of the peer that the local side has executed.
     std::uint64_t executed_count() const noexcept { return executed_; }
     void reset();
 
@@ -64,14 +63,14 @@ private:
     enum class reply_kind {
         acknowledgement,
         read,
-        empty_read, // of FLUSH and ATOMIC WRITE
+        empty_read, // response to FLUSH and ATOMIC WRITE
         atomic,
     };
     struct reply {
         std::uint32_t psn = 0;
         std::uint8_t syndrome = 0;
         reply_kind kind = reply_kind::acknowledgement;
-        std::uint64_t original = 0; // what an atomic operation found
+        std::uint64_t original = 0; // old value of an atomic operation
         std::uint64_t addr = 0;
         std::uint32_t rkey = 0;
         std::uint32_t length = 0;
@@ -93,7 +92,7 @@ private:
     {
         return {current_->sges.data(), static_cast<std::size_t>(current_->sge_count)};
     }
-    // The domain in which the keys of receives are looked up: a shared receive queue has its own.
+    // Domain in which the keys of receives are looked up: a shared receive queue has its own.
     ibv_pd *receive_domain() const noexcept { return ep_.qp->srq != nullptr ? ep_.qp->srq->pd : ep_.qp->pd; }
     std::uint8_t place_message(const packet &p);
     std::uint8_t place_write(const packet &p);
@@ -116,14 +115,14 @@ private:
     bool message_is_write_ = false;
     bool receiver_not_ready_ = false;
     bool rejects_ = false;              // a request was rejected: see reject_rest()
-    bool owes_acknowledgement_ = false; // the latest request allowed a later one's to serve
-    bool announces_ = false;            // reports that a receive was posted, once the replies have left
+    bool owes_acknowledgement_ = false; // the acknowledgment of the latest request may be combined with a later one
+    bool announces_ = false;            // sends receive_posted after the queued responses
     std::uint32_t placed_ = 0;          // bytes of the arriving message
     std::uint64_t write_addr_ = 0;
     std::uint32_t write_rkey_ = 0;
     std::uint32_t write_length_ = 0;
     unsigned access_ = 0;
-    std::uint64_t original_ = 0; // what the atomic operation being executed found
+    std::uint64_t original_ = 0; // old value of the atomic operation being executed
     int round_trips_queued_ = 0;
     std::deque<reply> replies_;
     std::vector<completion> completions_;

@@ -32,7 +32,7 @@ void responder::answer_round_trip(const packet &p)
     } else {
         r.kind = reply_kind::empty_read;
     }
-    if (!replies_.empty() && replies_.back().is_success()) // which this one says as well
+    if (!replies_.empty() && replies_.back().is_success()) // this response also acknowledges the previous one
         replies_.back() = r;
     else
         replies_.push_back(r);
@@ -53,7 +53,7 @@ void responder::reject_rest()
         ep_.transmit({.op = opcode::acknowledge, .psn = expected_psn_, .syndrome = syndrome::unresponsive});
 }
 
-// A READ whose memory is gone, or no longer readable. Always true: the reply has been sent.
+// Rejects a READ whose memory is gone or no longer readable. Always returns true: the response has been sent.
 bool responder::reject_read(const reply &r, std::uint8_t code)
 {
     rejects_ = true;
@@ -80,7 +80,7 @@ void responder::announce_to_waiting()
     tell_receive_posted();
 }
 
-// A refusal that is among the replies leaves first.
+// Queued responses, which may contain an RNR NAK, are sent first.
 void responder::tell_receive_posted()
 {
     if (replies_.empty() && std::exchange(announces_, false))
@@ -111,7 +111,8 @@ bool responder::send_reply(reply &r)
 
 bool responder::send_read(reply &r)
 {
-    // A few words are read whole. More are left to the kernel, which reads them once instead of twice.
+    // Few words are copied, which reads them whole. Larger payloads are left to the kernel, which reads them once
+    // instead of twice.
     std::array<std::byte, 4096> copied;
     do {
         if (ep_.path == nullptr || ep_.path->congested())
@@ -144,7 +145,7 @@ bool responder::send_read(reply &r)
 
 void responder::send_replies()
 {
-    // A peer that knows of a message's arrival may deliver the next one through memory.
+    // A peer that has the acknowledgment of a message may deliver the next one through memory.
     if (!completions_.empty())
         ring_.hold_delivered();
     while (!replies_.empty() && send_reply(replies_.front()))
@@ -177,7 +178,7 @@ void responder::abandon()
     send_replies();
     if (!replies_.empty()) {
         rejects_ = true;
-        const std::uint32_t psn = replies_.front().psn; // its reply would have acknowledged all before
+        const std::uint32_t psn = replies_.front().psn; // its response would have acknowledged all before
         ep_.transmit({.op = opcode::acknowledge, .psn = (psn - 1) & psn_mask, .syndrome = syndrome::ack});
         ep_.transmit({.op = opcode::acknowledge, .psn = psn, .syndrome = syndrome::unresponsive});
         replies_.clear();

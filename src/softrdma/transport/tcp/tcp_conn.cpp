@@ -24,14 +24,14 @@ namespace softrdma::net
 namespace
 {
 
-constexpr std::size_t least_bulk = 4 * 1024;     // for which it takes a way of its own
-constexpr std::size_t most_bulk = 256 * 1024;    // which a cache holds
-constexpr std::size_t end_of_segment = 4 * 1024; // of which the last word has to be stored last
+constexpr std::size_t least_bulk = 4 * 1024;     // minimum size for the separate buffer
+constexpr std::size_t most_bulk = 256 * 1024;    // fits into a cache
+constexpr std::size_t end_of_segment = 4 * 1024; // bytes whose last word must be stored last
 constexpr std::size_t read_budget = 1024 * 1024; // one connection must not starve the others
 constexpr auto finish_time = std::chrono::seconds(2);
 
-// Room for more of a long WRITE, whose words the kernel would not store whole. Of each thread that reads, however many
-// connections it reads.
+// Buffer for more of a long WRITE, whose words the kernel would not store whole. One per reading thread, shared by its
+// connections.
 std::span<std::byte> bulk_memory()
 {
     static thread_local const auto memory = std::make_unique_for_overwrite<std::byte[]>(most_bulk);
@@ -68,7 +68,7 @@ void tcp_conn::bind(std::shared_ptr<queue_pair> qp, std::uint32_t local_qpn)
     const lock_guard lock(mutex_);
     if (closed_)
         return;
-    qp_.swap(qp); // the former one may end with its last reference, after the lock is released
+    qp_.swap(qp); // the former one may be destroyed with its last reference, after the lock is released
     local_qpn_ = local_qpn;
 }
 
@@ -101,7 +101,7 @@ void tcp_conn::unhold()
     const lock_guard lock(mutex_);
     held_ = false;
     update_watch();
-    // What was read before the hold waits in our buffer, of which the socket knows nothing.
+    // Data read before the hold is in the buffer, so the socket does not report it.
     event_loop::get()->after(std::chrono::microseconds(0), [weak = weak_from_this()] {
         if (const auto self = weak.lock()) {
             const lock_guard reading(self->read_mutex_);
@@ -191,7 +191,7 @@ void tcp_conn::finish_connecting()
         user_.connected(shared_from_this());
 }
 
-// False if it is already.
+// Returns false if it is connected already.
 bool tcp_conn::becomes_connected(bool blocked)
 {
     tcp_socket::use_all_of_host(fd_);
@@ -255,8 +255,8 @@ bool tcp_conn::read_input()
     return true;
 }
 
-// Receives what there is of a long segment but for its end, if it is certain where that belongs. Returns how much; 0 if
-// it has to take the way through a buffer.
+// Receives the available part of a long segment, except its end, directly into its destination if that is certain.
+// Returns the number of bytes; 0 if the segment must be received through a buffer.
 std::size_t tcp_conn::read_in_place(bool &more, bool &good)
 {
     constexpr std::size_t unit = frame_reader::unit;
@@ -265,7 +265,7 @@ std::size_t tcp_conn::read_in_place(bool &more, bool &good)
     const auto qp = bound();
     if (qp == nullptr)
         return 0;
-    const std::size_t first = filled_ == 0 ? 0 : unit; // of which the buffer has the beginning
+    const std::size_t first = filled_ == 0 ? 0 : unit; // the buffer contains the beginning of this unit
     const std::size_t missing = first - filled_;
     std::size_t available = 0;
     std::size_t received = 0;
@@ -283,9 +283,10 @@ std::size_t tcp_conn::read_in_place(bool &more, bool &good)
         msghdr message{};
         message.msg_iov = pieces.data();
         message.msg_iovlen = pieces.size();
-        // What the kernel stores in memory that the program looks at is no race of this process.
+        // A system call that ThreadSanitizer does not intercept: the program may poll the memory that the kernel stores
+        // to.
         const ssize_t n = syscall(SYS_recvmsg, fd_, &message, MSG_DONTWAIT);
-        received = n < 0 ? 0 : static_cast<std::size_t>(n); // of a failure recv() tells as well
+        received = n < 0 ? 0 : static_cast<std::size_t>(n); // recv() reports the error too
     };
     rc_transport::of(*qp).fill_place(*this, frames_.begun(), frames_.left() - end_of_segment, receive);
     if (received == 0)
@@ -303,7 +304,7 @@ std::size_t tcp_conn::read_in_place(bool &more, bool &good)
     return received;
 }
 
-// Handles what has been received; the buffer keeps what is not a packet yet.
+// Handles received data; the buffer keeps an incomplete packet.
 bool tcp_conn::parse(std::span<const std::byte> data)
 {
     while (!data.empty()) {
@@ -315,7 +316,7 @@ bool tcp_conn::parse(std::span<const std::byte> data)
         if (found == frame_reader::found::garbage || !handle(p))
             return false;
         data = data.subspan(taken);
-        if (!is_control(p.op)) // which alone hold the connection
+        if (!is_control(p.op)) // only control packets hold the connection
             continue;
         const lock_guard lock(mutex_);
         if (held_ || closed_)
@@ -323,7 +324,7 @@ bool tcp_conn::parse(std::span<const std::byte> data)
     }
     filled_ = data.size();
     if (const std::size_t size = std::max(frame_reader::whole, filled_); input_.size() < size)
-        input_.resize(size); // the data is not its own
+        input_.resize(size); // the data is not in this buffer
     std::copy(data.begin(), data.end(), input_.begin());
     return true;
 }
@@ -348,7 +349,7 @@ bool tcp_conn::handle(const packet &p)
 
 void tcp_conn::cut() noexcept
 {
-    shutdown(fd_, SHUT_RDWR); // the reader notices and reports the loss
+    shutdown(fd_, SHUT_RDWR); // the reader detects and reports the loss
 }
 
 void tcp_conn::ends(sockaddr_storage &here, sockaddr_storage &there) const
@@ -373,7 +374,8 @@ void tcp_conn::drop(int error)
     user_.lost(shared_from_this(), qp, error);
 }
 
-// The queue pair may end with this reference, which takes locks that come before ours.
+// The last reference to the queue pair may be released here. Its destruction takes locks that precede those of the
+// connection, so the caller releases it later.
 std::shared_ptr<queue_pair> tcp_conn::disconnect()
 {
     if (closed_)
@@ -388,11 +390,11 @@ std::shared_ptr<queue_pair> tcp_conn::disconnect()
 
 void tcp_conn::finish()
 {
-    std::shared_ptr<queue_pair> released; // after the lock
+    std::shared_ptr<queue_pair> released; // released after the lock
     const lock_guard lock(mutex_);
     if (closed_ || finishing_)
         return;
-    if (qp_ != nullptr) // it may be reading right now: told later, without our lock
+    if (qp_ != nullptr) // it may be reading right now: notified later, without this lock
         event_loop::get()->after(
                 std::chrono::microseconds(0), [qp = qp_, self = shared_from_this()] { qp->path_lost(self.get()); });
     if (connecting_ || (!blocked_ && push_output())) {

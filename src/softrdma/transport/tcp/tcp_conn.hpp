@@ -15,7 +15,8 @@ namespace softrdma::net
 
 class tcp_conn;
 
-// Whoever made a connection and is told about it. Called with no lock but the reading of the connection held.
+// Interface of the creator of a connection, which is notified of events. Called with no lock held except the read lock
+// of the connection.
 class tcp_conn_user
 {
 public:
@@ -23,7 +24,7 @@ public:
     virtual void connected(const std::shared_ptr<tcp_conn> &path) = 0;
     // `qp` is the queue pair whose path it was, or NULL.
     virtual void lost(const std::shared_ptr<tcp_conn> &path, const std::shared_ptr<queue_pair> &qp, int error) = 0;
-    // A packet that is not the queue pair's. False if the peer broke the protocol.
+    // Called for a packet that does not belong to the queue pair. Returns false if the peer broke the protocol.
     virtual bool received(const std::shared_ptr<tcp_conn> &path, const packet &p) = 0;
 };
 
@@ -32,11 +33,11 @@ class tcp_conn : public packet_path, public event_handler, public caller, public
 {
 public:
     enum class role {
-        connecting, // our connect() is under way
+        connecting, // connect() is in progress
         accepted,
     };
 
-    // Takes the descriptor. NULL with errno if it cannot be watched.
+    // Takes ownership of the descriptor. Returns NULL and sets errno if it cannot be watched.
     static std::shared_ptr<tcp_conn> open(int fd, role r, tcp_conn_user &user);
     tcp_conn(int fd, role r, tcp_conn_user &user)
         : fd_(fd), user_(user), connecting_(r == role::connecting), blocked_(connecting_), reads_(!connecting_)
@@ -57,17 +58,17 @@ public:
     finding look() override { return ready(EPOLLIN); }
     void out_of_memory() noexcept override { cut(); }
 
-    // True if connect() is done already, as within a host: then connected() is not called.
+    // Returns true if connect() has completed already, as within a host: connected() is not called in that case.
     bool connects_at_once();
 
     int fd() const noexcept { return fd_; }
     void bind(std::shared_ptr<queue_pair> qp, std::uint32_t local_qpn);
-    // While held, nothing is read: the queue pair is not ready for it.
+    // While held, no input is read, because the queue pair is not ready for it.
     void hold();
     void unhold();
-    // Transmits a packet that is not the queue pair's.
+    // Transmits a packet that does not belong to the queue pair.
     void tell(opcode op, std::span<const std::byte> payload);
-    // Ends the connection once what was transmitted has left.
+    // Closes the connection once all output was sent.
     void finish();
     void send_away() override { finish(); }
 
@@ -77,10 +78,10 @@ public:
 
 private:
     std::shared_ptr<queue_pair> bound();
-    // Whether there was input.
+    // Returns whether input was found.
     bool serve(std::uint32_t events) REQUIRES(read_mutex_);
     void update_watch() REQUIRES(mutex_);
-    // These two tell whether everything has left.
+    // Both return true when the output buffer is empty.
     bool push_output() REQUIRES(mutex_);
     bool send(std::span<iovec> pieces) REQUIRES(mutex_);
     void wait_for_room() REQUIRES(mutex_);
@@ -110,15 +111,15 @@ private:
     bool held_ GUARDED_BY(mutex_) = false;
     bool finishing_ GUARDED_BY(mutex_) = false;
     bool closed_ GUARDED_BY(mutex_) = false;
-    std::vector<std::byte> output_ GUARDED_BY(mutex_); // what has not left yet
-    std::size_t sent_ GUARDED_BY(mutex_) = 0;          // of it, bytes at its beginning that have
-    // Nothing more leaves before the socket says so, as at first while connecting.
+    std::vector<std::byte> output_ GUARDED_BY(mutex_); // output that is not sent yet
+    std::size_t sent_ GUARDED_BY(mutex_) = 0;          // bytes at its beginning that were sent
+    // True while output must wait for the socket to become writable, as during connecting.
     bool blocked_ GUARDED_BY(mutex_);
     std::shared_ptr<queue_pair> qp_ GUARDED_BY(mutex_);
     std::uint32_t local_qpn_ GUARDED_BY(mutex_) = 0;
     std::uint64_t timer_generation_ GUARDED_BY(mutex_) = 0;
     std::atomic<bool> lost_{false};
-    std::atomic<bool> reads_; // what arrives
+    std::atomic<bool> reads_; // accepts input
 };
 
 } // namespace softrdma::net

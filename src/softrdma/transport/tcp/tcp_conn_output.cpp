@@ -16,9 +16,9 @@ namespace softrdma::net
 namespace
 {
 
-constexpr std::size_t gathered_limit = 16 * 1024;     // a system call costs more than to copy that
-constexpr std::size_t joined_limit = 256;             // so does to name it to the kernel as a piece of its own
-constexpr std::size_t output_limit = 4 * max_segment; // a peer that asks but never reads
+constexpr std::size_t gathered_limit = 16 * 1024;     // copying this much is cheaper than a system call
+constexpr std::size_t joined_limit = 256;             // copying this much is cheaper than another iovec
+constexpr std::size_t output_limit = 4 * max_segment; // a peer that sends requests but never reads
 
 std::size_t total(std::span<const iovec> pieces) noexcept
 {
@@ -45,7 +45,7 @@ void tcp_conn::transmit(const packet &header, std::span<const iovec> payload, bo
 {
     const std::size_t payload_size = total(payload);
     frame_headers headers = encode(header, payload_size);
-    std::array<iovec, limits::max_sge + 2> pieces; // the first is for what waits already
+    std::array<iovec, limits::max_sge + 2> pieces; // the first is for waiting output
     pieces[1] = {headers.bytes.data(), headers.size};
     const auto end = std::copy(payload.begin(), payload.end(), pieces.begin() + 2);
 
@@ -82,7 +82,7 @@ bool tcp_conn::push_output()
     return output_.empty() || send({&waiting, 1});
 }
 
-// Sends what waits, which becomes the first of the pieces, and the others; what does not leave waits.
+// Sends the waiting output, which becomes the first iovec, and the others; stores what cannot be sent yet.
 bool tcp_conn::send(std::span<iovec> pieces)
 {
     const std::size_t waiting = output_.size() - sent_;
@@ -96,7 +96,7 @@ bool tcp_conn::send(std::span<iovec> pieces)
     const ssize_t n =
             pieces.size() == 1 ? ::send(fd_, pieces[0].iov_base, waiting, flags) : sendmsg(fd_, &message, flags);
     if (n < 0 && errno != EAGAIN && errno != EINTR) {
-        shutdown(fd_, SHUT_RDWR); // the reader notices and reports the loss
+        shutdown(fd_, SHUT_RDWR); // the reader detects and reports the loss
         return true;
     }
     const auto sent = n < 0 ? 0 : static_cast<std::size_t>(n);
@@ -105,7 +105,7 @@ bool tcp_conn::send(std::span<iovec> pieces)
     return output_.empty();
 }
 
-// Where that fails the connection is shut down: the reader notices and reports the loss.
+// If that fails, shuts down the connection: the reader detects and reports the loss.
 void tcp_conn::keep(std::span<const iovec> pieces, std::size_t already_sent) noexcept
 {
     if (sent_ == output_.size()) {
@@ -124,7 +124,7 @@ void tcp_conn::keep(std::span<const iovec> pieces, std::size_t already_sent) noe
         const auto *from = static_cast<const std::byte *>(piece.iov_base);
         std::byte *to = output_.data() + end;
         if (!guarded([&] { std::copy(from + skip, from + piece.iov_len, to); }))
-            shutdown(fd_, SHUT_RDWR); // the program's file has lost what was to be sent
+            shutdown(fd_, SHUT_RDWR); // the file of the program was truncated and lost the data
         end += piece.iov_len - skip;
         already_sent -= skip;
     }
@@ -140,7 +140,7 @@ void tcp_conn::wait_for_room()
 
 void tcp_conn::flush_output()
 {
-    std::shared_ptr<queue_pair> released; // after the lock
+    std::shared_ptr<queue_pair> released; // released after the lock
     {
         const lock_guard lock(mutex_);
         if (closed_ || !blocked_ || !push_output())

@@ -22,7 +22,7 @@ void set(int fd, int level, int option, int value)
     setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-// A host that vanishes says nothing, and TCP alone would try for a quarter of an hour.
+// Enables keep-alive probes. A host that disappears sends nothing, and TCP alone would retry for a quarter of an hour.
 void notice_silence(int fd)
 {
     constexpr int probes = 4;
@@ -57,7 +57,7 @@ addresses addresses_of(int fd) noexcept
 void use_all_of_host(int fd)
 {
     const auto [here, there] = addresses_of(fd);
-    constexpr std::string_view unpaced = "reno"; // which every kernel has, and allows
+    constexpr std::string_view unpaced = "reno"; // built into every kernel, and allowed
     if (same(gid_of(here), gid_of(there)))
         setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, unpaced.data(), unpaced.size());
 }

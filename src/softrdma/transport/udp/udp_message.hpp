@@ -10,18 +10,18 @@
 namespace softrdma::net
 {
 
-// What goes with a UDP packet to the kernel and comes with one from it.
+// Ancillary data of a UDP packet, sent to or received from the kernel.
 union control_data {
     cmsghdr header;
     std::array<std::byte, CMSG_SPACE(sizeof(in6_pktinfo))> v6;
     std::array<std::byte, CMSG_SPACE(sizeof(in_pktinfo))> v4;
 };
 
-// As a socket of that family takes it: one of IPv6 takes IPv4 addresses mapped.
+// Converts an address to the form that a socket of that family uses: an IPv6 socket uses mapped IPv4 addresses.
 socklen_t end_at(int family, const network_address &address, unsigned interface, std::uint16_t port,
         sockaddr_storage &end) noexcept;
 void put_source(msghdr &message, int family, const datagram_route &route) noexcept;
-// False if the kernel did not say to which address it was sent.
+// Returns false if the kernel did not provide the destination address.
 bool find_destination(msghdr &message, network_address &destination) noexcept;
 void find_source(const sockaddr_storage &from, network_address &source, std::uint16_t &port) noexcept;
 

@@ -17,11 +17,11 @@ namespace softrdma::net
 namespace
 {
 
-// What a burst may fill before somebody reads it; the system may allow less.
+// Requested size of the receive buffer, for bursts; the system may grant less.
 constexpr int receive_buffer = 8 << 20;
-// Of other processes of this host; more of them use the socket.
+// Limit of other processes on this host that get a ring; further ones use the socket.
 constexpr std::size_t most_peers = 256;
-// How long a sender waits for a network interface that takes no more.
+// Maximum time that a sender waits for a busy network interface.
 constexpr timeval send_limit{.tv_sec = 0, .tv_usec = 10'000};
 
 template<typename T>
@@ -32,7 +32,7 @@ void set(int fd, int level, int option, const T &value)
 
 } // namespace
 
-// What one call of the kernel fills.
+// Buffers for one recvmmsg() call.
 struct udp_port::arrivals {
     arrivals() noexcept
     {
@@ -71,7 +71,7 @@ udp_port::~udp_port()
         static_cast<void>(wake_.release());
 }
 
-// 0 or an errno value.
+// Returns 0 or an errno value.
 int udp_port::open_at_any_port()
 {
     const int v6_only = 0;
@@ -100,7 +100,7 @@ int udp_port::open_at_any_port()
 
 std::shared_ptr<udp_port> udp_port::open()
 {
-    constexpr int tries = 16; // somebody else may have the port for UDP
+    constexpr int tries = 16; // another process may use the port for UDP
     if (event_loop::get() == nullptr)
         return nullptr;
     int error = 0;
@@ -178,7 +178,7 @@ bool udp_port::release(std::uint32_t number)
 void udp_port::listen(std::uint32_t number, std::shared_ptr<datagram_receiver> receiver)
 {
     const lock_guard lock(reading_);
-    receivers_[number % numbers].swap(receiver); // the former one is let go after the lock is released
+    receivers_[number % numbers].swap(receiver); // the former one is released after the lock
 }
 
 bool udp_port::send(const datagram &d, const datagram_route &route, std::span<const iovec> payload)
@@ -190,7 +190,7 @@ bool udp_port::send(const datagram &d, const datagram_route &route, std::span<co
 
 bool udp_port::send_packet(const datagram &d, const datagram_route &route, std::span<const iovec> payload) const
 {
-    constexpr std::size_t most = 17; // the headers, and as many pieces as a request may have
+    constexpr std::size_t most = 17; // the headers, and the maximum number of segments of a request
     datagram_headers headers = encode(d);
     std::array<iovec, most> pieces;
     pieces[0] = {headers.bytes.data(), headers.size};
@@ -287,7 +287,8 @@ bool udp_port::empty_rings()
     return any;
 }
 
-// At most that many datagrams: the program posts receives in between. False if its ring is not to be read any more.
+// Receives at most `most` datagrams from a ring: the program posts receives in between. Returns false if the ring must
+// no longer be read.
 bool udp_port::empty(datagram_peer &peer, std::size_t most, bool &any)
 {
     using local::ring_reader;
@@ -298,7 +299,7 @@ bool udp_port::empty(datagram_peer &peer, std::size_t most, bool &any)
         if (!peer.ring->waiting())
             return true;
         peer.has_sent = true;
-        while (receive_packets()) // its process used the socket until then
+        while (receive_packets()) // its process used the socket before it sent through the ring
             ;
     }
     for (std::size_t count = 0; count < most; ++count) {
@@ -312,7 +313,7 @@ bool udp_port::empty(datagram_peer &peer, std::size_t most, bool &any)
     return true;
 }
 
-// Through the socket.
+// Receives from the socket.
 bool udp_port::receive_packets()
 {
     arrivals &a = *arrivals_;
@@ -320,14 +321,14 @@ bool udp_port::receive_packets()
     const int count = recvmmsg(socket_, a.messages.data(), batch, MSG_DONTWAIT, nullptr);
     for (int i = 0; i < count; ++i) {
         mmsghdr &m = a.messages[static_cast<std::size_t>(i)];
-        if ((m.msg_hdr.msg_flags & MSG_TRUNC) == 0) // else it is longer than any that is meant for us
+        if ((m.msg_hdr.msg_flags & MSG_TRUNC) == 0) // a longer datagram is invalid
             hand_on({static_cast<const std::byte *>(m.msg_hdr.msg_iov->iov_base), m.msg_len}, m.msg_hdr);
     }
     return count > 0;
 }
 
-// A datagram counts if it comes from the port that its sender's number names: so no process of the sender's host passes
-// for another one's queue pair.
+// Accepts a datagram only from the port that is part of its sender's queue pair number. No other process of the
+// sender's host can therefore impersonate that queue pair.
 void udp_port::hand_on(std::span<const std::byte> bytes, msghdr &message)
 {
     datagram d;
@@ -350,7 +351,8 @@ void udp_port::deliver(const datagram &d, const network_header &header)
 namespace
 {
 
-// The ports of this process: one is opened when the numbers of the others are used up, and closed with its last number.
+// The ports of this process. A port is opened when the numbers of the others are used up, and closed when its last
+// number is released.
 struct open_ports {
     ordered_mutex lock{lock_level::sending};
     std::vector<std::shared_ptr<udp_port>> list GUARDED_BY(lock);
@@ -375,7 +377,7 @@ public:
                 return;
             std::erase(all.list, port_);
         }
-        port_->close(); // takes locks that come before that one
+        port_->close(); // takes locks that precede that one
     }
 
     std::uint32_t number() const noexcept override { return number_; }

@@ -17,21 +17,21 @@ struct msghdr;
 namespace softrdma::net
 {
 
-// A UDP socket on a port that the kernel has chosen, for datagram queue pairs of this process whose numbers are made of
-// that port and an index: so everybody finds them who knows their number and an address of the host. Between processes
-// of one host that share memory, what the socket would carry goes through rings instead.
+// A UDP socket on a port chosen by the kernel, for datagram queue pairs of this process. Their numbers consist of the
+// port and an index, so a peer needs only the number and an address of the host. Processes on one host that share
+// memory use rings instead of the socket.
 class udp_port : public event_handler, public datagram_peer_owner, public std::enable_shared_from_this<udp_port>
 {
 public:
     static constexpr std::uint32_t numbers = 256;
 
-    // NULL with errno.
+    // Returns NULL and sets errno on error.
     static std::shared_ptr<udp_port> open();
     explicit udp_port(int family) noexcept;
     ~udp_port() override;
 
     std::uint32_t reserve(); // 0 if none is left
-    // True if that was the last.
+    // Returns true if that was the last number in use.
     bool release(std::uint32_t number);
     void listen(std::uint32_t number, std::shared_ptr<datagram_receiver> receiver);
     bool send(const datagram &d, const datagram_route &route, std::span<const iovec> payload);
@@ -61,24 +61,25 @@ private:
 
     const int family_;
     int socket_ = -1;
-    int kept_ = -1; // a TCP socket that keeps the port: a number means one queue pair, of whatever type
+    int kept_ = -1; // TCP socket that reserves the port: a number identifies one queue pair, of any type
     std::uint16_t port_ = 0;
     const process::birth birth_;
     event_loop::watch_id watch_ = 0;
     event_loop::watch_id wake_watch_ = 0;
-    local::unique_fd wake_;                    // who writes into a ring wakes this process with it
-    std::shared_ptr<listener> rings_listener_; // NULL: nobody is given a ring
+    local::unique_fd wake_;                    // eventfd with which a ring writer wakes this process
+    std::shared_ptr<listener> rings_listener_; // NULL if rings are not offered
     std::unique_ptr<datagram_tx> tx_;
     sleeping_lock reading_{lock_level::reading};
-    std::array<std::shared_ptr<datagram_receiver>, numbers> receivers_ GUARDED_BY(reading_); // by the last byte
+    std::array<std::shared_ptr<datagram_receiver>, numbers> receivers_ GUARDED_BY(
+            reading_); // indexed by the last byte of the number
     std::vector<std::shared_ptr<datagram_peer>> peers_ GUARDED_BY(reading_);
     std::unique_ptr<arrivals> arrivals_ PT_GUARDED_BY(reading_);
     spin_lock mutex_{lock_level::tables};
-    std::uint32_t next_ GUARDED_BY(mutex_) = 0; // a number that was just released is used again last
+    std::uint32_t next_ GUARDED_BY(mutex_) = 0; // delays the reuse of released numbers
     std::array<bool, numbers> used_ GUARDED_BY(mutex_){};
 };
 
-// A path of its own. NULL with errno.
+// Creates a path. Returns NULL and sets errno on error.
 std::unique_ptr<datagram_path> open_datagram_path();
 
 } // namespace softrdma::net
