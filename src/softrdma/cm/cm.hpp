@@ -19,19 +19,19 @@ class cm_id;
 namespace cm
 {
 
-// Signalled with each acknowledged event.
+// Signaled with each acknowledged event.
 condition &acknowledged();
 
 } // namespace cm
 
 struct cm_event : rdma_cm_event, reserve::object {
     process::birth birth;
-    cm_id *counted_on = nullptr; // the id whose destruction waits for the acknowledgement
-    bool establishes = false;    // the program's fetching of it completes an active connect
+    cm_id *counted_on = nullptr; // id whose destruction waits for the acknowledgment
+    bool establishes = false;    // an active connect completes when the program fetches this event
     private_data data;
 };
 
-// To say that a connection is lost, or that there is none, takes no memory that might be missing.
+// Events for lost and refused connections use reserved memory and cannot fail.
 using cm_events = std::list<std::unique_ptr<cm_event>, reserve::allocator<std::unique_ptr<cm_event>>>;
 
 class event_channel : public rdma_event_channel
@@ -44,12 +44,12 @@ public:
     std::optional<event_fd> ready_;  // empty once destroyed; programs wait for it without the lock
     std::atomic<pthread_t> taker_{}; // thread inside get_event(); zero: none
     cm_events queue_ GUARDED_BY(cm::lock());
-    std::unique_ptr<event_channel> destroyed_next_ GUARDED_BY(cm::lock()); // after this one
+    std::unique_ptr<event_channel> destroyed_next_ GUARDED_BY(cm::lock()); // next younger destroyed channel
 };
 
-// What the manager needs from the verbs side, which owns the devices.
+// Functions of the verbs side, which owns the devices.
 struct cm_device {
-    ibv_context *(*context)(); // of the connection manager; lives as long as the process
+    ibv_context *(*context)(); // context of the connection manager; lives as long as the process
     ibv_pd *(*default_pd)();
 };
 
@@ -61,12 +61,12 @@ enum class cm_state {
     address_resolved,
     route_resolved,
     listening,
-    connecting, // active: no answer yet
-    replied,    // active: answer here, not yet fetched by the program
+    connecting, // active: no response yet
+    replied,    // active: response received, not yet fetched by the program
     requested,  // passive: the program has not decided yet
     accepted,   // passive: the peer has not confirmed yet
     connected,
-    disconnect_sent, // we asked, the peer has not answered
+    disconnect_sent, // the local side disconnected, the peer has not responded
     disconnect_received,
     closed,
 };
@@ -89,14 +89,14 @@ public:
     const cm_device device;
     cm_state state GUARDED_BY(cm::lock()) = cm_state::idle;
     std::uint64_t serial GUARDED_BY(cm::lock()) = 0;
-    bool sync = false; // set before the program has the id, or by it alone
+    bool sync = false; // set before the program has the id, or only by the program
     bool v6_only GUARDED_BY(cm::lock()) = false;
-    std::optional<std::uint8_t> ack_timeout GUARDED_BY(cm::lock()); // as the program has set it
+    std::optional<std::uint8_t> ack_timeout GUARDED_BY(cm::lock()); // local ACK timeout set by the program
     int refusals GUARDED_BY(cm::lock()) = 0;
     bool any_port GUARDED_BY(cm::lock()) = false;    // the program left the choice of its port to the system
-    bool owns_port GUARDED_BY(cm::lock()) = false;   // it was bound, as opposed to one that a listener has made
+    bool owns_port GUARDED_BY(cm::lock()) = false;   // it was bound; false for ids that a listener creates
     bool shares_port GUARDED_BY(cm::lock()) = false; // RDMA_OPTION_ID_REUSEADDR
-    bool lost_port GUARDED_BY(cm::lock()) = false;   // the port that the program wanted is another id's
+    bool lost_port GUARDED_BY(cm::lock()) = false;   // the requested port belongs to another id
     int socket GUARDED_BY(cm::lock()) = -1;          // bound, not yet listening or connecting
     std::shared_ptr<listener> listening GUARDED_BY(cm::lock());
     std::unique_ptr<cm_event> last_event GUARDED_BY(cm::lock()); // end of the connection, until completions are read
@@ -105,13 +105,15 @@ public:
     cm_handshake local GUARDED_BY(cm::lock());
     bool psn_chosen GUARDED_BY(cm::lock()) = false;
     cm_handshake remote GUARDED_BY(cm::lock());
-    // Of a listener: how many requests the program may leave unseen, and those beyond that, for it to catch up.
+    // Listeners only: maximum number of requests that the program has not fetched, their present number, and the
+    // requests that wait because the maximum is reached.
     unsigned backlog GUARDED_BY(cm::lock()) = 0;
     unsigned unseen GUARDED_BY(cm::lock()) = 0;
     std::deque<std::pair<std::shared_ptr<tcp_conn>, cm_handshake>> waiting GUARDED_BY(cm::lock());
-    rdma_conn_param request GUARDED_BY(cm::lock()){}; // as the connect request proposed it
+    rdma_conn_param request GUARDED_BY(cm::lock()){}; // parameters of the connect request
     ibv_sa_path_rec path_record GUARDED_BY(cm::lock()){};
-    std::optional<ibv_qp_init_attr> endpoint_qp GUARDED_BY(cm::lock()); // of rdma_create_ep on a listener
+    std::optional<ibv_qp_init_attr> endpoint_qp GUARDED_BY(
+            cm::lock()); // QP attributes that rdma_create_ep got for a listener
 };
 
 inline cm_id &id_of(rdma_cm_id *id) noexcept
@@ -119,7 +121,7 @@ inline cm_id &id_of(rdma_cm_id *id) noexcept
     return *static_cast<cm_id *>(id);
 }
 
-// Why a connect was refused, as InfiniBand numbers it.
+// Reject reasons as numbered by InfiniBand.
 namespace reject_reason
 {
 inline constexpr std::uint32_t invalid_service_id = 8;
@@ -153,34 +155,34 @@ int notify(cm_id &id, ibv_event_type event);
 int disconnect(cm_id &id);
 int queue_pair_attributes(cm_id &id, ibv_qp_attr &attr, int &mask);
 
-// True if that queue pair of that host has asked to be connected and has no answer yet.
+// Returns true if that queue pair of that host has requested a connection and has no response yet.
 bool expects(std::uint32_t peer_number, const ibv_gid &peer) REQUIRES(lock());
 
-// Pieces shared by the manager's files; the lock is held.
+// Functions shared by the source files of the manager; the caller must hold the lock.
 namespace detail
 {
 cm_id *find_id(std::uint64_t serial) REQUIRES(lock());
 cm_id *new_id(event_channel *channel, void *context, rdma_port_space space, const cm_device &device) REQUIRES(lock());
 void discard(cm_id *id) REQUIRES(lock());
 void queue_event(cm_id &id, rdma_cm_event_type type, int status, const private_data *data = nullptr) REQUIRES(lock());
-// Queues the event that ends a connection, at which programs free what their completions refer to: after another thread
-// has read those that came before, or after 100 checks. `flushed`: the end itself has completed requests, for which
-// only a thread counts that has read events before.
+// Queues the event that ends a connection, at which programs free the memory of their completions. Waits until another
+// thread has read the earlier completions, at most for 100 checks. `flushed`: the end itself has completed requests;
+// only a thread that has read events before then counts.
 void queue_last_event(cm_id &id, rdma_cm_event_type type, int status, bool flushed, const private_data *data = nullptr)
         REQUIRES(lock());
-// False if there is no memory.
+// Returns false if memory is exhausted.
 bool queue_request(cm_id &listener, cm_id &child) noexcept REQUIRES(lock());
-// A request of the listener has been seen or is gone: the next one may come.
+// Called when a request of the listener was fetched or dropped: admits the next one.
 void request_seen(cm_id &listener) REQUIRES(lock());
 void drop_events(cm_id &id) REQUIRES(lock());
-void acknowledge_stored(cm_id &id) REQUIRES(lock()); // the last event of a synchronous call
+void acknowledge_stored(cm_id &id) REQUIRES(lock()); // acknowledges the last event of a synchronous call
 void disconnected(cm_id &id, int status) REQUIRES(lock());
 bool received_disconnect(cm_id &id, opcode op) REQUIRES(lock());
-// The first message of a connection has come. False if no listener here waits for it.
+// Handles the first message of a connection. Returns false if no listener waits for it.
 bool received_request(const std::shared_ptr<tcp_conn> &path, const packet &p) REQUIRES(lock());
 int fail(int error) noexcept;
-// Of ids that look for a datagram queue pair. A request is prepared, answered with a number, or not; its answer is
-// taken.
+// Functions for ids of UD service resolution: prepare a request, respond to it with a queue pair number, handle the
+// response or its absence.
 inline bool is_datagram(const cm_id &id) noexcept
 {
     return id.ps == RDMA_PS_UDP;
@@ -191,10 +193,10 @@ void learn_number(cm_id &id) REQUIRES(lock());
 void not_resolved(cm_id &id, std::uint32_t reason) REQUIRES(lock());
 ibv_ah_attr address_of_peer(const cm_id &id) REQUIRES(lock());
 void queue_established(cm_id &id, const ibv_ah_attr &peer) REQUIRES(lock());
-int datagram_attributes(ibv_qp_attr &attr, int &mask); // 0 or EINVAL
-// Once: a program may move its queue pair by itself, with that number, before it accepts.
+int datagram_attributes(ibv_qp_attr &attr, int &mask); // returns 0 or EINVAL
+// Chooses the PSN, once. A program may modify its queue pair on its own, with that PSN, before it accepts.
 bool choose_psn(cm_id &id) REQUIRES(lock());
-// How an attempt to connect ends; the last one tries again first.
+// Handle failed connection attempts; refused() retries first.
 void rejected(cm_id &id, std::uint32_t reason, const private_data &data) REQUIRES(lock());
 void unreachable(cm_id &id, int error) REQUIRES(lock());
 void refused(cm_id &id) REQUIRES(lock());
@@ -203,16 +205,16 @@ void modify_to_error(cm_id &id) REQUIRES(lock());
 int adopt_device(cm_id &id) REQUIRES(lock());
 socklen_t address_size(const sockaddr *address) noexcept;
 bool is_wildcard(const sockaddr *address) noexcept;
-// True if another id of this process has the port of `address`. An id owns its port until it is destroyed, also without
-// a socket. With `shares`, ids that share ports do not count.
+// Returns true if another id of this process uses the port of `address`. An id owns its port until it is destroyed,
+// even without a socket. With `shares`, ids that share ports do not count.
 bool is_port_taken(const cm_id &id, sockaddr_storage address, bool shares) REQUIRES(lock());
-// Gives the id a TCP socket at the address.
+// Opens a TCP socket for the id at the address.
 int open_bound(cm_id &id, const sockaddr *address) REQUIRES(lock());
 // Allows other sockets to be bound to the port of this one after it has been used for connections.
 void share_port(int socket) noexcept;
 void learn_addresses(cm_id &id, int socket) REQUIRES(lock());
 void fill_gids(cm_id &id) REQUIRES(lock());
-// Shifts the port between what the program sees and the TCP port (SOFTRDMA_PORT_OFFSET).
+// Shifts the port between the one that programs use and the TCP port (SOFTRDMA_PORT_OFFSET).
 void to_tcp(sockaddr_storage &address);
 void from_tcp(sockaddr_storage &address);
 } // namespace detail

@@ -24,7 +24,7 @@ void shift_port(sockaddr_storage &address, int by) noexcept
         port = htons(static_cast<std::uint16_t>(ntohs(port) + by));
 }
 
-// The local address from which this host would reach the destination. 0 or an errno value.
+// Finds the local address from which this host would reach the destination. Returns 0 or an errno value.
 int source_for(const sockaddr *destination, sockaddr_storage &source)
 {
     const int fd = socket(destination->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -161,7 +161,7 @@ int bind(cm_id &id, const sockaddr *address)
     if (!bound)
         return -1;
     detail::fill_gids(id);
-    // The kernel's connection manager takes a loop-back address for one that stands for all.
+    // The connection manager of the kernel treats a loopback address like a wildcard address.
     const bool stands_for_all =
             detail::is_wildcard(address) || (settings().loopback_is_any && is_loopback(id.route.addr.addr.ibaddr.sgid));
     return stands_for_all ? 0 : detail::adopt_device(id);
@@ -185,7 +185,7 @@ int resolve_address(cm_id &id, const sockaddr *source, const sockaddr *destinati
     } else if (error == 0) {
         const bool given = source != nullptr && !detail::is_wildcard(source);
         if (source != nullptr && !given)
-            port_of(chosen) = reinterpret_cast<const sockaddr_in *>(source)->sin_port; // same place in both families
+            port_of(chosen) = reinterpret_cast<const sockaddr_in *>(source)->sin_port; // same offset in both families
         const auto *from = given ? source : reinterpret_cast<const sockaddr *>(&chosen);
         error = detail::open_bound(id, from) == 0 ? 0 : errno;
     }

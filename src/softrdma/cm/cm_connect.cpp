@@ -36,7 +36,7 @@ std::uint8_t granted(std::uint8_t asked, std::uint8_t peer = device_maximum)
     return static_cast<std::uint8_t>(std::min<int>({asked, peer, limits::max_reads}));
 }
 
-// Fills id.local from the program's parameters. 0 or an errno value.
+// Fills id.local from the program's parameters. Returns 0 or an errno value.
 int prepare_handshake(cm_id &id, const rdma_conn_param &param, std::size_t field) REQUIRES(lock())
 {
     const std::size_t visible = settings().exact_private_data ? param.private_data_len : field;
@@ -53,7 +53,7 @@ int prepare_handshake(cm_id &id, const rdma_conn_param &param, std::size_t field
     return detail::choose_psn(id) ? 0 : EAGAIN;
 }
 
-// The queue pair that the program has named, or NULL.
+// Returns the queue pair that the program has specified, or NULL.
 std::shared_ptr<queue_pair> find_local_qp(cm_id &id) REQUIRES(lock())
 {
     auto qp = queue_pair::find(id.local.qpn);
@@ -71,7 +71,7 @@ void try_again(std::uint64_t serial)
     cm_id *id = detail::find_id(serial);
     if (id == nullptr || id->state != cm_state::connecting)
         return;
-    // Somebody else may have got the port in the meantime.
+    // Another socket may use the port in the meantime.
     bool bound = detail::open_bound(*id, &id->route.addr.src_addr) == 0;
     if (!bound && errno == EADDRINUSE && id->any_port) {
         port_of(id->route.addr.src_storage) = 0;
@@ -98,7 +98,7 @@ void start_connecting(cm_id &id)
     id.begin();
 }
 
-// Unless the peer answers in time, for which the id waits in that state.
+// Fails the connection attempt unless the peer responds in time; until then the id is in the state `waiting`.
 void give_up_later(const cm_id &id, cm_state waiting) REQUIRES(lock())
 {
     event_loop::get()->after(settings().response_timeout, [serial = id.serial, waiting] {
@@ -138,8 +138,8 @@ void detail::unreachable(cm_id &id, int error)
     queue_last_event(id, RDMA_CM_EVENT_UNREACHABLE, -error, true);
 }
 
-// A network takes milliseconds where loopback takes microseconds: programs that listen anew for each connection
-// of the same peer rely on that. On a busy machine they take longer, too.
+// Retries before reporting a refused connection. Programs that reopen their listener for each connection depend on the
+// milliseconds that a network takes; loopback takes microseconds. They take longer on a busy machine.
 void detail::refused(cm_id &id)
 {
     constexpr int tries = 5;

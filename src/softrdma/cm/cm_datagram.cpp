@@ -14,10 +14,10 @@ namespace softrdma::net::cm
 namespace
 {
 
-constexpr std::size_t request_size = 180; // of private data
+constexpr std::size_t request_size = 180; // bytes of private data
 constexpr std::size_t reply_size = 136;
 
-// As InfiniBand numbers the answers that are none.
+// Status values of InfiniBand for failed resolutions.
 constexpr int service_unknown = 1;
 constexpr int service_rejected = 2;
 

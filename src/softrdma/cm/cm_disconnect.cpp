@@ -47,7 +47,7 @@ void detail::disconnected(cm_id &id, int status)
 bool detail::received_disconnect(cm_id &id, opcode op)
 {
     switch (id.state) {
-    case cm_state::disconnect_sent: // the answer, or a request that crossed ours and counts as one
+    case cm_state::disconnect_sent: // the response, or a crossing request, which counts as one
         disconnected(id, 0);
         return true;
     case cm_state::replied:

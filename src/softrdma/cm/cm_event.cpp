@@ -43,7 +43,7 @@ void attach_data(cm_event &event, const private_data &data)
     event.param.conn.private_data_len = static_cast<std::uint8_t>(event.data.size);
 }
 
-// What the program's side of librdmacm does when it takes the answer to a connect.
+// Performs the steps of librdmacm when the program fetches the response to a connect.
 void take_reply(cm_event &event) REQUIRES(lock())
 {
     cm_id &id = id_of(event.id);
@@ -89,7 +89,7 @@ namespace
 {
 
 constexpr auto check_interval = std::chrono::milliseconds(1);
-constexpr unsigned max_checks = 100; // a thread that was woken waits for some time slices of others on a busy machine
+constexpr unsigned max_checks = 100; // on a busy machine, a woken thread waits for some time slices of others
 
 bool has_unread_completions(const cm_id &id, bool flushed) REQUIRES(lock())
 {
@@ -162,8 +162,9 @@ void detail::drop_events(cm_id &id)
     }
 }
 
-// Programs whose thread goes from one event straight to the next may destroy the channel in between (rping does, at its
-// end). Had the thread come a moment earlier, it would wait for good: so the last channels stay recognisable.
+// Destroys a channel. A program may destroy it while its thread is between two calls that fetch events (rping does, at
+// its end). With a real device, the thread would then usually wait forever in the first call. The last destroyed
+// channels therefore remain recognizable.
 void destroy_channel(event_channel *channel)
 {
     struct destroyed_channels {
@@ -185,7 +186,7 @@ void destroy_channel(event_channel *channel)
     }
 }
 
-// The first of the channel; false if another thread has taken it.
+// Takes the first event of the channel. Returns false if another thread has taken it.
 static bool take_first(event_channel &channel, rdma_cm_event **out)
 {
     const lock_guard guard(lock());
@@ -208,13 +209,13 @@ int get_event(event_channel &channel, rdma_cm_event **out)
 {
     for (;;) {
         if (is_destroyed(channel))
-            return pause(); // for a signal, with EINTR
+            return pause(); // waits for a signal, with EINTR
         channel.taker_.store(pthread_self(), std::memory_order_relaxed);
         const int failed = channel.ready_->take(event_loop::get());
         channel.taker_.store(pthread_t{}, std::memory_order_relaxed);
         if (failed != 0)
             return -1;
-        try { // not where it waits, see abi::or_no_memory()
+        try { // excludes the wait itself, see abi::or_no_memory()
             if (take_first(channel, out))
                 return 0;
         } catch (const std::bad_alloc &) {

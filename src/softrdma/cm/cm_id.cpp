@@ -14,7 +14,7 @@ namespace softrdma::net::cm
 namespace
 {
 
-// Never destroyed: the progress thread may run until the very end of the process.
+// Never destroyed: the progress thread may run until the end of the process.
 struct registry {
     ordered_mutex lock{lock_level::connecting};
     condition acknowledged;
@@ -122,7 +122,7 @@ void detail::discard(cm_id *id)
 cm_id *create_id(event_channel *channel, void *context, rdma_port_space space, const cm_device &device)
 {
     if (space != RDMA_PS_TCP && space != RDMA_PS_IB && space != RDMA_PS_UDP) {
-        errno = EOPNOTSUPP; // multicast over InfiniBand's own addresses is not modelled
+        errno = EOPNOTSUPP; // multicast over InfiniBand addresses is not modeled
         return nullptr;
     }
     if (start_event_loop() == nullptr)

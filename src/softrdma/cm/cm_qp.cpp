@@ -30,7 +30,7 @@ bool has_peer(const cm_id &id) noexcept REQUIRES(lock())
 int attributes(const cm_id &id, ibv_qp_attr &attr, int &mask) REQUIRES(lock())
 {
     const bool peer = has_peer(id);
-    // Before accept() the program's own parameters are unknown: what the request proposed stands in.
+    // Before accept() the program's own parameters are unknown, so those of the request are used.
     const bool unaccepted = id.state == cm_state::requested && id.local.qpn == 0;
     const auto responder = unaccepted ? id.request.responder_resources : id.local.responder_resources;
     const auto initiator = unaccepted   ? id.request.initiator_depth
@@ -72,7 +72,7 @@ int attributes(const cm_id &id, ibv_qp_attr &attr, int &mask) REQUIRES(lock())
         mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
         attr.timeout = id.ack_timeout.value_or(usual_ack_timeout);
         attr.retry_cnt = std::max(id.local.retry_count, id.remote.retry_count);
-        attr.rnr_retry = id.remote.rnr_retry_count; // each side says how patient the other has to be
+        attr.rnr_retry = id.remote.rnr_retry_count; // the peer's retry count applies to local sends
         attr.sq_psn = id.local.psn;
         attr.max_rd_atomic = initiator;
         return 0;

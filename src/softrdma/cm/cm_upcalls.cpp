@@ -23,7 +23,7 @@ void take_request(cm_id &parent, const std::shared_ptr<tcp_conn> &path, const cm
     child->state = cm_state::requested;
     child->take_path(path);
     child->remote = request;
-    // What the peer offers to initiate is what this side has to respond to, and the reverse.
+    // The initiator depth of the peer is the number of responder resources of the local side, and vice versa.
     child->request.responder_resources = request.initiator_depth;
     child->request.initiator_depth = request.responder_resources;
     child->request.flow_control = request.flow_control;
@@ -36,8 +36,8 @@ void take_request(cm_id &parent, const std::shared_ptr<tcp_conn> &path, const cm
         detail::discard(child);
 }
 
-// A device drops what exceeds the backlog, and its peer asks again: here the request waits instead. Each that waits
-// holds a descriptor: beyond a fixed number the next ones are left to the kernel's queue.
+// Queues a request that exceeds the backlog; a device would drop it, and its peer would retry. Each queued request uses
+// a descriptor. Beyond a fixed number, further ones remain in the kernel's queue.
 void wait_in_turn(cm_id &parent, const std::shared_ptr<tcp_conn> &path, const cm_handshake &request) REQUIRES(lock())
 {
     parent.waiting.emplace_back(path, request);
@@ -45,13 +45,13 @@ void wait_in_turn(cm_id &parent, const std::shared_ptr<tcp_conn> &path, const cm
         parent.listening->suspend();
 }
 
-// True if the message was made to fail.
+// Returns true if a fault was injected for the message.
 bool injected(cm_id *id, const std::shared_ptr<tcp_conn> &path) REQUIRES(lock())
 {
     const auto fault = fault::on_handshake();
     if (!fault)
         return false;
-    if (*fault == fault::action::unreachable) // it was never heard
+    if (*fault == fault::action::unreachable) // the message counts as lost
         return true;
     path->tell(opcode::cm_reject, encode(no_reason));
     path->finish();
@@ -91,7 +91,7 @@ void detail::request_seen(cm_id &listener)
         try {
             take_request(listener, path, request);
         } catch (const std::bad_alloc &) {
-            path->finish(); // the peer learns that it is not accepted
+            path->finish(); // reports to the peer that it is not accepted
         }
     }
     if (listener.waiting.size() < max_waiting)
@@ -168,7 +168,7 @@ void cm_id::lost(const std::shared_ptr<queue_pair> &carried, int error)
         carried->path_lost(path.get());
     switch (state) {
     case cm_state::connecting:
-        // Once TCP was up, a passive side that goes away has turned the request down.
+        // Once TCP is connected, a passive side that closes the connection has rejected the request.
         if (error == ECONNREFUSED)
             detail::refused(*this);
         else if (error == ECONNRESET || error == EPIPE)

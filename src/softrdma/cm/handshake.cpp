@@ -18,7 +18,7 @@ namespace softrdma::net
 namespace
 {
 
-// Of all ports.
+// Unauthenticated peers at all ports.
 unknown_callers &callers() REQUIRES(cm::lock())
 {
     static constinit process::single<unknown_callers> all;
@@ -80,7 +80,7 @@ public:
 
 tcp_conn_user &upcalls()
 {
-    static auto *const user = new conn_upcalls; // connections may outlive everything else
+    static auto *const user = new conn_upcalls; // connections may outlive all other objects
     return *user;
 }
 
@@ -99,7 +99,7 @@ std::chrono::milliseconds handshake::accepted(int socket, std::uint64_t tag)
         path->tag = tag;
         callers().add(path);
     }
-    // Its first message is here by now if the peer has connected many at once.
+    // Its first message has usually arrived by now if the peer opened many connections at once.
     try {
         path->look();
     } catch (const std::bad_alloc &) {
@@ -172,7 +172,7 @@ bool handshake::search(const local::shm_address &peer)
 {
     const auto qp = local_qp.lock();
     if (active)
-        path->hold(); // until the queue pair is ready for what it brings
+        path->hold(); // input waits until the queue pair is ready
     else if (qp != nullptr)
         qp->suspend();
     obstacle_ = peer.why_absent;
@@ -243,7 +243,7 @@ bool handshake::take_decision(const packet &p)
     if (active || !decode(p.payload, decision))
         return false;
     const auto ep = std::exchange(ep_, nullptr);
-    if (ep == nullptr) // this side has answered that there is none
+    if (ep == nullptr) // this side has responded that it has no endpoint
         return true;
     if (!decision.shares) {
         obstacle_ = decision.why;

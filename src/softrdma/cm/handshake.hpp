@@ -17,63 +17,67 @@ ordered_mutex &lock();
 
 } // namespace cm
 
-// One side of a connection: of an id of the connection manager, or of a queue pair that ibv_modify_qp() connects. Both
-// sides agree in three messages on what executes their requests: each of the first two tells where its sender's queue
-// pair is in shared memory. The passive side tries to get there first, and tells its own place only if it has; the
-// active side then tries, and decides for both. Until it has, the passive side sends nothing else.
+// One side of a connection: of an id of the connection manager, or of a queue pair that ibv_modify_qp() connects. Three
+// messages negotiate where requests are executed. The first two contain the location of their sender's queue pair in
+// shared memory. The passive side tries to access the peer first, and sends its own location only if it succeeded. The
+// active side then tries, and decides for both. The passive side sends nothing else before that.
 class handshake
 {
 public:
     virtual ~handshake() = default;
 
-    // What is told about the path, until it is lost. `carried` is the queue pair whose packets it carried, or NULL.
+    // Events of the path until it is lost. `carried` is the queue pair whose packets it carried, or NULL.
     virtual bool received(const packet &p) REQUIRES(cm::lock()) = 0;
     virtual void lost(const std::shared_ptr<queue_pair> &carried, int error) REQUIRES(cm::lock()) = 0;
     // Sends message 1 or, on the passive side, 2.
     virtual void tell_address(const local::shm_address &own) REQUIRES(cm::lock()) = 0;
-    // A search that took its time has ended.
+    // Called when an asynchronous search has ended.
     virtual void searched() REQUIRES(cm::lock()) = 0;
 
     std::shared_ptr<tcp_conn> path GUARDED_BY(cm::lock());
     std::weak_ptr<queue_pair> local_qp GUARDED_BY(cm::lock());
     bool active GUARDED_BY(cm::lock()) = false;
 
-    // The active side's path, from a bound socket. Message 1 follows. 0 or an errno value.
+    // Opens the path of the active side, from a bound socket. Message 1 follows. Returns 0 or an errno value.
     int open_path(local::unique_fd bound, const sockaddr_storage &peer) REQUIRES(cm::lock());
-    // Sends message 1 without a round of the event loop where that is possible: a peer that has accepted the path waits
-    // for it, and drops silent callers when many connect.
+    // Sends message 1 without an iteration of the event loop if possible: a peer that has accepted the path waits for
+    // it, and drops silent clients when many connect.
     void begin() REQUIRES(cm::lock());
-    // The passive side's, which has brought message 1.
+    // Sets the path of the passive side, on which message 1 arrived.
     void take_path(std::shared_ptr<tcp_conn> from_peer) REQUIRES(cm::lock());
-    // It carries the packets of the queue pair from now on. False if there is none any more.
+    // After this call, the path carries the packets of the queue pair. Returns false if the queue pair no longer
+    // exists.
     bool join() REQUIRES(cm::lock());
-    void leave_path() REQUIRES(cm::lock()); // nothing of it is told any more
-    void end_path() REQUIRES(cm::lock());   // the same, and it is closed
+    void leave_path() REQUIRES(cm::lock()); // ends events of the path
+    void end_path() REQUIRES(cm::lock());   // like leave_path(), and closes the path
 
     local::shm_address own_address() const REQUIRES(cm::lock());
-    // Tries to get where the peer's message says that its queue pair is. True if that is over, else searched() follows.
+    // Tries to access the location in the peer's message. Returns true if this has finished, otherwise searched()
+    // follows.
     bool search(const local::shm_address &peer) REQUIRES(cm::lock());
     bool is_searching() const REQUIRES(cm::lock()) { return searching_; }
-    // The connection goes on without what was searched.
+    // Continues the connection without the endpoint that was searched.
     void stop_searching() REQUIRES(cm::lock());
-    // Nothing was found, and without it the connection is of no use.
+    // Returns true if no endpoint was found, and the policy requires one.
     bool fails() const REQUIRES(cm::lock()) { return ep_ == nullptr && discovery::required(); }
-    // Once the search has ended, on the passive side: sends message 2.
+    // Sends message 2. Called on the passive side once the search has ended.
     void answer() REQUIRES(cm::lock());
-    // On the active side, whose queue pair has joined, and then message 3.
+    // Called on the active side once its queue pair has joined; message 3 follows.
     void decide() REQUIRES(cm::lock());
     void tell_decision(opcode op) REQUIRES(cm::lock());
-    // The passive side has got message 3. False if it was none.
+    // Handles message 3 on the passive side. Returns false if the message is not message 3.
     bool take_decision(const packet &p) REQUIRES(cm::lock());
 
-    // Takes a socket that a listener has accepted, of that tag; returns what listener::receiver does.
+    // Takes ownership of a socket that the listener with that tag has accepted. Returns the same value as
+    // listener::receiver.
     static std::chrono::milliseconds accepted(int socket, std::uint64_t tag);
 
 private:
     void log_fall_back() const REQUIRES(cm::lock());
 
-    discovery::shm_ep_ptr ep_ GUARDED_BY(cm::lock());   // to the peer's queue pair, until both sides have agreed on it
-    local::obstacle obstacle_ GUARDED_BY(cm::lock()){}; // why there is none
+    discovery::shm_ep_ptr ep_ GUARDED_BY(
+            cm::lock()); // endpoint of the peer's queue pair, until both sides have agreed on it
+    local::obstacle obstacle_ GUARDED_BY(cm::lock()){}; // reason why it is NULL
     bool searching_ GUARDED_BY(cm::lock()) = false;
 };
 

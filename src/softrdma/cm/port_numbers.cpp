@@ -16,7 +16,8 @@ namespace softrdma::net
 namespace
 {
 
-// A socket on a port that the kernel chooses: for both families, or for IPv4 where there is no IPv6. -1 with errno.
+// Opens a socket on a port chosen by the kernel, for both families, or for IPv4 only if IPv6 is not available. Returns
+// -1 and sets errno on error.
 int open_any_port(std::uint16_t &port)
 {
     for (const int family : {AF_INET6, AF_INET}) {

@@ -9,12 +9,12 @@
 namespace softrdma::net
 {
 
-// Queue pair numbers made of a TCP port on which this process listens, and an index. A port is opened when the ones
-// before it are used up, and closed with its last number.
+// Queue pair numbers that consist of a TCP port on which this process listens, and an index. A port is opened when the
+// numbers of the others are used up, and closed with its last number.
 class port_numbers
 {
 public:
-    // 0 with errno.
+    // Returns 0 and sets errno on error.
     std::uint32_t reserve();
     void release(std::uint32_t number);
     bool has(std::uint32_t number) const noexcept;
@@ -23,7 +23,7 @@ private:
     static constexpr std::size_t per_port = 256;
     struct open_port {
         std::uint16_t port = 0;
-        std::size_t next = 0; // a number that was just released is used again last
+        std::size_t next = 0; // delays the reuse of released numbers
         std::bitset<per_port> used;
         std::shared_ptr<listener> listening;
     };

@@ -38,7 +38,7 @@ struct connection final : handshake, std::enable_shared_from_this<connection> {
     void searched() override REQUIRES(cm::lock());
     bool takes(const direct_handshake &from_peer) const REQUIRES(cm::lock());
 
-    std::uint32_t number = 0; // of the local queue pair
+    std::uint32_t number = 0; // number of the local queue pair
     std::uint32_t remote = 0;
     ibv_gid peer{};
     sockaddr_storage source{};
@@ -46,11 +46,11 @@ struct connection final : handshake, std::enable_shared_from_this<connection> {
     bool joined = false;
     bool was_sending = false;
     std::uint32_t served_before = 0; // earlier count of its peer, see registry::served
-    unsigned extensions = 0;         // extensions of its time, as the peer served others
+    unsigned extensions = 0;         // extensions of its time, because the peer served others
     milliseconds pause = first_pause;
 };
 
-// Never destroyed: the progress thread may run until the very end of the process.
+// Never destroyed: the progress thread may run until the end of the process.
 struct registry {
     port_numbers numbers GUARDED_BY(cm::lock());
     std::unordered_map<std::uint32_t, std::shared_ptr<connection>> connections GUARDED_BY(cm::lock());
@@ -126,7 +126,7 @@ bool connection::received(const packet &p)
 void connection::searched()
 {
     if (active && fails())
-        return path->cut(); // and tries again
+        return path->cut(); // retries after the cut
     if (!active)
         answer();
     joined = join();
@@ -143,7 +143,7 @@ void connection::lost(const std::shared_ptr<queue_pair> &carried, int)
 {
     if (!joined && active)
         return try_later(*this);
-    if (!joined) // the peer will
+    if (!joined) // the peer reconnects
         return path.reset();
     log::write(
             log::level::info, "the connection to queue pair %u at %s has ended", remote, text_of(destination).data());
@@ -158,7 +158,7 @@ void connection::lost(const std::shared_ptr<queue_pair> &carried, int)
 
 microseconds retry_timeout_of(const ibv_qp_attr &attr)
 {
-    constexpr microseconds least = std::chrono::seconds(5); // a busy machine is no dead peer
+    constexpr microseconds least = std::chrono::seconds(5); // a busy peer must not count as lost
     const microseconds most = settings().response_timeout;
     return std::clamp(retry_time(attr), std::min(least, most), most);
 }
@@ -172,8 +172,8 @@ bool is_being_served(connection &c) REQUIRES(cm::lock())
     return serves && c.extensions++ < max_extensions;
 }
 
-// What is still to be sent when two looks in a row have found it, and no path, has waited long enough. A peer that is
-// asked for its memory is there, and its answer has a limit of its own.
+// Reports an unreachable peer if two consecutive checks found unsent requests and no path. A peer that was asked for
+// its memory is reachable, and its response has a limit of its own.
 void look_for_progress(const std::weak_ptr<connection> &weak, microseconds retry_timeout)
 {
     const lock_guard guard(cm::lock());
@@ -195,7 +195,7 @@ bool forget(std::uint32_t number) REQUIRES(cm::lock())
     if (c == nullptr)
         return false;
     if (c->path != nullptr)
-        c->path->bind(nullptr, 0); // the queue pair may be connected anew before it could be told of the end
+        c->path->bind(nullptr, 0); // the queue pair may be reconnected before the notification
     c->end_path();
     state().connections.erase(number);
     return true;
@@ -212,7 +212,7 @@ std::shared_ptr<connection> describe(queue_pair &qp) REQUIRES(cm::lock())
     c->local_qp = qp.weak_from_this();
     c->number = qp.verbs()->qp_num;
     c->remote = attr.dest_qp_num;
-    // On Ethernet, without a global address only this host can be meant.
+    // On Ethernet, an address without a GRH can only mean this host.
     reinterpret_cast<sockaddr_in &>(c->source) = {
             .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
     c->destination = c->source;
@@ -241,7 +241,7 @@ std::uint32_t reserve_number()
 
 void release_number(std::uint32_t number)
 {
-    if (the_registry.if_made() == nullptr) // nothing is reserved
+    if (the_registry.if_made() == nullptr) // no number is reserved
         return;
     const lock_guard guard(cm::lock());
     forget(number);
@@ -258,7 +258,7 @@ bool received_request(const std::shared_ptr<tcp_conn> &path, const packet &p)
     if (c == nullptr || c->active || !c->takes(request) || !same(gid_of(there), c->peer)) {
         log::write(log::level::debug, "the peer at %s asks for queue pair %u, which is not connected to it yet",
                 text_of(there).data(), request.to);
-        path->cut(); // it tries again
+        path->cut(); // the peer retries
         return true;
     }
     c->take_path(path);
@@ -276,8 +276,8 @@ void connect(queue_pair &qp)
 {
     const lock_guard guard(cm::lock());
     const auto c = describe(qp);
-    // The path of a queue pair that a program moves by itself may be the connection manager's: it is there already, or
-    // comes when the program accepts the request.
+    // A program may modify a queue pair on its own and use it with the connection manager. The path then exists
+    // already, or is created when the program accepts the request.
     if (qp.has_path() || cm::expects(c->remote, c->peer) || !state().numbers.has(c->number) ||
             state().find(c->number) != nullptr)
         return;
@@ -292,7 +292,7 @@ void limit_retry_timeout(queue_pair &qp)
     ibv_qp_attr attr{};
     ibv_qp_init_attr init{};
     qp.query(attr, init);
-    if (attr.timeout == 0) // waits for ever
+    if (attr.timeout == 0) // no limit
         return;
     const lock_guard guard(cm::lock());
     connection *c = state().find(qp.verbs()->qp_num);

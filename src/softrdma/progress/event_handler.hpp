@@ -9,24 +9,25 @@ namespace softrdma::net
 enum class finding {
     nothing,
     something,
-    taken, // by another thread, which is at it
+    taken, // another thread is polling
 };
 
-// Who is told of input.
+// Interface of a handler of readiness events.
 class event_handler
 {
 public:
     virtual ~event_handler() = default;
     // Called by the progress thread or by a polling thread, with no lock held, possibly by several threads at once.
     virtual finding ready(std::uint32_t events) = 0;
-    // Looks for input without having been told of any.
+    // Polls for input without a readiness event.
     virtual finding look() { return finding::nothing; }
-    // The same in memory only, without a call of the kernel.
+    // Like poll, but in memory only, without a system call.
     virtual finding look_in_memory() { return finding::nothing; }
-    // Of one that finds input there: the progress thread is going to sleep, and what comes from now on has to wake
-    // it through a descriptor. True if something is there already.
+    // For handlers with input in memory: the progress thread is about to sleep, so later input must wake it through a
+    // descriptor. Returns true if input has arrived already.
     virtual bool about_to_sleep() { return false; }
-    // One of the others has failed for want of memory. Called by the same thread, which holds no lock any more.
+    // Called when another function of the handler failed for lack of memory, by the same thread, which no longer holds
+    // a lock.
     virtual void out_of_memory() noexcept {}
 };
 

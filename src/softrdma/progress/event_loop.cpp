@@ -46,10 +46,10 @@ event_loop *event_loop::start(void (*first)())
     return started;
 }
 
-// 0 or an errno value.
+// Returns 0 or an errno value.
 int event_loop::start_thread(void (*first)())
 {
-    local::barriers::enroll(); // as long as there may be one thread only
+    local::barriers::enroll(); // before the process has more threads
     if (const int error = timers_.open(); error != 0)
         return error;
     if (const int error = watches_.open(timers_.descriptor()); error != 0)
@@ -72,7 +72,7 @@ bool event_loop::poll()
 {
     if (running.load(std::memory_order_relaxed) != this)
         return false;
-    // To ask the clock and the kernel takes longer than what comes in memory takes to come.
+    // Reading the clock and calling the kernel takes longer than an input in memory takes to arrive.
     constexpr unsigned looks_for_one_at_all = 8;
     const unsigned turn = turn_.load(std::memory_order_relaxed);
     turn_.store(turn + 1, std::memory_order_relaxed);
@@ -89,14 +89,14 @@ bool event_loop::poll()
         polls_.found_something();
         return true;
     }
-    // Who looks into memory is not likely to wait for long.
+    // A thread that polls memory rarely waits long.
     if (const auto how = polls_.found_nothing(now);
             how != polling::pause::none && !comes_in_memory_.load(std::memory_order_relaxed))
         pause(how);
     return false;
 }
 
-// The thread or process that the program waits for may need this processor.
+// Releases the CPU, which the awaited thread or process may need.
 void event_loop::pause(polling::pause how)
 {
     constexpr std::chrono::microseconds longest_sleep{100};
@@ -108,8 +108,8 @@ void event_loop::pause(polling::pause how)
     polls_.paused(how, now_ns() - before);
 }
 
-// To ask where input is expected takes one system call instead of two. As long as it comes there, the others are asked
-// more rarely.
+// Polls the expected handler, which takes one system call instead of two. While its input continues, the others are
+// polled less often.
 finding event_loop::look(std::int64_t now)
 {
     constexpr std::int64_t longest_ns = 12'000;
@@ -202,7 +202,7 @@ finding event_loop::handle(const epoll_event &event)
     return serve(*handler, [&] { return handler->ready(event.events); });
 }
 
-// Where memory is missing nobody can be told: what cannot do without it gives up.
+// An allocation failure cannot be reported here: the handler closes or drops what needs memory.
 template<typename Call>
 finding event_loop::serve(event_handler &handler, Call call) noexcept
 {

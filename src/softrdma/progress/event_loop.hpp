@@ -10,29 +10,30 @@
 namespace softrdma::net
 {
 
-// What serves sockets and timers of this process: by its thread, which is started with its first user, and by threads
-// of the program that poll.
+// Serves the sockets and timers of this process, by its own thread, which is started with its first user, and by
+// polling threads of the program.
 class event_loop final : public progress
 {
 public:
-    // Starts it if this process has none yet: its thread begins with `first`. NULL with errno if it cannot be started.
+    // Starts the loop unless this process has one; its thread calls `first` at its start. Returns NULL and sets errno
+    // on error.
     static event_loop *start(void (*first)());
-    // The one that this process runs; NULL with errno if it has none.
+    // Returns the loop of this process. Returns NULL and sets errno if it has none.
     static event_loop *get() noexcept;
 
     using watch_id = watch_list::watch_id;
 
-    // Watches a descriptor level-triggered (EPOLLIN, ...). 0 if that fails, with errno.
+    // Watches a descriptor level-triggered (EPOLLIN, ...). Returns 0 and sets errno on error.
     watch_id watch(int fd, std::uint32_t events, std::shared_ptr<event_handler> handler)
     {
         return watches_.add(fd, events, std::move(handler));
     }
     void change(watch_id id, std::uint32_t events) { watches_.change(id, events); }
     void unwatch(watch_id id) { watches_.remove(id); }
-    // Input of that handler comes in memory, too: it looks whenever descriptors are looked at.
+    // Adds a handler with input in memory: it is polled whenever descriptors are polled.
     void watch_memory(const std::shared_ptr<event_handler> &handler) { watches_.add_in_memory(handler); }
     void unwatch_memory(const event_handler &handler) { watches_.remove_in_memory(handler); }
-    // The next input most likely comes there.
+    // Marks the handler that most likely has the next input.
     void expect(std::shared_ptr<event_handler> handler);
     bool expects(const event_handler &handler) const noexcept { return watches_.expects(handler); }
 
@@ -55,8 +56,8 @@ private:
     finding look_at_memory();
     bool memory_may_sleep();
     finding handle(const epoll_event &event);
-    // Of the thread, until there is something that no polling thread of the program will find. False if that was there
-    // already.
+    // Suspends the thread until input arrives that no polling thread of the program will find. Returns false if input
+    // was available already.
     bool sleep();
     template<typename Call>
     static finding serve(event_handler &handler, Call call) noexcept;
@@ -69,8 +70,8 @@ private:
     timers timers_;
     watch_list watches_;
     polling polls_;
-    // When and where to look next. Kept by the threads that look; an approximation is enough.
-    std::atomic<bool> comes_in_memory_{false}; // the last input that was found
+    // Time and place of the next poll. Updated by the polling threads; an approximation is enough.
+    std::atomic<bool> comes_in_memory_{false}; // the last input was in memory
     std::atomic<unsigned> turn_{0};
     std::atomic<std::int64_t> dispatch_at_ns_{0};
     static constexpr std::int64_t shortest_ns = 1'500;

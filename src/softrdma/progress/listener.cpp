@@ -34,7 +34,7 @@ listener::~listener()
 void listener::close()
 {
     event_loop::get()->unwatch(watch_);
-    shutdown(fd_, SHUT_RDWR); // refuses connections at once, even while the progress thread holds a reference
+    shutdown(fd_, SHUT_RDWR); // rejects connections immediately, even while the progress thread holds a reference
 }
 
 void listener::suspend()
@@ -53,7 +53,7 @@ void listener::resume()
 
 void listener::pause(std::chrono::milliseconds duration)
 {
-    constexpr std::chrono::milliseconds between_checks(10); // callers leave when their first message has come
+    constexpr std::chrono::milliseconds between_checks(10); // peers leave the list when their first message has arrived
     const lock_guard lock(mutex_);
     event_loop::get()->change(watch_, 0);
     event_loop::get()->after(std::min(duration, between_checks), [weak = weak_from_this()] {
@@ -74,7 +74,7 @@ void listener::watch_again()
 
 finding listener::ready(std::uint32_t)
 {
-    // One at a time: the descriptor stays ready while there are more.
+    // One connection per event: the descriptor remains ready while there are more.
     const int socket = accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     const bool exhausted = socket < 0 && (errno == EMFILE || errno == ENFILE) && !local::descriptors::exhausted(errno);
     // Without a pause the progress thread would spin until a descriptor is free.

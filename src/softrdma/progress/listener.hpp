@@ -7,21 +7,22 @@
 namespace softrdma::net
 {
 
-// A listening socket; hands each connection to whoever opened it.
+// A listening socket that passes each connection to the owner.
 class listener : public event_handler, public std::enable_shared_from_this<listener>
 {
 public:
-    // Takes the socket, if it is one, and returns how long the next one is left to the kernel's queue.
+    // Takes ownership of the socket if `socket` >= 0. Returns the time for which further connections remain in the
+    // kernel's queue.
     using receiver = std::function<std::chrono::milliseconds(int socket)>;
 
-    // Takes the bound descriptor and starts listening. NULL with errno.
+    // Takes ownership of the bound descriptor and starts listening. Returns NULL and sets errno on error.
     static std::shared_ptr<listener> open(int fd, int backlog, receiver accepted);
     listener(int fd, receiver accepted) : fd_(fd), accepted_(std::move(accepted)) {}
     ~listener() override;
 
     finding ready(std::uint32_t events) override;
     void close();
-    // Leaves connections to the kernel's queue until resume().
+    // Leaves connections in the kernel's queue until resume().
     void suspend();
     void resume();
 

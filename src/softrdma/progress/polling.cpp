@@ -23,20 +23,20 @@ polling::pause polling::found_nothing(std::int64_t now) noexcept
     choose_skips(now);
     if (const std::int64_t age = now - window_ns_.load(std::memory_order_relaxed); age > window_ns) {
         window_ns_.store(now, std::memory_order_relaxed);
-        // Who has polled until now is not suspected of having stopped.
+        // A thread that polled until now still counts as polling.
         const bool went_on = age < 2 * window_ns && in_window_.load(std::memory_order_relaxed) >= many;
         in_window_.store(went_on ? many : 0, std::memory_order_relaxed);
     }
     const unsigned polls = in_window_.fetch_add(1, std::memory_order_relaxed) + 1;
     if (polls < many)
         return pause::none;
-    // Programs that wait for memory to change poll no more.
+    // Programs that wait for memory to change no longer poll.
     until_ns_.store(now + until_ns, std::memory_order_relaxed);
     return polls % pause_after == 0 ? choose_pause(now) : pause::none;
 }
 
-// A check is a call of the kernel, which takes as long as 20 empty polls without one. In a long wait its share is
-// small.
+// Chooses how many polls skip the check. A check is a system call, which takes as long as 20 empty polls without one.
+// In a long wait its share is small.
 void polling::choose_skips(std::int64_t now) noexcept
 {
     constexpr unsigned before_skips = 1024;
@@ -52,8 +52,9 @@ void polling::choose_skips(std::int64_t now) noexcept
     skips_left_.store(skips, std::memory_order_relaxed);
 }
 
-// If others want the processor as well, a thread that yields gets it back when they have used their time, but one that
-// sleeps when a packet has come. Either can take a time slice of each of them.
+// Chooses how to wait. If other threads need the CPU, a thread that yields resumes when they have used their time
+// slices; a thread that sleeps resumes when a packet arrives. Each of these waits can last a time slice of each other
+// thread.
 polling::pause polling::choose_pause(std::int64_t now) const noexcept
 {
     constexpr std::int64_t free_ns = 5'000'000;

@@ -12,7 +12,7 @@ namespace softrdma::net
 class polling
 {
 public:
-    // A call begins or ends.
+    // Called at the start and end of a check.
     void enter() noexcept;
     void leave() noexcept { inside_.store(false, std::memory_order_relaxed); }
 
@@ -22,13 +22,14 @@ public:
         yield,
         sleep,
     };
-    // A check that began at `now` has found no input. The pauses of one wait take at most 5 ms and a quarter of the
-    // time that it polls.
+    // Called when a check that started at `now` found no input. The pauses of one wait take at most 5 ms plus a quarter
+    // of the time that it polls.
     pause found_nothing(std::int64_t now) noexcept;
     void paused(pause how, std::int64_t duration) noexcept;
-    // A wait of the program has ended.
+    // Called when a wait of the program has ended.
     void found_something() noexcept;
-    // True if this poll checks nothing. After 1024 checks without input there is one in 3 microseconds.
+    // Returns true if this poll skips the check. After 1024 checks without input, one check is made every 3
+    // microseconds.
     bool skips() noexcept
     {
         const unsigned left = skips_left_.load(std::memory_order_relaxed);
@@ -40,7 +41,7 @@ public:
 
     bool goes_on(std::int64_t now) const noexcept { return now < until_ns_.load(std::memory_order_relaxed); }
     void has_ended() noexcept { until_ns_ = 0; }
-    // How often it was called, ever, and whether a call has not returned.
+    // Number of checks since the start, and whether a check is in progress.
     unsigned calls() const noexcept { return calls_.load(std::memory_order_relaxed); }
     bool is_inside() const noexcept { return inside_.load(std::memory_order_relaxed); }
 
@@ -53,14 +54,14 @@ private:
     std::atomic<unsigned> calls_{0};
     std::atomic<bool> inside_{false};
     std::atomic<std::int64_t> until_ns_{0};
-    // State of the wait that is in progress.
+    // State of the current wait.
     std::atomic<unsigned> checks_{0}; // checks without input
     std::atomic<std::int64_t> since_ns_{0};
     std::atomic<std::int64_t> paused_ns_{0};
     std::atomic<std::int64_t> checked_at_ns_{0};
-    std::atomic<unsigned> skips_{0}; // between the last two checks
+    std::atomic<unsigned> skips_{0}; // polls between the last two checks
     std::atomic<unsigned> skips_left_{0};
-    std::atomic<unsigned> sleeps_left_{0}; // instead of yields
+    std::atomic<unsigned> sleeps_left_{0}; // sleeps to use instead of yields
 };
 
 } // namespace softrdma::net

@@ -15,7 +15,7 @@ namespace softrdma::net
 namespace
 {
 
-constexpr std::int64_t spin_ns = 50'000; // so long the thread looks for the next packet before it sleeps
+constexpr std::int64_t spin_ns = 50'000; // spin time before the thread sleeps
 
 } // namespace
 
@@ -25,7 +25,7 @@ int progress_thread::start(void (*first)())
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
-    sigdelset(&all, SIGBUS); // which a copy raises in the thread that makes it: blocked, it ends the process
+    sigdelset(&all, SIGBUS); // raised by copies in this thread; if blocked, it ends the process
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_t thread{};
     const auto entry = [](void *self) -> void * {
@@ -51,9 +51,9 @@ void progress_thread::run()
     }
 }
 
-// What comes soon after this thread went to sleep, and not while it spun, may have been held up by it: who sends it has
-// waited for this processor, as peers on a busy machine do. Each time that this is seen again, twice as many spins are
-// left out as the last time, until one finds something.
+// Decides whether to spin before the next sleep. If a packet arrives soon after the thread fell asleep, but not while
+// it spun, the sender probably waited for this CPU, as on a busy machine. The thread then skips spins, twice as many
+// each time, until a spin finds a packet.
 bool progress_thread::spins_after_sleep(std::int64_t slept_ns) noexcept
 {
     constexpr std::int64_t soon_ns = 4 * spin_ns;
@@ -69,8 +69,8 @@ bool progress_thread::spins_after_sleep(std::int64_t slept_ns) noexcept
     return false;
 }
 
-// Waking costs a sleeping thread several times what the next packet takes to come. But whoever is reading that already
-// may be waiting for this processor.
+// Spins, because waking this thread takes several times as long as the next packet needs to arrive. Stops if another
+// thread is already reading, because that thread may be waiting for this CPU.
 finding progress_thread::spin()
 {
     finding found = finding::nothing;
@@ -88,9 +88,9 @@ finding progress_thread::spin()
     return found;
 }
 
-// While a thread of the program polls, every packet would wake this one for nothing: it comes back when it has slept
-// without a poll, or is called back. The longer they last, the longer it may take to notice their end: waking up takes
-// a virtual machine some 35 us.
+// Parks while threads of the program poll, because each packet would wake this thread unnecessarily. It resumes after a
+// pause without a poll, or when it is unparked. The pauses grow, because waking up takes some 35 us in a virtual
+// machine.
 void progress_thread::back_off(finding last)
 {
     using namespace std::chrono_literals;
@@ -103,7 +103,7 @@ void progress_thread::back_off(finding last)
         const unsigned before = polls_.calls();
         woken_.wait_for(mutex_, pause);
         const bool called = !resting_;
-        // One call may last: what it finds is received. A thread that was stopped in there is not waited for.
+        // A call may take long while it receives input. A thread that was stopped inside a call is not waited for.
         rests = !called && (polls_.calls() != before || (polls_.is_inside() && pause < longest_pause));
     }
     resting_ = false;

@@ -13,15 +13,15 @@ namespace softrdma::net
 class event_loop;
 class polling;
 
-// The thread that serves what no thread of the program looks for. All signals but SIGBUS are blocked in it.
+// Thread that serves the network when no thread of the program polls. It blocks all signals except SIGBUS.
 class progress_thread
 {
 public:
     progress_thread(event_loop &loop, polling &polls) noexcept : loop_(loop), polls_(polls) {}
 
-    // It begins with `first`. 0 or an errno value.
+    // Starts the thread, which first calls `first`. Returns 0 or an errno value.
     int start(void (*first)());
-    // The program polls no more: the thread has to be back at once.
+    // Unparks the thread immediately, because the program stopped polling.
     void come_back();
 
 private:
@@ -33,7 +33,7 @@ private:
     event_loop &loop_;
     polling &polls_;
     void (*first_)() = nullptr;
-    // Its last spin ended without a packet; so many times it is not to spin any more, of so many in a row.
+    // True if its last spin ended without a packet; spins that it still skips; total of the current series.
     bool spin_found_nothing_ = false;
     unsigned left_out_ = 0;
     unsigned to_leave_out_ = 0;

@@ -13,7 +13,7 @@ namespace softrdma::net
 namespace
 {
 
-// Whatever has to happen at its time is done with memory that is kept for it; what is lost here can be done without.
+// Runs a call. Calls that must not fail use reserved memory; the others may be dropped.
 void run(const reserve::call &call) noexcept
 {
     try {
@@ -69,7 +69,7 @@ void timers::run_due()
         run(call);
 }
 
-// The rest is left as it is, for the thread that it served is not here.
+// Other members are left unchanged, because the thread that uses them does not exist in the child.
 void timers::after_fork_in_child() noexcept
 {
     close(descriptor_.release());

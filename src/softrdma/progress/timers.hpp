@@ -13,17 +13,17 @@
 namespace softrdma::net
 {
 
-// What is to be called at its time.
+// Functions to be called at a given time.
 class timers
 {
 public:
-    // 0 or an errno value.
+    // Returns 0 or an errno value.
     int open();
-    // Readable while something is due.
+    // Readable while a call is due.
     int descriptor() const noexcept { return descriptor_.get(); }
 
     void add(std::chrono::microseconds delay, reserve::call call);
-    // Calls what is due, without a lock.
+    // Calls the functions that are due, without a lock.
     void run_due();
     void after_fork_in_child() noexcept;
 
@@ -37,7 +37,7 @@ private:
 
     local::unique_fd descriptor_;
     ordered_mutex mutex_{lock_level::tables};
-    queue waiting_ GUARDED_BY(mutex_); // by when they run out
+    queue waiting_ GUARDED_BY(mutex_); // keyed by expiry
 };
 
 } // namespace softrdma::net

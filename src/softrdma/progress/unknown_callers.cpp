@@ -11,10 +11,10 @@ namespace softrdma::net
 namespace
 {
 
-constexpr auto first_message_time = std::chrono::seconds(2); // a caller sends it as soon as it is connected
-constexpr auto least_time = std::chrono::milliseconds(100);  // that each caller has
+constexpr auto first_message_time = std::chrono::seconds(2); // a peer sends it as soon as it is connected
+constexpr auto least_time = std::chrono::milliseconds(100);  // minimum time for each peer
 
-// An eighth of the descriptors that the program may have, when that is few.
+// An eighth of the descriptor limit of the program, if that is small.
 std::size_t most_callers() noexcept
 {
     constexpr rlim_t most = 128;

@@ -11,7 +11,7 @@
 namespace softrdma::net
 {
 
-// Somebody who has connected to this process.
+// A peer that has connected to this process.
 class caller
 {
 public:
@@ -20,18 +20,19 @@ public:
     virtual void send_away() = 0;
 };
 
-// The callers who have not said yet what they want: each holds a descriptor, and anybody can connect. Beyond a fixed
-// number the oldest one is sent away for the next, and so is one that says nothing in time.
+// Unauthenticated peers, whose first message has not arrived: each uses a descriptor, and any process can connect.
+// Beyond a fixed number, the oldest is disconnected in favor of the next one, and so is a peer that sends nothing in
+// time.
 class unknown_callers
 {
 public:
-    // What the caller says is not to be read before that has returned. Without memory for it the caller is sent away.
-    // Returns how long the next one has to be left to the kernel's queue: a caller that was just accepted is not sent
-    // away before its first message can have been read.
+    // Adds a peer; its messages must not be read before this returns. Without memory for the list, the peer is
+    // disconnected. Returns the time for which the next one must remain in the kernel's queue. A newly accepted peer is
+    // thus not disconnected before its first message can be read.
     std::chrono::milliseconds add(const std::shared_ptr<caller> &who);
     // Time until the next one can be accepted.
     std::chrono::milliseconds pause();
-    // The caller has said what it wants. False if it is sent away.
+    // Called when the first message of the peer has arrived. Returns false if the peer was disconnected.
     bool remove(const std::shared_ptr<caller> &who);
 
 private:
@@ -41,7 +42,7 @@ private:
         clock::time_point since;
     };
 
-    // NULL if there are fewer callers than that.
+    // Returns NULL if fewer than `most` peers are in the list.
     std::shared_ptr<caller> take_oldest(std::size_t most);
 
     ordered_mutex mutex_{lock_level::leaf};

@@ -103,7 +103,7 @@ std::shared_ptr<event_handler> watch_list::in_memory(std::size_t index)
     return index < in_memory_.size() ? in_memory_[index] : nullptr;
 }
 
-// The former one.
+// Returns the former one.
 std::shared_ptr<event_handler> watch_list::exchange_expected(std::shared_ptr<event_handler> handler) noexcept
 {
     const lock_guard lock(expecting_);
@@ -122,8 +122,8 @@ std::shared_ptr<event_handler> watch_list::expected()
     return expected_;
 }
 
-// The sockets belong to the parent's connections: their ends must be seen when the parent ends. The rest is left as it
-// is, for the thread that it served is not here.
+// Closes the sockets, which belong to connections of the parent: its peers must detect when the parent exits. Other
+// members are left unchanged, because the thread that uses them does not exist in the child.
 void watch_list::after_fork_in_child() noexcept
 {
     mutex_.unlock();

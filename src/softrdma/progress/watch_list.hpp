@@ -18,43 +18,44 @@
 namespace softrdma::net
 {
 
-// Who is told of input at which descriptor, who looks for it in memory, and who is likely to have it next.
+// Handlers of watched descriptors, handlers with input in memory, and the handler that is likely to have the next
+// input.
 class watch_list
 {
 public:
     using watch_id = std::uint64_t;
     static constexpr watch_id timer_watch = 0;
 
-    // 0 or an errno value. The descriptor of timers is watched as `timer_watch`.
+    // Returns 0 or an errno value. The descriptor of timers is watched as `timer_watch`.
     int open(int timer);
 
-    // Watches a descriptor level-triggered (EPOLLIN, ...). 0 if that fails, with errno.
+    // Watches a descriptor level-triggered (EPOLLIN, ...). Returns 0 and sets errno on error.
     watch_id add(int fd, std::uint32_t events, std::shared_ptr<event_handler> handler);
     void change(watch_id id, std::uint32_t events);
     void remove(watch_id id);
     void add_in_memory(const std::shared_ptr<event_handler> &handler);
     void remove_in_memory(const event_handler &handler);
 
-    // What is ready at descriptors: at once, or waits for one.
+    // Return ready descriptors: those that are ready now, or one after waiting.
     using event_space = std::array<epoll_event, 32>;
     std::span<const epoll_event> ready(event_space &space) const noexcept { return wait(space, 0); }
     std::span<const epoll_event> wait_for_one(event_space &space) const noexcept
     {
         return wait(std::span(space).first(1), -1);
     }
-    // Until something is, but no longer.
+    // Waits until a descriptor is ready, at most for `limit`.
     void sleep(std::chrono::microseconds limit) const noexcept;
-    // Who is told of it; NULL if nobody is any more. One with input is expected to have the next, too, which may be
-    // new.
+    // Returns the handler of the event; NULL if it was removed. A handler with input is expected to have the next one
+    // too; `newly_expected` is set if that changed.
     std::shared_ptr<event_handler> find(const epoll_event &event, bool &newly_expected);
-    // NULL after the last one.
+    // Returns NULL after the last one.
     std::shared_ptr<event_handler> in_memory(std::size_t index);
 
     void expect(std::shared_ptr<event_handler> handler);
     std::shared_ptr<event_handler> expected();
     bool expects(const event_handler &handler) const noexcept { return expected_now_.load() == &handler; }
 
-    // Between the first and one of the others the forking thread has the lock.
+    // The forking thread holds the lock between before_fork() and one of the others.
     void before_fork() noexcept NO_THREAD_SAFETY_ANALYSIS { mutex_.lock(); }
     void after_fork_in_parent() noexcept NO_THREAD_SAFETY_ANALYSIS { mutex_.unlock(); }
     void after_fork_in_child() noexcept NO_THREAD_SAFETY_ANALYSIS;
@@ -73,10 +74,10 @@ private:
     watch_id next_id_ GUARDED_BY(mutex_) = timer_watch + 1;
     std::unordered_map<watch_id, watched> watched_ GUARDED_BY(mutex_);
     std::vector<std::shared_ptr<event_handler>> in_memory_ GUARDED_BY(mutex_);
-    // To have input next. Each poll asks for it.
+    // Handler expected to have input next. Each poll uses it.
     spin_lock expecting_{lock_level::leaf};
     std::shared_ptr<event_handler> expected_ GUARDED_BY(expecting_);
-    std::atomic<const event_handler *> expected_now_{nullptr}; // the same
+    std::atomic<const event_handler *> expected_now_{nullptr}; // address of expected_
 };
 
 } // namespace softrdma::net

@@ -13,14 +13,10 @@ namespace softrdma::net::discovery
 
 // Address that the peer needs to reach the queue pair. Empty if this process shares no memory.
 local::shm_address own_shm_address(queue_pair &qp, const packet_path &path);
-using shm_ep_ptr =
-        std::shared_ptr<local::shm_ep>; // NULL if the peer's queue pair must be reached through the connection Returns
-                                        // true if the peer must pass descriptors first. Then `later` is called once,
-                                        // with no lock held; without an endpoint, the system has denied access.
-                                        // Otherwise stores the endpoint in `found`, or the obstacle in `why`.
-// True if the peer has to hand something over first: then `later` is called once, with no lock held; without an
-// endpoint the obstacle is that the system refuses it. Else `found` is the endpoint, or `why` says what keeps the two
-// apart.
+// NULL if the peer's queue pair must be reached through the connection.
+using shm_ep_ptr = std::shared_ptr<local::shm_ep>;
+// Returns true if the peer must pass descriptors first. Then `later` is called once, with no lock held; without an
+// endpoint, the system has denied access. Otherwise stores the endpoint in `found`, or the obstacle in `why`.
 bool reach(const local::shm_address &h, const packet_path &path, shm_ep_ptr &found, local::obstacle &why,
         const std::function<void(shm_ep_ptr)> &later);
 // Returns true if a connection without shared memory must fail, and prints the reason to stderr.
