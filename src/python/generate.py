@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes the C source of the Python extension, which has every function and constant of a librpma.h.
+"""Writes the C source of the Python extension, which contains all functions and constants of a librpma.h.
 
 usage: generate.py LIBRPMA_H OUTPUT_C
 """
@@ -11,8 +11,7 @@ import sys
 
 import cffi
 
-# Declarations of libibverbs in the interface of librpma. Fields that are not named here stay where the compiler has
-# them.
+# Declarations of libibverbs that the interface of librpma uses. The compiler determines the offsets of the fields.
 VERBS = """
 struct ibv_context;
 struct ibv_wc {
@@ -33,7 +32,7 @@ const char *ibv_wc_status_str(int status);
 #define IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT ...
 #define IBV_ADVISE_MR_FLAG_FLUSH ...
 """
-# A log function of C gets a format and its arguments, which Python cannot take: the message is made first.
+# A log function of C receives a format and its arguments, which Python cannot process. The message is formatted first.
 LOG = """
 extern "Python" void log_message(int, const char *, int, const char *, const char *);
 int set_log_to_python(bool to_python);
@@ -65,7 +64,7 @@ static int set_log_to_python(bool to_python)
 
 
 def declarations(header: str) -> str:
-    """The header in the C that cffi reads: without comments and conditions, and with constants whose value gcc finds."""
+    """Converts the header to the C subset of cffi: without comments and conditions. gcc determines the values of constants."""
     text = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
     constants = re.findall(r"^#define ((?:LIB)?RPMA_\w+) .*\d", text, flags=re.MULTILINE)
     text = re.sub(r'^#ifdef __cplusplus\n.*?^#endif', "", text, flags=re.DOTALL | re.MULTILINE)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Persistent memory of another machine over RDMA, and messages: librpma for Python.
 
-A Device makes a Peer, and a Peer makes everything else. The header librpma.h describes the calls of the library; this package adds
-objects, exceptions and buffers. rpma.aio waits in coroutines. The global lock of the interpreter is free during every call. After a fork the
-child must not use what was made before: it gets Error(INVAL), and closing does nothing there.
+A Device creates a Peer, and a Peer creates all other objects. The header librpma.h describes the functions of the library; this package adds
+objects, exceptions and buffers. rpma.aio waits in coroutines. Each call releases the global interpreter lock. After a fork, the child must not
+use objects created before: methods raise Error(INVAL), and closing has no effect.
 """
 
 from ._connection import (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From a request to a connection."""
+"""Connection requests, endpoints and connections."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ConnectionEvent(IntEnum):
 
 
 class UnexpectedEvent(Error):
-    """Another event than the expected one came: `event`. code is UNKNOWN."""
+    """An event other than the expected one occurred: `event`. code is UNKNOWN."""
 
     def __init__(self, event: ConnectionEvent, expected: ConnectionEvent):
         self.event = event
@@ -57,9 +57,9 @@ class UnexpectedEvent(Error):
 class ConnectionConfig:
     """Configuration of a connection. An argument of None selects the library's default.
 
-    timeout_ms (1000): milliseconds for the resolution of address and route each. Sizes in entries: cq_size (10) of the
-    main completion queue, rcq_size (0, none) of one for receives alone, sq_size (10) posted operations, rq_size (10)
-    posted receives. compl_channel: both queues report on one channel, see Connection.wait. srq: where receives come from.
+    timeout_ms (1000): limit for the resolution of the address and of the route, each. Sizes in entries: cq_size (10) of the
+    main completion queue, rcq_size (0, none) of a separate queue for receives, sq_size (10) posted operations, rq_size (10)
+    posted receives. compl_channel: both queues share one channel, see Connection.wait. srq: source of the receives.
     """
 
     timeout_ms: int | None = None
@@ -86,8 +86,8 @@ def _private_data(get: Any, pointer: Any) -> bytes | None:
 
 
 class ConnectionRequest(Closable):
-    """A connection that is about to be made: Peer.request makes outgoing ones, Endpoint.next_request takes incoming ones.
-    Closing drops the former and rejects the latter."""
+    """Connection request: Peer.request creates outgoing ones, Endpoint.next_request returns incoming ones.
+    Closing an outgoing request cancels it, closing an incoming one rejects it."""
 
     def __init__(self, box: Any, config: ConnectionConfig, peer: Handle):
         self._keep = (peer.pointer, config.srq and config.srq._handle.pointer)
@@ -106,7 +106,7 @@ class ConnectionRequest(Closable):
 
     @property
     def private_data(self) -> bytes | None:
-        """Private data of the remote request; zeros can follow it."""
+        """Private data of the remote request, possibly padded with zeros."""
         with self._lock:
             return _private_data(lib.rpma_conn_req_get_private_data, self._handle.pointer)
 
@@ -117,9 +117,8 @@ class ConnectionRequest(Closable):
                 self._handle.pointer, *part_of(dst, offset, length, self._regions), op_context(context)))
 
     def connect(self, private_data: bytes = b"") -> Connection:
-        """Starts to establish the connection. Its first event reports the result. The request is closed in any case,
-        and an
-        incoming one is rejected if this fails. Error: INVAL, NOMEM, PROVIDER (as with too many private data)."""
+        """Starts to establish the connection. Its first event reports the result. The request is closed in any case, and
+        an incoming one is rejected if this fails. Error: INVAL, NOMEM, PROVIDER (for example, too much private data)."""
         if len(private_data) > 255:
             raise Error(ErrorCode.INVAL, "more than 255 bytes of private data")
         contents = ffi.from_buffer("char[]", private_data)
@@ -139,7 +138,7 @@ class ConnectionRequest(Closable):
 
 
 class Endpoint(Waitable):
-    """A listening address, made by Peer.listen. Its requests and connections live on when it is closed."""
+    """Listening address, created by Peer.listen. Its requests and connections stay valid when it is closed."""
 
     def __init__(self, peer: Peer, addr: str, port: str | int):
         box = ffi.new("struct rpma_ep **")
@@ -153,11 +152,11 @@ class Endpoint(Waitable):
         return self._address
 
     def fileno(self) -> int:
-        """A descriptor of the endpoint's, readable when a request waits."""
+        """Returns a descriptor, owned by the endpoint, that is readable when a request is available."""
         return out_descriptor(lib.rpma_ep_get_fd, self._handle.pointer)
 
     def next_request(self, config: ConnectionConfig = ConnectionConfig(), timeout: float | None = None) -> ConnectionRequest:
-        """The next incoming request, waited for for up to timeout seconds, None without limit.
+        """Waits for the next incoming request for up to timeout seconds, without limit if None.
         Timeout: NO_EVENT. Error: INVAL, NOMEM, PROVIDER."""
         box = ffi.new("struct rpma_conn_req **")
         with config._make() as settings:
@@ -167,8 +166,8 @@ class Endpoint(Waitable):
 
 
 class Connection(Waitable, Operations):
-    """A connection, made by ConnectionRequest.connect. Closing it breaks it off and frees all it has; it does not wait for
-    the other side. Operations are those of Operations."""
+    """Connection, created by ConnectionRequest.connect. Closing it aborts the connection and frees its resources without
+    waiting for the peer. Inherits the operations of Operations."""
 
     def __init__(self, box: Any, config: ConnectionConfig, keep: tuple[Any, ...], regions: set[MemoryRegion]):
         self._handle = Handle("connection", box, lib.rpma_conn_delete, keep)
@@ -184,11 +183,11 @@ class Connection(Waitable, Operations):
         return "" if self.closed or self._handle.foreign else f" {self.qp_num}"
 
     def fileno(self) -> int:
-        """A descriptor of the connection's, readable when an event waits."""
+        """Returns a descriptor, owned by the connection, that is readable when an event is available."""
         return out_descriptor(lib.rpma_conn_get_event_fd, self._handle.pointer)
 
     def next_event(self, timeout: float | None = None) -> ConnectionEvent:
-        """The next event, waited for for up to timeout seconds, None without limit.
+        """Waits for the next event for up to timeout seconds, without limit if None.
         Timeout: NO_EVENT. Error: UNKNOWN, NOMEM, PROVIDER."""
         event = ffi.new("enum rpma_conn_event *")
         check(self._take(lambda: int(lib.rpma_conn_next_event(self._handle.pointer, event)), lib.RPMA_E_NO_EVENT,
@@ -196,14 +195,14 @@ class Connection(Waitable, Operations):
         return ConnectionEvent(event[0])
 
     def expect(self, expected: ConnectionEvent, timeout: float | None = None) -> None:
-        """Takes the next event, which has to be that one: otherwise UnexpectedEvent, or an error of next_event."""
+        """Waits for the next event. Raises UnexpectedEvent if it is not the expected one, or an error of next_event."""
         event = self.next_event(timeout)
         if event != expected:
             raise UnexpectedEvent(event, expected)
 
     @property
     def private_data(self) -> bytes | None:
-        """Private data of the peer, available after ESTABLISHED; zeros can follow it."""
+        """Private data of the peer, available after ESTABLISHED and possibly padded with zeros."""
         return _private_data(lib.rpma_conn_get_private_data, self._handle.pointer)
 
     @property
@@ -236,11 +235,11 @@ class Connection(Waitable, Operations):
 
     @property
     def rcq(self) -> CompletionQueue | None:
-        """The completion queue of receives alone, if there is one."""
+        """The separate completion queue of receives, or None."""
         return queue_of(self, lib.rpma_conn_get_rcq)
 
     def apply_remote_peer_config(self, config: PeerConfig) -> None:
-        """Lets flush know what the remote peer supports. May be repeated. Error: NOMEM."""
+        """Applies the capabilities of the remote peer, which flush requires. Can be called again. Error: NOMEM."""
         with config._make() as handle:
             check(lib.rpma_conn_apply_remote_peer_cfg(self._handle.pointer, handle.pointer))
 
@@ -249,7 +248,7 @@ class Connection(Waitable, Operations):
         return out_descriptor(lib.rpma_conn_get_compl_fd, self._handle.pointer)
 
     def wait(self, timeout: float | None = None) -> CompletionQueue:
-        """Waits as CompletionQueue.wait does, on the channel that both queues share, and returns the one that fired.
+        """Waits like CompletionQueue.wait, but on the channel that both queues share. Returns the queue with the event.
         Timeout: NO_COMPLETION. Error: NOT_SHARED_CHNL, UNKNOWN, PROVIDER."""
         box = ffi.new("struct rpma_cq **")
         check(self._take(lambda: int(lib.rpma_conn_wait(self._handle.pointer, 0, box, ffi.NULL)),
@@ -261,7 +260,7 @@ class Connection(Waitable, Operations):
         check(lib.rpma_conn_disconnect(self._handle.pointer))
 
     def ring(self) -> None:
-        """Posts what a batch keeps, if anything. Error: PROVIDER."""
+        """Posts the queued operations of a batch, if any. Error: PROVIDER."""
         check(lib.rpma_conn_ring(self._handle.pointer))
 
     def batch(self) -> Batch:
@@ -270,8 +269,8 @@ class Connection(Waitable, Operations):
 
 
 class Batch(Operations):
-    """Operations of one connection that are kept (RPMA_F_MORE), and posted as one chain at the end of the `with` block, 64 at
-    most; more of them are posted in several chains. A block that ends with an exception posts the operations added
+    """Operations of one connection that are queued (RPMA_F_MORE) and posted as one chain at the end of the `with` block. More than
+    64 operations are posted in several chains. A block that ends with an exception posts the operations added
     before it, because queued operations cannot be removed. Another operation of the connection posts them, too."""
 
     _more = lib.RPMA_F_MORE

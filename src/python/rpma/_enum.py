@@ -8,7 +8,7 @@ from typing import Any
 
 
 class IntEnum(enum.IntEnum):
-    """A member is assigned as VALUE, DOCSTRING."""
+    """Integer enumeration. A member is assigned as VALUE, DOCSTRING."""
 
     def __new__(cls, value: int, doc: str = "") -> Any:
         member = int.__new__(cls, value)
@@ -18,7 +18,7 @@ class IntEnum(enum.IntEnum):
 
 
 class IntFlag(enum.IntFlag):
-    """A member is assigned as VALUE, DOCSTRING. Combinations have the docstring of the class."""
+    """Flags. A member is assigned as VALUE, DOCSTRING. Combinations have the docstring of the class."""
 
     def __new__(cls, value: int, doc: str = "") -> Any:
         member = int.__new__(cls, value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Failures of the library."""
+"""Error codes and exceptions of the library."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class ErrorCode(IntEnum):
 class Error(Exception):
     """A call failed.
 
-    code is the code that the C function returned, name its name in librpma.h ("RPMA_E_INVAL"), and errno the cause if the
-    code is PROVIDER, otherwise 0. An object that is closed, or was created before a fork of this process, gives INVAL.
+    code is the error code of the C function, name its name in librpma.h ("RPMA_E_INVAL"), and errno the reason if code
+    is PROVIDER, otherwise 0. A method of an object that is closed or was created before a fork fails with INVAL.
     """
 
     def __init__(self, code: int, detail: str = "", errno: int = 0):
@@ -81,6 +81,6 @@ def check_address(code: int, what: str, addr: str, port: str | int | None = None
 
 
 def version() -> tuple[int, int, int]:
-    """The version of the librpma that runs."""
+    """Returns the version of the loaded librpma."""
     number = lib.rpma_version()
     return number >> 16, number >> 8 & 0xFF, number & 0xFF

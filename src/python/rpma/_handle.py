@@ -15,33 +15,33 @@ from ._rpma import ffi, lib
 
 Self = TypeVar("Self", bound="Closable")
 
-# Number of forks from which this process results. Objects created before belong to its parent.
+# Fork generation of this process. Objects of a lower generation belong to the parent process.
 _forks = [0]
 os.register_at_fork(after_in_child=lambda: _forks.__setitem__(0, _forks[0] + 1))
 
-# Finalizers of the objects that still exist. It holds what the object was made from. The garbage collector clears a
-# cycle in any order, for example one through the traceback of an error; what is referred to from here is in no cycle.
+# Finalizers of the existing objects. They refer to the objects that these depend on. The garbage collector clears a
+# cycle in any order, for example a cycle through the traceback of an error. References from this set keep the
+# finalizers out of such cycles.
 _destructors: set[Callable[[Any], None]] = set()
 
 
 class Handle:
-    """One object of the C library.
+    """Object of the C library.
 
-    A reference to `pointer` keeps the object in use, as the arguments of a call do until it returns. The object is
-    freed when it has
-    been closed and the last use has ended, so a call of another thread never meets freed memory.
+    A reference to `pointer` keeps the object alive, for example during a call. The object is freed after it was
+    closed and the last reference was released, so a call in another thread never accesses freed memory.
     """
 
     def __init__(self, kind: str, box: Any, destroy: Callable[[Any], int], keep: tuple[Any, ...] = (),
                  freed: Callable[[bool], None] | None = None):
         """The C function that created the object stored it in box, from which destroy releases it. Objects in keep
-        outlive the object. freed is called with the success of destroy."""
+        outlive the object. freed is called with the success of destroy as argument."""
         forks = _forks[0]
         failures: list[Error] = []
 
         def free(_: Any, keep: tuple[Any, ...] = keep) -> None:
             _destructors.discard(free)
-            # The end of an object in a child must not reach the device of the parent process.
+            # Freeing an object in a child process must not affect the device of the parent.
             if forks != _forks[0]:
                 return
             error = error_of(destroy(box))
@@ -63,7 +63,7 @@ class Handle:
 
     @property
     def foreign(self) -> bool:
-        """True if it belongs to the parent of this process."""
+        """True if the object belongs to the parent process."""
         return self._forks != _forks[0]
 
     @property
@@ -76,7 +76,7 @@ class Handle:
         return pointer
 
     def close(self) -> None:
-        """Raises what freeing the object failed with, unless a call of another thread is to free it later."""
+        """Closes the object and raises the error of freeing it, unless a call in another thread frees it later."""
         self._pointer = None
         if self._failures:
             raise self._failures.pop()
@@ -88,14 +88,14 @@ class Handle:
         self.close()
 
     def __del__(self) -> None:
-        # A constructor that failed has left no pointer.
+        # The pointer does not exist after a failed constructor.
         if getattr(self, "_pointer", None) is not None and not self.foreign:
             warnings.warn(f"a {self._kind} was not closed", ResourceWarning, stacklevel=2)
             self.close()
 
 
 class Closable:
-    """An object that a program closes: at the end of a `with` block, by close(), or when no reference to it is left.
+    """Object that is closed at the end of a `with` block, by close(), or with its last reference.
 
     Closing twice is harmless. Using it afterwards raises Error(INVAL). An object from which others were created is
     freed with the last of them: a peer that is closed before its connections only rejects new ones.
@@ -108,11 +108,11 @@ class Closable:
         return self._handle.closed
 
     def close(self) -> None:
-        """Frees it at once, or when the calls that other threads have in it return. Error: PROVIDER."""
+        """Frees the object immediately, or when calls of other threads that use it return. Error: PROVIDER."""
         self._handle.close()
 
     def _details(self) -> str:
-        """The part of repr that describes an open object."""
+        """Returns the part of repr that describes an open object."""
         return ""
 
     def __repr__(self) -> str:
@@ -127,12 +127,12 @@ class Closable:
 
 
 class Waitable(Closable):
-    """An object with a descriptor that is readable when data is available, for select and asyncio."""
+    """Object with a descriptor that is readable when data is available, for select and asyncio."""
 
     _wake = -1
 
     def __init__(self) -> None:
-        # Readable from when this is closed on, which ends the waits of other threads.
+        # Eventfd that is readable after close(), which ends the waits of other threads.
         self._wake = os.eventfd(0, os.EFD_CLOEXEC)  # type: ignore[attr-defined]
 
     def close(self) -> None:
@@ -147,8 +147,8 @@ class Waitable(Closable):
             os.close(self._wake)
 
     def _take(self, take: Callable[[], int], nothing: int, fd: int, timeout: float | None) -> int:
-        """Calls take, and again whenever fd is readable, until it returns something else than nothing, or until timeout
-        seconds are over (None: never). Python waits, not the library: a signal handler can run and raise, and if
+        """Calls take, and repeats it whenever fd is readable, until the result differs from nothing, or timeout seconds
+        have passed (no limit if None). Waits in Python, not in the library: a signal handler can run and raise. If
         another thread closes this object, take raises."""
         deadline = None if timeout is None else time.monotonic() + timeout
         poller = select.poll()
@@ -165,8 +165,7 @@ class Waitable(Closable):
 
 
 def out_descriptor(get: Callable[[Any, Any], int], pointer: Any) -> int:
-    """Returns the descriptor of the C function get, and makes it non-blocking, so that the C library never waits for
-    it."""
+    """Returns the descriptor of the C function get, and makes it non-blocking, so that the C library never blocks."""
     box = ffi.new("int *")
     check(get(pointer, box))
     os.set_blocking(box[0], False)
@@ -174,7 +173,7 @@ def out_descriptor(get: Callable[[Any, Any], int], pointer: Any) -> int:
 
 
 def configuration(kind: str, settings: dict[str, Any]) -> Handle:
-    """A rpma_KIND_cfg with those settings that are not None."""
+    """Creates a rpma_KIND_cfg with the settings that are not None."""
     box = ffi.new(f"struct rpma_{kind}_cfg **")
     check(getattr(lib, f"rpma_{kind}_cfg_new")(box))
     handle = Handle("configuration", box, getattr(lib, f"rpma_{kind}_cfg_delete"))
@@ -189,7 +188,7 @@ def configuration(kind: str, settings: dict[str, Any]) -> Handle:
 
 
 def c_string(text: str | int) -> bytes:
-    """An address or a port."""
+    """Encodes an address or a port."""
     encoded = str(text).encode()
     if b"\0" in encoded:
         raise Error(ErrorCode.INVAL, "an address or port contains a zero byte")
@@ -197,7 +196,7 @@ def c_string(text: str | int) -> bytes:
 
 
 def op_context(number: int) -> Any:
-    """The pointer that comes back with the completion."""
+    """Converts a number to the context pointer that the completion contains."""
     if not 0 <= number < 1 << 64:
         raise Error(ErrorCode.INVAL, "op_context must be from 0 to 2**64 - 1")
     return ffi.cast("void *", number)

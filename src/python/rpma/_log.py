@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The log of the library, for the whole process."""
+"""Log of the library, shared by the whole process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._rpma import ffi, lib
 
 
 class LogLevel(IntEnum):
-    """Levels of the library, from nothing to everything."""
+    """Levels of the library, in increasing verbosity."""
 
     DISABLED = lib.RPMA_LOG_DISABLED, "No messages."
     FATAL = lib.RPMA_LOG_LEVEL_FATAL, "The library cannot continue."
@@ -26,13 +26,13 @@ class LogLevel(IntEnum):
 
 
 class LogThreshold(IntEnum):
-    """MAIN: what is logged at all. AUX: what the default function prints to stderr as well."""
+    """MAIN: threshold of all messages. AUX: threshold of messages that the default function also prints to stderr."""
 
     MAIN = lib.RPMA_LOG_THRESHOLD, "Threshold of all messages."
     AUX = lib.RPMA_LOG_THRESHOLD_AUX, "Threshold of the messages that the default function also prints to stderr."
 
 
-# Level, file or None, line, function, and the message without its newline.
+# Arguments: level, file or None, line, function, and the message without its newline.
 LogFunction = Callable[[LogLevel, Optional[str], int, Optional[str], str], None]
 _function: LogFunction | None = None
 _LEVELS = {LogLevel.FATAL: logging.CRITICAL, LogLevel.ERROR: logging.ERROR, LogLevel.WARNING: logging.WARNING,
@@ -45,26 +45,26 @@ def _text(string: Any) -> str | None:
 
 @ffi.def_extern()  # type: ignore[misc]
 def log_message(level: int, file: Any, line: int, function: Any, message: Any) -> None:
-    """Called by the library. An exception of the log function is printed, and ends there."""
+    """Called by the library. An exception of the log function is printed and not propagated."""
     if _function:
         _function(LogLevel(level), _text(file), line if file else 0, _text(function) if file else None,
                   (_text(message) or "").rstrip("\n"))
 
 
 def set_log_threshold(threshold: LogThreshold, level: LogLevel) -> None:
-    """Error: INVAL."""
+    """Sets the level of a threshold. Error: INVAL."""
     check(lib.rpma_log_set_threshold(threshold, level))
 
 
 def get_log_threshold(threshold: LogThreshold) -> LogLevel:
-    """Error: INVAL."""
+    """Returns the level of a threshold. Error: INVAL."""
     level = ffi.new("enum rpma_log_level *")
     check(lib.rpma_log_get_threshold(threshold, level))
     return LogLevel(level[0])
 
 
 def set_log_function(function: LogFunction | None) -> None:
-    """Gives the messages to function, which is called from whichever thread uses the library; With None, the default
+    """Passes the messages to function, which is called in the thread that uses the library. With None, the default
     function writes to syslog."""
     global _function
     if function:
@@ -74,9 +74,9 @@ def set_log_function(function: LogFunction | None) -> None:
 
 
 def log_to(logger: logging.Logger) -> None:
-    """Gives the messages to a logger of Python. NOTICE becomes INFO, FATAL becomes CRITICAL."""
+    """Passes the messages to a Python logger. NOTICE becomes INFO, FATAL becomes CRITICAL."""
     set_log_function(lambda level, file, line, function, message: logger.log(_LEVELS[level], "%s", message))
 
 
-# No message may come to an interpreter that is ending.
+# The library must not call a finalizing interpreter.
 atexit.register(lib.set_log_to_python, False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Memory that is reached over RDMA: one's own, and that of a remote peer."""
+"""Memory that is accessed over RDMA: local regions and memory of remote peers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from ._rpma import ffi, lib
 if TYPE_CHECKING:
     from ._peer import Peer
 
-# An object with the buffer protocol: bytearray, mmap.mmap, array.array, a NumPy array, a ctypes array, memoryview,
-# bytes.
+# Object with the buffer protocol: bytearray, mmap.mmap, array.array, a NumPy array, a ctypes array, memoryview, bytes.
 Buffer = Any
 
 
@@ -42,16 +41,16 @@ class Advice(IntEnum):
 # Usages by which the device or a peer writes to the memory.
 _WRITTEN = Usage.READ_DST | Usage.WRITE_DST | Usage.RECV
 
-# Exports of buffers whose registration the device would not end: it may still write to them.
+# Exports of buffers that could not be deregistered: the device can still write to them.
 _stuck: list[Any] = []
 
 
 class MemoryRegion(Closable):
-    """Registered memory of this process, made by Peer.register.
+    """Registered memory of this process, created by Peer.register.
 
     The buffer is exported while it is registered: it is kept alive, and cannot be resized or unmapped (BufferError).
-    Forgetting the region does not end it under an operation: a connection keeps the regions of its operations until it
-    is closed itself. Closing it does; close it when the operations that use it have completed.
+    A connection keeps references to the regions of its operations until it is closed. Closing a region ends its
+    registration immediately: close it only after the operations that use it have completed.
     """
 
     def __init__(self, peer: Peer, buffer: Buffer, usage: Usage | int):
@@ -74,7 +73,7 @@ class MemoryRegion(Closable):
         self._size = len(export)
 
     def close(self) -> None:
-        """Ends the registration and gives the buffer back. Error: PROVIDER."""
+        """Deregisters the memory and releases the buffer. Error: PROVIDER."""
         super().close()
         self._buffer = None
 
@@ -87,7 +86,7 @@ class MemoryRegion(Closable):
 
     @property
     def memory(self) -> memoryview:
-        """The bytes of the region. Release the view, or forget it, before the buffer is to be resized."""
+        """View of the bytes of the region. It must be released before the buffer can be resized."""
         self._handle.pointer  # raises if the region is closed
         return memoryview(self._buffer).cast("B")
 
@@ -109,14 +108,14 @@ class MemoryRegion(Closable):
         return bytes(ffi.buffer(descriptor))
 
     def advise(self, offset: int, length: int, advice: Advice, flush: bool = False) -> None:
-        """Passes advice about length bytes from offset on to the device; flush waits until it is done.
+        """Passes advice about length bytes at offset to the device. With flush, waits until it is complete.
         Error: INVAL, NOSUPP, PROVIDER."""
         flags = lib.IBV_ADVISE_MR_FLAG_FLUSH if flush else 0
         check(lib.rpma_mr_advise(self._handle.pointer, offset, length, advice, flags))
 
 
 class RemoteMemory(Closable):
-    """Memory of a remote peer, which it describes by MemoryRegion.descriptor. Surplus bytes are ignored.
+    """Memory of a remote peer, created from its MemoryRegion.descriptor. Surplus bytes are ignored.
     Error: INVAL, NOMEM."""
 
     def __init__(self, descriptor: bytes | bytearray | memoryview):
@@ -144,8 +143,8 @@ class RemoteMemory(Closable):
 
 def part_of(region: Union[MemoryRegion, RemoteMemory, None], offset: int, length: int | None,
             regions: set[MemoryRegion] | None = None) -> tuple[Any, int, int]:
-    """The arguments of an operation: pointer, offset and length, None being all from the offset on. A region of this
-    process joins regions, which keep it registered."""
+    """Returns the arguments of an operation: pointer, offset and length. A length of None means the rest of the region. Adds a
+    local region to regions, which keeps it registered."""
     if region is None:
         return ffi.NULL, offset, length or 0
     if regions is not None and isinstance(region, MemoryRegion):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Devices, and peers: what everything else is made from."""
+"""Devices and peers, which create all other objects."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ._rpma import ffi, lib
 
 
 class Side(IntEnum):
-    """Kind of the address that selects a device: its own, or one that is reached through it."""
+    """Kind of the address that selects a device: its own address, or one that is reached through it."""
 
     LOCAL = lib.RPMA_UTIL_IBV_CONTEXT_LOCAL, "The device that owns a local address."
     REMOTE = lib.RPMA_UTIL_IBV_CONTEXT_REMOTE, "The device through which a remote address is reached."
 
 
 class DeviceKind(IntEnum):
-    """An RDMA device of the kernel, the software device softrdma, or the former if there is one and otherwise the latter."""
+    """Kind of an RDMA device."""
 
     ANY = lib.RPMA_DEVICE_ANY, "A device of the kernel if there is one, otherwise softrdma."
     HARDWARE = lib.RPMA_DEVICE_HARDWARE, "An RDMA device of the kernel, SoftRoCE included."
@@ -30,10 +30,10 @@ class DeviceKind(IntEnum):
 
 
 class Device:
-    """The device for an address, a host name or a number. It need not be closed.
+    """Device for an address, which is a host name or numeric. It need not be closed.
 
-    kind None lets the environment variable RPMA_DEVICE choose; without it, the device is whatever librdmacm has for the address. Blocks while names
-    and addresses are resolved, with a limit of a second for each address. Error: INVAL, PROVIDER.
+    A kind of None selects the device by the environment variable RPMA_DEVICE, or by librdmacm if it is unset. Blocks while names
+    and addresses are resolved, for at most one second per address. Error: INVAL, PROVIDER.
     """
 
     def __init__(self, addr: str, side: Side = Side.LOCAL, kind: DeviceKind | None = None):
@@ -66,14 +66,14 @@ class Device:
 
 @dataclasses.dataclass(frozen=True)
 class PeerConfig:
-    """Capabilities that a peer sends to the other side: whether data is persistent once it is visible, which
-    FlushType.PERSISTENT requires. Hand it over as `descriptor`."""
+    """Capabilities that a peer sends to the remote peer: whether data is persistent as soon as it is visible, which
+    FlushType.PERSISTENT requires. They are sent as `descriptor`."""
 
     direct_write_to_pmem: bool = False
 
     @property
     def descriptor(self) -> bytes:
-        """Travels to the other side by any means. Error: NOMEM."""
+        """Descriptor for the remote peer. It can be sent over any channel. Error: NOMEM."""
         with self._make() as handle:
             size = ffi.new("size_t *")
             check(lib.rpma_peer_cfg_get_descriptor_size(handle.pointer, size))
@@ -111,7 +111,7 @@ class Peer(Closable):
         return MemoryRegion(self, buffer, usage)
 
     def listen(self, addr: str, port: str | int) -> Endpoint:
-        """Listens. Blocks while the name is resolved. Error: NOMEM, PROVIDER."""
+        """Creates an endpoint that listens. Blocks while the name is resolved. Error: NOMEM, PROVIDER."""
         return Endpoint(self, addr, port)
 
     def request(self, addr: str, port: str | int, config: ConnectionConfig = ConnectionConfig()) -> ConnectionRequest:
@@ -120,5 +120,5 @@ class Peer(Closable):
         return ConnectionRequest._outgoing(self, addr, port, config)
 
     def shared_receive_queue(self, config: SrqConfig = SrqConfig()) -> SharedReceiveQueue:
-        """Error: NOMEM, PROVIDER."""
+        """Creates a shared receive queue. Error: NOMEM, PROVIDER."""
         return SharedReceiveQueue(self, config)

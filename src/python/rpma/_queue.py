@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Completion queues, and receive queues that connections share."""
+"""Completion queues and shared receive queues."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Opcode(IntEnum):
-    """Kind of the completed operation (enum ibv_wc_opcode). A flush is FLUSH on a device that has it, otherwise
+    """Kind of the completed operation (enum ibv_wc_opcode). A flush is FLUSH on a device that supports it, otherwise
     RDMA_READ."""
 
     SEND = 0, "Send."
@@ -40,13 +40,13 @@ class WorkError(Error):
 
 
 class Completion(NamedTuple):
-    """The end of an operation. Where status is not 0, opcode and imm are None and byte_len is 0."""
+    """Completion of an operation. If status is not 0, opcode and imm are None and byte_len is 0."""
 
     op_context: int
     status: int  # enum ibv_wc_status, 0 is success
     opcode: Opcode | None
     byte_len: int
-    imm: int | None  # the number that the other side gave
+    imm: int | None  # immediate data of the peer
     qp_num: int
     vendor_err: int
 
@@ -57,11 +57,11 @@ class Completion(NamedTuple):
 
     @property
     def status_text(self) -> str:
-        """English, from libibverbs."""
+        """Description of status, in English, from libibverbs."""
         return str(ffi.string(lib.ibv_wc_status_str(self.status)).decode())
 
     def check(self) -> Completion:
-        """This, or WorkError if the operation failed."""
+        """Returns self, or raises WorkError if the operation failed."""
         if self.status != 0:
             raise WorkError(self)
         return self
@@ -75,7 +75,7 @@ def _completion(entry: Any) -> Completion:
 
 
 class CompletionQueue:
-    """Where operations complete. It belongs to a connection or shared receive queue, and is closed with it."""
+    """Completion queue. It belongs to a connection or shared receive queue, and is closed with it."""
 
     def __init__(self, owner: Waitable, queue: Any):
         self._owner = owner
@@ -91,7 +91,7 @@ class CompletionQueue:
         return f"<rpma.CompletionQueue of {self._owner!r}>"
 
     def _call(self, function: Any, *arguments: Any) -> int:
-        # The queue lives as long as its owner is in use.
+        # A reference to the owner's pointer keeps the queue alive.
         owner = self._owner._handle.pointer
         try:
             return int(function(self._queue, *arguments))
@@ -99,20 +99,20 @@ class CompletionQueue:
             del owner
 
     def fileno(self) -> int:
-        """A descriptor of the queue's, readable when wait() has something to take, or where queues share a channel
-        Connection.wait()."""
+        """Returns a descriptor, owned by the queue, that is readable when wait() does not block, or Connection.wait() if the
+        queues share a channel."""
         return out_descriptor(lambda _, fd: self._call(lib.rpma_cq_get_fd, fd), self._queue)
 
     def wait(self, timeout: float | None = None) -> None:
-        """Waits for a completion event for up to timeout seconds, None without limit, and re-arms the queue. Then poll()
-        until there is nothing; an event without completions is normal. Timeout: NO_COMPLETION. Error: SHARED_CHANNEL,
+        """Waits for a completion event for up to timeout seconds, without limit if None, and re-arms the queue. The caller must
+        then call poll() until it returns none. An event without completions is normal. Timeout: NO_COMPLETION. Error: SHARED_CHANNEL,
         PROVIDER."""
         fd = self.fileno()
         check(self._owner._take(lambda: self._call(lib.rpma_cq_wait), lib.RPMA_E_NO_COMPLETION, fd, timeout),
               f"no completion within {timeout} s")
 
     def poll(self, limit: int = 1) -> list[Completion]:
-        """Up to limit completions, and none if there are none; never waits. Error: INVAL, PROVIDER."""
+        """Returns up to limit completions, possibly none. Never blocks. Error: INVAL, PROVIDER."""
         entries = ffi.new("struct ibv_wc[]", max(limit, 0))
         got = ffi.new("int *")
         code = self._call(lib.rpma_cq_get_wc, limit, entries, got)
@@ -122,7 +122,7 @@ class CompletionQueue:
         return [_completion(entries[i]) for i in range(got[0])]
 
     def next(self, timeout: float | None = None) -> Completion:
-        """The next completion, waited for as wait() does."""
+        """Waits for the next completion and returns it. Errors like wait()."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             found = self.poll()
@@ -135,7 +135,7 @@ class CompletionQueue:
 
 
 def queue_of(owner: Waitable, get: Any) -> CompletionQueue | None:
-    """Queue returned by the C function get."""
+    """Returns the queue of the C function get, or None."""
     box = ffi.new("struct rpma_cq **")
     check(get(owner._handle.pointer, box))
     return CompletionQueue(owner, box[0]) if box[0] else None
@@ -143,15 +143,15 @@ def queue_of(owner: Waitable, get: Any) -> CompletionQueue | None:
 
 @dataclasses.dataclass(frozen=True)
 class SrqConfig:
-    """Sizes of a shared receive queue; Without a value, the library uses 20. rcq_size 0: receives complete on the
-    queues of each connection."""
+    """Sizes of a shared receive queue. Without a value, the library uses 20. With an rcq_size of 0, receives complete on
+    the queues of each connection."""
 
     rq_size: int | None = None
     rcq_size: int | None = None
 
 
 class SharedReceiveQueue(Waitable):
-    """One pool of receive buffers for many connections, made by Peer.shared_receive_queue."""
+    """Pool of receive buffers for several connections, created by Peer.shared_receive_queue."""
 
     def __init__(self, peer: Peer, config: SrqConfig):
         box = ffi.new("struct rpma_srq **")
@@ -163,9 +163,9 @@ class SharedReceiveQueue(Waitable):
 
     @property
     def rcq(self) -> CompletionQueue | None:
-        """Where its receives complete; None: on the queues of each connection."""
+        """The completion queue of its receives, or None if they complete on the queues of each connection."""
         return queue_of(self, lib.rpma_srq_get_rcq)
 
     def recv(self, dst: MemoryRegion | None, offset: int = 0, length: int | None = None, context: int = 0) -> None:
-        """Posts a receive as Connection.recv does, for whichever connection gets the next message."""
+        """Posts a receive like Connection.recv, for the connection that receives the next message."""
         check(lib.rpma_srq_recv(self._handle.pointer, *part_of(dst, offset, length, self._regions), op_context(context)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Waits for asyncio: `await rpma.aio.next_completion(conn.cq)`.
+"""Asynchronous waits for asyncio: `await rpma.aio.next_completion(conn.cq)`.
 
 Several tasks may wait for one object. A wait that is canceled consumes nothing. A wait whose object is closed raises
 Error(INVAL). For a limit, use asyncio.timeout or asyncio.wait_for.
@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 
 async def _until(take: Callable[[], Result], owner: Waitable, fileno: Callable[[], int]) -> Result:
-    """The result of take, which is called again when the descriptor is readable, as long as it raises Timeout."""
+    """Returns the result of take, which is called again when the descriptor is readable, as long as it raises Timeout."""
     loop = asyncio.get_running_loop()
     while True:
         try:
@@ -44,35 +44,35 @@ async def _until(take: Callable[[], Result], owner: Waitable, fileno: Callable[[
 
 
 async def next_event(connection: Connection) -> ConnectionEvent:
-    """Connection.next_event."""
+    """Like Connection.next_event."""
     return await _until(lambda: connection.next_event(0), connection, connection.fileno)
 
 
 async def expect(connection: Connection, expected: ConnectionEvent) -> None:
-    """Connection.expect."""
+    """Like Connection.expect."""
     event = await next_event(connection)
     if event != expected:
         raise UnexpectedEvent(event, expected)
 
 
 async def next_request(endpoint: Endpoint, config: ConnectionConfig = ConnectionConfig()) -> ConnectionRequest:
-    """Endpoint.next_request."""
+    """Like Endpoint.next_request."""
     return await _until(lambda: endpoint.next_request(config, 0), endpoint, endpoint.fileno)
 
 
 async def next_completion(queue: CompletionQueue) -> Completion:
-    """CompletionQueue.next, for a queue that shares no channel."""
+    """Like CompletionQueue.next, for a queue that does not share a channel."""
     return await _until(lambda: queue.next(0), queue._owner, queue.fileno)
 
 
 async def wait(connection: Connection) -> CompletionQueue:
-    """Connection.wait, for queues that share a channel."""
+    """Like Connection.wait, for queues that share a channel."""
     return await _until(lambda: connection.wait(0), connection, connection.compl_fileno)
 
 
 async def connect(peer: Peer, addr: str, port: str | int, config: ConnectionConfig = ConnectionConfig(),
                   private_data: bytes = b"") -> Connection:
-    """An established connection. A thread resolves the address, because that blocks. UnexpectedEvent: the
+    """Establishes a connection and returns it. A thread resolves the address, because this blocks. Raises UnexpectedEvent if the
     peer rejected the request, or no program listens."""
     request = await asyncio.to_thread(peer.request, addr, port, config)
     connection = request.connect(private_data)
