@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Prints what the verbs say about the RDMA devices that this process can open: a JSON array with an object for each. */
+/* Prints the verbs attributes of the RDMA devices that this process can open: a JSON array with one object each. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 
 #include <infiniband/verbs.h>
 
-/* Headers older than the memory placement extensions have no names for these bits of device_cap_flags_ex. */
+/* Bits of device_cap_flags_ex without names in headers older than the memory placement extensions. */
 static const uint64_t flush_global = UINT64_C(1) << 38;
 static const uint64_t flush_persistent = UINT64_C(1) << 39;
 static const uint64_t atomic_write = UINT64_C(1) << 40;
@@ -60,19 +60,19 @@ static void print_ports(struct ibv_context *device, int count)
 }
 
 /* Devices without the extended query have none of these capabilities. */
-static int print_abilities(struct ibv_context *device)
+static int print_capabilities(struct ibv_context *device)
 {
-    struct ibv_device_attr_ex abilities = {0};
-    if (ibv_query_device_ex(device, NULL, &abilities) != 0 && ibv_query_device(device, &abilities.orig_attr) != 0)
+    struct ibv_device_attr_ex capabilities = {0};
+    if (ibv_query_device_ex(device, NULL, &capabilities) != 0 && ibv_query_device(device, &capabilities.orig_attr) != 0)
         return -1;
 
-    const uint64_t flags = abilities.device_cap_flags_ex;
+    const uint64_t flags = capabilities.device_cap_flags_ex;
     const uint32_t odp_needs = IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
-    const bool has_odp = (abilities.odp_caps.general_caps & IBV_ODP_SUPPORT) &&
-                         (abilities.odp_caps.per_transport_caps.rc_odp_caps & odp_needs) == odp_needs;
+    const bool has_odp = (capabilities.odp_caps.general_caps & IBV_ODP_SUPPORT) &&
+                         (capabilities.odp_caps.per_transport_caps.rc_odp_caps & odp_needs) == odp_needs;
     printf("\"odp\": %s, \"flush_visibility\": %s, \"flush_persistent\": %s, \"atomic_write\": %s, ", word(has_odp),
             word(flags & flush_global), word(flags & flush_persistent), word(flags & atomic_write));
-    print_ports(device, abilities.orig_attr.phys_port_cnt);
+    print_ports(device, capabilities.orig_attr.phys_port_cnt);
     return 0;
 }
 
@@ -82,7 +82,7 @@ static void print_device(struct ibv_device *entry)
     struct ibv_context *device = ibv_open_device(entry);
     if (!device)
         printf("\"error\": \"cannot be opened: %s\"", strerror(errno));
-    else if (print_abilities(device) != 0)
+    else if (print_capabilities(device) != 0)
         printf("\"error\": \"cannot be queried: %s\"", strerror(errno));
     if (device)
         (void)ibv_close_device(device);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Says what RDMA and persistent memory this machine has, and how to get what it has not."""
+"""Reports the RDMA devices and the persistent memory of this machine, and how to add what is missing."""
 
 import dataclasses
 import json
@@ -26,20 +26,20 @@ ENOUGH_FILES = 1024
 @dataclasses.dataclass(frozen=True)
 class Finding:
     topic: str
-    state: str  # ok, gap (something is to be had by fix) or none (there is nothing, and nothing to do)
+    state: str  # ok, gap (missing, `fix` adds it) or none (missing, without a fix)
     text: str
     fix: str | None = None
 
 
-def ask_verbs(*command: str | pathlib.Path) -> tuple[list[dict], str | None]:
-    """The devices that a program can open, or why that is not known; command starts device-facts."""
+def query_devices(*command: str | pathlib.Path) -> tuple[list[dict], str | None]:
+    """Returns the devices that a program can open, or the error. `command` starts device-facts."""
     try:
         answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
         return (json.loads(answer.stdout), None) if answer.returncode == 0 else ([], answer.stderr.strip())
     except OSError as error:
         return [], f"{error.filename}: {error.strerror}"
     except (subprocess.TimeoutExpired, ValueError) as error:
-        return [], f"device-facts gave no answer: {error}"
+        return [], f"device-facts: invalid output or timeout: {error}"
 
 
 def port_text(port: dict) -> str:
@@ -57,8 +57,8 @@ def is_active(device: dict) -> bool:
     return any(port["active"] and port["gids"] for port in device.get("ports", []))
 
 
-def abilities(device: dict) -> list[Finding]:
-    """None of them is needed: the library does without, in the way that the text says."""
+def capabilities(device: dict) -> list[Finding]:
+    """Returns optional capabilities of a device. The text describes what the library uses instead of a missing one."""
     substitutes = {
         "odp": ("on-demand paging", "RDMA hardware without it registers device DAX, but no files on a DAX file system"),
         "flush_persistent": ("native flush", "librpma flushes by reading after writing"),
@@ -71,7 +71,7 @@ def abilities(device: dict) -> list[Finding]:
 
 
 def group_of(path: str) -> str:
-    """The group that may have the device if root alone does not: its own, else the one that udev rules commonly name."""
+    """Returns the group that gets access to a device: its own group, or for root the group that udev rules commonly use."""
     try:
         owner = pathlib.Path(path).group()
     except (KeyError, OSError):
@@ -82,28 +82,28 @@ def group_of(path: str) -> str:
 def kernel_devices(device_facts: pathlib.Path) -> tuple[list[Finding], bool]:
     names = [path.name for path in sorted(transport.SYSFS.glob("*"))]
     if not names:
-        return [Finding("RDMA devices", "gap", "the kernel has none",
+        return [Finding("RDMA devices", "gap", "not found in the kernel",
                         "run programs on softrdma, which needs none: `softrdma run -- PROGRAM`; or load SoftRoCE: "
                         "`modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0`")], False
 
-    devices, why = ask_verbs(device_facts)
+    devices, why = query_devices(device_facts)
     findings = [Finding("RDMA device", "ok", device_text(device)) if is_active(device) else
                 Finding("RDMA device", "gap", device_text(device), "give its network interface an address and set it "
                         "up: `ip link set eth0 up && ip addr add 192.168.0.1/24 dev eth0`") for device in devices]
     missing = sorted(set(names) - {device["name"] for device in devices})
     if missing:
         findings.append(Finding(
-            "RDMA devices", "gap", f"verbs do not see {', '.join(missing)}{f': {why}' if why else ''}",
+            "RDMA devices", "gap", f"not visible to libibverbs: {', '.join(missing)}{f': {why}' if why else ''}",
             "load ib_uverbs and rdma_ucm (`modprobe -a ib_uverbs rdma_ucm`) and install the packages ibverbs-providers "
             "and rdma-core"))
     closed = [str(path) for path in DEVICES.glob("*")
               if path.name.startswith(("uverbs", "rdma_cm")) and not os.access(path, os.R_OK | os.W_OK)]
     if closed:
         findings.append(Finding("RDMA devices", "gap", f"no permission for {', '.join(closed)}",
-                                f"join their group: `adduser $USER {group_of(closed[0])}`, and log in again; or let a group have them "
-                                "with a udev rule: `SUBSYSTEM==\"infiniband*\", GROUP=\"rdma\", MODE=\"0660\"` in "
+                                f"join their group: `adduser $USER {group_of(closed[0])}`, and log in again; or grant a group access "
+                                "in a udev rule: `SUBSYSTEM==\"infiniband*\", GROUP=\"rdma\", MODE=\"0660\"` in "
                                 "/etc/udev/rules.d/90-rdma.rules, which lasts as chmod does not"))
-    findings += [finding for device in devices for finding in abilities(device)]
+    findings += [finding for device in devices for finding in capabilities(device)]
     connectable = {name for name, address in transport.active_hardware() if address}
     return findings, any(is_active(device) and device["name"] in connectable for device in devices)
 
@@ -112,13 +112,13 @@ def softrdma(device_facts: pathlib.Path, beside: pathlib.Path) -> tuple[list[Fin
     launcher = str(beside) if beside.is_file() else shutil.which("softrdma")
     remedy = "install the package softrdma, or build and install this project"
     if not launcher:
-        return [Finding("softrdma", "gap", f"it is neither in {beside.parent} nor in PATH", remedy)], False
-    devices, why = ask_verbs(launcher, "run", "--", device_facts)
+        return [Finding("softrdma", "gap", f"not found in {beside.parent} and PATH", remedy)], False
+    devices, why = query_devices(launcher, "run", "--", device_facts)
     usable = [device for device in devices if is_active(device)]
     if not usable:
-        return [Finding("softrdma", "gap", why or "its device has no active port", remedy)], False
+        return [Finding("softrdma", "gap", why or "device without an active port", remedy)], False
     findings = [Finding("softrdma", "ok", device_text(device)) for device in usable]
-    return findings + [finding for device in usable for finding in abilities(device)], True
+    return findings + [finding for device in usable for finding in capabilities(device)], True
 
 
 def software_devices() -> list[Finding]:
@@ -131,9 +131,9 @@ def software_devices() -> list[Finding]:
         if (pathlib.Path("/sys/module") / module).exists() or f"/{module}.ko" in builtin_text:
             findings.append(Finding(name, "ok", f"in the kernel; a device is made with {link}"))
         elif next(MODULES.glob(f"kernel/drivers/infiniband/sw/*/{module}.ko*"), None):
-            findings.append(Finding(name, "gap", "the module is there, not loaded", f"`modprobe {module}`, then {link}"))
+            findings.append(Finding(name, "gap", "module installed, not loaded", f"`modprobe {module}`, then {link}"))
         else:
-            findings.append(Finding(name, "gap", f"this kernel ({os.uname().release}) has no module {module}",
+            findings.append(Finding(name, "gap", f"module {module} not found for this kernel ({os.uname().release})",
                                     "use softrdma, or a kernel that has it: Debian linux-image-amd64, Ubuntu "
                                     "linux-modules-extra-$(uname -r)"))
     return findings
@@ -152,7 +152,7 @@ def limits(has_hardware: bool) -> list[Finding]:
         memlock = Finding("memlock limit", "none", f"{text}: enough for softrdma, which locks nothing")
     else:
         memlock = Finding("memlock limit", "gap", f"{text}: RDMA hardware locks all memory that is registered",
-                          "`ulimit -l unlimited`, for good in /etc/security/limits.conf: `* - memlock unlimited`")
+                          "`ulimit -l unlimited`; permanently: `* - memlock unlimited` in /etc/security/limits.conf")
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY or files >= ENOUGH_FILES:
         return [memlock, Finding("open files limit", "ok", limit_text(files))]
@@ -182,7 +182,7 @@ def persistent_memory() -> list[Finding]:
                                     f"`mkfs.ext4 {device} && mount -o dax {device} /mnt/pmem` (erases {device})"))
     return findings or [Finding(
         "persistent memory", "gap", "neither a DAX file system nor device DAX",
-        "go on with ordinary files, durable through msync; or emulate it in DRAM: boot with memmap=1G!4G, then "
+        "use ordinary files, durable through msync; or emulate it in DRAM: boot with memmap=1G!4G, then "
         "`mkfs.ext4 /dev/pmem0 && mount -o dax /dev/pmem0 /mnt/pmem`")]
 
 
@@ -263,6 +263,6 @@ def main(device_facts: pathlib.Path, launcher: pathlib.Path, version: str) -> in
     parser = Parser(
         prog="rpma-doctor", description=__doc__,
         epilog="Exit status: 0 programs can use RDMA here, 1 they cannot, 2 wrong command line.")
-    parser.add_argument("--format", choices=["text", "json"], default="text", help="of the report (default: text)")
+    parser.add_argument("--format", choices=["text", "json"], default="text", help="format of the report (default: text)")
     parser.add_argument("--version", action="version", version=f"rpma-doctor {version}")
     return examine(device_facts, launcher, parser.parse_args().format)

@@ -76,7 +76,7 @@ class DoctorTest(support.ExamplesTest):
                 copy(support.BUILD / part, target)
             result = support.execute([f"{prefix}/bin/rpma-doctor"], env={**os.environ, "PATH": "/usr/bin:/bin"})
         self.assert_status(result, 1)
-        self.assertRegex(result.stdout, r"(?m)^gap +softrdma +it is neither in .*/bin nor in PATH\n +fix: install the package softrdma")
+        self.assertRegex(result.stdout, r"(?m)^gap +softrdma +not found in .*/bin and PATH\n +fix: install the package softrdma")
         self.assertIn("not ready", result.stdout.splitlines()[-1])
 
     def test_wrong_command_line(self) -> None:
@@ -143,7 +143,7 @@ class MachineTest(support.ExamplesTest):
         self.kernel_has("up0")
         found, is_ready = self.findings([], "no provider")
         self.assertFalse(is_ready)
-        self.assertIn("verbs do not see up0: no provider", found["RDMA devices"].text)
+        self.assertIn("not visible to libibverbs: up0: no provider", found["RDMA devices"].text)
         self.assertIn("ibverbs-providers", found["RDMA devices"].fix)
 
     def test_machine_without_devices(self) -> None:
@@ -168,7 +168,7 @@ class MachineTest(support.ExamplesTest):
             self.skipTest("rdma_rxe is loaded here")
         self.assertIn("`modprobe rdma_rxe`, then `rdma link add rxe0", rxe.fix)
         if siw.state != "ok":
-            self.assertIn("has no module siw", siw.text)
+            self.assertIn("module siw not found", siw.text)
 
     def test_persistent_memory_with_and_without_map_sync(self) -> None:
         mount = pmem.Mount("259:0", "/dev/pmem0", pathlib.Path("/mnt/pmem"), "ext4", frozenset({"dax=always"}))
