@@ -12,7 +12,7 @@ from runner import CannotRun, UsageError, storage
 TARGET = "local:"
 PART_MIB = 40
 TIMEOUT_S = 120
-OPENED = re.compile(r"replica (\S+) on .*: open, \d+ lanes?, method \d, level (\d)")
+OPENED = re.compile(r"replica (\S+) on .*: opened: \d+ lanes?, method \d, level (\d)")
 LEVELS = {
     "0": "0, volatile: gone with the power",
     "1": "1, an ordinary file: written back before a call returns",

@@ -10,10 +10,10 @@
 namespace rpmem
 {
 
-void tell_degraded(const char *replica_name, int error)
+void report_degraded(const char *replica_name, int error)
 {
-    log_line(log_level::warning, "%s is lost (%s): going on without it", replica_name, std::strerror(error));
-    syslog(LOG_USER | LOG_WARNING, "librpmem: %s is lost (%s): the program goes on without it", replica_name,
+    log_line(log_level::warning, "%s: replica lost: %s (continuing without it)", replica_name, std::strerror(error));
+    syslog(LOG_USER | LOG_WARNING, "librpmem: %s: replica lost: %s (continuing without it)", replica_name,
             std::strerror(error));
     record_loss(replica_name, error);
 }

@@ -4,8 +4,8 @@
 namespace rpmem
 {
 
-// With RPMEM_ON_LOSS=degrade: says in the system's log, and in the state file, that the program goes on without its
-// replica.
-void tell_degraded(const char *replica_name, int error);
+// Reports in the log, in syslog and in the state file that the program continues without the replica
+// (RPMEM_ON_LOSS=degrade, or other targets are left).
+void report_degraded(const char *replica_name, int error);
 
 } // namespace rpmem

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The C functions: they check arguments, and report what is wrong with them.
+// C functions: check the arguments and report errors in them.
 #include "abi.hpp"
 
 #include <atomic>
@@ -18,25 +18,25 @@ using namespace rpmem;
 namespace
 {
 
-// 0 if the arguments that create and open share are good, else -1.
+// Checks the arguments that create and open share. Returns 0, or -1 with the failure reported.
 int check_session(const char *target, const char *set_name, const void *address, size_t size, const unsigned *lanes)
 {
     const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
     if (target == nullptr || set_name == nullptr)
         return fail(EINVAL, "the target and the name of the poolset cannot be NULL");
     if (lanes == nullptr || *lanes == 0)
-        return fail(EINVAL, "there has to be at least one lane");
+        return fail(EINVAL, "the number of lanes is 0 or its pointer is NULL");
     if (address == nullptr || reinterpret_cast<std::uintptr_t>(address) % page != 0)
         return fail(EINVAL, "the address of the pool is NULL or not aligned to a page");
     if (size == 0 || size % page != 0)
-        return fail(EINVAL, "the size of the pool is 0 or not a multiple of a page's");
+        return fail(EINVAL, "the size of the pool is 0 or not a multiple of the page size");
     if (const char *const fault = replica::set_name_fault(set_name))
         return fail(EINVAL, "%s", fault);
     return 0;
 }
 
-// A call that makes a pool usable, and whether a failure of it has been reported. Most programs print neither errno nor
-// rpmem_errormsg(): the first failure goes to the log without having been asked for.
+// Call that creates or opens a pool, and whether a failure of it has been reported. Most programs print neither errno
+// nor rpmem_errormsg(), so the first failure is logged by default.
 struct opening_call {
     const char *name;
     std::atomic<bool> reported = false;
@@ -47,8 +47,9 @@ struct opening_call {
             return pool;
         const char *const at = target == nullptr ? "" : target;
         const char *const of = set_name == nullptr ? "" : set_name;
-        log_by_default("%s: %s failed: %s (rpmem-doctor '%s' '%s' finds the cause; with RPMEM_LOG_LEVEL=1 each failure "
-                       "is reported)",
+        log_by_default(
+                "%s: %s failed: %s (run rpmem-doctor '%s' '%s' to find the cause; RPMEM_LOG_LEVEL=1 reports each "
+                "failure)",
                 replica_name(at, of).c_str(), name, last_failure(), at, of);
         return pool;
     }
@@ -63,7 +64,7 @@ RPMEMpool *open_pool(const rpmem_pool::wanted &w, unsigned *lanes)
         return nullptr;
     }
     if (settings.devices == 0) {
-        fail(ENOMEDIUM, "RPMEM_ENABLE_VERBS and RPMEM_ENABLE_SOCKETS are both 0: no device is left for the data");
+        fail(ENOMEDIUM, "RPMEM_ENABLE_VERBS and RPMEM_ENABLE_SOCKETS are both 0: all devices are disabled");
         return nullptr;
     }
     auto *const pool = new rpmem_pool(settings);
@@ -86,7 +87,7 @@ int check_flags(unsigned flags, unsigned known)
     return (flags & ~known) == 0 ? 0 : fail(EINVAL, "unknown flags 0x%x", flags & ~known);
 }
 
-// 0 if a range may be written on the lane, else -1.
+// Checks the arguments of a write. Returns 0, or -1 with the failure reported.
 int check_write(RPMEMpool *pool, replica::range r, unsigned lane)
 {
     if (pool == nullptr)
@@ -96,22 +97,22 @@ int check_write(RPMEMpool *pool, replica::range r, unsigned lane)
     return 0;
 }
 
-// The exit status is the errno of the target, unless the daemon did not come to work: a shell has 126 and 127 for
-// commands that it cannot run, ssh has 255 for connections that failed, and the daemon has it for a command line that
-// it refuses.
+// Reports a failed removal. The exit status is the errno value of the daemon, except for three values: a shell returns
+// 126 and 127 for commands that it cannot run, ssh returns 255 for a failed connection, and the daemon returns 255 for
+// an invalid command line.
 int report_remove(const replica::target &to, const char *program, const char *set_name, int status)
 {
     switch (status) {
     case 126:
     case 127:
-        return fail(ENOEXEC, "the target has no such command as rpmemd, or cannot run it: install rpmemd there, or set "
-                             "RPMEM_CMD");
+        return fail(
+                ENOEXEC, "rpmemd: command not found or not executable on the target (install rpmemd or set RPMEM_CMD)");
     case 255:
-        return to.local ? fail(EINVAL, "the daemon refused its command line: see RPMEM_CMD")
-                        : fail(ECONNREFUSED, "%s could not log in to %s, or the command was refused there", program,
+        return to.local ? fail(EINVAL, "rpmemd: command line rejected (check RPMEM_CMD)")
+                        : fail(ECONNREFUSED, "%s could not log in to %s, or the command was rejected there", program,
                                   to.node.c_str());
     default:
-        return fail(status, "the target could not remove %s: %s", set_name, std::strerror(status));
+        return fail(status, "%s: cannot remove the pool at the target: %s", set_name, std::strerror(status));
     }
 }
 
@@ -241,14 +242,14 @@ int rpmem_remove(const char *target, const char *pool_set, int flags)
     call_settings settings{};
     if (const char *const fault = read_settings(&settings))
         return fail(EINVAL, "%s", fault);
-    daemon_command commands[target_list::most];
+    daemon_command commands[target_list::max_targets];
     for (std::size_t i = 0; i < targets.count; ++i) {
         targets.targets[i].local = targets.targets[i].local || settings.exec;
         commands[i] = next_command();
     }
-    // A target that does not respond prevents no other one from removing the pool.
-    int errors[target_list::most] = {};
-    replica::error_text reasons[target_list::most];
+    // An unresponsive target does not prevent the removal from the others.
+    int errors[target_list::max_targets] = {};
+    replica::error_text reasons[target_list::max_targets];
     step concurrently(settings.session_timeout_ms());
     const auto remove_one = [&](unsigned i, const replica::deadline &) {
         if (remove_pool(targets.targets[i], commands[i], settings, pool_set, flags) == 0)

@@ -6,7 +6,7 @@
 namespace rpmem
 {
 
-// Holds a mutex until the end of the scope.
+// Locks a mutex until the end of the scope.
 class locked
 {
 public:

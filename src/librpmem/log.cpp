@@ -18,11 +18,11 @@ namespace
 
 constexpr const char *names[] = {"", "error", "warning", "info", "debug"};
 
-// The file is opened for each line: it may be moved away meanwhile, and no descriptor is held.
+// Opens the file for each line, because it may be rotated, and keeps no descriptor open.
 void append(const char *path, const char *line, std::size_t size)
 {
     const int fd = *path == '\0' ? STDERR_FILENO : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    // There is nobody to tell that the log cannot be written.
+    // A write error of the log cannot be reported.
     [[maybe_unused]] const ssize_t written = write(fd, line, size);
     if (fd >= 0 && fd != STDERR_FILENO)
         close(fd);

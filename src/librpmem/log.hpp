@@ -4,7 +4,7 @@
 namespace rpmem
 {
 
-// The values of RPMEM_LOG_LEVEL.
+// Values of RPMEM_LOG_LEVEL.
 enum class log_level {
     error = 1,
     warning = 2,
@@ -12,10 +12,10 @@ enum class log_level {
     debug = 4,
 };
 
-// Writes an error unless RPMEM_LOG_LEVEL has been chosen.
+// Logs an error only if RPMEM_LOG_LEVEL is not set.
 [[gnu::format(printf, 1, 2)]] void log_by_default(const char *pattern, ...);
 
-// Writes a line to RPMEM_LOG_FILE, or to standard error, if RPMEM_LOG_LEVEL asks for the level.
+// Writes a line to RPMEM_LOG_FILE, or to standard error, if RPMEM_LOG_LEVEL includes the level.
 [[gnu::format(printf, 2, 3)]] void log_line(log_level level, const char *pattern, ...);
 
 } // namespace rpmem

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a pool is created and opened. With several targets those that have everything are found by their records, and the
-// others are brought level before the program gets the pool: docs/replica.md tells the rules.
+// Creation and opening of a pool. With several targets, the membership records determine the replicas in sync. The
+// other replicas are resynchronized before the call returns (docs/replica.md).
 #include "pool.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using replica::range;
 namespace
 {
 
-// So much is read of two copies, and compared.
+// Size of the chunks, in bytes, that are read from two replicas and compared.
 constexpr std::uint64_t step_size = 1024 * 1024;
 
 bool differ(const replica::pool_attributes &a, const replica::pool_attributes &b)
@@ -26,24 +26,25 @@ bool differ(const replica::pool_attributes &a, const replica::pool_attributes &b
     return std::memcmp(&a, &b, sizeof(a)) != 0;
 }
 
-// Has one leg what the other has. Returns the one that was lost meanwhile, or NULL. The memory is for two steps.
-leg *bring_level(leg &from, leg &to, std::uint64_t size, std::byte *memory)
+// Copies the differences from one replica to another. Returns the replica that was lost, or NULL. `memory` has two
+// chunks.
+remote_replica *copy_differences(remote_replica &from, remote_replica &to, std::uint64_t size, std::byte *memory)
 {
     if (differ(from.attributes(), to.attributes()) && to.set_attributes(from.attributes()) != 0) {
         to.region().lost().declare(errno);
         return &to;
     }
-    std::byte *const ours = memory, *const theirs = memory + step_size;
+    std::byte *const source_chunk = memory, *const target_chunk = memory + step_size;
     for (std::uint64_t at = from.region().data_begin(); at < size; at += step_size) {
         const range r{at, std::min(step_size, size - at)};
-        if (from.region().lane(0).read(ours, r) != 0)
+        if (from.region().lane(0).read(source_chunk, r) != 0)
             return &from;
         replica::region_lane &lane = to.region().lane(0);
-        int error = lane.read(theirs, r);
-        if (error == 0 && std::memcmp(ours, theirs, r.length) != 0) {
-            error = lane.write(ours, r);
+        int error = lane.read(target_chunk, r);
+        if (error == 0 && std::memcmp(source_chunk, target_chunk, r.length) != 0) {
+            error = lane.write(source_chunk, r);
         } else if (error == 0) {
-            // It was written, and perhaps what would have made it durable was lost.
+            // Equal data might not be durable: its flush can have been lost.
             error = lane.include(r);
             if (error == 0)
                 error = lane.drain();
@@ -65,47 +66,47 @@ int rpmem_pool::open(const wanted &w)
     size_ = pool_size_ = w.size;
     count_ = static_cast<unsigned>(targets.count);
     for (unsigned i = 0; i < count_; ++i) {
-        legs_[i].reset(new leg(settings_, targets.texts[i], w.set_name));
-        if (!legs_[i])
+        replicas_[i].reset(new remote_replica(settings_, targets.texts[i], w.set_name));
+        if (!replicas_[i])
             return fail(ENOMEM, "out of memory");
     }
     if ((w.create ? create_all(w, targets) : open_all(w, targets)) != 0)
-        return undo();
-    attributes_ = legs_[static_cast<unsigned>(__builtin_ctz(in_sync_))]->attributes();
+        return rollback();
+    attributes_ = replicas_[static_cast<unsigned>(__builtin_ctz(in_sync_))]->attributes();
     opened_ = true;
     return 0;
 }
 
-// The caller is to see why the pool could not be opened, not what became of saying so.
-int rpmem_pool::undo()
+// Preserves the error of the opening if the rollback fails, too.
+int rpmem_pool::rollback()
 {
     const int error = errno;
     const replica::error_text why(last_failure());
-    legs opened = 0;
+    replica_mask opened = 0;
     for (unsigned i = 0; i < count_; ++i)
-        if (legs_[i]->is_open())
+        if (replicas_[i]->is_open())
             opened |= 1U << i;
-    const auto undo_one = [](leg &l, const replica::deadline &) {
-        l.undo(l.error != 0 ? l.error : l.lost());
+    const auto rollback_one = [](remote_replica &rep, const replica::deadline &) {
+        rep.rollback(rep.error != 0 ? rep.error : rep.lost());
         return 0;
     };
-    on_each_target(opened, settings_.session_timeout_ms(), undo_one, [](legs) { return false; });
+    on_each_target(opened, settings_.session_timeout_ms(), rollback_one, [](replica_mask) { return false; });
     if (why.view() != last_failure())
         return fail(error, "%s", why.c_str());
     errno = error;
     return -1;
 }
 
-int rpmem_pool::give_up(unsigned index, int error)
+int rpmem_pool::fail_open(unsigned index, int error)
 {
-    const leg &l = *legs_[index];
-    return count_ == 1 ? fail(error, "%s", l.why.c_str()) : fail(error, "%s: %s", l.name(), l.why.c_str());
+    const remote_replica &rep = *replicas_[index];
+    return count_ == 1 ? fail(error, "%s", rep.why.c_str()) : fail(error, "%s: %s", rep.name(), rep.why.c_str());
 }
 
 int rpmem_pool::create_all(const wanted &w, const target_list &targets)
 {
-    const legs all = (1U << count_) - 1;
-    legs ready = start(targets, true);
+    const replica_mask all = (1U << count_) - 1;
+    replica_mask ready = start(targets, true);
     // The first target chooses the UUIDs that the program did not specify.
     if (ready == all && (ready = open_pools(1, w)) == 1)
         ready |= open_pools(all & ~1U, w);
@@ -113,28 +114,28 @@ int rpmem_pool::create_all(const wanted &w, const target_list &targets)
         ready = connect(all, w);
     if (ready != all) {
         const auto first = static_cast<unsigned>(__builtin_ctz(all & ~ready));
-        return give_up(first, legs_[first]->error);
+        return fail_open(first, replicas_[first]->error);
     }
     keeps_record_ = count_ > 1;
     if (keeps_record_ && begin_epoch(all) != 0)
         return -1;
     for (unsigned i = 0; i < count_ && keeps_record_; ++i)
         if ((in_sync_ >> i & 1) == 0)
-            return fail(legs_[i]->lost(), "%s was lost while the pool was created", legs_[i]->name());
+            return fail(replicas_[i]->lost(), "%s: replica lost while the pool was created", replicas_[i]->name());
     in_sync_ = all;
     return 0;
 }
 
 int rpmem_pool::open_all(const wanted &w, const target_list &targets)
 {
-    if (refuse_lost() != 0)
+    if (reject_lost_replica() != 0)
         return -1;
-    const legs responded = start(targets, false);
-    each(responded, [&](unsigned index) { pool_size_ = std::max(pool_size_, legs_[index]->known().length); });
+    const replica_mask responded = start(targets, false);
+    each(responded, [&](unsigned index) { pool_size_ = std::max(pool_size_, replicas_[index]->last_state().length); });
     if (open_pools(responded, w) == 0 && count_ == 1)
         return -1;
     for (unsigned i = 0; i < count_; ++i)
-        pool_size_ = std::max(pool_size_, legs_[i]->known().length);
+        pool_size_ = std::max(pool_size_, replicas_[i]->last_state().length);
     if (find_record() != 0)
         return -1;
     keeps_record_ = count_ > 1 || record_.epoch != 0;
@@ -142,153 +143,153 @@ int rpmem_pool::open_all(const wanted &w, const target_list &targets)
         in_sync_ = 1;
         return connect(1, w) != 0 ? 0 : -1;
     }
-    legs in_sync = 0;
+    replica_mask in_sync = 0;
     if (find_in_sync(&in_sync) != 0 || check_pools(in_sync) != 0)
         return -1;
-    legs equal = 0, opened = 0;
+    replica_mask equal = 0, opened = 0;
     for (unsigned i = 0; i < count_; ++i) {
-        const leg &l = *legs_[i];
-        if (record_.closed && l.known().committed == record_)
+        const remote_replica &rep = *replicas_[i];
+        if (record_.closed && rep.last_state().committed == record_)
             equal |= 1U << i;
-        if (l.is_open())
+        if (rep.is_open())
             opened |= 1U << i;
     }
-    const legs connected = connect(opened, w);
-    for (legs failed = opened & ~connected; failed != 0; failed &= failed - 1) {
+    const replica_mask connected = connect(opened, w);
+    for (replica_mask failed = opened & ~connected; failed != 0; failed &= failed - 1) {
         const auto index = static_cast<unsigned>(__builtin_ctz(failed));
-        if (legs_[index]->error == ENOTSUP)
-            return give_up(index, ENOTSUP);
+        if (replicas_[index]->error == ENOTSUP)
+            return fail_open(index, ENOTSUP);
     }
     in_sync &= connected;
     if (in_sync == 0)
-        return fail(ECONNRESET, "%s: no target that has everything is left", name_.c_str());
+        return fail(ECONNRESET, "%s: no target in sync is left", name_.c_str());
     if (begin_epoch(in_sync) != 0)
         return -1;
-    make_missing(w);
-    legs others = 0, levelled = 0;
-    // Compared with a copy that was not closed, no other one is equal.
-    const legs source = in_sync_ & -in_sync_;
+    create_missing(w);
+    replica_mask others = 0, resynced = 0;
+    // If the source was not closed cleanly, all other replicas must be compared with it.
+    const replica_mask source = in_sync_ & -in_sync_;
     for (unsigned i = 0; i < count_; ++i)
-        if (legs_[i]->is_connected() && ((equal & source) == 0 || (equal & in_sync_ & 1U << i) == 0))
+        if (replicas_[i]->is_connected() && ((equal & source) == 0 || (equal & in_sync_ & 1U << i) == 0))
             others |= 1U << i;
-    if (level(others & ~source, &levelled) != 0)
+    if (resync(others & ~source, &resynced) != 0)
         return -1;
-    const legs joining = levelled & ~in_sync_;
+    const replica_mask joining = resynced & ~in_sync_;
     if (joining != 0 && commit(in_sync_, joining, false) != 0)
-        return fail(ECONNRESET, "%s: the targets that had everything were lost", name_.c_str());
+        return fail(ECONNRESET, "%s: all targets in sync were lost", name_.c_str());
     for (unsigned i = 0; i < count_; ++i) {
-        leg &l = *legs_[i];
+        remote_replica &rep = *replicas_[i];
         if ((in_sync_ >> i & 1) != 0) {
-            if (l.recorded_lost)
-                record_made_again(l.name());
-            l.recorded_lost = false;
+            if (rep.recorded_lost)
+                record_rebuilt(rep.name());
+            rep.recorded_lost = false;
         } else {
-            l.region().lost().declare(l.error != 0 ? l.error : ESTALE);
-            tell_lost(1U << i);
+            rep.region().lost().declare(rep.error != 0 ? rep.error : ESTALE);
+            report_lost(1U << i);
         }
     }
     return 0;
 }
 
-// What the state file calls lost is out of date. With several targets it can be brought level.
-int rpmem_pool::refuse_lost()
+// Rejects a replica that the state file records as lost, because it is out of date. With several targets it is
+// resynchronized instead.
+int rpmem_pool::reject_lost_replica()
 {
     for (unsigned i = 0; i < count_; ++i) {
-        leg &l = *legs_[i];
+        remote_replica &rep = *replicas_[i];
         replica::error_text fault;
-        const int error = recorded_fault(l.name(), &fault);
+        const int error = recorded_fault(rep.name(), &fault);
         if (error != 0 && (count_ == 1 || error != ESTALE))
-            return fail(error, "%s: %s", l.name(), fault.c_str());
-        l.recorded_lost = error == ESTALE;
+            return fail(error, "%s: %s", rep.name(), fault.c_str());
+        rep.recorded_lost = error == ESTALE;
     }
     return 0;
 }
 
-// The newest record of any leg.
+// Selects the newest record of all replicas.
 int rpmem_pool::find_record()
 {
     for (unsigned i = 0; i < count_; ++i) {
-        const replica::mirror_state &known = legs_[i]->known();
-        if (known.committed.epoch == 0)
+        const replica::mirror_state &state = replicas_[i]->last_state();
+        if (state.committed.epoch == 0)
             continue;
-        if (record_.epoch != 0 && known.set != set_)
-            return fail(EINVAL, "%s: it belongs to another set of targets than those before it: remove one of them",
-                    legs_[i]->name());
-        set_ = known.set;
-        if (is_newer(known.committed, record_))
-            record_ = known.committed;
+        if (record_.epoch != 0 && state.set != set_)
+            return fail(EINVAL, "%s: replica group differs from the preceding targets (remove it from the list)",
+                    replicas_[i]->name());
+        set_ = state.set;
+        if (is_newer(state.committed, record_))
+            record_ = state.committed;
     }
-    number_legs();
+    assign_replica_ids();
     return 0;
 }
 
-// Who has a record keeps the number that it has there, unless it is a copy of the record of another one.
-void rpmem_pool::number_legs()
+// A replica with a record keeps its number in the record, unless another replica has the same number.
+void rpmem_pool::assign_replica_ids()
 {
     std::uint32_t taken = 0;
-    legs numbered = 0;
+    replica_mask has_number = 0;
     for (unsigned i = 0; i < count_; ++i) {
-        const replica::mirror_state &known = legs_[i]->known();
-        if (known.committed.epoch == 0 || (taken >> known.copy & 1) != 0)
+        const replica::mirror_state &state = replicas_[i]->last_state();
+        if (state.committed.epoch == 0 || (taken >> state.copy & 1) != 0)
             continue;
-        legs_[i]->number = known.copy;
-        taken |= 1U << known.copy;
-        numbered |= 1U << i;
+        replicas_[i]->number = state.copy;
+        taken |= 1U << state.copy;
+        has_number |= 1U << i;
     }
     taken |= record_.in_sync;
     for (unsigned i = 0; i < count_; ++i) {
-        if ((numbered >> i & 1) != 0)
+        if ((has_number >> i & 1) != 0)
             continue;
-        legs_[i]->number = static_cast<std::uint32_t>(__builtin_ctz(~taken));
-        taken |= 1U << legs_[i]->number;
+        replicas_[i]->number = static_cast<std::uint32_t>(__builtin_ctz(~taken));
+        taken |= 1U << replicas_[i]->number;
     }
 }
 
-// Those that have everything, at least one. A target that does not answer may know of a newer record, unless all that
-// have everything in the newest one have answered.
-int rpmem_pool::find_in_sync(legs *found) const
+// Finds the replicas in sync, at least one. A target that did not respond can have a newer record, unless all replicas
+// that are in sync in the newest record have responded.
+int rpmem_pool::find_in_sync(replica_mask *found) const
 {
     const bool any = record_.epoch != 0;
-    std::uint32_t answered = 0;
+    std::uint32_t responded = 0;
     for (unsigned i = 0; i < count_; ++i)
-        if (legs_[i]->known().committed.epoch != 0)
-            answered |= 1U << legs_[i]->number;
+        if (replicas_[i]->last_state().committed.epoch != 0)
+            responded |= 1U << replicas_[i]->number;
     for (unsigned i = 0; i < count_; ++i) {
-        const leg &l = *legs_[i];
-        if (!l.learned && (!any || (record_.in_sync & ~answered) != 0))
-            return fail(l.error,
-                    "%s: %s; it may have what the others lack: bring it back, or take it out of the list of targets",
-                    l.name(), l.why.c_str());
-        const bool has_all = !any || (l.known().committed.epoch != 0 && (record_.in_sync >> l.number & 1) != 0);
-        if (l.is_open() && has_all && !l.recorded_lost)
+        const remote_replica &rep = *replicas_[i];
+        if (!rep.record_fetched && (!any || (record_.in_sync & ~responded) != 0))
+            return fail(rep.error, "%s: target in sync is unreachable: %s (restore it or remove it from the list)",
+                    rep.name(), rep.why.c_str());
+        const bool has_all =
+                !any || (rep.last_state().committed.epoch != 0 && (record_.in_sync >> rep.number & 1) != 0);
+        if (rep.is_open() && has_all && !rep.recorded_lost)
             *found |= 1U << i;
     }
     for (unsigned i = 0; i < count_ && *found == 0; ++i)
-        if (legs_[i]->error != 0)
-            return fail(legs_[i]->error, "%s: %s", legs_[i]->name(), legs_[i]->why.c_str());
+        if (replicas_[i]->error != 0)
+            return fail(replicas_[i]->error, "%s: %s", replicas_[i]->name(), replicas_[i]->why.c_str());
     if (*found == 0)
-        return fail(ESTALE, "%s: no target has everything: remove them and make them again, as pmempool sync does",
+        return fail(ESTALE, "%s: no target is in sync (recreate the replicas, for example with pmempool sync)",
                 name_.c_str());
     return 0;
 }
 
-// Nothing is written over by a copy of something else.
-int rpmem_pool::check_pools(legs in_sync) const
+// Prevents overwriting another pool: all targets must have the same pool.
+int rpmem_pool::check_pools(replica_mask in_sync) const
 {
-    const leg &first = *legs_[static_cast<unsigned>(__builtin_ctz(in_sync))];
+    const remote_replica &first = *replicas_[static_cast<unsigned>(__builtin_ctz(in_sync))];
     for (unsigned i = 0; i < count_; ++i) {
-        const leg &l = *legs_[i];
-        if (l.is_open() && (l.has_header() != first.has_header() ||
-                                   std::memcmp(l.attributes().poolset_uuid, first.attributes().poolset_uuid,
-                                           sizeof(first.attributes().poolset_uuid)) != 0))
-            return fail(EINVAL, "%s: there is another pool than on the other targets: remove it, or name another set",
-                    l.name());
+        const remote_replica &rep = *replicas_[i];
+        if (rep.is_open() && (rep.has_header() != first.has_header() ||
+                                     std::memcmp(rep.attributes().poolset_uuid, first.attributes().poolset_uuid,
+                                             sizeof(first.attributes().poolset_uuid)) != 0))
+            return fail(EINVAL, "%s: pool differs from the other targets (remove it, or use another set)", rep.name());
     }
     return 0;
 }
 
-// What comes now is newer than all records before.
-int rpmem_pool::begin_epoch(legs in_sync)
+// Commits a record with a new epoch, which is newer than all previous records.
+int rpmem_pool::begin_epoch(replica_mask in_sync)
 {
     if (record_.epoch == 0 && getrandom(set_.data(), set_.size(), 0) != static_cast<ssize_t>(set_.size()))
         return fail(errno, "cannot get random bytes for a record: %s", std::strerror(errno));
@@ -297,47 +298,48 @@ int rpmem_pool::begin_epoch(legs in_sync)
     if (commit(in_sync, 0, false) == 0)
         return 0;
     const replica::error_text why(last_failure());
-    return fail(errno, "%s: no target keeps the record of those that have everything: %s", name_.c_str(), why.c_str());
+    return fail(errno, "%s: cannot store the membership record: %s", name_.c_str(), why.c_str());
 }
 
-// A target that has lost its parts, or never had any.
-void rpmem_pool::make_missing(const wanted &w)
+// Creates the pool on targets that lost their parts or never had any.
+void rpmem_pool::create_missing(const wanted &w)
 {
-    const leg &like = *legs_[static_cast<unsigned>(__builtin_ctz(in_sync_))];
-    legs missing = 0;
+    const remote_replica &like = *replicas_[static_cast<unsigned>(__builtin_ctz(in_sync_))];
+    replica_mask missing = 0;
     for (unsigned i = 0; i < count_; ++i) {
-        leg &l = *legs_[i];
-        if (l.is_open() || !l.learned || l.error != ENOENT)
+        remote_replica &rep = *replicas_[i];
+        if (rep.is_open() || !rep.record_fetched || rep.error != ENOENT)
             continue;
-        l.error = 0;
+        rep.error = 0;
         missing |= 1U << i;
     }
-    const auto make = [&](leg &l, const replica::deadline &until) {
-        return l.open(terms_of(w, true, like.attributes()), until);
+    const auto make = [&](remote_replica &rep, const replica::deadline &until) {
+        return rep.open(terms_of(w, true, like.attributes()), until);
     };
-    connect(on_each_target(missing, settings_.session_timeout_ms(), make, [](legs) { return false; }), w);
+    connect(on_each_target(missing, settings_.session_timeout_ms(), make, [](replica_mask) { return false; }), w);
 }
 
-// Has each of the others what the first leg in sync has. Who is lost meanwhile leaves, or does not come.
-int rpmem_pool::level(legs others, legs *levelled)
+// Resynchronizes the other replicas from the first replica in sync. A replica that is lost during this is evicted if it
+// was in sync, otherwise skipped.
+int rpmem_pool::resync(replica_mask others, replica_mask *resynced)
 {
     auto *const memory = static_cast<std::byte *>(others == 0 ? nullptr : std::malloc(2 * step_size));
     if (others != 0 && memory == nullptr)
         return fail(ENOMEM, "out of memory");
     int result = 0;
-    for (legs left = others; left != 0 && result == 0;) {
+    for (replica_mask left = others; left != 0 && result == 0;) {
         const auto source = static_cast<unsigned>(__builtin_ctz(in_sync_));
         const auto index = static_cast<unsigned>(__builtin_ctz(left));
-        const leg *const lost =
-                index == source ? nullptr : bring_level(*legs_[source], *legs_[index], pool_size_, memory);
+        const remote_replica *const lost =
+                index == source ? nullptr : copy_differences(*replicas_[source], *replicas_[index], pool_size_, memory);
         left &= ~(1U << index);
         if (lost == nullptr) {
-            *levelled |= 1U << index;
-        } else if (lost == legs_[source].get()) {
-            // The next one is the source, and all begin again.
+            *resynced |= 1U << index;
+        } else if (lost == replicas_[source].get()) {
+            // The source was lost: restarts all comparisons with the next source.
             result = evict(1U << source);
             left = others & ~(1U << source);
-            *levelled = 0;
+            *resynced = 0;
         } else if ((in_sync_ >> index & 1) != 0) {
             result = evict(1U << index);
         }

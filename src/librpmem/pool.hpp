@@ -9,9 +9,9 @@
 
 #include "leg.hpp"
 
-// The handle of the C functions: a pool that is mirrored to one target or to several, each of which is a leg. Legs are
-// bits. Those in sync have all that was acknowledged. Where there are several, each remembers which these are, as
-// docs/replica.md tells; one that is lost leaves this record before anything is acknowledged without it.
+// Handle of the C functions: a pool that is replicated to one or several targets. Sets of replicas are bit masks.
+// Replicas in sync contain all acknowledged data. Several targets store this in a membership record (docs/replica.md):
+// a lost replica is removed from the record before data is acknowledged without it.
 struct rpmem_pool : heap_object {
 public:
     explicit rpmem_pool(const rpmem::call_settings &settings) : settings_(settings) {}
@@ -35,7 +35,7 @@ public:
     int drain(unsigned lane, replica::lane_request_kind kind);
     int read(void *to, replica::range r, unsigned lane);
 
-    // 0, or an errno.
+    // Return 0, or -1 with the failure reported.
     int check_lane(unsigned lane) const;
     int check_writable(replica::range r) const;
     int check_readable(replica::range r) const;
@@ -44,62 +44,64 @@ public:
     const replica::pool_attributes &attributes() const { return attributes_; }
 
 private:
-    using legs = std::uint32_t;
+    using replica_mask = std::uint32_t;
 
-    // Opening.
-    rpmem::leg::terms terms_of(const wanted &w, bool create, const replica::pool_attributes &attributes) const;
+    // Functions of opening.cpp and contact.cpp.
+    rpmem::remote_replica::terms terms_of(
+            const wanted &w, bool create, const replica::pool_attributes &attributes) const;
     template<class F, class C>
-    legs on_each_target(legs of, int timeout_ms, F f, C is_complete);
-    legs start(const rpmem::target_list &targets, bool create);
-    legs open_pools(legs of, const wanted &w);
-    int open_pool(rpmem::leg &l, const wanted &w, const replica::deadline &until) const;
-    legs connect(legs of, const wanted &w);
-    bool has_needed(legs responded) const;
+    replica_mask on_each_target(replica_mask of, int timeout_ms, F f, C is_complete);
+    replica_mask start(const rpmem::target_list &targets, bool create);
+    replica_mask open_pools(replica_mask of, const wanted &w);
+    int open_pool(rpmem::remote_replica &rep, const wanted &w, const replica::deadline &until) const;
+    replica_mask connect(replica_mask of, const wanted &w);
+    bool has_required(replica_mask responded) const;
     int create_all(const wanted &w, const rpmem::target_list &targets);
     int open_all(const wanted &w, const rpmem::target_list &targets);
-    int refuse_lost();
+    int reject_lost_replica();
     int find_record();
-    void number_legs();
-    int find_in_sync(legs *found) const;
-    int check_pools(legs in_sync) const;
-    int begin_epoch(legs in_sync);
-    void make_missing(const wanted &w);
-    int level(legs others, legs *levelled);
-    int give_up(unsigned index, int error);
-    int undo();
+    void assign_replica_ids();
+    int find_in_sync(replica_mask *found) const;
+    int check_pools(replica_mask in_sync) const;
+    int begin_epoch(replica_mask in_sync);
+    void create_missing(const wanted &w);
+    int resync(replica_mask others, replica_mask *resynced);
+    int fail_open(unsigned index, int error);
+    int rollback();
 
     template<class F>
-    static void each(legs of, F f)
+    static void each(replica_mask of, F f)
     {
         for (; of != 0; of &= of - 1)
             f(static_cast<unsigned>(__builtin_ctz(of)));
     }
     template<class F>
-    int on_each(F f);
-    legs refused_by(legs of, const replica::mirror_record &record);
-    int commit(legs staying, legs joining, bool closed);
-    int evict(legs failed);
-    void tell_lost(legs of);
+    int for_each_in_sync(F f);
+    replica_mask commit_failures(replica_mask of, const replica::mirror_record &record);
+    int commit(replica_mask staying, replica_mask joining, bool closed);
+    int evict(replica_mask failed);
+    void report_lost(replica_mask of);
     int outcome(int error);
     int fail_lost(int error);
-    void settle();
+    void mark_clean();
 
     const rpmem::call_settings settings_;
     rpmem::replica_name_text name_;
     unsigned count_ = 0;
-    std::unique_ptr<rpmem::leg> legs_[rpmem::target_list::most];
+    std::unique_ptr<rpmem::remote_replica> replicas_[rpmem::target_list::max_targets];
     std::uint64_t size_ = 0;
-    // What programs have of the pool that know of all of it: pmempool opens the beginning, to look at it.
+    // Size of the whole pool. pmempool opens only the beginning of a pool to inspect it, so size_ can be smaller.
     std::uint64_t pool_size_ = 0;
     std::uint64_t data_begin_ = 0;
     unsigned lanes_ = 0;
     replica::pool_attributes attributes_;
 
-    // Legs leave under the lock. Once the last ones are lost, with this errno, they stay in sync for ever.
+    // Replicas are removed from in_sync_ only with membership_ locked. After the last ones are lost, with the errno
+    // value lost_, in_sync_ no longer changes.
     pthread_mutex_t membership_ = PTHREAD_MUTEX_INITIALIZER;
-    std::atomic<legs> in_sync_ = 0;
+    std::atomic<replica_mask> in_sync_ = 0;
     std::atomic<int> lost_ = 0;
-    std::atomic<bool> loss_told_ = false;
+    std::atomic<bool> loss_reported_ = false;
     bool opened_ = false;
     bool keeps_record_ = false;
     replica::set_uuid set_{};

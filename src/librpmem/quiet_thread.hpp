@@ -6,7 +6,8 @@
 namespace rpmem
 {
 
-// Starts a thread to which the kernel delivers no signals of the application. Returns 0 or an errno value.
+// Starts a thread with all signals blocked, so that it receives none of the application's signals. Returns 0 or an
+// errno value.
 int start_quiet_thread(pthread_t *thread, void *(*function)(void *), void *argument);
 
 } // namespace rpmem

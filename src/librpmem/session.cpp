@@ -37,27 +37,27 @@ int errno_of(received got)
     }
 }
 
-const char *text_of(received got)
+const char *to_string(received got)
 {
     switch (got) {
     case received::other_version:
-        return "speaks another version of the protocol: install the same version on both sides";
+        return "uses another version of the protocol (install the same version on both sides)";
     case received::malformed:
-        return "does not speak rpmemd's protocol";
+        return "does not use the protocol of rpmemd";
     case received::timed_out:
-        return "did not answer in time";
+        return "did not respond in time";
     default:
         return "closed the connection";
     }
 }
 
-// The program that starts a daemon reports its end on standard error, in this line: the daemon is not a child of this
-// process, which cannot wait for it. The messages do not contain the text of a shell about a signal.
+// Prefix of the line on standard error with which the reporting script reports the end of the daemon. This process
+// cannot wait for the daemon, which is not its child. The script suppresses messages of a shell about signals.
 constexpr std::string_view status_line = "librpmem: exit status ";
 constexpr char reporting_script[] = "exec 3>&2 2>/dev/null; s=300; command -v \"$1\" >&2 && { (exec \"$@\" 2>&3 3>&-); "
                                     "s=$?; }; echo \"librpmem: exit status $s\" >&3; exit $s";
-constexpr int not_found_status = 300;    // there is no such program
-constexpr int first_signal_status = 128; // in a shell, a status above this is that of a program ended by a signal
+constexpr int not_found_status = 300;    // program not found
+constexpr int first_signal_status = 128; // a shell adds the number of the signal that killed a program
 
 } // namespace
 
@@ -110,7 +110,7 @@ int session::start_reporting(char *const words[])
     return daemon_.start(all);
 }
 
-// Returns the last output of the daemon or ssh and its exit status, which explain the end better.
+// Reports the failure of a start with the last output of the daemon or ssh and its exit status, which give the cause.
 int session::failed_start(received got)
 {
     if (got == received::ended || got == received::broken)
@@ -120,8 +120,8 @@ int session::failed_start(received got)
         return fail(ENOENT, "cannot start %s: %s", program_.c_str(), std::strerror(ENOENT));
     const char *const how = describe_end();
     const bool silent = last_message_.empty();
-    return fail(errno_of(got), "the target %s%s%s%s%s", text_of(got), *how == '\0' ? "" : ": ", how, silent ? "" : ": ",
-            last_message_.c_str());
+    return fail(errno_of(got), "the target %s%s%s%s%s", to_string(got), *how == '\0' ? "" : ": ", how,
+            silent ? "" : ": ", last_message_.c_str());
 }
 
 void session::await_end(int timeout_ms)
@@ -130,7 +130,7 @@ void session::await_end(int timeout_ms)
     poll(&poller, 1, timeout_ms);
 }
 
-// Empty unless it ended with a failure that is known.
+// Returns how the daemon ended. Empty unless it ended with a known failure.
 const char *session::describe_end()
 {
     if (exit_status_ <= 0)
@@ -138,7 +138,7 @@ const char *session::describe_end()
     const int signal_number = exit_status_ - first_signal_status;
     const char *const signal_name = signal_number > 0 ? sigdescr_np(signal_number) : nullptr;
     if (signal_name != nullptr)
-        end_.format("%s was ended by signal %d (%s)", program_.c_str(), signal_number, signal_name);
+        end_.format("%s was killed by signal %d (%s)", program_.c_str(), signal_number, signal_name);
     else
         end_.format("%s ended with exit status %d", program_.c_str(), exit_status_);
     return end_.c_str();
@@ -177,9 +177,9 @@ int session::send(const replica::encoded_message &m)
     return send_message(daemon_.channel(), deadline(settings_.timeout_ms), m) ? 0 : ECONNRESET;
 }
 
-int session::judge(received got)
+int session::fail_received(received got)
 {
-    return fail(errno_of(got), "the target %s", text_of(got));
+    return fail(errno_of(got), "the target %s", to_string(got));
 }
 
 int session::report(const replica::answer &a)
@@ -204,7 +204,7 @@ int session::request(replica::request &r, replica::answer *a, const deadline &un
         awaited_ = &r;
     }
     if (const int error = send(replica::encode(r)); error != 0) {
-        // What was sent in part cannot be followed by anything.
+        // A partially sent message makes the channel unusable.
         lost_.declare(error);
         return fail(error, "the target closed the connection");
     }
@@ -214,9 +214,9 @@ int session::request(replica::request &r, replica::answer *a, const deadline &un
     if (got == received::ended)
         return failed_start(got);
     if (got != received::message)
-        return judge(got);
+        return fail_received(got);
     if (a->number != r.number || a->type != r.type)
-        return judge(received::malformed);
+        return fail_received(received::malformed);
     return report(*a);
 }
 
@@ -231,13 +231,13 @@ int session::await_answer(replica::answer *a)
         int waited = 0;
         while (awaited_ != nullptr && lost_.error() == 0 && waited == 0)
             waited = pthread_cond_timedwait(&changed_, &lock_, &until);
-        const bool answered = awaited_ == nullptr;
+        const bool responded = awaited_ == nullptr;
         awaited_ = nullptr;
-        // The answer may still come: nothing may be asked after it.
-        if (!answered && lost_.error() == 0)
+        // The response can still arrive later, so no further request may be sent.
+        if (!responded && lost_.error() == 0)
             lost_.declare(ETIMEDOUT);
-        if (!answered)
-            return fail(lost_.error(), "the target is lost: %s", std::strerror(lost_.error()));
+        if (!responded)
+            return fail(lost_.error(), "target lost: %s", std::strerror(lost_.error()));
         *a = answer_;
     }
     return report(*a);
@@ -247,7 +247,7 @@ int session::watch()
 {
     stop_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!stop_.valid())
-        return fail(errno, "cannot make an event: %s", std::strerror(errno));
+        return fail(errno, "cannot create an event: %s", std::strerror(errno));
     if (const int error = start_quiet_thread(&thread_, watch_thread, this); error != 0)
         return fail(error, "cannot start a thread: %s", std::strerror(error));
     watched_ = true;
@@ -265,17 +265,17 @@ void session::run()
     const int interval_ms = !keeps_alive_               ? -1
                             : settings_.timeout_ms == 0 ? keep_alive_ms
                                                         : std::clamp(settings_.timeout_ms / 4, 20, keep_alive_ms);
-    // Only what was waited for counts: a client that was stopped itself has not waited.
-    int silent_ms = 0;
+    // Counts only completed waits: a client that was itself stopped has not waited.
+    int idle_ms = 0;
     while (lost_.error() == 0) {
         pollfd pollers[] = {{stop_.get(), POLLIN, 0}, {daemon_.channel(), POLLIN, 0}, {daemon_.messages(), POLLIN, 0},
                 {daemon_.pidfd(), POLLIN, 0}, {lost_.fd(), POLLIN, 0}};
-        // After the end of the standard error the pipe would be readable for ever.
+        // After standard error is closed, the pipe would stay readable forever.
         const bool quiet = pollers[2].fd < 0;
         const int ready = poll(pollers, std::size(pollers), interval_ms);
         if (ready == 0) {
-            silent_ms = settings_.timeout_ms == 0 ? 0 : silent_ms + interval_ms;
-            keep_alive(silent_ms);
+            idle_ms = settings_.timeout_ms == 0 ? 0 : idle_ms + interval_ms;
+            keep_alive(idle_ms);
             continue;
         }
         if (ready < 0)
@@ -285,11 +285,11 @@ void session::run()
         if (!quiet && (pollers[2].revents & POLLIN) != 0)
             read_messages();
         if (pollers[1].revents != 0) {
-            silent_ms = 0;
-            if (!heard())
+            idle_ms = 0;
+            if (!receive_response())
                 break;
         } else if (pollers[3].revents != 0 || (pollers[2].revents & POLLHUP) != 0) {
-            // Nothing of it is unread: it ended.
+            // The channel has no unread data, so the daemon has ended.
             lost_.declare(ECONNRESET);
         }
     }
@@ -297,7 +297,7 @@ void session::run()
         const locked hold(lock_);
         pthread_cond_broadcast(&changed_);
     }
-    // A daemon that has ended reports how within a moment.
+    // A daemon that has ended reports its status within end_report_ms.
     if (lost_.error() == ECONNRESET)
         await_end(end_report_ms);
     read_messages();
@@ -305,7 +305,7 @@ void session::run()
     describe_end();
     if (lost_.error() != 0 && !end_.empty())
         log_line(log_level::warning, "%s%s%s", end_.c_str(), last_message_.empty() ? "" : ": ", last_message_.c_str());
-    watch_over_ = true;
+    watch_ended_ = true;
     pthread_cond_broadcast(&changed_);
 }
 
@@ -316,12 +316,12 @@ replica::error_text session::end_of_lost()
     until.tv_sec += 1;
     const locked hold(lock_);
     int waited = 0;
-    while (watched_ && !watch_over_ && waited == 0)
+    while (watched_ && !watch_ended_ && waited == 0)
         waited = pthread_cond_timedwait(&changed_, &lock_, &until);
-    return watch_over_ ? end_ : replica::error_text();
+    return watch_ended_ ? end_ : replica::error_text();
 }
 
-bool session::heard()
+bool session::receive_response()
 {
     replica::answer a;
     const received got = receive(daemon_.channel(), deadline(settings_.timeout_ms), buffer_, a);
@@ -342,9 +342,9 @@ bool session::heard()
     return true;
 }
 
-void session::keep_alive(int silent_ms)
+void session::keep_alive(int idle_ms)
 {
-    if (settings_.timeout_ms != 0 && silent_ms >= settings_.timeout_ms) {
+    if (settings_.timeout_ms != 0 && idle_ms >= settings_.timeout_ms) {
         lost_.declare(ETIMEDOUT);
         return;
     }

@@ -17,7 +17,7 @@ namespace rpmem
 namespace
 {
 
-// As many lanes as a program is given that does not say how many it can bear.
+// Default maximum number of lanes of a program.
 constexpr int default_lanes = 64;
 constexpr int default_depth = 50;
 constexpr int default_timeout_ms = 10000;
@@ -25,7 +25,7 @@ constexpr int default_timeout_ms = 10000;
 load_settings loaded;
 std::atomic<unsigned> turn;
 
-// A path that ends in '-' gets the process id appended.
+// Appends the process ID to a path that ends with '-'.
 void load_log_file()
 {
     const char *const path = getenv("RPMEM_LOG_FILE");
@@ -48,7 +48,7 @@ void load_log_file()
     loaded.commands = commands == nullptr ? nullptr : strdup(commands);
 }
 
-// False: the variable has another value than a number in the range.
+// Reads a number; *to is the fallback if the variable is unset or invalid. Returns false if it is invalid.
 bool read_number(const char *name, int fallback, int lowest, int highest, int *to)
 {
     *to = environment::number(name, lowest - 1, lowest, highest);
@@ -59,7 +59,7 @@ bool read_number(const char *name, int fallback, int lowest, int highest, int *t
     return text == nullptr || *text == '\0';
 }
 
-// Hardware unless RPMEM_ENABLE_VERBS is 0; software if RPMEM_ENABLE_SOCKETS is not 0, or unset.
+// Returns the allowed devices: hardware unless RPMEM_ENABLE_VERBS is 0, software unless RPMEM_ENABLE_SOCKETS is 0.
 std::uint32_t read_devices()
 {
     const bool hardware = environment::number("RPMEM_ENABLE_VERBS", 1, INT_MIN, INT_MAX) != 0;
@@ -95,16 +95,16 @@ const char *read_settings(call_settings *to)
     const char *const transport = getenv("RPMEM_TRANSPORT");
     to->exec = environment::is("RPMEM_TRANSPORT", "exec");
     if (transport != nullptr && *transport != '\0' && !to->exec && std::strcmp(transport, "ssh") != 0)
-        return "RPMEM_TRANSPORT is neither ssh nor exec";
+        return "RPMEM_TRANSPORT: invalid value (use ssh or exec)";
     to->devices = read_devices();
     if (!read_number("RPMEM_OP_TIMEOUT_MS", default_timeout_ms, 0, INT_MAX, &to->timeout_ms))
-        return "RPMEM_OP_TIMEOUT_MS is no number of milliseconds";
+        return "RPMEM_OP_TIMEOUT_MS: invalid value (use milliseconds; 0 means no limit)";
     if (!read_number("RPMEM_MIN_LEVEL", 0, 0, 4, &to->min_level))
-        return "RPMEM_MIN_LEVEL is no level from 0 to 4";
+        return "RPMEM_MIN_LEVEL: invalid value (use a level from 0 to 4)";
     const char *const loss = getenv("RPMEM_ON_LOSS");
     to->on_loss = environment::is("RPMEM_ON_LOSS", "degrade") ? on_loss::degrade : on_loss::error;
     if (loss != nullptr && *loss != '\0' && to->on_loss == on_loss::error && std::strcmp(loss, "error") != 0)
-        return "RPMEM_ON_LOSS is neither error nor degrade";
+        return "RPMEM_ON_LOSS: invalid value (use error or degrade)";
     return nullptr;
 }
 

@@ -6,25 +6,26 @@
 namespace rpmem
 {
 
-// What is read from the environment when the library is loaded.
+// Settings that are read from the environment when the library is loaded.
 struct load_settings {
     int max_lanes;
     int queue_depth;
     int log_level; // -1 without a valid RPMEM_LOG_LEVEL
     char log_file[4096];
-    // The command lines of RPMEM_CMD, separated by '|', are used in turn.
+    // Command lines of RPMEM_CMD, separated by '|' and used in turn.
     char *commands;
 };
 const load_settings &settings();
 
-// The next of the commands that start the daemon. Points into settings that stay; the length is without the separator.
+// Next command that starts the daemon. Points into the loaded settings, which stay valid. `length` excludes the
+// separator.
 struct daemon_command {
     const char *text;
     std::size_t length;
 };
 daemon_command next_command();
 
-// What is read by each call that starts the daemon.
+// Settings that each call that starts a daemon reads.
 enum class on_loss {
     error,
     degrade,
@@ -37,11 +38,11 @@ struct call_settings {
     int min_level;
     rpmem::on_loss on_loss;
 
-    // A login, the preparation of parts and the like take longer than a flush. 0: for ever.
+    // Timeout of requests that start the daemon or prepare parts, which take longer than a flush. 0 means no limit.
     int session_timeout_ms() const { return timeout_ms > INT32_MAX / 3 ? INT32_MAX : 3 * timeout_ms; }
 };
 
-// NULL: *to is set. Otherwise which variable has a value that it cannot have.
+// Reads the settings. Returns NULL on success, otherwise a message about the invalid variable.
 const char *read_settings(call_settings *to);
 
 } // namespace rpmem

@@ -21,26 +21,26 @@ namespace
 
 using path = replica::short_text<4095>;
 
-constexpr std::string_view made_again = "made again";
+constexpr std::string_view rebuilt = "rebuilt";
 constexpr std::string_view removed = "removed";
 
-// The directory for states of the user who runs the program; empty if there is none.
+// Returns the state directory of the user, or an empty path if it is unknown.
 path states_directory()
 {
     path directory;
     if (const char *const states = getenv("XDG_STATE_HOME"); states != nullptr && *states == '/')
         directory.assign(states);
-    else if (const char *const home = getenv("HOME"); home != nullptr && *home == '/')
-        directory.format("%s/.local/state", home);
+    else if (const char *const user_dir = getenv("HOME"); user_dir != nullptr && *user_dir == '/')
+        directory.format("%s/.local/state", user_dir);
     return directory;
 }
 
-// RPMEM_STATE_FILE, or librpmem/lost in the directory for states; empty if there is neither.
+// Returns RPMEM_STATE_FILE, or librpmem/lost in the state directory, or an empty path.
 path state_file()
 {
     path file;
-    if (const char *const named = getenv("RPMEM_STATE_FILE"); named != nullptr && *named != '\0')
-        file.assign(named);
+    if (const char *const chosen = getenv("RPMEM_STATE_FILE"); chosen != nullptr && *chosen != '\0')
+        file.assign(chosen);
     else if (const path states = states_directory(); !states.empty())
         file.format("%s/librpmem/lost", states.c_str());
     return file;
@@ -74,8 +74,8 @@ void append(const char *replica_name, std::string_view what)
         close(fd);
 }
 
-// What a line says about the replica; empty if it is about another one.
-std::string_view said_about(std::string_view line, std::string_view replica_name)
+// Returns the entry of a line, or an empty text if the line belongs to another replica.
+std::string_view entry_of(std::string_view line, std::string_view replica_name)
 {
     constexpr std::string_view separator = ": ";
     const std::size_t stamp = line.find(separator);
@@ -91,7 +91,8 @@ std::string_view said_about(std::string_view line, std::string_view replica_name
     return line;
 }
 
-// 0, or an errno: the file is there and cannot be read. Who may not even look for it has never written one.
+// Opens the state file. Returns an errno value if the file exists but cannot be read, otherwise 0. A program without
+// search permission on the directory has never written the file.
 int open_state_file(std::FILE **to)
 {
     const path file = state_file();
@@ -116,9 +117,9 @@ void record_loss(const char *replica_name, int error)
     append(replica_name, std::strerror(error));
 }
 
-void record_made_again(const char *replica_name)
+void record_rebuilt(const char *replica_name)
 {
-    record_end(replica_name, made_again);
+    record_end(replica_name, rebuilt);
 }
 
 void record_removed(const char *replica_name)
@@ -133,20 +134,20 @@ int recorded_fault(const char *replica_name, replica::error_text *why)
     char line[1024];
     while (file != nullptr && std::fgets(line, sizeof(line), file) != nullptr) {
         line[std::strcspn(line, "\n")] = '\0';
-        const std::string_view what = said_about(line, replica_name);
+        const std::string_view what = entry_of(line, replica_name);
         if (what.empty())
             continue;
-        error = what == made_again || what == removed ? 0 : ESTALE;
-        why->format("it was lost at %.20s (%s) and is out of date: remove it and make it again, as pmempool sync does",
-                line, what.data());
+        error = what == rebuilt || what == removed ? 0 : ESTALE;
+        why->format(
+                "replica out of date since %.20s: %s (recreate it, for example with pmempool sync)", line, what.data());
     }
     if (file != nullptr && std::ferror(file) != 0)
         error = errno;
     if (file != nullptr)
         std::fclose(file);
     if (error != 0 && error != ESTALE)
-        why->format("nobody knows whether it is out of date: the state file '%s' cannot be read: %s",
-                state_file().c_str(), std::strerror(error));
+        why->format(
+                "state file '%s': cannot read: %s (replica state unknown)", state_file().c_str(), std::strerror(error));
     return error;
 }
 

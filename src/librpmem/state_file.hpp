@@ -6,19 +6,18 @@
 namespace rpmem
 {
 
-// The state file tells, for operators and for the next program, what became of replicas that were lost while a program
-// went on without them. Lines are only appended; the last line about a replica is what holds.
-// A file that cannot be written is told in the log of the library.
+// State file: records, for operators and later programs, the replicas that were lost while a program continued without
+// them. Lines are only appended, and the last line of a replica is valid. A failure to write the file is logged.
 
-// The replica is out of date from now on, because of this error.
+// Records that the replica is out of date because of this error.
 void record_loss(const char *replica_name, int error);
 
-// If the replica was recorded as lost, says here that it is so no more.
-void record_made_again(const char *replica_name);
+// Records the end of a loss if the replica is recorded as lost: it was rebuilt or removed.
+void record_rebuilt(const char *replica_name);
 void record_removed(const char *replica_name);
 
-// 0 if the replica may be used as far as the file tells; otherwise an errno, and the text says why. ESTALE: it is
-// recorded as lost.
+// Returns 0 if the state file permits the use of the replica, otherwise an errno value and a message. ESTALE means that
+// the replica is recorded as lost.
 int recorded_fault(const char *replica_name, replica::error_text *why);
 
 } // namespace rpmem

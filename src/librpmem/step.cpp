@@ -35,12 +35,12 @@ void step::run(targets of)
             run_one(static_cast<unsigned>(__builtin_ctz(of)));
         return;
     }
-    // Without a timer the step waits for all targets.
+    // If the timer cannot be created, the step waits for all targets.
     end_of_grace_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-    // The threads use the stack of the caller.
+    // The threads use the stack of the caller, so it must not be canceled.
     int cancelling = 0;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
-    job jobs[target_list::most];
+    job jobs[target_list::max_targets];
     targets started = 0;
     for (targets left = of; left != 0; left &= left - 1) {
         const auto index = static_cast<unsigned>(__builtin_ctz(left));

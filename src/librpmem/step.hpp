@@ -10,14 +10,15 @@
 namespace rpmem
 {
 
-// Runs a function for several targets concurrently, with one thread per target: a silent target delays no other one.
+// Runs a function for several targets concurrently, with one thread per target, so that an unresponsive target does not
+// delay the others.
 class step
 {
 public:
-    using targets = std::uint32_t; // bits
+    using targets = std::uint32_t; // bit mask
     using deadline = replica::deadline;
 
-    // Time for the targets that nothing depends on, from the response of the last one that is needed.
+    // Time, in milliseconds, that optional targets get after the last required target has responded.
     static constexpr int grace_ms = 3000;
 
     // The timeout applies to each target; 0 means no limit.
@@ -26,8 +27,9 @@ public:
     step &operator=(const step &) = delete;
     ~step() { pthread_mutex_destroy(&lock_); }
 
-    // Returns the targets for which f succeeded: bool f(unsigned index, const deadline &until). The caller's thread
-    // runs f for a single target. is_complete(targets) gets those that have succeeded so far.
+    // Returns the targets for which f succeeded: bool f(unsigned index, const deadline &until). A single target runs in
+    // the thread of the caller. is_complete(targets) receives those that have succeeded so far and returns whether the
+    // other targets are optional.
     template<class F, class C>
     targets run(targets of, const F &f, const C &is_complete)
     {

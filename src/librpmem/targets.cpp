@@ -24,10 +24,10 @@ int target_list::parse(const char *text)
     for (std::string_view rest = text;;) {
         const std::size_t end = rest.find(',');
         const std::string_view one = replica::text_before(rest, std::min(end, rest.size()));
-        if (count == most)
-            return fail(EINVAL, "%s: there are more than %zu targets", text, most);
+        if (count == max_targets)
+            return fail(EINVAL, "%s: more than %zu targets", text, max_targets);
         if (std::find(texts, texts + count, one) != texts + count)
-            return fail(EINVAL, "%s: a target is named twice", text);
+            return fail(EINVAL, "%s: duplicate target", text);
         if (const char *const fault = replica::parse_target(one, targets[count]))
             return fail(EINVAL, "%s: %s", text, fault);
         texts[count++] = one;

@@ -10,20 +10,20 @@
 namespace rpmem
 {
 
-// How people, and the state file, call a replica.
+// Name of a replica in messages and in the state file.
 using replica_name_text = replica::short_text<320>;
 replica_name_text replica_name(std::string_view target, const char *set_name);
 
-// The targets of a pool: one, or several with commas between them.
+// Targets of a pool: one, or several separated by commas.
 struct target_list {
-    static constexpr std::size_t most = replica::most_copies - 1;
+    static constexpr std::size_t max_targets = replica::max_copies - 1;
 
-    // 0, or -1 with the failure reported.
+    // Returns 0, or -1 with the failure reported.
     int parse(const char *text);
 
     std::size_t count = 0;
-    std::string_view texts[most]; // into what was parsed
-    replica::target targets[most];
+    std::string_view texts[max_targets]; // point into the parsed text
+    replica::target targets[max_targets];
 };
 
 } // namespace rpmem

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Says whether a remote replica can be used, and what to do where it cannot."""
+"""Checks whether a remote replica can be used, and prints how to correct what prevents it."""
 
 import argparse
 import os
@@ -18,30 +18,30 @@ import time
 
 LIMIT_S = 30
 ROUNDS = 100
-# How many lanes of librpmem a program gets that wants many, what each takes, and what else a program holds.
-LANES, MOST_LANES = 64, 1024
+# Default and maximum number of lanes of librpmem, descriptors and memory of a lane, and other descriptors of a program.
+LANES, MAX_LANES = 64, 1024
 LANE_DESCRIPTORS, OTHER_DESCRIPTORS = 6, 64
 LANE_KIB = 32
 CHECK_LIMIT_S = 60
-MOST_LEVEL = 4
+MAX_LEVEL = 4
 # Topics of the lines of rpmemd --check.
 TOPICS = ("daemon", "set", "part", "size", "pool", "device", "level", "memlock", "nofile", "data port")
 
 
 class Report:
-    """The lines on standard output."""
+    """Prints the findings to standard output and counts those that need a correction."""
 
     def __init__(self):
         self.gaps = 0
-        self.about = ""  # the target, where there are several
+        self.about = ""  # prefix of the findings: the target, if several are checked
 
-    def tell(self, topic, good, text, fix=""):
-        print(f"{'ok' if good else 'gap':<4} {self.about}{topic}: {text}")
-        if not good:
+    def add(self, topic, valid, text, fix=""):
+        print(f"{'ok' if valid else 'gap':<4} {self.about}{topic}: {text}")
+        if not valid:
             self.gaps += 1
             if fix:
                 print(f"     fix: {fix}")
-        return good
+        return valid
 
 
 class Target:
@@ -64,13 +64,13 @@ class Target:
         if self.local:
             return None
         if not self.host or self.login == "@" or "@" in self.login[:-1] or self.host.startswith("-") or self.login.startswith("-"):
-            return f"{self.text!r} is no target: write [user@]host[:port], or local:"
+            return f"{self.text!r} is not a target (expected [user@]host[:port] or local:)"
         if self.port is not None and not (self.port.isdigit() and 0 < int(self.port) < 65536):
-            return f"{self.port!r} is no port of ssh"
+            return f"{self.port!r} is not a port number"
         return None
 
     def removal(self, name):
-        """What removes a replica on this machine."""
+        """Returns the command that removes the replica."""
         return f"{self.daemon()} --remove {shlex.quote(name)}"
 
     def daemon(self):
@@ -78,7 +78,7 @@ class Target:
         return commands[self.index % len(commands)]
 
     def command(self, *arguments):
-        """As librpmem starts it: both ways through a shell."""
+        """Returns the command line, like that of librpmem: a shell runs it, locally or over ssh."""
         line = " ".join([self.daemon(), *map(shlex.quote, arguments)])
         if self.local:
             return ["/bin/sh", "-c", line]
@@ -87,24 +87,24 @@ class Target:
 
 
 def number(name, fallback):
-    """Reads a number like librpmem. Returns None for another text."""
+    """Reads a number like librpmem. Returns None for an invalid value."""
     text = os.environ.get(name) or str(fallback)
     return int(text) if re.fullmatch(r"\s*[+-]?\d+", text) else None
 
 
 def check_environment(report):
-    """The variables with which each call fails."""
-    def check(name, good, expected):
-        if not good:
-            report.tell("environment", False, f"{name}={os.environ.get(name)}: every call fails (EINVAL)", f"set it to {expected}")
+    """Checks the variables that make each call fail if they are invalid."""
+    def check(name, valid, expected):
+        if not valid:
+            report.add("environment", False, f"{name}={os.environ.get(name)}: every call fails (EINVAL)", f"set it to {expected}")
 
     check("RPMEM_TRANSPORT", os.environ.get("RPMEM_TRANSPORT") in (None, "", "ssh", "exec"), "ssh or exec, or unset it")
     check("RPMEM_ON_LOSS", os.environ.get("RPMEM_ON_LOSS") in (None, "", "error", "degrade"), "error or degrade, or unset it")
     timeout, level = number("RPMEM_OP_TIMEOUT_MS", 10000), number("RPMEM_MIN_LEVEL", 0)
     check("RPMEM_OP_TIMEOUT_MS", timeout is not None and 0 <= timeout < 1 << 31, "a number of milliseconds, or unset it")
-    check("RPMEM_MIN_LEVEL", level in range(MOST_LEVEL + 1), "a level from 0 to 4, or unset it")
+    check("RPMEM_MIN_LEVEL", level in range(MAX_LEVEL + 1), "a level from 0 to 4, or unset it")
     if number("RPMEM_ENABLE_VERBS", 1) == 0 and not software_allowed():
-        report.tell("environment", False, "RPMEM_ENABLE_VERBS and RPMEM_ENABLE_SOCKETS are both 0: no device is left (ENOMEDIUM)",
+        report.add("environment", False, "RPMEM_ENABLE_VERBS and RPMEM_ENABLE_SOCKETS are both 0: no device is left (ENOMEDIUM)",
                     "unset one of them")
 
 
@@ -140,12 +140,12 @@ class Daemon:
 
     def how_it_ended(self):
         if self.late:
-            return f"no answer in {CHECK_LIMIT_S} s"
+            return f"no response within {CHECK_LIMIT_S} s"
         status = self.process.returncode
         number_of_signal = -status if status < 0 else status - 128
         if number_of_signal > 0 and number_of_signal in list(signal.Signals):
-            return f"it was ended by signal {number_of_signal} ({signal.strsignal(number_of_signal)})"
-        return f"it ended with exit status {status}"
+            return f"killed by signal {number_of_signal} ({signal.strsignal(number_of_signal)})"
+        return f"exit status {status}"
 
     def reason(self):
         """The last error message, if any, and how the daemon ended."""
@@ -161,10 +161,10 @@ def check_silent_daemon(report, target, daemon):
             fix = f"make ssh work without a password: ssh-copy-id {target.login}{target.host}"
         except OSError:
             fix = "use the address, or add the name to /etc/hosts or ~/.ssh/config"
-        return report.tell("login", False, why, fix)
+        return report.add("login", False, why, fix)
     if "rpmemd:" in last and daemon.process.returncode not in (126, 127):
-        return report.tell("daemon", False, why, "correct the configuration or the options of rpmemd at the target")
-    return report.tell("daemon", False, why, "install the package rpmemd at the target, or name the program in RPMEM_CMD")
+        return report.add("daemon", False, why, "correct the configuration or the options of rpmemd at the target")
+    return report.add("daemon", False, why, "install the package rpmemd at the target, or name the program in RPMEM_CMD")
 
 
 def check_port(report, text):
@@ -180,80 +180,80 @@ def check_port(report, text):
                     raise OSError(0, "the target closed the connection")
                 times.append(time.perf_counter() - start)
     except OSError as error:
-        return report.tell("data port", False, f"{host} port {port}: {error.strerror or error}",
+        return report.add("data port", False, f"{host} port {port}: {error.strerror or error}",
                            "let the firewalls pass TCP between the two machines: the port is another one each time")
-    report.tell("data port", True, f"{host} port {port} is reached")
-    return report.tell("round trip", True, f"{sorted(times)[ROUNDS // 2] * 1e6:.0f} us over plain TCP, median of {ROUNDS}")
+    report.add("data port", True, f"{host} port {port} is reached")
+    return report.add("round trip", True, f"{sorted(times)[ROUNDS // 2] * 1e6:.0f} us over plain TCP, median of {ROUNDS}")
 
 
 def check_state(report, target, name, several):
-    """A replica that a program went on without looks whole at the target."""
-    home = os.environ.get("XDG_STATE_HOME") or os.environ.get("HOME", "") + "/.local/state"
-    path = pathlib.Path(os.environ.get("RPMEM_STATE_FILE") or f"{home}/librpmem/lost")
+    """Reads the state file of librpmem: the target cannot detect that a program continued without the replica."""
+    state_dir = os.environ.get("XDG_STATE_HOME") or os.environ.get("HOME", "") + "/.local/state"
+    path = pathlib.Path(os.environ.get("RPMEM_STATE_FILE") or f"{state_dir}/librpmem/lost")
     replica = f"replica {name} on {'this machine' if target.text == 'local:' else target.text}: "
     lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
     about = [line for line in lines if line.partition(": ")[2].startswith(replica)]
     when, _, what = about[-1].partition(": ") if about else ("", "", "")
     what = what.removeprefix(replica)
-    if not what or what in ("made again", "removed"):
-        return report.tell("state", True, "no program went on without it")
+    if not what or what in ("rebuilt", "removed"):
+        return report.add("state", True, "no program continued without it")
     if several:
-        return report.tell("state", True, f"a program went on without it since {when.split()[0]} ({what}): the next one brings it level")
+        return report.add("state", True, f"a program continued without it since {when.split()[0]} ({what}): the next open resynchronizes it")
     remove = f"{target.removal(name)} && " if target.local else ""
-    return report.tell("state", False, f"a program went on without it since {when.split()[0]} ({what}): it is out of date",
-                       f"make it again from the other copies: {remove}pmempool sync POOLSET, with that of the program")
+    return report.add("state", False, f"replica out of date since {when.split()[0]}: a program continued without it: {what}",
+                       f"recreate it from the other copies: {remove}pmempool sync POOLSET, with that of the program")
 
 
 def lanes():
-    """As librpmem reads it: what is no number from 1 on does not count."""
+    """Returns the number of lanes like librpmem: a value that is not a positive number is ignored."""
     text = os.environ.get("RPMEM_MAX_NLANES", "")
-    return min(int(text), MOST_LANES) if re.fullmatch(r"0*[1-9]\d*", text) else LANES
+    return min(int(text), MAX_LANES) if re.fullmatch(r"0*[1-9]\d*", text) else LANES
 
 
 def raising(kind, option, wanted, hard):
-    """What raises a limit of this machine: everybody may raise the soft one as far as the hard one goes."""
+    """Returns how to raise a limit of this machine. Any user may raise the soft limit up to the hard limit."""
     if hard >= wanted or hard == resource.RLIM_INFINITY:
         return f"ulimit -{option} {wanted}, in the shell that starts the program"
     return f"raise {kind} in /etc/security/limits.conf here to {wanted}, or Limit{kind.upper()}= of the program's service"
 
 
-def own_lanes():
-    """As many as librpmem gives a program, for the open files that it may have."""
+def usable_lanes():
+    """Returns the number of lanes that librpmem gives a program with the present limit of open files."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return min(lanes(), max(1, (files - OTHER_DESCRIPTORS) // LANE_DESCRIPTORS))
 
 
 def check_own_limits(report, size, pinned):
-    (memory, most_memory), (files, most_files) = map(resource.getrlimit, (resource.RLIMIT_MEMLOCK, resource.RLIMIT_NOFILE))
+    (memory, max_memory_bytes), (files, max_files) = map(resource.getrlimit, (resource.RLIMIT_MEMLOCK, resource.RLIMIT_NOFILE))
     unlimited = memory == resource.RLIM_INFINITY
     wanted = -(-size // 1024) + lanes() * LANE_KIB
-    report.tell("memlock here", unlimited or not pinned or memory >= wanted * 1024,
+    report.add("memlock here", unlimited or not pinned or memory >= wanted * 1024,
                 "unlimited" if unlimited else f"{memory // 1024} KiB",
-                raising("memlock", "l", wanted, most_memory if most_memory == resource.RLIM_INFINITY else most_memory // 1024)
+                raising("memlock", "l", wanted, max_memory_bytes if max_memory_bytes == resource.RLIM_INFINITY else max_memory_bytes // 1024)
                 + ": the device pins the whole pool and the memory of the lanes")
     wanted = lanes() * LANE_DESCRIPTORS + OTHER_DESCRIPTORS
-    more = f", enough for {own_lanes()} of {lanes()} lanes; for all: {raising('nofile', 'n', wanted, most_files)}"
-    report.tell("nofile here", True, f"{files} open files" + (more if files < wanted else ""))
+    more = f", enough for {usable_lanes()} of {lanes()} lanes; for all: {raising('nofile', 'n', wanted, max_files)}"
+    report.add("nofile here", True, f"{files} open files" + (more if files < wanted else ""))
 
 
-def check_finding(report, topic, good, text, fix):
-    """One line of the daemon, with what the settings of this side make of it."""
+def check_finding(report, topic, valid, text, fix):
+    """Adds one finding of the daemon, evaluated with the settings of this machine."""
     if topic == "nofile":
-        wanted = own_lanes() * LANE_DESCRIPTORS + OTHER_DESCRIPTORS
-        good = int(text.split()[0]) >= wanted
+        wanted = usable_lanes() * LANE_DESCRIPTORS + OTHER_DESCRIPTORS
+        valid = int(text.split()[0]) >= wanted
         fix = f"raise nofile in /etc/security/limits.conf of the target to {wanted}; or RPMEM_MAX_NLANES, for fewer lanes"
-    elif topic == "device" and good and text.startswith("softrdma") and not software_allowed():
-        good, fix = False, "unset RPMEM_ENABLE_SOCKETS, or use a target with an RDMA device at the address of the connection"
+    elif topic == "device" and valid and text.startswith("softrdma") and not software_allowed():
+        valid, fix = False, "unset RPMEM_ENABLE_SOCKETS, or use a target with an RDMA device at the address of the connection"
         text += ", which RPMEM_ENABLE_SOCKETS=0 forbids (EMEDIUMTYPE)"
     elif topic == "level":
-        highest = MOST_LEVEL if "4 where" in text else int(text[0])
+        highest = MAX_LEVEL if "4 where" in text else int(text[0])
         wanted = number("RPMEM_MIN_LEVEL", 0)
-        good = wanted not in range(highest + 1, MOST_LEVEL + 1)
-        text += "" if good else f", below RPMEM_MIN_LEVEL={os.environ['RPMEM_MIN_LEVEL']} (ENOTSUP)"
+        valid = wanted not in range(highest + 1, MAX_LEVEL + 1)
+        text += "" if valid else f", below RPMEM_MIN_LEVEL={os.environ['RPMEM_MIN_LEVEL']} (ENOTSUP)"
         fix = "put the parts on other media, or lower RPMEM_MIN_LEVEL"
-    if topic == "data port" and good:
+    if topic == "data port" and valid:
         return check_port(report, text)
-    return report.tell(topic, good, text, fix)
+    return report.add(topic, valid, text, fix)
 
 
 def check_set(report, target, name):
@@ -261,19 +261,19 @@ def check_set(report, target, name):
         daemon = Daemon(target, name)
     except OSError as error:
         program = target.command()[0]
-        return report.tell("login", False, f"{program}: {error.strerror}", f"install {program}, or correct RPMEM_SSH")
+        return report.add("login", False, f"{program}: {error.strerror}", f"install {program}, or correct RPMEM_SSH")
     size, pinned, found = 0, False, False
     for line in daemon.lines():
         topic, *rest = line.split("\t")
         if topic not in TOPICS or len(rest) != 3:
             if not found:
-                report.tell("shell", False, f"the shell of the target prints {line!r} before the daemon starts (EPROTO)",
+                report.add("shell", False, f"the shell of the target prints {line!r} before the daemon starts (EPROTO)",
                             "let its start-up files, such as ~/.bashrc there, print only for terminals: test -t 1")
             found = True
             continue
         state, text, fix = rest
         if topic == "daemon" and state == "ok":
-            report.tell("login", True, "this machine" if target.local else "ssh works without a password")
+            report.add("login", True, "this machine" if target.local else "ssh works without a password")
         check_finding(report, topic, state == "ok", text, fix)
         found = True
         if topic == "size":
@@ -283,13 +283,13 @@ def check_set(report, target, name):
     if not found:
         return check_silent_daemon(report, target, daemon)
     if daemon.process.returncode != 0:
-        report.tell("daemon", False, daemon.reason())
+        report.add("daemon", False, daemon.reason())
     return check_own_limits(report, size, pinned)
 
 
 def main():
     parser = argparse.ArgumentParser(
-        prog="rpmem-doctor", description="Says whether a remote replica can be used, and what to do where it cannot.")
+        prog="rpmem-doctor", description="Checks whether a remote replica can be used, and prints how to correct what prevents it.")
     parser.add_argument("targets", metavar="TARGET[,TARGET...]", help="[user@]host[:port], or local:")
     parser.add_argument("set", metavar="SET", help="set file, relative to the poolset directory of the target")
     parser.add_argument("--version", action="version", version="rpmem-doctor @PROJECT_VERSION@")
@@ -305,7 +305,7 @@ def main():
         report.about = f"{target.text} " if several else ""
         check_state(report, target, arguments.set, several)
         check_set(report, target, arguments.set)
-    print("ready" if report.gaps == 0 else f"not ready: {report.gaps} to mend")
+    print("ready" if report.gaps == 0 else f"not ready: {report.gaps} to correct")
     return 0 if report.gaps == 0 else 1
 
 

@@ -143,7 +143,7 @@ static void a_lost_replica_is_refused_until_it_is_made_again(void **state)
         if (!removed)
             expect_last_line("made/for/it", "Connection reset");
         assert_int_equal(rpmem_close(pool), 0);
-        expect_last_line("made/for/it", removed ? ": removed" : ": made again");
+        expect_last_line("made/for/it", removed ? ": removed" : ": rebuilt");
         pool = must(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
         assert_int_equal(rpmem_close(pool), 0);
     }

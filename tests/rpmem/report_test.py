@@ -53,7 +53,7 @@ class Report(unittest.TestCase):
         self.assertIn("open", self.create().stdout)
 
     def test_how_the_daemon_ended_is_reported(self):
-        self.reported(r"rpmemd was ended by signal 11 \(Segmentation fault\)", "kill -SEGV $$")
+        self.reported(r"rpmemd was killed by signal 11 \(Segmentation fault\)", "kill -SEGV $$")
         self.reported("rpmemd ended with exit status 3", "exit 3")
         self.reported("rpmemd ended with exit status 127: .*no-such-rpmemd", "no-such-rpmemd")
         self.reported("cannot start no-such-ssh: No such file", RPMEM_TRANSPORT="ssh", RPMEM_SSH="no-such-ssh")
@@ -101,7 +101,7 @@ class Report(unittest.TestCase):
         for device in devices:
             for on_loss in ("error", "degrade"):
                 done = self.create(call="unreadable", RPMEM_ON_LOSS=on_loss, **device)
-                self.assertRegex(done.stdout, "^0 EFAULT EFAULT EFAULT .*the program's memory cannot be read", done.stderr)
+                self.assertRegex(done.stdout, "^0 EFAULT EFAULT EFAULT .*cannot read the memory of the program", done.stderr)
                 self.assertFalse((self.place / "lost").exists())
                 (self.place / "a.set.part0").unlink()
 

@@ -102,13 +102,13 @@ class OneLost(SeveralTargets):
         self.append(10)
         count = self.lose_during_work("a")
         self.assertEqual(len(self.lines_about_loss_of("a")), 1)
-        self.assertEqual(self.library_log.read_text().count("a is lost"), 1)
+        self.assertEqual(self.library_log.read_text().count("on a: replica lost"), 1)
         self.expect_equal("b", "c")
         # Whoever looks at the pool first brings the lost copy level.
         self.parts["local"].unlink()
         self.succeeds("pmempool", "sync", self.pool)
         self.expect_equal(*self.names)
-        self.assertRegex(self.state.read_text(), "on a: made again\n$")
+        self.assertRegex(self.state.read_text(), "on a: rebuilt\n$")
         for name in ("local", "b", "c"):
             self.parts[name].unlink()
         self.succeeds("pmempool", "sync", self.pool)
@@ -140,12 +140,12 @@ class OneLost(SeveralTargets):
                               env=self.environment | {"RPMEM_OP_TIMEOUT_MS": "1000"}) as program:
             while not self.pids.with_name("pids.c").read_text() and program.poll() is None:
                 time.sleep(0.01)
-            self.assertNotIn("did not answer", self.library_log.read_text() if self.library_log.exists() else "")
+            self.assertNotIn("did not respond", self.library_log.read_text() if self.library_log.exists() else "")
             self.assertEqual(program.wait(LIMIT_S), 1)
         log = self.library_log.read_text()
         for name in "ab":
-            self.assertIn(f"replica pool.set on {name}: the target did not answer in time", log)
-        self.assertIn("it may have what the others lack", log)
+            self.assertIn(f"replica pool.set on {name}: the target did not respond in time", log)
+        self.assertIn("target in sync is unreachable", log)
         self.expect_stopped_programs_to_end("a", "b")
 
     def test_silent_targets_that_were_lost_before_delay_nothing(self):
@@ -165,10 +165,10 @@ class OneLost(SeveralTargets):
         count = self.lose_during_work("a")
         for away in ("bc", "b"):
             self.set_away(*away)
-            self.refused("ended with exit status 255; it may have what the others lack")
+            self.refused("ended with exit status 255 (restore it")
         # On another machine only the targets know of the loss.
         self.state.unlink()
-        self.refused("it may have what the others lack")
+        self.refused("target in sync is unreachable")
         self.set_away()
         self.parts["local"].unlink()
         self.succeeds("pmempool", "sync", self.pool)
@@ -218,7 +218,7 @@ class OneLost(SeveralTargets):
         self.assertEqual(len(self.lines_about_loss_of("b")), 1)
         self.set_away()
         self.append(10)
-        self.assertRegex(self.state.read_text(), "on b: made again\n$")
+        self.assertRegex(self.state.read_text(), "on b: rebuilt\n$")
         self.expect_equal(*self.names)
 
     def test_the_last_one_is_lost_as_any_replica(self):
@@ -234,7 +234,7 @@ class OneLost(SeveralTargets):
         self.report.write_bytes(now.to_bytes(8, "little"))
         count = self.lose_during_work(*self.names, RPMEM_ON_LOSS="degrade")
         self.assertEqual([name for name in self.names if not self.lines_about_loss_of(name)], [])
-        self.refused("no target has everything")
+        self.refused("no target is in sync")
         self.succeeds("pmempool", "sync", self.pool)
         self.assertEqual(self.append(), count)
         self.expect_equal(*self.names)

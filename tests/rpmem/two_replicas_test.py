@@ -227,7 +227,7 @@ class Pmempool(TwoReplicas):
         refused = self.run_program(LOG_IN_POOL, self.pool, 0)
         self.assertNotEqual(refused.returncode, 0)
         self.sync_after_loss_of()
-        self.assertRegex(self.state.read_text(), "replica a.set on 127.0.0.1: made again\n$")
+        self.assertRegex(self.state.read_text(), "replica a.set on 127.0.0.1: rebuilt\n$")
         self.sync_after_loss_of("local", "b")
         self.assertEqual(self.append(), count)
 

@@ -70,7 +70,7 @@ class Doctor(DaemonTest):
         state = self.place / "lost"
         self.environment["RPMEM_STATE_FILE"] = str(state)
         state.write_text("2026-01-31T12:00:00Z pid 1: replica a.set on 127.0.0.1: Connection timed out\n")
-        self.found(0, "ok   local: state: no program", r"ok   127\.0\.0\.1 state: .* brings it level", r"ok   127\.0\.0\.1 data port",
+        self.found(0, "ok   local: state: no program", r"ok   127\.0\.0\.1 state: .* the next open resynchronizes it", r"ok   127\.0\.0\.1 data port",
                    "ready$", target="local:,127.0.0.1")
         self.found(1, "gap  local: set: ", r"gap  127\.0\.0\.1 set: ", target="local:,127.0.0.1", name="none.set")
         self.found(2, target="local:,")
@@ -79,20 +79,20 @@ class Doctor(DaemonTest):
         self.found(1, "gap  set: cannot open the set 'none.set'", "not ready", name="none.set")
         self.found(1, "gap  set: .*absolute", name="/a.set")
         self.write_part("p0", 7)
-        self.found(1, r"gap  part: .*p0 has \d+ bytes", "not ready: 1 to mend")
+        self.found(1, r"gap  part: .*p0: \d+ bytes", "not ready: 1 to correct")
 
     def test_parts_are_tried_by_the_code_that_creates_them(self):
         self.write_set("big.set", (8, "b0"), (1 << 40, "b1"))
-        self.found(1, "gap  part: cannot allocate .*b1", "not ready: 1 to mend", name="big.set")
+        self.found(1, "gap  part: cannot allocate .*b1", "not ready: 1 to correct", name="big.set")
         self.write_set("twice.set", (8, "t0"), (8, "t0"))
-        self.found(1, "gap  part: .*t0 is in use: .*twice in the set", "not ready: 1 to mend", name="twice.set")
+        self.found(1, "gap  part: .*t0: in use by .*twice in the set", "not ready: 1 to correct", name="twice.set")
         (self.place / "link").symlink_to("/nonexistent/part")
         self.write_set("link.set", (8, "link"))
-        self.found(1, "gap  part: .*link is a symbolic link", "not ready: 1 to mend", name="link.set")
+        self.found(1, "gap  part: .*link: is a symbolic link", "not ready: 1 to correct", name="link.set")
         self.environment["RPMEM_CMD"] += " --follow-symlinks"
-        self.found(1, "gap  part: .*link is a symbolic link to a file that does not exist", name="link.set")
+        self.found(1, "gap  part: .*link: symbolic link to a file that does not exist", name="link.set")
         self.environment["RPMEM_CMD"] = f"ulimit -f 1000; {LAUNCHER} run -- {PROGRAM}"
-        self.found(1, "gap  part: cannot allocate 8388608 bytes .*p0: File too large", "not ready: 1 to mend")
+        self.found(1, "gap  part: cannot allocate 8388608 bytes .*p0: File too large", "not ready: 1 to correct")
         self.assertEqual([path.name for path in self.place.glob("[bt]?")], [])
 
     def test_the_command_is_one_of_a_shell(self):
@@ -102,24 +102,24 @@ class Doctor(DaemonTest):
             self.environment["RPMEM_CMD"] = command
             self.found(0, "ok   daemon: rpmemd", "ready$")
         self.environment["RPMEM_CMD"] = "no-such-rpmemd"
-        self.found(1, "gap  daemon: .*no-such-rpmemd: not found: it ended with exit status 127", "     fix: install the package rpmemd")
+        self.found(1, "gap  daemon: .*no-such-rpmemd: not found: exit status 127", "     fix: install the package rpmemd")
         self.environment["RPMEM_CMD"] = "kill -9 $$"
-        self.found(1, r"gap  daemon: it was ended by signal 9 \(Killed\)")
+        self.found(1, r"gap  daemon: killed by signal 9 \(Killed\)")
         self.environment["RPMEM_CMD"] = f"{daemon} --no-such-option"
         self.found(1, "gap  daemon: .*no-such-option", "     fix: correct the configuration")
 
     def test_what_a_shell_prints_is_taken_for_the_answer(self):
         self.environment["RPMEM_CMD"] = "echo Welcome; " + self.environment["RPMEM_CMD"]
-        self.found(1, "gap  shell: the shell of the target prints 'Welcome'", "     fix: let its start-up files", "not ready: 1 to mend")
+        self.found(1, "gap  shell: the shell of the target prints 'Welcome'", "     fix: let its start-up files", "not ready: 1 to correct")
 
     def test_variables_with_which_each_call_fails(self):
         for name, value in (("RPMEM_OP_TIMEOUT_MS", "soon"), ("RPMEM_MIN_LEVEL", "5"), ("RPMEM_ON_LOSS", "ignore"),
                             ("RPMEM_TRANSPORT", "rsh")):
             self.environment[name] = value
-            self.found(1, f"gap  environment: {name}={value}: every call fails", "not ready: 1 to mend")
+            self.found(1, f"gap  environment: {name}={value}: every call fails", "not ready: 1 to correct")
             del self.environment[name]
         self.environment["RPMEM_ENABLE_SOCKETS"] = "0"
-        self.found(1, "gap  device: softrdma, .*which RPMEM_ENABLE_SOCKETS=0 forbids", "not ready: 1 to mend")
+        self.found(1, "gap  device: softrdma, .*which RPMEM_ENABLE_SOCKETS=0 forbids", "not ready: 1 to correct")
         self.environment["RPMEM_ENABLE_VERBS"] = "0"
         self.found(1, "gap  environment: .* are both 0")
 
@@ -135,7 +135,7 @@ class Doctor(DaemonTest):
         self.found(0, "ok   nofile here: .* for all: ulimit -n 448, in the shell")
         self.limits = {}
         self.environment["RPMEM_CMD"] = f"ulimit -n 300; {LAUNCHER} run -- {PROGRAM}"
-        self.found(1, "gap  nofile: 300 open files", "     fix: raise nofile .* of the target to 448", "not ready: 1 to mend")
+        self.found(1, "gap  nofile: 300 open files", "     fix: raise nofile .* of the target to 448", "not ready: 1 to correct")
 
     def test_locked_memory_of_this_machine(self):
         # A device of hardware pins the pool; the daemon is a stand-in that has one.
@@ -144,7 +144,7 @@ class Doctor(DaemonTest):
         wanted = 4096 + 64 * 32
         for hard, remedy in ((2 << 20, f"raise memlock .* here to {wanted}, or LimitMEMLOCK="), (wanted << 10, f"ulimit -l {wanted},")):
             self.limits = {resource.RLIMIT_MEMLOCK: (2 << 20, hard)}
-            self.found(1, "gap  memlock here: 2048 KiB", f"     fix: {remedy}", "not ready: 1 to mend", target="127.0.0.1")
+            self.found(1, "gap  memlock here: 2048 KiB", f"     fix: {remedy}", "not ready: 1 to correct", target="127.0.0.1")
         self.limits = {resource.RLIMIT_MEMLOCK: (wanted << 10, wanted << 10)}
         self.found(0, f"ok   memlock here: {wanted} KiB", target="127.0.0.1")
 
@@ -154,8 +154,8 @@ class Doctor(DaemonTest):
         lost = "2026-01-31T12:00:00Z pid 4711: replica a.set on this machine: Connection timed out\n"
         state.write_text(lost + lost.replace("this machine", "elsewhere"))
         self.found(1, r"gap  state: .* since 2026-01-31T12:00:00Z \(Connection timed out\)",
-                   "     fix: .*--remove a.set && pmempool sync POOLSET", "not ready: 1 to mend")
-        state.write_text(lost + lost.replace("Connection timed out", "made again"))
+                   "     fix: .*--remove a.set && pmempool sync POOLSET", "not ready: 1 to correct")
+        state.write_text(lost + lost.replace("Connection timed out", "rebuilt"))
         self.found(0, "ok   state: ")
 
     def test_over_ssh_each_word_is_quoted(self):
@@ -179,7 +179,7 @@ class Doctor(DaemonTest):
         # As librpmem reads it, this is not set.
         self.stand_in_for_ssh("echo nobody >&2; exit 255\n")
         self.environment.update(RPMEM_SSH="", PATH=f"{self.place}:{self.environment['PATH']}")
-        self.found(1, "gap  login: nobody: it ended with exit status 255", target="127.0.0.1")
+        self.found(1, "gap  login: nobody: exit status 255", target="127.0.0.1")
 
     def test_wrong_usage(self):
         for target in ("", "@host", "a@b@host", "host:70000", "host:x", "-oProxyCommand=x"):
