@@ -156,7 +156,7 @@ void rpma_mirror::post_batch(comparison &c, batch &b, int error)
 // The segments that differ, as bits.
 std::uint64_t rpma_mirror::look(comparison &c, batch &b)
 {
-    static_assert(replica::most_hashes <= 64);
+    static_assert(replica::max_hashes <= 64);
     replica::segment_hashes ours;
     replica::hash_segments({home_.address() + b.place.offset, b.place.length}, ours);
     const replica::segment_hashes theirs =

@@ -23,7 +23,7 @@ private:
 
 // A part of a walk, from a whole number of segments on.
 struct rpma_mirror::batch {
-    static constexpr std::uint64_t most = replica::most_hashes * replica::segment_size;
+    static constexpr std::uint64_t most = replica::max_hashes * replica::segment_size;
 
     range place{};
     // For its hashes; without it, it is sent without a look.

@@ -149,7 +149,7 @@ rpma_mirror::record rpma_mirror::first_record() const
     first.epoch = promise_.epoch;
     first.version = 1;
     first.writer = promise_.writer;
-    first.home = settings_.home_copy;
+    first.writer_copy = settings_.home_copy;
     first.policy = settings_.policy;
     first.members = static_cast<std::uint16_t>(home_bit());
     for (const target_settings &t : settings_.targets)

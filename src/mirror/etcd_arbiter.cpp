@@ -28,7 +28,7 @@ json write_record(const replica::mirror_record &r)
 {
     return {{"epoch", r.epoch}, {"version", r.version}, {"writer", r.writer}, {"members", r.members},
             {"in_sync", r.in_sync}, {"policy", static_cast<std::uint32_t>(r.policy)}, {"closed", r.closed},
-            {"home", r.home}, {"mark", r.mark}};
+            {"home", r.writer_copy}, {"mark", r.mark}};
 }
 
 replica::mirror_record read_record(const std::string &text)
@@ -44,7 +44,7 @@ replica::mirror_record read_record(const std::string &text)
     r.in_sync = from.at("in_sync");
     r.policy = static_cast<replica::mirror_policy>(from.at("policy").get<std::uint32_t>());
     r.closed = from.at("closed");
-    r.home = from.at("home");
+    r.writer_copy = from.at("home");
     r.mark = from.at("mark");
     return r;
 }

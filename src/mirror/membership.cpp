@@ -65,10 +65,10 @@ void rpma_mirror::leave(std::uint32_t copies)
 // Asks all at once, so that together they take the time of one. Those that did not answer, and why.
 template<class F>
 std::uint32_t rpma_mirror::ask_targets(
-        std::uint32_t copies, const deadline &until, F request_for, std::array<int, replica::most_copies> &codes)
+        std::uint32_t copies, const deadline &until, F request_for, std::array<int, replica::max_copies> &codes)
 {
     std::uint32_t asked = 0, failed = 0;
-    std::array<channel::question, replica::most_copies> questions;
+    std::array<channel::question, replica::max_copies> questions;
     each_copy(copies, [&](unsigned copy) {
         codes[copy] =
                 guarded([&] { questions[copy] = copies_[copy]->control->begin(request_for(*copies_[copy]), until); });
@@ -85,7 +85,7 @@ std::uint32_t rpma_mirror::ask_targets(
 // The targets that did not take the record. Throws E_FENCED.
 std::uint32_t rpma_mirror::commit_on_targets(const record &next, const deadline &until)
 {
-    std::array<int, replica::most_copies> codes{};
+    std::array<int, replica::max_copies> codes{};
     const auto commit = [&](const remote_copy &c) {
         replica::request r = about_promise(c, replica::request_type::mirror_commit);
         r.mirror.record = next;
@@ -159,7 +159,7 @@ void rpma_mirror::commit_everywhere(record next, std::uint16_t before, std::uint
     }
 }
 
-void rpma_mirror::evict(std::uint32_t copies, const std::array<int, replica::most_copies> &errors)
+void rpma_mirror::evict(std::uint32_t copies, const std::array<int, replica::max_copies> &errors)
 {
     const roles now = roles_;
     copies &= now.awaited | now.syncing;
@@ -174,7 +174,7 @@ void rpma_mirror::evict(std::uint32_t copies, const std::array<int, replica::mos
     const std::uint32_t before = record_.in_sync & ~home_bit();
     // Lanes that all broke may have been taken back: then it is not that the targets are lost.
     if (before != 0 && (next.in_sync & ~home_bit()) == 0) {
-        std::array<int, replica::most_copies> codes{};
+        std::array<int, replica::max_copies> codes{};
         const auto status = [&](const remote_copy &c) { return c.about(replica::request_type::mirror_status, set_); };
         const std::uint32_t silent = ask_targets(copies, deadline(settings_.operation_ms / 2 + 1), status, codes);
         each_copy(copies & ~silent, [&](unsigned copy) {

@@ -219,7 +219,7 @@ bool rpma_mirror::home_is_newest() const
     const replica::mirror_state &own = home_.state();
     const bool wrote = own.promised == replica::mirror_promise{newest_.epoch, newest_.writer} &&
                        (own.committed.epoch != newest_.epoch || (own.committed.in_sync & home_bit()) != 0);
-    return newest_.home == settings_.home_copy && (own.committed == newest_ || wrote) &&
+    return newest_.writer_copy == settings_.home_copy && (own.committed == newest_ || wrote) &&
            (newest_.in_sync & home_bit()) != 0;
 }
 
@@ -260,7 +260,7 @@ void rpma_mirror::choose_source(bool force)
             !own && newest_.policy == replica::mirror_policy::availability && !newest_.closed && newest_ != arbiters_;
     if ((alone || needed_ == 0) && !force)
         throw failure(RPMA_MIRROR_E_UNFOUND,
-                "copy " + std::to_string(newest_.home) +
+                "copy " + std::to_string(newest_.writer_copy) +
                         ", which wrote last, may have gone on alone (open the set on its machine; force takes another "
                         "copy, and loses what only that one has)");
     overrides_ = missing != 0 || alone || needed_ == 0;
@@ -330,7 +330,7 @@ void rpma_mirror::commit_first(bool force)
     record first;
     first.epoch = promise_.epoch;
     first.writer = promise_.writer;
-    first.home = settings_.home_copy;
+    first.writer_copy = settings_.home_copy;
     first.in_sync = static_cast<std::uint16_t>(answered() | home_bit());
     first.members = static_cast<std::uint16_t>(newest_.members | first.in_sync);
     for (const target_settings &t : settings_.targets)

@@ -28,7 +28,7 @@ struct alignas(std::uint64_t) roles {
 // A lane of the program: the same lane of each target.
 struct program_lane {
     static constexpr std::uint64_t most_tickets = 64;
-    using tickets = std::array<std::uint64_t, replica::most_copies>;
+    using tickets = std::array<std::uint64_t, replica::max_copies>;
 
     // Whoever replaces what a flush uses takes this of all lanes. A program uses a lane by one thread at a time, so
     // that it is free.
@@ -40,7 +40,7 @@ struct program_lane {
 // Which copies, and why. Of the data path: needs no heap.
 struct failed_copies {
     std::uint32_t bits = 0;
-    std::array<int, replica::most_copies> errors{}; // errno
+    std::array<int, replica::max_copies> errors{}; // errno
 
     void add(unsigned copy, int error)
     {
@@ -228,12 +228,12 @@ private:
     void end_by(int code, const char *reason, unsigned copy);
     template<class F>
     std::uint32_t ask_targets(
-            std::uint32_t copies, const deadline &until, F request_for, std::array<int, replica::most_copies> &codes);
+            std::uint32_t copies, const deadline &until, F request_for, std::array<int, replica::max_copies> &codes);
     std::uint32_t commit_on_targets(const record &next, const deadline &until);
     void end(int code, const char *reason, rpma_mirror_event_type type, unsigned copy);
     void set_roles(std::uint32_t awaited, std::uint32_t syncing);
     void leave(std::uint32_t copies);
-    void evict(std::uint32_t copies, const std::array<int, replica::most_copies> &errors);
+    void evict(std::uint32_t copies, const std::array<int, replica::max_copies> &errors);
     // The lock is not held.
     int evict(const mirror::failed_copies &failed) noexcept;
 
@@ -276,7 +276,7 @@ private:
     mirror::events events_;
     std::unique_ptr<mirror::arbiter> arbiter_;
     mirror::home home_;
-    std::array<std::unique_ptr<mirror::remote_copy>, replica::most_copies> copies_;
+    std::array<std::unique_ptr<mirror::remote_copy>, replica::max_copies> copies_;
     std::vector<mirror::program_lane> lanes_;
 
     // The membership: who belongs to the set, and what is known of it. Its lock comes before that of lanes.

@@ -25,7 +25,7 @@ constexpr unsigned longest_ms = 3'600'000;
 
 void check_copy(unsigned copy)
 {
-    if (copy >= replica::most_copies)
+    if (copy >= replica::max_copies)
         refuse("a copy has a number from 0 to 15");
 }
 
@@ -40,7 +40,7 @@ const target_settings *settings::target_of(unsigned copy) const
 std::string settings::names_of(std::uint32_t copies) const
 {
     std::string all;
-    for (unsigned copy = 0; copy < replica::most_copies; ++copy) {
+    for (unsigned copy = 0; copy < replica::max_copies; ++copy) {
         if ((copies >> copy & 1) == 0)
             continue;
         const target_settings *const t = target_of(copy);

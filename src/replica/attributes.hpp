@@ -7,7 +7,7 @@
 namespace replica
 {
 
-// What the user of a pool says about it. It is kept in the pool header of each part.
+// Attributes of a pool, set by its user and stored in the pool header of each part.
 struct pool_attributes {
     char signature[8]{};
     std::uint32_t major = 0;
@@ -22,7 +22,7 @@ struct pool_attributes {
 };
 static_assert(sizeof(pool_attributes) == 104 && std::has_unique_object_representations_v<pool_attributes>);
 
-// Attributes that are all zero mean that the pool has no header.
+// Returns whether all attributes are zero, which means that the pool has no header.
 inline bool is_zero(const pool_attributes &attributes)
 {
     unsigned sum = 0;

@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
-// The XXH3-128 of bytes in its canonical form, of canonical_hash_size bytes, by what each processor of the architecture
-// has, and by more. A file that is compiled for more must not share inline functions with others: hence these types.
+// XXH3-128 hash in its canonical form, of canonical_hash_size bytes: one version for the baseline of the architecture,
+// one for AVX2. The AVX2 file must not share inline functions with others, so the interface uses plain types.
 namespace replica
 {
 

@@ -8,7 +8,7 @@
 namespace replica
 {
 
-// Milliseconds of a clock that nobody sets.
+// Returns the monotonic time in milliseconds.
 inline std::int64_t now_ms()
 {
     timespec now{};
@@ -16,15 +16,15 @@ inline std::int64_t now_ms()
     return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
 }
 
-// The moment until which something may take; 0 milliseconds from now on mean for ever.
+// Point in time that limits a wait. A timeout of 0 ms means no limit.
 class deadline
 {
 public:
     explicit deadline(int timeout_ms) : at_(timeout_ms == 0 ? never : now_ms() + timeout_ms) {}
-    // Like this deadline, but ends early if the descriptor becomes readable; waits for a descriptor poll both.
-    deadline(const deadline &of, int interrupt_fd) : at_(of.at_), interrupt_fd_(interrupt_fd) {}
+    // Copies a deadline that ends early if `interrupt_fd` becomes readable. Waits for a descriptor poll both.
+    deadline(const deadline &original, int interrupt_fd) : at_(original.at_), interrupt_fd_(interrupt_fd) {}
 
-    // What poll() takes: at least 0, -1 for ever.
+    // Returns the remaining time in milliseconds for poll(): at least 0, or -1 without a limit.
     int left_ms() const
     {
         if (at_ == never)
@@ -32,7 +32,7 @@ public:
         const std::int64_t left = at_ - now_ms();
         return left < 0 ? 0 : static_cast<int>(left);
     }
-    // Returns a deadline after the first of n equal parts of the remaining time.
+    // Returns a deadline after the first of `parts` equal parts of the remaining time.
     deadline share(int parts) const
     {
         deadline first = *this;
@@ -41,7 +41,7 @@ public:
         return first;
     }
     bool passed() const { return at_ != never && now_ms() >= at_; }
-    // The value -1 is ignored by poll().
+    // Returns -1, which poll() ignores, if the deadline has no interrupt descriptor.
     int interrupt_fd() const { return interrupt_fd_; }
 
 private:

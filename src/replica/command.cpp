@@ -11,7 +11,7 @@ namespace replica
 namespace
 {
 
-// Writes the text as one word of a shell's command line; with NULL it only counts. Returns the length.
+// Appends the text as one quoted word of a shell command line and returns its length. Only counts if `to` is NULL.
 std::size_t quote(char *to, const char *text)
 {
     std::size_t length = 0;
@@ -34,7 +34,7 @@ std::size_t quote(char *to, const char *text)
     return length;
 }
 
-// The line for a shell; the caller frees it. NULL: there is no memory.
+// Returns the command line for a shell, which the caller must free, or NULL if out of memory.
 char *command_line(const char *daemon, const char *const arguments[])
 {
     std::size_t size = std::strlen(daemon) + 1;

@@ -8,7 +8,7 @@
 namespace replica
 {
 
-// The words that start the daemon at a target.
+// Argument vector that starts the daemon at a target.
 class command
 {
 public:
@@ -17,12 +17,12 @@ public:
     command &operator=(const command &) = delete;
     ~command();
 
-    // daemon is what a shell at the target runs. Arguments, up to NULL, become words of their own, whatever is in them.
-    // False: there is no memory.
+    // Builds the arguments. A shell at the target runs `daemon`. Each of the NULL-terminated arguments becomes one
+    // quoted word. Returns false if out of memory.
     bool build(const target &to, const char *ssh, const char *daemon, const char *const arguments[]);
 
     static constexpr std::size_t max_words = 12;
-    // NULL behind the last one.
+    // Returns the NULL-terminated array.
     char *const *words() const { return words_; }
 
 private:

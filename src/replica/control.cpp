@@ -12,11 +12,11 @@ namespace replica
 namespace
 {
 
-// The greeting of a daemon of major version 0 is an errno in its own byte order. A client of that version takes this
-// beginning for one, and reports that the protocol is not supported.
+// A daemon of major version 0 sends an errno value in host byte order as greeting. A client of that version reads these
+// bytes as EPROTONOSUPPORT.
 constexpr unsigned char greeting_start[8] = {EPROTONOSUPPORT, 0, 0, 0, 'R', 'P', 'M', '1'};
 
-// Where the size is in a header.
+// Offsets of the message size in the headers.
 constexpr std::size_t request_size_at = 4;
 constexpr std::size_t answer_size_at = 8;
 
@@ -49,7 +49,7 @@ void put_text(byte_writer &to, const short_text<Capacity> &text)
     to.put(static_cast<std::uint16_t>(text.view().size())).put_raw(text.view().data(), text.view().size());
 }
 
-// False: it is longer than it may be, or not there.
+// Reads a text. Returns false if it is missing or longer than Capacity.
 template<std::size_t Capacity>
 bool get_text(byte_reader &from, short_text<Capacity> &text)
 {
@@ -76,7 +76,7 @@ std::uint64_t size_in(std::span<const std::byte> header, std::size_t at)
 
 std::size_t acceptable(std::uint64_t size, std::size_t header)
 {
-    return size < header || size > longest_message ? 0 : static_cast<std::size_t>(size);
+    return size < header || size > max_message_size ? 0 : static_cast<std::size_t>(size);
 }
 
 void put_session(byte_writer &to, const request &r)
@@ -98,7 +98,7 @@ bool get_session(byte_reader &from, request &r)
     s.keep_alive_ms = from.get<std::uint32_t>();
     if (r.type == request_type::create)
         get_attributes(from, s.attributes);
-    // A name with a zero in it would end there for the system.
+    // Rejects a NUL in the name, because system calls would truncate the name there.
     return get_text(from, s.set_name) && s.set_name.view().find('\0') == std::string_view::npos;
 }
 
@@ -134,7 +134,7 @@ bool get_session(byte_reader &from, session_answer &s)
     s.method = static_cast<method>(method_number);
     s.level = static_cast<level>(level_number);
     const bool in_range = has_header <= 1 && method_number >= 1 && method_number <= 3 && level_number <= 3 &&
-                          s.lanes >= 1 && s.lanes <= max_lanes && s.window >= 1 && s.window <= most_window &&
+                          s.lanes >= 1 && s.lanes <= max_lanes && s.window >= 1 && s.window <= max_window &&
                           s.port >= 1 && s.port <= 65535 &&
                           (s.devices == device_hardware || s.devices == device_software);
     return texts && in_range && s.header_region.empty() != s.has_header &&
@@ -181,7 +181,7 @@ bool get_mirror(byte_reader &from, mirror_request &m)
     const bool record = get(from, m.record);
     m.lanes = from.get<std::uint32_t>();
     m.devices = from.get<std::uint32_t>();
-    return record && m.copy < most_copies && get_text(from, m.set_name) &&
+    return record && m.copy < max_copies && get_text(from, m.set_name) &&
            m.set_name.view().find('\0') == std::string_view::npos;
 }
 
@@ -193,7 +193,7 @@ void put_hashes(byte_writer &to, const segment_hashes &h)
 bool get_hashes(byte_reader &from, segment_hashes &h)
 {
     h.count = from.get<std::uint32_t>();
-    if (!from.good() || h.count > most_hashes)
+    if (!from.good() || h.count > max_hashes)
         return false;
     from.get_raw(h.hashes.data(), h.count * sizeof(segment_hash));
     return from.good();
@@ -301,7 +301,7 @@ decoded decode(std::span<const std::byte> bytes, greeting &to)
     byte_reader from(bytes);
     unsigned char start[sizeof(greeting_start)]{};
     from.get_raw(start, sizeof(start));
-    // The daemon of major version 0 says that it is ready.
+    // Greeting of a daemon of major version 0 that is ready.
     constexpr unsigned char ready_0[4]{};
     if (bytes.size() >= sizeof(ready_0) && std::memcmp(bytes.data(), ready_0, sizeof(ready_0)) == 0)
         return decoded::other_version;
@@ -318,14 +318,14 @@ decoded decode(std::span<const std::byte> bytes, greeting &to)
     return good ? decoded::good : decoded::malformed;
 }
 
-// What follows the type in requests and answers alike: size, version and number.
+// Reads the members after the type that requests and responses share: size, version and number.
 template<class Message>
 static decoded get_head(byte_reader &from, std::size_t received, Message &to)
 {
     const auto size = from.get<std::uint64_t>();
     const auto major = from.get<std::uint16_t>();
     to.minor = from.get<std::uint16_t>();
-    if (!from.good() || size != received || size > longest_message)
+    if (!from.good() || size != received || size > max_message_size)
         return decoded::malformed;
     if (major != protocol_major)
         return decoded::other_version;

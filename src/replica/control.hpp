@@ -13,18 +13,18 @@
 #include "siphash.hpp"
 #include "status.hpp"
 
-// The messages that librpmem and rpmemd exchange over the standard input and output of the daemon; docs/replica.md
-// describes them byte by byte. Pure functions: what is decoded never points into the bytes it came from.
+// Messages that librpmem and rpmemd exchange over standard input and output of the daemon. docs/replica.md specifies
+// the format. Pure functions: a decoded message never points into the input.
 namespace replica
 {
 
 inline constexpr std::uint16_t protocol_major = 1;
 inline constexpr std::uint16_t protocol_minor = 0;
-// Of a message; who announces more is cut off.
-inline constexpr std::size_t longest_message = 64 * 1024;
-// What is encoded here is never longer.
-inline constexpr std::size_t longest_encoded = 1024;
-// The beginning of each message, which tells how long it is.
+// Maximum size of a message, in bytes. A peer that announces a larger message is disconnected.
+inline constexpr std::size_t max_message_size = 64 * 1024;
+// Maximum size of an encoded message, in bytes.
+inline constexpr std::size_t max_encoded_size = 1024;
+// Sizes of the message headers, which contain the size of the message.
 inline constexpr std::size_t request_header_size = 20;
 inline constexpr std::size_t answer_header_size = 24;
 inline constexpr std::size_t greeting_header_size = 26;
@@ -40,26 +40,26 @@ public:
     std::span<const std::byte> bytes() const { return {bytes_.data(), size_}; }
 
 private:
-    std::array<std::byte, longest_encoded> bytes_;
+    std::array<std::byte, max_encoded_size> bytes_;
     std::size_t size_ = 0;
 };
 
-// Optional parts of the protocol. Both sides say what they know; what both know is used.
+// Optional features of the protocol. Both sides send the features that they support, and use the common ones.
 enum feature : std::uint64_t {
     feature_keep_alive = 1U << 0,
-    feature_mirror = 1U << 1, // the daemon takes the requests about mirrored sets, and no others
-    // In the answer that describes a region only: the device of the target flushes it natively, as far as its medium
+    feature_mirror = 1U << 1, // the daemon serves only requests for mirrored sets
+    // Only in the response that describes a region: the device of the target flushes natively, as far as its medium
     // allows.
     feature_native_flush = 1U << 2,
-    feature_record = 1U << 3, // mirror_status and mirror_commit of pools that several targets have
+    feature_record = 1U << 3, // mirror_status and mirror_commit for pools with several targets
 };
 
-// What the daemon writes before anything else.
+// First message of the daemon.
 struct greeting {
     std::uint16_t major = protocol_major;
     std::uint16_t minor = protocol_minor;
     std::uint64_t features = feature_keep_alive;
-    // 0: the daemon waits for requests. Otherwise it does not, and ends.
+    // Errno value, or 0 if the daemon waits for requests. After an error the daemon exits.
     int error = 0;
     error_text text;
 };
@@ -82,26 +82,26 @@ enum class request_type : std::uint32_t {
 };
 inline constexpr std::uint32_t highest_request = 27;
 
-// Which kinds of device the client accepts for the data path, as bits.
+// Kinds of device that the client accepts for the data path, as a bit mask.
 enum device_kind : std::uint32_t {
     device_hardware = 1U << 0,
     device_software = 1U << 1,
 };
 
-// To create or open a pool.
+// Request to create or open a pool.
 struct session_request {
     std::uint64_t features = feature_keep_alive;
     std::uint64_t pool_size = 0;
     std::uint32_t lanes = 0;
     std::uint32_t devices = 0;
-    // The client lets something be heard at least so often; 0: it does not promise anything.
+    // Maximum interval between messages of the client, in milliseconds. 0 if the client sends no keep-alive messages.
     std::uint32_t keep_alive_ms = 0;
-    // For create only. Attributes that are all zero mean that the pool gets no header.
+    // Only for create. All-zero attributes create a pool without header.
     pool_attributes attributes;
-    short_text<longest_set_name> set_name;
+    short_text<max_set_name_len> set_name;
 };
 
-// About a mirrored set. What a request does not need is zero.
+// Parameters of a request for a mirrored set. Parameters that a request does not need are zero.
 struct mirror_request {
     set_uuid set{};
     std::uint32_t copy = 0;    // create
@@ -111,48 +111,48 @@ struct mirror_request {
     mirror_record record;      // commit
     std::uint32_t lanes = 0;   // attach
     std::uint32_t devices = 0; // attach
-    short_text<longest_set_name> set_name;
+    short_text<max_set_name_len> set_name;
 };
 
-// Of consecutive segments of a copy, see segments.hpp.
+// Hashes of consecutive segments of a copy, see segments.hpp.
 using segment_hash = std::array<std::byte, 16>;
-inline constexpr std::uint32_t most_hashes = 48;
+inline constexpr std::uint32_t max_hashes = 48;
 struct segment_hashes {
     std::uint32_t count = 0;
-    std::array<segment_hash, most_hashes> hashes;
+    std::array<segment_hash, max_hashes> hashes;
 };
 
-// With what a client shows that it has the key of the daemon, and how it does.
+// Key of the daemon. A client proves that it has the key by the response to a challenge.
 using mirror_key = token;
 siphash_result prove_key(const mirror_key &key, const siphash_result &challenge);
 
 struct request {
     request_type type = request_type::keep_alive;
     std::uint16_t minor = protocol_minor;
-    // Answers repeat it.
+    // Number of the request, which the response repeats.
     std::uint32_t number = 0;
     session_request session;    // create, open
     pool_attributes attributes; // set_attributes
-    bool remove = false;        // close: the pool that this session created goes, too
+    bool remove = false;        // close: remove the pool that this session created
     siphash_result proof{};     // mirror_prove
-    mirror_request mirror;      // the other requests about mirrored sets
+    mirror_request mirror;      // the other requests for mirrored sets
 };
 
-// Why bytes are no message.
+// Result of decoding a message.
 enum class decoded {
     good,
     malformed,
-    other_version, // of another major version of the protocol
+    other_version, // uses another major version of the protocol
 };
 
 enum class method : std::uint32_t {
-    messages = 1,         // the target flushes what a message names, and answers
+    messages = 1,         // the target flushes the ranges of a request, and responds
     persistent_flush = 2, // rpma_flush() to persistence
-    visibility_flush = 3, // rpma_flush() to visibility: the level is VOLATILE, and nothing remains to be done for it
+    visibility_flush = 3, // rpma_flush() to visibility, for volatile memory
 };
 
-// Where data is when an operation has succeeded. No target answers the last one: it takes both devices, and the client
-// knows its own.
+// Persistence level that a completed operation has reached. A target never reports the last one: it requires native
+// flush on both devices, and only the client knows its own.
 enum class level : std::uint32_t {
     volatile_memory = 0,
     page_cache_sync = 1,
@@ -162,34 +162,34 @@ enum class level : std::uint32_t {
 };
 
 inline constexpr std::uint32_t max_lanes = 1024;
-inline constexpr std::uint32_t most_window = 1024;
+inline constexpr std::uint32_t max_window = 1024;
 
-// A memory region or a peer configuration as librpma describes it.
+// Descriptor of a memory region or a peer configuration in the format of librpma.
 using descriptor = short_text<64>;
 
-// The answer to create and open.
+// Response to create, open and mirror_attach.
 struct session_answer {
     std::uint64_t features = 0;
-    // Usable, the header included.
+    // Usable size in bytes, including the header.
     std::uint64_t pool_size = 0;
     bool has_header = false;
     replica::method method = replica::method::messages;
     replica::level level = replica::level::volatile_memory;
     std::uint32_t lanes = 0;
-    // Requests that a lane may have under way.
+    // Maximum number of outstanding requests of a lane.
     std::uint32_t window = 1;
     std::uint32_t port = 0;
-    // The kind of device the daemon listens on; the client has to use the same.
+    // Kind of device that the daemon listens on. The client must use the same kind.
     std::uint32_t devices = device_software;
-    // Numeric.
+    // Numeric IP address.
     short_text<63> address;
     replica::token token{};
     descriptor peer;
-    // [4096, size) of a pool with a header, everything of one without.
+    // Region of the range [4096, size) of a pool with a header, otherwise of the whole pool.
     descriptor data_region;
-    // Read-only, [0, 4096); empty for a pool without header.
+    // Region of the range [0, 4096), usually read-only. Empty for a pool without header.
     descriptor header_region;
-    // Of the pool; all zero for one without header.
+    // Attributes of the pool, all zero for a pool without header.
     pool_attributes attributes;
 };
 
@@ -198,7 +198,7 @@ struct answer {
     std::uint16_t minor = protocol_minor;
     std::uint32_t number = 0;
     replica::status status = status::success;
-    error_text text;            // not for success
+    error_text text;            // unless status is success
     session_answer session;     // create, open, mirror_attach
     siphash_result challenge{}; // mirror_challenge
     mirror_state mirror;        // mirror_create, _status, _prepare, _commit, _cursor
@@ -209,12 +209,12 @@ encoded_message encode(const greeting &g);
 encoded_message encode(const request &r);
 encoded_message encode(const answer &a);
 
-// The length of a message whose header has arrived, or 0 if it is not acceptable.
+// Return the size of a message, from its header, or 0 if the size is invalid.
 std::size_t request_size(std::span<const std::byte, request_header_size> header);
 std::size_t answer_size(std::span<const std::byte, answer_header_size> header);
 std::size_t greeting_size(std::span<const std::byte, greeting_header_size> header);
 
-// Each takes one whole message. Bytes that a later minor version appended are ignored.
+// Decode one whole message. Bytes that a later minor version appended are ignored.
 decoded decode(std::span<const std::byte> bytes, greeting &to);
 decoded decode(std::span<const std::byte> bytes, request &to);
 decoded decode(std::span<const std::byte> bytes, answer &to);

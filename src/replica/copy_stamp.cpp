@@ -16,7 +16,7 @@ namespace
 constexpr std::uint64_t sampled_page = 4096;
 constexpr std::uint64_t max_sampled = 64;
 
-// Digest of a sequence that grows: each step hashes the digest so far with the next item.
+// Extends the digest of a sequence: hashes the present digest with the next item.
 template<class T>
 void extend(siphash_result &digest, const T &item)
 {
@@ -29,7 +29,7 @@ bool read_memory(const std::byte *from, std::span<std::byte> to)
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(to.size());
 }
 
-// The first page, and one of each 64th of the content. Returns false if a page cannot be read.
+// Hashes the first page, and one page of each 64th of the content. Returns false if a page cannot be read.
 bool take_sample(std::span<const std::byte> content, std::uint64_t number, siphash_result &to)
 {
     std::array<std::byte, sampled_page> page;
@@ -44,7 +44,7 @@ bool take_sample(std::span<const std::byte> content, std::uint64_t number, sipha
     return true;
 }
 
-// Returns false if a file cannot be examined.
+// Adds the identity of the files. Returns false if fstat fails.
 bool add_files(std::span<const int> files, std::uint64_t length, bool with_times, copy_stamp &to)
 {
     bool devices = false;
@@ -73,15 +73,15 @@ bool add_files(std::span<const int> files, std::uint64_t length, bool with_times
 
 copy_stamp stamp_files(std::span<const int> files, std::uint64_t length)
 {
-    copy_stamp made;
-    return add_files(files, length, false, made) ? made : copy_stamp();
+    copy_stamp stamp;
+    return add_files(files, length, false, stamp) ? stamp : copy_stamp();
 }
 
 copy_stamp stamp_content(std::span<const int> files, std::span<const std::byte> content, std::uint64_t number)
 {
-    copy_stamp made;
-    return add_files(files, content.size(), true, made) && take_sample(content, number, made.sample) ? made
-                                                                                                     : copy_stamp();
+    copy_stamp stamp;
+    return add_files(files, content.size(), true, stamp) && take_sample(content, number, stamp.sample) ? stamp
+                                                                                                       : copy_stamp();
 }
 
 copy_stamp settle(std::span<const int> files, std::span<const std::byte> content, std::uint64_t number)

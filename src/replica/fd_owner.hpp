@@ -7,7 +7,7 @@
 namespace replica
 {
 
-// A file descriptor that is closed with its owner.
+// Owner of a file descriptor.
 class fd_owner
 {
 public:

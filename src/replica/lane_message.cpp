@@ -55,7 +55,7 @@ bool decode(std::span<const std::byte> bytes, lane_request &to)
     const auto kind = load_le<std::uint32_t>(raw(bytes.data()));
     to.count = load_le<std::uint32_t>(raw(bytes.data() + 4));
     to.sequence = load_le<std::uint64_t>(raw(bytes.data() + 8));
-    if (!is_kind(kind) || to.count > most_ranges || bytes.size() != lane_request_header_size + 16 * to.count)
+    if (!is_kind(kind) || to.count > max_ranges || bytes.size() != lane_request_header_size + 16 * to.count)
         return false;
     to.kind = static_cast<lane_request_kind>(kind);
     const std::byte *at = bytes.data() + lane_request_header_size;

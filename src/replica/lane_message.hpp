@@ -7,8 +7,8 @@
 
 #include "range.hpp"
 
-// The messages of a lane: what the client has written is made durable by the target, which answers. Numbers are
-// little-endian; encoding and decoding work in the registered memory itself.
+// Messages of a lane: the client requests that ranges it has written be made durable, and the target responds. Numbers
+// are little-endian. Messages are encoded and decoded in place in registered memory.
 namespace replica
 {
 
@@ -17,31 +17,31 @@ enum class lane_request_kind : std::uint32_t {
     deep_flush = 2,
 };
 
-inline constexpr std::size_t most_ranges = 62;
+inline constexpr std::size_t max_ranges = 62;
 inline constexpr std::size_t lane_request_header_size = 16;
-inline constexpr std::size_t longest_lane_request = lane_request_header_size + 16 * most_ranges;
+inline constexpr std::size_t max_lane_request_size = lane_request_header_size + 16 * max_ranges;
 inline constexpr std::size_t lane_answer_size = 16;
 
 struct lane_request {
     lane_request_kind kind = lane_request_kind::flush;
     std::uint32_t count = 0;
-    // Of the lane, counts from 1. Answers repeat it, and come in order.
+    // Sequence number of the request on its lane, starting at 1. Responses repeat it and arrive in order.
     std::uint64_t sequence = 0;
-    range ranges[most_ranges];
+    range ranges[max_ranges];
 };
 
 struct lane_answer {
     lane_request_kind kind = lane_request_kind::flush;
-    // 0: the ranges are durable. Otherwise the errno with which the target failed: they may be durable or not.
+    // 0 if the ranges are durable, otherwise the errno value of the target: durability is unknown.
     int error = 0;
     std::uint64_t sequence = 0;
 };
 
-// Returns the length. The buffer holds longest_lane_request, or lane_answer_size.
+// Encode a message and return its length. The buffer must have max_lane_request_size or lane_answer_size bytes.
 std::size_t encode(const lane_request &r, std::byte *to);
 std::size_t encode(const lane_answer &a, std::byte *to);
 
-// False: malformed. Whether the ranges lie within the pool is for the caller to check, with range_fits().
+// Return false for a malformed message. The caller must check the ranges with range_fits().
 bool decode(std::span<const std::byte> bytes, lane_request &to);
 bool decode(std::span<const std::byte> bytes, lane_answer &to);
 

@@ -15,13 +15,13 @@ namespace
 constexpr char proof_start[4] = {'R', 'P', 'M', 'L'};
 constexpr std::uint32_t plain_version = protocol_major;
 constexpr std::uint32_t epoch_version = 2;
-constexpr std::size_t most_preceding = epoch_proof_size - sizeof(siphash_result);
+constexpr std::size_t max_preceding = epoch_proof_size - sizeof(siphash_result);
 
-// Of what precedes it. Half of the token is the key, the other half is part of the message.
+// Computes the MAC of the preceding bytes. Half of the token is the key, the other half is part of the message.
 siphash_result mac_of(const token &session, std::span<const std::byte> preceding)
 {
     siphash_key key;
-    std::array<std::byte, sizeof(token) - sizeof(siphash_key) + most_preceding> message;
+    std::array<std::byte, sizeof(token) - sizeof(siphash_key) + max_preceding> message;
     std::copy_n(session.begin(), key.size(), key.begin());
     const auto end = std::copy(session.begin() + key.size(), session.end(), message.begin());
     const auto size = std::copy(preceding.begin(), preceding.end(), end) - message.begin();
@@ -39,14 +39,14 @@ void put_mac(byte_writer &to, const token &session, const std::byte *start)
     to.put_raw(mac.data(), mac.size());
 }
 
-// Where both kinds of proof have it.
+// Reads the lane number, which is at the same offset in both kinds of proof.
 std::uint32_t lane_in(std::span<const std::byte> private_data)
 {
     byte_reader from(private_data.subspan(sizeof(proof_start) + sizeof(std::uint32_t)));
     return from.get<std::uint32_t>();
 }
 
-// The time it takes does not depend on the bytes.
+// Compares in constant time.
 bool begins_with(std::span<const std::byte> bytes, std::span<const std::byte> expected)
 {
     volatile unsigned different = 0;
@@ -66,7 +66,7 @@ lane_proof make_lane_proof(const token &session, std::uint32_t lane)
     return proof;
 }
 
-// Each check makes what the right client would have sent for this lane.
+// The checks compute the proof that a valid client sends for this lane, and compare it.
 bool check_lane_proof(const token &session, std::span<const std::byte> private_data, std::uint32_t *lane)
 {
     if (private_data.size() < lane_proof_size)

@@ -10,11 +10,11 @@
 namespace replica
 {
 
-// Whether a target is lost, and why: the first reason stays. What waits for the target also waits for this.
+// Loss of a target, with its first reason. Waits for the target poll fd(), too. Thread-safe.
 class loss
 {
 public:
-    // 0, or an errno.
+    // Returns 0 or an errno value.
     int open()
     {
         event_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -28,9 +28,9 @@ public:
             eventfd_write(event_.get(), 1);
     }
 
-    // 0: not lost.
+    // Returns the errno value of the first declared loss, or 0.
     int error() const { return error_.load(std::memory_order_acquire); }
-    // Readable from the moment of the loss on.
+    // Descriptor that stays readable after the loss.
     int fd() const { return event_.get(); }
 
 private:

@@ -23,7 +23,7 @@ constexpr char slot_start[8] = {'R', 'P', 'M', 'A', 'M', 'I', 'R', 'R'};
 constexpr std::uint32_t format_without_stamp = 1;
 constexpr std::uint32_t format = 2;
 
-// Against torn slots, not against people: the key is known.
+// Detects torn slots. Does not protect against attackers, because the key is known.
 siphash_result checksum(const std::byte *slot, std::size_t checked_size)
 {
     return siphash_128(siphash_key{}, {slot, checked_size});
@@ -43,7 +43,7 @@ void get(byte_reader &from, copy_stamp &s)
         from.get_raw(digest->data(), digest->size());
 }
 
-// The sequence of a slot that is whole, or 0.
+// Reads a slot. Returns its sequence number, or 0 if the slot is invalid.
 std::uint64_t read_slot(int fd, std::uint64_t number, mirror_state &to, copy_stamp &stamp)
 {
     std::byte bytes[slot_size];
@@ -66,7 +66,7 @@ std::uint64_t read_slot(int fd, std::uint64_t number, mirror_state &to, copy_sta
     return std::memcmp(stored.data(), expected.data(), expected.size()) == 0 ? sequence : 0;
 }
 
-// The entry of a file in its directory.
+// Makes the directory entry of a file durable.
 int sync_directory_of(const char *path)
 {
     const char *const slash = std::strrchr(path, '/');
@@ -81,7 +81,7 @@ int sync_directory_of(const char *path)
 
 int mirror_file::lock()
 {
-    // Who only looks at the state has the file for a moment.
+    // Retries for 100 ms, because a process that only reads the state holds the lock briefly.
     for (int attempt = 0; flock(file_.get(), LOCK_EX | LOCK_NB) != 0; ++attempt) {
         if (errno != EWOULDBLOCK)
             return errno;
@@ -120,7 +120,7 @@ int mirror_file::create(const char *path, const mirror_state &first)
     int error = lock();
     if (error == 0)
         error = write_slot(first, {}, 1);
-    // link() does not replace a file that is there.
+    // link() does not replace an existing file.
     if (error == 0 && link(unfinished.c_str(), path) != 0)
         error = errno;
     unlink(unfinished.c_str());
@@ -158,7 +158,7 @@ int mirror_file::open(const char *path)
             stamp_ = stamp;
         }
     }
-    // Who wrote it may have been killed before it was durable.
+    // The process that wrote the slot might have been killed before the slot was durable.
     const int error = sequence_ == 0 ? EBADMSG : fdatasync(file_.get()) != 0 ? errno : 0;
     if (error != 0)
         file_.reset();

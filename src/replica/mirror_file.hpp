@@ -8,20 +8,20 @@
 namespace replica
 {
 
-// The file beside a copy that keeps its state: two slots, written in turn, so that what was stored last is there after
-// a power failure at any moment. It is locked against other processes. One thread at a time.
+// State file of a copy: two slots, written alternately, so that the last stored state survives a power failure at any
+// time. Locked against other processes. Not thread-safe.
 class mirror_file
 {
 public:
-    // Each returns 0 or an errno. create: EEXIST if the file is there; a file that could not be completed is not.
-    // open: EBUSY if another process has it, EBADMSG if no slot is whole.
+    // Both return 0 or an errno value. create() returns EEXIST if the file exists, and leaves no file on failure.
+    // open() returns EBUSY if another process has the file open, and EBADMSG if no slot is valid.
     int create(const char *path, const mirror_state &first);
     int open(const char *path);
 
     const mirror_state &state() const { return state_; }
     const copy_stamp &stamp() const { return stamp_; }
-    // Durable when it returns 0. Otherwise what is on the medium is the old or the new state, and the file takes
-    // nothing more: only what was read again may be relied on.
+    // Stores a state durably. Returns 0 or an errno value. After a failure, the file contains the old or the new state,
+    // and all further calls fail. The file must then be opened and read again.
     int store(const mirror_state &next, const copy_stamp &stamp = {});
 
 private:

@@ -7,7 +7,7 @@ namespace replica
 void put(byte_writer &to, const mirror_record &r)
 {
     to.put(r.epoch).put(r.version).put(r.writer).put(r.members).put(r.in_sync);
-    to.put(static_cast<std::uint32_t>(r.policy)).put(static_cast<std::uint32_t>(r.closed)).put(r.home);
+    to.put(static_cast<std::uint32_t>(r.policy)).put(static_cast<std::uint32_t>(r.closed)).put(r.writer_copy);
     to.put(r.mark);
 }
 
@@ -20,11 +20,11 @@ bool get(byte_reader &from, mirror_record &r)
     r.in_sync = from.get<std::uint16_t>();
     const auto policy = from.get<std::uint32_t>();
     const auto closed = from.get<std::uint32_t>();
-    r.home = from.get<std::uint32_t>();
+    r.writer_copy = from.get<std::uint32_t>();
     r.mark = from.get<std::uint64_t>();
     r.policy = static_cast<mirror_policy>(policy);
     r.closed = closed == 1;
-    return from.good() && policy <= 1 && closed <= 1 && r.home < most_copies && (r.in_sync & ~r.members) == 0;
+    return from.good() && policy <= 1 && closed <= 1 && r.writer_copy < max_copies && (r.in_sync & ~r.members) == 0;
 }
 
 void put(byte_writer &to, const mirror_state &s)
@@ -43,7 +43,7 @@ bool get(byte_reader &from, mirror_state &s)
     s.promised.writer = from.get<std::uint64_t>();
     const bool record = get(from, s.committed);
     s.cursor = from.get<std::uint64_t>();
-    return record && from.good() && s.copy < most_copies;
+    return record && from.good() && s.copy < max_copies;
 }
 
 } // namespace replica

@@ -8,14 +8,14 @@
 
 #include "bytes.hpp"
 
-// What a copy of a mirrored set remembers of the protocol of docs/mirror.md, and the rules of what may follow what.
+// State of a copy of a mirrored set, and the transition rules of the protocol in docs/mirror.md.
 namespace replica
 {
 
 using set_uuid = std::array<std::byte, 16>;
-inline constexpr std::uint32_t most_copies = 16;
+inline constexpr std::uint32_t max_copies = 16;
 
-// That nobody with a lower epoch writes to the copy any more. Epoch 0 was never promised.
+// Promise of a copy that it rejects writers of lower epochs. Epoch 0 is never promised.
 struct mirror_promise {
     std::uint64_t epoch = 0;
     std::uint64_t writer = 0;
@@ -24,11 +24,11 @@ struct mirror_promise {
 };
 
 enum class mirror_policy : std::uint32_t {
-    safety = 0,       // the writer never acknowledges alone
-    availability = 1, // it may
+    safety = 0,       // the writer never acknowledges without a target
+    availability = 1, // the writer may acknowledge without a target
 };
 
-// Who belongs to the set, and who has everything. Copies are bits.
+// Membership record: members and copies in sync, as bit masks of copy numbers.
 struct mirror_record {
     std::uint64_t epoch = 0;
     std::uint64_t version = 0;
@@ -36,11 +36,10 @@ struct mirror_record {
     std::uint16_t members = 0;
     std::uint16_t in_sync = 0;
     mirror_policy policy = mirror_policy::safety;
-    bool closed = false; // the writer ended, and all copies in sync are equal
-    // The writer's own copy: of those in sync all others are targets.
-    std::uint32_t home = 0;
-    // Of the program: up to where everything makes sense to it. What had been flushed before is on all that are in
-    // sync.
+    bool closed = false; // clean: the writer closed the set, and all copies in sync are equal
+    // Number of the writer's local copy. The other copies in sync are targets.
+    std::uint32_t writer_copy = 0;
+    // The application's last consistency point. Data flushed before it is on every copy in sync.
     std::uint64_t mark = 0;
 
     bool operator==(const mirror_record &) const = default;
@@ -52,7 +51,7 @@ struct mirror_state {
     std::uint64_t length = 0;
     mirror_promise promised;
     mirror_record committed;
-    std::uint64_t cursor = 0; // how far a resync of this copy has come
+    std::uint64_t cursor = 0; // offset up to which a resync of this copy has come
 
     bool operator==(const mirror_state &) const = default;
 };
@@ -62,20 +61,22 @@ constexpr bool is_newer(const mirror_record &a, const mirror_record &b)
     return a.epoch != b.epoch ? a.epoch > b.epoch : a.version > b.version;
 }
 
-// The targets that have to respond before a record is known to be the newest: each later record that counted is on one
-// of them, because a record shares a target with the one before it.
+// Targets that must respond before a record is known to be the newest. Each later committed record is on at least one
+// of them, because a record shares a target with its predecessor.
 constexpr std::uint32_t needed_targets(const mirror_record &r)
 {
-    return r.in_sync & ~(std::uint32_t{1} << r.home);
+    return r.in_sync & ~(std::uint32_t{1} << r.writer_copy);
 }
 
-// An epoch is promised to the writer that asked first, and to the same again.
+// Returns whether the promise is allowed: an epoch belongs to the first writer that requests it, which may repeat the
+// request.
 constexpr bool may_promise(const mirror_state &held, const mirror_promise &asked)
 {
     return asked.epoch > held.promised.epoch || (asked.epoch != 0 && asked == held.promised);
 }
 
-// A record is of the writer that has the promise. One that was overtaken by a newer one stays away.
+// Returns whether the record may be committed: only by the writer that has the promise, and only if it is newer than
+// the committed record or equal to it.
 constexpr bool may_commit(const mirror_state &held, const mirror_record &asked)
 {
     return mirror_promise{asked.epoch, asked.writer} == held.promised && asked.epoch != 0 &&
@@ -84,7 +85,7 @@ constexpr bool may_commit(const mirror_state &held, const mirror_record &asked)
 
 inline constexpr std::size_t encoded_record_size = 48;
 void put(byte_writer &to, const mirror_record &r);
-// False: it is not there, or no record.
+// Returns false for a missing or invalid record.
 bool get(byte_reader &from, mirror_record &r);
 
 inline constexpr std::size_t encoded_state_size = 52 + encoded_record_size;

@@ -29,18 +29,18 @@ namespace
 {
 
 #ifdef __SANITIZE_THREAD__
-// ThreadSanitizer takes each clone() for a fork(), and sees no synchronisation in the caller from then on. The starter
-// shares the memory and the state of its caller, who sleeps meanwhile.
+// ThreadSanitizer treats each clone() as a fork(), and then misses synchronization in the caller. The starter shares
+// the memory of its caller, which sleeps, so __clone() bypasses the interceptor.
 constexpr auto clone_process = __clone;
 #else
 constexpr auto clone_process = clone;
 #endif
 
 constexpr std::size_t stack_size = 256 * 1024;
-constexpr std::size_t mark_size = 64 * 1024; // a page, of any size
+constexpr std::size_t mark_size = 64 * 1024; // at least one page of any page size
 
-// Order for the starter. `report` is its end of a socket pair, on which it sends one `outcome`. `mark` is set in the
-// memory of the caller, and not in a copy of it.
+// Order for the starter. `report` is its end of a socket pair, on which it sends one `outcome`. `mark` points to a flag
+// that is set in the memory of the caller, but not in a copy of it.
 struct order {
     char *const *arguments;
     int input;
@@ -52,15 +52,15 @@ struct order {
     const volatile bool *mark;
 };
 
-// Result of an order. A pidfd of the program comes with the message where the system has such descriptors: Linux
-// before 5.3 and valgrind 3.19 do not.
+// Result of an order. The message also passes a pidfd of the program if the system supports it: Linux before 5.3 and
+// valgrind 3.19 do not.
 struct outcome {
     int error = 0;
     pid_t pid = -1;
     int exit_status = -1;
 };
 
-// A message with space for one descriptor.
+// Message with space for one descriptor.
 struct outcome_message {
     outcome content;
     iovec data{&content, sizeof(content)};
@@ -92,7 +92,7 @@ void send_outcome(int socket, const outcome &content, int pidfd)
     sendmsg(socket, &m.header, MSG_NOSIGNAL);
 }
 
-// Reads the message of a starter that has ended, so this never waits.
+// Reads the message of a starter that has exited, so this never blocks.
 outcome receive_outcome(int socket, fd_owner &pidfd)
 {
     outcome_message m;
@@ -106,14 +106,14 @@ outcome receive_outcome(int socket, fd_owner &pidfd)
     return m.content;
 }
 
-// Kills the program and what it has started: it is the leader of a group.
+// Kills the program and its children: it is the leader of a process group.
 void kill_group(pid_t pid)
 {
     ::kill(-pid, SIGKILL);
 }
 
-// A shell ends before the program that it has started, which holds locks until its own end. Bounded: nothing may reap
-// the processes that have ended.
+// Kills the group and waits up to 1 s until it is gone: a shell exits before its children, which may hold locks. The
+// wait is bounded because zombies of the group might never be reaped.
 void kill_group_and_wait(pid_t pid)
 {
     kill_group(pid);
@@ -130,7 +130,7 @@ int spawn(const order &o, pid_t *pid)
     posix_spawn_file_actions_adddup2(&actions, o.input, STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, o.output, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, o.errors, STDERR_FILENO);
-    // What else the program has open is its own: a lock on a file would outlive the program with the command.
+    // Closes the other descriptors of the application: an inherited lock on a file would outlive the application.
     posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
     sigset_t none;
     sigset_t all;
@@ -138,9 +138,8 @@ int spawn(const order &o, pid_t *pid)
     sigfillset(&all);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &all);
-    // A session of its own, and with it a group: what a terminal sends to the application is not for the program. In
-    // the session of the application the kernel would hang up a program that is stopped when the starter, its parent,
-    // ends.
+    // Starts a new session and process group, so that terminal signals for the application do not reach the program. In
+    // the session of the application, the kernel would send SIGHUP to a stopped program when the starter exits.
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
     const int error = posix_spawnp(pid, o.arguments[0], &actions, &attributes, o.arguments, environ);
     posix_spawnattr_destroy(&attributes);
@@ -148,7 +147,7 @@ int spawn(const order &o, pid_t *pid)
     return error;
 }
 
-// Waits for SIGCHLD of the program, and kills it after the timeout.
+// Waits for the exit of the program, and kills it after the timeout.
 void await_child(const order &o, outcome &result)
 {
     sigset_t child_signal;
@@ -172,12 +171,12 @@ void await_child(const order &o, outcome &result)
     result.exit_status = ended == result.pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// The starter: a child that no wait() of the application reports, for its end raises no signal. The program is its
-// child, and nobody's as soon as the starter has ended.
+// Starter: a child whose exit raises no signal, so that no wait() of the application reports it. The program is a child
+// of the starter and is orphaned when the starter exits.
 int starter(void *argument)
 {
     const order &o = *static_cast<const order *>(argument);
-    signal(SIGCHLD, SIG_DFL); // ignored, the status of the program would be lost
+    signal(SIGCHLD, SIG_DFL); // if SIGCHLD is ignored, the exit status is lost
     outcome result;
     result.error = spawn(o, &result.pid);
     int pidfd = -1;
@@ -191,8 +190,9 @@ int starter(void *argument)
     return 0;
 }
 
-// Runs the starter while no signal of the application can interrupt it. The starter shares the memory of the caller,
-// which sleeps, so that a large program is not copied; but nothing depends on it, because under valgrind it is a copy.
+// Runs the starter with all signals of the application blocked. The starter shares the memory of the caller, which
+// sleeps, to avoid copying a large program. The code must not depend on the sharing: under valgrind, the memory is a
+// copy.
 outcome carry_out(order o, fd_owner &pidfd)
 {
     int ends[2];
@@ -264,8 +264,8 @@ int process::run(char *const arguments[], int timeout_ms)
     return result.error != 0 ? -1 : result.exit_status;
 }
 
-// Reports an event as soon as the program has ended. Without a pidfd that is the hang-up of its standard error, which
-// only the program and its children have.
+// Returns a pollfd that reports an event when the program has exited. Without a pidfd, this is the hang-up of standard
+// error, which only the program and its children have open.
 pollfd process::end_poller() const
 {
     return pidfd_.valid() ? pollfd{pidfd_.get(), POLLIN, 0} : pollfd{messages_.get(), 0, 0};
@@ -277,7 +277,7 @@ bool process::await_end(const deadline &until) const
     return wait_for(poller.fd, poller.events, until);
 }
 
-// A program that has not ended has a number that belongs to no other process and no other group.
+// Kills only a running program, whose process ID and group ID cannot have been reused.
 void process::kill()
 {
     pollfd poller = end_poller();

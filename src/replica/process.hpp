@@ -10,29 +10,29 @@
 namespace replica
 {
 
-// A running program that is not a child of this process: neither wait() nor SIGCHLD of the application sees anything of
-// it. Its standard input and output are one end of a socket pair, its standard error is a pipe.
+// Running program that is not a child of this process: neither wait() nor SIGCHLD of the application detects it. Its
+// standard input and output are one end of a socket pair, its standard error is a pipe.
 class process
 {
 public:
-    // 0, or the errno with which the program, which is looked for in PATH, could not be started.
+    // Starts the program, which is searched for in PATH. Returns 0 or an errno value.
     int start(char *const arguments[]);
 
-    // Starts it, waits until it has ended, and returns its exit status; -1 with errno set if it could not be started,
-    // did not end in time (and was killed), or died of a signal. Standard input is /dev/null.
+    // Runs a program and returns its exit status, or -1 with errno set if it could not be started, timed out (and was
+    // killed), or was killed by a signal. Standard input is /dev/null.
     static int run(char *const arguments[], int timeout_ms);
 
-    // Both are invalid before start.
+    // Descriptors of this side, -1 before start().
     int channel() const { return channel_.get(); }
     int messages() const { return messages_.get(); }
-    // Readable as soon as the program has ended. -1 where the system has no such descriptors: then the end of the
-    // program hangs up its standard error.
+    // Descriptor that is readable when the program has exited, or -1 if the system does not support pidfds. In this
+    // case, the program hangs up its standard error when it exits.
     int pidfd() const { return pidfd_.get(); }
 
-    // Closes the channel, and waits until the program has ended; kills it after the deadline.
+    // Closes the channel and waits until the program has exited. Kills it after the deadline.
     void finish(const deadline &until);
 
-    // Kills it, with what it has started, if it still runs.
+    // Kills the program and its children if it is running.
     void kill();
 
 private:

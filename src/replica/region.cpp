@@ -13,11 +13,11 @@ namespace replica
 namespace
 {
 
-// The pages of the memory are pinned.
+// Returns how to correct a failed registration. Registration pins the pages of the memory.
 const char *registration_remedy(int error)
 {
-    return error == ENOMEM || error == EAGAIN ? "; raise the limit of locked memory (ulimit -l)"
-           : error == EFAULT                  ? "; all of it has to be mapped and readable"
+    return error == ENOMEM || error == EAGAIN ? " (raise the limit of locked memory, ulimit -l)"
+           : error == EFAULT                  ? " (all of it must be mapped and readable)"
                                               : "";
 }
 
@@ -30,12 +30,12 @@ const char *registration_remedy(int error)
     return error;
 }
 
-int connect_lane(region_lane &made, data_path &path, const session_answer &target, const char *port,
+int connect_lane(region_lane &lane, data_path &path, const session_answer &target, const char *port,
         std::uint32_t number, std::uint64_t epoch)
 {
     if (epoch == 0)
-        return made.connect(path, target.address.c_str(), port, make_lane_proof(target.token, number));
-    return made.connect(path, target.address.c_str(), port, make_epoch_proof(target.token, number, epoch));
+        return lane.connect(path, target.address.c_str(), port, make_lane_proof(target.token, number));
+    return lane.connect(path, target.address.c_str(), port, make_epoch_proof(target.token, number, epoch));
 }
 
 } // namespace
@@ -58,10 +58,10 @@ int region::prepare_peer(const session_answer &target, const terms &wanted, erro
     const int found = rpma_utils_get_ibv_context_of_kind(target.address.c_str(), RPMA_UTIL_IBV_CONTEXT_REMOTE,
             software ? RPMA_DEVICE_SOFTWARE : RPMA_DEVICE_HARDWARE, &device);
     if (found != 0)
-        return fail(why, ENOMEDIUM, "no RDMA device reaches %s%s", target.address.c_str(),
-                software ? ": softrdma is not installed beside librpma" : "");
+        return fail(why, ENOMEDIUM, "RDMA device that reaches %s not found%s", target.address.c_str(),
+                software ? " (install softrdma)" : "");
     if (rpma_peer_new(device, &path_.peer) != 0)
-        return fail(why, ENOMEDIUM, "the RDMA device that reaches %s cannot be used", target.address.c_str());
+        return fail(why, ENOMEDIUM, "RDMA device that reaches %s: cannot be used", target.address.c_str());
     address_ = wanted.address;
     size_ = wanted.size;
     usage_ = RPMA_MR_USAGE_WRITE_SRC | (wanted.fetches ? RPMA_MR_USAGE_READ_DST : 0);
@@ -75,10 +75,10 @@ int region::prepare_peer(const session_answer &target, const terms &wanted, erro
     if (!remote(target.data_region, &path_.data) ||
             (target.has_header && !remote(target.header_region, &path_.header)) ||
             rpma_mr_remote_get_size(path_.data, &data_size) != 0 || data_size < wanted.size - path_.data_begin)
-        return fail(why, EPROTO, "the target described its memory in a way that is not understood");
+        return fail(why, EPROTO, "target: invalid descriptor of its memory");
     if (!target.peer.empty() &&
             rpma_peer_cfg_from_descriptor(target.peer.c_str(), target.peer.view().size(), &path_.peer_cfg) != 0)
-        return fail(why, EPROTO, "the target described itself in a way that is not understood");
+        return fail(why, EPROTO, "target: invalid peer descriptor");
     return 0;
 }
 
@@ -108,8 +108,8 @@ int region::connect_lanes(const session_answer &target, const terms &wanted, con
     std::snprintf(port, sizeof(port), "%u", target.port);
     int error = 0;
     while (lane_count_ < target.lanes && error == 0) {
-        auto *const made = new (&lanes_[lane_count_]) region_lane;
-        error = connect_lane(*made, path_, target, port, lane_count_, wanted.epoch);
+        auto *const added = new (&lanes_[lane_count_]) region_lane;
+        error = connect_lane(*added, path_, target, port, lane_count_, wanted.epoch);
         ++lane_count_;
     }
     if (error == 0)
@@ -122,8 +122,8 @@ int region::connect_lanes(const session_answer &target, const terms &wanted, con
     return 0;
 }
 
-// The device here flushes natively or not at all, and so do operations that go with it: a target whose device does not
-// know them is asked by messages. Where both know them, what is in persistent memory needs nobody else.
+// Selects the flush method. If only the local device flushes natively, its operations do not work with the target,
+// which then flushes on request by messages. If both devices do, a native flush reaches persistent memory.
 void region::choose_method(const session_answer &target)
 {
     path_.method = target.method;
@@ -131,14 +131,14 @@ void region::choose_method(const session_answer &target)
     unsigned native_lanes = 0;
     for (unsigned i = 0; i < lane_count_; ++i)
         native_lanes += lanes_[i].flushes_natively() ? 1U : 0U;
-    const bool native_there = (target.features & feature_native_flush) != 0 && path_.peer_cfg != nullptr;
-    if (native_lanes != 0 && !native_there) {
+    const bool target_is_native = (target.features & feature_native_flush) != 0 && path_.peer_cfg != nullptr;
+    if (native_lanes != 0 && !target_is_native) {
         path_.native_operations = false;
         path_.method = method::messages;
     }
-    if (native_lanes < lane_count_ || !native_there || target.level < level::cpu_flushed)
+    if (native_lanes < lane_count_ || !target_is_native || target.level < level::cpu_flushed)
         return;
-    // What librpma wants to be told before it flushes to persistence, by whatever means.
+    // librpma requires this setting for a persistent flush.
     if (rpma_peer_cfg_set_direct_write_to_pmem(path_.peer_cfg, true) != 0)
         return;
     path_.method = method::persistent_flush;

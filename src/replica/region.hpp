@@ -6,8 +6,8 @@
 namespace replica
 {
 
-// The memory that one target described, and the lanes through which it is written: ranges are posted, made durable and
-// waited for there. Local memory, of which offset i is offset i of the target's, is registered as the source.
+// Memory region of a target, and the lanes that write to it: ranges are posted on a lane, made durable and waited for
+// there. Registers the local memory, in which each offset corresponds to the same offset of the target.
 class region
 {
 public:
@@ -16,8 +16,8 @@ public:
         std::size_t size = 0;
         bool fetches = false; // the local memory is the destination of region_lane::fetch(), too
         std::uint32_t depth = 2;
-        int timeout_ms = 0;      // of one operation
-        std::uint64_t epoch = 0; // not 0: of the writer of a mirrored set
+        int timeout_ms = 0;      // timeout of one operation
+        std::uint64_t epoch = 0; // epoch of the writer of a mirrored set, 0 for a pool
     };
 
     region() = default;
@@ -25,19 +25,19 @@ public:
     region(const region &) = delete;
     region &operator=(const region &) = delete;
 
-    // With all lanes connected before `until`. 0 or an errno, and then why. lost() has to be open. What is half made is
-    // for close().
+    // Connects all lanes before `until`. Returns 0, or an errno value and the reason in `why`. The caller must have
+    // opened lost(), and must call close() after a failure.
     int open(const session_answer &target, const terms &wanted, const deadline &until, error_text *why);
-    // Registers the local memory again, of which pages were replaced: what a device has pinned stays the old pages. No
-    // lane is used meanwhile; what is under way on one is awaited, or the target is declared lost. 0 or an errno, with
-    // which nothing can be sent from the memory before another call of this has succeeded.
+    // Registers the local memory again after pages were replaced, because a device keeps the old pages pinned. Waits
+    // for outstanding requests or declares the target lost. The caller must not use a lane during the call. Returns 0
+    // or an errno value, after which the memory cannot be sent until a later call succeeds.
     int register_again(const deadline &until);
-    // Nobody uses a lane any more.
+    // Closes all lanes. No thread may use a lane.
     void close();
 
     region_lane &lane(unsigned number) { return lanes_[number]; }
     unsigned lanes() const { return lane_count_; }
-    // Where the data begins, after a header.
+    // Offset of the data, after a header.
     std::uint64_t data_begin() const { return path_.data_begin; }
     replica::method method() const { return path_.method; }
     replica::level level() const { return level_; }

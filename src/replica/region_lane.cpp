@@ -12,37 +12,38 @@ namespace replica
 namespace
 {
 
-// A longer range is written in pieces, so that the deadline is about progress.
-constexpr std::uint64_t longest_piece = 8 * 1024 * 1024;
-// A piece from here on reports its completion, which is the progress.
-constexpr std::uint64_t reported_piece = 1024 * 1024;
-// A piece up to here is kept, and posted together with what follows.
-constexpr std::uint64_t longest_kept_piece = 4096;
+// Maximum chunk of a write, in bytes. A longer range is split, so that the timeout applies to the progress, not to the
+// whole range.
+constexpr std::uint64_t max_chunk = 8 * 1024 * 1024;
+// Minimum size of a chunk whose write is signaled, to report progress.
+constexpr std::uint64_t signaled_chunk = 1024 * 1024;
+// Maximum size of a chunk whose write is batched (RPMA_F_MORE) with the following operations.
+constexpr std::uint64_t max_batched_chunk = 4096;
 constexpr std::size_t bounce_size = 16 * 1024;
 constexpr std::size_t memory_alignment = 4096;
 
-// The part of a range that is posted at once.
-range piece_of(range r)
+// Returns the first chunk of a range.
+range first_chunk(range r)
 {
-    return {r.offset, std::min(r.length, longest_piece)};
+    return {r.offset, std::min(r.length, max_chunk)};
 }
 
-void advance(range &r, range piece)
+void advance(range &r, range chunk)
 {
-    r.offset += piece.length;
-    r.length -= piece.length;
+    r.offset += chunk.length;
+    r.length -= chunk.length;
 }
 
 } // namespace
 
 std::size_t region_lane::request_at(std::uint64_t sequence) const
 {
-    return sequence % path_->window * longest_lane_request;
+    return sequence % path_->window * max_lane_request_size;
 }
 
 std::size_t region_lane::answer_at(std::uint32_t slot) const
 {
-    return path_->window * longest_lane_request + slot * lane_answer_size;
+    return path_->window * max_lane_request_size + slot * lane_answer_size;
 }
 
 std::size_t region_lane::bounce_at() const
@@ -76,9 +77,9 @@ int region_lane::connect(data_path &path, const char *address, const char *port,
     if (path.timeout_ms != 0)
         rpma_conn_cfg_set_timeout(cfg, path.timeout_ms);
     rpma_conn_req *request = nullptr;
-    const int made = rpma_conn_req_new(path.peer, address, port, cfg, &request);
+    const int result = rpma_conn_req_new(path.peer, address, port, cfg, &request);
     rpma_conn_cfg_delete(&cfg);
-    if (made != 0)
+    if (result != 0)
         return ECONNREFUSED;
     for (std::uint32_t slot = 0; slot < path.window; ++slot) {
         if (rpma_conn_req_recv(request, registered_, answer_at(slot), lane_answer_size,
@@ -131,61 +132,61 @@ region_lane::~region_lane()
     std::free(memory_);
 }
 
-int region_lane::lose(int error)
+int region_lane::fail_lane(int error)
 {
     path_->lost.declare(error);
     return path_->lost.error();
 }
 
-int region_lane::lose_rpma(int error)
+int region_lane::fail_lane_rpma(int error)
 {
-    return lose(error == RPMA_E_NOMEM ? ENOMEM : error == RPMA_E_PROVIDER ? ECONNRESET : EPROTO);
+    return fail_lane(error == RPMA_E_NOMEM ? ENOMEM : error == RPMA_E_PROVIDER ? ECONNRESET : EPROTO);
 }
 
 const void *region_lane::context(posted kind)
 {
-    const std::uintptr_t complete = unreported_;
+    const std::uintptr_t complete = unsignaled_;
     return reinterpret_cast<const void *>(complete << kind_bits | static_cast<std::uintptr_t>(kind));
 }
 
-// Makes room in the send queue for a write and the request that has to follow it.
+// Reserves send queue entries for a write and for the request that must follow it.
 int region_lane::reserve()
 {
     while (operations_ + 2 > path_->depth) {
-        // Something that is under way has to report.
-        const int error = operations_ == unreported_ ? submit(lane_request_kind::flush) : wait_below(~0U, operations_);
+        // Only a signaled operation can free entries: submits a request if none is outstanding.
+        const int error = operations_ == unsignaled_ ? submit(lane_request_kind::flush) : wait_below(~0U, operations_);
         if (error != 0)
             return error;
     }
     return 0;
 }
 
-int region_lane::post_write(range piece, const rpma_mr_local *from, std::size_t from_offset)
+int region_lane::post_write(range chunk, const rpma_mr_local *from, std::size_t from_offset)
 {
     if (const int error = reserve(); error != 0)
         return error;
     ++operations_;
-    ++unreported_;
-    const bool reported = piece.length >= reported_piece;
+    ++unsignaled_;
+    const bool signaled = chunk.length >= signaled_chunk;
     const void *const operation = context(posted::transfer);
-    if (reported)
-        unreported_ = 0;
-    const std::size_t offset = piece.offset;
-    const int kept = piece.length <= longest_kept_piece ? RPMA_F_MORE : 0;
-    const int flags = reported ? RPMA_F_COMPLETION_ALWAYS : RPMA_F_COMPLETION_ON_ERROR | kept;
+    if (signaled)
+        unsignaled_ = 0;
+    const std::size_t offset = chunk.offset;
+    const int batched = chunk.length <= max_batched_chunk ? RPMA_F_MORE : 0;
+    const int flags = signaled ? RPMA_F_COMPLETION_ALWAYS : RPMA_F_COMPLETION_ON_ERROR | batched;
     const int result = rpma_write(
-            conn_, path_->data, offset - path_->data_begin, from, from_offset, piece.length, flags, operation);
-    return result == 0 ? 0 : lose_rpma(result);
+            conn_, path_->data, offset - path_->data_begin, from, from_offset, chunk.length, flags, operation);
+    return result == 0 ? 0 : fail_lane_rpma(result);
 }
 
-// For one more range in the request that comes next.
-int region_lane::make_room()
+// Reserves an entry for one more range in the next request.
+int region_lane::reserve_entry()
 {
-    return pending_.count == most_ranges ? submit(lane_request_kind::flush) : 0;
+    return pending_.count == max_ranges ? submit(lane_request_kind::flush) : 0;
 }
 
-// Adds the range to the request that comes next.
-void region_lane::note(range r)
+// Adds the range to the next request.
+void region_lane::add_pending_range(range r)
 {
     if (pending_.count > 0) {
         range &last = pending_.ranges[pending_.count - 1];
@@ -197,49 +198,49 @@ void region_lane::note(range r)
     pending_.ranges[pending_.count++] = r;
 }
 
-int region_lane::post_pieces(range r, const rpma_mr_local *from, std::size_t from_offset)
+int region_lane::post_chunks(range r, const rpma_mr_local *from, std::size_t from_offset)
 {
     while (r.length > 0) {
-        const range piece = piece_of(r);
-        if (const int error = make_room(); error != 0)
+        const range chunk = first_chunk(r);
+        if (const int error = reserve_entry(); error != 0)
             return error;
-        if (const int error = post_write(piece, from, from_offset); error != 0)
+        if (const int error = post_write(chunk, from, from_offset); error != 0)
             return error;
-        note(piece);
-        from_offset += piece.length;
-        advance(r, piece);
+        add_pending_range(chunk);
+        from_offset += chunk.length;
+        advance(r, chunk);
     }
     return 0;
 }
 
 int region_lane::flush(range r)
 {
-    return post_pieces(r, path_->region, r.offset);
+    return post_chunks(r, path_->region, r.offset);
 }
 
 int region_lane::include(range r)
 {
-    if (const int error = make_room(); error != 0)
+    if (const int error = reserve_entry(); error != 0)
         return error;
-    note(r);
+    add_pending_range(r);
     return 0;
 }
 
 int region_lane::flush8(std::uint64_t offset, const char bytes[8])
 {
-    // An aligned word of a plain write is not torn either, as far as devices are known.
+    // Known devices do not tear an aligned word of a plain write either.
     if (!path_->native_operations)
         return flush({offset, 8});
-    if (const int error = make_room(); error != 0)
+    if (const int error = reserve_entry(); error != 0)
         return error;
     if (const int error = reserve(); error != 0)
         return error;
     ++operations_;
-    ++unreported_;
+    ++unsignaled_;
     const int result = rpma_atomic_write(conn_, path_->data, offset - path_->data_begin, bytes,
             RPMA_F_COMPLETION_ON_ERROR | RPMA_F_MORE, context(posted::transfer));
-    note({offset, 8});
-    return result == 0 ? 0 : lose_rpma(result);
+    add_pending_range({offset, 8});
+    return result == 0 ? 0 : fail_lane_rpma(result);
 }
 
 int region_lane::submit(lane_request_kind kind)
@@ -248,12 +249,12 @@ int region_lane::submit(lane_request_kind kind)
         return error;
     const bool by_message = path_->method == method::messages || kind == lane_request_kind::deep_flush;
     ++operations_;
-    ++unreported_;
+    ++unsignaled_;
     const int result = by_message ? submit_message(kind) : submit_flush();
-    unreported_ = 0;
+    unsignaled_ = 0;
     pending_.count = 0;
     ++submitted_;
-    return result == 0 ? 0 : lose_rpma(result);
+    return result == 0 ? 0 : fail_lane_rpma(result);
 }
 
 int region_lane::submit_message(lane_request_kind kind)
@@ -265,7 +266,7 @@ int region_lane::submit_message(lane_request_kind kind)
     return rpma_send(conn_, registered_, at, size, RPMA_F_COMPLETION_ALWAYS, context(posted::transfer));
 }
 
-// One flush that covers everything that was written.
+// Posts one flush that covers all pending ranges.
 int region_lane::submit_flush()
 {
     std::uint64_t begin = pending_.ranges[0].offset;
@@ -297,67 +298,67 @@ int region_lane::write(const void *from, range r)
 {
     rpma_mr_local *memory = nullptr;
     if (rpma_mr_reg(path_->peer, const_cast<void *>(from), r.length, RPMA_MR_USAGE_WRITE_SRC, &memory) != 0)
-        return lose(ENOMEM);
-    const int error = post_pieces(r, memory, 0);
-    // What is under way reads the memory.
+        return fail_lane(ENOMEM);
+    const int error = post_chunks(r, memory, 0);
+    // Outstanding writes read the memory, so it is deregistered only after drain().
     const int drained = drain();
     rpma_mr_dereg(&memory);
     return error == 0 ? drained : error;
 }
 
-int region_lane::read_piece(rpma_mr_local *to, std::size_t to_offset, range piece)
+int region_lane::read_chunk(rpma_mr_local *to, std::size_t to_offset, range chunk)
 {
-    const bool in_header = piece.offset < path_->data_begin;
+    const bool in_header = chunk.offset < path_->data_begin;
     if (const int error = drain(); error != 0)
         return error;
     if (const int error = wait_below(~0U, path_->depth); error != 0)
         return error;
     ++operations_;
-    ++unreported_;
+    ++unsignaled_;
     const void *const operation = context(posted::request);
-    unreported_ = 0;
+    unsignaled_ = 0;
     ++submitted_;
     const int result = rpma_read(conn_, to, to_offset, in_header ? path_->header : path_->data,
-            in_header ? piece.offset : piece.offset - path_->data_begin, piece.length, RPMA_F_COMPLETION_ALWAYS,
+            in_header ? chunk.offset : chunk.offset - path_->data_begin, chunk.length, RPMA_F_COMPLETION_ALWAYS,
             operation);
-    return result == 0 ? wait_below(1, ~0U) : lose_rpma(result);
+    return result == 0 ? wait_below(1, ~0U) : fail_lane_rpma(result);
 }
 
 int region_lane::read_through_memory(std::byte *to, range r)
 {
     while (r.length > 0) {
-        const range piece{r.offset, std::min<std::uint64_t>(r.length, bounce_size)};
-        if (const int error = read_piece(registered_, bounce_at(), piece); error != 0)
+        const range chunk{r.offset, std::min<std::uint64_t>(r.length, bounce_size)};
+        if (const int error = read_chunk(registered_, bounce_at(), chunk); error != 0)
             return error;
-        std::memcpy(to, memory_ + bounce_at(), piece.length);
-        to += piece.length;
-        advance(r, piece);
+        std::memcpy(to, memory_ + bounce_at(), chunk.length);
+        to += chunk.length;
+        advance(r, chunk);
     }
     return 0;
 }
 
-int region_lane::read_pieces(rpma_mr_local *to, std::size_t to_offset, range r)
+int region_lane::read_chunks(rpma_mr_local *to, std::size_t to_offset, range r)
 {
     while (r.length > 0) {
-        const range piece = piece_of(r);
-        if (const int error = read_piece(to, to_offset, piece); error != 0)
+        const range chunk = first_chunk(r);
+        if (const int error = read_chunk(to, to_offset, chunk); error != 0)
             return error;
-        to_offset += piece.length;
-        advance(r, piece);
+        to_offset += chunk.length;
+        advance(r, chunk);
     }
     return 0;
 }
 
 int region_lane::fetch(range r)
 {
-    return read_pieces(path_->region, r.offset, r);
+    return read_chunks(path_->region, r.offset, r);
 }
 
 int region_lane::read(void *to, range r)
 {
     auto *at = static_cast<std::byte *>(to);
     if (r.offset < path_->data_begin) {
-        // The header is a region of its own.
+        // The header is a separate memory region.
         const range header{r.offset, std::min(r.length, path_->data_begin - r.offset)};
         if (const int error = read_through_memory(at, header); error != 0)
             return error;
@@ -365,10 +366,10 @@ int region_lane::read(void *to, range r)
         advance(r, header);
     }
     rpma_mr_local *memory = nullptr;
-    // Memory that cannot be registered is reached through that of the lane.
+    // Short ranges, and memory that cannot be registered, are read through the bounce buffer of the lane.
     if (r.length <= bounce_size || rpma_mr_reg(path_->peer, at, r.length, RPMA_MR_USAGE_READ_DST, &memory) != 0)
         return read_through_memory(at, r);
-    const int error = read_pieces(memory, 0, r);
+    const int error = read_chunks(memory, 0, r);
     rpma_mr_dereg(&memory);
     return error;
 }

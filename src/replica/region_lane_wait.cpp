@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a lane waits for.
+// Waiting for completions of a lane.
 #include "region_lane.hpp"
 
 #include <poll.h>
@@ -10,8 +10,8 @@ namespace replica
 namespace
 {
 
-// So long a waiting lane looks at its completion queue before it sleeps.
-constexpr int looks_before_sleep = 4000;
+// Number of unsuccessful polls of the completion queue before a waiting lane sleeps.
+constexpr int polls_before_sleep = 4000;
 
 } // namespace
 
@@ -19,7 +19,7 @@ int region_lane::wait_below(std::uint64_t requests_wanted, std::uint32_t operati
 {
     const std::uint64_t open = requests_wanted > submitted_ ? 0 : submitted_ - requests_wanted + 1;
     const int error = wait_until(open, operations, deadline(path_->timeout_ms));
-    return error == ETIMEDOUT ? lose(error) : error;
+    return error == ETIMEDOUT ? fail_lane(error) : error;
 }
 
 int region_lane::wait(std::uint64_t ticket, deadline until)
@@ -29,17 +29,17 @@ int region_lane::wait(std::uint64_t ticket, deadline until)
 
 int region_lane::wait_until(std::uint64_t finished, std::uint32_t operations, deadline until)
 {
-    for (int looks = 0; finished_ < finished || operations_ >= operations; ++looks) {
+    for (int polls = 0; finished_ < finished || operations_ >= operations; ++polls) {
         bool progress = false;
         if (const int error = collect(&progress); error != 0)
             return error;
         if (progress) {
-            looks = 0;
+            polls = 0;
             until = deadline(path_->timeout_ms);
         } else if (path_->lost.error() != 0) {
             return path_->lost.error();
-        } else if (looks >= looks_before_sleep) {
-            looks = 0;
+        } else if (polls >= polls_before_sleep) {
+            polls = 0;
             if (const int error = sleep(until); error != 0)
                 return error;
         }
@@ -57,12 +57,12 @@ int region_lane::sleep(const deadline &until)
         return 0;
     if (pollers[0].revents != 0) {
         const int waited = rpma_cq_wait(cq_);
-        return waited == 0 || waited == RPMA_E_NO_COMPLETION ? 0 : lose_rpma(waited);
+        return waited == 0 || waited == RPMA_E_NO_COMPLETION ? 0 : fail_lane_rpma(waited);
     }
-    // Completions that failed are collected first, if there are any; the connection is at its end in any case.
+    // Polls for failed completions first, which give the reason. The connection has failed in any case.
     bool progress = false;
     if (pollers[2].revents != 0 && collect(&progress) == 0 && !progress)
-        return lose(ECONNRESET);
+        return fail_lane(ECONNRESET);
     return 0;
 }
 
@@ -74,7 +74,7 @@ int region_lane::collect(bool *progress)
     if (got == RPMA_E_NO_COMPLETION)
         return 0;
     if (got != 0)
-        return lose_rpma(got);
+        return fail_lane_rpma(got);
     for (int i = 0; i < count; ++i) {
         if (const int error = complete(completions[i]); error != 0)
             return error;
@@ -86,7 +86,7 @@ int region_lane::collect(bool *progress)
 int region_lane::complete(const ibv_wc &wc)
 {
     if (wc.status != IBV_WC_SUCCESS)
-        return lose(wc.status == IBV_WC_LOC_PROT_ERR ? EFAULT : ECONNRESET);
+        return fail_lane(wc.status == IBV_WC_LOC_PROT_ERR ? EFAULT : ECONNRESET);
     const auto kind = static_cast<posted>(wc.wr_id & ((1U << kind_bits) - 1));
     if (kind == posted::answer)
         return answer_arrived(wc.byte_len);
@@ -103,11 +103,11 @@ int region_lane::answer_arrived(std::uint32_t length)
     lane_answer a;
     if (length != lane_answer_size || !decode({memory_ + answer_at(slot), lane_answer_size}, a) ||
             a.sequence != answered_ + 1 || a.sequence > sequence_)
-        return lose(EPROTO);
+        return fail_lane(EPROTO);
     answered_ = a.sequence;
     ++finished_;
     if (a.error != 0)
-        return lose(a.error == EFAULT ? EIO : a.error); // EFAULT is about the memory here
+        return fail_lane(a.error == EFAULT ? EIO : a.error); // EFAULT means local memory
     return post_receive(slot);
 }
 
@@ -115,7 +115,7 @@ int region_lane::post_receive(std::uint32_t slot)
 {
     const int result = rpma_recv(
             conn_, registered_, answer_at(slot), lane_answer_size, reinterpret_cast<const void *>(posted::answer));
-    return result == 0 ? 0 : lose_rpma(result);
+    return result == 0 ? 0 : fail_lane_rpma(result);
 }
 
 } // namespace replica

@@ -29,7 +29,7 @@ segment_hash hash_segment(std::span<const std::byte> bytes)
 
 void hash_segments(std::span<const std::byte> bytes, segment_hashes &to)
 {
-    for (to.count = 0; !bytes.empty() && to.count < most_hashes; ++to.count) {
+    for (to.count = 0; !bytes.empty() && to.count < max_hashes; ++to.count) {
         const std::size_t length = std::min<std::size_t>(bytes.size(), segment_size);
         to.hashes[to.count] = hash_segment(bytes.first(length));
         bytes = bytes.subspan(length);

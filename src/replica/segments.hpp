@@ -7,7 +7,7 @@
 
 #include "control.hpp"
 
-// Copies of a mirrored set are compared segment by segment: two segments of the same hash are taken for equal.
+// Comparison of copies of a mirrored set by segments. Segments with the same hash are treated as equal.
 namespace replica
 {
 
@@ -15,7 +15,7 @@ inline constexpr std::uint64_t segment_size = 64 * 1024;
 
 segment_hash hash_segment(std::span<const std::byte> bytes);
 
-// Of the segments that begin in the bytes, at most most_hashes; the last one may be short.
+// Computes the hashes of the segments, at most max_hashes. The last segment may be shorter.
 void hash_segments(std::span<const std::byte> bytes, segment_hashes &to);
 
 } // namespace replica

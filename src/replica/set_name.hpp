@@ -6,9 +6,9 @@
 namespace replica
 {
 
-inline constexpr std::size_t longest_set_name = 255;
+inline constexpr std::size_t max_set_name_len = 255;
 
-// NULL: the name may be looked up beneath the daemon's directory of poolsets. Otherwise why it may not.
+// Returns NULL if the name is valid beneath the poolset directory of the daemon, otherwise the error.
 const char *set_name_fault(std::string_view name);
 
 } // namespace replica

@@ -10,7 +10,7 @@
 namespace replica
 {
 
-// A text of at most Capacity bytes that needs no heap. What is longer is cut; c_str() always ends with a zero.
+// String of at most Capacity bytes without heap memory. Longer text is truncated. c_str() is always NUL-terminated.
 template<std::size_t Capacity>
 class short_text
 {
@@ -18,7 +18,7 @@ public:
     short_text() = default;
     short_text(std::string_view text) { assign(text); }
 
-    // False: the text was too long, and is cut.
+    // Returns false if the text was truncated.
     bool assign(std::string_view text)
     {
         size_ = text.size() < Capacity ? text.size() : Capacity;

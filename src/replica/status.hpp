@@ -7,7 +7,7 @@
 namespace replica
 {
 
-// How the daemon answers a request.
+// Status of a response of the daemon.
 enum class status : std::uint32_t {
     success = 0,
     bad_version = 1,
@@ -28,16 +28,16 @@ enum class status : std::uint32_t {
 };
 inline constexpr std::uint32_t highest_status = 15;
 
-// The errno that a caller of librpmem sees.
-constexpr int errno_of(status answered)
+// Converts a status to the errno value that librpmem returns.
+constexpr int errno_of(status received)
 {
     constexpr int errors[] = {0, EPROTONOSUPPORT, EINVAL, EFBIG, EINVAL, EINVAL, EREMOTEIO, ECONNABORTED, EBUSY, EEXIST,
             EMEDIUMTYPE, ENOENT, EACCES, EINVAL, ENOTSUP, ESTALE};
     static_assert(sizeof(errors) / sizeof(errors[0]) == highest_status + 1);
-    return errors[static_cast<std::uint32_t>(answered)];
+    return errors[static_cast<std::uint32_t>(received)];
 }
 
-// How the daemon answers what failed with an errno on its side.
+// Converts an errno value of the daemon to a status.
 constexpr status status_of_errno(int error)
 {
     switch (error) {

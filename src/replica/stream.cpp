@@ -24,8 +24,8 @@ bool wait_for(int fd, short events, const deadline &until)
 namespace
 {
 
-// Reads exactly that much to where a message goes on.
-received read_whole(int fd, const deadline &until, std::span<std::byte> to, bool begun)
+// Reads exactly to.size() bytes. `partial` is true if the first bytes of the message have been read before.
+received read_whole(int fd, const deadline &until, std::span<std::byte> to, bool partial)
 {
     std::size_t done = 0;
     while (done < to.size()) {
@@ -33,7 +33,7 @@ received read_whole(int fd, const deadline &until, std::span<std::byte> to, bool
             return received::timed_out;
         const ssize_t got = read(fd, to.data() + done, to.size() - done);
         if (got == 0)
-            return begun || done > 0 ? received::broken : received::ended;
+            return partial || done > 0 ? received::broken : received::ended;
         if (got < 0 && errno != EINTR && errno != EAGAIN)
             return received::broken;
         if (got > 0)
@@ -82,7 +82,7 @@ bool message_buffer::resize(std::size_t size)
 
 received receive(int fd, const deadline &until, message_buffer &buffer, greeting &to)
 {
-    // Other versions begin with fewer bytes, so that four have to tell them apart.
+    // The greeting of another version may have only four bytes, so these are read and checked first.
     constexpr std::size_t start = 4;
     std::byte first[start];
     if (const received got = read_whole(fd, until, first, false); got != received::message)

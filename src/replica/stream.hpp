@@ -11,7 +11,7 @@
 namespace replica
 {
 
-// The bytes of one received message. They grow to what its header announces, which is checked before.
+// Buffer of one received message. Grows to the size in the header, which has been checked.
 class message_buffer
 {
 public:
@@ -20,7 +20,7 @@ public:
     message_buffer &operator=(const message_buffer &) = delete;
     ~message_buffer() { std::free(bytes_); }
 
-    // False: there is no memory.
+    // Returns false if out of memory.
     bool resize(std::size_t size);
     std::byte *data() { return bytes_; }
     std::span<const std::byte> bytes() const { return {bytes_, size_}; }
@@ -32,9 +32,9 @@ private:
 
 enum class received {
     message,
-    ended,     // the other side closed before a message began
-    broken,    // in the middle of a message, or errno says why
-    malformed, // what arrived is no message
+    ended,     // the peer closed the stream between two messages
+    broken,    // the peer closed the stream within a message, or an error with errno
+    malformed, // received bytes are not a valid message
     other_version,
     timed_out,
 };
@@ -42,15 +42,15 @@ enum class received {
 // Returns true if one of the events, as for poll(), occurs before the deadline.
 bool wait_for(int fd, short events, const deadline &until);
 
-// Each waits for one whole message. The descriptor is a socket or a pipe.
+// Receive one whole message from a socket or a pipe.
 received receive(int fd, const deadline &until, message_buffer &buffer, greeting &to);
 received receive(int fd, const deadline &until, message_buffer &buffer, request &to);
 received receive(int fd, const deadline &until, message_buffer &buffer, answer &to);
 
-// False: the other side is gone, or did not take the message in time. Never raises SIGPIPE on a socket.
+// Returns false if the peer has gone or did not receive the message in time. Does not raise SIGPIPE on a socket.
 bool send_message(int fd, const deadline &until, const encoded_message &message);
 
-// Whether the other side of a socket is gone. What it had sent before can still be received.
+// Returns whether the peer of a socket has gone. Data that it sent before can still be received.
 bool hung_up(int fd);
 
 } // namespace replica

@@ -21,7 +21,8 @@ bool is_alphanumeric(char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-// What may be in a name that becomes a word of ssh's command line. It cannot begin like an option.
+// Returns whether the text is safe as a word of the ssh command line: only alphanumeric characters, characters of
+// `also` and non-ASCII bytes, and no leading '-'.
 bool is_word(std::string_view text, std::string_view also)
 {
     return !text.empty() && text.front() != '-' && std::all_of(text.begin(), text.end(), [also](char c) {
@@ -29,7 +30,7 @@ bool is_word(std::string_view text, std::string_view also)
     });
 }
 
-// An IPv6 address, whose zone may follow.
+// Returns whether the text is an IPv6 address with an optional zone.
 bool is_address(std::string_view text)
 {
     char bytes[64];
@@ -54,7 +55,7 @@ const char *parse_node(std::string_view text, bool address, target &to)
     if (text.empty())
         return "the host is missing";
     if (!is_word(text, address ? ".:%_-" : "._-"))
-        return "the host contains a character that no host name has";
+        return "the host contains an invalid character";
     return to.node.assign(text) ? nullptr : "the host is longer than 255 characters";
 }
 
@@ -70,7 +71,7 @@ const char *parse_bracketed(std::string_view text, target &to)
     if (rest.empty())
         return nullptr;
     return rest.front() == ':' ? parse_service(text_after(rest, 1), to)
-                               : "something other than a port follows the address";
+                               : "invalid text after the address (expected ':' and a port)";
 }
 
 } // namespace
@@ -82,10 +83,10 @@ const char *parse_target(std::string_view text, target &to)
         to.local = true;
         return nullptr;
     }
-    // As in ssh, the last one: the user may be one of a domain.
+    // Splits at the last '@', like ssh: the user may be `user@domain`.
     if (const auto at = text.rfind('@'); at != npos) {
         if (!is_word(text_before(text, at), "._-+$@") || text.front() == '@' || text_before(text, at).back() == '@')
-            return "the user name before '@' is empty or contains a character that no user name has";
+            return "the user name before '@' is empty or contains an invalid character";
         if (!to.user.assign(text_before(text, at)))
             return "the user name is longer than 255 characters";
         text.remove_prefix(at + 1);
@@ -98,7 +99,7 @@ const char *parse_target(std::string_view text, target &to)
     // Two colons without brackets: an IPv6 address.
     if (text.find(':', colon + 1) != npos) {
         if (!is_address(text))
-            return "there is more than one colon, but this is no IPv6 address";
+            return "more than one colon in an invalid IPv6 address";
         return parse_node(text, true, to);
     }
     if (const char *const fault = parse_node(text_before(text, colon), false, to))

@@ -8,8 +8,8 @@
 namespace replica
 {
 
-// Where a replica is: `[user@]host[:port]`, the port being that of ssh, or `local:` for this machine without ssh. The
-// user may be `user@domain`.
+// Location of a replica: `[user@]host[:port]` with the port of ssh, or `local:` for this machine without ssh. The user
+// may be `user@domain`.
 struct target {
     bool local = false;
     short_text<255> user;
@@ -17,7 +17,7 @@ struct target {
     short_text<31> service;
 };
 
-// NULL: the text is a target. Otherwise why it is none.
+// Parses a target. Returns NULL on success, otherwise the error.
 const char *parse_target(std::string_view text, target &to);
 
 } // namespace replica

@@ -6,7 +6,7 @@
 namespace replica
 {
 
-// Parts of a text, as substr() gives them, without what it needs of the C++ runtime. at is not beyond the end.
+// Like substr(), but without dependencies on the C++ runtime. `at` must not exceed the size.
 inline std::string_view text_before(std::string_view text, std::size_t at)
 {
     return {text.data(), at};
@@ -28,7 +28,7 @@ inline bool is_port(std::string_view text, unsigned min = 1)
     return !text.empty() && value >= min && value <= 65535;
 }
 
-// Returns why the first bytes of a configuration file are not plain UTF-8 text, or NULL if they may be.
+// Returns the error if the first bytes of a configuration file are not plain UTF-8 text, otherwise NULL.
 inline const char *encoding_fault(std::string_view start)
 {
     if (start.starts_with("\xef\xbb\xbf"))

@@ -28,7 +28,7 @@ static void read_control(std::span<const std::byte> input)
 
 static void read_lane(std::span<const std::byte> input)
 {
-    std::byte wire[longest_lane_request];
+    std::byte wire[max_lane_request_size];
     lane_request request;
     if (decode(input, request) &&
             (encode(request, wire) != input.size() || !std::equal(input.begin(), input.end(), wire)))
@@ -50,8 +50,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     read_control<answer>(input);
     read_lane(input);
     if (size >= answer_header_size) {
-        if (answer_size(input.first<answer_header_size>()) > longest_message ||
-                request_size(input.first<request_header_size>()) > longest_message)
+        if (answer_size(input.first<answer_header_size>()) > max_message_size ||
+                request_size(input.first<request_header_size>()) > max_message_size)
             abort();
     }
     return 0;

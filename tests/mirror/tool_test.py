@@ -242,7 +242,7 @@ class Tool(MirrorTest):
         alone.mkdir()
         for name in ("librpma.so.0", "librpma_mirror.so.0"):
             shutil.copy(pathlib.Path(LIBRARY).parent / name, alone)
-        self.refused(77, "softrdma is not installed beside librpma", "resync", host,
+        self.refused(77, "install softrdma", "resync", host,
                      env={**os.environ, "LD_LIBRARY_PATH": str(alone)})
 
 

@@ -80,16 +80,16 @@ void requests_come_back(void **)
     lane_request sent;
     sent.kind = lane_request_kind::deep_flush;
     sent.sequence = 0x0102030405060708;
-    sent.count = most_ranges;
-    for (std::uint32_t i = 0; i < most_ranges; ++i)
+    sent.count = max_ranges;
+    for (std::uint32_t i = 0; i < max_ranges; ++i)
         sent.ranges[i] = {~std::uint64_t{i}, i};
-    std::byte wire[longest_lane_request];
+    std::byte wire[max_lane_request_size];
     assert_int_equal(encode(sent, wire), sizeof(wire));
     lane_request got;
     assert_true(decode(wire, got));
     assert_true(got.kind == sent.kind);
     assert_int_equal(got.sequence, sent.sequence);
-    assert_int_equal(got.count, most_ranges);
+    assert_int_equal(got.count, max_ranges);
     assert_memory_equal(got.ranges, sent.ranges, sizeof(sent.ranges));
 }
 
@@ -97,7 +97,7 @@ void damaged_requests_are_malformed(void **)
 {
     lane_request r;
     r.count = 2;
-    std::byte wire[longest_lane_request + 1];
+    std::byte wire[max_lane_request_size + 1];
     const std::size_t size = encode(r, wire);
     for (std::size_t i = 0; i <= sizeof(wire); ++i)
         if (i != size)

@@ -262,7 +262,7 @@ void what_is_no_record_is_malformed(void **)
     request got;
     assert_true(decode(encode(wrong).bytes(), got) == decoded::malformed);
     wrong = request_of(request_type::mirror_create);
-    wrong.mirror.copy = most_copies;
+    wrong.mirror.copy = max_copies;
     assert_true(decode(encode(wrong).bytes(), got) == decoded::malformed);
     const encoded_message good = encode(request_of(request_type::mirror_attach));
     for (std::size_t size = 0; size < good.bytes().size(); ++size)

@@ -229,7 +229,7 @@ int test_lane::request(replica::lane_request_kind kind, const std::vector<replic
     request.count = static_cast<std::uint32_t>(ranges.size());
     request.sequence = ++sequence_;
     std::copy(ranges.begin(), ranges.end(), request.ranges);
-    std::vector<std::byte> bytes(replica::longest_lane_request);
+    std::vector<std::byte> bytes(replica::max_lane_request_size);
     bytes.resize(encode(request, bytes.data()));
     return send_raw(bytes);
 }

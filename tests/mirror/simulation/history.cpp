@@ -111,7 +111,7 @@ void history::check_claims() const
         records.push_back(p.data.empty() ? replica::mirror_record() : durable_state(p).committed);
     replica::mirror_record of_targets;
     for (std::size_t copy = 0; copy < copies.size(); ++copy)
-        if (records[copy].home != copy && is_newer(records[copy], of_targets))
+        if (records[copy].writer_copy != copy && is_newer(records[copy], of_targets))
             of_targets = records[copy];
     const bool refuses = of_targets.policy == replica::mirror_policy::availability && !of_targets.closed;
     for (std::size_t copy = 0; copy < copies.size(); ++copy)

@@ -114,7 +114,7 @@ void scenario::go_without(unsigned machine)
     const std::uint32_t visible = all_targets() | 1U << copy;
     const replica::mirror_record newest = history_.newest_record(visible & ~silent_);
     // A writer that ended when the arbiter had its record, and no copy yet, left its promise at home.
-    const bool own = newest.home == copy &&
+    const bool own = newest.writer_copy == copy &&
                      (history_.record_of(copy) == newest ||
                              history_.promises()[copy] == replica::mirror_promise{newest.epoch, newest.writer});
     const bool alone = newest.policy == replica::mirror_policy::availability && !newest.closed &&
