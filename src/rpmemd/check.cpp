@@ -28,12 +28,12 @@ namespace
 
 constexpr int caller_limit_ms = 10'000;
 
-void tell(const std::string &topic, bool good, const std::string &text, const std::string &remedy = "")
+void print_finding(const std::string &topic, bool good, const std::string &text, const std::string &remedy = "")
 {
     std::printf("%s\t%s\t%s\t%s\n", topic.c_str(), good ? "ok" : "gap", text.c_str(), remedy.c_str());
 }
 
-// The remedy is in the text of the failure.
+// Runs `f` and prints the message of a failure, which contains the remedy, as a finding. Returns true on success.
 template<class F>
 bool attempt(const std::string &topic, F f)
 {
@@ -41,7 +41,7 @@ bool attempt(const std::string &topic, F f)
         f();
         return true;
     } catch (const failure &problem) {
-        tell(topic, false, problem.what());
+        print_finding(topic, false, problem.what());
         return false;
     }
 }
@@ -50,32 +50,32 @@ void check_sessions(const config &settings)
 {
     if (const unsigned others = processes_like_this(); others >= settings.limits.sessions)
         throw failure(EUSERS,
-                "there are " + std::to_string(others) + " sessions of this user: see max-sessions in rpmemd.conf");
+                std::to_string(others) + " sessions of this user: limit reached (see max-sessions in rpmemd.conf)");
 }
 
-// By the code that creates and opens pools. Empty if neither can succeed.
+// Creates or opens the parts like a session and prints the findings. Returns nullopt if neither succeeds.
 std::optional<pool> check_parts(const config &settings, const poolset &set)
 {
     std::optional<pool> found;
     if (!attempt("part", [&] { found.emplace(pool::probe(settings, set)); }))
         return std::nullopt;
     for (const part &p : found->parts())
-        tell("part", true, p.path() + (p.was_created() ? " can be created" : " is there"));
-    tell("size", true, std::to_string(found->memory().size()) + " bytes");
+        print_finding("part", true, p.path() + (p.was_created() ? " can be created" : " exists"));
+    print_finding("size", true, std::to_string(found->memory().size()) + " bytes");
     if (found->exists())
-        tell("pool", true, "it exists: rpmem_open(3) opens it, and rpmem_create(3) fails (EEXIST)");
+        print_finding("pool", true, "it exists: rpmem_open(3) opens it, and rpmem_create(3) fails (EEXIST)");
     return found;
 }
 
-// Registers the pool and listens for its lanes, as for a session.
-void check_lanes(const config &settings, pool &of, const std::string &address)
+// Registers the pool and listens for lanes, like a session.
+void check_lanes(const config &settings, pool &probed, const std::string &address)
 {
     replica::session_request request;
-    request.pool_size = std::min<std::uint64_t>(of.memory().size(), settings.limits.bytes);
+    request.pool_size = std::min<std::uint64_t>(probed.memory().size(), settings.limits.bytes);
     request.lanes = 1;
     request.devices = replica::device_hardware | replica::device_software;
-    const lane_server lanes(settings, of, request, lane_terms{address});
-    tell("level", true, describe(lanes.chosen().level, lanes.flushes_natively()));
+    const lane_server lanes(settings, probed, request, lane_terms{address});
+    print_finding("level", true, describe(lanes.chosen().level, lanes.flushes_natively()));
 }
 
 bool flushes_natively(const device &on)
@@ -84,16 +84,16 @@ bool flushes_natively(const device &on)
     const region_ptr region =
             register_memory(on, page.data(), page.size(), RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, "a page");
     int types = 0;
-    check_rpma(rpma_mr_get_native_flush_type(region.get(), &types), "cannot tell what the device flushes");
+    check_rpma(rpma_mr_get_native_flush_type(region.get(), &types), "cannot query the native flush of the device");
     return types != 0;
 }
 
-// True if it is a device of hardware.
+// Prints the kind of the device. Returns true for RDMA hardware.
 bool check_device(const std::string &address)
 {
     const device found = open_device(address, replica::device_hardware | replica::device_software);
     const bool natively = flushes_natively(found);
-    tell("device", true,
+    print_finding("device", true,
             std::string(found.is_software ? "softrdma, the software device" : "RDMA hardware") +
                     (natively ? ", which flushes natively" : ", which does not flush natively"));
     return !found.is_software;
@@ -105,11 +105,11 @@ void check_limits(std::uint64_t size, bool pins_memory)
     getrlimit(RLIMIT_MEMLOCK, &memory);
     getrlimit(RLIMIT_NOFILE, &files);
     const bool locks = !pins_memory || memory.rlim_cur == RLIM_INFINITY || memory.rlim_cur >= size;
-    tell("memlock", locks,
+    print_finding("memlock", locks,
             memory.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(memory.rlim_cur / 1024) + " KiB",
             locks ? "" : "raise memlock in /etc/security/limits.conf of the target: the device pins the whole pool");
-    // The needs of a session depend on the client.
-    tell("nofile", true, std::to_string(files.rlim_cur) + " open files");
+    // rpmem-doctor checks the value: the number of descriptors that a session needs depends on the client.
+    print_finding("nofile", true, std::to_string(files.rlim_cur) + " open files");
 }
 
 void echo(int listener)
@@ -142,7 +142,7 @@ void offer_port(const std::string &address)
     freeaddrinfo(found);
     if (!listens)
         throw system_failure("the target cannot listen");
-    tell("data port", true, address + " " + port);
+    print_finding("data port", true, address + " " + port);
     std::fflush(stdout);
     echo(listener.get());
 }
@@ -151,7 +151,7 @@ void offer_port(const std::string &address)
 
 exit_status check_set(const config &settings, const std::string &set_name)
 {
-    tell("daemon", true, std::string("rpmemd ") + daemon_version);
+    print_finding("daemon", true, std::string("rpmemd ") + daemon_version);
     attempt("daemon", [&] { check_sessions(settings); });
     std::optional<pool> probed;
     std::string address;
@@ -159,7 +159,7 @@ exit_status check_set(const config &settings, const std::string &set_name)
     poolset set;
     if (attempt("set", [&] {
             set = parse_poolset(read_set_file(settings.poolset_dir, set_name));
-            tell("set", true,
+            print_finding("set", true,
                     set_name + " in " + settings.poolset_dir + ", " + std::to_string(set.parts.size()) + " parts");
         }))
         probed = check_parts(settings, set);

@@ -20,7 +20,7 @@ namespace
 constexpr const char *system_file = "/etc/rpmemd/rpmemd.conf";
 constexpr const char *user_file = ".rpmemd.conf"; // in HOME
 
-// Values of the command line wait here until the files are read, in the order in which they are applied.
+// Values of the command line, in their order. They are applied after the files are read.
 struct given_values {
     std::string file; // replaces the standard ones
     std::string threads;
@@ -60,38 +60,40 @@ void add_options(CLI::App &app, given_values &given, config &to)
     set_version(app);
     app.add_option("-c,--config", given.file, "file to read instead of the standard ones")->type_name("PATH");
     add_set(app, "-r,--remove", to.remove, "remove the parts of this set and exit");
-    add_set(app, "--check", to.check, "say what is found about this set and this machine, for rpmem-doctor");
+    add_set(app, "--check", to.check, "check this set and this machine, and print the findings for rpmem-doctor");
     app.add_option_function<std::string>(
                "--listen", [&to](const std::string &value) { to.listen = value; },
                "serve mirrored sets here, for every writer that has the key, until SIGTERM")
             ->type_name("ADDRESS:PORT");
-    app.add_option("--key-file", to.key_file, "with --listen: file with the key, 64 hexadecimal digits")
+    app.add_option("--key-file", to.key_file, "file with the key of --listen, 64 hexadecimal digits")
             ->type_name("PATH");
-    app.add_flag("-f,--force", to.force, "with --remove: go on after errors")->disable_flag_override();
-    app.add_flag("-s,--pool-set", to.pool_set, "with --remove: remove the set file, too")->disable_flag_override();
-    app.add_option("-t,--nthreads", given.threads, "worker threads; 0: one for each lane")->type_name("N");
+    app.add_flag("-f,--force", to.force, "continue --remove after errors")->disable_flag_override();
+    app.add_flag("-s,--pool-set", to.pool_set, "let --remove delete the set file, too")->disable_flag_override();
+    app.add_option("-t,--nthreads", given.threads, "number of worker threads (0: one for each lane)")->type_name("N");
     app.add_flag("--forced", to.forced, "take the arguments from SSH_ORIGINAL_COMMAND: for a forced command of ssh")
             ->disable_flag_override();
-    app.add_option("--transport", given.transport, "of the control channel: stdio")->type_name("");
+    app.add_option("--transport", given.transport, "transport of the control channel; only stdio is supported")
+            ->type_name("");
     add_value(app, given, "log-file", "file to log to instead of syslog");
-    add_value(app, given, "poolset-dir", "where the set files are; default: $HOME");
+    add_value(app, given, "poolset-dir", "directory of the set files (default: $HOME)");
     add_switch(app, given, "persist-apm", "RDMA writes reach persistent memory past the caches");
-    add_switch(app, given, "persist-general", "accepted and without effect");
+    add_switch(app, given, "persist-general", "accepted, without effect");
     add_switch(app, given, "use-syslog", "log to syslog");
     add_value(app, given, "log-level", "err, warn, notice, info or debug");
-    add_value(app, given, "session-timeout", "seconds after which a client that says nothing counts as gone; 0: never");
-    add_value(app, given, "umask", "mode bits that new part files do not get; default: they get 0600");
-    add_value(app, given, "read-only-header", "yes or no: whether clients may only read the pool header");
+    add_value(app, given, "session-timeout", "disconnect a client that is silent for this many seconds (0: never)");
+    add_value(app, given, "umask", "umask of new part files (default: they get mode 0600)");
+    add_value(app, given, "read-only-header", "yes or no: clients may only read the pool header");
     add_switch(app, given, "follow-symlinks", "accept part files that are symbolic links");
-    add_value(app, given, "max-lanes", "most lanes of a session");
-    add_value(app, given, "max-threads", "most worker threads of a session");
-    add_value(app, given, "max-bytes", "most bytes of a pool");
-    add_value(app, given, "max-sessions", "most sessions of a user at a time");
-    add_value(app, given, "max-unauthenticated", "with --listen: most connections that have not authenticated yet");
-    add_value(app, given, "max-unauthenticated-per-address", "the same, from one address");
+    add_value(app, given, "max-lanes", "maximum number of lanes of a session");
+    add_value(app, given, "max-threads", "maximum number of worker threads of a session");
+    add_value(app, given, "max-bytes", "maximum size of a pool, in bytes");
+    add_value(app, given, "max-sessions", "maximum number of concurrent sessions of a user");
+    add_value(app, given, "max-unauthenticated", "maximum number of unauthenticated connections to --listen");
+    add_value(app, given, "max-unauthenticated-per-address",
+            "maximum number of unauthenticated connections from one address");
 }
 
-// False: the question for the version is answered.
+// Parses SSH_ORIGINAL_COMMAND. Returns false if it requested the version, which has been printed.
 bool read_forced(config &to)
 {
     CLI::App app("", "rpmemd");
@@ -120,8 +122,8 @@ void read_files(config &to, const std::string &chosen)
         return;
     }
     std::vector<std::string> standard = {system_file};
-    if (const char *const home = getenv("HOME"); home != nullptr && *home != '\0')
-        standard.push_back(std::string(home) + "/" + user_file);
+    if (const char *const user_dir = getenv("HOME"); user_dir != nullptr && *user_dir != '\0')
+        standard.push_back(std::string(user_dir) + "/" + user_file);
     for (const std::string &path : standard) {
         std::error_code ignored;
         if (std::filesystem::exists(path, ignored))
@@ -142,7 +144,7 @@ void apply(config &to, const std::string &key, const std::string &value)
 unsigned thread_count(const std::string &value)
 {
     try {
-        return small_number(value, 0, most_threads);
+        return small_number(value, 0, max_threads);
     } catch (const std::invalid_argument &problem) {
         throw config_error(exit_refused, std::string("--nthreads: ") + problem.what());
     }
@@ -151,16 +153,16 @@ unsigned thread_count(const std::string &value)
 void check_poolset_dir(config &to)
 {
     if (to.poolset_dir.empty()) {
-        const char *const home = getenv("HOME");
-        if (home == nullptr || *home != '/')
+        const char *const user_dir = getenv("HOME");
+        if (user_dir == nullptr || *user_dir != '/')
             throw config_error(
-                    exit_failed, "HOME names no poolset directory: set it, or choose one with --poolset-dir");
-        to.poolset_dir = home;
+                    exit_failed, "poolset directory: HOME is not an absolute path (set it, or use --poolset-dir)");
+        to.poolset_dir = user_dir;
     }
     std::error_code error;
     if (!std::filesystem::is_directory(to.poolset_dir, error))
-        throw config_error(exit_failed, "the poolset directory " + to.poolset_dir +
-                                                " is not usable: " + (error ? error.message() : "it is no directory"));
+        throw config_error(exit_failed,
+                "poolset directory " + to.poolset_dir + ": " + (error ? error.message() : "not a directory"));
 }
 
 } // namespace
@@ -175,24 +177,24 @@ std::optional<config> read_config(int argc, const char *const *argv)
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success &asked) {
-        // Standard output is the control channel.
+        // Help goes to standard error: standard output is the control channel.
         app.exit(asked, std::cerr, std::cerr);
         return std::nullopt;
     } catch (const CLI::ParseError &wrong) {
-        throw config_error(exit_refused, std::string(wrong.what()) + ": see rpmemd --help");
+        throw config_error(exit_refused, std::string(wrong.what()) + " (see rpmemd --help)");
     }
     if (given.transport != "stdio")
-        throw config_error(exit_refused, "--transport: unknown '" + given.transport + "': only stdio is there");
+        throw config_error(exit_refused, "--transport: unknown '" + given.transport + "' (only stdio is supported)");
     if (to.forced && !read_forced(to))
         return std::nullopt;
     if (!to.remove && (to.force || to.pool_set))
-        throw config_error(exit_refused, "--force and --pool-set need --remove: see rpmemd --help");
+        throw config_error(exit_refused, "--force and --pool-set require --remove (see rpmemd --help)");
     if (to.listen.has_value() != !to.key_file.empty())
-        throw config_error(exit_refused, "--listen and --key-file need each other: see rpmemd --help");
+        throw config_error(exit_refused, "--listen and --key-file require each other (see rpmemd --help)");
     if (to.listen && (to.remove || to.check || to.forced))
-        throw config_error(exit_refused, "--listen does not go with --remove, --check or --forced");
+        throw config_error(exit_refused, "--listen cannot be combined with --remove, --check or --forced");
     if (app.count("--config") != 0 && given.file.empty())
-        throw config_error(exit_failed, "--config: names no file");
+        throw config_error(exit_failed, "--config: empty file name");
     read_files(to, given.file);
     for (const auto &[key, value] : given.values)
         apply(to, key, value);

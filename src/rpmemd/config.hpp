@@ -9,7 +9,7 @@
 
 #include "log.hpp"
 
-// What the command line and the configuration files say.
+// Settings of the command line and the configuration files.
 namespace rpmemd
 {
 
@@ -19,29 +19,29 @@ enum exit_status {
     exit_refused = 255 // a bad command line or a malformed message
 };
 
-constexpr unsigned most_threads = 65535;
+constexpr unsigned max_threads = 65535;
 
 struct limits {
     unsigned lanes = 1024;
     unsigned threads = 64;
     std::uint64_t bytes = std::uint64_t{1} << 40;
-    unsigned sessions = 64; // of one user
-    // Connections that have not authenticated yet, of all addresses and of one.
+    unsigned sessions = 64; // sessions of one user
+    // Unauthenticated connections, in total and per address.
     unsigned unauthenticated = 1024;
     unsigned unauthenticated_per_address = 512;
 };
 
 struct config {
-    // Only from the command line.
-    std::optional<std::string> remove; // a set
-    std::optional<std::string> check;  // a set
+    // Set only on the command line.
+    std::optional<std::string> remove; // set file
+    std::optional<std::string> check;  // set file
     std::optional<std::string> listen; // ADDRESS:PORT; mirrored sets are served there
-    std::string key_file;              // of the writers of mirrored sets
+    std::string key_file;              // file with the key of the writers of mirrored sets
     bool force = false;
     bool pool_set = false; // remove the set file, too
-    unsigned threads = 0;  // 0: one for each lane
+    unsigned threads = 0;  // worker threads; one for each lane if 0
     bool forced = false;   // take the arguments from SSH_ORIGINAL_COMMAND
-    // From both; what is said later wins.
+    // Set in the files and on the command line. The last value takes effect.
     std::string log_file = "/var/log/rpmemd.log";
     bool use_syslog = true;
     log_level level = log_level::err;
@@ -54,7 +54,7 @@ struct config {
     rpmemd::limits limits;
 };
 
-// The end of the program before it has done anything; the message is empty if all is said.
+// Error that ends the program before it starts work. The message is empty if it has already been printed.
 class config_error : public std::runtime_error
 {
 public:
@@ -65,17 +65,17 @@ private:
     exit_status status_;
 };
 
-// Reads the files, too. Throws config_error. Empty if the question was for help or the version, which is answered on
-// standard error.
+// Reads the command line and the configuration files. Throws config_error. Returns nullopt if help or the version was
+// requested, which are printed to standard error.
 std::optional<config> read_config(int argc, const char *const *argv);
 
-// The value of a key of the configuration files. Throws std::invalid_argument, which says what is wrong with it.
+// Sets a key of the configuration files. Throws std::invalid_argument with the error for an invalid key or value.
 void set_value(config &to, const std::string &key, const std::string &value);
 
-// Throws std::invalid_argument for what is no decimal number in this range.
+// Parses a decimal number from `lowest` to `highest`. Throws std::invalid_argument for any other value.
 unsigned small_number(const std::string &value, unsigned lowest, unsigned highest);
 
-// Throws config_error, which names file and line, for a file that cannot be read or says what it must not.
+// Throws config_error with file and line for a file that cannot be read or has an invalid line.
 void read_config_file(config &to, const std::string &path);
 
 } // namespace rpmemd

@@ -21,7 +21,7 @@ std::invalid_argument wrong(const std::string &value, const std::string &expecte
 bool yes_or_no(const std::string &value)
 {
     if (value != "yes" && value != "no")
-        throw wrong(value, "write yes or no");
+        throw wrong(value, "must be yes or no");
     return value == "yes";
 }
 
@@ -36,8 +36,8 @@ std::uint64_t number(const std::string &value, std::uint64_t lowest, std::uint64
         used = 0;
     }
     if (used == 0 || used != value.size() || found < lowest || found > highest)
-        throw wrong(value, std::string(base == 8 ? "write an octal number up to 777"
-                                                 : "write a number from " + std::to_string(lowest) + " to " +
+        throw wrong(value, std::string(base == 8 ? "must be an octal number up to 777"
+                                                 : "must be a number from " + std::to_string(lowest) + " to " +
                                                            std::to_string(highest)));
     return found;
 }
@@ -47,11 +47,11 @@ std::string directory(const std::string &value)
     static const std::string token = "$HOME";
     std::string path = value;
     for (std::size_t at = path.find(token); at != std::string::npos; at = path.find(token, at)) {
-        const char *const home = getenv("HOME");
-        if (home == nullptr || *home == '\0')
-            throw std::invalid_argument("the environment has no HOME for '" + value + "'");
-        path.replace(at, token.size(), home);
-        at += std::string_view(home).size();
+        const char *const user_dir = getenv("HOME");
+        if (user_dir == nullptr || *user_dir == '\0')
+            throw std::invalid_argument("'" + value + "': HOME is not set");
+        path.replace(at, token.size(), user_dir);
+        at += std::string_view(user_dir).size();
     }
     if (path.empty() || path[0] != '/')
         throw wrong(value, "the poolset directory must be an absolute path");
@@ -62,14 +62,14 @@ log_level level(const std::string &value)
 {
     const std::optional<log_level> found = log_level_from(value);
     if (!found)
-        throw wrong(value, "write err, warn, notice, info or debug");
+        throw wrong(value, "must be err, warn, notice, info or debug");
     return *found;
 }
 
 template<unsigned limits::*limit>
 void set_limit(config &to, const std::string &value)
 {
-    to.limits.*limit = small_number(value, 1, most_threads);
+    to.limits.*limit = small_number(value, 1, max_threads);
 }
 
 using setter = void (*)(config &, const std::string &);
@@ -80,7 +80,7 @@ const std::map<std::string, setter> &setters()
             {"log-file",
                     [](config &to, const std::string &value) {
                         if (value.empty())
-                            throw wrong(value, "write the path of a file");
+                            throw wrong(value, "must be the path of a file");
                         to.log_file = value;
                         to.use_syslog = false;
                     }},
@@ -88,7 +88,7 @@ const std::map<std::string, setter> &setters()
             {"log-level", [](config &to, const std::string &value) { to.level = level(value); }},
             {"poolset-dir", [](config &to, const std::string &value) { to.poolset_dir = directory(value); }},
             {"persist-apm", [](config &to, const std::string &value) { to.persist_apm = yes_or_no(value); }},
-            // Accepted and without effect: the general method is what is used when the other one is not asked for.
+            // Accepted for compatibility: the general method is the default without persist-apm.
             {"persist-general", [](config &, const std::string &value) { (void)yes_or_no(value); }},
             {"read-only-header", [](config &to, const std::string &value) { to.read_only_header = yes_or_no(value); }},
             {"follow-symlinks", [](config &to, const std::string &value) { to.follow_symlinks = yes_or_no(value); }},
@@ -125,7 +125,7 @@ void read_line(config &to, const std::string &line)
         return;
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos)
-        throw std::invalid_argument("'" + text + "' is no line of the form key = value");
+        throw std::invalid_argument("'" + text + "': expected key = value");
     set_value(to, trimmed(text.substr(0, equals)), trimmed(text.substr(equals + 1)));
 }
 

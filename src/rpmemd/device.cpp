@@ -22,7 +22,8 @@ struct addresses_deleter {
 
 } // namespace
 
-// librpma does not tell on which port it listens, so the kernel is asked for one that nobody uses at the moment.
+// librpma does not report the port that it listens on. The kernel therefore selects a free port for a socket that is
+// closed again; another process can take the port before librpma binds it.
 unsigned free_port(const std::string &address)
 {
     addrinfo hints{};
@@ -53,7 +54,7 @@ void check_rpma(int result, const std::string &what)
             what + ": " + cause);
 }
 
-// The software device needs no launcher: librpma loads it.
+// librpma loads the software device automatically, without the launcher softrdma.
 device open_device(const std::string &address, std::uint32_t kinds)
 {
     constexpr std::uint32_t any = replica::device_hardware | replica::device_software;
@@ -64,12 +65,13 @@ device open_device(const std::string &address, std::uint32_t kinds)
     const int result =
             rpma_utils_get_ibv_context_of_kind(address.c_str(), RPMA_UTIL_IBV_CONTEXT_LOCAL, wanted, &context);
     if (result != 0 && wanted == RPMA_DEVICE_HARDWARE)
-        throw failure(EMEDIUMTYPE, "the target has no RDMA device at the address of the connection: allow the software "
-                                   "device with RPMEM_ENABLE_SOCKETS=1, or see rpma-doctor there");
-    check_rpma(
-            result, "the target has neither an RDMA device at the address of the connection nor softrdma: install it");
+        throw failure(EMEDIUMTYPE,
+                "RDMA device not found at the target for the address of the connection (allow the software "
+                "device with RPMEM_ENABLE_SOCKETS=1, or run rpma-doctor there)");
+    check_rpma(result, "neither an RDMA device for the address of the connection nor softrdma found at the target "
+                       "(install softrdma)");
     rpma_device_kind kind = RPMA_DEVICE_ANY;
-    check_rpma(rpma_utils_ibv_context_get_kind(context, &kind), "cannot tell what the device of the target is");
+    check_rpma(rpma_utils_ibv_context_get_kind(context, &kind), "cannot query the device kind at the target");
     device found;
     found.is_software = kind == RPMA_DEVICE_SOFTWARE;
     rpma_peer *peer = nullptr;
@@ -89,13 +91,14 @@ region_ptr register_memory(const device &on, void *from, std::size_t size, int u
 endpoint listen_anywhere(const device &on, const std::string &address)
 {
     for (int attempt = 1;; ++attempt) {
-        endpoint made;
-        made.port = free_port(address);
+        endpoint created;
+        created.port = free_port(address);
         rpma_ep *listener = nullptr;
-        const int result = rpma_ep_listen(on.peer.get(), address.c_str(), std::to_string(made.port).c_str(), &listener);
-        made.listener.reset(listener);
+        const int result =
+                rpma_ep_listen(on.peer.get(), address.c_str(), std::to_string(created.port).c_str(), &listener);
+        created.listener.reset(listener);
         if (result == 0)
-            return made;
+            return created;
         if (attempt == port_attempts || result != RPMA_E_PROVIDER || errno != EADDRINUSE)
             check_rpma(result, "the target cannot listen for the data");
     }

@@ -8,11 +8,11 @@
 
 #include "failure.hpp"
 
-// Objects of librpma with owners.
+// Owning pointers to objects of librpma.
 namespace rpmemd
 {
 
-// Throws failure for what is no success.
+// Throws failure, with `what` as the start of the message, if the result of a librpma function is an error.
 void check_rpma(int result, const std::string &what);
 
 template<class T, int (*Delete)(T **)>
@@ -32,12 +32,12 @@ struct device {
     bool is_software = false;
 };
 
-// The device that has the address, of the kinds whose bits of replica::device_kind are set. Throws failure.
+// Opens the device with this IP address. `kinds` has the bits of replica::device_kind that are allowed. Throws failure.
 device open_device(const std::string &address, std::uint32_t kinds);
 
 region_ptr register_memory(const device &on, void *from, std::size_t size, int usage, const std::string &what);
 
-// Of TCP, that nobody uses at the moment. Throws failure.
+// Returns a TCP port that is free at the moment. Throws failure.
 unsigned free_port(const std::string &address);
 
 struct endpoint {
@@ -45,7 +45,7 @@ struct endpoint {
     unsigned port = 0;
 };
 
-// On a port that is free. Throws failure.
+// Listens on a free port. Throws failure.
 endpoint listen_anywhere(const device &on, const std::string &address);
 
 } // namespace rpmemd

@@ -9,7 +9,7 @@
 namespace rpmemd
 {
 
-// What ends a request or the program: an errno value for the other side, and one line that names cause and remedy.
+// Error that ends a request or the program: an errno value for the client, and one line with cause and remedy.
 class failure : public std::runtime_error
 {
 public:

@@ -14,10 +14,10 @@ namespace
 {
 
 constexpr std::string_view blanks = " \t\n";
-// Outside of quotes, and between double quotes, a shell does something with these.
+// Characters that are special to a shell outside of quotes, and within double quotes.
 constexpr std::string_view special = ";&|<>()$`*?[]{}~#!";
 constexpr std::string_view special_in_double = "$`";
-// Between double quotes a backslash protects only these.
+// Within double quotes a backslash escapes only these.
 constexpr std::string_view protected_in_double = "$`\"\\";
 
 bool is_one_of(char c, std::string_view set)
@@ -40,60 +40,60 @@ public:
 
     std::string word()
     {
-        std::string made;
+        std::string word_text;
         while (at_ < line_.size() && !is_one_of(line_[at_], blanks)) {
             const char c = line_[at_++];
             if (c == '\'')
-                made += single_quoted();
+                word_text += single_quoted();
             else if (c == '"')
-                made += double_quoted();
+                word_text += double_quoted();
             else if (c == '\\')
-                made += protected_character();
+                word_text += protected_character();
             else if (is_one_of(c, special))
-                refuse(c);
+                reject(c);
             else
-                made += c;
+                word_text += c;
         }
-        return made;
+        return word_text;
     }
 
 private:
-    [[noreturn]] static void refuse(char c)
+    [[noreturn]] static void reject(char c)
     {
-        throw std::invalid_argument(std::string("'") + c + "' is not quoted, and there is no shell here");
+        throw std::invalid_argument(std::string("'") + c + "' must be quoted: the command is not run by a shell");
     }
 
     std::string single_quoted()
     {
         const std::size_t end = line_.find('\'', at_);
         if (end == std::string_view::npos)
-            throw std::invalid_argument("a quote is not closed");
-        std::string made(line_.substr(at_, end - at_));
+            throw std::invalid_argument("unterminated quote");
+        std::string word_text(line_.substr(at_, end - at_));
         at_ = end + 1;
-        return made;
+        return word_text;
     }
 
     std::string double_quoted()
     {
-        std::string made;
+        std::string word_text;
         while (at_ < line_.size() && line_[at_] != '"') {
             char c = line_[at_++];
             if (is_one_of(c, special_in_double))
-                refuse(c);
+                reject(c);
             if (c == '\\' && at_ < line_.size() && is_one_of(line_[at_], protected_in_double))
                 c = line_[at_++];
-            made += c;
+            word_text += c;
         }
         if (at_ == line_.size())
-            throw std::invalid_argument("a quote is not closed");
+            throw std::invalid_argument("unterminated quote");
         ++at_;
-        return made;
+        return word_text;
     }
 
     char protected_character()
     {
         if (at_ == line_.size())
-            throw std::invalid_argument("nothing follows a backslash");
+            throw std::invalid_argument("backslash at the end");
         return line_[at_++];
     }
 
@@ -106,15 +106,15 @@ bool takes_a_set(const std::string &option)
     return option == "--remove" || option == "-r" || option == "--check";
 }
 
-bool may_be_asked(const std::string &word)
+bool is_allowed(const std::string &word)
 {
     constexpr std::string_view alone[] = {"--force", "-f", "--pool-set", "-s", "--version"};
     return takes_a_set(word) || std::ranges::find(alone, word) != std::end(alone);
 }
 
-[[noreturn]] void refuse_command(const std::string &asked, const std::string &why)
+[[noreturn]] void reject_command(const std::string &command, const std::string &reason)
 {
-    throw config_error(exit_refused, "the command '" + asked + "' is not allowed here: " + why);
+    throw config_error(exit_refused, "command '" + command + "' rejected: " + reason);
 }
 
 } // namespace
@@ -131,19 +131,19 @@ std::vector<std::string> words_of_command(std::string_view line)
 std::vector<std::string> forced_arguments()
 {
     const char *const text = getenv("SSH_ORIGINAL_COMMAND");
-    const std::string asked = text == nullptr ? "" : text;
+    const std::string command = text == nullptr ? "" : text;
     std::vector<std::string> words;
     try {
-        words = words_of_command(asked);
+        words = words_of_command(command);
     } catch (const std::invalid_argument &problem) {
-        refuse_command(asked, problem.what());
+        reject_command(command, problem.what());
     }
     if (!words.empty())
         words.erase(words.begin());
     for (std::size_t i = 0; i < words.size(); ++i) {
         const bool is_set = i > 0 && takes_a_set(words[i - 1]);
-        if (is_set ? words[i].starts_with('-') : !may_be_asked(words[i]))
-            refuse_command(asked, "only --remove SET, --force, --pool-set, --check SET and --version are");
+        if (is_set ? words[i].starts_with('-') : !is_allowed(words[i]))
+            reject_command(command, "only --remove SET, --force, --pool-set, --check SET and --version are allowed");
     }
     return words;
 }

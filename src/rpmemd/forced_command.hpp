@@ -8,14 +8,14 @@
 namespace rpmemd
 {
 
-// The words of a command line as a POSIX shell reads them: blanks separate, quotes and backslashes protect. Throws
-// std::invalid_argument, which says what is wrong, for a quote that is not closed and for what a shell would do more
-// with than pass it on, such as `;`, `$` and `*`: there is no shell.
+// Splits a command line into words like a POSIX shell: blanks separate, quotes and backslashes protect. Throws
+// std::invalid_argument with the error for an unterminated quote and for unquoted shell syntax such as `;`, `$` and
+// `*`, because no shell runs the command.
 std::vector<std::string> words_of_command(std::string_view line);
 
-// With a forced command of ssh the daemon runs instead of what the client asked for, which SSH_ORIGINAL_COMMAND has.
-// These are the arguments in it, without the name of the command. Throws config_error unless all of them are among
-// those that a client may use: --remove SET, --force, --pool-set, --check SET and --version.
+// Returns the arguments in SSH_ORIGINAL_COMMAND, without the name of the command. A forced command of ssh runs the
+// daemon in place of the client's command. Throws config_error unless all arguments are among those that a client may
+// use: --remove SET, --force, --pool-set, --check SET and --version.
 std::vector<std::string> forced_arguments();
 
 } // namespace rpmemd

@@ -9,8 +9,8 @@
 namespace rpmemd
 {
 
-// Whether the headers of a pool are whole and belong together. Throws failure: EIO for a wrong checksum, otherwise
-// EINVAL. There may be fewer headers than parts.
+// Checks that the headers of a pool are intact and belong together. Throws failure: EIO for a wrong checksum, otherwise
+// EINVAL. `pages` may have fewer elements than `parts`.
 void check_headers(const std::vector<header_page> &pages, bool single_header, const std::vector<part> &parts);
 
 } // namespace rpmemd

@@ -11,7 +11,7 @@ namespace rpmemd
 namespace
 {
 
-// What a completion is of: a receive has the number of its slot.
+// Context of a response. The context of a receive is the number of its slot.
 constexpr std::uint64_t answer_context = lane_window;
 
 const void *context_of(std::uint64_t number)
@@ -29,12 +29,12 @@ bool is_readable(int fd)
 
 connection_cfg_ptr lane_configuration()
 {
-    rpma_conn_cfg *made = nullptr;
-    check_rpma(rpma_conn_cfg_new(&made), "cannot configure a lane");
-    connection_cfg_ptr configuration(made);
-    check_rpma(rpma_conn_cfg_set_cq_size(made, lane_window + lane_answers), "cannot configure a lane");
-    check_rpma(rpma_conn_cfg_set_rq_size(made, lane_window), "cannot configure a lane");
-    check_rpma(rpma_conn_cfg_set_sq_size(made, lane_answers), "cannot configure a lane");
+    rpma_conn_cfg *created = nullptr;
+    check_rpma(rpma_conn_cfg_new(&created), "cannot configure a lane");
+    connection_cfg_ptr configuration(created);
+    check_rpma(rpma_conn_cfg_set_cq_size(created, lane_window + lane_answers), "cannot configure a lane");
+    check_rpma(rpma_conn_cfg_set_rq_size(created, lane_window), "cannot configure a lane");
+    check_rpma(rpma_conn_cfg_set_sq_size(created, lane_answers), "cannot configure a lane");
     return configuration;
 }
 
@@ -43,8 +43,8 @@ lane::lane(const lane_context &shared, std::uint32_t number, request_ptr request
 {
     for (std::size_t slot = 0; slot < lane_window; ++slot)
         check_rpma(rpma_conn_req_recv(request.get(), shared_.region, request_offset(slot),
-                           replica::longest_lane_request, context_of(slot)),
-                "cannot expect requests of a lane");
+                           replica::max_lane_request_size, context_of(slot)),
+                "cannot post receives for a lane");
     rpma_conn_req *taken = request.release();
     rpma_conn *connection = nullptr;
     check_rpma(rpma_conn_req_connect(&taken, nullptr, &connection), "cannot accept a lane");
@@ -68,12 +68,12 @@ int lane::event_fd() const
 
 std::size_t lane::request_offset(std::size_t slot) const
 {
-    return start_ + slot * replica::longest_lane_request;
+    return start_ + slot * replica::max_lane_request_size;
 }
 
 std::size_t lane::answer_offset() const
 {
-    return start_ + lane_window * replica::longest_lane_request + sequence_ % lane_answers * replica::lane_answer_size;
+    return start_ + lane_window * replica::max_lane_request_size + sequence_ % lane_answers * replica::lane_answer_size;
 }
 
 bool lane::serve()
@@ -104,7 +104,7 @@ bool lane::take_completions()
         if (result != 0 || done.status != IBV_WC_SUCCESS)
             return false;
         if (done.wr_id == answer_context)
-            --answers_under_way_;
+            --answers_in_flight_;
         else if (!answer(done.wr_id, done.byte_len))
             return false;
     }
@@ -114,25 +114,26 @@ bool lane::answer(std::size_t slot, std::size_t length)
 {
     replica::lane_request request;
     const std::span<const std::byte> bytes(
-            shared_.messages + request_offset(slot), std::min(length, replica::longest_lane_request));
+            shared_.messages + request_offset(slot), std::min(length, replica::max_lane_request_size));
     if (!replica::decode(bytes, request) || request.sequence != sequence_ + 1) {
-        log(log_level::err, "a lane sent what is no request: it is closed");
+        log(log_level::err, "lane: malformed request: lane closed");
         return false;
     }
     for (std::uint32_t i = 0; i < request.count; ++i)
         if (!replica::range_fits(request.ranges[i], shared_.begin, shared_.end)) {
-            log(log_level::err, "a lane named a range that is not in the pool: it is closed");
+            log(log_level::err, "lane: range outside the pool: lane closed");
             return false;
         }
     sequence_ = request.sequence;
-    // The client sends the next request as soon as it has the answer.
-    if (answers_under_way_ == lane_answers || !post_receive(slot))
+    // Posts the receive before the response is sent, because the client sends its next request as soon as the response
+    // arrives.
+    if (answers_in_flight_ == lane_answers || !post_receive(slot))
         return false;
     const int error = flush(request);
     if (error != 0)
-        log(log_level::err, std::string("cannot write back what a client has written: ") + std::strerror(error));
+        log(log_level::err, std::string("cannot flush the data of a client: ") + std::strerror(error));
     replica::encode(replica::lane_answer{request.kind, error, request.sequence}, shared_.messages + answer_offset());
-    ++answers_under_way_;
+    ++answers_in_flight_;
     return rpma_send(connection_.get(), shared_.region, answer_offset(), replica::lane_answer_size,
                    RPMA_F_COMPLETION_ALWAYS, context_of(answer_context)) == 0;
 }
@@ -152,7 +153,7 @@ int lane::flush(const replica::lane_request &request) const
 
 bool lane::post_receive(std::size_t slot)
 {
-    return rpma_recv(connection_.get(), shared_.region, request_offset(slot), replica::longest_lane_request,
+    return rpma_recv(connection_.get(), shared_.region, request_offset(slot), replica::max_lane_request_size,
                    context_of(slot)) == 0;
 }
 

@@ -11,13 +11,14 @@
 namespace rpmemd
 {
 
-// Requests that a lane may have under way; twice as many answers may be, for their completions come later.
+// Maximum number of outstanding requests of a lane. Twice as many responses can be outstanding, because their send
+// completions arrive later.
 constexpr std::uint32_t lane_window = 8;
 constexpr std::uint32_t lane_answers = 2 * lane_window;
 constexpr std::size_t lane_memory_size =
-        lane_window * replica::longest_lane_request + lane_answers * replica::lane_answer_size;
+        lane_window * replica::max_lane_request_size + lane_answers * replica::lane_answer_size;
 
-// What the lanes of a session share. Clients write to [begin, end) of the pool.
+// State shared by the lanes of a session. Clients write to the range [begin, end) of the pool.
 struct lane_context {
     const pool_memory *memory = nullptr;
     std::uint64_t begin = 0;
@@ -28,18 +29,19 @@ struct lane_context {
 
 connection_cfg_ptr lane_configuration();
 
-// One data connection: requests to flush arrive, answers go. Used by one thread at a time.
+// Data connection: receives flush requests and sends responses. Used by one thread at a time.
 class lane
 {
 public:
-    // Accepts the request. Throws failure.
+    // Accepts the connection request. Throws failure.
     lane(const lane_context &shared, std::uint32_t number, request_ptr request);
 
-    // Both become readable for serve().
+    // Descriptors that become readable when serve() has work to do.
     int completion_fd() const;
     int event_fd() const;
 
-    // Does what there is to do, without waiting. False: the lane is over, because of the client or of what it sent.
+    // Processes all pending events without blocking. Returns false if the lane has failed: the client disconnected or
+    // sent an invalid request.
     bool serve();
     void close() { connection_.reset(); }
 
@@ -53,12 +55,12 @@ private:
     std::size_t answer_offset() const;
 
     const lane_context &shared_;
-    const std::size_t start_; // of the lane's messages
+    const std::size_t start_; // offset of the lane's messages
     connection_ptr connection_;
     rpma_cq *queue_ = nullptr;
     bool established_ = false;
     std::uint64_t sequence_ = 0;
-    std::uint32_t answers_under_way_ = 0;
+    std::uint32_t answers_in_flight_ = 0;
 };
 
 } // namespace rpmemd

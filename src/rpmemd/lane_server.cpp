@@ -23,49 +23,49 @@ constexpr std::uint32_t no_lane = UINT32_MAX;
 
 replica::fd_owner new_event()
 {
-    replica::fd_owner made(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!made.valid())
+    replica::fd_owner event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!event.valid())
         throw system_failure("cannot create an event");
-    return made;
+    return event;
 }
 
 replica::token new_token()
 {
-    replica::token made{};
-    if (getrandom(made.data(), made.size(), 0) != static_cast<ssize_t>(made.size()))
+    replica::token token{};
+    if (getrandom(token.data(), token.size(), 0) != static_cast<ssize_t>(token.size()))
         throw system_failure("cannot get random bytes for the session");
-    return made;
+    return token;
 }
 
 replica::descriptor descriptor_of(const region_ptr &region)
 {
     std::array<char, replica::descriptor::capacity> bytes{};
     std::size_t size = 0;
-    check_rpma(rpma_mr_get_descriptor_size(region.get(), &size), "cannot describe the pool");
+    check_rpma(rpma_mr_get_descriptor_size(region.get(), &size), "cannot create the descriptor of the pool");
     if (size > bytes.size())
-        throw failure(EOVERFLOW, "the description of the pool is too long");
-    check_rpma(rpma_mr_get_descriptor(region.get(), bytes.data()), "cannot describe the pool");
+        throw failure(EOVERFLOW, "descriptor of the pool: too long");
+    check_rpma(rpma_mr_get_descriptor(region.get(), bytes.data()), "cannot create the descriptor of the pool");
     return replica::descriptor({bytes.data(), size});
 }
 
 replica::descriptor peer_descriptor(bool direct_write)
 {
-    rpma_peer_cfg *made = nullptr;
-    check_rpma(rpma_peer_cfg_new(&made), "cannot describe this side");
-    const peer_cfg_ptr owned(made);
-    check_rpma(rpma_peer_cfg_set_direct_write_to_pmem(made, direct_write), "cannot describe this side");
+    rpma_peer_cfg *created = nullptr;
+    check_rpma(rpma_peer_cfg_new(&created), "cannot create the peer descriptor");
+    const peer_cfg_ptr owned(created);
+    check_rpma(rpma_peer_cfg_set_direct_write_to_pmem(created, direct_write), "cannot create the peer descriptor");
     std::array<char, replica::descriptor::capacity> bytes{};
     std::size_t size = 0;
-    check_rpma(rpma_peer_cfg_get_descriptor_size(made, &size), "cannot describe this side");
+    check_rpma(rpma_peer_cfg_get_descriptor_size(created, &size), "cannot create the peer descriptor");
     if (size > bytes.size())
-        throw failure(EOVERFLOW, "the description of this side is too long");
-    check_rpma(rpma_peer_cfg_get_descriptor(made, bytes.data()), "cannot describe this side");
+        throw failure(EOVERFLOW, "peer descriptor: too long");
+    check_rpma(rpma_peer_cfg_get_descriptor(created, bytes.data()), "cannot create the peer descriptor");
     return replica::descriptor({bytes.data(), size});
 }
 
 } // namespace
 
-// A thread and the lanes that it serves.
+// Thread that serves some of the lanes.
 class lane_server::worker
 {
 public:
@@ -94,21 +94,21 @@ private:
             throw system_failure("cannot wait for a lane");
     }
 
-    void end(lane &served)
+    void close(lane &served)
     {
         epoll_ctl(ready_.get(), EPOLL_CTL_DEL, served.completion_fd(), nullptr);
         epoll_ctl(ready_.get(), EPOLL_CTL_DEL, served.event_fd(), nullptr);
         served.close();
-        over_.push_back(&served);
+        closed_.push_back(&served);
     }
 
-    // Nothing that a client does may end the other sessions' threads by an exception.
+    // Does not throw: an error of one client must not end a thread that serves other lanes.
     void serve(lane &served)
     {
-        if (std::ranges::find(over_, &served) != over_.end())
+        if (std::ranges::find(closed_, &served) != closed_.end())
             return;
         if (!served.serve())
-            end(served);
+            close(served);
     }
 
     void run()
@@ -126,7 +126,7 @@ private:
     }
 
     replica::fd_owner ready_;
-    std::vector<const lane *> over_; // an event of theirs may still be among those that were fetched
+    std::vector<const lane *> closed_; // closed lanes, whose events can still be in the fetched array
     std::thread thread_;
 };
 
@@ -172,7 +172,7 @@ void lane_server::revoke()
 {
     close();
     rpma_mr_local *data = data_.release();
-    check_rpma(rpma_mr_dereg(&data), "cannot take the memory back from clients");
+    check_rpma(rpma_mr_dereg(&data), "cannot deregister the pool memory");
 }
 
 void lane_server::register_regions(const pool &of, std::uint64_t size)
@@ -185,7 +185,8 @@ void lane_server::register_regions(const pool &of, std::uint64_t size)
     data_ = register_memory(device_, memory + begin, size - begin,
             RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_WRITE_DST | flushes, "the pool");
     int native_flushes = 0;
-    check_rpma(rpma_mr_get_native_flush_type(data_.get(), &native_flushes), "cannot tell how the pool is flushed");
+    check_rpma(
+            rpma_mr_get_native_flush_type(data_.get(), &native_flushes), "cannot query the native flush of the pool");
     flushes_natively_ = native_flushes == flushes;
     if (begin != 0)
         header_ = register_memory(device_, memory, begin,
@@ -216,7 +217,7 @@ void lane_server::describe(replica::session_answer &answer) const
         answer.header_region = descriptor_of(header_);
 }
 
-// Who does not come in time does not come at all.
+// Accepts lanes until the token expires.
 void lane_server::accept_lanes()
 {
     const auto end = std::chrono::steady_clock::now() + token_life;
@@ -248,14 +249,14 @@ void lane_server::accept_one()
 {
     const connection_cfg_ptr configuration = lane_configuration();
     rpma_conn_req *arrived = nullptr;
-    check_rpma(rpma_ep_next_conn_req(endpoint_.listener.get(), configuration.get(), &arrived), "no lane could come");
+    check_rpma(rpma_ep_next_conn_req(endpoint_.listener.get(), configuration.get(), &arrived), "cannot accept a lane");
     request_ptr request(arrived);
     const std::uint32_t number = prove(arrived);
     if (number == no_lane || lanes_[number] != nullptr) {
-        log(log_level::warn, "a connection that is no lane of this session was rejected");
+        log(log_level::warn, "connection rejected: not a lane of this session");
         return;
     }
-    // As soon as it is accepted the client may write.
+    // Set before the lane is accepted: the client can write as soon as it is.
     used_ = true;
     lanes_[number] = std::make_unique<lane>(context_, number, std::move(request));
     workers_[number % workers_.size()]->add(*lanes_[number]);
@@ -281,7 +282,7 @@ std::string data_address()
     std::istringstream words(connection);
     std::string client, client_port, address;
     if (!(words >> client >> client_port >> address))
-        throw failure(EIO, "SSH_CONNECTION of the target names no address");
+        throw failure(EIO, "SSH_CONNECTION at the target: address missing");
     return address;
 }
 

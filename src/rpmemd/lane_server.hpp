@@ -17,14 +17,15 @@
 namespace rpmemd
 {
 
-// Where the lanes of a session are reached, and the epoch that they have to tell if they are those of a mirrored set.
+// Address that the lanes of a session connect to, and the epoch that they must prove if they belong to a mirrored set
+// (0: a pool).
 struct lane_terms {
     std::string address;
     std::uint64_t epoch = 0;
 };
 
-// The data connections of a session: memory that clients reach, a listener that takes only those who know the token,
-// and the threads that serve lanes. A destroyed one has closed everything.
+// Data connections of a session: the registered memory, a listener that accepts only clients with the token, and the
+// threads that serve lanes. The destructor closes all of them.
 class lane_server
 {
 public:
@@ -33,17 +34,17 @@ public:
             const config &settings, pool &memory_of, const replica::session_request &request, const lane_terms &terms);
     ~lane_server();
 
-    // Closes everything as the destructor does, and throws failure unless the device confirms that clients reach the
-    // memory no more.
+    // Closes everything like the destructor. Throws failure unless the device confirms that clients can no longer
+    // access the memory.
     void revoke();
 
-    // Fills what the client needs to connect.
+    // Fills in the members that the client needs to connect.
     void describe(replica::session_answer &answer) const;
     const policy &chosen() const { return policy_; }
-    // The device flushes the data natively, as far as its medium allows.
+    // Returns whether the device flushes the data natively, as far as its medium allows.
     bool flushes_natively() const { return flushes_natively_; }
     std::uint32_t lanes() const { return lanes_count_; }
-    // Whether any lane was there.
+    // Returns whether a lane has been accepted.
     bool was_used() const { return used_; }
 
 private:
@@ -68,13 +69,14 @@ private:
     lane_context context_;
     endpoint endpoint_;
     std::vector<std::unique_ptr<lane>> lanes_;
-    replica::fd_owner stop_; // readable at the end
+    replica::fd_owner stop_; // readable when the threads must end
     std::vector<std::unique_ptr<worker>> workers_;
     std::atomic<bool> used_ = false;
     std::thread acceptor_;
 };
 
-// Where clients connect: where they came in over ssh, or on this machine. Throws failure.
+// Returns the address that clients connect to: the server address of the ssh connection, or the loopback address.
+// Throws failure.
 std::string data_address();
 
 } // namespace rpmemd

@@ -36,7 +36,7 @@ std::string time_now()
 void write_record(int fd, std::string record)
 {
     record += '\n';
-    // One write: records of several daemons in one file do not mix. If it fails there is nobody to tell.
+    // Uses one write, so that the records of several daemons in one file do not mix. An error cannot be reported.
     [[maybe_unused]] const ssize_t written = write(fd, record.data(), record.size());
 }
 

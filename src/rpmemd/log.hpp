@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-// The log of the daemon: to standard error until the configuration is read, then to syslog or a file.
+// Log of the daemon: standard error until the configuration is read, then syslog or a file.
 namespace rpmemd
 {
 
@@ -22,8 +22,8 @@ void log_threshold(log_level highest);
 void log_to_syslog();
 void log_to_file(const std::string &path); // throws failure
 
-// A text of several lines is one record. Of a record in a file the first line has the time, the process and the level
-// in front; the others stand as they are. Safe in any thread.
+// Logs a text, which may have several lines, as one record. In a file, only the first line begins with the time, the
+// process and the level. Thread-safe.
 void log(log_level level, const std::string &text);
 
 } // namespace rpmemd

@@ -36,7 +36,7 @@ void start_log(const config &settings)
     }
 }
 
-// libpmem2 has its own name for the switch of tests that libpmem had.
+// Maps the test switch of libpmem to its name in libpmem2.
 void take_over_force_switch()
 {
     const char *const is_pmem = getenv("PMEM_IS_PMEM_FORCE");
@@ -48,12 +48,12 @@ void prepare_to_serve()
 {
     std::signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    // The log of the library has addresses.
+    // Disables the log of the library, because it contains addresses.
     rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED);
     rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
 }
 
-// The exit status is the errno value.
+// Returns the errno value as exit status.
 int remove(const config &settings)
 {
     try {
@@ -61,7 +61,7 @@ int remove(const config &settings)
         return exit_done;
     } catch (const failure &problem) {
         log(log_level::err, problem.what());
-        // Whoever asked sees both: over ssh standard error is the client's.
+        // Prints to standard error, too, which ssh forwards to the client.
         std::fprintf(stderr, "rpmemd: %s\n", problem.what());
         return problem.error() == EBADF ? EINVAL : problem.error();
     }
@@ -70,7 +70,7 @@ int remove(const config &settings)
 int run(const config &settings)
 {
     take_over_force_switch();
-    // A file that must not grow is an error (EFBIG) of what writes to it, the log among others.
+    // Makes a file size limit an error (EFBIG) of the write, for example to the log.
     std::signal(SIGXFSZ, SIG_IGN);
     start_log(settings);
     if (settings.remove)
@@ -95,8 +95,8 @@ int run(const config &settings)
     }
 }
 
-// Returns whether a client waits for a greeting on standard output. The command line may be the one that cannot be
-// read.
+// Returns whether a client waits for a greeting on standard output. Works on the raw arguments, because parsing them
+// may have failed.
 bool starts_session(int argc, const char *const *argv)
 {
     std::string words;
@@ -109,7 +109,7 @@ bool starts_session(int argc, const char *const *argv)
            std::ranges::none_of(others, [&](const char *option) { return words.find(option) != std::string::npos; });
 }
 
-// Logs the fault of the configuration, and reports it to the client of a session: EINVAL, as the daemon of PMDK does.
+// Logs the configuration error and reports it to the client of a session as EINVAL, like the daemon of PMDK.
 exit_status reject(int argc, const char *const *argv, const config_error &problem)
 {
     log(log_level::err, problem.what());

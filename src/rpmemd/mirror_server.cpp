@@ -28,19 +28,18 @@ namespace rpmemd
 namespace
 {
 
-struct place {
+struct location {
     std::string address;
     std::string port;
 };
 
-place parse_place(const std::string &text)
+location parse_location(const std::string &text)
 {
     const std::size_t colon = text.rfind(':');
     if (colon == std::string::npos || colon + 1 == text.size())
-        throw failure(EINVAL, "--listen: write ADDRESS:PORT instead of '" + text + "'");
+        throw failure(EINVAL, "--listen: '" + text + "': not of the form ADDRESS:PORT");
     if (!replica::is_port(std::string_view(text).substr(colon + 1), 0))
-        throw failure(
-                EINVAL, "--listen: the port of '" + text + "' is not a number from 1 to 65535, or 0 for a free one");
+        throw failure(EINVAL, "--listen: '" + text + "': invalid port (1 to 65535, or 0 for a free one)");
     std::string address = text.substr(0, colon);
     if (address.size() > 2 && address.front() == '[' && address.back() == ']')
         address = address.substr(1, address.size() - 2);
@@ -63,7 +62,7 @@ struct address_info {
     }
 };
 
-replica::fd_owner listen_on(const place &at)
+replica::fd_owner listen_on(const location &at)
 {
     addrinfo wanted{};
     wanted.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
@@ -71,15 +70,16 @@ replica::fd_owner listen_on(const place &at)
     address_info info;
     if (const int error = getaddrinfo(at.address.c_str(), at.port.c_str(), &wanted, &info.found); error != 0)
         throw failure(EINVAL, "--listen: " + at.address + ":" + at.port + ": " + gai_strerror(error));
-    // Writers are told where the data connections go.
+    // Writers receive this address for their data connections, so it must be a specific one.
     if (is_wildcard(*info.found->ai_addr))
-        throw failure(EINVAL, "--listen: name one address of this machine, that of its RDMA device");
-    replica::fd_owner made(socket(info.found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        throw failure(EINVAL, "--listen: wildcard address not allowed (use the address of the RDMA device)");
+    replica::fd_owner listener(socket(info.found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const int on = 1;
-    if (!made.valid() || setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-            bind(made.get(), info.found->ai_addr, info.found->ai_addrlen) != 0 || listen(made.get(), SOMAXCONN) != 0)
+    if (!listener.valid() || setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+            bind(listener.get(), info.found->ai_addr, info.found->ai_addrlen) != 0 ||
+            listen(listener.get(), SOMAXCONN) != 0)
         throw system_failure("cannot listen on " + at.address + ":" + at.port);
-    return made;
+    return listener;
 }
 
 unsigned port_of(const replica::fd_owner &listener)
@@ -105,24 +105,25 @@ replica::mirror_key read_key(const std::string &path)
     if (!file.valid() || fstat(file.get(), &found) != 0)
         throw system_failure("--key-file: cannot read " + path);
     if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        throw failure(EACCES, "--key-file: others may use " + path + ": chmod 600 it");
+        throw failure(EACCES, "--key-file: " + path + ": accessible to other users (chmod 600)");
     replica::mirror_key key{};
     char text[2 * sizeof(key) + 2]{};
     const ssize_t size = read(file.get(), text, sizeof(text));
-    bool good = size == 2 * sizeof(key) || (size == 2 * sizeof(key) + 1 && text[2 * sizeof(key)] == '\n');
-    for (std::size_t i = 0; good && i < key.size(); ++i) {
+    bool valid = size == 2 * sizeof(key) || (size == 2 * sizeof(key) + 1 && text[2 * sizeof(key)] == '\n');
+    for (std::size_t i = 0; valid && i < key.size(); ++i) {
         const int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
-        good = high >= 0 && low >= 0;
+        valid = high >= 0 && low >= 0;
         key[i] = static_cast<std::byte>(high * 16 + low);
     }
     explicit_bzero(text, sizeof(text));
-    if (!good)
-        throw failure(EBADMSG,
-                "--key-file: " + path + " does not have 64 hexadecimal digits: openssl rand -hex 32 makes them");
+    if (!valid)
+        throw failure(
+                EBADMSG, "--key-file: " + path +
+                                 ": does not contain 64 hexadecimal digits (create it with openssl rand -hex 32)");
     return key;
 }
 
-// A writer's machine that vanished is noticed within a quarter of a minute, and its lanes are taken back.
+// Detects a writer host that has failed within 15 s, so that its lanes are revoked.
 void watch_peer(int fd)
 {
     const int on = 1, idle_s = 5, interval_s = 3, probes = 3, unanswered_ms = 15'000;
@@ -134,7 +135,7 @@ void watch_peer(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered_ms, sizeof(unanswered_ms));
 }
 
-// Each connection takes a descriptor, and each lane several.
+// Each connection uses one descriptor, and each lane several.
 void raise_descriptor_limit()
 {
     rlimit files{};
@@ -144,7 +145,7 @@ void raise_descriptor_limit()
     }
 }
 
-// Threads inherit the mask: only the descriptor sees these signals.
+// Blocks SIGTERM and SIGINT in this thread and those that it starts. Only the returned descriptor receives them.
 replica::fd_owner take_signals()
 {
     sigset_t asked;
@@ -153,16 +154,16 @@ replica::fd_owner take_signals()
     sigaddset(&asked, SIGINT);
     if (pthread_sigmask(SIG_BLOCK, &asked, nullptr) != 0)
         throw system_failure("cannot block signals");
-    replica::fd_owner made(signalfd(-1, &asked, SFD_CLOEXEC));
-    if (!made.valid())
+    replica::fd_owner signals(signalfd(-1, &asked, SFD_CLOEXEC));
+    if (!signals.valid())
         throw system_failure("cannot wait for signals");
-    return made;
+    return signals;
 }
 
 class server
 {
 public:
-    server(const config &settings, const place &at)
+    server(const config &settings, const location &at)
         : settings_(settings), newcomers_(settings.limits, read_key(settings.key_file)), signals_(take_signals()),
           listener_(listen_on(at)), ended_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), sets_(settings, at.address)
     {
@@ -194,7 +195,7 @@ public:
             if (waited[2].revents != 0)
                 drop_ended();
             newcomers_.close_late();
-            // A client that authenticates comes before the next connection.
+            // Serves authentication before the next connection is accepted.
             if (waited[3].revents != 0)
                 newcomers_.serve([this](newcomer &proven) { admit(proven); });
             if (waited[0].revents != 0)
@@ -218,10 +219,10 @@ private:
         eventfd_t count{};
         eventfd_read(ended_.get(), &count);
         std::erase_if(clients_, [](client &c) {
-            const bool over = c.session.is_over();
-            if (over)
+            const bool done = c.session.is_done();
+            if (done)
                 c.thread.join();
-            return over;
+            return done;
         });
     }
 
@@ -232,7 +233,7 @@ private:
         replica::fd_owner connection(
                 accept4(listener_.get(), reinterpret_cast<sockaddr *>(&peer), &size, SOCK_CLOEXEC));
         if (!connection.valid()) {
-            // The listener stays readable while no descriptor is free.
+            // The listener stays readable while no descriptor is free, so run() pauses accepting.
             accepts_ = errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM;
             return;
         }
@@ -243,18 +244,18 @@ private:
     void admit(newcomer &proven)
     {
         if (clients_.size() >= settings_.limits.sessions) {
-            const std::string text = "the target has " + std::to_string(clients_.size()) +
-                                     " clients, as many as it allows: see max-sessions in rpmemd.conf";
+            const std::string text = "target: limit of " + std::to_string(clients_.size()) +
+                                     " clients reached (see max-sessions in rpmemd.conf)";
             log(log_level::err, text);
             proven.respond(text);
             return;
         }
         if (!proven.respond(""))
             return;
-        client &made = clients_.emplace_back(sets_, proven.release(), ++last_number_);
+        client &added = clients_.emplace_back(sets_, proven.release(), ++last_number_);
         try {
-            made.thread = std::thread([this, &made] {
-                made.session.run();
+            added.thread = std::thread([this, &added] {
+                added.session.run();
                 eventfd_write(ended_.get(), 1);
             });
         } catch (const std::system_error &problem) {
@@ -269,7 +270,7 @@ private:
     newcomers newcomers_;
     const replica::fd_owner signals_;
     const replica::fd_owner listener_;
-    const replica::fd_owner ended_; // readable when a session is over
+    const replica::fd_owner ended_; // readable when a session has ended
     mirror_sets sets_;
     std::list<client> clients_;
     std::uint64_t last_number_ = 0;
@@ -281,7 +282,7 @@ private:
 exit_status serve_mirrors(const config &settings)
 {
     raise_descriptor_limit();
-    server(settings, parse_place(*settings.listen)).run();
+    server(settings, parse_location(*settings.listen)).run();
     return exit_done;
 }
 

@@ -6,8 +6,8 @@
 namespace rpmemd
 {
 
-// rpmemd --listen: keeps copies of mirrored sets for writers that have the key, until SIGTERM or SIGINT. Throws
-// failure.
+// Implements rpmemd --listen: serves copies of mirrored sets to writers that have the key, until SIGTERM or SIGINT.
+// Throws failure.
 exit_status serve_mirrors(const config &settings);
 
 } // namespace rpmemd

@@ -12,8 +12,8 @@ namespace
 {
 
 constexpr int send_timeout_ms = 30'000;
-// Lanes that could not be connected stay within what others may have.
-constexpr std::size_t most_sets = 1024;
+// Limit of the sets in memory, because a set is never removed.
+constexpr std::size_t max_sets = 1024;
 
 } // namespace
 
@@ -23,8 +23,8 @@ mirror_set &mirror_sets::of(const std::string &name)
     const auto found = sets_.find(name);
     if (found != sets_.end())
         return *found->second;
-    if (sets_.size() >= most_sets)
-        throw failure(EMFILE, "this rpmemd has been asked for " + std::to_string(most_sets) + " sets: restart it");
+    if (sets_.size() >= max_sets)
+        throw failure(EMFILE, "rpmemd: limit of " + std::to_string(max_sets) + " sets reached (restart it)");
     return *sets_.emplace(name, std::make_unique<mirror_set>(settings_, address_, name)).first->second;
 }
 
@@ -57,7 +57,7 @@ void mirror_session::run()
         }
     }
     stop();
-    over_ = true;
+    done_ = true;
 }
 
 bool mirror_session::serve_one()
@@ -65,7 +65,8 @@ bool mirror_session::serve_one()
     replica::request request;
     if (replica::receive(connection_.get(), replica::deadline(0), buffer_, request) != replica::received::message)
         return false;
-    // What a dead writer has asked for may arrive late: its promise would take the set from a living one.
+    // Ignores a request of a writer that has exited: it can arrive late, and its promise would take the set from a live
+    // one.
     if (replica::hung_up(connection_.get()))
         return false;
     return send(replica::encode(serve(request)));
@@ -87,7 +88,7 @@ replica::answer mirror_session::serve(const replica::request &request)
     } catch (const std::exception &problem) {
         log(log_level::err, problem.what());
         answer.status = replica::status::fatal;
-        answer.text.assign("the target failed; its log says more");
+        answer.text.assign("internal error (see the rpmemd log on the target)");
     }
     return answer;
 }
@@ -99,7 +100,7 @@ void mirror_session::execute(const replica::request &request, replica::answer &a
     if (request.type == request_type::keep_alive)
         return;
     if (request.type < request_type::mirror_create)
-        throw failure(ENOTSUP, "this rpmemd serves mirrored sets only");
+        throw failure(ENOTSUP, "request not supported: this rpmemd serves only mirrored sets");
     const std::string name(asked.set_name.view());
     mirror_set &set = sets_.of(name);
     switch (request.type) {

@@ -16,7 +16,8 @@
 namespace rpmemd
 {
 
-// The sets of a daemon, by name. One stays once it was asked for, for its lock and its lanes are the daemon's.
+// Mirrored sets of the daemon, by name. A set is added by the first request and never removed, because its lock and its
+// lanes belong to the daemon.
 class mirror_sets
 {
 public:
@@ -30,18 +31,18 @@ private:
     std::map<std::string, std::unique_ptr<mirror_set>> sets_;
 };
 
-// The control connection of a client that has authenticated.
+// Control connection of an authenticated client.
 class mirror_session
 {
 public:
     mirror_session(mirror_sets &sets, replica::fd_owner connection, std::uint64_t number);
     ~mirror_session();
 
-    // Until the client is gone, or stop() was called. Does not throw.
+    // Serves requests until the client disconnects or stop() is called. Does not throw.
     void run();
-    // From another thread.
+    // Ends run(). Called by another thread.
     void stop() const;
-    bool is_over() const { return over_; }
+    bool is_done() const { return done_; }
 
 private:
     bool serve_one();
@@ -54,7 +55,7 @@ private:
     const std::uint64_t number_;
     replica::message_buffer buffer_;
     std::set<std::string> attached_;
-    std::atomic<bool> over_ = false;
+    std::atomic<bool> done_ = false;
 };
 
 } // namespace rpmemd

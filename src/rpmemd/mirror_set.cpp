@@ -13,7 +13,7 @@ namespace
 
 using locked = std::lock_guard<std::mutex>;
 
-std::string text_of(const replica::mirror_promise &p)
+std::string to_string(const replica::mirror_promise &p)
 {
     return "epoch " + std::to_string(p.epoch);
 }
@@ -30,7 +30,7 @@ void mirror_set::open()
 {
     if (file_)
         return;
-    // Whether the name leads out of the directory.
+    // Throws failure if the name leads out of the directory.
     (void)read_set_file(settings_.poolset_dir, name_);
     replica::mirror_file found;
     switch (const int error = found.open(state_path_.c_str())) {
@@ -38,11 +38,11 @@ void mirror_set::open()
         file_.emplace(std::move(found));
         return;
     case ENOENT:
-        throw failure(error, "there is no mirrored set '" + name_ + "' here: create it first");
+        throw failure(error, "mirrored set '" + name_ + "' not found at the target (create it first)");
     case EBUSY:
         throw failure(error, state_path_ + " is in use by another rpmemd");
     case EBADMSG:
-        throw failure(EIO, state_path_ + " is damaged: remove it, and add this target to the set again");
+        throw failure(EIO, state_path_ + " is damaged (remove it, and add this target to the set again)");
     default:
         throw system_failure("cannot open " + state_path_, error);
     }
@@ -51,20 +51,21 @@ void mirror_set::open()
 void mirror_set::check_set(const replica::mirror_request &asked) const
 {
     if (asked.set != file_->state().set)
-        throw failure(EINVAL, "'" + name_ + "' here is a copy of another set");
+        throw failure(EINVAL, "'" + name_ + "' at the target is a copy of another set");
 }
 
 void mirror_set::check_promise(const replica::mirror_request &asked) const
 {
     const replica::mirror_promise &held = file_->state().promised;
     if (asked.promise.epoch == 0 || asked.promise != held)
-        throw failure(ESTALE, text_of(held) + " was promised, " + text_of(asked.promise) + " is fenced");
+        throw failure(
+                ESTALE, to_string(asked.promise) + " rejected: " + to_string(held) + " is promised (writer fenced)");
 }
 
 void mirror_set::store(const replica::mirror_state &next)
 {
     if (const int error = file_->store(next, next_stamp(next.committed)); error != 0)
-        throw system_failure("cannot write " + state_path_ + ": restart rpmemd when it can be written", error);
+        throw system_failure("cannot write " + state_path_ + " (correct this, and restart rpmemd)", error);
 }
 
 void mirror_set::open_pool()
@@ -78,7 +79,8 @@ std::span<const std::byte> mirror_set::content() const
     return {pool_->memory().address(), file_->state().length};
 }
 
-// Only a record changes what is known of the parts. A closed record means that no writer uses the parts.
+// Returns the stamp to store with `next`, which changes only with the record. A clean record means that no writer uses
+// the parts.
 replica::copy_stamp mirror_set::next_stamp(const replica::mirror_record &next) const
 {
     const replica::mirror_record &held = file_->state().committed;
@@ -91,7 +93,7 @@ replica::copy_stamp mirror_set::next_stamp(const replica::mirror_record &next) c
 }
 
 // Returns whether the parts were replaced or changed since the record was stored. A writer that crashed has changed
-// content and times. Parts that cannot be opened cannot be attached either.
+// content and times. If the parts cannot be opened, they cannot be attached either.
 bool mirror_set::has_changed()
 {
     const replica::mirror_record &record = file_->state().committed;
@@ -101,7 +103,7 @@ bool mirror_set::has_changed()
     try {
         open_pool();
     } catch (const failure &problem) {
-        log(log_level::warn, "the parts of '" + name_ + "' cannot be compared with their record: " + problem.what());
+        log(log_level::warn, "parts of '" + name_ + "': cannot compare with the record: " + problem.what());
         return false;
     }
     if (record.closed)
@@ -120,22 +122,22 @@ replica::mirror_state mirror_set::create(const replica::mirror_request &asked)
             throw;
     }
     if (file_)
-        throw failure(EEXIST, "there is a mirrored set '" + name_ + "' here: remove " + state_path_ +
-                                      " if it is not needed any more");
+        throw failure(EEXIST, "mirrored set '" + name_ + "' already exists at the target (remove " + state_path_ +
+                                      " if it is unused)");
     replica::mirror_state first;
     if (asked.set == first.set)
-        throw failure(EINVAL, "a set has a uuid that is not zero");
+        throw failure(EINVAL, "uuid of the set: must not be zero");
     first.set = asked.set;
     first.copy = asked.copy;
     first.length = asked.length;
-    pool made = pool::create(settings_, name_, asked.length, {});
+    pool created = pool::create(settings_, name_, asked.length, {});
     replica::mirror_file file;
     if (const int error = file.create(state_path_.c_str(), first); error != 0) {
-        made.undo_create();
+        created.undo_create();
         throw system_failure("cannot create " + state_path_, error);
     }
     file_.emplace(std::move(file));
-    pool_.emplace(std::move(made));
+    pool_.emplace(std::move(created));
     return first;
 }
 
@@ -146,7 +148,7 @@ replica::mirror_state mirror_set::status(const replica::mirror_request &)
     return file_->state();
 }
 
-// Whatever fails in between is repeated by the same request: the promise stays.
+// Repeating the request after a failure is safe, because the stored promise stays valid.
 replica::mirror_state mirror_set::prepare(const replica::mirror_request &asked)
 {
     const locked guard(lock_);
@@ -155,36 +157,36 @@ replica::mirror_state mirror_set::prepare(const replica::mirror_request &asked)
     replica::mirror_state next = file_->state();
     if (!may_promise(next, asked.promise))
         throw failure(ESTALE,
-                text_of(next.promised) + " was promised to another writer, " + text_of(asked.promise) + " is fenced");
+                to_string(asked.promise) + " rejected: " + to_string(next.promised) + " is promised (writer fenced)");
     const bool higher = asked.promise.epoch > next.promised.epoch;
     next.promised = asked.promise;
     if (higher) {
-        // What a resync of another writer has compared says nothing any more.
+        // The cursor of another writer's resync is no longer valid.
         next.cursor = 0;
-        // Its own state marks the copy as not in sync, so it is compared and is not a source.
+        // Marks the copy as not in sync in its own state, so it is compared and is not a source.
         const auto own = static_cast<std::uint16_t>(1U << next.copy);
         if ((next.committed.in_sync & own) != 0 && has_changed()) {
             next.committed.in_sync = static_cast<std::uint16_t>(next.committed.in_sync & ~own);
-            log(log_level::warn, "the parts of '" + name_ + "' were replaced or changed while no writer had them");
+            log(log_level::warn, "parts of '" + name_ + "': replaced or changed while no writer used them");
         }
         store(next);
     }
-    if (higher || stuck_)
+    if (higher || revoke_failed_)
         revoke();
-    log(log_level::notice, "the set '" + name_ + "' is promised to " + text_of(asked.promise));
+    log(log_level::notice, "set '" + name_ + "' promised to " + to_string(asked.promise));
     return next;
 }
 
 void mirror_set::revoke()
 {
-    if (!lanes_ && !stuck_)
+    if (!lanes_ && !revoke_failed_)
         return;
-    if (stuck_)
-        throw failure(EIO, "lanes of a lower epoch of '" + name_ + "' could not be revoked: restart rpmemd");
-    stuck_ = true;
+    if (revoke_failed_)
+        throw failure(EIO, "'" + name_ + "': cannot revoke the lanes of a lower epoch (restart rpmemd)");
+    revoke_failed_ = true;
     lanes_->revoke();
     lanes_.reset();
-    stuck_ = false;
+    revoke_failed_ = false;
 }
 
 replica::mirror_state mirror_set::commit(const replica::mirror_request &asked)
@@ -194,7 +196,8 @@ replica::mirror_state mirror_set::commit(const replica::mirror_request &asked)
     check_set(asked);
     replica::mirror_state next = file_->state();
     if (!may_commit(next, asked.record))
-        throw failure(ESTALE, text_of(next.promised) + " was promised, or there is a newer record: this one is fenced");
+        throw failure(ESTALE, "record rejected: " + to_string(next.promised) +
+                                      " is promised, or the committed record is newer (writer fenced)");
     if (next.committed == asked.record)
         return next;
     next.committed = asked.record;
@@ -210,7 +213,7 @@ void mirror_set::attach(const replica::mirror_request &asked, std::uint64_t clie
     check_promise(asked);
     const replica::mirror_state &held = file_->state();
     if (asked.lanes == 0)
-        throw failure(EINVAL, "a writer has at least one lane");
+        throw failure(EINVAL, "attach rejected: at least one lane is required");
     revoke();
     open_pool();
     replica::session_request wanted;
@@ -231,9 +234,9 @@ void mirror_set::hash(const replica::mirror_request &asked, replica::segment_has
     check_set(asked);
     check_promise(asked);
     if (!pool_ || !lanes_)
-        throw failure(EINVAL, "a writer attaches before it compares");
+        throw failure(EINVAL, "hash request rejected: writer not attached");
     if (!replica::range_fits({asked.offset, asked.length}, 0, file_->state().length))
-        throw failure(EINVAL, "a writer compares what is not in the set");
+        throw failure(EINVAL, "hash request rejected: range outside the set");
     replica::hash_segments({pool_->memory().address() + asked.offset, asked.length}, to);
 }
 

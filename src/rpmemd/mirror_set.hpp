@@ -14,29 +14,29 @@
 namespace rpmemd
 {
 
-// This target's copy of a mirrored set, whose protocol docs/mirror.md tells: a poolset without headers, beside its set
-// file the state, and the lanes of the one epoch that may write. All functions may be called by several threads, throw
-// failure, and ESTALE says that another writer has the promise.
+// This target's copy of a mirrored set (docs/mirror.md): a poolset without headers, the state file beside the set file,
+// and the lanes of the one epoch that may write. All functions are thread-safe and throw failure. ESTALE means that
+// another writer has the promise.
 class mirror_set
 {
 public:
-    // Nothing of it needs to be there yet.
+    // The set need not exist yet.
     mirror_set(const config &settings, const std::string &address, const std::string &name);
 
-    // Makes the parts that are missing, and the state.
+    // Creates the missing parts and the state.
     replica::mirror_state create(const replica::mirror_request &asked);
     replica::mirror_state status(const replica::mirror_request &asked);
-    // When it returns the promise is durable, and nothing of lower epochs reaches the copy any more.
+    // On return, the promise is durable, and writers of lower epochs can no longer access the copy.
     replica::mirror_state prepare(const replica::mirror_request &asked);
     replica::mirror_state commit(const replica::mirror_request &asked);
-    // Makes lanes for the writer that has the promise; those that it had before are gone. The client's number is for
-    // detach().
+    // Creates the lanes of the writer that has the promise, in place of its previous ones. `client` identifies the
+    // writer for detach().
     void attach(const replica::mirror_request &asked, std::uint64_t client, replica::session_answer &answer);
-    // Of segments of the copy, for the writer that is attached.
+    // Computes hashes of segments of the copy for the attached writer.
     void hash(const replica::mirror_request &asked, replica::segment_hashes &to);
-    // Keeps how far a resync of the copy has come.
+    // Stores the progress of a resync of the copy.
     replica::mirror_state set_cursor(const replica::mirror_request &asked);
-    // The client is gone, and its lanes with it.
+    // Revokes the lanes of a client that has disconnected.
     void detach(std::uint64_t client);
 
 private:
@@ -58,8 +58,8 @@ private:
     std::optional<replica::mirror_file> file_;
     std::optional<pool> pool_;
     std::optional<lane_server> lanes_;
-    std::uint64_t client_ = 0; // whose lanes they are
-    bool stuck_ = false;       // lanes of a lower epoch could not be revoked
+    std::uint64_t client_ = 0;   // owner of lanes_
+    bool revoke_failed_ = false; // lanes of a lower epoch could not be revoked
 };
 
 } // namespace rpmemd

@@ -21,7 +21,7 @@ namespace
 constexpr std::chrono::milliseconds authentication_time{10'000};
 constexpr std::size_t max_events = 64;
 
-// Newcomers use at most a quarter of the descriptors that the daemon may have.
+// Limits unauthenticated connections to a quarter of the descriptors that the daemon may have.
 std::size_t max_connections(const limits &allowed)
 {
     rlimit files{};
@@ -29,7 +29,7 @@ std::size_t max_connections(const limits &allowed)
     return std::clamp<std::size_t>(files.rlim_cur / 4, 1, allowed.unauthenticated);
 }
 
-// The time it takes does not depend on the bytes.
+// Compares in constant time.
 bool equal(const replica::siphash_result &a, const replica::siphash_result &b)
 {
     volatile unsigned different = 0;
@@ -55,7 +55,7 @@ newcomer::newcomer(replica::fd_owner connection, const sockaddr_storage &peer)
 {
 }
 
-// The buffer of a new socket has space for all messages of a newcomer.
+// Never blocks: the buffer of a new socket has space for all messages of a newcomer.
 bool newcomer::send(const replica::encoded_message &message) const
 {
     const std::span<const std::byte> bytes = message.bytes();
@@ -91,11 +91,11 @@ bool newcomer::serve(const replica::mirror_key &key)
         return true;
     received_ = 0;
     replica::request request;
-    return replica::decode(bytes.first(size), request) == replica::decoded::good && introduce(request, key);
+    return replica::decode(bytes.first(size), request) == replica::decoded::good && authenticate(request, key);
 }
 
-// A peer gets one challenge, and nothing else before it has proven that it has the key.
-bool newcomer::introduce(const replica::request &request, const replica::mirror_key &key)
+// Sends one challenge, and nothing else before the peer has proven that it has the key.
+bool newcomer::authenticate(const replica::request &request, const replica::mirror_key &key)
 {
     number_ = request.number;
     if (request.type == replica::request_type::mirror_challenge && !challenged_) {
@@ -109,7 +109,7 @@ bool newcomer::introduce(const replica::request &request, const replica::mirror_
     proven_ = request.type == replica::request_type::mirror_prove && challenged_ &&
               equal(request.proof, replica::prove_key(key, challenge_));
     if (!proven_)
-        log(log_level::warn, "a client was rejected: it does not have the key");
+        log(log_level::warn, "client rejected: authentication failed");
     return proven_;
 }
 

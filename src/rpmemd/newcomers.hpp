@@ -17,11 +17,11 @@ struct sockaddr_storage;
 namespace rpmemd
 {
 
-// Connection that has not authenticated: greets the peer, and checks the proof that the peer has the key. Never waits.
+// Unauthenticated connection: greets the peer, and checks the proof that the peer has the key. Never blocks.
 class newcomer
 {
 public:
-    // Network of an IPv6 peer, which has all addresses of it; otherwise the address.
+    // The /64 network of an IPv6 peer, which can use each address of it, or an IPv4 address.
     using address = std::array<std::byte, 8>;
     using clock = std::chrono::steady_clock;
 
@@ -38,14 +38,14 @@ public:
     clock::time_point since() const { return since_; }
     int fd() const { return connection_.get(); }
     replica::fd_owner release() { return std::move(connection_); }
-    // The response to the proof, a failure if there is a text.
+    // Sends the response to the proof: an error if `failure` is not empty.
     bool respond(const std::string &failure) const;
 
 private:
     static constexpr std::size_t max_request = 64;
 
     bool receive(std::size_t wanted);
-    bool introduce(const replica::request &request, const replica::mirror_key &key);
+    bool authenticate(const replica::request &request, const replica::mirror_key &key);
     bool send(const replica::encoded_message &message) const;
 
     replica::fd_owner connection_;
@@ -59,16 +59,16 @@ private:
     std::uint32_t number_ = 0; // number of the last request
 };
 
-// The connections that have not authenticated. Anybody can make them: their number is limited, in all and for each
-// address, apart from the sessions of clients that have the key. The oldest one is closed for the next, and so is one
-// that does not authenticate in time.
+// Unauthenticated connections. Any host can open them, so their number is limited, in total and for each address,
+// separately from the sessions. Beyond a limit the oldest connection is closed. A connection that does not authenticate
+// within 10 s is closed, too.
 class newcomers
 {
 public:
     // Throws failure.
     newcomers(const limits &allowed, const replica::mirror_key &key);
 
-    // Readable for serve().
+    // Descriptor that becomes readable when serve() has work to do.
     int fd() const { return ready_.get(); }
     // Milliseconds until close_late(), -1 without connections.
     int left_ms() const;

@@ -30,20 +30,20 @@ struct stat facts_of(const replica::fd_owner &file, const std::string &path)
     struct stat facts {
     };
     if (fstat(file.get(), &facts) != 0)
-        throw system_failure("cannot look at the part " + path);
+        throw system_failure("cannot stat the part " + path);
     return facts;
 }
 
-// A new name is on the medium only when its directory is.
+// A new name is durable only when its directory is synced.
 void sync_directory_of(const std::string &path)
 {
     const std::string directory = std::filesystem::path(path).parent_path();
-    const replica::fd_owner place(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (place.valid() && fsync(place.get()) != 0 && errno != EINVAL)
-        throw system_failure("cannot write back the directory " + directory);
+    const replica::fd_owner parent(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (parent.valid() && fsync(parent.get()) != 0 && errno != EINVAL)
+        throw system_failure("cannot sync the directory " + directory);
 }
 
-// The file has 0 bytes until all of them are allocated, where the file system can do this.
+// Allocates all bytes before the size changes from 0, if the file system supports this.
 int allocate_at_once(int fd, off_t size)
 {
     if (fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, size) == 0)
@@ -85,8 +85,7 @@ void part::open_file(const part_options &options)
         struct stat link {
         };
         if (lstat(path_.c_str(), &link) == 0)
-            throw failure(
-                    ENOENT, "the part " + path_ + " is a symbolic link to a file that does not exist: remove the link");
+            throw failure(ENOENT, "part " + path_ + ": symbolic link to a file that does not exist (remove the link)");
         const mode_t before = ::umask(0);
         const mode_t mode = options.umask ? 0666 & ~*options.umask : usual_mode & ~before;
         file_ = replica::fd_owner(open(path_.c_str(), flags | O_CREAT | O_EXCL, mode));
@@ -97,13 +96,13 @@ void part::open_file(const part_options &options)
     }
     if (!file_.valid() && errno == ELOOP)
         throw failure(
-                EACCES, "the part " + path_ +
-                                " is a symbolic link: name the file itself, or start rpmemd with --follow-symlinks");
+                EACCES, "part " + path_ +
+                                ": is a symbolic link (list the file itself, or start rpmemd with --follow-symlinks)");
     if (!file_.valid())
         throw system_failure("cannot open the part " + path_);
 }
 
-// A session that ended in the meantime can have removed the file that was opened.
+// Retries if a session that ended before the lock was acquired has removed the file.
 void part::open_and_lock(const part_options &options)
 {
     for (int attempt = 0; attempt < max_open_attempts; ++attempt) {
@@ -119,7 +118,7 @@ void part::open_and_lock(const part_options &options)
             return;
         created_ = false;
     }
-    throw failure(EBUSY, "the part " + path_ + " is in use: other sessions create and remove it");
+    throw failure(EBUSY, "part " + path_ + ": in use: other sessions create and remove it");
 }
 
 bool part::is_removed() const
@@ -131,11 +130,11 @@ bool part::is_removed() const
 void part::lock(bool takes_over)
 {
     const replica::deadline until(takeover_time_ms);
-    for (bool asked = false; flock(file_.get(), LOCK_EX | LOCK_NB) != 0; asked = true) {
+    for (bool requested = false; flock(file_.get(), LOCK_EX | LOCK_NB) != 0; requested = true) {
         if (errno != EWOULDBLOCK)
             throw system_failure("cannot lock the part " + path_);
-        if (until.passed() || !takes_over || (!asked && !ask_holders(file_.get())))
-            throw failure(EBUSY, "the part " + path_ + " is in use: by another session, or it is twice in the set");
+        if (until.passed() || !takes_over || (!requested && !request_takeover(file_.get())))
+            throw failure(EBUSY, "part " + path_ + ": in use by another session, or listed twice in the set");
         poll(nullptr, 0, lock_interval_ms);
     }
 }
@@ -143,11 +142,11 @@ void part::lock(bool takes_over)
 void part::allocate(std::uint64_t size)
 {
     if (size == 0)
-        throw failure(EINVAL, "AUTO is the size of a device, and there is none at " + path_);
+        throw failure(EINVAL, "part " + path_ + ": AUTO requires a device, which does not exist");
     if (const int error = allocate_at_once(file_.get(), static_cast<off_t>(size)); error != 0)
         throw system_failure("cannot allocate " + std::to_string(size) + " bytes for the part " + path_, error);
     if (fsync(file_.get()) != 0)
-        throw system_failure("cannot write back the part " + path_);
+        throw system_failure("cannot sync the part " + path_);
     sync_directory_of(path_);
 }
 
@@ -156,20 +155,20 @@ void part::check_kind()
     const struct stat facts = facts_of(file_, path_);
     is_device_ = S_ISCHR(facts.st_mode);
     if (is_device_ ? !is_mappable(file_.get()) : !S_ISREG(facts.st_mode))
-        throw failure(EINVAL, "the part " + path_ + " is neither a regular file nor a DAX device");
-    // So the original daemon left them.
+        throw failure(EINVAL, "part " + path_ + ": neither a regular file nor a DAX device");
+    // Only a warning: the daemon of PMDK created parts with this mode.
     if (!is_device_ && (facts.st_mode & S_IWOTH) != 0)
-        log(log_level::warn, "the part " + path_ + " can be written by everybody: chmod 600");
+        log(log_level::warn, "part " + path_ + ": writable by all users (chmod 600)");
     size_ = is_device_ ? source_size(file_.get(), path_) : static_cast<std::uint64_t>(facts.st_size);
 }
 
 void part::check_size(std::uint64_t listed_size) const
 {
     if (!is_device_ && listed_size == 0)
-        throw failure(EINVAL, "AUTO is the size of a device, and " + path_ + " is a file");
+        throw failure(EINVAL, "part " + path_ + ": AUTO requires a device, but this is a file");
     if (listed_size != 0 && size_ != listed_size)
-        throw failure(EINVAL, "the part " + path_ + " has " + std::to_string(size_) + " bytes, in the set " +
-                                      std::to_string(listed_size));
+        throw failure(EINVAL, "part " + path_ + ": " + std::to_string(size_) + " bytes, but " +
+                                      std::to_string(listed_size) + " in the set");
 }
 
 std::uint64_t part::creation_time() const

@@ -14,19 +14,19 @@ namespace rpmemd
 {
 
 struct part_options {
-    bool create = false; // what is missing
+    bool create = false; // create missing parts
     bool follow_symlinks = false;
     std::optional<mode_t> umask;
-    bool takes_over = false; // from the daemon of a client that is gone
+    bool takes_over = false; // take locks over from the daemon of a client that has gone
     bool any_size = false;   // accept sizes other than in the set: a pool to remove may be damaged
 };
 
-// A file or a device of a pool, open and locked against other daemons.
+// File or device of a pool, open and locked against other daemons.
 class part
 {
 public:
-    // Throws failure; a file that was created is gone again then. A file of 0 bytes counts as missing: it has no data,
-    // and is all that a creation leaves that was killed.
+    // Throws failure and then removes a file that it created. A file of 0 bytes is treated as missing: it contains no
+    // data, and a killed creation leaves such a file.
     part(const part_line &line, const part_options &options);
     part(part &&) noexcept = default;
     part &operator=(part &&) noexcept = default;
@@ -37,7 +37,7 @@ public:
     bool is_device() const { return is_device_; }
     bool was_created() const { return created_; }
     std::uint64_t creation_time() const; // seconds
-    // Of a device the header goes, not the name. Throws failure.
+    // Removes the file. For a device DAX, only clears the header. Throws failure.
     void remove();
 
 private:
@@ -55,14 +55,14 @@ private:
     std::uint64_t size_ = 0;
     bool is_device_ = false;
     bool created_ = false;
-    bool was_empty_ = false; // a file of 0 bytes counts as missing
+    bool was_empty_ = false; // the file existed with 0 bytes
 };
 
-// Whether the line stands for numbered files.
+// Returns whether the line specifies a directory of numbered files.
 bool is_directory(const part_line &line);
 
-// The parts that the lines name. A line with a directory stands for its numbered files, whose sizes are what they are.
-// Throws failure: ENOTSUP if such are to be created.
+// Opens the parts that the lines specify. A directory stands for its numbered files, with the sizes that they have.
+// Throws failure: ENOTSUP if options.create is set for a directory.
 std::vector<part> open_parts(const poolset &set, const part_options &options);
 
 } // namespace rpmemd

@@ -23,7 +23,7 @@ struct config_deleter {
 using source_ptr = std::unique_ptr<pmem2_source, source_deleter>;
 using config_ptr = std::unique_ptr<pmem2_config, config_deleter>;
 
-// libpmem2 returns negative errno values, or numbers of its own, which mean that it cannot.
+// Converts an error of libpmem2: a negative errno value, or a number of its own, which becomes ENOTSUP.
 int errno_from(int error)
 {
     return error > PMEM2_E_UNKNOWN ? -error : ENOTSUP;
@@ -52,9 +52,9 @@ bool is_lost_with_power(int fd)
 
 int sync_pages(const std::byte *from, std::size_t length)
 {
-    const std::size_t ahead = reinterpret_cast<std::uintptr_t>(from) % page_size;
-    void *const page = const_cast<std::byte *>(from - ahead);
-    return msync(page, length + ahead, MS_SYNC) == 0 ? 0 : errno;
+    const std::size_t page_offset = reinterpret_cast<std::uintptr_t>(from) % page_size;
+    void *const page = const_cast<std::byte *>(from - page_offset);
+    return msync(page, length + page_offset, MS_SYNC) == 0 ? 0 : errno;
 }
 
 } // namespace
@@ -63,9 +63,9 @@ bool is_mappable(int fd)
 {
     pmem2_source *source = nullptr;
     std::size_t size = 0;
-    const bool made = pmem2_source_from_fd(&source, fd) == 0;
+    const bool is_supported = pmem2_source_from_fd(&source, fd) == 0;
     const source_ptr owned(source);
-    return made && pmem2_source_size(source, &size) == 0;
+    return is_supported && pmem2_source_size(source, &size) == 0;
 }
 
 std::uint64_t source_size(int fd, const std::string &path)
@@ -98,12 +98,12 @@ part_map::part_map(const part &file, std::uint64_t offset, std::size_t size, con
 {
     const std::string what = "cannot map the part " + file.path();
     const source_ptr source = source_of(file.fd(), file.path());
-    pmem2_config *made = nullptr;
-    check(pmem2_config_new(&made), what);
-    const config_ptr config(made);
+    pmem2_config *created = nullptr;
+    check(pmem2_config_new(&created), what);
+    const config_ptr config(created);
     std::size_t alignment = 0;
     check(pmem2_source_alignment(source.get(), &alignment), what);
-    // A device maps whole pages of its own size.
+    // A mapping of a device must be a multiple of the page size of the device.
     const std::size_t mapped = range == nullptr ? (size + alignment - 1) / alignment * alignment : size;
     check(pmem2_config_set_required_store_granularity(config.get(), PMEM2_GRANULARITY_PAGE), what);
     check(pmem2_config_set_offset(config.get(), offset), what);
@@ -127,7 +127,7 @@ std::byte *part_map::address() const
 
 int part_map::persist(const std::byte *from, std::size_t length) const
 {
-    // The function of libpmem2 for pages does not tell whether it failed.
+    // Calls msync directly, because the persist function of libpmem2 for pages does not report an error.
     if (medium_ != medium::persistent)
         return sync_pages(from, length);
     persist_(from, length);

@@ -12,7 +12,7 @@ namespace rpmemd
 
 class part;
 
-// What the medium of a mapping does for what is written to it.
+// Medium of a mapping: the step that makes stores durable.
 enum class medium {
     memory,     // lost with power: tmpfs and the like
     page_cache, // durable after msync
@@ -22,13 +22,13 @@ enum class medium {
 // Returns whether libpmem2 can map the file: a regular file or a DAX device.
 bool is_mappable(int fd);
 
-// The bytes that libpmem2 finds behind an open file. Throws failure.
+// Returns the size of an open file in bytes, according to libpmem2. Throws failure.
 std::uint64_t source_size(int fd, const std::string &path);
 
-// How often the device of a part lost power without flushing; 0 if it does not count that.
+// Returns the number of power losses without flushing of the device of a part, or 0 if the device does not count them.
 std::uint64_t unsafe_shutdown_count(const part &file);
 
-// Addresses that nothing else gets, for mappings one after another.
+// Reserved address range, for adjacent mappings.
 class address_range
 {
 public:
@@ -43,11 +43,11 @@ private:
     std::unique_ptr<pmem2_vm_reservation, deleter> range_;
 };
 
-// A piece of a part in memory, shared with the file.
+// Mapping of a range of a part, shared with the file.
 class part_map
 {
 public:
-    // Anywhere, or at a place in a range. Throws failure.
+    // Maps at any address, or at offset `at` of `range`. Throws failure.
     part_map(const part &file, std::uint64_t offset, std::size_t size, const address_range *range = nullptr,
             std::size_t at = 0);
 

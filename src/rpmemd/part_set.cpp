@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr const char *numbered_extension = ".pmem";
 
-// Numbered files of a directory: 000000.pmem, 000001.pmem and so on.
+// Adds the numbered files of a directory (000000.pmem, 000001.pmem, ...) to `to`.
 void collect(const std::string &directory, std::map<unsigned, part_line> &to)
 {
     std::error_code error;
@@ -30,9 +30,9 @@ void collect(const std::string &directory, std::map<unsigned, part_line> &to)
         std::error_code size_error;
         const std::uintmax_t size = fs::file_size(entry->path(), size_error);
         if (size_error)
-            throw system_failure("cannot look at the part " + entry->path().string(), size_error.value());
+            throw system_failure("cannot stat the part " + entry->path().string(), size_error.value());
         if (!to.emplace(number, part_line{entry->path(), size}).second)
-            throw failure(EINVAL, "the part number " + std::to_string(number) + " is in two directories of the set");
+            throw failure(EINVAL, "part number " + std::to_string(number) + ": found in two directories of the set");
     }
     if (error)
         throw system_failure("cannot read the directory " + directory, error.value());
@@ -41,22 +41,24 @@ void collect(const std::string &directory, std::map<unsigned, part_line> &to)
 std::vector<part_line> lines_of_directories(const poolset &set, const part_options &options)
 {
     if (!std::ranges::all_of(set.parts, is_directory))
-        throw failure(EINVAL, "directories and files are mixed in the set");
+        throw failure(EINVAL, "set: directories and files must not be mixed");
     if (!set.single_header)
-        throw failure(EINVAL, "a set of directories needs OPTION SINGLEHDR");
+        throw failure(EINVAL, "set: directories require OPTION SINGLEHDR");
     if (options.create)
-        throw failure(ENOTSUP, "a set of directories can be opened, not created: name files of a fixed size");
+        throw failure(
+                ENOTSUP, "set: a pool in directories can only be opened, not created (list files of a fixed size)");
     std::map<unsigned, part_line> found;
     for (const part_line &line : set.parts)
         collect(line.path, found);
     std::vector<part_line> lines;
     for (const auto &[number, line] : found) {
         if (number != lines.size())
-            throw failure(ENOENT, "the part number " + std::to_string(lines.size()) + " is in no directory of the set");
+            throw failure(ENOENT,
+                    "part number " + std::to_string(lines.size()) + ": not found in the directories of the set");
         lines.push_back(line);
     }
     if (lines.empty())
-        throw failure(ENOENT, "the directories of the set have no parts");
+        throw failure(ENOENT, "set: parts not found in its directories");
     return lines;
 }
 
@@ -64,7 +66,7 @@ void check_devices(const std::vector<part> &parts)
 {
     const auto devices = std::ranges::count_if(parts, &part::is_device);
     if (devices != 0 && static_cast<std::size_t>(devices) != parts.size())
-        throw failure(EINVAL, "DAX devices and files are mixed in the set");
+        throw failure(EINVAL, "set: DAX devices and files must not be mixed");
 }
 
 } // namespace

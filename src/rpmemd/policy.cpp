@@ -21,9 +21,9 @@ replica::level level_of(medium kind)
     }
 }
 
-// When clients read after writing, which those can that do not flush natively: unless its user made it behave like a
-// device on a platform where that says nothing.
-bool flushes_by_itself(bool software_device)
+// Returns whether a read after a write makes the write durable, which clients without native flush use.
+// SOFTRDMA_READ_FLUSH=off makes the device behave like hardware on a platform without this guarantee.
+bool flushes_on_read(bool software_device)
 {
     return software_device && !environment::is("SOFTRDMA_READ_FLUSH", "off");
 }
@@ -36,7 +36,7 @@ policy choose_policy(medium kind, bool persist_apm, bool software_device)
         return {replica::method::persistent_flush, replica::level::direct_write, true};
     if (kind == medium::memory)
         return {replica::method::visibility_flush, level_of(kind), false};
-    if (flushes_by_itself(software_device))
+    if (flushes_on_read(software_device))
         return {replica::method::persistent_flush, level_of(kind), true};
     return {replica::method::messages, level_of(kind), false};
 }

@@ -9,22 +9,22 @@
 namespace rpmemd
 {
 
-// How what clients write becomes durable, and what that is worth.
+// Method that makes writes of clients durable, and the persistence level that it reaches.
 struct policy {
     replica::method method = replica::method::messages;
     replica::level level = replica::level::volatile_memory;
-    bool direct_write = false; // what the client is told of this side's memory
+    bool direct_write = false; // sent to the client: RDMA writes reach the memory directly
 };
 
-// What the medium of a pool and the device allow to any client. A software device flushes at the target by itself; that
-// of hardware reaches persistent memory only where the operator says that writes go past the caches, or, for clients
-// that do so, too, by native flushes (replica::feature_native_flush).
+// Selects the policy that the medium of a pool and the device allow for each client. A software device flushes at the
+// target. An RDMA device reaches persistent memory only if the operator states that writes bypass the caches
+// (persist_apm), or by native flushes, if the client supports them (replica::feature_native_flush).
 policy choose_policy(medium kind, bool persist_apm, bool software_device);
 
-// "2", and what is had in addition where the device flushes natively.
+// Returns the number of the level, such as "2", and the higher level that a native flush reaches, if any.
 std::string describe(replica::level level, bool flushes_natively);
 
-// Three lines for the log.
+// Returns three lines for the log.
 std::string describe(medium kind, bool persist_apm);
 
 } // namespace rpmemd

@@ -33,7 +33,7 @@ bool is_set(const uuid &id)
     return !is_zero(id);
 }
 
-// What the user left out. A replica without neighbours is a ring of one.
+// Fills in the attributes that the user left out. A replica without neighbors is a ring of one.
 pool_attributes completed(pool_attributes attributes, const uuid &set_uuid, const uuid &first_uuid)
 {
     if (!is_set(attributes.poolset_uuid))
@@ -50,27 +50,27 @@ pool_attributes completed(pool_attributes attributes, const uuid &set_uuid, cons
 
 void check_attributes(const poolset &set, const pool_attributes &attributes)
 {
-    const bool given = attributes != no_attributes;
-    if (set.no_headers && given)
-        throw failure(EINVAL, "the set has OPTION NOHDRS: its pool has no attributes");
-    if (!set.no_headers && !given)
-        throw failure(EINVAL, "the pool needs attributes: only one of a set with OPTION NOHDRS has none");
+    const bool has_attributes = attributes != no_attributes;
+    if (set.no_headers && has_attributes)
+        throw failure(EINVAL, "OPTION NOHDRS: the pool must not have attributes");
+    if (!set.no_headers && !has_attributes)
+        throw failure(EINVAL, "attributes: required for a pool of a set without OPTION NOHDRS");
     const bool single = (attributes.incompat_features & feature_single_header) != 0;
-    if (given && single != set.single_header)
-        throw failure(EINVAL, set.single_header ? "the set has OPTION SINGLEHDR and the attributes have it not"
-                                                : "the attributes have SINGLEHDR and the set has it not");
+    if (has_attributes && single != set.single_header)
+        throw failure(EINVAL, set.single_header ? "OPTION SINGLEHDR: set in the set file but not in the attributes"
+                                                : "OPTION SINGLEHDR: set in the attributes but not in the set file");
 }
 
 void check_size(const config &settings, std::uint64_t size, std::uint64_t usable)
 {
     if (size < smallest_pool || size % page_size != 0)
-        throw failure(EINVAL, "a pool has at least 8 KiB, in pages of 4 KiB");
+        throw failure(EINVAL, "pool size: must be at least 8 KiB and a multiple of 4 KiB");
     if (size > usable)
-        throw failure(
-                EFBIG, "the set has room for " + std::to_string(usable) + " bytes, asked were " + std::to_string(size));
+        throw failure(EFBIG, "set too small: " + std::to_string(usable) + " bytes available, " + std::to_string(size) +
+                                     " requested");
     if (size > settings.limits.bytes)
-        throw failure(EFBIG, "the target allows pools of " + std::to_string(settings.limits.bytes) +
-                                     " bytes: see max-bytes in rpmemd.conf");
+        throw failure(EFBIG, "pool size: the target allows at most " + std::to_string(settings.limits.bytes) +
+                                     " bytes (see max-bytes in rpmemd.conf)");
 }
 
 header_page page_at(const std::byte *from)
@@ -126,18 +126,19 @@ pool pool::create(
 {
     poolset set = parse_poolset(read_set_file(settings.poolset_dir, set_name));
     check_attributes(set, attributes);
-    pool made(settings, std::move(set), size, true);
+    pool created(settings, std::move(set), size, true);
     try {
-        if (made.exists())
-            throw failure(EEXIST, "a part of the set has a pool header already: open the pool, or remove it with "
-                                  "rpmemd --remove");
-        if (made.has_header())
-            made.write_new_headers(completed(attributes, new_uuid(), new_uuid()));
+        if (created.exists())
+            throw failure(EEXIST,
+                    "pool already exists: a part of the set has a pool header (open the pool, or remove it with "
+                    "rpmemd --remove)");
+        if (created.has_header())
+            created.write_new_headers(completed(attributes, new_uuid(), new_uuid()));
     } catch (...) {
-        made.undo_create();
+        created.undo_create();
         throw;
     }
-    return made;
+    return created;
 }
 
 pool pool::open(const config &settings, const std::string &set_name, std::uint64_t size)
@@ -175,7 +176,7 @@ void pool::write_header(std::size_t index, const pool_header &header)
     const int error =
             index == 0 ? memory_->deep_persist(0, header_size) : headers_[index - 1].deep_persist(to, header_size);
     if (error != 0)
-        throw system_failure("cannot write back the header of " + parts_[index].path(), error);
+        throw system_failure("cannot flush the header of " + parts_[index].path(), error);
 }
 
 void pool::write_new_headers(const pool_attributes &attributes)
@@ -184,7 +185,7 @@ void pool::write_new_headers(const pool_attributes &attributes)
     while (ids.size() < header_count())
         ids.push_back(new_uuid());
     wrote_headers_ = true;
-    // The first part at last: without it there is no pool yet.
+    // Writes the header of the first part last: the pool exists only after that.
     for (std::size_t i = ids.size(); i-- > 0;) {
         pool_header header;
         rpmemd::set_attributes(header, attributes);
@@ -226,7 +227,7 @@ void pool::set_attributes(const pool_attributes &attributes)
 
 void pool::undo_create()
 {
-    // Files that were there before get back the empty page that they had.
+    // Clears the headers of files that existed before: their first page was empty.
     for (std::size_t i = 0; wrote_headers_ && i < header_count(); ++i)
         if (!parts_[i].was_created()) {
             std::memset(header_address(i), 0, header_size);

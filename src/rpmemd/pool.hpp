@@ -14,22 +14,22 @@
 namespace rpmemd
 {
 
-// The parts of a set, locked and mapped.
+// Parts of a set, locked and mapped.
 class pool
 {
 public:
-    // All throw failure; a pool that cannot be created leaves nothing behind. All-zero attributes are for a set without
+    // All throw failure. A failed create() leaves no files or headers behind. All-zero attributes are for a set without
     // headers.
     static pool create(
             const config &settings, const std::string &set_name, std::uint64_t size, const pool_attributes &attributes);
     static pool open(const config &settings, const std::string &set_name, std::uint64_t size);
-    // The largest pool that the set can have: an existing one, or else as create() makes it, but without headers.
-    // undo_create() then removes what was created.
+    // Opens the existing pool, or creates the parts like create(), but without headers, with the maximum size of the
+    // set. The caller then removes what was created with undo_create().
     static pool probe(const config &settings, const poolset &set);
 
     const pool_memory &memory() const { return *memory_; }
     pool_memory &memory() { return *memory_; }
-    // Descriptors of the parts.
+    // Returns the file descriptors of the parts, which stay owned by the pool.
     std::vector<int> files() const;
     bool has_header() const { return !set_.no_headers; }
     // Returns whether the parts contain headers of a pool.
@@ -53,10 +53,10 @@ private:
     std::vector<part> parts_;
     std::unique_ptr<pool_memory> memory_;
     bool wrote_headers_ = false;
-    std::vector<part_map> headers_; // of the parts after the first, whose headers are no part of the memory
+    std::vector<part_map> headers_; // headers of the parts after the first, which memory_ does not contain
 };
 
-// What rpmemd --remove does. Throws failure; with force it logs what fails and goes on.
+// Implements rpmemd --remove. Throws failure. With settings.force, logs errors and continues.
 void remove_pool(const config &settings, const std::string &set_name);
 
 } // namespace rpmemd

@@ -13,7 +13,7 @@ namespace rpmemd
 namespace
 {
 
-// Places in the page.
+// Offsets in the page, in bytes.
 constexpr std::size_t at_features = 12;
 constexpr std::size_t at_uuids = 24;
 constexpr std::size_t at_creation_time = 120;
@@ -23,7 +23,7 @@ constexpr std::size_t at_checksum = 4088;
 constexpr std::size_t shutdown_state_size = 64;
 constexpr std::size_t half_page = 2048;
 
-// Two sums of 32-bit little-endian words; those from an offset on count as zero.
+// Fletcher-64 checksum of 32-bit little-endian words. Words at offset `zero_from` and above count as zero.
 std::uint64_t checksum(std::span<const unsigned char> bytes, std::size_t zero_from)
 {
     std::uint32_t low = 0, high = 0;
@@ -40,7 +40,7 @@ std::uint64_t checksum_of_page(std::span<const unsigned char, header_size> page)
     return checksum(page, (incompat & feature_checksum_2k) != 0 ? half_page : at_checksum);
 }
 
-// Calls f with each array of bytes of the header and its place.
+// Calls f with each byte array of the header and its offset in the page.
 template<class Header, class F>
 void each_array(Header &header, F f)
 {
@@ -74,7 +74,7 @@ bool is_zero(std::span<const unsigned char> bytes)
 
 std::array<unsigned char, 16> native_arch_flags()
 {
-    // Four bits for each type of C with the alignment less one: from char in the lowest to void * with the highest.
+    // Four bits for each C type: its alignment minus one, from char in the lowest to void * in the highest bits.
     constexpr std::array<std::size_t, 11> alignments = {alignof(char), alignof(short), alignof(int), alignof(long),
             alignof(long long), alignof(std::size_t), alignof(off_t), alignof(float), alignof(double),
             alignof(long double), alignof(void *)};
@@ -90,7 +90,7 @@ std::array<unsigned char, 16> native_arch_flags()
 #elif defined(__aarch64__)
     constexpr std::uint16_t machine = EM_AARCH64;
 #else
-#error "the pool header of this architecture is not known"
+#error "pool header: unsupported architecture"
 #endif
     store_le(&flags[14], machine);
     return flags;

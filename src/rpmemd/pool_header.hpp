@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-// The first page of a part, as it is on the medium.
+// Pool header in the first page of a part, in the on-media format of PMDK.
 namespace rpmemd
 {
 
@@ -20,7 +20,7 @@ enum incompat_feature : std::uint32_t {
     feature_shutdown_state = 0x4
 };
 
-// What the user of a pool gives to it. All zero: the pool has no header.
+// Attributes of a pool, set by its user. All zero if the pool has no header.
 struct pool_attributes {
     std::array<unsigned char, 8> signature{};
     std::uint32_t major = 0;
@@ -29,7 +29,7 @@ struct pool_attributes {
     std::uint32_t ro_compat_features = 0;
     uuid poolset_uuid{};
     uuid first_uuid{};
-    uuid next_uuid{}; // of the replicas
+    uuid next_uuid{}; // next and previous replica
     uuid prev_uuid{};
     std::array<unsigned char, 16> user_flags{};
 
@@ -59,7 +59,7 @@ struct pool_header {
     uuid next_replica_uuid{};
     std::uint64_t creation_time = 0; // seconds
     std::array<unsigned char, 16> arch_flags{};
-    shutdown_state shutdown; // only read: see encode
+    shutdown_state shutdown; // read-only: encode() does not write it
 
     bool operator==(const pool_header &) const = default;
 };
@@ -67,15 +67,16 @@ struct pool_header {
 bool is_zero(std::span<const unsigned char> bytes);
 std::array<unsigned char, 16> native_arch_flags();
 
-// The page with its checksum. What is not of the header, as the shutdown state, stays as it was in the old page.
+// Returns the page of a header, with its checksum. Bytes that do not belong to the header, such as the shutdown state,
+// are copied from `old`.
 header_page encode(const pool_header &header, header_page old = {});
 
-// The fields as they are, whatever the checksum says.
+// Reads the fields without checking the checksum.
 pool_header decode(std::span<const unsigned char, header_size> page);
 
 bool checksum_matches(std::span<const unsigned char, header_size> page);
 
-// Replaces what the attributes say and keeps what belongs to the part.
+// Sets the fields that the attributes contain. Does not change the fields of the part.
 void set_attributes(pool_header &header, const pool_attributes &attributes);
 pool_attributes attributes_of(const pool_header &first);
 

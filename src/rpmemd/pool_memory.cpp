@@ -30,10 +30,10 @@ std::size_t half_of_memory()
     return sysinfo(&facts) == 0 ? facts.totalram / 2 * facts.mem_unit : 0;
 }
 
-// Pages of a file that are only read do not become dirty, so that a large pool is not written out because of it.
+// Reads pages of a file in the page cache, so that they do not become dirty and a large pool is not written back.
 void populate_range(std::byte *from, std::size_t length, medium kind)
 {
-    // It is an optimisation that older kernels do not have.
+    // Best effort: kernels before 5.14 do not support this.
     (void)madvise(from, length, kind == medium::page_cache ? MADV_POPULATE_READ : MADV_POPULATE_WRITE);
 }
 
@@ -70,17 +70,17 @@ medium pool_memory::medium() const
 }
 
 template<class F>
-int pool_memory::each_piece(std::size_t offset, std::size_t length, F f) const
+int pool_memory::for_each_chunk(std::size_t offset, std::size_t length, F f) const
 {
     std::size_t start = 0;
     for (const part_map &map : maps_) {
         const std::size_t end = start + map.size();
         if (length != 0 && offset < end) {
-            const std::size_t piece = std::min(length, end - offset);
-            if (const int error = f(map, address() + offset, piece); error != 0)
+            const std::size_t chunk = std::min(length, end - offset);
+            if (const int error = f(map, address() + offset, chunk); error != 0)
                 return error;
-            offset += piece;
-            length -= piece;
+            offset += chunk;
+            length -= chunk;
         }
         start = end;
     }
@@ -89,14 +89,14 @@ int pool_memory::each_piece(std::size_t offset, std::size_t length, F f) const
 
 int pool_memory::persist(std::size_t offset, std::size_t length) const
 {
-    return each_piece(offset, length,
-            [](const part_map &map, std::byte *from, std::size_t piece) { return map.persist(from, piece); });
+    return for_each_chunk(offset, length,
+            [](const part_map &map, std::byte *from, std::size_t chunk) { return map.persist(from, chunk); });
 }
 
 int pool_memory::deep_persist(std::size_t offset, std::size_t length) const
 {
-    return each_piece(offset, length,
-            [](const part_map &map, std::byte *from, std::size_t piece) { return map.deep_persist(from, piece); });
+    return for_each_chunk(offset, length,
+            [](const part_map &map, std::byte *from, std::size_t chunk) { return map.deep_persist(from, chunk); });
 }
 
 void pool_memory::populate()
@@ -106,7 +106,7 @@ void pool_memory::populate()
         populating_ = std::jthread(
                 [memory, kind = medium()](const std::stop_token &stop) { populate_steps(stop, memory, kind); });
     } catch (const std::system_error &) {
-        // Without a thread the first write to each page takes longer.
+        // Best effort: without the thread, the first write to each page takes longer.
     }
 }
 

@@ -11,28 +11,28 @@
 namespace rpmemd
 {
 
-// The usable bytes of all parts, one after another.
+// Usable bytes of all parts, mapped one after another.
 class pool_memory
 {
 public:
-    // Of every part after the first so many bytes at its beginning are left out. Throws failure.
+    // Skips the first `left_out` bytes of each part except the first one. Throws failure.
     pool_memory(const std::vector<part> &parts, std::size_t left_out);
 
     std::byte *address() const { return range_.address(); }
     std::size_t size() const { return size_; }
-    // The weakest of the parts.
+    // Returns the weakest medium of the parts.
     rpmemd::medium medium() const;
 
-    // Both return 0 or an errno value; the range is inside the memory.
+    // Return 0 or an errno value. The range must be inside the memory.
     int persist(std::size_t offset, std::size_t length) const;
     int deep_persist(std::size_t offset, std::size_t length) const;
 
-    // Has pages there before they are written, from the beginning on, in a thread.
+    // Starts a thread that populates the pages from the beginning, before clients write to them.
     void populate();
 
 private:
     template<class F>
-    int each_piece(std::size_t offset, std::size_t length, F f) const;
+    int for_each_chunk(std::size_t offset, std::size_t length, F f) const;
 
     std::size_t size_;
     address_range range_;
@@ -40,7 +40,7 @@ private:
     std::jthread populating_;
 };
 
-// The bytes that such a memory would have.
+// Returns the size in bytes that a pool_memory of these parts has.
 std::uint64_t usable_size(const std::vector<part> &parts, std::size_t left_out);
 
 } // namespace rpmemd

@@ -13,7 +13,7 @@ namespace rpmemd
 pool_record::pool_record(const config &settings, const std::string &set_name)
     : path_(settings.poolset_dir + "/" + set_name + ".record")
 {
-    // Whether the name leads out of the directory.
+    // Throws failure if the name leads out of the directory.
     (void)read_set_file(settings.poolset_dir, set_name);
 }
 
@@ -40,9 +40,9 @@ replica::mirror_state pool_record::commit(const replica::mirror_request &asked) 
     } else if (error == 0) {
         const replica::mirror_state &held = file.state();
         if (held.set != next.set)
-            throw failure(EINVAL, "the record " + path_ + " is of another set of targets");
+            throw failure(EINVAL, "record " + path_ + ": belongs to another set of targets");
         if (held.committed != next.committed && !is_newer(next.committed, held.committed))
-            throw failure(ESTALE, "there is a newer record in " + path_);
+            throw failure(ESTALE, "record rejected: " + path_ + " contains a newer one");
         if (held != next)
             error = file.store(next);
     }

@@ -9,16 +9,16 @@
 namespace rpmemd
 {
 
-// What a target remembers of a pool that several targets have: which of them have everything. It is beside the set
-// file; whoever has the pool open writes it. Functions throw failure.
+// Membership record of a pool with several targets, stored beside the set file. Only the session that has the pool open
+// writes it. Functions throw failure.
 class pool_record
 {
 public:
     pool_record(const config &settings, const std::string &set_name);
 
-    // Epoch 0: there is none.
+    // Returns the record, with epoch 0 if none is stored.
     replica::mirror_state read() const;
-    // ESTALE: there is a newer record, EINVAL: it is of another set.
+    // Throws ESTALE if the stored record is newer, and EINVAL if it belongs to another set.
     replica::mirror_state commit(const replica::mirror_request &asked) const;
     void remove() const;
 

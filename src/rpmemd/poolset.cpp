@@ -18,9 +18,9 @@ namespace
 
 constexpr std::string_view first_line = "PMEMPOOLSET\n";
 
-[[noreturn]] void refuse(int line, const std::string &what)
+[[noreturn]] void reject(int line, const std::string &what)
 {
-    throw failure(EINVAL, "line " + std::to_string(line) + " of the set file: " + what);
+    throw failure(EINVAL, "set file: line " + std::to_string(line) + ": " + what);
 }
 
 std::vector<std::string> words_of(std::string_view line)
@@ -77,10 +77,10 @@ public:
     poolset finish(int last_line)
     {
         if (set_.parts.empty())
-            refuse(last_line, "the set has no part: write a line such as '32M /dev/shm/pool.part0'");
+            reject(last_line, "set without parts (add a line such as '32M /dev/shm/pool.part0')");
         if (replicas_ != 1)
-            refuse(last_line, "the set has " + std::to_string(replicas_) +
-                                      " replicas: the set of a remote replica has no line REPLICA");
+            reject(last_line, std::to_string(replicas_) +
+                                      " replicas: REPLICA is not allowed in the set file of a remote replica");
         return set_;
     }
 
@@ -88,39 +88,39 @@ private:
     void option(int number, const std::vector<std::string> &words)
     {
         if (words.size() == 1)
-            refuse(number, "OPTION names no option: write SINGLEHDR or NOHDRS");
+            reject(number, "OPTION without a value (SINGLEHDR or NOHDRS)");
         for (std::size_t i = 1; i < words.size(); ++i) {
             if (words[i] == "SINGLEHDR")
                 set_.single_header = true;
             else if (words[i] == "NOHDRS")
                 set_.no_headers = true;
             else
-                refuse(number, "unknown option '" + words[i] + "': write SINGLEHDR or NOHDRS");
+                reject(number, "unknown option '" + words[i] + "' (SINGLEHDR or NOHDRS)");
         }
         if (set_.single_header && set_.no_headers)
-            refuse(number, "SINGLEHDR and NOHDRS exclude each other");
+            reject(number, "SINGLEHDR and NOHDRS exclude each other");
     }
 
     void replica(int number, const std::vector<std::string> &words)
     {
         if (words.size() != 1 && words.size() != 3)
-            refuse(number, "REPLICA is followed by nothing, or by a host and a set");
+            reject(number, "REPLICA requires no operands, or a host and a set");
         ++replicas_;
     }
 
     void part(int number, const std::vector<std::string> &words)
     {
         if (words.size() != 2)
-            refuse(number, "a part is written as its size and its path, and a path has no blanks");
+            reject(number, "invalid part: expected size and path (blanks in a path are not supported)");
         if (words[1][0] != '/')
-            refuse(number, "the path '" + words[1] + "' is not absolute");
+            reject(number, "path '" + words[1] + "' is not absolute");
         std::uint64_t size = 0;
         if (words[0] != "AUTO") {
             const std::optional<std::uint64_t> found = size_from(words[0]);
             if (!found)
-                refuse(number, "'" + words[0] + "' is no size: write a number as 33554432, 32M, 32MiB or 33MB");
+                reject(number, "invalid size '" + words[0] + "' (examples: 33554432, 32M, 32MiB, 33MB)");
             if (*found < smallest_part)
-                refuse(number, "a part has at least 2 MiB");
+                reject(number, "part smaller than 2 MiB");
             size = *found;
         }
         if (replicas_ == 1)
@@ -136,14 +136,14 @@ private:
 poolset parse_poolset(std::string_view text)
 {
     if (const char *const fault = replica::encoding_fault(text); fault != nullptr)
-        refuse(1, fault);
+        reject(1, fault);
     if (const std::size_t at = text.find('\r'); at != std::string_view::npos)
-        refuse(1 + static_cast<int>(std::ranges::count(text.substr(0, at), '\n')),
+        reject(1 + static_cast<int>(std::ranges::count(text.substr(0, at), '\n')),
                 "it ends with a carriage return (convert the file, for example with sed -i 's/\\r$//')");
     if (text.substr(0, first_line.size()) != first_line)
-        refuse(1, "it is not PMEMPOOLSET");
+        reject(1, "it is not PMEMPOOLSET");
     if (text.find('\0') != std::string_view::npos)
-        refuse(1, "the file has zero bytes: it is no set file");
+        reject(1, "invalid set file: contains NUL bytes");
     parser p;
     int number = 1;
     for (std::size_t at = first_line.size(); at < text.size();) {

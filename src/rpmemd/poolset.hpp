@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-// The text of a set file, which says of what files a pool is made.
+// Parser of set files, which list the parts of a pool.
 namespace rpmemd
 {
 
@@ -16,7 +16,7 @@ constexpr std::uint64_t smallest_pool = 8192;
 
 struct part_line {
     std::string path;
-    std::uint64_t size = 0; // 0: AUTO, the size of the device
+    std::uint64_t size = 0; // in bytes, 0 for AUTO: the size of the device
 };
 
 struct poolset {
@@ -25,8 +25,8 @@ struct poolset {
     bool no_headers = false;
 };
 
-// Throws failure with EINVAL, which names the line, for a text that is no set or is none for a daemon: that has one
-// replica.
+// Parses a set file. Throws failure (EINVAL) with the line number for an invalid set, and for a set with more than one
+// replica, which a daemon does not support.
 poolset parse_poolset(std::string_view text);
 
 } // namespace rpmemd

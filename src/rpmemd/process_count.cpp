@@ -22,9 +22,9 @@ bool is_number(const std::string &name)
 
 void each_process_like_this(const std::function<void(const std::string &)> &f)
 {
-    struct stat ours {
+    struct stat self {
     };
-    if (stat("/proc/self/exe", &ours) != 0)
+    if (stat("/proc/self/exe", &self) != 0)
         return;
     const std::string own_name = std::to_string(getpid());
     const uid_t user = getuid();
@@ -34,10 +34,10 @@ void each_process_like_this(const std::function<void(const std::string &)> &f)
         const std::string name = entry->path().filename();
         struct stat process {
         }, program{};
-        // The program of a process can be seen by its owner and root only.
+        // Only the owner of a process and root can read its program.
         if (is_number(name) && name != own_name && stat(entry->path().c_str(), &process) == 0 &&
                 process.st_uid == user && stat((entry->path() / "exe").c_str(), &program) == 0 &&
-                program.st_dev == ours.st_dev && program.st_ino == ours.st_ino)
+                program.st_dev == self.st_dev && program.st_ino == self.st_ino)
             f(entry->path());
     }
 }

@@ -13,7 +13,7 @@ namespace rpmemd
 namespace
 {
 
-// With force what fails is logged.
+// Runs `f`. With force, logs a failure instead of throwing it.
 template<class F>
 void attempt(bool force, F f)
 {
@@ -26,11 +26,11 @@ void attempt(bool force, F f)
     }
 }
 
-// Without force nothing is removed unless every part is there and not in use. A part that is in use stays in any case.
+// Without force, removes the parts only if all of them exist and are unused. A part that is in use is never removed.
 void remove_parts(const poolset &set, const part_options &options, bool force)
 {
     std::vector<part> parts;
-    // The numbered files of several directories make sense together only.
+    // Opens directories together, because the numbering of the files spans all of them.
     if (!force || std::ranges::any_of(set.parts, is_directory)) {
         attempt(force, [&] { parts = open_parts(set, options); });
     } else {

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# ssh to each of several targets, for pmempool, which takes them for one host. Exit status: that of the first one that failed,
+# Runs ssh to each of several targets, for pmempool, which takes them for one host. The exit status is that of the first
+# failed command,
 # or 2 for wrong usage.
 set -uf
 usage="usage: rpmem-ssh [-p PORT] [OPTION...] TARGET[,TARGET...] COMMAND, in place of ssh; or --help or --version"
@@ -23,10 +24,10 @@ if [ $# -lt 2 ]; then
 fi
 targets=$1
 shift
-# pmempool divides the text at a colon, and takes what follows for the port.
+# pmempool splits the list at a colon and passes the rest as port.
 case $port in *,*) targets=$targets:$port port='' ;; esac
 
-# usage: run_on TARGET COMMAND [exec], as librpmem(7) writes targets
+# usage: run_on TARGET COMMAND [exec]; targets have the format of librpmem(7)
 run_on() {
     host=$1 own_port=$port
     case $1 in

@@ -21,11 +21,11 @@ namespace rpmemd
 namespace
 {
 
-// A client takes what it is sent, or is gone.
+// A client that does not receive within this time has gone.
 constexpr int send_timeout_ms = 30'000;
 constexpr std::uint32_t max_keep_alive_ms = 24 * 3600 * 1000;
 
-const char *word_of(replica::method method)
+const char *to_string(replica::method method)
 {
     switch (method) {
     case replica::method::messages:
@@ -78,8 +78,8 @@ private:
         const unsigned others = processes_like_this();
         if (others >= settings_.limits.sessions) {
             greeting.error = EUSERS;
-            greeting.text.assign("there are " + std::to_string(others) +
-                                 " other sessions of this user: see max-sessions in rpmemd.conf");
+            greeting.text.assign(std::to_string(others) +
+                                 " other sessions of this user: limit reached (see max-sessions in rpmemd.conf)");
             log(log_level::err, greeting.text.c_str());
         }
         return send(replica::encode(greeting)) && greeting.error == 0;
@@ -87,20 +87,21 @@ private:
 
     replica::deadline next_deadline() const
     {
-        const int ours = static_cast<int>(settings_.session_timeout_s) * 1000;
-        // A client that promises nothing after it has a pool may be silent for ever.
-        if (ours == 0 || (lanes_ && keep_alive_ms_ == 0))
+        const int session_timeout_ms = static_cast<int>(settings_.session_timeout_s) * 1000;
+        // A client that opened a pool without keep-alive messages may be silent forever.
+        if (session_timeout_ms == 0 || (lanes_ && keep_alive_ms_ == 0))
             return replica::deadline(0);
-        const auto theirs = std::min<std::uint64_t>(std::uint64_t{keep_alive_ms_} * 3, INT32_MAX);
-        return replica::deadline(std::max(ours, static_cast<int>(theirs)));
+        const auto client_timeout_ms = std::min<std::uint64_t>(std::uint64_t{keep_alive_ms_} * 3, INT32_MAX);
+        return replica::deadline(std::max(session_timeout_ms, static_cast<int>(client_timeout_ms)));
     }
 
-    // Returns false if the client is silent and another session of it needs the parts.
+    // Returns false if the client is silent and another session of the same client needs the parts.
     bool await_request(const replica::deadline &until)
     {
         bool wanted = false;
         for (;;) {
-            // A request that has arrived is a keep-alive message, even if this process was stopped in the meantime.
+            // A request that has arrived counts as keep-alive message, even if this process was stopped in the
+            // meantime.
             pollfd waited[] = {{STDIN_FILENO, POLLIN, 0}, {requests_to_end_.get(), POLLIN, 0}};
             const int left_ms = wanted ? silence_.left_ms() : until.left_ms();
             const int ready = poll(waited, std::size(waited), left_ms);
@@ -116,12 +117,12 @@ private:
         return true;
     }
 
-    // True at the end, with the status.
+    // Receives and serves one request. Returns true at the end of the session, with the exit status.
     bool receive_one(exit_status &status)
     {
         const replica::deadline until = next_deadline();
         if (!await_request(until)) {
-            log(log_level::err, "the client is silent, and another session of it needs the pool: this one ends");
+            log(log_level::err, "client timed out: session ended because another session of the client needs the pool");
             return true;
         }
         replica::request request;
@@ -129,21 +130,21 @@ private:
         case replica::received::message:
             return serve(request, status);
         case replica::received::ended:
-            log(log_level::err, "the client is gone");
+            log(log_level::err, "client disconnected without closing the pool");
             break;
         case replica::received::timed_out:
-            log(log_level::err, "the client says nothing any more");
+            log(log_level::err, "client timed out: no message received");
             break;
         case replica::received::other_version:
-            log(log_level::err, "the client speaks another version of the protocol");
+            log(log_level::err, "client uses another version of the protocol: session closed");
             status = exit_refused;
             break;
         case replica::received::malformed:
-            log(log_level::err, "the client sent what is no request");
+            log(log_level::err, "client sent a malformed request: session closed");
             status = exit_refused;
             break;
         case replica::received::broken:
-            log(log_level::err, "the connection to the client broke");
+            log(log_level::err, "connection to the client failed");
             break;
         }
         return true;
@@ -156,7 +157,7 @@ private:
         answer.number = request.number;
         const bool opens = request.type == replica::request_type::create || request.type == replica::request_type::open;
         if (opens && lanes_) {
-            log(log_level::err, "the client asked for a second pool");
+            log(log_level::err, "client requested a second pool: session closed");
             status = exit_refused;
             return true;
         }
@@ -172,7 +173,7 @@ private:
             else if (request.type == replica::request_type::mirror_commit)
                 answer.mirror = commit(request.mirror);
             else if (request.type != replica::request_type::keep_alive)
-                throw failure(ENOTSUP, "mirrored sets are served by a daemon of their own: see --listen");
+                throw failure(ENOTSUP, "request not supported: mirrored sets require rpmemd --listen");
         } catch (const failure &problem) {
             log(log_level::err, problem.what());
             answer.status = status_of(problem);
@@ -180,7 +181,7 @@ private:
         } catch (const std::bad_alloc &) {
             log(log_level::err, "out of memory");
             answer.status = replica::status::fatal;
-            answer.text.assign("the target has not enough memory");
+            answer.text.assign("target: out of memory");
         }
         const bool closes = request.type == replica::request_type::close;
         if (!send(replica::encode(answer)))
@@ -197,22 +198,21 @@ private:
                                        std::to_string(request.pool_size) + " bytes, " + std::to_string(request.lanes) +
                                        " lanes");
         if (request.lanes == 0)
-            throw failure(EINVAL, "a session has at least one lane");
+            throw failure(EINVAL, "session rejected: at least one lane is required");
         record_.emplace(settings_, name);
         if ((request.features & replica::feature_record) == 0 && record_->read().committed.epoch != 0)
-            throw failure(
-                    ENOTSUP, "several targets have this pool, of which the client knows nothing: update librpmem");
+            throw failure(ENOTSUP, "pool has several targets: not supported by this client (update librpmem)");
         pool_.emplace(create ? pool::create(settings_, name, request.pool_size,
                                        std::bit_cast<pool_attributes>(request.attributes))
                              : pool::open(settings_, name, request.pool_size));
         created_ = create;
         try {
-            // That of a pool that is gone.
+            // Removes the record of a previous pool of this set.
             if (create)
                 record_->remove();
             lanes_.emplace(settings_, *pool_, request, lane_terms{data_address()});
             lanes_->describe(answer);
-            // To register pages takes longer once they are there.
+            // Populates after registration, which takes longer for populated pages.
             pool_->memory().populate();
         } catch (...) {
             forget();
@@ -224,14 +224,14 @@ private:
         answer.pool_size = pool_->memory().size();
         answer.has_header = pool_->has_header();
         answer.attributes = std::bit_cast<replica::pool_attributes>(pool_->attributes());
-        tell();
+        log_opened();
     }
 
-    void tell() const
+    void log_opened() const
     {
         const policy &chosen = lanes_->chosen();
         log(log_level::notice, "the pool is open: " + std::to_string(lanes_->lanes()) + " lanes, by " +
-                                       word_of(chosen.method) + ", level " +
+                                       to_string(chosen.method) + ", level " +
                                        describe(chosen.level, lanes_->flushes_natively()) + "\n" +
                                        describe(pool_->memory().medium(), settings_.persist_apm));
     }
@@ -250,7 +250,7 @@ private:
         return record_->commit(asked);
     }
 
-    // Clients reach nothing any more when it is answered.
+    // When the response is sent, the client can no longer access the pool.
     void close(bool remove)
     {
         lanes_.reset();
@@ -269,7 +269,7 @@ private:
         }
     }
 
-    // After an opening that did not succeed.
+    // Releases the pool after a failed open().
     void forget()
     {
         lanes_.reset();
@@ -279,7 +279,7 @@ private:
         created_ = false;
     }
 
-    // A pool that its creator could not even connect to is of no use to anybody.
+    // Removes a new pool that its creator never connected to, because nothing can use it.
     void finish(exit_status status)
     {
         if (!pool_)
@@ -287,7 +287,7 @@ private:
         const bool used = lanes_ && lanes_->was_used();
         lanes_.reset();
         if (status != exit_done && created_ && !used) {
-            log(log_level::notice, "the pool that was just created is removed, for its client never used it");
+            log(log_level::notice, "new pool removed: client never connected for data");
             undo_create();
         }
         pool_.reset();
@@ -296,12 +296,12 @@ private:
     const config &settings_;
     replica::message_buffer buffer_;
     std::optional<pool> pool_;
-    std::optional<pool_record> record_; // of the set that was asked for last
+    std::optional<pool_record> record_; // record of the last requested set
     bool created_ = false;
     std::optional<lane_server> lanes_;
     std::uint32_t keep_alive_ms_ = 0;
     const replica::fd_owner requests_to_end_;
-    replica::deadline silence_{0}; // end of the time in which the client must send a message
+    replica::deadline silence_{0}; // deadline of the next message of the client
 };
 
 } // namespace

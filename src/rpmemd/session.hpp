@@ -6,7 +6,7 @@
 namespace rpmemd
 {
 
-// Serves one client over standard input and output, from the greeting to the end.
+// Serves one client over standard input and output, from the greeting to the end of the session.
 exit_status serve_client(const config &settings);
 
 } // namespace rpmemd

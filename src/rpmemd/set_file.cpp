@@ -19,7 +19,7 @@ namespace
 
 constexpr std::size_t largest_file = std::size_t{1} << 20;
 
-// Opens each directory of the name alone, and no symbolic link, which may lead outside.
+// Opens the directories of the name one by one, and rejects symbolic links, which may lead outside.
 replica::fd_owner open_step_by_step(replica::fd_owner at, std::string_view name, int flags)
 {
     for (;;) {
@@ -44,11 +44,11 @@ replica::fd_owner open_beneath(const std::string &directory, const std::string &
     how.flags = static_cast<unsigned>(flags | O_CLOEXEC);
     how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
     replica::fd_owner file(static_cast<int>(syscall(SYS_openat2, top.get(), name.c_str(), &how, sizeof(how))));
-    // Linux before 5.6, valgrind 3.19 and the filters of old container runtimes do not have the call.
+    // The call is missing in Linux before 5.6, valgrind 3.19 and seccomp filters of old container runtimes.
     if (!file.valid() && (errno == ENOSYS || errno == EPERM))
         file = open_step_by_step(std::move(top), name, flags);
     if (!file.valid() && errno == EXDEV)
-        throw failure(EACCES, "the set '" + name + "' is outside the poolset directory " + directory);
+        throw failure(EACCES, "set '" + name + "' is outside the poolset directory " + directory);
     if (!file.valid())
         throw system_failure("cannot open the set '" + name + "' in " + directory);
     return file;
@@ -65,18 +65,18 @@ void check_set_name(const std::string &name)
 std::string read_set_file(const std::string &directory, const std::string &name)
 {
     check_set_name(name);
-    // A named pipe must not stop the daemon.
+    // O_NONBLOCK: opening a named pipe must not block the daemon.
     const replica::fd_owner file = open_beneath(directory, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     struct stat facts {
     };
     if (fstat(file.get(), &facts) != 0)
-        throw system_failure("cannot look at the set '" + name + "'");
+        throw system_failure("cannot stat the set '" + name + "'");
     if (!S_ISREG(facts.st_mode))
-        throw failure(EINVAL, "the set '" + name + "' is no regular file");
+        throw failure(EINVAL, "set '" + name + "': not a regular file");
     if ((facts.st_mode & S_IWOTH) != 0)
-        throw failure(EACCES, "the set '" + name + "' can be written by everybody: chmod o-w");
+        throw failure(EACCES, "set '" + name + "': writable by all users (chmod o-w)");
     if (facts.st_size > static_cast<off_t>(largest_file))
-        throw failure(EINVAL, "the set '" + name + "' is larger than 1 MiB: it is no set file");
+        throw failure(EINVAL, "set '" + name + "': larger than 1 MiB: not a set file");
     std::string text(static_cast<std::size_t>(facts.st_size), '\0');
     std::size_t size = 0;
     while (size < text.size()) {

@@ -7,10 +7,10 @@
 namespace rpmemd
 {
 
-// EBADF for a name that is not a relative path without "..", control characters and more than 255 bytes.
+// Throws EBADF unless the name is a relative path of at most 255 bytes without ".." and control characters.
 void check_set_name(const std::string &name);
 
-// The text. Symbolic links do not lead out of the directory.
+// Returns the text of the file. Symbolic links must not lead out of the directory.
 std::string read_set_file(const std::string &directory, const std::string &name);
 
 void remove_set_file(const std::string &directory, const std::string &name);

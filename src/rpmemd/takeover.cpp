@@ -19,7 +19,7 @@ namespace rpmemd
 namespace
 {
 
-// Ignored by processes that do not wait for it, as those of older versions.
+// Ignored by default, so a daemon of an older version does not end.
 constexpr int request_signal = SIGURG;
 constexpr std::string_view client_variable = "SSH_CONNECTION=";
 
@@ -36,7 +36,7 @@ bool has_open(const std::string &process, const struct stat &file)
     return false;
 }
 
-// First word of the variable: the address of the client. Empty on this machine.
+// Returns the first word of the variable, the address of the client. Empty for a client on this machine.
 std::string client_of(const std::string &process)
 {
     std::ifstream environment(process + "/environ", std::ios::binary);
@@ -48,22 +48,22 @@ std::string client_of(const std::string &process)
 
 } // namespace
 
-bool ask_holders(int file)
+bool request_takeover(int file)
 {
     struct stat facts {
     };
     if (fstat(file, &facts) != 0)
         return false;
-    bool asked = false;
+    bool requested = false;
     const std::string own_client = client_of("/proc/self");
     each_process_like_this([&](const std::string &process) {
         const pid_t pid = std::stoi(std::filesystem::path(process).filename());
-        // The number belongs to the same process as long as the descriptor is open.
+        // The process ID cannot be reused while the descriptor is open.
         const replica::fd_owner holder(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
         if (holder.valid() && has_open(process, facts) && client_of(process) == own_client)
-            asked = syscall(SYS_pidfd_send_signal, holder.get(), request_signal, nullptr, 0) == 0 || asked;
+            requested = syscall(SYS_pidfd_send_signal, holder.get(), request_signal, nullptr, 0) == 0 || requested;
     });
-    return asked;
+    return requested;
 }
 
 int open_takeover_requests()

@@ -67,7 +67,7 @@ void bad_lines_name_file_and_line(void **)
         const char *line, *reason;
     } bad[] = {{"nthreads = 3", "unknown key 'nthreads'"}, {"remove = a", "unknown key 'remove'"},
             {"config = a", "unknown key 'config'"}, {"Log-Level = err", "unknown key 'Log-Level'"},
-            {"log-level = error", "invalid value 'error'"}, {"log-level", "is no line of the form"},
+            {"log-level = error", "invalid value 'error'"}, {"log-level", "expected key = value"},
             {"log-level =", "invalid value ''"}, {"use-syslog = maybe", "invalid value 'maybe'"},
             {"use-syslog = Yes", "invalid value 'Yes'"}, {"use-syslog = \"yes\"", "invalid value '\"yes\"'"},
             {"persist-apm = 1", "invalid value '1'"}, {"persist-general = x", "invalid value 'x'"},

@@ -215,9 +215,9 @@ void damaged_and_mixed_headers_are_refused(void **)
     change([](pool_header &h) { h.arch_flags[0] ^= 1; });
     assert_int_equal(open("a.set", "architecture"), EINVAL);
     change([](pool_header &h) { h.part_uuid[0] ^= 1; });
-    assert_int_equal(open("a.set", "neighbour"), EINVAL);
+    assert_int_equal(open("a.set", "UUID chain"), EINVAL);
     place.write_at_start("p1", header_page{});
-    assert_int_equal(open("a.set", "no pool header"), EINVAL);
+    assert_int_equal(open("a.set", "pool header missing"), EINVAL);
     place.write_at_start("p1", second);
     header_page damaged = first;
     damaged[100] ^= 1;
@@ -275,7 +275,7 @@ void only_files_and_dax_devices_are_parts(void **)
     for (const std::string &path : {std::string("/dev/null"), std::string("/dev/zero"), fifo}) {
         for (const char *const size : {"8M ", "AUTO "}) {
             place.write("a.set", "PMEMPOOLSET\nOPTION NOHDRS\n" + std::string(size) + path + "\n");
-            const std::string text = "the part " + path + " is neither a regular file nor a DAX device";
+            const std::string text = "part " + path + ": neither a regular file nor a DAX device";
             assert_int_equal(error_of([&] { pool::create(place.settings, "a.set", 8 * mib, {}); }, text), EINVAL);
             assert_int_equal(error_of([&] { pool::open(place.settings, "a.set", 8 * mib); }, text), EINVAL);
         }
@@ -303,14 +303,14 @@ void modes_links_and_places_are_checked(void **)
         return error_of([&] { pool::open(place.settings, name, 8 * mib); }, text);
     };
     place.write("everybody.set", two, 0666);
-    assert_int_equal(open("everybody.set", "written by everybody"), EACCES);
+    assert_int_equal(open("everybody.set", "writable by all users"), EACCES);
     assert_int_equal(open(place.path + "/sub/a.set", "absolute"), EBADF);
     assert_int_equal(open("../" + place.path.substr(place.path.rfind('/') + 1) + "/sub/a.set", "'..'"), EBADF);
     assert_int_equal(open("sub/..", "'..'"), EBADF);
     assert_int_equal(open("", "empty"), EBADF);
     assert_int_equal(open(std::string(256, 'a'), "255"), EBADF);
     assert_int_equal(open("sub\n/a.set", "control"), EBADF);
-    assert_int_equal(open("sub", "no regular file"), EINVAL);
+    assert_int_equal(open("sub", "not a regular file"), EINVAL);
     const scratch elsewhere;
     elsewhere.write("out.set", two);
     std::filesystem::create_symlink(elsewhere.path + "/out.set", place.path + "/link.set");

@@ -55,21 +55,21 @@ void what_is_no_set_is_refused_with_its_line(void **)
     } bad[] = {
             {"", "line 1"},
             {"PMEMPOOLSET", "line 1"},
-            {"PMEMPOOLSET\r\n8M /a\n", "line 1 of the set file: it ends with a carriage return"},
-            {start + "# comment\n8M /a\r\n", "line 3 of the set file: it ends with a carriage return"},
-            {"\xef\xbb\xbf" + start + "8M /a\n", "line 1 of the set file: it starts with a byte order mark"},
-            {std::string("\xff\xfeP\0M\0", 6), "line 1 of the set file: it is UTF-16"},
-            {std::string("\xfe\xff\0P\0M", 6), "line 1 of the set file: it is UTF-16"},
+            {"PMEMPOOLSET\r\n8M /a\n", "set file: line 1: it ends with a carriage return"},
+            {start + "# comment\n8M /a\r\n", "set file: line 3: it ends with a carriage return"},
+            {"\xef\xbb\xbf" + start + "8M /a\n", "set file: line 1: it starts with a byte order mark"},
+            {std::string("\xff\xfeP\0M\0", 6), "set file: line 1: it is UTF-16"},
+            {std::string("\xfe\xff\0P\0M", 6), "set file: line 1: it is UTF-16"},
             {" PMEMPOOLSET\n8M /a\n", "line 1"},
             {"PMEMPOOLSET 1\n8M /a\n", "line 1"},
             {"PMEMBLKPOOL\n8M /a\n", "line 1"},
-            {start, "no part"},
-            {start + "# nothing\n", "no part"},
+            {start, "without parts"},
+            {start + "# nothing\n", "without parts"},
             {start + "8M\n", "line 2"},
             {start + "8M /a b\n", "blanks"},
             {start + "8M a\n", "not absolute"},
-            {start + "8M /a\n1M /b\n", "line 3 of the set file: a part has at least 2 MiB"},
-            {start + "2097151 /a\n", "at least 2 MiB"},
+            {start + "8M /a\n1M /b\n", "set file: line 3: part smaller than 2 MiB"},
+            {start + "2097151 /a\n", "smaller than 2 MiB"},
             {start + "8M /a\nOPTION\n", "line 3"},
             {start + "8M /a\nOPTION NOHDR\n", "unknown option 'NOHDR'"},
             {start + "8M /a\nOPTION SINGLEHDR NOHDRS\n", "exclude"},
@@ -77,7 +77,7 @@ void what_is_no_set_is_refused_with_its_line(void **)
             {start + "8M /a\nREPLICA\n8M /b\n", "2 replicas"},
             {start + "8M /a\nREPLICA host set\n", "2 replicas"},
             {start + "8M /a\nREPLICA host\n", "line 3"},
-            {start + "8M /a" + std::string(1, '\0') + "b\n", "zero bytes"},
+            {start + "8M /a" + std::string(1, '\0') + "b\n", "NUL bytes"},
     };
     for (const auto &[text, part] : bad)
         assert_int_equal(error_of([&text = text] { parse_poolset(text); }, part), EINVAL);
@@ -103,7 +103,7 @@ void check_set_files(const scratch &place, int error)
     assert_string_equal(read_set_file(place.path, "one/two/a.set").c_str(), "text");
     assert_string_equal(read_set_file(place.path, "./one//two/a.set").c_str(), "text");
     assert_int_equal(error_of([&] { read_set_file(place.path, "one/b.set"); }, "cannot open"), ENOENT);
-    assert_int_equal(error_of([&] { read_set_file(place.path, "one/"); }, "no regular file"), EINVAL);
+    assert_int_equal(error_of([&] { read_set_file(place.path, "one/"); }, "not a regular file"), EINVAL);
     assert_int_equal(error_of([&] { read_set_file(place.path, "out/a.set"); }, "cannot open"), ENOTDIR);
     assert_int_equal(error_of([&] { read_set_file(place.path, "link.set"); }, "cannot open"), ELOOP);
     remove_set_file(place.path, "one/two/a.set");
