@@ -40,7 +40,7 @@ static void a_killed_target_is_an_error(void **state)
 {
     kill(daemon_pid(), SIGKILL);
     assert_int_equal(error_of_persist(), ECONNRESET);
-    assert_non_null(strstr(rpmem_errormsg(), "rpmemd was ended by signal 9 (Killed)"));
+    assert_non_null(strstr(rpmem_errormsg(), "rpmemd was killed by signal 9 (Killed)"));
     char byte;
     assert_fails(rpmem_persist(pool, 4096, 64, 1, 0), ECONNRESET);
     assert_fails(rpmem_drain(pool, 1, 0), ECONNRESET);

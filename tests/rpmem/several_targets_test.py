@@ -277,7 +277,7 @@ class Changed(SeveralTargets):
         other = self.parts["b"].read_bytes()
         (self.place / "kept").rename(self.parts["local"])
         self.write_pool("pool.set", "ab")
-        self.refused("another pool")
+        self.refused("pool differs from the other targets")
         self.assertTrue(other == self.parts["b"].read_bytes())
         self.write_pool("pool.set", "aa")
         self.refused("twice")
