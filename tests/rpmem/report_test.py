@@ -41,7 +41,7 @@ class Report(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         lines = [line for line in done.stderr.splitlines() if line.startswith("librpmem[")]
         self.assertEqual(len(lines), 1, done.stderr)
-        self.assertRegex(lines[0], r"error: replica .* on host: rpmem_create failed: .*" + pattern + r".* \(rpmem-doctor 'host' '.*' finds")
+        self.assertRegex(lines[0], r"error: replica .* on host: rpmem_create failed: .*" + pattern + r".* \(run rpmem-doctor 'host' '.*' to find")
 
     def test_the_first_failure_is_reported_unless_another_level_was_chosen(self):
         self.reported("cannot open the set 'none.set'", name="none.set")
