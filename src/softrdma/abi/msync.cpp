@@ -2,7 +2,7 @@
 // Programs make what their peers have written durable by themselves, too, and with power cuts that has to be known.
 #include "pmem/page_sync.hpp"
 
-// A program that has an msync() of its own keeps it, also one that the device is linked into.
+// Weak: an msync() of the program has precedence, even if the device is linked into the program.
 extern "C" [[gnu::weak]] int msync_of_program(void *begin, std::size_t length, int flags) __asm__("msync");
 
 extern "C" int msync_of_program(void *begin, std::size_t length, int flags)

@@ -14,7 +14,7 @@ struct result_deleter {
 };
 using result_ptr = std::unique_ptr<rdma_addrinfo, result_deleter>;
 
-// The object must be released by free(): programs and rdma_freeaddrinfo know no C++.
+// Copies an object into memory for free(), which programs and rdma_freeaddrinfo use.
 template<typename T>
 T *copy_of(const T *from, std::size_t size)
 {

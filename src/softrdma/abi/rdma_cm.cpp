@@ -32,7 +32,7 @@ __be16 port_of(const sockaddr *address) noexcept
     return address->sa_family == AF_INET ? reinterpret_cast<const sockaddr_in *>(address)->sin_port : __be16{0};
 }
 
-// For a synchronous id: waits for the event of the call just made and keeps it in id.event.
+// Completes the call of a synchronous id: waits for its event and stores it in id.event.
 int complete(cm_id &id)
 {
     if (!id.sync)
@@ -48,14 +48,14 @@ int complete(cm_id &id)
     return fail_with(-1, id.event->event == RDMA_CM_EVENT_REJECTED ? ECONNREFUSED : std::abs(id.event->status));
 }
 
-// What the call returns for the id, or -1 with errno: ENODEV if a parent of this process has made it, ENOMEM.
+// Returns the result of the call for the id, or -1 with errno: ENODEV if a parent process created it, ENOMEM.
 template<typename Call>
 int with_id(rdma_cm_id *id, Call call) noexcept
 {
     return abi::usable(id_of(id).birth) ? or_no_memory(-1, [&] { return call(id_of(id)); }) : -1;
 }
 
-// The same, and its event for a synchronous id.
+// Like with_id(), and waits for the event of a synchronous id.
 template<typename Call>
 int complete_with_id(rdma_cm_id *id, Call call) noexcept
 {

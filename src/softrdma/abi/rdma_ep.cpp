@@ -18,7 +18,8 @@ namespace
 
 constexpr int resolve_timeout_ms = 2000;
 
-// The queues a program did not bring itself belong to the id, with a channel each and the id as cookie.
+// Creates a queue that the program did not provide. It belongs to the id, which is its cookie, and has a channel of its
+// own.
 int create_queue(rdma_cm_id *id, std::uint32_t entries, ibv_comp_channel *&channel, ibv_cq *&cq)
 {
     channel = ibv_create_comp_channel(id->verbs);
@@ -68,7 +69,7 @@ int move_to(ibv_qp_state state, rdma_cm_id *id, ibv_qp *qp)
     return error == 0 ? 0 : fail_with(-1, error);
 }
 
-// One for datagrams needs no peer, and is ready at once.
+// Moves the queue pair to its first state. A datagram queue pair needs no peer, and is moved to RTS.
 int make_ready(rdma_cm_id *id, ibv_qp *qp)
 {
     if (move_to(IBV_QPS_INIT, id, qp) != 0)
@@ -78,7 +79,7 @@ int make_ready(rdma_cm_id *id, ibv_qp *qp)
     return move_to(IBV_QPS_RTR, id, qp) != 0 ? -1 : move_to(IBV_QPS_RTS, id, qp);
 }
 
-// For callers that cannot report a failure: as long as a peer is inside an operation on the queue pair and lives.
+// Destroys the queue pair for callers that cannot report an error. Waits while a live peer is inside an operation.
 void destroy_surely(ibv_qp *qp)
 {
     for (bool told = false; ibv_destroy_qp(qp) == EBUSY; told = true) {

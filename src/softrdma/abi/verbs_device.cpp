@@ -29,12 +29,12 @@ constexpr std::uint64_t node_guid = 0x0200535246544401; // locally administered
 
 constexpr std::uint8_t width_4x = 2;
 constexpr std::uint8_t speed_edr = 32;     // 25 Gb/s per lane
-constexpr std::uint64_t port_speed = 1000; // of both, in units of 100 Mb/s
+constexpr std::uint64_t port_speed = 1000; // width and speed combined, in units of 100 Mb/s
 
-constexpr std::uint32_t vendor_id = node_guid >> 40; // the first three bytes, as of every vendor
+constexpr std::uint32_t vendor_id = node_guid >> 40; // the first three bytes, as for all vendors
 
-// Provider libraries cast an ibv_device to their own, larger type and compare what follows with their
-// address: it must be readable and match nothing.
+// Provider libraries cast an ibv_device to their own, larger type and compare the following bytes with their address.
+// These bytes must be readable and match no address.
 struct device_block {
     ibv_device device{};
     std::array<std::byte, 128> slack{};
@@ -54,8 +54,7 @@ ibv_device *the_device() noexcept
     return &the_block.device;
 }
 
-// The devices that this process has open, and those which it has closed with objects left: leak checkers find them
-// here.
+// Open devices of this process, and devices that were closed with objects left: keeps them reachable for leak checkers.
 std::vector<device_context *> &open_devices() REQUIRES(process::making)
 {
     static constinit process::single<std::vector<device_context *>> devices;
@@ -80,7 +79,7 @@ void fill_gid_entry(std::uint32_t index, ibv_gid_entry &out)
 
 } // namespace
 
-// In a child of fork().
+// Runs in a child of fork().
 static void refuse_devices_of_parent() noexcept REQUIRES(process::making)
 {
     for (device_context *of_parent : open_devices())
@@ -110,7 +109,7 @@ static device_context *open_device()
     if (mover == nullptr)
         return nullptr;
     net::control::start();
-    // Queue pairs use them with their locks held, which come after that of making them.
+    // Created here, because queue pairs use them with locks held that follow the creation lock in the order.
     region_table::instance();
     window_table::instance();
     auto owned = std::make_unique<device_context>(*mover, local::arena::instance(), rc_transport::maker());
@@ -251,8 +250,8 @@ ibv_context *ibv_open_device(ibv_device *)
 int ibv_close_device(ibv_context *context)
 {
     auto *d = reinterpret_cast<device_context *>(reinterpret_cast<char *>(context) - offsetof(verbs_context, context));
-    // Closing ends whatever is still open, as closing the device's file does: programs rely on that. What remains
-    // refers to the context.
+    // Closing a device releases all its objects, as closing the device file does; programs depend on that. Objects that
+    // remain refer to the context, so it is kept.
     if (d->children.load() != 0)
         return 0;
     const process::creation lock;
@@ -318,7 +317,7 @@ ssize_t _ibv_query_gid_table(
     return static_cast<ssize_t>(count);
 }
 
-// Exported by libibverbs for ibv_devinfo; no public header declares it. 1 stands for RoCE v2, 0 for others.
+// Exported by libibverbs for ibv_devinfo; no public header declares it. 1 means RoCE v2, 0 another type.
 int ibv_query_gid_type(ibv_context *, std::uint8_t port, unsigned index, int *type);
 int ibv_query_gid_type(ibv_context *, std::uint8_t port, unsigned index, int *type)
 {

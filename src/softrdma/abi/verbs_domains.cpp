@@ -47,7 +47,7 @@ int dealloc_td(ibv_td *td)
     return 0;
 }
 
-// What a program's allocators would be asked for, buffers that device and program share, this device does not have.
+// Ignores the allocators of a program: they are for buffers shared by device and program, which this device lacks.
 ibv_pd *alloc_parent_domain(ibv_context *context, ibv_parent_domain_init_attr *attr)
 {
     constexpr std::uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;

@@ -10,7 +10,7 @@
 namespace
 {
 
-// The fields that have the same name and meaning in both structures of a path record.
+// Copies the fields that have the same name and meaning in both structures of a path record.
 template<typename To, typename From>
 void copy_path(To &to, const From &from)
 {

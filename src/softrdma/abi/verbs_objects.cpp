@@ -247,7 +247,7 @@ int ibv_destroy_qp(ibv_qp *qp)
     return 0;
 }
 
-// NULL says that the new post interface (ibv_wr_*) is not available on this queue pair.
+// Returns NULL if the queue pair was created without the ibv_wr_* interface.
 ibv_qp_ex *ibv_qp_to_qp_ex(ibv_qp *qp)
 {
     return object_of(qp).batch() != nullptr ? &object_of(qp) : nullptr;
@@ -289,7 +289,7 @@ int post_srq_recv(ibv_srq *srq, ibv_recv_wr *wr, ibv_recv_wr **bad)
     return or_no_memory(ENOMEM, [&] { return srq_of(srq).post(wr, bad); });
 }
 
-// These stand in for the ones above in a child of fork().
+// These functions replace the ones above in a child of fork().
 template<typename Object, typename Request>
 int refuse_post(Object *, Request *wr, Request **bad)
 {
@@ -329,7 +329,7 @@ int advise_mr(ibv_pd *pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
     return abi::usable(pd->context) ? advise_regions(pd, advice, flags, {ranges, count}) : ENODEV;
 }
 
-// 0 or an errno value.
+// Returns 0 or an errno value.
 int check_extended(const ibv_qp_init_attr_ex &attr) noexcept
 {
     constexpr std::uint32_t known =
@@ -339,7 +339,7 @@ int check_extended(const ibv_qp_init_attr_ex &attr) noexcept
     if (!is_type(attr.qp_type))
         return EOPNOTSUPP;
     const bool new_post = (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
-    // Multicast never comes, back or otherwise.
+    // Multicast is not supported, so no multicast packet is ever looped back.
     const std::uint32_t flags = attr.qp_type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
     if ((attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && (attr.create_flags & ~flags) != 0)
         return EOPNOTSUPP;
@@ -358,7 +358,7 @@ ibv_qp *create_extended(ibv_qp_init_attr_ex &attr, bool managed)
     const bool needs_number = !managed || attr.qp_type == IBV_QPT_UD;
     const auto managed_qp = needs_number ? nullptr : queue_pair::create(attr.pd, plain);
     ibv_qp *qp = needs_number ? ibv_create_qp(attr.pd, &plain) : managed_qp != nullptr ? managed_qp->verbs() : nullptr;
-    attr.cap = plain.cap; // what was granted
+    attr.cap = plain.cap; // granted limits
     if (qp == nullptr || (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) == 0 ||
             or_no_memory(false, [&] { return abi::install_post_ex(object_of(qp), attr.send_ops_flags), true; }))
         return qp;

@@ -83,7 +83,7 @@ void bind_mw(ibv_qp_ex *qp, ibv_mw *mw, std::uint32_t rkey, const ibv_mw_bind_in
     w.set_bind(rkey, *info);
 }
 
-// Until the program has said where to.
+// The destination is unset until the program calls ibv_wr_set_ud_addr().
 void send_datagram(ibv_qp_ex *qp)
 {
     add(qp, IBV_WR_SEND).set_ud(nullptr, 0, 0);

@@ -15,7 +15,7 @@ const char *pick(const std::array<const char *, N> &names, int index, const char
 
 struct rate {
     ibv_rate code;
-    int multiple; // of 2.5 Gbit/s; 0: not a multiple known to the specification
+    int multiple; // multiple of 2.5 Gbit/s; 0 if not defined in the specification
     int mbps;
 };
 

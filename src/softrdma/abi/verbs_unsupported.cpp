@@ -97,8 +97,8 @@ int ibv_dofork_range(void *, std::size_t)
 
 } // extern "C"
 
-// Calls that are newer than the oldest supported headers. Labels name them, because newer headers declare them with
-// types that this source cannot name.
+// Functions that are newer than the oldest supported headers. Their symbols are set with asm labels, because newer
+// headers declare them with types that this source cannot name.
 #define UNSUPPORTED_SINCE(result, name, failing, ...)                                                                  \
     extern "C" result name##_unsupported(__VA_ARGS__) __asm__(#name);                                                  \
     extern "C" result name##_unsupported(__VA_ARGS__)                                                                  \
@@ -138,8 +138,8 @@ static int unsupported_operation()
     return fail_with(EOPNOTSUPP, EOPNOTSUPP);
 }
 
-// More words than the structure of any libibverbs has. It contains a bit mask of unsupported ioctls, an operation at
-// each of its later words, and flags.
+// Table with more words than the structure in any libibverbs. That structure contains a bit mask of unsupported ioctls,
+// an operation in each of its later words, and flags.
 using operation = int (*)();
 constexpr std::size_t private_words = 512;
 

@@ -26,8 +26,8 @@ namespace softrdma::net::control
 namespace
 {
 
-constexpr std::size_t most_text = 60000; // of one datagram
-constexpr unsigned most_requests = 8;    // before other sockets have their turn
+constexpr std::size_t most_text = 60000; // maximum bytes of one datagram
+constexpr unsigned most_requests = 8;    // limit before other sockets are served
 
 std::string report()
 {
@@ -59,7 +59,7 @@ public:
         sockaddr_un from{};
         iovec piece{text.data(), text.size()};
         alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> extra;
-        // What is left keeps the descriptor ready: a caller that asks again and again must not keep this thread.
+        // Limits the requests per wakeup; the rest keeps the descriptor readable.
         for (unsigned requests = 0; requests < most_requests; ++requests) {
             msghdr message{};
             message.msg_name = &from;
@@ -118,7 +118,7 @@ void start()
         local::unique_fd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
         sockaddr_un name{};
         name.sun_family = AF_UNIX;
-        // Nobody can take the name beforehand.
+        // A random number, so that no other process can occupy the name beforehand.
         std::uint64_t number = 0;
         if (fd.get() < 0 || getrandom(&number, sizeof(number), 0) != sizeof(number))
             return &process::no;

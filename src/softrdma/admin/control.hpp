@@ -4,8 +4,8 @@
 namespace softrdma::net::control
 {
 
-// Answers the softrdma command of the same user: what this process does, faults to inject, a power cut. Once per
-// process; where it cannot, the process runs without.
+// Starts the server for the softrdma command of the same user: reports, fault rules and power cuts. Once per process;
+// on failure the process runs without it.
 void start();
 
 } // namespace softrdma::net::control

@@ -74,7 +74,7 @@ auto find(const Table &table, std::string_view text)
     return std::find_if(std::begin(table), std::end(table), [&](const auto &entry) { return entry.text == text; });
 }
 
-// Takes what comes before the separator, and the separator.
+// Removes the text before the separator, and the separator. Returns that text.
 std::string_view take_until(std::string_view &text, char separator)
 {
     const std::string_view taken = text.substr(0, text.find(separator));
@@ -90,7 +90,7 @@ std::string_view trimmed(std::string_view text)
 
 bool to_number(std::string_view text, std::uint64_t &value)
 {
-    constexpr std::size_t digits = 18; // no overflow
+    constexpr std::size_t digits = 18; // prevents an overflow
     if (text.empty() || text.size() > digits || text.find_first_not_of("0123456789") != text.npos)
         return false;
     value = strtoull(std::string(text).c_str(), nullptr, 10);

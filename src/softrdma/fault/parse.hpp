@@ -11,10 +11,10 @@ namespace softrdma::fault
 struct rule {
     verdict result{};
     unsigned operations = ~0u; // bits of the opcodes it applies to
-    std::uint32_t qpn = 0;     // 0: of every queue pair
-    std::uint64_t nth = 0;     // only the nth that matches; 0: each
-    std::uint64_t every = 0;   // each nth that matches; 0: each
-    std::uint64_t count = 0;   // how often at most; 0: no limit
+    std::uint32_t qpn = 0;     // 0 for all queue pairs
+    std::uint64_t nth = 0;     // fires only for the nth match; 0 for each
+    std::uint64_t every = 0;   // fires for each nth match; 0 for each
+    std::uint64_t count = 0;   // maximum number of injections; 0 for no limit
     double probability = 1;
 
     std::uint64_t seen = 0;
@@ -26,7 +26,7 @@ struct parsed {
     std::optional<std::uint64_t> seed;
 };
 
-// Nothing, and why, for a text without sense.
+// Parses rules. Returns std::nullopt, with the reason in `why`, if the text is invalid.
 std::optional<parsed> parse(std::string_view text, std::string &why);
 
 } // namespace softrdma::fault

@@ -33,7 +33,7 @@ state &current()
     return s.get();
 }
 
-// In [0, 1). What the standard library has for it drags in libm.
+// Returns a number in [0, 1). The function of the standard library would add a dependency on libm.
 double draw(std::mt19937_64 &random)
 {
     return static_cast<double>(random() >> 11) * 0x1p-53;

@@ -9,23 +9,23 @@
 #include <string>
 #include <string_view>
 
-// Faults that are injected on purpose. A text of rules separated by ';', each
-// ACTION[=VALUE][:KEY=VALUE[,KEY=VALUE]...], or seed=N; softrdma(1) describes them.
+// Fault injection. A text of rules separated by ';', each ACTION[=VALUE][:KEY=VALUE[,KEY=VALUE]...], or seed=N;
+// softrdma(1) describes them.
 namespace softrdma::fault
 {
 
 enum class action {
-    status,     // the request is not carried out and completes with a status
-    drop,       // it is carried out, its answer is lost
-    delay,      // it waits
+    status,     // the request is not executed and completes with a status
+    drop,       // it is executed, its response is lost
+    delay,      // it is delayed
     rnr,        // the receiver was not ready
     disconnect, // the connection breaks
-    late,       // its data arrives late; what is not fenced overtakes it
-    duplicate,  // it arrives twice, if it is a datagram
-    // of the connection manager, when a request or a reply to one arrives
+    late,       // its data arrives late; operations that are not fenced overtake it
+    duplicate,  // a datagram arrives twice
+    // events of the connection manager, when a request or a reply arrives
     reject,
     unreachable,
-    // of a completion queue
+    // event of a completion queue
     overflow,
 };
 
@@ -36,21 +36,21 @@ struct verdict {
 };
 
 extern std::atomic<bool> any_rules;
-// One predictable branch where nothing is to be injected.
+// One predictable branch without rules.
 inline bool active() noexcept
 {
     return any_rules.load(std::memory_order_relaxed);
 }
 
-// What happens to a work request of the queue pair.
+// Returns the fault for a work request of the queue pair.
 std::optional<verdict> on_request(ibv_wr_opcode opcode, std::uint32_t qpn);
-// Whether a message of the connection manager is rejected or lost.
+// Returns the fault for a message of the connection manager: rejected or lost.
 std::optional<action> on_handshake();
 bool on_completion(std::uint32_t qpn);
 
-// Adds rules; says why if a text makes no sense, of which nothing is then taken. "off" removes all.
+// Adds rules, all or none. Returns false, with the reason in `why`, if a rule is invalid. "off" removes all.
 bool add(std::string_view text, std::string &why);
-// The same for SOFTRDMA_FAULT, once. Ends the process if it makes no sense.
+// Like add(), for SOFTRDMA_FAULT, once. Exits the process if it is invalid.
 void configure();
 
 } // namespace softrdma::fault

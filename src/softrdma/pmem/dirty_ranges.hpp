@@ -9,13 +9,13 @@
 namespace softrdma::pmem
 {
 
-// What has been stored into and is not durable yet: of each owner, a region or a file, one range.
+// Ranges that were stored to and not yet flushed, one per region or file.
 template<typename Owner>
 class dirty_ranges
 {
 public:
     bool empty() const noexcept { return ranges_.empty(); }
-    // True if the owner has had none.
+    // Adds a range. Returns true if the owner had none.
     bool note(const std::shared_ptr<Owner> &owner, std::uint64_t begin, std::uint64_t end)
     {
         for (range &known : ranges_) {
@@ -28,7 +28,7 @@ public:
         add(owner, begin, end);
         return true;
     }
-    // Calls `write_back(owner, begin, end)` for each range. Nothing is dirty afterwards, unless a call says false.
+    // Calls `write_back(owner, begin, end)` for each range. Afterwards no range is dirty, unless a call returned false.
     template<typename WriteBack>
     bool make_durable(const WriteBack &write_back)
     {
@@ -38,7 +38,7 @@ public:
             ranges_.clear();
         return good;
     }
-    // Once they are many, those of owners that are gone.
+    // Removes ranges of owners that are gone, if there are many ranges.
     template<typename IsGone>
     void forget(const IsGone &is_gone)
     {

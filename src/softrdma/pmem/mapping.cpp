@@ -21,7 +21,7 @@ namespace softrdma::pmem
 namespace
 {
 
-// The file of the program, where its static variables are, is not written to while the program runs.
+// The file of the program, which contains its static variables, is not written to while the program runs.
 bool is_program(const mapped_area &a)
 {
     static const std::string path = [] {
@@ -32,13 +32,13 @@ bool is_program(const mapped_area &a)
     return a.path == path;
 }
 
-// True for shared memory without a name, which the kernel shows as a file.
+// Returns true for anonymous shared memory, which the kernel shows as a file.
 bool is_unnamed(const mapped_area &a)
 {
     return a.path == "/dev/zero (deleted)";
 }
 
-// True for a file and for huge pages, which the kernel shows as a file.
+// Returns true for a file and for huge pages, which the kernel shows as a file.
 bool may_lose_pages(const mapped_area &a)
 {
     return a.inode != 0 && !is_unnamed(a) && !is_program(a);
@@ -67,7 +67,7 @@ bool is_device_dax(const mapped_area &a)
     return name != nullptr && strcmp(name + 1, "dax") == 0;
 }
 
-// True if the mapping that begins at `begin` is synchronous (MAP_SYNC), which only smaps tells.
+// Returns true if the mapping that begins at `begin` is synchronous (MAP_SYNC); only smaps contains this flag.
 bool is_synchronous(std::uintptr_t begin)
 {
     proc_lines smaps("/proc/self/smaps");
@@ -102,7 +102,7 @@ int mapping::inspect(std::uintptr_t begin, std::size_t length, bool writable, ma
     if (end < begin)
         return EFAULT;
     proc_lines maps("/proc/self/maps");
-    if (!maps) { // nothing else shows whether memory belongs to a file, and so what makes it durable
+    if (!maps) { // no other source shows whether memory belongs to a file, and so how it is made durable
         const int error = errno;
         log::write(log::level::error, "memory region: not registered: /proc/self/maps: %s (the device needs /proc)",
                 strerror(error));
@@ -159,7 +159,7 @@ bool mapping::stored(std::uintptr_t begin, std::size_t length) const noexcept
             write_back(from, to - from);
         else
             needs_sync = true;
-        // For the simulation, a line is not durable before somebody asks for it.
+        // In the simulation, a line is not durable before a flush.
         needs_sync = needs_sync || power_cut::armed();
     }
     return needs_sync;
@@ -174,7 +174,7 @@ int mapping::sync(std::uintptr_t begin, std::size_t length) const noexcept
         if (e.kind != durability::file || from >= to)
             continue;
         const int failed = sync_pages(from, to - from);
-        if (failed != 0 && failed != ENOMEM) // which says that a part of it is not mapped: the rest has been written
+        if (failed != 0 && failed != ENOMEM) // ENOMEM: a part of the range is not mapped, and the rest has been written
             return failed;
         error = failed != 0 ? failed : error;
     }

@@ -10,11 +10,11 @@
 namespace softrdma::pmem
 {
 
-// What it takes to make stores into a range of this process' memory durable.
+// Method that makes stores to a range of this process' memory durable.
 enum class durability {
-    volatile_memory, // nothing can: anonymous or private memory
-    file,            // msync of the touched pages
-    direct_access,   // write-back of the touched cache lines
+    volatile_memory, // none: anonymous or private memory
+    file,            // msync of the stored pages
+    direct_access,   // write-back of the stored cache lines
 };
 
 struct extent {
@@ -27,28 +27,28 @@ struct extent {
 class mapping
 {
 public:
-    // Inspects this process' mappings. Returns 0, or EFAULT when a part of the range is not mapped or
-    // does not allow reading (with `writable`: reading and writing).
+    // Inspects the mappings of this process. Returns 0, or EFAULT if a part of the range is not mapped or does not
+    // allow reading (with `writable`: reading and writing).
     static int inspect(std::uintptr_t begin, std::size_t length, bool writable, mapping &out);
 
-    // To be called before each store, for the simulation of a power cut.
+    // Must be called before each store, for the simulation of a power cut.
     void about_to_store(std::uintptr_t begin, std::size_t length) const
     {
         if (power_cut::armed()) [[unlikely]]
             remember(begin, length);
     }
 
-    // To be called after each store: writes direct-access cache lines back and reports whether some page
-    // of a file was touched, which then needs sync() before the data may be called durable.
+    // Must be called after each store: writes direct-access cache lines back. Returns true if a page of a file was
+    // stored to, which needs sync() before the data is durable.
     bool stored(std::uintptr_t begin, std::size_t length) const noexcept;
 
     // Makes the files' pages in the range durable. Returns 0 or an errno value.
     int sync(std::uintptr_t begin, std::size_t length) const noexcept;
 
-    // True if nothing of the inspected `length` bytes is volatile.
+    // Returns true if none of the inspected `length` bytes are volatile.
     bool is_durable(std::size_t length) const noexcept;
 
-    // True if an access may raise SIGBUS: pages of files, shared or private, and huge pages may be missing.
+    // Returns true if an access may raise SIGBUS: pages of files, shared or private, and huge pages may be missing.
     bool may_fault() const noexcept { return may_fault_; }
     const std::vector<extent> &extents() const noexcept { return extents_; }
 

@@ -15,7 +15,7 @@ namespace
 
 using msync_function = int (*)(void *, std::size_t, int);
 
-// This thread is inside sync_pages(), which knows by itself what has become durable: lines, and not whole pages.
+// True while this thread is inside sync_pages(), whose caller records durable ranges by cache line, not by page.
 [[gnu::tls_model("initial-exec")]] constinit thread_local bool is_for_device = false;
 
 msync_function find_msync(void *where) noexcept
@@ -27,8 +27,8 @@ msync_function find_msync(void *where) noexcept
 
 int sync_pages(std::uintptr_t begin, std::size_t length) noexcept
 {
-    // From the program on: linked symbolically, the device would find its own first, and a program that has one would
-    // not be asked.
+    // Searches from the program on. If linked with -Bsymbolic, the device would find its own function first and bypass
+    // an msync() of the program.
     static const msync_function first = find_msync(dlopen(nullptr, RTLD_LAZY));
     const std::uintptr_t from = begin - begin % page_size();
     is_for_device = true;

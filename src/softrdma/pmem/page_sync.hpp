@@ -7,12 +7,12 @@
 namespace softrdma::pmem
 {
 
-// Writes the file's pages under the range back, for the device: 0 or an errno value. It calls what the process has as
-// msync(), as any library would.
+// Writes the file pages of the range back, for the device. Returns 0 or an errno value. Calls the msync() of the
+// process, as a library would.
 int sync_pages(std::uintptr_t begin, std::size_t length) noexcept;
 
-// Does what msync() does, for the program and its libraries. A simulated power cut takes nothing of what that has made
-// durable. It may be sync_pages() that calls: for that it is msync() and nothing more.
+// Implements msync() for the program and its libraries. A simulated power cut keeps data that it has made durable. A
+// call by sync_pages() is a plain msync().
 int sync_for_program(void *begin, std::size_t length, int flags) noexcept;
 
 } // namespace softrdma::pmem

@@ -8,10 +8,10 @@ namespace softrdma::pmem
 
 // SOFTRDMA_NATIVE=off: FLUSH and ATOMIC WRITE do not exist, as on a NIC without them.
 bool native_verbs() noexcept;
-// SOFTRDMA_READ_FLUSH=off: a READ says nothing about the durability of what it follows.
+// SOFTRDMA_READ_FLUSH=off: a READ does not make earlier stores durable.
 bool read_flushes() noexcept;
-// SOFTRDMA_VOLATILE=refuse: memory that nothing makes durable cannot be registered for persistent FLUSH. Otherwise
-// it can, and the FLUSH is one for visibility.
+// SOFTRDMA_VOLATILE=refuse: memory that cannot be made durable is rejected at registration for persistent FLUSH.
+// Otherwise it is accepted, and the FLUSH only ensures visibility.
 bool refuses_volatile() noexcept;
 
 } // namespace softrdma::pmem

@@ -26,11 +26,11 @@ namespace
 
 constexpr std::size_t line_size = 64;
 constexpr std::size_t words_of_line = line_size / sizeof(std::uint64_t);
-constexpr int exit_code = 137; // as of a process that was killed
+constexpr int exit_code = 137; // exit code of a process that was killed
 
 struct line {
     std::array<std::uint64_t, words_of_line> former;
-    unsigned stored_words = 0; // bit i: the device has stored into word i
+    unsigned stored_words = 0; // bit i: the device has stored to word i
 };
 
 // The words of the line at `line_begin` that a range touches.
@@ -47,10 +47,10 @@ unsigned words_of_range(std::uintptr_t line_begin, std::uintptr_t begin, std::ui
 struct undo_log {
     ordered_mutex lock{lock_level::leaf};
     std::map<std::uintptr_t, line> lines GUARDED_BY(
-            lock); // in address order, so that a seed means the same in every run
+            lock); // in address order, so that a seed has the same effect in each run
     std::uint64_t operations GUARDED_BY(lock) = 0;
-    // As configured, before anything else uses it.
-    std::uint64_t cut_after = 0; // 0: on request only
+    // Configuration, constant after configure().
+    std::uint64_t cut_after = 0; // 0 to cut on request only
     std::uint64_t seed = 0;
 };
 
@@ -64,7 +64,7 @@ bool parse_number(std::string_view text, std::uint64_t &value)
 {
     if (text.empty() || text.size() > 19 || text.find_first_not_of("0123456789") != text.npos)
         return false;
-    value = strtoull(text.data(), nullptr, 10); // what follows in the variable is no digit
+    value = strtoull(text.data(), nullptr, 10); // the next character of the variable is not a digit
     return true;
 }
 

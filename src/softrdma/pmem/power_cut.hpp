@@ -5,29 +5,29 @@
 #include <cstddef>
 #include <cstdint>
 
-// A simulated power cut: of what the device has stored into durable memory and nobody has flushed, each cache line is
-// lost, torn or kept at random; what was flushed stays. Until then everybody sees the stores, as on hardware. Works by
-// an undo log of the lines' former bytes; what the program stores itself is not in it.
+// A simulated power cut. Each cache line that the device has stored to in durable memory, and that was not flushed, is
+// lost, torn or kept at random; flushed data remains. Before the cut all stores are visible, as with an RNIC. Works
+// with an undo log of the former contents of the lines, which excludes stores by the program itself.
 namespace softrdma::pmem::power_cut
 {
 
-// Reads SOFTRDMA_POWERCUT, once. Ends the process if it makes no sense.
+// Reads SOFTRDMA_POWERCUT, once. Exits the process if it is invalid.
 void configure();
 
-extern std::atomic<bool> is_armed; // set by configure(), before anything is stored
+extern std::atomic<bool> is_armed; // set by configure(), before the first store
 inline bool armed() noexcept
 {
     return is_armed.load(std::memory_order_relaxed);
 }
 
-// Before a store into durable memory.
+// Call before a store to durable memory.
 void about_to_store(std::uintptr_t begin, std::size_t bytes);
-// The range has been made durable.
+// Call when the range was made durable.
 void made_durable(std::uintptr_t begin, std::size_t bytes);
-// The device has carried out an operation for a peer: cuts if it was the last one to be.
+// Call when the device has executed an operation for a peer: cuts after the configured number of operations.
 void operation_done();
 
-// Restores what is lost and ends the process with _exit(137).
+// Restores the lost data and ends the process with _exit(137).
 [[noreturn]] void cut();
 
 } // namespace softrdma::pmem::power_cut

@@ -28,7 +28,7 @@ namespace
 
 constexpr std::size_t mtu = 4096;
 
-enum class direction : std::uint32_t { // as pcapng's packet flags have it
+enum class direction : std::uint32_t { // values of the packet flags of pcapng
     inbound = 1,
     outbound = 2,
 };
@@ -56,10 +56,10 @@ sockaddr_storage end_of(const network_address &address)
     return end;
 }
 
-// The device numbers messages and sends large segments; on the wire packets of at most an MTU are numbered.
+// State for splitting the segments of the device into packets of at most one MTU, each with its own PSN.
 struct flow {
     struct message {
-        std::uint32_t psn; // the device's
+        std::uint32_t psn; // PSN of the device
         std::uint32_t first;
         std::uint32_t count;
         std::uint32_t sent = 0; // packets of the request
@@ -117,7 +117,7 @@ public:
         const std::uint32_t count = packets_of(std::max(out.size(), back.size()));
         const std::uint32_t first = f.begin(f.next, count).first;
         put_parts(path, request, out, first, true, true, direction::outbound);
-        const bool closes = answer.op == opcode::acknowledge; // with the number of the last packet
+        const bool closes = answer.op == opcode::acknowledge; // an acknowledgment has the PSN of the last packet
         put_parts(path, answer, back, closes ? (first + count - 1) & psn_mask : first, true, true, direction::inbound);
         f.messages.pop_back();
     }
@@ -144,7 +144,7 @@ private:
     void record(packet_path &path, const packet &p, std::span<const std::byte> payload, direction d)
     {
         if (p.op > opcode::atomic_write || (p.op == opcode::acknowledge && p.syndrome == syndrome::unresponsive))
-            return; // nothing that goes over a wire
+            return; // not part of the RoCE protocol
         const lock_guard lock(mutex_);
         const bool request = is_request(p.op);
         const direction requests = request == (d == direction::outbound) ? direction::outbound : direction::inbound;
@@ -169,7 +169,7 @@ private:
         }
         const std::uint32_t psn = (m->first + m->sent) & psn_mask;
         m->sent += put_parts(path, p, payload, psn, first, is_last(p.op) || is_round_trip(p.op), d);
-        if (m->sent > m->count) { // a SEND tells its length only at its end
+        if (m->sent > m->count) { // the length of a SEND is known only at its end
             m->count = m->sent;
             if (m == &f.messages.back())
                 f.next = (m->first + m->count) & psn_mask;
@@ -214,7 +214,7 @@ private:
         return count;
     }
 
-    // pcapng's enhanced packet block, written at once: other processes append to the same file.
+    // Writes an enhanced packet block of pcapng with one call, because other processes append to the same file.
     void put_block(const std::vector<std::byte> &frame, direction d) REQUIRES(mutex_)
     {
         if (fd_ < 0)

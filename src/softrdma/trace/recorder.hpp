@@ -4,8 +4,8 @@
 namespace softrdma::trace
 {
 
-// Starts recording if SOFTRDMA_TRACE names a file, which has to have a capture's head. False if it cannot be written,
-// which has then been said on stderr.
+// Starts recording if SOFTRDMA_TRACE names a file, which must contain the header of a capture. Returns false, after a
+// message on stderr, if it cannot be written.
 bool configure();
 
 } // namespace softrdma::trace

@@ -65,7 +65,7 @@ std::span<const std::byte> ip_of(const sockaddr_storage &address) noexcept
     return is_v6(address) ? std::span(bytes, sizeof(v6)) : std::span(bytes + 12, 4);
 }
 
-// Locally administered, the rest from the end of the IP address.
+// Locally administered; the other bytes are from the end of the IP address.
 void put_mac(byte_writer &w, const sockaddr_storage &address) noexcept
 {
     const auto ip = ip_of(address);
@@ -85,7 +85,7 @@ void put_network(byte_writer &w, const addresses &ends, std::size_t udp_length)
     std::array<std::byte, ipv4_size> header{};
     byte_writer ip(header.data());
     ip.put(std::uint16_t{0x4500}).put(static_cast<std::uint16_t>(ipv4_size + udp_length));
-    ip.put(std::uint16_t{0}).put(std::uint16_t{0x4000}); // not to be fragmented
+    ip.put(std::uint16_t{0}).put(std::uint16_t{0x4000}); // do not fragment
     ip.put(hop_limit).put(static_cast<std::uint8_t>(IPPROTO_UDP)).put(std::uint16_t{0});
     ip.put_raw(from.data(), from.size()).put_raw(to.data(), to.size());
     const auto checksum = static_cast<std::uint16_t>(~sum_words(0, header));
@@ -101,7 +101,7 @@ void put_udp_checksum(std::span<std::byte> udp, const addresses &ends)
     byte_writer(udp.data() + 6).put(checksum == 0 ? std::uint16_t{0xffff} : checksum);
 }
 
-// Over the packet from its IP header on, with what routers may change taken as ones.
+// Computed over the packet from its IP header on; fields that routers may change count as ones.
 std::uint32_t invariant_crc(std::span<const std::byte> packet, std::size_t ip_size)
 {
     constexpr std::byte ones{0xff};
@@ -120,7 +120,7 @@ std::uint32_t invariant_crc(std::span<const std::byte> packet, std::size_t ip_si
 
 constexpr std::byte answer_wanted{0x80};
 
-// With the InfiniBand headers as they are on the wire but for what is not known before: how the payload is padded.
+// Builds the frame from InfiniBand headers in wire format, and sets the pad count in them.
 std::vector<std::byte> frame_of(
         const addresses &ends, std::uint32_t dest_qpn, std::span<std::byte> headers, std::span<const std::byte> payload)
 {
@@ -142,7 +142,7 @@ std::vector<std::byte> frame_of(
 
     const auto from_ip = std::span(frame).subspan(ethernet_size);
     const std::uint32_t icrc = invariant_crc(from_ip.first(from_ip.size() - icrc_size), ip_size);
-    for (std::size_t i = 0; i < icrc_size; ++i) // the one number that goes out with its low byte first
+    for (std::size_t i = 0; i < icrc_size; ++i) // the only number with its low byte first
         frame[frame.size() - icrc_size + i] = static_cast<std::byte>(icrc >> 8 * i);
     if (ip_size == ipv6_size)
         put_udp_checksum(std::span(frame).subspan(ethernet_size + ip_size), ends);

@@ -16,7 +16,7 @@ struct addresses {
     sockaddr_storage to{};
 };
 
-// The Ethernet frame of RoCE version 2 that carries the packet: IP, UDP to port 4791, the InfiniBand headers, the
+// Builds the Ethernet frame of RoCE version 2 for the packet: IP, UDP to port 4791, the InfiniBand headers, the
 // payload, the invariant checksum.
 std::vector<std::byte> frame_of(const addresses &ends, const packet &header, std::span<const std::byte> payload);
 std::vector<std::byte> frame_of(const addresses &ends, const datagram &header, std::span<const std::byte> payload);

@@ -10,7 +10,8 @@
 namespace softrdma::net
 {
 
-// What a user may attach to each message on InfiniBand and RoCE. The receiver always sees the full field.
+// Size of the private data that a program may attach to each message on InfiniBand and RoCE, in bytes. The receiver
+// always gets the full field.
 inline constexpr std::size_t request_private_size = 56;
 inline constexpr std::size_t reply_private_size = 196;
 inline constexpr std::size_t reject_private_size = 148;
@@ -19,9 +20,9 @@ using session_key = std::array<std::byte, 16>;
 
 struct private_data {
     std::array<std::byte, 256> bytes{};
-    std::size_t size = 0; // of the field, not of what the user gave
+    std::size_t size = 0; // size of the field, which may exceed the data of the user
 
-    // False if the user's data does not fit into a field of that size.
+    // Returns false if the user's data does not fit into a field of that size.
     bool assign(const void *from, std::size_t length, std::size_t field) noexcept
     {
         if (length > field)
@@ -33,8 +34,8 @@ struct private_data {
     }
 };
 
-// Payload of cm_request and cm_reply. Those of resolve_request and resolve_reply have only the key, private data and,
-// in the reply, the number.
+// Payload of cm_request and cm_reply. The payloads of resolve_request and resolve_reply contain only the key, the
+// private data and, in the reply, the queue pair number.
 struct cm_handshake {
     session_key key{};
     std::uint32_t qpn = 0;
@@ -46,7 +47,7 @@ struct cm_handshake {
     std::uint8_t rnr_retry_count = 0;
     std::uint8_t srq = 0;
     private_data data;
-    local::shm_address shm_address; // absent from peers that know no shorter way
+    local::shm_address shm_address; // absent from peers that support no shared memory
 };
 
 // Payload of direct_request and direct_reply: the numbers of both queue pairs.
@@ -56,7 +57,7 @@ struct direct_handshake {
     local::shm_address shm_address;
 };
 
-// Payload of cm_ready and direct_ready: whether the peers share memory, and if not, why not.
+// Payload of cm_ready and direct_ready: whether the peers share memory, and the reason if not.
 struct shm_decision {
     bool shares = false;
     local::obstacle why{};
@@ -76,14 +77,14 @@ struct cm_payload {
 
 // Must be raised with each change of packets or messages that older versions do not understand.
 inline constexpr std::uint8_t wire_version = 2;
-// The version of the peer that has made a message which decode() rejects; 0 if the message has none.
+// Version of the peer that sent a message which decode() rejects; 0 if the message has none.
 std::uint8_t version_of(std::span<const std::byte> payload) noexcept;
 
 cm_payload encode(const cm_handshake &h) noexcept;
 cm_payload encode(const direct_handshake &h) noexcept;
 cm_payload encode(const shm_decision &d) noexcept;
 cm_payload encode(const cm_rejection &r) noexcept;
-// False for anything encode() cannot have made, and for another version of the protocol.
+// Returns false for messages that encode() cannot produce, and for another version of the protocol.
 bool decode(std::span<const std::byte> payload, cm_handshake &h) noexcept;
 bool decode(std::span<const std::byte> payload, direct_handshake &h) noexcept;
 bool decode(std::span<const std::byte> payload, shm_decision &d) noexcept;

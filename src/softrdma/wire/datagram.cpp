@@ -18,7 +18,7 @@ constexpr std::uint16_t default_pkey = 0xffff;
 constexpr std::uint32_t three_bytes = 0xffffff;
 
 constexpr std::size_t udp_size = 8;
-constexpr std::uint8_t version = 0x60; // in the first byte, with a part of the traffic class
+constexpr std::uint8_t version = 0x60; // first byte, with a part of the traffic class
 constexpr std::uint8_t version_mask = 0xf0;
 constexpr std::uint8_t udp_protocol = 17;
 constexpr std::uint8_t hop_limit = 64;

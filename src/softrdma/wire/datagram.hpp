@@ -21,36 +21,36 @@ struct datagram {
     std::span<const std::byte> payload{}; // inbound datagrams only
 };
 
-inline constexpr std::size_t max_datagram_payload = 4096; // the port's MTU
+inline constexpr std::size_t max_datagram_payload = 4096; // MTU of the port
 inline constexpr std::size_t max_datagram_headers = 24;
 inline constexpr std::size_t datagram_immediate_size = 4;
-// Of its UDP packet, without the headers of the network.
+// Size of its UDP packet, without the network headers.
 constexpr std::size_t packet_size(const datagram &d) noexcept
 {
     return max_datagram_headers - (d.immediate ? 0 : datagram_immediate_size) + d.payload.size();
 }
 inline constexpr std::size_t max_datagram = max_datagram_headers + max_datagram_payload;
 
-// What precedes the payload in the UDP packet.
+// Headers before the payload in the UDP packet.
 struct datagram_headers {
     std::array<std::byte, max_datagram_headers> bytes;
     std::size_t size = 0;
 };
 datagram_headers encode(const datagram &d) noexcept;
 
-// Decodes a UDP packet; the payload points into it. False for anything encode() cannot have made.
+// Decodes a UDP packet; the payload points into it. Returns false for packets that encode() cannot produce.
 bool decode(std::span<const std::byte> bytes, datagram &d) noexcept;
 
-// The header of the network that a receive gets before the message: an IPv6 header, which a GRH is. IPv4 addresses are
-// in it as the GIDs that they are. RoCE devices leave an IPv4 header in its second half instead; but programs that
-// compare GIDs, as UCX does, find them in the first form only.
+// Network header that a receive gets before the message: an IPv6 header, the format of a GRH. It contains IPv4
+// addresses as mapped GIDs. RoCE devices store an IPv4 header in its second half instead, but programs that compare
+// GIDs, as UCX does, find them in the first form only.
 inline constexpr std::size_t network_header_size = 40;
 using network_header = std::array<std::byte, network_header_size>;
-using network_address = std::array<std::byte, 16>; // as a GID has it
+using network_address = std::array<std::byte, 16>; // same format as a GID
 
-// Of a UDP packet with so many bytes, which came from `source`.
+// Network header of a UDP packet of `bytes` bytes from `source`.
 network_header header_of(const network_address &source, const network_address &destination, std::size_t bytes) noexcept;
-// Who has sent what has this header, and to whom. False if it is none.
+// Reads source and destination from the header. Returns false if it is invalid.
 bool parse(const network_header &header, network_address &source, network_address &destination) noexcept;
 
 } // namespace softrdma

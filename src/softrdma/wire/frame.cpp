@@ -11,7 +11,8 @@ namespace
 {
 
 constexpr std::uint8_t solicited_flag = 0x80;
-constexpr std::uint8_t no_ack_req_flag = 0x40; // in the place of MigReq: a peer that does not know it answers at once
+constexpr std::uint8_t no_ack_req_flag =
+        0x40; // in the bit of MigReq: a peer without support for it responds immediately
 constexpr std::uint16_t default_pkey = 0xffff;
 
 bool is_known(opcode op) noexcept
@@ -34,7 +35,7 @@ constexpr std::uint32_t placement_mask = 0x0f;
 constexpr unsigned level_shift = 4;
 constexpr std::uint32_t level_mask = 0x03;
 
-// Of a frame whose headers are there: the payload is what follows them.
+// Decodes the complete headers of a frame; the rest is the payload.
 bool decode_start(std::span<const std::byte> frame, packet &p) noexcept
 {
     byte_reader r(frame.subspan(length_size));

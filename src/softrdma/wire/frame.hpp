@@ -9,8 +9,8 @@
 namespace softrdma::net
 {
 
-// A packet on the wire: a 4-byte length of what follows, the InfiniBand headers of its opcode (BTH, then FETH, RETH,
-// AtomicETH, AETH, AtomicAckETH, ImmDt where the opcode has them), the payload. All numbers are big-endian.
+// A packet on the wire: a 4-byte length of the rest, the InfiniBand headers of its opcode (BTH, then FETH, RETH,
+// AtomicETH, AETH, AtomicAckETH, ImmDt if the opcode has them), the payload. All numbers are big-endian.
 
 inline constexpr std::size_t length_size = 4;
 inline constexpr std::size_t max_headers = length_size + 12 + 28; // BTH and AtomicETH
@@ -23,20 +23,20 @@ struct frame_headers {
 
 frame_headers encode(const packet &p, std::size_t payload_size) noexcept;
 
-// Size of the whole frame that starts with these bytes: 0 while unknown, nothing if no frame has such a size.
+// Size of the whole frame that starts with these bytes: 0 if not known yet, std::nullopt if the size is invalid.
 std::optional<std::size_t> frame_size(std::span<const std::byte> start) noexcept;
 
-// Decodes one whole frame; the packet's payload points into it. False for anything encode() cannot have made.
+// Decodes one whole frame; the packet's payload points into it. Returns false for frames that encode() cannot produce.
 bool decode(std::span<const std::byte> frame, packet &p) noexcept;
 
-// The packets of a stream of frames. What has arrived of a long segment is handed on as a shorter one: it means the
-// same, and needs no room for the rest, which is still on its way.
+// Splits a stream of frames into packets. The received part of a long segment is returned as a shorter segment, which
+// has the same effect and needs no buffer for the rest.
 class frame_reader
 {
 public:
-    // What is handed on of an unfinished segment is a multiple of that, so that an aligned target stays aligned.
+    // Parts of an unfinished segment are multiples of this size, so that an aligned target stays aligned.
     static constexpr std::size_t unit = 64;
-    // Frames of up to that many bytes are handed on whole. No other needs more room.
+    // Frames of up to this size are returned whole. Longer ones need no larger buffer.
     static constexpr std::size_t whole = 16 * 1024;
 
     enum class found {
@@ -44,20 +44,21 @@ public:
         too_little,
         garbage,
     };
-    // The next packet at the start of `input`, and how many bytes it has taken. Its payload points into the input.
+    // Returns the next packet at the start of `input`, and the number of bytes taken. Its payload points into the
+    // input.
     found next(std::span<const std::byte> input, packet &p, std::size_t &taken) noexcept;
 
-    // The segment whose payload goes on, and how many bytes of it were not handed on yet.
+    // The segment whose payload is partly received, and the bytes of it that were not returned yet.
     const packet &begun() const noexcept { return begun_; }
     std::size_t left() const noexcept { return left_; }
-    // The packet of payload that did not come as input: a multiple of the unit, and less than is left.
+    // Packet for payload that was not read from the input: a multiple of the unit, and less than left().
     packet pass(std::span<const std::byte> payload) noexcept { return part(payload, false); }
 
 private:
     packet part(std::span<const std::byte> payload, bool begins) noexcept;
 
-    packet begun_;         // the header of the segment whose payload goes on
-    std::size_t left_ = 0; // bytes of it
+    packet begun_;         // header of the segment whose payload is partly received
+    std::size_t left_ = 0; // bytes of it that are missing
 };
 
 } // namespace softrdma::net

@@ -9,9 +9,8 @@ namespace softrdma
 {
 
 // One message segment in the terms of the InfiniBand transport headers (BTH, FETH, RETH, AtomicETH, AETH, AtomicAckETH,
-// ImmDt, IETH).
-// Opcodes are the reliable-connection opcodes of the InfiniBand specification; 0xC0 and above is the
-// range it leaves to manufacturers.
+// ImmDt, IETH). Opcodes are those of the reliable connection in the InfiniBand specification; 0xC0 and above are
+// reserved for manufacturers.
 enum class opcode : std::uint8_t {
     send_first = 0x00,
     send_middle = 0x01,
@@ -39,14 +38,14 @@ enum class opcode : std::uint8_t {
     flush = 0x1c,
     atomic_write = 0x1d,
     receive_posted = 0xc0, // ends a receiver-not-ready pause early
-    ack_request = 0xc1,    // to the requests whose answers could wait: nothing follows them for now
+    ack_request = 0xc1,    // requests delayed acknowledgments: no request follows for now
     cm_request = 0xc8,
     cm_reply = 0xc9,
     cm_ready = 0xca,
     cm_reject = 0xcb,
     cm_disconnect_request = 0xcc,
     cm_disconnect_reply = 0xcd,
-    resolve_request = 0xce, // of the number of a datagram queue pair
+    resolve_request = 0xce, // resolves the number of a datagram queue pair
     resolve_reply = 0xcf,
     direct_request = 0xd0, // queue pairs that are connected without the connection manager
     direct_reply = 0xd1,
@@ -61,35 +60,35 @@ inline constexpr std::uint8_t rnr = 0x20; // low five bits: the receiver's RNR t
 inline constexpr std::uint8_t invalid_request = 0x61;
 inline constexpr std::uint8_t remote_access = 0x62;
 inline constexpr std::uint8_t remote_operational = 0x63;
-// A code the specification reserves: the queue pair will never answer. Hardware stays silent here and
-// lets the sender run into its retry limit.
+// A code that the specification reserves: the queue pair will never respond. An RNIC sends nothing instead, and the
+// sender reaches its retry limit.
 inline constexpr std::uint8_t unresponsive = 0x7f;
 } // namespace syndrome
 
 inline constexpr std::uint32_t psn_mask = 0xffffff;
 
-// Largest payload of one segment. A multiple of 8, so that segments of an 8-byte aligned target stay aligned.
+// Maximum payload of one segment. A multiple of 8, so that segments of an 8-byte aligned target stay aligned.
 inline constexpr std::uint32_t max_segment = 1024 * 1024;
-// One of that size is made even if not all of it leaves at once.
+// Segments of this size are built even if only part of them can be sent immediately.
 inline constexpr std::uint32_t short_segment = 64 * 1024;
 
-// What atomic operations and ATOMIC WRITE act on.
+// Operand size of atomic operations and ATOMIC WRITE.
 inline constexpr std::uint32_t word_size = sizeof(std::uint64_t);
 
 struct packet {
     opcode op{};
     bool solicited = false;
-    bool no_ack_req = false; // of a request: a later one's answer will do. AckReq is the opposite
+    bool no_ack_req = false; // request: a later response suffices (the opposite of AckReq)
     std::uint32_t dest_qpn = 0;
     std::uint32_t psn = 0;
     std::uint64_t remote_addr = 0;
-    std::uint32_t rkey = 0; // or that of the window that a SEND invalidates
+    std::uint32_t rkey = 0; // or the key of the window that a SEND invalidates
     std::uint32_t dma_length = 0;
     std::uint32_t imm_data = 0; // network byte order, as in struct ibv_wc
     std::uint8_t syndrome = 0;
-    std::uint8_t placement = 0; // of a FLUSH, as is its level
+    std::uint8_t placement = 0; // FLUSH only, like `level`
     std::uint8_t level = 0;
-    std::uint64_t swap_add = 0; // of an atomic operation; in its answer the value found before
+    std::uint64_t swap_add = 0; // operand of an atomic operation; in its response, the old value
     std::uint64_t compare = 0;
     std::span<const std::byte> payload{}; // inbound packets only
 };
@@ -101,7 +100,7 @@ constexpr bool psn_after(std::uint32_t a, std::uint32_t b) noexcept
     return distance != 0 && distance < (psn_mask + 1) / 2;
 }
 
-// Of a SEND that invalidates a window.
+// Returns whether the packet is a SEND that invalidates a window.
 constexpr bool has_ieth(opcode op) noexcept
 {
     return op == opcode::send_last_inv || op == opcode::send_only_inv;
@@ -141,7 +140,7 @@ constexpr bool is_atomic(opcode op) noexcept
     return op == opcode::compare_swap || op == opcode::fetch_add;
 }
 
-// One-packet requests with an answer of their own instead of an acknowledgement.
+// Requests of one packet that have a response of their own instead of an acknowledgment.
 constexpr bool is_round_trip(opcode op) noexcept
 {
     return op == opcode::read_request || is_atomic(op) || op == opcode::flush || op == opcode::atomic_write;
@@ -174,8 +173,8 @@ constexpr bool is_cm(opcode op) noexcept
     return op >= opcode::cm_request && op <= opcode::resolve_reply;
 }
 
-// The opcode of a part of a message, or of a READ response: `whole` is that of one which is the only part, or any part
-// with the same answer to whether it is a SEND or a WRITE and what its last part brings besides data.
+// Opcode for a part of a message, or of a READ response. `whole` is the opcode of the whole message in one part, or of
+// any part that agrees in two properties: SEND or WRITE, and the extra headers of the last part.
 constexpr opcode part_of(opcode whole, bool first, bool last) noexcept
 {
     if (is_send(whole)) {
@@ -197,7 +196,7 @@ constexpr opcode part_of(opcode whole, bool first, bool last) noexcept
     return first ? opcode::read_response_first : opcode::read_response_middle;
 }
 
-// What is not the queue pair's but makes and ends its connection.
+// Packets that set up and close the connection of a queue pair.
 constexpr bool is_control(opcode op) noexcept
 {
     return is_cm(op) || (op >= opcode::direct_request && op <= opcode::direct_ready);

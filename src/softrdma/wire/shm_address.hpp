@@ -11,10 +11,10 @@ class byte_writer;
 namespace softrdma::local
 {
 
-// A secret that a process keeps in its own memory and in what it shares.
+// A secret that a process stores in its private memory and in its arena.
 using token_bytes = std::array<std::uint64_t, 2>;
 
-// Tells apart hosts, namespaces and incarnations of process numbers.
+// Distinguishes hosts, namespaces, and processes with a reused process ID.
 struct identity {
     std::array<std::uint8_t, 16> boot{};
     std::uint32_t uid = 0;
@@ -24,38 +24,38 @@ struct identity {
     bool operator==(const identity &) const = default;
 };
 
-// Why two processes share no memory. A process that found out tells its peer.
+// Reason why two processes share no memory. The process that detects it sends it to its peer.
 enum class obstacle : std::uint8_t {
     none,
-    unshared, // one of them shares no memory with anybody
+    unshared, // one of them shares no memory at all
     host,     // they are on different hosts
     user,     // they belong to different users
     network,  // they are in different network namespaces
-    refused,  // the system lets one of them not reach the other
+    refused,  // the system denies one of them access to the other
     count
 };
 
-// What a process tells its peer over their connection, so that the peer can find what it shares.
+// Location of the shared memory of a process, which it sends to its peer over their connection.
 struct shm_address {
     bool present = false;
-    obstacle why_absent = obstacle::none; // if it is not present
+    obstacle why_absent = obstacle::none; // set if it is not present
     identity who;
     token_bytes token{};
     std::uint64_t qp_offset = 0;
     std::uint64_t qp_size = 0;
     std::uint64_t connection = 0;    // its number, see state_word()
     std::uint64_t first_receive = 0; // position of the first message in the receive ring
-    std::int32_t completion_fd = -1; // eventfd of the receive completion queue, if that wants events
-    std::uint64_t fd_server = 0;     // number of the socket where descriptors are handed over; 0: nowhere
+    std::int32_t completion_fd = -1; // eventfd of the receive completion queue, if it needs events
+    std::uint64_t fd_server = 0;     // number of the socket that passes descriptors; 0 if none
 };
 
-// In words, for whoever runs one of the programs.
+// Description of the reason, for operators.
 const char *text_of(obstacle why) noexcept;
-// In one word.
+// Keyword of the reason.
 const char *name_of(obstacle why) noexcept;
 
-// At the end of a message: an absent one takes one byte if it says why, else none. get() is false for anything that
-// put() cannot have made.
+// Encodes and decodes at the end of a message: an absent address takes one byte if it contains a reason, otherwise
+// none. get() returns false for bytes that put() cannot produce.
 void put(byte_writer &w, const shm_address &h) noexcept;
 bool get(byte_reader &r, shm_address &h) noexcept;
 
