@@ -26,7 +26,7 @@ constexpr row whole_faults[] = {{"stopped", fault::none}, {"drops", fault::drops
 // hashes, of which several may come together; then the record.
 constexpr unsigned answers_before_hashes = 6;
 
-constexpr const char *times = "timeouts 1500 6000\n";
+constexpr const char *times = "timeouts 3000 12000\n";
 
 void in_processes(const std::vector<row> &rows, void (*f)(const row &))
 {
