@@ -37,7 +37,7 @@ bool is_ours(int pid)
     return stat(directory.c_str(), &st) == 0 && (geteuid() == 0 || st.st_uid == geteuid());
 }
 
-// Whether the process has the socket open. A process that does not let itself be looked at may have it.
+// Returns whether the process has the socket open, or may have it because its descriptors are not readable.
 bool holds_socket(int pid, const std::string &inode)
 {
     const std::string wanted = "socket:[" + inode + "]";
@@ -51,11 +51,12 @@ bool holds_socket(int pid, const std::string &inode)
     return error == std::errc::permission_denied;
 }
 
-// A control socket: @softrdma/PID/NUMBER. Anybody can make one of that form, for any process: those that the process
-// does not hold are left out, and an answer counts if the kernel says that it comes from the process.
+// A control socket: @softrdma/PID/NUMBER. Any process can create a socket with such a name. Sockets that the named
+// process does not have open are therefore skipped, and a response is used only if the kernel attributes it to that
+// process.
 struct control_name {
     int pid;
-    std::string text; // without the zero in front
+    std::string text; // name without the leading zero byte
 };
 
 std::vector<control_name> control_names()
@@ -102,7 +103,7 @@ bool comes_from(msghdr &message, int pid)
     return sender.pid == pid;
 }
 
-// False if what has come is no answer of that process.
+// Returns false if the message is not a response of that process.
 bool receive_from(int fd, int pid, std::string &reply)
 {
     reply.resize(most_text);

@@ -14,16 +14,16 @@ enum class contact {
     silent,
 };
 
-// Asks the device in the process; never waits for long.
+// Sends a request to the device in the process; the wait for the response is short.
 contact ask(int pid, const std::string &request, std::string &reply);
 
-// The processes of this user, of all users for root, in which the device may be found; in this network namespace.
+// Processes of this user, or of all users for root, that may use the device; in this network namespace.
 std::vector<int> device_processes();
 
 std::optional<int> parse_pid(const char *text);
 
-// What a program says of itself, or is called, must not command the terminal: everything but ASCII and the ends of
-// lines as \xNN.
+// Prevents names and reports of a program from controlling the terminal: prints characters other than ASCII and
+// newlines as \xNN.
 std::string printable(const std::string &text);
 
 } // namespace softrdma::launcher

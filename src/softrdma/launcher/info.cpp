@@ -40,7 +40,7 @@ int print_device(const std::string &library)
     ibv_device **devices = list(nullptr);
     ibv_context *context = devices != nullptr && devices[0] != nullptr ? open(devices[0]) : nullptr;
     ibv_device_attr_ex attr{};
-    // Not the inline functions, which would reach for the real libibverbs.
+    // Avoids the inline functions, which would call the real libibverbs.
     if (context == nullptr || verbs_get_ctx(context)->query_device_ex(context, nullptr, &attr, sizeof(attr)) != 0) {
         fprintf(stderr, "softrdma: cannot open the device: %s\n", strerror(errno));
         return exit_failure;
@@ -57,7 +57,8 @@ int print_device(const std::string &library)
     return 0;
 }
 
-// What reaching the private memory of a program needs, tried on a process of our own. Empty if all of it works.
+// Tests on a child process whether private memory of a program is accessible. Returns the reason if not, otherwise an
+// empty string.
 std::string try_direct_path()
 {
     static volatile int word = 42;
@@ -79,7 +80,7 @@ std::string try_direct_path()
     return why;
 }
 
-// What handing over descriptors needs. Empty if all of it works.
+// Tests whether descriptors can be passed. Returns the reason if not, otherwise an empty string.
 std::string try_handing_over()
 {
     sockaddr_un any{};
@@ -88,7 +89,7 @@ std::string try_handing_over()
     if (arena.get() < 0)
         return std::string("memfd_create: ") + strerror(errno);
     const local::unique_fd fd_server(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    // Without a name the system chooses an abstract one.
+    // The system chooses an abstract name.
     if (bind(fd_server.get(), reinterpret_cast<const sockaddr *>(&any), sizeof(any.sun_family)) != 0 ||
             listen(fd_server.get(), 1) != 0)
         return std::string("local socket: ") + strerror(errno);

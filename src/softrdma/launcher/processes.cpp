@@ -21,7 +21,7 @@ std::string program_of(int pid)
     return printable(name);
 }
 
-// The value behind "key=" in a line of a report.
+// Returns the value behind "key=" in a line of a report.
 std::string value_of(const std::string &line, const std::string &key)
 {
     const auto at = line.find(" " + key + "=");
@@ -69,7 +69,7 @@ void print_row(int pid)
     case contact::silent:
         printf("%7d  %-15s  does not answer: it may be stopped\n", pid, program.c_str());
         break;
-    case contact::absent: // it ended meanwhile
+    case contact::absent: // it ended in the meantime
         break;
     }
 }

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr int exit_not_executable = 126;
 constexpr int exit_not_found = 127;
 
-// Whether the kernel has an RDMA device with a port that is up.
+// Returns whether the kernel has an RDMA device with an active port.
 bool hardware_is_active()
 {
     std::error_code error;
@@ -38,8 +38,8 @@ bool hardware_is_active()
     return false;
 }
 
-// Next to the build tree's lib/ or where the installation put it, seen from this very executable. Empty after a
-// message.
+// Finds a file in the lib/ directory of the build tree or in the installation, relative to this executable. Returns an
+// empty path, after a message, if it is not found.
 fs::path find_beside(const char *installed, const char *built)
 {
     std::error_code error;
@@ -100,8 +100,8 @@ std::string list_with(const std::string &entry, const std::string &before, bool 
     return at_end ? before + ":" + entry : entry + ":" + before;
 }
 
-// The dynamic linker splits LD_PRELOAD at blanks. It finds a library with such a path by its name, in a directory of
-// LD_LIBRARY_PATH, where the program's own directories come first unless the library stands in for others.
+// The dynamic linker splits LD_PRELOAD at blanks. It finds a library with a blank in its path by its name, in a
+// directory of LD_LIBRARY_PATH. The program's own directories come first there, unless the library replaces others.
 int preload(const fs::path &library, bool stands_in)
 {
     const bool has_blank = library.native().find(' ') != std::string::npos;
