@@ -17,7 +17,7 @@ NEVER = "-INFINITY"
 
 
 class Node:
-    """What Pacemaker of one node knows: it calls the agent, and keeps the score that the agent sets."""
+    """Pacemaker on one node: calls the agent, and stores the score that the agent sets."""
 
     def __init__(self, test, set_file):
         self.test = test
@@ -89,7 +89,7 @@ class Agent(MirrorTest):
         self.assertEqual(self.flush(writer, "acknowledged"), 0)
         self.end(writer)
         a.act("monitor", PROMOTED)
-        # Pacemaker demotes the instance that it can reach, and tells the other one.
+        # Pacemaker demotes the instance that it can reach, and notifies the other one.
         a.act("demote")
         b.act("notify", OCF_RESKEY_CRM_meta_notify_type="post", OCF_RESKEY_CRM_meta_notify_operation="demote")
         self.assertEqual((a.score, b.score), ("100", "10"))
@@ -159,14 +159,15 @@ exec {TOOL} "$@"
         b.act("monitor")
         self.assertEqual(b.score, "10")  # the other target has it all
         first.kill()
-        # It may be that only the network is slow: then the writer keeps the set. Nobody else can know what it has.
+        # The network may only be slow: then the writer keeps the set. No other machine can know what the writer has
+        # stored.
         a.act("monitor", PROMOTED)
         self.end(writer)
         a.act("monitor", PROMOTED)
         b.act("monitor")
         self.assertEqual(b.score, NEVER)
         second.start()
-        # What answers has lost a flush.
+        # The copy that responds lacks a flush.
         b.act("monitor")
         self.assertEqual(b.score, NEVER)
         b.act("promote", GENERIC, "does not answer")
@@ -190,7 +191,7 @@ exec {TOOL} "$@"
         a.act("monitor", PROMOTED)
         b.act("monitor")
         self.assertEqual(b.score, "10")
-        # It fences the program, which goes on.
+        # The agent fences the program, which continues.
         a.act("demote")
         self.end(writer)
         b.act("promote")
@@ -224,7 +225,7 @@ exec {TOOL} "$@"
         a.act("promote")
         a.act("monitor", PROMOTED)
 
-    def test_a_program_that_nobody_can_fence(self):
+    def test_a_program_that_cannot_be_fenced(self):
         target = self.target()
         (here, _), (a, _) = self.nodes(target)
         a.act("start")

@@ -19,9 +19,9 @@ namespace
 
 constexpr const char *layout = "ledger";
 constexpr std::uint64_t page = 4096;
-constexpr std::size_t values = 4096; // of 8 bytes, in 8 pages
+constexpr std::size_t values = 4096; // values of 8 bytes, in 8 pages
 
-// What each transaction changes: all values become its number, and there is one entry more.
+// State after each transaction: all values are its number, and the log has one more entry.
 struct ledger {
     std::uint64_t number;
     PMEMoid newest;
@@ -39,7 +39,7 @@ void memory_failed(int)
     siglongjmp(before_store, 1);
 }
 
-// The pool is a mapping of the home copy, and the set knows it as such.
+// The pool is a mapping of the local copy. The mirror uses this mapping.
 class program
 {
 public:
@@ -70,7 +70,7 @@ public:
         assert_ok(rpma_mirror_consistent(mirror_, data().number));
     }
 
-    // Damages pages while the transaction stores, where there are some. False: it was aborted.
+    // Damages the given pages while the transaction stores. Returns false if it was aborted.
     bool transact(const std::vector<std::uint64_t> &pages_that_fail)
     {
         // Without a buffer of libpmemobj for jumps, its functions return errors.
@@ -160,7 +160,7 @@ void the_program_goes_back_and_on(void **)
             assert_true(p.transact({}));
             p.flush();
             p.check(++number);
-            // One page that the program comes to, and others that it does not hear of.
+            // One page that the program touches, and others of which it does not learn.
             std::vector<std::uint64_t> bad = {first + values * sizeof(std::uint64_t) / page / 2};
             for (int i = 0; i < round; ++i)
                 bad.push_back(first + random() % (values * sizeof(std::uint64_t) / page));

@@ -94,7 +94,7 @@ void other_lanes_get_the_message_with_the_code(void **)
     }).join();
 }
 
-// What was flushed is durable on the copies that stay: those are verified.
+// Flushed data is durable on the copies that remain: those are verified.
 void a_target_that_is_lost_while_it_is_read_leaves_the_set(void **)
 {
     target a, b;
@@ -144,7 +144,7 @@ void an_end_that_no_target_confirms_is_unclean(void **)
     assert_ok(rpma_mirror_sync(m, 0, 0, 12, 0));
     before_state = [&] { a.kill(); };
     assert_int_equal(rpma_mirror_unmap(&m), RPMA_MIRROR_E_UNCLEAN);
-    // The next opening needs the target, which may have the record that says closed.
+    // The next opening needs the target, which may have the record that is clean.
     assert_int_equal(map_code(cfg.get()), RPMA_MIRROR_E_INCOMPLETE);
     a.start();
     const opened again(cfg.get());

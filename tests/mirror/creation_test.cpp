@@ -6,8 +6,8 @@
 namespace
 {
 
-// What a creation asks each target for, in this order, after it was greeted and has proved that it has the key. It asks
-// for no copy where there is one.
+// Requests of a creation to each target, in this order, after the handshake and the proof of the key. A target that has
+// a copy is not asked to create one.
 enum class answer_to : unsigned {
     status = 3,
     create,
@@ -15,8 +15,8 @@ enum class answer_to : unsigned {
     commit
 };
 
-// The creation fails for the answer of one of two targets, which is the first or the second that is asked. The target
-// has executed the request, and the writer does not know.
+// Makes a creation fail by losing the response of one of two targets, the first or second in the order of requests. The
+// target has executed the request, and the writer does not know this.
 void fail_to_create(const host &h, const target &a, const target &b, unsigned lossy, answer_to lost)
 {
     const faulty_port between(fault::cuts, static_cast<unsigned>(lost), lossy == 1 ? a : b);
@@ -45,7 +45,7 @@ void a_creation_whose_answer_was_lost_is_repeated(void **)
         for (const unsigned lossy : {1U, 2U}) {
             target a, b;
             const host h;
-            // What was there before is the content of the set.
+            // Content that was there before is the content of the set.
             h.where.write("home", "mine" + std::string(length - 4, '\0'));
             fail_to_create(h, a, b, lossy, lost);
             const cfg_ptr cfg = h.cfg({&a, &b});
@@ -70,7 +70,7 @@ void a_creation_is_repeated_many_times(void **)
     check_set(h, cfg, a, b, "");
 }
 
-// Whoever opens what was not created to its end is told so, and may create it to its end after that.
+// Opening a set whose creation is incomplete fails with an error. The creation can be completed after that.
 void what_is_begun_cannot_be_opened(void **)
 {
     target a, b;
@@ -83,7 +83,7 @@ void what_is_begun_cannot_be_opened(void **)
     check_set(h, cfg, a, b, "");
 }
 
-// The set of somebody else stays as it is, whether it is complete or not, and he completes it.
+// An incomplete or complete set of another machine is left as it is, and that machine can complete it.
 void what_another_machine_creates_is_left_alone(void **)
 {
     for (const answer_to lost : {answer_to::create, answer_to::prepare, answer_to::commit}) {

@@ -44,7 +44,7 @@ void who_has_the_lease_may_write(void **)
         b.start();
         m.close();
     }
-    // Whoever ends gives the right back.
+    // Closing returns the lease.
     opened now(there.get());
     assert_true(std::string(now.address(), 12) == "without b...");
     assert_int_equal(now.state().in_sync, 38);
@@ -144,7 +144,7 @@ void lose_the_second(void *argument)
     kill(getpid(), SIGKILL);
 }
 
-// A machine that stands by needs no target that left, nor does whoever fences the writer.
+// Neither a standby machine nor a machine that fences the writer needs a target that has left the set.
 void a_silent_target_that_left_prevents_nothing(void **)
 {
     const etcd e;
@@ -200,7 +200,7 @@ void a_writer_that_went_on_alone_at_etcd_opens_again(void **)
     assert_true(first.bytes(0, 12) == "acknowledged" && a.bytes(0, 12) == "acknowledged");
 }
 
-// The record at etcd says that the writer was not alone: no force is needed.
+// The record at etcd shows that the writer had a target in sync: no force is needed.
 void etcd_knows_that_no_writer_was_alone(void **)
 {
     const etcd e;
@@ -299,7 +299,8 @@ void tls_is_checked_on_both_sides(void **)
     assert_int_equal(map_code(h.cfg({&a}, e.line(whole)).get()), 0);
 }
 
-// With users of its own etcd takes who has the password, again after it has forgotten everybody.
+// With users enabled, etcd accepts only requests with a password; a login is repeated after etcd has forgotten all
+// tokens.
 void a_user_has_a_password(void **)
 {
     etcd e;

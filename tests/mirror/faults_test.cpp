@@ -42,13 +42,13 @@ constexpr const char *fault_names[] = {"kill", "stop", "power cut", "link cut", 
 constexpr const char *victim_names[] = {"the writer", "target A", "target B", "both"};
 
 constexpr unsigned operation_ms = 1500, open_ms = 12'000;
-constexpr int limit_s = 300; // of what has to come
+constexpr int limit_s = 300; // limit for an expected event
 constexpr unsigned writers_machine = 0, other_machine = 1, first_target = 2;
 
 struct round_facts : shared_facts {
-    std::atomic<std::int64_t> longest_ms; // of a call, in shares of its deadline
+    std::atomic<std::int64_t> longest_ms; // longest duration of a call, in shares of its deadline
     std::atomic<int> taken;               // the new writer has the set
-    std::atomic<int> go_on;               // and may look again, and write
+    std::atomic<int> go_on;               // allows the new writer to check again, and to write
 };
 
 std::int64_t now_ms()
@@ -67,7 +67,7 @@ void await(const char *what, const std::function<bool()> &come)
     }
 }
 
-// Stale copies are brought level again and again, as an operator's program would do.
+// Resynchronizes stale copies repeatedly, as an operator's program would do.
 void bring_back(rpma_mirror *m)
 {
     rpma_mirror_state s{};
@@ -83,7 +83,7 @@ void bring_back(rpma_mirror *m)
 [[noreturn]] void write_on(const rpma_mirror_cfg *cfg, round_facts &facts)
 {
     const opened m(cfg);
-    std::thread(bring_back, m.get()).detach(); // as long as this process lives
+    std::thread(bring_back, m.get()).detach(); // runs until this process ends
     int code = 0;
     for (std::uint64_t number = 1; code == 0; ++number) {
         const std::int64_t begin = now_ms();
@@ -93,10 +93,10 @@ void bring_back(rpma_mirror *m)
         facts.longest_ms = std::max<std::int64_t>(facts.longest_ms, now_ms() - begin - (calls - 1) * 2 * operation_ms);
     }
     facts.ended_with = code;
-    _exit(0); // as the thread is
+    _exit(0); // like the thread
 }
 
-// Opens the set, as soon as that is possible, looks, and later looks again and writes.
+// Opens the set as soon as possible and checks it. Checks it again later, and writes.
 void take(const rpma_mirror_cfg *cfg, const std::vector<const target *> &targets, round_facts &facts)
 {
     void *address = nullptr;
@@ -113,7 +113,7 @@ void take(const rpma_mirror_cfg *cfg, const std::vector<const target *> &targets
     check_all(m, facts);
     facts.taken = 1;
     await("the end of the old writer", [&] { return facts.go_on != 0; });
-    // What it has acknowledged until its end is there, and nothing that it sent since then.
+    // Everything acknowledged until the writer's end is there, and nothing that it sent since then.
     check_all(m, facts);
     std::vector<const target *> whole;
     for (unsigned i = 0; i < targets.size(); ++i)
@@ -167,7 +167,7 @@ public:
         strike();
         const std::uint64_t before = facts_.acknowledged;
         if (lasts) {
-            // One may have been under way. The next one is acknowledged without the targets.
+            // One flush may have been in flight. The next one is acknowledged without the targets.
             await("a flush without them", [&] { return facts_.acknowledged > before + 1 || writer_is_over(); });
         } else {
             usleep(choose(2) == 0 ? choose(100'000) : choose(2 * operation_ms * 1000));
@@ -194,7 +194,7 @@ public:
         await("the end of the writer", [&] { return writer_is_over(); });
         facts_.go_on = 1;
         finish(taking);
-        // Whoever comes next finds the same.
+        // The next writer finds the same content.
         const bool back = choose(2) == 0;
         facts_.taken = 0;
         finish(start(back ? writers_machine : other_machine,
@@ -216,7 +216,8 @@ private:
         return target == (victim_ == victim::b && count_ > 1 ? 1U : 0U);
     }
 
-    // Whether the set goes on without the targets that are hit: then the fault lasts until the next writer has it.
+    // Returns whether the set continues without the targets that are hit: then the fault lasts until the next writer
+    // has it.
     bool can_last() const
     {
         unsigned hit = 0;
@@ -278,7 +279,7 @@ private:
         killed_ = true;
     }
 
-    // What no flush has made durable at home may be there or not; a home copy in memory is lost.
+    // Data that no flush has made durable in the local copy may be there or not; a local copy in memory is lost.
     void lose_power_at_home()
     {
         const std::filesystem::path home = first_.where.path + "/home";
@@ -378,7 +379,7 @@ private:
             fail_msg("the writer ended with %s", rpma_mirror_err_2str(code));
         const char *const late = getenv("MIRROR_FAULT_LATE_MS");
         const std::int64_t limit = 2 * operation_ms + (late == nullptr ? 60'000 : std::strtol(late, nullptr, 10));
-        // The time of one that sleeps goes on.
+        // The clock of a sleeping process continues to run.
         const bool slept = hits_writer() && fault_ == fault::stop;
         print_message("  %lu acknowledged, the longest call %ld ms%s\n", facts_.acknowledged.load(),
                 facts_.longest_ms.load(), power_cut_ ? ", power cut" : "");

@@ -53,10 +53,10 @@ std::atomic<bool> *shared_flag()
 struct passage {
     int client, server;
     unsigned answers = 0;
-    std::string late; // what a slow one has not sent yet
+    std::string late; // bytes that a slow port has not sent yet
 };
 
-// False: the connection is at its end.
+// Returns false if the connection has ended.
 bool pass(passage &p, const pollfd &from_client, const pollfd &from_server, const behavior &how)
 {
     char bytes[65536];

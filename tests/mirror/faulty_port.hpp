@@ -7,12 +7,12 @@
 
 #include "fixture.hpp"
 
-// What is wrong with the control connections to a target.
+// Faults of the control connections to a target.
 enum class fault {
     none,
     drops,   // it takes no connection, and does not refuse one: as where packets are dropped
     refuses, // no process listens
-    mute,    // it goes on to accept and to receive, and sends nothing
+    mute,    // it continues to accept and to receive, and sends nothing
     slow,    // it sends one byte a second
     cuts,    // it ends the connection
 };

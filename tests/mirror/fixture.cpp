@@ -22,8 +22,8 @@ namespace
 constexpr int limit_ms = 120'000;
 constexpr const char *key_text = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n";
 
-// Removes a directory once this process is gone. What does that is no child of it, so that whoever kills a test with
-// all its children does not kill that.
+// Removes a directory after this process has ended. The remover is not a child of it, so that killing a test with all
+// its children does not kill the remover.
 void remove_when_over(const std::string &path)
 {
     int alive[2] = {-1, -1};
@@ -39,7 +39,7 @@ void remove_when_over(const std::string &path)
     }
     if (setsid() < 0 || fork() != 0)
         _exit(0);
-    // Whoever reads the output of the test does not wait for this.
+    // A reader of the test's output does not wait for this process.
     const int nowhere = open("/dev/null", O_RDWR);
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
         dup2(nowhere, fd);

@@ -17,13 +17,13 @@ extern "C" {
 #include <cmocka.h>
 }
 
-// What the tests of mirrored sets share: targets, each the real daemon with a directory of its own, and the set file of
-// a writer. Failures end the test.
+// Fixtures of the tests of mirrored sets: targets, each the real daemon with a directory of its own, and the set file
+// of a writer. Failures end the test.
 
 inline constexpr std::uint64_t length = 8 << 20;
 inline constexpr std::uint64_t megabyte = 1 << 20;
 
-// A directory that goes with its contents; in memory, or where MIRROR_TEST_PLACE says.
+// A directory that is removed with its contents; in memory, or where MIRROR_TEST_PLACE specifies.
 struct scratch {
     std::string path;
 
@@ -55,7 +55,7 @@ public:
 
     void start(const std::vector<std::string> &environment = {});
     void kill();
-    // Whether it has ended by itself.
+    // Returns whether the daemon has ended on its own.
     bool has_ended();
     void stop() const;
     void go_on() const;
@@ -77,12 +77,12 @@ struct cfg_deleter {
 };
 using cfg_ptr = std::unique_ptr<rpma_mirror_cfg, cfg_deleter>;
 
-// A machine with a writer: its home copy and its set file.
+// A machine with a writer: its local copy and its set file.
 struct host {
     explicit host(unsigned copy_ = 0) : copy(copy_) {}
 
-    // Of these targets, the first being copy 1, and more lines. What has to time out says when: all else has the time
-    // that a busy machine needs.
+    // Configuration with these targets, the first being copy 1, and more lines. A test that expects a timeout sets it;
+    // the other timeouts suit a busy machine.
     cfg_ptr cfg(const std::vector<const target *> &targets, const std::string &more = "") const;
     std::string bytes(std::uint64_t offset, std::uint64_t count) const { return where.read("home", offset, count); }
 
@@ -97,8 +97,8 @@ class opened
 public:
     explicit opened(const rpma_mirror_cfg *cfg, unsigned flags = 0);
     opened(rpma_mirror *mirror, char *address) : mirror_(mirror), address_(address) {}
-    // Without the end that marks the copies as equal, as by a crash that leaves the connections to the system: the
-    // process goes on, so that lanes are closed by unmap after the promise of another writer only.
+    // Ends without marking the copies as equal, like a crash that leaves the connections to the system. The process
+    // continues, so lanes are closed by unmap only after the promise to another writer.
     ~opened();
     opened(const opened &) = delete;
     opened &operator=(const opened &) = delete;
@@ -124,11 +124,11 @@ private:
 // Opens the set and closes it. Returns the code of the opening.
 int map_code(const rpma_mirror_cfg *cfg, unsigned flags = 0);
 
-// What the targets of the configuration tell of a set that may not be open here.
+// Returns what the targets of the configuration report of a set that might not be openable here.
 std::unique_ptr<rpma_mirror_state> inspected(const rpma_mirror_cfg *cfg);
 
-// A process of its own for a writer, which ends with the test, and which a check that fails ends: it does not go on
-// with the tests of the other.
+// A separate process for a writer. It ends with the test, or when a check in it fails; it does not run the remaining
+// tests.
 pid_t fork_writer();
 
 // A writer in a process of its own that makes f and is killed then, wherever it is.

@@ -64,7 +64,7 @@ void one_round(std::uint64_t seed, shared_facts &facts)
     if (fault == 1)
         victim.go_on();
     {
-        // A writer that is merely stopped has the home copy: only another machine can take the set.
+        // A writer that is only stopped holds the local copy: only another machine can take the set.
         const bool elsewhere = stopped || choose(2) == 0;
         if (!stopped)
             waitpid(writer, nullptr, 0);
@@ -82,7 +82,7 @@ void one_round(std::uint64_t seed, shared_facts &facts)
         check_all(m, facts);
         check_copies(m, targets);
     }
-    // Whoever comes next finds the same.
+    // The next writer finds the same content.
     const opened again(choose(2) == 0 ? here.get() : there.get());
     check_all(again, facts);
 }

@@ -9,7 +9,7 @@
 namespace
 {
 
-// A target that is killed, or stopped: the next flush goes on without it, and the record without it is on the others.
+// A target is killed or stopped: the next flush continues without it, and the record without it is on the other copies.
 void a_lost_target_leaves_the_set(bool stopped)
 {
     target a, b;
@@ -91,7 +91,8 @@ void an_available_writer_goes_on_alone(void **)
         m.expect(RPMA_MIRROR_EVENT_ALONE);
         assert_int_equal(m.state().in_sync, 1);
         a.start();
-        // What was acknowledged alone is missing there: nobody takes it for the newest by himself.
+        // That copy lacks the data that was acknowledged by the local copy alone: it is never selected as the newest
+        // automatically.
         const cfg_ptr elsewhere = other.cfg({&a}, more);
         assert_int_equal(map_code(elsewhere.get()), RPMA_MIRROR_E_UNFOUND);
     }
@@ -118,7 +119,7 @@ void targets_are_added_and_dropped(void **)
     assert_true(a.bytes(4096, 5) == "early" && b.bytes(4096, 5) == "later");
     assert_true(m.state().members == 5 && m.state().copies[1].state == RPMA_MIRROR_COPY_NONE);
     m.close();
-    // The one that was dropped is no source, and nothing that is needed.
+    // The removed target is neither a source nor required.
     a.kill();
     opened again(h.cfg({nullptr, &b}).get());
     assert_true(std::string(again.address() + 4096, 5) == "later");
@@ -170,7 +171,7 @@ void after_a_clean_end_nothing_is_compared(void **)
     assert_true(r.was_closed == 1 && r.in_sync == 3);
 }
 
-// Another machine takes the set while the writer still believes to have it.
+// Another machine takes the set while the writer still assumes that it has it.
 void the_old_writer_is_fenced(void **)
 {
     target a, b;
@@ -204,12 +205,12 @@ void an_old_primary_comes_back_as_a_stale_copy(void **)
     in_process_that_dies(write_and_leak, &c);
     {
         opened now(there.get());
-        now.put(0, "by the other");
+        now.put(0, "second owner");
         assert_true(std::string(now.address() + 2 * megabyte, 6) != "leaked");
         now.close();
     }
     const opened back(here.get());
-    assert_true(std::string(back.address(), 12) == "by the other");
+    assert_true(std::string(back.address(), 12) == "second owner");
     assert_true(std::string(back.address() + 2 * megabyte, 6) != "leaked");
     assert_int_equal(back.report().source, 1);
 }
@@ -238,7 +239,7 @@ void opening_needs_all_that_were_in_sync(void **)
         assert_true(std::string(forced.address(), 12) == "acknowledged");
         assert_true(std::string(forced.address() + 4096, 9) != "without b");
     }
-    // What was forced is newer for good.
+    // The forced opening stays the newest permanently.
     a.start();
     const opened back(here.get());
     assert_true(std::string(back.address() + 4096, 9) != "without b" && a.bytes(4096, 9) != "without b");

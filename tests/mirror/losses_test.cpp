@@ -13,7 +13,7 @@ namespace
 
 struct holdings {
     std::size_t descriptors, threads, mappings;
-    std::string open_files; // what the descriptors stand for
+    std::string open_files; // targets of the descriptors
 };
 
 std::size_t entries_of(const std::string &directory)
@@ -58,7 +58,7 @@ void expect_no_more(pid_t pid, const holdings &before)
             before.open_files.c_str(), now.open_files.c_str());
 }
 
-// What f loses again and again, of the process.
+// Resources of the process that repeated calls of f leak.
 template<class F>
 void lose_often(pid_t pid, F f)
 {

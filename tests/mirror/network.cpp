@@ -39,7 +39,7 @@ void write_file(const char *path, const std::string &text)
     close(fd);
 }
 
-// Whoever is not root is root in a user namespace of his own.
+// Makes a user other than root the root of a new user namespace.
 void become_root()
 {
     const uid_t user = geteuid();
@@ -123,7 +123,7 @@ void network::forward() const
         unsigned from, to;
         std::string bytes;
     };
-    std::multimap<std::int64_t, under_way> waiting; // by when they arrive
+    std::multimap<std::int64_t, under_way> waiting; // ordered by arrival time
     std::vector<pollfd> polled;
     for (const port &p : ports_)
         polled.push_back({p.packets, POLLIN, 0});
@@ -143,7 +143,7 @@ void network::forward() const
         }
         for (; !waiting.empty() && waiting.begin()->first <= now_ms(); waiting.erase(waiting.begin())) {
             const under_way &p = waiting.begin()->second;
-            // What the device does not take is lost, as anywhere.
+            // A packet that the device does not accept is lost, as in any network.
             if (!links_[p.from].cut && !links_[p.to].cut &&
                     write(ports_[p.to].packets, p.bytes.data(), p.bytes.size()) < 0)
                 continue;

@@ -31,7 +31,7 @@ private:
     };
     struct port {
         int name_space;
-        int packets; // of its tun device
+        int packets; // descriptor of its tun device
     };
 
     [[noreturn]] void forward() const;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Pacemaker and corosync on two nodes, each with namespaces of its own: they run the resource agent and a program that
-writes. The node that has the set is lost at once, with all its processes; the cluster goes on at the other one.
+writes. The node that has the set is lost at once, with all its processes; the cluster continues on the other one.
 docs/testing.md describes how to run it."""
 
 import os

@@ -13,7 +13,7 @@ namespace
 struct asked {
     int answer = 0;
     std::chrono::milliseconds takes{0};
-    const rpma_mirror_cfg *looks_at = nullptr; // at what other machines see of the set meanwhile
+    const rpma_mirror_cfg *looks_at = nullptr; // set of which it inspects, at that time, what other machines can see
     std::uint32_t in_sync_there = 0;
     std::vector<rpma_mirror_error> questions;
     std::vector<rpma_mirror_event_type> events;
@@ -42,7 +42,7 @@ struct asked {
     }
 };
 
-// Nothing has happened when it is asked, and it is asked once for each copy.
+// The function is called before anything has changed, and once for each copy.
 void it_is_asked_before_a_copy_leaves(void **)
 {
     target a, b, c;
@@ -63,7 +63,7 @@ void it_is_asked_before_a_copy_leaves(void **)
     assert_int_equal(program.in_sync_there, 15);
     assert_true(program.events == std::vector{RPMA_MIRROR_EVENT_EVICTED});
     assert_int_equal(inspected(there.get())->in_sync, 11);
-    // What it takes out of the set itself, it is not asked for.
+    // The program is not asked about a copy that it removes itself.
     assert_ok(rpma_mirror_drop_target(m.get(), 3));
     assert_int_equal(program.questions.size(), 1);
     // Nor for the last one, which cannot leave where the policy is safety.
@@ -112,7 +112,7 @@ void it_stops_rather_than_lose_a_copy(void **)
         const rpma_mirror_event e = m.expect(RPMA_MIRROR_EVENT_STOPPED);
         assert_true(e.copy == 2 && e.error.code == RPMA_MIRROR_E_STOPPED && e.error.live == 0);
         assert_true(program.events == std::vector{RPMA_MIRROR_EVENT_STOPPED});
-        // It is over for each call.
+        // Each call fails from then on.
         std::uint64_t ticket = 0;
         const rpma_mirror_range r{0, 6};
         for (const int code : {m.flush(0, 6), rpma_mirror_flush_start(m.get(), 0, &r, 1, 0, &ticket),
@@ -121,14 +121,14 @@ void it_stops_rather_than_lose_a_copy(void **)
             assert_int_equal(code, RPMA_MIRROR_E_STOPPED);
         assert_int_equal(program.questions.size(), 1);
         assert_int_equal(m.state().open, 0);
-        // The record names the copy, so that nobody goes on without it.
+        // The record names the copy, so that no writer continues without it.
         assert_int_equal(inspected(there.get())->in_sync, 7);
     }
     assert_int_equal(rpma_mirror_map(cfg.get(), nullptr, 0, &address, &again), RPMA_MIRROR_E_INCOMPLETE);
     b.start();
     assert_ok(rpma_mirror_map(cfg.get(), nullptr, 0, &address, &again));
     assert_true(std::memcmp(address, "before", 6) == 0 || std::memcmp(address, "never!", 6) == 0);
-    // Whoever ends it after that hears why it was over.
+    // A later unmap returns the error that stopped the mirror.
     b.kill();
     assert_int_equal(rpma_mirror_publish8(again, 0, 0, 1), RPMA_MIRROR_E_STOPPED);
     assert_int_equal(rpma_mirror_unmap(&again), RPMA_MIRROR_E_STOPPED);
@@ -136,7 +136,7 @@ void it_stops_rather_than_lose_a_copy(void **)
     assert_int_equal(inspected(there.get())->closed, 0);
 }
 
-// It is asked before the writer goes on alone.
+// The program is asked before the writer continues alone.
 void it_does_not_go_on_alone(void **)
 {
     target a;
@@ -151,7 +151,8 @@ void it_does_not_go_on_alone(void **)
     assert_int_equal(program.questions.size(), 1);
 }
 
-// Longer than an operation may take. Whoever waits for the copy goes on when the function has returned.
+// The function takes longer than an operation may take. Calls that wait for the copy continue when the function has
+// returned.
 void a_function_that_takes_long_is_waited_for(void **)
 {
     const target a;
@@ -175,12 +176,12 @@ void a_function_that_takes_long_is_waited_for(void **)
     assert_true(a.bytes(0, 6) == "after!" && a.bytes(4096, 1) == "2");
 }
 
-// What the functions of a program call, in which the mirror waits for them.
+// Functions of a program that the mirror waits for, and the calls that they make.
 struct calls_back {
     rpma_mirror *mirror = nullptr;
     std::string place;
     std::vector<int> refused, allowed;
-    int flushed = -1; // by the function for events, when the copy has left
+    int flushed = -1; // result of a flush by the event function after the copy has left
 
     void call()
     {
@@ -258,7 +259,7 @@ void functions_do_not_wait_for_themselves(void **)
     after.check();
     assert_ok(after.flushed);
     assert_int_equal(m.state().in_sync, 3);
-    // Nothing of what was refused has happened.
+    // The rejected calls have had no effect.
     assert_int_equal(m.state().consistent, 0);
     assert_int_equal(m.state().members, 7);
     assert_int_equal(access((c.where().path + "/part").c_str(), F_OK), -1);
@@ -272,7 +273,7 @@ void mark_and_go_on(void *cfg)
     m.put(4096, "half");
 }
 
-// The number is durable on each copy, and found by whoever opens the set, here or elsewhere.
+// The number is durable on each copy. Any machine that opens the set finds it.
 void marks_are_found_after_a_crash(void **)
 {
     const target a, b, c;
@@ -330,14 +331,14 @@ void a_mark_leaves_a_lost_target_out(void **)
     assert_int_equal(inspected(at_b.get())->consistent, 4);
     assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
     assert_int_equal(inspected(at_b.get())->consistent, 5);
-    // Who lost the set marks nothing.
+    // A writer that lost the set cannot set a consistency point.
     assert_ok(rpma_mirror_fence(other.cfg({&a, &b}).get(), 0, nullptr));
     assert_int_equal(rpma_mirror_consistent(m.get(), 6), RPMA_MIRROR_E_FENCED);
     assert_int_equal(inspected(at_b.get())->consistent, 5);
     assert_int_equal(rpma_mirror_consistent(nullptr, 6), RPMA_MIRROR_E_INVAL);
 }
 
-// What no copy may have taken ends the set, as a flush does that none of them takes.
+// A consistency point that no target has stored ends the set, like a flush that no target has stored.
 void a_mark_that_no_target_takes_is_the_end(void **)
 {
     target a;

@@ -36,7 +36,7 @@ struct closed_set {
         m.put(5 * megabyte, text);
         m.close();
     }
-    // What was acknowledged last is found, and stays on the target when the set ends again.
+    // Data acknowledged last is found, and stays on the target when the set is closed again.
     void expect_new(rpma_mirror_source_reason reason) const
     {
         opened m(cfg.get());
@@ -93,7 +93,7 @@ void older_content_of_the_same_identity_is_no_source(void **)
     s.expect_new(RPMA_MIRROR_SOURCE_HOME_CHANGED);
 }
 
-// Times that have changed say nothing about the content: it is compared, and nothing has to be sent.
+// Changed times do not indicate changed content: the content is compared, and nothing has to be sent.
 void a_file_with_another_owner_or_mode_is_compared(void **)
 {
     const closed_set s;
@@ -138,7 +138,7 @@ void a_file_of_another_length_is_rejected(void **)
         assert_int_equal(map_code(s.cfg.get()), RPMA_MIRROR_E_CHANGED);
         assert_non_null(std::strstr(rpma_mirror_error_message(), std::to_string(size).c_str()));
         assert_non_null(std::strstr(rpma_mirror_error_message(), s.home.c_str()));
-        // Nothing was written to the target.
+        // The target was not written.
         assert_true(s.a.bytes(0, 3) == "new" && s.a.bytes(5 * megabyte, 3) == "new");
     }
     // The remedy of the message.

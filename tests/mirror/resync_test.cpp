@@ -89,8 +89,8 @@ std::uint64_t sent_by(const opened &m)
     return s.sent_bytes;
 }
 
-// Two batches are looked at together. Where all of both differed, the next ones are sent without a look; where that was
-// in vain, no more than what differed was.
+// Two batches are compared together. If both differed completely, the next ones are sent without a comparison. The data
+// sent unnecessarily is at most as much as the data that differed.
 void what_differs_everywhere_is_sent_without_a_look(void **)
 {
     target a, b;
@@ -124,7 +124,7 @@ struct interruption {
     bool over = false;
 };
 
-// After the first batch, when the next ones are under way.
+// Interrupts after the first batch, when the next ones are in flight.
 int interrupt(void *context, const rpma_mirror_progress *progress)
 {
     auto *const i = static_cast<interruption *>(context);
@@ -138,8 +138,8 @@ int interrupt(void *context, const rpma_mirror_progress *progress)
     return 0;
 }
 
-// A target is lost while it is brought level, among two or three, or verified. The others go on, and it comes back. The
-// set is longer than what is asked for in advance.
+// One of two or three targets is lost while it is resynchronized or verified. The others continue, and it returns. The
+// set is longer than the part that is requested in advance.
 void lose_a_target_in_the_middle(bool stopped)
 {
     for (const unsigned count : {2U, 3U}) {
@@ -209,7 +209,7 @@ void a_target_is_stopped_in_the_middle(void **)
     lose_a_target_in_the_middle(true);
 }
 
-// The program goes on writing meanwhile, on two lanes; at the end the copies are equal.
+// The program continues to write on two lanes during the resync; at the end the copies are equal.
 void a_resync_beside_flushes_loses_nothing(void **)
 {
     target a, b;

@@ -38,7 +38,7 @@ void what_is_flushed_is_on_every_copy(void **)
     assert_ok(rpma_mirror_optimized_flush(m.get(), 0, nullptr, 0, 0));
     const rpma_mirror_range empty{4096, 0};
     assert_ok(rpma_mirror_optimized_flush(m.get(), 0, &empty, 1, 0));
-    // What is not flushed is not there.
+    // A store that is not flushed is not on the target.
     m.store(0, "secret");
     assert_true(a.bytes(0, 6) == "xxxxxx");
     m.close();
@@ -258,13 +258,13 @@ void memory_of_the_program_is_attached(void **)
     assert_int_equal(s.level, RPMA_MIRROR_LEVEL_VOLATILE);
     assert_ok(rpma_mirror_unmap(&m));
     munmap(memory, length);
-    // Memory that is gone is made again from the target.
+    // A local copy in memory that was lost is rebuilt from the target.
     const opened again(cfg.get());
     assert_true(std::string(again.address(), 8) == "attached");
     assert_int_equal(again.report().reason, RPMA_MIRROR_SOURCE_TARGET_NEWEST);
 }
 
-void a_set_tells_its_state(void **)
+void a_set_reports_its_state(void **)
 {
     target a, b;
     const host h;
@@ -322,7 +322,7 @@ void pages_that_cannot_be_read_are_repaired(void **)
     n = 4;
     assert_ok(rpma_mirror_check(m.get(), 1, 0, length, errors, &n));
     assert_int_equal(n, 0);
-    // As a poisoned page: whoever reads it gets a signal.
+    // Acts like a poisoned page: reading it raises a signal.
     assert_int_equal(mprotect(m.address() + 3 * 4096, 4096, PROT_NONE), 0);
     n = 4;
     assert_ok(rpma_mirror_check(m.get(), 0, 0, length, errors, &n));
@@ -332,7 +332,7 @@ void pages_that_cannot_be_read_are_repaired(void **)
     const rpma_mirror_error told = m.expect(RPMA_MIRROR_EVENT_MEDIA).error;
     assert_true(told.kind == RPMA_MIRROR_ERROR_MEDIA && told.precise && told.contained && told.live);
     assert_true(told.offset == 3 * 4096 && told.length == 4096);
-    // It is told once.
+    // The error is reported once.
     n = 4;
     assert_ok(rpma_mirror_check(m.get(), 0, 0, length, errors, &n));
     assert_int_equal(n, 1);
@@ -351,15 +351,15 @@ void pages_that_cannot_be_read_are_repaired(void **)
     n = 4;
     assert_ok(rpma_mirror_get_error_info(m.get(), errors, &n));
     assert_int_equal(n, 0);
-    // What the target gets from then on is what the program stores.
+    // After the repair, the target receives what the program stores.
     m.put(3 * 4096, "restored");
     assert_true(a.bytes(3 * 4096, 8) == "restored");
     assert_true(a.bytes(3 * 4096 + 10, 8) == "precious");
     assert_int_equal(rpma_mirror_repair_range(m.get(), 0, 8, 7), RPMA_MIRROR_E_STALE);
 }
 
-// The pages are gone, and new ones cannot be written: the home copy is not good, and must not be the source of the
-// others.
+// The damaged pages were discarded and new ones cannot be written: the local copy is incomplete, and must not be the
+// source of the others.
 void a_repair_that_fails_is_none(void **)
 {
     target a;
@@ -395,7 +395,7 @@ int main()
             cmocka_unit_test(only_files_and_dax_devices_are_local_copies),
             cmocka_unit_test(one_call_works_on_a_copy),
             cmocka_unit_test(memory_of_the_program_is_attached),
-            cmocka_unit_test(a_set_tells_its_state),
+            cmocka_unit_test(a_set_reports_its_state),
             cmocka_unit_test(pages_that_cannot_be_read_are_repaired),
             cmocka_unit_test(a_repair_that_fails_is_none),
     };

@@ -16,7 +16,7 @@ struct row {
     fault kind; // none: the daemon is stopped
     unsigned answers = 0;
     bool crashed = false; // the copies are compared
-    unsigned way = 0;     // to go on without the target
+    unsigned way = 0;     // index of the way to continue without the target
 };
 
 constexpr row whole_faults[] = {{"stopped", fault::none}, {"drops", fault::drops}, {"refuses", fault::refuses},
@@ -200,7 +200,7 @@ constexpr void (*ways[])(const faulty_set &) = {
             m.close();
         }};
 
-// Without force the failure names it. Then each way to go on without it works.
+// Without force, the error names the target. Then each way to continue without it works.
 void it_is_in_sync(const row &r)
 {
     faulty_set s;
@@ -260,7 +260,7 @@ void creations_name_the_silent_target(void **)
     in_processes(rows, a_creation_names_the_target_that_is_silent);
 }
 
-// The end of a set goes on without a target that became silent since the last flush.
+// Closing a set continues without a target that became silent after the last flush.
 void an_end_loses_a_silent_target(void **)
 {
     target a, b;
@@ -280,7 +280,7 @@ void an_end_loses_a_silent_target(void **)
     open_and_write(cfg.get(), 0);
 }
 
-// As by a watchdog that promotes another machine again and again. Nothing of it reaches the writer.
+// Promotions as by a watchdog that promotes another machine repeatedly. They do not affect the writer.
 void refused_promotions_disturb_no_writer(void **)
 {
     target a, b;
@@ -290,7 +290,7 @@ void refused_promotions_disturb_no_writer(void **)
     assert_ok(rpma_mirror_create(here.get()));
     opened m(here.get());
     for (int i = 0; i < 3; ++i) {
-        // The writer may have gone on alone.
+        // The writer may have continued alone.
         assert_int_equal(map_code(there.get()), RPMA_MIRROR_E_UNFOUND);
         assert_int_equal(rpma_mirror_recover(there.get(), 0, nullptr), RPMA_MIRROR_E_UNFOUND);
         m.put(0, "undisturbed");

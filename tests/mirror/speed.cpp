@@ -187,7 +187,8 @@ measured calls[] = {
         {"4 KiB to one target", [](std::size_t n) { flush_page(one_target, n); }, {}},
 };
 
-// Each call many times in a row, because a look at another connection costs a sleeper's awakening; several such rows.
+// Each call is measured many times in succession, because polling another connection costs the wakeup of a sleeper;
+// several such series.
 void measure_calls()
 {
     for (std::size_t batch = 0; batch < batches; ++batch)
@@ -310,7 +311,8 @@ int note_rate(void *context, const rpma_mirror_progress *progress)
     return 0;
 }
 
-// Of a target that was started again, while the set is open, from the first batch on; with all or nothing that differs.
+// Resync of a target that was restarted while the set is open, measured from the first batch on; either all data or
+// none differs.
 rates measure_return()
 {
     made_set set(2, big_set);
@@ -338,7 +340,7 @@ rates measure_return()
     return found;
 }
 
-// What the network and the memory of the target take, one after the other.
+// Throughput of the network and of the target's memory, one after the other.
 double measure_network()
 {
     std::vector<double> seconds;

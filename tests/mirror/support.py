@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of rpma-mirror share: targets, set files, running the tool, and a writer."""
+"""Facilities shared by the tests of rpma-mirror: targets, set files, the tool, and a writer."""
 
 import json
 import os
@@ -82,7 +82,7 @@ class MirrorTest(unittest.TestCase):
         return made
 
     def host(self, copy, *targets, more=""):
-        """The set file of a machine with that home copy; the first target is copy 1."""
+        """The set file of a machine with that local copy; the first target is copy 1."""
         place = self.place / f"host{copy}"
         place.mkdir()
         (place / "key").write_text(KEY)

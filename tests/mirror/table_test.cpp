@@ -73,7 +73,7 @@ void map_as_wished(void *cfg)
     assert_ptr_equal(address, hint);
 }
 
-// MAP: at the address that is wished for, by each process that opens the set.
+// MAP: each process that opens the set maps it at the requested address.
 void a_wished_address_is_honoured(void **)
 {
     target a;
@@ -149,7 +149,7 @@ std::uint32_t level_here(const host &h)
     return facts.f_type == 0x01021994 ? RPMA_MIRROR_LEVEL_VOLATILE : RPMA_MIRROR_LEVEL_PAGE_CACHE;
 }
 
-// Of a target whose device flushes natively.
+// Level of a target whose device flushes natively.
 std::uint32_t level_of_target(const host &h)
 {
     if (is_persistent() && getenv("RPMA_FLUSH_METHOD") == nullptr)
@@ -195,7 +195,7 @@ void a_level_is_demanded(void **)
     target a;
     host h;
     assert_ok(rpma_mirror_create(h.cfg({&a}).get()));
-    // What is beyond the flush of a processor is asked of targets only.
+    // Levels above that of a processor's flush are required of targets only.
     const std::uint32_t here = level_of_target(h);
     constexpr const char *names[] = {"volatile", "page-cache", "cpu-flushed", "direct-write", "native-flush"};
     for (std::uint32_t level = 0; level < 5; ++level) {
@@ -208,8 +208,8 @@ void a_level_is_demanded(void **)
     }
 }
 
-// Native flush takes the devices of both sides. A target whose device has it not is asked by messages, and its copy is
-// the weaker one; the level is demanded of each target, and of one that is added or comes back.
+// Native flush requires the devices of both ends. A target whose device lacks it is flushed by messages, and its copy
+// has a lower level. The minimum level applies to each target, and to one that is added or returns.
 void native_flush_takes_both_sides(void **)
 {
     target a, b("", {}, {"SOFTRDMA_NATIVE=off"});
@@ -246,7 +246,7 @@ void native_flush_takes_both_sides(void **)
     assert_int_equal(m.state().in_sync, 3);
 }
 
-// The home copy cannot be written back, and nobody knows which of it.
+// The local copy cannot be written back, and the failing range is unknown.
 void an_error_may_not_be_precise(void **)
 {
     const bool on_disk = [] {
@@ -325,21 +325,21 @@ struct heard {
     }
 };
 
-void hear(void *context, const rpma_mirror_event *event)
+void on_event(void *context, const rpma_mirror_event *event)
 {
     auto *const all = static_cast<heard *>(context);
     const std::lock_guard hold(all->lock);
     all->events.push_back(*event);
 }
 
-// Each action tells its event, to the function and to who reads them.
-void each_action_tells_its_event(void **)
+// Each action reports its event, to the function and to readers of the queue.
+void each_action_reports_its_event(void **)
 {
     target a, b, c;
     const host h, other(5);
     heard all;
     const cfg_ptr cfg = h.cfg({&a, &b});
-    assert_ok(rpma_mirror_cfg_set_event_function(cfg.get(), hear, &all));
+    assert_ok(rpma_mirror_cfg_set_event_function(cfg.get(), on_event, &all));
     assert_ok(rpma_mirror_create(cfg.get()));
     const opened m(cfg.get());
     const auto told = [&](rpma_mirror_event_type type, unsigned copy, rpma_mirror_error_kind kind) {
@@ -475,7 +475,7 @@ void each_setting_and_its_limits(void **)
     assert_int_equal(s.policy, RPMA_MIRROR_POLICY_AVAILABILITY);
     assert_true(s.writer != 0 && s.version == 1 && s.copies[1].promised_epoch == 2 && s.copies[1].record_epoch == 2);
     assert_ok(rpma_mirror_unmap(&m));
-    // What the system or the target refuses.
+    // Errors of the system or the target.
     chmod(key.c_str(), 0644);
     assert_int_equal(rpma_mirror_map(cfg, nullptr, 0, &address, &m), RPMA_MIRROR_E_SYSTEM);
     assert_int_equal(errno, EACCES);
@@ -510,7 +510,7 @@ int main()
             cmocka_unit_test(native_flush_takes_both_sides),
             cmocka_unit_test(an_error_may_not_be_precise),
             cmocka_unit_test(a_deep_flush_is_done_by_the_target),
-            cmocka_unit_test(each_action_tells_its_event),
+            cmocka_unit_test(each_action_reports_its_event),
             cmocka_unit_test(what_is_read_back_is_compared),
             cmocka_unit_test(each_setting_and_its_limits),
             cmocka_unit_test(each_code_has_a_text),

@@ -14,8 +14,8 @@
 namespace
 {
 
-// Of a lane: flushes that a target has under way, and tickets that are kept.
-constexpr unsigned window = 8, most_tickets = 64;
+// Limits of a lane: flushes that a target has in flight, and stored tickets.
+constexpr unsigned window = 8, max_tickets = 64;
 
 // Flushes, numbered from 0, which take turns on the lanes. Each has two ranges with a word of its own.
 class flushes
@@ -96,8 +96,8 @@ void any_number_in_any_order(void **)
     for (const unsigned depth : {2U, 3U, 2 * window, 128U}) {
         const opened m(h.cfg({&a, &b}, "lanes 2 " + std::to_string(depth) + "\n").get());
         std::uint64_t last_ticket = 0;
-        for (const unsigned count : {1U, 2U, window - 1, window, window + 1, most_tickets - 1, most_tickets,
-                     most_tickets + 1, 2 * most_tickets + 1, 3 * most_tickets})
+        for (const unsigned count : {1U, 2U, window - 1, window, window + 1, max_tickets - 1, max_tickets,
+                     max_tickets + 1, 2 * max_tickets + 1, 3 * max_tickets})
             for (const unsigned lanes : {1U, 2U})
                 for (const numbers &order : orders_of(count)) {
                     flushes f(m, lanes, ++round);
@@ -107,7 +107,7 @@ void any_number_in_any_order(void **)
                         assert_ok(f.wait(number));
                         assert_true(f.are_on(a, number) && f.are_on(b, number));
                     }
-                    // What was waited for may be waited for again.
+                    // A ticket can be waited for more than once.
                     for (unsigned number = 0; number < count; ++number)
                         if (number % lanes == (count - 1) % lanes)
                             assert_ok(f.wait(number, 0));
@@ -152,7 +152,7 @@ void starts_do_not_wait(void **)
     }
 }
 
-// When there is one more than a target has under way, the oldest has ended.
+// A flush beyond the limit of a target waits for the oldest one.
 void one_more_waits_for_the_oldest(void **)
 {
     if (!targets_work_themselves())
@@ -188,10 +188,10 @@ void a_target_is_lost_with_tickets_under_way(void **)
     assert_ok(rpma_mirror_create(cfg.get()));
     const opened m(cfg.get());
     std::uint64_t round = 0;
-    for (const unsigned count : {1U, 2U, window, window + 1, most_tickets, most_tickets + 1})
+    for (const unsigned count : {1U, 2U, window, window + 1, max_tickets, max_tickets + 1})
         for (const numbers &order : orders_of(count)) {
             flushes f(m, 1, ++round);
-            // What it has not begun with is lost for certain.
+            // Flushes that the target did not begin are certainly lost.
             if (targets_work_themselves() && count <= window)
                 b.stop();
             for (unsigned number = 0; number < count; ++number)
@@ -201,7 +201,7 @@ void a_target_is_lost_with_tickets_under_way(void **)
                 assert_ok(f.wait(number));
                 assert_true(f.are_on(a, number));
             }
-            // Flushes that the target had ended are no reason to look for it; the next one is.
+            // Flushes that the target had completed do not cause a check of the target; the next flush does.
             assert_ok(m.flush(0, 8));
             assert_int_equal(m.state().in_sync, 3);
             b.start();

@@ -47,7 +47,7 @@ class Tool(MirrorTest):
         b.kill()
         text = rf"copy 1 at {a.address}: the target cannot be reached; copy 2 at {b.address}: .*rpmemd --listen"
         self.refused(1, text, "status", there)
-        # The machine that has a copy shows what that one says.
+        # The machine that has a copy reports the state of that copy.
         self.assertRegex(self.done("status", here, status=1), r"(?m)^2 +offline +- .*the target cannot be reached$")
 
     def samples(self, host, status):
@@ -137,14 +137,14 @@ class Tool(MirrorTest):
         self.done("resync", host)
         self.assertEqual(b.bytes(7_000_000, 3), b"\0\0\0")
         self.assertIn("the copies are equal", self.done("verify", host, "2"))
-        # What another program writes into the file of a copy is noticed by the opening.
+        # The opening detects what another program writes into the file of a copy.
         with open(b.place / "part", "r+b") as part:
             part.write(b"stranger")
         self.assertIn("files of a copy were changed after the set was closed: opening it sent 64.0 KiB\n",
                       self.done("verify", host))
         self.refused(2, "no target with copy 7", "verify", host, "7")
 
-    def test_verify_tells_the_level_of_each_target(self):
+    def test_verify_reports_the_level_of_each_target(self):
         a, b = self.target(), self.target()
         host = self.host(0, a, b)
         self.done("create", host)
@@ -197,7 +197,7 @@ class Tool(MirrorTest):
         host = self.host(0, a)
         host.chmod(0o640)
         self.done("create", host)
-        a.damage(0, b"x")  # the home copy wins when the set is opened
+        a.damage(0, b"x")  # the local copy is the source when the set is opened
         self.assertEqual(self.json("add", host, 2, b.address, "set")["in_sync"], [0, 1, 2])
         self.assertEqual(host.stat().st_mode & 0o777, 0o640)
         self.assertTrue(host.read_text().endswith(f"\ntarget 2 {b.address} set\n"))

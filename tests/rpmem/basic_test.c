@@ -80,7 +80,7 @@ static void sets_of_every_kind_hold_a_pool(void **state)
         assert_int_equal(rpmem_persist(pool, from, POOL_SIZE - from, 3, 0), 0);
         refused(open_with(sets[i].name, POOL_SIZE, NULL), EBUSY);
         assert_int_equal(rpmem_close(pool), 0);
-        /* Another size than the set's is no matter as long as it is not larger. */
+        /* A size other than the set's is accepted as long as it is not larger. */
         struct rpmem_pool_attr got;
         pool = must(open_with(sets[i].name, POOL_SIZE / 2, &got));
         assert_string_equal(got.signature, sets[i].attributes == NULL ? "" : sets[i].attributes->signature);
@@ -117,7 +117,7 @@ static void attributes_fit_the_set(void **state)
     refused(create_with("small.set", &some_attributes), EINVAL);
     write_set("short.set", "", 1, "fit.part", 4096);
     refused(create_with("short.set", &some_attributes), EFBIG);
-    /* None of them left a part. */
+    /* These sets left no part. */
     assert_int_equal(access(in_directory("fit.part0"), F_OK), -1);
 }
 
@@ -128,7 +128,7 @@ static void a_part_of_two_sets_is_used_by_one(void **state)
     write_set("third.set", "", 1, "third.part", 0);
     RPMEMpool *const first = must(create_with("first.set", &some_attributes));
     refused(open_with("second.set", POOL_SIZE, NULL), EBUSY);
-    /* Another pool of the same process is no hindrance. */
+    /* Another pool of the same process does not interfere. */
     RPMEMpool *const third = must(create_with("third.set", &some_attributes));
     memset(pool_memory + HEADER_SIZE, '3', 64);
     assert_int_equal(rpmem_persist(first, HEADER_SIZE, 64, 0, 0), 0);
@@ -175,7 +175,7 @@ static void what_is_not_there_cannot_be_removed(void **state)
     assert_int_equal(access(in_directory("gone.set"), F_OK), -1);
 }
 
-static void what_may_not_be_used_is_refused(void **state)
+static void files_without_permission_are_rejected(void **state)
 {
     /* Programs that are started from now on have to obey the modes of files, even for root. */
     (void)prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE);
@@ -261,7 +261,7 @@ static void each_lane_has_a_thread(void **state)
         assert_memory_equal(part + lane * LANE_SIZE, pool_memory + HEADER_SIZE + lane * LANE_SIZE, 200 * 64);
 }
 
-/* As by an operator: the daemon ends in order, and the client is told. */
+/* As by an operator: the daemon terminates in order, and notifies the client. */
 static void a_terminated_target_is_an_error(void **state)
 {
     RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
@@ -284,7 +284,7 @@ int main(void)
             cmocka_unit_test(a_part_of_two_sets_is_used_by_one),
             cmocka_unit_test(a_damaged_header_is_refused),
             cmocka_unit_test(what_is_not_there_cannot_be_removed),
-            cmocka_unit_test(what_may_not_be_used_is_refused),
+            cmocka_unit_test(files_without_permission_are_rejected),
             cmocka_unit_test(few_descriptors_are_few_lanes),
             cmocka_unit_test(each_lane_has_a_thread),
             cmocka_unit_test(a_terminated_target_is_an_error),

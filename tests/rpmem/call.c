@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * usage: call remove|remove-all|hold|unreadable TARGET SET: removes a pool, and its set, too, through librpmem; or
- * makes one, says `open`, holds it until a line or the end of standard input comes, and says how closing it ended; or
- * makes one of memory whose end cannot be read, and prints the error of each call.
+ * usage: call remove|remove-all|hold|unreadable TARGET SET
+ * remove: removes a pool through librpmem; remove-all: also removes its set. hold: creates a pool, prints `open`, holds
+ * it until a line or the end of standard input arrives, and prints the result of closing it. unreadable: creates a pool
+ * of memory whose end cannot be read, and prints the error of each call.
  */
 #define _GNU_SOURCE
 #include <err.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the environment says. The commands are two, which leave their names in the file `turns`; the number of lanes is
- * no number; the name of the log file ends in '-'.
+ * Settings in the environment: two commands, which write their names to the file `turns`; a number of lanes that is
+ * invalid; a name of the log file that ends in '-'.
  */
 #include "support.h"
 

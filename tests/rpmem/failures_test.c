@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whatever librpmem calls can fail: each call of librpma, each allocation, each descriptor and thread. One function is
- * made to fail at its first, second, third ... call while pools are made, written, read and closed. Each call of
- * librpmem then succeeds, or fails with an errno; nothing hangs, what was acknowledged is in the part, nothing is left
- * behind, and the next session works. The library is linked into this program, so that only its own calls fail.
- * RPMEM_FAILURES says up to which call of each function (default 2).
+ * Any call that librpmem makes can fail: each call of librpma, each allocation, each descriptor and thread. One
+ * function is made to fail at its first, second, third ... call while pools are made, written, read and closed. Each
+ * call of librpmem then succeeds, or fails with an errno; nothing hangs, what was acknowledged is in the part, nothing
+ * is left behind, and the next session works. The library is linked into this program, so that only its own calls fail.
+ * RPMEM_FAILURES is the last call of each function to fail (default 2).
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -43,7 +43,7 @@ static bool fails(const char *function)
     return true;
 }
 
-/* What librpmem calls goes here, and from here to the function. */
+/* The linker redirects the calls of librpmem to these wrappers, which call the function. */
 #define STAND_IN(type, function, parameters, arguments, failed)                                                        \
     type __real_##function parameters;                                                                                 \
     type __wrap_##function parameters;                                                                                 \
@@ -189,7 +189,7 @@ STAND_IN_AT_THE_END(rpma_conn_delete, struct rpma_conn **)
 STAND_IN_AT_THE_END(rpma_mr_dereg, struct rpma_mr_local **)
 STAND_IN_AT_THE_END(rpma_peer_delete, struct rpma_peer **)
 
-/* Those that the linker sends here. */
+/* Functions that the linker redirects to these wrappers. */
 static const char *const functions[] = {FAILING_FUNCTIONS};
 
 #ifdef __SANITIZE_THREAD__
@@ -201,7 +201,7 @@ static const char *const not_called = "";
 
 static unsigned succeeded, refused;
 
-/* A call of librpmem: it is through, or says why it is not. */
+/* Returns true if a call of librpmem succeeded, and checks the errno of one that failed. */
 static bool good(int result)
 {
     if (result == 0) {

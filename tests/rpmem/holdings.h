@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a process holds, for tests that look for what is left behind. */
+/* Resources that a process holds, for tests that search for leaks. */
 #ifndef RPMEM_TEST_HOLDINGS_H
 #define RPMEM_TEST_HOLDINGS_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Either side of a busy pool is killed or stopped at a random moment. Every call ends, what was acknowledged is in the
- * part, and nothing is left behind. RPMEM_KILL_ROUNDS says how often (default 5), RPMEM_SEED what the moments are.
+ * part, and nothing is left behind. RPMEM_KILL_ROUNDS is the number of rounds (default 5), RPMEM_SEED the seed of the
+ * moments.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -93,7 +94,7 @@ static void *write_until_it_ends(void *argument)
     return NULL;
 }
 
-/* Returns the error that ended the work, 0 if it was told to end. */
+/* Returns the error that ended the work, or 0 if it was requested to end. */
 static int work(RPMEMpool *opened)
 {
     struct writer writers[LANES];
@@ -240,7 +241,7 @@ static void strike_the_writer(enum action action, unsigned after_us, const char 
     assert_int_equal(waitpid(writer, &status, 0), writer);
     if (action == PAUSE_WRITER)
         assert_int_equal(status, 0);
-    /* Nobody ends the daemon but it. */
+    /* Only the work itself ends the daemon. */
     if (has_daemon())
         expect_end_of(daemon_pid());
 }

@@ -145,7 +145,7 @@ static void either_may_be_lost(void **state)
         assert_memory_equal(bytes, pool_memory + HEADER_SIZE, sizeof(bytes));
         assert_int_equal(rpmem_close(pool), 0);
         expect_copy(names[1 - i]);
-        /* The next opening brings the other one level. */
+        /* The next opening resynchronizes the other replica. */
         assert_int_equal(rpmem_close(open_both()), 0);
         expect_copy(names[i]);
     }
@@ -181,7 +181,7 @@ static void what_is_no_list_is_refused(void **state)
         assert_int_equal(errno, EINVAL);
         assert_fails(rpmem_remove(bad[i], "pool.set", 0), EINVAL);
     }
-    /* Nothing is left of what could be created on one target only. */
+    /* A pool that could be created on one target only leaves nothing. */
     unlink(path_of("b", "pool.set"));
     assert_null(rpmem_create(both, "pool.set", pool_memory, POOL_SIZE, &lanes, &some_attributes));
     assert_int_equal(errno, ENOENT);

@@ -43,7 +43,7 @@ static void check(const struct log *log)
     for (; !OID_IS_NULL(at); ++expected) {
         const struct record *const record = pmemobj_direct(at);
         if (record->number != expected || record->mark != mark_of(expected))
-            errx(3, "record %" PRIu64 " is damaged: it says %" PRIu64, expected, record->number);
+            errx(3, "record %" PRIu64 " is damaged: it contains %" PRIu64, expected, record->number);
         at = record->next;
     }
     if (expected != log->count + 1)

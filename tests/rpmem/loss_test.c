@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A target that is killed or stopped: every call ends, and says what happened. */
+/* A target is killed or stopped: every call ends, and reports the cause. */
 #include "support.h"
 
 static RPMEMpool *pool;
@@ -112,7 +112,7 @@ static void expect_last_line(const char *file_name, const char *what)
         fail_msg("'%s' does not have '%s'", line, what);
 }
 
-/* What a program went on without is out of date, and looks whole. */
+/* A replica without which a program continued is out of date, although it looks complete. */
 static void a_lost_replica_is_refused_until_it_is_made_again(void **state)
 {
     char path[4096], part[4096];
@@ -139,7 +139,7 @@ static void a_lost_replica_is_refused_until_it_is_made_again(void **state)
         else
             assert_int_equal(unlink(part), 0);
         pool = must(rpmem_create("host", "pool.set", pool_memory, POOL_SIZE, &lanes, &some_attributes));
-        /* As long as it is not complete it is no better than before. */
+        /* An incomplete replica is still out of date. */
         if (!removed)
             expect_last_line("made/for/it", "Connection reset");
         assert_int_equal(rpmem_close(pool), 0);
@@ -149,7 +149,7 @@ static void a_lost_replica_is_refused_until_it_is_made_again(void **state)
     }
 }
 
-/* Nobody could tell whether the replica is out of date. */
+/* The state of the replica is unknown without the state file. */
 static void a_state_file_that_cannot_be_read_is_an_error(void **state)
 {
     assert_int_equal(rpmem_close(pool), 0);
@@ -158,13 +158,13 @@ static void a_state_file_that_cannot_be_read_is_an_error(void **state)
     assert_null(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
     assert_int_equal(errno, EISDIR);
     assert_non_null(strstr(rpmem_errormsg(), "state file"));
-    /* What is made is up to date. */
+    /* A new pool is up to date. */
     assert_int_equal(rpmem_close(create_pool("pool.set", &some_attributes)), 0);
     setenv("RPMEM_STATE_FILE", "/dev/null/lost", 1);
     assert_int_equal(rpmem_close(must(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL))), 0);
 }
 
-/* Nothing calls the library between the loss and the end. */
+/* The library is not called between the loss and the end. */
 static void a_loss_is_told_at_the_end(void **state)
 {
     char path[4096];

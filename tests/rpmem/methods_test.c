@@ -31,7 +31,7 @@ static void the_level_is_enforced(void **state)
     setenv("RPMEM_MIN_LEVEL", text, 1);
     assert_int_equal(rpmem_close(create_pool("pool.set", &some_attributes)), 0);
     setenv("RPMEM_MIN_LEVEL", "0", 1);
-    /* The log of the library says the same. */
+    /* The log of the library reports the same level. */
     char line[512], wanted[64];
     bool found = false;
     snprintf(wanted, sizeof(wanted), "method %d, level %d", method, level);
@@ -96,7 +96,7 @@ static void a_failure_to_flush_reaches_the_caller(void **state)
         else
             assert_int_equal(rpmem_flush(pool, 4096, 64, 0, 0) | rpmem_drain(pool, 0, 0), -1);
         const int error = errno;
-        /* The message has the target's errno; a device says that the operation failed. */
+        /* The message has the target's errno; a device reports only that the operation failed. */
         if (way == 1 || method == 1)
             assert_int_equal(error, EIO);
         else
@@ -111,7 +111,8 @@ static void a_failure_to_flush_reaches_the_caller(void **state)
     }
 }
 
-/* Even where writes are persistent as soon as they are there: it is the target that tells what became of it. */
+/* A deep persist is done by the target even where writes are persistent on arrival: only the target knows the result.
+ */
 static void a_deep_persist_is_done_by_the_target(void **state)
 {
     if (strcmp(failing, "deep") != 0)

@@ -5,7 +5,7 @@
 set -eu
 libraries=$1 rpmemd=$2 counter=$3
 if ! command -v pmempool >/dev/null; then
-    echo "skipped: there is no pmempool here: install the package pmdk-tools"
+    echo "skipped: pmempool is not installed (install the package pmdk-tools)"
     exit 77
 fi
 work=$(mktemp -d /dev/shm/rpmem-pmemobj-XXXXXX)
@@ -32,7 +32,7 @@ expect() {
 expect "first run" "$($counter local.set 2000)" 2000
 expect "second run" "$($counter local.set 2000)" 4000
 
-# Killed at any point: the count goes on from what was committed.
+# Killed at any point: the count continues from the committed value.
 before=4000
 for round in 1 2 3; do
     "$counter" local.set 1000000 >/dev/null &
@@ -50,12 +50,12 @@ rm local.part
 pmempool sync local.set
 expect "after sync from a replica" "$($counter local.set 0)" "$before"
 
-# A replica is lost and made again from the others.
+# A replica is lost and rebuilt from the others.
 rm target/a.part
 pmempool sync local.set
 rm local.part target/b.part
 pmempool sync local.set
-expect "after sync from the replica that was made again" "$($counter local.set 10)" $((before + 10))
+expect "after sync from the rebuilt replica" "$($counter local.set 10)" $((before + 10))
 
 pmempool info local.set >info.txt || fail "pmempool info"
 grep -q "Remote replica\|Replica 1" info.txt || fail "pmempool info does not name the replicas: $(cat info.txt)"

@@ -178,7 +178,7 @@ static void attributes_are_kept(void **state)
     assert_memory_equal(got.signature, "CHANGED", 8);
     assert_memory_equal(got.uuid, changed.uuid, sizeof(got.uuid));
     assert_int_equal(rpmem_close(pool), 0);
-    /* That nobody asks for the attributes does not make the header writable. */
+    /* The header is not writable even if the caller does not request the attributes. */
     pool = must(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
     assert_fails(rpmem_persist(pool, 0, 64, 0, 0), EINVAL);
     assert_int_equal(rpmem_close(pool), 0);
@@ -361,9 +361,9 @@ static void functions_have_the_originals_types(void **state)
     int (*const deep_persists)(RPMEMpool *, size_t, size_t, unsigned) = rpmem_deep_persist;
     int (*const reads)(RPMEMpool *, void *, size_t, size_t, unsigned) = rpmem_read;
     const char *(*const checks_version)(unsigned, unsigned) = rpmem_check_version;
-    const char *(*const tells)(void) = rpmem_errormsg;
+    const char *(*const gets_message)(void) = rpmem_errormsg;
     assert_true(creates && opens && sets_attr && closes && removes && persists && flushes && drains && deep_persists &&
-                reads && checks_version && tells);
+                reads && checks_version && gets_message);
 }
 
 int main(void)

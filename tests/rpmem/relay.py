@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""usage: relay.py DIRECTORY COMMAND...: runs the daemon, and passes on what it says.
+"""usage: relay.py DIRECTORY COMMAND...: runs the daemon, and forwards its messages.
 
-Instead of the answer to a request of type N it says what is in the file DIRECTORY/answer-N, as often as the file is there. If
-there is no more than a word in it, it does this: `end` the connection, or say `nothing` from then on. A removal has no answers.
+The file DIRECTORY/answer-N, while it exists, replaces the response to each request of type N. If the file contains only
+a word, the relay does this: `end` closes the connection, `nothing` drops all later messages. A removal has no responses.
 """
 
 import os

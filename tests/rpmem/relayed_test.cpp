@@ -20,21 +20,21 @@ using namespace replica;
 namespace
 {
 
-constexpr std::uint32_t first_number = 3; // those before are the requests for the pool, and for its record
+constexpr std::uint32_t first_number = 3; // smaller numbers are the requests for the pool and for its record
 
 std::string file_of(request_type type)
 {
     return std::string(getenv("RPMEM_TEST_DIR")) + "/answer-" + std::to_string(static_cast<unsigned>(type));
 }
 
-void say_instead(request_type type, const std::string &bytes)
+void replace_response(request_type type, const std::string &bytes)
 {
     // The relay never sees a file that is written in part.
     std::ofstream(file_of(type) + "-new", std::ios::binary) << bytes;
     std::filesystem::rename(file_of(type) + "-new", file_of(type));
 }
 
-void say_the_truth()
+void remove_replacements()
 {
     for (const auto type : {request_type::close, request_type::set_attributes})
         std::filesystem::remove(file_of(type));
@@ -108,7 +108,7 @@ std::string refusal(request_type type, std::uint32_t number, status s)
     return text_of(a);
 }
 
-// The deadline of a pool whose target will say nothing is short.
+// The deadline of a pool whose target will not respond is short.
 RPMEMpool *open_pool(int error = 0)
 {
     unsigned lanes = 1;
@@ -124,18 +124,18 @@ void expect_error(int result, int error, const char *what)
                 strerrorname_np(error));
 }
 
-// What the target refuses is no loss.
+// A request that the target rejects does not count as a loss.
 void a_refusal_leaves_the_pool_usable(void **)
 {
     RPMEMpool *const pool = open_pool();
     std::uint32_t number = first_number;
     for (const auto &[status, error] : statuses) {
-        say_instead(request_type::set_attributes, refusal(request_type::set_attributes, number++, status));
+        replace_response(request_type::set_attributes, refusal(request_type::set_attributes, number++, status));
         expect_error(rpmem_set_attr(pool, &some_attributes), error, "set_attr");
         assert_non_null(strstr(rpmem_errormsg(), "because"));
         assert_int_equal(rpmem_persist(pool, HEADER_SIZE, 64, 0, 0), 0);
     }
-    say_the_truth();
+    remove_replacements();
     assert_int_equal(rpmem_set_attr(pool, &some_attributes), 0);
     assert_int_equal(rpmem_close(pool), 0);
 }
@@ -144,27 +144,28 @@ void a_spoiled_answer_to_new_attributes_is_a_loss(void **)
 {
     for (const spoiled &way : ways) {
         RPMEMpool *const pool = open_pool(way.error);
-        say_instead(request_type::set_attributes, way.bytes(answer_of(request_type::set_attributes, first_number)));
+        replace_response(
+                request_type::set_attributes, way.bytes(answer_of(request_type::set_attributes, first_number)));
         expect_error(rpmem_set_attr(pool, &some_attributes), way.error, way.what);
-        say_the_truth();
+        remove_replacements();
         expect_error(rpmem_persist(pool, HEADER_SIZE, 64, 0, 0), way.error, way.what);
         expect_error(rpmem_close(pool), ECONNRESET, way.what);
     }
 }
 
-void closing_tells_what_the_target_answers(void **)
+void closing_returns_the_response_of_the_target(void **)
 {
     for (const spoiled &way : ways) {
         RPMEMpool *const pool = open_pool(way.error);
-        say_instead(request_type::close, way.bytes(answer_of(request_type::close, first_number)));
+        replace_response(request_type::close, way.bytes(answer_of(request_type::close, first_number)));
         expect_error(rpmem_close(pool), way.error, way.what);
-        say_the_truth();
+        remove_replacements();
     }
     for (std::size_t i = 0; i < std::size(statuses); i += 3) {
         RPMEMpool *const pool = open_pool();
-        say_instead(request_type::close, refusal(request_type::close, first_number, statuses[i].first));
+        replace_response(request_type::close, refusal(request_type::close, first_number, statuses[i].first));
         expect_error(rpmem_close(pool), statuses[i].second, "close");
-        say_the_truth();
+        remove_replacements();
     }
 }
 
@@ -179,7 +180,7 @@ int note_holdings(void **state)
 
 int expect_the_same(void **state)
 {
-    say_the_truth();
+    remove_replacements();
     expect_holdings(static_cast<holdings *>(*state));
     return 0;
 }
@@ -192,7 +193,7 @@ int main()
             cmocka_unit_test_setup_teardown(a_refusal_leaves_the_pool_usable, note_holdings, expect_the_same),
             cmocka_unit_test_setup_teardown(
                     a_spoiled_answer_to_new_attributes_is_a_loss, note_holdings, expect_the_same),
-            cmocka_unit_test_setup_teardown(closing_tells_what_the_target_answers, note_holdings, expect_the_same),
+            cmocka_unit_test_setup_teardown(closing_returns_the_response_of_the_target, note_holdings, expect_the_same),
     };
     return cmocka_run_group_tests(tests, make_memory, nullptr);
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Debian's libpmemobj and pmempool, unchanged, with a pool of which one line REPLICA names several targets.
 
-RPMEM_KILL_ROUNDS says how often something is killed (default 4), RPMEM_SEED at which moments.
+RPMEM_KILL_ROUNDS is the number of kills (default 4), RPMEM_SEED the seed of the moments.
 """
 
 import os
@@ -104,7 +104,7 @@ class OneLost(SeveralTargets):
         self.assertEqual(len(self.lines_about_loss_of("a")), 1)
         self.assertEqual(self.library_log.read_text().count("on a: replica lost"), 1)
         self.expect_equal("b", "c")
-        # Whoever looks at the pool first brings the lost copy level.
+        # The first program that opens the pool resynchronizes the lost copy.
         self.parts["local"].unlink()
         self.succeeds("pmempool", "sync", self.pool)
         self.expect_equal(*self.names)
@@ -340,6 +340,6 @@ class Killed(SeveralTargets):
 
 if __name__ == "__main__":
     if not shutil.which("pmempool"):
-        print("skipped: there is no pmempool here: install the package pmdk-tools")
+        print("skipped: pmempool is not installed (install the package pmdk-tools)")
         sys.exit(77)
     unittest.main(verbosity=2)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Prints what calls of librpmem take on this machine, as medians, and as multiples of a plain blocking request and
- * answer over TCP in the same run. No test: docs/replica.md says what it is compared with.
+ * answer over TCP in the same run. Not a test: docs/replica.md describes the comparison.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -21,7 +21,7 @@ enum {
     POOL_SIZE = 8 << 20,
     PAGE = 4096,
     ROUNDS = 20000,
-    PAGES = 1000, /* that are written for the first time, from HALF on */
+    PAGES = 1000, /* pages that are written for the first time, from HALF on */
     HALF = POOL_SIZE / 2,
     BATCH = 32,
     SESSIONS = 9,

@@ -30,7 +30,8 @@ std::string place()
     return getenv("RPMEM_TEST_DIR");
 }
 
-// What the daemon will say; it then reads for a while, for it never answers a request to close, or ends at once.
+// Sets the messages of the daemon. After them it reads for 1 s, for it never responds to a request to close, or exits
+// at once.
 void script(const bytes &said, bool stays = true)
 {
     std::ofstream(place() + "/said", std::ios::binary)
@@ -68,7 +69,7 @@ void describe(std::size_t size, int usage, descriptor &to)
 
 descriptor data_region, header_region, short_region;
 
-// Nothing is wrong with it, but nobody listens at the port: the client gets as far as connecting.
+// A valid response, but no process listens at the port: the client gets as far as connecting.
 answer good_answer(request_type type)
 {
     answer a;
@@ -120,7 +121,7 @@ void greetings_are_checked(void **)
         script(bytes(good.bytes().begin(), good.bytes().begin() + static_cast<std::ptrdiff_t>(size)), false);
         expect(request_type::create, ECONNRESET, "a greeting that is cut");
     }
-    // The daemon of version 0 says that it is ready with four zero bytes.
+    // A daemon of version 0 reports with four zero bytes that it is ready.
     script(bytes(100));
     expect(request_type::open, EPROTONOSUPPORT, "the daemon of PMDK");
     script(bytes(100, std::byte{'x'}));
@@ -174,7 +175,7 @@ void answers_are_checked(void **)
             {"no region", [](answer &a) { a.session.data_region.assign(""); }},
             {"no region of the header", [](answer &a) { a.session.header_region.assign(""); }},
             {"a region that is smaller than the pool", [](answer &a) { a.session.data_region = short_region; }},
-            {"a region that is none", [](answer &a) { a.session.data_region.assign("no region"); }},
+            {"an invalid region", [](answer &a) { a.session.data_region.assign("no region"); }},
     };
     for (const auto &[what, spoil] : all)
         expect_answer(request_type::open, EPROTO, what, spoil);
@@ -191,7 +192,7 @@ void an_answer_that_is_cut_is_a_lost_connection(void **)
     }
 }
 
-// Whatever single byte is wrong: the call ends, with an error, for nobody listens at the port.
+// Any single wrong byte makes the call end with an error, because no process listens at the port.
 void no_wrong_byte_does_harm(void **)
 {
     const bytes whole = joined(encode(greeting{}), encode(good_answer(request_type::open)));

@@ -95,7 +95,7 @@ class Ssh(unittest.TestCase):
         self.succeeds(EXAMPLES / "hello", target, name, key="forced")
         self.succeeds(CALL, "remove-all", target, name, key="forced")
         self.assertFalse((self.home / name).exists() or (self.home / "part").exists())
-        # What else a client asks for is refused, and not run.
+        # Other requests of a client are rejected, and not run.
         errors = self.fails(CALL, "remove", target, "a.set", key="forced",
                             RPMEM_CMD=f"touch {self.home}/hacked; rpmemd")
         self.assertIn("refused", errors)
@@ -132,7 +132,7 @@ class Ssh(unittest.TestCase):
                     program.kill()
                     os.kill(daemon, signal.SIGCONT)
                 self.assertEqual(said, f"closed: -1, {error}\n")
-            # It ends by itself as soon as it can.
+            # The daemon exits on its own as soon as it can.
             end = time.monotonic() + LIMIT_S
             while pathlib.Path(f"/proc/{daemon}").exists():
                 self.assertLess(time.monotonic(), end, "the daemon did not end")

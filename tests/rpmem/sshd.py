@@ -14,19 +14,19 @@ SSHD = "/usr/sbin/sshd"
 LIMIT_S = 60
 # Another program may take the port before sshd does.
 STARTS = 5
-# What a session at the target gets besides what sshd gives it.
+# Environment variables that a session at the target gets in addition to those of sshd.
 PASSED_ON = ("ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS", "SOFTRDMA_PATH")
 
 
 def lacking():
-    """Why there can be no sshd here; empty if there can."""
+    """Returns why sshd cannot run here; empty if it can."""
     if not pathlib.Path(SSHD).is_file() or not shutil.which("ssh") or not shutil.which("ssh-keygen"):
         return "ssh or sshd is missing: install openssh-client and openssh-server"
     return ""
 
 
 class Sshd:
-    """Listens on one port of each address. The home directory of who logs in is `home`, and `path` leads to its programs."""
+    """Listens on one port of each address. The home directory of a user that logs in is `home`, and `path` leads to its programs."""
 
     def __init__(self, place, addresses, home, path, prefix=()):
         self.place, self.addresses, self.prefix = place, addresses, list(prefix)
@@ -35,7 +35,7 @@ class Sshd:
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place / name], check=True)
         self.allow()
         if os.geteuid() == 0:
-            pathlib.Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # as the service of Debian does
+            pathlib.Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # like the service of Debian
         self.messages = open(place / "sshd.log", "wb")
         self.start()
         self.starts = 1
@@ -87,7 +87,7 @@ class Sshd:
         return f"{getpass.getuser()}@{host}:{self.port}"
 
     def wait(self):
-        """Until somebody can log in."""
+        """Waits until a user can log in."""
         address, deadline = self.addresses[0], time.monotonic() + LIMIT_S
         while True:
             command = [self.client(), "-p", str(self.port), "-oBatchMode=yes", "-oConnectTimeout=10",
@@ -98,7 +98,7 @@ class Sshd:
                 return
             ended = self.process.poll() is not None
             if time.monotonic() > deadline or (ended and self.starts == STARTS):
-                raise AssertionError(f"nobody can log in: {done.stderr}\n{self.log()}")
+                raise AssertionError(f"cannot log in: {done.stderr}\n{self.log()}")
             if ended:
                 self.start()
                 self.starts += 1

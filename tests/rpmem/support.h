@@ -65,7 +65,7 @@ static inline FILE *open_file(const char *name)
     return file;
 }
 
-/* What is in the file of a part. */
+/* Reads from the file of a part. */
 static inline void read_part(const char *part, size_t offset, void *to, size_t size)
 {
     FILE *const file = open_file(part);
@@ -116,7 +116,7 @@ static inline pid_t stop_daemon(void)
     return pid;
 }
 
-/* The program is nobody's child: it may take a while until somebody reaps it. */
+/* The daemon is not a child of this process: it may take a while until it is reaped. */
 static inline bool has_ended(pid_t pid)
 {
     char path[32], state = '?';

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Debian's libpmemobj and pmempool, unchanged, with a pool that has a local part and two remote replicas.
 
-RPMEM_KILL_ROUNDS says how often something is killed (default 6), RPMEM_SEED at which moments.
+RPMEM_KILL_ROUNDS is the number of kills (default 6), RPMEM_SEED the seed of the moments.
 """
 
 import itertools
@@ -115,7 +115,7 @@ class Pmempool(TwoReplicas):
         self.expect_no_daemon()
 
     def test_what_is_damaged_is_made_again(self):
-        """The header page of a part, or the part's size; pmempool removes what is left of a replica before it makes it again."""
+        """Damages the header page of a part, or its size; pmempool removes the rest of a replica before it rebuilds it."""
         self.append(10)
         for count, damaged in enumerate((["local"], ["a"], ["local", "b"]), 10):
             for name in damaged:
@@ -154,7 +154,7 @@ class Pmempool(TwoReplicas):
         for name in "ab":
             replica = lines_of(name)
             different = [number for number, (one, other) in enumerate(zip(local, replica)) if one != other]
-            # Descriptors name the copy that they are of. What the program keeps in free memory it never persists.
+            # Descriptors contain the name of their copy. Data that the program keeps in free memory is never persisted.
             unwritten = [number for number in different if number * 64 >= DESCRIPTOR_END]
             self.assertLessEqual(len(unwritten), 8, name)
             self.assertEqual([number for number in unwritten if any(replica[number])], [], name)
@@ -232,7 +232,7 @@ class Pmempool(TwoReplicas):
         self.assertEqual(self.append(), count)
 
     def lose_during_work(self, name):
-        """The daemon of one replica is killed, and the program goes on."""
+        """The daemon of one replica is killed, and the program continues."""
         with Worker(self, RPMEM_ON_LOSS="degrade") as worker:
             worker.wait_until(worker.before + 100)
             os.kill(worker.daemon_of(name), signal.SIGKILL)
@@ -320,7 +320,7 @@ class Killed(TwoReplicas):
             self.expect_no_daemon()
             if kind == "degraded":
                 self.sync_after_loss_of()
-            # Sometimes a copy goes before anybody has recovered the others.
+            # Sometimes a copy is lost before the others have been recovered.
             recovered = chance.random() < 0.5
             if recovered:
                 self.assertIn(self.append(), (committed, committed + 1), what)
@@ -333,6 +333,6 @@ class Killed(TwoReplicas):
 
 if __name__ == "__main__":
     if not shutil.which("pmempool"):
-        print("skipped: there is no pmempool here: install the package pmdk-tools")
+        print("skipped: pmempool is not installed (install the package pmdk-tools)")
         sys.exit(77)
     unittest.main(verbosity=2)

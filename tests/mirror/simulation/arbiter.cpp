@@ -45,8 +45,8 @@ public:
         travel();
         check_writer();
         keeper::present->newest = next;
-        world::present->say("the arbiter has record %lu.%lu, in sync %x", next.epoch, next.version, next.in_sync);
-        // Who dies now has told no copy.
+        world::present->log("the arbiter has record %lu.%lu, in sync %x", next.epoch, next.version, next.in_sync);
+        // A writer that dies now has notified no copy.
         travel();
     }
 
@@ -106,7 +106,7 @@ extern "C" [[gnu::visibility("default")]] mirror::arbiter *rpma_mirror_etcd_arbi
     return new simulation::simulated_arbiter;
 }
 
-// The library looks in this program for what it loads.
+// The library loads its dependencies from this program.
 extern "C" void *dlopen(const char *, int flags) noexcept
 {
     return REAL(dlopen)(nullptr, flags);

@@ -82,7 +82,7 @@ void queue_pair::open(process &in, unsigned peer)
         if (!self || self->gone)
             return;
         if (self->now == state::connecting)
-            self->tell(RPMA_CONN_UNREACHABLE);
+            self->deliver_event(RPMA_CONN_UNREACHABLE);
         self->fail(IBV_WC_RETRY_EXC_ERR);
     };
     adapter->pairs.push_back(weak_from_this());
@@ -92,7 +92,7 @@ void queue_pair::open(process &in, unsigned peer)
     });
 }
 
-void queue_pair::tell(rpma_conn_event event)
+void queue_pair::deliver_event(rpma_conn_event event)
 {
     cm->events.push_back(event);
     adapter->over.in.touch(*owner);
@@ -143,7 +143,7 @@ void queue_pair::disconnect()
         if (!peer || peer->gone)
             return;
         peer->fail(IBV_WC_WR_FLUSH_ERR);
-        peer->tell(RPMA_CONN_CLOSED);
+        peer->deliver_event(RPMA_CONN_CLOSED);
     });
 }
 

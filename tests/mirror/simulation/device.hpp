@@ -15,7 +15,7 @@ namespace simulation
 
 struct queue_pair;
 
-// Completions, and the descriptor that tells of them once after it was asked to.
+// Completions, and the descriptor that becomes readable once after a notification was requested.
 struct completion_queue : descriptor {
     short ready() const override;
     void push(const ibv_wc &wc);
@@ -59,14 +59,14 @@ struct queue_pair : std::enable_shared_from_this<queue_pair> {
     int cq_fd = -1, cm_fd = -1;
     state now = state::connecting;
     bool gone = false;
-    std::uint64_t epoch = 0; // that its writer told
+    std::uint64_t epoch = 0; // epoch that its writer sent
     std::deque<std::shared_ptr<operation>> posted;
     std::deque<receive> receives;
 
     void open(process &in, unsigned peer);
-    void tell(rpma_conn_event event);
+    void deliver_event(rpma_conn_event event);
     void fail(ibv_wc_status why);
-    // Of what was posted, in order, is complete what the other side has confirmed.
+    // Completes the posted operations, in order, up to the one that the peer has confirmed.
     void confirm(const std::shared_ptr<operation> &o);
     void disconnect();
     void vanish(bool power);
@@ -88,7 +88,7 @@ public:
     ~device();
 
     network &over;
-    // What targets have: software, or hardware that confirms durability or leaves it to messages.
+    // Capabilities of the targets: a software device, or hardware that confirms durability or leaves it to messages.
     bool software = true;
     // Which sides have native operations.
     bool native_writers = false, native_targets = false;
@@ -98,7 +98,8 @@ public:
 
     // A target refuses what its device does not know.
     bool refuses_native() const { return native_writers && !native_targets; }
-    // Whether a flush to persistence is one: a device of hardware reaches persistent memory, and by native flushes.
+    // Returns whether a flush to persistence reaches it: a hardware device must reach persistent memory, by native
+    // flushes.
     bool flushes(bool persistent_memory) const
     {
         return software || (native_writers && native_targets && persistent_memory);
@@ -106,12 +107,12 @@ public:
 
     std::byte *reach(const process &at, std::uint32_t key, std::uint64_t offset, std::uint64_t length);
     void break_one();
-    // Whether a writer of a lower epoch has a connection to the machine.
+    // Returns whether a writer of a lower epoch is connected to the machine.
     bool serves_below(unsigned machine, std::uint64_t epoch) const;
 
     std::map<std::uint32_t, memory_region> regions;
     std::uint32_t last_key = 0;
-    std::map<std::string, rpma_ep *> listeners; // by address and port
+    std::map<std::string, rpma_ep *> listeners; // key: address and port
     std::vector<std::weak_ptr<queue_pair>> pairs;
 };
 

@@ -9,7 +9,7 @@ namespace simulation
 void scenario::die(process &p, bool power, time_us back_after)
 {
     const unsigned machine = p.machine;
-    world_.say("%s %s", p.name.c_str(), power ? "loses its power" : "is killed");
+    world_.log("%s %s", p.name.c_str(), power ? "loses its power" : "is killed");
     world_.kill(p, power);
     if (power) {
         network_.power(machine, false);
@@ -19,9 +19,9 @@ void scenario::die(process &p, bool power, time_us back_after)
         network_.power(machine, true);
         if (!faults_ || machine < writers || processes_[machine] != gone)
             return;
-        // Of one target only: the set needs a source. What a writer is about to acknowledge stays.
+        // Loses the data of only one target: the set needs a source. Data that a writer is about to acknowledge stays.
         if (restores_parts_ && machine == writers && !writer_lives() && world_.one_in(2)) {
-            world_.say("the part of machine %u is replaced", machine);
+            world_.log("the part of machine %u is replaced", machine);
             storage_.restore(directory(machine) + "/part", storage::restored::as_other_file);
         }
         start_target(machine);
@@ -40,7 +40,7 @@ void scenario::hit_process(unsigned machine)
     case 1:
         return die(*p, true, time);
     default:
-        world_.say("%s is stopped for %ld ms", p->name.c_str(), time / ms);
+        world_.log("%s is stopped for %ld ms", p->name.c_str(), time / ms);
         world_.stop(*p);
         world_.at(time, [this, p] {
             if (p->alive && p->stopped)
@@ -56,7 +56,7 @@ void scenario::hit_link()
     const bool all = world_.one_in(3), both = !world_.one_in(4), slow = world_.one_in(4);
     const auto only = static_cast<unsigned>(world_.below(machines));
     const time_us time = world_.between(1 * ms, 6 * second);
-    world_.say("link of %u to %s is %s for %ld ms", a, all ? "all" : std::to_string(only).c_str(),
+    world_.log("link of %u to %s is %s for %ld ms", a, all ? "all" : std::to_string(only).c_str(),
             slow   ? "slow"
             : both ? "cut"
                    : "cut in one direction",
@@ -96,11 +96,11 @@ void scenario::strike()
         hit_link();
         break;
     case 5:
-        world_.say("an RDMA connection breaks");
+        world_.log("an RDMA connection breaks");
         device_.break_one();
         break;
     case 6:
-        world_.say("a control connection breaks");
+        world_.log("a control connection breaks");
         network_.reset_one();
         break;
     default:
@@ -125,11 +125,11 @@ void scenario::replace_local_file(unsigned machine)
     // The sample of a short set is all of it.
     if (closed_[machine] && !world_.one_in(3))
         how = history_.length == short_length && world_.one_in(2) ? below_file_system : in_place;
-    world_.say("the local file of machine %u is restored (%d)", machine, static_cast<int>(how));
+    world_.log("the local file of machine %u is restored (%d)", machine, static_cast<int>(how));
     storage_.restore(directory(machine) + "/home", how);
 }
 
-// Somebody takes care that there is a writer, and believes now and then that there is none.
+// Acts as the operator: starts a writer when there is none, and sometimes assumes wrongly that there is none.
 void scenario::operate()
 {
     if (!faults_)
@@ -138,7 +138,7 @@ void scenario::operate()
     process *const p = processes_[machine];
     const bool free = (p == nullptr || !p->alive) && network_.has_power(machine);
     if (free && (!writer_lives() || world_.one_in(3))) {
-        world_.say("machine %u takes the set", machine);
+        world_.log("machine %u takes the set", machine);
         replace_local_file(machine);
         start_writer(machine, purpose::write);
     }

@@ -46,7 +46,7 @@ void history::check_word(std::size_t slot, std::size_t part, std::uint64_t word,
 {
     const std::uint64_t number = number_of(word);
     if (!is_stored(slot, word))
-        in_.violated("%s has %lx in slot %zu, which nobody stored", where, word, slot);
+        in_.violated("%s has %lx in slot %zu, which no writer stored", where, word, slot);
     if (number < acknowledged_[slot][part])
         in_.violated("%s has flush %lu in slot %zu, and %lu was acknowledged", where, number, slot,
                 acknowledged_[slot][part]);
@@ -101,11 +101,11 @@ bool history::overtaken(std::uint64_t epoch) const
             copies, [&](const place &p) { return !p.data.empty() && durable_state(p).promised.epoch > epoch; });
 }
 
-// Whoever opens a home copy alone asks no target, so that each of them has to refuse others.
+// A local copy that is opened alone contacts no target, so each other copy must refuse to be opened without it.
 void history::check_claims() const
 {
     if (keeper::present != nullptr)
-        return; // whose record decides
+        return; // the arbiter's record decides
     std::vector<replica::mirror_record> records;
     for (const place &p : copies)
         records.push_back(p.data.empty() ? replica::mirror_record() : durable_state(p).committed);
@@ -168,19 +168,20 @@ void history::asked(std::uint64_t epoch, unsigned copy) const
                 r.epoch == epoch && is_newer(r, newest))
             newest = r;
     if (newest.epoch != 0 && (newest.in_sync >> copy & 1) == 0)
-        in_.violated("the program of epoch %lu is asked for copy %u, without which there is a record", epoch, copy);
+        in_.violated("the program of epoch %lu is asked about copy %u, but a record without this copy exists already",
+                epoch, copy);
 }
 
 void history::opened(unsigned copy, std::uint64_t epoch, std::uint32_t in_sync, std::uint64_t mark)
 {
     ++openings;
-    in_.say("has the set with epoch %lu, in sync %x", epoch, in_sync);
+    in_.log("has the set with epoch %lu, in sync %x", epoch, in_sync);
     if (epoch == newest_epoch_)
         in_.violated("epoch %lu was opened twice", epoch);
     for (std::size_t i = 0; i < copies.size(); ++i)
         if ((in_sync >> i & 1) != 0)
             disks->named(copies[i].data)->is_restored = false;
-    // It was overtaken before it came to say so.
+    // The writer lost the set before it recorded the opening here.
     if (epoch < *std::ranges::max_element(answered_epoch_))
         return;
     for (std::size_t slot = 0; slot < slots; ++slot)
@@ -216,8 +217,8 @@ void history::written(unsigned machine, std::uint64_t epoch) const
                 answered_epoch_[machine]);
 }
 
-// Power may fail when a device has stored a part of what it got. Then of each word either what was durable is left, or
-// what is there: all of that is looked at, at each such moment.
+// Power may fail when a device has stored a part of a write. Then each word has either its durable or its present
+// value: all these states are checked at each such moment.
 void history::cut_amid_write(unsigned machine)
 {
     ++cuts;
@@ -232,7 +233,7 @@ void history::cut_amid_write(unsigned machine)
             std::memcpy(&durable, &f->durable[at(slot) + offset], sizeof(durable));
             for (const std::uint64_t left : {there, durable})
                 if (!is_stored(slot, left))
-                    in_.violated("a power failure leaves %lx in slot %zu of %s, which nobody stored", left, slot,
+                    in_.violated("a power failure leaves %lx in slot %zu of %s, which no writer stored", left, slot,
                             of->data.c_str());
         }
 }

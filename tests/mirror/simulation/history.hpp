@@ -13,33 +13,33 @@
 namespace simulation
 {
 
-// What the arbiter of the present world has, where there is one.
+// Record of the arbiter of the present world, if there is one.
 struct keeper {
     static keeper *present;
 
     replica::mirror_record newest;
     std::uint64_t epoch = 0;
-    std::uint64_t writer = 0; // 0: none
-    time_us ends = 0;         // of the lease
+    std::uint64_t writer = 0; // 0 if none
+    time_us ends = 0;         // end of the lease
 };
 
-// What somebody knows who sees everything, and what must never be seen:
-//   an acknowledged flush that a copy in sync does not have, durably, in the newest record;
+// Knowledge of an observer of the whole world, and the states that must never occur:
+//   an acknowledged flush that is not durable in a copy that is in sync by the newest record;
 //   an opened set that lacks what was acknowledged, or what was in a set that was opened before;
 //   copies that are not equal when the set has been opened;
-//   a write that a target takes from a writer after it promised itself to another one;
-//   a promise of a target to which a writer before still has a connection;
-//   a writer that acknowledges what it began after the next one had the set;
-//   a home copy that opens alone while the targets can be opened without it;
-//   a word that a power failure amid a write leaves half;
-//   a program that is asked for a copy when it has left, or goes on though it wanted to stop;
-//   an opened set whose mark of a consistency point is older than one that was acknowledged, or found before;
-//   an answer about what is not durable, or which forgets what was answered before.
+//   a write that a target accepts from a writer after it made a promise to another one;
+//   a promise of a target to which an earlier writer is still connected;
+//   a writer that acknowledges an operation that it began after the next one had the set;
+//   a local copy that opens alone while the targets can be opened without it;
+//   a word that a power failure during a write leaves torn;
+//   a program that is asked about a copy after that has left, or that continues although it wanted to stop;
+//   an opened set whose consistency point is older than one that was acknowledged or found before;
+//   a response that reports data that is not durable, or lacks data that an earlier response reported.
 class history
 {
 public:
     static constexpr std::size_t slots = 24;
-    static constexpr std::array<std::uint64_t, 4> words{0, 1000, 4096, 4104}; // of a slot
+    static constexpr std::array<std::uint64_t, 4> words{0, 1000, 4096, 4104}; // offsets in a slot
     std::uint64_t at(std::size_t slot) const { return 4096 + slot * ((length - 16 * 1024) / slots / 64 * 64); }
 
     struct place {
@@ -54,21 +54,21 @@ public:
         of.amid_write = [this](unsigned machine) { cut_amid_write(machine); };
     }
 
-    // The next flush; the word says of which slot it is, and is stored by the writer.
+    // Returns the next flush of a slot. Its word identifies the slot and is stored by the writer.
     std::uint64_t next(std::size_t slot);
 
     struct call {
         std::uint64_t epoch;
         std::size_t slot;
-        std::vector<std::size_t> parts; // of words
+        std::vector<std::size_t> parts; // indexes into words
         std::uint64_t number;
         time_us began;
     };
     void acknowledged(const call &c);
     void opened(unsigned copy, std::uint64_t epoch, std::uint32_t in_sync, std::uint64_t mark);
-    // An opening of that home copy was forced: what is there now counts, and what only others have is lost.
+    // Records a forced opening of that local copy: its data now counts, and data that only other copies have is lost.
     void forced(unsigned copy);
-    // What is durable: the newest record of these copies and the arbiter, and that of one, and all promises.
+    // Durable state: the newest record of these copies and the arbiter, that of one copy, and all promises.
     replica::mirror_record newest_record(std::uint32_t of = UINT32_MAX) const;
     replica::mirror_record record_of(unsigned copy) const { return durable_state(copies[copy]).committed; }
     std::vector<replica::mirror_promise> promises() const;
@@ -78,15 +78,15 @@ public:
     // The program of that epoch is asked before a copy leaves.
     void asked(std::uint64_t epoch, unsigned copy) const;
     void check_claims() const;
-    // Whether a copy has promised itself to a higher epoch.
+    // Returns whether a copy has made a promise to a higher epoch.
     bool overtaken(std::uint64_t epoch) const;
     void equal(unsigned copy, std::uint32_t in_sync) const;
     void written(unsigned machine, std::uint64_t epoch) const;
     void answered(unsigned machine, const replica::answer &a);
     void cut_amid_write(unsigned machine);
 
-    const std::vector<place> copies; // by number; without data: there is none
-    const std::uint64_t length;      // of each
+    const std::vector<place> copies; // indexed by copy number; an absent copy has no data
+    const std::uint64_t length;      // length of each copy
     std::uint64_t flushes = 0, openings = 0, forcings = 0, cuts = 0;
 
 private:
@@ -96,10 +96,10 @@ private:
     void check_word(std::size_t slot, std::size_t part, std::uint64_t word, const char *where) const;
 
     world &in_;
-    std::vector<std::size_t> slot_of_{0}; // of a number
+    std::vector<std::size_t> slot_of_{0}; // indexed by flush number
     std::array<std::array<std::uint64_t, words.size()>, slots> acknowledged_{}, seen_{};
-    std::uint64_t marks_ = 0, known_mark_ = 0; // that was acknowledged, or found
-    std::uint64_t newest_epoch_ = 1;           // that was opened
+    std::uint64_t marks_ = 0, known_mark_ = 0; // consistency points: acknowledged, or found
+    std::uint64_t newest_epoch_ = 1;           // newest epoch that was opened
     time_us opened_at_ = 0;
     std::array<std::uint64_t, most_machines> answered_epoch_{};
 };

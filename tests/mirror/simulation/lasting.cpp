@@ -11,7 +11,7 @@ namespace
 {
 
 constexpr time_us slower = 30 * second;
-// A fault begins so long after the work on the set, at most.
+// Maximum delay between the start of the work on the set and a fault.
 constexpr time_us latest_begin = 20 * ms;
 
 } // namespace
@@ -22,20 +22,20 @@ void scenario::begin_to_last(process &target)
     const unsigned machine = target.machine;
     switch (world_.below(4)) {
     case 0:
-        world_.say("%s is stopped, and stays so", target.name.c_str());
+        world_.log("%s is stopped, and stays so", target.name.c_str());
         return world_.stop(target);
     case 1:
-        world_.say("%s ends, and stays away", target.name.c_str());
+        world_.log("%s ends, and stays away", target.name.c_str());
         return world_.kill(target, false);
     case 2:
-        world_.say("%s is cut off, and stays so", target.name.c_str());
+        world_.log("%s is cut off, and stays so", target.name.c_str());
         for (unsigned m = 0; m < writers; ++m) {
             network_.cut(m, machine, true);
             network_.cut(machine, m, true);
         }
         return;
     default:
-        world_.say("%s is slow, and stays so", target.name.c_str());
+        world_.log("%s is slow, and stays so", target.name.c_str());
         for (unsigned m = 0; m < writers; ++m)
             network_.slow(machine, m, slower);
     }
@@ -43,11 +43,11 @@ void scenario::begin_to_last(process &target)
 
 void scenario::last()
 {
-    // A record that was forced shares no target with the one before: who overrode copies brings them back first.
+    // A forced record shares no target with the one before: an operator who overrode copies restores them first.
     const std::uint64_t forced = history_.forcings;
     for (std::uint64_t turns = 1 + world_.below(3); turns > 0 && history_.forcings == forced; --turns) {
         calm_down();
-        // What dead writers have sent arrives first.
+        // Data that dead writers have sent arrives first.
         world_.run([] { return false; }, 2 * slower);
         silent_ = static_cast<std::uint32_t>(1 + world_.below((1U << targets_) - 2)) << 1; // never all
         silent_from_begin_ = !world_.one_in(3);
@@ -68,7 +68,7 @@ void scenario::last()
 
 void scenario::check_refusal(const char *what, int code, const std::vector<replica::mirror_promise> &before) const
 {
-    world_.say("%s is refused: %s", what, rpma_mirror_error_message());
+    world_.log("%s is refused: %s", what, rpma_mirror_error_message());
     if (!silent_from_begin_)
         return;
     constexpr int expected[] = {
@@ -79,8 +79,8 @@ void scenario::check_refusal(const char *what, int code, const std::vector<repli
         world_.violated("%s is refused, and a copy has made a promise for it", what);
 }
 
-// Whether a silent target is in sync in the newest record that can be seen on these copies, with or without those of
-// silent targets.
+// Returns whether a silent target is in sync in the newest record of these copies, with or without the copies on silent
+// targets.
 bool scenario::needs_silent(std::uint32_t visible) const
 {
     const auto needed = [&](std::uint32_t of) { return replica::needed_targets(history_.newest_record(of)); };
@@ -113,7 +113,8 @@ void scenario::go_without(unsigned machine)
     const unsigned copy = copy_of(machine);
     const std::uint32_t visible = all_targets() | 1U << copy;
     const replica::mirror_record newest = history_.newest_record(visible & ~silent_);
-    // A writer that ended when the arbiter had its record, and no copy yet, left its promise at home.
+    // A writer that ended after the arbiter stored its record, and before any copy did, left its promise in the local
+    // copy.
     const bool own = newest.writer_copy == copy &&
                      (history_.record_of(copy) == newest ||
                              history_.promises()[copy] == replica::mirror_promise{newest.epoch, newest.writer});
@@ -144,7 +145,7 @@ void scenario::go_without(unsigned machine)
         const bool drops = world_.one_in(2);
         const int code =
                 drops ? rpma_mirror_drop_target(s.mirror, target) : rpma_mirror_resync(s.mirror, target, nullptr);
-        world_.say("%s of %u: %s", drops ? "drop" : "resync", target, code == 0 ? "done" : rpma_mirror_error_message());
+        world_.log("%s of %u: %s", drops ? "drop" : "resync", target, code == 0 ? "done" : rpma_mirror_error_message());
         if (drops && code != 0)
             world_.violated("a silent target cannot be dropped: %s", rpma_mirror_error_message());
     }

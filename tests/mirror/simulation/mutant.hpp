@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-// Whether the code is broken in this place: mutants.py.
+// Returns whether the code is broken in this place: mutants.py.
 inline bool is_mutant(const char *name)
 {
     static const char *const chosen = std::getenv("RPMA_MIRROR_MUTANT");

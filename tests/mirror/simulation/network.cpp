@@ -144,15 +144,15 @@ short network::socket::ready() const
     return events;
 }
 
-void network::socket::shut(bool tell)
+void network::socket::shut(bool notify)
 {
     if (gone)
         return;
     gone = true;
     if (!out)
         return;
-    if (!tell) {
-        // The machine is without power: what it had sent is lost, and the other side finds out by itself.
+    if (!notify) {
+        // The machine has no power: data that it had sent is lost, and the peer detects the loss on its own.
         out->drop();
         over->in.at(over->user_timeout, [peer = other] {
             if (const auto p = peer.lock(); p && !p->gone) {

@@ -26,7 +26,7 @@ public:
     void slow(unsigned from, unsigned to, time_us by) { slower_[from][to] = by; }
     void power(unsigned machine, bool on) { off_[machine] = !on; }
     bool has_power(unsigned machine) const { return !off_[machine]; }
-    // Nothing is cut or slow any more.
+    // Makes all links whole and fast.
     void heal();
     time_us delay(unsigned from, unsigned to, bool next);
 
@@ -53,7 +53,7 @@ private:
     bool calm_ = false;
 };
 
-// One direction of a connection: in order, late, and held while the link is cut, until the sender's time-out.
+// One direction of a connection: in order, delayed, and held while the link is cut, until the sender's timeout.
 class direction : public std::enable_shared_from_this<direction>
 {
 public:
@@ -63,11 +63,11 @@ public:
     }
 
     void send(std::function<void()> arrive);
-    // What was sent is lost.
+    // Drops the data in flight.
     void drop();
     // When the other side takes nothing.
     std::function<void()> given_up;
-    // Whether the other side can look at what comes.
+    // Returns whether the peer can receive what arrives.
     std::function<bool()> gate;
     network &over;
 
@@ -88,25 +88,25 @@ private:
 struct network::socket : descriptor, std::enable_shared_from_this<network::socket> {
     short ready() const override;
     void closed() override { shut(true); }
-    void shut(bool tell);
+    void shut(bool notify);
     void touch() const { over->in.touch(*owner); }
 
     network *over = nullptr;
     process *owner = nullptr;
     std::weak_ptr<socket> other;
     std::shared_ptr<direction> out;
-    std::string bytes; // that have arrived
+    std::string bytes; // received bytes
     bool connected = false;
-    bool ended = false; // by the other side
+    bool ended = false; // closed by the peer
     int error = 0;
     bool gone = false; // closed here
 };
 
 std::string address_of(unsigned machine);
-// -1: none has it.
+// Returns -1 if no machine has the address.
 int machine_of(const std::string &address);
 
-// Of the present world.
+// Network of the present world.
 extern network *net;
 
 } // namespace simulation

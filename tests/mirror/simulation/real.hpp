@@ -8,7 +8,7 @@
 namespace simulation
 {
 
-// Whether the caller is a thread of the simulation.
+// Returns whether the caller is a thread of the simulation.
 inline bool inside()
 {
     return world::present != nullptr && world::present->current() != nullptr;

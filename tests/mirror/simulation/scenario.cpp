@@ -29,7 +29,7 @@ replica::mirror_key the_key()
     return key;
 }
 
-// What a daemon has.
+// State of a daemon.
 struct daemon {
     explicit daemon(const std::string &directory, unsigned machine) : sets(settings, address_of(machine))
     {
@@ -65,10 +65,10 @@ void message_sent(network::socket &by, const std::string &bytes)
     if (!by.owner->accept || replica::decode(std::as_bytes(std::span(bytes)), a) != replica::decoded::good)
         return;
     observer->answered(by.owner->machine, a);
-    // What the target has, and the writer does not know of, is where protocols break.
+    // Protocols break where the target has state that the writer does not know of.
     if ((a.type == replica::request_type::mirror_commit || a.type == replica::request_type::mirror_create) &&
             by.over->in.one_in(12)) {
-        by.over->in.say("the answer to a record is lost");
+        by.over->in.log("the answer to a record is lost");
         by.over->reset_at_once(by);
     }
 }
@@ -204,12 +204,12 @@ void scenario::run()
     world_.run([] { return false; }, world_.between(1, 8) * second);
     if (targets_ > 1 && world_.one_in(2))
         last();
-    // From now on nothing goes wrong any more.
+    // No more faults occur.
     calm_down();
     const auto first = static_cast<unsigned>(world_.below(writers));
     for (unsigned turn = 0; finished_ < 2; ++turn) {
         if (turn == 40)
-            world_.violated("the set cannot be opened any more");
+            world_.violated("the set can no longer be opened");
         replace_local_file((first + turn) % writers);
         start_writer((first + turn) % writers, purpose::finish);
         if (!world_.run([&] { return !writer_lives(); }, 100 * second))

@@ -27,7 +27,7 @@ public:
     void run();
     std::string summary() const;
     std::uint64_t fingerprint() const { return world_.history(); }
-    // Moments at which power might have failed amid a write, and what was left was looked at.
+    // Number of moments at which a power failure during a write was simulated and the remaining data was checked.
     std::uint64_t cuts() const { return history_.cuts; }
 
 private:
@@ -39,7 +39,7 @@ private:
     };
     static constexpr unsigned writers = 2;
     static constexpr unsigned other_copy = 5;
-    // Of a set that is compared at once, and of one whose comparison is ahead of itself.
+    // Lengths of a set that is compared at once, and of one whose comparison runs ahead of the writes.
     static constexpr std::uint64_t short_length = 256 * 1024, batches_length = 7 << 20;
     unsigned copy_of(unsigned machine) const;
     std::uint32_t all_targets() const { return ((1U << targets_) - 1) << 1; }
@@ -91,15 +91,15 @@ private:
     const unsigned targets_;
     history history_;
     const bool availability_;
-    const bool restores_parts_; // of one target; otherwise local files
+    const bool restores_parts_; // restores parts of one target; otherwise local files
     keeper keeper_;
     unsigned operation_ms_, open_ms_;
     std::array<process *, most_machines> processes_{};
     std::array<std::uint64_t, most_machines> starts_{};
     std::array<bool, writers> closed_{}; // the last writer of the machine came to a clean end
     bool faults_ = true;
-    std::uint32_t silent_ = 0;      // targets, as copies, whose fault lasts
-    bool silent_from_begin_ = true; // of what a machine does with the set
+    std::uint32_t silent_ = 0;      // targets, as a mask of copies, whose fault lasts
+    bool silent_from_begin_ = true; // silent from the start of a machine's work on the set
     bool creation_begun_ = false;
     bool created_ = false;
     unsigned finished_ = 0;

@@ -13,13 +13,13 @@ struct scenario::session {
     char *address = nullptr;
     unsigned machine = 0;
     std::uint64_t epoch = 0;
-    int code = 0;      // with which it ended
+    int code = 0;      // code with which it ended
     bool over = false; // its threads end
     const history *seen_by = nullptr;
     bool may_stop = false;
     time_us stopped_at = -1; // rather than lose a copy
 
-    // Whether something that began then must not succeed.
+    // Returns whether an operation that began then must not succeed.
     bool stopped_before(time_us began) const { return stopped_at >= 0 && began > stopped_at; }
 };
 

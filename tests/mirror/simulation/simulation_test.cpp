@@ -17,12 +17,12 @@
 namespace
 {
 
-// So many seeds in one process: what dead processes of the simulation had is not given back.
+// Number of seeds per process: the memory of dead simulated processes is not released.
 constexpr std::uint64_t seeds_at_once = 50;
-// So many seeds have to look at what so many power failures leave of words.
+// Number of seeds from which on the test requires a minimum number of simulated power failures.
 constexpr std::uint64_t usual_seeds = 200, least_cuts = 1'000'000;
 
-// Of all processes.
+// Sum over all processes.
 std::atomic<std::uint64_t> *cuts = nullptr;
 
 std::uint64_t from_environment(const char *name, std::uint64_t otherwise)
@@ -45,7 +45,7 @@ void run_some(std::uint64_t first, std::uint64_t end, const std::string &place)
 {
     for (std::uint64_t seed = first; seed < end; ++seed)
         run_one(seed, place, std::getenv("RPMA_MIRROR_SUMMARY") != nullptr);
-    // The same seed is the same history.
+    // A seed always produces the same history.
     if (run_one(first, place, false) != run_one(first, place, false)) {
         std::printf("seed %lu is not the same twice\n", first);
         std::fflush(nullptr);
@@ -104,7 +104,7 @@ int main()
     else if (good = run_all(seeds, place); good)
         std::printf("%lu seeds, %lu power failures amid writes\n", seeds, cuts->load());
     if (good && seeds >= usual_seeds && std::getenv("RPMA_MIRROR_SEED") == nullptr && *cuts < least_cuts) {
-        std::printf("that is too few power failures: %lu are wanted\n", least_cuts);
+        std::printf("too few power failures: at least %lu are required\n", least_cuts);
         good = false;
     }
     std::filesystem::remove_all(place);

@@ -39,7 +39,7 @@ std::byte *new_memory()
     return taken;
 }
 
-// What a processor has written back, and no fence has waited for.
+// Stores that a processor has written back and that no fence has waited for.
 struct pending {
     const std::byte *from;
     std::size_t length;

@@ -36,12 +36,12 @@ public:
 
     // The processor's cache is what a power failure takes; otherwise it is the kernel's.
     bool persistent_memory = true;
-    // What of a file is used: a part of a target is longer than the set.
+    // Used part of a file: a part of a target is longer than the set.
     static constexpr std::size_t largest = 8 << 20;
     std::size_t used = largest;
 
     file &of(int fd);
-    // NULL: it is not of a file.
+    // Returns NULL if the address is not in a file.
     file *at(const std::byte *address);
     file *named(const std::string &path);
     void persist(const std::byte *from, std::size_t length);
@@ -54,14 +54,14 @@ public:
     };
     void back_up(const std::string &path);
     void restore(const std::string &path, restored how);
-    // Of what was not durable in the files of a directory any word may be, or not.
+    // Gives each word of these files that was not durable either its old or its new value.
     void lose_power(const std::string &directory);
 
 private:
     world &in_;
     std::int64_t clock_ = 0;
-    std::map<std::pair<unsigned long, unsigned long>, file> files_; // by device and inode
-    std::map<std::string, file *> by_name_;                         // no file takes the place of another one
+    std::map<std::pair<unsigned long, unsigned long>, file> files_; // key: device and inode
+    std::map<std::string, file *> by_name_;                         // files keep their names
 };
 
 extern storage *disks;

@@ -8,10 +8,10 @@
 namespace simulation
 {
 
-// Of the real system.
+// Functions of the real system.
 void close_file(int fd);
 
-// Somebody looks at what is sent over control connections.
+// Called with each message that is sent over a control connection.
 void message_sent(network::socket &by, const std::string &bytes);
 
 } // namespace simulation

@@ -22,7 +22,7 @@ void reject(const std::shared_ptr<queue_pair> &client, queue_pair &server)
         const auto c = weak.lock();
         if (!c || c->gone)
             return;
-        c->tell(RPMA_CONN_REJECTED);
+        c->deliver_event(RPMA_CONN_REJECTED);
         c->fail(IBV_WC_WR_FLUSH_ERR);
     });
 }
@@ -34,7 +34,7 @@ void arrive(const std::shared_ptr<queue_pair> &client, const std::string &place,
     if (client->gone)
         return;
     if (found == adapter->listeners.end() || !found->second->owner->alive) {
-        client->tell(RPMA_CONN_REJECTED);
+        client->deliver_event(RPMA_CONN_REJECTED);
         client->fail(IBV_WC_WR_FLUSH_ERR);
         return;
     }
@@ -210,7 +210,7 @@ int rpma_ep_shutdown(rpma_ep **of)
         adapter->listeners.erase(ep->place);
         for (const auto &[client, data] : ep->requests)
             if (!client->gone)
-                client->tell(RPMA_CONN_REJECTED);
+                client->deliver_event(RPMA_CONN_REJECTED);
         ep->requests.clear();
         here().close(ep->fd);
     }
@@ -285,10 +285,10 @@ int rpma_conn_req_connect(rpma_conn_req **of, const rpma_conn_private_data *data
             if (client->gone || client->now != queue_pair::state::connecting)
                 return pair->fail(IBV_WC_WR_FLUSH_ERR);
             client->now = queue_pair::state::established;
-            client->tell(RPMA_CONN_ESTABLISHED);
+            client->deliver_event(RPMA_CONN_ESTABLISHED);
             client->out->send([pair] {
                 if (!pair->gone)
-                    pair->tell(RPMA_CONN_ESTABLISHED);
+                    pair->deliver_event(RPMA_CONN_ESTABLISHED);
             });
         });
     }

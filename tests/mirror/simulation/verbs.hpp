@@ -5,7 +5,7 @@
 
 #include "device.hpp"
 
-// What the handles of librpma are on the simulated device.
+// Handles of librpma on the simulated device.
 using simulation::completion_queue;
 using simulation::process;
 using simulation::queue_pair;
@@ -36,8 +36,8 @@ struct rpma_conn {
 };
 struct rpma_conn_req {
     std::shared_ptr<queue_pair> pair;
-    std::string place;        // to go to; empty: it came from there
-    std::string private_data; // that came
+    std::string place;        // destination; empty for an incoming connection
+    std::string private_data; // received private data
     bool taken = false;
 };
 struct rpma_ep : simulation::descriptor {
@@ -54,7 +54,7 @@ inline std::uint64_t number_of(const void *context)
     return reinterpret_cast<std::uint64_t>(context);
 }
 
-// A handle that was made is handed out, one that goes is taken back.
+// Creation returns the new handle; deletion frees it and sets the pointer to NULL.
 template<class T>
 int made(T **to, T *object)
 {

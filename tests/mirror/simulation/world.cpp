@@ -18,7 +18,7 @@ namespace
 {
 
 constexpr std::size_t stack_size = 256 * 1024;
-// Of threads that are over, for the next ones.
+// Stacks of ended threads, for the next ones.
 std::vector<void *> free_stacks;
 
 void *new_stack()
@@ -63,7 +63,7 @@ void world::free_stack(fiber &f)
     f.stack_ = nullptr;
 }
 
-// What its threads had on their stacks and on the heap is never looked at again.
+// The contents of its threads' stacks and heap are never read again.
 void world::kill(process &p, bool power)
 {
     p.alive = false;
@@ -234,7 +234,7 @@ void world::close(int fd)
     closed->closed();
 }
 
-void world::say(const char *format, ...) const
+void world::log(const char *format, ...) const
 {
     if (!loud)
         return;

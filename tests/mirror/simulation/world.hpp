@@ -12,8 +12,8 @@
 #include <ucontext.h>
 #include <vector>
 
-// Machines, processes and their threads in one thread of one process. A seed decides which thread goes on at each of
-// its calls to the system, how long everything takes, and what fails: the same seed is the same history.
+// Machines, processes and their threads in one thread of one process. A seed determines which thread continues at each
+// of its calls to the system, how long each operation takes, and what fails: the same seed produces the same history.
 namespace simulation
 {
 
@@ -22,10 +22,10 @@ inline constexpr time_us ms = 1000, second = 1000 * ms;
 
 class fiber;
 
-// What poll() can wait for.
+// Object that poll() can wait for.
 struct descriptor {
     virtual ~descriptor() = default;
-    virtual short ready() const = 0; // as in pollfd
+    virtual short ready() const = 0; // events as in pollfd
     virtual void closed() {}
 };
 
@@ -36,13 +36,13 @@ struct process {
     const unsigned machine;
     bool alive = true;
     bool stopped = false;
-    bool touched = false; // what its threads wait for may have come
+    bool touched = false; // an event that its threads wait for may have occurred
     std::vector<fiber *> fibers;
     std::vector<fiber *> parked; // ready, while it is stopped
     std::map<int, std::shared_ptr<descriptor>> descriptors;
     std::set<int> files;                                 // descriptors of the real system
     std::function<void(int)> accept;                     // takes a control connection
-    std::vector<std::function<void(bool power)>> at_end; // what the kernel does when it is gone
+    std::vector<std::function<void(bool power)>> at_end; // actions of the kernel when the process has ended
 };
 
 class fiber
@@ -90,7 +90,7 @@ public:
     }
 
     process *start(const std::string &name, unsigned machine);
-    // power: the machine goes down with it, and tells nobody.
+    // power: the machine fails with the process, and does not notify its peers.
     void kill(process &p, bool power);
     // All of them.
     void end();
@@ -102,7 +102,8 @@ public:
     process &here() const { return *current_->of; }
     void touch(process &p) { p.touched = true; }
 
-    // Of a thread: waits until the condition holds; false: not before the time, in microseconds, which may be -1.
+    // For threads of the simulation: waits until the condition holds. Returns false at the time limit, in microseconds;
+    // -1 means no limit.
     template<class F>
     bool wait(F &&condition, time_us timeout)
     {
@@ -119,7 +120,7 @@ public:
     {
         wait([] { return false; }, time);
     }
-    // Now and then another thread goes on first.
+    // Sometimes lets another thread run first.
     void perhaps_switch()
     {
         if (one_in(8))
@@ -128,7 +129,7 @@ public:
 
     // Outside of threads.
     void at(time_us delay, std::function<void()> action);
-    // Until the condition holds. False: nothing happens any more, or it takes too long.
+    // Runs until the condition holds. Returns false if no thread can continue, or the time limit expires.
     bool run(const std::function<bool()> &over, time_us limit);
     std::uint64_t history() const { return history_; }
 
@@ -137,7 +138,7 @@ public:
     static bool is_ours(int fd) { return fd >= first_descriptor; }
     void close(int fd);
 
-    [[gnu::format(printf, 2, 3)]] void say(const char *format, ...) const;
+    [[gnu::format(printf, 2, 3)]] void log(const char *format, ...) const;
     // Prints the seed, and ends this process.
     [[noreturn, gnu::format(printf, 2, 3)]] void violated(const char *format, ...) const;
 

@@ -14,9 +14,9 @@ namespace
 
 constexpr unsigned lanes = 2;
 
-void tell(void *, const rpma_mirror_event *event)
+void on_event(void *, const rpma_mirror_event *event)
 {
-    world::present->say("copy %u: event %d, version %lu.%lu", event->copy, event->type, event->epoch, event->version);
+    world::present->log("copy %u: event %d, version %lu.%lu", event->copy, event->type, event->epoch, event->version);
 }
 
 } // namespace
@@ -34,21 +34,21 @@ rpma_mirror_cfg *scenario::configure(unsigned machine) const
         world_.violated("no arbiter: %s", rpma_mirror_error_message());
     rpma_mirror_cfg_set_timeouts(cfg, operation_ms_, open_ms_);
     rpma_mirror_cfg_set_lanes(cfg, lanes, 16);
-    rpma_mirror_cfg_set_event_function(cfg, tell, nullptr);
+    rpma_mirror_cfg_set_event_function(cfg, on_event, nullptr);
     return cfg;
 }
 
-// Whatever becomes of an answer or of the process that asks, it is asked again, and then there is a set.
+// Repeats the creation until the set exists, whatever happens to a response or to the creating process.
 void scenario::create(unsigned machine)
 {
     rpma_mirror_cfg *cfg = configure(machine);
     const bool again = std::exchange(creation_begun_, true);
     for (int tries = 0;; ++tries) {
         const int code = rpma_mirror_create(cfg);
-        // Who was killed had made it, and told nobody.
+        // The killed process had created the set, and reported it to no one.
         if (code == 0 || (code == RPMA_MIRROR_E_EXISTS && again && tries == 0))
             break;
-        world_.say("cannot create: %s", rpma_mirror_error_message());
+        world_.log("cannot create: %s", rpma_mirror_error_message());
         if (code == RPMA_MIRROR_E_EXISTS || tries == 20)
             world_.violated("cannot create: %s", rpma_mirror_error_message());
         world_.sleep(100 * ms);
@@ -60,7 +60,7 @@ bool scenario::open(session &s, unsigned tries, unsigned flags)
 {
     rpma_mirror_cfg_delete(&s.cfg);
     s.cfg = configure(s.machine);
-    // When nothing goes wrong any more, nothing is late either.
+    // When there are no faults, there are no delays either.
     if (!faults_)
         rpma_mirror_cfg_set_timeouts(s.cfg, 1000, open_ms_);
     s.seen_by = &history_;
@@ -71,7 +71,7 @@ bool scenario::open(session &s, unsigned tries, unsigned flags)
                 asked.seen_by->asked(asked.epoch, error->copy);
                 if (!asked.may_stop || !world::present->one_in(8))
                     return 0;
-                world::present->say("stops rather than lose copy %u", error->copy);
+                world::present->log("stops rather than lose copy %u", error->copy);
                 asked.stopped_at = world::present->now();
                 return 1;
             },
@@ -94,7 +94,7 @@ bool scenario::open(session &s, unsigned tries, unsigned flags)
                     storage_.back_up(path);
             return true;
         }
-        world_.say("cannot open: %s", rpma_mirror_error_message());
+        world_.log("cannot open: %s", rpma_mirror_error_message());
         if (code == RPMA_MIRROR_E_INVAL || code == RPMA_MIRROR_E_NOMEM)
             world_.violated("cannot open: %s", rpma_mirror_error_message());
         world_.sleep(world_.between(10 * ms, 300 * ms));
@@ -125,7 +125,7 @@ int scenario::flush(session &s, unsigned lane, history::call &c)
 {
     const std::uint64_t at = history_.at(c.slot);
     const rpma_mirror_range ranges[] = {{at, 8}, {at + 1000, 8}, {at + 4096, 16}};
-    // Of 64 ranges, with the words at its begin, in the middle and at its end.
+    // A chain of 64 ranges, with the words at its start, in the middle and at its end.
     rpma_mirror_range chain[64];
     for (unsigned i = 0; i < 64; ++i)
         chain[i] = i % 31 == 0 ? ranges[i / 31] : rpma_mirror_range{at + 5000 + i * 80, 8};
@@ -156,7 +156,7 @@ void scenario::mark(session &s)
     const std::uint64_t mark = history_.next_mark();
     const time_us began = world_.now();
     const int code = rpma_mirror_consistent(s.mirror, mark);
-    world_.say("mark %lu: %d", mark, code);
+    world_.log("mark %lu: %d", mark, code);
     if (code == 0)
         history_.marked(s.epoch, mark, began);
 }
@@ -172,7 +172,7 @@ void scenario::write_lane(session &s, unsigned lane)
         // Now and then something is stored and not flushed.
         if (!world_.one_in(10)) {
             const int code = flush(s, lane, c);
-            world_.say("flush %lu in slot %zu since %ld us: %d", c.number, slot, c.began, code);
+            world_.log("flush %lu in slot %zu since %ld us: %d", c.number, slot, c.began, code);
             if (code == 0 && s.stopped_before(c.began))
                 world_.violated("flush %lu is acknowledged after the program stopped", c.number);
             if (code == 0)
@@ -182,7 +182,7 @@ void scenario::write_lane(session &s, unsigned lane)
         }
         world_.sleep(world_.one_in(2) ? world_.between(0, 2 * ms) : world_.between(0, 60 * ms));
     }
-    world_.say("lane %u ends with %d", lane, s.code);
+    world_.log("lane %u ends with %d", lane, s.code);
 }
 
 void scenario::bring_back(session &s)
@@ -194,7 +194,7 @@ void scenario::bring_back(session &s)
             if (now.copies[copy].state == RPMA_MIRROR_COPY_STALE ||
                     now.copies[copy].state == RPMA_MIRROR_COPY_OFFLINE) {
                 const int code = rpma_mirror_resync(s.mirror, copy, nullptr);
-                world_.say("resync of %u: %s", copy, code == 0 ? "in sync" : rpma_mirror_error_message());
+                world_.log("resync of %u: %s", copy, code == 0 ? "in sync" : rpma_mirror_error_message());
             }
         world_.sleep(world_.between(5 * ms, 200 * ms));
     }
@@ -219,19 +219,19 @@ void scenario::write(unsigned machine)
     returner.join();
     const int code = rpma_mirror_unmap(&s.mirror);
     closed_[machine] = code == 0;
-    world_.say("the end: %s", code == 0 ? "closed" : rpma_mirror_error_message());
+    world_.log("the end: %s", code == 0 ? "closed" : rpma_mirror_error_message());
     history_.check_claims();
 }
 
-// What a dead writer has sent may arrive now, and it may be a promise that is asked for. Nothing else fails.
+// Data that a dead writer has sent may arrive now, and this may be a request for a promise. No other error is expected.
 void scenario::end_unless_overtaken(const session &s, const char *what)
 {
     if (!history_.overtaken(s.epoch))
         world_.violated("nothing goes wrong, and %s: %s", what, rpma_mirror_error_message());
-    world_.say("a dead writer has overtaken this one: %s", what);
+    world_.log("a dead writer has overtaken this one: %s", what);
 }
 
-// Everybody comes back, and has the same.
+// All machines return, and have the same content.
 void scenario::finish(unsigned machine)
 {
     session s;
